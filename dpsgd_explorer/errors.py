@@ -1,0 +1,80 @@
+"""Every exception we raise on purpose, one small hierarchy.
+
+A message names the subject in the user's word, the rule, what came, and what to do.
+"""
+
+from __future__ import annotations
+
+
+class ExplorerError(Exception):
+    """Base of all of them: catching it catches nothing that is a bug."""
+
+
+class ConfigError(ExplorerError, ValueError):
+    """A setting is outside its domain.
+
+    ``field`` is its name, "" if there is none; ``fields`` holds a message for each
+    setting that was found wrong.
+    """
+
+    def __init__(
+        self, field: str, message: str, *, fields: dict[str, str] | None = None
+    ) -> None:
+        super().__init__(message)
+        self.field = field
+        self.fields = fields or {field: message}
+
+
+class AccountingError(ExplorerError, ValueError):
+    """The privacy question has no answer under the accountant that was asked.
+
+    ``field`` is the name of the argument at fault, "" if there is none.
+    """
+
+    def __init__(self, message: str, *, field: str = "") -> None:
+        super().__init__(message)
+        self.field = field
+
+
+class PrivacyError(ExplorerError, RuntimeError):
+    """The guarantee would not hold if this went on."""
+
+
+class UnsupportedModuleError(PrivacyError):
+    """A trainable module has no rule, or mixes the samples of a batch."""
+
+
+class DataError(ExplorerError, RuntimeError):
+    """A data file is missing or is not what its hash says."""
+
+
+class DivergedError(ExplorerError, RuntimeError):
+    """Parameters or loss became non-finite during a run."""
+
+
+class RunNotFoundError(ExplorerError, LookupError):
+    """There is no run with this id, or it is not this visitor's."""
+
+
+class QuotaError(ExplorerError, RuntimeError):
+    """The visitor or the site has too many runs; ``retry_after`` is in seconds."""
+
+    def __init__(self, message: str, retry_after: int) -> None:
+        super().__init__(message)
+        self.retry_after = retry_after
+
+
+class LeaseLostError(ExplorerError, RuntimeError):
+    """Another worker owns the run now; nothing more may be written for it."""
+
+
+class StorageFullError(ExplorerError, OSError):
+    """The disk has no room for another event or run."""
+
+
+class StorageBusyError(ExplorerError, OSError):
+    """Another process held the database longer than we wait for it."""
+
+
+class ReplayError(ExplorerError, RuntimeError):
+    """A resumed run did not repeat the events it had already stored."""
