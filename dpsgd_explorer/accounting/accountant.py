@@ -1,0 +1,94 @@
+"""What an accountant is asked, and what it must answer.
+
+What was done (``Phase``, plain data) is kept apart from how it is bounded
+(``Accountant``): a run whose noise or sampling changes is a sequence of phases, and
+an accountant is one file and one line of the table.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from dpsgd_explorer.accounting import domains
+
+Status = Literal["exact", "bound", "approximation"]
+Floats = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Phase:
+    """Steps of one Poisson-subsampled Gaussian; an instance that exists is valid.
+
+    Attributes:
+        sample_rate: Inclusion probability q of each record in each step, in (0, 1].
+        noise_multiplier: Noise std over the sensitivity, at least 0.
+        steps: How often it ran, at least 0.
+
+    Raises:
+        AccountingError: names the attribute that is outside its domain.
+    """
+
+    sample_rate: float
+    noise_multiplier: float
+    steps: int
+
+    def __post_init__(self) -> None:
+        domains.sample_rate(self.sample_rate)
+        domains.noise_multiplier(self.noise_multiplier)
+        domains.steps(self.steps)
+
+
+class Accountant(ABC):
+    """Bounds the privacy loss of a sequence of phases.
+
+    Arguments are valid when they arrive: ``queries`` checks them.
+
+    Attributes:
+        label: Name for people.
+        status: Whether its answers are exact, never too small, or neither.
+        note: One sentence on what the answers are worth.
+        neighboring_relations: What "one record" may mean.
+    """
+
+    label: ClassVar[str]
+    status: ClassVar[Status]
+    note: ClassVar[str]
+    neighboring_relations: ClassVar[tuple[str, ...]] = ("add_or_remove_one",)
+
+    @abstractmethod
+    def epsilons(
+        self, phases: Sequence[Phase], steps: npt.ArrayLike, delta: float
+    ) -> Floats:
+        """Return epsilon after each number of steps.
+
+        Shapes: steps [S] -> [S].
+
+        Args:
+            phases: What is done, in this order.
+            steps: Steps done so far, each from 0 to the sum over the phases.
+            delta: In (0, 1).
+
+        Returns:
+            0 after no step, infinity without noise.
+        """
+
+    @abstractmethod
+    def delta(self, phases: Sequence[Phase], epsilon: float) -> float:
+        """Return the delta of all phases at this epsilon >= 0; 1 without noise."""
+
+
+def steps_by_phase(phases: Sequence[Phase], steps: npt.ArrayLike) -> Floats:
+    """Split numbers of steps done over the phases, in their order.
+
+    Shapes: steps [S], P phases -> [S, P].
+    """
+    lengths = np.array([phase.steps for phase in phases], dtype=np.float64)  # [P]
+    starts = np.cumsum(lengths) - lengths  # [P]
+    done = np.asarray(steps, dtype=np.float64)[:, None]  # [S, 1]
+    return np.clip(done - starts, 0.0, lengths)

@@ -1,0 +1,94 @@
+"""The noise that a target needs and the steps that it allows, on the safe side."""
+
+from __future__ import annotations
+
+import math
+
+from dpsgd_explorer.accounting import domains
+from dpsgd_explorer.accounting.accountant import Phase
+from dpsgd_explorer.accounting.domains import MAX_NOISE_MULTIPLIER, MAX_STEPS
+from dpsgd_explorer.accounting.search import least_noise, unreachable
+from dpsgd_explorer.accounting.table import accountant_for
+
+
+def noise_multiplier(
+    target_epsilon: float,
+    sample_rate: float,
+    steps: int,
+    delta: float,
+    accountant: str = "rdp",
+    neighboring_relation: str = "add_or_remove_one",
+) -> float:
+    """Return the least noise multiplier with which all steps spend at most the target.
+
+    Args:
+        target_epsilon: Greater than 0.
+        sample_rate: Poisson inclusion probability q a step, in (0, 1].
+        steps: At least 1.
+        delta: In (0, 1).
+        accountant: Name in ACCOUNTANTS.
+        neighboring_relation: What one record may change.
+
+    Returns:
+        Within 1e-9 of the least one, and never below it: ``epsilon`` of it is at most
+        the target.
+
+    Raises:
+        AccountingError: an argument is outside its domain, or no noise reaches the
+            target.
+    """
+    chosen = accountant_for(accountant, neighboring_relation)
+    target, slack = domains.target_epsilon(target_epsilon), domains.delta(delta)
+    count = domains.steps(steps, least=1)
+
+    def spent(noise: float) -> float:
+        return float(
+            chosen.epsilons([Phase(sample_rate, noise, count)], [count], slack)[0]
+        )
+
+    noise = least_noise(lambda noise: _excess(spent(noise), target))
+    if math.isinf(noise):
+        raise unreachable(target_epsilon, spent(MAX_NOISE_MULTIPLIER))
+    return noise
+
+
+def _excess(spent: float, target: float) -> float:
+    """Return a smooth number in [-1, 1] that has the exact sign of spent - target."""
+    return 1.0 if math.isinf(spent) else (spent - target) / max(spent, target)
+
+
+def steps(
+    target_epsilon: float,
+    sample_rate: float,
+    noise_multiplier: float,
+    delta: float,
+    accountant: str = "rdp",
+    neighboring_relation: str = "add_or_remove_one",
+) -> int:
+    """Return the largest number of steps that spends at most the target.
+
+    Args:
+        target_epsilon: Greater than 0.
+        sample_rate: Poisson inclusion probability q a step, in (0, 1].
+        noise_multiplier: Noise std over the clipping bound; 0 allows no step.
+        delta: In (0, 1).
+        accountant: Name in ACCOUNTANTS.
+        neighboring_relation: What one record may change.
+
+    Returns:
+        From 0 to MAX_STEPS.
+
+    Raises:
+        AccountingError: an argument is outside its domain.
+    """
+    chosen = accountant_for(accountant, neighboring_relation)
+    target, slack = domains.target_epsilon(target_epsilon), domains.delta(delta)
+    run = Phase(sample_rate, noise_multiplier, MAX_STEPS)
+    within, beyond = 0, MAX_STEPS + 1
+    while beyond - within > 1:
+        middle = (within + beyond) // 2
+        if chosen.epsilons([run], [middle], slack)[0] <= target:
+            within = middle
+        else:
+            beyond = middle
+    return within

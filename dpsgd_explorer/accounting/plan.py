@@ -1,0 +1,183 @@
+"""One object ties sampler, divisor, steps and accountant of a run together."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Self
+
+from dpsgd_explorer.accounting import calibration, domains, queries
+from dpsgd_explorer.accounting.domains import MAX_STEPS
+from dpsgd_explorer.accounting.table import accountant_for
+from dpsgd_explorer.errors import AccountingError, ConfigError
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """What a run does to its records; an instance that exists is valid.
+
+    The accountant speaks of Poisson sampling and of adding or removing one record.
+
+    Attributes:
+        sample_size: Records to learn from, N.
+        expected_batch_size: Records a step on average; the noisy sum is divided by it.
+        steps: Updates of the model, T.
+        noise_multiplier: Noise std over the clipping bound, σ; 0 is not private.
+        delta: Below 1/N.
+        accountant: Name in ACCOUNTANTS.
+
+    Raises:
+        ConfigError: names the attribute that is outside its domain.
+    """
+
+    sample_size: int
+    expected_batch_size: int
+    steps: int
+    noise_multiplier: float
+    delta: float
+    accountant: str = "rdp"
+
+    def __post_init__(self) -> None:
+        with _config_errors():
+            _check_sizes(self.sample_size, self.expected_batch_size)
+            domains.steps(self.steps, least=1)
+            domains.noise_multiplier(self.noise_multiplier)
+            if domains.delta(self.delta) >= 1 / self.sample_size:
+                rule = f"below 1/N = 1/{self.sample_size}"
+                domains.refuse("delta", rule, self.delta)
+            accountant_for(self.accountant)
+
+    @classmethod
+    def create(
+        cls,
+        *,
+        sample_size: int,
+        expected_batch_size: int,
+        delta: float,
+        steps: int | None = None,
+        epochs: float | None = None,
+        noise_multiplier: float | None = None,
+        target_epsilon: float | None = None,
+        accountant: str = "rdp",
+    ) -> Self:
+        """Return the plan, working out the steps and the noise that it leaves open.
+
+        Args:
+            sample_size: Records to learn from, N.
+            expected_batch_size: Records a step on average, from 1 to N.
+            delta: Below 1/N.
+            steps: Updates of the model.
+            epochs: Instead of steps; steps = ceil(epochs N / expected_batch_size).
+            noise_multiplier: Noise std over the clipping bound; 0 is not private.
+            target_epsilon: Instead of noise; all steps spend at most this.
+            accountant: Name in ACCOUNTANTS.
+
+        Raises:
+            ConfigError: names the argument that is outside its domain, missing, or one
+                too many; or no noise reaches the target.
+        """
+        with _config_errors():
+            _check_sizes(sample_size, expected_batch_size)
+            _check_one_of(steps=steps, epochs=epochs)
+            _check_one_of(
+                noise_multiplier=noise_multiplier, target_epsilon=target_epsilon
+            )
+            if epochs is not None:
+                steps = steps_of(epochs, sample_size, expected_batch_size)
+            if target_epsilon is not None:
+                noise_multiplier = calibration.noise_multiplier(
+                    target_epsilon,
+                    expected_batch_size / sample_size,
+                    domains.steps(steps, least=1),
+                    delta,
+                    accountant,
+                )
+            return cls(
+                sample_size=sample_size,
+                expected_batch_size=expected_batch_size,
+                steps=domains.steps(steps, least=1),
+                noise_multiplier=domains.noise_multiplier(noise_multiplier),
+                delta=delta,
+                accountant=accountant,
+            )
+
+    @property
+    def sample_rate(self) -> float:
+        """Probability with which each record joins a step, q = batch / N."""
+        return self.expected_batch_size / self.sample_size
+
+    @property
+    def is_private(self) -> bool:
+        """Whether there is any noise."""
+        return self.noise_multiplier > 0
+
+    def epsilon(self, steps: int | None = None) -> float:
+        """Return epsilon after so many steps, after all if not said.
+
+        Returns:
+            0 after no step, infinity without noise.
+        """
+        return self.epsilons([self.steps if steps is None else steps])[0]
+
+    def epsilons(self, steps: Sequence[int]) -> list[float]:
+        """Return epsilon after each number of steps."""
+        return queries.epsilon_curve(
+            self.sample_rate,
+            self.noise_multiplier,
+            self.delta,
+            steps=steps,
+            accountant=self.accountant,
+        )
+
+    def steps_within(self, epsilon: float) -> int:
+        """Return how many of the plan's steps spend at most epsilon, from 0."""
+        most = calibration.steps(
+            epsilon,
+            self.sample_rate,
+            self.noise_multiplier,
+            self.delta,
+            self.accountant,
+        )
+        return min(most, self.steps)
+
+
+def steps_of(epochs: float, sample_size: int, expected_batch_size: int) -> int:
+    """Return ceil(epochs N / batch) of the decimal number that was written.
+
+    Exact: 1.1 epochs of 50 batches are 55 steps, not 56 by binary noise.
+    """
+    number = domains.finite("epochs", epochs)
+    if number <= 0:
+        domains.refuse("epochs", "greater than 0", epochs)
+    steps = math.ceil(Fraction(repr(number)) * sample_size / expected_batch_size)
+    if steps > MAX_STEPS:
+        domains.refuse("epochs", f"at most {MAX_STEPS} steps long", epochs)
+    return steps
+
+
+def _check_sizes(sample_size: int, expected_batch_size: int) -> None:
+    most = domains.whole("sample_size", sample_size, 1, 2**53)
+    domains.whole("expected_batch_size", expected_batch_size, 1, most)
+
+
+def _check_one_of(**values: float | None) -> None:
+    given = [name for name, value in values.items() if value is not None]
+    if len(given) != 1:
+        names = " or ".join(values)
+        come = " and ".join(f"{name} = {values[name]!r}" for name in given)
+        raise AccountingError(
+            f"give {names}, one of them; got {come or 'neither'}.",
+            field=next(iter(values)),
+        )
+
+
+@contextmanager
+def _config_errors() -> Iterator[None]:
+    """Turn accounting's errors into those of a setting, which is what they are here."""
+    try:
+        yield
+    except AccountingError as error:
+        raise ConfigError(error.field, str(error)) from None

@@ -1,0 +1,106 @@
+"""Searches that end on the safe side of the answer.
+
+``scipy.optimize`` would take 0.3 s to import, and gives the root without its bracket.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from decimal import ROUND_CEILING, Context
+
+from dpsgd_explorer.accounting.domains import MAX_NOISE_MULTIPLIER
+from dpsgd_explorer.errors import AccountingError
+
+Function = Callable[[float], float]
+Point = tuple[float, float]  # argument and value
+
+TOLERANCE = 1e-12
+LARGEST_STRIDE = 4.0
+
+
+def first_safe(excess: Function, low: float, high: float) -> float:
+    """Return where a decreasing function stops being positive, or just behind.
+
+    Args:
+        excess: Decreasing, finite, positive at low and not at high.
+        low: Left end of the bracket.
+        high: Right end of the bracket.
+
+    Returns:
+        A point whose value was seen not to be positive, within 2e-12 of one, relative
+        to its size if that is above 1, whose value was seen to be.
+
+    Source: Chandrupatla (1997), Advances in Engineering Software 28(3), 145-149:
+    inverse quadratic interpolation where it is sure to fall into the bracket, else
+    bisection.
+    """
+    last, other = (high, excess(high)), (low, excess(low))
+    share = 0.5
+    while True:
+        x = last[0] + share * (other[0] - last[0])
+        new = (x, excess(x))
+        if (new[1] > 0) == (last[1] > 0):
+            before = last
+        else:
+            before, other = other, last
+        last = new
+        least_share = TOLERANCE * max(abs(x), 1.0) / abs(other[0] - last[0])
+        if least_share > 0.5:
+            return other[0] if last[1] > 0 else last[0]
+        share = _interpolated(last, other, before)
+        share = min(max(share, least_share), 1 - least_share)
+
+
+def _interpolated(last: Point, other: Point, before: Point) -> float:
+    """Return how far to go from the last point to the other one, in (0, 1)."""
+    (x1, f1), (x2, f2), (x3, f3) = last, other, before
+    if f3 in (f1, f2):
+        return 0.5
+    place, value = (x1 - x2) / (x3 - x2), (f1 - f2) / (f3 - f2)
+    if value**2 >= place or (1 - value) ** 2 >= 1 - place:
+        return 0.5
+    quadratic = f1 / (f2 - f1) * f3 / (f2 - f3)
+    return quadratic + (x3 - x1) / (x2 - x1) * f1 / (f3 - f1) * f2 / (f3 - f2)
+
+
+def least_noise(excess: Function) -> float:
+    """Return the least noise multiplier at which a decreasing function is not positive.
+
+    Args:
+        excess: Of the noise multiplier; how much more is spent than may be.
+
+    Returns:
+        At least 1 / MAX_NOISE_MULTIPLIER; infinity if MAX_NOISE_MULTIPLIER is not
+        enough.
+    """
+
+    def noise(log_noise: float) -> float:
+        return min(math.exp(log_noise), MAX_NOISE_MULTIPLIER)
+
+    low, high = _bracket(lambda x: excess(noise(x)), math.log(MAX_NOISE_MULTIPLIER))
+    if low == high:
+        return math.inf if high > 0 else noise(high)
+    return noise(first_safe(lambda x: excess(noise(x)), low, high))
+
+
+def _bracket(excess: Function, end: float) -> Point:
+    """Return low < high around the root in [-end, end], or the end next to it twice."""
+    sign = 1.0 if excess(0.0) > 0 else -1.0
+    here, stride = 0.0, math.log(2)
+    while abs(here) < end:
+        there = sign * min(abs(here) + stride, end)
+        if (excess(there) > 0) != (sign > 0):
+            return min(here, there), max(here, there)
+        here, stride = there, min(2 * stride, LARGEST_STRIDE)
+    return here, here
+
+
+def unreachable(target_epsilon: object, least: float) -> AccountingError:
+    """Return the error for a target below the least that any noise reaches."""
+    nearest = Context(prec=3, rounding=ROUND_CEILING).create_decimal(least)
+    return AccountingError(
+        f"target_epsilon must be at least {nearest:g}, the least that any noise "
+        f"reaches here, got {target_epsilon!r}. Raise target_epsilon or delta.",
+        field="target_epsilon",
+    )

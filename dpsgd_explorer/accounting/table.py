@@ -1,0 +1,35 @@
+"""The accountants: one file each, one line here."""
+
+from __future__ import annotations
+
+from dpsgd_explorer.accounting.accountant import Accountant
+from dpsgd_explorer.accounting.rdp import RdpAccountant
+from dpsgd_explorer.errors import AccountingError
+
+ACCOUNTANTS: dict[str, Accountant] = {
+    "rdp": RdpAccountant(),
+}
+
+
+def accountant_for(
+    name: str, neighboring_relation: str = "add_or_remove_one"
+) -> Accountant:
+    """Return the accountant of this name.
+
+    Raises:
+        AccountingError: there is none of this name, or not for this relation; the
+            message names what there is.
+    """
+    if name not in ACCOUNTANTS:
+        raise AccountingError(
+            f"accountant must be one of {', '.join(ACCOUNTANTS)}, got {name!r}.",
+            field="accountant",
+        )
+    relations = ACCOUNTANTS[name].neighboring_relations
+    if neighboring_relation not in relations:
+        raise AccountingError(
+            f"neighboring_relation must be one of {', '.join(relations)} for "
+            f"accountant {name!r}, got {neighboring_relation!r}.",
+            field="neighboring_relation",
+        )
+    return ACCOUNTANTS[name]

@@ -1,0 +1,191 @@
+"""What every accountant of the table must do: a new line there is tested here."""
+
+import math
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dpsgd_explorer.accounting import (
+    ACCOUNTANTS,
+    Phase,
+    delta,
+    epsilon,
+    epsilon_curve,
+    gaussian_epsilon,
+    noise_multiplier,
+    steps,
+)
+
+NOISE_OF_ROUNDING = 1 + 1e-10
+LOG_RATES = st.floats(math.log(1e-6), 0.0)
+LOG_NOISES = st.floats(math.log(0.3), math.log(1000))
+STEPS = st.integers(1, 10**7)
+LOG_DELTAS = st.floats(math.log(1e-15), math.log(1e-2))
+FACTORS = st.floats(1.0, 3.0)
+PROPERTY = settings(deadline=None, derandomize=True, max_examples=100)
+
+every_accountant = pytest.mark.parametrize("name", ACCOUNTANTS)
+
+
+@st.composite
+def runs(draw):
+    return (
+        min(math.exp(draw(LOG_RATES)), 1.0),
+        math.exp(draw(LOG_NOISES)),
+        draw(STEPS),
+        math.exp(draw(LOG_DELTAS)),
+    )
+
+
+@every_accountant
+def test_it_says_what_it_is_worth(name):
+    accountant = ACCOUNTANTS[name]
+    assert accountant.status in {"exact", "bound", "approximation"}
+    assert accountant.label
+    assert accountant.note.endswith(".")
+    assert "add_or_remove_one" in accountant.neighboring_relations
+
+
+@every_accountant
+@PROPERTY
+@given(runs(), FACTORS)
+def test_epsilon_falls_with_noise_and_delta(name, run, factor):
+    q, sigma, t, slack = run
+    here = epsilon(q, sigma, t, slack, name) * NOISE_OF_ROUNDING
+    assert epsilon(q, sigma * factor, t, slack, name) <= here
+    assert epsilon(q, sigma, t, slack * factor, name) <= here
+
+
+@every_accountant
+@PROPERTY
+@given(runs(), FACTORS)
+def test_epsilon_rises_with_sample_rate_and_steps(name, run, factor):
+    q, sigma, t, slack = run
+    here = epsilon(q, sigma, t, slack, name) / NOISE_OF_ROUNDING
+    assert epsilon(min(q * factor, 1.0), sigma, t, slack, name) >= here
+    assert epsilon(q, sigma, math.ceil(t * factor), slack, name) >= here
+
+
+@every_accountant
+@PROPERTY
+@given(runs())
+def test_a_bound_is_never_below_one_exact_step(name, run):
+    # One step, "remove": δ(ε) = q δ_Gaussian(ε') with e^ε = 1 + q (e^ε' - 1); more
+    # steps tell no less.
+    if ACCOUNTANTS[name].status == "approximation":
+        pytest.skip("an approximation promises no bound")
+    q, sigma, t, slack = run
+    inner = gaussian_epsilon(slack / q, sigma) if slack < q else 0.0
+    least = math.log1p(q * math.expm1(inner))
+    assert epsilon(q, sigma, t, slack, name) * NOISE_OF_ROUNDING >= least
+
+
+@every_accountant
+def test_a_bound_is_never_below_the_exact_golden_value(name, golden):
+    if ACCOUNTANTS[name].status == "approximation":
+        pytest.skip("an approximation promises no bound")
+    for label, run in golden["settings"].items():
+        ours = epsilon(run["q"], run["sigma"], run["steps"], run["delta"], name)
+        assert ours * (1 + 1e-6) >= run["eps"], label
+
+
+@every_accountant
+@PROPERTY
+@given(runs())
+def test_delta_and_epsilon_invert_each_other(name, run):
+    q, sigma, t, slack = run
+    spent = epsilon(q, sigma, t, slack, name)
+    if 0 < spent < math.inf:
+        back = delta(q, sigma, t, spent, name)
+        assert back <= slack * (1 + 1e-6)
+        assert epsilon(q, sigma, t, back, name) <= spent * (1 + 1e-6)
+
+
+@every_accountant
+@PROPERTY
+@given(runs(), st.integers(0, 10**6))
+def test_a_run_in_two_parts_is_the_same_run(name, run, first):
+    q, sigma, t, slack = run
+    first = min(first, t)
+    parts = [Phase(q, sigma, first), Phase(q, sigma, t - first)]
+    composed = ACCOUNTANTS[name].epsilons(parts, [t], slack)[0]
+    assert composed == pytest.approx(epsilon(q, sigma, t, slack, name), rel=1e-9)
+
+
+@every_accountant
+@PROPERTY
+@given(runs(), runs())
+def test_a_second_phase_adds_and_the_order_does_not_matter(name, one, two):
+    slack = one[3]
+    a, b = Phase(*one[:3]), Phase(*two[:3])
+    total = a.steps + b.steps
+    after_a, both = ACCOUNTANTS[name].epsilons([a, b], [a.steps, total], slack)
+    swapped = ACCOUNTANTS[name].epsilons([b, a], [total], slack)[0]
+    assert after_a == pytest.approx(epsilon(*one, name), rel=1e-9)
+    assert both >= after_a / NOISE_OF_ROUNDING
+    assert both == pytest.approx(swapped, rel=1e-9)
+
+
+@every_accountant
+def test_a_curve_is_the_values_at_its_points_in_the_order_asked(name):
+    points = [500, 0, 1, 10_000]
+    curve = epsilon_curve(0.01, 1.1, 1e-5, steps=points, accountant=name)
+    assert curve == [epsilon(0.01, 1.1, t, 1e-5, name) for t in points]
+    assert curve[1] == 0
+    assert epsilon_curve(0.01, 1.1, 1e-5, steps=[], accountant=name) == []
+
+
+@every_accountant
+def test_nothing_done_spends_nothing_and_no_noise_spends_everything(name):
+    assert epsilon(0.01, 1.0, 0, 1e-5, name) == 0
+    assert epsilon(0.01, 0.0, 0, 1e-5, name) == 0
+    assert delta(0.01, 1.0, 0, 1.0, name) == 0
+    assert epsilon(0.01, 0.0, 1, 1e-5, name) == math.inf
+    assert delta(0.01, 0.0, 1, 1.0, name) == 1
+    mixed = [Phase(0.01, 1.0, 5), Phase(0.01, 0.0, 5)]
+    assert math.isfinite(ACCOUNTANTS[name].epsilons(mixed, [5], 1e-5)[0])
+    assert ACCOUNTANTS[name].epsilons(mixed, [6], 1e-5)[0] == math.inf
+
+
+@every_accountant
+@settings(PROPERTY, max_examples=40)
+@given(runs(), st.floats(math.log(0.05), math.log(50)))
+def test_noise_meets_its_target_and_a_thousandth_less_does_not(name, run, log_target):
+    q, _, t, slack = run
+    target = math.exp(log_target)
+    noise = noise_multiplier(target, q, t, slack, name)
+    assert epsilon(q, noise, t, slack, name) <= target
+    assert epsilon(q, 0.999 * noise, t, slack, name) > target
+
+
+@every_accountant
+@settings(PROPERTY, max_examples=40)
+@given(runs(), st.floats(math.log(0.05), math.log(50)))
+def test_steps_are_the_most_that_stay_within_the_target(name, run, log_target):
+    q, sigma, _, slack = run
+    target = math.exp(log_target)
+    most = steps(target, q, sigma, slack, name)
+    assert epsilon(q, sigma, most, slack, name) <= target
+    if most < 10**9:
+        assert epsilon(q, sigma, most + 1, slack, name) > target
+
+
+@every_accountant
+def test_no_step_is_allowed_without_noise(name):
+    assert steps(1.0, 0.01, 0.0, 1e-5, name) == 0
+
+
+@every_accountant
+@pytest.mark.parametrize(
+    ("q", "sigma", "t", "slack"),
+    [
+        (1e-300, 1e12, 10**9, 1e-300),
+        (1.0, 1e-12, 10**9, 1e-300),
+        (1 - 1e-16, 0.05, 10**9, 0.999),
+        (1e-300, 1e-12, 1, 0.5),
+    ],
+)
+def test_the_corners_of_the_domain_give_a_number(name, q, sigma, t, slack):
+    assert epsilon(q, sigma, t, slack, name) >= 0
+    assert 0 <= delta(q, sigma, t, 1.0, name) <= 1

@@ -1,0 +1,81 @@
+import math
+
+import numpy as np
+import pytest
+
+from dpsgd_explorer.accounting import (
+    ACCOUNTANTS,
+    Phase,
+    delta,
+    epsilon,
+    epsilon_curve,
+    noise_multiplier,
+    steps,
+)
+from dpsgd_explorer.errors import AccountingError
+
+
+@pytest.mark.parametrize(
+    ("call", "field"),
+    [
+        (lambda: epsilon(0, 1, 1, 1e-5), "sample_rate"),
+        (lambda: epsilon(1.5, 1, 1, 1e-5), "sample_rate"),
+        (lambda: epsilon(math.nan, 1, 1, 1e-5), "sample_rate"),
+        (lambda: epsilon("0.1", 1, 1, 1e-5), "sample_rate"),
+        (lambda: epsilon(True, 1, 1, 1e-5), "sample_rate"),
+        (lambda: epsilon(0.1, -1, 1, 1e-5), "noise_multiplier"),
+        (lambda: epsilon(0.1, math.inf, 1, 1e-5), "noise_multiplier"),
+        (lambda: epsilon(0.1, 1e13, 1, 1e-5), "noise_multiplier"),
+        (lambda: epsilon(0.1, 1, -1, 1e-5), "steps"),
+        (lambda: epsilon(0.1, 1, 1.0, 1e-5), "steps"),
+        (lambda: epsilon(0.1, 1, True, 1e-5), "steps"),
+        (lambda: epsilon(0.1, 1, 10**9 + 1, 1e-5), "steps"),
+        (lambda: epsilon(0.1, 1, 1, 0), "delta"),
+        (lambda: epsilon(0.1, 1, 1, 1), "delta"),
+        (lambda: epsilon(0.1, 1, 1, math.nan), "delta"),
+        (lambda: epsilon_curve(0.1, 1, 1e-5, steps=[1, -1]), "steps"),
+        (lambda: delta(0.1, 1, 1, -0.5), "epsilon"),
+        (lambda: delta(0.1, 1, 1, math.inf), "epsilon"),
+        (lambda: noise_multiplier(0, 0.1, 1, 1e-5), "target_epsilon"),
+        (lambda: noise_multiplier(1, 0.1, 0, 1e-5), "steps"),
+        (lambda: noise_multiplier(1e-6, 1, 10**9, 1e-20), "target_epsilon"),
+        (lambda: steps(math.inf, 0.1, 1, 1e-5), "target_epsilon"),
+        (lambda: steps(1, 2, 1, 1e-5), "sample_rate"),
+        (lambda: Phase(0.1, None, 1), "noise_multiplier"),
+    ],
+)
+def test_errors_name_argument_rule_and_what_came(call, field):
+    with pytest.raises(
+        AccountingError, match=rf"^{field} must be .*, got .+"
+    ) as caught:
+        call()
+    assert caught.value.field == field
+
+
+def test_an_accountant_that_is_not_there_is_refused_by_what_is():
+    assert "pld" not in ACCOUNTANTS
+    with pytest.raises(AccountingError) as caught:
+        epsilon(0.1, 1, 1, 1e-5, accountant="pld")
+    assert caught.value.field == "accountant"
+    assert all(name in str(caught.value) for name in ACCOUNTANTS)
+    assert "'pld'" in str(caught.value)
+
+
+def test_a_relation_that_is_not_there_is_refused_by_what_is():
+    with pytest.raises(AccountingError, match=r"add_or_remove_one.*'swap'") as caught:
+        epsilon(0.1, 1, 1, 1e-5, neighboring_relation="swap")
+    assert caught.value.field == "neighboring_relation"
+
+
+def test_a_target_that_no_noise_reaches_is_answered_by_the_nearest_that_one_does():
+    with pytest.raises(AccountingError, match=r"at least \S+,") as caught:
+        noise_multiplier(1e-6, 1, 10**9, 1e-20)
+    nearest = float(str(caught.value).split("at least ")[1].split(",")[0])
+    assert math.isfinite(noise_multiplier(nearest, 1, 10**9, 1e-20))
+    with pytest.raises(AccountingError):
+        noise_multiplier(0.99 * nearest, 1, 10**9, 1e-20)
+
+
+def test_numbers_of_numpy_are_numbers():
+    plain = epsilon(0.01, 1.1, 100, 1e-5)
+    assert epsilon(np.float64(0.01), np.float64(1.1), np.int64(100), 1e-5) == plain
