@@ -1,0 +1,7 @@
+"""DP-SGD for PyTorch: per-sample clipping, noise, Poisson sampling, safety checks."""
+
+from dpsgd_explorer.dp.engine import PrivacyEngine
+from dpsgd_explorer.dp.per_sample import per_sample_gradients
+from dpsgd_explorer.dp.sampling import PoissonSampler
+
+__all__ = ["PoissonSampler", "PrivacyEngine", "per_sample_gradients"]

@@ -1,0 +1,132 @@
+"""An engine at work: one mechanism, one optimizer, one logical batch at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+from weakref import WeakSet
+
+from torch import Tensor, nn
+from torch.optim import Optimizer
+
+from dpsgd_explorer.dp.binding import OptimizerBinding
+from dpsgd_explorer.dp.clipped_sum import ClippedSum
+from dpsgd_explorer.dp.clipping import Clipper
+from dpsgd_explorer.dp.logical_batch import LogicalBatch
+from dpsgd_explorer.dp.options import ENGINES, Options
+from dpsgd_explorer.dp.safety import (
+    LossFunction,
+    SafetyCheck,
+    refuse_batch_statistics,
+)
+from dpsgd_explorer.errors import PrivacyError
+
+_TAKEN: WeakSet[nn.Module] = WeakSet()
+"""Modules, with all inside them, that some engine is attached to."""
+
+Release = Callable[[ClippedSum], dict[nn.Parameter, Tensor]]
+
+
+class Attachment:
+    """Leads every gradient of the optimizer through clipping, and undoes itself.
+
+    Args:
+        module: The model.
+        optimizer: Must train the module's trainable parameters, all of them and
+            nothing else.
+        options: How to clip.
+        release: Turns the clipped sum of a logical batch into {parameter: gradient}.
+
+    Attributes:
+        batch: What happened since the last step.
+
+    Raises:
+        UnsupportedModuleError: a trainable module is not covered.
+        PrivacyError: the optimizer trains something else.
+    """
+
+    def __init__(
+        self,
+        module: nn.Module,
+        optimizer: Optimizer,
+        options: Options,
+        release: Release,
+    ) -> None:
+        _refuse_taken(module)
+        refuse_batch_statistics(module)
+        self._mechanism = ENGINES[options.engine](
+            module,
+            clipping_mode=options.clipping_mode,
+            loss_reduction=options.loss_reduction,
+        )
+        _check_optimizer(optimizer, module)
+        parameters = self._mechanism.parameters()
+        self._parameters = [p for own in parameters.values() for p in own.values()]
+        self._clipper = Clipper(
+            options.clipping_fn, options.clipping_style, options.max_grad_norm
+        )
+        self.batch = LogicalBatch(
+            ClippedSum(parameters, self._clipper),
+            self._parameters,
+            checked=options.sampling == "poisson",
+        )
+        self._release = release
+        self._mechanism.receive = self.batch.add
+        self._mechanism.before_forward = self._check
+        self._mechanism.start()
+        self._modules = list(module.modules())
+        _TAKEN.update(self._modules)
+        self._binding = OptimizerBinding(optimizer, self._make_step, self.batch.clear)
+
+    def undo(self) -> None:
+        """Leave module and optimizer as they were."""
+        self._binding.release()
+        self._mechanism.stop()
+        _TAKEN.difference_update(self._modules)
+        for parameter in self._parameters:
+            vars(parameter).pop("private_grad", None)
+
+    def check_example(self, example: tuple[Any, Any], loss_fn: LossFunction) -> None:
+        """Run the safety check on an example ``(inputs, targets)``."""
+        inputs, targets = example
+        args = inputs if isinstance(inputs, tuple) else (inputs,)
+        self._check(args, {}, targets=targets, loss_fn=loss_fn)
+
+    def _check(self, args: Any, kwargs: Any, **loss: Any) -> None:
+        """Run the safety check, once; a failed one runs again next time."""
+        SafetyCheck(self._mechanism, self._clipper, args, kwargs, **loss).run()
+        self._mechanism.before_forward = None
+
+    def _make_step(self) -> None:
+        """Turn the logical batch into the gradients that the step will use."""
+        self.batch.close()
+        for parameter, gradient in self._release(self.batch.total).items():
+            parameter.private_grad = gradient  # type: ignore[attr-defined]
+            parameter.grad = gradient
+
+
+def _refuse_taken(module: nn.Module) -> None:
+    for name, each in module.named_modules():
+        if each in _TAKEN:
+            raise PrivacyError(
+                f"{name or 'the module'} is attached to another engine; detach that "
+                "one first."
+            )
+
+
+def _check_optimizer(optimizer: Optimizer, module: nn.Module) -> None:
+    stepped = {id(p) for group in optimizer.param_groups for p in group["params"]}
+    names = {id(p): n for n, p in module.named_parameters() if p.requires_grad}
+    strangers = stepped - names.keys()
+    if strangers:
+        raise PrivacyError(
+            f"the optimizer trains {len(strangers)} parameters that are not trainable "
+            "parameters of the engine's module; they would move without noise or not "
+            "at all. Give it [p for p in module.parameters() if p.requires_grad]."
+        )
+    left_out = [name for key, name in names.items() if key not in stepped]
+    if left_out:
+        raise PrivacyError(
+            f"the optimizer does not train {', '.join(left_out)}, which would be "
+            "clipped and noised for nothing. Freeze them with requires_grad_(False)."
+        )

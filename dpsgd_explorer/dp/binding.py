@@ -1,0 +1,60 @@
+"""Ties an engine to an optimizer, and unties it again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import MethodType
+from typing import Any
+
+from torch.optim import Optimizer
+
+from dpsgd_explorer.errors import PrivacyError
+
+
+class OptimizerBinding:
+    """Calls back before each step and at each zero_grad of an optimizer.
+
+    The optimizer's own hooks are used for the step, so that learning-rate schedulers,
+    which replace ``step`` themselves, may be made before or after.
+
+    Args:
+        optimizer: Any of torch.optim.
+        before_step: Makes the gradients that the step will use.
+        cleared: Told that the gradients are gone.
+    """
+
+    def __init__(
+        self,
+        optimizer: Optimizer,
+        before_step: Callable[[], None],
+        cleared: Callable[[], None],
+    ) -> None:
+        self.optimizer = optimizer
+        self._before_step = before_step
+        self._cleared = cleared
+        self._handle = optimizer.register_step_pre_hook(self._on_step)
+        self._zero_grad = optimizer.zero_grad
+        self._own_zero_grad = vars(optimizer).get("zero_grad")
+        optimizer.zero_grad = MethodType(self._clear, optimizer)  # type: ignore[method-assign]
+
+    def release(self) -> None:
+        """Leave the optimizer as it was."""
+        self._handle.remove()
+        del self.optimizer.zero_grad
+        if self._own_zero_grad is not None:
+            self.optimizer.zero_grad = self._own_zero_grad  # type: ignore[method-assign]
+
+    def _on_step(self, optimizer: Optimizer, args: Any, kwargs: Any) -> None:
+        # torch hands the optimizer itself over as the first argument of step.
+        given = [a for a in (*args, *kwargs.values()) if a is not optimizer]
+        if any(argument is not None for argument in given):
+            raise PrivacyError(
+                "step must be called without a closure: it would see the data several "
+                "times for one step. Call backward, then step()."
+            )
+        self._before_step()
+
+    def _clear(self, optimizer: Optimizer, set_to_none: bool = True) -> None:
+        """Drop the gradients; a tensor of zeros is not kept in their place."""
+        self._zero_grad(set_to_none=True)
+        self._cleared()

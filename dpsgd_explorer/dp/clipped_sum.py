@@ -1,0 +1,139 @@
+"""The sum of a logical batch's clipped gradients, and its one release with noise."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from functools import reduce
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from dpsgd_explorer.dp.book_keeping import accumulation_dtype
+from dpsgd_explorer.dp.clipping import Clipper
+from dpsgd_explorer.dp.noise import SeededNoise
+from dpsgd_explorer.dp.samples import Samples, Sums
+
+Parameters = Mapping[str, Mapping[str, nn.Parameter]]
+
+
+class Tally(NamedTuple):
+    """What clipping saw of a logical batch.  Not private.
+
+    Attributes:
+        norms: Gradient norms before clipping, [B]; not finite where left out.
+        shortened: Samples whose factor was below 1.
+        non_finite: Samples that were left out.
+    """
+
+    norms: Tensor
+    shortened: int
+    non_finite: int
+
+
+class ClippedSum:
+    """Adds up clipped gradients in one flat buffer for each kind of parameter.
+
+    The buffer becomes the noisy gradient in place, so that all of clipping and noise
+    costs the memory of one gradient.
+    """
+
+    def __init__(self, parameters: Parameters, clipper: Clipper) -> None:
+        self.clipper = clipper
+        self._flats, self.sums = _allocate(parameters)
+        self._parameters = parameters
+        self._norms: list[Tensor] = []
+        self._shortened = 0
+
+    def reset(self) -> None:
+        """Start a logical batch."""
+        for flat in self._flats:
+            flat.zero_()
+        self._norms, self._shortened = [], 0
+
+    def add(self, samples: Samples) -> None:
+        """Clip every sample and add it.
+
+        A sample whose gradient is not finite is left out; what it contributes is 0.
+        """
+        for chunk in samples.chunks():
+            squared = chunk.squared_norms()
+            norms = self.clipper.norms(squared)
+            self._norms.append(norms)
+            finite = torch.isfinite(norms)
+            if not bool(finite.all()):
+                kept = finite.nonzero().squeeze(1)
+                chunk, norms = chunk.take(kept), norms[kept]
+                squared = {layer: values[kept] for layer, values in squared.items()}
+            factors = self.clipper.factors(squared, norms)
+            self._shortened += _shortened(factors.values())
+            chunk.add_weighted_gradients(factors, self.sums)
+
+    @property
+    def size(self) -> int:
+        """Samples seen since the reset."""
+        return sum(len(norms) for norms in self._norms)
+
+    def tally(self) -> Tally:
+        """Return what was seen since the reset."""
+        norms = torch.cat(self._norms) if self._norms else torch.empty(0)
+        non_finite = int((~torch.isfinite(norms)).sum())
+        return Tally(norms, self._shortened, non_finite)
+
+    def norm(self) -> float:
+        """Return the norm of the sum without noise.  Not private."""
+        return math.hypot(*[float(torch.linalg.vector_norm(f)) for f in self._flats])
+
+    @property
+    def numel(self) -> int:
+        """Number of trainable parameters."""
+        return sum(flat.numel() for flat in self._flats)
+
+    def release(
+        self, noise: SeededNoise | None, standard_deviation: float, divisor: float
+    ) -> dict[nn.Parameter, Tensor]:
+        """Return {parameter: (sum + noise) / divisor} and forget the sum.
+
+        Args:
+            noise: Where the noise comes from; None for none at all.
+            standard_deviation: Of the noise on each entry of the sum.
+            divisor: A public constant.
+        """
+        for flat in self._flats:
+            if noise is not None:
+                noise.add_to(flat, standard_deviation)
+            flat.div_(divisor)
+        return {
+            parameter: self.sums[layer][local].to(parameter.dtype)
+            for layer, own in self._parameters.items()
+            for local, parameter in own.items()
+        }
+
+
+def _shortened(factors: Iterable[Tensor]) -> int:
+    """Count the samples with a factor below 1 in some block."""
+    blocks = {id(factor): factor for factor in factors}
+    return int((reduce(torch.minimum, blocks.values()) < 1.0).sum())
+
+
+def _allocate(parameters: Parameters) -> tuple[list[Tensor], Sums]:
+    """Return zeroed flat buffers and their views, one a parameter."""
+    every = [p for own in parameters.values() for p in own.values()]
+    sizes: dict[tuple[torch.dtype, torch.device], int] = {}
+    for p in every:
+        kind = accumulation_dtype(p.dtype), p.device
+        sizes[kind] = sizes.get(kind, 0) + p.numel()
+    flats = {
+        (dtype, device): torch.zeros(size, dtype=dtype, device=device)
+        for (dtype, device), size in sizes.items()
+    }
+    rest = dict(flats)
+    sums: dict[str, dict[str, Tensor]] = {}
+    for layer, own in parameters.items():
+        sums[layer] = {}
+        for local, p in own.items():
+            kind = accumulation_dtype(p.dtype), p.device
+            sums[layer][local] = rest[kind][: p.numel()].view(p.shape)
+            rest[kind] = rest[kind][p.numel() :]
+    return list(flats.values()), sums

@@ -1,0 +1,85 @@
+"""Layer rule for ``nn.Embedding``: y_t = W[id_t], a linear layer on one-hot inputs.
+
+Row v of sample i's gradient is the sum of g_t over the positions with id_t = v, so
+the squared norm is sum_v ||sum_{t: id_t = v} g_t||^2: gather each sample's repeated
+ids, square, add.  The V by d gradient is never made for it.  The padding row is not
+trained: its positions count for nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import ClassVar
+
+import torch
+from torch import Tensor, nn
+
+from dpsgd_explorer.dp.layers.base import LayerRule, scale_samples
+
+
+class EmbeddingRule(LayerRule[nn.Embedding]):
+    """Ids [B] or [B, ...], outputs [B, ..., d]."""
+
+    parameter_names: ClassVar[tuple[str, ...]] = ("weight",)
+
+    def per_sample_gradients(
+        self, layer: nn.Embedding, activations: Tensor, backprops: Tensor
+    ) -> dict[str, Tensor]:
+        ids, g = _positions(layer, activations, backprops)
+        rows, width = layer.weight.shape
+        gradients = g.new_zeros(len(ids) * rows, width)
+        gradients.index_add_(0, _sample_ids(ids, rows), g.flatten(0, 1))
+        return {"weight": gradients.view(len(ids), rows, width)}
+
+    def squared_norms(
+        self, layer: nn.Embedding, activations: Tensor, backprops: Tensor
+    ) -> Tensor:
+        ids, g = _positions(layer, activations, backprops)
+        if ids.shape[1] == 1:
+            return g.square().sum((1, 2))
+        rows = layer.num_embeddings
+        pairs, where = torch.unique(_sample_ids(ids, rows), return_inverse=True)
+        sums = g.new_zeros(len(pairs), g.shape[-1])
+        sums.index_add_(0, where, g.flatten(0, 1))  # one row a (sample, id)
+        norms = g.new_zeros(len(ids))
+        return norms.index_add_(0, pairs // rows, sums.square().sum(1))
+
+    def weighted_gradients(
+        self,
+        layer: nn.Embedding,
+        activations: Tensor,
+        backprops: Tensor,
+        weights: Tensor,
+        sums: Mapping[str, Tensor],
+    ) -> None:
+        ids, g = _positions(layer, activations, backprops)
+        scaled = scale_samples(g, weights).flatten(0, 1)
+        sums["weight"].index_add_(0, ids.flatten(), scaled)
+
+    def prefers_ghost(
+        self, layer: nn.Embedding, activations: Tensor, backprops: Tensor
+    ) -> bool:
+        """Gathering T rows is never dearer than filling V of them."""
+        return True
+
+    def refusal(self, layer: nn.Embedding) -> str:
+        if layer.scale_grad_by_freq:
+            return "scale_grad_by_freq divides by how often the batch has an id"
+        if layer.max_norm is not None:
+            return "max_norm rewrites the rows that a batch uses, without noise"
+        return ""
+
+
+def _positions(layer: nn.Embedding, ids: Tensor, g: Tensor) -> tuple[Tensor, Tensor]:
+    """Return ids [B, T] and g [B, T, d], with g = 0 at the padding id."""
+    between = ids.shape[1:].numel()
+    ids, g = ids.reshape(len(ids), between), g.reshape(len(g), between, g.shape[-1])
+    if layer.padding_idx is not None:
+        g = g.masked_fill((ids == layer.padding_idx).unsqueeze(-1), 0.0)
+    return ids, g
+
+
+def _sample_ids(ids: Tensor, rows: int) -> Tensor:
+    """Return i * rows + id for every position of sample i, [B T]."""
+    samples = torch.arange(len(ids), device=ids.device)
+    return (samples.unsqueeze(1) * rows + ids).flatten()

@@ -1,0 +1,103 @@
+"""What happened since the last step, and whether a step may follow."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from torch import nn
+
+from dpsgd_explorer.dp.clipped_sum import ClippedSum
+from dpsgd_explorer.dp.samples import Samples
+from dpsgd_explorer.errors import PrivacyError
+
+
+class LogicalBatch:
+    """One batch from its draw to its release; several backward calls may share it.
+
+    Args:
+        total: Takes the clipped gradients.
+        parameters: All trainable parameters.
+        checked: Whether batches must come from the engine's own loader.
+    """
+
+    def __init__(
+        self, total: ClippedSum, parameters: Iterable[nn.Parameter], *, checked: bool
+    ) -> None:
+        self.total = total
+        self._parameters = list(parameters)
+        self._checked = checked
+        self._drawn: int | None = None
+        self._backward_ran = False
+        self._released = False
+
+    @property
+    def in_flight(self) -> bool:
+        """Whether something was drawn or computed that no step has used."""
+        return self._drawn is not None or self._backward_ran
+
+    def draw(self, size: int) -> None:
+        """Note that the loader has drawn so many samples."""
+        if self._drawn is not None:
+            raise PrivacyError(
+                f"a batch of {self._drawn} samples was drawn and no step made of it; "
+                "skipping batches changes what the accountant assumes. Call "
+                "optimizer.step() once for each batch, empty ones included."
+            )
+        self._drawn = size
+
+    def add(self, samples: Samples) -> None:
+        """Clip and add the samples of one backward."""
+        if self._released:
+            if any(parameter.grad is not None for parameter in self._parameters):
+                raise PrivacyError(
+                    "backward came after a step, but the old gradients are still "
+                    "there. Call optimizer.zero_grad() after each step."
+                )
+            self._released = False
+        if not self._backward_ran:
+            self.total.reset()
+            self._backward_ran = True
+        self.total.add(samples)
+
+    def clear(self) -> None:
+        """Forget what was added, as zero_grad does; the draw stands."""
+        self._backward_ran = self._released = False
+
+    def close(self) -> None:
+        """Check that a step may follow, and end the batch.
+
+        Raises:
+            PrivacyError: the step would release something else than one noisy sum
+                over one Poisson batch.
+        """
+        self._check_backward()
+        self._check_gradients()
+        if not self._backward_ran:
+            self.total.reset()
+        self._check_size()
+        self._drawn, self._backward_ran, self._released = None, False, True
+
+    def _check_backward(self) -> None:
+        if not self._backward_ran and self._drawn != 0:
+            raise PrivacyError(
+                "step must follow a backward of the engine's module, and there was "
+                "none since the last step or zero_grad. Call loss.backward() first."
+            )
+
+    def _check_gradients(self) -> None:
+        if not self._released and any(p.grad is not None for p in self._parameters):
+            raise PrivacyError(
+                "a parameter has a gradient that did not go through the engine, as "
+                "from a penalty in the loss or a layer called on its own. Use the "
+                "optimizer's weight_decay, and call the whole module."
+            )
+
+    def _check_size(self) -> None:
+        size = self.total.size
+        if self._checked and size != self._drawn:
+            drawn = "none was drawn" if self._drawn is None else f"{self._drawn} drawn"
+            raise PrivacyError(
+                f"the step must be made of one batch of the engine's loader: {size} "
+                f"samples went through backward, {drawn}. Iterate over "
+                'engine.poisson_loader(dataset), or pass sampling="unchecked".'
+            )

@@ -1,0 +1,94 @@
+"""What the ways of getting at per-sample gradients have in common."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import Any
+
+from torch import Tensor, nn
+from torch.utils._pytree import tree_leaves
+
+from dpsgd_explorer.dp.samples import Samples
+from dpsgd_explorer.errors import PrivacyError
+
+Receive = Callable[[Samples], None]
+LOSS_REDUCTIONS = ("mean", "sum")
+
+
+class Mechanism(ABC):
+    """Watches a module's passes and hands the samples of each backward on.
+
+    Args:
+        module: The model; between ``start`` and ``stop`` its forward is watched.
+        clipping_mode: A key of CLIPPING_MODES.
+        loss_reduction: How the user's loss joins the samples of a batch.
+
+    Attributes:
+        receive: Called at the end of each backward with its samples.
+        before_forward: Called with (args, kwargs) before each recorded forward, if
+            there is one.
+    """
+
+    def __init__(
+        self, module: nn.Module, *, clipping_mode: str, loss_reduction: str
+    ) -> None:
+        self.module = module
+        self.clipping_mode = clipping_mode
+        self.loss_reduction = loss_reduction
+        self.receive: Receive = _refuse
+        self.before_forward: Callable[[Any, Any], None] | None = None
+
+    @abstractmethod
+    def parameters(self) -> dict[str, dict[str, nn.Parameter]]:
+        """Return {layer: {local name: trainable parameter}}.
+
+        Raises:
+            UnsupportedModuleError: a trainable parameter is out of reach.
+        """
+
+    @abstractmethod
+    def start(self) -> None:
+        """Begin to watch."""
+
+    @abstractmethod
+    def stop(self) -> None:
+        """Leave the module as it was."""
+
+    def prepare(self, args: Any, kwargs: Any) -> int:
+        """Check that a pass may be recorded, and return its number of samples.
+
+        Raises:
+            PrivacyError: other parameters are trainable than when it started.
+        """
+        known = {id(p) for own in self.parameters().values() for p in own.values()}
+        now = {id(p): n for n, p in self.module.named_parameters() if p.requires_grad}
+        if now.keys() != known:
+            new = [name for key, name in now.items() if key not in known]
+            raise PrivacyError(
+                "the trainable parameters must stay what they were when the engine was "
+                f"attached; {', '.join(new) or 'some'} changed. Detach the engine and "
+                "attach it again."
+            )
+        if self.before_forward is not None:
+            self.before_forward(args, kwargs)
+        return batch_size_of(args, kwargs)
+
+    def loss_scale(self, batch_size: int) -> float:
+        """Return what turns a gradient of the user's loss into a sample's own."""
+        return float(batch_size) if self.loss_reduction == "mean" else 1.0
+
+
+def batch_size_of(args: Any, kwargs: Any) -> int:
+    """Return the first dimension of the first tensor among a module's inputs."""
+    for leaf in tree_leaves((args, kwargs)):
+        if isinstance(leaf, Tensor) and leaf.dim() > 0:
+            return len(leaf)
+    raise PrivacyError(
+        "the module must be called with a tensor whose first dimension counts the "
+        "samples; there was none among its inputs."
+    )
+
+
+def _refuse(samples: Samples) -> None:
+    raise PrivacyError("gradients arrived, but no engine is attached to take them.")

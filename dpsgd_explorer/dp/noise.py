@@ -1,0 +1,55 @@
+"""Gaussian noise from a generator of our own.
+
+Noise is drawn in pieces that stay in cache and added on the way; it is never held
+for all parameters at once, and never drawn in less than float32.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+PIECE = 2**16  # numbers drawn at a time
+
+
+class SeededNoise:
+    """Noise that its seed repeats: for demonstrations, and therefore not private."""
+
+    note = "reproducible, therefore not private"
+
+    def __init__(self, seed: int) -> None:
+        self._generator = seeded_generator(seed, "noise")
+
+    def add_to(self, values: Tensor, standard_deviation: float) -> None:
+        """Add independent N(0, standard_deviation^2) to every entry of [P]."""
+        scratch = torch.empty(min(PIECE, len(values)), dtype=values.dtype)
+        for start in range(0, len(values), PIECE):
+            piece = values[start : start + PIECE]
+            draw = scratch[: len(piece)].normal_(generator=self._generator)
+            piece.add_(draw.to(values.device), alpha=standard_deviation)
+
+    def state(self) -> Tensor:
+        """Return the generator's state."""
+        return self._generator.get_state()
+
+    def restore(self, state: Tensor) -> None:
+        """Go back to a state."""
+        self._generator.set_state(state)
+
+
+NOISES: dict[str, Callable[[int], SeededNoise]] = {"seeded": SeededNoise}
+
+
+def seeded_generator(seed: int, purpose: str) -> torch.Generator:
+    """Return a generator whose stream is its own for each purpose."""
+    digest = hashlib.sha256(f"{purpose}/{seed}".encode()).digest()
+    return torch.Generator().manual_seed(int.from_bytes(digest[:8], "big"))
+
+
+def fresh_seed() -> int:
+    """Return a seed from the operating system."""
+    return secrets.randbits(63)

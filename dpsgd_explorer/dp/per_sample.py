@@ -1,0 +1,43 @@
+"""Per-sample gradients as a plain function."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from dpsgd_explorer.dp.book_keeping import BookKeeping
+from dpsgd_explorer.dp.safety import LossFunction
+from dpsgd_explorer.dp.samples import Samples
+
+
+def per_sample_gradients(
+    model: nn.Module, loss_fn: LossFunction, x: Tensor, y: Tensor
+) -> dict[str, Tensor]:
+    """Return {parameter's name: [B, *shape]}, row i of sample i's own loss.
+
+    One forward and one backward; the loss is evaluated on each sample alone, so that
+    it does not matter whether ``loss_fn`` takes a mean or a sum.  These gradients are
+    neither clipped nor noised: not private.
+
+    Raises:
+        UnsupportedModuleError: a trainable module has no rule.
+    """
+    mechanism = BookKeeping(model, clipping_mode="instantiate", loss_reduction="sum")
+    received: list[Samples] = []
+    mechanism.receive = received.append
+    mechanism.start()
+    try:
+        with torch.enable_grad():
+            outputs = model(x)
+            rows = [slice(i, i + 1) for i in range(len(x))]
+            losses = [loss_fn(outputs[row], y[row]) for row in rows]
+            loss = torch.stack(losses).sum() if losses else outputs.sum()
+            loss.backward()
+    finally:
+        mechanism.stop()
+    found = received[0].per_sample_gradients()
+    return {
+        name: found[name] if name in found else p.new_zeros(len(x), *p.shape)
+        for name, p in model.named_parameters()
+        if p.requires_grad
+    }

@@ -1,0 +1,282 @@
+"""Proof before the first step, by measurement on random inputs.
+
+DP-SGD clips each sample's own gradient.  That bounds a sample's influence only if no
+other sample's gradient depends on it.  Names of layers do not tell (a frozen batch
+norm mixes samples, and so may three lines of a user's forward), so the gradients
+themselves are compared, on inputs that have nothing to do with the data:
+
+1. the gradient of sample i stays the same when all others change, and no buffer
+   remembers what the samples were (modules in training mode);
+2. it does not depend on how many samples there are, so the loss is reduced as said;
+3. the gradients add up to autograd's;
+4. no clipped sample is longer than the bound.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from dpsgd_explorer.dp import random_batch
+from dpsgd_explorer.dp.clipped_sum import ClippedSum
+from dpsgd_explorer.dp.clipping import Clipper
+from dpsgd_explorer.dp.culprit import find_culprit
+from dpsgd_explorer.dp.mechanism import Mechanism, batch_size_of
+from dpsgd_explorer.dp.random_batch import SAMPLES, SEED
+from dpsgd_explorer.dp.samples import Samples
+from dpsgd_explorer.errors import UnsupportedModuleError
+
+LossFunction = Callable[[Any, Any], Tensor]
+Rows = dict[str, Tensor]
+
+OTHERS_SCALE = 10.0
+TOLERANCE = 1e-3  # float32 round-off is far below, a shared statistic far above
+ROUND_OFFS = 8  # what replaces it in lower precision
+
+
+class SafetyCheck:
+    """Measures one module under one mechanism; changes nothing that lasts.
+
+    Args:
+        mechanism: How per-sample gradients will be made; started.
+        clipper: How they will be clipped.
+        args, kwargs: A call of the module, of which shapes and dtypes are used.
+        loss_fn: ``loss_fn(outputs, targets)``; without it the outputs are checked
+            under a random linear loss, and the loss itself is not.
+        targets: The loss function's second argument, of which shape and dtype are used.
+    """
+
+    def __init__(
+        self,
+        mechanism: Mechanism,
+        clipper: Clipper,
+        args: Any,
+        kwargs: Any,
+        *,
+        loss_fn: LossFunction | None = None,
+        targets: Any = None,
+    ) -> None:
+        self._mechanism = mechanism
+        self._module = mechanism.module
+        self._clipper = clipper
+        self._call = (args, kwargs)
+        self._size = batch_size_of(args, kwargs)
+        self._tolerance = _tolerance(self._module)
+        self._loss_fn = loss_fn
+        self._targets = targets
+
+    def run(self) -> None:
+        """Raise UnsupportedModuleError unless all four hold."""
+        with _undisturbed(self._mechanism):
+            call = self._random_call(SEED)
+            self._module.eval()
+            targets = self._random_targets(call)
+            self._check_independence(call, targets)
+            self._module.eval()
+            samples = self._samples(call, targets)
+            rows = self._rows(samples)
+            self._check_size(call, targets, rows)
+            self._check_sum(call, targets, rows)
+            self._check_sensitivity(samples)
+
+    def _check_independence(self, call: Any, targets: Any) -> None:
+        self._module.train()
+        samples, buffers = self._samples_and_buffers(call, targets)
+        other = self._random_call(SEED + 1, scale=OTHERS_SCALE)
+        moved = random_batch.rotated(targets)
+        changes = {i: random_batch.keep_row(call, other, i) for i in range(SAMPLES)}
+        for i, changed in changes.items():
+            other_targets = random_batch.keep_row(targets, moved, i)
+            others, states = self._samples_and_buffers(changed, other_targets)
+            _check_buffers(buffers, states)
+            if not self._equal(self._row(samples, i), self._row(others, i)):
+                raise UnsupportedModuleError(
+                    find_culprit(self._module, call, changes, SEED)
+                )
+
+    def _check_size(self, call: Any, targets: Any, rows: Rows) -> None:
+        fewer = self._samples(*random_batch.without_last((call, targets)))
+        if not self._equal({n: r[:-1] for n, r in rows.items()}, self._rows(fewer)):
+            raise UnsupportedModuleError(
+                "a sample's gradient must not depend on the batch size. Either the "
+                f"loss is not a {self._mechanism.loss_reduction} over samples, as "
+                "loss_reduction says, or the module uses the number of samples."
+            )
+
+    def _check_sum(self, call: Any, targets: Any, rows: Rows) -> None:
+        self._mechanism.stop()
+        try:
+            named = dict(self._module.named_parameters())
+            loss = self._loss(call, targets)
+            wanted = [named[name] for name in rows]
+            expected = torch.autograd.grad(loss, wanted, allow_unused=True)
+        finally:
+            self._mechanism.start()
+        scale = self._mechanism.loss_scale(SAMPLES)
+        total = {name: gradient.sum(0) / scale for name, gradient in rows.items()}
+        for (name, own), reference in zip(total.items(), expected, strict=True):
+            if reference is None:
+                reference = torch.zeros_like(own)
+            if not self._close(own, reference.to(own.dtype), _largest(total)):
+                raise UnsupportedModuleError(
+                    f"the per-sample gradients of {name} do not add up to autograd's: "
+                    "it is used outside its layer's own forward. Call the layer "
+                    'instead, or use engine="microbatch".'
+                )
+
+    def _check_sensitivity(self, samples: list[Samples]) -> None:
+        norms = torch.cat([self._clipper.norms(s.squared_norms()) for s in samples])
+        bound = float(norms[norms > 0].min()) / 2 if bool((norms > 0).any()) else 1.0
+        clipper = Clipper(self._clipper.function_name, self._clipper.style_name, bound)
+        total = ClippedSum(self._mechanism.parameters(), clipper)
+        for each in samples:
+            for i in range(len(each)):
+                total.reset()
+                total.add(each.take(torch.tensor([i])))
+                if not total.norm() <= bound * (1 + self._tolerance):
+                    raise UnsupportedModuleError(
+                        "a clipped gradient is longer than max_grad_norm: a layer rule "
+                        f"is wrong ({total.norm() / bound:.3g} times the bound)."
+                    )
+
+    def _samples_and_buffers(
+        self, call: Any, targets: Any
+    ) -> tuple[list[Samples], Rows]:
+        """Return the samples of a pass and what the buffers became by it."""
+        before = _buffers(self._module)
+        samples = self._samples(call, targets)
+        after = _buffers(self._module)
+        _restore_buffers(self._module, before)
+        return samples, after
+
+    def _samples(self, call: Any, targets: Any) -> list[Samples]:
+        received: list[Samples] = []
+        self._mechanism.receive = received.append
+        self._loss(call, targets).backward()  # type: ignore[no-untyped-call]
+        return received
+
+    def _row(self, samples: list[Samples], i: int) -> Rows:
+        """Return the gradients of sample i, [1, *shape] each."""
+        for each in samples:
+            if i < len(each):
+                return self._rows([each.take(torch.tensor([i]))])
+            i -= len(each)
+        raise IndexError(i)
+
+    def _rows(self, samples: list[Samples]) -> Rows:
+        """Return {name: [B, *shape]} of every trainable parameter, 0 if not used."""
+        parts = [each.per_sample_gradients() for each in samples]
+        found = {n: torch.cat([part[n] for part in parts]) for n in parts[0]}
+        if not all(bool(torch.isfinite(rows).all()) for rows in found.values()):
+            raise UnsupportedModuleError(
+                "the module gives gradients that are not finite on standard normal "
+                "inputs, so its samples cannot be told apart. Scale its inputs, or "
+                "start from other parameters."
+            )
+        size = sum(len(each) for each in samples)
+        return {
+            name: found[name] if name in found else p.new_zeros(size, *p.shape)
+            for name, p in self._module.named_parameters()
+            if p.requires_grad
+        }
+
+    def _loss(self, call: Any, targets: Any) -> Tensor:
+        torch.manual_seed(SEED)  # the same random masks in every pass
+        outputs = self._module(*call[0], **call[1])
+        if self._loss_fn is not None:
+            return self._loss_fn(outputs, targets)
+        scale = self._mechanism.loss_scale(batch_size_of(*call))
+        return random_batch.linear_loss(outputs, targets, scale)
+
+    def _random_call(self, seed: int, scale: float = 1.0) -> Any:
+        return random_batch.random_call(
+            self._module, self._call, self._size, seed, scale
+        )
+
+    def _random_targets(self, call: Any) -> Any:
+        with torch.no_grad():
+            outputs = self._module(*call[0], **call[1])
+        if self._loss_fn is None:
+            return random_batch.random_slopes(outputs)
+        return random_batch.random_targets(self._targets, self._size, outputs)
+
+    def _equal(self, first: Rows, second: Rows) -> bool:
+        largest = _largest(first)
+        return all(self._close(g, second[name], largest) for name, g in first.items())
+
+    def _close(self, first: Tensor, second: Tensor, largest: float) -> bool:
+        return bool(((first - second).abs() <= self._tolerance * largest).all())
+
+
+def refuse_batch_statistics(module: nn.Module) -> None:
+    """Raise at once for the layers that are known to mix samples, frozen or not.
+
+    The measurement would find them too, but only at the first forward pass.
+    """
+    for name, each in module.named_modules():
+        if isinstance(each, nn.modules.batchnorm._BatchNorm):
+            raise UnsupportedModuleError(
+                f"{name or 'the module'} ({type(each).__name__}) normalises each "
+                "sample by the others of its batch, also when frozen. Use GroupNorm or "
+                "LayerNorm instead."
+            )
+
+
+def _check_buffers(first: Rows, second: Rows) -> None:
+    """Raise if a buffer became something else for other samples."""
+    for name, value in first.items():
+        if not _identical(value, second[name]):
+            owner = name.rpartition(".")[0] or "the module"
+            raise UnsupportedModuleError(
+                f"{owner} stores a statistic of the samples in its buffer {name!r}, "
+                "without noise. Switch the statistic off or replace the module "
+                "(GroupNorm and LayerNorm keep none)."
+            )
+
+
+def _identical(first: Tensor, second: Tensor) -> bool:
+    both_nan = (first != first) & (second != second)
+    return bool(((first == second) | both_nan).all())
+
+
+def _largest(rows: Rows) -> float:
+    return max((float(r.abs().max()) for r in rows.values() if r.numel()), default=0.0)
+
+
+def _tolerance(module: nn.Module) -> float:
+    """Return the largest relative difference that round-off explains."""
+    dtypes = {p.dtype for p in module.parameters() if p.is_floating_point()}
+    return max([TOLERANCE, *(ROUND_OFFS * torch.finfo(d).eps for d in dtypes)])
+
+
+def _buffers(module: nn.Module) -> Rows:
+    return {name: buffer.clone() for name, buffer in module.named_buffers()}
+
+
+def _restore_buffers(module: nn.Module, values: Rows) -> None:
+    with torch.no_grad():
+        for name, buffer in module.named_buffers():
+            buffer.copy_(values[name])
+
+
+@contextmanager
+def _undisturbed(mechanism: Mechanism) -> Iterator[None]:
+    """Put back random state, buffers, modes and callbacks, whatever happens."""
+    module = mechanism.module
+    receive, before_forward = mechanism.receive, mechanism.before_forward
+    modes = {each: each.training for each in module.modules()}
+    buffers = _buffers(module)
+    devices = sorted({p.device.index for p in module.parameters() if p.is_cuda})
+    try:
+        mechanism.before_forward = None
+        with torch.random.fork_rng(devices=devices), torch.enable_grad():
+            yield
+    finally:
+        mechanism.receive, mechanism.before_forward = receive, before_forward
+        for each, mode in modes.items():
+            each.training = mode
+        _restore_buffers(module, buffers)

@@ -1,0 +1,48 @@
+"""What clipping needs to know of the samples of one backward pass."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping
+from typing import Self
+
+from torch import Tensor
+
+Sums = Mapping[str, Mapping[str, Tensor]]
+"""{layer: {parameter's local name: tensor of its shape}}."""
+
+
+class Samples(ABC):
+    """The gradients of B samples, however they are held.
+
+    All values belong to each sample's own loss: a mean over the batch is undone.
+    """
+
+    @abstractmethod
+    def __len__(self) -> int:
+        """Return B."""
+
+    @abstractmethod
+    def squared_norms(self) -> dict[str, Tensor]:
+        """Return {layer: squared norm over its trainable parameters, [B]}."""
+
+    @abstractmethod
+    def add_weighted_gradients(self, weights: Mapping[str, Tensor], sums: Sums) -> None:
+        """Add sum_i weights[layer][i] * gradient_i to the sums."""
+
+    @abstractmethod
+    def per_sample_gradients(self) -> dict[str, Tensor]:
+        """Return {parameter's full name: [B, *shape]}."""
+
+    @abstractmethod
+    def take(self, index: Tensor) -> Self:
+        """Return the samples at these positions, in this order."""
+
+    def chunks(self) -> Iterator[Self]:
+        """Yield the samples in pieces whose gradients fit in memory at once."""
+        yield self
+
+
+def full_name(layer: str, parameter: str) -> str:
+    """Return the parameter's name in ``named_parameters`` of the whole module."""
+    return f"{layer}.{parameter}" if layer else parameter

@@ -1,0 +1,158 @@
+"""Poisson sampling: every record joins every step by its own coin.
+
+The accountant assumes it, so the engine's loader does it.  A batch may be of any
+size, also empty; an empty one is a step like any other.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.utils._pytree import tree_map
+from torch.utils.data import Dataset, TensorDataset, default_collate
+
+from dpsgd_explorer.accounting import Plan
+from dpsgd_explorer.errors import ConfigError, PrivacyError
+
+Collate = Callable[[list[Any]], Any]
+Fetch = Callable[[Tensor], Any]
+OnDraw = Callable[[int], None]
+
+
+class PoissonSampler:
+    """Yields the indices of each step's batch, ``steps`` of them in all.
+
+    The gaps between chosen records are geometric, which is the same law as a coin a
+    record and costs O(batch) instead of O(N).
+
+    Args:
+        plan: Sample size N, rate q and, unless ``steps`` is given, the steps.
+        generator: Its own; advanced by each draw.
+        steps: Batches to yield in all.
+
+    Attributes:
+        position: Batches yielded so far; iteration goes on from here.
+    """
+
+    def __init__(
+        self, plan: Plan, generator: torch.Generator, steps: int | None = None
+    ) -> None:
+        self.sample_size = plan.sample_size
+        self.sample_rate = plan.sample_rate
+        self.steps = plan.steps if steps is None else steps
+        self.position = 0
+        self._generator = generator
+
+    def __len__(self) -> int:
+        return self.steps
+
+    def __iter__(self) -> Iterator[Tensor]:
+        while self.position < self.steps:
+            indices = self.draw()
+            self.position += 1
+            yield indices
+
+    def draw(self) -> Tensor:
+        """Return one batch: int64 indices [n] in rising order, n ~ Binomial(N, q)."""
+        mean = self.sample_size * self.sample_rate
+        at_once = math.ceil(mean + 6 * math.sqrt(mean) + 6)  # nearly always enough
+        last, parts = -1, []
+        while last < self.sample_size:
+            indices = last + self._gaps(at_once).cumsum(0)
+            parts.append(indices)
+            last = int(indices[-1])
+        drawn = torch.cat(parts)
+        return drawn[: int(torch.searchsorted(drawn, self.sample_size))]
+
+    def _gaps(self, count: int) -> Tensor:
+        """Return geometric gaps >= 1: P(gap > k) = (1 - q)^k."""
+        uniform = torch.rand(count, dtype=torch.float64, generator=self._generator)
+        q = self.sample_rate
+        log_miss = math.log1p(-q) if q < 1 else -math.inf
+        gaps = torch.log1p(-uniform).div_(log_miss).floor_().add_(1.0)
+        return gaps.clamp_(max=self.sample_size + 1.0).long()
+
+    def state(self) -> dict[str, Any]:
+        """Return what a resumed run needs to draw the same batches."""
+        return {"position": self.position, "generator": self._generator.get_state()}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Go on from a state."""
+        self.position = int(state["position"])
+        self._generator.set_state(state["generator"])
+
+
+class PoissonLoader:
+    """Yields the records of each Poisson batch, ready for the model.
+
+    Args:
+        dataset: A TensorDataset or a tuple of tensors (indexed directly), or any
+            dataset with a length and items.
+        sampler: Which records.
+        on_draw: Told the size of each batch before it is yielded.
+        collate: Joins a list of items; torch's own by default.
+    """
+
+    def __init__(
+        self,
+        dataset: Dataset[Any] | Sequence[Tensor],
+        sampler: PoissonSampler,
+        on_draw: OnDraw,
+        collate: Collate | None = None,
+    ) -> None:
+        self._fetch, size = _fetcher(dataset, collate or default_collate)
+        if size != sampler.sample_size:
+            raise ConfigError(
+                "sample_size",
+                f"sample_size must be the data set's length, {size}; got "
+                f"{sampler.sample_size}.",
+            )
+        self._sampler = sampler
+        self._on_draw = on_draw
+
+    def __len__(self) -> int:
+        return len(self._sampler)
+
+    def __iter__(self) -> Iterator[Any]:
+        for indices in self._sampler:
+            self._on_draw(len(indices))
+            yield self._fetch(indices)
+
+
+def _fetcher(
+    dataset: Dataset[Any] | Sequence[Tensor], collate: Collate
+) -> tuple[Fetch, int]:
+    """Return how to get the records at some indices, and how many there are."""
+    tensors = dataset.tensors if isinstance(dataset, TensorDataset) else dataset
+    if not isinstance(tensors, list | tuple):
+        return _item_fetcher(dataset, collate)
+    columns = tuple(tensors)
+    sizes = {len(column) for column in columns}
+    if len(sizes) != 1:
+        raise ConfigError(
+            "dataset", f"dataset must have columns of one length, got {sorted(sizes)}."
+        )
+    (size,) = sizes
+    return lambda i: tuple(t.index_select(0, i.to(t.device)) for t in columns), size
+
+
+def _item_fetcher(dataset: Any, collate: Collate) -> tuple[Fetch, int]:
+    def fetch(indices: Tensor) -> Any:
+        if len(indices):
+            return collate([dataset[i] for i in indices.tolist()])
+        return tree_map(_no_rows, collate([dataset[0]]))
+
+    return fetch, len(dataset)
+
+
+def _no_rows(leaf: Any) -> Tensor:
+    if not isinstance(leaf, Tensor):
+        raise PrivacyError(
+            f"a batch must be made of tensors, got {type(leaf).__name__}; an empty "
+            "batch cannot be made of it. Give poisson_loader a collate function."
+        )
+    return leaf[:0]

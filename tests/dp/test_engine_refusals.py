@@ -1,0 +1,218 @@
+"""What would break the guarantee in a training loop raises, and says what to do."""
+
+import copy
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn, optim
+
+from dpsgd_explorer.dp import PrivacyEngine
+from dpsgd_explorer.dp.options import CHOICES
+from dpsgd_explorer.errors import PrivacyError
+from tests.dp.nets import attached, backward, case, data, linear
+
+ENGINE = pytest.mark.parametrize("engine", CHOICES["engine"])
+
+
+def test_step_without_backward_is_refused():
+    net, x, y = case("mlp")
+    _, optimizer = attached(net)
+    net(x)
+    with pytest.raises(PrivacyError, match="must follow a backward"):
+        optimizer.step()
+    backward(net, x, y)
+    optimizer.step()
+    optimizer.zero_grad()
+    with pytest.raises(PrivacyError, match="must follow a backward"):
+        optimizer.step()
+
+
+@ENGINE
+def test_backward_without_zero_grad_is_refused(engine):
+    net, x, y = case("mlp")
+    _, optimizer = attached(net, engine=engine)
+    backward(net, x, y)
+    optimizer.step()
+    with pytest.raises(PrivacyError, match="zero_grad"):
+        backward(net, x, y)
+
+
+@ENGINE
+def test_the_same_forward_counts_once(engine):
+    net, x, y = case("mlp")
+    attached(net, engine=engine)
+    loss = F.cross_entropy(net(x), y)
+    loss.backward(retain_graph=True)
+    with pytest.raises(PrivacyError, match="backward ran twice"):
+        loss.backward()
+
+
+@ENGINE
+def test_an_older_forward_is_refused(engine):
+    net, x, y = case("mlp")
+    attached(net, engine=engine)
+    loss = F.cross_entropy(net(x), y)
+    net(x)
+    with pytest.raises(PrivacyError, match="too late"):
+        loss.backward()
+
+
+def test_a_gradient_of_gradients_is_refused():
+    net, x, y = case("mlp")
+    attached(net)
+    with pytest.raises(PrivacyError, match="create_graph"):
+        F.cross_entropy(net(x), y).backward(create_graph=True)
+
+
+OUTSIDE = {
+    "penalty": lambda net, x: net[0].weight.square().sum(),
+    "layer alone": lambda net, x: net[0](x).sum(),
+}
+
+
+@pytest.mark.parametrize("extra", OUTSIDE.values(), ids=OUTSIDE)
+def test_gradients_from_elsewhere_are_refused(extra):
+    net, x, y = case("mlp")
+    _, optimizer = attached(net)
+    (F.cross_entropy(net(x), y) + extra(net, x)).backward()
+    with pytest.raises(PrivacyError, match="did not go through the engine"):
+        optimizer.step()
+
+
+def test_a_closure_is_refused():
+    net, x, y = case("mlp")
+    _, optimizer = attached(net)
+    backward(net, x, y)
+    with pytest.raises(PrivacyError, match="closure"):
+        optimizer.step(lambda: None)
+
+
+def test_an_input_changed_in_place_is_refused():
+    class InPlace(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.one, self.two = nn.Linear(4, 4), nn.Linear(4, 3)
+
+        def forward(self, x):
+            hidden = self.one(x) * 1.0
+            out = self.two(hidden)
+            hidden.add_(1.0)
+            return out
+
+    net = InPlace()
+    attached(net)
+    with pytest.raises(PrivacyError, match="two was changed in place"):
+        net(torch.randn(3, 4))
+
+
+def test_batches_from_elsewhere_are_refused():
+    net = linear()
+    _, optimizer = attached(net, sampling="poisson")
+    backward(net, *data(5))
+    with pytest.raises(PrivacyError, match="poisson_loader"):
+        optimizer.step()
+
+
+def loop_of(net, **options):
+    engine, optimizer = attached(
+        net, sampling="poisson", sample_size=40, batch_size=8, **options
+    )
+    return engine, optimizer, iter(engine.poisson_loader(data()))
+
+
+def test_a_part_of_a_drawn_batch_is_refused():
+    net = linear()
+    _, optimizer, batches = loop_of(net)
+    x, y = next(batches)
+    backward(net, x[1:], y[1:])
+    with pytest.raises(PrivacyError, match=f"{len(x) - 1} samples .* {len(x)} drawn"):
+        optimizer.step()
+
+
+def test_a_part_lost_to_zero_grad_is_refused():
+    net = linear()
+    _, optimizer, batches = loop_of(net)
+    x, y = next(batches)
+    backward(net, x[:2], y[:2])
+    optimizer.zero_grad()
+    backward(net, x[2:], y[2:])
+    with pytest.raises(PrivacyError, match="samples went through backward"):
+        optimizer.step()
+
+
+def test_a_skipped_batch_is_refused():
+    net = linear()
+    _, _, batches = loop_of(net)
+    next(batches)
+    with pytest.raises(PrivacyError, match="no step made of it"):
+        next(batches)
+
+
+def test_a_batch_drawn_before_attaching_is_refused():
+    engine = PrivacyEngine(
+        linear(), batch_size=8, sample_size=40, steps=3, noise_multiplier=1.0
+    )
+    with pytest.raises(PrivacyError, match="no optimizer attached"):
+        next(iter(engine.poisson_loader(data())))
+
+
+def test_other_trainable_parameters_than_attached_are_refused():
+    net, x, _ = case("mlp")
+    attached(net)
+    net[0].weight.requires_grad_(False)
+    with pytest.raises(PrivacyError, match="stay what they were"):
+        net(x)
+
+
+def test_an_optimizer_of_other_parameters_is_refused():
+    net, stranger = linear(), linear()
+    engine = PrivacyEngine(
+        net, batch_size=8, sample_size=40, steps=3, noise_multiplier=1.0
+    )
+    with pytest.raises(PrivacyError, match="trains 2 parameters that are not"):
+        engine.attach(optim.SGD([*net.parameters(), *stranger.parameters()], lr=0.1))
+    with pytest.raises(PrivacyError, match="does not train bias"):
+        engine.attach(optim.SGD([net.weight], lr=0.1))
+
+
+def test_attaching_twice_is_refused():
+    net = linear()
+    engine, optimizer = attached(net)
+    with pytest.raises(PrivacyError, match="attached already"):
+        engine.attach(optimizer)
+
+
+def test_a_second_engine_on_the_same_module_is_refused():
+    net = linear()
+    _, optimizer = attached(net)
+    other = PrivacyEngine(
+        net, batch_size=8, sample_size=40, steps=3, noise_multiplier=1.0
+    )
+    with pytest.raises(PrivacyError, match="another engine"):
+        other.attach(optimizer)
+
+
+@ENGINE
+def test_detaching_leaves_no_trace(engine):
+    net, x, y = case("mlp")
+    plain = copy.deepcopy(net)
+    own, optimizer = attached(net, engine=engine)
+    backward(net, x, y)
+    optimizer.step()
+    own.detach()
+    optimizer.zero_grad()
+    plain.load_state_dict(net.state_dict())
+    assert "zero_grad" not in vars(optimizer)
+    assert "forward" not in vars(net)
+    assert all(not vars(p) for p in net.parameters())
+    backward(net, x, y)
+    backward(plain, x, y)
+    for own_p, other in zip(net.parameters(), plain.parameters(), strict=True):
+        assert torch.equal(own_p.grad, other.grad)
+    optimizer.step()
+    own.attach(optimizer)  # and it may come back
+    optimizer.zero_grad()
+    backward(net, x, y)
+    optimizer.step()
+    assert own.steps_done == 2

@@ -1,0 +1,185 @@
+"""What an engine may be asked to be, and what it tells of itself."""
+
+import copy
+import math
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import optim
+
+from dpsgd_explorer.accounting import Plan
+from dpsgd_explorer.dp import PrivacyEngine
+from dpsgd_explorer.dp.options import CHOICES
+from dpsgd_explorer.errors import ConfigError, PrivacyError, UnsupportedModuleError
+from tests.dp.nets import attached, backward, case, data, linear, private_run
+
+
+def test_epsilon_is_that_of_the_steps_done():
+    net = linear()
+    optimizer = optim.SGD(net.parameters(), lr=0.1)
+    engine = private_run(net, optimizer, data(), steps=3)
+    plan = Plan.create(
+        sample_size=40,
+        expected_batch_size=8,
+        steps=3,
+        noise_multiplier=1.0,
+        delta=1 / 80,
+        accountant="rdp",
+    )
+    assert engine.plan == plan
+    assert engine.get_epsilon() == plan.epsilon(3)
+    assert engine.get_epsilon(delta=1e-6) > engine.get_epsilon()
+
+
+def test_no_step_spends_nothing_and_no_noise_spends_everything():
+    net, x, y = case("mlp")
+    engine, optimizer = attached(net, noise_multiplier=0.0)
+    backward(net, x, y)
+    optimizer.step()
+    assert engine.get_epsilon(assume_poisson=True) == math.inf
+    assert engine.receipt()["epsilon"] is None
+    fresh, _ = attached(copy.deepcopy(net), noise_multiplier=1.0)
+    assert fresh.get_epsilon(assume_poisson=True) == 0.0
+
+
+def test_a_target_is_met_and_never_exceeded():
+    net = linear()
+    optimizer = optim.SGD(net.parameters(), lr=0.1)
+    engine = private_run(
+        net, optimizer, data(), 3, target_epsilon=2.0, noise_multiplier=None
+    )
+    assert 1.9 < engine.get_epsilon() <= 2.0
+    more = iter(engine.poisson_loader(data(), steps=4))
+    backward(net, *next(more))
+    with pytest.raises(PrivacyError, match="all 3 planned steps"):
+        optimizer.step()
+
+
+def test_without_a_target_more_steps_are_counted():
+    net = linear()
+    optimizer = optim.SGD(net.parameters(), lr=0.1)
+    engine = private_run(net, optimizer, data(), steps=3)
+    for x, y in engine.poisson_loader(data(), steps=5):
+        backward(net, x, y)
+        optimizer.step()
+        optimizer.zero_grad()
+    assert engine.steps_done == 5
+    assert engine.get_epsilon() == engine.plan.epsilon(5) > engine.plan.epsilon(3)
+
+
+def test_unchecked_sampling_gives_epsilon_to_those_who_vouch():
+    net, x, y = case("mlp")
+    engine, optimizer = attached(net, noise_multiplier=1.0)
+    backward(net, x, y)
+    optimizer.step()
+    with pytest.raises(PrivacyError, match="assume_poisson=True"):
+        engine.get_epsilon()
+    assert engine.receipt()["epsilon"] is None
+    assert engine.get_epsilon(assume_poisson=True) == engine.plan.epsilon(1)
+    assert "vouched" in engine.receipt()["sampling"]
+    assert engine.receipt()["epsilon"] == engine.plan.epsilon(1)
+
+
+def test_the_receipt_lays_told_beside_done():
+    net = linear()
+    optimizer = optim.SGD(net.parameters(), lr=0.1)
+    engine = private_run(net, optimizer, data(), steps=3, max_grad_norm=0.3)
+    receipt = engine.receipt()
+    assert receipt["told"]["steps"] == 3
+    assert receipt["told"]["neighboring_relation"] == "add_or_remove_one"
+    (done,) = receipt["done"]
+    assert done["steps"] == done["noise_draws"] == 3
+    assert done["noise_multiplier"] == pytest.approx(1.0)
+    assert (done["sample_rate"], done["divisor"]) == (0.2, 8.0)
+    assert receipt["seed"] == 5
+    assert "not private" in receipt["noise"]
+
+
+def test_a_plan_changed_on_the_way_gives_no_epsilon():
+    net = linear()
+    optimizer = optim.SGD(net.parameters(), lr=0.1)
+    engine = private_run(net, optimizer, data(), steps=3)
+    engine.plan = Plan.create(
+        sample_size=40,
+        expected_batch_size=8,
+        steps=3,
+        noise_multiplier=2.0,
+        delta=1 / 80,
+        accountant="rdp",
+    )
+    for ask in (engine.get_epsilon, engine.receipt):
+        with pytest.raises(PrivacyError, match="told 2"):
+            ask()
+
+
+GOOD = {"batch_size": 8, "sample_size": 40, "steps": 3, "noise_multiplier": 1.0}
+BAD = {
+    "engine": {"engine": "vmap"},
+    "clipping_fn": {"clipping_fn": "abadi"},
+    "clipping_style": {"clipping_style": "layer-wise"},
+    "clipping_mode": {"clipping_mode": "MixGhostClip"},
+    "loss_reduction": {"loss_reduction": "none"},
+    "noise": {"noise": "secure"},
+    "sampling": {"sampling": "shuffled"},
+    "accounting_mode": {"accounting_mode": "exact"},
+    "max_grad_norm": {"max_grad_norm": 0.0},
+    "physical_batch_size": {"physical_batch_size": 4},
+    "epochs": {"epochs": 2.0},
+    "target_epsilon": {"target_epsilon": 2.0},
+    "batch_size": {"batch_size": 41},
+    "sample_size": {"sample_size": None},
+    "target_delta": {"target_delta": 1 / 40},
+    "origin_params": {"origin_params": ["head"]},
+    "named_params": {"named_params": []},
+    "loss_fn": {"example_inputs": (torch.zeros(1, 4), torch.zeros(1))},
+    "example_inputs": {"loss_fn": F.cross_entropy},
+}
+
+
+@pytest.mark.parametrize("field", BAD)
+def test_what_it_cannot_be_is_refused_by_name(field):
+    with pytest.raises(ConfigError, match=field) as caught:
+        PrivacyEngine(linear(), **{**GOOD, **BAD[field]})
+    assert caught.value.field == field
+
+
+@pytest.mark.parametrize("field", CHOICES)
+def test_refusals_list_the_choices_there_are(field):
+    with pytest.raises(ConfigError) as caught:
+        PrivacyEngine(linear(), **GOOD, **{field: "nothing"})
+    assert all(choice in str(caught.value) for choice in CHOICES[field])
+
+
+def test_arguments_of_fastdp_are_taken():
+    net = linear()
+    PrivacyEngine(
+        net,
+        **GOOD,
+        named_params=list(net.named_parameters()),
+        origin_params=["weight"],
+    )
+
+
+def test_a_plan_stands_for_its_parts():
+    plan = Plan.create(
+        sample_size=40,
+        expected_batch_size=8,
+        steps=3,
+        noise_multiplier=1.0,
+        delta=1e-3,
+        accountant="rdp",
+    )
+    assert PrivacyEngine(linear(), plan=plan).plan is plan
+    with pytest.raises(ConfigError, match="beside plan"):
+        PrivacyEngine(linear(), plan=plan, steps=3)
+
+
+def test_a_seed_is_drawn_if_none_is_given():
+    seeds = {PrivacyEngine(linear(), **GOOD).seed for _ in range(3)}
+    assert len(seeds) == 3
+
+
+def test_errors_are_both_ours_and_pythons():
+    assert issubclass(UnsupportedModuleError, PrivacyError)
+    assert issubclass(PrivacyError, RuntimeError)

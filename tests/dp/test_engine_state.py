@@ -1,0 +1,129 @@
+"""A run that was stopped goes on bit for bit."""
+
+import io
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from dpsgd_explorer.dp import PrivacyEngine
+from dpsgd_explorer.dp.options import CHOICES
+from dpsgd_explorer.errors import ConfigError, PrivacyError
+
+STEPS = 7
+
+
+def data():
+    torch.manual_seed(2)
+    return torch.randn(40, 4), torch.randint(0, 3, (40,))
+
+
+def started(seed=5, **options):
+    """Return (net, optimizer, engine, batches) of a run at its beginning."""
+    torch.manual_seed(0)
+    net = nn.Sequential(nn.Linear(4, 5), nn.Tanh(), nn.Linear(5, 3))
+    optimizer = torch.optim.Adam(net.parameters(), lr=0.05)
+    engine = PrivacyEngine(
+        net,
+        **{
+            "batch_size": 8,
+            "sample_size": 40,
+            "steps": STEPS,
+            "noise_multiplier": 1.0,
+            "seed": seed,
+            **options,
+        },
+    )
+    engine.attach(optimizer)
+    return net, optimizer, engine, engine.poisson_loader(data())
+
+
+def advance(run, steps=STEPS):
+    net, optimizer, _, batches = run
+    for done, (x, y) in enumerate(batches, start=1):
+        F.cross_entropy(net(x), y).backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        if done == steps:
+            return
+
+
+def saved(run):
+    net, optimizer, engine, _ = run
+    buffer = io.BytesIO()
+    torch.save([net.state_dict(), optimizer.state_dict(), engine.state_dict()], buffer)
+    buffer.seek(0)
+    return torch.load(buffer, weights_only=True)
+
+
+@pytest.mark.parametrize("engine", CHOICES["engine"])
+@pytest.mark.parametrize("stop", [1, 4, STEPS])
+def test_a_resumed_run_ends_as_an_uninterrupted_one(stop, engine):
+    whole = started(engine=engine)
+    advance(whole)
+    first = started(engine=engine)
+    advance(first, stop)
+    second = started(engine=engine, seed=99)
+    for part, state in zip(second, saved(first), strict=False):
+        part.load_state_dict(state)
+    advance(second)
+    for own, other in zip(second[0].parameters(), whole[0].parameters(), strict=True):
+        assert torch.equal(own, other)
+    assert second[2].receipt() == whole[2].receipt()
+    assert second[2].get_epsilon() == whole[2].get_epsilon()
+    assert second[2].steps_done == STEPS
+
+
+def test_noise_that_was_used_does_not_come_back():
+    first = started()
+    advance(first, 3)
+    used = first[0][0].weight.clone()
+    second = started()
+    second[2].load_state_dict(saved(first)[2])
+    advance(second, 1)
+    third = started()
+    advance(third, 1)
+    assert not torch.equal(second[0][0].weight, third[0][0].weight)
+    assert not torch.equal(second[0][0].weight, used)
+
+
+@pytest.mark.parametrize(
+    ("options", "field"),
+    [
+        ({"noise_multiplier": 0.5}, "plan"),
+        ({"batch_size": 9}, "plan"),
+        ({"max_grad_norm": 2.0}, "options"),
+        ({"clipping_fn": "Abadi"}, "options"),
+    ],
+)
+def test_the_state_of_another_run_is_refused(options, field):
+    state = started()[2].state_dict()
+    with pytest.raises(ConfigError, match=f"saved {field}"):
+        started(**options)[2].load_state_dict(state)
+
+
+def test_a_state_of_another_version_is_refused():
+    engine = started()[2]
+    with pytest.raises(ConfigError, match="version"):
+        engine.load_state_dict({**engine.state_dict(), "version": 0})
+
+
+@pytest.mark.parametrize("computed", [False, True])
+def test_nothing_is_saved_between_draw_and_step(computed):
+    net, _, engine, batches = started()
+    x, y = next(iter(batches))
+    if computed:
+        F.cross_entropy(net(x), y).backward()
+    with pytest.raises(PrivacyError, match="after step"):
+        engine.state_dict()
+
+
+def test_the_state_does_not_change_with_the_engine():
+    run = started()
+    advance(run, 2)
+    state = run[2].state_dict()
+    kept = state["noise"].clone(), state["sampler"]["generator"].clone()
+    advance(run, 2)
+    assert torch.equal(state["noise"], kept[0])
+    assert torch.equal(state["sampler"]["generator"], kept[1])
