@@ -1,0 +1,99 @@
+"""What can be trained on what, as plain data that loads no torch.
+
+The web layer reads sizes and shapes here; a test compares them with the real
+data sets and models.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, kw_only=True)
+class DataSet:
+    """A data set's public facts.
+
+    Attributes:
+        label: What a person calls it.
+        train_size: Records to learn from, N.
+        test_size: Records that are only predicted.
+        input_shape: Shape of one record as the loader gives it.
+        classes: Number of labels.
+        majority: Share of the commonest label in the test set: the trivial accuracy.
+        note: One sentence for the page.
+    """
+
+    label: str
+    train_size: int
+    test_size: int
+    input_shape: tuple[int, ...]
+    classes: int
+    majority: float
+    note: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Model:
+    """A model's public facts.
+
+    Attributes:
+        label: What a person calls it.
+        parameters: Trainable parameters by data set; the keys are those it fits.
+        multiply_adds: Of one record's forward pass, by data set: what a run's cost is
+            counted in.
+        note: One sentence for the page.
+    """
+
+    label: str
+    parameters: dict[str, int]
+    multiply_adds: dict[str, int]
+    note: str
+
+
+DATA_SETS: dict[str, DataSet] = {
+    "mnist": DataSet(
+        label="MNIST digits",
+        train_size=60_000,
+        test_size=10_000,
+        input_shape=(1, 28, 28),
+        classes=10,
+        majority=0.1135,
+        note="Handwritten digits, 28 by 28 pixels, ten classes.",
+    ),
+    "adult": DataSet(
+        label="Adult income",
+        train_size=32_561,
+        test_size=16_281,
+        input_shape=(134,),
+        classes=2,
+        majority=0.7637737239727289,
+        note="Census answers of 1994; does a person earn over 50,000 dollars?",
+    ),
+}
+
+MODELS: dict[str, Model] = {
+    "scattering_linear": Model(
+        label="Scattering, then linear",
+        parameters={"mnist": 12_260},
+        multiply_adds={"mnist": 12_250},
+        note="Fixed wavelet features cost no privacy; only the last layer is learned.",
+    ),
+    "logistic": Model(
+        label="Logistic regression",
+        parameters={"mnist": 7_850, "adult": 270},
+        multiply_adds={"mnist": 7_840, "adult": 268},
+        note="One linear layer on the record itself.",
+    ),
+    "mlp": Model(
+        label="Small network (784-256-128-10)",
+        parameters={"mnist": 235_146},
+        multiply_adds={"mnist": 234_752},
+        note="Two hidden layers with ReLU.",
+    ),
+    "cnn": Model(
+        label="Convolutional network (tanh)",
+        parameters={"mnist": 26_010},
+        multiply_adds={"mnist": 422_208},
+        note="Two convolutions, two linear layers: deep learning in earnest, slower.",
+    ),
+}

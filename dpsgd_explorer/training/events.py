@@ -1,0 +1,45 @@
+"""What a training run says while it goes on: plain data, ready for JSON.
+
+``phase`` opens the log, and marks each change of settings:
+    ``step``, ``sample_rate``, ``noise_multiplier`` (null: no noise was asked for),
+    ``max_grad_norm``, ``expected_batch_size``, ``steps`` (planned), ``sample_size``,
+    ``delta``, ``accountant``, ``private``, ``norm_edges`` (null if not private)
+``step``:
+    ``step``, ``epsilon``, ``seconds``, ``diagnostics``
+``evaluation``:
+    ``step``, ``epsilon``, ``test_accuracy`` (0 to 1), ``test_loss``, ``seconds``
+``end``:
+    ``step``, ``epsilon``, ``delta``, ``test_accuracy``, ``test_loss``, ``seconds``,
+    ``reason``: "finished" or "stop_at_epsilon", ``receipt`` (null if not private)
+
+``epsilon`` is null where there is no guarantee (no noise, or not private): ε = ∞.
+``diagnostics`` is outside the guarantee (not private): ``batch_size`` (drawn), ``loss``
+(mean over the drawn batch; null for an empty one), ``clipped_fraction`` (null for an
+empty one), ``norm_counts`` (samples in each bin of the phase's ``norm_edges``; the
+first and last bin also take what lies beyond), ``noise_to_signal`` (null if the signal
+is 0) and ``non_finite``.  The last four are null if not private: without clipping no
+sample's own gradient is computed.
+``seconds`` is the only value that may differ between two runs of one configuration.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+Kind = Literal["phase", "step", "evaluation", "end"]
+
+TIMES = frozenset({"seconds"})
+
+
+@dataclass(frozen=True)
+class Event:
+    """One entry of a run's log; ``data`` holds JSON values only, never NaN."""
+
+    kind: Kind
+    data: dict[str, Any] = field(default_factory=dict)
+
+    def timeless(self) -> tuple[str, dict[str, Any]]:
+        """Return what two runs of one configuration share, bit for bit."""
+        data = {name: value for name, value in self.data.items() if name not in TIMES}
+        return self.kind, data

@@ -1,0 +1,260 @@
+"""The loop of one run: batches in, events out.
+
+``Training`` can be left after any event and taken up again from its checkpoint; the
+events that follow are those of an uninterrupted run, bit for bit, times aside.
+"""
+
+from __future__ import annotations
+
+import io
+import time
+from collections import deque
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from dpsgd_explorer.dp.noise import seeded_generator
+from dpsgd_explorer.errors import ConfigError, DivergedError
+from dpsgd_explorer.training import inputs, models
+from dpsgd_explorer.training.config import TrainingConfig
+from dpsgd_explorer.training.evaluation import evaluate
+from dpsgd_explorer.training.events import Event, Kind
+from dpsgd_explorer.training.performance import PerformanceSettings
+from dpsgd_explorer.training.schedule import Schedule
+from dpsgd_explorer.training.threads import threads
+from dpsgd_explorer.training.updates import OPTIMIZERS, PlainUpdates, PrivateUpdates
+
+CHECKPOINT_VERSION = 1
+
+
+def train(
+    config: TrainingConfig,
+    checkpoint: bytes | None = None,
+    *,
+    performance: PerformanceSettings | None = None,
+) -> Iterator[Event]:
+    """Run a configuration and yield what happens; see ``events``.
+
+    Raises:
+        DataError: a data file is missing or damaged.
+        DivergedError: parameters or loss became non-finite.
+    """
+    training = Training(config, checkpoint=checkpoint, performance=performance)
+    return training.events()
+
+
+class Training:
+    """One run and its state.
+
+    Args:
+        config: What to do.
+        checkpoint: From ``checkpoint()`` of a run of the same configuration.
+        performance: How to compute it; changes seconds only.
+
+    Attributes:
+        config: What is being done.
+        events_emitted: Events yielded since the run's start, also after a resume.
+
+    Raises:
+        ConfigError: the checkpoint belongs to another configuration.
+        DataError: a data file is missing or damaged.
+    """
+
+    def __init__(
+        self,
+        config: TrainingConfig,
+        *,
+        checkpoint: bytes | None = None,
+        performance: PerformanceSettings | None = None,
+    ) -> None:
+        self._started = time.monotonic()
+        self._performance = performance or PerformanceSettings()
+        self.config = config
+        self.events_emitted = 0
+        self._step = 0
+        self._ended = False
+        self._waiting: deque[Event] = deque()
+        with threads(self._performance.num_threads):
+            self._prepare()
+            if checkpoint is None:
+                self._waiting.append(self._phase())
+            else:
+                self._restore(checkpoint)
+
+    def _prepare(self) -> None:
+        config = self.config
+        self._schedule = Schedule.of(config)
+        self._data = inputs.load(
+            config.dataset, config.model, self._performance.cache_dir
+        )
+        seed = seeded_generator(config.seed, "initialisation").initial_seed()
+        self._model = models.build(config.model, config.dataset, seed)
+        self._optimizer = OPTIMIZERS[config.optimizer](self._model, config)
+        updates = PrivateUpdates if config.private else PlainUpdates
+        self._updates = updates(config, self._model, self._optimizer)
+
+    def events(self) -> Iterator[Event]:
+        """Yield the events that are still to come, computing each when it is asked for.
+
+        Raises:
+            DivergedError: parameters or loss became non-finite.
+        """
+        while self._waiting or not self._ended:
+            while not self._waiting:
+                with threads(self._performance.num_threads):
+                    self._advance()
+            self.events_emitted += 1
+            yield self._waiting.popleft()
+
+    def checkpoint(self) -> bytes:
+        """Return all that a resumed run needs; call it between two events.
+
+        ``torch.load(..., weights_only=True)`` reads it.
+        """
+        state = {
+            "version": CHECKPOINT_VERSION,
+            "config": self.config.model_dump_json(),
+            "step": self._step,
+            "ended": self._ended,
+            "events_emitted": self.events_emitted,
+            "seconds": self._seconds(),
+            "waiting": [[event.kind, event.data] for event in self._waiting],
+            "model": self._model.state_dict(),
+            "optimizer": self._optimizer.state_dict(),
+            "updates": self._updates.state_dict(),
+        }
+        buffer = io.BytesIO()
+        torch.save(state, buffer)
+        return buffer.getvalue()
+
+    def _restore(self, checkpoint: bytes) -> None:
+        state = torch.load(io.BytesIO(checkpoint), weights_only=True)
+        own = {
+            "version": CHECKPOINT_VERSION,
+            "config": self.config.model_dump_json(),
+        }
+        for name, value in own.items():
+            if state[name] != value:
+                raise ConfigError(
+                    "checkpoint",
+                    f"the checkpoint's {name} must be this run's, {value}; got "
+                    f"{state[name]}. Start the run anew.",
+                )
+        self._step = state["step"]
+        self._ended = state["ended"]
+        self.events_emitted = state["events_emitted"]
+        self._started -= state["seconds"]
+        self._waiting.extend(Event(kind, data) for kind, data in state["waiting"])
+        self._model.load_state_dict(state["model"])
+        self._optimizer.load_state_dict(state["optimizer"])
+        self._updates.load_state_dict(state["updates"])
+
+    def _advance(self) -> None:
+        """Do the next step, if there is one, and say what is to be said after it."""
+        schedule = self._schedule
+        if self._step < schedule.last:
+            self._learn()
+        if self._step in schedule.evaluated:
+            self._evaluate()
+        if self._step == schedule.last:
+            self._end()
+
+    def _learn(self) -> None:
+        indices = next(self._updates.batches)
+        rows, targets = self._data.train[indices], self._data.train_targets[indices]
+        loss = self._updates.step(rows, targets)
+        self._step += 1
+        self._check_finite("loss", 0.0 if loss is None else loss)
+        for name, parameter in self._model.named_parameters():
+            self._check_finite(f"parameter {name}", parameter)
+        if self._step in self._schedule.told:
+            diagnostics = {
+                "loss": loss,
+                "batch_size": len(indices),
+                **self._updates.measurements(),
+            }
+            self._say("step", diagnostics=diagnostics)
+
+    def _evaluate(self) -> None:
+        accuracy, loss = evaluate(self._model, self._data.test, self._data.test_targets)
+        self._check_finite("test loss", loss)
+        self._tested = {"test_accuracy": accuracy, "test_loss": loss}
+        self._say("evaluation", **self._tested)
+
+    def _end(self) -> None:
+        stopped = self._schedule.last < self.config.plan.steps
+        self._say(
+            "end",
+            delta=self.config.delta,
+            **self._tested,
+            reason="stop_at_epsilon" if stopped else "finished",
+            receipt=self._updates.receipt(),
+        )
+        self._ended = True
+
+    def _say(self, kind: Kind, **data: Any) -> None:
+        now = {
+            "step": self._step,
+            "epsilon": self._schedule.epsilons[self._step],
+            "seconds": self._seconds(),
+        }
+        self._waiting.append(Event(kind, now | data))
+
+    def _phase(self) -> Event:
+        config, plan = self.config, self.config.plan
+        return Event(
+            "phase",
+            {
+                "step": 0,
+                "sample_rate": plan.sample_rate,
+                "noise_multiplier": plan.noise_multiplier if config.private else None,
+                "max_grad_norm": config.max_grad_norm,
+                "expected_batch_size": plan.expected_batch_size,
+                "steps": plan.steps,
+                "sample_size": plan.sample_size,
+                "delta": plan.delta,
+                "accountant": plan.accountant,
+                "private": config.private,
+                "norm_edges": self._updates.norm_edges,
+            },
+        )
+
+    def _seconds(self) -> float:
+        return round(time.monotonic() - self._started, 3)
+
+    def _check_finite(self, what: str, value: float | Tensor) -> None:
+        """Raise DivergedError unless every entry of the value is finite."""
+        if not bool(torch.isfinite(torch.as_tensor(value)).all()):
+            raise DivergedError(
+                f"the run diverged: after step {self._step} its {what} was no longer "
+                f"finite. Lower learning_rate (it is {self.config.learning_rate:g})"
+                + (" or max_grad_norm." if self.config.private else ".")
+            )
+
+
+def warm_up(
+    dataset: str = "mnist",
+    model: str = "scattering_linear",
+    *,
+    performance: PerformanceSettings | None = None,
+) -> None:
+    """Do once what only the first run of a process has to do, for a quick start.
+
+    Loads the data set, computes the test features and rehearses one step, for torch
+    loads a good part of itself only then.
+
+    Args:
+        dataset: A key of the catalogue's data sets.
+        model: A key of its models that fits it.
+        performance: As the run will have it: its cache folder is used.
+    """
+    rehearsal = TrainingConfig(
+        dataset=dataset,
+        model=model,
+        steps=1,
+        expected_batch_size=1,
+        noise_multiplier=1.0,
+    )
+    deque(train(rehearsal, performance=performance), maxlen=0)

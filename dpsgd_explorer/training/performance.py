@@ -1,0 +1,31 @@
+"""How a run is computed: settings that change its seconds and nothing else."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Self
+
+from dpsgd_explorer.settings import Settings
+
+
+@dataclass(frozen=True, kw_only=True)
+class PerformanceSettings:
+    """What the machine gives a run; what the run computes does not depend on it.
+
+    Attributes:
+        num_threads: Threads that torch computes with.  Sums are added up in another
+            order with another number, so the last bits may differ.
+        cache_dir: Folder for computed features, made if need be; None keeps them in
+            memory and computes them again in the next process.
+    """
+
+    num_threads: int = 1
+    cache_dir: Path | None = None
+
+    @classmethod
+    def from_settings(cls, settings: Settings) -> Self:
+        """Return what this copy of the product is set to."""
+        return cls(
+            num_threads=settings.threads, cache_dir=settings.instance_dir / "cache"
+        )

@@ -1,0 +1,19 @@
+"""Sets torch's number of threads for a while."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import torch
+
+
+@contextmanager
+def threads(count: int) -> Iterator[None]:
+    """Let torch compute with so many threads, and put the old number back."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(count)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)

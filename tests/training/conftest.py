@@ -1,0 +1,17 @@
+import pytest
+
+from dpsgd_explorer.training.config import TrainingConfig
+
+ADULT = {"dataset": "adult", "model": "logistic", "max_grad_norm": 0.5}
+
+
+@pytest.fixture
+def adult():
+    """Make a short configuration on the quickest data set."""
+
+    def configure(**settings):
+        noise = {} if "target_epsilon" in settings else {"noise_multiplier": 1.0}
+        short = {"steps": 4, "evaluations": 2, "expected_batch_size": 64}
+        return TrainingConfig.parse(ADULT | noise | short | settings)
+
+    return configure

@@ -1,0 +1,79 @@
+"""The recorded runs are of today's presets and keep what the project promises."""
+
+import json
+
+import pytest
+
+from dpsgd_explorer.training.config import TrainingConfig
+from dpsgd_explorer.training.loop import train
+from dpsgd_explorer.training.presets import PRESETS
+from tools.record_runs import FOLDER, STEP_EVENTS, TWIN
+
+PROMISED = {  # accuracy at least
+    "mnist": 0.975,
+    "mnist-strict": 0.975,
+    "mnist-cnn": 0.96,
+    "mnist-pixels": 0.91,
+    "adult": 0.85,
+    TWIN.slug: 0.98,
+}
+
+
+@pytest.fixture(params=[*PRESETS, TWIN], ids=lambda preset: preset.slug)
+def preset(request):
+    return request.param
+
+
+@pytest.fixture
+def recording(preset):
+    return json.loads((FOLDER / f"{preset.slug}.json").read_text())
+
+
+def test_a_recording_is_of_the_preset_as_it_is(preset, recording):
+    recorded = TrainingConfig.parse(recording["config"])
+    assert recorded == TrainingConfig.parse(preset.config)
+
+
+def test_a_recording_keeps_the_promise(preset, recording):
+    assert recording["summary"]["test_accuracy"] >= PROMISED[preset.slug]
+
+
+def test_a_new_run_of_the_quickest_preset_reaches_what_was_recorded():
+    adult = next(preset for preset in PRESETS if preset.slug == "adult")
+    end = list(train(TrainingConfig.parse(adult.config)))[-1].data
+    stored = json.loads((FOLDER / "adult.json").read_text())["summary"]
+    # on another processor the last bits differ, and with them a few records
+    assert end["test_accuracy"] == pytest.approx(stored["test_accuracy"], abs=0.003)
+    assert end["epsilon"] == pytest.approx(stored["epsilon"], rel=1e-9)
+
+
+def test_recorded_epsilons_are_the_accountants(preset, recording):
+    config = TrainingConfig.parse(preset.config)
+    told = [e["data"] for e in recording["events"] if e["kind"] == "evaluation"]
+    if not config.private:
+        assert {each["epsilon"] for each in told} == {None}
+        return
+    spent = config.plan.epsilons([each["step"] for each in told])
+    assert [each["epsilon"] for each in told] == pytest.approx(spent, rel=1e-9)
+    assert recording["summary"]["epsilon"] <= config.target_epsilon
+
+
+def test_a_recording_is_whole_but_thin(preset, recording):
+    config = TrainingConfig.parse(preset.config)
+    steps = {kind: [] for kind in ("phase", "step", "evaluation", "end")}
+    for event in recording["events"]:
+        steps[event["kind"]].append(event["data"]["step"])
+    assert steps["phase"] == [0]
+    assert steps["end"] == [config.plan.steps]
+    assert steps["evaluation"] == config.evaluation_steps
+    assert {1, config.plan.steps} <= set(steps["step"])
+    assert STEP_EVENTS - 1 <= len(steps["step"]) <= STEP_EVENTS + 1
+
+
+def test_the_twin_differs_in_privacy_and_learning_rate_only():
+    strict = next(p for p in PRESETS if p.slug == "mnist-strict")
+    private, plain = (
+        TrainingConfig.parse(p.config).model_dump() for p in (strict, TWIN)
+    )
+    differing = {name for name in private if private[name] != plain[name]}
+    assert differing == {"private", "learning_rate"}
