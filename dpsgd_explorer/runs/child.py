@@ -1,0 +1,163 @@
+"""The process that trains one run: ``python -m dpsgd_explorer.runs.child LEASE``.
+
+It is started ahead of time, loads what every run needs, and waits for its run on
+standard input.  It writes the store itself, under the fence number it was handed, and
+ends when its run does, or when the worker that started it dies.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import math
+import os
+import sys
+import time
+from collections import deque
+from typing import TYPE_CHECKING
+
+from dpsgd_explorer.errors import (
+    ExplorerError,
+    LeaseLostError,
+    ReplayError,
+    StorageFullError,
+)
+from dpsgd_explorer.runs import limits, verdicts
+from dpsgd_explorer.runs.journal import to_json
+from dpsgd_explorer.runs.lifeline import Lifeline
+from dpsgd_explorer.runs.recorder import Recorder
+from dpsgd_explorer.runs.records import Checkpoint, Claim, StoredEvent
+from dpsgd_explorer.runs.schema import DONE
+from dpsgd_explorer.runs.store import RunStore
+from dpsgd_explorer.settings import Settings
+from dpsgd_explorer.training.config import TrainingConfig
+from dpsgd_explorer.training.events import Event
+from dpsgd_explorer.training.performance import PerformanceSettings
+
+if TYPE_CHECKING:
+    from dpsgd_explorer.training.loop import Training
+
+CHECKPOINT_SECONDS = 1.0
+# Checkpoints may take this share of the time; a big model is stored less often.
+CHECKPOINT_SHARE = 0.05
+USUAL = (("adult", "logistic"), ("mnist", "scattering_linear"))
+logger = logging.getLogger(__name__)
+
+
+def main(arguments: list[str]) -> int:
+    """Prepare, wait for a run, train it; return the exit code."""
+    settings, lease_s = Settings.from_environment(), float(arguments[0])
+    lifeline = Lifeline(at_end=lambda: os._exit(0))
+    logging.basicConfig(format="%(levelname)s %(name)s: %(message)s")
+    limits.apply(
+        memory_mib=settings.run_memory_mib,
+        seconds=settings.run_seconds,
+        threads=settings.threads,
+    )
+    _warm_up(settings, lifeline)
+    claim = Claim(**json.loads(lifeline.first_line()))
+    store = RunStore(settings.database_url, patience_s=math.inf)
+    return carry_out(store, claim, settings, lease_s=lease_s)
+
+
+def _warm_up(settings: Settings, lifeline: Lifeline) -> None:
+    """Load what the usual runs need, until called."""
+    # Here and in _train: torch is loaded in this process only, its memory limited.
+    from dpsgd_explorer.training.loop import warm_up
+
+    performance = PerformanceSettings.from_settings(settings)
+    for dataset, model in USUAL:
+        if lifeline.has_called:
+            return
+        try:
+            warm_up(dataset, model, performance=performance)
+        except ExplorerError as error:
+            # A run that needs what is missing tells its visitor so; others do not.
+            logger.error("%s", error)
+
+
+def carry_out(
+    store: RunStore, claim: Claim, settings: Settings, *, lease_s: float
+) -> int:
+    """Train the claimed run to its end, good or bad; return the exit code."""
+    try:
+        with Recorder(store, claim, lease_s=lease_s) as recorder:
+            state, error = _outcome(store, claim, settings, recorder)
+        store.finish(claim, state, error=error)
+    except LeaseLostError as lost:
+        logger.warning("%s", lost)
+        return verdicts.EXIT_LEASE_LOST
+    except StorageFullError as full:
+        logger.warning("run %s: %s", claim.run_id, full)
+        return verdicts.EXIT_STORAGE_FULL
+    return 0
+
+
+def _outcome(
+    store: RunStore, claim: Claim, settings: Settings, recorder: Recorder
+) -> tuple[str, dict[str, str] | None]:
+    """Train, and return how it ended; only what cannot be stored is raised."""
+    try:
+        _train(store, claim, settings, recorder)
+    except (LeaseLostError, StorageFullError):
+        raise
+    except Exception as error:
+        logger.exception("run %s ended with an error", claim.run_id)
+        return verdicts.of_exception(error, settings.run_memory_mib)
+    return DONE, None
+
+
+def _train(
+    store: RunStore, claim: Claim, settings: Settings, recorder: Recorder
+) -> None:
+    """Train from the last checkpoint on, or from the start."""
+    from dpsgd_explorer.training.loop import Training
+
+    start = store.checkpoint(claim.run_id) or Checkpoint(0, None)
+    told = deque(
+        event
+        for event in store.events(claim.run_id, start.seq)
+        if event.kind != "state"
+    )
+    training = Training(
+        TrainingConfig.parse(store.get(claim.run_id).config),
+        checkpoint=start.data,
+        performance=PerformanceSettings.from_settings(settings),
+    )
+    _record(training, told, recorder)
+
+
+def _record(training: Training, told: deque[StoredEvent], recorder: Recorder) -> None:
+    """Store each event, after those that were told before have come again."""
+    due = time.monotonic() + CHECKPOINT_SECONDS
+    for event in training.events():
+        if told:
+            _check_repeats(event, told.popleft())
+            continue
+        recorder.add(event)
+        begin = time.monotonic()
+        if begin >= due:
+            recorder.add_checkpoint(training.checkpoint())
+            now = time.monotonic()
+            due = now + max(CHECKPOINT_SECONDS, (now - begin) / CHECKPOINT_SHARE)
+    if told:
+        raise _replay_error(told[0])
+
+
+def _check_repeats(event: Event, told: StoredEvent) -> None:
+    """Compare an event with the one that stands in the log at its place."""
+    before = Event(event.kind, json.loads(told.data))
+    again = Event(event.kind, json.loads(to_json(event.data)))
+    if event.kind != told.kind or again.timeless() != before.timeless():
+        raise _replay_error(told)
+
+
+def _replay_error(told: StoredEvent) -> ReplayError:
+    return ReplayError(
+        f"resumed, the run did not repeat its event {told.seq} ({told.kind}); it was "
+        "stopped, for its noise may have been drawn anew. Start the run again."
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,122 @@
+"""The training processes of one consumer, one of them always warm.
+
+Loading torch and the data takes seconds, so a spare process does it ahead of time.
+Processes are started afresh, never forked: a fork of a process that has used OpenMP
+hangs.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import threading
+import time
+from contextlib import suppress
+from dataclasses import asdict
+
+from dpsgd_explorer.runs import limits
+from dpsgd_explorer.runs.records import Claim
+from dpsgd_explorer.settings import Settings
+
+# A new spare waits this long, lest loading it slow down the start of a run.
+SPARE_DELAY_SECONDS = 1.5
+# What a warm process takes, measured.
+SPARE_MIB = 900
+GRACE_SECONDS = 3.0
+THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS")
+
+
+class TrainingProcess:
+    """A child in a process group of its own; it dies with us."""
+
+    program: tuple[str, ...] = ("-m", "dpsgd_explorer.runs.child")
+
+    def __init__(self, settings: Settings, lease_s: float) -> None:
+        """Start it; it begins to load at once."""
+        threads = {name: str(settings.threads) for name in THREAD_VARIABLES}
+        self._popen = subprocess.Popen(
+            [sys.executable, *self.program, str(lease_s)],
+            stdin=subprocess.PIPE,
+            bufsize=0,
+            env=os.environ | settings.to_environment() | threads,
+            process_group=0,
+        )
+
+    @property
+    def pid(self) -> int:
+        """The system's number for it."""
+        return self._popen.pid
+
+    def hand_over(self, claim: Claim) -> None:
+        """Tell it which run is its."""
+        assert self._popen.stdin is not None
+        with suppress(BrokenPipeError):  # it is dead then, as its exit code will tell
+            self._popen.stdin.write(json.dumps(asdict(claim)).encode() + b"\n")
+
+    def exit_code(self, timeout: float = 0) -> int | None:
+        """Return how it ended, or None if it goes on after ``timeout`` seconds."""
+        try:
+            return self._popen.wait(timeout)
+        except subprocess.TimeoutExpired:
+            return None
+
+    def end(self, grace_s: float = GRACE_SECONDS) -> None:
+        """Ask it to end, then make it."""
+        self._popen.terminate()
+        if self.exit_code(grace_s) is None:
+            self._popen.kill()
+            self._popen.wait()
+        self.close()
+
+    def close(self) -> None:
+        """Let go of our end of its standard input."""
+        assert self._popen.stdin is not None
+        self._popen.stdin.close()
+
+
+class Crew:
+    """Hands out a warm process and has the next one loaded."""
+
+    def __init__(self, settings: Settings, lease_s: float) -> None:
+        """Start with nothing; ``keep_warm`` starts the first spare."""
+        self._settings, self._lease_s = settings, lease_s
+        self._lock = threading.Lock()
+        self._spare: TrainingProcess | None = None
+        self._spare_due = 0.0
+
+    def keep_warm(self, *, beside_runs: bool) -> None:
+        """Start a spare if there is none; call again and again.
+
+        Args:
+            beside_runs: Runs are being trained: they come first, so the spare must
+                leave as much memory free as it takes.
+        """
+        now = time.monotonic()
+        has_room = not beside_runs or limits.free_memory_mib() >= 2 * SPARE_MIB
+        with self._lock:
+            if self._spare is not None and self._spare.exit_code() is not None:
+                self._spare.close()
+                self._spare, self._spare_due = None, now + SPARE_DELAY_SECONDS
+            if self._spare is None and now >= self._spare_due and has_room:
+                self._spare = self._start()
+
+    def take(self) -> TrainingProcess:
+        """Return the spare, or a cold process if that is not there."""
+        with self._lock:
+            process, self._spare = self._spare, None
+            self._spare_due = time.monotonic() + SPARE_DELAY_SECONDS
+        if process is not None and process.exit_code() is None:
+            return process
+        return self._start()
+
+    def close(self) -> None:
+        """End the spare."""
+        with self._lock:
+            if self._spare is not None:
+                self._spare.end()
+                self._spare = None
+
+    def _start(self) -> TrainingProcess:
+        return TrainingProcess(self._settings, self._lease_s)

@@ -1,0 +1,91 @@
+"""The doorbell: tells the workers that a run waits, and carries nothing but its id.
+
+A ring that is lost or heard twice does no harm.  The runs table is the truth: whoever
+hears a ring claims what is next in line there, and a run that nobody was told of is
+rung for again.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import sqlite3
+from collections.abc import Callable
+from pathlib import Path
+
+from huey import SqliteHuey
+from huey.registry import Message
+from huey.serializer import Serializer
+from sqlalchemy.engine import make_url
+from sqlalchemy.exc import ArgumentError
+
+from dpsgd_explorer.errors import ConfigError
+from dpsgd_explorer.settings import Settings
+
+logger = logging.getLogger(__name__)
+
+
+class JsonSerializer(Serializer):  # type: ignore[misc]  # huey has no types
+    """Keeps queue messages as JSON; huey's own way is pickle, which runs code."""
+
+    def _serialize(self, data: Message) -> bytes:
+        return json.dumps(list(data)).encode()
+
+    def _deserialize(self, data: bytes) -> Message:
+        return Message(*json.loads(data))
+
+
+class Doorbell:
+    """Rings from any process; a worker answers through ``huey``."""
+
+    def __init__(
+        self, settings: Settings, answer: Callable[[str], None] | None = None
+    ) -> None:
+        """Open the queue.
+
+        Args:
+            settings: Says where the queue is.
+            answer: Called with the run id in a worker's thread; None: ring only.
+
+        Raises:
+            ConfigError: there is no queue of that kind.
+        """
+        self.huey = _queue(settings.queue_url)
+
+        def ring(run_id: str) -> None:
+            if answer is not None:
+                answer(run_id)
+
+        self._ring = self.huey.task(name="ring")(ring)
+
+    def ring(self, run_id: str) -> None:
+        """Wake a worker; if the queue takes no message, the workers look themselves."""
+        try:
+            self._ring(run_id)
+        except sqlite3.OperationalError as error:
+            logger.warning("the doorbell for run %s was not heard: %s", run_id, error)
+
+
+def _queue(url: str) -> SqliteHuey:
+    """Open the queue at ``url``; the other queues huey knows would be chosen here."""
+    try:
+        address = make_url(url)
+    except ArgumentError:
+        address = None
+    if (
+        address is None
+        or address.get_backend_name() != "sqlite"
+        or not address.database
+    ):
+        raise ConfigError(
+            "DPSGD_QUEUE_URL",
+            "DPSGD_QUEUE_URL must be the address of a SQLite file, "
+            f"such as sqlite:////var/lib/dpsgd/queue.sqlite3; got {url!r}.",
+        )
+    Path(address.database).parent.mkdir(parents=True, exist_ok=True)
+    return SqliteHuey(
+        "dpsgd-explorer",
+        filename=address.database,
+        results=False,
+        serializer=JsonSerializer(),
+    )

@@ -1,0 +1,168 @@
+"""Follow runs as they happen: one thread reads the log for every listener there is.
+
+The thread asks for new events ten times a second while somebody listens, and puts
+them in the letter boxes of those who follow that run.  A listener that finds a gap
+(it joined late, or was too slow for its box) reads the missing part from the table.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections import deque
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+
+from sqlalchemy.exc import SQLAlchemyError
+
+from dpsgd_explorer.errors import ExplorerError, RunNotFoundError
+from dpsgd_explorer.runs.records import StoredEvent
+from dpsgd_explorer.runs.store import RunStore
+
+POLL_SECONDS = 0.1
+HEARTBEAT_SECONDS = 10.0
+LONGEST_STREAM_SECONDS = 600.0
+BOX_SIZE = 2000
+PAGE = 500
+logger = logging.getLogger(__name__)
+
+
+class _Listener:
+    """The letter box of one follower; when it overflows, the oldest are dropped."""
+
+    def __init__(self, run_id: str) -> None:
+        self.run_id = run_id
+        self._box: deque[StoredEvent] = deque(maxlen=BOX_SIZE)
+        self._bell = threading.Event()
+
+    def deliver(self, event: StoredEvent) -> None:
+        self._box.append(event)
+        self._bell.set()
+
+    def collect(self, timeout: float) -> list[StoredEvent]:
+        """Return what has come, waiting for it at most ``timeout`` seconds."""
+        self._bell.wait(timeout)
+        self._bell.clear()
+        return [self._box.popleft() for _ in range(len(self._box))]
+
+
+class Hub:
+    """Hands new events of a store to any number of listeners."""
+
+    def __init__(
+        self,
+        store: RunStore,
+        *,
+        heartbeat_s: float = HEARTBEAT_SECONDS,
+        longest_s: float = LONGEST_STREAM_SECONDS,
+    ) -> None:
+        """Do nothing yet: the thread lives while somebody listens."""
+        self._store = store
+        self._heartbeat_s = heartbeat_s
+        self._longest_s = longest_s
+        self._lock = threading.Lock()
+        self._listeners: set[_Listener] = set()
+        self._thread: threading.Thread | None = None
+
+    @property
+    def listeners(self) -> int:
+        """How many are following now."""
+        return len(self._listeners)
+
+    def follow(self, run_id: str, after: int = 0) -> Iterator[StoredEvent | None]:
+        """Give a run's events with ``seq > after`` as they come, then end.
+
+        None is given when nothing came for a while, so that the caller finds out
+        whether anyone still reads.  The stream ends behind the run's last event, and
+        after ten minutes at any rate: the reader asks again from where it was.  A
+        number that the log has not reached yet counts as its end.
+
+        Raises:
+            RunNotFoundError: there is no such run.
+        """
+        run = self._store.get(run_id)
+        after = max(0, min(after, run.last_seq))
+        if run.has_ended and after == run.last_seq:
+            return iter(())
+        return self._stream(run_id, after)
+
+    def _stream(self, run_id: str, after: int) -> Iterator[StoredEvent | None]:
+        end = time.monotonic() + self._longest_s
+        with self._listening(run_id) as listener:
+            news: Iterable[StoredEvent] | None = self._stored(run_id, after)
+            while news is not None:
+                for event in news:
+                    yield event
+                    after = event.seq
+                    if event.ends_run:
+                        return
+                rest = end - time.monotonic()
+                if rest <= 0:
+                    return
+                arrived = listener.collect(min(rest, self._heartbeat_s))
+                if not arrived:
+                    yield None
+                news = self._news(run_id, after, arrived)
+
+    def _news(
+        self, run_id: str, after: int, arrived: list[StoredEvent]
+    ) -> Iterable[StoredEvent] | None:
+        """Return the events behind ``after``; None when the run is no more."""
+        unseen = [event for event in arrived if event.seq > after]
+        expected = range(after + 1, after + 1 + len(unseen))
+        if arrived and [event.seq for event in unseen] == list(expected):
+            return unseen
+        try:
+            self._store.get(run_id)
+        except RunNotFoundError:
+            return None
+        return self._stored(run_id, after)
+
+    def _stored(self, run_id: str, after: int) -> Iterator[StoredEvent]:
+        """Read a run's events from the table, a page at a time."""
+        page = self._store.events(run_id, after, PAGE)
+        while page:
+            yield from page
+            page = self._store.events(run_id, page[-1].seq, PAGE)
+
+    @contextmanager
+    def _listening(self, run_id: str) -> Iterator[_Listener]:
+        """Have a letter box for a run; whoever opens it then reads the table."""
+        listener = _Listener(run_id)
+        with self._lock:
+            if self._thread is None:
+                start = self._store.last_event_id()
+                self._thread = threading.Thread(
+                    target=self._tail, args=(start,), name="hub", daemon=True
+                )
+                self._thread.start()
+            self._listeners.add(listener)
+        try:
+            yield listener
+        finally:
+            with self._lock:
+                self._listeners.discard(listener)
+
+    def _tail(self, event_id: int) -> None:
+        """Deliver every event after this one, as long as somebody listens."""
+        while self._is_wanted():
+            time.sleep(POLL_SECONDS)
+            try:
+                rows = self._store.events_since(event_id, BOX_SIZE)
+            except (ExplorerError, SQLAlchemyError):
+                logger.exception("the log could not be read; trying again")
+                continue
+            with self._lock:
+                listeners = list(self._listeners)
+            for row in rows:
+                event_id = row.id
+                for listener in listeners:
+                    if listener.run_id == row.run_id:
+                        listener.deliver(row)
+
+    def _is_wanted(self) -> bool:
+        with self._lock:
+            if not self._listeners:
+                self._thread = None
+            return bool(self._listeners)

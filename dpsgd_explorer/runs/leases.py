@@ -1,0 +1,197 @@
+"""What a worker may do: claim a run, write for it, give it back.
+
+A claim raises the run's fence number, and each write names the number it was given.
+A worker that was stopped for longer than its lease finds the number changed and its
+write refused, so no run is ever written by two.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Literal
+
+from sqlalchemy import Connection, RowMapping, select, update
+
+from dpsgd_explorer.errors import LeaseLostError
+from dpsgd_explorer.runs import waiting_line
+from dpsgd_explorer.runs.database import Database
+from dpsgd_explorer.runs.journal import move, write_events
+from dpsgd_explorer.runs.records import Checkpoint, Claim
+from dpsgd_explorer.runs.schema import (
+    CANCELLED,
+    INTERRUPTED,
+    QUEUED,
+    RUNNING,
+    checkpoints,
+    runs,
+)
+from dpsgd_explorer.training.events import Event
+
+LARGEST_TRIES = 3
+# A worker cannot extend its lease while another process keeps the database to itself:
+# so, longer than that should ever be.
+LEASE_SECONDS = 15.0
+LOST_WORKER = {
+    "code": "worker_lost",
+    "message": f"the worker was lost {LARGEST_TRIES} times during this run; "
+    "start it again, with a smaller batch if memory is short.",
+}
+
+
+class LeasedRuns:
+    """The worker's half of the store; every write for a run checks the fence."""
+
+    database: Database
+    clock: Callable[[], float]
+
+    def claim(
+        self,
+        run_id: str | None = None,
+        *,
+        lease_s: float = LEASE_SECONDS,
+        running_per_visitor: int | None = None,
+    ) -> Claim | None:
+        """Take the run that is next in line, or this one; None if there is none."""
+        with self.database.write() as connection:
+            chosen = run_id or waiting_line.next_in_line(
+                connection, running_per_visitor
+            )
+            run = _row(connection, chosen) if chosen else None
+            if run is None or run["state"] != QUEUED:
+                return None
+            now, fence = self.clock(), run["fence"] + 1
+            move(connection, run, RUNNING, now, fence=fence, lease_until=now + lease_s)
+            return Claim(run["id"], fence)
+
+    def heartbeat(self, claim: Claim, *, lease_s: float = LEASE_SECONDS) -> None:
+        """Keep the lease while there is nothing to write."""
+        with self.database.write() as connection:
+            self._held(connection, claim, lease_s)
+
+    def append(
+        self, claim: Claim, events: Sequence[Event], *, lease_s: float = LEASE_SECONDS
+    ) -> int:
+        """Store events at the end of the log; return the newest sequence number."""
+        with self.database.write() as connection:
+            run = self._held(connection, claim, lease_s)
+            entries = [(event.kind, event.data) for event in events]
+            last_seq = write_events(connection, claim.run_id, run["last_seq"], entries)
+            steps = [event.data["step"] for event in events if "step" in event.data]
+            connection.execute(
+                update(runs)
+                .where(runs.c.id == claim.run_id)
+                .values(last_seq=last_seq, step=max([run["step"], *steps]))
+            )
+            return last_seq
+
+    def save_checkpoint(
+        self, claim: Claim, data: bytes, *, lease_s: float = LEASE_SECONDS
+    ) -> None:
+        """Replace the checkpoint by one that was made behind the newest event."""
+        with self.database.write() as connection:
+            run = self._held(connection, claim, lease_s)
+            values = {"seq": run["last_seq"], "data": data}
+            mine = checkpoints.c.run_id == claim.run_id
+            changed = connection.execute(update(checkpoints).where(mine).values(values))
+            if not changed.rowcount:
+                connection.execute(
+                    checkpoints.insert().values(run_id=claim.run_id, **values)
+                )
+
+    def checkpoint(self, run_id: str) -> Checkpoint | None:
+        """Return the newest checkpoint of a run that has not ended."""
+        query = select(checkpoints.c.seq, checkpoints.c.data).where(
+            checkpoints.c.run_id == run_id
+        )
+        with self.database.read() as connection:
+            row = connection.execute(query).one_or_none()
+        return None if row is None else Checkpoint(row[0], row[1])
+
+    def finish(
+        self, claim: Claim, state: str, *, error: dict[str, str] | None = None
+    ) -> None:
+        """End the run; its summary is taken from its log."""
+        with self.database.write(ends=True) as connection:
+            run = self._held(connection, claim, 0)
+            move(connection, run, state, self.clock(), error=error)
+
+    def release(self, claim: Claim, *, lost: bool) -> str:
+        """Give a run back to the queue; return its new state.
+
+        Args:
+            claim: Our own.
+            lost: The worker died under it, which may happen a few times only; else
+                the worker is being shut down, which may happen as often as it likes.
+        """
+        with self.database.write(ends=True) as connection:
+            run = self._held(connection, claim, 0)
+            return _give_back(connection, run, self.clock(), lost=lost)
+
+    def order(self, claim: Claim) -> Literal["go on", "cancel", "stop"]:
+        """Say what the holder of a claim is to do; "stop": it is not its any more."""
+        query = select(runs.c.cancel).where(
+            runs.c.id == claim.run_id,
+            runs.c.fence == claim.fence,
+            runs.c.state == RUNNING,
+        )
+        with self.database.read() as connection:
+            cancel = connection.scalar(query)
+        if cancel is None:
+            return "stop"
+        return "cancel" if cancel else "go on"
+
+    def reap(self) -> list[str]:
+        """Queue again every run whose lease ran out; return those to ring for."""
+        now = self.clock()
+        expired = select(runs).where(runs.c.state == RUNNING, runs.c.lease_until < now)
+        with self.database.read() as connection:
+            if connection.execute(expired).first() is None:
+                return []
+        with self.database.write(ends=True) as connection:
+            lost = connection.execute(expired).mappings().all()
+            states = [_give_back(connection, run, now, lost=True) for run in lost]
+        return [run["id"] for run, to in zip(lost, states, strict=True) if to == QUEUED]
+
+    def overdue(
+        self, seconds: float, *, running_per_visitor: int | None = None
+    ) -> list[str]:
+        """Return the run that is next in line if it has waited for longer than that."""
+        with self.database.read() as connection:
+            run_id = waiting_line.next_in_line(connection, running_per_visitor)
+            run = _row(connection, run_id) if run_id else None
+        if run is None or run["created_at"] > self.clock() - seconds:
+            return []
+        return [run["id"]]
+
+    def _held(self, connection: Connection, claim: Claim, lease_s: float) -> RowMapping:
+        """Extend the lease and return the run, or raise LeaseLostError."""
+        run = _row(connection, claim.run_id)
+        if run is None or (run["state"], run["fence"]) != (RUNNING, claim.fence):
+            raise LeaseLostError(
+                f"run {claim.run_id} is no longer held under fence {claim.fence}; "
+                "nothing more is written for it."
+            )
+        mine = runs.c.id == claim.run_id
+        until = self.clock() + lease_s
+        connection.execute(update(runs).where(mine).values(lease_until=until))
+        return run
+
+
+def _row(connection: Connection, run_id: str) -> RowMapping | None:
+    query = select(runs).where(runs.c.id == run_id)
+    return connection.execute(query).mappings().one_or_none()
+
+
+def _give_back(
+    connection: Connection, run: RowMapping, now: float, *, lost: bool
+) -> str:
+    """Queue a running run again, unless its visitor or its history ends it here."""
+    if run["cancel"]:
+        move(connection, run, CANCELLED, now)
+        return CANCELLED
+    tries = run["tries"] + lost
+    if tries >= LARGEST_TRIES:
+        move(connection, run, INTERRUPTED, now, error=LOST_WORKER, tries=tries)
+        return INTERRUPTED
+    move(connection, run, QUEUED, now, tries=tries, lease_until=None)
+    return QUEUED

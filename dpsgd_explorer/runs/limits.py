@@ -1,0 +1,81 @@
+"""What the operating system holds a training process to."""
+
+from __future__ import annotations
+
+import math
+import os
+import re
+import resource
+from pathlib import Path
+
+NICENESS = 10
+OPEN_FILES = 1024
+# Far above the database and the feature cache; stops a file that grows for ever.
+FILE_BYTES = 64 * 2**30
+# Shutting down takes some time of its own behind the wall-clock limit.
+CPU_MARGIN_SECONDS = 60
+CONTROL_GROUP = Path("/sys/fs/cgroup")
+OOM_COUNTERS = ("memory.events", "memory/memory.oom_control")
+# Limit, use, and where it says how much of that is files that can be dropped.
+GROUP_MEMORY = (
+    ("memory.max", "memory.current", r"^inactive_file (\d+)"),
+    (
+        "memory/memory.limit_in_bytes",
+        "memory/memory.usage_in_bytes",
+        r"^total_inactive_file (\d+)",
+    ),
+)
+SYSTEM_MEMORY = Path("/proc/meminfo")
+
+
+def apply(*, memory_mib: int, seconds: int, threads: int) -> None:
+    """Limit this process; call before torch is imported.
+
+    The memory limit is on private writable memory (RLIMIT_DATA): libraries and
+    memory-mapped data sets are not counted, as they would be by RLIMIT_AS.
+    """
+    os.nice(NICENESS)
+    cpu_seconds = seconds * threads + CPU_MARGIN_SECONDS
+    _lower(resource.RLIMIT_DATA, memory_mib * 2**20)
+    _lower(resource.RLIMIT_NOFILE, OPEN_FILES)
+    _lower(resource.RLIMIT_FSIZE, FILE_BYTES)
+    _lower(resource.RLIMIT_CORE, 0)
+    # The signal at the lower of the two says why, SIGKILL at the upper would not.
+    _lower(resource.RLIMIT_CPU, cpu_seconds, cpu_seconds + CPU_MARGIN_SECONDS)
+
+
+def oom_kills() -> int:
+    """Return how often the kernel killed in our control group for want of memory."""
+    counts = (
+        _number(CONTROL_GROUP / name, r"^oom_kill (\d+)") for name in OOM_COUNTERS
+    )
+    return next((count for count in counts if count is not None), 0)
+
+
+def free_memory_mib() -> float:
+    """Return how much memory is left to us, in the machine or in our control group."""
+    in_machine = _number(SYSTEM_MEMORY, r"^MemAvailable: *(\d+) kB")
+    free = [math.inf if in_machine is None else in_machine * 1024]
+    for limit_file, use_file, droppable in GROUP_MEMORY:
+        limit = _number(CONTROL_GROUP / limit_file, r"^(\d+)$")
+        use = _number(CONTROL_GROUP / use_file, r"^(\d+)$")
+        if limit is not None and use is not None:
+            statistics = (CONTROL_GROUP / use_file).with_name("memory.stat")
+            free.append(limit - use + (_number(statistics, droppable) or 0))
+    return min(free) / 2**20
+
+
+def _number(file: Path, pattern: str) -> int | None:
+    """Return the number that a pattern finds in one of the system's files, if any."""
+    try:
+        found = re.search(pattern, file.read_text(), re.MULTILINE)
+    except OSError:
+        return None
+    return int(found.group(1)) if found else None
+
+
+def _lower(limit: int, soft: int, hard: int | None = None) -> None:
+    present = resource.getrlimit(limit)[1]
+    most = float("inf") if present == resource.RLIM_INFINITY else present
+    lowered = [int(min(value, most)) for value in (soft, hard or soft)]
+    resource.setrlimit(limit, (lowered[0], lowered[1]))

@@ -1,0 +1,109 @@
+"""The tables, the states of a run and the moves between them.
+
+| state | meaning |
+|---|---|
+| ``queued`` | waits for a worker, for the first time or to be resumed |
+| ``running`` | a worker holds the lease; queued again if that is lost |
+| ``done`` | every planned step was taken, or the budget was reached |
+| ``failed`` | the run's own fault: diverged, over its time or memory |
+| ``cancelled`` | its visitor stopped it |
+| ``interrupted`` | our fault: storage full, worker lost too often |
+"""
+
+from __future__ import annotations
+
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    Column,
+    Float,
+    Index,
+    Integer,
+    LargeBinary,
+    MetaData,
+    String,
+    Table,
+    Text,
+    UniqueConstraint,
+)
+
+SCHEMA_VERSION = 1
+
+QUEUED, RUNNING = "queued", "running"
+DONE, FAILED, CANCELLED, INTERRUPTED = "done", "failed", "cancelled", "interrupted"
+FINAL_STATES = frozenset({DONE, FAILED, CANCELLED, INTERRUPTED})
+MOVES: dict[str, frozenset[str]] = {
+    QUEUED: frozenset({RUNNING, CANCELLED, INTERRUPTED}),
+    RUNNING: FINAL_STATES | {QUEUED},
+    **{state: frozenset() for state in FINAL_STATES},
+}
+
+metadata = MetaData()
+
+schema_version = Table("schema_version", metadata, Column("version", Integer))
+
+# Times are unix seconds; JSON is kept as text, so that it comes back as it was stored.
+runs = Table(
+    "runs",
+    metadata,
+    Column("id", String(43), primary_key=True),
+    Column("kind", String(20), nullable=False),
+    Column("state", String(12), nullable=False, index=True),
+    Column("visitor", String(64), nullable=False),
+    Column("name", String(60), nullable=False),
+    Column("group", String(60), nullable=False),
+    Column("parent", String(43), nullable=False),
+    Column("config", Text, nullable=False),
+    Column("summary", Text, nullable=False, default="{}"),
+    Column("error", Text),
+    Column("step", Integer, nullable=False, default=0),
+    Column("steps", Integer, nullable=False),
+    Column("created_at", Float, nullable=False),
+    Column("started_at", Float),
+    Column("ended_at", Float),
+    Column("last_seq", Integer, nullable=False, default=0),
+    # For the worker only:
+    Column("fence", Integer, nullable=False, default=0),
+    Column("lease_until", Float),
+    Column("tries", Integer, nullable=False, default=0),
+    Column("cancel", Boolean, nullable=False, default=False),
+    Index("runs_of_visitor", "visitor", "created_at"),
+)
+
+# The id orders events over all runs and is never used twice; seq counts within a run.
+events = Table(
+    "events",
+    metadata,
+    Column(
+        "id",
+        BigInteger().with_variant(Integer, "sqlite"),
+        primary_key=True,
+        autoincrement=True,
+    ),
+    Column("run_id", String(43), nullable=False),
+    Column("seq", Integer, nullable=False),
+    Column("kind", String(12), nullable=False),
+    Column("data", Text, nullable=False),
+    UniqueConstraint("run_id", "seq"),
+    sqlite_autoincrement=True,
+)
+
+checkpoints = Table(
+    "checkpoints",
+    metadata,
+    Column("run_id", String(43), primary_key=True),
+    Column("seq", Integer, nullable=False),
+    Column("data", LargeBinary, nullable=False),
+)
+
+# What a visitor asked for lately, kept when a run is deleted: quotas count these.
+launches = Table(
+    "launches",
+    metadata,
+    Column("run_id", String(43), primary_key=True),
+    Column("visitor", String(64), nullable=False),
+    Column("launch", String(60), nullable=False),
+    Column("cost", Float, nullable=False),
+    Column("at", Float, nullable=False),
+    Index("launches_of_visitor", "visitor", "at"),
+)

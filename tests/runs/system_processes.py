@@ -1,0 +1,35 @@
+"""What the system knows of our processes."""
+
+import time
+from pathlib import Path
+
+
+def children_of(pid):
+    """Process numbers of the living children of a process."""
+    found = []
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            text = stat.read_text()
+        except OSError:
+            continue  # it ended meanwhile
+        state, parent = text.rpartition(")")[2].split()[:2]
+        if int(parent) == pid and state != "Z":
+            found.append(int(stat.parent.name))
+    return found
+
+
+def is_alive(pid):
+    try:
+        text = Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return False
+    return text.rpartition(")")[2].split()[0] != "Z"
+
+
+def wait_until(condition, seconds=60):
+    """Return the first true value of a condition that no event announces."""
+    end = time.monotonic() + seconds
+    while not (value := condition()):
+        assert time.monotonic() < end, f"not within {seconds} s"
+        time.sleep(0.02)
+    return value

@@ -1,0 +1,112 @@
+"""Quotas and the price of a run."""
+
+import pytest
+
+from dpsgd_explorer.errors import ConfigError, QuotaError
+from dpsgd_explorer.runs.store import RunStore
+from dpsgd_explorer.settings import QUOTAS, Quotas
+from dpsgd_explorer.training.cost import cost
+
+
+@pytest.fixture
+def limited(database_url, clock):
+    opened = []
+
+    def limited(cost_limit=float("inf"), **quotas):
+        store = RunStore(
+            database_url, quotas=Quotas(**quotas), cost_limit=cost_limit, clock=clock
+        )
+        opened.append(store)
+        return store
+
+    yield limited
+    for store in opened:
+        store.database.close()
+
+
+def test_a_run_beyond_the_bound_is_refused_with_the_bound(limited, config):
+    store = limited(cost_limit=cost(config) - 1)
+    with pytest.raises(ConfigError, match="multiply-adds") as refused:
+        store.create(config, visitor="ann")
+    assert refused.value.field == "steps"
+    assert store.counts()["queued"] == 0
+    assert limited(cost_limit=cost(config)).create(config, visitor="ann")
+
+
+def test_a_visitor_may_queue_so_many(limited, config):
+    store = limited(queued=2)
+    first, _ = (store.create(config, visitor="ann") for _ in range(2))
+    with pytest.raises(QuotaError, match="2 launches queued") as refused:
+        store.create(config, visitor="ann")
+    assert refused.value.retry_after > 0
+    store.create(config, visitor="bob")
+    store.claim(first.id)
+    store.create(config, visitor="ann")
+
+
+def test_the_site_may_queue_so_many(limited, config):
+    store = limited(queued_in_all=2)
+    for visitor in ("ann", "bob"):
+        store.create(config, visitor=visitor)
+    with pytest.raises(QuotaError, match="2 runs are queued on this site"):
+        store.create(config, visitor="cy")
+
+
+def test_a_visitor_may_launch_so_many_a_day(limited, config, clock):
+    store = limited(launches_a_day=2)
+    store.create(config, visitor="ann")
+    clock.forward(600)
+    store.create(config, visitor="ann")
+    with pytest.raises(QuotaError, match="2 runs in 24 hours") as refused:
+        store.create(config, visitor="ann")
+    assert refused.value.retry_after == 24 * 3600 - 600
+    clock.forward(refused.value.retry_after + 1)
+    store.create(config, visitor="ann")
+
+
+def test_deleting_a_run_gives_no_launch_back(limited, config):
+    store = limited(launches_a_day=1)
+    run = store.create(config, visitor="ann")
+    store.delete(run.id, "ann")
+    with pytest.raises(QuotaError):
+        store.create(config, visitor="ann")
+
+
+def test_a_group_is_one_launch(limited, config, clock):
+    store = limited(queued=1, launches_a_day=1)
+    for _ in range(3):
+        store.create(config, visitor="ann", group="sweep")
+    assert store.launches_since("ann", clock()) == 1
+    with pytest.raises(QuotaError):
+        store.create(config, visitor="ann", group="another")
+
+
+def test_a_group_costs_no_more_than_one_run(limited, config):
+    store = limited(cost_limit=2.5 * cost(config))
+    for _ in range(2):
+        store.create(config, visitor="ann", group="sweep")
+    with pytest.raises(ConfigError, match="multiply-adds together"):
+        store.create(config, visitor="ann", group="sweep")
+    store.create(config, visitor="bob", group="sweep")
+
+
+def test_a_refused_launch_leaves_no_trace(limited, config, clock):
+    store = limited(queued=0)
+    with pytest.raises(QuotaError):
+        store.create(config, visitor="ann")
+    assert store.launches_since("ann", 0) == 0
+    assert store.events_since(0, 10) == []
+
+
+def test_launches_are_counted_from_a_time_on(store, config, clock):
+    store.create(config, visitor="ann")
+    clock.forward(10)
+    store.create(config, visitor="ann")
+    assert store.launches_since("ann", clock() - 5) == 1
+    assert store.launches_since("ann", clock() - 10) == 2
+
+
+def test_the_local_profile_lets_a_visitor_do_anything(limited, config):
+    store = limited(**vars(QUOTAS["local"]))
+    for _ in range(30):
+        store.create(config, visitor="ann")

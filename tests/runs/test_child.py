@@ -1,0 +1,161 @@
+"""One run in one process: its log is that of the training, also after a break."""
+
+import json
+from dataclasses import replace
+from functools import cache
+
+import pytest
+
+from dpsgd_explorer.runs import verdicts
+from dpsgd_explorer.runs.child import carry_out
+from dpsgd_explorer.runs.leases import LEASE_SECONDS
+from dpsgd_explorer.settings import Settings
+from dpsgd_explorer.training.config import TrainingConfig
+from dpsgd_explorer.training.events import Event
+from dpsgd_explorer.training.loop import Training
+
+
+@pytest.fixture
+def settings(tmp_path):
+    return Settings.from_environment({"DPSGD_INSTANCE_DIR": str(tmp_path)})
+
+
+@pytest.fixture
+def train(store, settings):
+    def train(claim):
+        return carry_out(store, claim, settings, lease_s=LEASE_SECONDS)
+
+    return train
+
+
+def told(store, run_id):
+    """The training events in the log, times aside."""
+    return [
+        Event(event.kind, json.loads(event.data)).timeless()
+        for event in store.events(run_id)
+        if event.kind != "state"
+    ]
+
+
+@cache
+def trained(config):
+    """What an uninterrupted run tells."""
+    return [event.timeless() for event in Training(config).events()]
+
+
+@pytest.fixture
+def begun(store, config):
+    """Give a claimed run whose first worker stored some events, and died."""
+
+    def begun(events, checkpoint_after=None, change=lambda event: event):
+        run = store.create(config, visitor="ann")
+        claim = store.claim(run.id)
+        training = Training(config)
+        for number, event in enumerate(training.events(), start=1):
+            store.append(claim, [change(event)])
+            if number == checkpoint_after:
+                store.save_checkpoint(claim, training.checkpoint())
+            if number == events:
+                break
+        store.release(claim, lost=True)
+        return store.claim(run.id)
+
+    return begun
+
+
+def test_a_run_is_stored_from_phase_to_end(store, config, train):
+    run = store.create(config, visitor="ann")
+    assert train(store.claim()) == 0
+    done = store.get(run.id)
+    assert (done.state, done.error, done.step) == ("done", None, 20)
+    assert told(store, run.id) == trained(config)
+    assert done.summary["epsilon"] == config.plan.epsilon()
+    assert [event.kind for event in store.events(run.id)][-2:] == ["end", "state"]
+
+
+@pytest.mark.parametrize(
+    ("events", "checkpoint_after"),
+    [
+        pytest.param(7, None, id="before the first checkpoint"),
+        pytest.param(7, 7, id="right behind a checkpoint"),
+        pytest.param(15, 7, id="some way behind a checkpoint"),
+        pytest.param(None, 7, id="with everything told but the end state"),
+    ],
+)
+def test_a_resumed_run_ends_as_one_in_one_piece(
+    store, config, train, begun, events, checkpoint_after
+):
+    claim = begun(events, checkpoint_after)
+    before = store.events(claim.run_id)
+    assert train(claim) == 0
+    assert told(store, claim.run_id) == trained(config)
+    after = store.events(claim.run_id)
+    assert after[: len(before)] == before
+    assert [event.seq for event in after] == list(range(1, len(after) + 1))
+    assert store.get(claim.run_id).state == "done"
+
+
+def test_a_resumed_run_that_does_not_repeat_itself_is_interrupted(store, train, begun):
+    def change(event):
+        is_target = event.kind == "step" and event.data["step"] == 5
+        return (
+            replace(event, data=event.data | {"epsilon": 9.9}) if is_target else event
+        )
+
+    claim = begun(15, 3, change)
+    before = store.events(claim.run_id)
+    assert train(claim) == 0
+    ended = store.get(claim.run_id)
+    assert (ended.state, ended.error["code"]) == ("interrupted", "replay_mismatch")
+    assert "(step)" in ended.error["message"]
+    after = store.events(claim.run_id)
+    assert after[:-1] == before
+    assert after[-1].ends_run
+
+
+def test_a_log_that_tells_more_than_the_run_is_a_mismatch(store, config, train, begun):
+    claim = begun(None, None)
+    store.append(claim, [Event("step", {"step": 21})])
+    assert train(claim) == 0
+    assert store.get(claim.run_id).error["code"] == "replay_mismatch"
+
+
+def test_a_diverged_run_fails_with_reason_and_hint_and_no_nan(store, train):
+    config = TrainingConfig.parse(
+        {
+            "model": "mlp",
+            "private": False,
+            "learning_rate": 10_000.0,
+            "expected_batch_size": 64,
+            "steps": 50,
+        }
+    )
+    run = store.create(config, visitor="ann")
+    assert train(store.claim()) == 0
+    ended = store.get(run.id)
+    assert (ended.state, ended.error["code"]) == ("failed", "diverged")
+    assert "Lower learning_rate" in ended.error["message"]
+    text = " ".join(event.data for event in store.events(run.id))
+    assert "NaN" not in text
+    assert "Infinity" not in text
+
+
+def test_a_lost_lease_stores_nothing_and_says_so(store, config, train, clock):
+    run = store.create(config, visitor="ann")
+    old = store.claim()
+    clock.forward(LEASE_SECONDS + 1)
+    store.reap()
+    before = store.events(run.id)
+    assert train(old) == verdicts.EXIT_LEASE_LOST
+    assert store.events(run.id) == before
+
+
+def test_a_full_disk_ends_the_process_with_its_own_code(store, config, train, fill_up):
+    run = store.create(config, visitor="ann")
+    claim = store.claim()
+    fill_up()
+    assert train(claim) == verdicts.EXIT_STORAGE_FULL
+    stored = told(store, run.id)
+    assert 0 < len(stored) < 41
+    assert stored == trained(config)[: len(stored)]
+    assert store.get(run.id).state == "running"  # its supervisor ends it

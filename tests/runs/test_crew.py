@@ -1,0 +1,68 @@
+"""One process is kept warm, unless the runs need its memory."""
+
+import os
+import signal
+
+import pytest
+
+from dpsgd_explorer.runs import crew, limits
+from dpsgd_explorer.runs.crew import Crew, TrainingProcess
+from dpsgd_explorer.settings import Settings
+
+
+class Sleeper(TrainingProcess):
+    program = ("-c", "import time; time.sleep(60)")
+
+
+class SleepyCrew(Crew):
+    """Its processes sleep instead of training; ``started`` has them all."""
+
+    def __init__(self, settings):
+        super().__init__(settings, lease_s=1.0)
+        self.started = []
+
+    def _start(self):
+        self.started.append(Sleeper(self._settings, self._lease_s))
+        return self.started[-1]
+
+
+@pytest.fixture
+def sleepy_crew(tmp_path):
+    made = SleepyCrew(Settings.from_environment({"DPSGD_INSTANCE_DIR": str(tmp_path)}))
+    yield made
+    made.close()
+    for process in made.started:
+        process.end()
+
+
+def test_the_spare_is_handed_out_and_replaced_after_a_while(sleepy_crew, monkeypatch):
+    sleepy_crew.keep_warm(beside_runs=False)
+    sleepy_crew.keep_warm(beside_runs=False)
+    (spare,) = sleepy_crew.started
+    assert sleepy_crew.take() is spare
+    sleepy_crew.keep_warm(beside_runs=False)
+    assert sleepy_crew.started == [spare]  # a run has just begun with it
+    monkeypatch.setattr(crew, "SPARE_DELAY_SECONDS", 0.0)
+    second = sleepy_crew.take()
+    assert sleepy_crew.started == [spare, second]
+    sleepy_crew.keep_warm(beside_runs=False)
+    assert len(sleepy_crew.started) == 3
+
+
+def test_a_dead_spare_is_not_handed_out(sleepy_crew):
+    sleepy_crew.keep_warm(beside_runs=False)
+    (spare,) = sleepy_crew.started
+    os.kill(spare.pid, signal.SIGKILL)
+    assert spare.exit_code(5) == -signal.SIGKILL
+    assert sleepy_crew.take() is not spare
+
+
+@pytest.mark.parametrize(
+    ("free_mib", "spares"), [(2 * crew.SPARE_MIB - 1, 0), (2 * crew.SPARE_MIB, 1)]
+)
+def test_beside_a_run_a_spare_needs_free_memory(
+    sleepy_crew, monkeypatch, free_mib, spares
+):
+    monkeypatch.setattr(limits, "free_memory_mib", lambda: free_mib)
+    sleepy_crew.keep_warm(beside_runs=True)
+    assert len(sleepy_crew.started) == spares

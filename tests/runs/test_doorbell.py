@@ -1,0 +1,61 @@
+"""The queue carries run ids, as JSON, and is allowed to fail."""
+
+import json
+import sqlite3
+from dataclasses import replace
+
+import pytest
+
+from dpsgd_explorer.errors import ConfigError
+from dpsgd_explorer.runs.doorbell import Doorbell
+from dpsgd_explorer.settings import Settings
+
+
+@pytest.fixture
+def settings(tmp_path):
+    return Settings.from_environment({"DPSGD_INSTANCE_DIR": str(tmp_path)})
+
+
+@pytest.fixture
+def doorbell(settings):
+    opened = []
+
+    def doorbell(answer=None):
+        opened.append(Doorbell(settings, answer))
+        return opened[-1]
+
+    yield doorbell
+    for each in opened:
+        each.huey.storage.close()
+
+
+def test_a_ring_is_heard_in_another_process(doorbell):
+    heard = []
+    worker = doorbell(heard.append)
+    doorbell().ring("run-1")
+    worker.huey.execute(worker.huey.dequeue())
+    assert heard == ["run-1"]
+    assert worker.huey.dequeue() is None
+
+
+def test_a_message_holds_the_run_id_and_no_pickle(doorbell, tmp_path):
+    doorbell().ring("run-1")
+    queue = sqlite3.connect(tmp_path / "queue.sqlite3")
+    ((data,),) = queue.execute("SELECT data FROM task").fetchall()
+    queue.close()
+    assert ["run-1"] in json.loads(data)
+
+
+def test_a_ring_that_cannot_be_queued_is_no_error(doorbell, tmp_path, caplog):
+    bell = doorbell()
+    queue = sqlite3.connect(tmp_path / "queue.sqlite3")
+    queue.execute("DROP TABLE task")
+    queue.close()
+    bell.ring("run-1")
+    assert "the doorbell for run run-1 was not heard" in caplog.text
+
+
+@pytest.mark.parametrize("url", ["redis://cache", "postgresql://db/queue", "queue"])
+def test_a_queue_that_is_not_supported_is_refused_with_what_is(settings, url):
+    with pytest.raises(ConfigError, match="must be the address of a SQLite file"):
+        Doorbell(replace(settings, queue_url=url))

@@ -1,0 +1,313 @@
+"""Real processes that are killed, stopped, cancelled and held to their limits."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from dataclasses import replace
+
+import pytest
+from tests.runs.system_processes import children_of, is_alive, wait_until
+
+from dpsgd_explorer.errors import StorageFullError
+from dpsgd_explorer.runs import verdicts
+from dpsgd_explorer.runs.crew import TrainingProcess
+from dpsgd_explorer.runs.store import RunStore
+from dpsgd_explorer.runs.supervision import Supervision
+from dpsgd_explorer.runs.worker import Consumer
+from dpsgd_explorer.settings import Settings
+from dpsgd_explorer.training.config import TrainingConfig
+from dpsgd_explorer.training.events import Event
+from dpsgd_explorer.training.loop import train
+
+LEASE_SECONDS = 3.0
+
+
+@pytest.fixture
+def settings(tmp_path):
+    return Settings.from_environment({"DPSGD_INSTANCE_DIR": str(tmp_path)})
+
+
+@pytest.fixture
+def consumer(settings):
+    """Give a consumer whose threads are the test's own."""
+    made = []
+
+    def consumer(**changes):
+        made.append(Consumer(replace(settings, **changes), lease_s=LEASE_SECONDS))
+        return made[-1]
+
+    yield consumer
+    for each in made:
+        each.stop()
+        each.close()
+        each.doorbell.huey.storage.close()
+
+
+def long_config(steps):
+    return TrainingConfig.parse(
+        {
+            "dataset": "adult",
+            "model": "logistic",
+            "expected_batch_size": 256,
+            "noise_multiplier": 1.0,
+            "steps": steps,
+        }
+    )
+
+
+@pytest.fixture(scope="module")
+def killed_config():
+    return long_config(800)
+
+
+@pytest.fixture(scope="module")
+def whole(killed_config):
+    """What the run tells that nobody kills."""
+    return [event.timeless() for event in train(killed_config)]
+
+
+def told(store, run_id):
+    return [
+        Event(event.kind, json.loads(event.data)).timeless()
+        for event in store.events(run_id)
+        if event.kind != "state"
+    ]
+
+
+def assert_ended_as(whole, store, run_id):
+    ended = store.get(run_id)
+    assert (ended.state, ended.error) == ("done", None)
+    assert told(store, run_id) == whole
+    events = store.events(run_id)
+    assert [event.seq for event in events] == list(range(1, len(events) + 1))
+    spent = [
+        data["epsilon"]
+        for kind, data in told(store, run_id)
+        if kind in ("step", "evaluation", "end")
+    ]
+    assert spent == sorted(spent)
+
+
+def answering(consumer):
+    thread = threading.Thread(target=consumer.answer, args=("",))
+    thread.start()
+    return thread
+
+
+def the_child(pid):
+    return wait_until(lambda: children_of(pid))[0]
+
+
+def test_a_killed_child_is_resumed_and_its_run_ends_as_if_nothing_had_been(
+    consumer, killed_config, whole
+):
+    worker = consumer()
+    run = worker.store.create(killed_config, visitor="ann")
+    thread = answering(worker)
+    wait_until(lambda: worker.store.checkpoint(run.id))
+    before = worker.store.get(run.id)
+    os.kill(the_child(os.getpid()), signal.SIGKILL)
+    thread.join(60)
+    assert before.step < killed_config.steps
+    assert worker.store.claim(run.id) is None
+    assert_ended_as(whole, worker.store, run.id)
+
+
+def start_worker(settings):
+    return subprocess.Popen(
+        [sys.executable, "-m", "dpsgd_explorer", "worker"],
+        env=os.environ | settings.to_environment(),
+    )
+
+
+def test_a_killed_consumer_leaves_no_orphan_and_the_next_start_resumes(
+    consumer, settings, killed_config, whole
+):
+    front = consumer()
+    run = front.store.create(killed_config, visitor="ann")
+    front.doorbell.ring(run.id)
+    first = start_worker(settings)
+    wait_until(lambda: front.store.checkpoint(run.id))
+    children = children_of(first.pid)
+    first.kill()
+    first.wait()
+    assert children
+    wait_until(lambda: not any(map(is_alive, children)), seconds=2)
+    assert front.store.get(run.id).state == "running"
+
+    # The lease of the dead runs out by a clock that is a minute ahead.
+    later = RunStore(settings.database_url, clock=lambda: time.time() + 60)
+    assert later.reap() == [run.id]
+    later.database.close()
+
+    second = start_worker(settings)
+    wait_until(lambda: front.store.get(run.id).has_ended)
+    children = children_of(second.pid)
+    second.terminate()
+    assert second.wait(10) == 0
+    assert not any(map(is_alive, children))
+    assert_ended_as(whole, front.store, run.id)
+
+
+def test_a_child_stopped_for_longer_than_its_lease_cannot_write(
+    settings, consumer, killed_config
+):
+    store = consumer().store
+    run = store.create(killed_config, visitor="ann")
+    process = TrainingProcess(settings, LEASE_SECONDS)
+    process.hand_over(store.claim())
+    wait_until(lambda: store.get(run.id).step)
+    os.kill(process.pid, signal.SIGSTOP)
+    try:
+        wait_until(store.reap)
+        assert store.claim(run.id).fence == 2
+        before = store.events(run.id)
+    finally:
+        os.kill(process.pid, signal.SIGCONT)
+    assert process.exit_code(20) == verdicts.EXIT_LEASE_LOST
+    process.close()
+    assert store.events(run.id) == before
+
+
+def assert_cancelled(store, run_id, *, at_least):
+    ended = wait_until(lambda: (run := store.get(run_id)).has_ended and run, seconds=5)
+    assert (ended.state, ended.error) == ("cancelled", None)
+    assert ended.summary["steps"] >= at_least
+    assert ended.summary["epsilon"] > 0
+    assert store.events(run_id)[-1].ends_run
+
+
+def test_a_running_run_is_cancelled_and_the_next_in_line_is_trained(consumer):
+    worker = consumer()
+    run = worker.store.create(long_config(100_000), visitor="ann")
+    after = worker.store.create(long_config(3), visitor="bob")
+    thread = answering(worker)
+    step = wait_until(lambda: worker.store.get(run.id).step)
+    worker.store.cancel(run.id, "ann")
+    assert_cancelled(worker.store, run.id, at_least=step)
+    thread.join(60)
+    assert worker.store.get(after.id).state == "done"
+
+
+def test_a_process_that_does_not_listen_is_cancelled_all_the_same(consumer):
+    worker = consumer()
+    run = worker.store.create(long_config(100_000), visitor="ann")
+    thread = answering(worker)
+    step = wait_until(lambda: worker.store.get(run.id).step)
+    os.kill(the_child(os.getpid()), signal.SIGSTOP)
+    worker.store.cancel(run.id, "ann")
+    assert_cancelled(worker.store, run.id, at_least=step)
+    thread.join(5)
+    assert children_of(os.getpid()) == []
+
+
+def test_a_run_over_its_time_fails(consumer):
+    worker = consumer(run_seconds=1)
+    run = worker.store.create(long_config(100_000), visitor="ann")
+    worker.answer(run.id)
+    ended = worker.store.get(run.id)
+    assert (ended.state, ended.error["code"]) == ("failed", "time_limit")
+    assert "after 1 seconds" in ended.error["message"]
+
+
+def test_a_run_that_wants_too_much_memory_fails(consumer):
+    worker = consumer(run_memory_mib=500)
+    config = {"model": "mlp", "expected_batch_size": 60_000, "steps": 5}
+    run = worker.store.create(
+        TrainingConfig.parse(config | {"noise_multiplier": 1.0}), visitor="ann"
+    )
+    worker.answer(run.id)
+    ended = worker.store.get(run.id)
+    assert (ended.state, ended.error["code"]) == ("failed", "memory_limit")
+    assert "(500 MiB)" in ended.error["message"]
+
+
+def test_a_shutdown_puts_the_run_back_into_the_queue(consumer):
+    worker = consumer()
+    run = worker.store.create(long_config(100_000), visitor="ann")
+    thread = answering(worker)
+    wait_until(lambda: worker.store.get(run.id).step)
+    worker.stop()
+    thread.join(5)
+    assert worker.store.get(run.id).state == "queued"
+    assert children_of(os.getpid()) == []
+
+
+def test_a_lost_doorbell_is_rung_again(consumer):
+    worker = consumer()
+    run = worker.store.create(long_config(3), visitor="ann")
+    worker.tend(overdue_s=60)
+    assert worker.doorbell.huey.pending_count() == 0
+    worker.tend(overdue_s=0)
+    assert [task.args for task in worker.doorbell.huey.pending()] == [[run.id]]
+
+
+class Process(TrainingProcess):
+    """Ends in its own way, whatever it is handed."""
+
+    def __init__(self, settings, code):
+        self.program = ("-c", code)
+        super().__init__(settings, LEASE_SECONDS)
+
+
+@pytest.mark.parametrize(
+    ("code", "state", "error"),
+    [
+        ("import os; os.kill(os.getpid(), 11)", "failed", "crashed"),
+        ("raise SystemExit(3)", "failed", "crashed"),
+        ("pass", "failed", "crashed"),
+        ("raise SystemExit(74)", "interrupted", "storage_full"),
+        ("import os; os.kill(os.getpid(), 9)", "queued", None),
+        ("import os; os.kill(os.getpid(), 15)", "queued", None),
+        ("raise SystemExit(75)", "running", None),
+    ],
+    ids=[
+        "signal",
+        "exit code",
+        "no verdict",
+        "disk full",
+        "killed",
+        "asked to end",
+        "lease lost",
+    ],
+)
+def test_what_a_process_leaves_unsaid_is_stored_for_it(
+    store, settings, config, code, state, error
+):
+    run = store.create(config, visitor="ann")
+    process = Process(settings, code)
+    Supervision(store, store.claim(), process, settings, threading.Event()).watch()
+    ended = store.get(run.id)
+    assert (ended.state, (ended.error or {}).get("code")) == (state, error)
+
+
+def append_for_ever(store, claim):
+    while True:
+        store.append(claim, [Event("step", {"step": 1, "text": "x" * 500})])
+
+
+def test_a_verdict_waits_until_there_is_room_for_it(store, settings, config, fill_up):
+    run = store.create(config, visitor="ann", name="n" * 60)
+    claim = store.claim()
+    make_room = fill_up()
+    with pytest.raises(StorageFullError):
+        append_for_ever(store, claim)
+    watch = Supervision(
+        store,
+        claim,
+        Process(settings, "raise SystemExit(74)"),
+        settings,
+        threading.Event(),
+    ).watch
+    thread = threading.Thread(target=watch)
+    thread.start()
+    thread.join(1.5)
+    assert thread.is_alive()
+    assert store.get(run.id).state == "running"
+    make_room()
+    thread.join(5)
+    assert store.get(run.id).state == "interrupted"
