@@ -1,0 +1,89 @@
+"""The web application: ``create_app`` wires it and holds no route."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from flask import Flask
+from flask.json.provider import DefaultJSONProvider
+
+from dpsgd_explorer import __version__
+from dpsgd_explorer.runs.doorbell import Doorbell
+from dpsgd_explorer.runs.feed import Hub
+from dpsgd_explorer.runs.store import RunStore
+from dpsgd_explorer.settings import Settings
+from dpsgd_explorer.web import (
+    assets,
+    events_api,
+    exports,
+    home,
+    learn,
+    privacy_api,
+    runs_api,
+    runs_pages,
+    service_api,
+    train,
+)
+from dpsgd_explorer.web.compression import compress
+from dpsgd_explorer.web.errors import add_error_handlers
+from dpsgd_explorer.web.guard import LARGEST_BODY, check_request
+from dpsgd_explorer.web.headers import add_security_headers, finish
+from dpsgd_explorer.web.listeners import Listeners
+from dpsgd_explorer.web.visitor import make_signer
+
+PAGES = (home, learn, train, runs_pages)
+API = (runs_api, events_api, exports, privacy_api, service_api)
+NAVIGATION = [
+    ("learn.index", "Learn"),
+    ("train.index", "Train"),
+    ("runs.index", "Runs"),
+]
+
+
+class StrictJson(DefaultJSONProvider):
+    """JSON as the standard has it: NaN raises instead of leaving; order is kept."""
+
+    sort_keys = False
+
+    def dumps(self, obj: Any, **kwargs: Any) -> str:
+        return super().dumps(obj, allow_nan=False, **kwargs)
+
+
+def create_app(settings: Settings | None = None) -> Flask:
+    """Return the application; settings default to the environment's."""
+    settings = settings or Settings.from_environment()
+    app = Flask(
+        __name__,
+        static_folder=None,  # WhiteNoise serves it, see assets
+        template_folder=str(assets.PROJECT_DIR / "templates"),
+    )
+    app.url_map.merge_slashes = False  # a doubled slash is an unknown address
+    app.json = StrictJson(app)
+    # One byte more is read than allowed: Flask cuts a longer body off and says nothing.
+    app.config["MAX_CONTENT_LENGTH"] = LARGEST_BODY + 1
+    app.jinja_env.trim_blocks = app.jinja_env.lstrip_blocks = True
+    store = RunStore.from_settings(settings)
+    app.extensions |= {
+        "settings": settings,
+        "run_store": store,
+        "doorbell": Doorbell(settings),
+        "hub": Hub(store),
+        "listeners": Listeners(settings.web_threads),
+        "visitor_signer": make_signer(settings.instance_dir),
+    }
+    published = assets.publish(assets.PROJECT_DIR / "static", settings.instance_dir)
+    app.jinja_env.globals |= {
+        "static_url": published.url,
+        "version": __version__,
+        "navigation": NAVIGATION,
+    }
+    for module in (*PAGES, *API):
+        app.register_blueprint(module.bp)
+    add_error_handlers(app)
+    app.before_request(check_request)
+    app.after_request(finish)
+    app.after_request(compress)
+    app.wsgi_app = published.serve_before(  # type: ignore[method-assign]
+        app.wsgi_app, add_security_headers
+    )
+    return app

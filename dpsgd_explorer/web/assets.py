@@ -1,0 +1,133 @@
+"""Static files under addresses that change with their content, compressed ahead.
+
+Every file of ``static/`` is served below ``/static/<hash of the whole tree>/`` and
+plotly.js below ``/static/plotly-<version>/``; both may be kept for ever, since a
+changed file has another address.  Relative imports between script modules keep
+working because the tree moves as one.  Copies and their ``.gz`` lie in the instance
+folder, so the program's own folder may be read-only.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.metadata
+import importlib.util
+import shutil
+import tempfile
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from wsgiref.headers import Headers
+
+from whitenoise import WhiteNoise
+from whitenoise.compress import Compressor
+
+PROJECT_DIR = Path(__file__).resolve().parents[2]
+PLOTLY = "plotly.min.js"
+KEPT_TREES = 8
+
+
+@dataclass(frozen=True, kw_only=True)
+class Assets:
+    """The published files and where to find them.
+
+    Attributes:
+        shelf: Folder that holds the published folders.
+        folders: Folder of each file by the name templates use.
+    """
+
+    shelf: Path
+    folders: Mapping[str, str]
+
+    def url(self, name: str) -> str:
+        """Return the address of a file, such as ``css/base.css``.
+
+        Raises:
+            FileNotFoundError: there is no such file.
+        """
+        if name not in self.folders:
+            raise FileNotFoundError(
+                f"there is no static file {name!r}; restart after adding one."
+            )
+        return f"/static/{self.folders[name]}/{name}"
+
+    def serve_before(
+        self, application: Any, add_headers: Callable[[Headers], None]
+    ) -> WhiteNoise:
+        """Wrap a WSGI application so that the files are answered before it."""
+        served = WhiteNoise(
+            application,
+            allow_all_origins=False,
+            immutable_file_test=lambda path, url: True,
+            add_headers_function=lambda headers, path, url: add_headers(headers),
+        )
+        for folder in sorted(set(self.folders.values())):
+            served.add_files(str(self.shelf / folder), f"static/{folder}/")
+        return served
+
+
+def publish(static_dir: Path, instance_dir: Path) -> Assets:
+    """Copy and compress what is not there yet; return where everything is."""
+    files = {
+        path.relative_to(static_dir).as_posix(): path
+        for path in sorted(static_dir.rglob("*"))
+        if path.is_file() and not path.name.startswith(".")
+    }
+    shelf = instance_dir / "assets"
+    tree = tree_hash(files)
+    plotly = f"plotly-{importlib.metadata.version('plotly')}"
+    _copy_and_compress(files, shelf / tree)
+    _copy_and_compress({PLOTLY: plotly_bundle()}, shelf / plotly)
+    _forget_old_trees(shelf, tree)
+    return Assets(shelf=shelf, folders=dict.fromkeys(files, tree) | {PLOTLY: plotly})
+
+
+def tree_hash(files: Mapping[str, Path]) -> str:
+    """Return twelve hex digits that change with any name or content."""
+    digest = hashlib.sha256()
+    for name, path in sorted(files.items()):
+        content = path.read_bytes()
+        digest.update(f"{name}\0{len(content)}\0".encode() + content)
+    return digest.hexdigest()[:12]
+
+
+def plotly_bundle() -> Path:
+    """Return plotly.js as the installed ``plotly`` package ships it."""
+    package = importlib.util.find_spec("plotly")  # without running its code
+    if package is None or package.origin is None:
+        raise FileNotFoundError(
+            "the package plotly is not installed; install requirements.txt."
+        )
+    return Path(package.origin).parent / "package_data" / PLOTLY
+
+
+def _copy_and_compress(files: Mapping[str, Path], target: Path) -> None:
+    """Make the folder in one step; whoever comes second finds it done."""
+    if target.is_dir():
+        return
+    target.parent.mkdir(parents=True, exist_ok=True)
+    compressor = Compressor(use_brotli=False, quiet=True)
+    with tempfile.TemporaryDirectory(dir=target.parent, prefix=".new-") as workshop:
+        tree = Path(workshop) / "tree"
+        tree.mkdir()
+        for name, source in files.items():
+            copy = tree / name
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(source, copy)
+            if compressor.should_compress(name):
+                compressor.compress(str(copy))
+        try:
+            tree.rename(target)
+        except OSError:
+            if not target.is_dir():  # not merely another process that was faster
+                raise
+
+
+def _forget_old_trees(shelf: Path, current: str) -> None:
+    """Drop all but the latest trees; a restart after each edit would pile them up."""
+    trees = [path for path in shelf.iterdir() if path.name.isalnum()]
+    trees.sort(key=lambda path: path.stat().st_mtime, reverse=True)
+    for path in trees[KEPT_TREES:]:
+        if path.name != current:
+            shutil.rmtree(path, ignore_errors=True)

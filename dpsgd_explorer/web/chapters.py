@@ -1,0 +1,104 @@
+"""The chapters of the Learning Hub: one line each, in reading order."""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass
+
+from markupsafe import Markup
+
+WORDS_A_MINUTE = 180
+TEMPLATE_CODE = re.compile(r"\{#.*?#\}|\{%.*?%\}|\{\{.*?\}\}|<[^>]*>", re.DOTALL)
+HEADING = re.compile(r'<h2 id="([\w-]+)">(.*?)</h2>', re.DOTALL)
+NO_BREAK_SPACE = "\N{NO-BREAK SPACE}"
+
+
+@dataclass(frozen=True)
+class Chapter:
+    """One chapter; its text is ``templates/learn/<slug>.html``."""
+
+    number: int
+    slug: str
+    title: str
+    question: str
+    summary: str
+
+    @property
+    def template(self) -> str:
+        """Name of its template."""
+        return f"learn/{self.slug}.html"
+
+
+TABLE = (
+    (
+        "intro",
+        "Introduction to differential privacy",
+        "What is promised, and what not?",
+        "A survey with two coins, what an ε is worth in odds, and what it costs.",
+    ),
+    (
+        "dp-concepts",
+        "Core concepts",
+        "ε, δ, neighbours, sensitivity, composition",
+        "The one inequality, taken apart: who is a neighbour, why δ is an area, and "
+        "how noise is fitted to a question.",
+    ),
+    (
+        "sgd-basics",
+        "SGD refresher",
+        "What does a gradient know about one record?",
+        "One step of ordinary training, and a record that is read out of its gradient.",
+    ),
+    (
+        "dpsgd-intro",
+        "DP-SGD: core modifications",
+        "Clip, then noise: in which order, and why?",
+        "One private step, sub-step by sub-step, and five ways to get it wrong.",
+    ),
+    (
+        "parameters",
+        "Hyperparameter deep dive",
+        "What does each setting buy and cost?",
+        "Bound, noise, batch, learning rate, length: which of them spend ε, and what "
+        "the others are for.",
+    ),
+    (
+        "privacy-accounting",
+        "Privacy accounting",
+        "How does ε grow, and who counts it?",
+        "Thousands of steps, three ways to count them, and which answers are promises.",
+    ),
+)
+CHAPTERS = {
+    slug: Chapter(number, slug, title, question, summary)
+    for number, (slug, title, question, summary) in enumerate(TABLE, start=1)
+}
+
+
+def neighbours(chapter: Chapter) -> tuple[Chapter | None, Chapter | None]:
+    """Return the chapters before and after; None at the ends."""
+    order = list(CHAPTERS.values())
+    at = order.index(chapter)
+    before = order[at - 1] if at else None
+    after = order[at + 1] if at + 1 < len(order) else None
+    return before, after
+
+
+def headings(text: str) -> list[tuple[str, str]]:
+    """Return anchor and title of each section in a rendered chapter."""
+    return HEADING.findall(text)
+
+
+def unbroken(text: Markup) -> Markup:
+    """Keep "ε = 3" and "50 %" on one line."""
+    together = re.sub(
+        r"(?<=[εσδη>]) = (?=[\d.∞])", f"{NO_BREAK_SPACE}={NO_BREAK_SPACE}", text
+    )
+    return Markup(re.sub(r"(?<=\d) %", f"{NO_BREAK_SPACE}%", together))
+
+
+def reading_minutes(source: str) -> int:
+    """Return how long a template takes to read, counting its words."""
+    words = TEMPLATE_CODE.sub(" ", source).split()
+    return math.ceil(len(words) / WORDS_A_MINUTE)

@@ -1,0 +1,116 @@
+"""One shape for every error that leaves the server, and the only status table."""
+
+from __future__ import annotations
+
+import http
+import re
+
+from flask import Flask, Response, jsonify, make_response, render_template, request
+from werkzeug.exceptions import HTTPException
+
+from dpsgd_explorer.errors import (
+    AccountingError,
+    ConfigError,
+    ExplorerError,
+    QuotaError,
+    RunNotFoundError,
+    StorageBusyError,
+    StorageFullError,
+)
+
+STATUS: dict[type[ExplorerError], tuple[int, str]] = {
+    ConfigError: (422, "invalid_config"),
+    AccountingError: (422, "invalid_privacy_question"),
+    RunNotFoundError: (404, "run_not_found"),
+    QuotaError: (429, "over_quota"),
+    StorageFullError: (507, "storage_full"),
+    StorageBusyError: (503, "storage_busy"),
+}
+BUSY_RETRY_SECONDS = 5
+KEPT_HEADERS = ("Allow", "Retry-After")
+FOR_PROGRAMS = re.compile(r"/(api/|healthz$|openapi\.json$)")
+EXPLANATIONS = {
+    404: "There is nothing at this address.",
+    413: "The body is larger than 64 KB.",
+    500: "Something broke on our side; the log of the server says what.",
+}
+
+
+class HttpError(ExplorerError):
+    """A request that the web layer itself turns down."""
+
+    def __init__(
+        self, status: int, code: str, message: str, retry_after: int | None = None
+    ) -> None:
+        super().__init__(message)
+        self.status = status
+        self.code = code
+        self.retry_after = retry_after
+
+
+def add_error_handlers(app: Flask) -> None:
+    """Turn our exceptions, and Flask's own, into one shape, whatever the address."""
+    for kind in STATUS:
+        app.register_error_handler(kind, _ours)
+    app.register_error_handler(HttpError, _turned_down)
+    app.register_error_handler(HTTPException, _flasks)
+
+
+def error_reply(status: int, code: str, message: str, **details: object) -> Response:
+    """Answer with an error; ``code`` is for programs, ``message`` for people.
+
+    Details that are None or empty are left out. A browser that asks for a page
+    gets a page, everything below ``/api/`` gets JSON.
+    """
+    if _wants_page():
+        title = http.HTTPStatus(status).phrase
+        page = render_template(
+            "errors/error.html", status=status, title=title, message=message
+        )
+        response = make_response(page)
+    else:
+        said = {name: value for name, value in details.items() if value}
+        response = jsonify(error={"code": code, "message": message, **said})
+    response.status_code = status
+    if details.get("retry_after"):
+        response.headers["Retry-After"] = str(details["retry_after"])
+    return response
+
+
+def _wants_page() -> bool:
+    if FOR_PROGRAMS.match(request.path):
+        return False
+    accepted = request.accept_mimetypes
+    return accepted["text/html"] > accepted["application/json"]
+
+
+def _ours(error: ExplorerError) -> Response:
+    status, code = next(STATUS[kind] for kind in type(error).__mro__ if kind in STATUS)
+    details = {
+        name: getattr(error, name, None) for name in ("field", "fields", "retry_after")
+    }
+    if isinstance(error, StorageBusyError):
+        details["retry_after"] = BUSY_RETRY_SECONDS
+    return error_reply(status, code, str(error), **details)
+
+
+def _turned_down(error: HttpError) -> Response:
+    return error_reply(
+        error.status, error.code, str(error), retry_after=error.retry_after
+    )
+
+
+def _flasks(error: HTTPException) -> Response | HTTPException:
+    status = error.code or 500
+    if status < 400:
+        return error  # a redirection, not a fault
+    message = EXPLANATIONS.get(status, error.description or error.name)
+    response = error_reply(status, _code(error.name), message)
+    for name, value in error.get_headers(request.environ):
+        if name in KEPT_HEADERS:
+            response.headers[name] = value
+    return response
+
+
+def _code(name: str) -> str:
+    return re.sub(r"\W+", "_", name.lower())

@@ -1,0 +1,70 @@
+"""The script that repeats a run with the library and compares its numbers."""
+
+from __future__ import annotations
+
+from string import Template
+
+from dpsgd_explorer import __version__
+from dpsgd_explorer.runs.records import Run
+from dpsgd_explorer.training.config import TrainingConfig
+
+COMPARED = ("epsilon", "delta", "test_accuracy", "test_loss")
+SCRIPT = Template('''\
+"""Repeats run $run_id of DP-SGD Explorer $version.
+
+The same settings and seed give the same numbers on the same kind of machine.
+A seed that is known voids the guarantee: repeat a run to check it, never to publish.
+Start it where the package dpsgd_explorer can be imported.
+"""
+
+import sys
+
+from dpsgd_explorer.training.config import TrainingConfig
+from dpsgd_explorer.training.loop import train
+
+CONFIG = TrainingConfig(
+$settings
+)
+
+# $origin
+RECORDED = $recorded
+
+
+def main() -> int:
+    """Train, print the curve, and return 1 if a recorded number is not repeated."""
+    for event in train(CONFIG):
+        if event.kind == "evaluation":
+            print(event.data)
+    repeated = {name: event.data[name] for name in RECORDED}
+    print("recorded", RECORDED)
+    print("repeated", repeated)
+    return int(repeated != RECORDED)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
+''')
+
+
+def repeat_script(run: Run) -> str:
+    """Return Python source; it holds the run's settings and numbers, no free text."""
+    settings = {
+        name: run.config[name]
+        for name in TrainingConfig.model_fields
+        if run.config.get(name) is not None
+    }
+    origin = f"Nothing to compare with: the recorded run is {run.state}."
+    recorded = "{}"
+    if run.state == "done":
+        origin = "What the recorded run came to."
+        lines = [f'    "{name}": {run.summary[name]!r},' for name in COMPARED]
+        recorded = "\n".join(["{", *lines, "}"])
+    return SCRIPT.substitute(
+        run_id=run.id,
+        version=__version__,
+        settings="\n".join(
+            f"    {name}={value!r}," for name, value in settings.items()
+        ),
+        origin=origin,
+        recorded=recorded,
+    )

@@ -1,0 +1,196 @@
+"""The papers that the chapters lean on, one a line."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Source:
+    """A paper; ``arxiv`` is "" where it is not on arXiv."""
+
+    authors: str
+    year: int
+    title: str
+    arxiv: str = ""
+    where: str = ""
+
+    @property
+    def url(self) -> str:
+        """Address of the paper on arXiv."""
+        return f"https://arxiv.org/abs/{self.arxiv}"
+
+
+SOURCES = {
+    "abadi": Source(
+        "Abadi, Chu, Goodfellow, McMahan, Mironov, Talwar and Zhang",
+        2016,
+        "Deep learning with differential privacy",
+        "1607.00133",
+    ),
+    "annamalai": Source(
+        "Annamalai and others",
+        2024,
+        "To shuffle or not to shuffle: auditing DP-SGD with shuffling",
+        "2411.10614",
+    ),
+    "bagdasaryan": Source(
+        "Bagdasaryan, Poursaeed and Shmatikov",
+        2019,
+        "Differential privacy has disparate impact on model accuracy",
+        "1905.12101",
+    ),
+    "balle": Source(
+        "Balle and Wang",
+        2018,
+        "Improving the Gaussian mechanism for differential privacy",
+        "1805.06530",
+    ),
+    "balle_sampling": Source(
+        "Balle, Barthe and Gaboardi",
+        2018,
+        "Privacy amplification by subsampling: tight analyses via couplings and "
+        "divergences",
+        "1807.01647",
+    ),
+    "bassily": Source(
+        "Bassily, Smith and Thakurta",
+        2014,
+        "Private empirical risk minimization: efficient algorithms and tight error "
+        "bounds",
+        "1405.7085",
+    ),
+    "bu": Source(
+        "Bu, Wang, Zha and Karypis",
+        2022,
+        "Automatic clipping: differentially private deep learning made easier and "
+        "stronger",
+        "2206.07136",
+    ),
+    "canonne": Source(
+        "Canonne, Kamath and Steinke",
+        2020,
+        "The discrete Gaussian for differential privacy",
+        "2004.00010",
+    ),
+    "carlini2019": Source(
+        "Carlini, Liu, Erlingsson, Kos and Song",
+        2019,
+        "The secret sharer: evaluating and testing unintended memorization in neural "
+        "networks",
+        "1802.08232",
+    ),
+    "carlini2021": Source(
+        "Carlini and others",
+        2021,
+        "Extracting training data from large language models",
+        "2012.07805",
+    ),
+    "chen": Source(
+        "Chen, Wu and Hong",
+        2020,
+        "Understanding gradient clipping in private SGD: a geometric perspective",
+        "2006.15429",
+    ),
+    "chua": Source(
+        "Chua, Ghazi, Kamath, Kumar, Manurangsi, Sinha and Zhang",
+        2024,
+        "How private are DP-SGD implementations?",
+        "2403.17673",
+    ),
+    "dinur": Source(
+        "Dinur and Nissim",
+        2003,
+        "Revealing information while preserving privacy",
+        where="PODS",
+    ),
+    "dong": Source(
+        "Dong, Roth and Su",
+        2019,
+        "Gaussian differential privacy",
+        "1905.02383",
+    ),
+    "dwork2006": Source(
+        "Dwork, McSherry, Nissim and Smith",
+        2006,
+        "Calibrating noise to sensitivity in private data analysis",
+        where="TCC",
+    ),
+    "dwork2014": Source(
+        "Dwork and Roth",
+        2014,
+        "The algorithmic foundations of differential privacy",
+        where="Foundations and Trends in Theoretical Computer Science",
+    ),
+    "gopi": Source(
+        "Gopi, Lee and Wutschitz",
+        2021,
+        "Numerical composition of differential privacy",
+        "2106.02848",
+    ),
+    "kairouz": Source(
+        "Kairouz, Oh and Viswanath",
+        2015,
+        "The composition theorem for differential privacy",
+        "1311.0776",
+    ),
+    "koskela": Source(
+        "Koskela, Jälkö and Honkela",
+        2020,
+        "Computing tight differential privacy guarantees using FFT",
+        "1906.03049",
+    ),
+    "mironov2017": Source("Mironov", 2017, "Rényi differential privacy", "1702.07476"),
+    "mironov2019": Source(
+        "Mironov, Talwar and Zhang",
+        2019,
+        "Rényi differential privacy of the sampled Gaussian mechanism",
+        "1908.10530",
+    ),
+    "narayanan": Source(
+        "Narayanan and Shmatikov",
+        2008,
+        "Robust de-anonymization of large sparse datasets",
+        "cs/0610105",
+    ),
+    "papernot": Source(
+        "Papernot and Steinke",
+        2022,
+        "Hyperparameter tuning with Rényi differential privacy",
+        "2110.03620",
+    ),
+    "ponomareva": Source(
+        "Ponomareva and others",
+        2023,
+        "How to DP-fy ML: a practical guide to machine learning with differential "
+        "privacy",
+        "2303.00654",
+    ),
+    "rogers": Source(
+        "Rogers, Roth, Ullman and Vadhan",
+        2016,
+        "Privacy odometers and filters: pay-as-you-go composition",
+        "1605.08294",
+    ),
+    "shokri": Source(
+        "Shokri, Stronati, Song and Shmatikov",
+        2017,
+        "Membership inference attacks against machine learning models",
+        "1610.05820",
+    ),
+    "tramer": Source(
+        "Tramèr and Boneh",
+        2021,
+        "Differentially private learning needs better features (or much more data)",
+        "2011.11660",
+    ),
+    "warner": Source(
+        "Warner",
+        1965,
+        "Randomized response: a survey technique for eliminating evasive answer bias",
+        where="Journal of the American Statistical Association",
+    ),
+    "zhu": Source(
+        "Zhu, Liu and Han", 2019, "Deep leakage from gradients", "1906.08935"
+    ),
+}

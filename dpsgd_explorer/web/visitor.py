@@ -1,0 +1,100 @@
+"""Who a browser is: a random name in a signed cookie, given at the first launch.
+
+Reading needs no name, so a visitor who only reads is sent no cookie.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import secrets
+import tempfile
+from pathlib import Path
+
+from flask import Response, after_this_request, current_app, g, request
+from itsdangerous import BadSignature, Signer
+
+from dpsgd_explorer.errors import ConfigError
+
+COOKIE = "dpsgd_visitor"
+COOKIE_SECONDS = 365 * 24 * 3600
+KEY_FILE = "cookie.key"
+KEY_BYTES = 32
+
+
+def current_visitor() -> str:
+    """Return the visitor of this request, "" if the cookie is missing or forged."""
+    if "visitor" in g:
+        return str(g.visitor)
+    try:
+        return _signer().unsign(request.cookies.get(COOKIE, "")).decode()
+    except (BadSignature, UnicodeDecodeError):
+        return ""
+
+
+def known_visitor() -> str:
+    """Return the visitor of this request; a new one is sent a cookie."""
+    visitor = current_visitor()
+    if visitor:
+        return visitor
+    visitor = g.visitor = secrets.token_urlsafe(16)
+    signed = _signer().sign(visitor).decode()
+
+    @after_this_request
+    def hand_out(response: Response) -> Response:
+        response.set_cookie(
+            COOKIE,
+            signed,
+            max_age=COOKIE_SECONDS,
+            httponly=True,
+            samesite="Lax",
+            secure=request.is_secure,
+        )
+        return response
+
+    return visitor
+
+
+def make_signer(instance_dir: Path) -> Signer:
+    """Return the signer of this copy of the product."""
+    key = cookie_key(instance_dir / KEY_FILE)
+    return Signer(key, salt=COOKIE, digest_method=hashlib.sha256)
+
+
+def cookie_key(path: Path) -> bytes:
+    """Return the key in a file only its owner may read; make it at the first start.
+
+    Raises:
+        ConfigError: the file holds no key.
+    """
+    if not path.exists():
+        _create_key(path)
+    key = path.read_bytes()
+    if len(key) != KEY_BYTES:
+        raise ConfigError(
+            "DPSGD_INSTANCE_DIR",
+            f"{path} must hold {KEY_BYTES} random bytes, got {len(key)}; delete it "
+            "and start again. Visitors then lose their list of runs.",
+        )
+    return key
+
+
+def _create_key(path: Path) -> None:
+    """Write the key beside its place, then link it there: whole, or not at all."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, beside = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-")
+    try:
+        with os.fdopen(handle, "wb") as file:  # mkstemp made it with mode 0600
+            file.write(secrets.token_bytes(KEY_BYTES))
+            file.flush()
+            os.fsync(file.fileno())
+        os.link(beside, path)
+    except FileExistsError:
+        return  # another process was first: its key counts
+    finally:
+        Path(beside).unlink()
+
+
+def _signer() -> Signer:
+    signer: Signer = current_app.extensions["visitor_signer"]
+    return signer

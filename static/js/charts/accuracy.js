@@ -1,0 +1,231 @@
+/**
+ * Test accuracy against what it cost: epsilon, steps, epochs or seconds.
+ *
+ * @typedef {object} AccuracyView
+ * @property {import("../lib/run_log.js").Evaluation[]} evaluations
+ * @property {import("./plan.js").Plan} plan
+ * @property {"epsilon" | "step" | "epoch" | "seconds"} axis
+ * @property {[number, number]} range of the accuracy axis, percent
+ * @property {import("../lib/run_log.js").Evaluation[]} [recorded] of a run that was made before
+ * @property {number | null} first_epsilon epsilon of step 1, once known
+ * @property {number} seconds the seconds axis ends here
+ * @property {{width: number, height: number}} size
+ * @property {boolean} [print] for a picture: with the ticks that the gauge carries on the page
+ */
+
+import {percent, roundUp} from "../lib/format.js";
+import {axisName, baseLayout, keyAxis, strong, unitName, valueAxis, wall, words} from "./base.js";
+import {niceTicks, thin} from "./scale.js";
+
+const NARROW = 480; // px; below it the drawing says less
+const BEYOND = 1.1; // the axis goes on past the budget, so that the wall is seen as one
+export const MARGIN = {l: 44, r: 16, t: 28, b: 10};
+const BELOW = 44; // room for ticks and the axis name
+
+/** The x of an evaluation on each axis; the names are the values of the axis switch. */
+const X = {
+  epsilon: (point) => point.epsilon,
+  step: (point) => point.step,
+  epoch: (point, plan) => point.step * plan.sample_rate,
+  seconds: (point) => point.seconds,
+};
+
+export const ACCURACY_NAMES = {epsilon: "ε spent", step: "step", epoch: "epoch", seconds: "seconds"};
+
+/** Where the horizontal axis ends. */
+export function axisEnd({axis, plan, seconds}) {
+  if (axis === "epsilon") return plan.budget * BEYOND;
+  if (axis === "step") return plan.steps * 1.02;
+  if (axis === "epoch") return plan.steps * plan.sample_rate * 1.02;
+  return seconds;
+}
+
+/** Pure: a view in, Plotly traces and layout out. @param {AccuracyView} view */
+export function figure(view, color) {
+  const points = thin(view.evaluations, (point) => point.test_accuracy);
+  const last = points.at(-1);
+  return {
+    traces: traces(view, points, color),
+    layout: {
+      ...baseLayout(color, view.size, margin(view)),
+      xaxis: xAxis(view, color),
+      yaxis: yAxis(view, color),
+      shapes: [...budget(view, color), ...baseline(view, color), ...drop(view, last, color)],
+      annotations: labels(view, last, color),
+    },
+  };
+}
+
+function margin({axis, print = false}) {
+  return {...MARGIN, b: axis === "epsilon" && !print ? MARGIN.b : BELOW};
+}
+
+function traces(view, points, color) {
+  const {plan, axis, range} = view;
+  const line = plan.private ? "--series-private" : "--series-twin";
+  const x = points.map((point) => X[axis](point, plan));
+  const y = points.map((point) => 100 * point.test_accuracy);
+  const inside = y.map((value) => (value >= range[0] ? value : null));
+  return [
+    {
+      type: "scatter",
+      mode: "lines+markers",
+      x,
+      y,
+      customdata: points.map(hoverText),
+      hovertemplate: "%{customdata}<extra></extra>",
+      line: {color: color(line), width: 2.25, dash: plan.private ? "solid" : "dash"},
+      marker: {color: color(line), size: 5},
+    },
+    belowFloor(x, y, range, color(line)),
+    {
+      type: "scatter",
+      mode: "markers",
+      x: x.slice(-1),
+      y: inside.slice(-1),
+      hoverinfo: "skip",
+      marker: {color: color(line), size: 11, line: {color: color("--surface"), width: 2}},
+      cliponaxis: false,
+    },
+    ...recordedTrace(view, color),
+  ];
+}
+
+/** A run that was made before, behind what is to come. */
+function recordedTrace({recorded, axis, plan}, color) {
+  if (!recorded) return [];
+  return [
+    {
+      type: "scatter",
+      mode: "lines",
+      x: recorded.map((point) => X[axis](point, plan)),
+      y: recorded.map((point) => 100 * point.test_accuracy),
+      customdata: recorded.map((point) => `recorded: ${hoverText(point)}`),
+      hovertemplate: "%{customdata}<extra></extra>",
+      opacity: 0.6,
+      line: {color: color("--series-private"), width: 1.25},
+    },
+  ];
+}
+
+/** Points under the axis are shown at its foot, as what they are. */
+function belowFloor(x, y, [floor, ceiling], color) {
+  const foot = floor + 0.015 * (ceiling - floor);
+  const low = x.filter((_, i) => y[i] < floor);
+  return {
+    type: "scatter",
+    mode: "markers",
+    x: low,
+    y: low.map(() => foot),
+    hoverinfo: "skip",
+    marker: {symbol: "triangle-down-open", size: 8, color},
+    cliponaxis: false,
+  };
+}
+
+function hoverText({test_accuracy, epsilon, step, seconds}) {
+  const spent = epsilon === null ? "no guarantee" : `ε ${roundUp(epsilon)}`;
+  return `${percent(test_accuracy)} · ${spent} · step ${step} · ${seconds.toFixed(1)} s`;
+}
+
+function xAxis(view, color) {
+  const {axis, plan} = view;
+  const range = [0, axisEnd(view)];
+  const hover = {unifiedhovertitle: {text: "Test accuracy"}};
+  if (axis !== "epsilon") return keyAxis(color, range, {...hover, tickvals: niceTicks(range[1])});
+  const ticks = {tickvals: plan.ticks.map((tick) => tick.epsilon), ticktext: plan.ticks.map((tick) => tick.text)};
+  const onGauge = {showticklabels: false, ticks: ""};
+  return keyAxis(color, range, {...hover, ...ticks, ...(view.print ? {} : onGauge)});
+}
+
+function yAxis({range}, color) {
+  const step = range[1] - range[0] > 50 ? 20 : 5;
+  return valueAxis(color, range, {dtick: step, tick0: 0});
+}
+
+/** Where the budget ends on each axis; unknown in seconds. */
+function wallAt(axis, plan) {
+  return {epsilon: plan.budget, step: plan.last_step, epoch: plan.last_step * plan.sample_rate}[axis];
+}
+
+/** The wall at what may be spent, and the ground behind it. */
+function budget(view, color) {
+  const {axis, plan} = view;
+  const end = wallAt(axis, plan);
+  if (!plan.private || end === undefined) return [];
+  const ground = {type: "rect", x0: end, x1: axisEnd(view), yref: "paper", y0: 0, y1: 1, line: {width: 0}};
+  return [
+    {...ground, fillcolor: color("--wash-budget"), layer: "below"},
+    wall(end, {color: color("--series-budget"), width: 2.25}, {layer: "below"}),
+  ];
+}
+
+/** What answering the commonest class always would reach, where the axis shows it. */
+function baseline({plan, range}, color) {
+  const y = 100 * plan.baseline;
+  if (y <= range[0]) return [];
+  return [{type: "line", xref: "paper", x0: 0, x1: 1, y0: y, y1: y, line: {color: color("--rule-strong"), width: 1.25, dash: "dot"}}];
+}
+
+/** From the newest point down to the gauge. */
+function drop({plan, axis, range}, last, color) {
+  if (!last || 100 * last.test_accuracy < range[0]) return [];
+  const x = X[axis](last, plan);
+  const line = {color: color(plan.private ? "--series-private" : "--series-twin"), width: 1.25, dash: "2px,4px"};
+  return [{type: "line", x0: x, x1: x, y0: range[0], y1: 100 * last.test_accuracy, line}];
+}
+
+function labels(view, last, color) {
+  return [
+    unitName("%", color),
+    ...(view.axis === "epsilon" && !view.print ? [] : [axisName(ACCURACY_NAMES[view.axis], color)]),
+    ...budgetLabel(view, color),
+    ...baselineLabel(view, color),
+    ...pointLabel(view, last, color),
+    ...recordedLabel(view, color),
+    ...firstStep(view, color),
+  ];
+}
+
+function budgetLabel({axis, plan}, color) {
+  if (!plan.private || axis === "seconds") return [];
+  const x = wallAt(axis, plan);
+  const text = `${plan.budget_word} ε = ${plan.budget_text}`;
+  return [strong(text, color("--text-budget"), {x, xanchor: "right", xshift: -8, yref: "paper", y: 0.45, bgcolor: color("--surface")})];
+}
+
+function baselineLabel({plan, range, size}, color) {
+  const y = 100 * plan.baseline;
+  if (y <= range[0]) return [];
+  const text = `${size.width < NARROW ? "" : "always "}the commonest answer, ${percent(plan.baseline)}`;
+  const place = {xref: "paper", x: 0.55, xanchor: "center", y, yanchor: "bottom", yshift: 1};
+  return [words(text, color("--ink-3"), place)];
+}
+
+function pointLabel({plan, axis, range, ...view}, last, color) {
+  if (!last) return [];
+  const x = X[axis](last, plan);
+  const low = 100 * last.test_accuracy < range[0];
+  const text = `${plan.private ? "private" : "without privacy"}, ${percent(last.test_accuracy)}${low ? ", below the axis" : ""}`;
+  const left = x < axisEnd({axis, plan, ...view}) / 2;
+  const side = left ? {xanchor: "left", xshift: 12} : {xanchor: "right", xshift: -12};
+  const y = low ? range[0] : 100 * last.test_accuracy;
+  const above = y < range[0] + 0.15 * (range[1] - range[0]);
+  return [strong(text, color(plan.private ? "--text-private" : "--text-twin"), {x, y, yshift: low ? 12 : above ? 26 : -22, ...side})];
+}
+
+function recordedLabel({recorded, axis, plan}, color) {
+  if (!recorded) return [];
+  const last = recorded.at(-1);
+  const text = `recorded, ${percent(last.test_accuracy)}`;
+  const place = {x: X[axis](last, plan), y: 100 * last.test_accuracy, xanchor: "right", xshift: -12, yshift: -16};
+  return [words(text, color("--text-private"), place)];
+}
+
+/** The first step costs by far the most. */
+function firstStep({axis, plan, range, size, first_epsilon: epsilon}, color) {
+  const room = size.width >= NARROW && epsilon >= 0.06 * plan.budget;
+  if (axis !== "epsilon" || epsilon === null || !room) return [];
+  const place = {x: epsilon, xanchor: "right", xshift: -8, y: range[0], align: "right", yshift: 22, bgcolor: color("--surface")};
+  return [words(`step 1<br>ε ${roundUp(epsilon, plan.digits)}`, color("--ink-3"), place)];
+}

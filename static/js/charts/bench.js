@@ -1,0 +1,183 @@
+/** The status strip and the charts of one run, live or replayed. */
+
+import {showTruth} from "../lib/plan_panel.js";
+import {Painter} from "../lib/schedule.js";
+import {onThemeChange} from "../lib/tokens.js";
+import {ACCURACY_NAMES, MARGIN, figure as accuracyFigure} from "./accuracy.js";
+import {Chart} from "./chart.js";
+import {accuracyConclusion, lossConclusion, normsConclusion} from "./conclusions.js";
+import {Gauge} from "./gauge.js";
+import {figure as lossFigure, lossTop} from "./loss.js";
+import {countTop, figure as normsFigure, previewEdges} from "./norms.js";
+import {afterNextEpoch} from "./plan.js";
+import {accuracyRange, niceCeiling} from "./scale.js";
+import {RunLog} from "../lib/run_log.js";
+import {StatusStrip} from "./status_strip.js";
+
+const EMPTY = new RunLog();
+
+/**
+ * @typedef {object} Scene what the bench shows
+ * @property {RunLog | null} log null before a run
+ * @property {import("./plan.js").Plan} plan
+ * @property {string} title of the run
+ * @property {string} file name of saved files
+ * @property {string} terms what every epsilon here is to be read with
+ * @property {import("../lib/run_log.js").Evaluation[]} [recorded] a run made before, shown until one is made
+ * @property {RunLog} [whole] the log that a replay shows a part of
+ * @property {{queuePosition?: number | null, stopping?: boolean}} about
+ */
+
+export class Bench {
+  /** @param {HTMLElement} root */
+  constructor(root) {
+    this.root = root;
+    this.painter = new Painter();
+    this.strip = new StatusStrip(root);
+    this.charts = Object.fromEntries(
+      [...root.querySelectorAll("[data-chart]")].map((figure) => [figure.dataset.chart, new Chart(figure, figure.dataset.chart)]),
+    );
+    this.gauge = new Gauge(root.querySelector("[data-gauge]"));
+    this.axisInputs = [...root.querySelectorAll('input[name="axis"]')];
+    /** @type {Scene | null} */
+    this.scene = null;
+    this.chosenAxis = "epsilon";
+    this.parts = [
+      {paint: () => this.paintAccuracy()},
+      {paint: () => this.paintNorms()},
+      {paint: () => this.paintLoss()},
+    ];
+    this.wire();
+  }
+
+  wire() {
+    for (const input of this.axisInputs) {
+      input.addEventListener("change", () => {
+        this.chosenAxis = input.value;
+        this.request({now: true});
+      });
+    }
+    for (const input of this.root.querySelectorAll('input[name="view"]')) {
+      input.addEventListener("change", () => this.request({now: true}));
+    }
+    onThemeChange(() => this.request({now: true}));
+    const observer = new ResizeObserver(() => this.request({now: true}));
+    for (const chart of Object.values(this.charts)) observer.observe(chart.plot);
+  }
+
+  /** Show another run, or the set-up that could become one. @param {Scene} scene */
+  show(scene) {
+    this.scene = scene;
+    showTruth(this.root, scene.plan);
+    this.secondsEnd = 1;
+    this.countsEnd = 0;
+    this.request({now: true});
+  }
+
+  /** The settings are not in order: what stands here is not what they would do. */
+  notReady() {
+    this.strip.cells.state.textContent = "Not ready";
+  }
+
+  /** Take over what has changed about the same run. @param {Partial<Scene>} change */
+  update(change = {}) {
+    Object.assign(this.scene, change);
+    this.request();
+  }
+
+  request(options) {
+    if (!this.scene) return;
+    this.strip.update(this.scene);
+    for (const part of this.parts) this.painter.request(part, options);
+  }
+
+  get log() {
+    return this.scene.log ?? EMPTY;
+  }
+
+  /** What the axes are made for: in a replay all of the run, not the part that is shown. */
+  get whole() {
+    return this.scene.whole ?? this.log;
+  }
+
+  get axis() {
+    return this.chosenAxis === "epsilon" && !this.scene.plan.private ? "step" : this.chosenAxis;
+  }
+
+  draw(name, figure, conclusion, print) {
+    const {plan, terms, file, log} = this.scene;
+    const settled = !log || log.isFinal;
+    this.charts[name].update({figure, print, conclusion, log: this.log, plan, note: terms, file, settled});
+  }
+
+  paintAccuracy() {
+    const {log, axis} = this;
+    const {plan, recorded} = this.scene;
+    this.paintAxisSwitch();
+    const view = {
+      evaluations: log.evaluations,
+      recorded,
+      plan,
+      axis,
+      range: accuracyRange(plan, this.whole.evaluations, plan.evaluations),
+      first_epsilon: log.steps[0]?.step === 1 ? log.steps[0].epsilon : null,
+      seconds: this.endOfSeconds(),
+      size: this.charts.accuracy.size,
+    };
+    const print = (color) => accuracyFigure({...view, print: true}, color);
+    this.draw("accuracy", (color) => accuracyFigure(view, color), accuracyConclusion(log, plan, recorded), print);
+    this.paintGauge(view.size.width);
+  }
+
+  paintGauge(width) {
+    if (width === 0) return;
+    const {epsilon, step} = this.log.latest;
+    const {plan} = this.scene;
+    const next = this.log.isFinal ? null : afterNextEpoch(plan, step);
+    this.gauge.update({plan, epsilon, next, width, margin: MARGIN});
+  }
+
+  paintAxisSwitch() {
+    for (const input of this.axisInputs) {
+      input.checked = input.value === this.axis;
+      if (input.value === "epsilon") input.disabled = !this.scene.plan.private;
+    }
+    this.root.querySelector("[data-axis-name]").textContent = ACCURACY_NAMES[this.axis];
+  }
+
+  endOfSeconds() {
+    const log = this.whole;
+    if (this.scene.recorded) this.secondsEnd = Math.max(this.secondsEnd, niceCeiling(this.scene.recorded.at(-1).seconds));
+    const left = log.isFinal ? 0 : (log.secondsLeft(this.scene.plan.steps) ?? 0);
+    if (log.isFinal) this.secondsEnd = log.seconds * 1.04 || 1;
+    else this.secondsEnd = Math.max(this.secondsEnd, niceCeiling((log.seconds + left) * 1.02 || 1));
+    return this.secondsEnd;
+  }
+
+  paintNorms() {
+    const {log} = this;
+    const {plan} = this.scene;
+    const step = log.steps.findLast((point) => point.norm_counts);
+    const counts = step?.norm_counts ?? [];
+    this.countsEnd = countTop(counts, this.countsEnd, plan.expected_batch_size);
+    const edges = log.phase?.norm_edges ?? previewEdges(plan.max_grad_norm);
+    const view = {
+      edges,
+      counts: step ? counts : edges.slice(1).map(() => 0),
+      clipped_fraction: plan.private ? (step?.clipped_fraction ?? null) : null,
+      max_grad_norm: plan.private ? plan.max_grad_norm : null,
+      clipping_fn: plan.clipping_fn,
+      top: this.countsEnd,
+      size: this.charts.norms.size,
+    };
+    this.root.querySelector("[data-norms-step]").textContent = step ? `, step ${step.step}` : "";
+    this.draw("norms", (color) => normsFigure(view, color), normsConclusion(log, plan));
+  }
+
+  paintLoss() {
+    const {steps, evaluations} = this.log;
+    const {plan} = this.scene;
+    const view = {steps, evaluations, plan, top: lossTop(plan.classes, this.whole.evaluations), size: this.charts.loss.size};
+    this.draw("loss", (color) => lossFigure(view, color), lossConclusion(this.log));
+  }
+}

@@ -1,0 +1,116 @@
+/** One chart with its box, its heading, its table and its buttons. */
+
+import {CONFIG, plotly} from "../lib/plotly.js";
+import {csv, follow, save, showTable} from "../lib/table.js";
+import {tokens} from "../lib/tokens.js";
+import {COLUMNS, texts, values} from "./columns.js";
+
+const HEADING_MS = 2500; // a heading that is read must not change under the eye
+const PNG_SCALE = 2;
+const PNG_FRAME = {t: 70, b: 40};
+
+/**
+ * @typedef {object} Drawing what a chart shows now
+ * @property {(color: (token: string) => string) => {traces: object[], layout: object}} figure
+ * @property {(color: (token: string) => string) => {traces: object[], layout: object}} [print]
+ *   the figure for a picture, where the page's own words and scales are missing
+ * @property {string} conclusion
+ * @property {import("../lib/run_log.js").RunLog} log
+ * @property {import("./plan.js").Plan} plan
+ * @property {string} note what the picture's foot says
+ * @property {string} file name of saved files, without ending
+ * @property {boolean} [settled] nothing more will come: the heading may change at once
+ */
+
+export class Chart {
+  /** @param {HTMLElement} figure the figure element @param {string} name accuracy, loss or norms */
+  constructor(figure, name) {
+    this.name = name;
+    this.plot = figure.querySelector("[data-plot]");
+    this.heading = figure.querySelector("[data-conclusion]");
+    this.table = figure.querySelector("[data-table]");
+    this.headingAt = -Infinity;
+    /** @type {Drawing | null} */
+    this.drawing = null;
+    this.wire(figure);
+  }
+
+  get size() {
+    return {width: this.plot.clientWidth, height: this.plot.clientHeight};
+  }
+
+  wire(figure) {
+    const button = figure.querySelector("[data-show-table]");
+    button.addEventListener("click", () => {
+      this.table.hidden = !this.table.hidden;
+      button.setAttribute("aria-expanded", String(!this.table.hidden));
+      button.textContent = this.table.hidden ? "Show as table" : "Hide table";
+      this.fillTable();
+    });
+    figure.querySelector('[data-save="csv"]').addEventListener("click", () => this.saveCsv());
+    figure.querySelector('[data-save="png"]').addEventListener("click", () => this.savePng());
+  }
+
+  /** Draw what `drawing` says; nothing while the box has no size. @param {Drawing} drawing */
+  async update(drawing) {
+    this.drawing = drawing;
+    this.updateHeading(drawing);
+    this.fillTable();
+    const {width, height} = this.size;
+    if (width === 0 || height === 0) return;
+    const Plotly = await plotly;
+    const {traces, layout} = drawing.figure(tokens());
+    await Plotly.react(this.plot, traces, layout, CONFIG);
+  }
+
+  updateHeading({conclusion, settled}) {
+    const now = performance.now();
+    if (conclusion === this.heading.textContent) return;
+    if (!settled && now - this.headingAt < HEADING_MS) return;
+    this.headingAt = now;
+    this.heading.textContent = conclusion;
+    this.plot.setAttribute("aria-label", conclusion);
+  }
+
+  fillTable() {
+    if (this.table.hidden || !this.drawing) return;
+    const {log, plan} = this.drawing;
+    showTable(this.table, texts(this.name, log, plan));
+  }
+
+  saveCsv() {
+    if (!this.drawing) return;
+    const {log, file} = this.drawing;
+    save(`${file}-${this.name}.csv`, csv(COLUMNS[this.name].names, values(this.name, log)));
+  }
+
+  async savePng() {
+    if (!this.drawing) return;
+    const Plotly = await plotly;
+    const color = tokens();
+    const {print, figure, conclusion, note, file} = this.drawing;
+    const {traces, layout} = (print ?? figure)(color);
+    const framed = withWords(layout, {conclusion, note, color});
+    const {width, height} = framed;
+    const url = await Plotly.toImage({data: traces, layout: framed}, {format: "png", scale: PNG_SCALE, width, height});
+    follow(`${file}-${this.name}.png`, url);
+  }
+}
+
+/** A picture leaves its page: it takes its heading, its terms and its ground along. */
+function withWords(layout, {conclusion, note, color}) {
+  const {t, b} = layout.margin;
+  const grown = {...layout.margin, t: t + PNG_FRAME.t, b: b + PNG_FRAME.b};
+  const word = {showarrow: false, xref: "paper", x: 0, xanchor: "left", yref: "paper", xshift: 8 - layout.margin.l};
+  return {
+    ...layout,
+    height: layout.height + PNG_FRAME.t + PNG_FRAME.b,
+    margin: grown,
+    paper_bgcolor: color("--surface"),
+    annotations: [
+      ...layout.annotations,
+      {...word, y: 1, yanchor: "bottom", yshift: t + 22, text: conclusion, font: {size: 16, weight: 600, color: color("--ink")}},
+      {...word, y: 0, yanchor: "top", yshift: -b - 10, text: note, font: {size: 12, color: color("--ink-2")}},
+    ],
+  };
+}

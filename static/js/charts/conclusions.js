@@ -1,0 +1,63 @@
+/** The heading of a chart is what it shows, as a sentence with its number. */
+
+import {percent, plural, roundUp, significant} from "../lib/format.js";
+
+const PARTS = [
+  [0.15, "the first steps of the budget"],
+  [0.375, "a quarter of the budget"],
+  [0.625, "half of the budget"],
+  [0.875, "three quarters of the budget"],
+  [Infinity, "nearly all of the budget"],
+];
+
+/**
+ * @param {import("../lib/run_log.js").RunLog} log
+ * @param {import("./plan.js").Plan} plan
+ * @param {import("../lib/run_log.js").Evaluation[]} [recorded] shown where no run is
+ */
+export function accuracyConclusion(log, plan, recorded) {
+  const last = log.evaluations.at(-1);
+  if (!last && recorded) return `A recorded run: ${percent(recorded.at(-1).test_accuracy)} at ε = ${plan.budget_text}. Press Run to make it anew`;
+  if (!last && log.isFinal) return "The run ended before its accuracy was measured";
+  if (!last) return plan.private ? "Accuracy will appear here, against the budget it costs" : "Accuracy will appear here, step by step";
+  const reached = percent(last.test_accuracy);
+  if (last.epsilon === null) return `${reached} without privacy after ${plural(last.step, "step")}`;
+  if (log.isFinal) return finished(log, last, reached);
+  const [, part] = PARTS.find(([share]) => last.epsilon / plan.budget < share);
+  return `${reached} with ${part}`;
+}
+
+function finished(log, last, reached) {
+  const half = log.evaluations.findLast((point) => point.epsilon <= last.epsilon / 2);
+  const start = `${reached} at ε = ${roundUp(last.epsilon)}`;
+  if (!half || log.evaluations.length < 8) return start;
+  const gain = 100 * (last.test_accuracy - half.test_accuracy);
+  if (gain < 0.05) return `${start}, of which the second half bought nothing`;
+  return `${start}, of which the second half bought ${points(gain)}`;
+}
+
+function points(gain) {
+  const text = gain.toFixed(1);
+  return `${text} ${text === "1.0" ? "point" : "points"}`;
+}
+
+export function normsConclusion(log, plan) {
+  const step = log.steps.findLast((point) => point.clipped_fraction !== null);
+  if (!plan.private) return "Without privacy no record’s own gradient is looked at";
+  if (!step) return "How long the gradients are, and how many are shortened";
+  if (plan.clipping_fn !== "Abadi") return "Every gradient is brought to the length C";
+  const share = step.clipped_fraction;
+  if (share === 0) return "No gradient is longer than C";
+  return `${percent(share, 0)} of gradients are longer than C`;
+}
+
+export function lossConclusion(log) {
+  const recent = log.steps.slice(-10).filter((point) => point.loss !== null);
+  const test = log.evaluations.at(-1)?.test_loss;
+  if (recent.length === 0 || test === undefined) return "Training and test loss will appear here";
+  const train = recent.reduce((sum, point) => sum + point.loss, 0) / recent.length;
+  const first = log.evaluations[0].test_loss;
+  if (log.evaluations.length >= 4 && test > 1.05 * first) return "Test loss grows: the steps are too bold";
+  if (test - train > 0.15 * train) return `Test loss stays ${significant(test - train, 2)} above training loss`;
+  return "Training and test loss fall together";
+}

@@ -1,0 +1,144 @@
+/**
+ * Histogram of per-sample gradient norms with the clipping bound C over it. Not private.
+ *
+ * @typedef {object} NormsView
+ * @property {number[]} edges  bin edges, L2 norm; one more than counts
+ * @property {number[]} counts  samples in each bin; the end bins hold what lies beyond
+ * @property {number | null} clipped_fraction  share of samples above C, 0 to 1
+ * @property {number | null} max_grad_norm  C; null: nothing is clipped
+ * @property {string} clipping_fn
+ * @property {number} top  where the count axis ends
+ * @property {{width: number, height: number}} size
+ */
+
+import {integer, percent, significant} from "../lib/format.js";
+import {axisName, baseLayout, keyAxis, strong, valueAxis, wall, words} from "./base.js";
+import {niceCeiling, niceTicks} from "./scale.js";
+
+const MARGIN = {l: 44, r: 16, t: 42, b: 44};
+const NARROW = 420; // px; below it the drawing says less
+const DECADES = [1, 3];
+
+/**
+ * Where the count axis ends: in round steps, and where it ended before unless the peak
+ * of the inner bins has outgrown it or fills less than a fifth of it.
+ */
+export function countTop(counts, before, expected_batch_size) {
+  const peak = Math.max(0, ...counts.slice(1, -1)); // an end bin may be cut, and then says so
+  const top = before || niceCeiling(expected_batch_size / 8);
+  if (peak > top) return niceCeiling(peak);
+  return peak > 0 && peak < top / 5 ? niceCeiling(1.5 * peak) : top;
+}
+
+/** The axis of the empty chart before a run has said its own bins: C in the middle. */
+export function previewEdges(bound) {
+  return Array.from({length: 41}, (_, i) => bound * 10 ** ((i - 20) / 10));
+}
+
+/**
+ * Bars on a log axis, drawn on a plain axis of log10(norm); the bin that C falls into is
+ * parted at C.
+ * @returns {{kept: Bar[], shortened: Bar[]}}
+ */
+export function bars(edges, counts, bound) {
+  if (edges.length !== counts.length + 1) {
+    throw new RangeError(`expected ${counts.length + 1} edges, got ${edges.length}.`);
+  }
+  const kept = [];
+  const shortened = [];
+  counts.forEach((count, i) => {
+    const [from, to] = [edges[i], edges[i + 1]];
+    if (from < bound) kept.push(bar(from, Math.min(to, bound), count));
+    if (to > bound) shortened.push(bar(Math.max(from, bound), to, count));
+  });
+  return {kept, shortened};
+}
+
+/** @typedef {{x: number, width: number, count: number, from: number, to: number}} Bar */
+
+function bar(from, to, count) {
+  const [a, b] = [Math.log10(from), Math.log10(to)];
+  return {x: (a + b) / 2, width: b - a, count, from, to};
+}
+
+/** 1 and 3 times each power of ten between two norms. */
+export function normTicks(low, high) {
+  const ticks = [];
+  for (let power = Math.floor(Math.log10(low)); power <= Math.ceil(Math.log10(high)); power += 1) {
+    for (const factor of DECADES) ticks.push(Number((factor * 10 ** power).toPrecision(1)));
+  }
+  return ticks.filter((tick) => tick >= low * 0.999 && tick <= high * 1.001);
+}
+
+/** Pure: a view in, Plotly traces and layout out. @param {NormsView} view */
+export function figure(view, color) {
+  const {edges, counts, max_grad_norm: bound, size, top} = view;
+  const parts = bars(edges, counts, bound ?? Infinity);
+  const all = normTicks(edges[0], edges.at(-1));
+  const ticks = size.width < NARROW ? all.filter((tick) => Math.log10(tick) % 1 === 0) : all;
+  return {
+    traces: [
+      trace(parts.kept, {color: color("--series-private")}),
+      trace(parts.shortened, {color: color("--chart-fill"), line: {color: color("--series-private"), width: 1}}),
+    ],
+    layout: {
+      ...baseLayout(color, size, MARGIN),
+      bargap: 0.1,
+      barmode: "overlay",
+      hovermode: "closest",
+      xaxis: keyAxis(color, [Math.log10(edges[0]), Math.log10(edges.at(-1))], {
+        tickvals: ticks.map(Math.log10),
+        ticktext: ticks.map((tick) => significant(tick)),
+      }),
+      yaxis: valueAxis(color, [0, top], {tickvals: niceTicks(top, 4), tickformat: ",d"}),
+      shapes: bound === null ? [] : [wall(Math.log10(bound), {color: color("--ink"), width: 2.25})],
+      annotations: labels(view, color),
+    },
+  };
+}
+
+function trace(all, marker) {
+  const parts = all.filter(({count}) => count > 0);
+  return {
+    type: "bar",
+    x: parts.map((part) => part.x),
+    y: parts.map((part) => part.count),
+    width: parts.map((part) => part.width * 0.86),
+    text: parts.map((part) => `${significant(part.from, 2)} to ${significant(part.to, 2)}`),
+    textposition: "none",
+    hovertemplate: "norm %{text}: %{y} samples<extra></extra>",
+    marker,
+  };
+}
+
+function labels({max_grad_norm: bound, clipped_fraction: share, clipping_fn, ...view}, color) {
+  const {edges} = view;
+  const always = [axisName("gradient norm (L2), log scale", color), ...cutBins(view, color)];
+  if (bound === null) return always;
+  const x = Math.log10(bound);
+  const top = {yref: "paper", y: 1, yanchor: "bottom"};
+  const inner = edges[0] * edges.at(-1) > bound ** 2 ? {xanchor: "left", xshift: 6} : {xanchor: "right", xshift: -6};
+  const name = strong(`C = ${significant(bound)}`, color("--ink"), {x, ...inner, ...top, yshift: 16});
+  if (share === null || clipping_fn !== "Abadi") return [...always, name];
+  const ends = {...top, xref: "paper", yshift: 2};
+  return [
+    ...always,
+    name,
+    words(`${percent(1 - share, 0)} kept whole`, color("--ink-2"), {...ends, x: 0, xanchor: "left"}),
+    strong(`${percent(share, 0)} shortened`, color("--text-private"), {...ends, x: 1, xanchor: "right"}),
+  ];
+}
+
+/** An end bin higher than the axis is cut; its count stands beside it. */
+function cutBins({edges, counts, top, size}, color) {
+  const lie = size.width < NARROW ? "" : "lie here or ";
+  const beside = (i, x, place, word) => {
+    const at = {x: Math.log10(x), y: 0.92 * top, bgcolor: color("--surface"), ...place};
+    return counts[i] > top ? [words(`${integer(counts[i])} ${lie}${word}`, color("--ink-2"), at)] : [];
+  };
+  const last = counts.length - 1;
+  return [
+    ...beside(0, edges[1], {xanchor: "left", xshift: 4}, "below"),
+    ...beside(last, edges[last], {xanchor: "right", xshift: -4}, "above"),
+  ];
+}

@@ -1,0 +1,77 @@
+/**
+ * What is known of a run before it starts, as its charts need it. The privacy values
+ * were all sent by the server; here they are only put side by side.
+ *
+ * @typedef {object} Tick
+ * @property {number} epsilon
+ * @property {string} text
+ * @property {string} odds percent an attacker can reach at most
+ *
+ * @typedef {object} Plan
+ * @property {boolean} private
+ * @property {number} steps
+ * @property {number} last_step the last that stays within the budget
+ * @property {number} sample_rate
+ * @property {number | null} budget epsilon at the wall, null without privacy
+ * @property {string} budget_text
+ * @property {"budget" | "stop at" | "planned"} budget_word
+ * @property {number} digits decimals of every epsilon beside it
+ * @property {Tick[]} ticks of the epsilon axis
+ * @property {{steps: number[], epsilon: number[]}} curve
+ * @property {number} baseline share of the commonest class
+ * @property {number} classes
+ * @property {number} accuracy_floor
+ * @property {number} accuracy_ceiling
+ * @property {number} max_grad_norm
+ * @property {string} clipping_fn
+ * @property {number} evaluations
+ */
+
+import {roundUp} from "../lib/format.js";
+import {niceStep} from "./scale.js";
+
+/**
+ * @param {Record<string, any>} answer of /api/v1/privacy/plan
+ * @param {Record<string, any>} config the settings it was asked about
+ * @param {{data_sets: Record<string, any>, scales: {step: number, ticks: Tick[]}[]}} facts
+ * @returns {Plan}
+ */
+export function chartPlan(answer, config, facts) {
+  const {budget, budget_word} = budgetOf(answer, config);
+  const digits = budget !== null && budget < 0.1 ? 4 : 2;
+  return {
+    ...answer,
+    ...facts.data_sets[config.dataset],
+    max_grad_norm: config.max_grad_norm,
+    clipping_fn: config.clipping_fn,
+    evaluations: config.evaluations,
+    budget,
+    budget_word,
+    budget_text: roundUp(budget, digits),
+    digits,
+    ticks: budget === null ? [] : ticksUpTo(budget, facts.scales),
+  };
+}
+
+/** The wall: where the run is stopped, what it was told to spend, or what it will spend. */
+function budgetOf(answer, {stop_at_epsilon, target_epsilon}) {
+  if (!answer.private) return {budget: null, budget_word: "budget"};
+  if (stop_at_epsilon && answer.last_step < answer.steps) return {budget: stop_at_epsilon, budget_word: "stop at"};
+  if (target_epsilon) return {budget: target_epsilon, budget_word: "budget"};
+  return {budget: answer.epsilon, budget_word: "planned"};
+}
+
+/** @returns {Tick[]} */
+export function ticksUpTo(budget, scales) {
+  const step = niceStep(budget, 6);
+  const scale = scales.find((one) => Math.abs(one.step / step - 1) < 1e-6) ?? scales.at(-1);
+  return scale.ticks.filter((tick) => tick.epsilon <= budget * 1.0001);
+}
+
+/** Epsilon once another epoch is done, as the server listed it; null at the end. */
+export function afterNextEpoch({curve, sample_rate}, step) {
+  if (!curve) return null;
+  const wanted = Math.min(step + 1 / sample_rate, curve.steps.at(-1));
+  const at = curve.steps.findIndex((listed) => listed >= wanted);
+  return at < 0 ? null : curve.epsilon[at];
+}

@@ -1,0 +1,90 @@
+/** The status strip in words: what a run is doing, what it has spent, what it reached. */
+
+import {duration, integer, percent, plural, roundUp} from "../lib/format.js";
+
+const WORDS = {
+  ready: "Ready",
+  queued: "Queued",
+  running: "Training",
+  paused: "Paused",
+  done: "Finished",
+  failed: "Failed",
+  cancelled: "Stopped",
+  interrupted: "Interrupted",
+};
+
+/** The mark before the word: a ring waits, a disc runs, a square is done, a diamond stopped. */
+const MARKS = {ready: "queued", queued: "queued", done: "done", failed: "stopped", cancelled: "stopped", interrupted: "stopped"};
+
+/**
+ * @param {import("../lib/run_log.js").RunLog | null} log null before a run
+ * @param {import("./plan.js").Plan} plan
+ * @param {{queuePosition?: number | null, stopping?: boolean, replaying?: boolean}} [about]
+ */
+export function status(log, plan, about = {}) {
+  const state = log?.state ?? "ready";
+  const latest = log?.latest ?? {step: 0, epsilon: 0};
+  return {
+    state,
+    word: word(log, about),
+    mark: MARKS[state] ?? "",
+    detail: detail(log, plan, about),
+    step: latest.step,
+    steps: plan.steps,
+    ...spent(latest, plan),
+    clipped: clipped(log, plan),
+    accuracy: log?.accuracy == null ? "–" : percent(log.accuracy),
+  };
+}
+
+function word(log, {stopping, replaying}) {
+  if (!log) return WORDS.ready;
+  if (replaying && !log.isFinal) return "Replay";
+  if (stopping && !log.isFinal) return "Stopping";
+  if (log.state === "running" && log.steps.length === 0) return "Starting";
+  return WORDS[log.state];
+}
+
+function detail(log, plan, {queuePosition, replaying}) {
+  if (!log) return plural(plan.steps, "step");
+  if (log.state === "queued") return queueWords(queuePosition);
+  const steps = `step ${integer(log.latest.step)} of ${integer(plan.steps)}`;
+  if (log.isFinal) return `${steps}, ${duration(log.seconds)}`;
+  if (replaying) return steps;
+  const left = log.secondsLeft(plan.steps);
+  return left === null ? steps : `${steps}, ${duration(left)} left`;
+}
+
+function queueWords(position) {
+  if (position === null || position === undefined) return "waiting for a worker";
+  return position === 1 ? "next in line" : `place ${position} in line`;
+}
+
+function spent({epsilon, step}, plan) {
+  if (!plan.private) return {epsilon: "∞", budget: "no guarantee", left: "–", leftSteps: ""};
+  const value = epsilon ?? 0;
+  const shown = Math.min(Number(roundUp(value, plan.digits)), Number(plan.budget_text));
+  const left = Number(plan.budget_text) - shown; // so that the strip adds up
+  return {
+    epsilon: roundUp(value, plan.digits),
+    budget: `of ${plan.budget_text}`,
+    left: left.toFixed(plan.digits),
+    leftSteps: plural(Math.max(0, plan.last_step - step), "step"),
+  };
+}
+
+function clipped(log, plan) {
+  if (!plan.private || plan.clipping_fn !== "Abadi") return "–";
+  const share = log?.steps.findLast((step) => step.clipped_fraction !== null)?.clipped_fraction;
+  return share === undefined ? "–" : percent(share, 0);
+}
+
+/** What a screen reader hears, seldom. @returns {string} */
+export function announcement(log, plan, about = {}) {
+  const now = status(log, plan, about);
+  if (log?.error) return `${now.word}. ${log.error.message}`;
+  if (!log || log.steps.length === 0) return `${now.word}, ${now.detail}.`;
+  const budget = plan.private ? `, ε ${now.epsilon} ${now.budget}` : ", without privacy";
+  const reached = log.accuracy === null ? "" : `, accuracy ${percent(log.accuracy)}`;
+  return `${now.word}, step ${integer(now.step)} of ${integer(now.steps)}${budget}${reached}.`;
+}

@@ -1,0 +1,58 @@
+/** Numbers as a page prints them. Nothing here computes a privacy value. */
+
+const grouped = new Intl.NumberFormat("en-US");
+
+/**
+ * An epsilon as text, never below its value; null means that there is no guarantee.
+ * @param {number | null | undefined} epsilon
+ * @param {number} [digits] decimals
+ */
+export function roundUp(epsilon, digits = 2) {
+  if (epsilon === null || epsilon === undefined) return "∞";
+  const value = Number(epsilon.toPrecision(12)); // binary noise beyond that does not count
+  const nearest = value.toFixed(digits);
+  return Number(nearest) >= value ? nearest : (Number(nearest) + 10 ** -digits).toFixed(digits);
+}
+
+/** A share in percent; ties go to the even digit, as the server prints them. */
+export function percent(fraction, digits = 1) {
+  const value = 100 * fraction;
+  const scaled = value * 10 ** digits;
+  const low = Math.floor(scaled);
+  const down = scaled - low === 0.5 && low % 2 === 0;
+  return `${(down ? low / 10 ** digits : value).toFixed(digits)} %`;
+}
+
+/** A count, thousands parted: 60,000. @param {number} count */
+export function integer(count) {
+  return grouped.format(Math.round(count));
+}
+
+/** At most `digits` significant digits, without an exponent where one can be spared. */
+export function significant(value, digits = 3) {
+  if (value === 0) return "0";
+  const rounded = Number(value.toPrecision(digits));
+  const size = Math.abs(rounded);
+  if (size < 1e-3 || size >= 1e6) return exponential(rounded);
+  return size >= 1000 ? grouped.format(rounded) : String(rounded);
+}
+
+/** 1e-5, as one writes delta. @param {number} value */
+export function exponential(value) {
+  return value.toExponential().replace("e+", "e");
+}
+
+/** A time a person can plan with: 4 s, 1 min 20 s. @param {number} seconds */
+export function duration(seconds) {
+  if (seconds < 9.95) return `${Number(seconds.toFixed(1))} s`;
+  const whole = Math.round(seconds);
+  if (whole < 60) return `${whole} s`;
+  const minutes = Math.floor(whole / 60);
+  const rest = whole % 60;
+  return rest === 0 || minutes >= 10 ? `${minutes} min` : `${minutes} min ${rest} s`;
+}
+
+/** "1 step", "2 steps". */
+export function plural(count, word) {
+  return `${integer(count)} ${word}${count === 1 ? "" : "s"}`;
+}

@@ -1,0 +1,87 @@
+/** One run that is followed: its log, its feed, its place in the queue. */
+
+import {chartPlan} from "../charts/plan.js";
+import {getJson, postJson} from "./api.js";
+import {terms} from "./plan_panel.js";
+import {RunLog} from "./run_log.js";
+import {RunFeed} from "./sse.js";
+import {clock} from "./times.js";
+
+const QUEUE_MS = 2000;
+
+export class LiveRun {
+  /**
+   * @param {Record<string, any>} answer the run as the API shows it
+   * @param {Record<string, any>} plan its plan
+   * @param {Record<string, any>} facts
+   * @param {import("../charts/bench.js").Bench} bench
+   * @param {() => void} onState called when the state changes
+   */
+  constructor(answer, plan, facts, bench, onState) {
+    this.answer = answer;
+    this.bench = bench;
+    this.onState = onState;
+    this.log = new RunLog();
+    this.stopping = false;
+    this.queuePosition = answer.queue_position;
+    this.feed = new RunFeed({
+      eventsUrl: answer.links.events,
+      logUrl: answer.links.log,
+      onEvent: (event) => this.take(event),
+    });
+    bench.show({
+      log: this.log,
+      plan: chartPlan(plan, answer.config, facts),
+      title: `Run of ${clock(answer.created_at)}`,
+      file: `run-${answer.id.slice(0, 6)}`,
+      terms: terms(plan, facts),
+      about: this.about,
+    });
+  }
+
+  get about() {
+    return {queuePosition: this.queuePosition, stopping: this.stopping};
+  }
+
+  resume() {
+    this.feed.open(this.log.seq);
+    this.watchQueue();
+  }
+
+  pause() {
+    this.feed.close();
+    clearTimeout(this.queueTimer);
+  }
+
+  take(event) {
+    const before = this.log.state;
+    this.log.add(event);
+    if (this.log.isFinal) this.stopping = false;
+    this.bench.update({about: this.about});
+    if (this.log.state !== before) this.onState();
+  }
+
+  async watchQueue() {
+    clearTimeout(this.queueTimer);
+    if (this.log.state !== "queued") return;
+    const answer = await getJson(this.answer.links.self).catch(() => null);
+    if (answer && this.log.state === "queued") {
+      this.queuePosition = answer.queue_position;
+      this.bench.update({about: this.about});
+    }
+    this.queueTimer = setTimeout(() => this.watchQueue(), QUEUE_MS);
+  }
+
+  /** Ask the server to end the run; it does so within seconds. */
+  async stop() {
+    this.stopping = true;
+    this.bench.update({about: this.about});
+    try {
+      await postJson(this.answer.links.cancel, {});
+    } catch (error) {
+      this.stopping = false;
+      this.bench.update({about: this.about});
+      throw error;
+    }
+  }
+}

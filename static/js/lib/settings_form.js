@@ -1,0 +1,154 @@
+/** The settings form: sliders beside boxes, switches, errors at their fields. */
+
+import {given, toJson} from "./query.js";
+import {positionOf, valueAt} from "./slider.js";
+
+export class SettingsForm {
+  /**
+   * @param {HTMLFormElement} form
+   * @param {{fields: import("./query.js").Field[], switches: Record<string, string[]>}} about
+   * @param {(input?: HTMLElement) => void} onChange
+   */
+  constructor(form, {fields, switches}, onChange) {
+    this.form = form;
+    this.fields = fields;
+    this.switches = switches;
+    this.onChange = onChange;
+    this.byName = Object.fromEntries(fields.map((field) => [field.name, field]));
+    this.sliders = Object.fromEntries(
+      [...form.querySelectorAll("[data-slider]")].map((slider) => [slider.dataset.slider, slider]),
+    );
+    form.addEventListener("input", (event) => this.changed(event.target));
+    form.addEventListener("submit", (event) => event.preventDefault());
+    for (const name of Object.keys(this.sliders)) this.describeSlider(name);
+  }
+
+  changed(input) {
+    if (input.dataset.slider) this.slid(input.dataset.slider);
+    else if (this.sliders[input.name]) this.moveSlider(input.name);
+    this.onChange(input);
+  }
+
+  slid(name) {
+    const {marks, step, kind} = this.byName[name];
+    const value = valueAt(marks, Number(this.sliders[name].value), {step, whole: kind === "integer"});
+    this.form.elements[name].value = asTyped(value);
+    this.describeSlider(name);
+  }
+
+  moveSlider(name) {
+    const text = this.form.elements[name].value;
+    const value = Number(text);
+    if (text === "" || Number.isNaN(value)) return;
+    this.sliders[name].value = String(positionOf(this.byName[name].marks, value));
+    this.describeSlider(name);
+  }
+
+  describeSlider(name) {
+    this.sliders[name].setAttribute("aria-valuetext", this.form.elements[name].value || "not set");
+  }
+
+  /** The chosen member of each switch. */
+  get chosen() {
+    return Object.fromEntries(Object.keys(this.switches).map((name) => [name, this.form.elements[name].value]));
+  }
+
+  /** Every box as it stands. @returns {Record<string, string>} */
+  get texts() {
+    return Object.fromEntries(this.fields.map(({name}) => [name, this.form.elements[name].value.trim()]));
+  }
+
+  /** What counts, as text. */
+  get given() {
+    return given(this.fields, this.texts, this.chosen);
+  }
+
+  /** What counts, as JSON values. */
+  get json() {
+    return toJson(this.fields, this.given);
+  }
+
+  /** Take over a whole set-up. @param {Record<string, string>} texts */
+  fill(texts) {
+    this.offerModels([texts.model]);
+    for (const [name, members] of Object.entries(this.switches)) {
+      const member = members.find((one) => texts[one] !== undefined);
+      if (member) this.form.elements[name].value = member;
+    }
+    for (const {name, switch: of} of this.fields) {
+      if (texts[name] !== undefined || of === "") this.form.elements[name].value = texts[name] ?? "";
+      if (this.sliders[name]) this.moveSlider(name);
+    }
+    this.onChange();
+  }
+
+  /** Put a value into one box. */
+  set(name, value, {quietly = false} = {}) {
+    this.form.elements[name].value = asTyped(value);
+    if (this.sliders[name]) this.moveSlider(name);
+    if (!quietly) this.onChange();
+  }
+
+  /**
+   * Offer these models only; true if the one that was chosen is not among them.
+   * @param {string[]} names
+   * @param {Record<string, string>} [labels]
+   */
+  offerModels(names, labels) {
+    const {model} = this.form.elements;
+    this.models ??= Object.fromEntries([...model.options].map((option) => [option.value, option.label]));
+    Object.assign(this.models, labels);
+    const before = model.value;
+    model.replaceChildren(...names.map((name) => new Option(this.models[name] ?? name, name)));
+    if (names.includes(before)) model.value = before;
+    return !names.includes(before);
+  }
+
+  /** Show these errors and take every other away. @param {Record<string, string>} errors by field */
+  showErrors(errors) {
+    for (const field of this.fields) this.showError(field, errors[field.name] ?? "");
+    const wrong = this.fields.filter(({name}) => errors[name]);
+    this.listErrors(wrong);
+    const [first] = wrong;
+    if (first) this.form.querySelector(`[data-field="${first.name}"]`).closest("details")?.setAttribute("open", "");
+  }
+
+  /** Name the fields that are wrong where the answer would stand, each a link to its box. */
+  listErrors(wrong) {
+    const links = wrong.flatMap(({name, label}, i) => {
+      const link = document.createElement("a");
+      link.href = `#${name}`;
+      link.textContent = label;
+      link.addEventListener("click", (event) => {
+        event.preventDefault(); // the part of the address behind # names the run
+        document.getElementById(name).focus();
+      });
+      return i === 0 ? [link] : [", ", link];
+    });
+    this.form.querySelector("[data-to-correct]").replaceChildren("To correct: ", ...links, ".");
+  }
+
+  showError({name, label}, message) {
+    const box = this.form.querySelector(`[data-field="${name}"]`);
+    const line = document.getElementById(`${name}-error`);
+    box.classList.toggle("invalid", message !== "");
+    line.textContent = message.startsWith(name) ? label + message.slice(name.length) : message;
+    line.hidden = message === "";
+    for (const input of box.querySelectorAll("[aria-describedby]")) {
+      if (message) input.setAttribute("aria-invalid", "true");
+      else input.removeAttribute("aria-invalid");
+    }
+  }
+
+  /** Move to the first field that is wrong. */
+  focusError() {
+    this.form.querySelector(".invalid [aria-invalid]")?.focus();
+  }
+}
+
+/** 0.1 as "0.1", 1e-5 as "1e-5". */
+export function asTyped(value) {
+  return typeof value === "number" && value !== 0 && Math.abs(value) < 1e-3
+    ? value.toExponential().replace("e+", "e")
+    : String(value);
+}

@@ -1,0 +1,14 @@
+/** Colours and type live in CSS custom properties; charts read them here. */
+
+/** A reader of the tokens as they are now: `color("--series-private")`. */
+export function tokens(element = document.documentElement) {
+  const style = getComputedStyle(element);
+  return (name) => style.getPropertyValue(name).trim();
+}
+
+/** Call back when the visitor or the system switches between light and dark. */
+export function onThemeChange(callback) {
+  const root = document.documentElement;
+  new MutationObserver(callback).observe(root, {attributeFilter: ["data-theme"]});
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", callback);
+}

@@ -1,0 +1,144 @@
+/**
+ * Chapters and their list: what was read, where the reader is, small conveniences.
+ * Everything here is an extra; the pages are complete without it. What was read stays in this browser.
+ */
+
+const KEY = "chapters-read";
+
+/** Pure: stored text in, slugs out; anything unreadable counts as nothing read. */
+export function parseRead(text) {
+  try {
+    const slugs = JSON.parse(text ?? "[]");
+    return Array.isArray(slugs) ? [...new Set(slugs.filter((slug) => typeof slug === "string"))] : [];
+  } catch {
+    return [];
+  }
+}
+
+/** Pure: the same slugs with one added or taken out. */
+export function toggled(slugs, slug) {
+  return slugs.includes(slug) ? slugs.filter((other) => other !== slug) : [...slugs, slug];
+}
+
+/** Pure: the section that is being read: the last one whose heading has passed the line. */
+export function currentSection(tops, line) {
+  const passed = tops.findLastIndex((top) => top <= line);
+  return Math.max(passed, 0);
+}
+
+/** Where the marks are kept; a browser without storage forgets them with the page. */
+const store = {
+  read() {
+    try {
+      return parseRead(localStorage.getItem(KEY));
+    } catch {
+      return [];
+    }
+  },
+  write(slugs) {
+    try {
+      if (slugs.length) localStorage.setItem(KEY, JSON.stringify(slugs));
+      else localStorage.removeItem(KEY);
+    } catch {
+      // storage is switched off: nothing to remember
+    }
+  },
+};
+
+function showList(list) {
+  const items = [...list.querySelectorAll("[data-chapter]")];
+  const read = store.read();
+  for (const item of items) {
+    item.querySelector(".read-sign")?.remove();
+    if (!read.includes(item.dataset.chapter)) continue;
+    const sign = document.createElement("span");
+    sign.className = "read-sign";
+    sign.textContent = "✓ read";
+    item.querySelector("a").append(sign);
+  }
+  const note = document.querySelector("[data-progress]");
+  if (!note) return;
+  const count = items.filter((item) => read.includes(item.dataset.chapter)).length;
+  note.hidden = count === 0;
+  note.querySelector("[data-progress-text]").textContent = `${count} of ${items.length} chapters read.`;
+}
+
+function wireList(list) {
+  showList(list);
+  document.querySelector("[data-erase]")?.addEventListener("click", () => {
+    store.write([]);
+    showList(list);
+  });
+  addEventListener("storage", () => showList(list));
+}
+
+function wireReadButton(button, slug) {
+  const show = () => {
+    button.setAttribute("aria-pressed", String(store.read().includes(slug)));
+  };
+  button.addEventListener("click", () => {
+    store.write(toggled(store.read(), slug));
+    show();
+  });
+  button.hidden = false;
+  show();
+}
+
+function wireRail(rail) {
+  const links = [...rail.querySelectorAll("a")];
+  const headings = links.map((link) => document.getElementById(link.hash.slice(1)));
+  let waiting = false;
+  const show = () => {
+    waiting = false;
+    const tops = headings.map((heading) => heading.getBoundingClientRect().top);
+    const atEnd = innerHeight + scrollY >= document.documentElement.scrollHeight - 2;
+    const now = atEnd ? links.length - 1 : currentSection(tops, innerHeight / 3);
+    links.forEach((link, i) => (i === now ? link.setAttribute("aria-current", "true") : link.removeAttribute("aria-current")));
+  };
+  const later = () => {
+    if (!waiting) requestAnimationFrame(show);
+    waiting = true;
+  };
+  addEventListener("scroll", later, {passive: true});
+  addEventListener("resize", later, {passive: true});
+  show();
+}
+
+/** Reasons of a quiz are shown by the style sheet; here they are also spoken. */
+function wireQuiz(quiz) {
+  const status = document.createElement("p");
+  status.className = "visually-hidden";
+  status.setAttribute("role", "status");
+  quiz.append(status);
+  quiz.addEventListener("change", ({target}) => {
+    const answer = target.closest("li");
+    status.textContent = `${answer.querySelector(".verdict").textContent}. ${answer.querySelector(".why").textContent}`;
+  });
+}
+
+function wireFormula(formula) {
+  const button = document.createElement("button");
+  button.type = "button";
+  button.className = "text-button";
+  button.textContent = "Copy TeX";
+  button.addEventListener("click", async () => {
+    await navigator.clipboard.writeText(formula.dataset.tex);
+    button.textContent = "Copied";
+  });
+  formula.querySelector("figcaption").append(" ", button);
+}
+
+function start() {
+  const list = document.querySelector("[data-chapters]");
+  if (list) wireList(list);
+  const chapter = document.querySelector(".article[data-chapter]");
+  if (!chapter) return;
+  const step = chapter.dataset.chapter;
+  wireReadButton(chapter.querySelector("[data-read]"), step);
+  wireRail(chapter.querySelector("[data-rail]"));
+  chapter.querySelectorAll(".quiz").forEach(wireQuiz);
+  if (navigator.clipboard) chapter.querySelectorAll(".formula[data-tex]").forEach(wireFormula);
+  window.track?.("learning_step_open", {step});
+}
+
+if (globalThis.document) start();

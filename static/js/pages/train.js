@@ -1,0 +1,250 @@
+/** The trainer: settings in the address, what they will spend, and the run as it goes. */
+
+import {Bench} from "../charts/bench.js";
+import {chartPlan} from "../charts/plan.js";
+import {ApiError, getJson, postJson} from "../lib/api.js";
+import {PlanPanel, terms} from "../lib/plan_panel.js";
+import {sameSettings, toQuery} from "../lib/query.js";
+import {LiveRun} from "../lib/live_run.js";
+import {SettingsForm} from "../lib/settings_form.js";
+import {showTimes} from "../lib/times.js";
+
+const SETTLE_MS = 40; // after a change, before the server is asked
+const TYPING_MS = 500; // before the box one types in is called wrong
+const LARGEST_SEED = 2 ** 31 - 1;
+const CURVE_POINTS = 101;
+
+const page = document.querySelector("[data-train]");
+const data = JSON.parse(document.getElementById("page-data").textContent);
+const part = (name) => page.querySelector(`[data-${name}]`);
+
+const bench = new Bench(part("bench"));
+const panel = new PlanPanel(part("settings"), data.facts);
+const form = new SettingsForm(part("settings"), data, settingsChanged);
+
+/** What the page knows; everything on it is drawn from here. */
+const store = {
+  /** @type {Record<string, any> | null} the answer for the settings as they stand */
+  plan: data.plan,
+  /** @type {LiveRun | null} */
+  run: null,
+  /** a launch is on its way */
+  launching: false,
+};
+
+let settle = null;
+let asking = null;
+
+start();
+
+function start() {
+  part("run").addEventListener("click", launch);
+  part("stop").addEventListener("click", stop);
+  part("new-seed").addEventListener("click", () => form.set("seed", Math.floor(Math.random() * LARGEST_SEED)));
+  part("copy-link").addEventListener("click", copyLink);
+  for (const link of page.querySelectorAll("[data-preset]")) link.addEventListener("click", choosePreset);
+  addEventListener("hashchange", attachFromAddress);
+  addEventListener("pagehide", () => store.run?.pause());
+  addEventListener("pageshow", (event) => event.persisted && store.run?.resume());
+  showTimes(page);
+  if (data.plan) showSetUp();
+  else bench.notReady();
+  attachFromAddress();
+}
+
+/* Settings ------------------------------------------------------------------------ */
+
+function settingsChanged(input = null) {
+  if (input?.name in data.switches) carryOver(input.value);
+  if (input?.name === "dataset") fitModel();
+  describeChoices();
+  clearTimeout(settle);
+  settle = setTimeout(() => ask(input), SETTLE_MS);
+}
+
+/** Switching between two ways to say the same keeps the set-up. */
+function carryOver(member) {
+  if (!store.plan) return;
+  const {noise_multiplier, epsilon_text, steps, epochs} = store.plan;
+  const values = {
+    noise_multiplier: Math.ceil(noise_multiplier * 1000) / 1000,
+    target_epsilon: Number(epsilon_text),
+    steps,
+    epochs: Number(epochs.toFixed(2)),
+  };
+  if (Number.isFinite(values[member])) form.set(member, values[member], {quietly: true});
+}
+
+function fitModel() {
+  const {models} = data.facts.data_sets[form.texts.dataset];
+  form.offerModels(models);
+}
+
+function describeChoices() {
+  const {dataset, model} = form.texts;
+  panel.note("dataset", data.facts.data_sets[dataset]?.note ?? "");
+  panel.note("model", data.facts.models[model]?.notes[dataset] ?? "");
+  const current = currentPreset();
+  for (const link of page.querySelectorAll("[data-preset]")) {
+    if (link.dataset.preset === current) link.setAttribute("aria-current", "true");
+    else link.removeAttribute("aria-current");
+  }
+}
+
+/** The preset that the settings are, if they are one. */
+function currentPreset() {
+  return Object.keys(data.presets).find((slug) => sameSettings(data.presets[slug], form.given));
+}
+
+/** Ask what the settings will spend; an older question is dropped. */
+async function ask(input) {
+  asking?.abort();
+  asking = new AbortController();
+  const query = toQuery(form.given);
+  history.replaceState(null, "", `?${query}${location.hash}`);
+  try {
+    const answer = await getJson(`/api/v1/privacy/plan?${query}&points=${CURVE_POINTS}`, {signal: asking.signal});
+    accept(answer);
+  } catch (error) {
+    if (error.name === "AbortError") return;
+    refuse(error, input);
+  }
+}
+
+function accept(answer) {
+  store.plan = answer;
+  data.config = {...data.config, ...blanks(), ...form.json};
+  form.showErrors({});
+  panel.show(answer);
+  if (!store.run) showSetUp();
+}
+
+/** Settings that are not given are not set. */
+function blanks() {
+  return Object.fromEntries(data.fields.filter(({kind}) => kind !== "boolean").map(({name}) => [name, null]));
+}
+
+function refuse(error, input) {
+  store.plan = null;
+  panel.show(null);
+  if (!store.run) bench.notReady();
+  if (Object.keys(error.fields ?? {}).length === 0) {
+    showRunError(error);
+    return;
+  }
+  const typing = input?.matches("input:not([type])") && input === document.activeElement;
+  const show = () => form.showErrors(error.fields);
+  if (!typing) return show();
+  const asked = asking;
+  setTimeout(() => asked === asking && show(), TYPING_MS);
+}
+
+function choosePreset(event) {
+  event.preventDefault();
+  form.fill(data.presets[event.currentTarget.dataset.preset]);
+}
+
+async function copyLink() {
+  const address = `${location.origin}${location.pathname}?${toQuery(form.given)}`;
+  history.replaceState(null, "", `?${toQuery(form.given)}${location.hash}`);
+  try {
+    await navigator.clipboard.writeText(address);
+    part("copied").textContent = "Copied";
+  } catch {
+    part("copied").textContent = "The address bar holds it";
+  }
+}
+
+/* The run --------------------------------------------------------------------------- */
+
+function showSetUp() {
+  bench.show({
+    log: null,
+    plan: chartPlan(store.plan, data.config, data.facts),
+    title: "This set-up",
+    file: "dpsgd",
+    terms: terms(store.plan, data.facts),
+    recorded: data.recorded[currentPreset()],
+    about: {},
+  });
+}
+
+async function launch() {
+  if (store.launching) return;
+  store.launching = true;
+  showRunError(null);
+  try {
+    const answer = await postJson("/api/v1/runs", form.json);
+    history.replaceState(null, "", `?${toQuery(form.given)}#run=${answer.id}`);
+    attach(answer, await planOf(answer.config));
+  } catch (error) {
+    if (!(error instanceof ApiError)) throw error;
+    form.showErrors(error.fields);
+    if (Object.keys(error.fields).length === 0) showRunError(error);
+    else form.focusError();
+  } finally {
+    store.launching = false;
+  }
+}
+
+async function attachFromAddress() {
+  const id = new URLSearchParams(location.hash.slice(1)).get("run");
+  if (!id || id === store.run?.answer.id) return;
+  try {
+    const answer = await getJson(`/api/v1/runs/${encodeURIComponent(id)}`);
+    attach(answer, await planOf(answer.config));
+  } catch (error) {
+    if (!(error instanceof ApiError)) throw error;
+    history.replaceState(null, "", location.pathname + location.search);
+    showRunError(error);
+  }
+}
+
+function planOf(config) {
+  const texts = Object.entries(config).filter(([, value]) => value !== null);
+  return getJson(`/api/v1/privacy/plan?${toQuery(Object.fromEntries(texts))}&points=${CURVE_POINTS}`);
+}
+
+function attach(answer, plan) {
+  store.run?.pause();
+  store.run = new LiveRun(answer, plan, data.facts, bench, runMoved);
+  store.run.resume();
+  runMoved();
+}
+
+function runMoved() {
+  const {run} = store;
+  const going = run !== null && !run.log.isFinal;
+  const focused = document.activeElement === part("run") || document.activeElement === part("stop");
+  part("run").hidden = going && run.answer.mine; // never disabled: that would lose the focus
+  part("stop").hidden = !(going && run.answer.mine);
+  part("next").hidden = !going;
+  if (focused) (part("run").hidden ? part("stop") : part("run")).focus();
+  refreshRuns();
+}
+
+async function stop() {
+  if (store.run.stopping) return;
+  try {
+    await store.run.stop();
+  } catch (error) {
+    if (!(error instanceof ApiError)) throw error;
+    showRunError(error);
+  }
+}
+
+function showRunError(error) {
+  const line = part("run-error");
+  line.textContent = error?.message ?? "";
+  line.hidden = !error;
+}
+
+/** The table of runs is made by the server, what differed included. */
+async function refreshRuns() {
+  const box = part("latest-runs");
+  const response = await fetch(box.dataset.latestRuns).catch(() => null);
+  if (!response?.ok) return;
+  const fresh = new DOMParser().parseFromString(await response.text(), "text/html");
+  box.replaceChildren(...fresh.body.children);
+  showTimes(box);
+}

@@ -1,0 +1,16 @@
+"""One Gaussian release: epsilon, delta and sigma, each from the other two."""
+
+from dpsgd_explorer.accounting import (
+    gaussian_delta,
+    gaussian_epsilon,
+    gaussian_noise_multiplier,
+    round_up,
+)
+
+sigma = gaussian_noise_multiplier(1.0, delta=1e-5)  # the least noise for epsilon = 1
+print(f"sigma {sigma:.4f}: delta at epsilon 1 is {gaussian_delta(1.0, sigma):.2e}")
+
+for steps in (1, 10, 100):  # composed exactly, and added up
+    composed = gaussian_epsilon(1e-5, sigma, steps)
+    added = steps * gaussian_epsilon(1e-5 / steps, sigma)
+    print(f"{steps:4} releases: {round_up(composed)} composed, {round_up(added)} added")

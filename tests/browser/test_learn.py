@@ -1,0 +1,116 @@
+"""The Learning Hub in a browser: marks, answers, the rail; and without script."""
+
+import pytest
+from playwright.sync_api import expect
+
+from dpsgd_explorer.web.chapters import CHAPTERS
+
+
+def test_what_was_read_is_marked_in_this_browser_and_can_be_erased(open_page):
+    page = open_page("/learn/intro/", stranger=True)
+    mark = page.get_by_role("button", name="I have read this chapter", exact=True)
+    mark.click()
+    expect(mark).to_have_attribute("aria-pressed", "true")
+    page.goto(page.url.replace("/intro/", "/"))
+    expect(page.get_by_text("1 of 6 chapters read.")).to_be_visible()
+    expect(page.locator('[data-chapter="intro"]')).to_contain_text("✓ read")
+    page.get_by_role("button", name="Erase what this browser remembers").click()
+    expect(page.locator(".read-sign")).to_have_count(0)
+    assert page.evaluate("() => localStorage.getItem('chapters-read')") is None
+
+
+def test_an_answer_shows_and_says_its_reason(open_page):
+    page = open_page("/learn/dpsgd-intro/")
+    quiz = page.locator(".quiz").first
+    expect(quiz.locator(".why:visible")).to_have_count(0)
+    quiz.get_by_text("Nothing", exact=True).click()
+    expect(quiz.locator(".why:visible")).to_have_count(1)
+    expect(quiz.get_by_role("status")).to_contain_text("This one.")
+    page.keyboard.press("ArrowUp")
+    expect(quiz.get_by_role("status")).to_contain_text("Not quite.")
+
+
+def test_a_chapter_is_whole_without_script(open_page):
+    page = open_page("/learn/dpsgd-intro/", java_script_enabled=False)
+    expect(page.get_by_role("heading", level=1)).to_have_text(
+        "DP-SGD: core modifications"
+    )
+    expect(page.locator("figure .plot:visible")).to_have_count(1)
+    quiz = page.locator(".quiz").first
+    quiz.get_by_text("Nothing", exact=True).click()
+    expect(quiz.locator(".why:visible")).to_have_count(1)
+    for button in ("I have read this chapter", "Copy TeX", "Dark"):
+        expect(page.get_by_role("button", name=button)).to_have_count(0)
+    page.get_by_role("link", name="Next Hyperparameter deep dive").click()
+    expect(page.get_by_role("heading", level=1)).to_have_text(
+        "Hyperparameter deep dive"
+    )
+
+
+def test_the_rail_follows_the_reader(open_page):
+    page = open_page("/learn/parameters/")
+    rail = page.locator("[data-rail]")
+    expect(rail.locator("[aria-current]")).to_have_text("Which settings spend ε")
+    page.locator("#tuning").evaluate("(section) => section.scrollIntoView()")
+    expect(rail.locator("[aria-current]")).to_have_text("Tuning costs too")
+    page.locator("footer").scroll_into_view_if_needed()
+    expect(rail.locator("[aria-current]")).to_have_text("Sources")
+
+
+def test_opening_a_chapter_calls_the_hook_that_a_site_may_fill(open_page):
+    page = open_page("/learn/")
+    page.add_init_script(
+        "globalThis.told = []; globalThis.track = (...x) => told.push(x)"
+    )
+    page.goto(page.url + "sgd-basics/")
+    page.wait_for_load_state("networkidle")
+    assert page.evaluate("() => told") == [
+        ["learning_step_open", {"step": "sgd-basics"}]
+    ]
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_the_switch_turns_the_theme_round_and_is_remembered(open_page, scheme):
+    page = open_page("/", color_scheme=scheme, stranger=True)
+    ground = "() => getComputedStyle(document.body).backgroundColor"
+    switch = page.get_by_role("button", name="Dark")
+    expect(switch).to_have_attribute("aria-pressed", str(scheme == "dark").lower())
+    before = page.evaluate(ground)
+    page.evaluate(
+        "() => document.addEventListener('themechange', (e) => { told = e.detail; })"
+    )
+    switch.click()
+    after = page.evaluate(ground)
+    assert after != before
+    assert page.evaluate("() => told") == {"dark": scheme == "light"}
+    page.goto(page.url + "learn/")
+    assert page.evaluate(ground) == after
+    expect(switch).to_have_attribute("aria-pressed", str(scheme == "light").lower())
+
+
+def test_the_keyboard_gets_past_the_frame_first(open_page):
+    page = open_page("/learn/intro/")
+    page.keyboard.press("Tab")
+    expect(page.get_by_role("link", name="Skip to the content")).to_be_in_viewport()
+    page.keyboard.press("Enter")
+    page.keyboard.press("Tab")
+    expect(page.locator("main :focus")).to_have_count(1)
+
+
+@pytest.mark.parametrize("path", ["/", "/learn/", *(f"/learn/{s}/" for s in CHAPTERS)])
+def test_nothing_hangs_over_the_side_with_all_folds_open(open_page, path):
+    page = open_page(path)
+    for fold in page.locator("details").all():
+        fold.evaluate("(fold) => { fold.open = true; }")
+    for width in (390, 704, 1088, 1280, 1920):
+        page.set_viewport_size({"width": width, "height": 844})
+        sideways = "() => document.documentElement.scrollWidth - innerWidth"
+        assert page.evaluate(sideways) <= 0, width
+
+
+def test_printed_a_chapter_is_its_text(open_page):
+    page = open_page("/learn/intro/")
+    page.emulate_media(media="print")
+    for part in (".site-nav", ".rail", ".theme-switch", ".pager", ".button"):
+        expect(page.locator(f"{part}:visible")).to_have_count(0)
+    expect(page.locator("h1")).to_be_visible()

@@ -1,0 +1,44 @@
+"""Runs that were made: listed, replayed, deleted."""
+
+from playwright.sync_api import expect
+
+from tests.browser.conftest import TINY
+from tests.browser.trainer import at, points, run_to_the_end, status
+
+
+def test_a_run_is_replayed_step_by_step_by_whoever_has_its_link(
+    open_page, finished_run
+):
+    page = open_page(f"/runs/{finished_run['id']}/")
+    expect(points(page)).to_have_count(10)
+    expect(page.get_by_role("button", name="Delete it")).to_have_count(0)
+    slider = page.get_by_label("Step of the replay")
+    expect(slider).to_have_value("30")
+    slider.focus()
+    page.keyboard.press("Home")
+    expect(points(page)).to_have_count(0)
+    expect(status(page, "epsilon")).to_have_text("0.00")
+    page.get_by_role("button", name="Play").click()
+    expect(points(page).nth(3)).to_be_attached()
+    page.get_by_role("button", name="Pause").click()
+    assert 0 < int(slider.input_value()) < 30
+    expect(status(page)).to_have_text("Replay")
+    slider.focus()
+    page.keyboard.press("End")
+    expect(status(page)).to_have_text("Finished")
+    expect(points(page)).to_have_count(10)
+
+
+def test_a_run_is_listed_trained_again_and_deleted_after_a_second_word(open_page):
+    page = open_page(at(TINY | {"seed": 5}))
+    run_to_the_end(page)
+    page.locator("[data-latest-runs] th a").first.click()
+    expect(page.locator("h1")).to_have_text("Adult income, ε = 1")
+    page.get_by_role("link", name="Train again with these settings").click()
+    expect(page.get_by_label("Seed")).to_have_value("5")
+    page.get_by_role("link", name="All runs").click()
+    expect(page.locator("tbody tr")).to_have_count(1)
+    page.locator("summary", has_text="Delete").click()
+    page.get_by_role("button", name="Delete it").click()
+    expect(page.locator("[data-said]")).to_have_text("Deleted Adult income, ε = 1.")
+    expect(page.locator("[data-runs]")).to_contain_text("None yet")

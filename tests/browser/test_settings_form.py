@@ -1,0 +1,104 @@
+"""The settings: sliders, switches, presets, errors, and the epsilon that follows."""
+
+import re
+
+import pytest
+from playwright.sync_api import expect
+
+from dpsgd_explorer.training.config import TrainingConfig
+from tests.browser.conftest import TINY
+from tests.browser.trainer import REFUSED, at, planned, run_button, settings_in
+
+
+@pytest.fixture(scope="module")
+def trainer(open_for_all):
+    return open_for_all("/train/", expected=[REFUSED])
+
+
+@pytest.fixture
+def page(trainer):
+    """The trainer with the default set-up."""
+    trainer.locator('[data-preset="mnist"]').click()
+    noise = f"{TrainingConfig().plan.noise_multiplier:.3f}"
+    expect(planned(trainer, "noise_multiplier")).to_have_text(noise)
+    return trainer
+
+
+def box(page, label):
+    return page.get_by_label(label, exact=True)
+
+
+def test_a_slider_moves_by_keyboard_and_epsilon_follows(page):
+    page.get_by_label("Target, slider").focus()
+    page.keyboard.press("Home")
+    expect(box(page, "Target ε")).to_have_value("0.3")
+    expect(planned(page)).to_have_text("0.30")
+    expect(page.locator(".accuracy-box")).to_contain_text("budget ε = 0.30")
+    page.wait_for_url("**target_epsilon=0.3*")
+    noise = float(planned(page, "noise_multiplier").inner_text())
+    page.keyboard.press("End")
+    expect(planned(page)).to_have_text("30.00")
+    assert float(planned(page, "noise_multiplier").inner_text()) < noise
+
+
+def test_a_typed_value_moves_its_slider(page):
+    box(page, "Expected batch size qN").fill("256")
+    expect(page.get_by_label("Expected batch size, slider")).to_have_value("1")
+    expect(planned(page, "sample_rate")).to_have_text("0.00427")
+
+
+def test_fixing_the_noise_instead_keeps_the_set_up(page):
+    noise = float(planned(page, "noise_multiplier").inner_text())
+    page.get_by_role("radio", name="noise σ").check(force=True)
+    expect(box(page, "Noise multiplier σ")).to_be_visible()
+    expect(box(page, "Target ε")).to_be_hidden()
+    typed = float(box(page, "Noise multiplier σ").input_value())
+    assert typed == pytest.approx(noise, abs=0.002)
+    page.wait_for_url("**noise_multiplier=*")
+    assert "target_epsilon" not in settings_in(page)
+    expect(planned(page)).to_have_text(re.compile(r"^(2\.99|3\.00)$"))
+
+
+def test_another_data_set_offers_the_models_that_fit(page):
+    box(page, "Data set").select_option("adult")
+    expect(box(page, "Model")).to_have_value("logistic")
+    expect(box(page, "Model").locator("option")).to_have_count(1)
+    expect(page.locator('[data-note="dataset"]')).to_contain_text("32,561 records")
+
+
+def test_a_preset_fills_the_form_and_the_address_without_leaving_the_page(page):
+    preset = page.locator('[data-preset="adult"]')
+    preset.click()
+    expect(preset).to_have_attribute("aria-current", "true")
+    page.wait_for_url("**dataset=adult*")
+    expect(box(page, "Expected batch size qN")).to_have_value("2048")
+    expect(page.locator(".accuracy-box")).to_contain_text("recorded, 85.6 %")
+
+
+def test_a_bad_value_is_shown_at_its_field_and_everything_typed_stays(page):
+    box(page, "Clipping bound C").fill("0.25")
+    rate = box(page, "Learning rate η")
+    rate.fill("fast")
+    error = page.locator('[data-field="learning_rate"] .error')
+    message = "Learning rate must be a number, got 'fast'."
+    expect(error).to_have_text(message)
+    expect(planned(page)).to_have_text("–")
+    run_button(page).click()
+    expect(rate).to_be_focused()
+    page.reload()
+    expect(rate).to_have_value("fast")
+    expect(box(page, "Clipping bound C")).to_have_value("0.25")
+    expect(error).to_have_text(message)
+    rate.fill("4")
+    expect(error).to_be_hidden()
+    expect(planned(page)).to_have_text("3.00")
+
+
+def test_without_script_the_form_checks_a_set_up(open_page):
+    page = open_page(at(TINY), java_script_enabled=False)
+    box(page, "Clipping bound C").fill("-2")
+    page.get_by_role("button", name="Check these settings").click()
+    page.wait_for_url("**max_grad_norm=-2*")
+    error = page.locator('[data-field="max_grad_norm"] .error')
+    expect(error).to_have_text("Clipping bound must be greater than 0, got -2.0.")
+    expect(box(page, "Steps")).to_have_value("30")

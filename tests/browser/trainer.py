@@ -1,0 +1,45 @@
+"""The trainer as a hand uses it: what the browser tests share."""
+
+from urllib.parse import parse_qs, urlencode, urlsplit
+
+from playwright.sync_api import expect
+
+from tests.browser.conftest import TINY
+
+SHORT = TINY | {"steps": 400, "evaluations": 40}
+LONG = TINY | {"steps": 50_000, "expected_batch_size": 256}
+REFUSED = "status of 422"  # a browser logs every answer of that kind as an error
+
+
+def at(settings):
+    """Return where the trainer shows these settings."""
+    return f"/train/?{urlencode(settings)}"
+
+
+def settings_in(page):
+    """Return the settings that the address carries."""
+    return {name: text for name, [text] in parse_qs(urlsplit(page.url).query).items()}
+
+
+def run_button(page):
+    return page.get_by_role("button", name="Run", exact=True)
+
+
+def status(page, cell="state"):
+    """Return a cell of the status strip."""
+    return page.locator(f'[data-status="{cell}"]')
+
+
+def planned(page, name="epsilon"):
+    """Return where the page says what the settings will spend or do."""
+    return page.locator(f'.plan [data-plan="{name}"]').first
+
+
+def points(page):
+    """Return the points of the accuracy curve."""
+    return page.locator(".accuracy-box .scatterlayer .trace:first-child .point")
+
+
+def run_to_the_end(page):
+    run_button(page).click()
+    expect(status(page)).to_have_text("Finished")

@@ -1,0 +1,27 @@
+/** A real run of this code (its origin stands in the file), and colours that are names. */
+
+import {readFileSync} from "node:fs";
+import {chartPlan} from "../../static/js/charts/plan.js";
+import {RunLog} from "../../static/js/lib/run_log.js";
+
+export const RECORDED = JSON.parse(readFileSync(new URL("adult_run.json", import.meta.url), "utf8"));
+export const PLAN = chartPlan(RECORDED.plan, RECORDED.config, RECORDED.facts);
+export const SIZE = {width: 800, height: 340};
+
+/** Tokens by their own name, so that a test sees which one was asked for. */
+export const color = (name) => name;
+
+/** The log up to an event, all of it if nothing is said. */
+export function logUpTo(accept = () => true) {
+  const log = new RunLog();
+  for (const event of RECORDED.events) {
+    if (!accept(event)) break;
+    log.add(event);
+  }
+  return log;
+}
+
+/** Up to and with the evaluation after a step. */
+export function logUpToStep(step) {
+  return logUpTo(({kind, data}) => kind === "state" || data.step <= step);
+}

@@ -1,0 +1,93 @@
+import assert from "node:assert/strict";
+import {test} from "node:test";
+import {COLUMNS, texts, values} from "../../static/js/charts/columns.js";
+import {accuracyConclusion, lossConclusion, normsConclusion} from "../../static/js/charts/conclusions.js";
+import {announcement, status} from "../../static/js/charts/status.js";
+import {RunLog} from "../../static/js/lib/run_log.js";
+import {csv} from "../../static/js/lib/table.js";
+import {PLAN, logUpTo, logUpToStep} from "./support.js";
+
+const done = logUpTo();
+const OPEN = {...PLAN, private: false, budget: null};
+
+test("before a run the strip says what may be spent", () => {
+  const now = status(null, PLAN);
+  assert.deepEqual([now.word, now.epsilon, now.budget, now.left, now.leftSteps], ["Ready", "0.00", "of 1.00", "1.00", "60 steps"]);
+});
+
+test("spent and left add up to the budget as printed, at every step", () => {
+  for (let step = 1; step <= PLAN.steps; step += 1) {
+    const now = status(logUpToStep(step), PLAN);
+    assert.equal((Number(now.epsilon) + Number(now.left)).toFixed(2), "1.00", `step ${step}`);
+  }
+});
+
+test("the state is a word and a mark", () => {
+  const log = new RunLog();
+  log.add({seq: 1, kind: "state", data: {state: "queued"}});
+  assert.deepEqual([status(log, PLAN, {queuePosition: 3}).word, status(log, PLAN, {queuePosition: 3}).detail], ["Queued", "place 3 in line"]);
+  assert.equal(status(log, PLAN, {queuePosition: 1}).detail, "next in line");
+  log.add({seq: 2, kind: "state", data: {state: "running"}});
+  assert.equal(status(log, PLAN).word, "Starting");
+  assert.equal(status(log, PLAN, {stopping: true}).word, "Stopping");
+  assert.deepEqual([status(done, PLAN).word, status(done, PLAN).mark], ["Finished", "done"]);
+});
+
+test("a failed run says why, aloud too", () => {
+  const log = logUpToStep(10);
+  const error = {code: "diverged", message: "The loss grew beyond all bounds; lower the learning rate."};
+  log.add({seq: 1000, kind: "state", data: {state: "failed", error}});
+  assert.equal(status(log, PLAN).word, "Failed");
+  assert.match(announcement(log, PLAN), /^Failed\. The loss grew .* learning rate\.$/);
+});
+
+test("what is said aloud holds step, epsilon and accuracy", () => {
+  assert.match(announcement(logUpToStep(30), PLAN), /^Training, step 30 of 60, ε 0\.7\d of 1\.00, accuracy 8\d\.\d %\.$/);
+});
+
+test("without privacy nothing is left and nothing is clipped", () => {
+  const now = status(done, OPEN);
+  assert.deepEqual([now.epsilon, now.left, now.clipped], ["∞", "–", "–"]);
+});
+
+test("headings are sentences with the number that the data has", () => {
+  const [first, last] = [done.evaluations[0], done.evaluations.at(-1)];
+  const reached = `${(100 * last.test_accuracy).toFixed(1)} %`;
+  assert.match(accuracyConclusion(done, PLAN), new RegExp(`^${reached} at ε = 1\\.00, of which the second half bought`));
+  assert.match(accuracyConclusion(logUpToStep(1), PLAN), new RegExp(`^${(100 * first.test_accuracy).toFixed(1)} % with `));
+  assert.match(accuracyConclusion(done, OPEN), /^8\d\.\d % at/);
+  const share = Math.round(100 * done.steps.at(-1).clipped_fraction);
+  assert.equal(normsConclusion(done, PLAN), `${share} % of gradients are longer than C`);
+  assert.equal(lossConclusion(done), "Training and test loss fall together");
+});
+
+test("the gain of the second half is the difference of two evaluations", () => {
+  const half = done.evaluations.findLast(({epsilon}) => epsilon <= done.evaluations.at(-1).epsilon / 2);
+  const gain = (100 * (done.evaluations.at(-1).test_accuracy - half.test_accuracy)).toFixed(1);
+  assert.ok(accuracyConclusion(done, PLAN).endsWith(`bought ${gain} points`));
+});
+
+test("headings stand before there is data", () => {
+  const log = new RunLog();
+  for (const words of [accuracyConclusion(log, PLAN), normsConclusion(log, PLAN), lossConclusion(log)]) {
+    assert.ok(words.length > 10 && !/undefined|NaN/.test(words));
+  }
+});
+
+test("a table holds every point that its chart shows", () => {
+  assert.equal(texts("accuracy", done, PLAN).rows.length, done.evaluations.length);
+  assert.equal(values("loss", done).length, done.steps.length);
+  assert.equal(values("norms", done).length, done.phase.norm_edges.length - 1);
+  for (const chart of Object.keys(COLUMNS)) {
+    for (const row of values(chart, done)) assert.equal(row.length, COLUMNS[chart].names.length);
+  }
+});
+
+test("an epsilon in a table is rounded up", () => {
+  const row = texts("accuracy", done, PLAN).rows[3];
+  assert.ok(Number(row[1]) >= done.evaluations[3].epsilon);
+});
+
+test("CSV quotes what needs it and leaves numbers whole", () => {
+  assert.equal(csv(["a", "b"], [[0.1234567890123, null], ['say "x", y', 2]]), 'a,b\r\n0.1234567890123,\r\n"say ""x"", y",2\r\n');
+});

@@ -1,0 +1,159 @@
+"""The rules of docs/architecture.md, checked on the source itself."""
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+PACKAGE = ROOT / "dpsgd_explorer"
+NAME = "dpsgd_explorer"
+
+# layer: the layers below it and the third-party packages that it may name
+MAY_IMPORT = {
+    "accounting": {"numpy", "scipy"},
+    "dp": {"accounting", "numpy", "torch"},
+    "training": {"accounting", "dp", "numpy", "pydantic", "torch"},
+    "runs": {"huey", "sqlalchemy", "training"},
+    "web": {
+        "accounting",
+        "flask",
+        "itsdangerous",
+        "latex2mathml",
+        "markupsafe",
+        "numpy",
+        "plotly",
+        "pydantic",
+        "runs",
+        "scipy",
+        "training",
+        "werkzeug",
+        "whitenoise",
+    },
+}
+EVERYONE = {"errors", "settings", "__version__"}
+TORCH_FREE_TRAINING = ("catalogue", "config", "cost", "events", "messages", "presets")
+TRAINS = PACKAGE / "runs" / "child.py"  # the one process in which torch is loaded
+MOST_LINES = {"*.py": 400, "*.js": 250}
+OWN_FOLDERS = ("dpsgd_explorer", "static", "tests", "benchmarks")
+
+
+def imported(tree):
+    """Yield (line, dotted name) of every import, wherever it stands."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from ((node.lineno, alias.name) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"line {node.lineno}: use an absolute import"
+            for alias in node.names:
+                yield node.lineno, f"{node.module}.{alias.name}"
+
+
+def parts(path):
+    """Yield (line, layer or third-party package, dotted name) a file depends on."""
+    for line, name in imported(ast.parse(path.read_text(encoding="utf-8"))):
+        head, *rest = name.split(".")
+        if head == NAME:
+            yield line, rest[0], name
+        elif head not in sys.stdlib_module_names:
+            yield line, head, name
+
+
+def modules(folder):
+    """Return the dotted names of a folder's modules."""
+    paths = sorted((PACKAGE / folder).rglob("*.py"))
+    names = [path.relative_to(ROOT).with_suffix("").as_posix() for path in paths]
+    return [name.replace("/", ".").removesuffix(".__init__") for name in names]
+
+
+@pytest.mark.parametrize("layer", MAY_IMPORT)
+def test_a_layer_imports_only_what_lies_below(layer):
+    files = sorted((PACKAGE / layer).rglob("*.py"))
+    assert files
+    allowed = MAY_IMPORT[layer] | EVERYONE | {layer}
+    for path in files:
+        for line, part, name in parts(path):
+            where = f"{path.relative_to(ROOT)}:{line}"
+            assert part in allowed, f"{where}: {layer} may not import {name}"
+
+
+@pytest.mark.parametrize("layer", ["runs", "web"])
+def test_the_layers_above_name_only_the_torch_free_part_of_training(layer):
+    for path in sorted((PACKAGE / layer).rglob("*.py")):
+        if path == TRAINS:
+            continue
+        for line, part, name in parts(path):
+            if part == "training":
+                module = name.split(".")[2]
+                where = f"{path.relative_to(ROOT)}:{line}"
+                assert module in TORCH_FREE_TRAINING, f"{where}: {name} may load torch"
+
+
+def test_web_and_worker_processes_never_load_torch():
+    """Imports everything they consist of in one process, and looks after each."""
+    names = [
+        *modules("accounting"),
+        *(f"{NAME}.training.{name}" for name in TORCH_FREE_TRAINING),
+        *modules("runs"),
+        *modules("web"),
+        f"{NAME}.serve",
+        f"{NAME}.webserver",
+        f"{NAME}.__main__",
+    ]
+    code = (
+        "import importlib, sys\n"
+        "for name in sys.argv[1:]:\n"
+        "    importlib.import_module(name)\n"
+        "    if 'torch' in sys.modules: sys.exit(f'{name} loads torch')\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, *names], capture_output=True, text=True, cwd=ROOT
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def test_accounting_needs_nothing_but_numpy_and_scipy():
+    code = (
+        "import sys, dpsgd_explorer.accounting\n"
+        "sys.exit(str({'flask', 'pydantic', 'torch'} & set(sys.modules) or ''))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT
+    )
+    assert done.stderr.strip() == ""
+
+
+def test_every_package_is_a_layer():
+    packages = {path.parent.name for path in PACKAGE.glob("*/__init__.py")}
+    assert packages == set(MAY_IMPORT)
+
+
+def test_the_table_in_the_docs_names_every_layer():
+    text = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    assert [layer for layer in MAY_IMPORT if f"\n| `{layer}` |" not in text] == []
+
+
+def test_environment_variables_are_read_in_one_place():
+    readers = {
+        path.name
+        for path in PACKAGE.rglob("*.py")
+        if any(
+            word in path.read_text(encoding="utf-8")
+            for word in ("environ[", "getenv(", "environ.get(")
+        )
+    }
+    assert readers <= {"settings.py"}
+
+
+@pytest.mark.parametrize("pattern", MOST_LINES)
+def test_no_file_outgrows_its_reader(pattern):
+    lengths = {
+        path.relative_to(ROOT).as_posix(): len(path.read_text("utf-8").splitlines())
+        for folder in OWN_FOLDERS
+        for path in (ROOT / folder).rglob(pattern)
+    }
+    assert lengths
+    long = {name: n for name, n in lengths.items() if n > MOST_LINES[pattern]}
+    assert not long, f"split these, they exceed {MOST_LINES[pattern]} lines: {long}"

@@ -1,0 +1,86 @@
+"""Every setting, route and environment variable is documented, and links lead on."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from dpsgd_explorer import settings
+from dpsgd_explorer.settings import Settings
+from dpsgd_explorer.training.config import TrainingConfig
+from dpsgd_explorer.web import create_app
+from dpsgd_explorer.web.openapi import described_routes
+
+ROOT = Path(__file__).parents[1]
+PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
+LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)#\s]+)")
+PARAMETER = re.compile(r"<\w+>")
+PICTURE = re.compile(r"!\[([^\]]*)\]\(([^)\s]+)\)")
+
+
+def everything():
+    return "\n".join(page.read_text(encoding="utf-8") for page in PAGES)
+
+
+def variables():
+    """Return the names of the environment variables that settings.py reads."""
+    source = Path(settings.__file__).read_text(encoding="utf-8")
+    code = source.split('"""', 2)[2]
+    return sorted(set(re.findall(r'"(DPSGD_[A-Z_]+|HOST|PORT)"', code)))
+
+
+def test_every_setting_has_a_row_in_a_table():
+    rows = set(re.findall(r"^\| `(\w+)` \|.+\|$", everything(), flags=re.MULTILINE))
+    assert set(TrainingConfig.model_fields) - rows == set()
+
+
+def test_every_environment_variable_is_documented():
+    text = everything()
+    assert [name for name in variables() if f"`{name}`" not in text] == []
+
+
+def test_the_table_of_variables_beside_the_code_is_complete():
+    documented = set(re.findall(r"``(DPSGD_[A-Z_]+|HOST|PORT)``", settings.__doc__))
+    assert documented == set(variables())
+
+
+def test_the_api_routes_are_documented_and_no_other(tmp_path):
+    app = create_app(Settings.from_environment({"DPSGD_INSTANCE_DIR": str(tmp_path)}))
+    routes = {
+        f"{operation.method} {PARAMETER.sub('{}', rule)}"
+        for rule, operation in described_routes(app)
+    }
+    text = (ROOT / "docs" / "http-api.md").read_text(encoding="utf-8")
+    documented = re.findall(r"^\| `([A-Z]+ /[^`?]*)` \|", text, flags=re.MULTILINE)
+    assert {re.sub("{[a-z_]+}", "{}", route) for route in documented} == routes
+    app.extensions["run_store"].database.close()
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_inside_the_tree_lead_somewhere(page):
+    text = page.read_text(encoding="utf-8")
+    targets = [*LINK.findall(text), *(target for _, target in PICTURE.findall(text))]
+    for target in targets:
+        if not re.match(r"[a-z]+:", target):
+            assert (page.parent / target).exists(), f"{page.name}: {target}"
+
+
+def test_pictures_say_what_they_show():
+    assert all(len(alt) > 10 for alt, _ in PICTURE.findall(everything()))
+
+
+def test_the_examples_of_the_readme_run(tmp_path):
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    blocks = re.findall(r"```python\n(.*?)```", text, flags=re.DOTALL)
+    assert blocks
+    for block in blocks:
+        done = subprocess.run(
+            [sys.executable, "-c", block],
+            capture_output=True,
+            text=True,
+            cwd=tmp_path,
+            env={"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"},
+        )
+        assert done.returncode == 0, f"{block}\n{done.stderr}"

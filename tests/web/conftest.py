@@ -1,0 +1,123 @@
+"""The real application on a store of its own, without a worker.
+
+Runs are brought forward by the store's own worker methods, so every answer here is
+read from rows that were really written.
+"""
+
+import dataclasses
+
+import pytest
+
+from dpsgd_explorer.settings import Settings
+from dpsgd_explorer.training.events import Event
+from dpsgd_explorer.web import assets, create_app
+
+SMALL = {
+    "dataset": "adult",
+    "model": "logistic",
+    "expected_batch_size": 256,
+    "steps": 4,
+    "target_epsilon": 1.0,
+    "evaluations": 2,
+}
+STEP = {
+    "diagnostics": {
+        "loss": 0.5,
+        "clipped_fraction": 0.25,
+        "norm_counts": [1, 2],
+        "noise_to_signal": 3.0,
+        "batch_size": 250,
+        "non_finite": 0,
+    }
+}
+
+
+@pytest.fixture(scope="session")
+def shelf(tmp_path_factory):
+    """Publish the static files once: compressing plotly.js takes a while."""
+    instance_dir = tmp_path_factory.mktemp("published")
+    assets.publish(assets.PROJECT_DIR / "static", instance_dir)
+    return instance_dir / "assets"
+
+
+@pytest.fixture
+def settings(tmp_path, shelf):
+    (tmp_path / "assets").symlink_to(shelf)
+    return Settings.from_environment({"DPSGD_INSTANCE_DIR": str(tmp_path)})
+
+
+@pytest.fixture
+def make_app(settings):
+    """Build the application with some settings changed."""
+    made = []
+
+    def make(**changes):
+        app = create_app(dataclasses.replace(settings, **changes))
+        app.testing = True
+        made.append(app)
+        return app
+
+    yield make
+    for app in made:
+        app.extensions["run_store"].database.close()
+        app.extensions["doorbell"].huey.storage.close()
+
+
+@pytest.fixture
+def app(make_app):
+    return make_app()
+
+
+@pytest.fixture
+def client(app):
+    return app.test_client()
+
+
+@pytest.fixture
+def stranger(app):
+    """Another visitor."""
+    return app.test_client()
+
+
+@pytest.fixture
+def store(app):
+    return app.extensions["run_store"]
+
+
+@pytest.fixture
+def run_id(client):
+    """A queued run of ``client``."""
+    return client.post("/api/v1/runs", json=SMALL).json["id"]
+
+
+@pytest.fixture
+def finished(store, run_id):
+    """A run of ``client`` that a worker has taken to its end."""
+    claim = store.claim(run_id)
+    store.append(claim, recorded_events())
+    store.finish(claim, "done")
+    return run_id
+
+
+def recorded_events():
+    """What a run of four steps with two evaluations says."""
+    steps = [
+        Event("step", {"step": i, "epsilon": 0.25 * i, "seconds": 0.5 * i, **STEP})
+        for i in range(1, 5)
+    ]
+    measured = {"test_accuracy": 0.84, "test_loss": 0.4, "seconds": 2.5}
+    early = Event("evaluation", {"step": 2, "epsilon": 0.5, **measured})
+    late = Event("evaluation", {"step": 4, "epsilon": 0.99999, **measured})
+    end = Event("end", {"step": 4, "epsilon": 0.99999, "delta": 1e-5, **measured})
+    return [Event("phase", {"step": 0}), *steps[:2], early, *steps[2:], late, end]
+
+
+def error_of(response, status):
+    """Return the error object after checking status and shape."""
+    assert response.status_code == status, response.text
+    assert response.mimetype == "application/json"
+    assert set(response.json) == {"error"}
+    error = response.json["error"]
+    assert {"code", "message"} <= set(error)
+    assert set(error) <= {"code", "message", "field", "fields", "retry_after"}
+    return error

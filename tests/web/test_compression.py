@@ -1,0 +1,40 @@
+import gzip
+
+import pytest
+
+from tests.web.conftest import SMALL
+
+RUNS = "/api/v1/runs"
+GZIP = {"Accept-Encoding": "br;q=0.9, gzip"}
+
+
+@pytest.mark.parametrize("path", ["/train/", "/openapi.json"])
+def test_a_page_is_sent_compressed_to_who_can_read_it(client, path):
+    plain, small = client.get(path), client.get(path, headers=GZIP)
+    assert "Content-Encoding" not in plain.headers
+    assert small.headers["Content-Encoding"] == "gzip"
+    assert gzip.decompress(small.data) == plain.data
+    assert int(small.headers["Content-Length"]) == len(small.data) < len(plain.data) / 2
+    for answer in (plain, small):
+        assert answer.headers["Vary"] == "Accept-Encoding"
+
+
+@pytest.mark.parametrize("accept", ["", "identity", "gzip;q=0", "br"])
+def test_nobody_gets_what_they_cannot_read(client, accept):
+    answer = client.get("/train/", headers={"Accept-Encoding": accept})
+    assert "Content-Encoding" not in answer.headers
+
+
+def test_a_stream_and_a_short_answer_are_left_alone(client):
+    run_id = client.post(RUNS, json=SMALL).json["id"]
+    client.post(f"{RUNS}/{run_id}/cancel")
+    for path in (f"{RUNS}/{run_id}/events", "/healthz"):
+        answer = client.get(path, headers=GZIP)
+        assert answer.status_code == 200
+        assert "Content-Encoding" not in answer.headers
+
+
+def test_an_answer_without_a_body_has_none(client):
+    assert client.head("/train/", headers=GZIP).data == b""
+    run_id = client.post(RUNS, json=SMALL).json["id"]
+    assert client.delete(f"{RUNS}/{run_id}", headers=GZIP).data == b""

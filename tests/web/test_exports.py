@@ -1,0 +1,152 @@
+"""A run taken away: complete, honest, and repeatable with the library."""
+
+import csv
+import io
+import json
+import subprocess
+import sys
+
+import pytest
+
+from dpsgd_explorer.training.config import TrainingConfig
+from dpsgd_explorer.training.events import Event
+from dpsgd_explorer.web.assets import PROJECT_DIR, plotly_bundle
+from dpsgd_explorer.web.repeat_script import COMPARED
+from tests.web.conftest import SMALL, error_of, recorded_events
+
+RUNS = "/api/v1/runs"
+NOT_PRIVATE = Event(
+    "end",
+    {"step": 4, "epsilon": None, "test_accuracy": 0.8, "test_loss": 0.5, "seconds": 1},
+)
+TRAIN = """
+import dataclasses, json, sys
+from dpsgd_explorer.training.config import TrainingConfig
+from dpsgd_explorer.training.loop import train
+for event in train(TrainingConfig.parse(json.load(sys.stdin))):
+    print(json.dumps(dataclasses.asdict(event)))
+"""
+
+
+def download(client, run_id, extension):
+    answer = client.get(f"{RUNS}/{run_id}/export.{extension}")
+    assert answer.status_code == 200
+    assert answer.headers["Content-Disposition"] == (
+        f'attachment; filename="dpsgd-run-{run_id[:8]}.{extension}"'
+    )
+    return answer.text
+
+
+def test_json_holds_settings_summary_and_every_event(client, finished):
+    whole = json.loads(download(client, finished, "json"))
+    assert TrainingConfig.parse(whole["config"]) == TrainingConfig(**SMALL)
+    assert whole["privacy"]["epsilon_text"] == "1.00"
+    told = [(e["kind"], e["data"]) for e in whole["events"] if e["kind"] != "state"]
+    assert told == [(event.kind, event.data) for event in recorded_events()]
+
+
+def test_csv_has_a_row_for_each_step_and_evaluation(client, finished):
+    rows = list(csv.DictReader(io.StringIO(download(client, finished, "csv"))))
+    assert [row["kind"] for row in rows] == ["step"] * 2 + ["evaluation"] + [
+        "step"
+    ] * 2 + ["evaluation"]
+    assert [float(row["epsilon"]) for row in rows if row["kind"] == "step"] == [
+        0.25,
+        0.5,
+        0.75,
+        1.0,
+    ]
+    assert rows[2]["test_accuracy"] == "0.84"
+    assert rows[0]["not_private_clipped_fraction"] == "0.25"
+    assert {row["delta"] for row in rows} == {"1e-05"}
+    assert {row["neighboring_relation"] for row in rows} == {"add_or_remove_one"}
+
+
+def test_html_is_one_file_that_needs_nothing_else(client, finished):
+    client.patch(f"{RUNS}/{finished}", json={"name": "<script>alert(1)</script>"})
+    text = download(client, finished, "html")
+    assert "&lt;script&gt;alert(1)&lt;/script&gt;" in text
+    assert "<script>alert(1)" not in text
+    assert "<strong>ε = 1.00</strong> at δ = 1e-05" in text
+    assert text.count("Plotly.newPlot(") >= 2
+    own_part = text.replace(plotly_bundle().read_text(), "")
+    assert "src=" not in own_part
+    assert "https://" not in own_part
+
+
+@pytest.mark.parametrize(
+    ("events", "end", "says"),
+    [
+        ([], None, "It had not ended when"),
+        ([], "cancelled", "It ended before its first step."),
+        ([NOT_PRIVATE], "done", "<strong>Not private:</strong> ε = ∞"),
+    ],
+    ids=["running", "stopped at once", "not private"],
+)
+def test_a_report_says_what_there_is_to_say(client, store, run_id, events, end, says):
+    claim = store.claim(run_id)
+    store.append(claim, events)
+    if end:
+        store.finish(claim, end)
+    assert says in download(client, run_id, "html")
+
+
+@pytest.mark.parametrize("extension", ["ipynb", "xml", "json.gz", "__class__"])
+def test_an_unknown_format(client, finished, extension):
+    error_of(client.get(f"{RUNS}/{finished}/export.{extension}"), 404)
+
+
+@pytest.mark.parametrize("extension", ["csv", "html", "json", "py"])
+def test_a_run_that_waits_can_be_taken_away_too(client, run_id, extension):
+    assert download(client, run_id, extension)
+
+
+def test_the_script_of_an_unfinished_run_compares_with_nothing(client, run_id):
+    text = download(client, run_id, "py")
+    assert "Nothing to compare with: the recorded run is queued." in text
+    assert "RECORDED = {}\n" in text
+    compile(text, "repeat.py", "exec")
+
+
+# The script as it is, then with a recorded number that is off by very little.
+TWICE = """
+import runpy, sys
+script = runpy.run_path(sys.argv[1])
+print(script["main"]())
+script["RECORDED"]["test_accuracy"] += 1e-9
+print(script["main"]())
+"""
+
+
+@pytest.fixture
+def trained(client, store):
+    """A run that the training loop really made, in a process of its own."""
+    run_id = client.post(RUNS, json=SMALL | {"seed": 11}).json["id"]
+    lines = run_python(["-c", TRAIN], json.dumps(store.get(run_id).config))
+    claim = store.claim(run_id)
+    store.append(claim, [Event(**json.loads(line)) for line in lines.splitlines()])
+    store.finish(claim, "done")
+    return run_id
+
+
+def test_the_script_repeats_the_run_and_notices_if_not(client, trained, tmp_path):
+    script = tmp_path / "repeat.py"
+    script.write_text(download(client, trained, "py"))
+    told = run_python(["-c", TWICE, str(script)], "").splitlines()
+    summary = client.get(f"{RUNS}/{trained}").json["summary"]
+    recorded = {name: summary[name] for name in COMPARED}
+    assert told.count(f"repeated {recorded}") == 2
+    assert [line for line in told if line in ("0", "1")] == ["0", "1"]
+
+
+def run_python(arguments, stdin):
+    done = subprocess.run(
+        [sys.executable, *arguments],
+        input=stdin,
+        text=True,
+        capture_output=True,
+        check=True,
+        cwd=PROJECT_DIR,
+        env={"PYTHONPATH": str(PROJECT_DIR), "OMP_NUM_THREADS": "1", "PATH": ""},
+    )
+    return done.stdout

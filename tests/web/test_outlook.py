@@ -1,0 +1,61 @@
+"""What charts know in advance: ranges, ticks, odds."""
+
+import math
+
+import pytest
+
+from dpsgd_explorer.training.catalogue import DATA_SETS
+from dpsgd_explorer.training.config import TrainingConfig
+from dpsgd_explorer.web.outlook import (
+    accuracy_range,
+    chart_facts,
+    plan_of,
+    plan_texts,
+    truth_of,
+)
+
+
+def test_every_scale_steps_evenly_and_its_odds_are_those_of_the_promise():
+    for scale in chart_facts()["scales"]:
+        for i, tick in enumerate(scale["ticks"]):
+            assert tick["epsilon"] == pytest.approx(i * scale["step"], rel=1e-12)
+            assert float(tick["text"]) == pytest.approx(tick["epsilon"])
+            share = 100 / (1 + math.exp(-tick["epsilon"]))
+            assert share <= float(tick["odds"]) + 1e-9 <= share + 0.2
+
+
+def test_there_is_a_scale_for_every_budget_the_form_takes():
+    field = TrainingConfig.model_json_schema()["properties"]["target_epsilon"]
+    largest = field["anyOf"][0]["maximum"]
+    steps = [scale["step"] for scale in chart_facts()["scales"]]
+    assert steps == sorted(steps)
+    assert 10 * steps[-1] >= largest
+    assert 10 * steps[0] <= 0.01
+
+
+def test_the_accuracy_axis_holds_guessing_or_leaves_it_far_below():
+    for data in DATA_SETS.values():
+        floor, ceiling = accuracy_range(data)
+        assert 0 < floor < ceiling <= 1
+        assert floor <= data.majority < ceiling or data.majority < floor / 2
+
+
+def test_a_plan_is_what_the_api_answers(client):
+    query = {"dataset": "adult", "model": "logistic", "expected_batch_size": "1024"}
+    answer = client.get("/api/v1/privacy/plan", query_string=query | {"points": 101})
+    config = TrainingConfig.from_query(query)
+    assert answer.json == plan_of(config)
+
+
+def test_the_texts_of_a_plan_name_its_numbers():
+    texts = plan_texts(plan_of(TrainingConfig(target_epsilon=3.0)))
+    assert texts["epsilon"] == "3.00"
+    assert texts["delta"] == "1e-5"
+    assert texts["steps"] == "300"
+    assert texts["epochs"] == "20.5"
+    assert set(plan_texts(None).values()) == {"–"}
+
+
+def test_a_badge_says_what_kind_of_truth_it_is():
+    assert truth_of(plan_of(TrainingConfig()))[0] in {"exact", "bound", "approximation"}
+    assert truth_of(plan_of(TrainingConfig(private=False)))[0] == "not-private"

@@ -1,0 +1,85 @@
+"""Runs every preset for real and keeps what it said, for pages to draw at once.
+
+    python -m tools.record_runs [SLUG ...]
+
+Writes dpsgd_explorer/web/recorded/<slug>.json: settings, events, summary, versions.
+Evaluations are kept whole, of the step events about sixty.  Each run has a process of
+its own with nothing cached, so its seconds are those of a first run.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import multiprocessing
+import sys
+from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from dpsgd_explorer import __version__
+from dpsgd_explorer.training.config import TrainingConfig
+from dpsgd_explorer.training.events import Event
+from dpsgd_explorer.training.loop import train
+from dpsgd_explorer.training.presets import PRESETS, Preset
+
+FOLDER = Path(__file__).parents[1] / "dpsgd_explorer" / "web" / "recorded"
+STEP_EVENTS = 60
+SUMMARY = ("epsilon", "delta", "test_accuracy", "test_loss", "step", "seconds")
+
+STRICT = next(preset for preset in PRESETS if preset.slug == "mnist-strict")
+# Gradients that nobody shortens are some eighty times as long, so the learning rate is
+# smaller by that much; batches, seed and first parameters are the private run's.
+TWIN = Preset(
+    slug="mnist-strict-twin",
+    label="MNIST, not private",
+    config=STRICT.config | {"private": False, "learning_rate": 0.1},
+    note="The same batches without clipping or noise.",
+)
+
+
+def main() -> int:
+    """Record the runs that are named, all of them if none is."""
+    recordable = {preset.slug: preset for preset in (*PRESETS, TWIN)}
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("slugs", nargs="*", metavar="SLUG", choices=[[], *recordable])
+    slugs = parser.parse_args().slugs or list(recordable)
+    FOLDER.mkdir(exist_ok=True)
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(1, context, max_tasks_per_child=1) as processes:
+        presets = [recordable[slug] for slug in slugs]
+        for recording in processes.map(record, presets):
+            path = FOLDER / f"{recording['slug']}.json"
+            path.write_text(json.dumps(recording, allow_nan=False) + "\n")
+            print(path.name, recording["summary"])
+    return 0
+
+
+def record(preset: Preset) -> dict[str, Any]:
+    """Run a preset and return what is kept of it."""
+    config = TrainingConfig.parse(preset.config)
+    events = list(train(config))
+    end = events[-1].data
+    return {
+        "slug": preset.slug,
+        "label": preset.label,
+        "note": preset.note,
+        "config": config.model_dump(mode="json", exclude_none=True),
+        "summary": {name.replace("step", "steps"): end[name] for name in SUMMARY},
+        "version": __version__,
+        "torch": torch.__version__,
+        "events": [{"kind": e.kind, "data": e.data} for e in thinned(events)],
+    }
+
+
+def thinned(events: list[Event]) -> list[Event]:
+    """Return the events with about ``STEP_EVENTS`` of the steps, the last too."""
+    last = max(event.data["step"] for event in events)
+    kept = {1} | {round(last * i / STEP_EVENTS) for i in range(1, STEP_EVENTS + 1)}
+    return [e for e in events if e.kind != "step" or e.data["step"] in kept]
+
+
+if __name__ == "__main__":
+    sys.exit(main())
