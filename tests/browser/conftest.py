@@ -8,7 +8,6 @@ import contextlib
 import json
 import os
 import re
-import shutil
 import signal
 import socket
 import subprocess
@@ -19,22 +18,11 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
-from playwright.sync_api import Page, expect, sync_playwright
+from playwright.sync_api import Page
+
+from tests.conftest import PATIENCE_MS
 
 ROOT = Path(__file__).resolve().parents[2]
-BROWSERS = ("chromium", "chromium-browser", "google-chrome")
-FLAGS = [
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-    "--disable-default-apps",
-    "--disable-extensions",
-    "--disable-dev-shm-usage",
-]
 TINY = {
     "dataset": "adult",
     "model": "logistic",
@@ -45,15 +33,8 @@ TINY = {
     "max_grad_norm": 0.5,
     "evaluations": 10,
 }
-PATIENCE_MS = 30_000
 START_S = 60
 STOP_S = 20
-
-
-def pytest_collection_modifyitems(items):
-    for item in items:
-        if Path(__file__).parent in item.path.parents:
-            item.add_marker(pytest.mark.browser)
 
 
 @pytest.fixture(scope="session")
@@ -71,19 +52,6 @@ def serve(tmp_path_factory):
 @pytest.fixture(scope="session")
 def address(serve):
     return serve()
-
-
-@pytest.fixture(scope="session")
-def browser():
-    found = next(filter(None, map(shutil.which, BROWSERS)), None)
-    path = os.environ.get("CHROMIUM", found)
-    if path is None:
-        pytest.fail("no browser: install Debian's chromium, or set CHROMIUM to one.")
-    expect.set_options(timeout=PATIENCE_MS)
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=path, args=FLAGS)
-        yield browser
-        browser.close()
 
 
 @pytest.fixture(scope="session")

@@ -94,7 +94,7 @@ def test_a_diverging_run_says_why_and_one_without_privacy_has_no_budget(open_pag
     expect(page.get_by_role("radio", name="ε", exact=True)).to_be_disabled()
     run_button(page).click()
     expect(status(page)).to_have_text("Failed")
-    expect(page.locator("[data-failure]")).to_contain_text("the run diverged")
+    expect(page.locator("[data-failure]")).to_contain_text("The run diverged")
     expect(page.locator("[data-failure]")).to_contain_text("Lower learning_rate")
     expect(status(page, "epsilon")).to_have_text("∞")
     expect(page.locator("[data-gauge]")).to_contain_text("ε = ∞")

@@ -1,12 +1,12 @@
 """What was added is stored, or an error says that it was not."""
 
 import pytest
-from tests.runs.system_processes import wait_until
 
 from dpsgd_explorer.errors import LeaseLostError
 from dpsgd_explorer.runs.leases import LEASE_SECONDS
 from dpsgd_explorer.runs.recorder import Recorder
 from dpsgd_explorer.training.events import Event
+from tests.runs.system_processes import wait_until
 
 
 def step(number, **data):

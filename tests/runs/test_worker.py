@@ -10,7 +10,6 @@ import time
 from dataclasses import replace
 
 import pytest
-from tests.runs.system_processes import children_of, is_alive, wait_until
 
 from dpsgd_explorer.errors import StorageFullError
 from dpsgd_explorer.runs import verdicts
@@ -22,6 +21,7 @@ from dpsgd_explorer.settings import Settings
 from dpsgd_explorer.training.config import TrainingConfig
 from dpsgd_explorer.training.events import Event
 from dpsgd_explorer.training.loop import train
+from tests.runs.system_processes import children_of, is_alive, wait_until
 
 LEASE_SECONDS = 3.0
 
@@ -98,19 +98,23 @@ def answering(consumer):
     return thread
 
 
-def the_child(pid):
-    return wait_until(lambda: children_of(pid))[0]
+@pytest.fixture
+def own_children():
+    """Ask for the processes this test started (others may share the session)."""
+    before = set(children_of(os.getpid()))
+    return lambda: [pid for pid in children_of(os.getpid()) if pid not in before]
 
 
 def test_a_killed_child_is_resumed_and_its_run_ends_as_if_nothing_had_been(
-    consumer, killed_config, whole
+    consumer, killed_config, whole, own_children
 ):
     worker = consumer()
     run = worker.store.create(killed_config, visitor="ann")
     thread = answering(worker)
     wait_until(lambda: worker.store.checkpoint(run.id))
     before = worker.store.get(run.id)
-    os.kill(the_child(os.getpid()), signal.SIGKILL)
+    [child] = own_children()
+    os.kill(child, signal.SIGKILL)
     thread.join(60)
     assert before.step < killed_config.steps
     assert worker.store.claim(run.id) is None
@@ -193,16 +197,19 @@ def test_a_running_run_is_cancelled_and_the_next_in_line_is_trained(consumer):
     assert worker.store.get(after.id).state == "done"
 
 
-def test_a_process_that_does_not_listen_is_cancelled_all_the_same(consumer):
+def test_a_process_that_does_not_listen_is_cancelled_all_the_same(
+    consumer, own_children
+):
     worker = consumer()
     run = worker.store.create(long_config(100_000), visitor="ann")
     thread = answering(worker)
     step = wait_until(lambda: worker.store.get(run.id).step)
-    os.kill(the_child(os.getpid()), signal.SIGSTOP)
+    [child] = own_children()
+    os.kill(child, signal.SIGSTOP)
     worker.store.cancel(run.id, "ann")
     assert_cancelled(worker.store, run.id, at_least=step)
     thread.join(5)
-    assert children_of(os.getpid()) == []
+    assert own_children() == []
 
 
 def test_a_run_over_its_time_fails(consumer):
@@ -226,7 +233,7 @@ def test_a_run_that_wants_too_much_memory_fails(consumer):
     assert "(500 MiB)" in ended.error["message"]
 
 
-def test_a_shutdown_puts_the_run_back_into_the_queue(consumer):
+def test_a_shutdown_puts_the_run_back_into_the_queue(consumer, own_children):
     worker = consumer()
     run = worker.store.create(long_config(100_000), visitor="ann")
     thread = answering(worker)
@@ -234,7 +241,7 @@ def test_a_shutdown_puts_the_run_back_into_the_queue(consumer):
     worker.stop()
     thread.join(5)
     assert worker.store.get(run.id).state == "queued"
-    assert children_of(os.getpid()) == []
+    assert own_children() == []
 
 
 def test_a_lost_doorbell_is_rung_again(consumer):

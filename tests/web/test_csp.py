@@ -6,22 +6,11 @@ import re
 import threading
 
 import pytest
-from playwright.sync_api import sync_playwright
 from werkzeug.serving import make_server
 
 from dpsgd_explorer.web.assets import PLOTLY, plotly_bundle
 from dpsgd_explorer.web.headers import EMPTY_STYLE, PLOTLY_MAP_STYLE
 
-CHROMIUM = "/usr/bin/chromium"
-FLAGS = [
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-dev-shm-usage",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-extensions",
-    "--no-first-run",
-]
 WATCH = """
 window.violations = [];
 document.addEventListener("securitypolicyviolation", (event) => {
@@ -50,14 +39,6 @@ DRAW = """async () => {
   await new Promise((done) => setTimeout(done, 50));
   return {png: png.slice(0, 22), svg: svg.slice(0, 18), bars, lines, violations};
 }"""
-
-
-@pytest.fixture(scope="module")
-def browser():
-    with sync_playwright() as playwright:
-        opened = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
-        yield opened
-        opened.close()
 
 
 @pytest.fixture
