@@ -12,6 +12,7 @@ from dpsgd_explorer.settings import Settings
 from dpsgd_explorer.training.config import TrainingConfig
 from dpsgd_explorer.web import create_app
 from dpsgd_explorer.web.openapi import described_routes
+from tools.write_configuration_page import page
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
@@ -34,6 +35,11 @@ def variables():
 def test_every_setting_has_a_row_in_a_table():
     rows = set(re.findall(r"^\| `(\w+)` \|.+\|$", everything(), flags=re.MULTILINE))
     assert set(TrainingConfig.model_fields) - rows == set()
+
+
+def test_the_page_of_settings_is_up_to_date():
+    written = (ROOT / "docs" / "configuration.md").read_text(encoding="utf-8")
+    assert written == page(), "run python -m tools.write_configuration_page"
 
 
 def test_every_environment_variable_is_documented():
