@@ -1,0 +1,40 @@
+# DP-SGD Explorer: pages and worker in one container.
+#   docker build -t dpsgd-explorer . && docker run -p 8000:8000 dpsgd-explorer
+FROM python:3.11-slim AS build
+ARG TORCH_INDEX=https://download.pytorch.org/whl/cpu
+ENV PIP_NO_CACHE_DIR=1 PIP_DISABLE_PIP_VERSION_CHECK=1
+RUN python -m venv /opt/venv
+WORKDIR /build
+COPY requirements.txt ./
+COPY tools/install_torch.py tools/
+RUN TORCH_INDEX="$TORCH_INDEX" /opt/venv/bin/python tools/install_torch.py \
+    && /opt/venv/bin/python -m pip install -r requirements.txt \
+    # what only compiling against torch needs, and pip itself
+    && rm -rf /opt/venv/lib/python3*/site-packages/torch/include \
+    && /opt/venv/bin/python -m pip uninstall -y pip
+WORKDIR /app
+COPY app.py ./
+COPY dpsgd_explorer dpsgd_explorer
+COPY templates templates
+COPY static static
+RUN /opt/venv/bin/python -m compileall -q dpsgd_explorer
+
+FROM python:3.11-slim
+RUN useradd --system --uid 10001 --home-dir /app explorer \
+    && mkdir -p /app/instance && chown 10001 /app/instance
+COPY --from=build /opt/venv /opt/venv
+COPY --from=build /app /app
+WORKDIR /app
+USER 10001
+ENV PATH=/opt/venv/bin:$PATH \
+    PYTHONUNBUFFERED=1 \
+    PYTHONDONTWRITEBYTECODE=1 \
+    HOST=0.0.0.0 \
+    PORT=8000 \
+    DPSGD_INSTANCE_DIR=/app/instance
+VOLUME /app/instance
+EXPOSE 8000
+HEALTHCHECK --interval=30s --timeout=5s --start-period=20s --retries=3 \
+    CMD ["python", "-c", "import os, urllib.request as r; r.urlopen(f'http://127.0.0.1:{os.environ[\"PORT\"]}/healthz', timeout=4)"]
+STOPSIGNAL SIGTERM
+CMD ["python", "-m", "dpsgd_explorer", "serve"]

@@ -1,0 +1,62 @@
+# `make` alone says what there is to do.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+# Where the CPU wheel of torch comes from; see tools/install_torch.py.
+TORCH_INDEX ?= https://download.pytorch.org/whl/cpu
+PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+SCRIPT_TESTS = $(wildcard tests/js/*.test.js)
+
+export TORCH_INDEX
+# Tests and benchmarks compare times and bits: one thread each.
+test bench: export OMP_NUM_THREADS = 1
+
+.DEFAULT_GOAL := help
+.PHONY: help run test check unit scripts format bench clean system-packages
+
+help: ## Say what each target does
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+run: $(VENV)/run.installed ## Start the pages and the worker on http://127.0.0.1:8000 (HOST, PORT)
+	@exec $(BIN)/python -m dpsgd_explorer serve
+
+test: system-packages check unit scripts ## Run every check and test
+
+check: $(VENV)/dev.installed ## Lint, format and types, without tests
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/hadolint Dockerfile
+
+unit: $(VENV)/dev.installed system-packages
+	$(BIN)/pytest -q
+
+scripts: system-packages
+	node --test $(SCRIPT_TESTS)
+
+format: $(VENV)/dev.installed ## Put the code into the house's form
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: $(VENV)/dev.installed ## Measure speed and memory; writes benchmarks/results/
+	$(BIN)/python -m benchmarks
+
+clean: ## Remove the environment and all caches; runs in instance/ stay
+	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+system-packages:
+	@tools/system_packages.sh
+
+$(VENV)/bin/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or later is needed; name one with PYTHON=.")'
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/run.installed: requirements.txt tools/install_torch.py | $(VENV)/bin/python
+	$(BIN)/python tools/install_torch.py
+	$(PIP_INSTALL) -r requirements.txt
+	@touch $@
+
+$(VENV)/dev.installed: requirements-dev.txt $(VENV)/run.installed
+	$(PIP_INSTALL) -r requirements-dev.txt
+	@touch $@

@@ -1,0 +1,26 @@
+#!/bin/sh
+# Bring what the script and browser tests need from the system's packages: Node and
+# Chromium. Where that may not be done, say what to install, and fail.
+set -eu
+
+OLDEST_NODE=18
+wanted=""
+if ! command -v node >/dev/null || [ "$(node -p 'process.versions.node.split(".")[0]')" -lt "$OLDEST_NODE" ]; then
+    wanted="$wanted nodejs"
+fi
+if ! command -v chromium >/dev/null && ! command -v chromium-browser >/dev/null && ! command -v google-chrome >/dev/null; then
+    wanted="$wanted chromium"
+fi
+[ -z "$wanted" ] && exit 0
+
+if command -v apt-get >/dev/null && [ "$(id -u)" -eq 0 ]; then
+    echo "installing$wanted"
+    export DEBIAN_FRONTEND=noninteractive
+    apt-get update -qq
+    # shellcheck disable=SC2086  # a list of names
+    apt-get install -y -qq --no-install-recommends $wanted >/dev/null
+else
+    echo "The tests need Node $OLDEST_NODE or later and Chromium; missing:$wanted." >&2
+    echo "Install with your system's packages, e.g. sudo apt-get install$wanted" >&2
+    exit 1
+fi
