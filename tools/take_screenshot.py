@@ -1,6 +1,6 @@
 """Take the picture of README.md: the trainer, having just finished its default run.
 
-    python -m tools.take_screenshot http://127.0.0.1:8000
+Run as ``python -m tools.take_screenshot http://127.0.0.1:8000``.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Write docs/configuration.md from the settings themselves.
 
-python -m tools.write_configuration_page
+Run as ``python -m tools.write_configuration_page``.
 """
 
 from __future__ import annotations
