@@ -15,6 +15,7 @@ from dpsgd_explorer.runs.records import Run, StoredEvent
 from dpsgd_explorer.runs.store import RunStore
 from dpsgd_explorer.web.operation import operation
 from dpsgd_explorer.web.privacy_answers import PrivacyTerms
+from dpsgd_explorer.web.repeat_notebook import repeat_notebook
 from dpsgd_explorer.web.repeat_script import repeat_script
 from dpsgd_explorer.web.report import report
 from dpsgd_explorer.web.run_answers import LogEntry, RunSummary, links
@@ -65,6 +66,11 @@ def as_python(run: Run, log: list[StoredEvent]) -> str:
     return repeat_script(run)
 
 
+def as_notebook(run: Run, log: list[StoredEvent]) -> str:
+    """Return a Jupyter notebook that repeats the run and compares its numbers."""
+    return repeat_notebook(run)
+
+
 def as_html(run: Run, log: list[StoredEvent]) -> str:
     """Return a report that needs no network: one file with its charts."""
     address = request.host_url.rstrip("/") + links(run.id)["page"]
@@ -82,6 +88,7 @@ class Format:
 FORMATS: Mapping[str, Format] = {
     "csv": Format("text/csv", as_csv),
     "html": Format("text/html", as_html),
+    "ipynb": Format("application/x-ipynb+json", as_notebook),
     "json": Format("application/json", as_json),
     "py": Format("text/x-python", as_python),
 }

@@ -48,23 +48,28 @@ if __name__ == "__main__":
 
 def repeat_script(run: Run) -> str:
     """Return Python source; it holds the run's settings and numbers, no free text."""
-    settings = {
-        name: run.config[name]
-        for name in TrainingConfig.model_fields
-        if run.config.get(name) is not None
-    }
-    origin = f"Nothing to compare with: the recorded run is {run.state}."
-    recorded = "{}"
-    if run.state == "done":
-        origin = "What the recorded run came to."
-        lines = [f'    "{name}": {run.summary[name]!r},' for name in COMPARED]
-        recorded = "\n".join(["{", *lines, "}"])
+    settings, origin, recorded = parts(run)
     return SCRIPT.substitute(
         run_id=run.id,
         version=__version__,
-        settings="\n".join(
-            f"    {name}={value!r}," for name, value in settings.items()
-        ),
+        settings=settings,
         origin=origin,
         recorded=recorded,
     )
+
+
+def parts(run: Run) -> tuple[str, str, str]:
+    """Return the settings as arguments, where the numbers are from, and the numbers."""
+    settings = "\n".join(
+        f"    {name}={run.config[name]!r},"
+        for name in TrainingConfig.model_fields
+        if run.config.get(name) is not None
+    )
+    if run.state != "done":
+        return (
+            settings,
+            f"Nothing to compare with: the recorded run is {run.state}.",
+            "{}",
+        )
+    lines = [f'    "{name}": {run.summary[name]!r},' for name in COMPARED]
+    return settings, "What the recorded run came to.", "\n".join(["{", *lines, "}"])

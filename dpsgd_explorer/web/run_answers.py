@@ -14,7 +14,7 @@ from dpsgd_explorer.web.privacy_answers import Epsilon
 
 MOST_EVENTS = 5000
 LARGEST_SEQ = 2**53 - 1  # what JSON and JavaScript hold exactly
-EXPORT_FORMATS = ("csv", "html", "json", "py")
+EXPORT_FORMATS = ("csv", "html", "ipynb", "json", "py")
 
 
 class RunRequest(TrainingConfig):

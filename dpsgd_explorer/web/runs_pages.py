@@ -29,6 +29,7 @@ EXPORTS = {
     "csv": "Numbers, CSV",
     "json": "Settings and log, JSON",
     "py": "Program that repeats it, Python",
+    "ipynb": "The same as a notebook",
 }
 STATE_WORDS = {
     "queued": "Queued",

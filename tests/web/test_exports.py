@@ -91,12 +91,12 @@ def test_a_report_says_what_there_is_to_say(client, store, run_id, events, end, 
     assert says in download(client, run_id, "html")
 
 
-@pytest.mark.parametrize("extension", ["ipynb", "xml", "json.gz", "__class__"])
+@pytest.mark.parametrize("extension", ["xml", "json.gz", "__class__"])
 def test_an_unknown_format(client, finished, extension):
     error_of(client.get(f"{RUNS}/{finished}/export.{extension}"), 404)
 
 
-@pytest.mark.parametrize("extension", ["csv", "html", "json", "py"])
+@pytest.mark.parametrize("extension", ["csv", "html", "ipynb", "json", "py"])
 def test_a_run_that_waits_can_be_taken_away_too(client, run_id, extension):
     assert download(client, run_id, extension)
 
@@ -137,6 +137,15 @@ def test_the_script_repeats_the_run_and_notices_if_not(client, trained, tmp_path
     recorded = {name: summary[name] for name in COMPARED}
     assert told.count(f"repeated {recorded}") == 2
     assert [line for line in told if line in ("0", "1")] == ["0", "1"]
+
+
+def test_the_notebook_repeats_the_run_too(client, trained):
+    notebook = json.loads(download(client, trained, "ipynb"))
+    cells = [cell for cell in notebook["cells"] if cell["cell_type"] == "code"]
+    code = "\n".join("".join(cell["source"]) for cell in cells)
+    told = run_python(["-c", code + "\nprint(REPEATED == RECORDED)"], "")
+    assert told.splitlines()[-1] == "True"
+    assert code.count('"test_accuracy": ') == 1
 
 
 def run_python(arguments, stdin):
