@@ -2,7 +2,7 @@
 
 from urllib.parse import urlsplit
 
-from playwright.sync_api import expect
+from playwright.sync_api import TimeoutError, expect
 
 from tests.browser.conftest import TINY
 from tests.browser.trainer import REFUSED, at, run_to_the_end
@@ -15,7 +15,8 @@ OWN_LINKS = """() => [...document.querySelectorAll("a[href]")]
   .filter(({origin, pathname}) => origin === location.origin
     && !/^\\/(api|static)\\//.test(pathname) && pathname !== "/openapi.json")
   .map(({pathname}) => pathname)"""
-SIDEWAYS = "() => document.documentElement.scrollWidth - innerWidth"
+FITS = "() => document.documentElement.scrollWidth <= innerWidth"
+SETTLING_MS = 3000  # charts are drawn anew after the width has changed
 SMALL_TARGETS = """() => [...document.querySelectorAll("a,button,input,summary,select")]
   .filter((one) => {
     const box = one.getBoundingClientRect();
@@ -83,7 +84,9 @@ def too_narrow(page):
     """Return what hangs over the side of a telephone, or is too small to hit."""
     page.set_viewport_size({"width": 390, "height": 844})
     faults = page.evaluate(SMALL_TARGETS)
-    if page.evaluate(SIDEWAYS) > 0:
+    try:
+        page.wait_for_function(FITS, timeout=SETTLING_MS)
+    except TimeoutError:
         faults.append("wider than the screen")
     page.set_viewport_size({"width": 1280, "height": 844})
     return faults
