@@ -5,28 +5,40 @@ Everything about epsilon and delta comes from here; numpy and scipy only.
 
 from dpsgd_explorer.accounting.accountant import Accountant, Phase
 from dpsgd_explorer.accounting.calibration import noise_multiplier, steps
+from dpsgd_explorer.accounting.comparison import Answer, all_epsilons
 from dpsgd_explorer.accounting.gaussian import (
     gaussian_delta,
     gaussian_epsilon,
     gaussian_noise_multiplier,
 )
+from dpsgd_explorer.accounting.odometer import Odometer
 from dpsgd_explorer.accounting.plan import Plan
 from dpsgd_explorer.accounting.queries import delta, epsilon, epsilon_curve
+from dpsgd_explorer.accounting.rates import sample_rate
 from dpsgd_explorer.accounting.rounding import round_up
+from dpsgd_explorer.accounting.sampling import SAMPLINGS, fixed_size_epsilon
 from dpsgd_explorer.accounting.table import ACCOUNTANTS
+from dpsgd_explorer.accounting.trade_offs import trade_off
 
 __all__ = [
     "ACCOUNTANTS",
+    "SAMPLINGS",
     "Accountant",
+    "Answer",
+    "Odometer",
     "Phase",
     "Plan",
+    "all_epsilons",
     "delta",
     "epsilon",
     "epsilon_curve",
+    "fixed_size_epsilon",
     "gaussian_delta",
     "gaussian_epsilon",
     "gaussian_noise_multiplier",
     "noise_multiplier",
     "round_up",
+    "sample_rate",
     "steps",
+    "trade_off",
 ]

@@ -63,7 +63,11 @@ class Accountant(ABC):
 
     @abstractmethod
     def epsilons(
-        self, phases: Sequence[Phase], steps: npt.ArrayLike, delta: float
+        self,
+        phases: Sequence[Phase],
+        steps: npt.ArrayLike,
+        delta: float,
+        relation: str = "add_or_remove_one",
     ) -> Floats:
         """Return epsilon after each number of steps.
 
@@ -73,14 +77,31 @@ class Accountant(ABC):
             phases: What is done, in this order.
             steps: Steps done so far, each from 0 to the sum over the phases.
             delta: In (0, 1).
+            relation: One of ``neighboring_relations``.
 
         Returns:
             0 after no step, infinity without noise.
         """
 
+    def hasty(self) -> Accountant:
+        """Return an accountant for searches: quicker, and its bounds hold as well."""
+        return self
+
     @abstractmethod
-    def delta(self, phases: Sequence[Phase], epsilon: float) -> float:
+    def delta(
+        self,
+        phases: Sequence[Phase],
+        epsilon: float,
+        relation: str = "add_or_remove_one",
+    ) -> float:
         """Return the delta of all phases at this epsilon >= 0; 1 without noise."""
+
+    def why_not(self, phases: Sequence[Phase]) -> str:
+        """Return why it says nothing of these phases, "" where it does.
+
+        Where there is a reason, ``epsilons`` and ``delta`` raise AccountingError.
+        """
+        return ""
 
 
 def steps_by_phase(phases: Sequence[Phase], steps: npt.ArrayLike) -> Floats:

@@ -7,7 +7,7 @@ import math
 from dpsgd_explorer.accounting import domains
 from dpsgd_explorer.accounting.accountant import Phase
 from dpsgd_explorer.accounting.domains import MAX_NOISE_MULTIPLIER, MAX_STEPS
-from dpsgd_explorer.accounting.search import least_noise, unreachable
+from dpsgd_explorer.accounting.search import least_noise, most_steps, unreachable
 from dpsgd_explorer.accounting.table import accountant_for
 
 
@@ -16,7 +16,7 @@ def noise_multiplier(
     sample_rate: float,
     steps: int,
     delta: float,
-    accountant: str = "rdp",
+    accountant: str = "exact",
     neighboring_relation: str = "add_or_remove_one",
 ) -> float:
     """Return the least noise multiplier with which all steps spend at most the target.
@@ -37,16 +37,23 @@ def noise_multiplier(
         AccountingError: an argument is outside its domain, or no noise reaches the
             target.
     """
-    chosen = accountant_for(accountant, neighboring_relation)
+    chosen = accountant_for(accountant, neighboring_relation).hasty()
     target, slack = domains.target_epsilon(target_epsilon), domains.delta(delta)
-    count = domains.steps(steps, least=1)
+    count, rate = domains.steps(steps, least=1), domains.sample_rate(sample_rate)
 
     def spent(noise: float) -> float:
         return float(
-            chosen.epsilons([Phase(sample_rate, noise, count)], [count], slack)[0]
+            chosen.epsilons(
+                [Phase(sample_rate, noise, count)],
+                [count],
+                slack,
+                neighboring_relation,
+            )[0]
         )
 
-    noise = least_noise(lambda noise: _excess(spent(noise), target))
+    start = rate * math.sqrt(2 * count * math.log(2 / slack)) / target
+    start = min(max(start, 0.4), MAX_NOISE_MULTIPLIER)
+    noise = least_noise(lambda noise: _excess(spent(noise), target), start)
     if math.isinf(noise):
         raise unreachable(target_epsilon, spent(MAX_NOISE_MULTIPLIER))
     return noise
@@ -62,7 +69,7 @@ def steps(
     sample_rate: float,
     noise_multiplier: float,
     delta: float,
-    accountant: str = "rdp",
+    accountant: str = "exact",
     neighboring_relation: str = "add_or_remove_one",
 ) -> int:
     """Return the largest number of steps that spends at most the target.
@@ -81,14 +88,13 @@ def steps(
     Raises:
         AccountingError: an argument is outside its domain.
     """
-    chosen = accountant_for(accountant, neighboring_relation)
+    chosen = accountant_for(accountant, neighboring_relation).hasty()
     target, slack = domains.target_epsilon(target_epsilon), domains.delta(delta)
     run = Phase(sample_rate, noise_multiplier, MAX_STEPS)
-    within, beyond = 0, MAX_STEPS + 1
-    while beyond - within > 1:
-        middle = (within + beyond) // 2
-        if chosen.epsilons([run], [middle], slack)[0] <= target:
-            within = middle
-        else:
-            beyond = middle
-    return within
+
+    def excess(count: int) -> float:
+        spent = chosen.epsilons([run], [count], slack, neighboring_relation)[0]
+        return math.log(spent / target) if spent > 0 else -math.inf
+
+    start = (target * run.noise_multiplier / run.sample_rate) ** 2
+    return most_steps(excess, start / (2 * math.log(2 / slack)), MAX_STEPS)

@@ -41,7 +41,11 @@ def gaussian_delta(epsilon: float, noise_multiplier: float, steps: int = 1) -> f
     Raises:
         AccountingError: an argument is outside its domain.
     """
-    loss, mu = domains.epsilon(epsilon), _mu(noise_multiplier, steps)
+    return delta_of_mu(domains.epsilon(epsilon), _mu(noise_multiplier, steps))
+
+
+def delta_of_mu(loss: float, mu: float) -> float:
+    """Return δ(ε) of N(0, 1) against N(μ, 1), for loss ε >= 0 and μ from 0 to ∞."""
     if mu == 0:
         return 0.0
     return 1.0 if math.isinf(mu) else _delta(loss / mu - mu / 2, mu)
@@ -58,7 +62,11 @@ def gaussian_epsilon(delta: float, noise_multiplier: float, steps: int = 1) -> f
     Raises:
         AccountingError: an argument is outside its domain.
     """
-    target, mu = domains.delta(delta), _mu(noise_multiplier, steps)
+    return epsilon_of_mu(domains.delta(delta), _mu(noise_multiplier, steps))
+
+
+def epsilon_of_mu(target: float, mu: float) -> float:
+    """Return ε, rounded up, at which N(0, 1) against N(μ, 1) keeps δ = target."""
     if math.isinf(mu):
         return math.inf
     low = max(-mu / 2, -CERTAIN)

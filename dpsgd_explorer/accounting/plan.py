@@ -10,6 +10,7 @@ from fractions import Fraction
 from typing import Self
 
 from dpsgd_explorer.accounting import calibration, domains, queries
+from dpsgd_explorer.accounting.accountant import Phase
 from dpsgd_explorer.accounting.domains import MAX_STEPS
 from dpsgd_explorer.accounting.table import accountant_for
 from dpsgd_explorer.errors import AccountingError, ConfigError
@@ -38,7 +39,7 @@ class Plan:
     steps: int
     noise_multiplier: float
     delta: float
-    accountant: str = "rdp"
+    accountant: str = "exact"
 
     def __post_init__(self) -> None:
         with _config_errors():
@@ -48,7 +49,7 @@ class Plan:
             if domains.delta(self.delta) >= 1 / self.sample_size:
                 rule = f"below 1/N = 1/{self.sample_size}"
                 domains.refuse("delta", rule, self.delta)
-            accountant_for(self.accountant)
+            _check_accountant(self.accountant, self.sample_rate)
 
     @classmethod
     def create(
@@ -61,7 +62,7 @@ class Plan:
         epochs: float | None = None,
         noise_multiplier: float | None = None,
         target_epsilon: float | None = None,
-        accountant: str = "rdp",
+        accountant: str = "exact",
     ) -> Self:
         """Return the plan, working out the steps and the noise that it leaves open.
 
@@ -161,6 +162,11 @@ def steps_of(epochs: float, sample_size: int, expected_batch_size: int) -> int:
 def _check_sizes(sample_size: int, expected_batch_size: int) -> None:
     most = domains.whole("sample_size", sample_size, 1, 2**53)
     domains.whole("expected_batch_size", expected_batch_size, 1, most)
+
+
+def _check_accountant(name: str, sample_rate: float) -> None:
+    if reason := accountant_for(name).why_not([Phase(sample_rate, 1.0, 1)]):
+        raise AccountingError(reason, field="accountant")
 
 
 def _check_one_of(**values: float | None) -> None:

@@ -14,7 +14,7 @@ def epsilon(
     noise_multiplier: float,
     steps: int,
     delta: float,
-    accountant: str = "rdp",
+    accountant: str = "exact",
     neighboring_relation: str = "add_or_remove_one",
 ) -> float:
     """Return the epsilon of DP-SGD at delta.
@@ -32,7 +32,8 @@ def epsilon(
     """
     chosen = accountant_for(accountant, neighboring_relation)
     run = Phase(sample_rate, noise_multiplier, steps)
-    return float(chosen.epsilons([run], [run.steps], domains.delta(delta))[0])
+    slack = domains.delta(delta)
+    return float(chosen.epsilons([run], [run.steps], slack, neighboring_relation)[0])
 
 
 def epsilon_curve(
@@ -41,7 +42,7 @@ def epsilon_curve(
     delta: float,
     *,
     steps: Sequence[int],
-    accountant: str = "rdp",
+    accountant: str = "exact",
     neighboring_relation: str = "add_or_remove_one",
 ) -> list[float]:
     """Return epsilon after each number of steps, in the order asked.
@@ -51,7 +52,7 @@ def epsilon_curve(
     chosen = accountant_for(accountant, neighboring_relation)
     done = [domains.steps(step) for step in steps]
     run = Phase(sample_rate, noise_multiplier, max(done, default=0))
-    values = chosen.epsilons([run], done, domains.delta(delta))
+    values = chosen.epsilons([run], done, domains.delta(delta), neighboring_relation)
     return [float(value) for value in values]
 
 
@@ -60,7 +61,7 @@ def delta(
     noise_multiplier: float,
     steps: int,
     epsilon: float,
-    accountant: str = "rdp",
+    accountant: str = "exact",
     neighboring_relation: str = "add_or_remove_one",
 ) -> float:
     """Return the delta of DP-SGD at epsilon >= 0; 1 without noise, 0 without steps.
@@ -69,4 +70,4 @@ def delta(
     """
     chosen = accountant_for(accountant, neighboring_relation)
     run = Phase(sample_rate, noise_multiplier, steps)
-    return chosen.delta([run], domains.epsilon(epsilon))
+    return chosen.delta([run], domains.epsilon(epsilon), neighboring_relation)

@@ -47,7 +47,11 @@ class RdpAccountant(Accountant):
     )
 
     def epsilons(
-        self, phases: Sequence[Phase], steps: npt.ArrayLike, delta: float
+        self,
+        phases: Sequence[Phase],
+        steps: npt.ArrayLike,
+        delta: float,
+        relation: str = "add_or_remove_one",
     ) -> Floats:
         done = np.atleast_1d(np.asarray(steps))
         parts = np.array_split(done, done.size // AT_ONCE + 1)  # bounds the memory
@@ -55,7 +59,12 @@ class RdpAccountant(Accountant):
             [epsilon_from_rdp(composed(phases, part), delta) for part in parts]
         )
 
-    def delta(self, phases: Sequence[Phase], epsilon: float) -> float:
+    def delta(
+        self,
+        phases: Sequence[Phase],
+        epsilon: float,
+        relation: str = "add_or_remove_one",
+    ) -> float:
         total = sum(phase.steps for phase in phases)
         return delta_from_rdp(composed(phases, [total])[0], epsilon)
 

@@ -64,11 +64,49 @@ def _interpolated(last: Point, other: Point, before: Point) -> float:
     return quadratic + (x3 - x1) / (x2 - x1) * f1 / (f3 - f1) * f2 / (f3 - f2)
 
 
-def least_noise(excess: Function) -> float:
+def most_steps(excess: Callable[[int], float], start: float, most: int) -> int:
+    """Return the largest whole number at which an increasing function is not positive.
+
+    Args:
+        excess: Of a number of steps; log(spent / target) serves well.
+        start: A guess.
+        most: That may be returned.
+    """
+    low, high = (0, -math.inf), (most + 1, math.inf)
+    guess, turn = min(max(round(start), 1), most), 0
+    while high[0] - low[0] > 1:
+        value = excess(guess)
+        if value <= 0:
+            low = (guess, value)
+        else:
+            high = (guess, value)
+        turn += 1
+        guess = _next_steps(low, high, turn)
+    return low[0]
+
+
+def _next_steps(low: Point, high: Point, turn: int) -> int:
+    """Return where to look between the two: on the line, or halfway; in log steps."""
+    left, right = math.log(max(low[0], 0.5)), math.log(high[0])
+    share = 0.5
+    if math.isfinite(low[1]) and math.isfinite(high[1]) and turn % 4:
+        share = -low[1] / (high[1] - low[1])
+        width = 1 / max(low[0], 1) / max(right - left, 1e-300)
+        share = min(max(share, width), 1 - width) if width < 0.5 else 0.5
+    elif math.isfinite(low[1]):
+        share = min(math.log(4) / (right - left), 0.5)
+    elif math.isfinite(high[1]):
+        share = max(1 - math.log(4) / (right - left), 0.5)
+    guess = round(math.exp(left + share * (right - left)))
+    return int(min(max(guess, low[0] + 1), high[0] - 1))
+
+
+def least_noise(excess: Function, start: float = 1.0) -> float:
     """Return the least noise multiplier at which a decreasing function is not positive.
 
     Args:
         excess: Of the noise multiplier; how much more is spent than may be.
+        start: A guess.
 
     Returns:
         At least 1 / MAX_NOISE_MULTIPLIER; infinity if MAX_NOISE_MULTIPLIER is not
@@ -78,18 +116,19 @@ def least_noise(excess: Function) -> float:
     def noise(log_noise: float) -> float:
         return min(math.exp(log_noise), MAX_NOISE_MULTIPLIER)
 
-    low, high = _bracket(lambda x: excess(noise(x)), math.log(MAX_NOISE_MULTIPLIER))
+    end = math.log(MAX_NOISE_MULTIPLIER)
+    low, high = _bracket(lambda x: excess(noise(x)), math.log(start), end)
     if low == high:
         return math.inf if high > 0 else noise(high)
     return noise(first_safe(lambda x: excess(noise(x)), low, high))
 
 
-def _bracket(excess: Function, end: float) -> Point:
+def _bracket(excess: Function, start: float, end: float) -> Point:
     """Return low < high around the root in [-end, end], or the end next to it twice."""
-    sign = 1.0 if excess(0.0) > 0 else -1.0
-    here, stride = 0.0, math.log(2)
-    while abs(here) < end:
-        there = sign * min(abs(here) + stride, end)
+    sign = 1.0 if excess(start) > 0 else -1.0
+    here, stride = start, math.log(1.25)
+    while sign * here < end:
+        there = sign * min(sign * here + stride, end)
         if (excess(there) > 0) != (sign > 0):
             return min(here, there), max(here, there)
         here, stride = there, min(2 * stride, LARGEST_STRIDE)

@@ -3,11 +3,27 @@
 from __future__ import annotations
 
 from dpsgd_explorer.accounting.accountant import Accountant
+from dpsgd_explorer.accounting.advanced import AdvancedAccountant
+from dpsgd_explorer.accounting.basic import BasicAccountant
+from dpsgd_explorer.accounting.exact import ExactAccountant
+from dpsgd_explorer.accounting.gdp import GdpAccountant
+from dpsgd_explorer.accounting.glw import GlwAccountant
+from dpsgd_explorer.accounting.moments import MomentsAccountant
+from dpsgd_explorer.accounting.optimal import OptimalAccountant
 from dpsgd_explorer.accounting.rdp import RdpAccountant
+from dpsgd_explorer.accounting.zcdp import ZcdpAccountant
 from dpsgd_explorer.errors import AccountingError
 
 ACCOUNTANTS: dict[str, Accountant] = {
+    "exact": ExactAccountant(),
     "rdp": RdpAccountant(),
+    "glw": GlwAccountant(),
+    "moments": MomentsAccountant(),
+    "gdp": GdpAccountant(),
+    "zcdp": ZcdpAccountant(),
+    "optimal": OptimalAccountant(),
+    "advanced": AdvancedAccountant(),
+    "basic": BasicAccountant(),
 }
 
 

@@ -34,7 +34,7 @@ def peer(phases, orders):
 def test_epsilon_is_theirs_on_integer_orders_or_better(q, sigma, steps, slack):
     theirs = peer([(q, sigma, steps)], [int(order) for order in INTEGER_ORDERS])
     bound = theirs.get_epsilon(slack)
-    ours = epsilon(q, sigma, steps, slack)
+    ours = epsilon(q, sigma, steps, slack, "rdp")
     assert bound * 0.97 <= ours <= bound * (1 + 1e-12)
 
 
@@ -60,5 +60,5 @@ def test_two_phases_compose_as_theirs():
 def test_delta_is_theirs_or_better(loss):
     orders = [int(order) for order in INTEGER_ORDERS if order < 100]
     theirs = peer([(0.01, 1.5, 2000)], orders).get_delta(loss)
-    ours = delta(0.01, 1.5, 2000, loss)
+    ours = delta(0.01, 1.5, 2000, loss, "rdp")
     assert theirs * 0.8 <= ours <= theirs * (1 + 1e-12)

@@ -72,7 +72,9 @@ def test_noise_meets_its_target_and_a_thousandth_less_does_not(loss, log_delta, 
 @given(LOG_DELTAS, st.floats(math.log(0.3), math.log(1e3)), STEPS)
 def test_rdp_never_falls_below_the_exact_value(log_delta, log_noise, steps):
     delta, noise = math.exp(log_delta), math.exp(log_noise)
-    assert epsilon(1, noise, steps, delta) >= gaussian_epsilon(delta, noise, steps)
+    assert epsilon(1, noise, steps, delta, "rdp") >= gaussian_epsilon(
+        delta, noise, steps
+    )
 
 
 def test_steps_only_matter_as_their_root_over_the_noise():

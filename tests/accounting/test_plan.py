@@ -39,9 +39,9 @@ def test_a_target_gets_the_noise_that_spends_it_and_no_more():
 
 def test_steps_within_end_before_the_step_that_would_spend_more():
     run = plan()
-    last = run.steps_within(0.7)
+    last = run.steps_within(0.5)
     assert 0 < last < run.steps
-    assert run.epsilon(last) <= 0.7 < run.epsilon(last + 1)
+    assert run.epsilon(last) <= 0.5 < run.epsilon(last + 1)
     assert run.steps_within(1000.0) == run.steps
 
 
@@ -94,7 +94,7 @@ def test_a_wrong_setting_is_named(changes, field):
 
 def test_a_target_that_no_noise_reaches_is_named():
     with pytest.raises(ConfigError, match="at least") as caught:
-        plan(noise_multiplier=None, target_epsilon=1e-9, delta=1e-20, steps=10**6)
+        plan(noise_multiplier=None, target_epsilon=1e-12, delta=1e-30, steps=10**9)
     assert caught.value.field == "target_epsilon"
 
 

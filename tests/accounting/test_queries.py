@@ -38,7 +38,7 @@ from dpsgd_explorer.errors import AccountingError
         (lambda: delta(0.1, 1, 1, math.inf), "epsilon"),
         (lambda: noise_multiplier(0, 0.1, 1, 1e-5), "target_epsilon"),
         (lambda: noise_multiplier(1, 0.1, 0, 1e-5), "steps"),
-        (lambda: noise_multiplier(1e-6, 1, 10**9, 1e-20), "target_epsilon"),
+        (lambda: noise_multiplier(1e-9, 1, 10**9, 1e-20), "target_epsilon"),
         (lambda: steps(math.inf, 0.1, 1, 1e-5), "target_epsilon"),
         (lambda: steps(1, 2, 1, 1e-5), "sample_rate"),
         (lambda: Phase(0.1, None, 1), "noise_multiplier"),
@@ -69,7 +69,7 @@ def test_a_relation_that_is_not_there_is_refused_by_what_is():
 
 def test_a_target_that_no_noise_reaches_is_answered_by_the_nearest_that_one_does():
     with pytest.raises(AccountingError, match=r"at least \S+,") as caught:
-        noise_multiplier(1e-6, 1, 10**9, 1e-20)
+        noise_multiplier(1e-9, 1, 10**9, 1e-20)
     nearest = float(str(caught.value).split("at least ")[1].split(",")[0])
     assert math.isfinite(noise_multiplier(nearest, 1, 10**9, 1e-20))
     with pytest.raises(AccountingError):

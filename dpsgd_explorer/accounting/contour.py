@@ -1,0 +1,225 @@
+"""δ(ε) of a composition by the contour integral, with bounds on its error.
+
+With K(s) the sum of the steps' log E_P[e^(sℓ)] and any c > 0,
+
+    δ(ε) = E_P[(1 - e^(ε - L))_+] = (1 / 2πi) ∫ e^(K(s) - sε) / (s (s + 1)) ds
+
+along Re s = c.  The trapezoid rule with spacing h on that line gives S(ε), and
+
+    S(ε) = sum over all integers m of δ(ε + mp) e^(cmp),    p = 2π/h.
+
+Every term is positive, so an infinite sum is never below δ(ε); those with m != 0 are
+bounded by Chernoff's inequality at other tilts.  Four errors remain, relative to δ:
+
+| error | bounded by | enters |
+|---|---|---|
+| aliasing, the terms m != 0 | κ(c') e^(K(c') - c'ε) / (e^(∣c' - c∣p) - 1) | lower |
+| cut-off beyond U | e^(K(c) - cε) ρ(U) / (πU), ρ: ``Loss.log_decay`` | both |
+| transform of a step | sum of ∣term∣ times steps times ``Line.error`` | both |
+| round-off | estimated, in the last and ``ROUND_OFF`` | both |
+
+with κ(x) = x^x / (1+x)^(1+x) and any other tilt c'.
+
+Source: the integral: Alghamdi et al. (2023), "The Saddle-Point Method in Differential
+Privacy", ICML, Theorem 3.1.  Differs: they expand the integrand at its saddle point;
+here it is summed.
+
+Notation: P phases, T rows (numbers of steps), J tilts, N frequencies.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from dpsgd_explorer.accounting.accountant import Floats
+from dpsgd_explorer.accounting.privacy_loss import Line, Loss
+from dpsgd_explorer.accounting.transforms import Complexes
+
+TOLERANCE = 1e-10  # of each error, relative to δ
+FEW_STEPS = 50  # below which the integrand falls slowly, and this is asked instead:
+ROUGH_TOLERANCE = 1e-7
+NODES = 2048  # on average, where as many frequencies are taken as may be
+MOST_FREQUENCIES = 1 << 13
+LEAST_ERROR = 1e-40  # that is asked of a transform
+USELESS_TAIL = 20.0  # log of the cut-off's error over the tolerance
+LARGEST_LOG = 700.0  # whose exponential is a float
+EPS = float(np.finfo(float).eps)
+
+
+@dataclass(frozen=True)
+class Sum:
+    """What the trapezoid sum says about δ at one ε a row; all [T].
+
+    Attributes:
+        log_delta: log S(ε), NaN where the sum is not positive.
+        slope: d log S / dε.
+        above: Bound on (S - δ) / S.
+        below: Bound on (δ - S) / S.
+    """
+
+    log_delta: Floats
+    slope: Floats
+    above: Floats
+    below: Floats
+
+
+class Contour:
+    """The trapezoid rule on one vertical line, for several rows of step counts."""
+
+    def __init__(
+        self,
+        losses: Sequence[Loss],
+        counts: Floats,
+        tilts: Floats,
+        cumulants: Floats,
+        at: int,
+        epsilons: Floats,
+        log_deltas: Floats,
+        most: int = MOST_FREQUENCIES,
+    ) -> None:
+        """Choose spacing and number of frequencies, and evaluate the transforms.
+
+        Shapes: counts [T, P], tilts [J], cumulants [3, T, J], epsilons, log_deltas [T].
+
+        Args:
+            losses: Of a step of each phase, [P].
+            counts: Steps of each phase in each row.
+            tilts: Those at which K is known, ascending.
+            cumulants: K, K', K'' of each row at those tilts.
+            at: Index of the tilt c.
+            epsilons: Near which the rows will be asked.
+            log_deltas: About what δ is there.
+            most: Frequencies that may be taken.
+
+        Attribute ``useless`` tells that they do not suffice: do not ask for sums then.
+        """
+        self.counts, self.tilts, self.cumulants = counts, tilts, cumulants[0]
+        self.at, self.tilt = at, float(tilts[at])
+        self.log_scale = cumulants[0, :, at]
+        few = counts.sum(axis=1).min() < FEW_STEPS
+        log_tolerance = math.log(ROUGH_TOLERANCE if few else TOLERANCE)
+        self.period = self._period(epsilons, log_deltas, log_tolerance)
+        self.spacing = 2 * math.pi / self.period
+        room = self.log_scale - self.tilt * epsilons - log_deltas
+        excess = float(room.max()) - log_tolerance
+        spread = float(cumulants[2, :, at].min())
+        start = math.sqrt(2 * max(excess, 1.0) / max(spread, 1e-300))
+        limit = most * self.spacing
+        cut, self.log_tail = self._cut_off(losses, excess, min(start, limit), limit)
+        number = math.ceil(cut / self.spacing) + 1
+        wanted = math.exp(-max(excess, 0.0)) / max(float(counts.sum(axis=1).max()), 1.0)
+        products = NODES * most // len(losses)
+        found = [
+            loss.line(
+                self.tilt, self.spacing, number, max(wanted, LEAST_ERROR), products
+            )
+            for loss in losses
+        ]
+        lines = [line for line in found if line is not None]
+        self.useless = len(lines) < len(found) or self.log_tail + excess > USELESS_TAIL
+        if not self.useless:
+            self._sum_up(lines)
+
+    def _sum_up(self, lines: Sequence[Line]) -> None:
+        """Add the lines' logarithms up, with the kernel and the bound on errors."""
+        counts = self.counts
+        self.means = counts @ np.array([line.mean for line in lines])  # [T]
+        ratios = np.array([line.log_ratios for line in lines])  # [P, N]
+        self.logs = counts @ ratios  # [T, N]
+        errors = np.array([line.errors for line in lines])  # [P, N]
+        relative = errors * np.exp(np.minimum(-ratios.real, LARGEST_LOG))
+        # (1 + e/|φ|)^n - 1 >= |(φ + e)^n - φ^n| / |φ|^n
+        logs = np.minimum(counts @ np.log1p(relative), LARGEST_LOG)
+        self.doubt = np.expm1(logs) + 8 * EPS  # [T, N]
+        self.log_scale = counts @ np.array([line.log_moment for line in lines])
+        self.s = self.tilt + 1j * self.spacing * np.arange(ratios.shape[1])  # [N]
+        kernel = self.spacing / math.pi / (self.s * (self.s + 1))
+        kernel[0] /= 2
+        self.logs += np.log(kernel)
+
+    def value(self, epsilons: Floats) -> tuple[Floats, Floats]:
+        """Return log S and its derivative at one ε a row, without errors; [T], [T]."""
+        with np.errstate(all="ignore"):
+            terms, total = self._terms(epsilons)
+            log_delta = self.log_scale - self.tilt * epsilons + np.log(total)
+            return log_delta, -(terms @ self.s).real / total
+
+    def sum(self, epsilons: Floats) -> Sum:
+        """Return S with its errors at one ε a row; [T]."""
+        with np.errstate(all="ignore"):
+            terms, total = self._terms(epsilons)
+            log_delta = self.log_scale - self.tilt * epsilons + np.log(total)
+            turns = np.abs((self.means - epsilons)[:, None] * self.s.imag)
+            sizes = np.abs(terms) * (self.doubt + EPS * turns)
+            error = sizes.sum(axis=1) + math.exp(self.log_tail)
+            below = np.where(total > 0, error / total, np.inf)
+            below = below + self.doubt[:, 0] + EPS * np.abs(self.log_scale)
+            alias = np.exp(self._log_alias(epsilons, self.period) - log_delta)
+            slope = -(terms @ self.s).real / total
+        return Sum(log_delta, slope, below + alias, below)
+
+    def _terms(self, epsilons: Floats) -> tuple[Complexes, Floats]:
+        """Return the terms, [T, N], and the sum of their real parts, [T]."""
+        turns = (self.means - epsilons)[:, None] * self.s.imag
+        terms = np.exp(self.logs + 1j * turns)
+        return terms, terms.real.sum(axis=1)
+
+    def _log_alias(self, epsilons: Floats, period: float) -> Floats:
+        """Return log of the bound on all terms with m != 0; [T]."""
+        gaps = np.abs(self.tilts - self.tilt) * period
+        logs = self._log_chernoff(epsilons) - _log_expm1(gaps)  # [T, J]
+        left = np.min(logs[:, : self.at], axis=1, initial=np.inf)
+        left = np.minimum(
+            left, -_log_expm1(np.array([self.tilt * period]))
+        )  # tilt 0: δ <= 1
+        right = np.min(logs[:, self.at + 1 :], axis=1, initial=np.inf)
+        return np.asarray(np.logaddexp(left, right))
+
+    def _log_chernoff(self, epsilons: Floats) -> Floats:
+        """Return log of κ(c') e^(K(c') - c'ε) for every tilt; [T, J]."""
+        c = self.tilts
+        peak = c * np.log(c) - (1 + c) * np.log1p(c)
+        return np.asarray(self.cumulants - np.outer(epsilons, c) + peak)
+
+    def _period(self, epsilons: Floats, log_deltas: Floats, log_tol: float) -> float:
+        """Return the least p whose aliasing is within the tolerance."""
+        gaps = np.abs(self.tilts - self.tilt)
+        excess = self._log_chernoff(epsilons) - log_deltas[:, None] - log_tol
+        gaps[self.at] = np.inf
+        needed = np.logaddexp(0.0, excess) / gaps  # [T, J]
+        free = np.logaddexp(0.0, -log_deltas - log_tol) / self.tilt  # tilt 0
+        needed[:, self.at] = np.inf
+        left = np.minimum(np.min(needed[:, : self.at], axis=1, initial=np.inf), free)
+        right = np.min(needed[:, self.at + 1 :], axis=1, initial=np.inf)
+        return max(float(np.maximum(left, right).max()), 1 / self.tilt)
+
+    def _cut_off(
+        self, losses: Sequence[Loss], room: float, frequency: float, most: float
+    ) -> tuple[float, float]:
+        """Return the cut-off frequency and log of the bound on what lies beyond."""
+        least = self.counts.min(axis=0)  # of each phase: bounds every row
+        decays = [
+            (n, loss.log_decay(self.tilt))
+            for n, loss in zip(least, losses, strict=True)
+            if n
+        ]
+        while True:
+            decay = sum(n * bound(frequency) for n, bound in decays)
+            tail = decay - math.log(math.pi * frequency)
+            excess = tail + room
+            if excess <= 0 or frequency >= most:
+                return frequency, tail
+            growth = 2.0
+            if decay < -1:
+                growth = min(max(1.02 * math.sqrt(1 - excess / decay), 1.05), 2.0)
+            frequency = min(frequency * growth, most)
+
+
+def _log_expm1(values: Floats) -> Floats:
+    """Return log(e^x - 1) for x >= 0, -inf at 0."""
+    with np.errstate(divide="ignore"):
+        return np.asarray(values + np.log(-np.expm1(-values)))

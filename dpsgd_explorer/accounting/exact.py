@@ -1,0 +1,290 @@
+"""The exact accountant: two sides of the true ε, the upper one reported.
+
+| run | how |
+|---|---|
+| no step; no noise | 0; infinity |
+| every record in every step (q = 1) | closed form (``gaussian``) |
+| one step | closed form (``single_step``) |
+| all others, also mixtures of settings | contour integral (``composition``) |
+
+For neighbours that differ by an added or removed record, both directions are computed
+and the larger is reported.  Where the two sides do not meet within ``GAP``, the upper
+one is still a bound, and the answer's status says that it is no more.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from dpsgd_explorer.accounting.accountant import (
+    Accountant,
+    Floats,
+    Phase,
+    Status,
+    steps_by_phase,
+)
+from dpsgd_explorer.accounting.composition import MOST_DETOURS, Composition
+from dpsgd_explorer.accounting.gaussian import delta_of_mu, epsilon_of_mu
+from dpsgd_explorer.accounting.privacy_loss import Direction, Gaussian, Loss
+from dpsgd_explorer.accounting.rdp import RdpAccountant
+from dpsgd_explorer.accounting.sampled_loss import Sampled
+from dpsgd_explorer.accounting.single_step import (
+    single_step_delta,
+    single_step_epsilon,
+)
+
+GAP = 1e-4  # relative, up to which an answer is called exact
+ROUNDING = 1e-10  # relative error of the closed forms, generously
+LEAST_RATE = 1e-9  # below it, or with less noise, only a bound is given
+LEAST_NOISE = 0.1
+DIRECTIONS: dict[str, tuple[Direction, ...]] = {
+    "add_or_remove_one": ("remove", "add"),
+    "replace_one": ("replace",),
+}
+SENSITIVITY = {"add_or_remove_one": 1.0, "replace_one": 2.0}
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """Two sides of the true values, [S] each; lower may be 0 for want of better."""
+
+    lower: Floats
+    upper: Floats
+
+    @property
+    def meet(self) -> npt.NDArray[np.bool_]:
+        """Whether the sides are as close as an exact answer needs, [S]."""
+        infinite = np.isinf(self.upper) & np.isinf(self.lower)
+        with np.errstate(invalid="ignore"):
+            close = self.upper - self.lower <= GAP * self.upper
+        return close | infinite
+
+
+class ExactAccountant(Accountant):
+    """Evaluates the privacy curve of the composition itself."""
+
+    label = "Exact"
+    status: ClassVar[Status] = "exact"
+    note = (
+        "The true value, rounded up; two-sided, with the error stated. Where the "
+        "sides do not meet, a bound, and called so."
+    )
+    neighboring_relations = tuple(DIRECTIONS)
+
+    def __init__(self, detours: int = MOST_DETOURS) -> None:
+        """Set how many further lines of integration may be tried."""
+        self.detours = detours
+
+    def hasty(self) -> ExactAccountant:
+        return ExactAccountant(detours=0)
+
+    def epsilons(
+        self,
+        phases: Sequence[Phase],
+        steps: npt.ArrayLike,
+        delta: float,
+        relation: str = "add_or_remove_one",
+    ) -> Floats:
+        return self.bounds(phases, steps, delta, relation).upper
+
+    def delta(
+        self,
+        phases: Sequence[Phase],
+        epsilon: float,
+        relation: str = "add_or_remove_one",
+    ) -> float:
+        return float(self.delta_bounds(phases, [epsilon], relation).upper[0])
+
+    def bounds(
+        self,
+        phases: Sequence[Phase],
+        steps: npt.ArrayLike,
+        delta: float,
+        relation: str = "add_or_remove_one",
+    ) -> Bounds:
+        """Return ε after each number of steps, from below and from above.
+
+        Shapes: steps [S] -> [S].
+        """
+        counts = steps_by_phase(phases, np.atleast_1d(np.asarray(steps)))  # [S, P]
+        lower, upper = np.zeros(len(counts)), np.zeros(len(counts))
+        rest = []
+        for row, count in enumerate(counts):
+            closed = _closed_epsilon(phases, count, delta, relation)
+            if closed is None:
+                rest.append(row)
+            else:
+                lower[row], upper[row] = closed * (1 - ROUNDING), closed
+        if rest:
+            lower[rest], upper[rest] = _composed(
+                phases, counts[rest], delta, relation, self.detours
+            )
+        return Bounds(lower, upper)
+
+    def delta_bounds(
+        self,
+        phases: Sequence[Phase],
+        epsilons: Sequence[float],
+        relation: str = "add_or_remove_one",
+    ) -> Bounds:
+        """Return δ of all phases at each ε >= 0, from below and from above."""
+        losses = np.asarray(epsilons, dtype=float)
+        count = np.array([phase.steps for phase in phases], dtype=float)
+        closed = [_closed_delta(phases, count, x, relation) for x in losses]
+        if closed and closed[0] is not None:
+            values = np.array(closed, dtype=float)
+            return Bounds(values * (1 - ROUNDING), values)
+        if not _within_reach(phases, count):
+            return _delta_by_rdp(phases, losses)
+        lower, upper = np.full(len(losses), -np.inf), np.full(len(losses), -np.inf)
+        for direction in DIRECTIONS[relation]:
+            losses_of_steps = _losses(phases, direction, relation)
+            composition = Composition(losses_of_steps, self.detours)
+            low, high = composition.deltas(count, losses)
+            lower, upper = np.maximum(lower, low), np.maximum(upper, high)
+        return Bounds(np.exp(lower), np.exp(upper))
+
+
+def _composed(
+    phases: Sequence[Phase],
+    counts: Floats,
+    delta: float,
+    relation: str,
+    detours: int,
+) -> tuple[Floats, Floats]:
+    """Return both sides for rows without a closed form; [S, P] -> [S], [S]."""
+    if not _within_reach(phases, counts.max(axis=0)):
+        return _epsilon_by_rdp(phases, counts, delta)
+    used = np.flatnonzero(counts.max(axis=0) > 0)
+    phases, counts = [phases[int(i)] for i in used], counts[:, used]
+    lower, upper = np.zeros(len(counts)), np.zeros(len(counts))
+    log_delta = math.log(delta)
+    for direction in DIRECTIONS[relation]:
+        losses = _losses(phases, direction, relation)
+        composition = Composition(losses, detours)
+        left = np.arange(len(counts))
+        if direction == "add":  # often so much smaller that a crude bound settles it
+            left = np.flatnonzero(composition.chernoff(counts, log_delta) > upper)
+        if len(left):
+            low, high = composition.epsilons(counts[left], delta)
+            lower[left] = np.maximum(lower[left], low)
+            upper[left] = np.maximum(upper[left], high)
+    open_ = np.flatnonzero(~Bounds(lower, upper).meet)
+    if len(open_):
+        low, high = _crude(phases, counts[open_], delta, relation)
+        lower[open_] = np.maximum(lower[open_], low)
+        upper[open_] = np.minimum(upper[open_], high)
+    return lower, upper
+
+
+def _crude(
+    phases: Sequence[Phase], counts: Floats, delta: float, relation: str
+) -> tuple[Floats, Floats]:
+    """Return bounds that always hold: one step of each phase, and Rényi's.
+
+    Total variation adds up over steps: within δ, it makes ε 0.
+    """
+    each = [
+        (
+            single_step_epsilon(p.sample_rate, p.noise_multiplier, delta, relation),
+            single_step_delta(p.sample_rate, p.noise_multiplier, 0.0, relation),
+        )
+        if p.sample_rate < 1
+        else (0.0, delta_of_mu(0.0, SENSITIVITY[relation] / p.noise_multiplier))
+        for p in phases
+    ]
+    losses, variations = np.array(each).T  # [P], [P]
+    lower = ((counts > 0) * losses * (1 - ROUNDING)).max(axis=1)
+    upper = np.full(len(counts), np.inf)
+    if relation == "add_or_remove_one":
+        upper = _epsilon_by_rdp(phases, counts, delta)[1]
+    return lower, np.where(counts @ variations <= delta, 0.0, upper)
+
+
+def _losses(phases: Sequence[Phase], direction: Direction, relation: str) -> list[Loss]:
+    return [
+        Gaussian(SENSITIVITY[relation] / phase.noise_multiplier)
+        if phase.sample_rate == 1
+        else Sampled(phase.sample_rate, phase.noise_multiplier, direction)
+        for phase in phases
+    ]
+
+
+def _closed_epsilon(
+    phases: Sequence[Phase], count: Floats, delta: float, relation: str
+) -> float | None:
+    """Return ε where there is a closed form for it."""
+    if (only := _only_step(phases, count)) is not None:
+        q, sigma = only.sample_rate, only.noise_multiplier
+        return single_step_epsilon(q, sigma, delta, relation)
+    mu = _gaussian_mu(phases, count, relation)
+    return None if mu is None else epsilon_of_mu(delta, mu)
+
+
+def _closed_delta(
+    phases: Sequence[Phase], count: Floats, epsilon: float, relation: str
+) -> float | None:
+    if (only := _only_step(phases, count)) is not None:
+        q, sigma = only.sample_rate, only.noise_multiplier
+        return single_step_delta(q, sigma, epsilon, relation)
+    mu = _gaussian_mu(phases, count, relation)
+    return None if mu is None else delta_of_mu(epsilon, mu)
+
+
+def _only_step(phases: Sequence[Phase], count: Floats) -> Phase | None:
+    """Return the phase of a run that consists of one subsampled step."""
+    if count.sum() != 1:
+        return None
+    phase = phases[int(count.argmax())]
+    sampled = phase.sample_rate < 1 and phase.noise_multiplier > 0
+    return phase if sampled else None
+
+
+def _gaussian_mu(phases: Sequence[Phase], count: Floats, relation: str) -> float | None:
+    """Return μ of the one Gaussian that the steps are; None if any is sampled."""
+    done = [(phase, n) for phase, n in zip(phases, count, strict=True) if n]
+    if any(phase.noise_multiplier == 0 for phase, _ in done):
+        return math.inf
+    if any(phase.sample_rate < 1 for phase, _ in done):
+        return None
+    roots = [math.sqrt(n) / phase.noise_multiplier for phase, n in done]
+    return SENSITIVITY[relation] * math.hypot(*roots)
+
+
+def _within_reach(phases: Sequence[Phase], count: Floats) -> bool:
+    """Tell whether the integrals can be trusted for all the steps that are done."""
+    return all(
+        phase.noise_multiplier >= LEAST_NOISE
+        and phase.sample_rate >= LEAST_RATE
+        and (phase.sample_rate == 1 or phase.sample_rate < 1 - LEAST_RATE)
+        for phase, n in zip(phases, count, strict=True)
+        if n
+    )
+
+
+def _epsilon_by_rdp(
+    phases: Sequence[Phase], counts: Floats, delta: float
+) -> tuple[Floats, Floats]:
+    upper = [
+        RdpAccountant().epsilons(_done(phases, count), [count.sum()], delta)[0]
+        for count in counts
+    ]
+    return np.zeros(len(counts)), np.array(upper)
+
+
+def _delta_by_rdp(phases: Sequence[Phase], epsilons: Floats) -> Bounds:
+    upper = np.array([RdpAccountant().delta(phases, float(x)) for x in epsilons])
+    return Bounds(np.zeros(len(epsilons)), upper)
+
+
+def _done(phases: Sequence[Phase], count: Floats) -> list[Phase]:
+    return [
+        Phase(phase.sample_rate, phase.noise_multiplier, int(n))
+        for phase, n in zip(phases, count, strict=True)
+    ]

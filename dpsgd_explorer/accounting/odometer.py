@@ -1,0 +1,152 @@
+"""A privacy odometer: everything that was done to the same records, and its ε.
+
+| mechanism | as a phase |
+|---|---|
+| DP-SGD | steps of its sample rate and noise multiplier |
+| a Gaussian query | one step on all records |
+| SSP, AdaSSP: several Gaussians | one step on all records for each |
+
+What was done is data; at which δ and by which accountant it is read is asked at the
+end.  ε is not known in advance: an odometer tells what was spent, and a decision that
+depends on its reading is not covered (Rogers et al. 2016, arXiv:1605.08294).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any, Self
+
+from dpsgd_explorer.accounting import domains
+from dpsgd_explorer.accounting.accountant import Phase
+from dpsgd_explorer.accounting.table import accountant_for
+from dpsgd_explorer.errors import AccountingError
+
+VERSION = 1
+DP_SGD, GAUSSIAN = "dp_sgd", "gaussian"
+MECHANISMS = (DP_SGD, GAUSSIAN)
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One thing that was done.
+
+    Attributes:
+        label: Name for people.
+        mechanism: One of MECHANISMS.
+        phase: What an accountant makes of it.
+
+    Raises:
+        AccountingError: there is no such mechanism, or it does not sample.
+    """
+
+    label: str
+    mechanism: str
+    phase: Phase
+
+    def __post_init__(self) -> None:
+        if self.mechanism not in MECHANISMS:
+            rule = f"one of {', '.join(MECHANISMS)}"
+            domains.refuse("mechanism", rule, self.mechanism)
+        if self.mechanism == GAUSSIAN and self.phase.sample_rate != 1:
+            rule = "1 for a Gaussian query"
+            domains.refuse("sample_rate", rule, self.phase.sample_rate)
+
+
+class Odometer:
+    """Composes what was done, in any order.
+
+    Attributes:
+        entries: What was done so far; the same thing again counts up the last one.
+    """
+
+    def __init__(self, entries: Sequence[Entry] = ()) -> None:
+        self.entries: list[Entry] = list(entries)
+
+    @property
+    def phases(self) -> list[Phase]:
+        """The entries as an accountant takes them."""
+        return [entry.phase for entry in self.entries]
+
+    def add_dp_sgd(
+        self,
+        sample_rate: float,
+        noise_multiplier: float,
+        steps: int,
+        label: str = "DP-SGD",
+    ) -> None:
+        """Count steps of DP-SGD."""
+        self._add(Entry(label, DP_SGD, Phase(sample_rate, noise_multiplier, steps)))
+
+    def add_gaussian(self, noise_multiplier: float, label: str = "query") -> None:
+        """Count one query of all records, with Gaussian noise over its sensitivity."""
+        self._add(Entry(label, GAUSSIAN, Phase(1.0, noise_multiplier, 1)))
+
+    def add_gaussians(self, noise_multipliers: Sequence[float], label: str) -> None:
+        """Count a mechanism of several Gaussian releases, as SSP is."""
+        for noise in noise_multipliers:
+            self.add_gaussian(noise, label)
+
+    def _add(self, entry: Entry) -> None:
+        if self.entries:
+            last = self.entries[-1]
+            again = replace(last.phase, steps=entry.phase.steps)
+            if (last.label, last.mechanism, again) == (
+                entry.label,
+                entry.mechanism,
+                entry.phase,
+            ):
+                total = last.phase.steps + entry.phase.steps
+                self.entries[-1] = replace(last, phase=replace(again, steps=total))
+                return
+        self.entries.append(entry)
+
+    def epsilon(
+        self,
+        delta: float,
+        accountant: str = "exact",
+        neighboring_relation: str = "add_or_remove_one",
+    ) -> float:
+        """Return ε of everything that was done.
+
+        Raises:
+            AccountingError: an argument is outside its domain, or the accountant says
+                nothing of what was done.
+        """
+        chosen = accountant_for(accountant, neighboring_relation)
+        slack = domains.delta(delta)
+        if not self.entries:
+            return 0.0
+        total = sum(phase.steps for phase in self.phases)
+        spent = chosen.epsilons(self.phases, [total], slack, neighboring_relation)
+        return float(spent[0])
+
+    def to_json(self) -> str:
+        """Return a checkpoint."""
+        entries = [asdict(entry) for entry in self.entries]
+        return json.dumps({"version": VERSION, "entries": entries}, allow_nan=False)
+
+    @classmethod
+    def from_json(cls, text: str) -> Self:
+        """Read what ``to_json`` wrote.
+
+        Raises:
+            AccountingError: it is something else: nothing is guessed.
+        """
+        try:
+            data: dict[str, Any] = json.loads(text)
+            if data["version"] != VERSION:
+                domains.refuse("version", f"{VERSION}", data["version"])
+            return cls(
+                [
+                    Entry(**{**entry, "phase": Phase(**entry["phase"])})
+                    for entry in data["entries"]
+                ]
+            )
+        except (KeyError, TypeError, json.JSONDecodeError) as error:
+            raise AccountingError(
+                f"odometer must be a checkpoint of an odometer, got {text[:80]!r}. "
+                "Pass what to_json returned.",
+                field="odometer",
+            ) from error

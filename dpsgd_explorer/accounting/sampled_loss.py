@@ -1,0 +1,276 @@
+"""The privacy loss of a step on a Poisson sample.
+
+In v = z/σ, the noise in units of its standard deviation, let w = e^((v - 1/2σ)/σ) be
+the ratio of N(1, σ²) to N(0, σ²), and y(v) = log(1 - q + q w):
+
+| direction | density of P over N(0, 1) | ℓ |
+|---|---|---|
+| remove | e^y(v) | y(v) |
+| add | 1 | -y(v) |
+| replace | e^y(v) | y(v) - y(-v) |
+
+The integrals over v are trapezoid sums.  The integrand is analytic for |Im v| < πσ
+(there 1 - q + q w = 0), so with spacing d the error is at most
+
+    (B(τ) + B(-τ)) / (e^(2πτ/d) - 1),    B(τ) = ∫ |integrand(v + iτ)| dv,
+
+for every τ < πσ: ``Sampled.line`` evaluates B and takes the d that this asks for.
+
+The same shift bounds what is cut off.  On a path v + iτ(v) on which Im ℓ >= 0 the
+integrand of E_P[e^((c + iu)ℓ)] has the factor e^(-u Im ℓ), which falls with u: the
+integral of its modulus at u = U bounds the transform at every u >= U.
+
+Source: trapezoid rule: Trefethen and Weideman (2014), SIAM Review 56(3), Theorem 5.1;
+the three pairs: Zhu, Dong and Wang (2022), arXiv:2106.08567v2, for add and remove.
+
+Notation: J tilts c, M nodes v, N frequencies u, H heights τ.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from dpsgd_explorer.accounting.accountant import Floats
+from dpsgd_explorer.accounting.privacy_loss import USELESS, Direction, Line, Loss
+from dpsgd_explorer.accounting.transforms import (
+    NEGLIGIBLE,
+    log1p,
+    log_sum,
+    normalised,
+    transform_excess,
+)
+
+Numbers = npt.NDArray[Any]  # real or complex
+
+REACH = 11.0  # standard deviations on either side; beyond lies less than 1e-27
+FAR = 150.0  # the same where the growth off the real line matters
+MOST_REACH = 2e4
+LEAST_ERROR = 1e-16  # below the round-off of a Fourier transform
+MOST_POINTS = 1 << 20  # of a Fourier transform
+MOST_NODES = 1 << 15
+ROUND_OFF = 1e-15  # of e^(ihℓ) - 1, relative, estimated: a few last places
+LOG_ROOT = math.log(2 * math.pi) / 2  # of the normal density's denominator
+LARGEST_ANGLE = 1.5  # of the path that bounds the transform, below π
+HEIGHTS = np.concatenate([np.geomspace(1e-5, 0.2, 10), np.linspace(0.3, 0.96, 7)])
+
+
+@dataclass(frozen=True)
+class Sampled(Loss):
+    """A step on a Poisson sample, with sample rate q < 1 and noise multiplier σ."""
+
+    sample_rate: float
+    noise_multiplier: float
+    direction: Direction
+
+    @property
+    def largest_tilt(self) -> float:  # type: ignore[override]  # as an attribute
+        """The nodes reach to (1 + tilt) / σ."""
+        share = self.sample_rate if self.direction == "add" else 1.0
+        return MOST_REACH * self.noise_multiplier / share
+
+    def moments(self, tilts: Floats) -> Floats:
+        v, weight, loss = self._nodes(
+            float(tilts.min()), float(tilts.max()), self._coarse() / 2
+        )
+        logs = weight + tilts[:, None] * loss  # [J, M]
+        top = logs.max(axis=1)
+        shares = np.exp(logs - top[:, None])
+        sums = shares.sum(axis=1)
+        mean = shares @ loss / sums
+        spread = shares @ (loss * loss) / sums - mean * mean
+        step = (v[1] - v[0]) / math.sqrt(2 * math.pi)
+        return np.array([top + np.log(sums * step), mean, np.maximum(spread, 0.0)])
+
+    def line(
+        self,
+        tilt: float,
+        spacing: float,
+        count: int,
+        tolerance: float,
+        products: int,
+    ) -> Line | None:
+        fine, error = self._node_spacing(
+            tilt, spacing * count, tolerance, products // count
+        )
+        if error > max(2 * tolerance, ROUND_OFF) and self.direction != "replace":
+            dense = self._dense_line(tilt, spacing, count, tolerance, error)
+            if dense is not None:
+                return dense
+        if error > USELESS * tolerance:
+            return None
+        _, weight, loss = self._nodes(tilt, tilt, fine)
+        shares, log_total, left_out, loss = normalised(weight + tilt * loss, loss)
+        mean = float(shares @ loss)
+        loss = loss - mean
+        excess = transform_excess(shares, spacing * loss, count)
+        width = spacing * float(shares @ np.abs(loss))  # >= E|e^(ihℓ) - 1|
+        noise = ROUND_OFF * np.minimum(width * np.arange(count), 2.0)
+        log_moment = log_total + math.log(fine) - LOG_ROOT
+        return Line(log_moment, mean, log1p(excess), error + left_out + noise)
+
+    def _dense_line(
+        self, tilt: float, spacing: float, count: int, tolerance: float, rival: float
+    ) -> Line | None:
+        """Return the same from nodes evenly spaced in ℓ, by a Fourier transform.
+
+        The error of this trapezoid rule is the transform itself beyond the frequency
+        of the nodes, which ``log_decay`` bounds.
+
+        Returns:
+            None if the error is not below that of a rival, or useless.
+        """
+        size, error = self._dense_size(tilt, spacing, count, tolerance)
+        period = 2 * math.pi / spacing
+        edge = math.log1p(-self.sample_rate)  # y > log(1 - q)
+        _, weight, loss = self._nodes(tilt, tilt, self._coarse())
+        logs = weight + tilt * loss
+        reach = float(np.abs(loss[logs > logs.max() - NEGLIGIBLE]).max()) - edge
+        folds = math.ceil(reach / period)
+        error += ROUND_OFF
+        if error >= min(rival, USELESS * tolerance) or folds * size > 2 * MOST_POINTS:
+            return None
+        height = period / size * (np.arange(folds * size) + 0.5)  # y - log(1 - q)
+        height = height[height < reach]
+        sign = -1.0 if self.direction == "add" else 1.0
+        logs = self._log_density(height, tilt, sign)
+        shares, log_total, left_out, y = normalised(logs, height + edge)
+        mean = float(shares @ y)
+        padded = np.zeros(folds * size)
+        first = int(np.searchsorted(height + edge, y[0]))
+        padded[first : first + len(y)] = shares
+        sums = np.fft.rfft(padded.reshape(folds, size).sum(axis=0))[:count].conj()
+        start = period / size / 2 + edge - mean
+        ratios = sums * np.exp(1j * spacing * np.arange(count) * start)
+        error += left_out
+        logs = np.log(np.maximum(np.abs(ratios), error)) + sign * 1j * np.angle(ratios)
+        log_moment = log_total + math.log(period / size) - LOG_ROOT
+        return Line(log_moment, sign * mean, logs, np.full(count, error))
+
+    def _dense_size(
+        self, tilt: float, spacing: float, count: int, tolerance: float
+    ) -> tuple[int, float]:
+        """Return how many nodes a period needs, and the error that remains."""
+        decay = self.log_decay(tilt)
+        size = 1 << (4 * count - 1).bit_length()
+        while True:
+            error = 4 * math.exp(decay(spacing * (size - count)))
+            if error < max(tolerance, LEAST_ERROR) or size >= MOST_POINTS:
+                return size, error
+            size *= 2
+
+    def _log_density(self, height: Floats, tilt: float, sign: float) -> Floats:
+        """Return log of the tilted density of y at log(1 - q) + height, times √2π."""
+        q, sigma = self.sample_rate, self.noise_multiplier
+        ratio = np.expm1(height) * (1 - q) / q  # w
+        v = sigma * np.log(ratio) + 0.5 / sigma
+        loss = sign * (height + math.log1p(-q))
+        weight = loss if sign > 0 else 0.0
+        return weight + tilt * loss - 0.5 * v * v - np.log(np.abs(self._slope(v)))
+
+    def log_decay(self, tilt: float) -> Callable[[float], float]:
+        v, weight, loss = self._nodes(tilt, tilt, self._coarse() / 2)
+        total = log_sum(weight + tilt * loss)
+        slope = self._slope(v)
+        sigma = self.noise_multiplier
+        most = LARGEST_ANGLE * sigma
+        strengths = np.array([[0.5], [1.0]]) / (1 + 1 / sigma**2)
+
+        def bound(frequency: float) -> float:
+            """Return the lower one of two sums of |integrand| on paths in the strip."""
+            pull = strengths * frequency
+            height = most * pull * slope / (most + pull * np.abs(slope))  # [2, M]
+            steep = np.gradient(height, v, axis=1)
+            weight, loss = self._log_integrand(v + 1j * height)
+            logs = weight.real + tilt * loss.real - frequency * loss.imag
+            logs += 0.5 * np.log1p(steep * steep)
+            return min(0.0, *(log_sum(path) - total for path in logs))
+
+        return bound
+
+    def _node_spacing(
+        self, tilt: float, frequency: float, tolerance: float, most: int
+    ) -> tuple[float, float]:
+        """Return the spacing of nodes for all frequencies up to this, and the error."""
+        coarse = self._coarse()
+        v, weight, loss = self._nodes(tilt, tilt, coarse)
+        total = log_sum(weight + tilt * loss)
+        heights = math.pi * self.noise_multiplier * HEIGHTS  # [H]
+        heights = heights[heights < 12.0]
+        weight, loss = self._log_integrand(v + 1j * heights[:, None])  # [H, M]
+        logs = weight.real + tilt * loss.real + frequency * np.abs(loss.imag)
+        top = logs.max(axis=1)
+        growth = top + np.log(np.exp(logs - top[:, None]).sum(axis=1)) - total  # [H]
+        wanted = growth + math.log(2 / tolerance)
+        fine = float((2 * math.pi * heights / wanted).max())
+        fine = max(min(fine, coarse), (v[-1] - v[0]) / min(most, MOST_NODES))
+        logs_error = growth + math.log(2) - 2 * math.pi * heights / fine
+        return fine, math.exp(min(float(logs_error.min()), 0.0))
+
+    def _coarse(self) -> float:
+        return 0.5 * min(max(self.noise_multiplier, 0.02), 1.0)
+
+    def _nodes(
+        self, low: float, high: float, spacing: float
+    ) -> tuple[Floats, Floats, Floats]:
+        """Return where the integrand with tilts from low to high is not negligible.
+
+        The slope of y lies in [0, 1/σ], left of 0 in [0, q/σ]: behind the ends the
+        integrand falls at least as fast as a normal density.
+
+        Returns:
+            Nodes v, log density of P and loss there, each [M].
+        """
+        left, right = {
+            "remove": (0.0, 1 + high),
+            "add": (-high * self.sample_rate, 0.0),
+            "replace": (-high, 1 + high),
+        }[self.direction]
+        first = math.floor((left / self.noise_multiplier - REACH) / spacing)
+        last = math.ceil((right / self.noise_multiplier + REACH) / spacing)
+        v = spacing * np.arange(first, last + 1)
+        weight, loss = self._log_integrand(v)
+        ends = [weight + low * loss, weight + high * loss]
+        kept = np.flatnonzero(
+            np.any([logs > logs.max() - FAR for logs in ends], axis=0)
+        )
+        span = slice(kept[0], kept[-1] + 1)
+        return v[span], weight[span], loss[span]
+
+    def _log_integrand(self, v: Numbers) -> tuple[Numbers, Numbers]:
+        """Return the log density of P, times √2π, and the privacy loss at v."""
+        normal = -0.5 * v * v
+        y = self._log_mixture(v)
+        if self.direction == "add":
+            return normal, -y
+        if self.direction == "remove":
+            return normal + y, y
+        return normal + y, y - self._log_mixture(-v)
+
+    def _log_mixture(self, v: Numbers) -> Numbers:
+        """Return log(1 - q + q w), for complex v with 0 <= |Im v| < πσ as well."""
+        q, sigma = self.sample_rate, self.noise_multiplier
+        log_ratio = (v - 0.5 / sigma) / sigma
+        turn = -math.log(q)
+        far = log_ratio.real > turn
+        near = np.log1p(q * np.expm1(np.where(far, 0.0, log_ratio)))
+        rest = (1 - q) * np.exp(np.where(far, turn - log_ratio, 0.0))
+        return np.where(far, log_ratio - turn + np.log1p(rest), near)
+
+    def _slope(self, v: Floats) -> Floats:
+        """Return dℓ/dv."""
+
+        def share(v: Floats) -> Floats:
+            sigma = self.noise_multiplier
+            odds = (v - 0.5 / sigma) / sigma + math.log(self.sample_rate)
+            odds -= math.log1p(-self.sample_rate)
+            return 0.5 * (1 + np.tanh(0.5 * odds)) / sigma
+
+        if self.direction == "replace":
+            return share(v) + share(-v)
+        return share(v) if self.direction == "remove" else -share(v)

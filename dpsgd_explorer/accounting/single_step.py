@@ -1,0 +1,67 @@
+"""One step on a Poisson sample, in closed form.
+
+With γ = e^ε and δ_G the curve of one Gaussian on all records, adding or removing gives
+
+    δ(ε) = q δ_G(ε'),    e^ε' = 1 + (γ - 1) / q,
+
+the value of "remove".  "Add" is never larger: it is (1 - γ (1 - q)) δ_G(ε'') with
+e^ε'' = γq / (1 - γ (1 - q)) >= e^ε', while 1 - γ (1 - q) <= q.
+
+Replacing one record compares (1 - q) N(0, σ²) + q N(1, σ²) with its mirror image; they
+cross at the z with w = e^((2z - 1) / 2σ²), the positive root of
+
+    q w² - (1 - q) (γ - 1) w - γ q e^(-1/σ²) = 0.
+
+Source: Balle, Barthe and Gaboardi (2018), arXiv:1807.01647v2, Theorem 2, for remove.
+"""
+
+from __future__ import annotations
+
+import math
+
+from scipy.special import ndtr
+
+from dpsgd_explorer.accounting.gaussian import delta_of_mu, epsilon_of_mu
+from dpsgd_explorer.accounting.search import first_safe
+
+LARGEST = 700.0  # whose exponential is a float
+
+
+def single_step_delta(q: float, sigma: float, epsilon: float, relation: str) -> float:
+    """Return δ at epsilon >= 0 of one step, q in (0, 1), sigma > 0."""
+    if relation == "replace_one":
+        return _replaced(q, sigma, epsilon)
+    if epsilon > LARGEST:
+        inner = epsilon - math.log(q)
+    else:
+        inner = math.log1p(math.expm1(epsilon) / q)
+    return q * delta_of_mu(inner, 1 / sigma)
+
+
+def single_step_epsilon(q: float, sigma: float, delta: float, relation: str) -> float:
+    """Return ε at delta of one step, rounded up, q in (0, 1), sigma > 0."""
+    if relation == "replace_one":
+        return _replaced_epsilon(q, sigma, delta)
+    inner = epsilon_of_mu(delta / q, 1 / sigma) if delta < q else 0.0
+    if inner > LARGEST:
+        return inner + math.log(q) + math.log1p((1 - q) / q * math.exp(-inner))
+    return math.log1p(q * math.expm1(inner))
+
+
+def _replaced(q: float, sigma: float, epsilon: float) -> float:
+    gain = math.expm1(min(epsilon, LARGEST / 2))  # γ - 1
+    half = (1 - q) * gain / 2
+    root = math.sqrt(half * half + (1 + gain) * (q * math.exp(-0.5 / sigma**2)) ** 2)
+    z = sigma * math.log((half + root) / q) + 0.5 / sigma  # in units of σ
+    both = (1 - q) * float(ndtr(-z))
+    apart = float(ndtr(1 / sigma - z)) - (1 + gain) * float(ndtr(-1 / sigma - z))
+    return max(q * apart - gain * both, 0.0)
+
+
+def _replaced_epsilon(q: float, sigma: float, delta: float) -> float:
+    if _replaced(q, sigma, 0.0) <= delta:
+        return 0.0
+    high = epsilon_of_mu(delta, 2 / sigma)  # without sampling it is no less
+    if _replaced(q, sigma, high) > delta:
+        return high
+    return first_safe(lambda x: _replaced(q, sigma, x) - delta, 0.0, high)

@@ -1,0 +1,66 @@
+"""Sums of weights times powers of e^(ihℓ), without losing the digits of small ones."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import numpy.typing as npt
+
+from dpsgd_explorer.accounting.accountant import Floats
+
+Complexes = npt.NDArray[np.complex128]
+
+NEGLIGIBLE = 62.0  # weights below e^-62 = 1e-27 of the largest one are left out
+SPLIT = 32  # frequencies from which a power is a product of two shorter ones
+BELOW_ONE = float(np.nextafter(1.0, 0.0))
+
+
+def transform_excess(shares: Floats, angles: Floats, count: int) -> Complexes:
+    """Return the sum of shares (e^(ik angles) - 1) for k = 0 ... count - 1.
+
+    Shapes: shares, angles [M] -> [count].
+
+    ab - 1 = (a - 1)(b - 1) + (a - 1) + (b - 1): a matrix product of √count short
+    powers by as many long ones gives all, and no digits of a small sum are lost.
+    """
+    if count <= SPLIT:
+        powers = np.expm1(1j * np.outer(np.arange(count), angles))
+        return np.asarray(powers @ shares)
+    width = math.isqrt(count - 1) + 1
+    inner = np.expm1(1j * np.outer(np.arange(width), angles))  # [n, M]
+    outer = np.expm1(1j * np.outer(width * np.arange(width), angles)) * shares
+    sums = outer @ inner.T + outer.sum(axis=1)[:, None] + inner @ shares
+    return np.asarray(sums.reshape(-1)[:count])
+
+
+def log1p(z: Complexes) -> Complexes:
+    """Return log(1 + z) with all digits of a small z."""
+    x, y = z.real, z.imag
+    square = np.maximum(x * (2 + x) + y * y, -BELOW_ONE)
+    return np.asarray(0.5 * np.log1p(square) + 1j * np.arctan2(y, 1 + x))
+
+
+def normalised(logs: Floats, loss: Floats) -> tuple[Floats, float, float, Floats]:
+    """Return weights that sum to 1, of those that are not negligible.
+
+    Shapes: logs, loss [M] -> [m], (), (), [m].
+
+    Returns:
+        The weights; log of the sum of all; the share that was left out; the losses
+        of those that stay.
+    """
+    top = float(logs.max())
+    shares = np.exp(logs - top)
+    total = float(shares.sum())
+    kept = np.flatnonzero(logs > top - NEGLIGIBLE)
+    span = slice(int(kept[0]), int(kept[-1]) + 1)
+    left_out = float(shares[: span.start].sum()) + float(shares[span.stop :].sum())
+    shares = shares[span] / float(shares[span].sum())
+    return shares, top + math.log(total), left_out / total, loss[span]
+
+
+def log_sum(logs: Floats) -> float:
+    """Return log of the sum of e^logs."""
+    top = float(logs.max())
+    return top + math.log(float(np.exp(logs - top).sum()))
