@@ -2,6 +2,12 @@
 
 from dpsgd_explorer.dp.engine import PrivacyEngine
 from dpsgd_explorer.dp.per_sample import per_sample_gradients
+from dpsgd_explorer.dp.repairs import make_private_ready
 from dpsgd_explorer.dp.sampling import PoissonSampler
 
-__all__ = ["PoissonSampler", "PrivacyEngine", "per_sample_gradients"]
+__all__ = [
+    "PoissonSampler",
+    "PrivacyEngine",
+    "make_private_ready",
+    "per_sample_gradients",
+]

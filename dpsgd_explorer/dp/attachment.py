@@ -10,8 +10,8 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from dpsgd_explorer.dp.binding import OptimizerBinding
+from dpsgd_explorer.dp.blocks import partition
 from dpsgd_explorer.dp.clipped_sum import ClippedSum
-from dpsgd_explorer.dp.clipping import Clipper
 from dpsgd_explorer.dp.logical_batch import LogicalBatch
 from dpsgd_explorer.dp.options import ENGINES, Options
 from dpsgd_explorer.dp.safety import (
@@ -19,6 +19,7 @@ from dpsgd_explorer.dp.safety import (
     SafetyCheck,
     refuse_batch_statistics,
 )
+from dpsgd_explorer.dp.ways import Choice
 from dpsgd_explorer.errors import PrivacyError
 
 _TAKEN: WeakSet[nn.Module] = WeakSet()
@@ -42,6 +43,7 @@ class Attachment:
 
     Raises:
         UnsupportedModuleError: a trainable module is not covered.
+        ConfigError: the blocks of clipping_style are not those of the module.
         PrivacyError: the optimizer trains something else.
     """
 
@@ -54,17 +56,17 @@ class Attachment:
     ) -> None:
         _refuse_taken(module)
         refuse_batch_statistics(module)
+        blocks = partition(options.clipping_style, module)
         self._mechanism = ENGINES[options.engine](
             module,
             clipping_mode=options.clipping_mode,
             loss_reduction=options.loss_reduction,
+            by_parameter=blocks.by_parameter,
         )
         _check_optimizer(optimizer, module)
         parameters = self._mechanism.parameters()
         self._parameters = [p for own in parameters.values() for p in own.values()]
-        self._clipper = Clipper(
-            options.clipping_fn, options.clipping_style, options.max_grad_norm
-        )
+        self._clipper = options.clipper(blocks)
         self.batch = LogicalBatch(
             ClippedSum(parameters, self._clipper),
             self._parameters,
@@ -86,6 +88,10 @@ class Attachment:
         for parameter in self._parameters:
             vars(parameter).pop("private_grad", None)
 
+    def explain(self) -> list[Choice]:
+        """Return how the norms of the last pass were made."""
+        return self._mechanism.explain()
+
     def check_example(self, example: tuple[Any, Any], loss_fn: LossFunction) -> None:
         """Run the safety check on an example ``(inputs, targets)``."""
         inputs, targets = example
@@ -99,7 +105,8 @@ class Attachment:
 
     def _make_step(self) -> None:
         """Turn the logical batch into the gradients that the step will use."""
-        self.batch.close()
+        if not self.batch.close():
+            return  # no gradient: torch's optimizers leave such a parameter alone
         for parameter, gradient in self._release(self.batch.total).items():
             parameter.private_grad = gradient  # type: ignore[attr-defined]
             parameter.grad = gradient

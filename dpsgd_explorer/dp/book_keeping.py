@@ -10,96 +10,36 @@ Source: Bu et al. (2022), arXiv:2210.00038 (book-keeping).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from contextlib import contextmanager
 from typing import Any, Self
 
 import torch
 from torch import Tensor, nn
 from torch.utils.hooks import RemovableHandle
 
-from dpsgd_explorer.dp.layers import rule_for
-from dpsgd_explorer.dp.layers.base import (
-    LayerRule,
-    add_weighted,
-    gradient_squared_norms,
-)
+from dpsgd_explorer.dp.coverage import Coverage
+from dpsgd_explorer.dp.layers.base import BadInputError, GradientRule
+from dpsgd_explorer.dp.layers.rewrite import Rewrite
+from dpsgd_explorer.dp.layouts import Layouts
 from dpsgd_explorer.dp.mechanism import Mechanism
+from dpsgd_explorer.dp.recording import Recorded, Recording, SilentWatch
+from dpsgd_explorer.dp.records import map_tensors
 from dpsgd_explorer.dp.samples import Samples, Sums, full_name
-from dpsgd_explorer.dp.taps import Taps
-from dpsgd_explorer.errors import PrivacyError, UnsupportedModuleError
+from dpsgd_explorer.dp.stand_in import StandIn
+from dpsgd_explorer.dp.taps import start_graph
+from dpsgd_explorer.dp.uses import Use, Uses, grouped
+from dpsgd_explorer.dp.ways import Asked, Choice, ClippingMode, Ways
+from dpsgd_explorer.errors import PrivacyError
 
 #: Bytes of per-sample gradients that are held at once.
-CHUNK_BYTES = 64 * 2**20
-
-PrefersGhost = Callable[[LayerRule[Any], nn.Module, Tensor, Tensor], bool]
-
-#: How norms are made; the update is the same.
-CLIPPING_MODES: dict[str, PrefersGhost] = {
-    "MixOpt": lambda rule, layer, x, g: rule.prefers_ghost(layer, x, g),
-    "ghost": lambda rule, layer, x, g: True,
-    "instantiate": lambda rule, layer, x, g: False,
-}
-
-
-@dataclass
-class LayerPass:
-    """One call of one layer: its input, and what came back to its output.
-
-    ``gradients`` are kept from the norm where they were instantiated for it.
-    """
-
-    name: str
-    layer: nn.Module
-    rule: LayerRule[Any]
-    activations: Tensor
-    backprops: Tensor
-    ghost: bool
-    gradients: dict[str, Tensor] = field(default_factory=dict)
-
-    def squared_norms(self) -> Tensor:
-        """Return [B], from Gram matrices or from the gradients, which stay."""
-        if self.ghost:
-            return self.rule.squared_norms(self.layer, self.activations, self.backprops)
-        self.gradients = self.per_sample_gradients()
-        return gradient_squared_norms(self.gradients)
-
-    def per_sample_gradients(self) -> dict[str, Tensor]:
-        """Return {local name: [B, *shape]}."""
-        return self.rule.per_sample_gradients(
-            self.layer, self.activations, self.backprops
-        )
-
-    def add_weighted(self, weights: Tensor, sums: Mapping[str, Tensor]) -> None:
-        """Contract over the samples, from kept gradients if there are any."""
-        if self.gradients:
-            add_weighted(self.gradients, weights, sums)
-        else:
-            self.rule.weighted_gradients(
-                self.layer, self.activations, self.backprops, weights, sums
-            )
-
-    def take(self, index: Tensor | slice) -> LayerPass:
-        """Return the same for some of the samples."""
-        return replace(
-            self,
-            activations=self.activations[index],
-            backprops=self.backprops[index],
-            gradients={name: g[index] for name, g in self.gradients.items()},
-        )
-
-    def gradient_bytes(self) -> int:
-        """Return what instantiating one sample's gradient takes; 0 if nothing does."""
-        if self.ghost:
-            return 0
-        own = self.layer.parameters(recurse=False)
-        return sum(p.numel() * p.element_size() for p in own if p.requires_grad)
+CHUNK_BYTES = 16 * 2**20
 
 
 class BookKeptSamples(Samples):
     """The samples of one backward, as the layers' inputs and output gradients."""
 
-    def __init__(self, passes: list[LayerPass], size: int, scale: float) -> None:
-        self._passes = passes
+    def __init__(self, groups: list[Uses], size: int, scale: float) -> None:
+        self._groups = groups
         self._size = size
         self._scale = scale
 
@@ -108,26 +48,35 @@ class BookKeptSamples(Samples):
 
     def squared_norms(self) -> dict[str, Tensor]:
         square = self._scale**2
-        return {p.name: p.squared_norms().mul_(square) for p in self._passes}
+        total: dict[str, Tensor] = {}
+        for group in self._groups:
+            for layer, norms in group.squared_norms().items():
+                norms = norms * square
+                total[layer] = total[layer] + norms if layer in total else norms
+        return total
 
     def add_weighted_gradients(self, weights: Mapping[str, Tensor], sums: Sums) -> None:
-        for each in self._passes:
-            each.add_weighted(weights[each.name] * self._scale, sums[each.name])
+        factors = {id(w): w * self._scale for w in weights.values()}
+        scaled = {layer: factors[id(w)] for layer, w in weights.items()}
+        for group in self._groups:
+            group.add_weighted(scaled, sums)
 
     def per_sample_gradients(self) -> dict[str, Tensor]:
-        return {
-            full_name(each.name, local): gradient * self._scale
-            for each in self._passes
-            for local, gradient in each.per_sample_gradients().items()
-        }
+        total: dict[str, Tensor] = {}
+        for group in self._groups:
+            for (layer, local), gradient in group.per_sample_gradients().items():
+                name = full_name(layer, local)
+                gradient = gradient if self._scale == 1.0 else gradient * self._scale
+                total[name] = total[name] + gradient if name in total else gradient
+        return total
 
     def take(self, index: Tensor | slice) -> Self:
-        passes = [each.take(index) for each in self._passes]
-        size = len(passes[0].backprops) if passes else 0
-        return type(self)(passes, size, self._scale)
+        size = len(torch.empty(self._size)[index])
+        groups = [group.take(index) for group in self._groups]
+        return type(self)(groups, size, self._scale)
 
     def chunks(self) -> Iterator[Self]:
-        sample_bytes = sum(each.gradient_bytes() for each in self._passes)
+        sample_bytes = sum(group.gradient_bytes() for group in self._groups)
         size = max(1, CHUNK_BYTES // max(1, sample_bytes))
         if self._size <= size:
             yield self
@@ -140,134 +89,217 @@ class BookKeeping(Mechanism):
     """Forward hooks on the trainable layers, taps on their outputs."""
 
     def __init__(
-        self, module: nn.Module, *, clipping_mode: str, loss_reduction: str
+        self,
+        module: nn.Module,
+        *,
+        clipping_mode: ClippingMode,
+        loss_reduction: str,
+        by_parameter: bool = False,
     ) -> None:
         super().__init__(
-            module, clipping_mode=clipping_mode, loss_reduction=loss_reduction
+            module,
+            clipping_mode=clipping_mode,
+            loss_reduction=loss_reduction,
+            by_parameter=by_parameter,
         )
-        self._layers = covered_layers(module)
-        self._rules = {n: rule_for(layer, n) for n, layer in self._layers.items()}
-        self._parameters = {
-            name: {
-                local: parameter
-                for local, parameter in layer.named_parameters(recurse=False)
-                if parameter.requires_grad
-            }
-            for name, layer in self._layers.items()
-        }
+        self._coverage = Coverage(module, by_parameter=by_parameter)
+        self._ways = Ways(clipping_mode)
+        self._layouts = Layouts()
         self._handles: list[RemovableHandle] = []
-        self._pass: _Pass | None = None
-        self._recording = False
+        self._stand_ins: list[StandIn] = []
+        self._recording: Recording | None = None
+        self._asked: dict[str, list[Asked]] = {}
+        self._open_pass = False
+        self._fast_attention = True
 
     def parameters(self) -> dict[str, dict[str, nn.Parameter]]:
-        return self._parameters
+        return self._coverage.parameters
+
+    def explain(self) -> list[Choice]:
+        """Return what was chosen for each use at the last pass, in forward order."""
+        return [
+            self._ways.explain(each) for own in self._asked.values() for each in own
+        ]
+
+    @contextmanager
+    def learning(self) -> Iterator[None]:
+        """Compare the shapes of passes of different sizes meanwhile."""
+        self._layouts.forget()
+        self._layouts.learning = True
+        try:
+            yield
+        finally:
+            self._layouts.learning = False
 
     def start(self) -> None:
-        before, after = self._open, self._close
         self._handles = [
-            self.module.register_forward_pre_hook(before, with_kwargs=True)
+            self.module.register_forward_pre_hook(self._open, with_kwargs=True)
         ]
-        for name, layer in self._layers.items():
-            hook = self._recorder(name)
-            self._handles.append(layer.register_forward_hook(hook, with_kwargs=True))
+        for name, rule in self._coverage.rules.items():
+            self._watch_layer(name, rule)
         # Last, since the module may itself be one of the layers.
-        self._handles.append(self.module.register_forward_hook(after, always_call=True))
+        self._handles.append(
+            self.module.register_forward_hook(self._close, always_call=True)
+        )
 
     def stop(self) -> None:
         for handle in self._handles:
             handle.remove()
-        self._handles = []
-        self._replace_pass(None)
+        for stand_in in self._stand_ins:
+            stand_in.remove()
+        self._handles, self._stand_ins = [], []
+        self._replace_recording(None)
+
+    def _watch_layer(self, name: str, rule: Any) -> None:
+        layer = self._coverage.layers[name]
+        if isinstance(rule, Rewrite):
+            self._stand_ins.append(StandIn(layer, self._rewritten(name, rule)))
+            return
+        before, after = self._before_layer(name, rule), self._after_layer(name, rule)
+        self._handles += [
+            layer.register_forward_pre_hook(before, with_kwargs=True),
+            layer.register_forward_hook(after, with_kwargs=True, always_call=True),
+        ]
 
     def _open(self, module: nn.Module, args: Any, kwargs: Any) -> None:
-        if self._recording or not torch.is_grad_enabled():
+        if self._open_pass or not torch.is_grad_enabled() or _in_backward():
             return
         batch_size = self.prepare(args, kwargs)
-        self._replace_pass(_Pass(self, batch_size))
+        self._replace_recording(
+            Recording(self._coverage, self._layouts, batch_size, self._deliver)
+        )
         self._ask_for_parameter_gradients(False)
-        self._recording = True
+        self._fast_attention = torch.backends.mha.get_fastpath_enabled()
+        torch.backends.mha.set_fastpath_enabled(False)
+        self._open_pass = True
 
     def _close(self, module: nn.Module, args: Any, output: Any) -> None:
-        if self._recording:
-            self._recording = False
+        if self._open_pass and not _in_backward():
+            self._open_pass = False
+            torch.backends.mha.set_fastpath_enabled(self._fast_attention)
             self._ask_for_parameter_gradients(True)
 
-    def _replace_pass(self, new: _Pass | None) -> None:
-        if self._pass is not None:
-            self._pass.taps.close(
+    def _replace_recording(self, new: Recording | None) -> None:
+        if self._recording is not None:
+            self._recording.taps.close(
                 "backward came too late: the module has run again since, or the engine "
                 "was detached. Call backward before the next forward pass."
             )
-        self._pass = new
+        self._recording = new
 
     def _ask_for_parameter_gradients(self, wanted: bool) -> None:
-        for parameters in self._parameters.values():
+        for parameters in self._coverage.parameters.values():
             for parameter in parameters.values():
                 parameter.requires_grad_(wanted)
 
-    def _recorder(self, name: str) -> Callable[..., Tensor | None]:
-        def record(
-            layer: nn.Module, args: Any, kwargs: Any, output: Tensor
-        ) -> Tensor | None:
-            if not self._recording or self._pass is None:
+    def _now_recording(self) -> Recording | None:
+        """Return the open recording, if this call belongs to it and can be trained."""
+        return self._recording if self._open_pass and torch.is_grad_enabled() else None
+
+    def _before_layer(
+        self, name: str, rule: GradientRule[Any, Any]
+    ) -> Callable[..., None]:
+        own = self._coverage.own(name)
+
+        def before(layer: nn.Module, args: Any, kwargs: Any = None) -> None:
+            recording = self._now_recording()
+            if recording is not None:
+                # torch calls a hook that was taken away meanwhile, without kwargs: the
+                # safety check does that to a model that is one layer.
+                if kwargs is None:
+                    return
+                recording.check(name, rule, args, kwargs)
+            elif self._replays():
+                for parameter in own:
+                    parameter.requires_grad_(False)
+
+        return before
+
+    def _after_layer(
+        self, name: str, rule: GradientRule[Any, Any]
+    ) -> Callable[..., Tensor | None]:
+        own = self._coverage.own(name)
+
+        def after(layer: nn.Module, args: Any, kwargs: Any, out: Any) -> Tensor | None:
+            recording = self._now_recording()
+            if recording is not None and out is not None:
+                return recording.layer_call(name, rule, args, kwargs, out)
+            if not self._replays():
                 return None
-            return self._pass.record(name, args[0] if args else kwargs["input"], output)
+            self._check_replay(name)
+            for parameter in own:
+                parameter.requires_grad_(True)
+            return None if out is None else start_graph(out)
 
-        return record
+        return after
 
-    def layer_pass(
-        self, name: str, activations: Tensor, backprops: Tensor
-    ) -> LayerPass:
-        """Return the layer's part of a pass, in its parameters' precision or better."""
-        layer, rule = self._layers[name], self._rules[name]
-        dtype = accumulation_dtype(next(iter(self._parameters[name].values())).dtype)
-        if activations.is_floating_point():
-            activations = activations.to(dtype)
-        backprops = backprops.to(dtype)
-        prefers_ghost = CLIPPING_MODES[self.clipping_mode]
-        ghost = prefers_ghost(rule, layer, activations, backprops)
-        return LayerPass(name, layer, rule, activations, backprops, ghost)
+    def _rewritten(self, name: str, rule: Rewrite[Any]) -> Callable[..., Any]:
+        layer = self._coverage.layers[name]
 
+        def forward(own_forward: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+            recording = self._now_recording()
+            if recording is not None:
+                watch = recording.watch(name)
+                try:
+                    return rule.forward(layer, own_forward, watch, args, kwargs)
+                except BadInputError as error:
+                    raise recording.bad_input(name, error) from error
+            if self._recording is None or not self._replays():
+                return own_forward(*args, **kwargs)
+            self._check_replay(name)
+            silent = SilentWatch(self._recording, name)
+            self._ask_for_parameter_gradients(False)
+            try:
+                return rule.forward(layer, own_forward, silent, args, kwargs)
+            finally:
+                self._ask_for_parameter_gradients(True)
 
-class _Pass:
-    """One forward pass on its way to its backward."""
+        return forward
 
-    def __init__(self, owner: BookKeeping, batch_size: int) -> None:
-        self.taps = Taps(self._deliver)
-        self._owner = owner
-        self._batch_size = batch_size
-        self._inputs: dict[str, tuple[Tensor, int]] = {}
-
-    def record(self, name: str, activations: Tensor, output: Tensor) -> Tensor:
-        if name in self._inputs:
-            raise UnsupportedModuleError(
-                f"{name} ran twice in one forward pass; the norm of a sum of two uses "
-                "needs both at once. Use a layer of its own for each use, or "
-                'engine="microbatch".'
+    def _check_replay(self, name: str) -> None:
+        """Raise PrivacyError if a layer runs for the first time in backward."""
+        if self._recording is None or not self._recording.has_seen(name):
+            raise PrivacyError(
+                f"{name or 'the module'} ran in backward and was hidden in forward, "
+                "as reentrant checkpointing does; use checkpoint(..., "
+                "use_reentrant=False)."
             )
-        if not len(activations) == len(output) == self._batch_size:
-            raise UnsupportedModuleError(
-                f"{name} must see one row for each of the {self._batch_size} samples, "
-                f"got {len(activations)} rows in and {len(output)} out. Keep the "
-                "samples in the first dimension."
-            )
-        activations = activations.detach()
-        self._inputs[name] = (activations, activations._version)
-        return self.taps.tap(name, output)
 
-    def _deliver(self, gradients: dict[str, Tensor]) -> None:
-        passes = []
-        for name, gradient in gradients.items():
-            activations, version = self._inputs[name]
-            if activations._version != version:
-                raise PrivacyError(
-                    f"the input of {name} was changed in place after {name} had used "
-                    "it; use the operation that returns a new tensor."
-                )
-            passes.append(self._owner.layer_pass(name, activations, gradient))
-        self._inputs = {}
-        scale = self._owner.loss_scale(self._batch_size)
-        self._owner.receive(BookKeptSamples(passes, self._batch_size, scale))
+    def _replays(self) -> bool:
+        """Whether backward runs a checkpointed part of the recorded pass again."""
+        return _in_backward() and torch.is_grad_enabled()
+
+    def _deliver(self, pairs: list[tuple[Recorded, Tensor]]) -> None:
+        recording = self._recording
+        if recording is None:
+            raise PrivacyError("gradients arrived for a pass that was not recorded.")
+        self._asked = {}
+        uses = [self._use(recorded, gradient) for recorded, gradient in pairs]
+        size = recording.batch_size
+        samples = BookKeptSamples(grouped(uses), size, self.loss_scale(size))
+        self.receive(samples)
+
+    def _use(self, recorded: Recorded, backprops: Tensor) -> Use:
+        """Return the use in its parameters' precision or better, and its way."""
+        parameter = next(iter(recorded.parameters.values()))
+        dtype = accumulation_dtype(parameter.dtype)
+        activations = map_tensors(
+            lambda x: _in_precision(x, dtype), recorded.activations
+        )
+        name, rule, layer = recorded.name, recorded.rule, recorded.layer
+        backprops = _in_precision(backprops, dtype)
+        asked = name, rule, layer, activations, backprops
+        self._asked.setdefault(name, []).append(Asked.outline(*asked))
+        return Use(
+            rule,
+            layer,
+            activations,
+            backprops,
+            recorded.targets,
+            recorded.parameters,
+            ghost=self._ways.chooses_ghost(*asked),
+            keeps=self._ways.keeps_gradients(name),
+        )
 
 
 def accumulation_dtype(dtype: torch.dtype) -> torch.dtype:
@@ -275,26 +307,11 @@ def accumulation_dtype(dtype: torch.dtype) -> torch.dtype:
     return torch.promote_types(dtype, torch.float32)
 
 
-def covered_layers(module: nn.Module) -> dict[str, nn.Module]:
-    """Return {name: layer} of all layers with trainable parameters of their own.
+def _in_precision(values: Tensor, dtype: torch.dtype) -> Tensor:
+    same = values.dtype is dtype or not values.is_floating_point()
+    return values if same else values.to(dtype)
 
-    Raises:
-        UnsupportedModuleError: one has no rule, or shares a parameter with another.
-    """
-    layers: dict[str, nn.Module] = {}
-    owners: dict[int, str] = {}
-    for name, layer in module.named_modules():
-        own = [p for p in layer.parameters(recurse=False) if p.requires_grad]
-        if not own:
-            continue
-        rule_for(layer, name)
-        for parameter in own:
-            other = owners.setdefault(id(parameter), name)
-            if other != name:
-                raise UnsupportedModuleError(
-                    f"{other} and {name} share a parameter; the norm of a sum of two "
-                    "uses needs both at once. Untie them, freeze the parameter, or use "
-                    'engine="microbatch".'
-                )
-        layers[name] = layer
-    return layers
+
+def _in_backward() -> bool:
+    task: int = torch._C._current_graph_task_id()
+    return task != -1

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from functools import reduce
 from typing import NamedTuple
 
 import torch
@@ -12,8 +11,11 @@ from torch import Tensor, nn
 
 from dpsgd_explorer.dp.book_keeping import accumulation_dtype
 from dpsgd_explorer.dp.clipping import Clipper
-from dpsgd_explorer.dp.noise import SeededNoise
+from dpsgd_explorer.dp.noise_source import Noise
 from dpsgd_explorer.dp.samples import Samples, Sums
+
+#: Entries that are measured, noised and divided before the next: half a MiB.
+AT_ONCE = 2**17
 
 Parameters = Mapping[str, Mapping[str, nn.Parameter]]
 
@@ -37,20 +39,26 @@ class ClippedSum:
 
     The buffer becomes the noisy gradient in place, so that all of clipping and noise
     costs the memory of one gradient.
+
+    Attributes:
+        sums: {layer: {local name: view of the buffer}}.
+        signal: Norm of the last released sum before its noise.  Not private.
     """
 
     def __init__(self, parameters: Parameters, clipper: Clipper) -> None:
         self.clipper = clipper
         self._flats, self.sums = _allocate(parameters)
+        self.signal = 0.0
         self._parameters = parameters
         self._norms: list[Tensor] = []
-        self._shortened = 0
+        self._shortened = self._non_finite = 0
 
     def reset(self) -> None:
         """Start a logical batch."""
         for flat in self._flats:
             flat.zero_()
-        self._norms, self._shortened = [], 0
+        self._norms = []
+        self._shortened = self._non_finite = 0
 
     def add(self, samples: Samples) -> None:
         """Clip every sample and add it.
@@ -61,9 +69,10 @@ class ClippedSum:
             squared = chunk.squared_norms()
             norms = self.clipper.norms(squared)
             self._norms.append(norms)
-            finite = torch.isfinite(norms)
-            if not bool(finite.all()):
-                kept = finite.nonzero().squeeze(1)
+            # One number tells that all are finite; a sum may also overflow.
+            if not math.isfinite(float(norms.sum())):
+                kept = torch.isfinite(norms).nonzero().squeeze(1)
+                self._non_finite += len(norms) - len(kept)
                 chunk, norms = chunk.take(kept), norms[kept]
                 squared = {layer: values[kept] for layer, values in squared.items()}
             factors = self.clipper.factors(squared, norms)
@@ -77,9 +86,9 @@ class ClippedSum:
 
     def tally(self) -> Tally:
         """Return what was seen since the reset."""
-        norms = torch.cat(self._norms) if self._norms else torch.empty(0)
-        non_finite = int((~torch.isfinite(norms)).sum())
-        return Tally(norms, self._shortened, non_finite)
+        norms = self._norms or [torch.empty(0)]
+        every = norms[0] if len(norms) == 1 else torch.cat(norms)
+        return Tally(every, self._shortened, self._non_finite)
 
     def norm(self) -> float:
         """Return the norm of the sum without noise.  Not private."""
@@ -91,19 +100,25 @@ class ClippedSum:
         return sum(flat.numel() for flat in self._flats)
 
     def release(
-        self, noise: SeededNoise | None, standard_deviation: float, divisor: float
+        self, noise: Noise | None, standard_deviation: float, divisor: float
     ) -> dict[nn.Parameter, Tensor]:
         """Return {parameter: (sum + noise) / divisor} and forget the sum.
+
+        Piece by piece, so that each stays in cache for all that is done to it.
 
         Args:
             noise: Where the noise comes from; None for none at all.
             standard_deviation: Of the noise on each entry of the sum.
             divisor: A public constant.
         """
+        norms = []
         for flat in self._flats:
-            if noise is not None:
-                noise.add_to(flat, standard_deviation)
-            flat.div_(divisor)
+            for piece in torch.split(flat, AT_ONCE):
+                norms.append(float(torch.linalg.vector_norm(piece)))
+                if noise is not None:
+                    noise.add_to(piece, standard_deviation)
+                piece.div_(divisor)
+        self.signal = math.hypot(*norms)
         return {
             parameter: self.sums[layer][local].to(parameter.dtype)
             for layer, own in self._parameters.items()
@@ -113,8 +128,9 @@ class ClippedSum:
 
 def _shortened(factors: Iterable[Tensor]) -> int:
     """Count the samples with a factor below 1 in some block."""
-    blocks = {id(factor): factor for factor in factors}
-    return int((reduce(torch.minimum, blocks.values()) < 1.0).sum())
+    blocks = list({id(factor): factor for factor in factors}.values())
+    smallest = blocks[0] if len(blocks) == 1 else torch.stack(blocks).amin(0)
+    return int((smallest < 1.0).sum())
 
 
 def _allocate(parameters: Parameters) -> tuple[list[Tensor], Sums]:

@@ -1,18 +1,20 @@
 """From per-sample norms to clip factors.
 
-A *function* turns a norm into a factor; a *style* says which layers share one norm.
-Blocks of layers share the bound so that the whole gradient stays within C: with n
-blocks each gets C / sqrt(n), and the L2 sensitivity of the sum is C in every style.
+A *function* turns a norm into a factor; a *style* (``blocks``) says which parameters
+share one norm.  Block b keeps each sample within its own bound R_b, so the whole
+gradient stays within sqrt(sum R_b^2), the L2 sensitivity of the clipped sum.
 
 Source: Abadi et al. (2016), arXiv:1607.00133, Algorithm 1 (Abadi);
-Bu et al. (2022), arXiv:2206.07136 (automatic, with stability constant 0.01).
+Bu et al. (2022), arXiv:2206.07136 (automatic, with stability constant 0.01);
+Bu et al. (2021), arXiv:2106.07830, section 4 (global).
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import reduce
+from functools import partial, reduce
+from typing import Self
 
 import torch
 from torch import Tensor
@@ -20,7 +22,6 @@ from torch import Tensor
 STABILITY = 0.01
 
 ClippingFunction = Callable[[Tensor, float], Tensor]
-Blocks = list[list[str]]
 
 
 def abadi_factors(norms: Tensor, max_grad_norm: float) -> Tensor:
@@ -39,32 +40,78 @@ def automatic_factors(norms: Tensor, max_grad_norm: float) -> Tensor:
     return max_grad_norm / (norms + STABILITY)
 
 
-def all_layers(layers: Sequence[str]) -> Blocks:
-    """Return one block: the norm is taken over all layers together."""
-    return [list(layers)]
+def global_factors(
+    norms: Tensor, max_grad_norm: float, threshold_ratio: float = 1.0
+) -> Tensor:
+    """Return C / Z up to a norm of Z, and 0 above: long gradients are left out.
+
+    Shapes: norms [B], finite and >= 0 -> [B], 0 or C / Z.
+
+    Args:
+        norms: Of the gradients.
+        max_grad_norm: C.
+        threshold_ratio: Z / C.
+    """
+    kept = norms <= max_grad_norm * threshold_ratio
+    return kept.to(norms.dtype) / threshold_ratio
 
 
 CLIPPING_FUNCTIONS: dict[str, ClippingFunction] = {
     "Abadi": abadi_factors,
     "automatic": automatic_factors,
+    "global": global_factors,
 }
-CLIPPING_STYLES: dict[str, Callable[[Sequence[str]], Blocks]] = {
-    "all-layer": all_layers,
-}
+
+
+def equal_bounds(max_grad_norm: float, count: int) -> list[float]:
+    """Return C / sqrt(count) for each block, so that together they make C."""
+    bound = max_grad_norm / math.sqrt(count)
+    return [bound] * count
 
 
 class Clipper:
-    """Brings each sample's gradient within ``max_grad_norm``.
+    """Brings each sample's gradient within a bound, block by block.
 
     | norm of a block | factor |
     |---|---|
     | finite | the clipping function's |
     | infinite, NaN, or its square overflows | the sample contributes 0 in every block |
+
+    Args:
+        function: A key of CLIPPING_FUNCTIONS.
+        blocks: Which layers (or parameters, as norms are reported) share a norm.
+        bounds: R_b of each block.
+        threshold_ratio: Z / C of "global".
     """
 
-    def __init__(self, function: str, style: str, max_grad_norm: float) -> None:
-        self.function_name, self.style_name = function, style
-        self.max_grad_norm = max_grad_norm
+    def __init__(
+        self,
+        function: str,
+        blocks: Sequence[Sequence[str]],
+        bounds: Sequence[float],
+        *,
+        threshold_ratio: float = 1.0,
+    ) -> None:
+        self.function_name = function
+        self.blocks, self.bounds = blocks, bounds
+        self._function = CLIPPING_FUNCTIONS[function]
+        if function == "global":
+            self._function = partial(global_factors, threshold_ratio=threshold_ratio)
+
+    @property
+    def max_grad_norm(self) -> float:
+        """The most that one sample can add to the sum (L2)."""
+        return math.hypot(*self.bounds)
+
+    def shrunk_to(self, max_grad_norm: float) -> Self:
+        """Return one that shortens to this bound, for trying it out.
+
+        "global" leaves out what is longer and so cannot show that lengths are right;
+        "Abadi" stands in for it.
+        """
+        ratio = max_grad_norm / self.max_grad_norm
+        name = "Abadi" if self.function_name == "global" else self.function_name
+        return type(self)(name, self.blocks, [ratio * each for each in self.bounds])
 
     def norms(self, squared_norms: Mapping[str, Tensor]) -> Tensor:
         """Return the norm over all layers, [B], from {layer: squared norm [B]}."""
@@ -76,18 +123,18 @@ class Clipper:
         """Return {layer: factors [B]}; layers of one block share one tensor.
 
         Args:
-            squared_norms: {layer: [B]}, finite.
+            squared_norms: {layer: [B]}, finite; layers that did not run are missing.
             norms: What ``norms`` makes of them.
         """
-        blocks = CLIPPING_STYLES[self.style_name](list(squared_norms))
-        bound = self.max_grad_norm / math.sqrt(len(blocks))
-        function = CLIPPING_FUNCTIONS[self.function_name]
+        blocks, function = self.blocks, self._function
         if len(blocks) == 1:
+            bound = self.bounds[0]
             return dict.fromkeys(blocks[0], function(norms, bound))
         factors: dict[str, Tensor] = {}
-        for block in blocks:
-            own = self.norms({layer: squared_norms[layer] for layer in block})
-            factors |= dict.fromkeys(block, function(own, bound))
+        for block, bound in zip(blocks, self.bounds, strict=True):
+            ran = {name: squared_norms[name] for name in block if name in squared_norms}
+            if ran:
+                factors |= dict.fromkeys(ran, function(self.norms(ran), bound))
         return factors
 
 

@@ -33,13 +33,13 @@ class Diagnostics:
 
 
 def diagnose(total: ClippedSum, standard_deviation: float) -> Diagnostics:
-    """Return what a logical batch saw, before its noise is added.
+    """Return what a logical batch saw.
 
     Args:
-        total: The clipped sum.
-        standard_deviation: Of the noise that will be added to each entry.
+        total: The clipped sum, released.
+        standard_deviation: Of the noise that was added to each entry.
     """
-    tally, signal = total.tally(), total.norm()
+    tally, signal = total.tally(), total.signal
     noise = standard_deviation * math.sqrt(total.numel)
     size = len(tally.norms)
     return Diagnostics(

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
-
-from dpsgd_explorer.accounting import Plan
-from dpsgd_explorer.errors import PrivacyError
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -19,6 +15,8 @@ class Release:
         sample_rate: Of the sampler that drew the batches.
         noise_multiplier: Noise std on the sum over the clipping bound, as used.
         noise_draws: Times that noise was drawn; one a step where there is any.
+        noise_numbers: Entries that got noise.
+        parameters: Entries of a gradient.
         max_grad_norm: Clipping bound, as used.
         divisor: What the noisy sum was divided by.
         steps: How many.
@@ -27,6 +25,8 @@ class Release:
     sample_rate: float
     noise_multiplier: float
     noise_draws: int
+    noise_numbers: int
+    parameters: int
     max_grad_norm: float
     divisor: float
     steps: int = 1
@@ -39,6 +39,7 @@ class Release:
         return (
             self.sample_rate,
             self.noise_multiplier,
+            self.parameters,
             self.max_grad_norm,
             self.divisor,
         )
@@ -48,92 +49,89 @@ class Release:
             self,
             steps=self.steps + other.steps,
             noise_draws=self.noise_draws + other.noise_draws,
+            noise_numbers=self.noise_numbers + other.noise_numbers,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class BatchSizes:
+    """How many samples the batches had.  Not private."""
+
+    batches: int = 0
+    samples: int = 0
+    smallest: int | None = None
+    largest: int | None = None
+    empty: int = 0
+
+    def with_one(self, size: int) -> BatchSizes:
+        """Return the same with one batch more."""
+        return BatchSizes(
+            batches=self.batches + 1,
+            samples=self.samples + size,
+            smallest=size if self.smallest is None else min(size, self.smallest),
+            largest=size if self.largest is None else max(size, self.largest),
+            empty=self.empty + (size == 0),
         )
 
 
 class Ledger:
-    """Counts releases; steps with the same settings share a line."""
+    """Counts releases; steps with the same settings share a line.
 
-    def __init__(self, releases: Sequence[Release] = ()) -> None:
-        self._releases = list(releases)
+    Attributes:
+        releases: The lines.
+        batch_sizes: Of the steps whose batches are known.
+        lost_steps: Steps that were released, and then lost in a crash: they count.
+        fresh_resumes: Times the run went on from a state with noise and batches other
+            than it would have had.
+    """
+
+    def __init__(self) -> None:
+        self.releases: list[Release] = []
+        self.batch_sizes = BatchSizes()
+        self.lost_steps = 0
+        self.fresh_resumes = 0
 
     @property
     def steps(self) -> int:
         """Steps done."""
-        return sum(release.steps for release in self._releases)
+        return sum(release.steps for release in self.releases)
 
-    def record(self, release: Release) -> None:
+    def record(self, release: Release, batch_size: int) -> None:
         """Write a step down."""
-        if self._releases and self._releases[-1].same_settings(release):
-            self._releases[-1] += release
-        else:
-            self._releases.append(release)
+        self._add(release)
+        self.batch_sizes = self.batch_sizes.with_one(batch_size)
 
-    def as_data(self) -> list[dict[str, Any]]:
+    def record_lost(self, release: Release) -> None:
+        """Write steps down that were released, but of which no state is left."""
+        self._add(release)
+        self.lost_steps += release.steps
+
+    def _add(self, release: Release) -> None:
+        if self.releases and self.releases[-1].same_settings(release):
+            self.releases[-1] += release
+        else:
+            self.releases.append(release)
+
+    def lines(self) -> list[dict[str, Any]]:
         """Return the lines as JSON values."""
-        return [asdict(release) for release in self._releases]
+        return [asdict(release) for release in self.releases]
+
+    def as_data(self) -> dict[str, Any]:
+        """Return all of it as JSON values."""
+        return {
+            "releases": self.lines(),
+            "batch_sizes": asdict(self.batch_sizes),
+            "lost_steps": self.lost_steps,
+            "fresh_resumes": self.fresh_resumes,
+        }
 
     @classmethod
-    def from_data(cls, lines: Sequence[dict[str, Any]]) -> Ledger:
+    def from_data(cls, data: dict[str, Any]) -> Ledger:
         """Read what ``as_data`` wrote."""
-        return cls([Release(**line) for line in lines])
-
-    def check(self, plan: Plan) -> None:
-        """Raise PrivacyError if something else was done than the plan says."""
-        for release in self._releases:
-            done = {
-                "sample_rate": release.sample_rate,
-                "noise_multiplier": release.noise_multiplier,
-                "noise_draws": release.noise_draws,
-            }
-            told = {
-                "sample_rate": plan.sample_rate,
-                "noise_multiplier": plan.noise_multiplier,
-                "noise_draws": release.steps if plan.is_private else 0,
-            }
-            for name, value in done.items():
-                if not math.isclose(value, told[name], rel_tol=1e-12):
-                    raise PrivacyError(
-                        f"{name} was {value} in {release.steps} steps, but the "
-                        f"accountant was told {told[name]}; no epsilon can be given "
-                        "for this run. Leave plan and bound alone once attached."
-                    )
-
-
-def receipt(
-    plan: Plan,
-    ledger: Ledger,
-    *,
-    options: Mapping[str, Any],
-    seed: int,
-    noise_note: str,
-    sampling_note: str,
-    epsilon: float | None,
-) -> dict[str, Any]:
-    """Return what the accountant was told beside what was done, as JSON values.
-
-    ``epsilon`` is null where there is no guarantee.
-
-    Raises:
-        PrivacyError: the two differ.
-    """
-    ledger.check(plan)
-    finite = epsilon is not None and math.isfinite(epsilon)
-    return {
-        "told": {
-            "sample_size": plan.sample_size,
-            "sample_rate": plan.sample_rate,
-            "noise_multiplier": plan.noise_multiplier,
-            "steps": ledger.steps,
-            "planned_steps": plan.steps,
-            "delta": plan.delta,
-            "accountant": plan.accountant,
-            "neighboring_relation": "add_or_remove_one",
-        },
-        "done": ledger.as_data(),
-        "options": dict(options),
-        "sampling": sampling_note,
-        "noise": noise_note,
-        "seed": seed,
-        "epsilon": epsilon if finite else None,
-    }
+        ledger = cls()
+        lines: Sequence[dict[str, Any]] = data["releases"]
+        ledger.releases = [Release(**line) for line in lines]
+        ledger.batch_sizes = BatchSizes(**data["batch_sizes"])
+        ledger.lost_steps = data["lost_steps"]
+        ledger.fresh_resumes = data["fresh_resumes"]
+        return ledger

@@ -27,6 +27,7 @@ class LogicalBatch:
         self._parameters = list(parameters)
         self._checked = checked
         self._drawn: int | None = None
+        self._to_come = self._held = 0
         self._backward_ran = False
         self._released = False
 
@@ -35,15 +36,22 @@ class LogicalBatch:
         """Whether something was drawn or computed that no step has used."""
         return self._drawn is not None or self._backward_ran
 
-    def draw(self, size: int) -> None:
-        """Note that the loader has drawn so many samples."""
-        if self._drawn is not None:
+    def draw(self, size: int, to_come: int = 0, begins: bool = True) -> None:
+        """Note that the loader hands out so many samples.
+
+        Args:
+            size: Samples of this part of the batch, or of all of it.
+            to_come: Samples of the batch that come after them.
+            begins: Whether it is the first part.
+        """
+        waiting = begins or self._held != self._drawn
+        if self._drawn is not None and waiting:
             raise PrivacyError(
                 f"a batch of {self._drawn} samples was drawn and no step made of it; "
                 "skipping batches changes what the accountant assumes. Call "
                 "optimizer.step() once for each batch, empty ones included."
             )
-        self._drawn = size
+        self._drawn, self._to_come = (self._drawn or 0) + size, to_come
 
     def add(self, samples: Samples) -> None:
         """Clip and add the samples of one backward."""
@@ -60,11 +68,18 @@ class LogicalBatch:
         self.total.add(samples)
 
     def clear(self) -> None:
-        """Forget what was added, as zero_grad does; the draw stands."""
-        self._backward_ran = self._released = False
+        """Forget what was added, as zero_grad does; the draw stands.
 
-    def close(self) -> None:
+        Between the parts of a batch that the loader splits, the sum stands too.
+        """
+        if not self._held or self.total.size != self._held:
+            self._backward_ran = self._released = False
+
+    def close(self) -> bool:
         """Check that a step may follow, and end the batch.
+
+        Returns:
+            Whether it is whole.  If not, a part was added and the next one is awaited.
 
         Raises:
             PrivacyError: the step would release something else than one noisy sum
@@ -75,7 +90,12 @@ class LogicalBatch:
         if not self._backward_ran:
             self.total.reset()
         self._check_size()
-        self._drawn, self._backward_ran, self._released = None, False, True
+        if self._to_come:
+            self._held = self._drawn or 0
+            return False
+        self._drawn, self._held = None, 0
+        self._backward_ran, self._released = False, True
+        return True
 
     def _check_backward(self) -> None:
         if not self._backward_ran and self._drawn != 0:

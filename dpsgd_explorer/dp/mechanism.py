@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
-from torch import Tensor, nn
-from torch.utils._pytree import tree_leaves
+from torch import nn
 
+from dpsgd_explorer.dp.records import tensors_of
 from dpsgd_explorer.dp.samples import Samples
+from dpsgd_explorer.dp.ways import Choice, ClippingMode, check_layer_names
 from dpsgd_explorer.errors import PrivacyError
 
 Receive = Callable[[Samples], None]
@@ -21,8 +23,9 @@ class Mechanism(ABC):
 
     Args:
         module: The model; between ``start`` and ``stop`` its forward is watched.
-        clipping_mode: A key of CLIPPING_MODES.
+        clipping_mode: A key of CLIPPING_MODES, or {layer's name: such a key}.
         loss_reduction: How the user's loss joins the samples of a batch.
+        by_parameter: Whether norms are wanted for each parameter, not each layer.
 
     Attributes:
         receive: Called at the end of each backward with its samples.
@@ -31,17 +34,24 @@ class Mechanism(ABC):
     """
 
     def __init__(
-        self, module: nn.Module, *, clipping_mode: str, loss_reduction: str
+        self,
+        module: nn.Module,
+        *,
+        clipping_mode: ClippingMode,
+        loss_reduction: str,
+        by_parameter: bool = False,
     ) -> None:
+        check_layer_names(clipping_mode, module)
         self.module = module
         self.clipping_mode = clipping_mode
         self.loss_reduction = loss_reduction
+        self.by_parameter = by_parameter
         self.receive: Receive = _refuse
         self.before_forward: Callable[[Any, Any], None] | None = None
 
     @abstractmethod
     def parameters(self) -> dict[str, dict[str, nn.Parameter]]:
-        """Return {layer: {local name: trainable parameter}}.
+        """Return {layer, or unit of one: {local name: trainable parameter}}.
 
         Raises:
             UnsupportedModuleError: a trainable parameter is out of reach.
@@ -55,16 +65,24 @@ class Mechanism(ABC):
     def stop(self) -> None:
         """Leave the module as it was."""
 
+    def explain(self) -> list[Choice]:
+        """Return how the norms of the last pass were made; [] if by no choice."""
+        return []
+
+    def learning(self) -> AbstractContextManager[None]:
+        """Let passes of different sizes tell where the samples are, meanwhile."""
+        return nullcontext()
+
     def prepare(self, args: Any, kwargs: Any) -> int:
         """Check that a pass may be recorded, and return its number of samples.
 
         Raises:
             PrivacyError: other parameters are trainable than when it started.
         """
-        known = {id(p) for own in self.parameters().values() for p in own.values()}
-        now = {id(p): n for n, p in self.module.named_parameters() if p.requires_grad}
-        if now.keys() != known:
-            new = [name for key, name in now.items() if key not in known]
+        known = {p for own in self.parameters().values() for p in own.values()}
+        if {p for p in self.module.parameters() if p.requires_grad} != known:
+            every = self.module.named_parameters()
+            new = [name for name, p in every if p.requires_grad and p not in known]
             raise PrivacyError(
                 "the trainable parameters must stay what they were when the engine was "
                 f"attached; {', '.join(new) or 'some'} changed. Detach the engine and "
@@ -81,9 +99,10 @@ class Mechanism(ABC):
 
 def batch_size_of(args: Any, kwargs: Any) -> int:
     """Return the first dimension of the first tensor among a module's inputs."""
-    for leaf in tree_leaves((args, kwargs)):
-        if isinstance(leaf, Tensor) and leaf.dim() > 0:
-            return len(leaf)
+    for argument in (*args, kwargs):
+        for leaf in tensors_of(argument):
+            if leaf.dim() > 0:
+                return len(leaf)
     raise PrivacyError(
         "the module must be called with a tensor whose first dimension counts the "
         "samples; there was none among its inputs."

@@ -7,94 +7,20 @@ any module will do.  Slow; the other engines are tested against it.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Self
+from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.utils._pytree import TreeSpec, tree_flatten, tree_map, tree_unflatten
 
-from dpsgd_explorer.dp.layers.base import add_weighted, gradient_squared_norms
-from dpsgd_explorer.dp.mechanism import Mechanism
-from dpsgd_explorer.dp.samples import Samples, Sums, full_name
 from dpsgd_explorer.dp.taps import Taps
-
-Gradients = dict[str, dict[str, Tensor]]
-
-
-class StoredSamples(Samples):
-    """Samples whose gradients are at hand, {layer: {local name: [B, *shape]}}."""
-
-    def __init__(self, gradients: Gradients, size: int) -> None:
-        self._gradients = gradients
-        self._size = size
-
-    def __len__(self) -> int:
-        return self._size
-
-    def squared_norms(self) -> dict[str, Tensor]:
-        return {
-            layer: gradient_squared_norms(own) for layer, own in self._gradients.items()
-        }
-
-    def add_weighted_gradients(self, weights: Mapping[str, Tensor], sums: Sums) -> None:
-        for layer, own in self._gradients.items():
-            add_weighted(own, weights[layer], sums[layer])
-
-    def per_sample_gradients(self) -> dict[str, Tensor]:
-        return {
-            full_name(layer, local): gradient
-            for layer, own in self._gradients.items()
-            for local, gradient in own.items()
-        }
-
-    def take(self, index: Tensor) -> Self:
-        gradients = {
-            layer: {local: g[index] for local, g in own.items()}
-            for layer, own in self._gradients.items()
-        }
-        return type(self)(gradients, len(index))
+from dpsgd_explorer.dp.whole_module import WholeModule, has_rows
 
 
-class MicroBatch(Mechanism):
-    """Stands in for the module's forward and runs it sample by sample."""
+class MicroBatch(WholeModule):
+    """Runs the module sample by sample."""
 
-    def __init__(
-        self, module: nn.Module, *, clipping_mode: str, loss_reduction: str
-    ) -> None:
-        super().__init__(
-            module, clipping_mode=clipping_mode, loss_reduction=loss_reduction
-        )
-        self._parameters = _trainable_parameters(module)
-        self._taps: Taps | None = None
-        self._forward: Any = None
-        self._own_forward: Any = None
-
-    def parameters(self) -> dict[str, dict[str, nn.Parameter]]:
-        return self._parameters
-
-    def start(self) -> None:
-        self._own_forward = vars(self.module).get("forward")
-        self._forward = self.module.forward
-        self.module.forward = self._one_by_one
-
-    def stop(self) -> None:
-        del self.module.forward
-        if self._own_forward is not None:
-            self.module.forward = self._own_forward
-        self._replace_taps(None)
-
-    def _replace_taps(self, new: Taps | None) -> None:
-        if self._taps is not None:
-            self._taps.close(
-                "backward came too late: the module has run again since, or the engine "
-                "was detached. Call backward before the next forward pass."
-            )
-        self._taps = new
-
-    def _one_by_one(self, *args: Any, **kwargs: Any) -> Any:
-        if not torch.is_grad_enabled():
-            return self._forward(*args, **kwargs)
-        size = self.prepare(args, kwargs)
+    def _run(self, args: Any, kwargs: Any, size: int) -> Any:
         runs, spec = self._runs(args, kwargs, size)
         taps = Taps(lambda gradients: self._deliver(runs[:size], gradients))
         self._replace_taps(taps)
@@ -132,43 +58,22 @@ class MicroBatch(Mechanism):
 
     def _backward(self, pairs: list[tuple[Tensor, Tensor]]) -> dict[int, Tensor]:
         """Return {parameter's id: gradient of one sample}; unused ones are missing."""
-        wanted = [p for own in self._parameters.values() for p in own.values()]
+        if not pairs:  # this sample used no parameter
+            return {}
         gradients = torch.autograd.grad(
             [output for output, _ in pairs],
-            wanted,
+            self._trained,
             [g for _, g in pairs],
             allow_unused=True,
         )
-        found = zip(wanted, gradients, strict=True)
-        return {id(p): g for p, g in found if g is not None}
-
-    def _stored(self, found: Mapping[int, Tensor], size: int) -> StoredSamples:
-        gradients: Gradients = {}
-        for layer, own in self._parameters.items():
-            gradients[layer] = {
-                local: found[id(p)].unsqueeze(0)
-                if id(p) in found
-                else p.new_zeros(size, *p.shape)
-                for local, p in own.items()
-            }
-        return StoredSamples(gradients, size)
+        found = zip(self._trained, gradients, strict=True)
+        return {id(p): g.unsqueeze(0) for p, g in found if g is not None}
 
 
 def _rows(row: slice, size: int) -> Any:
     """Return the function that cuts a tensor with one row a sample."""
 
     def cut(leaf: Any) -> Any:
-        batched = isinstance(leaf, Tensor) and leaf.dim() > 0 and len(leaf) == size
-        return leaf[row] if batched else leaf
+        return leaf[row] if has_rows(leaf, size) else leaf
 
     return cut
-
-
-def _trainable_parameters(module: nn.Module) -> dict[str, dict[str, nn.Parameter]]:
-    """Return {module: {local name: parameter}}, a shared parameter once."""
-    parameters: dict[str, dict[str, nn.Parameter]] = {}
-    for name, parameter in module.named_parameters():
-        if parameter.requires_grad:
-            layer, _, local = name.rpartition(".")
-            parameters.setdefault(layer, {})[local] = parameter
-    return parameters

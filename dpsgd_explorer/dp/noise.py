@@ -13,6 +13,9 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
+from dpsgd_explorer.dp.noise_source import NoiseSource
+from dpsgd_explorer.dp.secure_noise import SecureNoise
+
 PIECE = 2**16  # numbers drawn at a time
 
 
@@ -20,17 +23,17 @@ class SeededNoise:
     """Noise that its seed repeats: for demonstrations, and therefore not private."""
 
     note = "reproducible, therefore not private"
+    repeatable = True
 
     def __init__(self, seed: int) -> None:
         self._generator = seeded_generator(seed, "noise")
 
     def add_to(self, values: Tensor, standard_deviation: float) -> None:
         """Add independent N(0, standard_deviation^2) to every entry of [P]."""
-        scratch = torch.empty(min(PIECE, len(values)), dtype=values.dtype)
-        for start in range(0, len(values), PIECE):
-            piece = values[start : start + PIECE]
-            draw = scratch[: len(piece)].normal_(generator=self._generator)
-            piece.add_(draw.to(values.device), alpha=standard_deviation)
+        for piece in torch.split(values, PIECE):
+            draw = torch.empty(len(piece), dtype=values.dtype)
+            draw.normal_(0.0, standard_deviation, generator=self._generator)
+            piece.add_(draw.to(values.device))
 
     def state(self) -> Tensor:
         """Return the generator's state."""
@@ -41,7 +44,11 @@ class SeededNoise:
         self._generator.set_state(state)
 
 
-NOISES: dict[str, Callable[[int], SeededNoise]] = {"seeded": SeededNoise}
+NOISES: dict[str, Callable[[int], NoiseSource]] = {
+    "secure": lambda seed: SecureNoise(),
+    "seeded": SeededNoise,
+}
+"""Name -> source, made from a seed; the secure one has none."""
 
 
 def seeded_generator(seed: int, purpose: str) -> torch.Generator:

@@ -5,18 +5,32 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from typing import Any
 
 from torch import nn
 
 from dpsgd_explorer.accounting import ACCOUNTANTS, Plan
-from dpsgd_explorer.dp.book_keeping import CLIPPING_MODES, BookKeeping
-from dpsgd_explorer.dp.clipping import CLIPPING_FUNCTIONS, CLIPPING_STYLES
+from dpsgd_explorer.dp.blocks import (
+    CLIPPING_STYLES,
+    ClippingStyle,
+    Partition,
+    check_form,
+)
+from dpsgd_explorer.dp.book_keeping import BookKeeping
+from dpsgd_explorer.dp.clipping import CLIPPING_FUNCTIONS, Clipper, equal_bounds
 from dpsgd_explorer.dp.mechanism import LOSS_REDUCTIONS, Mechanism
 from dpsgd_explorer.dp.microbatch import MicroBatch
 from dpsgd_explorer.dp.noise import NOISES
+from dpsgd_explorer.dp.vectorized import Vectorized
+from dpsgd_explorer.dp.ways import CLIPPING_MODES, ClippingMode
 from dpsgd_explorer.errors import ConfigError
 
-ENGINES: dict[str, type[Mechanism]] = {"hooks": BookKeeping, "microbatch": MicroBatch}
+ENGINES: dict[str, type[Mechanism]] = {
+    "hooks": BookKeeping,
+    "vmap": Vectorized,
+    "microbatch": MicroBatch,
+}
+MOVES = {"add_or_remove_one": 1.0, "replace_one": 2.0}
 SAMPLINGS = ("poisson", "unchecked")
 
 CHOICES: dict[str, Collection[str]] = {
@@ -35,34 +49,102 @@ class Options:
     """How gradients are clipped, noised and sampled; see PrivacyEngine."""
 
     engine: str
-    clipping_mode: str
+    clipping_mode: ClippingMode
     clipping_fn: str
-    clipping_style: str
-    max_grad_norm: float
+    clipping_style: ClippingStyle
+    max_grad_norm: float | Sequence[float]
+    clipping_threshold: float | None
     loss_reduction: str
     noise: str
     sampling: str
 
     def __post_init__(self) -> None:
         """Check every field's domain."""
+        check_form(self.clipping_style)
         for field, choices in CHOICES.items():
-            _require_choice(field, getattr(self, field), choices)
-        if not 0 < self.max_grad_norm < math.inf:
+            if field == "clipping_style":
+                continue
+            asked = getattr(self, field)
+            by_layer = field == "clipping_mode" and isinstance(asked, Mapping)
+            for value in asked.values() if by_layer else [asked]:
+                _require_choice(field, value, choices)
+        for bound in self._bounds or [math.nan]:
+            _require_positive("max_grad_norm", bound)
+        if self.clipping_threshold is not None:
+            _require_positive("clipping_threshold", self.clipping_threshold)
+            if self.clipping_fn != "global":
+                raise ConfigError(
+                    "clipping_threshold",
+                    "clipping_threshold is that of clipping_fn='global' only; got "
+                    f"clipping_fn={self.clipping_fn!r}. Leave it out.",
+                )
+
+    @property
+    def _bounds(self) -> list[Any]:
+        given = self.max_grad_norm
+        return list(given) if isinstance(given, Sequence) else [given]
+
+    @property
+    def sensitivity(self) -> float:
+        """The most that one record adds to the clipped sum, sqrt(sum R_b^2)."""
+        return math.hypot(*self._bounds)
+
+    def clipper(self, blocks: Partition) -> Clipper:
+        """Return what clips these blocks.
+
+        Raises:
+            ConfigError: there are bounds for another number of blocks.
+        """
+        count, bounds = len(blocks.blocks), self._bounds
+        if not isinstance(self.max_grad_norm, Sequence):
+            bounds = equal_bounds(self.max_grad_norm, count)
+        if len(bounds) != count:
             raise ConfigError(
                 "max_grad_norm",
-                "max_grad_norm must be a finite number above 0; "
-                f"got {self.max_grad_norm!r}.",
+                f"max_grad_norm must be one number or one for each of the {count} "
+                f"blocks of clipping_style; got {len(bounds)}.",
             )
+        threshold = self.clipping_threshold or self.sensitivity
+        return Clipper(
+            self.clipping_fn,
+            blocks.blocks,
+            bounds,
+            threshold_ratio=threshold / self.sensitivity,
+        )
 
-    def as_data(self) -> dict[str, str | float]:
+    def as_data(self) -> dict[str, Any]:
         """Return JSON values by name."""
-        return asdict(self)
+        return {name: _plain(value) for name, value in asdict(self).items()}
+
+
+def _plain(value: Any) -> Any:
+    """Return lists in the place of tuples."""
+    if isinstance(value, list | tuple):
+        return [_plain(each) for each in value]
+    return value
+
+
+def _require_positive(field: str, value: Any) -> None:
+    if not isinstance(value, int | float) or not 0 < value < math.inf:
+        raise ConfigError(
+            field, f"{field} must be a finite number above 0; got {value!r}."
+        )
 
 
 def _require_choice(field: str, value: object, choices: Collection[str]) -> None:
     if value not in choices:
         known = ", ".join(choices)
         raise ConfigError(field, f"{field} must be one of {known}; got {value!r}.")
+
+
+def moves_of(relation: str) -> float:
+    """Return by how many clipped gradients the sums of neighbours differ.
+
+    Raises:
+        ConfigError: the relation is unknown.
+    """
+    _require_choice("relation", relation, MOVES)
+    return MOVES[relation]
 
 
 def make_plan(
@@ -114,8 +196,19 @@ def make_plan(
     )
 
 
-def refuse_beside_plan(**values: object) -> None:
-    """Raise ConfigError if a value is given that the plan holds already."""
+def plan_from(plan: Plan | None, accounting_mode: str, **asked: Any) -> Plan:
+    """Return the plan, or one made of what is asked.
+
+    Raises:
+        ConfigError: both are given, or what is asked is no plan.
+    """
+    if plan is None:
+        return make_plan(accounting_mode=accounting_mode, **asked)
+    _refuse_beside_plan(**asked)
+    return plan
+
+
+def _refuse_beside_plan(**values: object) -> None:
     for name, value in values.items():
         if value is not None:
             raise ConfigError(
@@ -176,14 +269,21 @@ def _check_same(trainable: Mapping[int, str], listed: Mapping[int, str]) -> None
         )
 
 
-def refuse_physical_batch_size(physical_batch_size: int | None) -> None:
-    """Raise ConfigError if asked to split batches, which is not there yet."""
-    if physical_batch_size is not None:
+def check_physical_batch_size(size: int | None, sampling: str) -> None:
+    """Raise ConfigError if batches cannot be split into parts of this size."""
+    if size is None:
+        return
+    if not isinstance(size, int) or size < 1:
         raise ConfigError(
             "physical_batch_size",
-            "physical_batch_size must be None for now; got "
-            f"{physical_batch_size!r}. Split the batch and call backward once for each "
-            "part, then step once.",
+            f"physical_batch_size must be a whole number above 0; got {size!r}.",
+        )
+    if sampling != "poisson":
+        raise ConfigError(
+            "physical_batch_size",
+            f"physical_batch_size splits the batches of poisson_loader; got {size} "
+            f"with sampling={sampling!r}. Split the batch and call backward once for "
+            "each part, then step once.",
         )
 
 

@@ -15,7 +15,7 @@ from torch.utils._pytree import tree_leaves, tree_map
 
 from dpsgd_explorer.errors import UnsupportedModuleError
 
-SAMPLES = 4
+SAMPLES = 3
 """Rows of every random batch."""
 
 SEED = 20_160_701
@@ -37,12 +37,16 @@ def random_call(
     tables = nn.Embedding | nn.EmbeddingBag
     sizes = [m.num_embeddings for m in module.modules() if isinstance(m, tables)]
     ids = min(sizes, default=2)
+    wide = [leaf for leaf in tree_leaves(call) if _has_rows(leaf, size)]
+    steps = min((leaf.shape[1] for leaf in wide if leaf.dim() > 1), default=0)
 
     def draw(shape: tuple[int, ...], like: Tensor) -> Tensor:
         if like.is_floating_point():
             return torch.randn(shape, generator=generator) * scale
         if like.dtype == torch.bool:
             return torch.ones(shape)
+        if len(shape) == 1 and steps:  # as lengths of sequences: 0 is none
+            return torch.randint(1, 1 + min(ids, steps), shape, generator=generator)
         return torch.randint(0, ids, shape, generator=generator)
 
     return _with_rows(call, size, draw)

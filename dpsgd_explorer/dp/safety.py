@@ -14,6 +14,7 @@ themselves are compared, on inputs that have nothing to do with the data:
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -74,6 +75,7 @@ class SafetyCheck:
         with _undisturbed(self._mechanism):
             call = self._random_call(SEED)
             self._module.eval()
+            self._compare_sizes(call)
             targets = self._random_targets(call)
             self._check_independence(call, targets)
             self._module.eval()
@@ -82,6 +84,14 @@ class SafetyCheck:
             self._check_size(call, targets, rows)
             self._check_sum(call, targets, rows)
             self._check_sensitivity(samples)
+
+    def _compare_sizes(self, call: Any) -> None:
+        """Show the mechanism passes of two sizes: what changes counts the samples."""
+        fewer = random_batch.without_last(call)
+        with self._mechanism.learning():
+            # Once more, since what one layer is told moves the shapes of the next.
+            for each in (call, fewer, call):
+                self._module(*each[0], **each[1])
 
     def _check_independence(self, call: Any, targets: Any) -> None:
         self._module.train()
@@ -117,11 +127,12 @@ class SafetyCheck:
         finally:
             self._mechanism.start()
         scale = self._mechanism.loss_scale(SAMPLES)
-        total = {name: gradient.sum(0) / scale for name, gradient in rows.items()}
+        total = {name: gradient.sum(0).div_(scale) for name, gradient in rows.items()}
+        largest = _largest(total)
         for (name, own), reference in zip(total.items(), expected, strict=True):
             if reference is None:
                 reference = torch.zeros_like(own)
-            if not self._close(own, reference.to(own.dtype), _largest(total)):
+            if not self._close(own, reference.to(own.dtype), largest):
                 raise UnsupportedModuleError(
                     f"the per-sample gradients of {name} do not add up to autograd's: "
                     "it is used outside its layer's own forward. Call the layer "
@@ -131,7 +142,7 @@ class SafetyCheck:
     def _check_sensitivity(self, samples: list[Samples]) -> None:
         norms = torch.cat([self._clipper.norms(s.squared_norms()) for s in samples])
         bound = float(norms[norms > 0].min()) / 2 if bool((norms > 0).any()) else 1.0
-        clipper = Clipper(self._clipper.function_name, self._clipper.style_name, bound)
+        clipper = self._clipper.shrunk_to(bound)
         total = ClippedSum(self._mechanism.parameters(), clipper)
         for each in samples:
             for i in range(len(each)):
@@ -170,8 +181,10 @@ class SafetyCheck:
     def _rows(self, samples: list[Samples]) -> Rows:
         """Return {name: [B, *shape]} of every trainable parameter, 0 if not used."""
         parts = [each.per_sample_gradients() for each in samples]
-        found = {n: torch.cat([part[n] for part in parts]) for n in parts[0]}
-        if not all(bool(torch.isfinite(rows).all()) for rows in found.values()):
+        found = parts[0]
+        if len(parts) > 1:
+            found = {n: torch.cat([part[n] for part in parts]) for n in parts[0]}
+        if not math.isfinite(sum(_length(rows) for rows in found.values())):
             raise UnsupportedModuleError(
                 "the module gives gradients that are not finite on standard normal "
                 "inputs, so its samples cannot be told apart. Scale its inputs, or "
@@ -188,7 +201,13 @@ class SafetyCheck:
         torch.manual_seed(SEED)  # the same random masks in every pass
         outputs = self._module(*call[0], **call[1])
         if self._loss_fn is not None:
-            return self._loss_fn(outputs, targets)
+            loss = self._loss_fn(outputs, targets)
+            if loss.dim():
+                raise UnsupportedModuleError(
+                    "the loss must be one number for the batch, a mean or a sum over "
+                    f"samples; got shape {list(loss.shape)}. Reduce it in loss_fn."
+                )
+            return loss
         scale = self._mechanism.loss_scale(batch_size_of(*call))
         return random_batch.linear_loss(outputs, targets, scale)
 
@@ -209,7 +228,7 @@ class SafetyCheck:
         return all(self._close(g, second[name], largest) for name, g in first.items())
 
     def _close(self, first: Tensor, second: Tensor, largest: float) -> bool:
-        return bool(((first - second).abs() <= self._tolerance * largest).all())
+        return _length(first - second) <= self._tolerance * largest
 
 
 def refuse_batch_statistics(module: nn.Module) -> None:
@@ -244,7 +263,15 @@ def _identical(first: Tensor, second: Tensor) -> bool:
 
 
 def _largest(rows: Rows) -> float:
-    return max((float(r.abs().max()) for r in rows.values() if r.numel()), default=0.0)
+    return max((_length(values) for values in rows.values()), default=0.0)
+
+
+def _length(values: Tensor) -> float:
+    """Return the largest absolute entry, or NaN; the quickest pass over the values."""
+    if not values.numel():
+        return 0.0
+    least, most = torch.aminmax(values)
+    return float(torch.maximum(-least, most))
 
 
 def _tolerance(module: nn.Module) -> float:

@@ -9,7 +9,7 @@ from typing import Self
 from torch import Tensor
 
 Sums = Mapping[str, Mapping[str, Tensor]]
-"""{layer: {parameter's local name: tensor of its shape}}."""
+"""{layer, or unit of one: {parameter's local name: tensor of its shape}}."""
 
 
 class Samples(ABC):
@@ -45,4 +45,12 @@ class Samples(ABC):
 
 def full_name(layer: str, parameter: str) -> str:
     """Return the parameter's name in ``named_parameters`` of the whole module."""
-    return f"{layer}.{parameter}" if layer else parameter
+    return f"{layer}.{parameter}" if layer and parameter else layer or parameter
+
+
+def unit_of(layer: str, parameter: str, by_parameter: bool) -> tuple[str, str]:
+    """Return the (unit, local name) under which norms and sums are kept.
+
+    A unit is a layer, or a single parameter where layers are divided by blocks.
+    """
+    return (full_name(layer, parameter), "") if by_parameter else (layer, parameter)

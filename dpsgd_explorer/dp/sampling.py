@@ -16,11 +16,12 @@ from torch.utils._pytree import tree_map
 from torch.utils.data import Dataset, TensorDataset, default_collate
 
 from dpsgd_explorer.accounting import Plan
+from dpsgd_explorer.dp.key_stream import KeyStream
 from dpsgd_explorer.errors import ConfigError, PrivacyError
 
 Collate = Callable[[list[Any]], Any]
 Fetch = Callable[[Tensor], Any]
-OnDraw = Callable[[int], None]
+OnDraw = Callable[[int, int, bool], None]
 
 
 class PoissonSampler:
@@ -31,7 +32,8 @@ class PoissonSampler:
 
     Args:
         plan: Sample size N, rate q and, unless ``steps`` is given, the steps.
-        generator: Its own; advanced by each draw.
+        generator: Its own; advanced by each draw.  With a KeyStream nobody can tell who
+            is drawn, and a resumed run draws others.
         steps: Batches to yield in all.
 
     Attributes:
@@ -39,7 +41,10 @@ class PoissonSampler:
     """
 
     def __init__(
-        self, plan: Plan, generator: torch.Generator, steps: int | None = None
+        self,
+        plan: Plan,
+        generator: torch.Generator | KeyStream,
+        steps: int | None = None,
     ) -> None:
         self.sample_size = plan.sample_size
         self.sample_rate = plan.sample_rate
@@ -70,11 +75,25 @@ class PoissonSampler:
 
     def _gaps(self, count: int) -> Tensor:
         """Return geometric gaps >= 1: P(gap > k) = (1 - q)^k."""
-        uniform = torch.rand(count, dtype=torch.float64, generator=self._generator)
+        uniform = self._uniforms(count)
         q = self.sample_rate
         log_miss = math.log1p(-q) if q < 1 else -math.inf
         gaps = torch.log1p(-uniform).div_(log_miss).floor_().add_(1.0)
         return gaps.clamp_(max=self.sample_size + 1.0).long()
+
+    def _uniforms(self, count: int) -> Tensor:
+        if isinstance(self._generator, KeyStream):
+            return self._generator.uniforms(count)
+        return torch.rand(count, dtype=torch.float64, generator=self._generator)
+
+    @staticmethod
+    def note(checked: bool, vouched: bool) -> str:
+        """Return what a receipt says about where the batches came from."""
+        if checked:
+            return "Poisson, by the engine's own sampler"
+        if vouched:
+            return "not checked; the caller vouched for Poisson sampling"
+        return "not checked; no epsilon"
 
     def state(self) -> dict[str, Any]:
         """Return what a resumed run needs to draw the same batches."""
@@ -93,8 +112,10 @@ class PoissonLoader:
         dataset: A TensorDataset or a tuple of tensors (indexed directly), or any
             dataset with a length and items.
         sampler: Which records.
-        on_draw: Told the size of each batch before it is yielded.
+        on_draw: Told, before each part of a batch is yielded, its size, how many
+            samples of the batch come after it, and whether the batch begins with it.
         collate: Joins a list of items; torch's own by default.
+        physical_batch_size: Samples of a part; whole batches if not given.
     """
 
     def __init__(
@@ -103,6 +124,7 @@ class PoissonLoader:
         sampler: PoissonSampler,
         on_draw: OnDraw,
         collate: Collate | None = None,
+        physical_batch_size: int | None = None,
     ) -> None:
         self._fetch, size = _fetcher(dataset, collate or default_collate)
         if size != sampler.sample_size:
@@ -113,14 +135,20 @@ class PoissonLoader:
             )
         self._sampler = sampler
         self._on_draw = on_draw
+        self._part_size = physical_batch_size
 
     def __len__(self) -> int:
+        """Return the number of batches, however many parts they come in."""
         return len(self._sampler)
 
     def __iter__(self) -> Iterator[Any]:
         for indices in self._sampler:
-            self._on_draw(len(indices))
-            yield self._fetch(indices)
+            left = len(indices)
+            for part in torch.split(indices, self._part_size or max(1, left)):
+                begins = left == len(indices)
+                left -= len(part)
+                self._on_draw(len(part), left, begins)
+                yield self._fetch(part)
 
 
 def _fetcher(

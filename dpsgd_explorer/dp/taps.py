@@ -38,9 +38,11 @@ class Taps:
         if output.requires_grad:
             output.register_hook(arrive)  # type: ignore[no-untyped-call]
             return output
-        anchor = torch.empty(0, requires_grad=True)
-        source: Tensor = _Source.apply(anchor, [output], arrive)  # type: ignore[no-untyped-call]
-        return source
+        return _start(output, arrive)
+
+    def expect(self, name: str) -> Callable[[Tensor], None]:
+        """Return what an operation of our own calls with its output's gradient."""
+        return lambda gradient: self._arrive(name, gradient)
 
     def close(self, reason: str) -> None:
         """Refuse every gradient that comes from now on."""
@@ -65,6 +67,17 @@ class Taps:
         )
         gradients, self._gradients = self._gradients, {}
         self._deliver(gradients)
+
+
+def start_graph(output: Tensor) -> Tensor:
+    """Return the output as the start of a graph where it is in none, unwatched."""
+    return output if output.requires_grad else _start(output, lambda gradient: None)
+
+
+def _start(output: Tensor, arrive: Callable[[Tensor], None]) -> Tensor:
+    anchor = torch.empty(0, requires_grad=True)
+    source: Tensor = _Source.apply(anchor, [output], arrive)  # type: ignore[no-untyped-call]
+    return source
 
 
 class _Source(torch.autograd.Function):

@@ -101,6 +101,7 @@ def attached(net, *, learning_rate=0.1, **options):
         "steps": 100,
         "noise_multiplier": 0.0,
         "sampling": "unchecked",
+        "noise": "seeded",
         "seed": 1,
         **options,
     }
@@ -148,7 +149,13 @@ def linear():
 
 def private_run(net, optimizer, dataset, steps, **options):
     """Return the engine after a whole run."""
-    options = {"noise_multiplier": 1.0, "seed": 5, "batch_size": 8, **options}
+    options = {
+        "noise_multiplier": 1.0,
+        "noise": "seeded",
+        "seed": 5,
+        "batch_size": 8,
+        **options,
+    }
     engine = PrivacyEngine(net, sample_size=len(dataset[0]), steps=steps, **options)
     engine.attach(optimizer)
     for x, y in engine.poisson_loader(dataset):

@@ -25,7 +25,7 @@ def test_epsilon_is_that_of_the_steps_done():
         steps=3,
         noise_multiplier=1.0,
         delta=1 / 80,
-        accountant="rdp",
+        accountant="exact",
     )
     assert engine.plan == plan
     assert engine.get_epsilon() == plan.epsilon(3)
@@ -115,16 +115,17 @@ def test_a_plan_changed_on_the_way_gives_no_epsilon():
 
 GOOD = {"batch_size": 8, "sample_size": 40, "steps": 3, "noise_multiplier": 1.0}
 BAD = {
-    "engine": {"engine": "vmap"},
+    "engine": {"engine": "functorch"},
     "clipping_fn": {"clipping_fn": "abadi"},
-    "clipping_style": {"clipping_style": "layer-wise"},
-    "clipping_mode": {"clipping_mode": "MixGhostClip"},
+    "clipping_style": {"clipping_style": "layerwise"},
+    "clipping_mode": {"clipping_mode": "Mixed"},
     "loss_reduction": {"loss_reduction": "none"},
-    "noise": {"noise": "secure"},
+    "noise": {"noise": "quantum"},
+    "seed": {"noise": "secure", "seed": 3},
     "sampling": {"sampling": "shuffled"},
-    "accounting_mode": {"accounting_mode": "exact"},
+    "accounting_mode": {"accounting_mode": "guess"},
     "max_grad_norm": {"max_grad_norm": 0.0},
-    "physical_batch_size": {"physical_batch_size": 4},
+    "physical_batch_size": {"physical_batch_size": 0},
     "epochs": {"epochs": 2.0},
     "target_epsilon": {"target_epsilon": 2.0},
     "batch_size": {"batch_size": 41},
@@ -176,8 +177,15 @@ def test_a_plan_stands_for_its_parts():
 
 
 def test_a_seed_is_drawn_if_none_is_given():
-    seeds = {PrivacyEngine(linear(), **GOOD).seed for _ in range(3)}
+    seeds = {PrivacyEngine(linear(), **GOOD, noise="seeded").seed for _ in range(3)}
     assert len(seeds) == 3
+    assert None not in seeds
+
+
+def test_secure_noise_has_no_seed():
+    engine = PrivacyEngine(linear(), **GOOD)
+    assert engine.options.noise == "secure"
+    assert engine.seed is None
 
 
 def test_errors_are_both_ours_and_pythons():

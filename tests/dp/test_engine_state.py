@@ -31,6 +31,7 @@ def started(seed=5, **options):
             "sample_size": 40,
             "steps": STEPS,
             "noise_multiplier": 1.0,
+            "noise": "seeded",
             "seed": seed,
             **options,
         },

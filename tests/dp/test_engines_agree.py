@@ -29,10 +29,10 @@ def loop_gradients(net, x, y):
     }
 
 
-def loop_sum(net, x, y, function):
+def loop_sum(net, x, y, function, bound=C):
     gradients = loop_gradients(net, x, y)
-    squares = [g.flatten(1).square().sum(1) for g in gradients.values()]
-    factors = CLIPPING_FUNCTIONS[function](torch.stack(squares).sum(0).sqrt(), C)
+    squares = [g.reshape(len(x), -1).square().sum(1) for g in gradients.values()]
+    factors = CLIPPING_FUNCTIONS[function](torch.stack(squares).sum(0).sqrt(), bound)
     return {n: torch.einsum("b,b...->...", factors, g) for n, g in gradients.items()}
 
 

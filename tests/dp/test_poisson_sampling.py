@@ -132,7 +132,9 @@ DATA_SETS = {
 @pytest.mark.parametrize("dataset", DATA_SETS.values(), ids=DATA_SETS)
 def test_loaders_yield_the_records_of_each_batch(dataset):
     drawn = []
-    loader = PoissonLoader(dataset, sampler(20, 1, steps=60), drawn.append)
+    loader = PoissonLoader(
+        dataset, sampler(20, 1, steps=60), lambda n, *_: drawn.append(n)
+    )
     expected = list(sampler(20, 1, steps=60))
     assert len(loader) == len(expected)
     for (x, y), indices in zip(loader, expected, strict=True):
@@ -145,19 +147,23 @@ def test_loaders_yield_the_records_of_each_batch(dataset):
 
 
 def test_a_loader_uses_the_collate_it_is_given():
-    loader = PoissonLoader(Squares(), sampler(20, 20, 1), lambda n: None, collate=len)
+    loader = PoissonLoader(
+        Squares(), sampler(20, 20, 1), lambda *part: None, collate=len
+    )
     assert list(loader) == [20]
 
 
 def test_a_data_set_of_another_size_is_refused():
     with pytest.raises(ConfigError, match="20; got 21") as caught:
-        PoissonLoader(Squares(), sampler(21, 3), lambda n: None)
+        PoissonLoader(Squares(), sampler(21, 3), lambda *part: None)
     assert caught.value.field == "sample_size"
 
 
 def test_columns_of_different_lengths_are_refused():
     with pytest.raises(ConfigError, match=r"\[2, 3\]"):
-        PoissonLoader((torch.zeros(2), torch.zeros(3)), sampler(3, 1), lambda n: None)
+        PoissonLoader(
+            (torch.zeros(2), torch.zeros(3)), sampler(3, 1), lambda *part: None
+        )
 
 
 def test_an_empty_batch_of_things_that_are_no_tensors_is_refused():
@@ -165,7 +171,7 @@ def test_an_empty_batch_of_things_that_are_no_tensors_is_refused():
     loader = PoissonLoader(
         type("Names", (Squares,), {"__getitem__": lambda self, i: names[i]})(),
         sampler(20, 1, steps=60),
-        lambda n: None,
+        lambda *part: None,
     )
     with pytest.raises(PrivacyError, match="collate"):
         list(loader)

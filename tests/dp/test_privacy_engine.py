@@ -58,7 +58,13 @@ def test_any_optimizer_takes_the_noisy_gradient(make):
     plain = copy.deepcopy(net)
     optimizer, reference = make(net.parameters()), make(plain.parameters())
     engine = PrivacyEngine(
-        net, batch_size=8, sample_size=40, steps=4, noise_multiplier=1.0, seed=5
+        net,
+        batch_size=8,
+        sample_size=40,
+        steps=4,
+        noise_multiplier=1.0,
+        noise="seeded",
+        seed=5,
     )
     engine.attach(optimizer)
     for x, y in engine.poisson_loader(data()):
@@ -97,7 +103,13 @@ def test_an_empty_poisson_batch_is_a_noisy_step():
     net = linear()
     optimizer = optim.SGD(net.parameters(), lr=0.1)
     engine = PrivacyEngine(
-        net, batch_size=1, sample_size=20, steps=60, noise_multiplier=1.0, seed=0
+        net,
+        batch_size=1,
+        sample_size=20,
+        steps=60,
+        noise_multiplier=1.0,
+        noise="seeded",
+        seed=0,
     )
     engine.attach(optimizer)
     empty = 0
@@ -121,7 +133,13 @@ def test_a_batch_of_nobody_needs_no_backward():
     net = linear()
     optimizer = optim.SGD(net.parameters(), lr=0.1)
     engine = PrivacyEngine(
-        net, batch_size=1, sample_size=20, steps=60, noise_multiplier=1.0, seed=0
+        net,
+        batch_size=1,
+        sample_size=20,
+        steps=60,
+        noise_multiplier=1.0,
+        noise="seeded",
+        seed=0,
     )
     engine.attach(optimizer)
     for x, y in engine.poisson_loader(data(20)):
@@ -138,7 +156,13 @@ def test_the_order_of_zero_grad_is_free():
         net = linear()
         optimizer = optim.SGD(net.parameters(), lr=0.1)
         engine = PrivacyEngine(
-            net, batch_size=8, sample_size=40, steps=4, noise_multiplier=1.0, seed=5
+            net,
+            batch_size=8,
+            sample_size=40,
+            steps=4,
+            noise_multiplier=1.0,
+            noise="seeded",
+            seed=5,
         )
         engine.attach(optimizer)
         for x, y in engine.poisson_loader(data()):

@@ -2,51 +2,109 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from torch import nn
 
-from dpsgd_explorer.dp.layers.base import LayerRule
+from dpsgd_explorer.dp.layers.attention import MultiheadAttentionRewrite
+from dpsgd_explorer.dp.layers.base import Rule
 from dpsgd_explorer.dp.layers.conv import Conv2dRule
+from dpsgd_explorer.dp.layers.conv_nd import ConvNdRule, ConvTransposeNdRule
 from dpsgd_explorer.dp.layers.embedding import EmbeddingRule
+from dpsgd_explorer.dp.layers.embedding_bag import EmbeddingBagRule
+from dpsgd_explorer.dp.layers.functional import FunctionalRewrite
 from dpsgd_explorer.dp.layers.group_norm import GroupNormRule
+from dpsgd_explorer.dp.layers.instance_norm import InstanceNormRule
 from dpsgd_explorer.dp.layers.layer_norm import LayerNormRule
 from dpsgd_explorer.dp.layers.linear import LinearRule
-from dpsgd_explorer.errors import UnsupportedModuleError
+from dpsgd_explorer.dp.layers.prelu import PReLURule
+from dpsgd_explorer.dp.layers.recurrent import RecurrentRewrite
+from dpsgd_explorer.dp.layers.rms_norm import RMSNormRule
+from dpsgd_explorer.errors import ConfigError, UnsupportedModuleError
 
-RULES: dict[type[nn.Module], LayerRule[Any]] = {
+RULES: dict[type[nn.Module], Rule[Any]] = {
     nn.Linear: LinearRule(),
+    nn.Conv1d: ConvNdRule(),
     nn.Conv2d: Conv2dRule(),
-    nn.GroupNorm: GroupNormRule(),
-    nn.LayerNorm: LayerNormRule(),
+    nn.Conv3d: ConvNdRule(),
+    nn.ConvTranspose1d: ConvTransposeNdRule(),
+    nn.ConvTranspose2d: ConvTransposeNdRule(),
+    nn.ConvTranspose3d: ConvTransposeNdRule(),
     nn.Embedding: EmbeddingRule(),
+    nn.EmbeddingBag: EmbeddingBagRule(),
+    nn.LayerNorm: LayerNormRule(),
+    nn.RMSNorm: RMSNormRule(),
+    nn.GroupNorm: GroupNormRule(),
+    nn.InstanceNorm1d: InstanceNormRule(),
+    nn.InstanceNorm2d: InstanceNormRule(),
+    nn.InstanceNorm3d: InstanceNormRule(),
+    nn.PReLU: PReLURule(),
+    nn.RNN: RecurrentRewrite(),
+    nn.GRU: RecurrentRewrite(),
+    nn.LSTM: RecurrentRewrite(),
+    nn.MultiheadAttention: MultiheadAttentionRewrite(),
 }
+ANY_MODULE = FunctionalRewrite()
+"""For a module that the table does not know."""
 
 
-def rule_for(layer: nn.Module, name: str = "") -> LayerRule[Any]:
-    """Return the rule for this exact type, or for the type whose forward it shares.
+def register_rule(kind: type[nn.Module], rule: Rule[Any]) -> Callable[[], None]:
+    """Add a rule for a type of layer; return what takes it out again.
+
+    A wrong rule breaks the privacy guarantee.  The engine's safety check compares the
+    sum of its gradients with autograd's and the clipped length with the bound.
+
+    Raises:
+        ConfigError: this is no layer type, no rule, or the type has one already.
+    """
+    if not (isinstance(kind, type) and issubclass(kind, nn.Module)):
+        raise ConfigError("kind", f"kind must be a class of modules; got {kind!r}.")
+    if not isinstance(rule, Rule):
+        raise ConfigError(
+            "rule",
+            "rule must be an instance of a LayerRule, GradientRule or Rewrite; "
+            f"got {rule!r}.",
+        )
+    if kind in RULES:
+        raise ConfigError(
+            "kind", f"there is a rule for {kind.__name__} already; take it out first."
+        )
+    RULES[kind] = rule
+
+    def take_out() -> None:
+        RULES.pop(kind, None)
+
+    return take_out
+
+
+def rule_for(layer: nn.Module, name: str = "") -> Rule[Any]:
+    """Return the rule of this exact type, or of the type whose forward it shares.
+
+    A module that no rule knows, or that was changed on the instance, is left to
+    ``torch.func``.
 
     Args:
         layer: A module that has trainable parameters of its own.
         name: What to call it in a message, as in ``named_modules``.
 
     Raises:
-        UnsupportedModuleError: no rule computes this layer's gradients.
+        UnsupportedModuleError: the layer's settings rule it out.
     """
-    label = f"{name or 'the module'} ({type(layer).__name__})"
     rule = RULES.get(type(layer)) or _inherited_rule(layer)
-    if rule is None:
-        known = ", ".join(sorted(kind.__name__ for kind in RULES))
+    if rule is None or not _is_right(rule, layer):
+        return ANY_MODULE
+    reason = rule.refusal(layer)
+    if reason:
         raise UnsupportedModuleError(
-            f"{label} has trainable parameters but no layer rule; there are rules for "
-            f"{known}. Freeze it with requires_grad_(False), replace it, add a "
-            'LayerRule, or use engine="microbatch".'
+            f"{name or 'the module'} ({type(layer).__name__}) cannot be trained with "
+            f"per-sample gradients: {reason}. Change the setting, freeze the layer, or "
+            "replace it."
         )
-    _check_settings(rule, layer, label)
     return rule
 
 
-def _inherited_rule(layer: nn.Module) -> LayerRule[Any] | None:
+def _inherited_rule(layer: nn.Module) -> Rule[Any] | None:
     for kind, rule in RULES.items():
         if isinstance(layer, kind) and all(
             getattr(type(layer), method) is getattr(kind, method)
@@ -56,16 +114,9 @@ def _inherited_rule(layer: nn.Module) -> LayerRule[Any] | None:
     return None
 
 
-def _check_settings(rule: LayerRule[Any], layer: nn.Module, label: str) -> None:
-    reason = rule.refusal(layer)
-    for method in rule.forward_methods:
-        if method in vars(layer):
-            reason = f"its {method} was replaced on the instance"
-    for name, parameter in layer.named_parameters(recurse=False):
-        if parameter.requires_grad and name not in rule.parameter_names:
-            reason = f"the rule does not know its parameter {name!r}"
-    if reason:
-        raise UnsupportedModuleError(
-            f"{label} cannot be trained with per-sample gradients: {reason}. "
-            "Change the setting, freeze the layer, or replace it."
-        )
+def _is_right(rule: Rule[Any], layer: nn.Module) -> bool:
+    """Whether the layer has its type's forward and no parameter beyond the rule's."""
+    if any(method in vars(layer) for method in rule.forward_methods):
+        return False
+    own = layer.named_parameters(recurse=False)
+    return all(rule.knows(layer, name) for name, p in own if p.requires_grad)

@@ -9,36 +9,75 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from typing import ClassVar, Generic, TypeVar
+from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
 import torch
 from torch import Tensor, nn
 
+from dpsgd_explorer.dp.layers.layout import add_weighted_rows, sample_rows
+from dpsgd_explorer.dp.layers.outer import OuterProduct
+
 LayerT = TypeVar("LayerT", bound=nn.Module)
+RecordT = TypeVar("RecordT")
 
 
-class LayerRule(ABC, Generic[LayerT]):
-    """Per-sample gradients of one kind of layer.
+class MultiplyAdds(NamedTuple):
+    """What the squared norm of one sample costs either way."""
 
-    Only :meth:`per_sample_gradients` is required.  The other methods have slow,
-    obviously right defaults; a rule overrides them where algebra gives the same
-    numbers for less time or memory.
-    """
+    ghost: int
+    instantiate: int
+
+
+class Rule(ABC, Generic[LayerT]):
+    """What is common to all kinds of rules: which layers they are right for."""
 
     #: Methods that make the layer's output; a subclass that changes none of them
     #: computes the same thing and may use its parent's rule.
     forward_methods: ClassVar[tuple[str, ...]] = ("forward",)
-    #: The parameters the rule knows; any other trainable one is refused.
+    #: The parameters the rule knows; with another trainable one it is not used.
     parameter_names: ClassVar[tuple[str, ...]] = ("weight", "bias")
+
+    #: Whether the rule makes the gradients of the modules inside the layer, too.
+    includes_children: ClassVar[bool] = False
+
+    def knows(self, layer: LayerT, name: str) -> bool:
+        """Whether the rule makes the gradient of this parameter."""
+        return name in self.parameter_names
+
+    def refusal(self, layer: LayerT) -> str:
+        """Return why this layer's settings rule it out, "" if they do not."""
+        return ""
+
+
+class GradientRule(Rule[LayerT], Generic[LayerT, RecordT]):
+    """Per-sample gradients of one kind of layer, from a record of its call.
+
+    Only :meth:`record` and :meth:`per_sample_gradients` are required.  The other
+    methods have slow, obviously right defaults; a rule overrides them where algebra
+    gives the same numbers for less time or memory.
+
+    A record is a tensor or a tuple of tensors, each with one row a sample.
+    """
+
+    def check(self, layer: LayerT, args: Any, kwargs: Any) -> None:
+        """Look at a call before the layer does.
+
+        Raises:
+            BadInputError: the layer does not take such inputs in a batch.
+        """
+
+    @abstractmethod
+    def record(self, layer: LayerT, args: Any, kwargs: Any) -> RecordT:
+        """Return what must be kept of a call."""
 
     @abstractmethod
     def per_sample_gradients(
-        self, layer: LayerT, activations: Tensor, backprops: Tensor
+        self, layer: LayerT, activations: RecordT, backprops: Tensor
     ) -> dict[str, Tensor]:
         """Return {trainable parameter's local name: [B, *parameter.shape]}."""
 
     def squared_norms(
-        self, layer: LayerT, activations: Tensor, backprops: Tensor
+        self, layer: LayerT, activations: RecordT, backprops: Tensor
     ) -> Tensor:
         """Return the squared L2 norm over the layer's trainable parameters, [B]."""
         return gradient_squared_norms(
@@ -48,7 +87,7 @@ class LayerRule(ABC, Generic[LayerT]):
     def weighted_gradients(
         self,
         layer: LayerT,
-        activations: Tensor,
+        activations: RecordT,
         backprops: Tensor,
         weights: Tensor,
         sums: Mapping[str, Tensor],
@@ -58,20 +97,67 @@ class LayerRule(ABC, Generic[LayerT]):
             self.per_sample_gradients(layer, activations, backprops), weights, sums
         )
 
+    def multiply_adds(
+        self, layer: LayerT, activations: RecordT, backprops: Tensor
+    ) -> MultiplyAdds | None:
+        """Return what either way costs at these shapes; None if there is one only.
+
+        Like ``prefers_ghost`` it goes by shapes alone and never reads a value.
+        """
+        return None
+
     def prefers_ghost(
-        self, layer: LayerT, activations: Tensor, backprops: Tensor
+        self, layer: LayerT, activations: RecordT, backprops: Tensor
     ) -> bool:
         """Whether norms without gradients are the cheaper way for these shapes."""
-        return False
+        cost = self.multiply_adds(layer, activations, backprops)
+        return cost is not None and cost.ghost < cost.instantiate
 
-    def refusal(self, layer: LayerT) -> str:
-        """Return why this layer's settings rule it out, "" if they do not."""
+    def factors(
+        self, layer: LayerT, activations: RecordT, backprops: Tensor
+    ) -> dict[str, OuterProduct] | None:
+        """Return the gradients as outer products, for parameters with several uses.
+
+        None if they have no such form; the gradients are instantiated instead.
+        """
+        return None
+
+
+class LayerRule(GradientRule[LayerT, Tensor], Generic[LayerT]):
+    """A rule that needs nothing but the layer's first input."""
+
+    def check(self, layer: LayerT, args: Any, kwargs: Any) -> None:
+        inputs = self.record(layer, args, kwargs)
+        reason = self.wrong_input(layer, inputs)
+        if reason:
+            raise BadInputError(f"{reason}; got shape {list(inputs.shape)}")
+
+    def record(self, layer: LayerT, args: Any, kwargs: Any) -> Tensor:
+        inputs: Tensor = args[0] if args else next(iter(kwargs.values()))
+        return inputs
+
+    def wrong_input(self, layer: LayerT, inputs: Tensor) -> str:
+        """Return the condition that an input fails to meet, "" if there is none."""
         return ""
+
+    def position_dims(self, layer: LayerT, inputs: Tensor) -> int:
+        """Return how many leading dimensions the layer treats all alike.
+
+        In such a layer the samples may be in the first or in the second of them, or
+        in none where all samples share one input.  0: always in the first.
+        """
+        return 0
+
+
+class BadInputError(ValueError):
+    """An input that a layer does not take in a batch; the engine adds the name."""
 
 
 def gradient_squared_norms(gradients: Mapping[str, Tensor]) -> Tensor:
     """Return the squared norms of {name: [B, *shape]} taken together, [B]."""
-    norms = [torch.linalg.vector_norm(g.flatten(1), dim=1) for g in gradients.values()]
+    norms = [
+        torch.linalg.vector_norm(sample_rows(g), dim=1) for g in gradients.values()
+    ]
     return torch.stack(norms).square().sum(0)
 
 
@@ -80,7 +166,7 @@ def add_weighted(
 ) -> None:
     """Add sum_i weights[i] * gradients[name][i] to sums[name]."""
     for name, gradient in gradients.items():
-        sums[name].view(-1).addmv_(gradient.flatten(1).t(), weights)
+        add_weighted_rows(gradient, weights, sums[name])
 
 
 def trains(layer: nn.Module, name: str) -> bool:

@@ -20,7 +20,16 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.nn.grad import conv2d_weight
 
-from dpsgd_explorer.dp.layers.base import LayerRule, gram_norms, scale_samples, trains
+from dpsgd_explorer.dp.layers.base import (
+    LayerRule,
+    MultiplyAdds,
+    gram_norms,
+    scale_samples,
+    trains,
+)
+from dpsgd_explorer.dp.layers.convolution import convolution_gradients
+from dpsgd_explorer.dp.layers.costs import ghost_is_quicker
+from dpsgd_explorer.dp.layers.outer import OuterProduct
 
 
 class Conv2dRule(LayerRule[nn.Conv2d]):
@@ -33,9 +42,14 @@ class Conv2dRule(LayerRule[nn.Conv2d]):
     ) -> dict[str, Tensor]:
         gradients = {}
         if trains(layer, "weight"):
-            few_positions = self.prefers_ghost(layer, activations, backprops)
-            make = _patch_gradients if few_positions else _grouped_gradients
-            gradients["weight"] = make(layer, activations, backprops)
+            gradients["weight"] = convolution_gradients(
+                _padded(layer, activations),
+                backprops,
+                layer.kernel_size,
+                layer.stride,
+                layer.dilation,
+                layer.groups,
+            )
         if trains(layer, "bias"):
             gradients["bias"] = backprops.sum((2, 3))
         return gradients
@@ -71,45 +85,44 @@ class Conv2dRule(LayerRule[nn.Conv2d]):
         if trains(layer, "bias"):
             sums["bias"].add_(g.sum((0, 2, 3)))
 
-    def prefers_ghost(
-        self, layer: nn.Conv2d, activations: Tensor, backprops: Tensor
-    ) -> bool:
-        """Compare multiply-adds a sample and group: T^2 (D + p) against T D p.
+    def wrong_input(self, layer: nn.Conv2d, inputs: Tensor) -> str:
+        return "" if inputs.dim() == 4 else "takes a batch of 4 dimensions"
 
-        With one channel a group (depthwise) the gradient is tiny: instantiate.
-        """
+    def multiply_adds(
+        self, layer: nn.Conv2d, activations: Tensor, backprops: Tensor
+    ) -> MultiplyAdds:
+        """T^2 (D + p) against T D p in each group."""
         positions = backprops.shape[2] * backprops.shape[3]
         entries = layer.weight[0].numel()  # D / G
         outputs = layer.out_channels // layer.groups
-        depthwise = layer.groups > 1 and layer.groups == layer.in_channels
-        return not depthwise and positions * (entries + outputs) < entries * outputs
+        return MultiplyAdds(
+            layer.groups * positions**2 * (entries + outputs),
+            layer.groups * positions * entries * outputs,
+        )
 
+    def factors(
+        self, layer: nn.Conv2d, activations: Tensor, backprops: Tensor
+    ) -> dict[str, OuterProduct] | None:
+        """Return None for groups: their gradients are several products."""
+        if layer.groups > 1:
+            return None
+        g = backprops.flatten(2).transpose(1, 2)
+        patches = _patches(layer, activations)[:, 0]  # [B, T, K C]
+        split = patches.view(*patches.shape[:2], -1, layer.in_channels)
+        in_order = split.transpose(2, 3).flatten(2)  # as in the weight: C, then kernel
+        products = {
+            "weight": OuterProduct(g, in_order),
+            "bias": OuterProduct(g, torch.ones_like(g[..., :1])),
+        }
+        return {name: each for name, each in products.items() if trains(layer, name)}
 
-def _patch_gradients(layer: nn.Conv2d, x: Tensor, g: Tensor) -> Tensor:
-    """Return [B, p, C/G, k_h, k_w] as a product of output gradients and patches."""
-    product = _by_group(layer, g) @ _patches(layer, x)  # [B, G, p/G, D/G]
-    height, width = layer.kernel_size
-    shape = len(x), layer.out_channels, height, width, layer.in_channels // layer.groups
-    return product.reshape(shape).permute(0, 1, 4, 2, 3)
-
-
-def _grouped_gradients(layer: nn.Conv2d, x: Tensor, g: Tensor) -> Tensor:
-    """Return the same from one convolution in which each sample is a group of its own.
-
-    Quicker where there are many positions: no patch is copied.
-    """
-    x, batch = _padded(layer, x), len(x)
-    shape = layer.weight.shape
-    if batch == 0:
-        return x.new_zeros(0, *shape)
-    gradients = _convolution_gradient(
-        layer,
-        x.reshape(1, -1, *x.shape[2:]),
-        g.reshape(1, -1, *g.shape[2:]),
-        torch.Size((batch * shape[0], *shape[1:])),
-        batch * layer.groups,
-    )
-    return gradients.view(batch, *shape)
+    def prefers_ghost(
+        self, layer: nn.Conv2d, activations: Tensor, backprops: Tensor
+    ) -> bool:
+        positions = backprops.shape[2] * backprops.shape[3]
+        entries = layer.weight[0].numel()  # D / G
+        outputs = layer.out_channels // layer.groups
+        return ghost_is_quicker(positions, entries, outputs, copied=True)
 
 
 def _convolution_gradient(

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from dpsgd_explorer.dp.layers.base import LayerRule, scale_samples
+from dpsgd_explorer.dp.layers.outer import OuterProduct
 
 
 class EmbeddingRule(LayerRule[nn.Embedding]):
@@ -56,6 +57,19 @@ class EmbeddingRule(LayerRule[nn.Embedding]):
         scaled = scale_samples(g, weights).flatten(0, 1)
         sums["weight"].index_add_(0, ids.flatten(), scaled)
 
+    def factors(
+        self, layer: nn.Embedding, activations: Tensor, backprops: Tensor
+    ) -> dict[str, OuterProduct]:
+        return {"weight": OuterProduct(*_positions(layer, activations, backprops))}
+
+    def wrong_input(self, layer: nn.Embedding, inputs: Tensor) -> str:
+        if inputs.dim() == 0:
+            return "takes a batch of ids [B, ...]"
+        return ids_out_of_range(inputs, layer.num_embeddings)
+
+    def position_dims(self, layer: nn.Embedding, inputs: Tensor) -> int:
+        return inputs.dim()
+
     def prefers_ghost(
         self, layer: nn.Embedding, activations: Tensor, backprops: Tensor
     ) -> bool:
@@ -68,6 +82,16 @@ class EmbeddingRule(LayerRule[nn.Embedding]):
         if layer.max_norm is not None:
             return "max_norm rewrites the rows that a batch uses, without noise"
         return ""
+
+
+def ids_out_of_range(ids: Tensor, rows: int) -> str:
+    """Return which ids a table of so many rows does not have, "" if it has all."""
+    if not ids.numel():
+        return ""
+    least, most = (int(end) for end in ids.aminmax())
+    if least >= 0 and most < rows:
+        return ""
+    return f"takes ids from 0 to {rows - 1}; got {least} to {most}"
 
 
 def _positions(layer: nn.Embedding, ids: Tensor, g: Tensor) -> tuple[Tensor, Tensor]:

@@ -21,12 +21,15 @@ class GroupNormRule(LayerRule[nn.GroupNorm]):
         gradients = {}
         if trains(layer, "weight"):
             standardised = F.group_norm(activations, layer.num_groups, eps=layer.eps)
-            gradients["weight"] = _over_positions(standardised * backprops)
+            gradients["weight"] = over_positions(standardised * backprops)
         if trains(layer, "bias"):
-            gradients["bias"] = _over_positions(backprops)
+            gradients["bias"] = over_positions(backprops)
         return gradients
 
+    def wrong_input(self, layer: nn.GroupNorm, inputs: Tensor) -> str:
+        return "" if inputs.dim() > 1 else "takes a batch [B, C, ...]"
 
-def _over_positions(values: Tensor) -> Tensor:
+
+def over_positions(values: Tensor) -> Tensor:
     """Sum [B, C, ...] to [B, C]."""
     return values if values.dim() == 2 else values.flatten(2).sum(2)

@@ -23,13 +23,21 @@ class LayerNormRule(LayerRule[nn.LayerNorm]):
             standardised = F.layer_norm(
                 activations, layer.normalized_shape, eps=layer.eps
             )
-            gradients["weight"] = _over_positions(layer, standardised * backprops)
+            gradients["weight"] = over_positions(
+                standardised * backprops, len(layer.normalized_shape)
+            )
         if trains(layer, "bias"):
-            gradients["bias"] = _over_positions(layer, backprops)
+            gradients["bias"] = over_positions(backprops, len(layer.normalized_shape))
         return gradients
 
+    def wrong_input(self, layer: nn.LayerNorm, inputs: Tensor) -> str:
+        return "" if self.position_dims(layer, inputs) else "takes a batch [B, ...]"
 
-def _over_positions(layer: nn.LayerNorm, values: Tensor) -> Tensor:
-    """Sum [B, ..., *normalized_shape] to [B, *normalized_shape]."""
-    between = tuple(range(1, values.dim() - len(layer.normalized_shape)))
+    def position_dims(self, layer: nn.LayerNorm, inputs: Tensor) -> int:
+        return inputs.dim() - len(layer.normalized_shape)
+
+
+def over_positions(values: Tensor, own_dims: int) -> Tensor:
+    """Sum [B, ..., *shape] to [B, *shape], where the shape has so many dimensions."""
+    between = tuple(range(1, values.dim() - own_dims))
     return values.sum(between) if between else values

@@ -15,7 +15,15 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor, nn
 
-from dpsgd_explorer.dp.layers.base import LayerRule, gram_norms, scale_samples, trains
+from dpsgd_explorer.dp.layers.base import (
+    LayerRule,
+    MultiplyAdds,
+    gram_norms,
+    scale_samples,
+    trains,
+)
+from dpsgd_explorer.dp.layers.costs import ghost_is_quicker
+from dpsgd_explorer.dp.layers.outer import OuterProduct
 
 
 class LinearRule(LayerRule[nn.Linear]):
@@ -35,6 +43,8 @@ class LinearRule(LayerRule[nn.Linear]):
     def squared_norms(
         self, layer: nn.Linear, activations: Tensor, backprops: Tensor
     ) -> Tensor:
+        if activations.dim() == 2:
+            return _single_position_norms(layer, activations, backprops)
         x, g = _positions(activations), _positions(backprops)
         if x.shape[1] == 1:
             return _single_position_norms(layer, x[:, 0], g[:, 0])
@@ -53,30 +63,51 @@ class LinearRule(LayerRule[nn.Linear]):
         weights: Tensor,
         sums: Mapping[str, Tensor],
     ) -> None:
-        g = scale_samples(_positions(backprops), weights).flatten(0, 1)  # [B T, p]
         if trains(layer, "weight"):
-            x = _positions(activations).flatten(0, 1)  # [B T, d]
-            sums["weight"].addmm_(g.t(), x)
+            g = scale_samples(backprops, weights).flatten(0, -2)  # [B T, p]
+            sums["weight"].addmm_(g.t(), activations.flatten(0, -2))
         if trains(layer, "bias"):
-            sums["bias"].add_(g.sum(0))
+            g = backprops if backprops.dim() == 2 else _positions(backprops).sum(1)
+            sums["bias"].addmv_(g.t(), weights)
+
+    def factors(
+        self, layer: nn.Linear, activations: Tensor, backprops: Tensor
+    ) -> dict[str, OuterProduct]:
+        x, g = _positions(activations), _positions(backprops)
+        products = {"weight": OuterProduct(g, x)}
+        products["bias"] = OuterProduct(g, torch.ones_like(x[..., :1]))
+        return {name: each for name, each in products.items() if trains(layer, name)}
+
+    def multiply_adds(
+        self, layer: nn.Linear, activations: Tensor, backprops: Tensor
+    ) -> MultiplyAdds:
+        d, p = layer.in_features, layer.out_features
+        positions = activations.shape[1:-1].numel()
+        if positions == 1:
+            return MultiplyAdds(ghost=d + p, instantiate=d * p)
+        return MultiplyAdds(positions**2 * (d + p), positions * d * p)
+
+    def wrong_input(self, layer: nn.Linear, inputs: Tensor) -> str:
+        return "" if inputs.dim() > 1 else "takes a batch [B, ..., d]"
+
+    def position_dims(self, layer: nn.Linear, inputs: Tensor) -> int:
+        return inputs.dim() - 1
 
     def prefers_ghost(
         self, layer: nn.Linear, activations: Tensor, backprops: Tensor
     ) -> bool:
-        """Compare multiply-adds a sample: T^2 (d + p) against T d p."""
-        d, p = layer.in_features, layer.out_features
-        positions = _positions(activations).shape[1]
-        return positions == 1 or positions * (d + p) < d * p
+        positions = activations.shape[1:-1].numel()
+        return ghost_is_quicker(positions, layer.in_features, layer.out_features)
 
 
 def _single_position_norms(layer: nn.Linear, x: Tensor, g: Tensor) -> Tensor:
-    g_squared: Tensor = torch.linalg.vector_norm(g, dim=1).square()
+    g_squared: Tensor = torch.linalg.vector_norm(g, dim=1).square_()
     if not trains(layer, "weight"):
         return g_squared
-    x_squared: Tensor = torch.linalg.vector_norm(x, dim=1).square()
+    x_squared: Tensor = torch.linalg.vector_norm(x, dim=1).square_()
     if trains(layer, "bias"):
         x_squared += 1.0
-    return x_squared * g_squared
+    return x_squared.mul_(g_squared)
 
 
 def _positions(values: Tensor) -> Tensor:

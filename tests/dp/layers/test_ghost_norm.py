@@ -7,13 +7,14 @@ from torch import nn
 from dpsgd_explorer.dp.layers import rule_for
 
 CHOICES = {
-    # (layer, input shape, output shape, ghost?): T (d + p) against d p
+    # (layer, input shape, output shape, ghost?): T^2 (d + p) against 20 d p
     "vector": (nn.Linear(3, 3), (2, 3), (2, 3), True),  # T = 1: always
-    "short sequence": (nn.Linear(64, 64), (2, 31, 64), (2, 31, 64), True),
-    "long sequence": (nn.Linear(64, 64), (2, 33, 64), (2, 33, 64), False),
+    "short sequence": (nn.Linear(64, 64), (2, 25, 64), (2, 25, 64), True),
+    "long sequence": (nn.Linear(64, 64), (2, 26, 64), (2, 26, 64), False),
     "many positions": (nn.Conv2d(1, 16, 8), (2, 1, 21, 21), (2, 16, 14, 14), False),
-    "few positions": (nn.Conv2d(16, 32, 4), (2, 16, 8, 8), (2, 32, 5, 5), True),
-    "depthwise": (nn.Conv2d(8, 8, 3, groups=8), (2, 8, 3, 3), (2, 8, 1, 1), False),
+    "few positions": (nn.Conv2d(64, 128, 3), (2, 64, 6, 6), (2, 128, 4, 4), True),
+    "copies cost": (nn.Conv2d(16, 32, 4), (2, 16, 8, 8), (2, 32, 5, 5), False),
+    "depthwise": (nn.Conv2d(8, 8, 3, groups=8), (2, 8, 4, 4), (2, 8, 2, 2), False),
     "group norm": (nn.GroupNorm(2, 4), (2, 4, 1), (2, 4, 1), False),
     "layer norm": (nn.LayerNorm(4), (2, 4), (2, 4), False),
 }

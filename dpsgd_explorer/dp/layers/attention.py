@@ -1,0 +1,195 @@
+"""Rule for ``nn.MultiheadAttention`` as it is.
+
+Its parameters are those of four linear maps (queries, keys, values, output), which its
+own forward applies inside one function where no hook can look, and of two rows that may
+be added to every sequence.  The forward here makes the same numbers with each of them
+watched; three of the maps are rows of one weight.
+
+Source: Vaswani et al. (2017), arXiv:1706.03762, section 3.2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from inspect import signature
+from typing import Any, ClassVar, NamedTuple
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from dpsgd_explorer.dp.layers.base import BadInputError
+from dpsgd_explorer.dp.layers.rewrite import Part, Rewrite, Watch
+
+ARGUMENTS = signature(nn.MultiheadAttention.forward)
+
+
+class MultiheadAttentionRewrite(Rewrite[nn.MultiheadAttention]):
+    """Inputs and outputs [B, T, E], or [T, B, E] without ``batch_first``."""
+
+    parameter_names: ClassVar[tuple[str, ...]] = (
+        "in_proj_weight",
+        "in_proj_bias",
+        "q_proj_weight",
+        "k_proj_weight",
+        "v_proj_weight",
+        "bias_k",
+        "bias_v",
+    )
+    includes_children: ClassVar[bool] = True
+
+    def forward(
+        self,
+        layer: nn.MultiheadAttention,
+        own_forward: Callable[..., Any],
+        watch: Watch,
+        args: Any,
+        kwargs: Any,
+    ) -> tuple[Tensor, Tensor | None]:
+        bound = ARGUMENTS.bind(layer, *args, **kwargs)
+        bound.apply_defaults()
+        given = bound.arguments
+        inputs = [given[name] for name in ("query", "key", "value")]
+        q, k, v = _projected(layer, watch, _samples_first(layer, watch, inputs))
+        k, v, added = _with_added_rows(layer, watch, k, v)
+        mask = _mask(layer, given, added, q)
+        q, k, v = (_by_head(layer, each) for each in (q, k, v))
+        attended, weights = _attend(layer, q, k, v, mask, given["need_weights"])
+        out = Part(layer, _names(layer.out_proj, "out_proj."), kind="output")
+        attended = attended.permute(2, 0, 1, 3).flatten(2)  # [T, B, E], as in torch
+        output = watch.linear(out, attended, sample_dim=1)
+        if weights is not None and given["average_attn_weights"]:
+            weights = weights.mean(1)
+        return output.transpose(0, 1) if layer.batch_first else output, weights
+
+
+def _samples_first(
+    layer: nn.MultiheadAttention, watch: Watch, inputs: list[Tensor]
+) -> list[Tensor]:
+    """Return query, key and value as [B, T, E], the same one where they are."""
+    for each in inputs:
+        if each.dim() != 3 or each.is_nested:
+            raise BadInputError(
+                f"takes a batch of 3 dimensions; got shape {list(each.shape)}"
+            )
+        if each.shape[0 if layer.batch_first else 1] != watch.batch_size:
+            raise BadInputError(
+                f"must see one row for each of the {watch.batch_size} samples, got "
+                f"shape {list(each.shape)} with batch_first={layer.batch_first}"
+            )
+    turned = {
+        id(each): each if layer.batch_first else each.transpose(0, 1) for each in inputs
+    }
+    return [turned[id(each)] for each in inputs]
+
+
+def _projected(
+    layer: nn.MultiheadAttention, watch: Watch, inputs: list[Tensor]
+) -> list[Tensor]:
+    """Return q, k and v, [B, T, E] each."""
+    width = layer.embed_dim
+    bias = {"bias": "in_proj_bias"} if layer.in_proj_bias is not None else {}
+    if layer.in_proj_weight is not None and inputs[0] is inputs[1] is inputs[2]:
+        part = Part(layer, {"weight": "in_proj_weight", **bias}, kind="q, k, v")
+        return list(watch.linear(part, inputs[0]).chunk(3, -1))
+    outputs = []
+    for i, name in enumerate(("q", "k", "v")):
+        if layer.in_proj_weight is not None:
+            names, rows = (
+                {"weight": "in_proj_weight", **bias},
+                (i * width, (i + 1) * width),
+            )
+            part = Part(layer, names, start=rows[0], stop=rows[1], kind=name)
+            outputs.append(watch.linear(part, inputs[i]))
+        else:
+            part = Part(layer, {"weight": f"{name}_proj_weight"}, kind=name)
+            outputs.append(_with_bias(layer, watch, watch.linear(part, inputs[i]), i))
+    return outputs
+
+
+def _with_bias(
+    layer: nn.MultiheadAttention, watch: Watch, values: Tensor, i: int
+) -> Tensor:
+    """Add a third of the joint bias, handed out once for each sample."""
+    if layer.in_proj_bias is None:
+        return values
+    width = layer.embed_dim
+    part = slice(i * width, (i + 1) * width)
+    return values + watch.expanded(layer, "in_proj_bias")[:, None, part]
+
+
+def _with_added_rows(
+    layer: nn.MultiheadAttention, watch: Watch, k: Tensor, v: Tensor
+) -> tuple[Tensor, Tensor, int]:
+    """Append the rows that add_bias_kv and add_zero_attn ask for, and count them."""
+    added = 0
+    if layer.bias_k is not None:
+        k = torch.cat([k, watch.expanded(layer, "bias_k")[:, 0]], 1)
+        v = torch.cat([v, watch.expanded(layer, "bias_v")[:, 0]], 1)
+        added += 1
+    if layer.add_zero_attn:
+        k, v = F.pad(k, (0, 0, 0, 1)), F.pad(v, (0, 0, 0, 1))
+        added += 1
+    return k, v, added
+
+
+def _mask(
+    layer: nn.MultiheadAttention, given: dict[str, Any], added: int, like: Tensor
+) -> Tensor | None:
+    """Return what is added to the scores, to be broadcast over [B, heads, T, S]."""
+    attention, padding = given["attn_mask"], given["key_padding_mask"]
+    if given["is_causal"] and attention is None:
+        raise BadInputError("needs attn_mask beside the hint is_causal")
+    total: Tensor | None = None
+    if attention is not None:
+        attention = F.pad(_as_scores(attention, like), (0, added))
+        if attention.dim() == 3:
+            shape = len(like), layer.num_heads, *attention.shape[1:]
+            attention = attention.reshape(shape)
+        total = attention
+    if padding is not None:
+        padding = F.pad(_as_scores(padding, like), (0, added))[:, None, None]
+        total = padding if total is None else total + padding
+    return total
+
+
+def _as_scores(mask: Tensor, like: Tensor) -> Tensor:
+    if mask.dtype != torch.bool:
+        return mask.to(like.dtype)
+    scores = torch.zeros(mask.shape, dtype=like.dtype, device=like.device)
+    return scores.masked_fill(mask, -torch.inf)
+
+
+def _by_head(layer: nn.MultiheadAttention, values: Tensor) -> Tensor:
+    """Return [B, heads, T, E / heads]."""
+    split = *values.shape[:2], layer.num_heads, layer.head_dim
+    return values.reshape(split).transpose(1, 2)
+
+
+class _Attended(NamedTuple):
+    values: Tensor
+    weights: Tensor | None
+
+
+def _attend(
+    layer: nn.MultiheadAttention,
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    mask: Tensor | None,
+    need_weights: bool,
+) -> _Attended:
+    """Return the attended values [B, heads, T, E / heads], and the weights if asked."""
+    dropout = layer.dropout if layer.training else 0.0
+    if not need_weights:
+        attended = F.scaled_dot_product_attention(q, k, v, mask, dropout)
+        return _Attended(attended, None)
+    scores = (q * layer.head_dim**-0.5) @ k.transpose(2, 3)
+    if mask is not None:
+        scores = scores + mask
+    weights = F.dropout(scores.softmax(-1), dropout)
+    return _Attended(weights @ v, weights)
+
+
+def _names(linear: nn.Linear, prefix: str) -> dict[str, str]:
+    return {name: f"{prefix}{name}" for name, _ in linear.named_parameters()}

@@ -1,0 +1,250 @@
+"""Recurrent cells over a whole sequence, forward and backward, gates at hand.
+
+torch's own recurrent kernels hide the gradients at the gates, which are all that
+per-sample gradients need.  Here one autograd function runs a cell over the steps and
+back; it makes no weight gradient.
+
+Shapes: T steps, B samples, I inputs, H hidden units, P outputs (P = H without
+projection).  ``active`` [T, B, 1] is 0 beyond a sequence's end: there the state stays
+as it is and no gradient arises.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from dpsgd_explorer.dp.layers.rewrite import Part
+
+Arrive = Callable[[Tensor], None]
+
+
+class Cell(ABC):
+    """One direction of one layer, run once.
+
+    Args:
+        part: weight_ih, weight_hh and, where there are any, bias_ih, bias_hh.
+        projection: weight_hr [P, H] of an LSTM, or None.
+        active: [T, B, 1], or None if all sequences have T steps.
+        reverse: Whether the steps run from the last to the first.
+    """
+
+    splits_candidate = False
+    has_memory = False
+
+    def __init__(
+        self,
+        part: Part,
+        projection: Tensor | None,
+        active: Tensor | None,
+        reverse: bool,
+    ) -> None:
+        self.weight_ih, self.weight_hh = (
+            part.weight_ih.detach(),
+            part.weight_hh.detach(),
+        )
+        has_bias = "bias_ih" in part.names
+        self.bias_ih = part.bias_ih.detach() if has_bias else None
+        self.bias_hh = part.bias_hh.detach() if has_bias else None
+        self.projection = projection
+        self.active = active
+        self.reverse = reverse
+        self.hidden_before: Tensor = torch.empty(0)
+
+    def steps(self, length: int) -> list[int]:
+        """Return the steps in the order in which they run."""
+        return list(range(length))[:: -1 if self.reverse else 1]
+
+    @abstractmethod
+    def run(self, x: Tensor, h: Tensor, c: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Return outputs [T, B, P], the last state [B, P] and memory [B, H]."""
+
+    @abstractmethod
+    def back(
+        self, outputs: Tensor, h: Tensor, c: Tensor
+    ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """Turn gradients of what ``run`` returned into those of what it took.
+
+        Returns:
+            Gradients at the gates [T, B, k H], of x, of h and of c.
+        """
+
+    def keep(self, t: int, new: Tensor, old: Tensor) -> Tensor:
+        """Return the new state where step t is active, else the old one."""
+        if self.active is None:
+            return new
+        return torch.where(self.active[t] > 0, new, old)
+
+    def mask(self, t: int, values: Tensor) -> Tensor:
+        """Return the values where step t is active, else 0."""
+        return values if self.active is None else values * self.active[t]
+
+
+class PlainCell(Cell):
+    """h' = f(W_ih x + W_hh h + b), f = tanh or max(0, .)."""
+
+    def __init__(self, *args: Any, nonlinearity: str, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._tanh = nonlinearity == "tanh"
+
+    def run(self, x: Tensor, h: Tensor, c: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        inputs = torch.nn.functional.linear(x, self.weight_ih, self.bias_ih)
+        self.hidden_before = x.new_empty(*x.shape[:2], h.shape[1])
+        self._values = torch.empty_like(inputs)
+        for t in self.steps(len(x)):
+            self.hidden_before[t] = h
+            total = inputs[t] + torch.nn.functional.linear(
+                h, self.weight_hh, self.bias_hh
+            )
+            self._values[t] = total.tanh() if self._tanh else total.relu()
+            h = self.keep(t, self._values[t], h)
+        return self._outputs(), h, c
+
+    def _outputs(self) -> Tensor:
+        # a copy: the outputs may be changed in place, and back() needs the values
+        return self._values * (1.0 if self.active is None else self.active)
+
+    def back(
+        self, outputs: Tensor, h: Tensor, c: Tensor
+    ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        gates = torch.empty_like(outputs)
+        for t in reversed(self.steps(len(outputs))):
+            value = self._values[t]
+            slope = 1 - value.square() if self._tanh else (value > 0).to(value.dtype)
+            gates[t] = self.mask(t, (outputs[t] + h) * slope)
+            h = self.keep(t, gates[t] @ self.weight_hh, h)
+        return gates, gates @ self.weight_ih, h, c
+
+
+class LSTMCell(Cell):
+    """Gates [i, f, g, o]: c' = f c + i g, h' = o tanh(c'), maybe projected."""
+
+    has_memory = True
+
+    def run(self, x: Tensor, h: Tensor, c: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        bias = None if self.bias_ih is None else self.bias_ih + self.bias_hh
+        inputs = torch.nn.functional.linear(x, self.weight_ih, bias)
+        length, batch, hidden = *x.shape[:2], c.shape[1]
+        self.hidden_before = x.new_empty(length, batch, h.shape[1])
+        self.unprojected = x.new_empty(length, batch, hidden)
+        self._gates = inputs
+        self._memory_before = x.new_empty(length, batch, hidden)
+        self._tanh_memory = torch.empty_like(self._memory_before)
+        outputs = (
+            self.unprojected
+            if self.projection is None
+            else self.hidden_before.new_empty(self.hidden_before.shape)
+        )
+        weight = self.weight_hh.t()
+        for t in self.steps(length):
+            self.hidden_before[t], self._memory_before[t] = h, c
+            gates = inputs[t].addmm_(h, weight)
+            i, f, g, o = gates.chunk(4, 1)
+            gates[:, : 2 * hidden].sigmoid_()
+            o.sigmoid_()
+            g.tanh_()
+            new = torch.addcmul(f * c, i, g)
+            tanh = torch.tanh(new, out=self._tanh_memory[t])
+            m = torch.mul(o, tanh, out=self.unprojected[t])
+            if self.projection is not None:
+                m = torch.mm(m, self.projection.t(), out=outputs[t])
+            h, c = self.keep(t, m, h), self.keep(t, new, c)
+        return outputs if self.active is None else outputs * self.active, h.clone(), c
+
+    def back(
+        self, outputs: Tensor, h: Tensor, c: Tensor
+    ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        all_gates = torch.empty_like(self._gates)
+        self.projected_gradients = torch.empty_like(outputs)
+        for t in reversed(self.steps(len(outputs))):
+            total = torch.add(outputs[t], h, out=self.projected_gradients[t])
+            if self.active is not None:
+                total.mul_(self.active[t])
+            dm = total if self.projection is None else total @ self.projection
+            before = c
+            i, f, g, o = self._gates[t].chunk(4, 1)
+            tanh = self._tanh_memory[t]
+            c = c + dm * o * (1 - tanh.square())
+            di, df, dg, do = all_gates[t].chunk(4, 1)
+            torch.mul(c * g, i * (1 - i), out=di)
+            torch.mul(c * self._memory_before[t], f * (1 - f), out=df)
+            torch.mul(c * i, 1 - g.square(), out=dg)
+            torch.mul(dm * tanh, o * (1 - o), out=do)
+            if self.active is not None:
+                all_gates[t] *= self.active[t]
+            h = self.keep(t, all_gates[t] @ self.weight_hh, h)
+            c = self.keep(t, c * f, before)
+        return all_gates, all_gates @ self.weight_ih, h, c
+
+
+class GRUCell(Cell):
+    """r, z gates; n = tanh(x_n + r h_n); h' = (1 - z) n + z h."""
+
+    splits_candidate = True
+
+    def run(self, x: Tensor, h: Tensor, c: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        inputs = torch.nn.functional.linear(x, self.weight_ih, self.bias_ih)
+        width = h.shape[1]
+        self.hidden_before = x.new_empty(*x.shape[:2], width)
+        self._kept = x.new_empty(*x.shape[:2], 4 * width)  # r, z, n, h_n
+        outputs = torch.empty_like(self.hidden_before)
+        for t in self.steps(len(x)):
+            self.hidden_before[t] = h
+            hidden = torch.nn.functional.linear(h, self.weight_hh, self.bias_hh)
+            r, z, n, h_n = self._kept[t].chunk(4, 1)
+            r.copy_((inputs[t, :, :width] + hidden[:, :width]).sigmoid_())
+            middle = slice(width, 2 * width)
+            z.copy_((inputs[t, :, middle] + hidden[:, middle]).sigmoid_())
+            h_n.copy_(hidden[:, 2 * width :])
+            n.copy_((inputs[t, :, 2 * width :] + r * h_n).tanh_())
+            outputs[t] = torch.lerp(n, h, z)
+            h = self.keep(t, outputs[t], h)
+        return outputs if self.active is None else outputs * self.active, h, c
+
+    def back(
+        self, outputs: Tensor, h: Tensor, c: Tensor
+    ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        all_gates = torch.empty_like(self._kept)  # r, z, n_h, n_x
+        width = h.shape[1]
+        for t in reversed(self.steps(len(outputs))):
+            r, z, n, h_n = self._kept[t].chunk(4, 1)
+            total = self.mask(t, outputs[t] + h)
+            d_r, d_z, d_nh, d_nx = all_gates[t].chunk(4, 1)
+            torch.mul(total * (1 - z), 1 - n.square(), out=d_nx)
+            torch.mul(d_nx, r, out=d_nh)
+            torch.mul(d_nx * h_n, r * (1 - r), out=d_r)
+            torch.mul(total * (self.hidden_before[t] - n), z * (1 - z), out=d_z)
+            back = all_gates[t, :, : 3 * width] @ self.weight_hh + total * z
+            h = self.keep(t, back, h)
+        both = all_gates[..., : 2 * width], all_gates[..., 3 * width :]
+        return all_gates, torch.cat(both, 2) @ self.weight_ih, h, c
+
+
+class Run(torch.autograd.Function):
+    """A cell's ``run`` in autograd's graph; the gates' gradients go their own way."""
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        cell: Cell,
+        arrive: Callable[[Tensor], None],
+        anchor: Tensor,
+        x: Tensor,
+        h: Tensor,
+        c: Tensor,
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Return outputs and last states; the anchor makes the graph start here."""
+        ctx.cell, ctx.arrive = cell, arrive
+        outputs, last_h, last_c = cell.run(x, h, c)
+        return outputs, last_h.clone(), last_c.clone()
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
+        """Hand the gates' gradients over and return the others."""
+        gates, x, h, c = ctx.cell.back(*gradients)
+        ctx.arrive(gates)
+        return None, None, None, x, h, c

@@ -1,0 +1,146 @@
+"""Per-sample weight gradients of a convolution, in one to three dimensions.
+
+The gradient of sample i is G_i U_i^T, with U_i the patches under each of its output
+positions.  Two ways to make the product, for many and for few positions:
+
+- *rows*: one copy of the image for each kernel offset in all but the first spatial
+  dimension.  In such a copy the positions under a kernel row are consecutive, so each
+  kernel row is one matrix product on a slice: k times less is copied than patches
+  take.
+- *patches*: all patches are copied, and one batched product does the rest: fewer
+  calls, which is what counts where each is small.
+
+Both cost as many multiply-adds as the gradient of the whole batch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import product
+from math import prod
+
+import torch
+from torch import Tensor
+
+#: Entries copied for patches that cost as much as one more matrix product a sample.
+CALL = 4000
+#: Bytes of copies that are worked on at once; they should stay in cache.
+CACHE_BYTES = 4 * 2**20
+
+
+def convolution_gradients(
+    x: Tensor,
+    g: Tensor,
+    kernel_size: Sequence[int],
+    stride: Sequence[int],
+    dilation: Sequence[int],
+    groups: int,
+) -> Tensor:
+    """Return the weight gradient of every sample, [B, p, C/G, *kernel_size].
+
+    Args:
+        x: Padded inputs, [B, C, *size].
+        g: Output gradients, [B, p, *positions].
+        kernel_size: One number a dimension, as stride and dilation.
+        stride: Of the layer.
+        dilation: Of the layer.
+        groups: G.
+    """
+    batch, depth, outputs = len(x), x.shape[1] // groups, g.shape[1] // groups
+    if batch == 0:
+        return x.new_zeros(0, groups * outputs, depth, *kernel_size)
+    windows = _Windows(g.shape[2:], kernel_size, stride, dilation)
+    patch_entries = windows.positions * prod(kernel_size) * depth
+    few = patch_entries < CALL * kernel_size[0]
+    make = _by_patches if few else _by_rows
+    x, g = _by_group(x, groups), _by_group(g, groups)
+    gradients = make(x, g, windows)  # [B G, k_1, p/G, k_2 .. k_n, C/G]
+    dims = len(kernel_size)
+    kernel_dims = (1, *range(3, 2 + dims))
+    ordered = gradients.permute(0, 2, 2 + dims, *kernel_dims)
+    return ordered.reshape(batch, groups * outputs, depth, *kernel_size)
+
+
+class _Windows:
+    """Which inputs lie under which kernel offset."""
+
+    def __init__(
+        self,
+        out: Sequence[int],
+        kernel_size: Sequence[int],
+        stride: Sequence[int],
+        dilation: Sequence[int],
+    ) -> None:
+        self.out, self.kernel_size = tuple(out), tuple(kernel_size)
+        self.stride, self.dilation = tuple(stride), tuple(dilation)
+        self.positions = prod(out)
+
+    def under(self, dim: int, offset: int) -> slice:
+        """Return the inputs under one kernel offset of a spatial dimension."""
+        first, step = offset * self.dilation[dim], self.stride[dim]
+        return slice(first, first + (self.out[dim] - 1) * step + 1, step)
+
+    def inner_offsets(self) -> list[tuple[slice, ...]]:
+        """Return the slices of all but the first dimension, offset by offset."""
+        offsets = product(*map(range, self.kernel_size[1:]))
+        return [
+            tuple(self.under(dim, o) for dim, o in enumerate(each, start=1))
+            for each in offsets
+        ]
+
+
+def _by_group(values: Tensor, groups: int) -> Tensor:
+    """Return [B, C, *size] as [B G, C/G, *size]."""
+    batch, channels, *size = values.shape
+    return values.reshape(batch * groups, channels // groups, *size)
+
+
+def _by_rows(x: Tensor, g: Tensor, windows: _Windows) -> Tensor:
+    rows, outputs, depth = windows.kernel_size[0], g.shape[1], x.shape[1]
+    inner = windows.inner_offsets()
+    gradients = x.new_empty(len(x), rows, outputs, len(inner) * depth)
+    sample_bytes = x[0].numel() * len(inner) * x.element_size()
+    at_once = max(1, CACHE_BYTES // sample_bytes)
+    for start in range(0, len(x), at_once):
+        own = slice(start, start + at_once)
+        _fill_rows(gradients[own], x[own], g[own].flatten(2), windows, inner)
+    return gradients.view(len(x), rows, outputs, *windows.kernel_size[1:], depth)
+
+
+def _fill_rows(
+    gradients: Tensor,
+    x: Tensor,
+    g: Tensor,
+    windows: _Windows,
+    inner: Sequence[tuple[slice, ...]],
+) -> None:
+    """Write the gradients [b, k_1, p, K C] of a few samples, kernel row by row."""
+    step, wide = windows.stride[0], windows.positions // windows.out[0]
+    copies: dict[int, Tensor] = {}
+    for row in range(windows.kernel_size[0]):
+        start, phase = divmod(row * windows.dilation[0], step)
+        if phase not in copies:
+            every = (slice(None), slice(None), slice(phase, None, step))
+            views = [x[(*every, *each)].flatten(2) for each in inner]
+            copies[phase] = torch.stack(views, 1).flatten(1, 2)
+        under = copies[phase][..., start * wide :][..., : windows.positions]
+        torch.bmm(g, under.transpose(1, 2), out=gradients[:, row])
+
+
+def _by_patches(x: Tensor, g: Tensor, windows: _Windows) -> Tensor:
+    sizes = [*windows.kernel_size, x.shape[1], *windows.out]
+    steps = x.stride()[2:]
+    view = x.as_strided(
+        (len(x), *sizes),
+        (
+            x.stride(0),
+            *(s * d for s, d in zip(steps, windows.dilation, strict=True)),
+            x.stride(1),
+            *(s * d for s, d in zip(steps, windows.stride, strict=True)),
+        ),
+        x.storage_offset(),
+    )
+    patches = view.reshape(len(x), -1, windows.positions)  # [B G, K C, T]
+    gradients = torch.bmm(g.flatten(2), patches.transpose(1, 2))
+    shape = len(x), g.shape[1], *windows.kernel_size, x.shape[1]
+    return gradients.view(shape).transpose(1, 2)

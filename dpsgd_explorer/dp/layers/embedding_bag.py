@@ -1,0 +1,156 @@
+"""Layer rule for ``nn.EmbeddingBag``: y = sum_l s_l W[id_l] over the ids of a bag.
+
+One bag is one sample.  With the scale s_l (1, or the id's own weight, or one over the
+bag's length for a mean) row v of the gradient is (sum of s_l with id_l = v) g: a vector
+of counts times g.  Its squared norm is ||g||^2 times the squared length of the counts,
+in which an id that stands twice in a bag adds up.  For "max", entry j of g goes to the
+row that gave the largest entry j.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor, nn
+
+from dpsgd_explorer.dp.layers.base import (
+    BadInputError,
+    GradientRule,
+    scale_samples,
+)
+from dpsgd_explorer.dp.layers.embedding import ids_out_of_range
+from dpsgd_explorer.dp.layers.outer import OuterProduct
+
+Bags = tuple[Tensor, Tensor]
+"""Ids and their scales, [B, L] each, a scale of 0 where a bag is shorter; for "max"
+the winning ids, and 1 where there are any, [B, d] each."""
+
+
+class EmbeddingBagRule(GradientRule[nn.EmbeddingBag, Bags]):
+    """Inputs: ids [B, L], or ids [N] with offsets [B]; outputs [B, d]."""
+
+    parameter_names: ClassVar[tuple[str, ...]] = ("weight",)
+
+    def check(self, layer: nn.EmbeddingBag, args: Any, kwargs: Any) -> None:
+        ids = args[0] if args else kwargs["input"]
+        if ids.dim() != 2 and len(args) < 2 and "offsets" not in kwargs:
+            raise BadInputError(
+                "takes ids [B, L], or ids [N] with offsets [B]; "
+                f"got ids of shape {list(ids.shape)}"
+            )
+        reason = ids_out_of_range(ids, layer.num_embeddings)
+        if reason:
+            raise BadInputError(reason)
+
+    def record(self, layer: nn.EmbeddingBag, args: Any, kwargs: Any) -> Bags:
+        names = ("input", "offsets", "per_sample_weights")
+        given = dict(zip(names, args, strict=False)) | kwargs
+        ids, inside, scales = _padded(layer, **given)
+        if layer.padding_idx is not None:
+            inside = inside & (ids != layer.padding_idx)
+        if layer.mode == "max":
+            return _winners(layer, ids, inside)
+        scales = scales * inside
+        if layer.mode == "mean":
+            scales = scales / inside.sum(1, keepdim=True).clamp(min=1)
+        return ids, scales
+
+    def per_sample_gradients(
+        self, layer: nn.EmbeddingBag, activations: Bags, backprops: Tensor
+    ) -> dict[str, Tensor]:
+        ids, scales = activations
+        batch, (rows, width) = len(ids), layer.weight.shape
+        gradients = backprops.new_zeros(batch, rows, width)
+        if layer.mode == "max":
+            gradients.scatter_(1, ids.unsqueeze(1), (scales * backprops).unsqueeze(1))
+        else:
+            gradients += _counts(ids, scales, rows).unsqueeze(2) * backprops[:, None]
+        return {"weight": gradients}
+
+    def squared_norms(
+        self, layer: nn.EmbeddingBag, activations: Bags, backprops: Tensor
+    ) -> Tensor:
+        ids, scales = activations
+        if layer.mode == "max":
+            return (scales * backprops).square().sum(1)
+        same = ids.unsqueeze(1) == ids.unsqueeze(2)  # [B, L, L]
+        counts = torch.einsum("bk,bkl,bl->b", scales, same.to(scales.dtype), scales)
+        return counts * backprops.square().sum(1)
+
+    def weighted_gradients(
+        self,
+        layer: nn.EmbeddingBag,
+        activations: Bags,
+        backprops: Tensor,
+        weights: Tensor,
+        sums: Mapping[str, Tensor],
+    ) -> None:
+        ids, scales = activations
+        g = scale_samples(backprops, weights)
+        if layer.mode == "max":
+            sums["weight"].scatter_add_(0, ids, scales * g)
+            return
+        rows = scales.unsqueeze(2) * g.unsqueeze(1)  # [B, L, d]
+        sums["weight"].index_add_(0, ids.flatten(), rows.flatten(0, 1))
+
+    def prefers_ghost(
+        self, layer: nn.EmbeddingBag, activations: Bags, backprops: Tensor
+    ) -> bool:
+        """Counting L ids is never dearer than filling V rows."""
+        return True
+
+    def factors(
+        self, layer: nn.EmbeddingBag, activations: Bags, backprops: Tensor
+    ) -> dict[str, OuterProduct] | None:
+        if layer.mode == "max":
+            return None
+        ids, scales = activations
+        return {"weight": OuterProduct(ids, scales.unsqueeze(2) * backprops[:, None])}
+
+    def refusal(self, layer: nn.EmbeddingBag) -> str:
+        if layer.scale_grad_by_freq:
+            return "scale_grad_by_freq divides by how often the batch has an id"
+        if layer.max_norm is not None:
+            return "max_norm rewrites the rows that a batch uses, without noise"
+        return ""
+
+
+def _padded(
+    layer: nn.EmbeddingBag,
+    input: Tensor,
+    offsets: Tensor | None = None,
+    per_sample_weights: Tensor | None = None,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Return ids, whether there is one, and their own weights, [B, L] each."""
+    own = per_sample_weights
+    own = layer.weight.new_ones(input.shape) if own is None else own.detach()
+    if input.dim() == 2:
+        return input, torch.ones_like(input, dtype=torch.bool), own
+    offsets = input.new_zeros(1) if offsets is None else offsets
+    ends = torch.cat([offsets, offsets.new_tensor([len(input)])])
+    if layer.include_last_offset:
+        ends = offsets
+    starts, lengths = ends[:-1], ends.diff()
+    longest = int(lengths.max()) if len(lengths) else 0
+    places = torch.arange(longest, device=input.device)
+    inside = places < lengths.unsqueeze(1)
+    index = (starts.unsqueeze(1) + places) * inside
+    return input[index] * inside, inside, own[index]
+
+
+def _winners(layer: nn.EmbeddingBag, ids: Tensor, inside: Tensor) -> Bags:
+    """Return the id with the largest entry in each of the d dimensions."""
+    width = layer.embedding_dim
+    if ids.shape[1] == 0:
+        return ids.new_zeros(len(ids), width), layer.weight.new_zeros(len(ids), width)
+    rows = layer.weight.detach()[ids].masked_fill(~inside.unsqueeze(2), -torch.inf)
+    winners = ids.gather(1, rows.argmax(1))
+    found = inside.any(1, keepdim=True).expand(-1, width)
+    return winners * found, found.to(rows.dtype)
+
+
+def _counts(ids: Tensor, scales: Tensor, rows: int) -> Tensor:
+    """Return the total scale of every id, [B, V]."""
+    return scales.new_zeros(len(ids), rows).scatter_add_(1, ids, scales)

@@ -1,0 +1,93 @@
+"""Gradients as sums of outer products, and the inner products between two of them.
+
+A weight that is used several times has as its gradient the sum over its uses, and the
+norm of a sum is not the sum of the norms.  With a use's gradient sum_t l_t r_t^T, the
+cross term of two uses u and v needs neither gradient:
+<sum_s l_s r_s^T, sum_t l'_t r'_t^T> = sum_st (l_s.l'_t)(r_s.r'_t).
+
+Source: derived here; with u = v it is the ghost norm of Li et al. (2022),
+arXiv:2110.05679, section 4.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+
+@dataclass(frozen=True)
+class OuterProduct:
+    """The gradients sum_t left_t right_t^T of B samples, [p, d] each.
+
+    Attributes:
+        left: [B, T, p]; or ids [B, T], which stand for one-hot rows, 0 where the
+            ``right`` is.
+        right: [B, T, d].
+        start: First row of the parameter that ``left`` speaks of.
+    """
+
+    left: Tensor
+    right: Tensor
+    start: int = 0
+
+    @property
+    def positions(self) -> int:
+        """T."""
+        return self.right.shape[1]
+
+
+def squared_norms_of_sum(uses: Sequence[OuterProduct]) -> Tensor:
+    """Return [B], the squared norm of the sum of one parameter's uses.
+
+    As in ``gram_norms``, the result is not let below what round-off could hide.
+    """
+    total = uses[0].right.new_zeros(len(uses[0].right))
+    for i, use in enumerate(uses):
+        total += _inner(use, use)
+        for other in uses[:i]:
+            total += 2 * _inner(use, other)
+    largest = torch.stack([_largest(use) for use in uses]).sum(0).square()
+    return torch.maximum(total, largest * torch.finfo(total.dtype).eps)
+
+
+def _inner(a: OuterProduct, b: OuterProduct) -> Tensor:
+    right_gram: Tensor = torch.bmm(a.right, b.right.transpose(1, 2))
+    return (right_gram * _left_gram(a, b)).sum((1, 2))
+
+
+def _left_gram(a: OuterProduct, b: OuterProduct) -> Tensor:
+    """Return l_s.l'_t for all positions s of one and t of the other, [B, S, T]."""
+    if a.left.dim() == 2 and b.left.dim() == 2:
+        same = torch.eq(a.left.unsqueeze(2), b.left.unsqueeze(1))
+        return same.to(a.right.dtype)
+    if b.left.dim() == 2:
+        return _left_gram(b, a).transpose(1, 2)
+    if a.left.dim() == 2:
+        return _picked(a.left, b)
+    start = max(a.start, b.start)
+    stop = min(a.start + a.left.shape[2], b.start + b.left.shape[2])
+    left = a.left[..., start - a.start : max(start, stop) - a.start]
+    right = b.left[..., start - b.start : max(start, stop) - b.start]
+    return torch.bmm(left, right.transpose(1, 2))
+
+
+def _picked(ids: Tensor, other: OuterProduct) -> Tensor:
+    """Return l'_t[id_s], [B, S, T]; 0 where ``other`` does not reach that row."""
+    rows = other.left.shape[2]
+    index = ids - other.start
+    inside = (index >= 0) & (index < rows)
+    index = index.clamp(0, rows - 1).unsqueeze(2).expand(-1, -1, other.positions)
+    picked: Tensor = other.left.transpose(1, 2).gather(1, index)
+    return picked * inside.unsqueeze(2)
+
+
+def _largest(use: OuterProduct) -> Tensor:
+    """Return sum_t ||left_t|| ||right_t||, [B]."""
+    right: Tensor = torch.linalg.vector_norm(use.right, dim=2)
+    if use.left.dim() == 2:
+        return right.sum(1)
+    left: Tensor = torch.linalg.vector_norm(use.left, dim=2)
+    return (left * right).sum(1)

@@ -1,0 +1,118 @@
+"""Rules for layers whose own forward hides what the algebra needs.
+
+A recurrent layer's gates, or the projections inside attention, are not outputs of any
+module.  While a pass is recorded, such a layer's forward is replaced by an equal one
+that shows them to a :class:`Watch`; the module and its state dict stay as they are.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Mapping
+from typing import Any, Generic, Protocol
+
+from torch import Tensor, nn
+
+from dpsgd_explorer.dp.layers.base import GradientRule, LayerT, Rule
+
+Arrive = Callable[[Tensor], None]
+"""Takes the gradient that came back, [B, ...]."""
+
+
+class Part(nn.Module):
+    """Some parameters of a layer, or rows of them, under the names of another rule.
+
+    Args:
+        layer: Their layer.
+        names: {name that the rule uses: the layer's name for it}.
+        start, stop: The rows; all of them if ``stop`` is None.
+        kind: What to call it in an explanation.
+    """
+
+    def __init__(
+        self,
+        layer: nn.Module,
+        names: Mapping[str, str],
+        *,
+        start: int = 0,
+        stop: int | None = None,
+        kind: str = "",
+    ) -> None:
+        super().__init__()
+        self.names, self.start, self.stop = dict(names), start, stop
+        self.kind = kind or type(layer).__name__
+        own = {name: layer.get_parameter(path) for name, path in names.items()}
+        object.__setattr__(self, "whole", own)  # not its parameters: never registered
+
+    def __getattr__(self, name: str) -> Any:
+        """Return the rows of a parameter, detached, wanting a gradient if it does."""
+        whole = vars(self).get("whole", {})
+        if name not in whole:
+            return super().__getattr__(name)
+        parameter: Tensor = whole[name]
+        rows = parameter.detach()
+        if self.stop is not None:
+            rows = rows[self.start : self.stop]
+        return rows.requires_grad_(parameter.requires_grad)
+
+    @property
+    def in_features(self) -> int:
+        """Inputs of a linear map."""
+        return int(self.whole["weight"].shape[1])
+
+    @property
+    def out_features(self) -> int:
+        """Outputs of a linear map."""
+        return len(self.weight)
+
+
+class Watch(Protocol):
+    """Where a rewritten forward shows what is inside it.
+
+    Attributes:
+        batch_size: B.
+    """
+
+    batch_size: int
+
+    def is_trained(self, parameter: Tensor) -> bool:
+        """Whether a parameter is to be trained; flags are off during a pass."""
+
+    def linear(self, part: Part, inputs: Tensor, *, sample_dim: int = 0) -> Tensor:
+        """Return inputs weight^T + bias, watched; inputs [B, T, d] or [T, B, d]."""
+
+    def expanded(self, layer: nn.Module, name: str) -> Tensor:
+        """Return a parameter once for each sample, [B, *shape], watched."""
+
+    def record(
+        self, rule: GradientRule[Any, Any], part: nn.Module, activations: Any
+    ) -> Arrive:
+        """Note a use; what is returned must be called with its output's gradient."""
+
+    def dim_of(
+        self, label: str, shape: tuple[int, ...], dims: int, *, likely: int = 0
+    ) -> int | None:
+        """Return which of the leading ``dims`` dimensions counts the samples.
+
+        None if all samples share the tensor.  The label tells the tensors of one call
+        apart, the same in every pass; ``likely`` decides what a shape alone does not.
+        """
+
+
+class Rewrite(Rule[LayerT], Generic[LayerT]):
+    """A rule that stands in for the layer's forward while a pass is recorded."""
+
+    @abstractmethod
+    def forward(
+        self,
+        layer: LayerT,
+        own_forward: Callable[..., Any],
+        watch: Watch,
+        args: Any,
+        kwargs: Any,
+    ) -> Any:
+        """Return what ``own_forward(*args, **kwargs)`` would.
+
+        Raises:
+            BadInputError: the layer does not take such inputs in a batch.
+        """

@@ -1,0 +1,172 @@
+"""The receipt: what the accountant was told, laid beside what was done.
+
+The epsilon of a run is that of the plan only if every step was made as planned.  So
+the engine writes down what it did where it does it - the noise that went into the sum,
+the bound of the clipper that clipped, the samples that were drawn - and both sides are
+compared whenever an epsilon is asked for.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from dpsgd_explorer.accounting import Plan
+from dpsgd_explorer.dp.ledger import BatchSizes, Ledger, Release
+from dpsgd_explorer.errors import PrivacyError
+
+FALSE_ALARM = 1e-12
+"""Chance that Poisson samples are taken for something else, at most."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Told:
+    """What epsilon is computed from, and what it takes for granted.
+
+    Attributes:
+        plan: Rate, noise multiplier, delta and accountant.
+        max_grad_norm: Clipping bound C, the L2 sensitivity of the sum.
+        divisor: A public constant.
+        poisson: Whether the engine's own sampler draws the batches.
+    """
+
+    plan: Plan
+    max_grad_norm: float
+    divisor: float
+    poisson: bool
+
+    def release(self, parameters: int, steps: int) -> Release:
+        """Return so many steps as they ought to be."""
+        draws = steps if self.plan.is_private else 0
+        return Release(
+            sample_rate=self.plan.sample_rate,
+            noise_multiplier=self.plan.noise_multiplier,
+            noise_draws=draws,
+            noise_numbers=draws * parameters,
+            parameters=parameters,
+            max_grad_norm=self.max_grad_norm,
+            divisor=self.divisor,
+            steps=steps,
+        )
+
+    def as_data(self, steps: int) -> dict[str, Any]:
+        """Return JSON values."""
+        plan = self.plan
+        return {
+            "sample_size": plan.sample_size,
+            "expected_batch_size": plan.expected_batch_size,
+            "sample_rate": plan.sample_rate,
+            "noise_multiplier": plan.noise_multiplier,
+            "max_grad_norm": self.max_grad_norm,
+            "divisor": self.divisor,
+            "steps": steps,
+            "planned_steps": plan.steps,
+            "delta": plan.delta,
+            "accountant": plan.accountant,
+            "sampling": "Poisson",
+            "neighboring_relation": "add_or_remove_one",
+        }
+
+
+def check(told: Told, ledger: Ledger) -> None:
+    """Raise PrivacyError if something else was done than the accountant was told."""
+    for release in ledger.releases:
+        done = asdict(release)
+        for name, value in asdict(
+            told.release(release.parameters, release.steps)
+        ).items():
+            if not math.isclose(done[name], value, rel_tol=1e-12):
+                raise PrivacyError(
+                    f"{name} was {done[name]} in {release.steps} steps, but the "
+                    f"accountant was told {value}; no epsilon can be given for this "
+                    "run. Leave plan, options and bound alone once attached."
+                )
+    if told.poisson:
+        _check_batch_sizes(told.plan, ledger.batch_sizes)
+
+
+def receipt(
+    told: Told,
+    ledger: Ledger,
+    *,
+    options: Mapping[str, Any],
+    seed: int | None,
+    noise_note: str,
+    sampling_note: str,
+    epsilon: float | None,
+) -> dict[str, Any]:
+    """Return what the accountant was told beside what was done, as JSON values.
+
+    ``epsilon`` is null where there is no guarantee; what is under ``not_private`` is
+    outside of it in any case.
+
+    Raises:
+        PrivacyError: the two differ.
+    """
+    check(told, ledger)
+    finite = epsilon is not None and math.isfinite(epsilon)
+    return {
+        "told": told.as_data(ledger.steps),
+        "done": ledger.lines(),
+        "lost_steps": ledger.lost_steps,
+        "fresh_resumes": ledger.fresh_resumes,
+        "options": dict(options),
+        "sampling": sampling_note,
+        "noise": noise_note,
+        "seed": seed,
+        "epsilon": epsilon if finite else None,
+        "not_private": {"batch_sizes": asdict(ledger.batch_sizes)},
+    }
+
+
+def receipt_text(receipt: Mapping[str, Any]) -> str:
+    """Return a receipt as lines to print: what was told, what was done, and epsilon."""
+    told = receipt["told"]
+    rows = [("", "told", "done")]
+    for name in ("sample_rate", "noise_multiplier", "max_grad_norm", "divisor"):
+        seen = dict.fromkeys(f"{line[name]:.6g}" for line in receipt["done"])
+        rows.append((name, f"{told[name]:.6g}", ", ".join(seen)))
+    for name, own in (("steps", "steps"), ("noise draws", "noise_draws")):
+        done = sum(line[own] for line in receipt["done"])
+        expected = told["steps"] if told["noise_multiplier"] or own == "steps" else 0
+        rows.append((name, str(expected), str(done)))
+    width = [max(len(row[i]) for row in rows) for i in range(3)]
+    lines = ["  ".join(map(str.ljust, row, width)).rstrip() for row in rows]
+    spent = "none" if receipt["epsilon"] is None else f"{receipt['epsilon']:.6g}"
+    return "\n".join(
+        [
+            *lines,
+            f"sampling: {receipt['sampling']}",
+            f"noise: {receipt['noise']}",
+            f"epsilon: {spent} at delta = {told['delta']:.6g}, "
+            f"{told['neighboring_relation']}, accountant {told['accountant']}",
+        ]
+    )
+
+
+def _check_batch_sizes(plan: Plan, sizes: BatchSizes) -> None:
+    """Raise PrivacyError if so many samples can hardly be Poisson samples.
+
+    The total of T batches is Binomial(T N, q), and by Chernoff's bound a share a of
+    T N has a chance of exp(-T N KL(a || q)) at most on either side.
+    """
+    coins = sizes.batches * plan.sample_size
+    if coins == 0:
+        return
+    share, q = sizes.samples / coins, plan.sample_rate
+    if coins * _divergence(share, q) > math.log(2 / FALSE_ALARM):
+        raise PrivacyError(
+            f"{sizes.batches} batches must hold about {coins * q:.0f} samples in all "
+            f"if each of {plan.sample_size} records joins with rate {q:.6g}; they held "
+            f"{sizes.samples}. Take all batches from poisson_loader, as they come."
+        )
+
+
+def _divergence(a: float, q: float) -> float:
+    """Return KL(a || q) of two coins, in nats."""
+    heads = a * math.log(a / q) if a > 0 else 0.0
+    if a == 1:
+        return heads
+    return heads + (math.inf if q == 1 else (1 - a) * math.log((1 - a) / (1 - q)))

@@ -1,0 +1,123 @@
+"""Replaces what cannot be trained with the guarantee by its nearest relative.
+
+A repaired model is another model: each change is told, with what it means.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from torch import nn
+from torch.nn.modules.batchnorm import _BatchNorm
+from torch.nn.modules.instancenorm import _InstanceNorm
+
+MOST_GROUPS = 32
+
+
+class Repair(NamedTuple):
+    """What was done to one module.
+
+    Attributes:
+        module: What stands in its place; the module itself if only a setting changed.
+        change: What was changed.
+        meaning: What that does to the model.
+    """
+
+    module: nn.Module
+    change: str
+    meaning: str
+
+
+def make_private_ready(
+    model: nn.Module, *, tell: Callable[[str], object] = print
+) -> nn.Module:
+    """Repair in place what the engine would refuse, where there is a remedy.
+
+    Call it before the optimizer is made, since parameters are replaced.  What has no
+    remedy, such as a loss that mixes samples, is still refused by ``attach``.
+
+    Args:
+        model: Changed, unless it is itself a layer that is replaced.
+        tell: Takes one line for each change, or one that says there was none.
+
+    Returns:
+        The model to go on with.
+    """
+    done: dict[nn.Module, nn.Module] = {}
+    for name, each in list(model.named_modules()):
+        repair = repair_of(each)
+        if repair is None:
+            continue
+        where = f"{name or 'the model'} ({type(each).__name__})"
+        tell(f"{where}: {repair.change}. {repair.meaning}.")
+        done[each] = repair.module
+    if not done:
+        tell("Nothing to repair.")
+    for parent in list(model.modules()):
+        for local, child in parent.named_children():
+            if child in done:
+                setattr(parent, local, done[child])
+    return done.get(model, model)
+
+
+def repair_of(module: nn.Module) -> Repair | None:
+    """Return the repair of one module, None if it needs none or there is none."""
+    if isinstance(module, _BatchNorm):
+        return _group_norm(module)
+    if isinstance(module, _InstanceNorm) and module.track_running_stats:
+        return _without_statistics(module)
+    if isinstance(module, nn.Embedding | nn.EmbeddingBag):
+        return _plain_embedding(module)
+    return None
+
+
+def _group_norm(norm: _BatchNorm) -> Repair:
+    """Return a group norm with the batch norm's own scale and shift."""
+    groups = 1 if isinstance(norm, nn.BatchNorm1d) else _groups(norm.num_features)
+    affine = norm.affine
+    new = nn.GroupNorm(groups, norm.num_features, norm.eps, affine)
+    if affine:
+        new.to(norm.weight)
+        new.load_state_dict({"weight": norm.weight, "bias": norm.bias})
+        new.weight.requires_grad_(norm.weight.requires_grad)
+        new.bias.requires_grad_(norm.bias.requires_grad)
+    return Repair(
+        new.train(norm.training),
+        f"replaced by GroupNorm({groups}, {norm.num_features})",
+        "Each sample is normalised by itself, in training and in evaluation alike; "
+        "running statistics are dropped, so trained weights must be tuned again",
+    )
+
+
+def _groups(channels: int) -> int:
+    """Return the most groups, up to 32, of at least two channels each."""
+    fitting = [n for n in range(1, MOST_GROUPS + 1) if channels % n == 0]
+    return max([n for n in fitting if channels // n > 1], default=1)
+
+
+def _without_statistics(norm: _InstanceNorm) -> Repair:
+    norm.track_running_stats = False
+    for name in ("running_mean", "running_var", "num_batches_tracked"):
+        setattr(norm, name, None)
+    return Repair(
+        norm,
+        "track_running_stats switched off",
+        "It normalises by the sample's own statistics in evaluation too, as it did in "
+        "training",
+    )
+
+
+def _plain_embedding(table: nn.Embedding | nn.EmbeddingBag) -> Repair | None:
+    changes, meanings = [], []
+    if table.scale_grad_by_freq:
+        table.scale_grad_by_freq = False
+        changes.append("scale_grad_by_freq switched off")
+        meanings.append("Frequent ids get gradients as long as they come")
+    if table.max_norm is not None:
+        table.max_norm = None
+        changes.append("max_norm switched off")
+        meanings.append("Rows may grow longer than they were allowed to")
+    if not changes:
+        return None
+    return Repair(table, " and ".join(changes), ". ".join(meanings))

@@ -1,0 +1,180 @@
+"""Per-sample gradients by ``torch.func.vmap`` of the whole module (``engine="vmap"``).
+
+Every sample gets its own copy of the parameters (a view, no memory) and the forward is
+mapped over samples and copies together.  The gradient of sample i's copy is then the
+gradient of sample i.  No rule for any layer is needed, but what vmap cannot map is
+refused, and all per-sample gradients are held at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.utils._pytree import TreeSpec, tree_flatten, tree_unflatten
+
+from dpsgd_explorer.dp.taps import Taps
+from dpsgd_explorer.dp.whole_module import WholeModule, has_rows
+from dpsgd_explorer.errors import ExplorerError, UnsupportedModuleError
+
+
+class Vectorized(WholeModule):
+    """Maps the module over the samples."""
+
+    def _run(self, args: Any, kwargs: Any, size: int) -> Any:
+        copies = {p: _copies(p, size) for p in self._trained}
+        leaves, spec = self._outputs(args, kwargs, size, copies)
+        taps = Taps(lambda gradients: self._deliver(leaves, copies, gradients, size))
+        self._replace_taps(taps)
+        outputs = [taps.tap(str(i), leaf.detach()) for i, leaf in enumerate(leaves)]
+        return tree_unflatten(outputs, spec)
+
+    def _outputs(
+        self,
+        args: Any,
+        kwargs: Any,
+        size: int,
+        copies: Mapping[nn.Parameter, Tensor],
+    ) -> tuple[list[Tensor], TreeSpec]:
+        """Return the leaves of the module's output, and their tree."""
+        if size == 0:
+            return tree_flatten(self._forward(*args, **kwargs))
+        call = _Call(self.module, self._forward, copies, (args, kwargs), size)
+        try:
+            return call.outputs(), call.spec
+        except ExplorerError:
+            raise
+        except (RuntimeError, ValueError) as error:
+            raise UnsupportedModuleError(
+                f"{_where_it_fails(self.module, call)} cannot be run by "
+                f"torch.func.vmap on one sample ({str(error).splitlines()[0]}). "
+                'Replace it, or use engine="hooks" or "microbatch".'
+            ) from error
+
+    def _deliver(
+        self,
+        outputs: list[Tensor],
+        copies: Mapping[nn.Parameter, Tensor],
+        backprops: Mapping[str, Tensor],
+        size: int,
+    ) -> None:
+        scale = self.loss_scale(size)
+        pairs = [
+            (outputs[int(name)], gradient * scale)
+            for name, gradient in backprops.items()
+            if size and outputs[int(name)].requires_grad
+        ]
+        found: dict[int, Tensor] = {}
+        if pairs:
+            gradients = torch.autograd.grad(
+                [output for output, _ in pairs],
+                list(copies.values()),
+                [gradient for _, gradient in pairs],
+                allow_unused=True,
+            )
+            each = zip(copies, gradients, strict=True)
+            found = {id(p): g for p, g in each if g is not None}
+        self.receive(self._stored(found, size))
+
+
+class _Call:
+    """One call of the module, mapped over its samples."""
+
+    def __init__(
+        self,
+        module: nn.Module,
+        forward: Callable[..., Any],
+        copies: Mapping[nn.Parameter, Tensor],
+        call: Any,
+        size: int,
+    ) -> None:
+        self._forward, self._copies = forward, copies
+        self._places = [
+            (each, name, parameter)
+            for each in module.modules()
+            for name, parameter in each._parameters.items()
+            if parameter is not None and parameter in copies
+        ]
+        self._padded = [
+            each
+            for each in module.modules()
+            if isinstance(each, nn.Embedding) and each.padding_idx is not None
+        ]
+        self._leaves, self._call_spec = tree_flatten(call)
+        self._rows = [i for i, leaf in enumerate(self._leaves) if has_rows(leaf, size)]
+        self.spec: Any = None
+
+    def outputs(self) -> list[Tensor]:
+        """Return the leaves of the output for the whole batch, [B, ...] each."""
+        mapped = torch.vmap(self._one, randomness="different")
+        leaves = mapped(
+            list(self._copies.values()), [self._leaves[i] for i in self._rows]
+        )
+        return [leaf.flatten(0, 1) for leaf in leaves]
+
+    def _one(self, copies: list[Tensor], rows: list[Tensor]) -> list[Tensor]:
+        """Return the output leaves of one sample, a batch of one."""
+        leaves = list(self._leaves)
+        for i, row in zip(self._rows, rows, strict=True):
+            leaves[i] = row.unsqueeze(0)
+        args, kwargs = tree_unflatten(leaves, self._call_spec)
+        with self._handed_out(dict(zip(self._copies, copies, strict=True))):
+            found, self.spec = tree_flatten(self._forward(*args, **kwargs))
+        for leaf in found:
+            if not isinstance(leaf, Tensor) or leaf.shape[:1] != (1,):
+                raise ValueError("its outputs must be tensors with one row a sample")
+        return found
+
+    @contextmanager
+    def _handed_out(self, copies: Mapping[nn.Parameter, Tensor]) -> Iterator[None]:
+        """Let all modules find these tensors in the place of their parameters."""
+        handles = [
+            each.register_forward_hook(_without_padding) for each in self._padded
+        ]
+        try:
+            for each, name, parameter in self._places:
+                each._parameters[name] = copies[parameter]  # type: ignore[assignment]
+            yield
+        finally:
+            for handle in handles:
+                handle.remove()
+            for each, name, parameter in self._places:
+                each._parameters[name] = parameter
+
+
+def _copies(parameter: nn.Parameter, size: int) -> Tensor:
+    return parameter.detach().expand(size, *parameter.shape).requires_grad_()
+
+
+def _without_padding(table: nn.Embedding, args: Any, output: Tensor) -> Tensor:
+    """Keep gradients from the padding row, which torch.func.vmap gives them."""
+    padding = (args[0] == table.padding_idx).unsqueeze(-1)
+    return torch.where(padding, output.detach(), output)
+
+
+def _where_it_fails(module: nn.Module, call: _Call) -> str:
+    """Run a failing call again, and name the innermost module that was running."""
+    running: list[nn.Module] = []
+    names = {each: name for name, each in module.named_modules()}
+    handles = []
+    for each in module.modules():
+        handles += [
+            each.register_forward_pre_hook(lambda own, _: running.append(own)),
+            each.register_forward_hook(lambda *_: _leave(running)),
+        ]
+    try:
+        call.outputs()
+    except (RuntimeError, ValueError):
+        pass
+    finally:
+        for handle in handles:
+            handle.remove()
+    culprit = running[-1] if running else module
+    return f"{names[culprit] or 'the module'} ({type(culprit).__name__})"
+
+
+def _leave(running: list[nn.Module]) -> None:
+    running.pop()

@@ -1,0 +1,78 @@
+"""What single and half precision cost, layer by layer, against double precision."""
+
+import copy
+
+import pytest
+import torch
+from torch import nn
+
+from dpsgd_explorer.dp import per_sample_gradients
+from tests.dp.nets import clipped_sum
+
+pytestmark = pytest.mark.filterwarnings(
+    "ignore:LSTM with projections"  # of torch, about its own kernels
+)
+
+
+class Everything(nn.Module):
+    """Parts of every kind of rule, in one net on [B, 4, 8] numbers."""
+
+    def __init__(self):
+        super().__init__()
+        self.conv = nn.Conv1d(4, 8, 3, padding=1, groups=2)
+        self.up = nn.ConvTranspose1d(8, 8, 2, stride=2)
+        self.norms = nn.Sequential(
+            nn.GroupNorm(2, 8), nn.InstanceNorm1d(8, affine=True), nn.PReLU(8)
+        )
+        self.cells = nn.ModuleList(
+            [nn.RNN(8, 8, batch_first=True), nn.GRU(8, 8, batch_first=True)]
+        )
+        self.cell = nn.LSTM(8, 8, proj_size=4, bidirectional=True, batch_first=True)
+        self.mix = nn.TransformerEncoderLayer(8, 2, 16, 0.0, batch_first=True)
+        self.tokens, self.bags = nn.Embedding(6, 8), nn.EmbeddingBag(6, 8)
+        self.scale, self.head = nn.Parameter(torch.rand(8)), nn.Linear(8, 3)
+
+    def forward(self, x):
+        ids = (x[:, 0].abs() * 9).long() % 6
+        x = self.norms(self.up(torch.tanh(self.conv(x)))).transpose(1, 2) * self.scale
+        for cell in self.cells:
+            x = cell(x)[0]
+        x = self.mix(self.cell(x)[0]).mean(1) + self.tokens(ids).mean(1)
+        return self.head(x + self.bags(ids))
+
+
+def in_precision(dtype):
+    torch.manual_seed(0)
+    net = Everything().double()
+    x, y = torch.randn(6, 4, 8, dtype=torch.float64), torch.randint(0, 3, (6,))
+    x = x.to(dtype).double()  # the same inputs, and below the same weights
+    for p in net.parameters():
+        p.data = p.data.to(dtype).double()
+    return net, copy.deepcopy(net).to(dtype), x, y
+
+
+# float32: some hundred sums of 2^-24 each.  bfloat16: the passes run in it, with 2^-8
+# at every operation of two dozen layers; norms and sums do not, and add nothing.
+TOLERANCES = {torch.float32: 2e-4, torch.bfloat16: 0.4}
+
+
+@pytest.mark.parametrize("mode", ["ghost", "instantiate"])
+@pytest.mark.parametrize("dtype", TOLERANCES)
+def test_lower_precision_gives_nearly_the_same_sum(dtype, mode):
+    exact, net, x, y = in_precision(dtype)
+    options = {"max_grad_norm": 1.0, "clipping_fn": "Abadi", "clipping_mode": mode}
+    expected = clipped_sum(exact, x, y, **options)
+    actual = clipped_sum(net, x.to(dtype), y, **options)
+    difference = torch.stack(
+        [(actual[n].double() - expected[n]).norm() for n in expected]
+    )
+    whole = torch.stack([g.norm() for g in expected.values()]).norm()
+    assert difference.norm() <= TOLERANCES[dtype] * whole
+
+
+@pytest.mark.parametrize("dtype", TOLERANCES)
+def test_gradients_are_held_in_single_precision_or_better(dtype):
+    _, net, x, y = in_precision(dtype)
+    found = per_sample_gradients(net, nn.functional.cross_entropy, x.to(dtype), y)
+    assert {g.dtype for g in found.values()} == {torch.float32}
+    assert all(torch.isfinite(g).all() for g in found.values())

@@ -1,0 +1,59 @@
+"""docs/engines.md is what the commands write, and leaves no rule out."""
+
+import re
+
+import pytest
+
+from dpsgd_explorer.dp.layers import RULES
+from dpsgd_explorer.dp.layers.linear import LinearRule
+from dpsgd_explorer.errors import UnsupportedModuleError
+from tests.dp.mutations.rules import RULES as BROKEN
+from tools.engine_layers import LAYERS
+from tools.write_engines_page import PAGE, WAYS, _error
+
+TEXT = PAGE.read_text(encoding="utf-8") if PAGE.exists() else ""
+
+
+def rows(name):
+    """Return the cells of each row of one of the page's tables."""
+    part = re.search(rf"<!-- {name} -->(.*?)<!-- /{name} -->", TEXT, re.DOTALL)[1]
+    lines = [line for line in part.splitlines() if line.startswith("| ")][1:]
+    return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
+
+
+def test_every_layer_is_measured_both_ways_and_exact():
+    table = rows("layers")
+    assert [row[0] for row in table] == [layer.name for layer in LAYERS]
+    for _, _, *cells, picked in table:
+        assert float(cells[0]) < 1e-10
+        assert float(cells[3]) < 1e-10
+        assert any(way in picked for way in WAYS)
+
+
+def test_every_rule_has_a_layer():
+    kinds = {type(layer.make()) for layer in LAYERS}
+    assert set(RULES) - kinds == set()
+
+
+def test_every_broken_rule_is_on_the_page_and_was_seen():
+    table = [(rule, name, colour) for rule, name, colour, *_ in rows("mutations")]
+    expected = [(rule, name, "red") for rule, own in BROKEN.items() for name in own]
+    assert table == expected
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_wrong_rule_gets_no_row(way, monkeypatch):
+    def no_bias(rule, layer, activations, backprops):
+        found = right(rule, layer, activations, backprops)
+        return {name: gradient * (name != "bias") for name, gradient in found.items()}
+
+    assert _error(LAYERS[1], way) < 1e-12
+    right = LinearRule.per_sample_gradients
+    monkeypatch.setattr(LinearRule, "per_sample_gradients", no_bias)
+    with pytest.raises(UnsupportedModuleError, match=r"layer\.bias do not add up"):
+        _error(LAYERS[1], way)
+
+
+def test_the_page_is_made_by_the_commands_it_names():
+    for command in re.findall(r"`python -m tools\.(\w+)`", TEXT):
+        assert (PAGE.parents[1] / "tools" / f"{command}.py").exists()

@@ -1,0 +1,211 @@
+"""Twelve models that look harmless and cannot be trained with the guarantee.
+
+docs/sharp-edges.md is made of them: the source shown there is the source here, and
+the message is the one that the engine gives.
+"""
+
+# ruff: noqa: D101, D103 - the page says beside each model what it is
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+FEATURES, WIDTH, CLASSES = 4, 6, 3
+
+
+def inputs() -> Tensor:
+    """Return a batch of records."""
+    return torch.randn(5, FEATURES)
+
+
+def around(*inside: nn.Module) -> nn.Module:
+    """Return a small network with something in its middle."""
+    return nn.Sequential(nn.Linear(FEATURES, WIDTH), *inside, nn.Linear(WIDTH, CLASSES))
+
+
+def frozen(module: nn.Module) -> nn.Module:
+    """Return the module, in evaluation mode and not trained."""
+    return module.requires_grad_(False).eval()
+
+
+class OwnStandardise(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        return (x - x.mean(0)) / (x.std(0, unbiased=False) + 1e-5)
+
+
+class Peek(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        return x + 0.1 * x.roll(1, 0)  # the record before this one in the batch
+
+
+class Attend(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.attention = nn.MultiheadAttention(WIDTH, 1)  # batch_first is False
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = x.unsqueeze(1).expand(-1, 2, -1)  # [batch, positions, features]
+        return self.attention(x, x, x)[0].sum(1)
+
+
+class Remember(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("mean", torch.zeros(WIDTH))
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.mean.lerp_(x.detach().mean(0), 0.1)
+        return x
+
+
+class Borrow(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.body, self.head = nn.Linear(WIDTH, WIDTH), nn.Linear(WIDTH, WIDTH)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.head(self.body(x)) + x @ self.head.weight  # not by calling it
+
+
+class Gate(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.gain = nn.Parameter(torch.ones(WIDTH))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x * self.gain if x.sum() > 0 else x
+
+
+class CentredLinear(nn.Linear):
+    def forward(self, x: Tensor) -> Tensor:
+        return super().forward(x - x.mean(0))
+
+
+class Tied(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.trained = nn.Linear(WIDTH, WIDTH)
+        teacher = nn.Linear(WIDTH, WIDTH).requires_grad_(False)
+        teacher.weight = self.trained.weight  # "frozen", yet the trained weight
+        self.teacher = [teacher]
+
+    def forward(self, x: Tensor) -> Tensor:
+        (teacher,) = self.teacher
+        return self.trained(x) - teacher(x.tanh())
+
+
+def batch_mean_loss(outputs: Tensor, targets: Tensor) -> Tensor:
+    centred = outputs - outputs.mean(0)
+    return F.cross_entropy(centred, targets)
+
+
+def contrastive_loss(outputs: Tensor, targets: Tensor) -> Tensor:
+    similarity = F.normalize(outputs, dim=1) @ F.normalize(outputs, dim=1).T
+    return F.cross_entropy(similarity, torch.arange(len(outputs)))
+
+
+@dataclass(frozen=True)
+class Unsafe:
+    """One model of the gallery.
+
+    Attributes:
+        title: What it is.
+        why: Why clipping does not bound a record's influence there.
+        make: Returns the model.
+        code: Classes and functions to show.
+        line: What to show besides.
+        loss_fn: If it is the loss that is unsafe.
+    """
+
+    title: str
+    why: str
+    make: Callable[[], nn.Module]
+    code: tuple[Any, ...] = ()
+    line: str = ""
+    loss_fn: Callable[[Tensor, Tensor], Tensor] = F.cross_entropy
+
+
+GALLERY = (
+    Unsafe(
+        "Batch normalisation",
+        "A record's output is scaled by all others of its batch.",
+        lambda: around(nn.BatchNorm1d(WIDTH)),
+        line="nn.BatchNorm1d(6)",
+    ),
+    Unsafe(
+        "Batch normalisation, frozen",
+        "`requires_grad_(False)` and `eval()` last until somebody calls `train()`.",
+        lambda: around(frozen(nn.BatchNorm1d(WIDTH))),
+        line="nn.BatchNorm1d(6).requires_grad_(False).eval()",
+    ),
+    Unsafe(
+        "Batch normalisation without parameters",
+        "It has nothing to train, so a check of trainable layers does not see it.",
+        lambda: around(nn.Sequential(nn.BatchNorm1d(WIDTH, affine=False))),
+        line="nn.Sequential(nn.BatchNorm1d(6, affine=False))",
+    ),
+    Unsafe(
+        "Batch normalisation by hand",
+        "The name of a module says nothing; the gradients are measured instead.",
+        lambda: around(OwnStandardise()),
+        (OwnStandardise,),
+    ),
+    Unsafe(
+        "A look at another record",
+        "One neighbour is enough: a record then moves two clipped gradients.",
+        lambda: around(Peek()),
+        (Peek,),
+    ),
+    Unsafe(
+        "Attention over the batch",
+        "With `batch_first=False`, the first dimension is the sequence: the records "
+        "of the batch attend to each other.",
+        lambda: around(Attend()),
+        (Attend,),
+    ),
+    Unsafe(
+        "A statistic in a buffer",
+        "What the buffer holds is released with the model, and got no noise.",
+        lambda: around(Remember()),
+        (Remember,),
+    ),
+    Unsafe(
+        "A parameter used outside its layer",
+        "The layer's own gradient is clipped; what comes the other way is not seen.",
+        lambda: around(Borrow()),
+        (Borrow,),
+    ),
+    Unsafe(
+        "A parameter that no rule reaches",
+        "The forward asks a question about the whole batch, so there is no gradient of "
+        "one record alone.",
+        lambda: around(Gate()),
+        (Gate,),
+    ),
+    Unsafe(
+        "A subclass with another forward",
+        "It is a `Linear` by type and batch centring by deed.",
+        lambda: around(CentredLinear(WIDTH, WIDTH)),
+        (CentredLinear,),
+    ),
+    Unsafe(
+        "Weights tied across a frozen border",
+        "The teacher looks frozen, but its weight is the trained one.",
+        lambda: around(Tied()),
+        (Tied,),
+    ),
+    Unsafe(
+        "A contrastive loss",
+        "Every record is in every other record's term. A loss that takes a mean of the "
+        "batch away, such as `batch_mean_loss`, is refused the same way.",
+        around,
+        (batch_mean_loss, contrastive_loss),
+        loss_fn=contrastive_loss,
+    ),
+)
