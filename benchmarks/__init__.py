@@ -1,0 +1,1 @@
+"""What private training costs: measured, written down, and put into the docs."""

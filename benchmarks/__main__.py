@@ -1,0 +1,45 @@
+"""``python -m benchmarks``: measure, write results, and put them into the docs.
+
+| command | what it does |
+|---|---|
+| ``core`` | the table of models and ways |
+| ``growth`` | time and memory over batch, width and length |
+| ``report`` | writes docs/performance.md from the results there are |
+
+Without a command, all three.
+"""
+
+from __future__ import annotations
+
+import argparse
+
+from benchmarks import core, growth, record, report
+from benchmarks.measure import one_thread
+from benchmarks.models import CASES
+from benchmarks.ways import WAYS
+
+COMMANDS = ("core", "growth", "report")
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Run the commands asked for."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks")
+    parser.add_argument("command", nargs="*", choices=[*COMMANDS, []], default=[])
+    parser.add_argument("--models", nargs="+", choices=CASES, default=list(CASES))
+    parser.add_argument("--ways", nargs="+", choices=WAYS, default=list(WAYS))
+    parser.add_argument("--seconds", type=float, default=core.SECONDS)
+    asked = parser.parse_args(arguments)
+    one_thread()
+    commands = asked.command or COMMANDS
+    if "core" in commands:
+        for model in asked.models:  # written one by one: it takes a while
+            rows = core.measure(model, asked.ways, asked.seconds)
+            print(record.update("core", rows, "model"))
+    if "growth" in commands:
+        print(record.update("growth", growth.sweep(), "axis"))
+    if "report" in commands:
+        print(report.write())
+
+
+if __name__ == "__main__":
+    main()

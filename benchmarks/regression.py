@@ -1,0 +1,111 @@
+"""The notebook's sweep, timed: 50 budgets, 20 releases each of SSP and AdaSSP.
+
+    python -m benchmarks.regression
+
+Beside it stands the same sweep with the noise calibrated by autodp, one call a budget
+and a method, if autodp is installed; and the whole comparison with its four descents.
+CPU seconds of one thread, median of several rounds.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import statistics as medians
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from dpsgd_explorer.regression import budget, compare, housing
+from dpsgd_explorer.regression.bounds import Bounds
+from dpsgd_explorer.regression.budget import Budget
+from dpsgd_explorer.regression.comparison import EPSILONS, sweep
+from dpsgd_explorer.regression.perturbation import METHODS, Perturbation
+from dpsgd_explorer.regression.statistics import Statistics
+
+DELTA = 1e-6
+REPETITIONS = 20
+ROUNDS = 5
+BRACKET = [0, 100]  # where the notebook lets autodp search for the scale
+
+
+def main() -> int:
+    """Print a line a measurement."""
+    prepared = housing.NOTEBOOK.apply(*housing.load())
+    statistics = Statistics.of(prepared.X, prepared.y)
+    size = f"{len(EPSILONS)} budgets x {REPETITIONS} releases x {len(METHODS)} methods"
+    tell(f"sweep, {size}, exact budgets", lambda: ours(statistics), ROUNDS)
+    if importlib.util.find_spec("autodp") is None:
+        print("the same with autodp's calibrator: autodp is not installed")
+    else:
+        tell("the same with autodp's calibrator", lambda: theirs(statistics), ROUNDS)
+    tell(
+        f"whole comparison, {REPETITIONS} repetitions, four descents to 50,251 steps",
+        lambda: compare(prepared.X, prepared.y, delta=DELTA, y_bound=5.0),
+        1,
+    )
+    return 0
+
+
+def tell(what: str, work: Callable[[], object], rounds: int) -> None:
+    """Time some work and print it."""
+    seconds = []
+    for _ in range(rounds):
+        begin = time.process_time()
+        work()
+        seconds.append(time.process_time() - begin)
+    print(f"{what}: {medians.median(seconds):.3f} s")
+
+
+def ours(statistics: Statistics) -> None:
+    """Calibrate and release, with nothing remembered from the round before."""
+    budget.exact_noise_multiplier.cache_clear()
+    budget._scaled.cache_clear()
+    rng = np.random.default_rng(0)
+    for name in METHODS:
+        sweep(notebook(name), statistics, EPSILONS, DELTA, rng, REPETITIONS)
+
+
+def theirs(statistics: Statistics) -> None:
+    """Release the same with each budget from autodp's calibrator."""
+    calibrate = importlib.import_module("autodp.calibrator_zoo").eps_delta_calibrator()
+    rng = np.random.default_rng(0)
+    for name in METHODS:
+        method = notebook(name)
+        for epsilon in EPSILONS:
+            parts = method.budget(epsilon, DELTA).parts
+            ratios = {part.name: part.ratio for part in parts}
+            scaled = calibrate(scaled_mechanism(ratios), epsilon, DELTA, BRACKET)
+            multipliers = {
+                key: scaled.params["scale"] * ratio for key, ratio in ratios.items()
+            }
+            found = Budget(epsilon, epsilon, DELTA, parts, multipliers)
+            statistics.mse_of(method.release(statistics, found, rng, REPETITIONS))
+
+
+def scaled_mechanism(ratios: dict[str, float]) -> Callable[[float], Any]:
+    """Return what autodp's calibrator asks for: scale in, mechanism out."""
+    core = importlib.import_module("autodp.autodp_core")
+    zoo = importlib.import_module("autodp.mechanism_zoo")
+    compose = importlib.import_module("autodp.transformer_zoo").ComposeGaussian()
+
+    def at(scale: float) -> Any:
+        parts = [zoo.ExactGaussianMechanism(scale * r) for r in ratios.values()]
+        mechanism = core.Mechanism()
+        mechanism.params = {"scale": scale}
+        mechanism.set_all_representation(compose(parts, [1] * len(parts)))
+        return mechanism
+
+    return at
+
+
+def notebook(name: str) -> Perturbation:
+    """Return a method as the notebook has it."""
+    return Perturbation(method=name, bounds=Bounds(1.0, 5.0), variant="notebook")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,129 @@
+"""Puts the results into docs/performance.md, between its markers."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+from benchmarks import record
+from benchmarks.models import CASES
+from benchmarks.plot import line_plot
+from benchmarks.ways import WAYS
+
+DOCS = Path(__file__).parents[1] / "docs"
+PAGE = DOCS / "performance.md"
+PICTURES = DOCS / "pictures"
+
+BARS: dict[str, dict[str, float]] = {
+    "hooks": {
+        "logreg": 1.10,
+        "mlp": 1.25,
+        "wide_mlp": 1.10,
+        "cnn": 1.30,
+        "cnn_cifar": 1.15,
+        "lstm": 1.60,
+        "transformer": 1.15,
+    },
+    "hooks_kernels": {
+        "logreg": 0.80,
+        "mlp": 0.90,
+        "wide_mlp": 0.75,
+        "cnn": 0.80,
+        "cnn_cifar": 1.00,
+        "lstm": 1.05,
+        "transformer": 1.00,
+    },
+}
+"""What a step should cost at most, over the ordinary one with torch's own pieces."""
+
+AXES = {
+    "batch": "samples a batch (784-256-128-10 perceptron)",
+    "width": "width of two hidden layers (batch 64)",
+    "length": "length of sequences (transformer, batch 8)",
+}
+
+
+def write() -> Path:
+    """Replace every marked part of the page for which there are results."""
+    text = PAGE.read_text(encoding="utf-8")
+    if (record.RESULTS / "core.json").exists():
+        text = _replace(text, "core", _core(record.read("core")))
+    if (record.RESULTS / "growth.json").exists():
+        text = _replace(text, "growth", _growth(record.read("growth")))
+    PAGE.write_text(text, encoding="utf-8")
+    return PAGE
+
+
+def _replace(text: str, name: str, content: str) -> str:
+    start, end = f"<!-- {name} -->", f"<!-- /{name} -->"
+    pattern = re.compile(f"{re.escape(start)}.*?{re.escape(end)}", re.DOTALL)
+    if not pattern.search(text):
+        raise ValueError(f"{PAGE.name} must hold {start} and {end}; put them in.")
+    return pattern.sub(lambda _: f"{start}\n{content}\n{end}", text)
+
+
+def _core(found: dict[str, Any]) -> str:
+    rows = {(row["model"], row["way"]): row for row in found["rows"]}
+    models = [name for name in CASES if (name, "ordinary") in rows]
+    lines = ["| | " + " | ".join(models) + " |", "|---|" + "---|" * len(models)]
+    for way, (label, _) in WAYS.items():
+        cells = [_cell(rows.get((model, way), {})) for model in models]
+        lines.append(f"| {label} | " + " | ".join(cells) + " |")
+        if way in BARS:
+            bars = [f"{BARS[way][model]:.2f}" for model in models]
+            lines.append("| *to be at most* | " + " | ".join(bars) + " |")
+    return "\n".join([_origin(found), "", *lines, "", *_left_out(found["rows"])])
+
+
+def _cell(row: dict[str, Any]) -> str:
+    if "ratio" not in row:
+        return "–"
+    memory = f"{row['extra_mib']:.0f}"
+    if row["way"] == "ordinary":
+        return f"{row['milliseconds']:.3g} ms / {memory}"
+    return f"**{row['ratio']:.2f}** / {memory}"
+
+
+def _left_out(rows: list[dict[str, Any]]) -> list[str]:
+    reasons: dict[str, list[str]] = {}
+    for row in rows:
+        if "skipped" in row:
+            label = WAYS[row["way"]][0]
+            reasons.setdefault(f"{label}: {row['skipped']}", []).append(row["model"])
+    return [f"- Not measured, {why} ({', '.join(n)})." for why, n in reasons.items()]
+
+
+def _origin(found: dict[str, Any]) -> str:
+    machine = found["machine"]
+    packages = ", ".join(f"{n} {v}" for n, v in found["versions"].items())
+    return (
+        f"{found['date']}, {machine['cores']} cores of {machine['processor']} "
+        f"({machine['instructions']}), {found['threads']} thread; {packages}."
+    )
+
+
+def _growth(found: dict[str, Any]) -> str:
+    parts = [_origin(found), ""]
+    PICTURES.mkdir(exist_ok=True)
+    for axis, label in AXES.items():
+        for value, unit in (("milliseconds", "ms a step"), ("extra_mib", "MiB")):
+            series = _series(found["rows"], axis, value)
+            path = PICTURES / f"growth-{axis}-{value}.svg"
+            path.write_text(line_plot(series, label, unit), encoding="utf-8")
+            alt = f"{unit} against {label}: {', '.join(series)}"
+            parts.append(f"![{alt}]({path.relative_to(DOCS).as_posix()})")
+        parts.append("")
+    return "\n".join(parts).rstrip()
+
+
+def _series(
+    rows: list[dict[str, Any]], axis: str, value: str
+) -> dict[str, list[tuple[float, float]]]:
+    """Return {way's label: [(size, value), ...]}."""
+    series: dict[str, list[tuple[float, float]]] = {}
+    for row in rows:
+        if row["axis"] == axis and row.get(value, 0) > 0:
+            label = WAYS[row["way"]][0]
+            series.setdefault(label, []).append((row["size"], row[value]))
+    return series
