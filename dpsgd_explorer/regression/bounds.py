@@ -1,0 +1,106 @@
+"""The public bounds of a regression, and what one record can change under them.
+
+Every row has norm at most B and every label is at most Y in size.  With x x' the outer
+product of a row, the sensitivities are
+
+| released            | norm      | add or remove one | replace one |
+|---------------------|-----------|-------------------|-------------|
+| X'X, sum of x x'    | Frobenius | B^2               | sqrt(2) B^2 |
+| X'y, sum of x y     | L2        | B Y               | 2 B Y       |
+| least eigenvalue    | absolute  | B^2               | B^2         |
+| gradient at theta   | L2        | B (B t + Y)       | 2 B (B t + Y), t = ‖theta‖ |
+
+The gradient is that of f(theta) = 1/2 sum (y - x'theta)^2.  Without the half both the
+gradient and its sensitivity double; to mix the two would halve the noise.
+
+Source: Wang (2018), arXiv:1803.02596, on SSP and AdaSSP, for the first three under
+add or remove one.  Replace one: ‖x x' - z z'‖_F^2 <= ‖x‖^4 + ‖z‖^4, and an eigenvalue
+moves by at most B^2 up and B^2 down (Weyl).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from dpsgd_explorer.regression import checks
+from dpsgd_explorer.regression.checks import Array
+
+ROUNDING = 1e-12  # a row that was scaled to length B may be longer by this share
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """What is known about each record without looking at any.
+
+    Attributes:
+        x_bound: Largest L2 norm of a row, B.
+        y_bound: Largest absolute label, Y.
+        neighboring_relation: What the other data set may differ by.
+
+    Raises:
+        ConfigError: a bound is not a positive number, or the relation is unknown.
+    """
+
+    x_bound: float
+    y_bound: float
+    neighboring_relation: str = "add_or_remove_one"
+
+    def __post_init__(self) -> None:
+        checks.positive("x_bound", self.x_bound)
+        checks.positive("y_bound", self.y_bound)
+        checks.one_of(
+            "neighboring_relation", self.neighboring_relation, checks.RELATIONS
+        )
+
+    @property
+    def replaces(self) -> bool:
+        """Whether a neighbour has another record in one record's place."""
+        return self.neighboring_relation == "replace_one"
+
+    @property
+    def xtx_sensitivity(self) -> float:
+        """Of X'X in Frobenius norm."""
+        return self.x_bound**2 * (math.sqrt(2) if self.replaces else 1.0)
+
+    @property
+    def xty_sensitivity(self) -> float:
+        """Of X'y in L2 norm."""
+        return self.x_bound * self.y_bound * (2.0 if self.replaces else 1.0)
+
+    @property
+    def lambda_min_sensitivity(self) -> float:
+        """Of the least eigenvalue of X'X."""
+        return self.x_bound**2
+
+    def gradient_sensitivity(self, theta_norm: Array) -> Array:
+        """Return that of sum x (x'theta - y), for each norm of theta."""
+        one = self.x_bound * (self.x_bound * theta_norm + self.y_bound)
+        return 2.0 * one if self.replaces else one
+
+    def check(self, x: Array, y: Array) -> None:
+        """Refuse a record beyond the bounds.
+
+        Shapes: x [n, d], y [n].
+
+        Raises:
+            ConfigError: names the first row beyond a bound, and how many there are.
+        """
+        norms, sizes = np.linalg.norm(x, axis=1), np.abs(y)
+        _within("x_bound", "norm", norms, self.x_bound)
+        _within("y_bound", "label", sizes, self.y_bound)
+
+
+def _within(name: str, what: str, sizes: Array, bound: float) -> None:
+    beyond = sizes > bound * (1 + ROUNDING)
+    if not beyond.any():
+        return
+    row = int(np.argmax(beyond))
+    checks.refuse(
+        name,
+        f"{name} = {bound:g} must hold for every row; row {row + 1} has {what} "
+        f"{sizes[row]:.6g} ({int(beyond.sum())} of {len(sizes)} rows are beyond). "
+        "State a bound that does not come from the data, or clip with Preprocessing.",
+    )

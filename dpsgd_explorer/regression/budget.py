@@ -1,0 +1,125 @@
+"""How one (epsilon, delta) is split over several Gaussian releases, exactly.
+
+Releases with noise multipliers s_1, s_2, ... together are one Gaussian with multiplier
+s, 1/s^2 = sum 1/s_i^2.  With s_i = k r_i the scale is k = s sqrt(sum 1/r_i^2): a closed
+form, no search, no tolerance that could be spent.
+
+Source: Dong, Roth and Su (2019), arXiv:1905.02383, Section 3 (composition of
+Gaussians); s from Balle and Wang (2018), arXiv:1805.06530v2, Theorem 8.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+from dpsgd_explorer.accounting import gaussian_epsilon, gaussian_noise_multiplier
+
+HAIR = 1e-13  # noise grows by so little until epsilon, itself rounded up, fits
+
+exact_noise_multiplier = lru_cache(maxsize=4096)(gaussian_noise_multiplier)
+
+
+@dataclass(frozen=True)
+class Part:
+    """One released quantity.
+
+    Attributes:
+        name: ``xtx``, ``xty`` or ``lambda_min``.
+        sensitivity: Of the quantity, in its own norm.
+        ratio: Its noise multiplier relative to the others'.
+    """
+
+    name: str
+    sensitivity: float
+    ratio: float
+
+
+@dataclass(frozen=True)
+class Budget:
+    """What each part gets.
+
+    Attributes:
+        target_epsilon: What was asked for.
+        epsilon: What is spent: exact, and never above the target.
+        delta: As asked for.
+        parts: What is released.
+        noise_multipliers: Noise std over sensitivity, by the name of the part.
+    """
+
+    target_epsilon: float
+    epsilon: float
+    delta: float
+    parts: tuple[Part, ...]
+    noise_multipliers: dict[str, float]
+
+    @property
+    def noise_stds(self) -> dict[str, float]:
+        """Noise standard deviation by part, in the units of what is released."""
+        return {
+            part.name: self.noise_multipliers[part.name] * part.sensitivity
+            for part in self.parts
+        }
+
+    @property
+    def shares(self) -> dict[str, float]:
+        """Share of 1/s^2, the quantity that adds up, by part; their sum is 1."""
+        precisions = {name: s**-2 for name, s in self.noise_multipliers.items()}
+        total = math.fsum(precisions.values())
+        return {name: value / total for name, value in precisions.items()}
+
+
+def split(epsilon: float, delta: float, parts: Sequence[Part]) -> Budget:
+    """Return the budget whose parts together spend epsilon, rounded to the safe side.
+
+    Args:
+        epsilon: Target, greater than 0.
+        delta: In (0, 1).
+        parts: At least one.
+
+    Raises:
+        AccountingError: epsilon or delta is outside its domain.
+    """
+    spent, scale = _scaled(epsilon, delta, tuple(part.ratio for part in parts))
+    multipliers = {part.name: scale * part.ratio for part in parts}
+    return Budget(float(epsilon), spent, float(delta), tuple(parts), multipliers)
+
+
+@lru_cache(maxsize=4096)
+def _scaled(
+    epsilon: float, delta: float, ratios: tuple[float, ...]
+) -> tuple[float, float]:
+    """Return what is spent, and the least scale of the ratios that is safe."""
+    single = exact_noise_multiplier(epsilon, delta)
+    scale = single * math.sqrt(math.fsum(ratio**-2 for ratio in ratios))
+    hair = HAIR
+    while (spent := _spent(scale, ratios, delta)) > epsilon:
+        scale *= 1 + hair
+        hair *= 2
+    return spent, scale
+
+
+def _spent(scale: float, ratios: tuple[float, ...], delta: float) -> float:
+    return composed_epsilon([scale * ratio for ratio in ratios], delta)
+
+
+def noise_for(target_epsilon: float, delta: float, steps: int) -> float:
+    """Return the noise multiplier with which so many steps stay within the target.
+
+    Raises:
+        AccountingError: an argument is outside its domain.
+    """
+    noise = gaussian_noise_multiplier(target_epsilon, delta, steps)
+    hair = HAIR
+    while gaussian_epsilon(delta, noise, steps) > target_epsilon:
+        noise *= 1 + hair
+        hair *= 2
+    return noise
+
+
+def composed_epsilon(noise_multipliers: Collection[float], delta: float) -> float:
+    """Return the exact epsilon of releases with these noise multipliers together."""
+    precision = math.fsum(s**-2 for s in noise_multipliers)
+    return gaussian_epsilon(delta, 1 / math.sqrt(precision))

@@ -1,0 +1,93 @@
+"""What the functions of this package accept, checked in one place.
+
+Every refusal is a ConfigError that names the argument, the rule, what came and what to
+do; rows are counted from 1.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from numbers import Integral, Real
+from typing import Any, NoReturn
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpsgd_explorer.errors import ConfigError
+
+Array = NDArray[np.float64]
+
+RELATIONS = ("add_or_remove_one", "replace_one")
+VARIANTS = ("tight", "notebook")
+MAX_REPETITIONS = 100_000
+
+
+def table(features: object, labels: object) -> tuple[Array, Array]:
+    """Return the features [n, d] and the labels [n] as finite float64.
+
+    Raises:
+        ConfigError: wrong shapes, no rows, no columns, or a value that is missing or
+            not finite (its row is named).
+    """
+    x, y = _numbers("X", features), _numbers("y", labels)
+    if x.ndim != 2 or 0 in x.shape:
+        refuse("X", f"X must be a table [n, d] of at least 1 by 1, got {x.shape}.")
+    if y.shape != x.shape[:1]:
+        refuse("y", f"y must hold one label a row, [{len(x)}], got {y.shape}.")
+    for name, bad in (("X", ~np.isfinite(x).all(axis=1)), ("y", ~np.isfinite(y))):
+        if bad.any():
+            row = int(np.argmax(bad)) + 1
+            refuse(
+                name,
+                f"{name} must be finite everywhere; row {row} is not. Remove the row, "
+                "or fill the gap with a value that does not depend on other rows.",
+            )
+    return x, y
+
+
+def positive(name: str, value: object) -> float:
+    """Return a finite number above 0."""
+    number = at_least_zero(name, value)
+    if number == 0:
+        refuse(name, f"{name} must be greater than 0, got {value!r}.")
+    return number
+
+
+def at_least_zero(name: str, value: object) -> float:
+    """Return a finite number, 0 or more."""
+    if isinstance(value, bool) or not isinstance(value, Real):
+        refuse(name, f"{name} must be a number, got {value!r}.")
+    number = float(value)
+    if not math.isfinite(number) or number < 0:
+        refuse(name, f"{name} must be finite and not below 0, got {value!r}.")
+    return number
+
+
+def whole(name: str, value: object, most: int) -> int:
+    """Return a whole number from 1 to ``most``."""
+    if isinstance(value, bool) or not isinstance(value, Integral):
+        refuse(name, f"{name} must be a whole number, got {value!r}.")
+    number = int(value)
+    if not 1 <= number <= most:
+        refuse(name, f"{name} must be from 1 to {most}, got {value!r}.")
+    return number
+
+
+def one_of(name: str, value: object, choices: Sequence[str]) -> str:
+    """Return the value if it is one of the choices."""
+    if value not in choices:
+        refuse(name, f"{name} must be one of {', '.join(choices)}; got {value!r}.")
+    return str(value)
+
+
+def refuse(name: str, message: str) -> NoReturn:
+    """Raise ConfigError about an argument."""
+    raise ConfigError(name, message)
+
+
+def _numbers(name: str, values: Any) -> Array:
+    try:
+        return np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError):
+        refuse(name, f"{name} must hold numbers only; encode words as columns of 0, 1.")

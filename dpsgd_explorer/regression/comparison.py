@@ -1,0 +1,215 @@
+"""All methods side by side: error against epsilon, many repetitions at once.
+
+The errors are computed from the data and are not private; a comparison is an
+experiment about the methods, not a release.  Medians and quantiles, never means: the
+error of SSP has no useful mean, since now and then a noisy X'X is nearly singular.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from dpsgd_explorer.regression import checks
+from dpsgd_explorer.regression.bounds import Bounds
+from dpsgd_explorer.regression.budget import Budget
+from dpsgd_explorer.regression.checks import Array
+from dpsgd_explorer.regression.noisy_gd import (
+    Descent,
+    Path,
+    resolve_rate,
+    steps_within,
+)
+from dpsgd_explorer.regression.perturbation import METHODS, Perturbation
+from dpsgd_explorer.regression.statistics import Statistics
+
+EPSILONS = tuple(float(e) for e in np.linspace(0.1, 2.0, 50))
+LARGE_NOISE, SMALL_NOISE = 500.0, 50.0
+WIGGLED_STEPS = 50_000
+BAND = (0.05, 0.95)
+
+
+@dataclass(frozen=True)
+class Spread:
+    """Median and 5 to 95 % band of repetitions."""
+
+    median: float
+    low: float
+    high: float
+
+    @classmethod
+    def of(cls, values: Array) -> Spread:
+        """Return the spread of [R] values; infinite ones count as large."""
+        return cls.of_each(values[None])[0]
+
+    @classmethod
+    def of_each(cls, values: Array) -> tuple[Spread, ...]:
+        """Return the spread of each row of [E, R] values."""
+        ordered = np.sort(values, axis=1)
+        count = values.shape[1]
+        low, high = (ordered[:, math.ceil(share * count) - 1] for share in BAND)
+        middle = np.median(ordered, axis=1)
+        rows = zip(middle.tolist(), low.tolist(), high.tolist(), strict=True)
+        return tuple(cls(*row) for row in rows)
+
+
+@dataclass(frozen=True, eq=False)
+class Sweep:
+    """One method at many budgets.
+
+    Shapes: mse [E, R].
+    """
+
+    method: Perturbation
+    budgets: tuple[Budget, ...]
+    mse: Array
+
+    @cached_property
+    def spreads(self) -> tuple[Spread, ...]:
+        """Of the error, at each budget."""
+        return Spread.of_each(self.mse)
+
+
+@dataclass(frozen=True, eq=False)
+class Comparison:
+    """What the notebook's figures show.
+
+    Attributes:
+        statistics: Of the data; its mse and trivial_mse are the two baselines.
+        sweeps: SSP and AdaSSP by name.
+        paths: Noisy gradient descent: "large_noise" and "small_noise" up to the
+            largest epsilon, and the first with ten times and a tenth of its learning
+            rate, "rate_x10" and "rate_div10".
+    """
+
+    statistics: Statistics
+    sweeps: dict[str, Sweep]
+    paths: dict[str, Path]
+
+
+def compare(
+    X: Any,
+    y: Any,
+    *,
+    delta: float,
+    y_bound: float,
+    x_bound: float = 1.0,
+    epsilons: Sequence[float] = EPSILONS,
+    repetitions: int = 20,
+    variant: str = "tight",
+    learning_rate: float | str = "public",
+    rng: Any = None,
+    neighboring_relation: str = "add_or_remove_one",
+) -> Comparison:
+    """Return the errors of all methods on one table; not private.
+
+    Shapes: X [n, d], y [n].
+
+    Args:
+        X: Rows of norm at most ``x_bound``.
+        y: Labels of size at most ``y_bound``.
+        delta: In (0, 1).
+        y_bound: Public; not from the data.
+        x_bound: Public; not from the data.
+        epsilons: Budgets of SSP and AdaSSP; descents spend the largest.
+        repetitions: Of each method at each budget.
+        variant: "tight" or "notebook".
+        learning_rate: A number, "public" or "notebook", as in noisy_gradient_descent;
+            n counts as public here.
+        rng: A numpy Generator.
+        neighboring_relation: "add_or_remove_one" or "replace_one".
+
+    Raises:
+        ConfigError: an argument is outside its domain; a row beyond its bound is named.
+        AccountingError: epsilon or delta is outside its domain.
+    """
+    features, labels = checks.table(X, y)
+    bounds = Bounds(x_bound, y_bound, neighboring_relation)
+    bounds.check(features, labels)
+    count = checks.whole("repetitions", repetitions, checks.MAX_REPETITIONS)
+    if not epsilons:
+        checks.refuse("epsilons", "epsilons must hold at least one budget, got none.")
+    rng = np.random.default_rng() if rng is None else rng
+    statistics = Statistics.of(features, labels)
+    methods = {
+        name: Perturbation(method=name, bounds=bounds, variant=variant)
+        for name in METHODS
+    }
+    return Comparison(
+        statistics,
+        {
+            name: sweep(method, statistics, epsilons, delta, rng, count)
+            for name, method in methods.items()
+        },
+        {
+            name: descent.run(
+                statistics, rng, count, rate_is_private=learning_rate != "notebook"
+            )
+            for name, descent in _descents(
+                statistics, bounds, learning_rate, (max(epsilons), delta)
+            ).items()
+        },
+    )
+
+
+def sweep(
+    method: Perturbation,
+    statistics: Statistics,
+    epsilons: Sequence[float],
+    delta: float,
+    rng: Any,
+    repetitions: int,
+    *,
+    evaluate_on: Statistics | None = None,
+) -> Sweep:
+    """Return the errors of independent releases at each budget.
+
+    Args:
+        method: What is released.
+        statistics: What it is released from.
+        epsilons: Budgets.
+        delta: In (0, 1).
+        rng: A numpy Generator.
+        repetitions: R, of each.
+        evaluate_on: What errors are measured on; None means ``statistics``.
+    """
+    judge = evaluate_on or statistics
+    budgets = tuple(method.budget(epsilon, delta) for epsilon in epsilons)
+    mse = [
+        judge.mse_of(method.release(statistics, budget, rng, repetitions))
+        for budget in budgets
+    ]
+    return Sweep(method, budgets, np.array(mse))
+
+
+def _descents(
+    statistics: Statistics,
+    bounds: Bounds,
+    rate: float | str,
+    price: tuple[float, float],
+) -> dict[str, Descent]:
+    """Return the notebook's four descents."""
+    epsilon, delta = price
+
+    def descent(noise: float, steps: int, factor: float = 1.0) -> Descent:
+        eta = resolve_rate(rate, statistics, bounds, (noise, steps), statistics.n)
+        return Descent(
+            bounds=bounds,
+            noise_multiplier=noise,
+            steps=steps,
+            learning_rate=factor * eta,
+            delta=delta,
+        )
+
+    large = steps_within(epsilon, LARGE_NOISE, delta)
+    return {
+        "large_noise": descent(LARGE_NOISE, large),
+        "small_noise": descent(SMALL_NOISE, steps_within(epsilon, SMALL_NOISE, delta)),
+        "rate_x10": descent(LARGE_NOISE, min(large, WIGGLED_STEPS), 10.0),
+        "rate_div10": descent(LARGE_NOISE, min(large, WIGGLED_STEPS), 0.1),
+    }

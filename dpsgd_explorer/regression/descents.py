@@ -1,0 +1,199 @@
+"""Whole noisy descents on California housing, followed once and remembered.
+
+A descent of 50,000 steps takes a second, so those of the notebook's figures are
+recorded: ``data/descents.json``, made anew by ``python -m tools.record_descents``.
+Every other one is computed when it is asked for.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from dataclasses import asdict, dataclass
+from functools import cache, lru_cache
+from pathlib import Path
+
+import numpy as np
+
+from dpsgd_explorer.errors import QuotaError
+from dpsgd_explorer.regression import housing
+from dpsgd_explorer.regression.bounds import Bounds
+from dpsgd_explorer.regression.comparison import Spread
+from dpsgd_explorer.regression.noisy_gd import Descent, resolve_rate
+from dpsgd_explorer.regression.preprocessing import Prepared, Preprocessing
+from dpsgd_explorer.regression.statistics import Statistics
+
+RECORDED = Path(__file__).parent / "data" / "descents.json"
+ANY_DELTA = 0.5  # the walk does not depend on it, only what it is said to have spent
+SHORT = 1_500  # steps that may be walked while somebody waits
+LONGEST = 200_000
+BUSY_SECONDS = 2
+
+_long_walk = threading.Lock()
+
+
+@dataclass(frozen=True)
+class Ground:
+    """California housing, prepared within bounds.
+
+    Attributes:
+        rows: "normalize" or "clip", as Preprocessing has it.
+        x_bound: B.
+        y_bound: Y.
+    """
+
+    rows: str = "normalize"
+    x_bound: float = 1.0
+    y_bound: float = 5.0
+
+    @property
+    def prepared(self) -> Prepared:
+        """The table within its bounds."""
+        return _prepared(self)
+
+    @property
+    def statistics(self) -> Statistics:
+        """What the methods work on: labels clipped."""
+        return _statistics(self)[0]
+
+    @property
+    def judge(self) -> Statistics:
+        """What they are judged by: the same rows, labels as they are."""
+        return _statistics(self)[1]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Walk:
+    """A noisy gradient descent, many times; ``rate`` is "public" or "notebook"."""
+
+    ground: Ground = Ground()
+    neighboring_relation: str = "add_or_remove_one"
+    noise_multiplier: float
+    steps: int
+    rate: str = "public"
+    rate_factor: float = 1.0
+    repetitions: int = 20
+    seed: int = 0
+
+    @property
+    def bounds(self) -> Bounds:
+        """Public bounds of the records."""
+        ground = self.ground
+        return Bounds(ground.x_bound, ground.y_bound, self.neighboring_relation)
+
+    @property
+    def learning_rate(self) -> float:
+        """The rate as a number; n counts as public here."""
+        statistics = self.ground.statistics
+        schedule = (self.noise_multiplier, self.steps)
+        return self.rate_factor * resolve_rate(
+            self.rate, statistics, self.bounds, schedule, statistics.n
+        )
+
+    @property
+    def is_at_hand(self) -> bool:
+        """Whether it is recorded, or short enough to wait for."""
+        return self.steps <= SHORT or self in recorded()
+
+
+@dataclass(frozen=True)
+class Trace:
+    """The error along a walk: not private.
+
+    Attributes:
+        steps: Numbers of steps at the points kept.
+        spreads: Of the error there, over the repetitions.
+    """
+
+    steps: tuple[int, ...]
+    spreads: tuple[Spread, ...]
+
+
+def trace(walk: Walk) -> Trace:
+    """Return a walk's errors, recorded or computed.
+
+    Raises:
+        QuotaError: another long one is being computed; try again shortly.
+    """
+    known = recorded().get(walk)
+    if known is not None:
+        return known
+    if walk.steps <= SHORT:
+        return compute(walk)
+    if not _long_walk.acquire(blocking=False):
+        raise QuotaError(
+            "one long descent at a time is computed here, and one is; try again in "
+            f"{BUSY_SECONDS} seconds.",
+            BUSY_SECONDS,
+        )
+    try:
+        return compute(walk)
+    finally:
+        _long_walk.release()
+
+
+@lru_cache(maxsize=256)
+def compute(walk: Walk) -> Trace:
+    """Walk, and return the errors."""
+    descent = Descent(
+        bounds=walk.bounds,
+        noise_multiplier=walk.noise_multiplier,
+        steps=walk.steps,
+        learning_rate=walk.learning_rate,
+        delta=ANY_DELTA,
+    )
+    path = descent.run(
+        walk.ground.statistics,
+        np.random.default_rng(walk.seed),
+        walk.repetitions,
+        evaluate_on=walk.ground.judge,
+    )
+    return Trace(path.steps, Spread.of_each(path.mse))
+
+
+@cache
+def recorded() -> dict[Walk, Trace]:
+    """Return the recorded walks."""
+    entries = json.loads(RECORDED.read_text(encoding="utf-8"))
+    return {_walk(entry["walk"]): _trace(entry) for entry in entries}
+
+
+def as_entry(walk: Walk, found: Trace) -> dict[str, object]:
+    """Return a walk as the file holds it; infinity is null."""
+    columns = ("median", "low", "high")
+    values = {
+        name: [_finite(getattr(spread, name)) for spread in found.spreads]
+        for name in columns
+    }
+    return {"walk": asdict(walk), "steps": list(found.steps), **values}
+
+
+def _finite(value: float) -> float | None:
+    return float(f"{value:.6g}") if np.isfinite(value) else None
+
+
+def _walk(values: dict[str, object]) -> Walk:
+    ground = values["ground"]
+    assert isinstance(ground, dict)  # asdict wrote it
+    return Walk(**values | {"ground": Ground(**ground)})  # type: ignore[arg-type]
+
+
+def _trace(entry: dict[str, list[float | None]]) -> Trace:
+    rows = zip(entry["median"], entry["low"], entry["high"], strict=True)
+    spreads = (
+        Spread(*(np.inf if value is None else value for value in row)) for row in rows
+    )
+    return Trace(tuple(int(step or 0) for step in entry["steps"]), tuple(spreads))
+
+
+@lru_cache(maxsize=4)
+def _prepared(ground: Ground) -> Prepared:
+    step = Preprocessing(housing.RANGES, ground.x_bound, ground.y_bound, ground.rows)
+    return step.apply(*housing.load())
+
+
+@lru_cache(maxsize=128)
+def _statistics(ground: Ground) -> tuple[Statistics, Statistics]:
+    prepared = ground.prepared
+    _, labels = housing.load()
+    return Statistics.of(prepared.X, prepared.y), Statistics.of(prepared.X, labels)

@@ -1,0 +1,256 @@
+"""Least squares from noisy statistics: SSP, and AdaSSP with a ridge that adapts.
+
+Both release X'X + E and X'y + e with Gaussian noise and solve
+
+    theta = (X'X + E + lambda I)^-1 (X'y + e).
+
+SSP takes the ridge lambda as given.  AdaSSP sets it to what drowns the noise.  With s
+the noise std of X'X, and two ways to spend the same (epsilon, delta):
+
+| variant    | noise of X'X       | released          | ridge                      |
+|------------|--------------------|-------------------|----------------------------|
+| "notebook" | s in each entry    | X'X, X'y; AdaSSP: | max(0, c sqrt(d) s - low), |
+|            |                    | l_min too, at s3  | low = max(0, l_min - c s3) |
+| "tight"    | s on the diagonal, | X'X, X'y          | c sqrt(d) s / sqrt(2)      |
+|            | s / sqrt(2) beside |                   |                            |
+
+An entry beside the diagonal appears twice in the Frobenius norm, so s / sqrt(2) is
+enough there.  The least eigenvalue is useful only where it exceeds its own noise;
+"tight" gives its budget to the other two.  c = 1.96 is a choice, no confidence bound.
+
+Source: Wang (2018), arXiv:1803.02596, on SSP and AdaSSP; noise of a symmetric matrix
+after Dwork, Talwar, Thakurta and Zhang (2014), "Analyze Gauss".
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from dpsgd_explorer.errors import DivergedError
+from dpsgd_explorer.regression import checks
+from dpsgd_explorer.regression.bounds import Bounds
+from dpsgd_explorer.regression.budget import Budget, Part, split
+from dpsgd_explorer.regression.checks import Array
+from dpsgd_explorer.regression.statistics import Statistics
+
+METHODS = ("ssp", "adassp")
+RATIOS = {"xtx": 2.0, "xty": 3.0, "lambda_min": 5.0}
+RIDGE_FACTOR = 1.96
+LABELS = {"xtx": "XᵀX", "xty": "Xᵀy", "lambda_min": "λ_min"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Perturbation:
+    """A method with everything that is decided before the data are touched.
+
+    Attributes:
+        method: "ssp" or "adassp".
+        bounds: Public bounds of the records.
+        variant: "tight" or "notebook"; equal privacy, see the head of the file.
+        ridge: lambda of SSP, in the units of X'X, at least 0.
+        ridge_factor: c of AdaSSP, at least 0.
+
+    Raises:
+        ConfigError: an argument is outside its domain.
+    """
+
+    method: str
+    bounds: Bounds
+    variant: str = "tight"
+    ridge: float = 0.0
+    ridge_factor: float = RIDGE_FACTOR
+
+    def __post_init__(self) -> None:
+        checks.one_of("method", self.method, METHODS)
+        checks.one_of("variant", self.variant, checks.VARIANTS)
+        checks.at_least_zero("ridge", self.ridge)
+        checks.at_least_zero("ridge_factor", self.ridge_factor)
+
+    @property
+    def asks_lambda_min(self) -> bool:
+        """Whether the least eigenvalue is released too."""
+        return self.method == "adassp" and self.variant == "notebook"
+
+    def budget(self, epsilon: float, delta: float) -> Budget:
+        """Return how the releases share epsilon.
+
+        Raises:
+            AccountingError: epsilon or delta is outside its domain.
+        """
+        sensitivities = {
+            "xtx": self.bounds.xtx_sensitivity,
+            "xty": self.bounds.xty_sensitivity,
+            "lambda_min": self.bounds.lambda_min_sensitivity,
+        }
+        if not self.asks_lambda_min:
+            del sensitivities["lambda_min"]
+        parts = [Part(name, s, RATIOS[name]) for name, s in sensitivities.items()]
+        return split(epsilon, delta, parts)
+
+    def release(
+        self, statistics: Statistics, budget: Budget, rng: Any, repetitions: int = 1
+    ) -> Array:
+        """Return independent releases; each of them spends the budget.
+
+        Shapes: -> [R, d].
+
+        Args:
+            statistics: Of records that keep the bounds.
+            budget: From ``budget``.
+            rng: Has ``standard_normal(shape)``; filled release by release.
+            repetitions: R.
+
+        Raises:
+            DivergedError: a noisy matrix cannot be inverted.
+        """
+        d, stds = statistics.dim, budget.noise_stds
+        draws = rng.standard_normal((repetitions, d * d + d + self.asks_lambda_min))
+        square = draws[:, : d * d].reshape(-1, d, d)  # [R, d, d]
+        noisy_xtx = statistics.xtx + stds["xtx"] * self._symmetric(square)
+        noisy_xty = statistics.xty + stds["xty"] * draws[:, d * d : d * d + d]
+        ridge = self._ridge(statistics, stds, draws[:, -1])  # [R]
+        noisy_xtx += ridge[:, None, None] * np.eye(d)
+        try:
+            return np.linalg.solve(noisy_xtx, noisy_xty[:, :, None])[:, :, 0]
+        except np.linalg.LinAlgError:
+            raise DivergedError(
+                "the noisy X'X must have an inverse, and one had none. Release again, "
+                "at its price, or state a ridge above 0."
+            ) from None
+
+    def _symmetric(self, square: Array) -> Array:
+        """Return symmetric noise, std 1 on the diagonal."""
+        if self.variant == "tight":
+            return (square + square.swapaxes(1, 2)) / 2  # beside it: std sqrt(1/2)
+        return np.triu(square) + np.triu(square, k=1).swapaxes(1, 2)
+
+    def _ridge(
+        self, statistics: Statistics, stds: dict[str, float], draw: Array
+    ) -> Array:
+        """Return the ridge of each release, [R]."""
+        if self.method == "ssp":
+            return np.full(len(draw), self.ridge)
+        drowns = self.ridge_factor * math.sqrt(statistics.dim) * stds["xtx"]
+        if not self.asks_lambda_min:
+            return np.full(len(draw), drowns / math.sqrt(2))
+        noise = stds["lambda_min"]
+        low = statistics.lambda_min + noise * (draw - self.ridge_factor)
+        return np.maximum(0.0, drowns - np.maximum(0.0, low))
+
+
+@dataclass(frozen=True, eq=False)
+class Release:
+    """Released coefficients and what they cost.
+
+    Shapes: theta [d], or [R, d] if repetitions were asked for.
+
+    Attributes:
+        theta: The coefficients; with repetitions each row alone spends epsilon.
+        noise_multipliers: Noise std over sensitivity, by released statistic.
+        epsilon: Spent, exact.
+        delta: As asked for.
+        neighboring_relation: What epsilon is about.
+        budget: How it was split.
+    """
+
+    theta: Array
+    noise_multipliers: dict[str, float]
+    epsilon: float
+    delta: float
+    neighboring_relation: str
+    budget: Budget
+
+
+def ssp(
+    X: Any,
+    y: Any,
+    *,
+    epsilon: float,
+    delta: float,
+    y_bound: float,
+    x_bound: float = 1.0,
+    rng: Any = None,
+    variant: str = "tight",
+    ridge: float = 0.0,
+    neighboring_relation: str = "add_or_remove_one",
+    repetitions: int | None = None,
+) -> Release:
+    """Release coefficients by sufficient-statistics perturbation.
+
+    Shapes: X [n, d], y [n].
+
+    Args:
+        X: Rows of norm at most ``x_bound``.
+        y: Labels of size at most ``y_bound``.
+        epsilon: Budget, greater than 0.
+        delta: In (0, 1).
+        y_bound: Public; not from the data.
+        x_bound: Public; not from the data.
+        rng: A numpy Generator; None takes one seeded by the operating system.  It can
+            be repeated by whoever knows its state, so keep that secret.
+        variant: "tight" or "notebook".
+        ridge: Added to the diagonal of X'X, public.
+        neighboring_relation: "add_or_remove_one" or "replace_one".
+        repetitions: How many independent releases, for experiments; together they
+            spend more than epsilon.
+
+    Raises:
+        ConfigError: an argument is outside its domain; a row beyond its bound is named.
+        AccountingError: epsilon or delta is outside its domain.
+    """
+    bounds = Bounds(x_bound, y_bound, neighboring_relation)
+    method = Perturbation(method="ssp", bounds=bounds, variant=variant, ridge=ridge)
+    return _release(method, (X, y), (epsilon, delta), rng, repetitions)
+
+
+def adassp(
+    X: Any,
+    y: Any,
+    *,
+    epsilon: float,
+    delta: float,
+    y_bound: float,
+    x_bound: float = 1.0,
+    rng: Any = None,
+    variant: str = "tight",
+    ridge_factor: float = RIDGE_FACTOR,
+    neighboring_relation: str = "add_or_remove_one",
+    repetitions: int | None = None,
+) -> Release:
+    """Release coefficients by SSP with a ridge that adapts to the noise.
+
+    Arguments, shapes and errors are those of ``ssp``; ``ridge_factor`` scales the
+    ridge, see the head of the file.
+    """
+    bounds = Bounds(x_bound, y_bound, neighboring_relation)
+    method = Perturbation(
+        method="adassp", bounds=bounds, variant=variant, ridge_factor=ridge_factor
+    )
+    return _release(method, (X, y), (epsilon, delta), rng, repetitions)
+
+
+def _release(
+    method: Perturbation,
+    data: tuple[Any, Any],
+    price: tuple[float, float],
+    rng: Any,
+    repetitions: int | None,
+) -> Release:
+    x, y = checks.table(*data)
+    method.bounds.check(x, y)
+    budget = method.budget(*price)
+    count = checks.whole("repetitions", repetitions or 1, checks.MAX_REPETITIONS)
+    rng = np.random.default_rng() if rng is None else rng
+    theta = method.release(Statistics.of(x, y), budget, rng, count)
+    return Release(
+        theta=theta[0] if repetitions is None else theta,
+        noise_multipliers=budget.noise_multipliers,
+        epsilon=budget.epsilon,
+        delta=budget.delta,
+        neighboring_relation=method.bounds.neighboring_relation,
+        budget=budget,
+    )

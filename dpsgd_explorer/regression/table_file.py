@@ -1,0 +1,108 @@
+"""Reads a table of numbers from a CSV file, or says which cell is in the way."""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from dpsgd_explorer.regression.checks import Array, refuse
+
+LARGEST_FILE = 2 * 1024 * 1024  # bytes
+
+
+@dataclass(frozen=True, eq=False)
+class Table:
+    """Features and labels in natural units.
+
+    Shapes: X [n, d], y [n]; names has one for each column of X.
+    """
+
+    X: Array
+    y: Array
+    names: tuple[str, ...]
+    target: str
+
+
+def read_table(path: Path, target: str) -> Table:
+    """Return the columns of a file, ``target`` being the label.
+
+    Raises:
+        ConfigError: the file cannot be read, exceeds 2 MB or is no table of numbers
+            with a head; names row and column.
+    """
+    try:
+        with path.open("rb") as file:
+            content = file.read(LARGEST_FILE + 1)
+    except OSError as error:
+        refuse("csv", f"csv must be a file that can be read: {path}: {error.strerror}.")
+    if len(content) > LARGEST_FILE:
+        refuse("csv", f"csv must be at most 2 MB: {path} is larger. Take fewer rows.")
+    try:
+        return parse_table(content.decode("utf-8-sig"), target)
+    except UnicodeDecodeError:
+        refuse("csv", f"csv must be UTF-8 text: {path} is not.")
+
+
+def parse_table(text: str, target: str) -> Table:
+    """Return the columns of CSV text.
+
+    Raises:
+        ConfigError: it is no table of numbers with a head; names row and column.
+    """
+    try:
+        head, *rows = [row for row in csv.reader(io.StringIO(text)) if row]
+    except (ValueError, csv.Error):
+        refuse("csv", "csv must start with a line of column names and go on with rows.")
+    names = [name.strip() for name in head]
+    _check_head(names, target)
+    if not rows:
+        refuse("csv", "csv must hold at least one row of numbers below its head.")
+    values = np.array([_numbers(row, names, at) for at, row in enumerate(rows, 1)])
+    label = names.index(target)
+    kept = [column for column in range(len(names)) if column != label]
+    return Table(
+        X=values[:, kept],
+        y=values[:, label],
+        names=tuple(names[column] for column in kept),
+        target=target,
+    )
+
+
+def _check_head(names: list[str], target: str) -> None:
+    if len(set(names)) < len(names) or "" in names:
+        refuse("csv", f"csv must have distinct column names, got {', '.join(names)}.")
+    if target not in names:
+        refuse(
+            "target", f"target must be one of {', '.join(names)}; got {target or '–'}."
+        )
+    if len(names) < 2:
+        refuse("csv", "csv must hold a feature beside the target; it has one column.")
+
+
+def _numbers(row: list[str], names: list[str], at: int) -> list[float]:
+    if len(row) != len(names):
+        refuse(
+            "csv",
+            f"csv must have {len(names)} cells in every row; row {at} has {len(row)}.",
+        )
+    return [_number(text, name, at) for text, name in zip(row, names, strict=True)]
+
+
+def _number(text: str, name: str, at: int) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not math.isfinite(value):
+        what = "nothing" if not text.strip() else repr(text)
+        refuse(
+            "csv",
+            f"csv must hold finite numbers; row {at}, column {name!r} has {what}. "
+            "Remove the row, or fill in a value that does not depend on other rows.",
+        )
+    return value

@@ -1,0 +1,47 @@
+"""Records the noisy descents of the notebook's figures: many repetitions of each.
+
+    python -m tools.record_descents
+
+The same seed gives the same numbers on the same kind of machine.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import sys
+
+from dpsgd_explorer.regression.descents import RECORDED, Walk, as_entry, compute
+from dpsgd_explorer.regression.noisy_gd import RATES, steps_within
+
+EPSILON, DELTA = 2.0, 1e-6
+NOISE = 500.0
+FACTORS = (1.0, 10.0, 0.1)
+REPETITIONS = 100
+
+
+def walks() -> list[Walk]:
+    """Return what is recorded: each rate, ten times it, and a tenth of it."""
+    steps = steps_within(EPSILON, NOISE, DELTA)
+    return [
+        Walk(
+            noise_multiplier=NOISE,
+            steps=steps,
+            rate=rate,
+            rate_factor=factor,
+            repetitions=REPETITIONS,
+        )
+        for rate, factor in itertools.product(RATES, FACTORS)
+    ]
+
+
+def main() -> int:
+    """Walk them all and write the file."""
+    entries = [as_entry(walk, compute(walk)) for walk in walks()]
+    text = ",\n".join(json.dumps(entry, allow_nan=False) for entry in entries)
+    RECORDED.write_text(f"[\n{text}\n]\n", encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
