@@ -1,4 +1,4 @@
-"""The command line: ``python -m dpsgd_explorer serve | worker | train | epsilon``.
+"""The command line: ``python -m dpsgd_explorer`` and one of its commands.
 
 Each command imports what it needs when it is called: torch takes seconds to load, and
 only ``train`` uses it.
@@ -12,6 +12,7 @@ import math
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
+from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 REFUSED = 2
 STOPPED = 130  # what a shell says after Ctrl-C
 SIGMA_DIGITS = 4
+EPSILON_DIGITS = 4
 
 Command = Callable[[argparse.Namespace], int]
 
@@ -65,6 +67,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_epsilon_options(
         add("epsilon", _epsilon, "Tell what DP-SGD spends, or the noise for a target.")
     )
+    _add_regression(add)
     return root
 
 
@@ -88,7 +91,10 @@ def _add_train_options(parser: argparse.ArgumentParser) -> None:
 
 def _add_epsilon_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "--sample-rate", type=float, required=True, help="batch size / N, in (0, 1]"
+        "--sample-rate",
+        type=sample_rate,
+        required=True,
+        help="batch size / N, in (0, 1]; a fraction as 256/60000 will do",
     )
     known = parser.add_mutually_exclusive_group(required=True)
     known.add_argument(
@@ -97,7 +103,19 @@ def _add_epsilon_options(parser: argparse.ArgumentParser) -> None:
     known.add_argument("--target-epsilon", type=float, help="gives the noise for it")
     parser.add_argument("--steps", type=int, required=True, help="updates of the model")
     parser.add_argument("--delta", type=float, required=True, help="below 1 / N")
-    parser.add_argument("--accountant", default="rdp", help="default: %(default)s")
+    parser.add_argument("--accountant", default="exact", help="default: %(default)s")
+
+
+def _add_regression(add: Callable[..., argparse.ArgumentParser]) -> None:
+    from dpsgd_explorer.regression import command
+
+    text = "Release a private linear regression of a table."
+    command.add_options(add("regression", command.carry_out, text))
+
+
+def sample_rate(text: str) -> float:
+    """Read 0.01 or 256/60000."""
+    return float(Fraction(text))
 
 
 def _serve(_options: argparse.Namespace) -> int:
@@ -178,7 +196,8 @@ def _epsilon(options: argparse.Namespace) -> int:
         )
         sigma = math.ceil(exact * 10**SIGMA_DIGITS) / 10**SIGMA_DIGITS
     epsilon = accounting.epsilon(noise_multiplier=sigma, **run)
-    print(f"σ = {sigma}, {options.steps} steps: ε = {accounting.round_up(epsilon)}")
+    shown = accounting.round_up(epsilon, EPSILON_DIGITS)
+    print(f"σ = {sigma}, {options.steps} steps: ε = {shown}")
     print(_terms(options.sample_rate, options.delta, options.accountant))
     return 0
 
@@ -188,9 +207,11 @@ def _terms(sample_rate: float, delta: float, accountant: str) -> str:
     from dpsgd_explorer.accounting import ACCOUNTANTS
 
     entry = ACCOUNTANTS[accountant]
+    is_said = entry.label.lower() == entry.status
+    counted = entry.label if is_said else f"{entry.label}: {entry.status}"
     return (
         f"δ = {delta:g}, adding or removing one record, Poisson sampling at rate "
-        f"{sample_rate:.6g}; {entry.label}: {entry.status}"
+        f"{sample_rate:.6g}; {counted}"
     )
 
 

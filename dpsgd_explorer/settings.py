@@ -8,6 +8,7 @@
 | ``DPSGD_PROFILE`` | ``local`` | or ``public``: quotas, see ``Quotas`` |
 | ``DPSGD_WORKERS`` | 1 | runs that train at the same time |
 | ``DPSGD_THREADS`` | 1 | threads of one training process |
+| ``DPSGD_KERNELS`` | ``exact`` | faster pieces; ``fast``: other last bits; ``off`` |
 | ``DPSGD_WEB_THREADS`` | 96 | threads of the web server |
 | ``DPSGD_RUN_SECONDS`` | 1800 | wall-clock limit of one run |
 | ``DPSGD_RUN_MEMORY_MIB`` | 4096 | memory limit of one run |
@@ -18,7 +19,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
@@ -41,6 +42,9 @@ QUOTAS = {
     "public": Quotas(running=1, queued=3, launches_a_day=20, queued_in_all=200),
 }
 
+#: Which of dp.kernels a run computes with.
+KERNELS = ("exact", "fast", "off")
+
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
@@ -52,6 +56,7 @@ class Settings:
     profile: str = "local"
     workers: int = 1
     threads: int = 1
+    kernels: str = "exact"
     web_threads: int = 96
     run_seconds: int = 1800
     run_memory_mib: int = 4096
@@ -70,12 +75,6 @@ class Settings:
         values = os.environ if environment is None else environment
         folder = Path(values.get("DPSGD_INSTANCE_DIR", "instance")).resolve()
         folder.mkdir(parents=True, exist_ok=True)
-        profile = values.get("DPSGD_PROFILE", "local")
-        if profile not in QUOTAS:
-            raise ConfigError(
-                "DPSGD_PROFILE",
-                f"DPSGD_PROFILE must be one of {', '.join(QUOTAS)}, got {profile!r}.",
-            )
         return cls(
             instance_dir=folder,
             database_url=values.get(
@@ -84,9 +83,10 @@ class Settings:
             queue_url=values.get(
                 "DPSGD_QUEUE_URL", f"sqlite:///{folder / 'queue.sqlite3'}"
             ),
-            profile=profile,
+            profile=_one_of(values, "DPSGD_PROFILE", QUOTAS, cls.profile),
             workers=_number(values, "DPSGD_WORKERS", cls.workers),
             threads=_number(values, "DPSGD_THREADS", cls.threads),
+            kernels=_one_of(values, "DPSGD_KERNELS", KERNELS, cls.kernels),
             web_threads=_number(values, "DPSGD_WEB_THREADS", cls.web_threads),
             run_seconds=_number(values, "DPSGD_RUN_SECONDS", cls.run_seconds),
             run_memory_mib=_number(values, "DPSGD_RUN_MEMORY_MIB", cls.run_memory_mib),
@@ -104,6 +104,7 @@ class Settings:
             "DPSGD_PROFILE": self.profile,
             "DPSGD_WORKERS": str(self.workers),
             "DPSGD_THREADS": str(self.threads),
+            "DPSGD_KERNELS": self.kernels,
             "DPSGD_WEB_THREADS": str(self.web_threads),
             "DPSGD_RUN_SECONDS": str(self.run_seconds),
             "DPSGD_RUN_MEMORY_MIB": str(self.run_memory_mib),
@@ -111,6 +112,17 @@ class Settings:
             "HOST": self.host,
             "PORT": str(self.port),
         }
+
+
+def _one_of(
+    values: Mapping[str, str], name: str, choices: Collection[str], default: str
+) -> str:
+    value = values.get(name, default)
+    if value not in choices:
+        raise ConfigError(
+            name, f"{name} must be one of {', '.join(choices)}, got {value!r}."
+        )
+    return value
 
 
 def _number(values: Mapping[str, str], name: str, default: int) -> int:

@@ -14,8 +14,9 @@ NAME = "dpsgd_explorer"
 # layer: the layers below it and the third-party packages that it may name
 MAY_IMPORT = {
     "accounting": {"numpy", "scipy"},
-    "dp": {"accounting", "numpy", "torch"},
-    "training": {"accounting", "dp", "numpy", "pydantic", "torch"},
+    "dp": {"accounting", "cryptography", "numpy", "torch"},
+    "regression": {"accounting", "numpy"},
+    "training": {"accounting", "dp", "numpy", "pydantic", "regression", "torch"},
     "runs": {"huey", "sqlalchemy", "training"},
     "web": {
         "accounting",
@@ -26,6 +27,7 @@ MAY_IMPORT = {
         "numpy",
         "plotly",
         "pydantic",
+        "regression",
         "runs",
         "scipy",
         "training",
@@ -34,7 +36,18 @@ MAY_IMPORT = {
     },
 }
 EVERYONE = {"errors", "settings", "__version__"}
-TORCH_FREE_TRAINING = ("catalogue", "config", "cost", "events", "messages", "presets")
+TORCH_FREE_TRAINING = (
+    "catalogue",
+    "config",
+    "cost",
+    "events",
+    "kinds",
+    "messages",
+    "performance",
+    "presets",
+    "regression_config",
+    "run_config",
+)
 TRAINS = PACKAGE / "runs" / "child.py"  # the one process in which torch is loaded
 MOST_LINES = {"*.py": 400, "*.js": 250}
 OWN_FOLDERS = ("dpsgd_explorer", "static", "tests", "benchmarks")
@@ -95,6 +108,7 @@ def test_web_and_worker_processes_never_load_torch():
     """Imports everything they consist of in one process, and looks after each."""
     names = [
         *modules("accounting"),
+        *modules("regression"),
         *(f"{NAME}.training.{name}" for name in TORCH_FREE_TRAINING),
         *modules("runs"),
         *modules("web"),

@@ -86,11 +86,17 @@ def test_epsilon_is_rounded_up_and_comes_with_its_terms(capsys):
     assert main(["epsilon", "--noise-multiplier", "1.1", *RUN_OPTIONS]) == 0
     told = capsys.readouterr().out
     epsilon = accounting.epsilon(noise_multiplier=1.1, **RUN)
-    assert f"ε = {accounting.round_up(epsilon)}\n" in told
+    assert f"ε = {accounting.round_up(epsilon, 4)}\n" in told
     shown = float(re.search(r"ε = (\S+)", told).group(1))
-    assert epsilon <= shown < epsilon + 0.01
-    for term in ("δ = 1e-05", "one record", "Poisson", "rate 0.01", "Rényi", "bound"):
+    assert epsilon <= shown < epsilon + 1e-4
+    for term in ("δ = 1e-05", "one record", "Poisson", "rate 0.01", "Exact"):
         assert term in told
+
+
+def test_the_classic_run_spends_what_is_known(capsys):
+    run = ["--steps", "14062", "--delta", "1e-5", "--noise-multiplier", "1.1"]
+    assert main(["epsilon", "--sample-rate", "256/60000", *run]) == 0
+    assert "ε = 2.3816\n" in capsys.readouterr().out
 
 
 def test_the_noise_told_for_a_target_reaches_it(capsys):

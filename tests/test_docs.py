@@ -9,9 +9,10 @@ import pytest
 
 from dpsgd_explorer import settings
 from dpsgd_explorer.settings import Settings
-from dpsgd_explorer.training.config import TrainingConfig
+from dpsgd_explorer.training.kinds import KINDS
 from dpsgd_explorer.web import create_app
 from dpsgd_explorer.web.openapi import described_routes
+from tools import write_sharp_edges_page
 from tools.write_configuration_page import page
 
 ROOT = Path(__file__).parents[1]
@@ -34,12 +35,19 @@ def variables():
 
 def test_every_setting_has_a_row_in_a_table():
     rows = set(re.findall(r"^\| `(\w+)` \|.+\|$", everything(), flags=re.MULTILINE))
-    assert set(TrainingConfig.model_fields) - rows == set()
+    for kind in KINDS.values():
+        assert set(kind.config.model_fields) - rows == set()
 
 
 def test_the_page_of_settings_is_up_to_date():
     written = (ROOT / "docs" / "configuration.md").read_text(encoding="utf-8")
     assert written == page(), "run python -m tools.write_configuration_page"
+
+
+def test_the_page_of_refusals_is_up_to_date():
+    written = (ROOT / "docs" / "sharp-edges.md").read_text(encoding="utf-8")
+    command = "python -m tools.write_sharp_edges_page"
+    assert written == write_sharp_edges_page.page(), f"run {command}"
 
 
 def test_every_environment_variable_is_documented():
@@ -77,8 +85,9 @@ def test_pictures_say_what_they_show():
     assert all(len(alt) > 10 for alt, _ in PICTURE.findall(everything()))
 
 
-def test_the_examples_of_the_readme_run(tmp_path):
-    text = (ROOT / "README.md").read_text(encoding="utf-8")
+@pytest.mark.parametrize("page", ["README.md", "docs/migrating.md"])
+def test_the_examples_of_a_page_run(page, tmp_path):
+    text = (ROOT / page).read_text(encoding="utf-8")
     blocks = re.findall(r"```python\n(.*?)```", text, flags=re.DOTALL)
     assert blocks
     for block in blocks:

@@ -11,11 +11,14 @@ from typing import Any
 
 from dpsgd_explorer import settings
 from dpsgd_explorer.settings import QUOTAS
+from dpsgd_explorer.training import regression_config
 from dpsgd_explorer.training.config import (
     DEFAULT_EPSILON,
     DEFAULT_STEPS,
     TrainingConfig,
 )
+from dpsgd_explorer.training.regression_config import RegressionConfig
+from dpsgd_explorer.training.run_config import RunConfig
 
 PAGE = Path(__file__).parents[1] / "docs" / "configuration.md"
 DOMAIN = {"gt": "above", "ge": "at least", "lt": "below", "le": "at most"}
@@ -23,15 +26,27 @@ HEAD = """# Configuration
 
 This page is written by `python -m tools.write_configuration_page`.
 
-## Settings of a run
+A run has a `kind`; each kind has settings of its own, and without one `training` is
+meant. Whatever is refused is refused by name, with the rule and what came.
+
+## Settings of a training
 
 The names are the same in JSON, in the query string of `/train/`, in the command line's
 file and in Python. `{{}}` is the default run. Of `steps` and `epochs`, and of
 `target_epsilon` and `noise_multiplier`, one is given; with none given `steps` is
-{steps} and `target_epsilon` is {epsilon:g}. Whatever is refused is refused by name,
-with the rule and what came.
+{steps} and `target_epsilon` is {epsilon:g}.
 
-| setting | symbol | default | allowed | meaning |
+"""
+REGRESSION = """
+## Settings of a regression
+
+Noisy gradient descent on California housing, as `/labs/linear-regression/` launches it.
+Of `noise_multiplier`, `steps` and `target_epsilon` two are given and the third follows;
+what is missing is filled in by `target_epsilon` = {epsilon:g}, then by
+`noise_multiplier` = {noise:g}.
+
+"""
+TABLE = """| setting | symbol | default | allowed | meaning |
 |---|---|---|---|---|
 """
 MIDDLE = """
@@ -52,12 +67,14 @@ PROFILES = """
 
 def page() -> str:
     """Return the text of docs/configuration.md."""
-    fields = TrainingConfig.model_json_schema()["properties"]
-    rows = [_setting_row(name, field) for name, field in fields.items()]
     return (
         HEAD.format(steps=DEFAULT_STEPS, epsilon=DEFAULT_EPSILON)
-        + "\n".join(rows)
-        + "\n"
+        + _settings(TrainingConfig)
+        + REGRESSION.format(
+            epsilon=regression_config.DEFAULT_EPSILON,
+            noise=regression_config.DEFAULT_NOISE,
+        )
+        + _settings(RegressionConfig)
         + MIDDLE
         + "\n".join(_variable_rows())
         + "\n"
@@ -67,20 +84,28 @@ def page() -> str:
     )
 
 
-def _setting_row(name: str, field: dict[str, Any]) -> str:
+def _settings(config: type[RunConfig]) -> str:
+    """Return the table of a kind's settings."""
+    fields = config.model_json_schema()["properties"]
+    rows = [_setting_row(config, name, field) for name, field in fields.items()]
+    return TABLE + "\n".join(rows) + "\n"
+
+
+def _setting_row(config: type[RunConfig], name: str, field: dict[str, Any]) -> str:
     default = field.get("default")
     shown = "" if default is None else f"`{default}`".replace("True", "true")
-    meaning = field.get("description", "What is run: a training.")
+    meaning = field.get("description", f"What is run: a {default}.")
+    allowed = _domain(config, name, field)
     return (
-        f"| `{name}` | {field.get('symbol', '')} | {shown} | {_domain(name, field)} "
+        f"| `{name}` | {field.get('symbol', '')} | {shown} | {allowed} "
         f"| {field.get('title', name)}. {meaning} |"
     )
 
 
-def _domain(name: str, field: dict[str, Any]) -> str:
+def _domain(config: type[RunConfig], name: str, field: dict[str, Any]) -> str:
     if "choices" in field:
         return ", ".join(f"`{choice}`" for choice in field["choices"])
-    metadata = TrainingConfig.model_fields[name].metadata
+    metadata = config.model_fields[name].metadata
     limits = [
         f"{word} {_plain(getattr(each, key))}"
         for each in metadata
@@ -89,7 +114,9 @@ def _domain(name: str, field: dict[str, Any]) -> str:
     ]
     if limits:
         return ", ".join(limits)
-    return f"`{field['const']}`" if "const" in field else "true, false"
+    if "const" in field:
+        return f"`{field['const']}`"
+    return str(field.get("domain", "true, false"))
 
 
 def _plain(value: float) -> str:

@@ -13,8 +13,8 @@ from sqlalchemy import Connection, delete, func, insert, select
 from dpsgd_explorer.errors import ConfigError, QuotaError
 from dpsgd_explorer.runs.schema import QUEUED, launches, runs
 from dpsgd_explorer.settings import Quotas
-from dpsgd_explorer.training.config import TrainingConfig
-from dpsgd_explorer.training.cost import check_cost, cost
+from dpsgd_explorer.training.cost import check_cost
+from dpsgd_explorer.training.run_config import RunConfig
 
 DAY = 24 * 60 * 60
 # A run ends or a place is freed in about this time; asking earlier is of no use.
@@ -23,7 +23,7 @@ RETRY_SECONDS = 30
 
 def admit(
     connection: Connection,
-    config: TrainingConfig,
+    config: RunConfig,
     *,
     run_id: str,
     visitor: str,
@@ -38,7 +38,7 @@ def admit(
         ConfigError: the run, or its group with it, would cost too much.
         QuotaError: the visitor or the site has too much queued or launched.
     """
-    launch, price = group or run_id, cost(config)
+    launch, price = group or run_id, config.cost
     check_cost(config, cost_limit)
     _check_queue(connection, visitor, launch, quotas)
     connection.execute(delete(launches).where(launches.c.at < now - DAY))

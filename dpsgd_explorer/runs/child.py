@@ -1,4 +1,4 @@
-"""The process that trains one run: ``python -m dpsgd_explorer.runs.child LEASE``.
+"""The process that carries out one run: ``python -m dpsgd_explorer.runs.child LEASE``.
 
 It is started ahead of time, loads what every run needs, and waits for its run on
 standard input.  It writes the store itself, under the fence number it was handed, and
@@ -14,7 +14,6 @@ import os
 import sys
 import time
 from collections import deque
-from typing import TYPE_CHECKING
 
 from dpsgd_explorer.errors import (
     ExplorerError,
@@ -30,12 +29,10 @@ from dpsgd_explorer.runs.records import Checkpoint, Claim, StoredEvent
 from dpsgd_explorer.runs.schema import DONE
 from dpsgd_explorer.runs.store import RunStore
 from dpsgd_explorer.settings import Settings
-from dpsgd_explorer.training.config import TrainingConfig
+from dpsgd_explorer.training import kinds
 from dpsgd_explorer.training.events import Event
+from dpsgd_explorer.training.kinds import Work
 from dpsgd_explorer.training.performance import PerformanceSettings
-
-if TYPE_CHECKING:
-    from dpsgd_explorer.training.loop import Training
 
 CHECKPOINT_SECONDS = 1.0
 # Checkpoints may take this share of the time; a big model is stored less often.
@@ -62,7 +59,7 @@ def main(arguments: list[str]) -> int:
 
 def _warm_up(settings: Settings, lifeline: Lifeline) -> None:
     """Load what the usual runs need, until called."""
-    # Here and in _train: torch is loaded in this process only, its memory limited.
+    # Here and in Kind.start: torch is loaded in this process only, its memory limited.
     from dpsgd_explorer.training.loop import warm_up
 
     performance = PerformanceSettings.from_settings(settings)
@@ -111,33 +108,32 @@ def _train(
     store: RunStore, claim: Claim, settings: Settings, recorder: Recorder
 ) -> None:
     """Train from the last checkpoint on, or from the start."""
-    from dpsgd_explorer.training.loop import Training
-
     start = store.checkpoint(claim.run_id) or Checkpoint(0, None)
     told = deque(
         event
         for event in store.events(claim.run_id, start.seq)
         if event.kind != "state"
     )
-    training = Training(
-        TrainingConfig.parse(store.get(claim.run_id).config),
+    config = kinds.parse(store.get(claim.run_id).config)
+    work = kinds.KINDS[config.kind].start(
+        config,
         checkpoint=start.data,
         performance=PerformanceSettings.from_settings(settings),
     )
-    _record(training, told, recorder)
+    _record(work, told, recorder)
 
 
-def _record(training: Training, told: deque[StoredEvent], recorder: Recorder) -> None:
+def _record(work: Work, told: deque[StoredEvent], recorder: Recorder) -> None:
     """Store each event, after those that were told before have come again."""
     due = time.monotonic() + CHECKPOINT_SECONDS
-    for event in training.events():
+    for event in work.events():
         if told:
             _check_repeats(event, told.popleft())
             continue
         recorder.add(event)
         begin = time.monotonic()
         if begin >= due:
-            recorder.add_checkpoint(training.checkpoint())
+            recorder.add_checkpoint(work.checkpoint())
             now = time.monotonic()
             due = now + max(CHECKPOINT_SECONDS, (now - begin) / CHECKPOINT_SHARE)
     if told:

@@ -16,6 +16,7 @@ from dpsgd_explorer.runs.schema import (
     events,
     runs,
 )
+from dpsgd_explorer.training.kinds import KINDS
 
 Entry = tuple[str, Mapping[str, Any]]
 
@@ -78,7 +79,7 @@ def summary(connection: Connection, run: RowMapping) -> dict[str, Any]:
     """Return what a run came to, each value from the newest event that tells it.
 
     A run that was stopped has no ``end`` event: its last step says what was spent,
-    its last evaluation how well it did.
+    its last evaluation how well it did; ``measured`` of its kind names what that is.
     """
     merged: dict[str, Any] = {"delta": json.loads(run["config"])["delta"]}
     for data in _newest_of_each_kind(connection, run["id"]):
@@ -86,7 +87,8 @@ def summary(connection: Connection, run: RowMapping) -> dict[str, Any]:
     if "step" not in merged:
         return {}
     merged["steps"] = merged["step"]
-    names = ("epsilon", "delta", "test_accuracy", "test_loss", "steps", "seconds")
+    measured = KINDS[run["kind"]].measured
+    names = ("epsilon", "delta", *measured, "steps", "seconds")
     return {name: merged.get(name) for name in names}
 
 

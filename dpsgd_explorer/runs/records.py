@@ -17,8 +17,8 @@ class Run:
 
     Attributes:
         config: The settings it was asked for with, as JSON values.
-        summary: ``epsilon, delta, test_accuracy, test_loss, steps, seconds``, as far
-            as known; empty until the run has ended.
+        summary: ``epsilon, delta, steps, seconds`` and what its kind measures
+            (``test_accuracy, test_loss``), as far as known; empty until it has ended.
         error: ``code`` and ``message`` of a run that failed or was interrupted.
         step: Steps taken so far.
         steps: Steps planned.
@@ -93,7 +93,7 @@ class Checkpoint:
 
     Attributes:
         seq: The last event the training had given when it was made.
-        data: ``Training.checkpoint()``; None: the start.
+        data: ``checkpoint()`` of the work that its kind does; None: the start.
     """
 
     seq: int

@@ -29,7 +29,7 @@ from dpsgd_explorer.runs.schema import (
     runs,
 )
 from dpsgd_explorer.settings import Quotas, Settings
-from dpsgd_explorer.training.config import TrainingConfig
+from dpsgd_explorer.training.run_config import RunConfig
 
 LONGEST_NAME = 60
 
@@ -71,7 +71,7 @@ class RunStore(LeasedRuns):
 
     def create(
         self,
-        config: TrainingConfig,
+        config: RunConfig,
         *,
         visitor: str,
         name: str = "",
@@ -95,7 +95,7 @@ class RunStore(LeasedRuns):
             "group": _checked("group", group),
             "parent": parent,
             "config": to_json(config.model_dump(mode="json")),
-            "steps": config.plan.steps,
+            "steps": config.planned_steps,
             "created_at": now,
             "last_seq": 1,
         }

@@ -6,77 +6,54 @@ carries what the form, the API, the command line and the docs say about it.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable, Mapping
 from functools import cached_property
-from typing import Any, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import model_validator
 
 from dpsgd_explorer.accounting import ACCOUNTANTS, Plan
 from dpsgd_explorer.errors import ConfigError
 from dpsgd_explorer.training.catalogue import DATA_SETS, MODELS, DataSet
-from dpsgd_explorer.training.messages import config_error
+from dpsgd_explorer.training.run_config import (
+    LARGEST_SEED,
+    RunConfig,
+    check_pair,
+    evenly_spent,
+    setting,
+)
 
 OPTIMIZERS = {"sgd": "SGD", "adam": "Adam"}
-CLIPPING_FUNCTIONS = {"Abadi": "Shorten to C", "automatic": "Normalise all to C"}
-CLIPPING_STYLES = {"all-layer": "All layers together"}
+CLIPPING_FUNCTIONS = {
+    "Abadi": "Shorten to C",
+    "automatic": "Normalise all to C",
+    "global": "Leave out what is longer than C",
+}
+CLIPPING_STYLES = {
+    "all-layer": "All layers together",
+    "layer-wise": "Each layer by itself",
+    "param-wise": "Each parameter tensor by itself",
+}
 CLIPPING_MODES = {
     "MixOpt": "Cheapest for each layer",
+    "MixGhostClip": "Cheapest norm, gradients made again",
     "ghost": "Norms from Gram matrices",
     "instantiate": "Store each gradient",
 }
 DEFAULT_STEPS = 300
 DEFAULT_EPSILON = 3.0
-LARGEST_SEED = 2**31 - 1
+# A training step is a forward pass, a backward pass for the outputs of the layers, and
+# one weighted contraction for the parameters; each costs about as much as the first.
+PASSES = 3
 
 
-def setting(
-    default: Any,
-    *,
-    label: str,
-    help: str,
-    group: str,
-    symbol: str = "",
-    choices: Mapping[str, str] | None = None,
-    marks: Iterable[float] = (),
-    ends: tuple[str, str] | None = None,
-    step: float | None = None,
-    **domain: Any,
-) -> Any:
-    """Return a pydantic field that also says how to ask a person for it.
-
-    Args:
-        default: Value when nothing is said.
-        label: Name for people.
-        help: One or two sentences that stand under the field.
-        group: Heading it stands under in the form.
-        symbol: Letter of the formulas, "" if it has none.
-        choices: Allowed values and their labels.
-        marks: Evenly spaced stops of the slider (their spacing tells its scale).
-        ends: What gets better at the slider's low and high end.
-        step: Smallest sensible change.
-        domain: gt, ge, lt, le as pydantic knows them.
-    """
-    ask: dict[str, Any] = {"label": label, "help": help, "group": group}
-    ask |= {"symbol": symbol, "step": step, "marks": list(marks), "ends": ends}
-    if choices is not None:
-        ask |= {"choices": dict(choices), "enum": list(choices)}
-    return Field(
-        default, title=label, description=help, json_schema_extra=ask, **domain
-    )
-
-
-class TrainingConfig(BaseModel):
+class TrainingConfig(RunConfig):
     """The settings of one training run; an instance that exists is valid.
 
     Exactly one of ``steps`` and ``epochs``, and one of ``noise_multiplier`` and
     ``target_epsilon``, is set; what is left out entirely takes its default.
     """
 
-    model_config = ConfigDict(
-        frozen=True, extra="forbid", strict=True, allow_inf_nan=False
-    )
+    TO_COST_LESS: ClassVar[str] = "a smaller expected_batch_size or a smaller model"
 
     kind: Literal["training"] = "training"
     dataset: str = setting(
@@ -148,14 +125,14 @@ class TrainingConfig(BaseModel):
     clipping_fn: str = setting(
         "Abadi",
         label="Clipping function",
-        help="Shorten long gradients only, or bring every one to the same length.",
+        help="Shorten long gradients, bring all to one length, or leave long ones out.",
         group="Privacy",
         choices=CLIPPING_FUNCTIONS,
     )
     clipping_style: str = setting(
         "all-layer",
         label="Clipping style",
-        help="The length is taken over all layers together.",
+        help="What is measured and clipped together; n blocks get C/√n each.",
         group="Privacy",
         choices=CLIPPING_STYLES,
     )
@@ -167,7 +144,7 @@ class TrainingConfig(BaseModel):
         choices=CLIPPING_MODES,
     )
     accountant: str = setting(
-        "rdp",
+        "exact",
         label="Accountant",
         help="How ε is computed.",
         group="Privacy",
@@ -263,21 +240,6 @@ class TrainingConfig(BaseModel):
         step=1,
     )
 
-    @classmethod
-    def parse(cls, values: object) -> Self:
-        """Build from JSON values; ConfigError names each field, its rule and value."""
-        try:
-            return cls.model_validate(values)
-        except ValidationError as error:
-            raise config_error(error, cls) from None
-
-    @classmethod
-    def from_query(cls, values: Mapping[str, str]) -> Self:
-        """Build from the text of a query string or form; "" means not given."""
-        return cls.parse(
-            {name: _from_text(cls, name, text) for name, text in values.items() if text}
-        )
-
     @model_validator(mode="before")
     @classmethod
     def _fill_pairs(cls, values: Any) -> Any:
@@ -295,10 +257,8 @@ class TrainingConfig(BaseModel):
 
     @model_validator(mode="after")
     def _fits_together(self) -> Self:
-        for name, field in type(self).model_fields.items():
-            _check_choice(name, getattr(self, name), _ask(field).get("choices"))
-        _check_pair(self, "steps", "epochs")
-        _check_pair(self, "noise_multiplier", "target_epsilon")
+        check_pair(self, "steps", "epochs")
+        check_pair(self, "noise_multiplier", "target_epsilon")
         fitting = [name for name in MODELS if self.dataset in MODELS[name].parameters]
         if self.model not in fitting:
             raise ConfigError(
@@ -348,51 +308,24 @@ class TrainingConfig(BaseModel):
         )
 
     @property
+    def planned_steps(self) -> int:
+        """Steps of the run, if nothing ends it early."""
+        return self.plan.steps
+
+    @property
+    def length_setting(self) -> str:
+        """The setting that says how long the run is."""
+        return "steps" if self.epochs is None else "epochs"
+
+    @property
+    def cost(self) -> float:
+        """Multiply-adds of training and evaluations together."""
+        one_record = MODELS[self.model].multiply_adds[self.dataset]
+        trained = self.plan.steps * self.expected_batch_size
+        predicted = len(self.evaluation_steps) * self.data.test_size
+        return float(one_record * (PASSES * trained + predicted))
+
+    @property
     def evaluation_steps(self) -> list[int]:
-        """Steps after which the test set is predicted, evenly spread over ε.
-
-        ε grows about with the root of the steps, hence the squares.
-        """
-        total, points = self.plan.steps, self.evaluations
-        return sorted(
-            {math.ceil(total * (i / points) ** 2) for i in range(1, points + 1)}
-        )
-
-
-def _ask(field: Any) -> dict[str, Any]:
-    extra = field.json_schema_extra
-    return extra if isinstance(extra, dict) else {}
-
-
-def _check_choice(name: str, value: object, choices: Mapping[str, str] | None) -> None:
-    if choices is not None and value not in choices:
-        raise ConfigError(
-            name, f"{name} must be one of {', '.join(choices)}, got {value!r}."
-        )
-
-
-def _check_pair(config: TrainingConfig, first: str, second: str) -> None:
-    a, b = getattr(config, first), getattr(config, second)
-    if a is not None and b is not None:
-        raise ConfigError(
-            first,
-            f"give {first} or {second}, not both; got {first} = {a:g} "
-            f"and {second} = {b:g}.",
-        )
-
-
-def _from_text(cls: type[BaseModel], name: str, text: str) -> object:
-    """Read a number or a truth value where the field wants one; else keep the text."""
-    field = cls.model_fields.get(name)
-    wanted = str(field.annotation) if field else ""
-    if "bool" in wanted:
-        return {"true": True, "1": True, "on": True, "false": False, "0": False}.get(
-            text.lower(), text
-        )
-    for kind in (int, float):
-        if kind.__name__ in wanted:
-            try:
-                return kind(text)
-            except ValueError:
-                continue
-    return text
+        """Steps after which the test set is predicted, evenly spread over ε."""
+        return evenly_spent(self.plan.steps, self.evaluations)

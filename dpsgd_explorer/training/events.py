@@ -1,4 +1,4 @@
-"""What a training run says while it goes on: plain data, ready for JSON.
+"""What a run says while it goes on: plain data, ready for JSON.
 
 ``phase`` opens the log, and marks each change of settings:
     ``step``, ``sample_rate``, ``noise_multiplier`` (null: no noise was asked for),
@@ -11,6 +11,14 @@
 ``end``:
     ``step``, ``epsilon``, ``delta``, ``test_accuracy``, ``test_loss``, ``seconds``,
     ``reason``: "finished" or "stop_at_epsilon", ``receipt`` (null if not private)
+
+A run of kind "regression" says in its ``phase``, instead of the clipping bound, the
+accountant and the edges: ``learning_rate`` as used, ``learning_rate_is_private``,
+``neighboring_relation``, ``repetitions`` and the baselines ``nonprivate_mse`` and
+``trivial_mse``; its ``sample_rate`` is 1.  Its ``evaluation`` and ``end`` hold
+``mse_median``, ``mse_low`` and ``mse_high`` (5 and 95 %) over the repetitions, null
+where infinite, computed from the data and not private.  Its ``diagnostics`` are
+``diverged`` (repetitions), ``theta_norm`` (median) and ``noise_std`` of a coordinate.
 
 ``epsilon`` is null where there is no guarantee (no noise, or not private): ε = ∞.
 ``diagnostics`` is outside the guarantee (not private): ``batch_size`` (drawn), ``loss``

@@ -10,11 +10,13 @@ import io
 import time
 from collections import deque
 from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from dpsgd_explorer.dp import kernels
 from dpsgd_explorer.dp.noise import seeded_generator
 from dpsgd_explorer.errors import ConfigError, DivergedError
 from dpsgd_explorer.training import inputs, models
@@ -103,10 +105,21 @@ class Training:
         """
         while self._waiting or not self._ended:
             while not self._waiting:
-                with threads(self._performance.num_threads):
+                with self._computing():
                     self._advance()
             self.events_emitted += 1
             yield self._waiting.popleft()
+
+    @contextmanager
+    def _computing(self) -> Iterator[None]:
+        """Compute as the performance settings say, meanwhile."""
+        pieces = self._performance.kernels
+        with ExitStack() as undo:
+            undo.enter_context(threads(self._performance.num_threads))
+            if pieces != "off":
+                products = pieces == "fast"
+                undo.enter_context(kernels.in_use(self._model, products=products))
+            yield
 
     def checkpoint(self) -> bytes:
         """Return all that a resumed run needs; call it between two events.

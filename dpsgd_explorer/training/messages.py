@@ -24,6 +24,7 @@ RULES = {
     "bool_type": "true or false",
     "string_type": "a text",
     "model_type": "an object of settings",
+    "model_attributes_type": "an object of settings",
     "dict_type": "an object of settings",
 }
 SHOWN = reprlib.Repr()
@@ -34,16 +35,22 @@ def config_error(error: ValidationError, model: type[BaseModel]) -> ConfigError:
     """Return one ConfigError for the first fault, with all of them in ``fields``."""
     faults: dict[str, str] = {}
     for fault in error.errors(include_url=False):
-        field, message = _sentence(dict(fault), model)
-        faults.setdefault(field, message)
+        for field, message in _sentences(dict(fault), model).items():
+            faults.setdefault(field, message)
     field, message = next(iter(faults.items()))
     return ConfigError(field, message, fields=faults)
 
 
-def _sentence(fault: dict[str, Any], model: type[BaseModel]) -> tuple[str, str]:
+def _sentences(fault: dict[str, Any], model: type[BaseModel]) -> dict[str, str]:
+    """Return a message for each field that one of pydantic's errors is about."""
     inner = fault.get("ctx", {}).get("error")
     if isinstance(inner, ConfigError):
-        return inner.field, str(inner)
+        return inner.fields
+    field, message = _sentence(fault, model)
+    return {field: message}
+
+
+def _sentence(fault: dict[str, Any], model: type[BaseModel]) -> tuple[str, str]:
     field = str(fault["loc"][0]) if fault["loc"] else ""
     if fault["type"] == "extra_forbidden":
         known = ", ".join(model.model_fields)

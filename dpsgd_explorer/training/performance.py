@@ -16,16 +16,21 @@ class PerformanceSettings:
     Attributes:
         num_threads: Threads that torch computes with.  Sums are added up in another
             order with another number, so the last bits may differ.
+        kernels: Which of dp.kernels: "exact" for those that change no bit, "fast" also
+            for float32 products that may round otherwise, "off" for none.
         cache_dir: Folder for computed features, made if need be; None keeps them in
             memory and computes them again in the next process.
     """
 
     num_threads: int = 1
+    kernels: str = "exact"
     cache_dir: Path | None = None
 
     @classmethod
     def from_settings(cls, settings: Settings) -> Self:
         """Return what this copy of the product is set to."""
         return cls(
-            num_threads=settings.threads, cache_dir=settings.instance_dir / "cache"
+            num_threads=settings.threads,
+            kernels=settings.kernels,
+            cache_dir=settings.instance_dir / "cache",
         )

@@ -14,11 +14,18 @@ from dpsgd_explorer.runs.store import RunStore
 from dpsgd_explorer.settings import Settings
 from dpsgd_explorer.web import (
     assets,
+    budget_api,
     events_api,
     exports,
     home,
+    labs,
+    labs_accountants,
+    labs_planner,
+    labs_regression,
     learn,
     privacy_api,
+    recount_api,
+    regression_api,
     runs_api,
     runs_pages,
     service_api,
@@ -31,12 +38,27 @@ from dpsgd_explorer.web.headers import add_security_headers, finish
 from dpsgd_explorer.web.listeners import Listeners
 from dpsgd_explorer.web.visitor import make_signer
 
-PAGES = (home, learn, train, runs_pages)
-API = (runs_api, events_api, exports, privacy_api, service_api)
+PAGES = (home, learn, train, runs_pages, labs)
+LABS = (
+    labs_accountants,
+    labs_planner,
+    labs_regression,
+)  # each has added its page to labs.bp
+API = (
+    runs_api,
+    events_api,
+    recount_api,
+    exports,
+    privacy_api,
+    budget_api,
+    regression_api,
+    service_api,
+)
 NAVIGATION = [
     ("learn.index", "Learn"),
     ("train.index", "Train"),
     ("runs.index", "Runs"),
+    ("labs.index", "Labs"),
 ]
 
 
@@ -55,7 +77,7 @@ def create_app(settings: Settings | None = None) -> Flask:
     app = Flask(
         __name__,
         static_folder=None,  # WhiteNoise serves it, see assets
-        template_folder=str(assets.PROJECT_DIR / "templates"),
+        template_folder=str(assets.FRONT_DIR / "templates"),
     )
     app.url_map.merge_slashes = False  # a doubled slash is an unknown address
     app.json = StrictJson(app)
@@ -71,7 +93,7 @@ def create_app(settings: Settings | None = None) -> Flask:
         "listeners": Listeners(settings.web_threads),
         "visitor_signer": make_signer(settings.instance_dir),
     }
-    published = assets.publish(assets.PROJECT_DIR / "static", settings.instance_dir)
+    published = assets.publish(assets.FRONT_DIR / "static", settings.instance_dir)
     app.jinja_env.globals |= {
         "static_url": published.url,
         "version": __version__,

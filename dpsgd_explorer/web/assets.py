@@ -23,7 +23,12 @@ from wsgiref.headers import Headers
 from whitenoise import WhiteNoise
 from whitenoise.compress import Compressor
 
-PROJECT_DIR = Path(__file__).resolve().parents[2]
+#: Holds templates/ and static/: this package once installed, else the top of the tree.
+FRONT_DIR = next(
+    folder
+    for folder in Path(__file__).resolve().parents
+    if (folder / "templates" / "base.html").is_file()
+)
 PLOTLY = "plotly.min.js"
 KEPT_TREES = 8
 

@@ -69,6 +69,13 @@ TABLE = (
         "How does ε grow, and who counts it?",
         "Thousands of steps, three ways to count them, and which answers are promises.",
     ),
+    (
+        "private-linear-regression",
+        "Private linear regression",
+        "When is there a better way than SGD?",
+        "A model simple enough to be solved: noise on its statistics, a ridge that "
+        "fits the noise, and full-batch descent as the bridge back.",
+    ),
 )
 CHAPTERS = {
     slug: Chapter(number, slug, title, question, summary)

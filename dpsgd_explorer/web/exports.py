@@ -13,23 +13,17 @@ from flask import Blueprint, Response, abort, current_app, request
 from dpsgd_explorer import __version__
 from dpsgd_explorer.runs.records import Run, StoredEvent
 from dpsgd_explorer.runs.store import RunStore
+from dpsgd_explorer.training.kinds import KINDS
 from dpsgd_explorer.web.operation import operation
-from dpsgd_explorer.web.privacy_answers import PrivacyTerms
 from dpsgd_explorer.web.repeat_notebook import repeat_notebook
 from dpsgd_explorer.web.repeat_script import repeat_script
 from dpsgd_explorer.web.report import report
 from dpsgd_explorer.web.run_answers import LogEntry, RunSummary, links
+from dpsgd_explorer.web.run_kinds import VIEWS
 
 bp = Blueprint("exports", __name__, url_prefix="/api/v1/runs/<run_id>")
 
-MEASURED = ("step", "epsilon", "seconds", "test_accuracy", "test_loss")
-NOT_PRIVATE = (
-    "loss",
-    "clipped_fraction",
-    "noise_to_signal",
-    "batch_size",
-    "non_finite",
-)
+SPENT = ("step", "epsilon", "seconds")
 
 
 def as_json(run: Run, log: list[StoredEvent]) -> str:
@@ -46,17 +40,18 @@ def as_csv(run: Run, log: list[StoredEvent]) -> str:
 
     An empty ``epsilon`` means that there is no guarantee.
     """
-    terms = PrivacyTerms.of(run.config["accountant"], run.config["delta"]).model_dump()
-    outside = [f"not_private_{name}" for name in NOT_PRIVATE]
+    view, told = VIEWS[run.kind], (*SPENT, *KINDS[run.kind].measured)
+    terms = view.terms(run.config).model_dump()
+    outside = [f"not_private_{name}" for name in view.diagnostics]
     text = io.StringIO()
     rows = csv.writer(text)
-    rows.writerow(["kind", *MEASURED, *outside, *terms])
+    rows.writerow(["kind", *told, *outside, *terms])
     for event in log:
         if event.kind in ("step", "evaluation"):
             data = json.loads(event.data)
             diagnostics = data.get("diagnostics", {})
-            row = [data.get(name) for name in MEASURED]
-            row += [diagnostics.get(name) for name in NOT_PRIVATE]
+            row = [data.get(name) for name in told]
+            row += [diagnostics.get(name) for name in view.diagnostics]
             rows.writerow([event.kind, *row, *terms.values()])
     return text.getvalue()
 

@@ -213,11 +213,9 @@ def evenly_spaced(marks: Sequence[float]) -> bool:
 
 
 def _short(mark: float) -> str:
-    return (
-        f"{mark / 1024:.0f}k"
-        if mark >= 10_000
-        else f"{mark:,.12g}".replace("e-0", "e-")
-    )
+    if mark < 10_000:
+        return f"{mark:,.12g}".replace("e-0", "e-")
+    return f"{mark / (1000 if mark % 1000 == 0 else 1024):.0f}k"
 
 
 def _form_field(name: str, about: dict[str, Any]) -> FormField:

@@ -28,6 +28,7 @@ from dpsgd_explorer.web.pictures import (
     lengths,
     microscope,
     odds,
+    regression_chapter,
     response,
     tail,
     toy,
@@ -49,6 +50,9 @@ PICTURES = {
     "expected_batch": microscope.EXPECTED_BATCH_SIZE,
     "batch": budget.batch_picture,
     "growth": budget.growth_picture,
+    "methods": regression_chapter.comparison_picture,
+    "pull": regression_chapter.pull_picture,
+    "rates": regression_chapter.rates_picture,
     "lengths": lambda: lengths.lengths_picture(recorded(SHOWN_RUN)),
 }
 THUMBNAILS = {
@@ -58,6 +62,7 @@ THUMBNAILS = {
     "dpsgd-intro": "microscope",
     "parameters": "lengths",
     "privacy-accounting": "growth",
+    "private-linear-regression": "methods",
 }
 SHOWN_RUN = "mnist-strict"
 TOKEN_CLASSES = {
@@ -100,6 +105,7 @@ def parts() -> dict[str, Any]:
         "default": tables.default().plan,
         "number": quantities,
         "picture": PICTURES,
+        "regression": regression_chapter,
         "tables": tables,
         "thumbnails": THUMBNAILS,
         "toy": toy,

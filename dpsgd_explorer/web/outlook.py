@@ -71,6 +71,7 @@ def chart_facts() -> dict[str, Any]:
         "data_sets": {name: _data_set(name, data) for name, data in DATA_SETS.items()},
         "models": {name: _model(model) for name, model in MODELS.items()},
         "accountants": {name: one.label for name, one in ACCOUNTANTS.items()},
+        "claims": {name: one.status for name, one in ACCOUNTANTS.items()},
         "scales": [
             _scale(factor, power) for power in TICK_POWERS for factor in (1, 2, 5)
         ],

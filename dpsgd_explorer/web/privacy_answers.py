@@ -7,23 +7,39 @@ sampling scheme, the accountant and whether that gives a bound or an approximati
 from __future__ import annotations
 
 import math
-from typing import Annotated, Literal
+from typing import Annotated, Any
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
-from dpsgd_explorer.accounting import ACCOUNTANTS, round_up
+from dpsgd_explorer.accounting import ACCOUNTANTS, domains, round_up
 from dpsgd_explorer.errors import ConfigError
 from dpsgd_explorer.training.config import TrainingConfig
 
 EPSILON_DIGITS = 4
-MOST_STEPS = 10_000_000
+DEFAULT_ACCOUNTANT: str = TrainingConfig.model_fields["accountant"].default
+RELATIONS = tuple(
+    dict.fromkeys(
+        relation
+        for accountant in ACCOUNTANTS.values()
+        for relation in accountant.neighboring_relations
+    )
+)
+MOST_POINTS = 1000
+MOST_RACE_POINTS = 120
 
 
 def _known_accountant(name: str) -> str:
-    if name not in ACCOUNTANTS:
+    return _one_of("accountant", name, tuple(ACCOUNTANTS))
+
+
+def _known_relation(name: str) -> str:
+    return _one_of("neighboring_relation", name, RELATIONS)
+
+
+def _one_of(field: str, name: str, known: tuple[str, ...]) -> str:
+    if name not in known:
         raise ConfigError(
-            "accountant",
-            f"accountant must be one of {', '.join(ACCOUNTANTS)}, got {name!r}.",
+            field, f"{field} must be one of {', '.join(known)}, got {name!r}."
         )
     return name
 
@@ -35,49 +51,125 @@ NoiseMultiplier = Annotated[
     float,
     Field(ge=0, le=1e6, description="Noise std over the clipping bound; 0: none."),
 ]
-Steps = Annotated[int, Field(ge=1, le=MOST_STEPS, description="Steps of the run.")]
+Steps = Annotated[
+    int, Field(ge=1, le=domains.MAX_STEPS, description="Steps of the run.")
+]
 Delta = Annotated[float, Field(gt=0, lt=1, description="Below one over N.")]
+TargetEpsilon = Annotated[
+    float, Field(gt=0, le=1000, description="What the run may spend.")
+]
+Points = Annotated[int, Field(ge=2, le=MOST_POINTS, description="Points of the curve.")]
 AccountantName = Annotated[
     str,
     AfterValidator(_known_accountant),
     Field(json_schema_extra={"enum": list(ACCOUNTANTS)}),
 ]
+Relation = Annotated[
+    str,
+    AfterValidator(_known_relation),
+    Field(json_schema_extra={"enum": list(RELATIONS)}),
+]
 
 
-class PrivacyQuestion(BaseModel):
-    """A Poisson-subsampled Gaussian, for a record that is added or removed."""
+class Question(BaseModel):
+    """Something about a Poisson-subsampled Gaussian that is repeated."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
-    sample_rate: SampleRate
-    steps: Steps
-    delta: Delta = 1e-5
-    accountant: AccountantName = "rdp"
+
+class PrivacyQuestion(Question):
+    """A question to one accountant about one way to count neighbours."""
+
+    accountant: AccountantName = DEFAULT_ACCOUNTANT
+    neighboring_relation: Relation = RELATIONS[0]
+
+    @property
+    def asked_of(self) -> dict[str, Any]:
+        """The arguments that every question of ``accounting`` takes."""
+        return {
+            "accountant": self.accountant,
+            "neighboring_relation": self.neighboring_relation,
+        }
 
 
 class EpsilonQuestion(PrivacyQuestion):
     """What do so many steps with this noise spend?"""
 
+    sample_rate: SampleRate
     noise_multiplier: NoiseMultiplier
+    steps: Steps
+    delta: Delta = 1e-5
 
 
 class CurveQuestion(EpsilonQuestion):
     """How does epsilon grow up to so many steps?"""
 
-    points: int = Field(200, ge=2, le=1000, description="Points of the curve.")
+    points: Points = 200
+
+
+class CurvesQuestion(Question):
+    """How does epsilon grow, as each accountant counts it?"""
+
+    sample_rate: SampleRate
+    noise_multiplier: Annotated[float, Field(gt=0, le=1e6)]
+    steps: Steps
+    delta: Delta = 1e-5
+    points: int = Field(60, ge=2, le=MOST_RACE_POINTS, description="Points of each.")
+
+
+class DeltaQuestion(PrivacyQuestion):
+    """With which delta do so many steps spend this epsilon?"""
+
+    sample_rate: SampleRate
+    noise_multiplier: NoiseMultiplier
+    steps: Steps
+    epsilon: float = Field(ge=0, le=1000, description="The epsilon that is promised.")
 
 
 class NoiseQuestion(PrivacyQuestion):
     """How much noise keeps so many steps within a target?"""
 
-    target_epsilon: float = Field(gt=0, le=1000, description="What they may spend.")
+    sample_rate: SampleRate
+    steps: Steps
+    delta: Delta = 1e-5
+    target_epsilon: TargetEpsilon
+
+
+class StepsQuestion(PrivacyQuestion):
+    """How many steps stay within a target?"""
+
+    sample_rate: SampleRate
+    noise_multiplier: NoiseMultiplier
+    delta: Delta = 1e-5
+    target_epsilon: TargetEpsilon
+
+
+class SampleRateQuestion(PrivacyQuestion):
+    """How many records may a step use on average within a target?"""
+
+    noise_multiplier: NoiseMultiplier
+    steps: Steps
+    delta: Delta = 1e-5
+    target_epsilon: TargetEpsilon
+
+
+class TradeOffQuestion(PrivacyQuestion):
+    """How well can an attacker tell who was used?"""
+
+    sample_rate: SampleRate
+    noise_multiplier: NoiseMultiplier
+    steps: Steps
+    points: int = Field(41, ge=3, le=MOST_POINTS, description="Points of the curve.")
 
 
 class PlanQuestion(TrainingConfig):
     """What would this configuration spend?"""
 
     points: int | None = Field(
-        None, ge=2, le=1000, description="Points of the curve of ε; none if left out."
+        None,
+        ge=2,
+        le=MOST_POINTS,
+        description="Points of the curve of ε; none if left out.",
     )
 
 
@@ -85,16 +177,29 @@ class PrivacyTerms(BaseModel):
     """What any epsilon beside it is to be read with."""
 
     delta: float
-    neighboring_relation: Literal["add_or_remove_one"] = "add_or_remove_one"
-    sampling: Literal["poisson"] = "poisson"
+    neighboring_relation: str
+    sampling: str = "poisson"
     accountant: str
-    status: Literal["exact", "bound", "approximation"]
+    status: str
 
     @classmethod
-    def of(cls, accountant: str, delta: float) -> PrivacyTerms:
-        """Return the terms of an accountant's answers at delta."""
-        status = ACCOUNTANTS[accountant].status
-        return cls(delta=delta, accountant=accountant, status=status)
+    def of(
+        cls,
+        accountant: str,
+        delta: float,
+        neighboring_relation: str = RELATIONS[0],
+        status: str = "",
+    ) -> PrivacyTerms:
+        """Return the terms of an answer at delta.
+
+        Its status is the accountant's, unless this very answer has another.
+        """
+        return PrivacyTerms(
+            delta=delta,
+            accountant=accountant,
+            neighboring_relation=neighboring_relation,
+            status=status or ACCOUNTANTS[accountant].status,
+        )
 
 
 class Epsilon(PrivacyTerms):
@@ -104,18 +209,33 @@ class Epsilon(PrivacyTerms):
     epsilon_text: str
 
     @classmethod
-    def spent(cls, epsilon: float, accountant: str, delta: float) -> Epsilon:
+    def spent(
+        cls,
+        epsilon: float,
+        accountant: str,
+        delta: float,
+        neighboring_relation: str = RELATIONS[0],
+        status: str = "",
+    ) -> Epsilon:
         """Return the answer for the accountant's value, which may be infinite."""
-        return cls(
-            **PrivacyTerms.of(accountant, delta).model_dump(),
+        terms = PrivacyTerms.of(accountant, delta, neighboring_relation, status)
+        return Epsilon(
+            **terms.model_dump(),
             epsilon=rounded(epsilon),
             epsilon_text=round_up(epsilon),
         )
 
 
-class EpsilonAnswer(Epsilon):
-    """Epsilon of a whole run, with the question repeated."""
+class PrivacyAnswer(Epsilon):
+    """What was asked for, and the epsilon that goes with it, the question repeated.
 
+    ``value`` is the answer; the truth lies between ``lower`` and ``upper`` as far as
+    the accountant proves it, null where it does not.
+    """
+
+    value: float | None
+    lower: float | None
+    upper: float | None
     sample_rate: float
     noise_multiplier: float
     steps: int
@@ -137,12 +257,54 @@ class Curve(BaseModel):
         """Return about so many steps, evenly spread from 0 to the last."""
         return sorted({math.ceil(last * i / (points - 1)) for i in range(points)})
 
+    @staticmethod
+    def steps_by_ratio(last: int, points: int) -> list[int]:
+        """Return about so many steps from 1 to the last, by equal ratios."""
+        return sorted({round(last ** (i / (points - 1))) for i in range(points)})
+
 
 class CurveAnswer(PrivacyTerms, Curve):
     """A curve with its terms and the question."""
 
     sample_rate: float
     noise_multiplier: float
+
+
+class TradeOffAnswer(BaseModel):
+    """The largest true positive rate at each false positive rate, of any attack."""
+
+    neighboring_relation: str
+    sampling: str = "poisson"
+    accountant: str
+    status: str
+    sample_rate: float
+    noise_multiplier: float
+    steps: int
+    false_positive_rate: list[float]
+    true_positive_rate: list[float]
+
+
+class Racer(BaseModel):
+    """One accountant and what it says; ``reason`` where it says nothing here."""
+
+    accountant: str
+    label: str
+    status: str
+    note: str
+    reason: str
+    epsilon: list[float | None]
+
+
+class CurvesAnswer(BaseModel):
+    """The curves of all accountants over the same steps, spread by equal ratios."""
+
+    delta: float
+    neighboring_relation: str
+    sampling: str = "poisson"
+    sample_rate: float
+    noise_multiplier: float
+    steps: list[int]
+    curves: list[Racer]
 
 
 class PlanAnswer(Epsilon):

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import math
+from dataclasses import replace
+
 from flask import Blueprint, Response, current_app
 
 from dpsgd_explorer import accounting
-from dpsgd_explorer.accounting import Plan
+from dpsgd_explorer.accounting import Phase, Plan
+from dpsgd_explorer.accounting.domains import MAX_STEPS
 from dpsgd_explorer.training.config import TrainingConfig
 from dpsgd_explorer.training.cost import check_cost
 from dpsgd_explorer.web.operation import operation, reply
@@ -13,35 +17,103 @@ from dpsgd_explorer.web.privacy_answers import (
     Curve,
     CurveAnswer,
     CurveQuestion,
+    CurvesAnswer,
+    CurvesQuestion,
+    DeltaQuestion,
     Epsilon,
-    EpsilonAnswer,
     EpsilonQuestion,
     NoiseQuestion,
     PlanAnswer,
     PlanQuestion,
+    PrivacyAnswer,
+    PrivacyQuestion,
     PrivacyTerms,
+    SampleRateQuestion,
+    StepsQuestion,
+    TradeOffAnswer,
+    TradeOffQuestion,
+)
+from dpsgd_explorer.web.race import race
+from dpsgd_explorer.web.sides import (
+    CLOSE,
+    Sides,
+    delta_sides,
+    epsilon_sides,
+    spends_more,
 )
 
 bp = Blueprint("privacy_api", __name__, url_prefix="/api/v1/privacy")
 
 
-@operation(bp, "GET", "/epsilon", query=EpsilonQuestion, answer=EpsilonAnswer)
+@operation(bp, "GET", "/epsilon", query=EpsilonQuestion, answer=PrivacyAnswer)
 def epsilon(query: EpsilonQuestion) -> Response:
     """Return the epsilon that so many steps spend; null without noise."""
-    return reply(_answer(query, query.noise_multiplier))
+    run = Phase(query.sample_rate, query.noise_multiplier, query.steps)
+    found = epsilon_sides(
+        run, query.delta, query.accountant, query.neighboring_relation
+    )
+    return reply(_answer(query, found, run, query.delta, found))
 
 
-@operation(bp, "GET", "/noise_multiplier", query=NoiseQuestion, answer=EpsilonAnswer)
+@operation(bp, "GET", "/delta", query=DeltaQuestion, answer=PrivacyAnswer)
+def delta(query: DeltaQuestion) -> Response:
+    """Return the delta with which so many steps spend this epsilon."""
+    run = Phase(query.sample_rate, query.noise_multiplier, query.steps)
+    found = delta_sides(
+        run, query.epsilon, query.accountant, query.neighboring_relation
+    )
+    spent = replace(found, value=query.epsilon)
+    return reply(_answer(query, found, run, found.value, spent))
+
+
+@operation(bp, "GET", "/noise_multiplier", query=NoiseQuestion, answer=PrivacyAnswer)
 def noise_multiplier(query: NoiseQuestion) -> Response:
     """Return the least noise multiplier that stays within a target epsilon."""
-    least = accounting.noise_multiplier(
-        query.target_epsilon,
+    least = accounting.noise_multiplier(**query.model_dump())
+    run = Phase(query.sample_rate, least, query.steps)
+    near = replace(run, noise_multiplier=least * (1 - CLOSE))
+    return reply(_solved(query, run, least, (near, near.noise_multiplier)))
+
+
+@operation(bp, "GET", "/steps", query=StepsQuestion, answer=PrivacyAnswer)
+def steps(query: StepsQuestion) -> Response:
+    """Return the largest number of steps that stays within a target epsilon."""
+    most = accounting.steps(**query.model_dump())
+    run = Phase(query.sample_rate, query.noise_multiplier, most)
+    near = replace(run, steps=min(most + 1, MAX_STEPS))
+    return reply(_solved(query, run, most, (near, most)))
+
+
+@operation(bp, "GET", "/sample_rate", query=SampleRateQuestion, answer=PrivacyAnswer)
+def sample_rate(query: SampleRateQuestion) -> Response:
+    """Return the largest sample rate that stays within a target epsilon."""
+    most = accounting.sample_rate(**query.model_dump())
+    run = Phase(most, query.noise_multiplier, query.steps)
+    near = replace(run, sample_rate=min(most * (1 + CLOSE), 1.0))
+    return reply(_solved(query, run, most, (near, near.sample_rate)))
+
+
+@operation(bp, "GET", "/trade_off", query=TradeOffQuestion, answer=TradeOffAnswer)
+def trade_off(query: TradeOffQuestion) -> Response:
+    """Return how well any attacker can tell who was used, by false alarms."""
+    last = query.points - 1
+    alarms = [(i / last) ** 2 for i in range(query.points)]  # denser near 0
+    found = accounting.trade_off(
         query.sample_rate,
+        query.noise_multiplier,
         query.steps,
-        query.delta,
-        accountant=query.accountant,
+        false_positive_rates=alarms,
+        **query.asked_of,
     )
-    return reply(_answer(query, least))
+    asked = query.model_dump(exclude={"points"})
+    return reply(
+        TradeOffAnswer(
+            **asked,
+            status=accounting.ACCOUNTANTS[query.accountant].status,
+            false_positive_rate=alarms,
+            true_positive_rate=found,
+        )
+    )
 
 
 @operation(bp, "GET", "/curve", query=CurveQuestion, answer=CurveAnswer)
@@ -53,16 +125,23 @@ def curve(query: CurveQuestion) -> Response:
         query.noise_multiplier,
         query.delta,
         steps=steps,
-        accountant=query.accountant,
+        **query.asked_of,
     )
+    terms = PrivacyTerms.of(query.accountant, query.delta, query.neighboring_relation)
     return reply(
         CurveAnswer(
-            **PrivacyTerms.of(query.accountant, query.delta).model_dump(),
+            **terms.model_dump(),
             **Curve.through(steps, spent).model_dump(),
             sample_rate=query.sample_rate,
             noise_multiplier=query.noise_multiplier,
         )
     )
+
+
+@operation(bp, "GET", "/curves", query=CurvesQuestion, answer=CurvesAnswer)
+def curves(query: CurvesQuestion) -> Response:
+    """Return epsilon along the steps as every accountant counts it."""
+    return reply(race(query))
 
 
 @operation(bp, "GET", "/plan", query=PlanQuestion, answer=PlanAnswer)
@@ -72,16 +151,46 @@ def plan(query: PlanQuestion) -> Response:
     return reply(planned(query, query.plan, query.points))
 
 
-def _answer(query: EpsilonQuestion | NoiseQuestion, noise: float) -> EpsilonAnswer:
-    spent = accounting.epsilon(
-        query.sample_rate, noise, query.steps, query.delta, accountant=query.accountant
+def _solved(
+    query: NoiseQuestion | StepsQuestion | SampleRateQuestion,
+    run: Phase,
+    value: float,
+    near: tuple[Phase, float],
+) -> PrivacyAnswer:
+    """Return the answer to a question with a target, and what it really spends.
+
+    ``near`` is a run that spends too much, if that can be proven, and what then
+    encloses the answer from its side.
+    """
+    terms = (query.delta, query.accountant, query.neighboring_relation)
+    spent = epsilon_sides(run, *terms)
+    beyond, edge = near
+    other = edge if spends_more(beyond, query.target_epsilon, *terms) else None
+    own = None if spent.status == "approximation" else value
+    sides = (other, own) if isinstance(query, NoiseQuestion) else (own, other)
+    return _answer(query, Sides(value, *sides, spent.status), run, query.delta, spent)
+
+
+def _answer(
+    query: PrivacyQuestion, found: Sides, run: Phase, delta: float, spent: Sides
+) -> PrivacyAnswer:
+    terms = Epsilon.spent(
+        spent.value, query.accountant, delta, query.neighboring_relation, found.status
     )
-    return EpsilonAnswer(
-        **Epsilon.spent(spent, query.accountant, query.delta).model_dump(),
-        sample_rate=query.sample_rate,
-        noise_multiplier=noise,
-        steps=query.steps,
+    return PrivacyAnswer(
+        **terms.model_dump(),
+        value=finite(found.value),
+        lower=finite(found.lower),
+        upper=finite(found.upper),
+        sample_rate=run.sample_rate,
+        noise_multiplier=run.noise_multiplier,
+        steps=run.steps,
     )
+
+
+def finite(value: float | None) -> float | None:
+    """Return a number as JSON can hold it."""
+    return value if value is not None and math.isfinite(value) else None
 
 
 def planned(config: TrainingConfig, plan: Plan, points: int | None) -> PlanAnswer:

@@ -2,7 +2,7 @@
 
 An upper limit of a privacy loss, and the noise that it asks for, are rounded up.
 Where nothing else is said, δ = 1e-5, one record is added or removed, batches are
-Poisson samples, and the accountant is RDP: an upper bound.
+Poisson samples, and the accountant is the exact one.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from dpsgd_explorer.web.pictures import response
 from dpsgd_explorer.web.pictures.odds import percent_at_most
 
 DELTA = 1e-5
+ACCOUNTANT = "exact"  # as the chapters say of every ε without another word
 
 odds = percent_at_most
 survey_error = response.standard_error
@@ -27,20 +28,30 @@ points = response.points
 def epsilon(
     sample_rate: float, noise_multiplier: float, steps: int, digits: int = 2
 ) -> str:
-    """Return what DP-SGD spends, by RDP."""
-    spent = accounting.epsilon(sample_rate, noise_multiplier, steps, DELTA)
+    """Return what DP-SGD spends."""
+    spent = accounting.epsilon(sample_rate, noise_multiplier, steps, DELTA, ACCOUNTANT)
     return round_up(spent, digits)
 
 
+def rdp_epsilon(sample_rate: float, noise_multiplier: float, steps: int) -> str:
+    """Return what RDP says of the same run: a bound."""
+    spent = accounting.epsilon(sample_rate, noise_multiplier, steps, DELTA, "rdp")
+    return round_up(spent)
+
+
 def noise_multiplier(target_epsilon: float, sample_rate: float, steps: int) -> str:
-    """Return the noise multiplier for a target, by RDP, to three decimals."""
-    needed = accounting.noise_multiplier(target_epsilon, sample_rate, steps, DELTA)
+    """Return the noise multiplier for a target, to three decimals."""
+    needed = accounting.noise_multiplier(
+        target_epsilon, sample_rate, steps, DELTA, ACCOUNTANT
+    )
     return round_up(needed, 3)
 
 
 def steps(target_epsilon: float, sample_rate: float, noise_multiplier: float) -> str:
-    """Return how many steps a target allows, by RDP."""
-    allowed = accounting.steps(target_epsilon, sample_rate, noise_multiplier, DELTA)
+    """Return how many steps a target allows."""
+    allowed = accounting.steps(
+        target_epsilon, sample_rate, noise_multiplier, DELTA, ACCOUNTANT
+    )
     return f"{allowed:,}"
 
 

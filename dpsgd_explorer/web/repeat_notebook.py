@@ -8,11 +8,9 @@ from dpsgd_explorer import __version__
 from dpsgd_explorer.runs.records import Run
 from dpsgd_explorer.web.repeat_script import parts
 
-TRAIN = """\
-from dpsgd_explorer.training.loop import train
-
+CARRY_OUT = """\
 curve = []
-for event in train(CONFIG):
+for event in {work}(CONFIG).events():
     if event.kind == "evaluation":
         curve.append(event.data)
         print(event.data)"""
@@ -24,20 +22,19 @@ REPEATED"""
 
 def repeat_notebook(run: Run) -> str:
     """Return a Jupyter notebook, format 4.5; it holds no free text of the visitor."""
-    settings, origin, recorded = parts(run)
+    told = parts(run)
     title = (
         f"# Run {run.id} again\n\nMade by DP-SGD Explorer {__version__}. The same "
         "settings and seed give the same numbers on the same kind of machine. A seed "
         "that is known voids the guarantee: repeat a run to check it, never to publish."
     )
-    config = (
-        "from dpsgd_explorer.training.config import TrainingConfig\n\n"
-        f"CONFIG = TrainingConfig(\n{settings}\n)"
+    code = (
+        f"{told['imports']}\n\nCONFIG = {told['settings']}",
+        CARRY_OUT.format(work=told["work"]),
+        f"# {told['origin']}\nRECORDED = {told['recorded']}\n" + COMPARE,
     )
-    compare = f"# {origin}\nRECORDED = {recorded}\n" + COMPARE
     cells = [_cell("markdown", title, 0)]
-    code = enumerate((config, TRAIN, compare), start=1)
-    cells += [_cell("code", source, number) for number, source in code]
+    cells += [_cell("code", source, i) for i, source in enumerate(code, start=1)]
     notebook = {
         "cells": cells,
         "metadata": {"language_info": {"name": "python"}},

@@ -6,9 +6,8 @@ from string import Template
 
 from dpsgd_explorer import __version__
 from dpsgd_explorer.runs.records import Run
-from dpsgd_explorer.training.config import TrainingConfig
+from dpsgd_explorer.training.kinds import KINDS
 
-COMPARED = ("epsilon", "delta", "test_accuracy", "test_loss")
 SCRIPT = Template('''\
 """Repeats run $run_id of DP-SGD Explorer $version.
 
@@ -19,20 +18,17 @@ Start it where the package dpsgd_explorer can be imported.
 
 import sys
 
-from dpsgd_explorer.training.config import TrainingConfig
-from dpsgd_explorer.training.loop import train
+$imports
 
-CONFIG = TrainingConfig(
-$settings
-)
+CONFIG = $settings
 
 # $origin
 RECORDED = $recorded
 
 
 def main() -> int:
-    """Train, print the curve, and return 1 if a recorded number is not repeated."""
-    for event in train(CONFIG):
+    """Carry it out, print the curve; 1: a recorded number was not repeated."""
+    for event in $work(CONFIG).events():
         if event.kind == "evaluation":
             print(event.data)
     repeated = {name: event.data[name] for name in RECORDED}
@@ -48,28 +44,29 @@ if __name__ == "__main__":
 
 def repeat_script(run: Run) -> str:
     """Return Python source; it holds the run's settings and numbers, no free text."""
-    settings, origin, recorded = parts(run)
-    return SCRIPT.substitute(
-        run_id=run.id,
-        version=__version__,
-        settings=settings,
-        origin=origin,
-        recorded=recorded,
-    )
+    return SCRIPT.substitute(parts(run), run_id=run.id, version=__version__)
 
 
-def parts(run: Run) -> tuple[str, str, str]:
-    """Return the settings as arguments, where the numbers are from, and the numbers."""
+def parts(run: Run) -> dict[str, str]:
+    """Return the imports, the settings, where the numbers are from, and the numbers."""
+    kind = KINDS[run.kind]
+    config, measured = kind.config, ("epsilon", "delta", *kind.measured)
     settings = "\n".join(
         f"    {name}={run.config[name]!r},"
-        for name in TrainingConfig.model_fields
+        for name in config.model_fields
         if run.config.get(name) is not None
     )
-    if run.state != "done":
-        return (
-            settings,
-            f"Nothing to compare with: the recorded run is {run.state}.",
-            "{}",
+    origin, recorded = f"Nothing to compare with: the recorded run is {run.state}.", ""
+    if run.state == "done":
+        origin = "What the recorded run came to."
+        recorded = "\n".join(
+            f'    "{name}": {run.summary[name]!r},' for name in measured
         )
-    lines = [f'    "{name}": {run.summary[name]!r},' for name in COMPARED]
-    return settings, "What the recorded run came to.", "\n".join(["{", *lines, "}"])
+    return {
+        "imports": f"from {config.__module__} import {config.__name__}\n"
+        f"from {kind.module} import {kind.work}",
+        "settings": f"{config.__name__}(\n{settings}\n)",
+        "work": kind.work,
+        "origin": origin,
+        "recorded": f"{{\n{recorded}\n}}" if recorded else "{}",
+    }

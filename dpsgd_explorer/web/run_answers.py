@@ -3,33 +3,76 @@
 from __future__ import annotations
 
 import json
+from functools import reduce
+from operator import or_
 from typing import Any, Self
 
 from flask import url_for
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    RootModel,
+    create_model,
+    model_validator,
+)
 
 from dpsgd_explorer.runs.records import Run, StoredEvent
-from dpsgd_explorer.training.config import TrainingConfig
+from dpsgd_explorer.training.kinds import KINDS, kind_of, parse
+from dpsgd_explorer.training.run_config import RunConfig
 from dpsgd_explorer.web.privacy_answers import Epsilon
+from dpsgd_explorer.web.run_kinds import VIEWS
 
 MOST_EVENTS = 5000
 LARGEST_SEQ = 2**53 - 1  # what JSON and JavaScript hold exactly
 EXPORT_FORMATS = ("csv", "html", "ipynb", "json", "py")
 
 
-class RunRequest(TrainingConfig):
-    """The settings of a run, and what its visitor calls it."""
+class Labels(BaseModel):
+    """What a visitor calls a run."""
 
     name: str = Field("", description="For people; at most 60 printable characters.")
     group: str = Field("", description="Runs that were launched together share it.")
     parent: str = Field("", description="Id of the run this one repeats or varies.")
 
+
+REQUESTS: dict[str, type[RunConfig]] = {
+    name: create_model(
+        f"{name.capitalize()}Request",
+        __base__=(Labels, kind.config),  # type: ignore[arg-type]  # unlike bases
+        __doc__=f"The settings of a run of kind {name}, and what its visitor calls it.",
+    )
+    for name, kind in KINDS.items()
+}
+
+
+class RunRequest(RootModel[Any]):
+    """A run of some kind: its settings, and what its visitor calls it."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _by_kind(cls, values: Any) -> Any:
+        return REQUESTS[kind_of(values).name].parse(values)
+
     @property
-    def config(self) -> TrainingConfig:
+    def config(self) -> RunConfig:
         """The settings alone."""
-        return TrainingConfig(
-            **self.model_dump(include=set(TrainingConfig.model_fields))
-        )
+        return parse(self.root.model_dump(exclude=set(Labels.model_fields)))
+
+    @property
+    def labels(self) -> dict[str, str]:
+        """Name, group and parent."""
+        told: dict[str, str] = self.root.model_dump(include=set(Labels.model_fields))
+        return told
+
+
+# The same, with all kinds spelled out for the specification.
+ANY_REQUEST = create_model(
+    "RunRequest",
+    __base__=RunRequest,
+    __doc__=RunRequest.__doc__,
+    root=(reduce(or_, REQUESTS.values()), Field(discriminator="kind")),
+)
 
 
 class Rename(BaseModel):
@@ -136,6 +179,7 @@ def links(run_id: str) -> dict[str, str]:
         "page": url_for("runs.show", run_id=run_id),
         "events": f"{api}/events",
         "log": f"{api}/events.json",
+        "epsilon": f"{api}/epsilon",
         "cancel": f"{api}/cancel",
         **{f"export_{name}": f"{api}/export.{name}" for name in EXPORT_FORMATS},
     }
@@ -144,7 +188,4 @@ def links(run_id: str) -> dict[str, str]:
 def _privacy(run: Run) -> Epsilon | None:
     if not run.summary:
         return None
-    spent, config = run.summary["epsilon"], run.config
-    return Epsilon.spent(
-        float("inf") if spent is None else spent, config["accountant"], config["delta"]
-    )
+    return VIEWS[run.kind].spent(run.summary["epsilon"], run.config)

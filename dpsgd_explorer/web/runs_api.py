@@ -10,6 +10,7 @@ from dpsgd_explorer.runs.records import Run
 from dpsgd_explorer.runs.store import RunStore
 from dpsgd_explorer.web.operation import operation, reply
 from dpsgd_explorer.web.run_answers import (
+    ANY_REQUEST,
     Rename,
     RunAnswer,
     RunList,
@@ -22,19 +23,14 @@ bp = Blueprint("runs_api", __name__, url_prefix="/api/v1/runs")
 
 
 @operation(
-    bp, "POST", "", body=RunRequest, answer=RunAnswer, status=201, errors=(429, 507)
+    bp, "POST", "", body=ANY_REQUEST, answer=RunAnswer, status=201, errors=(429, 507)
 )
 def launch(body: RunRequest) -> Response:
     """Queue a run; 201 with its Location."""
-    if body.parent:
-        _check_parent(body.parent)
-    run = _store().create(
-        body.config,
-        visitor=known_visitor(),
-        name=body.name,
-        group=body.group,
-        parent=body.parent,
-    )
+    labels = body.labels
+    if labels["parent"]:
+        _check_parent(labels["parent"])
+    run = _store().create(body.config, visitor=known_visitor(), **labels)
     _doorbell().ring(run.id)
     answer = _answer(run)
     return reply(answer, 201, {"Location": answer.links["self"]})

@@ -4,19 +4,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from itertools import zip_longest
-from typing import Any
 
 from flask import Blueprint, current_app, render_template
 
 from dpsgd_explorer.runs.records import Run
 from dpsgd_explorer.runs.schema import FINAL_STATES
 from dpsgd_explorer.runs.store import RunStore
-from dpsgd_explorer.training.catalogue import DATA_SETS
-from dpsgd_explorer.training.config import TrainingConfig
-from dpsgd_explorer.web.form import FormField, form_fields, text_of, to_query
-from dpsgd_explorer.web.outlook import VIEWS, chart_facts, plan_of, plan_texts, truth_of
+from dpsgd_explorer.training.kinds import parse
+from dpsgd_explorer.web.form import FormField
 from dpsgd_explorer.web.run_answers import RunSummary
+from dpsgd_explorer.web.run_kinds import VIEWS
+from dpsgd_explorer.web.run_view import in_words
 from dpsgd_explorer.web.visitor import current_visitor
 
 bp = Blueprint("runs", __name__, url_prefix="/runs")
@@ -55,13 +53,15 @@ class RunRow:
     """A run as the table shows it.
 
     Attributes:
-        changes: What differs from the run before it; None for the first.
+        result: What it reached, "" if not known.
+        changes: What differs from the run of its kind before it; None for the first.
         more: How many further settings differ.
     """
 
     run: RunSummary
     title: str
     state: str
+    result: str
     changes: list[Change] | None
     more: int
 
@@ -108,86 +108,59 @@ def latest() -> str:
 def show(run_id: str) -> str:
     """Replay one run, or follow it while it trains."""
     run = _store().get(run_id)
-    config = TrainingConfig.parse(run.config)
-    plan = plan_of(config)
-    answer = RunSummary.of(run, current_visitor())
+    config, view = parse(run.config), VIEWS[run.kind]
+    row = _row(run, None, current_visitor())
     return render_template(
-        "runs/show.html",
-        run=answer,
-        row=RunRow(answer, title(run), STATE_WORDS[run.state], None, 0),
+        view.template,
+        run=row.run,
+        row=row,
         config=config,
-        settings=settings_of(config),
-        query=to_query(config),
-        plan=plan_texts(plan),
-        truth=truth_of(plan),
-        views=VIEWS,
+        settings=view.settings(config),
         exports=EXPORTS,
         page_data={
-            "run": answer.model_dump(mode="json"),
+            "run": row.run.model_dump(mode="json"),
             "config": run.config,
-            "plan": plan,
-            "facts": chart_facts(),
+            **view.page_data(config),
         },
+        **view.page(config),
     )
 
 
 def rows(limit: int) -> list[RunRow]:
-    """Return the newest of this visitor's runs, each compared with the one before."""
+    """Return the newest of this visitor's runs, each beside the last of its kind."""
     visitor = current_visitor()
     runs = _store().runs_of(visitor, limit + 1) if visitor else []
-    pairs = list(zip_longest(runs, runs[1:]))[:limit]
-    return [_row(run, before, visitor) for run, before in pairs]
-
-
-def title(run: Run) -> str:
-    """Return what a run is called: its name, else what it trains on and spends."""
-    if run.name:
-        return run.name
-    config = run.config
-    return f"{DATA_SETS[config['dataset']].label}, {_privacy_in_short(config)}"
-
-
-def changes(config: dict[str, Any], before: dict[str, Any]) -> list[Change]:
-    """Return the settings in which two configurations differ, as one types them."""
     return [
-        Change(ask, _choice(ask, before[name]), _choice(ask, config[name]))
-        for name, ask in form_fields().items()
-        if config[name] != before[name]
+        _row(run, _last_like(run, runs[i:]), visitor)
+        for i, run in enumerate(runs[:limit], start=1)
     ]
 
 
-def settings_of(config: TrainingConfig) -> dict[str, list[tuple[FormField, str]]]:
-    """Return every setting with its text under its heading."""
-    values = config.model_dump(mode="json")
-    groups: dict[str, list[tuple[FormField, str]]] = {}
-    for name, ask in form_fields().items():
-        if values[name] is not None:
-            entry = (ask, _choice(ask, values[name]))
-            groups.setdefault(ask.group, []).append(entry)
-    return groups
+def changes(run: Run, before: Run) -> list[Change]:
+    """Return the settings in which two runs of a kind differ, as one types them."""
+    new, old = run.config, before.config
+    return [
+        Change(ask, in_words(ask, old[name]), in_words(ask, new[name]))
+        for name, ask in VIEWS[run.kind].fields().items()
+        if new[name] != old[name]
+    ]
+
+
+def _last_like(run: Run, older: list[Run]) -> Run | None:
+    return next((other for other in older if other.kind == run.kind), None)
 
 
 def _row(run: Run, before: Run | None, visitor: str) -> RunRow:
-    differing = None if before is None else changes(run.config, before.config)
-    shown = None if differing is None else differing[:CHANGES_SHOWN]
-    more = max(0, len(differing or []) - CHANGES_SHOWN)
-    answer = RunSummary.of(run, visitor)
-    return RunRow(answer, title(run), STATE_WORDS[run.state], shown, more)
-
-
-def _choice(ask: FormField, value: object) -> str:
-    text = text_of(value)
-    if ask.kind == "boolean":
-        return "on" if value else "off"
-    return ask.choices.get(text, text)
-
-
-def _privacy_in_short(config: dict[str, Any]) -> str:
-    if not config["private"]:
-        return "without privacy"
-    if config["target_epsilon"] is not None:
-        return f"ε = {text_of(config['target_epsilon'])}"
-    return f"σ = {text_of(config['noise_multiplier'])}"
+    view = VIEWS[run.kind]
+    differing = None if before is None else changes(run, before)
+    return RunRow(
+        RunSummary.of(run, visitor),
+        view.name_of(run),
+        STATE_WORDS[run.state],
+        view.result(run.summary),
+        None if differing is None else differing[:CHANGES_SHOWN],
+        max(0, len(differing or []) - CHANGES_SHOWN),
+    )
 
 
 def _store() -> RunStore:

@@ -122,6 +122,13 @@ SOURCES = {
         "The algorithmic foundations of differential privacy",
         where="Foundations and Trends in Theoretical Computer Science",
     ),
+    "dwork_gauss": Source(
+        "Dwork, Talwar, Thakurta and Zhang",
+        2014,
+        "Analyze Gauss: optimal bounds for privacy-preserving principal component "
+        "analysis",
+        where="STOC",
+    ),
     "gopi": Source(
         "Gopi, Lee and Wutschitz",
         2021,
@@ -178,11 +185,24 @@ SOURCES = {
         "Membership inference attacks against machine learning models",
         "1610.05820",
     ),
+    "song": Source(
+        "Song, Chaudhuri and Sarwate",
+        2013,
+        "Stochastic gradient descent with differentially private updates",
+        where="GlobalSIP",
+    ),
     "tramer": Source(
         "Tramèr and Boneh",
         2021,
         "Differentially private learning needs better features (or much more data)",
         "2011.11660",
+    ),
+    "wang": Source(
+        "Wang",
+        2018,
+        "Revisiting differentially private linear regression: optimal and adaptive "
+        "prediction and estimation in unbounded domain",
+        "1803.02596",
     ),
     "warner": Source(
         "Warner",

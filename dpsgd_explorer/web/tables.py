@@ -27,7 +27,9 @@ def default() -> TrainingConfig:
 def needed(target_epsilon: float, steps: int) -> float:
     """Return the noise multiplier of the default run for another target or length."""
     plan = default().plan
-    return noise_multiplier(target_epsilon, plan.sample_rate, steps, plan.delta)
+    return noise_multiplier(
+        target_epsilon, plan.sample_rate, steps, plan.delta, plan.accountant
+    )
 
 
 def noise_ratio(from_epsilon: float, to_epsilon: float) -> str:

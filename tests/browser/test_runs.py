@@ -2,6 +2,7 @@
 
 from playwright.sync_api import expect
 
+from dpsgd_explorer.accounting import ACCOUNTANTS
 from tests.browser.conftest import TINY
 from tests.browser.trainer import at, points, run_to_the_end, status
 
@@ -42,3 +43,32 @@ def test_a_run_is_listed_trained_again_and_deleted_after_a_second_word(open_page
     page.get_by_role("button", name="Delete it").click()
     expect(page.locator("[data-said]")).to_have_text("Deleted Adult income, ε = 1.")
     expect(page.locator("[data-runs]")).to_contain_text("None yet")
+
+
+def test_another_accountant_redraws_a_finished_run_without_training_it_again(
+    open_page, finished_run
+):
+    own = finished_run["config"]["accountant"]
+    page = open_page(f"/runs/{finished_run['id']}/")
+    expect(points(page)).to_have_count(10)
+    spent = status(page, "epsilon").inner_text()
+    ticks = page.locator(".gauge").text_content()
+    choice = page.get_by_label("ε counted by")
+    expect(choice).to_have_value(own)
+    silent = {own, "zcdp", "glw"}  # no sampling; the same number as the exact one
+    for other in (name for name in ACCOUNTANTS if name not in silent):
+        choice.select_option(other)
+        expect(page.locator("[data-recount-note]")).to_contain_text("not trained again")
+        expect(page.locator(".accuracy-box ~ .chart-foot [data-truth]")).to_have_text(
+            ACCOUNTANTS[other].status
+        )
+        expect(status(page, "epsilon")).not_to_have_text(spent)
+        expect(points(page)).to_have_count(10)
+    page.get_by_label("Step of the replay").focus()
+    page.keyboard.press("Home")
+    expect(status(page, "epsilon")).to_have_text("0.00")
+    choice.select_option(own)
+    page.get_by_label("Step of the replay").focus()
+    page.keyboard.press("End")
+    expect(status(page, "epsilon")).to_have_text(spent)
+    assert page.locator(".gauge").text_content() == ticks

@@ -37,18 +37,28 @@ def store(database_url, clock):
     opened.database.close()
 
 
+CHEAP = {
+    "training": {
+        "dataset": "adult",
+        "model": "logistic",
+        "expected_batch_size": 256,
+        "noise_multiplier": 1.0,
+        "steps": 20,
+    },
+    "regression": {
+        "kind": "regression",
+        "noise_multiplier": 50.0,
+        "steps": 20,
+        "repetitions": 3,
+        "evaluations": 20,
+    },
+}
+
+
 @pytest.fixture
 def config():
     """The cheapest run there is."""
-    return TrainingConfig.parse(
-        {
-            "dataset": "adult",
-            "model": "logistic",
-            "expected_batch_size": 256,
-            "noise_multiplier": 1.0,
-            "steps": 20,
-        }
-    )
+    return TrainingConfig.parse(CHEAP["training"])
 
 
 @pytest.fixture

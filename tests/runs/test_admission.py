@@ -5,7 +5,6 @@ import pytest
 from dpsgd_explorer.errors import ConfigError, QuotaError
 from dpsgd_explorer.runs.store import RunStore
 from dpsgd_explorer.settings import QUOTAS, Quotas
-from dpsgd_explorer.training.cost import cost
 
 
 @pytest.fixture
@@ -25,12 +24,12 @@ def limited(database_url, clock):
 
 
 def test_a_run_beyond_the_bound_is_refused_with_the_bound(limited, config):
-    store = limited(cost_limit=cost(config) - 1)
+    store = limited(cost_limit=config.cost - 1)
     with pytest.raises(ConfigError, match="multiply-adds") as refused:
         store.create(config, visitor="ann")
     assert refused.value.field == "steps"
     assert store.counts()["queued"] == 0
-    assert limited(cost_limit=cost(config)).create(config, visitor="ann")
+    assert limited(cost_limit=config.cost).create(config, visitor="ann")
 
 
 def test_a_visitor_may_queue_so_many(limited, config):
@@ -82,7 +81,7 @@ def test_a_group_is_one_launch(limited, config, clock):
 
 
 def test_a_group_costs_no_more_than_one_run(limited, config):
-    store = limited(cost_limit=2.5 * cost(config))
+    store = limited(cost_limit=2.5 * config.cost)
     for _ in range(2):
         store.create(config, visitor="ann", group="sweep")
     with pytest.raises(ConfigError, match="multiply-adds together"):

@@ -10,9 +10,17 @@ from dpsgd_explorer.runs import verdicts
 from dpsgd_explorer.runs.child import carry_out
 from dpsgd_explorer.runs.leases import LEASE_SECONDS
 from dpsgd_explorer.settings import Settings
+from dpsgd_explorer.training import kinds
 from dpsgd_explorer.training.config import TrainingConfig
 from dpsgd_explorer.training.events import Event
-from dpsgd_explorer.training.loop import Training
+from dpsgd_explorer.training.kinds import KINDS
+from tests.runs.conftest import CHEAP
+
+
+@pytest.fixture(params=KINDS)
+def config(request):
+    """The cheapest run of each kind."""
+    return kinds.parse(CHEAP[request.param])
 
 
 @pytest.fixture
@@ -40,7 +48,7 @@ def told(store, run_id):
 @cache
 def trained(config):
     """What an uninterrupted run tells."""
-    return [event.timeless() for event in Training(config).events()]
+    return [event.timeless() for event in KINDS[config.kind].start(config).events()]
 
 
 @pytest.fixture
@@ -50,7 +58,7 @@ def begun(store, config):
     def begun(events, checkpoint_after=None, change=lambda event: event):
         run = store.create(config, visitor="ann")
         claim = store.claim(run.id)
-        training = Training(config)
+        training = KINDS[config.kind].start(config)
         for number, event in enumerate(training.events(), start=1):
             store.append(claim, [change(event)])
             if number == checkpoint_after:
@@ -69,7 +77,9 @@ def test_a_run_is_stored_from_phase_to_end(store, config, train):
     done = store.get(run.id)
     assert (done.state, done.error, done.step) == ("done", None, 20)
     assert told(store, run.id) == trained(config)
-    assert done.summary["epsilon"] == config.plan.epsilon()
+    end = json.loads(store.events(run.id)[-2].data)
+    assert done.summary.items() <= {**end, "steps": 20}.items()
+    assert done.summary.keys() >= set(KINDS[config.kind].measured)
     assert [event.kind for event in store.events(run.id)][-2:] == ["end", "state"]
 
 

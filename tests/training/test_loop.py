@@ -8,11 +8,12 @@ import torch.nn.functional as F
 from dpsgd_explorer.dp.noise import seeded_generator
 from dpsgd_explorer.dp.sampling import PoissonSampler
 from dpsgd_explorer.errors import DivergedError
+from dpsgd_explorer.settings import KERNELS
 from dpsgd_explorer.training import models
 from dpsgd_explorer.training.catalogue import MODELS
 from dpsgd_explorer.training.config import TrainingConfig
 from dpsgd_explorer.training.datasets import load
-from dpsgd_explorer.training.loop import train, warm_up
+from dpsgd_explorer.training.loop import Training, train, warm_up
 from dpsgd_explorer.training.performance import PerformanceSettings
 
 PAIRS = [(model, data) for model in MODELS for data in MODELS[model].parameters]
@@ -261,6 +262,26 @@ def test_threads_change_nothing_but_rounding(adult):
     assert one[-1].data["test_loss"] == pytest.approx(
         two[-1].data["test_loss"], rel=1e-5
     )
+
+
+@pytest.mark.parametrize("private", [True, False])
+def test_the_exact_pieces_change_no_bit(private):
+    config = short("cnn", "mnist", private=private)
+    exact, off, fast = (
+        timeless(train(config, performance=PerformanceSettings(kernels=pieces)))
+        for pieces in ("exact", "off", "fast")
+    )
+    assert exact == off
+    assert fast[-1][1]["test_loss"] == pytest.approx(off[-1][1]["test_loss"], rel=1e-3)
+
+
+@pytest.mark.parametrize("pieces", KERNELS)
+def test_a_run_switches_the_pieces_off_between_events(adult, pieces):
+    before = torch.backends.mkldnn.matmul.fp32_precision
+    training = Training(adult(), performance=PerformanceSettings(kernels=pieces))
+    for _ in training.events():
+        assert torch.backends.mkldnn.matmul.fp32_precision == before
+    assert training.events_emitted > 1
 
 
 @pytest.mark.parametrize("private", [True, False])

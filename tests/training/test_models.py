@@ -38,7 +38,13 @@ def test_the_global_generator_does_not_change_the_parameters():
 def test_the_privacy_engine_accepts_every_model(model, dataset):
     built = models.build(model, dataset, seed=1)
     engine = PrivacyEngine(
-        built, batch_size=8, sample_size=100, steps=1, noise_multiplier=1.0, seed=1
+        built,
+        batch_size=8,
+        sample_size=100,
+        steps=1,
+        noise_multiplier=1.0,
+        noise="seeded",
+        seed=1,
     )
     engine.attach(torch.optim.SGD(built.parameters(), lr=0.1))
     engine.detach()

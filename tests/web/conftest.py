@@ -20,6 +20,13 @@ SMALL = {
     "target_epsilon": 1.0,
     "evaluations": 2,
 }
+PHASE = {
+    "step": 0,
+    "sample_rate": 256 / 32_561,
+    "noise_multiplier": 1.5,
+    "delta": 1e-5,
+    "steps": 4,
+}
 STEP = {
     "diagnostics": {
         "loss": 0.5,
@@ -36,7 +43,7 @@ STEP = {
 def shelf(tmp_path_factory):
     """Publish the static files once: compressing plotly.js takes a while."""
     instance_dir = tmp_path_factory.mktemp("published")
-    assets.publish(assets.PROJECT_DIR / "static", instance_dir)
+    assets.publish(assets.FRONT_DIR / "static", instance_dir)
     return instance_dir / "assets"
 
 
@@ -109,7 +116,7 @@ def recorded_events():
     early = Event("evaluation", {"step": 2, "epsilon": 0.5, **measured})
     late = Event("evaluation", {"step": 4, "epsilon": 0.99999, **measured})
     end = Event("end", {"step": 4, "epsilon": 0.99999, "delta": 1e-5, **measured})
-    return [Event("phase", {"step": 0}), *steps[:2], early, *steps[2:], late, end]
+    return [Event("phase", PHASE), *steps[:2], early, *steps[2:], late, end]
 
 
 def error_of(response, status):

@@ -9,7 +9,7 @@ import pytest
 
 from dpsgd_explorer.web import assets
 
-STATIC = assets.PROJECT_DIR / "static"
+STATIC = assets.FRONT_DIR / "static"
 
 
 @pytest.fixture

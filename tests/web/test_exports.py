@@ -10,8 +10,8 @@ import pytest
 
 from dpsgd_explorer.training.config import TrainingConfig
 from dpsgd_explorer.training.events import Event
-from dpsgd_explorer.web.assets import PROJECT_DIR, plotly_bundle
-from dpsgd_explorer.web.repeat_script import COMPARED
+from dpsgd_explorer.training.kinds import KINDS
+from dpsgd_explorer.web.assets import FRONT_DIR, plotly_bundle
 from tests.web.conftest import SMALL, error_of, recorded_events
 
 RUNS = "/api/v1/runs"
@@ -134,7 +134,10 @@ def test_the_script_repeats_the_run_and_notices_if_not(client, trained, tmp_path
     script.write_text(download(client, trained, "py"))
     told = run_python(["-c", TWICE, str(script)], "").splitlines()
     summary = client.get(f"{RUNS}/{trained}").json["summary"]
-    recorded = {name: summary[name] for name in COMPARED}
+    recorded = {
+        name: summary[name]
+        for name in ("epsilon", "delta", *KINDS["training"].measured)
+    }
     assert told.count(f"repeated {recorded}") == 2
     assert [line for line in told if line in ("0", "1")] == ["0", "1"]
 
@@ -155,7 +158,7 @@ def run_python(arguments, stdin):
         text=True,
         capture_output=True,
         check=True,
-        cwd=PROJECT_DIR,
-        env={"PYTHONPATH": str(PROJECT_DIR), "OMP_NUM_THREADS": "1", "PATH": ""},
+        cwd=FRONT_DIR,
+        env={"PYTHONPATH": str(FRONT_DIR), "OMP_NUM_THREADS": "1", "PATH": ""},
     )
     return done.stdout

@@ -5,6 +5,7 @@ import re
 import pytest
 
 from dpsgd_explorer.training.config import TrainingConfig
+from dpsgd_explorer.training.kinds import KINDS
 from dpsgd_explorer.web.openapi import specification
 from dpsgd_explorer.web.operation import Endpoint
 from tests.web.conftest import SMALL
@@ -86,13 +87,23 @@ def test_path_parameters_are_those_of_the_path(document):
         assert all(p["required"] for p in operation["parameters"] if p["in"] == "path")
 
 
-def test_a_launch_takes_every_setting_and_no_other(document):
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_launch_takes_every_setting_of_its_kind_and_no_other(document, kind):
     schemas = document["components"]["schemas"]
-    request = schemas["RunRequest"]
-    settings = set(TrainingConfig.model_fields)
+    any_request = schemas["RunRequest"]
+    assert any_request["discriminator"]["propertyName"] == "kind"
+    reference = any_request["discriminator"]["mapping"][kind]
+    assert {"$ref": reference} in any_request["oneOf"]
+    request = schemas[reference.rpartition("/")[2]]
+    settings = set(KINDS[kind].config.model_fields)
     assert set(request["properties"]) == settings | {"name", "group", "parent"}
+    assert request["properties"]["kind"]["const"] == kind
     assert request["additionalProperties"] is False
     assert "required" not in request
+
+
+def test_a_plan_is_asked_for_with_the_settings_of_a_training(document):
+    settings = set(TrainingConfig.model_fields)
     plan = document["paths"]["/api/v1/privacy/plan"]["get"]["parameters"]
     assert {parameter["name"] for parameter in plan} == settings | {"points"}
 

@@ -4,7 +4,7 @@ import pytest
 
 from dpsgd_explorer import accounting
 from dpsgd_explorer.training.config import TrainingConfig
-from dpsgd_explorer.web.privacy_answers import rounded
+from dpsgd_explorer.web.privacy_answers import DEFAULT_ACCOUNTANT, rounded
 from tests.web.conftest import SMALL, error_of
 
 API = "/api/v1/privacy"
@@ -13,9 +13,19 @@ TERMS = {
     "delta": 1e-6,
     "neighboring_relation": "add_or_remove_one",
     "sampling": "poisson",
-    "accountant": "rdp",
-    "status": "bound",
+    "accountant": DEFAULT_ACCOUNTANT,
+    "status": accounting.ACCOUNTANTS[DEFAULT_ACCOUNTANT].status,
 }
+ASKED = {"accountant": DEFAULT_ACCOUNTANT}
+TARGETS = ("noise_multiplier", "steps", "sample_rate")
+
+
+def truth_of(**changes):
+    return accounting.epsilon(**(RUN | changes), **ASKED)
+
+
+def run_without(name):
+    return {key: value for key, value in RUN.items() if key != name}
 
 
 def ask(client, route, **query):
@@ -26,8 +36,9 @@ def ask(client, route, **query):
 
 def test_epsilon_is_the_accountants_rounded_up_with_its_terms(client):
     answer = ask(client, "epsilon", **RUN)
-    truth = accounting.epsilon(**RUN)
+    truth = truth_of()
     assert truth <= answer["epsilon"] <= truth + 1e-4
+    assert answer["value"] == truth
     assert truth <= float(answer["epsilon_text"]) <= truth + 1e-2
     assert answer.items() >= TERMS.items()
     assert answer.items() >= RUN.items()
@@ -39,19 +50,48 @@ def test_without_noise_there_is_no_epsilon(client):
 
 
 def test_the_noise_for_a_target_keeps_it(client):
-    query = {name: RUN[name] for name in ("sample_rate", "steps", "delta")}
+    query = run_without("noise_multiplier")
     answer = ask(client, "noise_multiplier", target_epsilon=1.5, **query)
-    spent = accounting.epsilon(noise_multiplier=answer["noise_multiplier"], **query)
+    spent = truth_of(noise_multiplier=answer["noise_multiplier"])
     assert 1.49 < spent <= 1.5
+    assert answer["value"] == answer["noise_multiplier"]
     assert answer["epsilon"] == 1.5
     assert answer.items() >= TERMS.items()
+
+
+def test_the_steps_for_a_target_are_the_most_that_keep_it(client):
+    answer = ask(client, "steps", target_epsilon=1.5, **run_without("steps"))
+    assert truth_of(steps=answer["steps"]) <= 1.5
+    assert truth_of(steps=answer["steps"] + 1) > 1.5
+    assert answer["value"] == answer["steps"]
+
+
+def test_delta_is_where_the_epsilon_is_spent(client):
+    query = run_without("delta")
+    answer = ask(client, "delta", epsilon=1.5, **query)
+    assert answer["value"] == answer["delta"]
+    assert truth_of(delta=answer["delta"]) == pytest.approx(1.5, rel=1e-5)
+    assert answer["epsilon"] == 1.5
+
+
+@pytest.mark.parametrize("name", accounting.ACCOUNTANTS)
+def test_the_truth_lies_between_lower_and_upper(client, name):
+    rate = 1 if name == "zcdp" else RUN["sample_rate"]
+    answer = ask(client, "epsilon", **RUN | {"sample_rate": rate}, accountant=name)
+    if accounting.ACCOUNTANTS[name].status == "approximation":
+        assert (answer["lower"], answer["upper"]) == (None, None)
+        return
+    assert answer["upper"] == answer["value"]
+    assert (answer["lower"] or 0) <= answer["upper"]
 
 
 def test_a_curve_is_epsilon_along_the_steps(client):
     answer = ask(client, "curve", **RUN, points=11)
     assert answer["steps"] == list(range(0, 1001, 100))
-    truth = [accounting.epsilon(**RUN | {"steps": step}) for step in answer["steps"]]
-    assert answer["epsilon"] == [rounded(value) for value in truth]
+    truth = [truth_of(steps=step) for step in answer["steps"]]
+    assert answer["epsilon"] == pytest.approx(
+        [rounded(value) for value in truth], abs=1.01e-4
+    )
     assert answer["epsilon"][0] == 0
     assert answer["epsilon"] == sorted(answer["epsilon"])
     assert answer.items() >= TERMS.items()
@@ -76,7 +116,7 @@ def test_a_curve_of_few_steps_names_each_once(client):
         ("steps", "9" * 5000, "a whole number"),
         ("delta", "1", "less than 1, got '1'"),
         ("delta", "inf", "a finite number, got 'inf'"),
-        ("accountant", "guess", "one of rdp, got 'guess'"),
+        ("accountant", "guess", "got 'guess'"),
         ("batch", "1", "unknown setting 'batch'"),
     ],
 )
@@ -149,3 +189,32 @@ def test_no_query_is_the_default_run(client):
 def test_a_bad_plan_has_a_message_for_each_field(client, query, fields):
     error = error_of(client.get(f"{API}/plan", query_string=query), 422)
     assert set(error["fields"]) == fields
+
+
+def test_an_accountant_that_says_nothing_here_is_refused_with_the_reason(client):
+    query = RUN | {"accountant": "zcdp"}
+    error = error_of(client.get(f"{API}/epsilon", query_string=query), 422)
+    assert error["field"] == "accountant"
+    assert "not amplified by sampling" in error["message"]
+
+
+def test_a_solved_sample_rate_keeps_the_target_and_hardly_more_does_not(client):
+    query = run_without("sample_rate")
+    answer = ask(client, "sample_rate", target_epsilon=1.5, **query)
+    most = answer["value"]
+    assert answer["sample_rate"] == most
+    assert truth_of(sample_rate=most) <= 1.5 < truth_of(sample_rate=1.001 * most)
+    assert answer["lower"] == most
+    assert answer["upper"] is None or most <= answer["upper"] <= 1.001 * most
+
+
+def test_the_trade_off_rises_above_the_diagonal(client):
+    query = run_without("delta")
+    answer = ask(client, "trade_off", **query, points=11)
+    alarms, found = answer["false_positive_rate"], answer["true_positive_rate"]
+    assert (alarms[0], alarms[-1], len(alarms)) == (0, 1, 11)
+    assert found == sorted(found)
+    assert all(b >= a for a, b in zip(alarms, found, strict=True))
+    assert answer["status"] == TERMS["status"]
+    truth = accounting.trade_off(**query, **ASKED, false_positive_rates=alarms)
+    assert found == pytest.approx(truth, rel=1e-12)

@@ -71,8 +71,8 @@ def test_an_epsilon_that_was_spent_comes_with_its_terms(client, finished):
         "delta": 1e-5,
         "neighboring_relation": "add_or_remove_one",
         "sampling": "poisson",
-        "accountant": "rdp",
-        "status": "bound",
+        "accountant": "exact",
+        "status": "exact",
     }
 
 
@@ -119,7 +119,7 @@ def test_only_its_visitor_may_change_a_run(
 
 def test_links_lead_somewhere(client, finished):
     links = client.get(f"{RUNS}/{finished}").json["links"]
-    assert len(links) == 5 + len(FORMATS)
+    assert len(links) == 6 + len(FORMATS)
     for name, link in links.items():
         if name not in ("cancel", "page"):
             assert client.get(link, buffered=False).status_code == 200, name

@@ -1,6 +1,7 @@
 /** The status strip and the charts of one run, live or replayed. */
 
 import {showTruth} from "../lib/plan_panel.js";
+import {Recount} from "../lib/recount.js";
 import {Painter} from "../lib/schedule.js";
 import {onThemeChange} from "../lib/tokens.js";
 import {ACCURACY_NAMES, MARGIN, figure as accuracyFigure} from "./accuracy.js";
@@ -25,6 +26,7 @@ const EMPTY = new RunLog();
  * @property {string} terms what every epsilon here is to be read with
  * @property {import("../lib/run_log.js").Evaluation[]} [recorded] a run made before, shown until one is made
  * @property {RunLog} [whole] the log that a replay shows a part of
+ * @property {import("../lib/recount.js").Recountable} [recount] how its ε can be counted anew
  * @property {{queuePosition?: number | null, stopping?: boolean}} about
  */
 
@@ -41,6 +43,9 @@ export class Bench {
     this.axisInputs = [...root.querySelectorAll('input[name="axis"]')];
     /** @type {Scene | null} */
     this.scene = null;
+    /** @type {import("../lib/recount.js").Lens | null} somebody else's count */
+    this.lens = null;
+    this.recount = new Recount(root, (lens) => this.lookThrough(lens));
     this.chosenAxis = "epsilon";
     this.parts = [
       {paint: () => this.paintAccuracy()},
@@ -68,9 +73,17 @@ export class Bench {
   /** Show another run, or the set-up that could become one. @param {Scene} scene */
   show(scene) {
     this.scene = scene;
+    this.lens = null;
     showTruth(this.root, scene.plan);
     this.secondsEnd = 1;
     this.countsEnd = 0;
+    this.request({now: true});
+  }
+
+  /** Show the same run as another accountant counts it; null: as its own did. */
+  lookThrough(lens) {
+    this.lens = lens;
+    showTruth(this.root, this.plan);
     this.request({now: true});
   }
 
@@ -87,17 +100,27 @@ export class Bench {
 
   request(options) {
     if (!this.scene) return;
-    this.strip.update(this.scene);
+    const {recount = null, plan, log} = this.scene;
+    this.recount.offer(plan.private && this.whole.isFinal && this.whole.phase ? recount : null);
+    this.strip.update({...this.scene, plan: this.plan, log: log && this.log});
     for (const part of this.parts) this.painter.request(part, options);
   }
 
   get log() {
-    return this.scene.log ?? EMPTY;
+    return this.seen(this.scene.log ?? EMPTY);
+  }
+
+  get plan() {
+    return this.lens?.plan ?? this.scene.plan;
+  }
+
+  seen(log) {
+    return this.lens ? this.lens.of(log) : log;
   }
 
   /** What the axes are made for: in a replay all of the run, not the part that is shown. */
   get whole() {
-    return this.scene.whole ?? this.log;
+    return this.seen(this.scene.whole ?? this.scene.log ?? EMPTY);
   }
 
   get axis() {
@@ -105,14 +128,15 @@ export class Bench {
   }
 
   draw(name, figure, conclusion, print) {
-    const {plan, terms, file, log} = this.scene;
+    const {terms, file, log} = this.scene;
     const settled = !log || log.isFinal;
-    this.charts[name].update({figure, print, conclusion, log: this.log, plan, note: terms, file, settled});
+    const note = this.lens?.terms ?? terms;
+    this.charts[name].update({figure, print, conclusion, log: this.log, plan: this.plan, note, file, settled});
   }
 
   paintAccuracy() {
-    const {log, axis} = this;
-    const {plan, recorded} = this.scene;
+    const {log, axis, plan} = this;
+    const {recorded} = this.scene;
     this.paintAxisSwitch();
     const view = {
       evaluations: log.evaluations,
@@ -132,7 +156,7 @@ export class Bench {
   paintGauge(width) {
     if (width === 0) return;
     const {epsilon, step} = this.log.latest;
-    const {plan} = this.scene;
+    const {plan} = this;
     const next = this.log.isFinal ? null : afterNextEpoch(plan, step);
     this.gauge.update({plan, epsilon, next, width, margin: MARGIN});
   }

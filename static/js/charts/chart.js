@@ -10,20 +10,26 @@ const PNG_SCALE = 2;
 const PNG_FRAME = {t: 70, b: 40};
 
 /**
+ * @typedef {import("../lib/table.js").Rows & {names: string[], values: (number | null)[][]}} Table
+ *   as printed, and as numbers under names for programs
+ */
+
+/**
  * @typedef {object} Drawing what a chart shows now
  * @property {(color: (token: string) => string) => {traces: object[], layout: object}} figure
  * @property {(color: (token: string) => string) => {traces: object[], layout: object}} [print]
  *   the figure for a picture, where the page's own words and scales are missing
  * @property {string} conclusion
- * @property {import("../lib/run_log.js").RunLog} log
- * @property {import("./plan.js").Plan} plan
+ * @property {import("../lib/run_log.js").RunLog} [log] of the run whose numbers are shown
+ * @property {import("./plan.js").Plan} [plan] of that run
+ * @property {() => Table} [table] the numbers, where they are not those of a run
  * @property {string} note what the picture's foot says
  * @property {string} file name of saved files, without ending
  * @property {boolean} [settled] nothing more will come: the heading may change at once
  */
 
 export class Chart {
-  /** @param {HTMLElement} figure the figure element @param {string} name accuracy, loss or norms */
+  /** @param {HTMLElement} figure the figure element @param {string} name its name in saved files */
   constructor(figure, name) {
     this.name = name;
     this.plot = figure.querySelector("[data-plot]");
@@ -65,8 +71,13 @@ export class Chart {
 
   updateHeading({conclusion, settled}) {
     const now = performance.now();
+    clearTimeout(this.headingTimer);
     if (conclusion === this.heading.textContent) return;
-    if (!settled && now - this.headingAt < HEADING_MS) return;
+    const wait = settled ? 0 : this.headingAt + HEADING_MS - now;
+    if (wait > 0) {
+      this.headingTimer = setTimeout(() => this.updateHeading(this.drawing), wait);
+      return;
+    }
     this.headingAt = now;
     this.heading.textContent = conclusion;
     this.plot.setAttribute("aria-label", conclusion);
@@ -74,14 +85,15 @@ export class Chart {
 
   fillTable() {
     if (this.table.hidden || !this.drawing) return;
-    const {log, plan} = this.drawing;
-    showTable(this.table, texts(this.name, log, plan));
+    const {log, plan, table} = this.drawing;
+    showTable(this.table, table ? table() : texts(this.name, log, plan));
   }
 
   saveCsv() {
     if (!this.drawing) return;
-    const {log, file} = this.drawing;
-    save(`${file}-${this.name}.csv`, csv(COLUMNS[this.name].names, values(this.name, log)));
+    const {log, file, table} = this.drawing;
+    const {names, values: rows} = table ? table() : {names: COLUMNS[this.name].names, values: values(this.name, log)};
+    save(`${file}-${this.name}.csv`, csv(names, rows));
   }
 
   async savePng() {

@@ -3,11 +3,17 @@
 import {exponential} from "../lib/format.js";
 import {announcement, status} from "./status.js";
 
+const OWN = new Set(["title", "delta", "state"]); // cells that are no plain text of the status
 const SPOKEN_EVERY_MS = 12_000;
 
 export class StatusStrip {
-  /** @param {HTMLElement} root holds [data-status], [data-progress], [data-announce], [data-failure] */
-  constructor(root) {
+  /**
+   * @param {HTMLElement} root holds [data-status], [data-progress], [data-announce], [data-failure]
+   * @param {(log: import("../lib/run_log.js").RunLog | null) => Record<string, string>} more
+   *   texts of the cells that only this kind of run has
+   */
+  constructor(root, more = () => ({})) {
+    this.more = more;
     this.cells = Object.fromEntries(
       [...root.querySelectorAll("[data-status]")].map((cell) => [cell.dataset.status, cell]),
     );
@@ -22,8 +28,9 @@ export class StatusStrip {
   update({log, plan, title, about}) {
     const now = status(log, plan, about);
     const {cells} = this;
-    for (const name of ["detail", "epsilon", "budget", "left", "leftSteps", "clipped", "accuracy"]) {
-      setText(cells[name], now[name]);
+    const texts = {...now, ...this.more(log)};
+    for (const [name, cell] of Object.entries(cells)) {
+      if (!OWN.has(name)) setText(cell, texts[name]);
     }
     setText(cells.title, title);
     setText(cells.delta, plan.private ? `, δ = ${exponential(plan.delta)}` : "");

@@ -1,23 +1,19 @@
 /** One run that is followed: its log, its feed, its place in the queue. */
 
-import {chartPlan} from "../charts/plan.js";
 import {getJson, postJson} from "./api.js";
-import {terms} from "./plan_panel.js";
 import {RunLog} from "./run_log.js";
 import {RunFeed} from "./sse.js";
-import {clock} from "./times.js";
 
 const QUEUE_MS = 2000;
 
 export class LiveRun {
   /**
    * @param {Record<string, any>} answer the run as the API shows it
-   * @param {Record<string, any>} plan its plan
-   * @param {Record<string, any>} facts
-   * @param {import("../charts/bench.js").Bench} bench
+   * @param {Record<string, any>} scene what the bench shows of it beside its log
+   * @param {{show: (scene: object) => void, update: (change: object) => void}} bench
    * @param {() => void} onState called when the state changes
    */
-  constructor(answer, plan, facts, bench, onState) {
+  constructor(answer, scene, bench, onState) {
     this.answer = answer;
     this.bench = bench;
     this.onState = onState;
@@ -29,14 +25,7 @@ export class LiveRun {
       logUrl: answer.links.log,
       onEvent: (event) => this.take(event),
     });
-    bench.show({
-      log: this.log,
-      plan: chartPlan(plan, answer.config, facts),
-      title: `Run of ${clock(answer.created_at)}`,
-      file: `run-${answer.id.slice(0, 6)}`,
-      terms: terms(plan, facts),
-      about: this.about,
-    });
+    bench.show({...scene, log: this.log, about: this.about});
   }
 
   get about() {

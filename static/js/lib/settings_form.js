@@ -70,7 +70,7 @@ export class SettingsForm {
 
   /** Take over a whole set-up. @param {Record<string, string>} texts */
   fill(texts) {
-    this.offerModels([texts.model]);
+    if (texts.model !== undefined) this.offerModels([texts.model]);
     for (const [name, members] of Object.entries(this.switches)) {
       const member = members.find((one) => texts[one] !== undefined);
       if (member) this.form.elements[name].value = member;

@@ -8,6 +8,7 @@ import {sameSettings, toQuery} from "../lib/query.js";
 import {LiveRun} from "../lib/live_run.js";
 import {SettingsForm} from "../lib/settings_form.js";
 import {showTimes} from "../lib/times.js";
+import {trainingScene} from "../lib/training_scene.js";
 
 const SETTLE_MS = 40; // after a change, before the server is asked
 const TYPING_MS = 500; // before the box one types in is called wrong
@@ -28,8 +29,7 @@ const store = {
   plan: data.plan,
   /** @type {LiveRun | null} */
   run: null,
-  /** a launch is on its way */
-  launching: false,
+  launching: false, // true while a launch is on its way
 };
 
 let settle = null;
@@ -207,7 +207,7 @@ function planOf(config) {
 
 function attach(answer, plan) {
   store.run?.pause();
-  store.run = new LiveRun(answer, plan, data.facts, bench, runMoved);
+  store.run = new LiveRun(answer, trainingScene(answer, plan, data.facts), bench, runMoved);
   store.run.resume();
   runMoved();
 }

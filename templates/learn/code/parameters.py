@@ -10,7 +10,7 @@ for batch_size in (64, 256, 1024, 4096):
         epochs=20,
         target_epsilon=3.0,
         delta=1e-5,
-        accountant="rdp",
+        accountant="exact",
     )
     sigma = plan.noise_multiplier
     print(f"{batch_size:5}  {plan.steps:5}  {sigma:.3f}  {sigma / batch_size:.5f}")

@@ -1,0 +1,105 @@
+"""The kinds of runs: one line each.  Loads neither torch nor what carries them out."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from dpsgd_explorer.errors import ConfigError
+from dpsgd_explorer.training.config import TrainingConfig
+from dpsgd_explorer.training.events import Event
+from dpsgd_explorer.training.performance import PerformanceSettings
+from dpsgd_explorer.training.regression_config import RegressionConfig
+from dpsgd_explorer.training.run_config import RunConfig
+
+DEFAULT_KIND = "training"
+
+
+class Work(Protocol):
+    """One run and its state; made from a configuration and maybe a checkpoint."""
+
+    def events(self) -> Iterator[Event]:
+        """Yield the events still to come, each computed when it is asked for."""
+
+    def checkpoint(self) -> bytes:
+        """Return all that the next process needs to go on behind the last event."""
+
+
+@dataclass(frozen=True)
+class Kind:
+    """What can be run.
+
+    Attributes:
+        config: Its settings; their ``kind`` is its name.
+        module: Module of the class that carries it out; may load torch.
+        work: Name of that class.
+        measured: What its ``evaluation`` events and its summary say of the result.
+    """
+
+    config: type[RunConfig]
+    module: str
+    work: str
+    measured: tuple[str, ...]
+
+    @property
+    def name(self) -> str:
+        """What ``kind`` says in its settings."""
+        name: str = self.config.model_fields["kind"].default
+        return name
+
+    def start(
+        self,
+        config: RunConfig,
+        *,
+        checkpoint: bytes | None = None,
+        performance: PerformanceSettings | None = None,
+    ) -> Work:
+        """Return the run, at its start or where the checkpoint was made.
+
+        Raises:
+            ConfigError: the checkpoint belongs to another configuration.
+            DataError: a data file is missing or damaged.
+        """
+        made: Work = getattr(importlib.import_module(self.module), self.work)(
+            config, checkpoint=checkpoint, performance=performance
+        )
+        return made
+
+
+HERE = __name__.rpartition(".")[0]
+ACCURACY = ("test_accuracy", "test_loss")
+ERROR = ("mse_median", "mse_low", "mse_high")
+KINDS = {
+    kind.name: kind
+    for kind in (
+        Kind(TrainingConfig, f"{HERE}.loop", "Training", ACCURACY),
+        Kind(RegressionConfig, f"{HERE}.regression_loop", "Descending", ERROR),
+    )
+}
+
+
+def kind_of(values: object) -> Kind:
+    """Return the kind that settings name; the usual one if they name none.
+
+    Raises:
+        ConfigError: there is none of this name.
+    """
+    if not isinstance(values, Mapping) or "kind" not in values:
+        return KINDS[DEFAULT_KIND]
+    name = values["kind"]
+    if not isinstance(name, str) or name not in KINDS:
+        raise ConfigError(
+            "kind", f"kind must be one of {', '.join(KINDS)}, got {name!r}."
+        )
+    return KINDS[name]
+
+
+def parse(values: Any) -> RunConfig:
+    """Build the configuration of a run of any kind from JSON values.
+
+    Raises:
+        ConfigError: names each field at fault, its rule and what came.
+    """
+    return kind_of(values).config.parse(values)

@@ -1,0 +1,205 @@
+"""One noisy gradient descent as a run: chunks of steps in, events out.
+
+``Descending`` can be left after any event and taken up again from its checkpoint; the
+events that follow are those of an uninterrupted run, bit for bit, times aside.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import time
+from collections import deque
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from dpsgd_explorer.errors import ConfigError, DivergedError
+from dpsgd_explorer.regression import housing
+from dpsgd_explorer.regression.comparison import Spread
+from dpsgd_explorer.regression.noisy_gd import Descent, resolve_rate
+from dpsgd_explorer.training.events import Event, Kind
+from dpsgd_explorer.training.performance import PerformanceSettings
+from dpsgd_explorer.training.regression_config import RegressionConfig
+
+CHECKPOINT_VERSION = 1
+
+
+class Descending:
+    """One run of noisy gradient descent and its state.
+
+    Args:
+        config: What to do.
+        checkpoint: From ``checkpoint()`` of a run of the same configuration.
+        performance: Taken for the sake of all kinds of run; nothing here needs it.
+
+    Attributes:
+        config: What is being done.
+        events_emitted: Events yielded since the run's start, also after a resume.
+
+    Raises:
+        ConfigError: the checkpoint belongs to another configuration.
+        DataError: the data file is missing or damaged.
+    """
+
+    def __init__(
+        self,
+        config: RegressionConfig,
+        *,
+        checkpoint: bytes | None = None,
+        performance: PerformanceSettings | None = None,
+    ) -> None:
+        self._started = time.monotonic()
+        self.config = config
+        self.events_emitted = 0
+        self._statistics, self._judge = config.ground.statistics, config.ground.judge
+        self._descent = self._decide()
+        self._rng = np.random.default_rng(config.seed)
+        self._theta = np.zeros((config.repetitions, self._statistics.dim))
+        self._step = 0
+        self._ended = False
+        self._waiting: deque[Event] = deque()
+        if checkpoint is None:
+            self._waiting.append(self._phase())
+        else:
+            self._restore(checkpoint)
+
+    def events(self) -> Iterator[Event]:
+        """Yield the events that are still to come, computing each when it is asked for.
+
+        Raises:
+            DivergedError: every repetition left the finite numbers.
+        """
+        while self._waiting or not self._ended:
+            if not self._waiting:
+                self._advance()
+            self.events_emitted += 1
+            yield self._waiting.popleft()
+
+    def checkpoint(self) -> bytes:
+        """Return all that a resumed run needs, as JSON; call it between two events."""
+        state = {
+            "version": CHECKPOINT_VERSION,
+            "config": self.config.model_dump_json(),
+            "step": self._step,
+            "ended": self._ended,
+            "events_emitted": self.events_emitted,
+            "seconds": self._seconds(),
+            "waiting": [[event.kind, event.data] for event in self._waiting],
+            "theta": self._theta.tolist(),
+            "generator": self._rng.bit_generator.state,
+        }
+        return json.dumps(state).encode()
+
+    def _restore(self, checkpoint: bytes) -> None:
+        state = json.loads(checkpoint)
+        own = {
+            "version": CHECKPOINT_VERSION,
+            "config": self.config.model_dump_json(),
+        }
+        for name, value in own.items():
+            if state[name] != value:
+                raise ConfigError(
+                    "checkpoint",
+                    f"the checkpoint's {name} must be this run's, {value}; got "
+                    f"{state[name]}. Start the run anew.",
+                )
+        self._step = state["step"]
+        self._ended = state["ended"]
+        self.events_emitted = state["events_emitted"]
+        self._started -= state["seconds"]
+        self._waiting.extend(Event(kind, data) for kind, data in state["waiting"])
+        self._theta = np.array(state["theta"])
+        self._rng.bit_generator.state = state["generator"]
+
+    def _decide(self) -> Descent:
+        """Return the descent with its learning rate; n counts as public here."""
+        config, n = self.config, self._statistics.n
+        rate = resolve_rate(
+            config.learning_rate, self._statistics, config.bounds, config.schedule, n
+        )
+        noise, steps = config.schedule
+        return Descent(
+            bounds=config.bounds,
+            noise_multiplier=noise,
+            steps=steps,
+            learning_rate=config.rate_factor * rate,
+            delta=config.delta,
+        )
+
+    def _advance(self) -> None:
+        """Walk to the next point and say what is to be said there."""
+        upto = next(step for step in self._points if step > self._step)
+        self._theta = self._descent.advance(
+            self._statistics, self._theta, upto - self._step, self._rng
+        )
+        self._step = upto
+        errors = self._judge.mse_of(self._theta)
+        lost = int(np.isinf(errors).sum())
+        if lost == len(errors):
+            raise DivergedError(
+                f"the run diverged: by step {self._step} every repetition had left the "
+                f"finite numbers. Lower learning_rate (it is "
+                f"{self._descent.learning_rate:.3g}) or rate_factor."
+            )
+        measured = _measured(Spread.of(errors))
+        self._say("step", diagnostics={"diverged": lost, **self._lengths()})
+        self._say("evaluation", **measured)
+        if self._step == self._descent.steps:
+            self._say("end", delta=self.config.delta, **measured, reason="finished")
+            self._ended = True
+
+    @property
+    def _points(self) -> list[int]:
+        return self.config.evaluation_steps
+
+    def _lengths(self) -> dict[str, float | None]:
+        """Return how long the coefficients are, and the noise on each coordinate."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            norm = np.median(np.linalg.norm(self._theta, axis=1))
+            sensitivity = self.config.bounds.gradient_sensitivity(norm)
+        noise = self._descent.noise_multiplier * float(sensitivity)
+        return {"theta_norm": _finite(float(norm)), "noise_std": _finite(noise)}
+
+    def _say(self, kind: Kind, **data: Any) -> None:
+        [epsilon] = self._descent.epsilons([self._step])
+        now = {"step": self._step, "epsilon": epsilon, "seconds": self._seconds()}
+        self._waiting.append(Event(kind, now | data))
+
+    def _phase(self) -> Event:
+        config, descent = self.config, self._descent
+        return Event(
+            "phase",
+            {
+                "step": 0,
+                "sample_rate": 1.0,
+                "noise_multiplier": descent.noise_multiplier,
+                "expected_batch_size": housing.SIZE,
+                "steps": descent.steps,
+                "sample_size": housing.SIZE,
+                "delta": config.delta,
+                "neighboring_relation": config.neighboring_relation,
+                "private": True,
+                "learning_rate": descent.learning_rate,
+                "learning_rate_is_private": config.learning_rate != "notebook",
+                "repetitions": config.repetitions,
+                "nonprivate_mse": self._judge.mse,
+                "trivial_mse": self._judge.trivial_mse,
+            },
+        )
+
+    def _seconds(self) -> float:
+        return round(time.monotonic() - self._started, 3)
+
+
+def _measured(spread: Spread) -> dict[str, float | None]:
+    return {
+        "mse_median": _finite(spread.median),
+        "mse_low": _finite(spread.low),
+        "mse_high": _finite(spread.high),
+    }
+
+
+def _finite(value: float) -> float | None:
+    return value if math.isfinite(value) else None

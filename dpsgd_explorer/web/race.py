@@ -1,0 +1,65 @@
+"""The accountant race: what every accountant says of one run, step by step."""
+
+from __future__ import annotations
+
+import math
+from decimal import ROUND_CEILING, Context
+from functools import lru_cache
+
+from dpsgd_explorer.accounting import ACCOUNTANTS, Accountant, Phase
+from dpsgd_explorer.errors import AccountingError
+from dpsgd_explorer.web.privacy_answers import (
+    RELATIONS,
+    Curve,
+    CurvesAnswer,
+    CurvesQuestion,
+    Racer,
+)
+from dpsgd_explorer.web.sides import curve_sides
+
+SYNONYMS = ("glw",)  # answered by another accountant, so it would run beside itself
+DIGITS = Context(prec=6, rounding=ROUND_CEILING)
+SILENT = "does not apply"
+
+
+@lru_cache(maxsize=128)
+def race(question: CurvesQuestion) -> CurvesAnswer:
+    """Return the curve of each accountant; one that refuses says why instead."""
+    steps = Curve.steps_by_ratio(question.steps, question.points)
+    run = Phase(question.sample_rate, question.noise_multiplier, question.steps)
+    return CurvesAnswer(
+        delta=question.delta,
+        neighboring_relation=RELATIONS[0],
+        sample_rate=question.sample_rate,
+        noise_multiplier=question.noise_multiplier,
+        steps=steps,
+        curves=[_racer(name, run, steps, question.delta) for name in racers()],
+    )
+
+
+def racers() -> dict[str, Accountant]:
+    """Return the accountants that differ from each other."""
+    return {name: one for name, one in ACCOUNTANTS.items() if name not in SYNONYMS}
+
+
+def significant(epsilon: float) -> float | None:
+    """Return epsilon to six digits, not below it; None for infinity."""
+    if math.isinf(epsilon):
+        return None
+    return float(DIGITS.create_decimal(epsilon))
+
+
+def _racer(name: str, run: Phase, steps: list[int], delta: float) -> Racer:
+    accountant, reason, values = ACCOUNTANTS[name], "", list[float]()
+    try:
+        values, status = curve_sides(run, steps, delta, name)
+    except AccountingError as error:
+        status, reason = SILENT, str(error)
+    return Racer(
+        accountant=name,
+        label=accountant.label,
+        status=status,
+        note=accountant.note,
+        reason=reason,
+        epsilon=[significant(value) for value in values],
+    )

@@ -1,0 +1,86 @@
+"""A run's ε by another accountant, from what its log says was done."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from itertools import pairwise
+from typing import Any
+
+from flask import Blueprint, Response, current_app
+from pydantic import BaseModel, ConfigDict
+
+from dpsgd_explorer.accounting import Phase
+from dpsgd_explorer.accounting.table import accountant_for
+from dpsgd_explorer.errors import ConfigError
+from dpsgd_explorer.runs.records import StoredEvent
+from dpsgd_explorer.runs.store import RunStore
+from dpsgd_explorer.web.operation import operation, reply
+from dpsgd_explorer.web.privacy_answers import AccountantName, Curve, Epsilon
+
+bp = Blueprint("recount_api", __name__, url_prefix="/api/v1/runs/<run_id>")
+
+COUNTED = ("step", "evaluation", "end")
+
+
+class RecountQuestion(BaseModel):
+    """Who is to count? Left out: the accountant that the run was planned with."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    accountant: AccountantName | None = None
+
+
+class RecountAnswer(Epsilon):
+    """What the run has spent so far, and after each step that its log speaks of."""
+
+    curve: Curve
+
+
+@operation(bp, "GET", "/epsilon", query=RecountQuestion, answer=RecountAnswer)
+def recount(run_id: str, query: RecountQuestion) -> Response:
+    """Return a run's epsilon along its log as another accountant counts it."""
+    store: RunStore = current_app.extensions["run_store"]
+    run = store.get(run_id)
+    name = query.accountant or str(run.config["accountant"])
+    log = [(event.kind, _data(event)) for event in store.events(run_id)]
+    phases, delta = phases_of([data for kind, data in log if kind == "phase"])
+    steps = sorted({0, *(data["step"] for kind, data in log if kind in COUNTED)})
+    accountant = accountant_for(name)
+    spent = [float(value) for value in accountant.epsilons(phases, steps, delta)]
+    return reply(
+        RecountAnswer(
+            **Epsilon.spent(spent[-1], name, delta).model_dump(),
+            curve=Curve.through(steps, spent),
+        )
+    )
+
+
+def phases_of(told: Iterable[dict[str, Any]]) -> tuple[list[Phase], float]:
+    """Return what was done, phase by phase, and at which delta.
+
+    Args:
+        told: The data of the log's ``phase`` events, in order.
+
+    Raises:
+        ConfigError: the run has no guarantee, or has not begun.
+    """
+    begun = list(told)
+    if not begun or any(phase.get("noise_multiplier") is None for phase in begun):
+        raise ConfigError(
+            "accountant",
+            "accountant needs a run that has begun and adds noise; this one has no "
+            "noise to count. Choose a private run.",
+        )
+    last = begun[-1]["steps"]
+    ends = [*(later["step"] for _, later in pairwise(begun)), last]
+    phases = [
+        Phase(phase["sample_rate"], phase["noise_multiplier"], end - phase["step"])
+        for phase, end in zip(begun, ends, strict=True)
+    ]
+    return phases, float(begun[0]["delta"])
+
+
+def _data(event: StoredEvent) -> dict[str, Any]:
+    data: dict[str, Any] = json.loads(event.data)
+    return data

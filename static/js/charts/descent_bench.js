@@ -1,0 +1,77 @@
+/** The status strip and the chart of one noisy gradient descent, live or replayed. */
+
+import {roundUp} from "../lib/format.js";
+import {RunLog} from "../lib/run_log.js";
+import {Painter} from "../lib/schedule.js";
+import {onThemeChange} from "../lib/tokens.js";
+import {Chart} from "./chart.js";
+import {conclusion, figure, mse} from "./descent.js";
+import {StatusStrip} from "./status_strip.js";
+
+const NAMES = ["step", "epsilon", "seconds", "mse_median", "mse_low", "mse_high"];
+const HEADS = ["Step", "ε spent", "Seconds", "MSE, median", "5 %", "95 %"];
+const EMPTY = new RunLog();
+
+/** @typedef {Pick<import("./bench.js").Scene, "log" | "whole" | "title" | "file" | "terms" | "about"> & {plan: import("../lib/descent_scene.js").DescentPlan}} Scene */
+
+export class DescentBench {
+  /** @param {HTMLElement} root */
+  constructor(root) {
+    this.painter = new Painter();
+    this.strip = new StatusStrip(root, (log) => reached(log));
+    this.chart = new Chart(root.querySelector("[data-chart]"), "descent");
+    /** @type {Scene | null} */
+    this.scene = null;
+    onThemeChange(() => this.request({now: true}));
+    new ResizeObserver(() => this.request({now: true})).observe(this.chart.plot);
+  }
+
+  /** Show another run. @param {Scene} scene */
+  show(scene) {
+    this.scene = scene;
+    this.request({now: true});
+  }
+
+  /** Take over what has changed about the same run. @param {Partial<Scene>} change */
+  update(change = {}) {
+    Object.assign(this.scene, change);
+    this.request();
+  }
+
+  request(options) {
+    if (!this.scene) return;
+    this.strip.update(this.scene);
+    this.painter.request(this, options);
+  }
+
+  paint() {
+    const {log, plan, terms, file, whole} = this.scene;
+    const points = (log ?? EMPTY).evaluations;
+    const view = {points, whole: (whole ?? log ?? EMPTY).evaluations, plan, size: this.chart.size};
+    this.chart.update({
+      figure: (color) => figure(view, color),
+      conclusion: conclusion(points, plan),
+      table: () => table(points),
+      note: terms,
+      file,
+      settled: log?.isFinal ?? true,
+    });
+  }
+}
+
+/** What the strip says beside step and ε. */
+function reached(log) {
+  const last = log?.evaluations.at(-1);
+  const diverged = log?.steps.at(-1)?.diverged;
+  return {
+    error: last ? mse(last.mse_median) : "–",
+    band: last ? `${mse(last.mse_low)} – ${mse(last.mse_high)}` : "",
+    diverged: diverged ? `, ${diverged} diverged` : "",
+  };
+}
+
+function table(points) {
+  const values = points.map((point) => NAMES.map((name) => point[name]));
+  const rows = values.map(([step, epsilon, seconds, ...errors]) => [step, roundUp(epsilon, 4), seconds.toFixed(2), ...errors.map(mse)]);
+  return {caption: "Mean squared error as the budget is spent, not private", names: NAMES, heads: HEADS, rows, values};
+}

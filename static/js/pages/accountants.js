@@ -1,0 +1,219 @@
+/** The accountant race: a run in the address, every accountant's ε along it, Go. */
+
+import {Chart} from "../charts/chart.js";
+import {against, conclusion, epsilonText, figure, standings, table} from "../charts/race.js";
+import {getJson} from "../lib/api.js";
+import {integer} from "../lib/format.js";
+import {sameSettings, toQuery} from "../lib/query.js";
+import {Painter} from "../lib/schedule.js";
+import {SettingsForm, asTyped} from "../lib/settings_form.js";
+import {onThemeChange} from "../lib/tokens.js";
+
+const SETTLE_MS = 60;
+const RACE_MS = 2600;
+const TICK_MS = 90;
+const WHAT_IF = ["forget", "shuffle"];
+
+const page = document.querySelector("[data-race]");
+const data = JSON.parse(document.getElementById("page-data").textContent);
+const part = (name) => page.querySelector(`[data-${name}]`);
+const parts = (name) => page.querySelectorAll(`[data-${name}]`);
+
+const chart = new Chart(part("chart"), "race");
+const form = new SettingsForm(part("settings"), {fields: data.fields, switches: {}}, changed);
+const painter = new Painter();
+const painted = {paint};
+const still = matchMedia("(prefers-reduced-motion: reduce)");
+
+/** What the page knows; everything on it is drawn from here. */
+const store = {
+  /** @type {Record<string, any> | null} every accountant's curve */
+  answer: data.answer,
+  /** how many of the steps have been run */
+  reached: 0,
+  /** place among the steps that is read */
+  cursor: 0,
+};
+
+let settle = null;
+let asking = null;
+let running = null;
+
+start();
+
+function start() {
+  part("go").addEventListener("click", race);
+  part("cursor").addEventListener("input", () => read(Number(part("cursor").value)));
+  for (const name of WHAT_IF) part(name).addEventListener("change", () => changed());
+  for (const box of [part("batch"), part("records")]) box.addEventListener("input", fromRecords);
+  for (const link of parts("preset")) link.addEventListener("click", choosePreset);
+  onThemeChange(() => painter.request(painted, {now: true}));
+  new ResizeObserver(() => painter.request(painted, {now: true})).observe(chart.plot);
+  showBatch();
+  if (part("forget").checked || !data.answer) changed();
+  else accept(data.answer);
+}
+
+/* Settings ------------------------------------------------------------------------ */
+
+function changed(input = null) {
+  if (input === part("batch") || input === part("records")) return;
+  if (input) showBatch();
+  clearTimeout(settle);
+  settle = setTimeout(ask, SETTLE_MS);
+}
+
+/** The rate as records in a batch: the same setting, said otherwise. */
+function showBatch() {
+  const size = Number(form.texts.sample_rate) * Number(part("records").value);
+  if (size > 0) part("batch").value = String(Number(size.toPrecision(6)));
+}
+
+function fromRecords() {
+  const rate = Number(part("batch").value) / Number(part("records").value);
+  if (Number.isFinite(rate)) form.set("sample_rate", Number(rate.toPrecision(6)));
+}
+
+function choosePreset(event) {
+  event.preventDefault();
+  for (const name of WHAT_IF) part(name).checked = false;
+  form.fill(data.surprises[event.currentTarget.dataset.preset]);
+  showBatch();
+  chart.plot.scrollIntoView({block: "nearest", behavior: still.matches ? "auto" : "smooth"});
+}
+
+function markPreset() {
+  for (const link of parts("preset")) {
+    const current = sameSettings(data.surprises[link.dataset.preset], form.given);
+    if (current) link.setAttribute("aria-current", "true");
+    else link.removeAttribute("aria-current");
+  }
+}
+
+/** Ask how everyone counts the run; an older question is dropped. */
+async function ask() {
+  asking?.abort();
+  asking = new AbortController();
+  const {signal} = asking;
+  const settings = form.given;
+  const wonders = WHAT_IF.filter((name) => part(name).checked).map((name) => [name, "true"]);
+  history.replaceState(null, "", `?${toQuery({...settings, ...Object.fromEntries(wonders)})}`);
+  const counted = part("forget").checked ? {...settings, sample_rate: "1"} : settings;
+  try {
+    const answer = await getJson(`/api/v1/privacy/curves?${toQuery({...counted, points: String(data.points)})}`, {signal});
+    form.showErrors({});
+    part("to-correct").hidden = true;
+    accept(answer);
+    await compare(settings, answer, signal);
+  } catch (error) {
+    if (error.name !== "AbortError") refuse(error);
+  }
+}
+
+function accept(answer) {
+  stop();
+  store.answer = answer;
+  store.reached = answer.steps.length;
+  part("cursor").max = String(answer.steps.length - 1);
+  part("delta").textContent = asTyped(answer.delta);
+  markPreset();
+  read(answer.steps.length - 1);
+}
+
+function refuse(error) {
+  form.showErrors(error.fields ?? {});
+  part("to-correct").hidden = false;
+  if (Object.keys(error.fields ?? {}).length === 0) part("to-correct").textContent = error.message;
+}
+
+/** What forgetting the sampling makes of the same run, by the tightest accountant. */
+async function compare(settings, answer, signal) {
+  const last = standings({curves: answer.curves, cursor: answer.steps.length - 1});
+  const best = last.find(({status}) => status === "exact") ?? last.find(({status}) => status === "bound");
+  if (!best) return;
+  const other = part("forget").checked ? settings.sample_rate : "1";
+  const {delta, noise_multiplier, steps} = settings;
+  const query = {sample_rate: other, noise_multiplier, steps, delta, accountant: best.accountant};
+  const there = await getJson(`/api/v1/privacy/epsilon?${toQuery(query)}`, {signal});
+  const [forgotten, counted] = part("forget").checked ? [best.epsilon.at(-1), there.value] : [there.value, best.epsilon.at(-1)];
+  const factor = against(forgotten, counted);
+  part("forgotten").textContent = `ε = ${epsilonText(forgotten)} instead of ${epsilonText(counted)}${factor.endsWith("×") ? `, ${factor} as much` : ""}. Still a valid bound, and a useless one.`;
+}
+
+/* The race ------------------------------------------------------------------------ */
+
+function race() {
+  if (!store.answer) return;
+  stop();
+  if (still.matches) return read(store.answer.steps.length - 1);
+  const {length} = store.answer.steps;
+  let at = 1;
+  running = setInterval(() => {
+    at = Math.min(length, at + (length * TICK_MS) / RACE_MS);
+    store.reached = Math.ceil(at);
+    read(store.reached - 1);
+    if (store.reached === length) stop();
+  }, TICK_MS);
+}
+
+function stop() {
+  clearInterval(running);
+  running = null;
+  if (store.answer) store.reached = store.answer.steps.length;
+}
+
+/** Read every accountant at one step. */
+function read(cursor) {
+  const {answer} = store;
+  store.cursor = Math.min(cursor, answer.steps.length - 1);
+  const step = integer(answer.steps[store.cursor]);
+  part("cursor").value = String(store.cursor);
+  part("cursor").setAttribute("aria-valuetext", `step ${step}`);
+  for (const cell of parts("at")) cell.textContent = step;
+  showStandings();
+  painter.request(painted, {now: running === null});
+}
+
+function showStandings() {
+  const valid = !part("shuffle").checked;
+  const rows = standings({curves: store.answer.curves, cursor: store.cursor}).map((one) => {
+    const status = valid ? one.status : "does not apply";
+    const line = document.createElement("tr");
+    line.className = status === "exact" ? "truth" : "";
+    const head = Object.assign(document.createElement("th"), {scope: "row"});
+    const badge = Object.assign(document.createElement("span"), {className: `badge ${status.replaceAll(" ", "-")}`, textContent: status});
+    head.append(`${one.label} `, badge);
+    line.append(head, cell(one.text), cell(valid ? one.against : ""));
+    return line;
+  });
+  part("standings").replaceChildren(...rows);
+  part("sampling").textContent = valid ? (part("forget").checked ? "every record in every step" : "Poisson sampling") : "Poisson sampling assumed, which does not hold";
+  part("announce").textContent = running ? "" : conclusion({...store.answer, valid});
+}
+
+function cell(text) {
+  return Object.assign(document.createElement("td"), {className: "n", textContent: text});
+}
+
+function paint() {
+  const {answer, reached, cursor} = store;
+  if (!answer) return;
+  const valid = !part("shuffle").checked;
+  const view = {...answer, reached, cursor, valid, size: chart.size};
+  const terms = `δ = ${asTyped(answer.delta)}, add or remove one record, ${part("sampling").textContent}`;
+  chart.update({
+    figure: (color) => figure(view, color),
+    conclusion: conclusion(view),
+    table: () => table(answer, terms),
+    note: `ε at ${terms}; q = ${asTyped(answer.sample_rate)}, σ = ${answer.noise_multiplier}`,
+    file: "accountants",
+    settled: true,
+  }).then(followPointer);
+}
+
+/** What the pointer is on is what the table reads. */
+function followPointer() {
+  if (chart.followed || !chart.plot.on) return;
+  chart.followed = true;
+  chart.plot.on("plotly_hover", ({points}) => running === null && read(points[0].pointNumber));
+}

@@ -1,0 +1,69 @@
+"""The lab's long descent as a run: launched, followed, stopped, replayed."""
+
+import re
+
+import pytest
+from playwright.sync_api import expect
+
+from dpsgd_explorer.training.run_config import evenly_spent
+
+LAB = "/labs/linear-regression/"
+LONG = f"{LAB}?noise_multiplier=999&steps=200000&epsilon=2"
+
+
+@pytest.fixture
+def lab(open_page):
+    return open_page(f"{LAB}?noise_multiplier=100&epsilon=2")
+
+
+def said(page):
+    return page.locator("[data-run-said]")
+
+
+def launch(page):
+    page.get_by_role("button", name="Run it").click()
+
+
+def test_a_descent_runs_to_its_end_and_is_replayed(lab):
+    launch(lab)
+    expect(said(lab)).to_contain_text("Finished, step 2,010 of 2,010")
+    expect(said(lab)).to_contain_text("median MSE 0.")
+    expect(lab.get_by_role("button", name="Run it")).to_be_enabled()
+    lab.get_by_role("link", name="Open the run").click()
+    expect(lab.locator("[data-conclusion]")).to_contain_text("After 2,010 of 2,010")
+    expect(lab.locator('[data-status="epsilon"]')).to_have_text("2.00")
+    lab.get_by_label("Step of the replay").focus()
+    lab.keyboard.press("Home")
+    expect(lab.locator("[data-conclusion]")).to_have_text(
+        "Error as the budget is spent"
+    )
+    lab.keyboard.press("End")
+    points = len(evenly_spent(2010, 100))
+    lab.get_by_role("button", name="Show as table").click()
+    expect(lab.locator("#descent-table tbody tr")).to_have_count(points)
+    expect(lab.locator(".scatterlayer .trace")).to_have_count(3)
+
+
+def test_a_running_descent_outlives_a_change_of_settings_and_stops(open_page):
+    page = open_page(LONG)
+    launch(page)
+    expect(said(page)).to_contain_text(re.compile(r"step [1-9][\d,]* of 200,000"))
+    page.get_by_label("Look at, slider").focus()
+    page.keyboard.press("Home")
+    page.wait_for_url("**epsilon=0.1&**")
+    expect(said(page)).to_contain_text("of 200,000")
+    page.get_by_role("button", name="Stop").click()
+    expect(said(page)).to_contain_text("Stopped, step", timeout=5000)
+    page.goto(page.url.replace(LAB, "/runs/").partition("?")[0])
+    expect(page.locator("tbody tr")).to_contain_text("Noisy descent, 200,000 steps")
+    expect(page.locator("tbody tr")).to_contain_text("Stopped")
+
+
+def test_the_page_of_a_descent_is_accessible(lab, axe):
+    launch(lab)
+    expect(said(lab)).to_contain_text("Finished")
+    lab.get_by_role("link", name="Open the run").click()
+    expect(lab.locator("[data-conclusion]")).to_contain_text("After 2,010")
+    lab.evaluate(axe)
+    found = lab.evaluate("axe.run(document, {resultTypes: ['violations']})")
+    assert [fault["id"] for fault in found["violations"]] == []

@@ -1,0 +1,70 @@
+"""The regression lab in a browser: what is set is what is shown."""
+
+import re
+
+import pytest
+from playwright.sync_api import expect
+
+PAGE = "/labs/linear-regression/"
+
+
+@pytest.fixture
+def lab(open_page):
+    return open_page(PAGE)
+
+
+def heading(page, chart):
+    return page.locator(f"#{chart} h3")
+
+
+def test_a_slider_moves_by_keyboard_and_the_charts_follow(lab):
+    lab.get_by_label("Look at, slider").focus()
+    lab.keyboard.press("Home")
+    expect(heading(lab, "errors")).to_contain_text("At ε = 0.1, AdaSSP")
+    lab.wait_for_url("**/?epsilon=0.1")
+    lab.keyboard.press("End")
+    expect(heading(lab, "errors")).to_contain_text("At ε = 2, ")
+    lab.reload()
+    expect(heading(lab, "errors")).to_contain_text("At ε = 2, ")
+
+
+def test_the_switch_shows_what_the_same_privacy_buys(lab):
+    expect(heading(lab, "budget")).to_contain_text("69%")
+    lab.get_by_label("Budget spent as").select_option("notebook")
+    expect(heading(lab, "budget")).to_contain_text("62%")
+    expect(lab.locator("#budget svg:visible")).to_contain_text("λ_min")
+
+
+def test_a_long_descent_comes_by_itself(lab):
+    lab.get_by_label("Noise of a step", exact=False).first.fill("200")
+    expect(heading(lab, "descent")).to_contain_text("After 8,040 steps")
+    assert "wait" not in lab.url
+
+
+def test_a_mistake_stands_at_its_field_and_the_charts_come_back(lab):
+    box = lab.locator("#y_bound")
+    box.fill("0")
+    expect(lab.locator("#y_bound-error")).to_have_text(
+        "Label bound must be greater than 0, got '0'."
+    )
+    expect(box).to_have_attribute("aria-invalid", "true")
+    expect(lab.locator("#errors")).to_have_count(0)
+    box.fill("4")
+    expect(lab.locator("#y_bound-error")).to_be_hidden()
+    expect(heading(lab, "errors")).to_be_visible()
+
+
+def test_a_preset_sets_everything_and_an_open_table_stays_open(lab):
+    lab.locator("#errors summary").click()
+    lab.get_by_role("link", name=re.compile("The notebook’s figure")).click()
+    expect(heading(lab, "descent")).to_contain_text("After 50,251 steps")
+    expect(lab.locator("#errors table")).to_be_visible()
+    expect(lab.locator("#noise_multiplier")).to_have_value("500")
+    expect(lab.locator("[data-preset][aria-current]")).to_have_count(1)
+
+
+def test_a_guess_is_answered_with_its_reason(lab):
+    lab.get_by_text("Two guesses first").click()
+    lab.get_by_label("AdaSSP: its ridge").check()
+    expect(lab.locator(".guesses .why:visible")).to_contain_text("Its median here is")
+    expect(lab.locator(".guesses .verdict:visible")).to_have_text("This one")

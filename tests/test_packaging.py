@@ -1,0 +1,80 @@
+"""The wheel holds what the library and the site need, and asks for no more."""
+
+import re
+import subprocess
+import sys
+import tomllib
+import zipfile
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+FOR_THE_SITE = {"flask", "plotly", "sqlalchemy", "huey", "gunicorn"}
+
+
+def names(requirements):
+    return {re.match(r"[\w-]+", line).group() for line in requirements}
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("wheel")
+    build = "from setuptools.build_meta import build_wheel; import sys"
+    command = f"{build}; build_wheel(sys.argv[1])"
+    # A copy, for setuptools builds beside the source.
+    source = tmp_path_factory.mktemp("source")
+    archive = subprocess.run(
+        ["git", "ls-files", "-co", "--exclude-standard", "-z"],
+        cwd=ROOT,
+        capture_output=True,
+        check=True,
+    )
+    for name in archive.stdout.decode().strip("\0").split("\0"):
+        if (ROOT / name).is_file() and not name.startswith("tests/"):
+            target = source / name
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_bytes((ROOT / name).read_bytes())
+    subprocess.run(
+        [sys.executable, "-c", command, str(folder)],
+        cwd=source,
+        check=True,
+        capture_output=True,
+    )
+    [built] = folder.glob("*.whl")
+    return set(zipfile.ZipFile(built).namelist())
+
+
+def test_the_wheel_holds_every_module_template_script_and_data_file(wheel):
+    missing = set()
+    for folder, inside in {
+        "dpsgd_explorer": "dpsgd_explorer",
+        "templates": "dpsgd_explorer/web/templates",
+        "static": "dpsgd_explorer/web/static",
+    }.items():
+        for path in (ROOT / folder).rglob("*"):
+            if path.is_file() and "__pycache__" not in path.parts:
+                name = f"{inside}/{path.relative_to(ROOT / folder).as_posix()}"
+                missing |= {name} - wheel
+    assert missing == set()
+
+
+def test_tests_and_tools_stay_at_home(wheel):
+    assert {name.split("/")[0] for name in wheel if "dist-info" not in name} == {
+        "dpsgd_explorer"
+    }
+
+
+def test_the_library_asks_for_nothing_of_the_site():
+    library = names(PROJECT["project"]["dependencies"])
+    site = names(PROJECT["project"]["optional-dependencies"]["site"])
+    assert not library & FOR_THE_SITE
+    assert site >= FOR_THE_SITE
+
+
+def test_what_the_wheel_asks_for_is_what_is_tested():
+    lines = (ROOT / "requirements.txt").read_text(encoding="utf-8").splitlines()
+    pinned = names(line for line in lines if "==" in line)
+    extras = PROJECT["project"]["optional-dependencies"]["site"]
+    assert names([*PROJECT["project"]["dependencies"], *extras]) == pinned
