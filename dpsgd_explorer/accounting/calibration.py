@@ -7,7 +7,12 @@ import math
 from dpsgd_explorer.accounting import domains
 from dpsgd_explorer.accounting.accountant import Phase
 from dpsgd_explorer.accounting.domains import MAX_NOISE_MULTIPLIER, MAX_STEPS
-from dpsgd_explorer.accounting.search import least_noise, most_steps, unreachable
+from dpsgd_explorer.accounting.search import (
+    PRECISION,
+    least_noise,
+    most_steps,
+    unreachable,
+)
 from dpsgd_explorer.accounting.table import accountant_for
 
 
@@ -53,7 +58,7 @@ def noise_multiplier(
 
     start = rate * math.sqrt(2 * count * math.log(2 / slack)) / target
     start = min(max(start, 0.4), MAX_NOISE_MULTIPLIER)
-    noise = least_noise(lambda noise: _excess(spent(noise), target), start)
+    noise = least_noise(lambda noise: _excess(spent(noise), target), start, PRECISION)
     if math.isinf(noise):
         raise unreachable(target_epsilon, spent(MAX_NOISE_MULTIPLIER))
     return noise

@@ -21,9 +21,10 @@ import math
 from collections.abc import Iterator, Sequence
 
 import numpy as np
+import numpy.typing as npt
 
 from dpsgd_explorer.accounting.accountant import Floats
-from dpsgd_explorer.accounting.contour import MOST_FREQUENCIES, Contour
+from dpsgd_explorer.accounting.contour import MOST_FREQUENCIES, Contour, Sum
 from dpsgd_explorer.accounting.privacy_loss import Loss
 
 RATIO = 2**0.25  # of neighbouring tilts
@@ -59,10 +60,18 @@ class Composition:
         self._extend(up=True)
         self._extend(up=True)
 
-    def epsilons(self, counts: Floats, delta: float) -> tuple[Floats, Floats]:
+    def epsilons(
+        self, counts: Floats, delta: float, floors: Floats | None = None
+    ) -> tuple[Floats, Floats]:
         """Return ε at delta after each row of steps, from below and from above.
 
-        Shapes: counts [T, P], at least 2 steps a row -> [T], [T].
+        Shapes: counts [T, P], at least 2 steps a row; floors [T] -> [T], [T].
+
+        Args:
+            counts: Steps of each phase.
+            delta: In (0, 1).
+            floors: Below which an ε is of no interest: rows that are seen to lie there
+                get their floor as both sides.
 
         Returns:
             Real numbers, also negative ones.  The upper one is at most Chernoff's
@@ -75,7 +84,12 @@ class Composition:
             for at, most in self._lines(int(np.median(places[rows]))):
                 for part in np.array_split(rows, len(rows) // AT_ONCE + 1):
                     low, high = self._solve(
-                        counts[part], at, starts[part], log_delta, most
+                        counts[part],
+                        at,
+                        starts[part],
+                        log_delta,
+                        most,
+                        None if floors is None else floors[part],
                     )
                     lower[part] = np.maximum(lower[part], low)
                     upper[part] = np.minimum(upper[part], high)
@@ -104,12 +118,20 @@ class Composition:
         return np.asarray(((cumulants + peaks - log_delta) / tilts).min(axis=1))
 
     def _solve(
-        self, counts: Floats, place: int, starts: Floats, log_delta: float, most: int
+        self,
+        counts: Floats,
+        place: int,
+        starts: Floats,
+        log_delta: float,
+        most: int,
+        floors: Floats | None,
     ) -> tuple[Floats, Floats]:
         """Return both sides for rows that share a line."""
         contour = self._contour(counts, place, starts, log_delta, most)
         if contour.useless:
             return np.full_like(starts, -np.inf), np.full_like(starts, np.inf)
+        if floors is not None and _seen(contour.sum(floors), log_delta, 1).all():
+            return floors, floors
         roots = _roots(contour, starts, log_delta)
         moved = np.abs(roots - starts) * contour.tilt
         if np.any(moved > 2.0) and np.all(np.isfinite(roots)):
@@ -182,7 +204,9 @@ class Composition:
             np.where(np.isfinite(high), np.minimum(high, 0.0), 0.0),
         )
 
-    def _saddles(self, counts: Floats, log_delta: float) -> tuple[np.ndarray, Floats]:
+    def _saddles(
+        self, counts: Floats, log_delta: float
+    ) -> tuple[npt.NDArray[np.intp], Floats]:
         """Return for each row the last tilt at which δ is not below delta, and ε.
 
         Returns:
@@ -212,7 +236,9 @@ class Composition:
         places = np.where(jump & (places > MARGIN), places - 3, places)
         return places, np.where(jump | ~np.isfinite(starts), 0.0, starts)
 
-    def _places_of(self, rows: Floats, epsilons: Floats) -> tuple[np.ndarray, Floats]:
+    def _places_of(
+        self, rows: Floats, epsilons: Floats
+    ) -> tuple[npt.NDArray[np.intp], Floats]:
         """Return for each row the last tilt whose saddle is not beyond ε, and log δ."""
         while True:
             losses, logs = self._expansion(rows)
@@ -229,14 +255,14 @@ class Composition:
         places = np.where((places >= MARGIN // 2) & (places < last), places, -1)
         return places, logs[np.arange(len(rows)), places.clip(0)]
 
-    def _too_low(self, bracketed: np.ndarray) -> bool:
+    def _too_low(self, bracketed: npt.NDArray[np.bool_]) -> bool:
         """Extend the lattice upwards if a row is not bracketed and it still can be."""
         if bracketed.all() or self._end >= self._last:
             return False
         self._extend(up=True)
         return True
 
-    def _too_high(self, bracketed: np.ndarray) -> bool:
+    def _too_high(self, bracketed: npt.NDArray[np.bool_]) -> bool:
         if bracketed.all() or self._first <= FIRST:
             return False
         self._extend(up=False)
@@ -266,7 +292,9 @@ class Composition:
         return losses, logs - 0.5 * np.log(2 * np.pi * spread)
 
 
-def _blocks(places: np.ndarray, steps: Floats) -> Iterator[np.ndarray]:
+def _blocks(
+    places: npt.NDArray[np.intp], steps: Floats
+) -> Iterator[npt.NDArray[np.intp]]:
     """Yield the rows that may share a line: like tilts, like numbers of steps."""
     octaves = np.where(places >= 0, np.floor(np.log2(steps)), -1)
     for octave in np.unique(octaves[octaves >= 0]):
@@ -310,13 +338,7 @@ def _side(contour: Contour, roots: Floats, log_delta: float, side: int) -> Float
     result = np.full_like(roots, side * np.inf)
     for _ in range(4):
         x = roots + side * shift
-        found = contour.sum(x)
-        with np.errstate(invalid="ignore", divide="ignore"):
-            if side > 0:
-                seen = found.log_delta + np.log1p(found.below) <= log_delta
-            else:
-                kept = np.log1p(-np.minimum(found.above, 1.0))
-                seen = found.log_delta + kept >= log_delta
+        seen = _seen(contour.sum(x), log_delta, side)
         result = np.where(seen & ~np.isfinite(result), x, result)
         if np.isfinite(result).all():
             break
@@ -324,7 +346,17 @@ def _side(contour: Contour, roots: Floats, log_delta: float, side: int) -> Float
     return result
 
 
-def _close(lower: Floats, upper: Floats) -> np.ndarray:
+def _seen(found: Sum, log_delta: float, side: int) -> npt.NDArray[np.bool_]:
+    """Tell whether δ is certainly at most (side 1) or at least (-1) this; [T]."""
+    with np.errstate(invalid="ignore", divide="ignore"):
+        if side > 0:
+            return np.asarray(found.log_delta + np.log1p(found.below) <= log_delta)
+        kept = np.log1p(-np.minimum(found.above, 1.0))
+        return np.asarray(found.log_delta + kept >= log_delta)
+
+
+def _close(lower: Floats, upper: Floats) -> npt.NDArray[np.bool_]:
     """Tell whether both sides meet within GOAL, or ε is 0."""
     with np.errstate(invalid="ignore"):
-        return (upper - lower <= GOAL * np.abs(upper)) | (upper <= 0)
+        near = np.isfinite(upper) & (upper - lower <= GOAL * np.abs(upper))
+        return np.asarray(near | (upper <= 0))

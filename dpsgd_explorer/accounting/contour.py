@@ -11,17 +11,18 @@ along Re s = c.  The trapezoid rule with spacing h on that line gives S(ε), and
 Every term is positive, so an infinite sum is never below δ(ε); those with m != 0 are
 bounded by Chernoff's inequality at other tilts.  Four errors remain, relative to δ:
 
-| error | bounded by | enters |
+| error | bounded by | side |
 |---|---|---|
-| aliasing, the terms m != 0 | κ(c') e^(K(c') - c'ε) / (e^(∣c' - c∣p) - 1) | lower |
-| cut-off beyond U | e^(K(c) - cε) ρ(U) / (πU), ρ: ``Loss.log_decay`` | both |
-| transform of a step | sum of ∣term∣ times steps times ``Line.error`` | both |
-| round-off | estimated, in the last and ``ROUND_OFF`` | both |
+| aliasing: the terms m != 0 | κ(c') e^(K(c') - c'ε) / (e^(∣c' - c∣p) - 1) | lower |
+| cut-off: frequencies above U | e^(K(c) - cε) ρ(U) / (πU) | both |
+| transforms of the steps | (1 + e/∣φ∣)^n - 1 times the term, e of ``Line`` | both |
+| round-off | estimated: in e, and a few last places of each term | both |
 
-with κ(x) = x^x / (1+x)^(1+x) and any other tilt c'.
+Here κ(x) = x^x / (1 + x)^(1 + x), c' is any other tilt, above c for the terms with
+m > 0, below it for the others, and ρ comes from ``Loss.log_decay``.
 
 Source: the integral: Alghamdi et al. (2023), "The Saddle-Point Method in Differential
-Privacy", ICML, Theorem 3.1.  Differs: they expand the integrand at its saddle point;
+Privacy", ICML.  Differs: they expand the integrand at its saddle point;
 here it is summed.
 
 Notation: P phases, T rows (numbers of steps), J tilts, N frequencies.
@@ -37,7 +38,6 @@ import numpy as np
 
 from dpsgd_explorer.accounting.accountant import Floats
 from dpsgd_explorer.accounting.privacy_loss import Line, Loss
-from dpsgd_explorer.accounting.transforms import Complexes
 
 TOLERANCE = 1e-10  # of each error, relative to δ
 FEW_STEPS = 50  # below which the integrand falls slowly, and this is asked instead:
@@ -128,45 +128,48 @@ class Contour:
         """Add the lines' logarithms up, with the kernel and the bound on errors."""
         counts = self.counts
         self.means = counts @ np.array([line.mean for line in lines])  # [T]
+        self.log_scale = counts @ np.array([line.log_moment for line in lines])
         ratios = np.array([line.log_ratios for line in lines])  # [P, N]
-        self.logs = counts @ ratios  # [T, N]
         errors = np.array([line.errors for line in lines])  # [P, N]
         relative = errors * np.exp(np.minimum(-ratios.real, LARGEST_LOG))
         # (1 + e/|φ|)^n - 1 >= |(φ + e)^n - φ^n| / |φ|^n
-        logs = np.minimum(counts @ np.log1p(relative), LARGEST_LOG)
-        self.doubt = np.expm1(logs) + 8 * EPS  # [T, N]
-        self.log_scale = counts @ np.array([line.log_moment for line in lines])
-        self.s = self.tilt + 1j * self.spacing * np.arange(ratios.shape[1])  # [N]
-        kernel = self.spacing / math.pi / (self.s * (self.s + 1))
+        doubt = np.expm1(np.minimum(counts @ np.log1p(relative), LARGEST_LOG))
+        self.frequencies = self.spacing * np.arange(ratios.shape[1])  # [N]
+        s = self.tilt + 1j * self.frequencies
+        kernel = self.spacing / math.pi / (s * (s + 1))
         kernel[0] /= 2
-        self.logs += np.log(kernel)
+        logs = counts @ ratios + np.log(kernel)  # [T, N]
+        self.sizes, self.phases = np.exp(logs.real), logs.imag
+        doubt += EPS * (8 + np.abs(logs.imag))
+        self.error = (self.sizes * doubt).sum(axis=1) + math.exp(self.log_tail)  # [T]
+        self.turning = EPS * (self.sizes @ self.frequencies)  # [T]: error a unit of ε
+        self.own = doubt[:, 0] + EPS * np.abs(self.log_scale)  # of e^K(c)
 
     def value(self, epsilons: Floats) -> tuple[Floats, Floats]:
-        """Return log S and its derivative at one ε a row, without errors; [T], [T]."""
+        """Return log S and its derivative at one ε a row; [T] -> [T], [T]."""
+        total, slope = self._total(epsilons)
         with np.errstate(all="ignore"):
-            terms, total = self._terms(epsilons)
-            log_delta = self.log_scale - self.tilt * epsilons + np.log(total)
-            return log_delta, -(terms @ self.s).real / total
+            return self._log_delta(epsilons, total), slope / total
 
     def sum(self, epsilons: Floats) -> Sum:
         """Return S with its errors at one ε a row; [T]."""
+        total, slope = self._total(epsilons)
+        error = self.error + self.turning * np.abs(self.means - epsilons)
         with np.errstate(all="ignore"):
-            terms, total = self._terms(epsilons)
-            log_delta = self.log_scale - self.tilt * epsilons + np.log(total)
-            turns = np.abs((self.means - epsilons)[:, None] * self.s.imag)
-            sizes = np.abs(terms) * (self.doubt + EPS * turns)
-            error = sizes.sum(axis=1) + math.exp(self.log_tail)
-            below = np.where(total > 0, error / total, np.inf)
-            below = below + self.doubt[:, 0] + EPS * np.abs(self.log_scale)
+            log_delta = self._log_delta(epsilons, total)
+            below = np.where(total > 0, error / total, np.inf) + self.own
             alias = np.exp(self._log_alias(epsilons, self.period) - log_delta)
-            slope = -(terms @ self.s).real / total
-        return Sum(log_delta, slope, below + alias, below)
+            return Sum(log_delta, slope / total, below + alias, below)
 
-    def _terms(self, epsilons: Floats) -> tuple[Complexes, Floats]:
-        """Return the terms, [T, N], and the sum of their real parts, [T]."""
-        turns = (self.means - epsilons)[:, None] * self.s.imag
-        terms = np.exp(self.logs + 1j * turns)
-        return terms, terms.real.sum(axis=1)
+    def _total(self, epsilons: Floats) -> tuple[Floats, Floats]:
+        """Return the sum of the terms' real parts and its derivative; [T], [T]."""
+        angles = self.phases + np.outer(self.means - epsilons, self.frequencies)
+        real, imaginary = self.sizes * np.cos(angles), self.sizes * np.sin(angles)
+        total = real.sum(axis=1)
+        return total, imaginary @ self.frequencies - self.tilt * total
+
+    def _log_delta(self, epsilons: Floats, total: Floats) -> Floats:
+        return np.asarray(self.log_scale - self.tilt * epsilons + np.log(total))
 
     def _log_alias(self, epsilons: Floats, period: float) -> Floats:
         """Return log of the bound on all terms with m != 0; [T]."""

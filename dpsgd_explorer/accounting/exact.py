@@ -113,15 +113,14 @@ class ExactAccountant(Accountant):
         Shapes: steps [S] -> [S].
         """
         counts = steps_by_phase(phases, np.atleast_1d(np.asarray(steps)))  # [S, P]
+        phases, counts = _merged(phases, counts)
         lower, upper = np.zeros(len(counts)), np.zeros(len(counts))
-        rest = []
-        for row, count in enumerate(counts):
-            closed = _closed_epsilon(phases, count, delta, relation)
-            if closed is None:
-                rest.append(row)
-            else:
-                lower[row], upper[row] = closed * (1 - ROUNDING), closed
-        if rest:
+        open_ = _without_closed_form(phases, counts)
+        for row in np.flatnonzero(~open_):
+            closed = _closed_epsilon(phases, counts[row], delta, relation)
+            lower[row], upper[row] = closed * (1 - ROUNDING), closed
+        rest = np.flatnonzero(open_)
+        if len(rest):
             lower[rest], upper[rest] = _composed(
                 phases, counts[rest], delta, relation, self.detours
             )
@@ -135,13 +134,14 @@ class ExactAccountant(Accountant):
     ) -> Bounds:
         """Return δ of all phases at each ε >= 0, from below and from above."""
         losses = np.asarray(epsilons, dtype=float)
-        count = np.array([phase.steps for phase in phases], dtype=float)
-        closed = [_closed_delta(phases, count, x, relation) for x in losses]
-        if closed and closed[0] is not None:
+        done = np.array([[phase.steps for phase in phases]], dtype=float)
+        phases, (count, *_) = _merged(phases, done)
+        if not _without_closed_form(phases, count[None])[0]:
+            closed = [_closed_delta(phases, count, float(x), relation) for x in losses]
             values = np.array(closed, dtype=float)
             return Bounds(values * (1 - ROUNDING), values)
         if not _within_reach(phases, count):
-            return _delta_by_rdp(phases, losses)
+            return _crude_deltas(phases, count, losses, relation)
         lower, upper = np.full(len(losses), -np.inf), np.full(len(losses), -np.inf)
         for direction in DIRECTIONS[relation]:
             losses_of_steps = _losses(phases, direction, relation)
@@ -160,9 +160,7 @@ def _composed(
 ) -> tuple[Floats, Floats]:
     """Return both sides for rows without a closed form; [S, P] -> [S], [S]."""
     if not _within_reach(phases, counts.max(axis=0)):
-        return _epsilon_by_rdp(phases, counts, delta)
-    used = np.flatnonzero(counts.max(axis=0) > 0)
-    phases, counts = [phases[int(i)] for i in used], counts[:, used]
+        return np.zeros(len(counts)), _crude_epsilons(phases, counts, delta, relation)
     lower, upper = np.zeros(len(counts)), np.zeros(len(counts))
     log_delta = math.log(delta)
     for direction in DIRECTIONS[relation]:
@@ -172,9 +170,10 @@ def _composed(
         if direction == "add":  # often so much smaller that a crude bound settles it
             left = np.flatnonzero(composition.chernoff(counts, log_delta) > upper)
         if len(left):
-            low, high = composition.epsilons(counts[left], delta)
-            lower[left] = np.maximum(lower[left], low)
-            upper[left] = np.maximum(upper[left], high)
+            low, high = composition.epsilons(counts[left], delta, upper[left])
+            larger = left[high > upper[left]]
+            lower[larger] = np.maximum(lower[larger], low[high > upper[left]])
+            upper[larger] = high[high > upper[left]]
     open_ = np.flatnonzero(~Bounds(lower, upper).meet)
     if len(open_):
         low, high = _crude(phases, counts[open_], delta, relation)
@@ -201,9 +200,7 @@ def _crude(
     ]
     losses, variations = np.array(each).T  # [P], [P]
     lower = ((counts > 0) * losses * (1 - ROUNDING)).max(axis=1)
-    upper = np.full(len(counts), np.inf)
-    if relation == "add_or_remove_one":
-        upper = _epsilon_by_rdp(phases, counts, delta)[1]
+    upper = _crude_epsilons(phases, counts, delta, relation)
     return lower, np.where(counts @ variations <= delta, 0.0, upper)
 
 
@@ -216,28 +213,42 @@ def _losses(phases: Sequence[Phase], direction: Direction, relation: str) -> lis
     ]
 
 
+def _without_closed_form(
+    phases: Sequence[Phase], counts: Floats
+) -> npt.NDArray[np.bool_]:
+    """Tell which rows take two or more steps, one of them on a sample; [S, P] -> [S].
+
+    Without noise there is a closed form as well: infinity.
+    """
+    sampled = np.array([phase.sample_rate < 1 for phase in phases], dtype=bool)
+    silent = np.array([phase.noise_multiplier == 0 for phase in phases], dtype=bool)
+    done = counts > 0
+    several = counts.sum(axis=1) > 1
+    rest = several & done[:, sampled].any(axis=1)
+    return np.asarray(rest & ~done[:, silent].any(axis=1))
+
+
 def _closed_epsilon(
     phases: Sequence[Phase], count: Floats, delta: float, relation: str
-) -> float | None:
-    """Return ε where there is a closed form for it."""
-    if (only := _only_step(phases, count)) is not None:
+) -> float:
+    """Return ε of a row with a closed form."""
+    if (only := _sampled_step(phases, count)) is not None:
         q, sigma = only.sample_rate, only.noise_multiplier
         return single_step_epsilon(q, sigma, delta, relation)
-    mu = _gaussian_mu(phases, count, relation)
-    return None if mu is None else epsilon_of_mu(delta, mu)
+    return epsilon_of_mu(delta, _gaussian_mu(phases, count, relation))
 
 
 def _closed_delta(
     phases: Sequence[Phase], count: Floats, epsilon: float, relation: str
-) -> float | None:
-    if (only := _only_step(phases, count)) is not None:
+) -> float:
+    """Return δ of a row with a closed form."""
+    if (only := _sampled_step(phases, count)) is not None:
         q, sigma = only.sample_rate, only.noise_multiplier
         return single_step_delta(q, sigma, epsilon, relation)
-    mu = _gaussian_mu(phases, count, relation)
-    return None if mu is None else delta_of_mu(epsilon, mu)
+    return delta_of_mu(epsilon, _gaussian_mu(phases, count, relation))
 
 
-def _only_step(phases: Sequence[Phase], count: Floats) -> Phase | None:
+def _sampled_step(phases: Sequence[Phase], count: Floats) -> Phase | None:
     """Return the phase of a run that consists of one subsampled step."""
     if count.sum() != 1:
         return None
@@ -246,13 +257,11 @@ def _only_step(phases: Sequence[Phase], count: Floats) -> Phase | None:
     return phase if sampled else None
 
 
-def _gaussian_mu(phases: Sequence[Phase], count: Floats, relation: str) -> float | None:
-    """Return μ of the one Gaussian that the steps are; None if any is sampled."""
+def _gaussian_mu(phases: Sequence[Phase], count: Floats, relation: str) -> float:
+    """Return μ of the one Gaussian that steps on all records are."""
     done = [(phase, n) for phase, n in zip(phases, count, strict=True) if n]
     if any(phase.noise_multiplier == 0 for phase, _ in done):
         return math.inf
-    if any(phase.sample_rate < 1 for phase, _ in done):
-        return None
     roots = [math.sqrt(n) / phase.noise_multiplier for phase, n in done]
     return SENSITIVITY[relation] * math.hypot(*roots)
 
@@ -268,19 +277,59 @@ def _within_reach(phases: Sequence[Phase], count: Floats) -> bool:
     )
 
 
-def _epsilon_by_rdp(
-    phases: Sequence[Phase], counts: Floats, delta: float
-) -> tuple[Floats, Floats]:
-    upper = [
-        RdpAccountant().epsilons(_done(phases, count), [count.sum()], delta)[0]
-        for count in counts
+def _crude_epsilons(
+    phases: Sequence[Phase], counts: Floats, delta: float, relation: str
+) -> Floats:
+    """Return Rényi's bound, or for a replaced record that without sampling; [S]."""
+    if relation == "replace_one":
+        mus = _unsampled_mu(phases, counts)
+        return np.array([epsilon_of_mu(delta, float(mu)) for mu in mus])
+    rdp = RdpAccountant()
+    return np.array(
+        [
+            rdp.epsilons(_done(phases, count), [count.sum()], delta)[0]
+            for count in counts
+        ]
+    )
+
+
+def _crude_deltas(
+    phases: Sequence[Phase], count: Floats, epsilons: Floats, relation: str
+) -> Bounds:
+    """Return the same the other way round, with 0 on the other side."""
+    done = _done(phases, count)
+    if relation == "replace_one":
+        mu = float(_unsampled_mu(phases, count[None])[0])
+        upper = [delta_of_mu(float(x), mu) for x in epsilons]
+    else:
+        upper = [RdpAccountant().delta(done, float(x)) for x in epsilons]
+    return Bounds(np.zeros(len(epsilons)), np.array(upper))
+
+
+def _unsampled_mu(phases: Sequence[Phase], counts: Floats) -> Floats:
+    """Return μ of a replaced record if every step used all records; [S, P] -> [S].
+
+    Sampling mixes both sides with the same third distribution, which tells no more.
+    """
+    rates = np.array([SENSITIVITY["replace_one"] / p.noise_multiplier for p in phases])
+    return np.asarray(np.sqrt(counts @ rates**2))
+
+
+def _merged(phases: Sequence[Phase], counts: Floats) -> tuple[list[Phase], Floats]:
+    """Return the phases that any row gets to, no two of them with the same settings.
+
+    Shapes: counts [S, P] -> [S, p].
+    """
+    reached = [
+        (phase.sample_rate, phase.noise_multiplier, done)
+        for phase, done in zip(phases, counts.T, strict=True)
+        if done.any()
     ]
-    return np.zeros(len(counts)), np.array(upper)
-
-
-def _delta_by_rdp(phases: Sequence[Phase], epsilons: Floats) -> Bounds:
-    upper = np.array([RdpAccountant().delta(phases, float(x)) for x in epsilons])
-    return Bounds(np.zeros(len(epsilons)), upper)
+    settings = list(dict.fromkeys((q, sigma) for q, sigma, _ in reached))
+    merged = np.zeros((len(counts), len(settings)))
+    for q, sigma, done in reached:
+        merged[:, settings.index((q, sigma))] += done
+    return [Phase(q, sigma, 0) for q, sigma in settings], merged
 
 
 def _done(phases: Sequence[Phase], count: Floats) -> list[Phase]:

@@ -22,7 +22,7 @@ from dpsgd_explorer.accounting.transforms import Complexes
 
 Direction = Literal["remove", "add", "replace"]
 
-USELESS = 1e8
+USELESS = 1e12
 
 
 @dataclass(frozen=True)

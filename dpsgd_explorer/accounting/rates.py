@@ -6,7 +6,7 @@ import math
 
 from dpsgd_explorer.accounting import domains
 from dpsgd_explorer.accounting.accountant import Phase
-from dpsgd_explorer.accounting.search import first_safe, unreachable
+from dpsgd_explorer.accounting.search import PRECISION, least_noise, unreachable
 from dpsgd_explorer.accounting.table import accountant_for
 
 LEAST_RATE = 1e-9
@@ -37,22 +37,24 @@ def sample_rate(
         AccountingError: an argument is outside its domain, or no sample rate of at
             least 1e-9 reaches the target.
     """
-    chosen = accountant_for(accountant, neighboring_relation)
+    chosen = accountant_for(accountant, neighboring_relation).hasty()
     target, slack = domains.target_epsilon(target_epsilon), domains.delta(delta)
     count = domains.steps(steps, least=1)
     noise = domains.noise_multiplier(noise_multiplier)
 
-    def excess(fall: float) -> float:
-        """Of -log q; in [-1, 1], with the sign of ε - target."""
-        run = Phase(max(math.exp(-fall), LEAST_RATE), noise, count)
-        spent = float(chosen.epsilons([run], [count], slack, neighboring_relation)[0])
-        return 1.0 if math.isinf(spent) else (spent - target) / max(spent, target)
+    def spent(rate: float) -> float:
+        run = Phase(rate, noise, count)
+        return float(chosen.epsilons([run], [count], slack, neighboring_relation)[0])
 
-    if excess(0.0) <= 0:
+    def excess(rarity: float) -> float:
+        """Of 1 / q; in [-1, 1], with the sign of ε - target."""
+        loss = spent(min(max(1 / rarity, LEAST_RATE), 1.0))
+        return 1.0 if math.isinf(loss) else (loss - target) / max(loss, target)
+
+    if excess(1.0) <= 0:
         return 1.0
-    fallen = -math.log(LEAST_RATE)
-    if excess(fallen) > 0:
-        run = Phase(LEAST_RATE, noise, count)
-        least = chosen.epsilons([run], [count], slack, neighboring_relation)[0]
-        raise unreachable(target_epsilon, float(least))
-    return max(math.exp(-first_safe(excess, 0.0, fallen)), LEAST_RATE)
+    if excess(1 / LEAST_RATE) > 0:
+        raise unreachable(target_epsilon, spent(LEAST_RATE))
+    guess = math.sqrt(2 * count * math.log(2 / slack)) / target / noise
+    start = min(max(guess, 1.0), 1 / LEAST_RATE)
+    return max(1 / least_noise(excess, start, PRECISION), LEAST_RATE)

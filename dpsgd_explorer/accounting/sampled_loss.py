@@ -9,18 +9,24 @@ the ratio of N(1, σ²) to N(0, σ²), and y(v) = log(1 - q + q w):
 | add | 1 | -y(v) |
 | replace | e^y(v) | y(v) - y(-v) |
 
-The integrals over v are trapezoid sums.  The integrand is analytic for |Im v| < πσ
-(there 1 - q + q w = 0), so with spacing d the error is at most
+The integrals over v are trapezoid sums with nodes where
 
-    (B(τ) + B(-τ)) / (e^(2πτ/d) - 1),    B(τ) = ∫ |integrand(v + iτ)| dv,
+    t(v) = v / d + U ℓ(v) / 2π
 
-for every τ < πσ: ``Sampled.line`` evaluates B and takes the d that this asks for.
+is a whole number: a spacing of d, and one node more for every turn of the fastest
+e^(iuℓ), u <= U.  The integrand is analytic for |Im v| < πσ (there 1 - q + q w = 0).
+On v + iτ its modulus grows by e^(u Im ℓ) at most, and e^(2π Im t) by as much and by
+e^(2πτ/d) more.  So for all u up to U the error is at most
+
+    2 B(τ) / (e^(2πτ/d) - 1),    B(τ) = ∫ |integrand of E_P[e^(cℓ)] at v + iτ| dv,
+
+for every τ < πσ, and d is taken as this asks.
 
 The same shift bounds what is cut off.  On a path v + iτ(v) on which Im ℓ >= 0 the
 integrand of E_P[e^((c + iu)ℓ)] has the factor e^(-u Im ℓ), which falls with u: the
 integral of its modulus at u = U bounds the transform at every u >= U.
 
-Source: trapezoid rule: Trefethen and Weideman (2014), SIAM Review 56(3), Theorem 5.1;
+Source: trapezoid rule: Trefethen and Weideman (2014), SIAM Review 56(3);
 the three pairs: Zhu, Dong and Wang (2022), arXiv:2106.08567v2, for add and remove.
 
 Notation: J tilts c, M nodes v, N frequencies u, H heights τ.
@@ -53,11 +59,13 @@ FAR = 150.0  # the same where the growth off the real line matters
 MOST_REACH = 2e4
 LEAST_ERROR = 1e-16  # below the round-off of a Fourier transform
 MOST_POINTS = 1 << 20  # of a Fourier transform
-MOST_NODES = 1 << 15
-ROUND_OFF = 1e-15  # of e^(ihℓ) - 1, relative, estimated: a few last places
+MOST_FOLDS = 3  # as many periods of nodes
+ROUND_OFF = 2e-15  # of e^(ihℓ) - 1, relative, estimated: a few last places
 LOG_ROOT = math.log(2 * math.pi) / 2  # of the normal density's denominator
 LARGEST_ANGLE = 1.5  # of the path that bounds the transform, below π
-HEIGHTS = np.concatenate([np.geomspace(1e-5, 0.2, 10), np.linspace(0.3, 0.96, 7)])
+HEIGHTS = np.linspace(0.12, 0.96, 8)  # of πσ
+HIGHEST = 12.0
+MOST_REFINEMENTS = 8
 
 
 @dataclass(frozen=True)
@@ -95,27 +103,56 @@ class Sampled(Loss):
         tolerance: float,
         products: int,
     ) -> Line | None:
-        fine, error = self._node_spacing(
-            tilt, spacing * count, tolerance, products // count
-        )
-        if error > max(2 * tolerance, ROUND_OFF) and self.direction != "replace":
-            dense = self._dense_line(tilt, spacing, count, tolerance, error)
-            if dense is not None:
-                return dense
-        if error > USELESS * tolerance:
-            return None
-        _, weight, loss = self._nodes(tilt, tilt, fine)
-        shares, log_total, left_out, loss = normalised(weight + tilt * loss, loss)
+        error = tolerance
+        nodes = self._place(tilt, spacing * count, tolerance, products // count)
+        if nodes is None:
+            return self._dense_line(tilt, spacing, count, tolerance)
+        v, density = nodes
+        weight, loss = self._log_integrand(v)
+        logs = weight + tilt * loss - np.log(density)
+        shares, log_total, left_out, loss = normalised(logs, loss)
         mean = float(shares @ loss)
         loss = loss - mean
         excess = transform_excess(shares, spacing * loss, count)
         width = spacing * float(shares @ np.abs(loss))  # >= E|e^(ihℓ) - 1|
         noise = ROUND_OFF * np.minimum(width * np.arange(count), 2.0)
-        log_moment = log_total + math.log(fine) - LOG_ROOT
-        return Line(log_moment, mean, log1p(excess), error + left_out + noise)
+        return Line(log_total - LOG_ROOT, mean, log1p(excess), error + left_out + noise)
+
+    def _place(
+        self, tilt: float, frequency: float, tolerance: float, most: int
+    ) -> tuple[Floats, Floats] | None:
+        """Return nodes for all frequencies up to this, and dt/dv there; [M], [M].
+
+        Returns:
+            None if there would be more nodes than may be.
+        """
+        v, weight, loss = self._nodes(tilt, tilt, self._coarse() / 2)
+        logs = weight + tilt * loss
+        kept = np.flatnonzero(logs > logs.max() - NEGLIGIBLE - 10)
+        v, loss = v[kept[0] : kept[-1] + 1], loss[kept[0] : kept[-1] + 1]
+        fine = self._spacing(tilt, tolerance)
+        turns = frequency / (2 * math.pi) * (-1 if self.direction == "add" else 1)
+        centre = int(np.argmax(logs)) - int(kept[0])
+        v0, loss0 = float(v[centre]), float(loss[centre])
+
+        def place(v: Floats, loss: Floats) -> Floats:
+            return np.asarray((v - v0) / fine + turns * (loss - loss0))
+
+        ends = place(v, loss)
+        t = np.arange(math.ceil(ends[0]), math.floor(ends[-1]) + 1)
+        if len(t) > most:
+            return None
+        v = np.interp(t, ends, v)
+        for _ in range(MOST_REFINEMENTS):
+            density = 1 / fine + turns * self._slope(v)
+            step = (place(v, self._log_integrand(v)[1]) - t) / density
+            v = v - step
+            if np.abs(step).max() < 1e-12:
+                break
+        return v, 1 / fine + turns * self._slope(v)
 
     def _dense_line(
-        self, tilt: float, spacing: float, count: int, tolerance: float, rival: float
+        self, tilt: float, spacing: float, count: int, tolerance: float
     ) -> Line | None:
         """Return the same from nodes evenly spaced in ℓ, by a Fourier transform.
 
@@ -123,8 +160,10 @@ class Sampled(Loss):
         of the nodes, which ``log_decay`` bounds.
 
         Returns:
-            None if the error is not below that of a rival, or useless.
+            None if the error would be useless.
         """
+        if self.direction == "replace":
+            return None
         size, error = self._dense_size(tilt, spacing, count, tolerance)
         period = 2 * math.pi / spacing
         edge = math.log1p(-self.sample_rate)  # y > log(1 - q)
@@ -133,10 +172,10 @@ class Sampled(Loss):
         reach = float(np.abs(loss[logs > logs.max() - NEGLIGIBLE]).max()) - edge
         folds = math.ceil(reach / period)
         error += ROUND_OFF
-        if error >= min(rival, USELESS * tolerance) or folds * size > 2 * MOST_POINTS:
+        if error >= USELESS * tolerance or folds > MOST_FOLDS:
             return None
-        height = period / size * (np.arange(folds * size) + 0.5)  # y - log(1 - q)
-        height = height[height < reach]
+        points = min(folds * size, math.ceil(reach / period * size))
+        height: Floats = np.asarray(np.arange(0.5, points) * (period / size))
         sign = -1.0 if self.direction == "add" else 1.0
         logs = self._log_density(height, tilt, sign)
         shares, log_total, left_out, y = normalised(logs, height + edge)
@@ -193,24 +232,19 @@ class Sampled(Loss):
 
         return bound
 
-    def _node_spacing(
-        self, tilt: float, frequency: float, tolerance: float, most: int
-    ) -> tuple[float, float]:
-        """Return the spacing of nodes for all frequencies up to this, and the error."""
+    def _spacing(self, tilt: float, tolerance: float) -> float:
+        """Return the spacing d of nodes at frequency 0 for this relative error."""
         coarse = self._coarse()
         v, weight, loss = self._nodes(tilt, tilt, coarse)
         total = log_sum(weight + tilt * loss)
         heights = math.pi * self.noise_multiplier * HEIGHTS  # [H]
-        heights = heights[heights < 12.0]
+        heights = heights[heights < HIGHEST]
         weight, loss = self._log_integrand(v + 1j * heights[:, None])  # [H, M]
-        logs = weight.real + tilt * loss.real + frequency * np.abs(loss.imag)
+        logs = weight.real + tilt * loss.real
         top = logs.max(axis=1)
         growth = top + np.log(np.exp(logs - top[:, None]).sum(axis=1)) - total  # [H]
         wanted = growth + math.log(2 / tolerance)
-        fine = float((2 * math.pi * heights / wanted).max())
-        fine = max(min(fine, coarse), (v[-1] - v[0]) / min(most, MOST_NODES))
-        logs_error = growth + math.log(2) - 2 * math.pi * heights / fine
-        return fine, math.exp(min(float(logs_error.min()), 0.0))
+        return min(float((2 * math.pi * heights / wanted).max()), coarse)
 
     def _coarse(self) -> float:
         return 0.5 * min(max(self.noise_multiplier, 0.02), 1.0)
@@ -233,7 +267,7 @@ class Sampled(Loss):
         }[self.direction]
         first = math.floor((left / self.noise_multiplier - REACH) / spacing)
         last = math.ceil((right / self.noise_multiplier + REACH) / spacing)
-        v = spacing * np.arange(first, last + 1)
+        v: Floats = np.asarray(spacing * np.arange(first, last + 1))
         weight, loss = self._log_integrand(v)
         ends = [weight + low * loss, weight + high * loss]
         kept = np.flatnonzero(

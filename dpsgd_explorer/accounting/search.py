@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from decimal import ROUND_CEILING, Context
+from functools import cache
 
 from dpsgd_explorer.accounting.domains import MAX_NOISE_MULTIPLIER
 from dpsgd_explorer.errors import AccountingError
@@ -16,20 +17,25 @@ Function = Callable[[float], float]
 Point = tuple[float, float]  # argument and value
 
 TOLERANCE = 1e-12
+PRECISION = 2e-10  # enough where each value takes milliseconds
+SMALLEST_STRIDE = 0.01
 LARGEST_STRIDE = 4.0
 
 
-def first_safe(excess: Function, low: float, high: float) -> float:
+def first_safe(
+    excess: Function, low: float, high: float, tolerance: float = TOLERANCE
+) -> float:
     """Return where a decreasing function stops being positive, or just behind.
 
     Args:
         excess: Decreasing, finite, positive at low and not at high.
         low: Left end of the bracket.
         high: Right end of the bracket.
+        tolerance: Half of how far the answer may be off.
 
     Returns:
-        A point whose value was seen not to be positive, within 2e-12 of one, relative
-        to its size if that is above 1, whose value was seen to be.
+        A point whose value was seen not to be positive, within twice the tolerance of
+        one, relative to its size if that is above 1, whose value was seen to be.
 
     Source: Chandrupatla (1997), Advances in Engineering Software 28(3), 145-149:
     inverse quadratic interpolation where it is sure to fall into the bracket, else
@@ -45,7 +51,7 @@ def first_safe(excess: Function, low: float, high: float) -> float:
         else:
             before, other = other, last
         last = new
-        least_share = TOLERANCE * max(abs(x), 1.0) / abs(other[0] - last[0])
+        least_share = tolerance * max(abs(x), 1.0) / abs(other[0] - last[0])
         if least_share > 0.5:
             return other[0] if last[1] > 0 else last[0]
         share = _interpolated(last, other, before)
@@ -101,32 +107,39 @@ def _next_steps(low: Point, high: Point, turn: int) -> int:
     return int(min(max(guess, low[0] + 1), high[0] - 1))
 
 
-def least_noise(excess: Function, start: float = 1.0) -> float:
+def least_noise(
+    excess: Function, start: float = 1.0, tolerance: float = TOLERANCE
+) -> float:
     """Return the least noise multiplier at which a decreasing function is not positive.
 
     Args:
         excess: Of the noise multiplier; how much more is spent than may be.
         start: A guess.
+        tolerance: As of ``first_safe``, of the logarithm.
 
     Returns:
         At least 1 / MAX_NOISE_MULTIPLIER; infinity if MAX_NOISE_MULTIPLIER is not
         enough.
     """
 
-    def noise(log_noise: float) -> float:
-        return min(math.exp(log_noise), MAX_NOISE_MULTIPLIER)
+    @cache  # the ends of the bracket are asked for again
+    def of_log(log_noise: float) -> float:
+        return excess(min(math.exp(log_noise), MAX_NOISE_MULTIPLIER))
 
-    end = math.log(MAX_NOISE_MULTIPLIER)
-    low, high = _bracket(lambda x: excess(noise(x)), math.log(start), end)
-    if low == high:
-        return math.inf if high > 0 else noise(high)
-    return noise(first_safe(lambda x: excess(noise(x)), low, high))
+    low, high = _bracket(of_log, math.log(start), math.log(MAX_NOISE_MULTIPLIER))
+    if low == high and high > 0:
+        return math.inf
+    found = high if low == high else first_safe(of_log, low, high, tolerance)
+    return min(math.exp(found), MAX_NOISE_MULTIPLIER)
 
 
 def _bracket(excess: Function, start: float, end: float) -> Point:
     """Return low < high around the root in [-end, end], or the end next to it twice."""
-    sign = 1.0 if excess(start) > 0 else -1.0
-    here, stride = start, math.log(1.25)
+    first = excess(start)
+    sign = 1.0 if first > 0 else -1.0
+    # An excess of spent / target - 1 is about gone after as many logarithms of noise.
+    guess = -1.2 * math.log1p(-min(abs(first), 0.9))
+    here, stride = start, max(guess, SMALLEST_STRIDE)
     while sign * here < end:
         there = sign * min(sign * here + stride, end)
         if (excess(there) > 0) != (sign > 0):

@@ -12,7 +12,7 @@ cross at the z with w = e^((2z - 1) / 2σ²), the positive root of
 
     q w² - (1 - q) (γ - 1) w - γ q e^(-1/σ²) = 0.
 
-Source: Balle, Barthe and Gaboardi (2018), arXiv:1807.01647v2, Theorem 2, for remove.
+Source: Balle, Barthe and Gaboardi (2018), arXiv:1807.01647v2, Theorem 8, for remove.
 """
 
 from __future__ import annotations

@@ -25,13 +25,29 @@ def transform_excess(shares: Floats, angles: Floats, count: int) -> Complexes:
     powers by as many long ones gives all, and no digits of a small sum are lost.
     """
     if count <= SPLIT:
-        powers = np.expm1(1j * np.outer(np.arange(count), angles))
-        return np.asarray(powers @ shares)
+        return np.asarray(powers_excess(angles, count) @ shares)
     width = math.isqrt(count - 1) + 1
-    inner = np.expm1(1j * np.outer(np.arange(width), angles))  # [n, M]
-    outer = np.expm1(1j * np.outer(width * np.arange(width), angles)) * shares
+    inner = powers_excess(angles, width)  # [n, M]
+    outer = powers_excess(width * angles, width) * shares
     sums = outer @ inner.T + outer.sum(axis=1)[:, None] + inner @ shares
     return np.asarray(sums.reshape(-1)[:count])
+
+
+def powers_excess(angles: Floats, count: int) -> Complexes:
+    """Return e^(ik angle) - 1 for k = 0 ... count - 1, doubling their number.
+
+    Shapes: angles [M] -> [count, M].
+    """
+    powers = np.zeros((count, angles.size), dtype=np.complex128)
+    known = 1
+    while known < count:
+        new = powers[known : 2 * known]
+        turn = np.exp(0.5j * known * angles)
+        step = 2j * turn.imag * turn  # e^(ia) - 1 = 2i sin(a/2) e^(ia/2)
+        np.multiply(powers[: len(new)], 1 + step, out=new)
+        new += step
+        known *= 2
+    return powers
 
 
 def log1p(z: Complexes) -> Complexes:

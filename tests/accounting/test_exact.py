@@ -24,6 +24,7 @@ from dpsgd_explorer.accounting import (
     steps,
 )
 from dpsgd_explorer.accounting.composition import Composition
+from dpsgd_explorer.accounting.exact import DIRECTIONS
 from dpsgd_explorer.accounting.sampled_loss import Sampled
 
 EXACT = ACCOUNTANTS["exact"]
@@ -277,3 +278,64 @@ def test_unusual_settings_get_a_bound_that_says_so():
 def test_steps_are_the_last_within_the_target():
     most = steps(2.0, 0.01, 2.0, 1e-5)
     assert epsilon(0.01, 2.0, most, 1e-5) <= 2.0 < epsilon(0.01, 2.0, most + 1, 1e-5)
+
+
+def test_phases_with_the_same_settings_are_one():
+    one, two = Phase(0.01, 1.1, 300), Phase(0.02, 1.5, 100)
+    parts = [Phase(0.01, 1.1, 100), two, Phase(0.01, 1.1, 200), Phase(0.5, 0.0, 0)]
+    whole = EXACT.bounds([one, two], [400], 1e-5)
+    assert EXACT.bounds(parts, [400], 1e-5).upper[0] == whole.upper[0]
+    assert EXACT.delta(parts, 1.0) == EXACT.delta([one, two], 1.0)
+
+
+@pytest.mark.parametrize("relation", EXACT.neighboring_relations)
+def test_settings_out_of_reach_still_get_a_bound_for_their_relation(relation):
+    # σ below LEAST_NOISE: no less than one step in closed form, no more than Gaussian.
+    run = (0.3, 0.05, 4, 1e-5)
+    spent = epsilon(*run, neighboring_relation=relation)
+    assert spent >= epsilon(0.3, 0.05, 1, 1e-5, neighboring_relation=relation)
+    assert spent <= 1.1 * epsilon(1.0, 0.05, 4, 1e-5, neighboring_relation=relation)
+    left = delta(0.3, 0.05, 4, spent, neighboring_relation=relation)
+    assert left <= 1.01e-5
+
+
+@pytest.mark.parametrize("order", [("remove",), ("remove", "add"), ("add", "remove")])
+def test_the_larger_direction_is_reported_in_whichever_order(monkeypatch, order):
+    monkeypatch.setitem(DIRECTIONS, "add_or_remove_one", order)
+    sides = EXACT.bounds([Phase(0.01, 4.0, 10_000)], [10, 500, 10_000], 1e-5)
+    assert sides.upper[-1] == pytest.approx(0.946866800778, rel=1e-9)
+    assert np.all(sides.upper - sides.lower <= 1e-6 * sides.upper)
+    monkeypatch.setitem(DIRECTIONS, "add_or_remove_one", ("add",))
+    smaller = EXACT.bounds([Phase(0.01, 4.0, 10_000)], [10, 500, 10_000], 1e-5)
+    assert smaller.upper[-1] == pytest.approx(0.9370364254149017, rel=1e-9)
+    assert np.all(smaller.upper < sides.lower)
+
+
+@pytest.mark.parametrize("q", [1e-4, 0.1, 0.9])
+def test_one_step_is_its_integral_and_add_is_smaller(q):
+    sigma, loss = 0.8, 0.3
+    v = np.linspace(-14, 14, 400_001)
+    absent = np.exp(-v * v / 2)
+    present = (1 - q) * absent + q * np.exp(-((v - 1 / sigma) ** 2) / 2)
+    step = (v[1] - v[0]) / math.sqrt(2 * math.pi)
+    remove = np.maximum(present - math.exp(loss) * absent, 0).sum() * step
+    add = np.maximum(absent - math.exp(loss) * present, 0).sum() * step
+    ours = delta(q, sigma, 1, loss)
+    assert ours == pytest.approx(remove, rel=1e-7)
+    assert add < ours
+    assert epsilon(q, sigma, 1, ours) == pytest.approx(loss, rel=1e-9)
+
+
+@pytest.mark.parametrize("most", [7, 8, 9, 10, 11])
+@pytest.mark.parametrize("direction", ["remove", "add"])
+def test_sums_with_too_few_frequencies_still_bracket_the_truth(golden, most, direction):
+    run = golden["settings"]["mnist_tfp_60ep"]
+    composition = Composition([Sampled(run["q"], run["sigma"], direction)])
+    counts, log_delta = np.array([[float(run["steps"])]]), math.log(run["delta"])
+    places, starts = composition._saddles(counts, log_delta)
+    line = composition._contour(counts, int(places[0]), starts, log_delta, most)
+    assert not line.useless
+    truth = np.array([run[f"eps_{direction}"]])
+    found = line.sum(truth)
+    error = math.expm1(log_delta - found.log_delta[0])  # (δ - S) / S
+    assert -found.above[0] <= error <= found.below[0]

@@ -15,14 +15,14 @@ from dpsgd_explorer.web import assets, create_app
 SMALL = {
     "dataset": "adult",
     "model": "logistic",
-    "expected_batch_size": 256,
+    "expected_batch_size": 4096,
     "steps": 4,
     "target_epsilon": 1.0,
     "evaluations": 2,
 }
 PHASE = {
     "step": 0,
-    "sample_rate": 256 / 32_561,
+    "sample_rate": 4096 / 32_561,
     "noise_multiplier": 1.5,
     "delta": 1e-5,
     "steps": 4,

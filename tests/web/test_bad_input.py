@@ -46,6 +46,7 @@ BAD_SETTINGS = [
 # A hundred thousand steps over every record: no noise that a float holds is enough.
 OUT_OF_REACH = SMALL | {
     "expected_batch_size": 32_561,
+    "accountant": "rdp",
     "steps": 100_000,
     "target_epsilon": 1e-5,
     "delta": 1e-12,

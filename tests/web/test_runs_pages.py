@@ -102,7 +102,7 @@ def test_the_page_of_a_run_says_what_it_spent_with_its_terms(page):
 def test_it_lists_every_setting_that_counts(page):
     terms = re.findall(r"<dt>(.*?)</dt><dd>(.*?)</dd>", page)
     shown = {re.sub(r"<[^>]+>", "", term).strip(): value for term, value in terms}
-    assert shown["Expected batch size qN"] == "256"
+    assert shown["Expected batch size qN"] == "4096"
     assert shown["Train with privacy"] == "on"
     assert shown["Optimizer"] == "SGD"
     assert "Noise multiplier σ" not in shown

@@ -1,0 +1,241 @@
+"""What the accountants cost and how far above the exact ε they lie.
+
+    python -m benchmarks.accounting
+
+Everything is measured in one process on one thread, in CPU time; peers that are not
+installed are said so.  ``excess`` is relative to the upper side of our exact
+accountant, over the golden settings with a sample rate below 1.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import platform
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from dpsgd_explorer import accounting
+
+ROOT = Path(__file__).parents[1]
+RESULTS = Path(__file__).parent / "results" / "accounting.json"
+GOLDEN = ROOT / "tests" / "golden" / "accounting.json"
+PACKAGES = ("numpy", "scipy", "dp-accounting", "prv-accountant", "opacus")
+ROUNDS = 5
+LONG = 0.3  # seconds from which a value is not measured again
+TOO_LONG = 5.0  # CPU seconds of a method after which only every third setting follows
+CURVE_STEPS = range(10, 10_001, 10)
+MNIST = (256 / 60_000, 1.1, 14_062, 1e-5)
+TARGET = (2.0, 0.01, 10_000, 1e-5)  # ε, q, steps, δ
+
+Epsilon = Callable[[float, float, int, float], float]
+
+
+def ours(name: str) -> Epsilon:
+    """Return epsilon of one of our accountants."""
+    return lambda q, sigma, t, delta: accounting.epsilon(q, sigma, t, delta, name)
+
+
+def pld(interval: float) -> Epsilon:
+    """Return the pessimistic epsilon of dp-accounting's PLD."""
+
+    def epsilon(q: float, sigma: float, t: int, delta: float) -> float:
+        import dp_accounting as dp
+        from dp_accounting.pld import PLDAccountant
+
+        accountant = PLDAccountant(value_discretization_interval=interval)
+        step = dp.PoissonSampledDpEvent(q, dp.GaussianDpEvent(sigma))
+        accountant.compose(dp.SelfComposedDpEvent(step, t))
+        return float(accountant.get_epsilon(delta))
+
+    return epsilon
+
+
+def dp_accounting_rdp(q: float, sigma: float, t: int, delta: float) -> float:
+    """Return epsilon of dp-accounting's RDP with its own orders."""
+    import dp_accounting as dp
+    from dp_accounting.rdp import RdpAccountant
+
+    accountant = RdpAccountant()
+    step = dp.PoissonSampledDpEvent(q, dp.GaussianDpEvent(sigma))
+    accountant.compose(dp.SelfComposedDpEvent(step, t))
+    return float(accountant.get_epsilon(delta))
+
+
+def prv(error: float) -> Epsilon:
+    """Return the upper bound of prv-accountant."""
+
+    def epsilon(q: float, sigma: float, t: int, delta: float) -> float:
+        from prv_accountant import PoissonSubsampledGaussianMechanism, PRVAccountant
+
+        step = PoissonSubsampledGaussianMechanism(
+            sampling_probability=q, noise_multiplier=sigma
+        )
+        accountant = PRVAccountant(
+            prvs=[step],
+            max_self_compositions=[t],
+            eps_error=error,
+            delta_error=delta / 1000,
+        )
+        return float(accountant.compute_epsilon(delta, [t])[2])
+
+    return epsilon
+
+
+def opacus(mechanism: str) -> Epsilon:
+    """Return epsilon of an accountant of Opacus."""
+
+    def epsilon(q: float, sigma: float, t: int, delta: float) -> float:
+        from opacus.accountants import create_accountant
+
+        accountant = create_accountant(mechanism)
+        accountant.history = [(sigma, q, t)]
+        return float(accountant.get_epsilon(delta))
+
+    return epsilon
+
+
+METHODS: dict[str, tuple[str, Epsilon]] = {
+    "exact": ("", ours("exact")),
+    "rdp": ("", ours("rdp")),
+    "dp-accounting rdp": ("dp_accounting", dp_accounting_rdp),
+    "dp-accounting pld 1e-3": ("dp_accounting", pld(1e-3)),
+    "dp-accounting pld 1e-4": ("dp_accounting", pld(1e-4)),
+    "opacus rdp": ("opacus", opacus("rdp")),
+    "opacus prv": ("opacus", opacus("prv")),
+    "prv-accountant 0.1": ("prv_accountant", prv(0.1)),
+}
+
+
+def seconds(work: Callable[[], object]) -> float:
+    """Return the median CPU time of some work; of one round if that is long."""
+    spent: list[float] = []
+    while len(spent) < ROUNDS:
+        start = time.process_time()
+        work()
+        spent.append(time.process_time() - start)
+        if spent[0] > LONG:
+            break
+    return statistics.median(spent)
+
+
+def installed(package: str) -> bool:
+    """Tell whether a peer is there, and loads."""
+    if package and importlib.util.find_spec(package) is None:
+        return False
+    try:
+        return not package or bool(importlib.import_module(package))
+    except ImportError:
+        return False
+
+
+def values(runs: dict[str, dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return a row a method: times of one value, and excesses."""
+    truth = {name: ours("exact")(*_arguments(run)) for name, run in runs.items()}
+    rows = []
+    for name, (package, epsilon) in METHODS.items():
+        row: dict[str, Any] = {"method": name}
+        if installed(package):
+            row |= _measured(epsilon, runs, truth)
+        else:
+            row["missing"] = f"{package} is not installed"
+        print(row)
+        rows.append(row)
+    return rows
+
+
+def _measured(
+    epsilon: Epsilon, runs: dict[str, dict[str, Any]], truth: dict[str, float]
+) -> dict[str, Any]:
+    times, excesses, failed, total = [], [], [], 0.0
+    for number, (name, run) in enumerate(runs.items()):
+        if total > TOO_LONG and number % 3:
+            continue
+        arguments = _arguments(run)
+        try:
+            found = epsilon(*arguments)
+            times.append(seconds(lambda: epsilon(*arguments)))  # noqa: B023 - at once
+        except Exception as error:  # whatever a peer raises is part of its result
+            failed.append(f"{name}: {type(error).__name__}")
+            continue
+        total += times[-1]
+        excesses.append(found / truth[name] - 1)
+    return {
+        "settings": len(times),
+        "median_ms": 1000 * statistics.median(times),
+        "max_ms": 1000 * max(times),
+        "median_excess": statistics.median(excesses),
+        "min_excess": min(excesses),
+        "max_excess": max(excesses),
+        "failed": failed,
+    }
+
+
+def _arguments(run: dict[str, Any]) -> tuple[float, float, int, float]:
+    return run["q"], run["sigma"], run["steps"], run["delta"]
+
+
+def questions() -> dict[str, float]:
+    """Return milliseconds of our other questions, median."""
+    q, sigma, t, delta = MNIST
+    target, rate, steps, slack = TARGET
+    return {
+        f"{name}_ms": 1000 * seconds(work)
+        for name, work in {
+            "epsilon": lambda: accounting.epsilon(q, sigma, t, delta),
+            "epsilon_curve_of_1000_points": lambda: accounting.epsilon_curve(
+                q, sigma, delta, steps=CURVE_STEPS
+            ),
+            "delta": lambda: accounting.delta(q, sigma, t, 2.0),
+            "noise_multiplier": lambda: accounting.noise_multiplier(
+                target, rate, steps, slack
+            ),
+            "steps": lambda: accounting.steps(target, rate, 2.0, slack),
+            "sample_rate": lambda: accounting.sample_rate(target, 2.0, steps, slack),
+        }.items()
+    } | {"import_ms": 1000 * import_seconds()}
+
+
+def import_seconds() -> float:
+    """Return the CPU time that a new process takes for the package, less Python's."""
+
+    def spent(code: str) -> float:
+        tell = "; import time; print(time.process_time())"
+        command = [sys.executable, "-c", code + tell]
+        runs = [
+            float(subprocess.run(command, capture_output=True, cwd=ROOT).stdout)
+            for _ in range(ROUNDS)
+        ]
+        return statistics.median(runs)
+
+    return spent("import dpsgd_explorer.accounting") - spent("pass")
+
+
+def main() -> int:
+    """Measure, print and write."""
+    golden = json.loads(GOLDEN.read_text(encoding="utf-8"))["settings"]
+    runs = {name: run for name, run in golden.items() if run["q"] < 1}
+    found = {
+        "python": platform.python_version(),
+        "versions": {
+            name: version(name)
+            for name in PACKAGES
+            if importlib.util.find_spec(name.replace("-", "_"))
+        },
+        "questions": questions(),
+        "values": values(runs),
+    }
+    print(json.dumps(found["questions"], indent=1))
+    RESULTS.parent.mkdir(exist_ok=True)
+    RESULTS.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
