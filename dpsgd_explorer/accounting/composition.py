@@ -24,34 +24,45 @@ import numpy as np
 import numpy.typing as npt
 
 from dpsgd_explorer.accounting.accountant import Floats
-from dpsgd_explorer.accounting.contour import MOST_FREQUENCIES, Contour, Sum
+from dpsgd_explorer.accounting.contour import MOST_FREQUENCIES, Contour
+from dpsgd_explorer.accounting.crossings import (
+    are_close,
+    certain_side,
+    find_roots,
+    is_certain,
+)
+from dpsgd_explorer.accounting.lattice import (
+    POINTS,
+    lattice_deltas,
+    lattice_epsilons,
+)
 from dpsgd_explorer.accounting.privacy_loss import Loss
 
 RATIO = 2**0.25  # of neighbouring tilts
 MARGIN = 10  # tilts on either side of c, for the bounds on aliasing
 FIRST, LAST = -48, 128  # powers of RATIO: 2e-4 ... 4e9
 CHUNK = 12
+MOST_ROWS = 64  # to which discrete losses are fitted
+GAP = 1e-4  # relative, above which discrete losses are tried
 GOAL = 1e-7  # relative gap that ends the search for a better line
-DETOURS = (-3, 0, -7)  # further lines, in tilts away from the first
-MOST_DETOURS = 4  # of one composition: bounds its time
-ROOT = 1e-12  # error of log δ that ends Newton's steps
-MOST_ITERATIONS = 40
-SPAN = 6  # tilts of rows that share a line
+DETOUR = -3  # to a second line, in tilts
+SPAN = 9  # tilts of rows that share a line
+MANY = 64  # steps from which a block is two octaves wide
 AT_ONCE = 512  # rows of one sum
 
 
 class Composition:
     """Steps of one or more losses in one direction."""
 
-    def __init__(self, losses: Sequence[Loss], detours: int = MOST_DETOURS) -> None:
+    def __init__(self, losses: Sequence[Loss], refinements: int = len(POINTS)) -> None:
         """Start the lattice around tilt 1.
 
         Args:
             losses: Of one step of each phase.
-            detours: Lines that may be tried in all where the first is not enough.
+            refinements: How often discrete losses may be refined, where no line serves.
         """
         self.losses = losses
-        self._detours_left = detours
+        self.refinements = refinements
         self._last = min(
             LAST, math.floor(math.log(min(x.largest_tilt for x in losses), RATIO))
         )
@@ -81,32 +92,51 @@ class Composition:
         log_delta = math.log(delta)
         places, starts = self._saddles(counts, log_delta)
         for rows in _blocks(places, counts.sum(axis=1)):
-            for at, most in self._lines(int(np.median(places[rows]))):
+            for at in self._lines(int(np.median(places[rows]))):
                 for part in np.array_split(rows, len(rows) // AT_ONCE + 1):
                     low, high = self._solve(
                         counts[part],
                         at,
                         starts[part],
                         log_delta,
-                        most,
                         None if floors is None else floors[part],
                     )
                     lower[part] = np.maximum(lower[part], low)
                     upper[part] = np.minimum(upper[part], high)
-                rows = rows[~_close(lower[rows], upper[rows])]
+                rows = rows[~are_close(lower[rows], upper[rows], GOAL)]
                 if not len(rows):
                     break
                 starts[rows] = 0.0
+        self._refine(counts, delta, lower, upper)
         return lower, np.minimum(upper, self.chernoff(counts, log_delta))
 
-    def _lines(self, place: int) -> Iterator[tuple[int, int]]:
-        """Yield lines to try and how many frequencies each may take."""
-        yield place, MOST_FREQUENCIES
-        for detour in DETOURS:
-            at = place + detour
-            if self._detours_left and at >= MARGIN // 2:
-                self._detours_left -= 1
-                yield at, 8 * MOST_FREQUENCIES
+    def _refine(
+        self, counts: Floats, delta: float, lower: Floats, upper: Floats
+    ) -> None:
+        """Narrow what the lines have left open, by discrete losses.
+
+        Where many rows are open only some are narrowed: the others lie between them.
+        """
+        rows = np.flatnonzero(~are_close(np.maximum(lower, 0.0), upper, GAP))
+        if not len(rows):
+            return
+        steps = counts[rows].sum(axis=1)
+        rows = rows[np.argsort(steps, kind="stable")]
+        if len(rows) > MOST_ROWS:
+            steps = np.sort(steps)
+            some = np.searchsorted(steps, np.geomspace(steps[0], steps[-1], MOST_ROWS))
+            rows = rows[np.unique(some.clip(max=len(rows) - 1))]
+        tilts, (cumulants, _, _) = self._lattice(counts[rows])
+        low, high = lattice_epsilons(
+            self.losses, counts[rows], delta, tilts, cumulants, self.refinements
+        )
+        lower[rows] = np.maximum(lower[rows], low)
+        upper[rows] = np.minimum(upper[rows], high)
+
+    def _lines(self, place: int) -> list[int]:
+        """Return the tilts of the lines to try."""
+        detour = place + DETOUR
+        return [place, detour] if detour >= MARGIN // 2 else [place]
 
     def chernoff(self, counts: Floats, log_delta: float) -> Floats:
         """Return an upper bound on ε at δ from K alone; [T, P] -> [T].
@@ -123,22 +153,23 @@ class Composition:
         place: int,
         starts: Floats,
         log_delta: float,
-        most: int,
         floors: Floats | None,
     ) -> tuple[Floats, Floats]:
         """Return both sides for rows that share a line."""
-        contour = self._contour(counts, place, starts, log_delta, most)
+        contour = self._contour(counts, place, starts, log_delta)
         if contour.useless:
             return np.full_like(starts, -np.inf), np.full_like(starts, np.inf)
-        if floors is not None and _seen(contour.sum(floors), log_delta, 1).all():
+        if floors is not None and is_certain(contour.sum(floors), log_delta, 1).all():
             return floors, floors
-        roots = _roots(contour, starts, log_delta)
+        roots = find_roots(contour, starts, log_delta)
         moved = np.abs(roots - starts) * contour.tilt
         if np.any(moved > 2.0) and np.all(np.isfinite(roots)):
-            better = self._contour(counts, place, roots, log_delta, most)
+            better = self._contour(counts, place, roots, log_delta)
             if not better.useless:
-                contour, roots = better, _roots(better, roots, log_delta)
-        return _side(contour, roots, log_delta, -1), _side(contour, roots, log_delta, 1)
+                contour, roots = better, find_roots(better, roots, log_delta)
+        return certain_side(contour, roots, log_delta, -1), certain_side(
+            contour, roots, log_delta, 1
+        )
 
     def _contour(
         self,
@@ -146,7 +177,7 @@ class Composition:
         place: int,
         epsilons: Floats,
         log_deltas: Floats | float,
-        most: int,
+        most: int = MOST_FREQUENCIES,
     ) -> Contour:
         tilts, cumulants = self._lattice(counts)
         return Contour(
@@ -170,14 +201,26 @@ class Composition:
         places, guesses = self._places_of(rows, epsilons)
         for place in np.unique(places[places >= 0]):
             at = np.flatnonzero(places == place)
-            for line, most in self._lines(int(place)):
-                low, high = self._sums(rows[at], line, epsilons[at], guesses[at], most)
+            for line in self._lines(int(place)):
+                low, high = self._sums(rows[at], line, epsilons[at], guesses[at])
                 lower[at] = np.maximum(lower[at], low)
                 upper[at] = np.minimum(upper[at], high)
                 if np.all(upper[at] - lower[at] < GOAL):
                     break
-        chernoff = self._log_chernoff(rows, epsilons)
-        return lower, np.minimum(upper, chernoff)
+        open_ = np.flatnonzero(upper - lower > GAP)
+        if len(open_):
+            tilts, (cumulants, _, _) = self._lattice(counts[None])
+            low, high = lattice_deltas(
+                self.losses,
+                counts,
+                epsilons[open_],
+                tilts,
+                cumulants[0],
+                self.refinements,
+            )
+            lower[open_] = np.maximum(lower[open_], low)
+            upper[open_] = np.minimum(upper[open_], high)
+        return lower, np.minimum(upper, self._log_chernoff(rows, epsilons))
 
     def _log_chernoff(self, rows: Floats, epsilons: Floats) -> Floats:
         """Return a bound on log δ of each row at its ε from K alone; [T]."""
@@ -186,15 +229,15 @@ class Composition:
         return np.asarray((cumulants + peaks - np.outer(epsilons, tilts)).min(axis=1))
 
     def _sums(
-        self, rows: Floats, place: int, epsilons: Floats, guesses: Floats, most: int
+        self, rows: Floats, place: int, epsilons: Floats, guesses: Floats
     ) -> tuple[Floats, Floats]:
-        contour = self._contour(rows, place, epsilons, guesses, most)
+        contour = self._contour(rows, place, epsilons, guesses)
         if contour.useless:
             return np.full_like(epsilons, -np.inf), np.zeros_like(epsilons)
         found = contour.sum(epsilons)
         if np.nanmax(np.abs(found.log_delta - guesses), initial=0.0) > 1.0:
             better = np.where(np.isfinite(found.log_delta), found.log_delta, guesses)
-            second = self._contour(rows, place, epsilons, better, most)
+            second = self._contour(rows, place, epsilons, better)
             found = found if second.useless else second.sum(epsilons)
         with np.errstate(divide="ignore", invalid="ignore"):
             low = found.log_delta + np.log1p(-np.minimum(found.above, 1.0))
@@ -295,68 +338,16 @@ class Composition:
 def _blocks(
     places: npt.NDArray[np.intp], steps: Floats
 ) -> Iterator[npt.NDArray[np.intp]]:
-    """Yield the rows that may share a line: like tilts, like numbers of steps."""
-    octaves = np.where(places >= 0, np.floor(np.log2(steps)), -1)
-    for octave in np.unique(octaves[octaves >= 0]):
-        rows = np.flatnonzero(octaves == octave)
+    """Yield the rows that may share a line: like tilts, like numbers of steps.
+
+    The fewest steps of a block decide how many frequencies all rows take, which costs
+    little where they are few anyway.
+    """
+    octaves = np.log2(steps)
+    blocks = np.where(steps < MANY, octaves, math.log2(MANY) + (octaves / 2))
+    blocks = np.where(places >= 0, np.floor(blocks), -1)
+    for block in np.unique(blocks[blocks >= 0]):
+        rows = np.flatnonzero(blocks == block)
         groups = (places[rows] - places[rows].min()) // SPAN
         for group in np.unique(groups):
             yield rows[groups == group]
-
-
-def _roots(contour: Contour, starts: Floats, log_delta: float) -> Floats:
-    """Return where S = δ in each row: Newton's steps, bisection where they leave."""
-    x = starts.copy()
-    low, high = np.full_like(x, -np.inf), np.full_like(x, np.inf)
-    reach = contour.period / 4
-    for _ in range(MOST_ITERATIONS):
-        value, slope = contour.value(x)
-        excess = value - log_delta
-        over = excess > 0  # NaN: too far out, where nothing but noise is left
-        low, high = np.where(over, x, low), np.where(over, high, x)
-        with np.errstate(invalid="ignore", divide="ignore"):
-            step = np.clip(excess / -slope, -reach, reach)
-        step = np.where(np.isfinite(step) & (slope < 0), step, -reach)
-        new = x + step
-        bounded = np.isfinite(low) & np.isfinite(high)
-        outside = bounded & ((new <= low) | (new >= high))
-        with np.errstate(invalid="ignore"):
-            new = np.where(outside, 0.5 * (low + high), new)
-        moved = new - x
-        x = np.where(np.abs(excess) < ROOT, x, new)
-        if np.all((np.abs(excess) < ROOT) | (np.abs(moved) <= 1e-14 * np.abs(x))):
-            break
-    return x
-
-
-def _side(contour: Contour, roots: Floats, log_delta: float, side: int) -> Floats:
-    """Return an ε that is seen to lie above (side 1) or below (-1) the true one."""
-    found = contour.sum(roots)
-    error = found.below if side > 0 else found.above
-    with np.errstate(invalid="ignore", divide="ignore"):
-        shift = 1.01 * error / -found.slope + 1e-15 * np.abs(roots)
-    result = np.full_like(roots, side * np.inf)
-    for _ in range(4):
-        x = roots + side * shift
-        seen = _seen(contour.sum(x), log_delta, side)
-        result = np.where(seen & ~np.isfinite(result), x, result)
-        if np.isfinite(result).all():
-            break
-        shift = 4 * shift
-    return result
-
-
-def _seen(found: Sum, log_delta: float, side: int) -> npt.NDArray[np.bool_]:
-    """Tell whether δ is certainly at most (side 1) or at least (-1) this; [T]."""
-    with np.errstate(invalid="ignore", divide="ignore"):
-        if side > 0:
-            return np.asarray(found.log_delta + np.log1p(found.below) <= log_delta)
-        kept = np.log1p(-np.minimum(found.above, 1.0))
-        return np.asarray(found.log_delta + kept >= log_delta)
-
-
-def _close(lower: Floats, upper: Floats) -> npt.NDArray[np.bool_]:
-    """Tell whether both sides meet within GOAL, or ε is 0."""
-    with np.errstate(invalid="ignore"):
-        near = np.isfinite(upper) & (upper - lower <= GOAL * np.abs(upper))
-        return np.asarray(near | (upper <= 0))

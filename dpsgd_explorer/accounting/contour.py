@@ -37,17 +37,16 @@ from dataclasses import dataclass
 import numpy as np
 
 from dpsgd_explorer.accounting.accountant import Floats
-from dpsgd_explorer.accounting.privacy_loss import Line, Loss
+from dpsgd_explorer.accounting.privacy_loss import EPS, Line, Loss
 
 TOLERANCE = 1e-10  # of each error, relative to δ
 FEW_STEPS = 50  # below which the integrand falls slowly, and this is asked instead:
 ROUGH_TOLERANCE = 1e-7
-NODES = 2048  # on average, where as many frequencies are taken as may be
+NODES = 4096  # on average, where as many frequencies are taken as may be
 MOST_FREQUENCIES = 1 << 13
-LEAST_ERROR = 1e-40  # that is asked of a transform
+LEAST_ERROR, LARGEST_ERROR = 1e-40, 1e-6  # that are asked of a transform
 USELESS_TAIL = 20.0  # log of the cut-off's error over the tolerance
 LARGEST_LOG = 700.0  # whose exponential is a float
-EPS = float(np.finfo(float).eps)
 
 
 @dataclass(frozen=True)
@@ -112,11 +111,10 @@ class Contour:
         cut, self.log_tail = self._cut_off(losses, excess, min(start, limit), limit)
         number = math.ceil(cut / self.spacing) + 1
         wanted = math.exp(-max(excess, 0.0)) / max(float(counts.sum(axis=1).max()), 1.0)
+        wanted = min(max(wanted, LEAST_ERROR), LARGEST_ERROR)
         products = NODES * most // len(losses)
         found = [
-            loss.line(
-                self.tilt, self.spacing, number, max(wanted, LEAST_ERROR), products
-            )
+            loss.line(self.tilt, self.spacing, number, wanted, products)
             for loss in losses
         ]
         lines = [line for line in found if line is not None]
@@ -143,7 +141,8 @@ class Contour:
         doubt += EPS * (8 + np.abs(logs.imag))
         self.error = (self.sizes * doubt).sum(axis=1) + math.exp(self.log_tail)  # [T]
         self.turning = EPS * (self.sizes @ self.frequencies)  # [T]: error a unit of ε
-        self.own = doubt[:, 0] + EPS * np.abs(self.log_scale)  # of e^K(c)
+        own = counts @ np.array([line.moment_error for line in lines])
+        self.own = own + EPS * np.abs(self.log_scale)  # of e^K(c), [T]
 
     def value(self, epsilons: Floats) -> tuple[Floats, Floats]:
         """Return log S and its derivative at one ε a row; [T] -> [T], [T]."""
@@ -158,6 +157,7 @@ class Contour:
         with np.errstate(all="ignore"):
             log_delta = self._log_delta(epsilons, total)
             below = np.where(total > 0, error / total, np.inf) + self.own
+            below += EPS * np.abs(self.tilt * epsilons)
             alias = np.exp(self._log_alias(epsilons, self.period) - log_delta)
             return Sum(log_delta, slope / total, below + alias, below)
 

@@ -5,7 +5,8 @@
 | no step; no noise | 0; infinity |
 | every record in every step (q = 1) | closed form (``gaussian``) |
 | one step | closed form (``single_step``) |
-| all others, also mixtures of settings | contour integral (``composition``) |
+| all others, also mixtures of settings | contour integral (``contour``) |
+| those that need too many frequencies | discrete losses (``lattice``) |
 
 For neighbours that differ by an added or removed record, both directions are computed
 and the larger is reported.  Where the two sides do not meet within ``GAP``, the upper
@@ -29,8 +30,9 @@ from dpsgd_explorer.accounting.accountant import (
     Status,
     steps_by_phase,
 )
-from dpsgd_explorer.accounting.composition import MOST_DETOURS, Composition
+from dpsgd_explorer.accounting.composition import Composition
 from dpsgd_explorer.accounting.gaussian import delta_of_mu, epsilon_of_mu
+from dpsgd_explorer.accounting.lattice import POINTS
 from dpsgd_explorer.accounting.privacy_loss import Direction, Gaussian, Loss
 from dpsgd_explorer.accounting.rdp import RdpAccountant
 from dpsgd_explorer.accounting.sampled_loss import Sampled
@@ -77,12 +79,12 @@ class ExactAccountant(Accountant):
     )
     neighboring_relations = tuple(DIRECTIONS)
 
-    def __init__(self, detours: int = MOST_DETOURS) -> None:
-        """Set how many further lines of integration may be tried."""
-        self.detours = detours
+    def __init__(self, refinements: int = len(POINTS)) -> None:
+        """Set how often discrete losses may be refined."""
+        self.refinements = refinements
 
     def hasty(self) -> ExactAccountant:
-        return ExactAccountant(detours=0)
+        return ExactAccountant(refinements=2)
 
     def epsilons(
         self,
@@ -122,9 +124,9 @@ class ExactAccountant(Accountant):
         rest = np.flatnonzero(open_)
         if len(rest):
             lower[rest], upper[rest] = _composed(
-                phases, counts[rest], delta, relation, self.detours
+                phases, counts[rest], delta, relation, self.refinements
             )
-        return Bounds(lower, upper)
+        return Bounds(*_monotone(counts, lower, upper))
 
     def delta_bounds(
         self,
@@ -145,7 +147,7 @@ class ExactAccountant(Accountant):
         lower, upper = np.full(len(losses), -np.inf), np.full(len(losses), -np.inf)
         for direction in DIRECTIONS[relation]:
             losses_of_steps = _losses(phases, direction, relation)
-            composition = Composition(losses_of_steps, self.detours)
+            composition = Composition(losses_of_steps, self.refinements)
             low, high = composition.deltas(count, losses)
             lower, upper = np.maximum(lower, low), np.maximum(upper, high)
         return Bounds(np.exp(lower), np.exp(upper))
@@ -156,7 +158,7 @@ def _composed(
     counts: Floats,
     delta: float,
     relation: str,
-    detours: int,
+    refinements: int,
 ) -> tuple[Floats, Floats]:
     """Return both sides for rows without a closed form; [S, P] -> [S], [S]."""
     if not _within_reach(phases, counts.max(axis=0)):
@@ -165,7 +167,7 @@ def _composed(
     log_delta = math.log(delta)
     for direction in DIRECTIONS[relation]:
         losses = _losses(phases, direction, relation)
-        composition = Composition(losses, detours)
+        composition = Composition(losses, refinements)
         left = np.arange(len(counts))
         if direction == "add":  # often so much smaller that a crude bound settles it
             left = np.flatnonzero(composition.chernoff(counts, log_delta) > upper)
@@ -180,6 +182,17 @@ def _composed(
         lower[open_] = np.maximum(lower[open_], low)
         upper[open_] = np.minimum(upper[open_], high)
     return lower, upper
+
+
+def _monotone(counts: Floats, lower: Floats, upper: Floats) -> tuple[Floats, Floats]:
+    """Return the sides with what holds for more steps, and for fewer, taken in."""
+    order = np.argsort(counts.sum(axis=1), kind="stable")
+    if np.any(np.diff(counts[order], axis=0) < 0):
+        return lower, upper
+    low, high = np.empty_like(lower), np.empty_like(upper)
+    low[order] = np.maximum.accumulate(lower[order])
+    high[order] = np.minimum.accumulate(upper[order][::-1])[::-1]
+    return low, high
 
 
 def _crude(

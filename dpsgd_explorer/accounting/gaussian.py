@@ -16,6 +16,8 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
+import numpy.typing as npt
 from scipy.special import erfcx, ndtr
 
 from dpsgd_explorer.accounting import domains
@@ -49,6 +51,23 @@ def delta_of_mu(loss: float, mu: float) -> float:
     if mu == 0:
         return 0.0
     return 1.0 if math.isinf(mu) else _delta(loss / mu - mu / 2, mu)
+
+
+def deltas_of_mu(losses: npt.NDArray[np.float64], mu: float) -> npt.NDArray[np.float64]:
+    """Return the same for many losses, which may be negative; 0 < μ < ∞; [K] -> [K].
+
+    δ(-ε) = 1 - e^-ε + e^-ε δ(ε).
+    """
+    x = np.abs(losses) / mu - mu / 2
+    with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+        density = np.exp(-x * x / 2) / 2  # over √(2/π), which Mills' ratio brings
+        far = density * erfcx((x + mu) / math.sqrt(2))
+        near = np.where(x > 0, density * erfcx(x / math.sqrt(2)), ndtr(-x))
+    positive = near - far
+    gain = np.exp(np.minimum(losses, 0.0))
+    return np.asarray(
+        np.where(losses < 0, -np.expm1(np.minimum(losses, 0.0)), 0.0) + gain * positive
+    )
 
 
 def gaussian_epsilon(delta: float, noise_multiplier: float, steps: int = 1) -> float:

@@ -121,10 +121,22 @@ class Plan:
         Returns:
             0 after no step, infinity without noise.
         """
-        return self.epsilons([self.steps if steps is None else steps])[0]
+        return self._curve([self.steps if steps is None else steps])[0]
 
     def epsilons(self, steps: Sequence[int]) -> list[float]:
-        """Return epsilon after each number of steps."""
+        """Return epsilon after each number of steps.
+
+        After most of them it is what ``epsilon`` returns, to the last digit: a target
+        met there is met here.  No other value is larger.
+        """
+        if not steps:
+            return []
+        most = max(steps)
+        spent = self.epsilon(most)
+        values = zip(steps, self._curve(steps), strict=True)
+        return [spent if step == most else min(value, spent) for step, value in values]
+
+    def _curve(self, steps: Sequence[int]) -> list[float]:
         return queries.epsilon_curve(
             self.sample_rate,
             self.noise_multiplier,

@@ -18,10 +18,12 @@ from typing import Literal
 import numpy as np
 
 from dpsgd_explorer.accounting.accountant import Floats
+from dpsgd_explorer.accounting.gaussian import deltas_of_mu, epsilon_of_mu
 from dpsgd_explorer.accounting.transforms import Complexes
 
 Direction = Literal["remove", "add", "replace"]
 
+EPS = float(np.finfo(float).eps)
 USELESS = 1e12
 
 
@@ -33,13 +35,15 @@ class Line:
         log_moment: K(c).
         mean: Of ℓ under the tilt c.
         log_ratios: The logarithms less the phase i h k mean, [N].
-        errors: Bounds on the errors of the ratios, [N], and so of e^K(c).
+        errors: Bounds on the errors of the ratios, [N].
+        moment_error: Bound on that of e^K(c), relative.
     """
 
     log_moment: float
     mean: float
     log_ratios: Complexes
     errors: Floats
+    moment_error: float
 
 
 class Loss(ABC):
@@ -75,6 +79,17 @@ class Loss(ABC):
         """
 
     @abstractmethod
+    def deltas(self, epsilons: Floats) -> Floats:
+        """Return the step's own δ at each ε, which may be negative; [K] -> [K]."""
+
+    @abstractmethod
+    def span(self, tail: float) -> tuple[float, float]:
+        """Return between which losses all but such a tail lies.
+
+        Below: P(ℓ < low) <= tail.  Above: δ(high) <= tail.
+        """
+
+    @abstractmethod
     def log_decay(self, tilt: float) -> Callable[[float], float]:
         """Return a bound on log |E[e^((c + iu)ℓ)]| / E[e^(cℓ)] for all |u| >= ..."""
 
@@ -107,7 +122,15 @@ class Gaussian(Loss):
             square * (tilt + 0.5),
             (-square * u * u / 2).astype(np.complex128),
             np.zeros(count),
+            EPS * square * tilt * (tilt + 1),
         )
+
+    def deltas(self, epsilons: Floats) -> Floats:
+        return deltas_of_mu(epsilons, self.mu)
+
+    def span(self, tail: float) -> tuple[float, float]:
+        high = epsilon_of_mu(tail, self.mu)
+        return -high, high
 
     def log_decay(self, tilt: float) -> Callable[[float], float]:
         return lambda frequency: -((self.mu * frequency) ** 2) / 2

@@ -44,6 +44,7 @@ import numpy.typing as npt
 
 from dpsgd_explorer.accounting.accountant import Floats
 from dpsgd_explorer.accounting.privacy_loss import USELESS, Direction, Line, Loss
+from dpsgd_explorer.accounting.single_step import STEP_CURVES, single_step_epsilon
 from dpsgd_explorer.accounting.transforms import (
     NEGLIGIBLE,
     log1p,
@@ -58,12 +59,14 @@ REACH = 11.0  # standard deviations on either side; beyond lies less than 1e-27
 FAR = 150.0  # the same where the growth off the real line matters
 MOST_REACH = 2e4
 LEAST_ERROR = 1e-16  # below the round-off of a Fourier transform
-MOST_POINTS = 1 << 20  # of a Fourier transform
+MOST_POINTS = 1 << 17  # of a Fourier transform
+HOPELESS = 1e-3  # error of a transform of size 1
 MOST_FOLDS = 3  # as many periods of nodes
+SUM_NOISE = 1e-15  # of a sum of positive terms and its logarithm, estimated
 ROUND_OFF = 2e-15  # of e^(ihℓ) - 1, relative, estimated: a few last places
 LOG_ROOT = math.log(2 * math.pi) / 2  # of the normal density's denominator
 LARGEST_ANGLE = 1.5  # of the path that bounds the transform, below π
-HEIGHTS = np.linspace(0.12, 0.96, 8)  # of πσ
+HEIGHTS = np.linspace(0.12, 0.96, 8)  # of the strip's, or of HIGHEST
 HIGHEST = 12.0
 MOST_REFINEMENTS = 8
 
@@ -103,7 +106,6 @@ class Sampled(Loss):
         tolerance: float,
         products: int,
     ) -> Line | None:
-        error = tolerance
         nodes = self._place(tilt, spacing * count, tolerance, products // count)
         if nodes is None:
             return self._dense_line(tilt, spacing, count, tolerance)
@@ -116,7 +118,14 @@ class Sampled(Loss):
         excess = transform_excess(shares, spacing * loss, count)
         width = spacing * float(shares @ np.abs(loss))  # >= E|e^(ihℓ) - 1|
         noise = ROUND_OFF * np.minimum(width * np.arange(count), 2.0)
-        return Line(log_total - LOG_ROOT, mean, log1p(excess), error + left_out + noise)
+        error = tolerance + left_out
+        return Line(
+            log_total - LOG_ROOT,
+            mean,
+            log1p(excess),
+            error + noise,
+            error + SUM_NOISE * (1 + abs(log_total)),
+        )
 
     def _place(
         self, tilt: float, frequency: float, tolerance: float, most: int
@@ -172,7 +181,7 @@ class Sampled(Loss):
         reach = float(np.abs(loss[logs > logs.max() - NEGLIGIBLE]).max()) - edge
         folds = math.ceil(reach / period)
         error += ROUND_OFF
-        if error >= USELESS * tolerance or folds > MOST_FOLDS:
+        if error >= min(USELESS * tolerance, HOPELESS) or folds > MOST_FOLDS:
             return None
         points = min(folds * size, math.ceil(reach / period * size))
         height: Floats = np.asarray(np.arange(0.5, points) * (period / size))
@@ -189,7 +198,21 @@ class Sampled(Loss):
         error += left_out
         logs = np.log(np.maximum(np.abs(ratios), error)) + sign * 1j * np.angle(ratios)
         log_moment = log_total + math.log(period / size) - LOG_ROOT
-        return Line(log_moment, sign * mean, logs, np.full(count, error))
+        noise = SUM_NOISE * (1 + abs(log_moment))
+        return Line(log_moment, sign * mean, logs, np.full(count, error), error + noise)
+
+    def deltas(self, epsilons: Floats) -> Floats:
+        q, sigma = self.sample_rate, self.noise_multiplier
+        return STEP_CURVES[self.direction](q, sigma, epsilons)
+
+    def span(self, tail: float) -> tuple[float, float]:
+        q, sigma = self.sample_rate, self.noise_multiplier
+        if self.direction == "replace":
+            high = single_step_epsilon(q, sigma, tail, "replace_one")
+            return -high, high
+        high = single_step_epsilon(q, sigma, tail, "add_or_remove_one")
+        edge = math.log1p(-q)
+        return (edge, high) if self.direction == "remove" else (-high, -edge)
 
     def _dense_size(
         self, tilt: float, spacing: float, count: int, tolerance: float
@@ -237,8 +260,7 @@ class Sampled(Loss):
         coarse = self._coarse()
         v, weight, loss = self._nodes(tilt, tilt, coarse)
         total = log_sum(weight + tilt * loss)
-        heights = math.pi * self.noise_multiplier * HEIGHTS  # [H]
-        heights = heights[heights < HIGHEST]
+        heights = min(math.pi * self.noise_multiplier, HIGHEST) * HEIGHTS  # [H]
         weight, loss = self._log_integrand(v + 1j * heights[:, None])  # [H, M]
         logs = weight.real + tilt * loss.real
         top = logs.max(axis=1)

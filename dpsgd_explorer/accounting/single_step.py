@@ -18,12 +18,22 @@ Source: Balle, Barthe and Gaboardi (2018), arXiv:1807.01647v2, Theorem 8, for re
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
+import numpy as np
+import numpy.typing as npt
 from scipy.special import ndtr
 
-from dpsgd_explorer.accounting.gaussian import delta_of_mu, epsilon_of_mu
+from dpsgd_explorer.accounting.gaussian import (
+    delta_of_mu,
+    deltas_of_mu,
+    epsilon_of_mu,
+)
 from dpsgd_explorer.accounting.search import first_safe
 
+Floats = npt.NDArray[np.float64]
+
+EPS = float(np.finfo(float).eps)
 LARGEST = 700.0  # whose exponential is a float
 
 
@@ -65,3 +75,38 @@ def _replaced_epsilon(q: float, sigma: float, delta: float) -> float:
     if _replaced(q, sigma, high) > delta:
         return high
     return first_safe(lambda x: _replaced(q, sigma, x) - delta, 0.0, high)
+
+
+def _removed(q: float, sigma: float, epsilons: Floats) -> Floats:
+    """Return δ of the step with the record against that without; any ε; [K] -> [K]."""
+    gain = np.expm1(epsilons)  # γ - 1
+    inner = np.log1p(np.maximum(gain / q, -1 + EPS / 2))
+    return np.where(gain > -q, q * deltas_of_mu(inner, 1 / sigma), -gain)
+
+
+def _added(q: float, sigma: float, epsilons: Floats) -> Floats:
+    """Return the same the other way round."""
+    left = -np.expm1(np.minimum(epsilons + math.log1p(-q), 0.0))  # 1 - γ (1 - q)
+    with np.errstate(divide="ignore"):
+        inner = epsilons + math.log(q) - np.log(left)
+    return np.where(left > 0, left * deltas_of_mu(inner, 1 / sigma), 0.0)
+
+
+def _swapped(q: float, sigma: float, epsilons: Floats) -> Floats:
+    """Return δ of the step with a replaced record; its pair is its own mirror image."""
+    size = np.abs(epsilons)
+    gain = np.expm1(size)
+    half = (1 - q) * gain / 2
+    root = np.hypot(half, np.exp(size / 2) * q * math.exp(-0.5 / sigma**2))
+    z = sigma * np.log((half + root) / q) + 0.5 / sigma
+    apart = ndtr(1 / sigma - z) - (1 + gain) * ndtr(-1 / sigma - z)
+    positive = np.maximum(q * apart - (1 - q) * gain * ndtr(-z), 0.0)
+    mirrored = -np.expm1(-size) + np.exp(-size) * positive
+    return np.asarray(np.where(epsilons < 0, mirrored, positive))
+
+
+STEP_CURVES: dict[str, Callable[[float, float, Floats], Floats]] = {
+    "remove": _removed,
+    "add": _added,
+    "replace": _swapped,
+}

@@ -19,10 +19,12 @@ import numpy as np
 
 from dpsgd_explorer.accounting import domains
 from dpsgd_explorer.accounting.accountant import Accountant, Floats, Phase
+from dpsgd_explorer.accounting.exact import ExactAccountant
 from dpsgd_explorer.accounting.table import accountant_for
 
 DELTAS = np.concatenate([np.geomspace(1e-9, 0.05, 24), np.arange(0.08, 1.0, 0.06)])
 LARGEST = 700.0  # whose exponential is a float
+SPREAD = np.linspace(0.0, 1.0, 48) ** 1.5  # of the exact accountant's ε, to the largest
 
 
 def trade_off(
@@ -60,6 +62,10 @@ def trade_off(
 
 def _curve(chosen: Accountant, run: Phase, relation: str) -> tuple[Floats, Floats]:
     """Return pairs of ε and δ that the run keeps."""
+    if isinstance(chosen, ExactAccountant):  # its δ at many ε costs little more
+        top = float(chosen.epsilons([run], [run.steps], DELTAS[0], relation)[0])
+        losses = min(top, LARGEST) * SPREAD
+        return losses, chosen.delta_bounds([run], losses.tolist(), relation).upper
     spent = [chosen.epsilons([run], [run.steps], x, relation)[0] for x in DELTAS]
     losses = np.minimum(spent, LARGEST)
     return losses, np.where(np.isinf(spent) | (losses < spent), 1.0, DELTAS)

@@ -180,7 +180,7 @@ def test_a_few_steps_by_integration_over_all_but_the_last(t):
     # δ_t(ε) = E[δ_1(ε - ℓ)], ℓ the loss of the steps before, here one or two.
     q, sigma, slack = 256 / 60_000, 1.1, 1e-5
     lower, upper = bounds(q, sigma, t, slack)
-    assert upper - lower <= 1e-6 * upper
+    assert upper - lower <= 1e-4 * upper
     v = np.linspace(-11, 12, 1201 if t == 3 else 100_001)
     y = np.log1p(q * np.expm1((v - 0.5 / sigma) / sigma))
     weight = np.exp(y - v * v / 2) * (v[1] - v[0]) / math.sqrt(2 * math.pi)
@@ -190,7 +190,7 @@ def test_a_few_steps_by_integration_over_all_but_the_last(t):
         weights = np.outer(weight, weight).ravel()
     for side, sign in ((lower, 1), (upper, -1)):
         error = float(weights @ _one_step(q, sigma, side - losses)) / slack - 1
-        assert 0 <= sign * error < 1e-5
+        assert 0 <= sign * error < 1e-3
 
 
 def _one_step(q, sigma, losses):

@@ -16,6 +16,7 @@ from dpsgd_explorer.training.datasets import load
 from dpsgd_explorer.training.loop import Training, train, warm_up
 from dpsgd_explorer.training.performance import PerformanceSettings
 
+SAME = 1e-6  # relative: two evaluations of one ε
 PAIRS = [(model, data) for model in MODELS for data in MODELS[model].parameters]
 DIAGNOSTICS = {
     "loss",
@@ -38,6 +39,7 @@ KEYS = {
         "accountant",
         "private",
         "norm_edges",
+        "status",
     },
     "step": {"step", "epsilon", "seconds", "diagnostics"},
     "evaluation": {"step", "epsilon", "seconds", "test_accuracy", "test_loss"},
@@ -135,8 +137,26 @@ def test_epsilon_is_the_plans_at_each_step(adult):
     events = list(train(config))
     for event in events[1:]:
         step = event.data["step"]
-        assert event.data["epsilon"] == config.plan.epsilon(step)
-    assert events[-1].data["epsilon"] == events[-1].data["receipt"]["epsilon"]
+        spent = pytest.approx(config.plan.epsilon(step), rel=SAME)
+        assert event.data["epsilon"] == spent
+    end = events[-1].data
+    assert end["epsilon"] == pytest.approx(end["receipt"]["epsilon"], rel=SAME)
+
+
+@pytest.mark.parametrize(
+    ("settings", "status"),
+    [
+        ({"noise_multiplier": 2.0}, "exact"),
+        ({"noise_multiplier": 2.0, "accountant": "gdp"}, "approximation"),
+        ({"noise_multiplier": 0.05, "expected_batch_size": 1}, "bound"),
+        ({"noise_multiplier": 0.0}, "not private"),
+        ({"private": False}, "not private"),
+    ],
+    ids=str,
+)
+def test_the_log_opens_with_what_kind_of_answer_its_epsilon_is(adult, settings, status):
+    phase = next(train(adult(**settings))).data
+    assert phase["status"] == status
 
 
 def test_a_target_is_never_exceeded(adult):
@@ -209,11 +229,11 @@ def test_an_empty_batch_is_a_step_like_any_other(adult):
 
 
 def test_stop_at_epsilon_ends_before_the_step_that_would_exceed_it(adult):
-    config = adult(expected_batch_size=2048, steps=60, stop_at_epsilon=4.0)
+    config = adult(expected_batch_size=2048, steps=60, stop_at_epsilon=2.0)
     events = list(train(config))
     end = events[-1].data
     assert (end["reason"], 0 < end["step"] < 60) == ("stop_at_epsilon", True)
-    assert end["epsilon"] <= 4.0 < config.plan.epsilon(end["step"] + 1)
+    assert end["epsilon"] <= 2.0 < config.plan.epsilon(end["step"] + 1)
     assert of_kind(events, "evaluation")[-1]["step"] == end["step"]
     assert end["receipt"]["done"][0]["steps"] == end["step"]
 

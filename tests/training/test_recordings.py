@@ -44,7 +44,7 @@ def test_a_new_run_of_the_quickest_preset_reaches_what_was_recorded():
     stored = json.loads((FOLDER / "adult.json").read_text())["summary"]
     # on another processor the last bits differ, and with them a few records
     assert end["test_accuracy"] == pytest.approx(stored["test_accuracy"], abs=0.003)
-    assert end["epsilon"] == pytest.approx(stored["epsilon"], rel=1e-9)
+    assert end["epsilon"] == pytest.approx(stored["epsilon"], rel=1e-6)
 
 
 def test_recorded_epsilons_are_the_accountants(preset, recording):
@@ -54,7 +54,7 @@ def test_recorded_epsilons_are_the_accountants(preset, recording):
         assert {each["epsilon"] for each in told} == {None}
         return
     spent = config.plan.epsilons([each["step"] for each in told])
-    assert [each["epsilon"] for each in told] == pytest.approx(spent, rel=1e-9)
+    assert [each["epsilon"] for each in told] == pytest.approx(spent, rel=1e-6)
     assert recording["summary"]["epsilon"] <= config.target_epsilon
 
 

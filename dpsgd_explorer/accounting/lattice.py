@@ -1,0 +1,322 @@
+"""ε and δ of a composition from discrete losses, from below and from above.
+
+For few steps on tiny samples the contour integral needs too many frequencies.  Then
+every step's privacy curve is replaced by one that is nowhere smaller, and by one that
+is nowhere larger, both with corners on a lattice in ε (``corners``): compositions of
+larger curves are larger.  Discrete losses add up by Fourier transforms of their
+probabilities; these are weighted with e^(cℓ), so that the round-off is small beside δ.
+What a period of the transform folds over is bounded by Chernoff's inequality.  Both
+curves are off by the square of the spacing.
+
+Source: discrete losses from above: Doroshenko et al. (2022), "Connect the Dots",
+arXiv:2207.04380.  Differs: the curve from below, the weights, the bound on folding.
+
+Notation: P phases, T rows (numbers of steps, or ε), J tilts, K corners, N points of a
+period.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from dpsgd_explorer.accounting.accountant import Floats
+from dpsgd_explorer.accounting.corners import above, below
+from dpsgd_explorer.accounting.privacy_loss import EPS, Loss
+from dpsgd_explorer.accounting.tails import Tails
+from dpsgd_explorer.accounting.transforms import Complexes
+
+POINTS = (1 << 13, 1 << 15, 1 << 17, 1 << 19)  # of a period, one after the other
+MOST_WORK = 1 << 21  # points of all rows
+GOAL = 9e-5  # relative gap between the sides that ends the refinement
+TAIL = 1e-7  # of δ, that may lie beyond the corners, or be folded over
+SOUND = 12.0  # log of how much more than δ the weighted sums may be
+LARGEST = 300.0  # loss, whose exponential, and its square, are floats
+SPARE = 1.1  # width of a window with a larger tilt, over the narrowest
+TRIED = 16  # tilts
+SHIFTS = np.array([20.0, 30.0, 45.0, 70.0, 100.0, 150.0])  # of tilts, over the period
+SHARES = np.array([0.1, 0.2, 0.35, 0.5, 0.75, 1.0])  # the same, of the tilt
+
+
+@dataclass(frozen=True)
+class Window:
+    """Where the lattice lies.
+
+    Attributes:
+        tilt: c of the weights e^(cℓ).
+        low: Losses of a composition below are folded over, if there are any.
+        high: The same above.
+        steps: At most, of a composition.
+        spans: Where nearly all losses of a step lie, [P, 2].
+    """
+
+    tilt: float
+    low: float
+    high: float
+    steps: int
+    spans: Floats
+
+    @property
+    def width(self) -> float:
+        return self.high - self.low
+
+
+@dataclass(frozen=True)
+class Discrete:
+    """A step's loss, weighted with e^(cℓ).
+
+    Attributes:
+        first: Point of the lattice at which the corners begin.
+        corners: Losses, [K].
+        shares: Weighted probabilities of the corners, [K]; their sum is 1.
+        transform: Of the shares, [N / 2 + 1].
+        log_total: Log of what they were divided by.
+        infinite: Probability that the loss is infinite.
+    """
+
+    first: int
+    corners: Floats
+    shares: Floats
+    transform: Complexes
+    log_total: float
+    infinite: float
+
+    @property
+    def last(self) -> int:
+        return self.first + len(self.corners) - 1
+
+    def log_moments(self, shifts: Floats) -> Floats:
+        """Return log of the sum of shares times e^(shift ℓ); [J] -> [J]."""
+        kept = self.shares > 0
+        logs = np.outer(shifts, self.corners[kept]) + np.log(self.shares[kept])
+        top = logs.max(axis=1)
+        return np.asarray(top + np.log(np.exp(logs - top[:, None]).sum(axis=1)))
+
+
+def lattice_epsilons(
+    losses: Sequence[Loss],
+    counts: Floats,
+    delta: float,
+    tilts: Floats,
+    cumulants: Floats,
+    refinements: int = len(POINTS),
+) -> tuple[Floats, Floats]:
+    """Return ε at delta after each row of steps, from below and from above.
+
+    Shapes: counts [T, P], tilts [J], cumulants (K of each row) [T, J] -> [T], [T].
+
+    Returns:
+        At least 0; 0 and infinity where nothing was found.
+    """
+    lower, upper = np.zeros(len(counts)), np.full(len(counts), np.inf)
+    octaves = np.floor(np.log2(counts.sum(axis=1)))
+    for octave in np.unique(octaves):
+        rows = np.flatnonzero(octaves == octave)
+        for points in _points(len(counts), refinements):
+            open_ = np.isinf(upper[rows]) | (lower[rows] < (1 - GOAL) * upper[rows])
+            if not open_.any():
+                break
+            window = _window(
+                losses, counts[rows], delta, lower[rows], tilts, cumulants[rows]
+            )
+            lattice = Lattice(losses, window, points)
+            for row in rows[open_] if lattice.useful else ():
+                low, high = (x.epsilon(delta) for x in lattice.tails(counts[row]))
+                lower[row], upper[row] = max(lower[row], low), min(upper[row], high)
+    return lower, upper
+
+
+def lattice_deltas(
+    losses: Sequence[Loss],
+    counts: Floats,
+    epsilons: Floats,
+    tilts: Floats,
+    cumulants: Floats,
+    refinements: int = len(POINTS),
+) -> tuple[Floats, Floats]:
+    """Return log δ of one row of steps at each ε, from below and from above.
+
+    Shapes: counts [P], epsilons [T], tilts [J], cumulants [J] -> [T], [T].
+    """
+    done = [loss for loss, n in zip(losses, counts, strict=True) if n]
+    single = np.max([loss.deltas(epsilons) for loss in done], axis=0)  # <= δ
+    with np.errstate(divide="ignore"):
+        lower, upper = np.log(np.maximum(single, 0.0)), np.zeros(len(epsilons))
+    for row in np.flatnonzero(np.isfinite(lower)):
+        for points in _points(len(epsilons), refinements):
+            if upper[row] - lower[row] <= GOAL:
+                break
+            epsilon, delta = epsilons[[row]], math.exp(lower[row])
+            window = _window(
+                losses, counts[None], delta, epsilon, tilts, cumulants[None]
+            )
+            lattice = Lattice(losses, window, points)
+            if lattice.useful:
+                tails = lattice.tails(counts)
+                low, high = (each.log_delta(float(epsilons[row])) for each in tails)
+                lower[row], upper[row] = max(lower[row], low), min(upper[row], high)
+    return lower, upper
+
+
+def _points(rows: int, refinements: int) -> list[int]:
+    return [n for n in POINTS[:refinements] if n * rows <= MOST_WORK]
+
+
+class Lattice:
+    """Both curves of each phase on one lattice."""
+
+    def __init__(self, losses: Sequence[Loss], window: Window, points: int) -> None:
+        """Evaluate the curves.
+
+        Args:
+            losses: Of one step of each phase.
+            window: Where the lattice is to lie.
+            points: Of a period, N.
+
+        Attribute ``useful`` tells whether they suffice.
+        """
+        spans = window.spans
+        low, high = float(spans[:, 0].min()), float(spans[:, 1].max())
+        width = max(window.width, high - low)
+        free = 4 * window.steps + 8  # each step's corners reach beyond its losses
+        self.useful = 0 < width < LARGEST and free < points // 2
+        if not self.useful:
+            return
+        self.tilt, self.points = window.tilt, points
+        self.spacing = width / (points - free)
+        self.low = math.floor(window.low / self.spacing) - free // 2
+        edge = min(spans.flat, key=abs)  # where a curve may have a corner itself
+        self.offset = float(edge) % self.spacing
+        self.above, self.below = [], []
+        for loss, span in zip(losses, spans, strict=True):
+            first = math.floor((span[0] - self.offset) / self.spacing) - 1
+            last = math.ceil((span[1] - self.offset) / self.spacing) + 1
+            corners = self.offset + self.spacing * np.arange(first, last + 1)  # [K]
+            self.above.append(self._weighted(first, corners, *above(loss, corners)))
+            self.below.append(self._weighted(first, corners, below(loss, corners), 0.0))
+
+    def _weighted(
+        self, first: int, corners: Floats, probabilities: Floats, infinite: float
+    ) -> Discrete:
+        end = float(corners[-1])
+        shares = probabilities * np.exp(self.tilt * (corners - end))
+        total = float(shares.sum())
+        shares /= total
+        transform = np.fft.rfft(shares, self.points)
+        log_total = math.log(total) + self.tilt * end
+        return Discrete(first, corners, shares, transform, log_total, infinite)
+
+    def tails(self, counts: Floats) -> tuple[Tails, Tails]:
+        """Return δ after so many steps of each phase, from below and from above."""
+        return self._tails(self.below, counts, -1), self._tails(self.above, counts, 1)
+
+    def _tails(self, phases: Sequence[Discrete], counts: Floats, side: int) -> Tails:
+        steps = int(counts.sum())
+        least = int(counts @ np.array([x.first for x in phases]))
+        most = int(counts @ np.array([x.last for x in phases]))
+        start = max(least, self.low)
+        sums = np.roll(self._sums(phases, counts), least - start)
+        noise = 8 * EPS * (steps + math.log2(self.points))
+        noise *= math.sqrt(float(sums @ sums) / self.points)
+        bottom = self.spacing * start + steps * self.offset
+        useless = max(math.floor(-bottom / self.spacing), 0)  # losses below 0
+        useless = min(useless, self.points - 2)
+        bottom += useless * self.spacing
+        heights: Floats = np.asarray(self.spacing * np.arange(self.points - useless))
+        weights = np.exp(-self.tilt * heights)
+        end = start + self.points - 1
+        folded = self._folded(
+            phases,
+            counts,
+            start if least < start else None,
+            end if most > end else None,
+        )
+        scaled = np.maximum(sums[useless:] + side * noise, 0.0) * weights
+        log_total = float(counts @ np.array([x.log_total for x in phases]))
+        finite = float(counts @ np.log1p([-min(x.infinite, 0.5) for x in phases]))
+        return Tails(
+            side=side,
+            bottom=bottom,
+            heights=heights,
+            kept=np.cumsum(scaled[::-1])[::-1],
+            lost=np.cumsum((scaled * np.exp(-heights))[::-1])[::-1],
+            folded=folded * weights,
+            log_scale=log_total - self.tilt * bottom,
+            infinite=-math.expm1(finite),
+        )
+
+    def _sums(self, phases: Sequence[Discrete], counts: Floats) -> Floats:
+        """Return the weighted probabilities of the sums from the least on, [N]."""
+        product = np.ones(self.points // 2 + 1, dtype=np.complex128)
+        for n, phase in zip(counts, phases, strict=True):
+            product *= phase.transform**n
+        return np.fft.irfft(product, self.points)
+
+    def _folded(
+        self,
+        phases: Sequence[Discrete],
+        counts: Floats,
+        start: int | None,
+        end: int | None,
+    ) -> float:
+        """Return a bound on the weighted probability before start and behind end."""
+        shifts = SHIFTS / (self.spacing * self.points)
+        down = -np.minimum(np.append(shifts, self.tilt * SHARES), self.tilt)
+        before = 0.0 if start is None else self._beyond(phases, counts, start, down)
+        behind = 0.0 if end is None else self._beyond(phases, counts, end, shifts)
+        return before + behind
+
+    def _beyond(
+        self, phases: Sequence[Discrete], counts: Floats, edge: int, shifts: Floats
+    ) -> float:
+        """Return Chernoff's bound on the share of sums beyond a point."""
+        loss = self.spacing * edge + float(counts.sum()) * self.offset
+        moments = np.array([x.log_moments(shifts) for x in phases])
+        return math.exp(min(float((counts @ moments - shifts * loss).min()), 0.0))
+
+
+def _window(
+    losses: Sequence[Loss],
+    counts: Floats,
+    delta: float,
+    epsilons: Floats,
+    tilts: Floats,
+    cumulants: Floats,
+) -> Window:
+    """Return about the narrowest window that is wide enough for all rows.
+
+    Shapes: counts [T, P], epsilons [T], tilts [J], cumulants [T, J].
+
+    Under the tilt c, P(S >= b) <= e^(K(c') - K(c) - (c' - c) b) for c' > c, and
+    likewise P(S <= a) for c' < c.  An error in the weighted sums is e^(K(c) - cε) / δ
+    times as much of δ.
+
+    Args:
+        losses: Of one step of each phase.
+        counts: Steps of each phase.
+        delta: About what is asked for.
+        epsilons: Not above which.
+        tilts: Those that may be taken.
+        cumulants: K of each row.
+    """
+    steps = int(counts.sum(axis=1).max())
+    spans = np.array([loss.span(TAIL * delta / steps) for loss in losses])
+    low, high = (counts @ spans).T  # [T], [T]: the ends of the sums
+    room = cumulants - np.outer(epsilons, tilts) - math.log(delta)  # [T, J]
+    sound = np.flatnonzero((room <= SOUND).all(axis=0))
+    if not len(sound):
+        sound = np.array([int(np.argmin(room.max(axis=0)))])
+    windows = []
+    for j in sound[:: max(len(sound) // TRIED, 1)]:
+        needed = np.maximum(room[:, [j]], 0.0) - math.log(TAIL)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            ends = (cumulants - cumulants[:, [j]] + needed) / (tilts - tilts[j])
+        start = np.maximum(ends[:, :j].max(axis=1, initial=-np.inf), low).min()
+        end = np.minimum(ends[:, j + 1 :].min(axis=1, initial=np.inf), high).max()
+        start = min(float(start), 0.0)
+        windows.append(Window(float(tilts[j]), start, float(end), steps, spans))
+    narrowest = min(window.width for window in windows)
+    return [window for window in windows if window.width <= SPARE * narrowest][-1]
