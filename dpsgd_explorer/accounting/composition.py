@@ -167,9 +167,11 @@ class Composition:
             better = self._contour(counts, place, roots, log_delta)
             if not better.useless:
                 contour, roots = better, find_roots(better, roots, log_delta)
-        return certain_side(contour, roots, log_delta, -1), certain_side(
-            contour, roots, log_delta, 1
+        found = contour.sum(roots)
+        low, high = (
+            certain_side(contour, roots, found, log_delta, side) for side in (-1, 1)
         )
+        return low, high
 
     def _contour(
         self,

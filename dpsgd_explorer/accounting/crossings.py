@@ -41,10 +41,17 @@ def find_roots(contour: Contour, starts: Floats, log_delta: float) -> Floats:
 
 
 def certain_side(
-    contour: Contour, roots: Floats, log_delta: float, side: int
+    contour: Contour, roots: Floats, found: Sum, log_delta: float, side: int
 ) -> Floats:
-    """Return an ε that is seen to lie above (side 1) or below (-1) the true one."""
-    found = contour.sum(roots)
+    """Return an ε that is seen to lie above (side 1) or below (-1) the true one.
+
+    Args:
+        contour: Whose sum is asked.
+        roots: Where it is about δ.
+        found: What it says there.
+        log_delta: log δ.
+        side: Which.
+    """
     error = found.below if side > 0 else found.above
     with np.errstate(invalid="ignore", divide="ignore"):
         shift = 1.01 * error / -found.slope + 1e-15 * np.abs(roots)
