@@ -49,6 +49,7 @@ DETOUR = -3  # to a second line, in tilts
 SPAN = 9  # tilts of rows that share a line
 MANY = 64  # steps from which a block is two octaves wide
 AT_ONCE = 512  # rows of one sum
+MOST_TERMS = 1 << 18  # of all its rows
 
 
 class Composition:
@@ -181,6 +182,7 @@ class Composition:
         log_deltas: Floats | float,
         most: int = MOST_FREQUENCIES,
     ) -> Contour:
+        """Return the line at a tilt, with at most so many frequencies."""
         tilts, cumulants = self._lattice(counts)
         return Contour(
             self.losses,
@@ -190,7 +192,7 @@ class Composition:
             place,
             epsilons,
             np.broadcast_to(log_deltas, epsilons.shape),
-            most,
+            min(most, MOST_TERMS // len(counts)),
         )
 
     def deltas(self, counts: Floats, epsilons: Floats) -> tuple[Floats, Floats]:

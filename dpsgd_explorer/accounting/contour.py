@@ -163,8 +163,9 @@ class Contour:
 
     def _total(self, epsilons: Floats) -> tuple[Floats, Floats]:
         """Return the sum of the terms' real parts and its derivative; [T], [T]."""
-        angles = self.phases + np.outer(self.means - epsilons, self.frequencies)
-        real, imaginary = self.sizes * np.cos(angles), self.sizes * np.sin(angles)
+        with np.errstate(invalid="ignore"):  # an ε without bounds gives NaN
+            angles = self.phases + np.outer(self.means - epsilons, self.frequencies)
+            real, imaginary = self.sizes * np.cos(angles), self.sizes * np.sin(angles)
         total = real.sum(axis=1)
         return total, imaginary @ self.frequencies - self.tilt * total
 

@@ -84,7 +84,7 @@ class ExactAccountant(Accountant):
         self.refinements = refinements
 
     def hasty(self) -> ExactAccountant:
-        return ExactAccountant(refinements=2)
+        return ExactAccountant(refinements=1)
 
     def epsilons(
         self,

@@ -30,10 +30,12 @@ from dpsgd_explorer.accounting.tails import Tails
 from dpsgd_explorer.accounting.transforms import Complexes
 
 POINTS = (1 << 13, 1 << 15, 1 << 17, 1 << 19)  # of a period, one after the other
-MOST_WORK = 1 << 21  # points of all rows
+MOST_WORK = 1 << 20  # points of all rows
 GOAL = 9e-5  # relative gap between the sides that ends the refinement
 TAIL = 1e-7  # of δ, that may lie beyond the corners, or be folded over
 SOUND = 12.0  # log of how much more than δ the weighted sums may be
+LEAST_LOG = -1e300
+LEAST_DELTA = 1e-100  # of one step, below which nothing is narrowed
 LARGEST = 300.0  # loss, whose exponential, and its square, are floats
 SPARE = 1.1  # width of a window with a larger tilt, over the narrowest
 TRIED = 16  # tilts
@@ -91,6 +93,8 @@ class Discrete:
     def log_moments(self, shifts: Floats) -> Floats:
         """Return log of the sum of shares times e^(shift ℓ); [J] -> [J]."""
         kept = self.shares > 0
+        if not kept.any():
+            return np.full(len(shifts), -np.inf)
         logs = np.outer(shifts, self.corners[kept]) + np.log(self.shares[kept])
         top = logs.max(axis=1)
         return np.asarray(top + np.log(np.exp(logs - top[:, None]).sum(axis=1)))
@@ -145,7 +149,7 @@ def lattice_deltas(
     single = np.max([loss.deltas(epsilons) for loss in done], axis=0)  # <= δ
     with np.errstate(divide="ignore"):
         lower, upper = np.log(np.maximum(single, 0.0)), np.zeros(len(epsilons))
-    for row in np.flatnonzero(np.isfinite(lower)):
+    for row in np.flatnonzero(single > LEAST_DELTA):
         for points in _points(len(epsilons), refinements):
             if upper[row] - lower[row] <= GOAL:
                 break
@@ -197,16 +201,21 @@ class Lattice:
             corners = self.offset + self.spacing * np.arange(first, last + 1)  # [K]
             self.above.append(self._weighted(first, corners, *above(loss, corners)))
             self.below.append(self._weighted(first, corners, below(loss, corners), 0.0))
+        self.useful = all(step.shares.any() for step in self.above)
 
     def _weighted(
         self, first: int, corners: Floats, probabilities: Floats, infinite: float
     ) -> Discrete:
-        end = float(corners[-1])
-        shares = probabilities * np.exp(self.tilt * (corners - end))
+        with np.errstate(divide="ignore"):
+            logs = np.log(np.abs(probabilities)) + self.tilt * corners
+        top = max(float(logs.max()), LEAST_LOG)
+        shares = np.sign(probabilities) * np.exp(logs - top)
         total = float(shares.sum())
+        if total <= 0:  # nothing but round-off
+            shares, total = np.zeros_like(corners), 1.0
         shares /= total
         transform = np.fft.rfft(shares, self.points)
-        log_total = math.log(total) + self.tilt * end
+        log_total = math.log(total) + top
         return Discrete(first, corners, shares, transform, log_total, infinite)
 
     def tails(self, counts: Floats) -> tuple[Tails, Tails]:
