@@ -27,6 +27,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("command", nargs="*", choices=[*COMMANDS, []], default=[])
     parser.add_argument("--models", nargs="+", choices=CASES, default=list(CASES))
     parser.add_argument("--ways", nargs="+", choices=WAYS, default=list(WAYS))
+    parser.add_argument("--axes", nargs="+", choices=report.AXES, default=report.AXES)
     parser.add_argument("--seconds", type=float, default=core.SECONDS)
     asked = parser.parse_args(arguments)
     one_thread()
@@ -34,9 +35,10 @@ def main(arguments: list[str] | None = None) -> None:
     if "core" in commands:
         for model in asked.models:  # written one by one: it takes a while
             rows = core.measure(model, asked.ways, asked.seconds)
-            print(record.update("core", rows, "model"))
+            print(record.update("core", rows, "model", "way"))
     if "growth" in commands:
-        print(record.update("growth", growth.sweep(), "axis"))
+        for axis in asked.axes:
+            print(record.update("growth", growth.sweep(axis), "axis"))
     if "report" in commands:
         print(report.write())
 

@@ -23,7 +23,9 @@ def measure(
     for way in ways:
         row: dict[str, Any] = {"model": case.name, "batch": case.batch, "way": way}
         if way in timings:
-            row |= asdict(timings[way]) | {"extra_mib": peak_memory(case, way)}
+            memory = peak_memory(case, way)
+            row |= asdict(timings[way])
+            row |= {"extra_mib": memory.steps, "first_mib": memory.first}
             print(f"{case.name:12} {way:18} {timings[way].ratio:8.3f}", flush=True)
         else:
             row["skipped"] = skipped[way]

@@ -46,12 +46,14 @@ def case_of(name: str, batch: int, *sizes: int) -> Case:
     return GROWING[name](batch, *sizes) if name in GROWING else CASES[name]
 
 
-def sweep() -> list[dict[str, Any]]:
-    """Return a row for each axis, size and way."""
-    cases = [("batch", n, batch_case(n)) for n in BATCHES]
-    cases += [("width", n, width_case(64, n)) for n in WIDTHS]
-    cases += [("length", n, length_case(8, n)) for n in LENGTHS]
-    return [row for axis, size, case in cases for row in _rows(axis, size, case)]
+def sweep(axis: str) -> list[dict[str, Any]]:
+    """Return a row for each size along an axis, and way."""
+    cases = {
+        "batch": [(n, batch_case(n)) for n in BATCHES],
+        "width": [(n, width_case(64, n)) for n in WIDTHS],
+        "length": [(n, length_case(8, n)) for n in LENGTHS],
+    }
+    return [row for size, case in cases[axis] for row in _rows(axis, size, case)]
 
 
 def _rows(axis: str, size: int, case: Case) -> list[dict[str, Any]]:
@@ -65,7 +67,7 @@ def _rows(axis: str, size: int, case: Case) -> list[dict[str, Any]]:
             "way": way,
             "milliseconds": timing.milliseconds,
             "ratio": timing.ratio,
-            "extra_mib": peak_memory(case, way),
+            "extra_mib": peak_memory(case, way).steps,
         }
         for way, timing in timings.items()
     ]

@@ -16,6 +16,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import torch
 
@@ -84,17 +85,29 @@ def _timing(own: list[float], reference: list[float]) -> Timing:
     return Timing(statistics.median(own) * 1e3, middle, low, high)
 
 
-def peak_memory(case: Case, way: str) -> float:
-    """Return MiB that three steps take beyond what was held before the first.
+class Memory(NamedTuple):
+    """MiB beyond what was held before the first step.
 
-    Measured in a process of its own; NaN where the system does not tell.
+    Attributes:
+        steps: The most while three steps are made, after the first.
+        first: The most in the first, in which an engine may also check the model.
+    """
+
+    steps: float
+    first: float
+
+
+def peak_memory(case: Case, way: str) -> Memory:
+    """Return what steps take, measured in a process of its own.
+
+    NaN where the system does not tell.
     """
     sizes = [str(case.batch), *map(str, case.sizes)]
     command = [sys.executable, "-m", "benchmarks.memory", case.name, way, *sizes]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         raise RuntimeError(done.stderr.strip().splitlines()[-1])
-    return float(done.stdout)
+    return Memory(*map(float, done.stdout.split()))
 
 
 def resident_mib(field: str = "VmRSS") -> float:

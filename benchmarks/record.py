@@ -18,8 +18,8 @@ RESULTS = Path(__file__).parent / "results"
 PACKAGES = ("torch", "numpy", "opacus")
 
 
-def update(name: str, rows: list[dict[str, Any]], key: str) -> Path:
-    """Write rows in place of those with the same ``row[key]``; return the file.
+def update(name: str, rows: list[dict[str, Any]], *keys: str) -> Path:
+    """Write rows in place of those with the same values of ``keys``; return the file.
 
     What was measured elsewhere, or with other versions, is dropped.
     """
@@ -33,9 +33,9 @@ def update(name: str, rows: list[dict[str, Any]], key: str) -> Path:
     kept = []
     if path.exists():
         before = read(name)
-        new = {row[key] for row in rows}
+        new = {_values(row, keys) for row in rows}
         if all(before[part] == own for part, own in origin.items()):
-            kept = [row for row in before["rows"] if row[key] not in new]
+            kept = [row for row in before["rows"] if _values(row, keys) not in new]
     found = {
         "date": datetime.now(UTC).date().isoformat(),
         **origin,
@@ -44,6 +44,10 @@ def update(name: str, rows: list[dict[str, Any]], key: str) -> Path:
     }
     path.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
     return path
+
+
+def _values(row: dict[str, Any], keys: tuple[str, ...]) -> tuple[Any, ...]:
+    return tuple(row[key] for key in keys)
 
 
 def read(name: str) -> dict[str, Any]:

@@ -10,23 +10,23 @@ import argparse
 import json
 import math
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
-from fractions import Fraction
 from pathlib import Path
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 from dpsgd_explorer.errors import ConfigError, ExplorerError
 from dpsgd_explorer.settings import Settings
 
 if TYPE_CHECKING:
+    from dpsgd_explorer.run_files import RunFiles
     from dpsgd_explorer.training.config import TrainingConfig
     from dpsgd_explorer.training.events import Event
+    from dpsgd_explorer.training.regression_config import RegressionConfig
+    from dpsgd_explorer.training.run_config import RunConfig
 
 REFUSED = 2
 STOPPED = 130  # what a shell says after Ctrl-C
-SIGMA_DIGITS = 4
-EPSILON_DIGITS = 4
 
 Command = Callable[[argparse.Namespace], int]
 
@@ -63,15 +63,15 @@ def _parser() -> argparse.ArgumentParser:
         action="store_true",
         help="end when standard input does, and so with whoever started this",
     )
-    _add_train_options(add("train", _train, "Train one run and tell how it goes."))
-    _add_epsilon_options(
-        add("epsilon", _epsilon, "Tell what DP-SGD spends, or the noise for a target.")
-    )
+    _add_train_options(add("train", _train, "Carry out one run, tell how it goes."))
+    _add_epsilon(add)
     _add_regression(add)
     return root
 
 
 def _add_train_options(parser: argparse.ArgumentParser) -> None:
+    from dpsgd_explorer.run_files import add_options
+
     parser.add_argument(
         "--config",
         metavar="FILE",
@@ -87,23 +87,14 @@ def _add_train_options(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="write the events to standard output, the progress to standard error",
     )
+    add_options(parser)
 
 
-def _add_epsilon_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--sample-rate",
-        type=sample_rate,
-        required=True,
-        help="batch size / N, in (0, 1]; a fraction as 256/60000 will do",
-    )
-    known = parser.add_mutually_exclusive_group(required=True)
-    known.add_argument(
-        "--noise-multiplier", type=float, help="noise std / clipping bound; gives ε"
-    )
-    known.add_argument("--target-epsilon", type=float, help="gives the noise for it")
-    parser.add_argument("--steps", type=int, required=True, help="updates of the model")
-    parser.add_argument("--delta", type=float, required=True, help="below 1 / N")
-    parser.add_argument("--accountant", default="exact", help="default: %(default)s")
+def _add_epsilon(add: Callable[..., argparse.ArgumentParser]) -> None:
+    from dpsgd_explorer import epsilon_command as command
+
+    text = "Tell what DP-SGD spends, or the noise for a target."
+    command.add_options(add("epsilon", command.carry_out, text))
 
 
 def _add_regression(add: Callable[..., argparse.ArgumentParser]) -> None:
@@ -111,11 +102,6 @@ def _add_regression(add: Callable[..., argparse.ArgumentParser]) -> None:
 
     text = "Release a private linear regression of a table."
     command.add_options(add("regression", command.carry_out, text))
-
-
-def sample_rate(text: str) -> float:
-    """Read 0.01 or 256/60000."""
-    return float(Fraction(text))
 
 
 def _serve(_options: argparse.Namespace) -> int:
@@ -140,79 +126,84 @@ def _work(options: argparse.Namespace) -> int:
 
 def _train(options: argparse.Namespace) -> int:
     # Settings and file are checked before torch is loaded: mistakes are told at once.
-    from dpsgd_explorer.training.config import TrainingConfig
+    from dpsgd_explorer.run_files import check_options
+    from dpsgd_explorer.training.kinds import parse
 
-    config = TrainingConfig.parse(_read_json(options.config))
+    config = parse(_read_json(options.config))
+    check_options(options, config)
     progress = sys.stderr if options.json else sys.stdout
     with _event_file(options) as lines:
-        for event in _events(config):
+        files = _files(config, options)
+        if lines is not None and not options.json:
+            files.cut(lines)
+        for event in files.events():
             if lines is not None:
                 line = {"kind": event.kind, "data": event.data}
                 print(json.dumps(line, allow_nan=False), file=lines, flush=True)
             if event.kind in ("evaluation", "end"):
                 print(_progress(event, config), file=progress, flush=True)
+    if options.weights is not None:
+        files.save_weights(options.weights, config)
     return 0
 
 
-def _events(config: TrainingConfig) -> Iterator[Event]:
-    from dpsgd_explorer.training.loop import train
+def _files(config: RunConfig, options: argparse.Namespace) -> RunFiles:
+    from dpsgd_explorer.run_files import RunFiles
+    from dpsgd_explorer.training.kinds import KINDS
     from dpsgd_explorer.training.performance import PerformanceSettings
 
     performance = PerformanceSettings.from_settings(Settings.from_environment())
-    return train(config, performance=performance)
+    return RunFiles(KINDS[config.kind], config, options.checkpoint, performance)
 
 
-def _progress(event: Event, config: TrainingConfig) -> str:
+def _progress(event: Event, config: RunConfig) -> str:
     """Return what to tell a person after an evaluation, and at the end."""
     from dpsgd_explorer.accounting import round_up
 
     data = event.data
     epsilon = math.inf if data["epsilon"] is None else data["epsilon"]
+    reached = REACHED[config.kind](data)
     line = (
-        f"step {data['step']:>5} of {config.plan.steps}   ε {round_up(epsilon):>6}   "
-        f"accuracy {data['test_accuracy']:.2%}   {data['seconds']:.1f} s"
+        f"step {data['step']:>5} of {config.planned_steps}   ε {round_up(epsilon):>6}"
+        f"   {reached}   {data['seconds']:.1f} s"
     )
     if event.kind == "evaluation":
         return line
-    terms = _terms(config.plan.sample_rate, config.delta, config.accountant)
-    if not config.plan.is_private:
-        terms = "no noise was added: not private"
-    return f"{line}   {data['reason']}\n{terms}"
+    return f"{line}   {data['reason']}\n{TERMS[config.kind](config, data['step'])}"
 
 
-def _epsilon(options: argparse.Namespace) -> int:
-    from dpsgd_explorer import accounting
+def _training_terms(config: TrainingConfig, steps: int) -> str:
+    from dpsgd_explorer.accounting import Phase
+    from dpsgd_explorer.accounting.sides import epsilon_sides
+    from dpsgd_explorer.epsilon_command import claim, terms_of
 
-    run = {
-        "sample_rate": options.sample_rate,
-        "steps": options.steps,
-        "delta": options.delta,
-        "accountant": options.accountant,
-    }
-    sigma = options.noise_multiplier
-    if sigma is None:
-        exact = accounting.noise_multiplier(
-            target_epsilon=options.target_epsilon, **run
-        )
-        sigma = math.ceil(exact * 10**SIGMA_DIGITS) / 10**SIGMA_DIGITS
-    epsilon = accounting.epsilon(noise_multiplier=sigma, **run)
-    shown = accounting.round_up(epsilon, EPSILON_DIGITS)
-    print(f"σ = {sigma}, {options.steps} steps: ε = {shown}")
-    print(_terms(options.sample_rate, options.delta, options.accountant))
-    return 0
+    plan = config.plan
+    if not plan.is_private:
+        return "no noise was added: not private"
+    run = Phase(plan.sample_rate, plan.noise_multiplier, steps)
+    status = epsilon_sides([run], plan.delta, plan.accountant).status
+    return f"{terms_of(plan.sample_rate, plan.delta)}; {claim(plan.accountant, status)}"
 
 
-def _terms(sample_rate: float, delta: float, accountant: str) -> str:
-    """Return what an epsilon means nothing without."""
-    from dpsgd_explorer.accounting import ACCOUNTANTS
+def _regression_terms(config: RegressionConfig, _steps: int) -> str:
+    from dpsgd_explorer.epsilon_command import terms_of
 
-    entry = ACCOUNTANTS[accountant]
-    is_said = entry.label.lower() == entry.status
-    counted = entry.label if is_said else f"{entry.label}: {entry.status}"
-    return (
-        f"δ = {delta:g}, adding or removing one record, Poisson sampling at rate "
-        f"{sample_rate:.6g}; {counted}"
-    )
+    if config.uses_private_rate:
+        return "the learning rate was taken from the data: not private"
+    terms = terms_of(1.0, config.delta, config.neighboring_relation, "full_batch")
+    return f"{terms}; one Gaussian: exact"
+
+
+REACHED: dict[str, Callable[[dict[str, Any]], str]] = {
+    "training": lambda data: f"accuracy {data['test_accuracy']:.2%}",
+    "regression": lambda data: (
+        f"median MSE {math.inf if (mse := data['mse_median']) is None else mse:.4f}"
+    ),
+}
+TERMS: dict[str, Callable[[Any, int], str]] = {
+    "training": _training_terms,
+    "regression": _regression_terms,
+}
 
 
 def _read_json(name: str) -> object:
@@ -240,7 +231,7 @@ def _event_file(options: argparse.Namespace) -> AbstractContextManager[TextIO | 
     if options.events is None:
         return nullcontext(None)
     try:
-        return Path(options.events).open("w", encoding="utf-8")
+        return Path(options.events).open("a+", encoding="utf-8")
     except OSError as error:
         raise ConfigError(
             "--events",

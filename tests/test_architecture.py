@@ -16,7 +16,15 @@ MAY_IMPORT = {
     "accounting": {"numpy", "scipy"},
     "dp": {"accounting", "cryptography", "numpy", "torch"},
     "regression": {"accounting", "numpy"},
-    "training": {"accounting", "dp", "numpy", "pydantic", "regression", "torch"},
+    "training": {
+        "accounting",
+        "dp",
+        "numpy",
+        "pydantic",
+        "regression",
+        "safetensors",
+        "torch",
+    },
     "runs": {"huey", "sqlalchemy", "training"},
     "web": {
         "accounting",
@@ -47,6 +55,7 @@ TORCH_FREE_TRAINING = (
     "presets",
     "regression_config",
     "run_config",
+    "whole_file",
 )
 TRAINS = PACKAGE / "runs" / "child.py"  # the one process in which torch is loaded
 MOST_LINES = {"*.py": 400, "*.js": 250}

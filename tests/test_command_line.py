@@ -1,4 +1,4 @@
-"""The four commands as a person or a script calls them."""
+"""The commands as a person or a script calls them."""
 
 import io
 import json
@@ -49,7 +49,9 @@ def expected():
     return [(event.kind, event.timeless()) for event in events]
 
 
-@pytest.mark.parametrize("command", ["serve", "worker", "train", "epsilon"])
+@pytest.mark.parametrize(
+    "command", ["serve", "worker", "train", "epsilon", "regression"]
+)
 def test_every_command_explains_itself(command, capsys):
     with pytest.raises(SystemExit) as left:
         main([command, "--help"])
@@ -107,14 +109,76 @@ def test_the_noise_told_for_a_target_reaches_it(capsys):
     assert accounting.epsilon(noise_multiplier=sigma, **RUN) <= 1.5
 
 
+def test_an_answer_that_fell_back_is_called_a_bound(capsys):
+    run = ["--steps", "3", "--delta", "1e-5", "--noise-multiplier", "0.05"]
+    assert main(["epsilon", "--sample-rate", "1e-6", *run]) == 0
+    assert "Exact: bound" in capsys.readouterr().out
+
+
+def test_an_answer_as_json_carries_its_sides_and_its_terms(capsys):
+    assert main(["epsilon", "--noise-multiplier", "1.1", *RUN_OPTIONS, "--json"]) == 0
+    answer = json.loads(capsys.readouterr().out)
+    assert answer["lower"] <= answer["upper"] == answer["value"]
+    terms = {
+        "accountant": "exact",
+        "status": "exact",
+        "neighboring_relation": "add_or_remove_one",
+        "sampling": "poisson",
+    }
+    assert answer.items() >= (terms | RUN | {"noise_multiplier": 1.1}).items()
+
+
+def test_all_accountants_answer_with_their_status(capsys):
+    options = ["--noise-multiplier", "1.1", *RUN_OPTIONS, "--accountant", "all"]
+    assert main(["epsilon", *options]) == 0
+    _, *lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == len(accounting.ACCOUNTANTS)
+    for line, entry in zip(lines, accounting.ACCOUNTANTS.values(), strict=True):
+        assert entry.label in line
+    assert any("zCDP: does not apply; accountant 'zcdp'" in line for line in lines)
+    assert main(["epsilon", *options, "--json"]) == 0
+    answers = json.loads(capsys.readouterr().out)
+    assert [one["accountant"] for one in answers] == list(accounting.ACCOUNTANTS)
+    assert {one["status"] for one in answers} == {
+        "exact",
+        "bound",
+        "approximation",
+        "does not apply",
+    }
+
+
+def test_batches_of_fixed_size_have_their_own_bound(capsys):
+    options = ["--noise-multiplier", "2", *RUN_OPTIONS, "--sampling", "fixed_size"]
+    replaced = ["--relation", "replace_one", "--accountant", "rdp"]
+    assert main(["epsilon", *options, *replaced]) == 0
+    told = capsys.readouterr().out
+    epsilon = accounting.fixed_size_epsilon(0.01, 2.0, 1000, 1e-5)
+    assert f"ε = {accounting.round_up(epsilon, 4)}\n" in told
+    assert "replacing one record, batches of fixed size" in told
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
         (["--noise-multiplier", "-1"], "noise_multiplier must be"),
+        (["--noise-multiplier", "1", "--relation", "x"], "neighboring_relation must"),
+        (["--noise-multiplier", "1", "--sampling", "x"], "sampling must be one of"),
+        (["--noise-multiplier", "1", "--sampling", "shuffled"], "sampling must be dr"),
+        (["--target-epsilon", "1", "--sampling", "full_batch"], "sampling must be 'p"),
+        (["--target-epsilon", "1", "--accountant", "all"], "accountant must be one of"),
         (["--target-epsilon", "0"], "target_epsilon must be greater than 0"),
         (["--noise-multiplier", "1", "--accountant", "x"], "accountant must be one of"),
     ],
-    ids=["noise", "target", "accountant"],
+    ids=[
+        "noise",
+        "relation",
+        "sampling",
+        "shuffled",
+        "target of another sampling",
+        "target of all",
+        "target",
+        "accountant",
+    ],
 )
 def test_a_question_without_an_answer_is_refused(options, message, capsys):
     assert main(["epsilon", *options, *RUN_OPTIONS]) == 2
@@ -159,13 +223,29 @@ def test_a_run_without_noise_is_called_not_private(tmp_path, capsys):
 
 
 @pytest.mark.parametrize(
+    ("rate", "terms"),
+    [("public", "full batches, rate 1; one Gaussian: exact"), ("notebook", "private")],
+)
+def test_train_carries_out_every_kind_of_run(tmp_path, capsys, rate, terms):
+    file = tmp_path / "config.json"
+    descent = {"noise_multiplier": 50.0, "steps": 9, "evaluations": 2}
+    settings = {"kind": "regression", "learning_rate": rate, **descent}
+    file.write_text(json.dumps(settings))
+    assert main(["train", "--config", str(file)]) == 0
+    *lines, told = capsys.readouterr().out.splitlines()
+    assert all("median MSE" in line for line in lines)
+    assert told.endswith(terms)
+
+
+@pytest.mark.parametrize(
     ("text", "message"),
     [
         ('{"steps": 1,}', "--config must hold JSON, line 1 does not"),
         ('{"stepz": 1}', "unknown setting 'stepz'"),
         ("[]", "the body must be an object of settings"),
+        ('{"kind": "x"}', "kind must be one of training, regression, got 'x'"),
     ],
-    ids=["broken", "unknown", "no object"],
+    ids=["broken", "unknown", "no object", "kind"],
 )
 def test_a_bad_configuration_is_refused(tmp_path, capsys, text, message):
     file = tmp_path / "config.json"

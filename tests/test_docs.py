@@ -12,7 +12,7 @@ from dpsgd_explorer.settings import Settings
 from dpsgd_explorer.training.kinds import KINDS
 from dpsgd_explorer.web import create_app
 from dpsgd_explorer.web.openapi import described_routes
-from tools import write_sharp_edges_page
+from tools import write_api_page, write_sharp_edges_page
 from tools.write_configuration_page import page
 
 ROOT = Path(__file__).parents[1]
@@ -50,6 +50,12 @@ def test_the_page_of_refusals_is_up_to_date():
     assert written == write_sharp_edges_page.page(), f"run {command}"
 
 
+def test_the_page_of_the_library_is_up_to_date():
+    written = (ROOT / "docs" / "api.md").read_text(encoding="utf-8")
+    command = "python -m tools.write_api_page"
+    assert written == write_api_page.page(), f"run {command}"
+
+
 def test_every_environment_variable_is_documented():
     text = everything()
     assert [name for name in variables() if f"`{name}`" not in text] == []
@@ -85,7 +91,7 @@ def test_pictures_say_what_they_show():
     assert all(len(alt) > 10 for alt, _ in PICTURE.findall(everything()))
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/migrating.md"])
+@pytest.mark.parametrize("page", ["README.md", "docs/migrating.md", "docs/api.md"])
 def test_the_examples_of_a_page_run(page, tmp_path):
     text = (ROOT / page).read_text(encoding="utf-8")
     blocks = re.findall(r"```python\n(.*?)```", text, flags=re.DOTALL)

@@ -6,8 +6,10 @@ import pytest
 
 from dpsgd_explorer.dp.layers import RULES
 from dpsgd_explorer.dp.layers.linear import LinearRule
+from dpsgd_explorer.dp.options import ENGINES
 from dpsgd_explorer.errors import UnsupportedModuleError
 from tests.dp.mutations.rules import RULES as BROKEN
+from tools.compare_engines import MODELS
 from tools.engine_layers import LAYERS
 from tools.write_engines_page import PAGE, WAYS, _error
 
@@ -28,6 +30,17 @@ def test_every_layer_is_measured_both_ways_and_exact():
         assert float(cells[0]) < 1e-10
         assert float(cells[3]) < 1e-10
         assert any(way in picked for way in WAYS)
+
+
+def test_every_engine_is_measured_on_every_model():
+    head = re.search(
+        r"<!-- engines -->.*?^\| \| (.*?) \|$", TEXT, re.DOTALL | re.MULTILINE
+    )
+    assert head[1].split(" | ") == list(ENGINES)
+    measured = {row[0]: row[1:] for row in rows("engines")}
+    for model in MODELS:
+        for name in (f"time, {model}", f"memory, {model}"):
+            assert all(float(cell) > 0 for cell in measured[name] if cell != "refused")
 
 
 def test_every_rule_has_a_layer():

@@ -58,6 +58,17 @@ without the gradient; from there on the gradient is made and kept for the sum
 <!-- crossings -->
 <!-- /crossings -->
 
+## Each engine
+
+Written by `python -m tools.compare_engines`. All engines compute the same clipped sum,
+with the same noise on it; they differ in how. *hooks* keeps what each layer saw and
+makes norms and sums from it; *extending* does the same with autograd functions in the
+place of layers, and leaves the optimizer alone; *vmap* maps the whole model over its
+samples; *microbatch* runs one sample at a time.
+
+<!-- engines -->
+<!-- /engines -->
+
 ## Rules broken on purpose
 
 Written by `python -m tools.break_rules`: each bug is planted in a copy of the package,
@@ -124,7 +135,7 @@ def _measured(layer: Layer) -> dict[str, Row]:
     """Return {way: its row}."""
     steps = {"ordinary": Step(_ordinary_step(layer))}
     steps |= {way: Step(_private_step(layer, way)) for way in WAYS}
-    peaks = {way: _peak_bytes(step.run) for way, step in steps.items()}
+    peaks = {way: peak_bytes(step.run) for way, step in steps.items()}
     timings = time_in_turns(steps, SECONDS)
     return {
         way: Row(_error(layer, way), timings[way].ratio, peaks[way] / peaks["ordinary"])
@@ -206,7 +217,7 @@ def _picked(layer: Layer) -> str:
     return ", ".join(f"{way} ({n})" for way, n in counts.items())
 
 
-def _peak_bytes(step: Callable[[], None]) -> int:
+def peak_bytes(step: Callable[[], None]) -> int:
     """Return the most bytes that torch holds at once in a step, beyond those before."""
     step()
     with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as measured:

@@ -9,16 +9,20 @@ from weakref import WeakSet
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
+from dpsgd_explorer.dp.augmentation import AveragedViews
+from dpsgd_explorer.dp.backward_binding import BackwardBinding
 from dpsgd_explorer.dp.binding import OptimizerBinding
 from dpsgd_explorer.dp.blocks import partition
 from dpsgd_explorer.dp.clipped_sum import ClippedSum
 from dpsgd_explorer.dp.logical_batch import LogicalBatch
+from dpsgd_explorer.dp.mechanism import unscaled
 from dpsgd_explorer.dp.options import ENGINES, Options
 from dpsgd_explorer.dp.safety import (
     LossFunction,
     SafetyCheck,
     refuse_batch_statistics,
 )
+from dpsgd_explorer.dp.samples import Samples
 from dpsgd_explorer.dp.ways import Choice
 from dpsgd_explorer.errors import PrivacyError
 
@@ -37,6 +41,7 @@ class Attachment:
             nothing else.
         options: How to clip.
         release: Turns the clipped sum of a logical batch into {parameter: gradient}.
+        scale_of_loss: What the user multiplies each loss with before backward.
 
     Attributes:
         batch: What happened since the last step.
@@ -53,6 +58,7 @@ class Attachment:
         optimizer: Optimizer,
         options: Options,
         release: Release,
+        scale_of_loss: Callable[[], float] = unscaled,
     ) -> None:
         _refuse_taken(module)
         refuse_batch_statistics(module)
@@ -73,12 +79,21 @@ class Attachment:
             checked=options.sampling == "poisson",
         )
         self._release = release
-        self._mechanism.receive = self.batch.add
+        self._scale_of_loss = self._mechanism.scale_of_loss = scale_of_loss
+        self._views = options.augmentation_multiplicity
+        self._mechanism.receive = self._add
         self._mechanism.before_forward = self._check
         self._mechanism.start()
         self._modules = list(module.modules())
         _TAKEN.update(self._modules)
-        self._binding = OptimizerBinding(optimizer, self._make_step, self.batch.clear)
+        self._binding = self._bind(optimizer)
+
+    def _bind(self, optimizer: Optimizer) -> OptimizerBinding | BackwardBinding:
+        """Make the gradients due at the optimizer's step, or when backward ends."""
+        if not self._mechanism.releases_in_backward:
+            return OptimizerBinding(optimizer, self._make_step, self.batch.clear)
+        self._mechanism.receive = self._add_and_release
+        return BackwardBinding(self._parameters)
 
     def undo(self) -> None:
         """Leave module and optimizer as they were."""
@@ -87,6 +102,10 @@ class Attachment:
         _TAKEN.difference_update(self._modules)
         for parameter in self._parameters:
             vars(parameter).pop("private_grad", None)
+
+    def rescale(self, factor: float) -> None:
+        """Clip the batches to come with the bounds of the start times a factor."""
+        self._clipper.rescale(factor)
 
     def explain(self) -> list[Choice]:
         """Return how the norms of the last pass were made."""
@@ -110,6 +129,28 @@ class Attachment:
         for parameter, gradient in self._release(self.batch.total).items():
             parameter.private_grad = gradient  # type: ignore[attr-defined]
             parameter.grad = gradient
+
+    def _add(self, samples: Samples) -> None:
+        """Add the samples of a backward to the batch."""
+        if not self._mechanism.module.training:
+            raise PrivacyError(
+                "the module must be in training mode when its gradients are made; it "
+                "was in evaluation mode. Call module.train() before the forward pass, "
+                "and evaluate under torch.no_grad()."
+            )
+        if self._views > 1:
+            own = self._mechanism.parameters()
+            samples = AveragedViews(samples, self._views, own)
+        self.batch.add(samples)
+
+    def _add_and_release(self, samples: Samples) -> None:
+        """Add the samples of a backward; if they end the batch, set the gradients."""
+        self._add(samples)
+        if self.batch.awaits_more or not self.batch.close():
+            return
+        scale = self._scale_of_loss()
+        for parameter, gradient in self._release(self.batch.total).items():
+            parameter.grad = gradient if scale == 1.0 else gradient * scale
 
 
 def _refuse_taken(module: nn.Module) -> None:

@@ -47,13 +47,12 @@ class BookKeptSamples(Samples):
         return self._size
 
     def squared_norms(self) -> dict[str, Tensor]:
-        square = self._scale**2
         total: dict[str, Tensor] = {}
         for group in self._groups:
             for layer, norms in group.squared_norms().items():
-                norms = norms * square
                 total[layer] = total[layer] + norms if layer in total else norms
-        return total
+        scaled = torch._foreach_mul(list(total.values()), self._scale**2)
+        return dict(zip(total, scaled, strict=True))
 
     def add_weighted_gradients(self, weights: Mapping[str, Tensor], sums: Sums) -> None:
         factors = {id(w): w * self._scale for w in weights.values()}
@@ -75,12 +74,26 @@ class BookKeptSamples(Samples):
         groups = [group.take(index) for group in self._groups]
         return type(self)(groups, size, self._scale)
 
-    def chunks(self) -> Iterator[Self]:
+    def divided(self) -> tuple[Self | None, Iterator[Self]]:
+        """Take what is small together: each piece of the batch has a price in calls."""
+        needed = {group: self._size * group.gradient_bytes() for group in self._groups}
+        if sum(needed.values()) <= CHUNK_BYTES:
+            return None, iter((self,))
+        small, room = [], CHUNK_BYTES // 4
+        for group in sorted(needed, key=lambda each: needed[each]):
+            room -= needed[group]
+            if room < 0:
+                break
+            small.append(group)
+        large = self._of([group for group in self._groups if group not in small])
+        return self._of(small) if small else None, large._pieces()
+
+    def _of(self, groups: list[Uses]) -> Self:
+        return type(self)(groups, self._size, self._scale)
+
+    def _pieces(self) -> Iterator[Self]:
         sample_bytes = sum(group.gradient_bytes() for group in self._groups)
-        size = max(1, CHUNK_BYTES // max(1, sample_bytes))
-        if self._size <= size:
-            yield self
-            return
+        size = max(1, CHUNK_BYTES // sample_bytes)
         for start in range(0, self._size, size):
             yield self.take(slice(start, start + size))
 

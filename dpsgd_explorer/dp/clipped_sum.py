@@ -18,6 +18,7 @@ from dpsgd_explorer.dp.samples import Samples, Sums
 AT_ONCE = 2**17
 
 Parameters = Mapping[str, Mapping[str, nn.Parameter]]
+Factors = dict[str, Tensor]
 
 
 class Tally(NamedTuple):
@@ -42,47 +43,64 @@ class ClippedSum:
 
     Attributes:
         sums: {layer: {local name: view of the buffer}}.
+        size: Samples seen since the reset.
+        numel: Number of trainable parameters.
         signal: Norm of the last released sum before its noise.  Not private.
     """
 
     def __init__(self, parameters: Parameters, clipper: Clipper) -> None:
         self.clipper = clipper
         self._flats, self.sums = _allocate(parameters)
+        self._pieces = [p for flat in self._flats for p in torch.split(flat, AT_ONCE)]
         self.signal = 0.0
         self._parameters = parameters
         self._norms: list[Tensor] = []
-        self._shortened = self._non_finite = 0
+        self.size = self._shortened = self._non_finite = 0
+        self.numel = sum(flat.numel() for flat in self._flats)
 
     def reset(self) -> None:
         """Start a logical batch."""
         for flat in self._flats:
             flat.zero_()
         self._norms = []
-        self._shortened = self._non_finite = 0
+        self.size = self._shortened = self._non_finite = 0
 
     def add(self, samples: Samples) -> None:
         """Clip every sample and add it.
 
         A sample whose gradient is not finite is left out; what it contributes is 0.
         """
-        for chunk in samples.chunks():
-            squared = chunk.squared_norms()
-            norms = self.clipper.norms(squared)
-            self._norms.append(norms)
-            # One number tells that all are finite; a sum may also overflow.
-            if not math.isfinite(float(norms.sum())):
-                kept = torch.isfinite(norms).nonzero().squeeze(1)
-                self._non_finite += len(norms) - len(kept)
-                chunk, norms = chunk.take(kept), norms[kept]
-                squared = {layer: values[kept] for layer, values in squared.items()}
-            factors = self.clipper.factors(squared, norms)
-            self._shortened += _shortened(factors.values())
-            chunk.add_weighted_gradients(factors, self.sums)
+        whole, pieces = samples.divided()
+        known = {} if whole is None else whole.squared_norms()
+        clipped, start = [], 0
+        for piece in pieces:
+            rows = slice(start, start := start + len(piece))
+            squared = _added(piece.squared_norms(), known, rows)
+            kept, factors = self._clip(squared)
+            if kept is not None:
+                piece, kept = piece.take(kept), kept + rows.start
+            piece.add_weighted_gradients(factors, self.sums)
+            clipped.append((kept, factors, rows))
+        if whole is not None:
+            index, factors = _joined(clipped)
+            whole = whole if index is None else whole.take(index)
+            whole.add_weighted_gradients(factors, self.sums)
 
-    @property
-    def size(self) -> int:
-        """Samples seen since the reset."""
-        return sum(len(norms) for norms in self._norms)
+    def _clip(self, squared: dict[str, Tensor]) -> tuple[Tensor | None, Factors]:
+        """Return which samples are kept, None for all, and {layer: their factors}."""
+        norms = self.clipper.norms(squared)
+        self._norms.append(norms)
+        self.size += norms.shape[0]
+        kept = None
+        # One number tells that all are finite; a sum may also overflow.
+        if not math.isfinite(float(norms.sum())):
+            kept = torch.isfinite(norms).nonzero().squeeze(1)
+            self._non_finite += len(norms) - len(kept)
+            norms = norms[kept]
+            squared = {layer: values[kept] for layer, values in squared.items()}
+        factors = self.clipper.factors(squared, norms)
+        self._shortened += _shortened(factors.values())
+        return kept, factors
 
     def tally(self) -> Tally:
         """Return what was seen since the reset."""
@@ -93,11 +111,6 @@ class ClippedSum:
     def norm(self) -> float:
         """Return the norm of the sum without noise.  Not private."""
         return math.hypot(*[float(torch.linalg.vector_norm(f)) for f in self._flats])
-
-    @property
-    def numel(self) -> int:
-        """Number of trainable parameters."""
-        return sum(flat.numel() for flat in self._flats)
 
     def release(
         self, noise: Noise | None, standard_deviation: float, divisor: float
@@ -111,19 +124,48 @@ class ClippedSum:
             standard_deviation: Of the noise on each entry of the sum.
             divisor: A public constant.
         """
-        norms = []
-        for flat in self._flats:
-            for piece in torch.split(flat, AT_ONCE):
-                norms.append(float(torch.linalg.vector_norm(piece)))
-                if noise is not None:
-                    noise.add_to(piece, standard_deviation)
-                piece.div_(divisor)
-        self.signal = math.hypot(*norms)
+        squared = 0.0
+        for piece in self._pieces:
+            squared += float(torch.dot(piece, piece))
+            if noise is not None:
+                noise.add_to(piece, standard_deviation)
+            piece.div_(divisor)
+        self.signal = math.sqrt(squared)
         return {
             parameter: self.sums[layer][local].to(parameter.dtype)
             for layer, own in self._parameters.items()
             for local, parameter in own.items()
         }
+
+
+def _added(own: Factors, known: Factors, rows: slice) -> Factors:
+    """Return {layer: squared norms} of a piece, with what is known of its rows."""
+    total = dict(own)
+    for layer, norms in known.items():
+        part = norms[rows]
+        total[layer] = total[layer] + part if layer in total else part
+    return total
+
+
+def _joined(
+    clipped: list[tuple[Tensor | None, Factors, slice]],
+) -> tuple[Tensor | None, Factors]:
+    """Return which samples of all pieces are kept, None for all, and the factors."""
+    joined: dict[int, Tensor] = {}
+    factors = {}
+    for layer, first in clipped[0][1].items():  # layers of one block share a tensor
+        if id(first) not in joined:
+            joined[id(first)] = torch.cat([each[layer] for _, each, _ in clipped])
+        factors[layer] = joined[id(first)]
+    if all(kept is None for kept, _, _ in clipped):
+        return None, factors
+    every = [
+        torch.arange(rows.start, rows.stop, device=first.device)
+        if kept is None
+        else kept
+        for kept, _, rows in clipped
+    ]
+    return torch.cat(every), factors
 
 
 def _shortened(factors: Iterable[Tensor]) -> int:

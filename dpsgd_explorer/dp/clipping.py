@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import partial, reduce
+from functools import partial
 from typing import Self
 
 import torch
@@ -94,6 +94,7 @@ class Clipper:
     ) -> None:
         self.function_name = function
         self.blocks, self.bounds = blocks, bounds
+        self._first_bounds = bounds
         self._function = CLIPPING_FUNCTIONS[function]
         if function == "global":
             self._function = partial(global_factors, threshold_ratio=threshold_ratio)
@@ -102,6 +103,10 @@ class Clipper:
     def max_grad_norm(self) -> float:
         """The most that one sample can add to the sum (L2)."""
         return math.hypot(*self.bounds)
+
+    def rescale(self, factor: float) -> None:
+        """Multiply the first bounds by a factor, from the next batch on."""
+        self.bounds = [factor * bound for bound in self._first_bounds]
 
     def shrunk_to(self, max_grad_norm: float) -> Self:
         """Return one that shortens to this bound, for trying it out.
@@ -140,4 +145,5 @@ class Clipper:
 
 def _sum(values: Iterable[Tensor]) -> Tensor:
     """Add up tensors of one shape."""
-    return reduce(torch.add, values)
+    every = list(values)
+    return every[0] if len(every) == 1 else torch.stack(every).sum(0)

@@ -11,31 +11,35 @@ Source: Abadi et al. (2016), arXiv:1607.00133, Algorithm 1.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
-from contextlib import ExitStack
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 from torch import Tensor, nn
+from torch.amp import GradScaler
 from torch.optim import Optimizer
 from torch.utils.data import Dataset
 
-from dpsgd_explorer.accounting import Phase, Plan
-from dpsgd_explorer.dp import options, phases, saved_state
+from dpsgd_explorer.accounting import Plan
+from dpsgd_explorer.dp import options, phases
 from dpsgd_explorer.dp.attachment import Attachment
 from dpsgd_explorer.dp.blocks import ClippingStyle, partition
 from dpsgd_explorer.dp.clipped_sum import ClippedSum
+from dpsgd_explorer.dp.clipping_bound import ClippingSchedule, bound_of
 from dpsgd_explorer.dp.diagnostics import Diagnostics, diagnose
-from dpsgd_explorer.dp.ledger import Ledger, Release
-from dpsgd_explorer.dp.noise_source import Meter
-from dpsgd_explorer.dp.receipt import Told, check, receipt
+from dpsgd_explorer.dp.engine_state import EngineState
+from dpsgd_explorer.dp.ledger import Ledger
+from dpsgd_explorer.dp.mechanism import unscaled
+from dpsgd_explorer.dp.noisy_release import noisy_release
 from dpsgd_explorer.dp.safety import LossFunction
 from dpsgd_explorer.dp.sampling import Collate, PoissonLoader, PoissonSampler
+from dpsgd_explorer.dp.schedules import Schedule
 from dpsgd_explorer.dp.sources import sources
-from dpsgd_explorer.dp.ways import Choice, ClippingMode
+from dpsgd_explorer.dp.ways import ClippingMode
 from dpsgd_explorer.errors import PrivacyError
 
 
-class PrivacyEngine:
+class PrivacyEngine(EngineState):
     """Makes an optimizer's steps differentially private, or refuses.
 
     Args:
@@ -78,6 +82,15 @@ class PrivacyEngine:
         seed: Of seeded noise and its batches; drawn from the operating system if not
             given.
         plan: Instead of sizes, length, noise, delta and accountant.
+        noise_schedule: How the noise multiplier changes (``dp.schedules``); it is that
+            of the first step.  Accounted step by step.
+        clipping_schedule: How the clipping bound changes: a schedule, or
+            ``AdaptiveClipping`` to follow a quantile of the norms.
+        augmentation_multiplicity: Views of each sample, one after the other in the
+            batch; a sample's gradient is the mean over its views (``dp.augmentation``).
+        grad_scaler: What scales the losses against underflow in half precision; the
+            scale is taken out before clipping.  With ``engine="extending"`` only, for
+            a scaler looks for gradients before the step.
         after: The engine of an earlier phase on the same records: ``get_epsilon`` is
             then that of both.  ``target_epsilon`` is that of this phase alone.
 
@@ -119,6 +132,10 @@ class PrivacyEngine:
         steps: int | None = None,
         seed: int | None = None,
         plan: Plan | None = None,
+        noise_schedule: Schedule | None = None,
+        clipping_schedule: ClippingSchedule | None = None,
+        augmentation_multiplicity: int = 1,
+        grad_scaler: GradScaler | None = None,
         after: PrivacyEngine | None = None,
     ) -> None:
         self.options = options.Options(
@@ -131,7 +148,11 @@ class PrivacyEngine:
             loss_reduction=loss_reduction,
             noise=noise,
             sampling=sampling,
+            noise_schedule=noise_schedule,
+            clipping_schedule=clipping_schedule,
+            augmentation_multiplicity=augmentation_multiplicity,
         )
+        options.check_grad_scaler(grad_scaler, engine)
         options.check_physical_batch_size(physical_batch_size, sampling)
         options.check_parameter_lists(module, named_params, origin_params)
         self.options.clipper(partition(clipping_style, module))  # refuses unknown names
@@ -148,6 +169,9 @@ class PrivacyEngine:
             target_epsilon=target_epsilon,
             target_delta=target_delta,
         )
+        if noise_schedule is not None and target_epsilon is not None:
+            self.plan = plan = phases.calibrated(plan, noise_schedule, target_epsilon)
+        self._bound = bound_of(clipping_schedule, plan)
         self._noise, coins, self.seed = sources(noise, seed)
         self._steps_are_final = noise_multiplier is None
         self._example = example_inputs
@@ -156,6 +180,7 @@ class PrivacyEngine:
         self._ledger = Ledger()
         self._part_size = physical_batch_size
         self._after = after
+        self._scale_of_loss = grad_scaler.get_scale if grad_scaler else unscaled
         self._vouched = False
         self._attachment: Attachment | None = None
         self._diagnostics: Diagnostics | None = None
@@ -190,8 +215,9 @@ class PrivacyEngine:
         if self._attachment is not None:
             raise PrivacyError("the engine is attached already; call detach() first.")
         self._attachment = Attachment(
-            self.module, optimizer, self.options, self._release
+            self.module, optimizer, self.options, self._release, self._scale_of_loss
         )
+        self._set_bound()
         if self._example is not None and self._loss_fn is not None:
             with ExitStack() as undo:
                 undo.callback(self.detach)
@@ -204,161 +230,21 @@ class PrivacyEngine:
             self._attachment.undo()
             self._attachment = None
 
-    def get_epsilon(
-        self, delta: float | None = None, *, assume_poisson: bool = False
-    ) -> float:
-        """Return the epsilon of the steps done so far, with those of earlier phases.
+    @contextmanager
+    def accumulating(self) -> Iterator[None]:
+        """Let the backward calls inside be parts of the batch that the next one ends.
 
-        Infinite without noise.
-
-        Args:
-            delta: If not the plan's.
-            assume_poisson: Vouch that batches from elsewhere were Poisson samples.
-
-        Raises:
-            PrivacyError: the sampling was not checked and nobody vouches for it, or
-                something else was done than the accountant was told.
-        """
-        self._vouched = self._vouched or assume_poisson
-        plan = self.plan
-        if delta is not None:
-            plan = dataclasses.replace(plan, delta=delta)
-        return phases.epsilon_of(self.phases(), plan)
-
-    def phases(self) -> list[Phase]:
-        """Return the steps done so far, after those of the earlier engines.
-
-        Raises:
-            PrivacyError: as ``get_epsilon`` does, for any of them.
-        """
-        if self.options.sampling == "unchecked" and not self._vouched:
-            raise PrivacyError(
-                "epsilon assumes Poisson sampling, and this engine did not check it. "
-                "Use poisson_loader, or vouch for it with assume_poisson=True."
-            )
-        check(self._told, self._ledger)
-        return [*self._earlier(), phases.phase_of(self.plan, self._ledger.steps)]
-
-    def _earlier(self) -> list[Phase]:
-        return [] if self._after is None else self._after.phases()
-
-    def sensitivity(self, relation: str = "add_or_remove_one") -> float:
-        """Return how far one record can move the clipped sum (L2).
-
-        The noise is ``noise_multiplier`` times that of adding or removing a record.
-
-        Raises:
-            ConfigError: the relation is unknown.
-        """
-        return self.options.sensitivity * options.moves_of(relation)
-
-    def explain(self) -> list[Choice]:
-        """Return, for each use of a layer at the last pass, how its norm was made.
-
-        Ghost norm or gradients, what either costs at that shape, and why it was chosen;
-        [] for an engine that has no choice.
+        Only ``engine="extending"`` has to be told, and only of batches that do not come
+        from ``poisson_loader``: elsewhere ``step()`` or the loader says where one ends.
         """
         if self._attachment is None:
-            raise PrivacyError("there is nothing to explain before attach().")
-        return self._attachment.explain()
-
-    @property
-    def steps_done(self) -> int:
-        """Steps that have released a gradient."""
-        return self._ledger.steps
-
-    @property
-    def diagnostics(self) -> Diagnostics:
-        """What the last step saw; not private."""
-        if self._diagnostics is None:
-            raise PrivacyError("there are no diagnostics before the first step.")
-        return self._diagnostics
-
-    def receipt(self) -> dict[str, Any]:
-        """Return what the accountant was told beside what was done, as JSON values.
-
-        Raises:
-            PrivacyError: the two differ.
-        """
-        told = self._told
-        checked = told.poisson
-        return receipt(
-            told,
-            self._ledger,
-            options=self.options.as_data(),
-            seed=self.seed,
-            noise_note=self._noise.note,
-            sampling_note=self._sampler.note(checked, self._vouched),
-            epsilon=self.get_epsilon() if checked or self._vouched else None,
-        ) | {"earlier": self._settings["earlier"]}
-
-    @property
-    def _told(self) -> Told:
-        mean = self.options.loss_reduction == "mean"
-        return Told(
-            plan=self.plan,
-            max_grad_norm=self.sensitivity(),
-            divisor=float(self.plan.expected_batch_size) if mean else 1.0,
-            poisson=self.options.sampling == "poisson",
-        )
-
-    def state_dict(self) -> dict[str, Any]:
-        """Return tensors and plain values from which a run goes on.
-
-        Bit for bit if noise is seeded.  A secure key is not saved: noise and batches
-        after the resume are fresh ones.
-
-        Raises:
-            PrivacyError: a batch is between its draw and its step.
-        """
-        saved_state.refuse_in_flight(self._in_flight, "saved")
-        return {
-            **self._settings,
-            "seed": self.seed,
-            "noise": self._noise.state(),
-            "sampler": self._sampler.state(),
-            "ledger": self._ledger.as_data(),
-        }
-
-    @property
-    def _settings(self) -> dict[str, Any]:
-        return {
-            "version": saved_state.STATE_VERSION,
-            "plan": dataclasses.asdict(self.plan),
-            "options": self.options.as_data(),
-            "earlier": phases.as_data(self._earlier()),
-        }
-
-    def load_state_dict(self, state: dict[str, Any], *, lost_steps: int = 0) -> None:
-        """Go on from where ``state_dict`` was called.
-
-        Args:
-            state: What it returned.
-            lost_steps: Steps made after that, whose models or metrics anybody may have
-                seen.  Seeded noise repeats them, and they cost nothing; secure noise
-                does not, so they are counted, and the run is that much shorter.
-
-        Raises:
-            ConfigError: the state belongs to a run with other settings.
-        """
-        saved_state.refuse_in_flight(self._in_flight, "restored")
-        saved_state.check_same_run(state, self._settings)
-        self.seed = state["seed"]
-        self._noise.restore(state["noise"])
-        self._sampler.restore(state["sampler"])
-        self._ledger = Ledger.from_data(state["ledger"])
-        if self._noise.repeatable:
-            return
-        self._ledger.fresh_resumes += 1
-        if lost_steps:
-            trained = [p for p in self.module.parameters() if p.requires_grad]
-            size = sum(p.numel() for p in trained)
-            self._ledger.record_lost(self._told.release(size, lost_steps))
-            self._sampler.position += lost_steps
-
-    @property
-    def _in_flight(self) -> bool:
-        return self._attachment is not None and self._attachment.batch.in_flight
+            raise PrivacyError("there is no batch to add to before attach().")
+        batch = self._attachment.batch
+        batch.accumulating = True
+        try:
+            yield
+        finally:
+            batch.accumulating = False
 
     def _note_draw(self, size: int, to_come: int, begins: bool) -> None:
         if self._attachment is None:
@@ -376,24 +262,17 @@ class PrivacyEngine:
                 "more than was planned. Plan more steps from the start, or give "
                 "noise_multiplier instead of target_epsilon or plan."
             )
-        told = self._told
-        deviation = self.plan.noise_multiplier * told.max_grad_norm
-        meter = Meter(self._noise)
-        gradients = total.release(
-            meter if self.plan.is_private else None, deviation, told.divisor
+        step, told = self._ledger.steps, self._told
+        gradients, done = noisy_release(
+            total, self._noise, told, self._sampler.sample_rate, step
         )
-        bound = total.clipper.max_grad_norm
-        self._ledger.record(
-            Release(
-                sample_rate=self._sampler.sample_rate,
-                noise_multiplier=meter.standard_deviation / bound,
-                noise_draws=meter.numbers // total.numel,
-                noise_numbers=meter.numbers,
-                parameters=total.numel,
-                max_grad_norm=bound,
-                divisor=told.divisor,
-            ),
-            total.size,
+        self._diagnostics = diagnose(total, done.noise_multiplier * done.max_grad_norm)
+        counted = self._bound.observe(
+            self._diagnostics.norms,
+            done.max_grad_norm,
+            self._noise if self.plan.is_private else None,
         )
-        self._diagnostics = diagnose(total, deviation)
+        done = dataclasses.replace(done, count_noise_multiplier=counted)
+        self._ledger.record(done, total.size)
+        self._set_bound()
         return gradients

@@ -50,7 +50,9 @@ class Layouts:
         learnt = self._seen.setdefault(call, {}) if self.learning else {}
         learnt[size] = shape
         seen = learnt if self.learning else self._seen.get(call, learnt)
-        for dim in sorted(range(min(dims, len(shape))), key=lambda d: d != likely):
+        possible = range(min(dims, len(shape)))
+        order: list[int] = [dim for dim in (likely, *possible) if dim in possible]
+        for dim in order:
             if _counts(seen, dim) and shape[dim] == size:
                 return dim
         if may_share and _shared(seen):

@@ -20,6 +20,8 @@ class Release:
         max_grad_norm: Clipping bound, as used.
         divisor: What the noisy sum was divided by.
         steps: How many.
+        count_noise_multiplier: Noise std over the sensitivity of the counts that were
+            released beside the gradients; 0 if there were none.
     """
 
     sample_rate: float
@@ -30,6 +32,7 @@ class Release:
     max_grad_norm: float
     divisor: float
     steps: int = 1
+    count_noise_multiplier: float = 0.0
 
     def same_settings(self, other: Release) -> bool:
         """Whether the two differ in their counts at most."""
@@ -42,6 +45,7 @@ class Release:
             self.parameters,
             self.max_grad_norm,
             self.divisor,
+            self.count_noise_multiplier,
         )
 
     def __add__(self, other: Release) -> Release:
@@ -113,8 +117,12 @@ class Ledger:
             self.releases.append(release)
 
     def lines(self) -> list[dict[str, Any]]:
-        """Return the lines as JSON values."""
-        return [asdict(release) for release in self.releases]
+        """Return the lines as JSON values; without counts where there were none."""
+        lines = [asdict(release) for release in self.releases]
+        for line in lines:
+            if not line["count_noise_multiplier"]:
+                del line["count_noise_multiplier"]
+        return lines
 
     def as_data(self) -> dict[str, Any]:
         """Return all of it as JSON values."""

@@ -18,6 +18,9 @@ class LogicalBatch:
         total: Takes the clipped gradients.
         parameters: All trainable parameters.
         checked: Whether batches must come from the engine's own loader.
+
+    Attributes:
+        accumulating: Whether the user said that more is to come.
     """
 
     def __init__(
@@ -30,11 +33,17 @@ class LogicalBatch:
         self._to_come = self._held = 0
         self._backward_ran = False
         self._released = False
+        self.accumulating = False
 
     @property
     def in_flight(self) -> bool:
         """Whether something was drawn or computed that no step has used."""
         return self._drawn is not None or self._backward_ran
+
+    @property
+    def awaits_more(self) -> bool:
+        """Whether samples of the batch have still to go through backward."""
+        return self.accumulating or self.total.size < (self._drawn or 0)
 
     def draw(self, size: int, to_come: int = 0, begins: bool = True) -> None:
         """Note that the loader hands out so many samples.

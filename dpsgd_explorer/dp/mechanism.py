@@ -5,9 +5,10 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any
+from typing import Any, ClassVar
 
 from torch import nn
+from torch.nn.utils.rnn import PackedSequence
 
 from dpsgd_explorer.dp.records import tensors_of
 from dpsgd_explorer.dp.samples import Samples
@@ -31,7 +32,12 @@ class Mechanism(ABC):
         receive: Called at the end of each backward with its samples.
         before_forward: Called with (args, kwargs) before each recorded forward, if
             there is one.
+        scale_of_loss: Called for what the user's losses are multiplied with.
+        releases_in_backward: Whether the noisy gradient is due when backward ends, and
+            not at the optimizer's step.
     """
+
+    releases_in_backward: ClassVar[bool] = False
 
     def __init__(
         self,
@@ -48,6 +54,7 @@ class Mechanism(ABC):
         self.by_parameter = by_parameter
         self.receive: Receive = _refuse
         self.before_forward: Callable[[Any, Any], None] | None = None
+        self.scale_of_loss: Callable[[], float] = unscaled
 
     @abstractmethod
     def parameters(self) -> dict[str, dict[str, nn.Parameter]]:
@@ -80,7 +87,7 @@ class Mechanism(ABC):
             PrivacyError: other parameters are trainable than when it started.
         """
         known = {p for own in self.parameters().values() for p in own.values()}
-        if {p for p in self.module.parameters() if p.requires_grad} != known:
+        if trainable_parameters(self.module) != known:
             every = self.module.named_parameters()
             new = [name for name, p in every if p.requires_grad and p not in known]
             raise PrivacyError(
@@ -94,11 +101,38 @@ class Mechanism(ABC):
 
     def loss_scale(self, batch_size: int) -> float:
         """Return what turns a gradient of the user's loss into a sample's own."""
-        return float(batch_size) if self.loss_reduction == "mean" else 1.0
+        samples = float(batch_size) if self.loss_reduction == "mean" else 1.0
+        return samples / self.scale_of_loss()
+
+
+def trainable_parameters(module: nn.Module) -> set[nn.Parameter]:
+    """Return what ``parameters()`` would of those that want a gradient.
+
+    It is looked at before every pass, so the tree is walked without names.
+    """
+    found: set[nn.Parameter] = set()
+    seen, rest = {module}, [module]
+    for each in rest:
+        own = [p for p in each._parameters.values() if p is not None]
+        found.update(p for p in own if p.requires_grad)
+        new = [m for m in each._modules.values() if m is not None and m not in seen]
+        seen.update(new)
+        rest += new
+    return found
 
 
 def batch_size_of(args: Any, kwargs: Any) -> int:
-    """Return the first dimension of the first tensor among a module's inputs."""
+    """Return the first dimension of the first tensor among a module's inputs.
+
+    Raises:
+        PrivacyError: no input has the samples in a dimension of its own.
+    """
+    if any(isinstance(each, PackedSequence) for each in (*args, *kwargs.values())):
+        raise PrivacyError(
+            "the module must be called with one row for each sample; a PackedSequence "
+            "has one for each step. Call it with padded sequences and their lengths, "
+            "and pack them inside its forward."
+        )
     for argument in (*args, kwargs):
         for leaf in tensors_of(argument):
             if leaf.dim() > 0:
@@ -107,6 +141,11 @@ def batch_size_of(args: Any, kwargs: Any) -> int:
         "the module must be called with a tensor whose first dimension counts the "
         "samples; there was none among its inputs."
     )
+
+
+def unscaled() -> float:
+    """Return the scale of a loss that is not scaled."""
+    return 1.0
 
 
 def _refuse(samples: Samples) -> None:

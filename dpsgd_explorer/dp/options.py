@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import MISSING, dataclass, fields
 from typing import Any
 
 from torch import nn
 
 from dpsgd_explorer.accounting import ACCOUNTANTS, Plan
+from dpsgd_explorer.dp.adaptive_clipping import AdaptiveClipping
 from dpsgd_explorer.dp.blocks import (
     CLIPPING_STYLES,
     ClippingStyle,
@@ -18,15 +19,19 @@ from dpsgd_explorer.dp.blocks import (
 )
 from dpsgd_explorer.dp.book_keeping import BookKeeping
 from dpsgd_explorer.dp.clipping import CLIPPING_FUNCTIONS, Clipper, equal_bounds
+from dpsgd_explorer.dp.clipping_bound import ClippingSchedule
+from dpsgd_explorer.dp.extending import Extending
 from dpsgd_explorer.dp.mechanism import LOSS_REDUCTIONS, Mechanism
 from dpsgd_explorer.dp.microbatch import MicroBatch
 from dpsgd_explorer.dp.noise import NOISES
+from dpsgd_explorer.dp.schedules import Schedule
 from dpsgd_explorer.dp.vectorized import Vectorized
 from dpsgd_explorer.dp.ways import CLIPPING_MODES, ClippingMode
 from dpsgd_explorer.errors import ConfigError
 
 ENGINES: dict[str, type[Mechanism]] = {
     "hooks": BookKeeping,
+    "extending": Extending,
     "vmap": Vectorized,
     "microbatch": MicroBatch,
 }
@@ -57,10 +62,14 @@ class Options:
     loss_reduction: str
     noise: str
     sampling: str
+    noise_schedule: Schedule | None = None
+    clipping_schedule: ClippingSchedule | None = None
+    augmentation_multiplicity: int = 1
 
     def __post_init__(self) -> None:
         """Check every field's domain."""
         check_form(self.clipping_style)
+        self._check_schedules()
         for field, choices in CHOICES.items():
             if field == "clipping_style":
                 continue
@@ -78,6 +87,33 @@ class Options:
                     "clipping_threshold is that of clipping_fn='global' only; got "
                     f"clipping_fn={self.clipping_fn!r}. Leave it out.",
                 )
+
+    def _check_schedules(self) -> None:
+        _require_kind("noise_schedule", self.noise_schedule, Schedule)
+        kinds = Schedule | AdaptiveClipping
+        _require_kind("clipping_schedule", self.clipping_schedule, kinds)
+        if isinstance(self.clipping_schedule, AdaptiveClipping) and (
+            self.clipping_fn != "Abadi" or self.clipping_style != "all-layer"
+        ):
+            raise ConfigError(
+                "clipping_schedule",
+                "clipping_schedule=AdaptiveClipping() follows one norm for each sample "
+                "and takes clipping_fn='Abadi' and clipping_style='all-layer'; got "
+                f"{self.clipping_fn!r} and {self.clipping_style!r}.",
+            )
+        views = self.augmentation_multiplicity
+        if not isinstance(views, int) or views < 1:
+            raise ConfigError(
+                "augmentation_multiplicity",
+                "augmentation_multiplicity must be a whole number above 0; got "
+                f"{views!r}.",
+            )
+        if views > 1 and self.engine == "microbatch":
+            raise ConfigError(
+                "augmentation_multiplicity",
+                "augmentation_multiplicity must be 1 with engine='microbatch', which "
+                f"runs one row at a time; got {views}. Use another engine.",
+            )
 
     @property
     def _bounds(self) -> list[Any]:
@@ -113,15 +149,32 @@ class Options:
         )
 
     def as_data(self) -> dict[str, Any]:
-        """Return JSON values by name."""
-        return {name: _plain(value) for name, value in asdict(self).items()}
+        """Return JSON values by name; of what changes steps or views, if it does."""
+        usual = {field.name: field.default for field in fields(self)}
+        values = {field.name: getattr(self, field.name) for field in fields(self)}
+        return {
+            name: _plain(value)
+            for name, value in values.items()
+            if usual[name] is MISSING or value != usual[name]
+        }
 
 
 def _plain(value: Any) -> Any:
-    """Return lists in the place of tuples."""
+    """Return lists in the place of tuples, and what schedules say of themselves."""
+    if isinstance(value, Schedule | AdaptiveClipping):
+        return value.as_data()
+    if isinstance(value, Mapping):
+        return dict(value)
     if isinstance(value, list | tuple):
         return [_plain(each) for each in value]
     return value
+
+
+def _require_kind(field: str, value: object, kind: Any) -> None:
+    if value is not None and not isinstance(value, kind):
+        raise ConfigError(
+            field, f"{field} must be a schedule (dp.schedules); got {value!r}."
+        )
 
 
 def _require_positive(field: str, value: Any) -> None:
@@ -266,6 +319,16 @@ def _check_same(trainable: Mapping[int, str], listed: Mapping[int, str]) -> None
             "named_params must list all trainable parameters of the module and nothing "
             f"else; at odds: {', '.join(odd)}. Freeze what is not to be trained with "
             "requires_grad_(False).",
+        )
+
+
+def check_grad_scaler(scaler: object, engine: str) -> None:
+    """Raise ConfigError if a scaler of losses is given that nothing would heed."""
+    if scaler is not None and not ENGINES[engine].releases_in_backward:
+        raise ConfigError(
+            "grad_scaler",
+            "grad_scaler must be given with engine='extending', where gradients are "
+            f"there before the step; got engine={engine!r}.",
         )
 
 

@@ -2,17 +2,31 @@
 
 from __future__ import annotations
 
+import dataclasses
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
 from dpsgd_explorer.accounting import Phase, Plan
 from dpsgd_explorer.accounting.table import accountant_for
+from dpsgd_explorer.dp.schedules import Schedule
+
+HALVINGS = 40
 
 
-def phase_of(plan: Plan, steps: int) -> Phase:
-    """Return so many steps of a plan."""
-    return Phase(plan.sample_rate, plan.noise_multiplier, steps)
+def phases_of(plan: Plan, steps: int, schedule: Schedule | None = None) -> list[Phase]:
+    """Return so many steps of a plan, those with equal noise together.
+
+    What was spent does not depend on the order.
+    """
+    if schedule is None or not steps:
+        return [Phase(plan.sample_rate, plan.noise_multiplier, steps)]
+    factors = Counter(schedule.factor(step, plan.steps) for step in range(steps))
+    return [
+        Phase(plan.sample_rate, plan.noise_multiplier * factor, count)
+        for factor, count in factors.items()
+    ]
 
 
 def epsilon_of(phases: Sequence[Phase], plan: Plan) -> float:
@@ -21,6 +35,27 @@ def epsilon_of(phases: Sequence[Phase], plan: Plan) -> float:
     steps = sum(phase.steps for phase in done)
     accountant = accountant_for(plan.accountant)
     return float(accountant.epsilons(done, [steps], plan.delta)[0])
+
+
+def calibrated(plan: Plan, schedule: Schedule, target_epsilon: float) -> Plan:
+    """Return the plan with the least noise whose scheduled steps meet the target.
+
+    Args:
+        plan: One whose steps meet it with constant noise.
+        schedule: Of the noise.
+        target_epsilon: Of all planned steps.
+    """
+    factors = [schedule.factor(step, plan.steps) for step in range(plan.steps)]
+    sigma = plan.noise_multiplier
+    low, high = sigma / max(factors), sigma / min(factors)
+    for _ in range(HALVINGS):
+        if high - low <= 1e-4 * high:
+            break
+        middle = (low + high) / 2
+        own = dataclasses.replace(plan, noise_multiplier=middle)
+        spent = epsilon_of(phases_of(own, plan.steps, schedule), own)
+        low, high = (low, middle) if spent <= target_epsilon else (middle, high)
+    return dataclasses.replace(plan, noise_multiplier=high)
 
 
 def as_data(phases: Sequence[Phase]) -> list[dict[str, Any]]:

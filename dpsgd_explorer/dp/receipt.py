@@ -14,7 +14,9 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from dpsgd_explorer.accounting import Plan
+from dpsgd_explorer.dp.adaptive_clipping import gradient_noise
 from dpsgd_explorer.dp.ledger import BatchSizes, Ledger, Release
+from dpsgd_explorer.dp.schedules import Factor
 from dpsgd_explorer.errors import PrivacyError
 
 FALSE_ALARM = 1e-12
@@ -30,26 +32,48 @@ class Told:
         max_grad_norm: Clipping bound C, the L2 sensitivity of the sum.
         divisor: A public constant.
         poisson: Whether the engine's own sampler draws the batches.
+        noise_factor: What multiplies the plan's noise multiplier at each step.
+        bound_factor: What multiplies the clipping bound.
+        count_noise: Noise multiplier of the counts that adaptive clipping releases.
     """
 
     plan: Plan
     max_grad_norm: float
     divisor: float
     poisson: bool
+    noise_factor: Factor | None = None
+    bound_factor: Factor | None = None
+    count_noise: float = 0.0
 
-    def release(self, parameters: int, steps: int) -> Release:
-        """Return so many steps as they ought to be."""
+    def release(self, parameters: int, steps: int, first: int = 0) -> Release:
+        """Return so many steps as they ought to be, all like the first of them."""
         draws = steps if self.plan.is_private else 0
         return Release(
             sample_rate=self.plan.sample_rate,
-            noise_multiplier=self.plan.noise_multiplier,
+            noise_multiplier=self.noise_multiplier_at(first),
             noise_draws=draws,
             noise_numbers=draws * parameters,
             parameters=parameters,
-            max_grad_norm=self.max_grad_norm,
+            max_grad_norm=self.max_grad_norm_at(first),
             divisor=self.divisor,
             steps=steps,
+            count_noise_multiplier=self.count_noise,
         )
+
+    def noise_multiplier_at(self, step: int) -> float:
+        """Return the noise multiplier of a step's gradient."""
+        factor = 1.0 if self.noise_factor is None else self.noise_factor(step)
+        return gradient_noise(self.plan.noise_multiplier * factor, self.count_noise)
+
+    def max_grad_norm_at(self, step: int) -> float:
+        """Return the clipping bound of a step."""
+        factor = 1.0 if self.bound_factor is None else self.bound_factor(step)
+        return self.max_grad_norm * factor
+
+    def different(self, first: int, steps: int) -> range:
+        """Return those of so many steps that may be unlike the one before."""
+        constant = self.noise_factor is None and self.bound_factor is None
+        return range(first, first + min(1, steps) if constant else first + steps)
 
     def as_data(self, steps: int) -> dict[str, Any]:
         """Return JSON values."""
@@ -72,19 +96,24 @@ class Told:
 
 def check(told: Told, ledger: Ledger) -> None:
     """Raise PrivacyError if something else was done than the accountant was told."""
+    first = 0
     for release in ledger.releases:
-        done = asdict(release)
-        for name, value in asdict(
-            told.release(release.parameters, release.steps)
-        ).items():
-            if not math.isclose(done[name], value, rel_tol=1e-12):
-                raise PrivacyError(
-                    f"{name} was {done[name]} in {release.steps} steps, but the "
-                    f"accountant was told {value}; no epsilon can be given for this "
-                    "run. Leave plan, options and bound alone once attached."
-                )
+        for step in told.different(first, release.steps):
+            _compare(release, told.release(release.parameters, release.steps, step))
+        first += release.steps
     if told.poisson:
         _check_batch_sizes(told.plan, ledger.batch_sizes)
+
+
+def _compare(release: Release, told: Release) -> None:
+    done = asdict(release)
+    for name, value in asdict(told).items():
+        if not math.isclose(done[name], value, rel_tol=1e-12):
+            raise PrivacyError(
+                f"{name} was {done[name]} in {release.steps} steps, but the "
+                f"accountant was told {value}; no epsilon can be given for this "
+                "run. Leave plan, options and bound alone once attached."
+            )
 
 
 def receipt(
@@ -127,7 +156,7 @@ def receipt_text(receipt: Mapping[str, Any]) -> str:
     rows = [("", "told", "done")]
     for name in ("sample_rate", "noise_multiplier", "max_grad_norm", "divisor"):
         seen = dict.fromkeys(f"{line[name]:.6g}" for line in receipt["done"])
-        rows.append((name, f"{told[name]:.6g}", ", ".join(seen)))
+        rows.append((name, f"{told[name]:.6g}", _listed(list(seen))))
     for name, own in (("steps", "steps"), ("noise draws", "noise_draws")):
         done = sum(line[own] for line in receipt["done"])
         expected = told["steps"] if told["noise_multiplier"] or own == "steps" else 0
@@ -144,6 +173,13 @@ def receipt_text(receipt: Mapping[str, Any]) -> str:
             f"{told['neighboring_relation']}, accountant {told['accountant']}",
         ]
     )
+
+
+def _listed(values: list[str]) -> str:
+    """Return the values, or the ends of a long list of them."""
+    if len(values) <= 3:
+        return ", ".join(values)
+    return f"{values[0]} to {values[-1]} in {len(values)} parts"
 
 
 def _check_batch_sizes(plan: Plan, sizes: BatchSizes) -> None:

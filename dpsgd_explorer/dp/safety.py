@@ -26,7 +26,7 @@ from dpsgd_explorer.dp import random_batch
 from dpsgd_explorer.dp.clipped_sum import ClippedSum
 from dpsgd_explorer.dp.clipping import Clipper
 from dpsgd_explorer.dp.culprit import find_culprit
-from dpsgd_explorer.dp.mechanism import Mechanism, batch_size_of
+from dpsgd_explorer.dp.mechanism import Mechanism, batch_size_of, unscaled
 from dpsgd_explorer.dp.random_batch import SAMPLES, SEED
 from dpsgd_explorer.dp.samples import Samples
 from dpsgd_explorer.errors import UnsupportedModuleError
@@ -277,6 +277,9 @@ def _length(values: Tensor) -> float:
 def _tolerance(module: nn.Module) -> float:
     """Return the largest relative difference that round-off explains."""
     dtypes = {p.dtype for p in module.parameters() if p.is_floating_point()}
+    for device in {p.device.type for p in module.parameters()}:
+        if torch.is_autocast_enabled(device):
+            dtypes.add(torch.get_autocast_dtype(device))
     return max([TOLERANCE, *(ROUND_OFFS * torch.finfo(d).eps for d in dtypes)])
 
 
@@ -295,15 +298,17 @@ def _undisturbed(mechanism: Mechanism) -> Iterator[None]:
     """Put back random state, buffers, modes and callbacks, whatever happens."""
     module = mechanism.module
     receive, before_forward = mechanism.receive, mechanism.before_forward
+    scale_of_loss = mechanism.scale_of_loss
     modes = {each: each.training for each in module.modules()}
     buffers = _buffers(module)
     devices = sorted({p.device.index for p in module.parameters() if p.is_cuda})
     try:
-        mechanism.before_forward = None
+        mechanism.before_forward, mechanism.scale_of_loss = None, unscaled
         with torch.random.fork_rng(devices=devices), torch.enable_grad():
             yield
     finally:
         mechanism.receive, mechanism.before_forward = receive, before_forward
+        mechanism.scale_of_loss = scale_of_loss
         for each, mode in modes.items():
             each.training = mode
         _restore_buffers(module, buffers)

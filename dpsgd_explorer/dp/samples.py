@@ -38,9 +38,13 @@ class Samples(ABC):
     def take(self, index: Tensor) -> Self:
         """Return the samples at these positions, in this order."""
 
-    def chunks(self) -> Iterator[Self]:
-        """Yield the samples in pieces whose gradients fit in memory at once."""
-        yield self
+    def divided(self) -> tuple[Self | None, Iterator[Self]]:
+        """Return the parameters in two parts, the second of them in pieces.
+
+        The gradients of the first part, if there is one, fit in memory for all samples
+        at once; those of the second for the samples of a piece.
+        """
+        return None, iter((self,))
 
 
 def full_name(layer: str, parameter: str) -> str:

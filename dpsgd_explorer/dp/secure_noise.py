@@ -7,10 +7,12 @@ that the tails reach sqrt(2 * 63 ln 2) = 9.35 standard deviations; t takes 32.
 
 Floating point.  Which float32 numbers ``sum + noise`` can reach depends on the sum
 (Mironov, 2012, "On Significance of the Least Significant Bits for Differential
-Privacy").  Therefore the two are added in float64 and the result is rounded to
-multiples of about 2^-12 standard deviations.  Rounding is post-processing; each
-multiple gathers so many products of radius and cosine that their gaps cannot be seen.
-What it costs: the variance grows by a factor of at most 1 + 2^-27.
+Privacy").  Therefore the product of radius and cosine, of 48 bits, is added without
+being rounded before, and the sum is rounded to multiples of about 2^-12 standard
+deviations.  Rounding is post-processing; each multiple gathers so many products that
+their gaps cannot be seen.  What it costs: the variance grows by a factor of at most
+1 + 2^-27.  A processor that multiplies and adds with one rounding does all that in
+float32; elsewhere the sum is made in float64, where the product is exact.
 
 What is idealised: logarithm, root and cosine are right to 2^-23, and so is the
 probability of a result, up to a total of about 1e-7 next to zero.  A clipped gradient
@@ -20,6 +22,7 @@ may exceed C by float32's rounding; noise larger by ``MARGIN`` makes up for it.
 from __future__ import annotations
 
 import math
+from functools import cache, lru_cache
 
 import torch
 from torch import Tensor
@@ -35,6 +38,7 @@ PAIRS = 2**16
 """Pairs drawn at a time at most: large enough to make the calls cheap."""
 
 _TOP = torch.tensor(2.0**63)
+_TURN = torch.tensor(math.pi * 2.0**-31)
 
 
 class SecureNoise:
@@ -52,7 +56,6 @@ class SecureNoise:
         """Keys taken so far: one, and one more whenever a run was resumed."""
         return self._stream.keys
 
-    @torch.inference_mode()
     def add_to(self, values: Tensor, standard_deviation: float) -> None:
         """Add independent N(0, standard_deviation^2) to every entry of [P].
 
@@ -61,13 +64,11 @@ class SecureNoise:
             standard_deviation: Above 0.
         """
         scale = MARGIN * math.sqrt(2) * standard_deviation
-        for piece in torch.split(values, 2 * PAIRS):
+        whole = len(values) <= 2 * PAIRS
+        for piece in (values,) if whole else torch.split(values, 2 * PAIRS):
             scratch = self._scratch_for(piece)
             self._stream.fill(scratch.bits)
-            radii, waves = scratch.box_muller()
-            scratch.flat_sum.copy_(piece)
-            scratch.sum.addcmul_(radii, waves, value=scale)
-            piece.copy_(scratch.flat_sum)
+            add_products(piece, *scratch.box_muller(), scale)
             round_to_grid(piece, standard_deviation)
 
     def state(self) -> Tensor:
@@ -91,8 +92,6 @@ class Scratch:
 
     Attributes:
         bits: uint8 [12 n] to be filled: n int64 for U, then n int32 for the angle.
-        sum: float64 [2, n].
-        flat_sum: Its first ``size`` entries.
     """
 
     def __init__(self, size: int, device: torch.device) -> None:
@@ -100,22 +99,56 @@ class Scratch:
         self.bits = torch.empty(12 * n, dtype=torch.uint8)
         self._long_bits = self.bits[: 8 * n].view(torch.int64)
         self._short_bits = self.bits[8 * n :].view(torch.int32)
-        self._radii, self._angles = torch.empty(2, n, device=device)
-        self._narrow = torch.empty(2, n, device=device)
-        self._wide_radii = self._radii.double()
-        self._waves = self._narrow.double()
-        self.sum = torch.empty_like(self._waves)
-        self.flat_sum = self.sum.view(-1)[:size]
+        self._radii = torch.empty(n, device=device)
+        self._waves = torch.empty(2, n, device=device)
+        self._cosines, self._angles = self._waves
 
     def box_muller(self) -> tuple[Tensor, Tensor]:
-        """Return sqrt(-ln U), [n], and cosines and sines, [2, n], in float64."""
-        self._radii.copy_(self._long_bits).abs_()
-        torch.div(_TOP, self._radii, out=self._radii)  # 1 / U
-        self._wide_radii.copy_(self._radii.log_().sqrt_())
-        self._angles.copy_(self._short_bits).mul_(math.pi * 2.0**-31)
-        torch.cos(self._angles, out=self._narrow[0])
-        torch.sin(self._angles, out=self._narrow[1])
-        return self._wide_radii, self._waves.copy_(self._narrow)
+        """Return sqrt(-ln U), [n], and cosines and sines, [2, n], in float32."""
+        radii, angles = self._radii, self._angles
+        radii.copy_(self._long_bits).abs_()
+        torch.div(_TOP, radii, out=radii)  # 1 / U
+        radii.log_().sqrt_()
+        torch.mul(self._short_bits, _TURN, out=angles)
+        torch.cos(angles, out=self._cosines)
+        angles.sin_()
+        return radii, self._waves
+
+
+def add_products(values: Tensor, radii: Tensor, waves: Tensor, scale: float) -> None:
+    """Add scale * radii * waves to the values, the exact sum rounded once.
+
+    Args:
+        values: [P], float32 or float64.
+        radii: float32 [n], n = ceil(P / 2).
+        waves: float32 [2, n].
+        scale: Of the radii, which are rounded after it.
+    """
+    if values.dtype is not torch.float64 and not rounds_once(values.device.type):
+        wide = values.double()
+        add_products(wide, radii, waves, scale)
+        values.copy_(wide)
+    elif len(values) == waves.numel():
+        values.view_as(waves).addcmul_(radii, waves, value=scale)
+    else:  # the last pair gives one number
+        half, rest = len(radii), len(values) - len(radii)
+        values[:half].addcmul_(radii, waves[0], value=scale)
+        values[half:].addcmul_(radii[:rest], waves[1, :rest], value=scale)
+
+
+@cache
+def rounds_once(device: str) -> bool:
+    """Whether float32 ``addcmul_`` rounds the sum and not the product before it.
+
+    (1 + 2^-12)^2 = 1 + 2^-11 + 2^-24, of which a rounded product loses the last term.
+    There are enough entries for vectors of the processor and for what they leave over.
+    """
+    if device != "cpu":
+        return False
+    factors = torch.full((67,), 1 + 2.0**-12)
+    sums = torch.full_like(factors, -2 * (1 + 2.0**-11))
+    sums.addcmul_(factors, factors, value=2.0)
+    return bool((sums == 2.0**-23).all())
 
 
 def round_to_grid(values: Tensor, standard_deviation: float) -> None:
@@ -124,6 +157,12 @@ def round_to_grid(values: Tensor, standard_deviation: float) -> None:
     Adding 1.5 / eps of them leaves no bit for less than one; taking it away again is
     exact.  Entries so large that their own spacing is wider keep that spacing.
     """
-    step = GRID * 2.0 ** math.floor(math.log2(standard_deviation))
-    shift = 1.5 * step / torch.finfo(values.dtype).eps
+    shift = _shift(standard_deviation, values.dtype)
     values.add_(shift).sub_(shift)
+
+
+@lru_cache(maxsize=8)
+def _shift(standard_deviation: float, dtype: torch.dtype) -> Tensor:
+    """Return the number that rounds, as a tensor: torch takes longer over a float."""
+    step = GRID * 2.0 ** math.floor(math.log2(standard_deviation))
+    return torch.tensor(1.5 * step / torch.finfo(dtype).eps, dtype=dtype)

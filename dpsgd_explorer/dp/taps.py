@@ -35,6 +35,10 @@ class Taps:
         def arrive(gradient: Tensor) -> None:
             self._arrive(name, gradient)
 
+        arrivals = getattr(output.grad_fn, "arrivals", None)
+        if arrivals is not None:  # of a function in a layer's place
+            arrivals.append(arrive)
+            return output
         if output.requires_grad:
             output.register_hook(arrive)  # type: ignore[no-untyped-call]
             return output

@@ -110,6 +110,13 @@ class Use:
             scratch = {n: s if n in own else s.clone() for n, s in into.items()}
             self._add_weighted(own_weights, scratch)
 
+    def add_weighted_to_one(self, weights: Mapping[str, Tensor], sums: Sums) -> None:
+        """Do the same where all parameters belong to one layer."""
+        layer = next(iter(self.targets.values())).layer
+        own = sums[layer]
+        into = {local: t.rows_of(own[t.parameter]) for local, t in self.targets.items()}
+        self._add_weighted(weights[layer], into)
+
     def _add_weighted(self, weights: Tensor, sums: Mapping[str, Tensor]) -> None:
         if self.gradients:
             add_weighted(self.gradients, weights, sums)
@@ -167,7 +174,7 @@ class OneUse:
         return summed_gradients([self._use])
 
     def add_weighted(self, weights: Mapping[str, Tensor], sums: Sums) -> None:
-        self._use.add_weighted(weights, sums)
+        self._use.add_weighted_to_one(weights, sums)
 
     def take(self, index: Tensor | slice) -> Self:
         return type(self)(self._use.take(index))

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple, Self
 
 import torch
 from torch import Tensor, nn
+from torch.utils._pytree import tree_map
 
 from dpsgd_explorer.dp.layers.base import GradientRule, MultiplyAdds
 from dpsgd_explorer.dp.records import map_tensors, tensors_of
@@ -52,14 +53,31 @@ class Choice:
     reason: str
 
 
+@dataclass(frozen=True, slots=True)
+class Outline:
+    """What is remembered of a tensor, without its numbers, which would take memory."""
+
+    shape: torch.Size
+    dtype: torch.dtype
+
+    @classmethod
+    def of(cls, values: Tensor) -> Self:
+        """Return the outline of a tensor."""
+        return cls(values.shape, values.dtype)
+
+    def drawn(self) -> Tensor:
+        """Return a tensor that has this outline and nothing in it."""
+        return torch.empty(self.shape, dtype=self.dtype, device="meta")
+
+
 class Asked(NamedTuple):
-    """For what a way was chosen: of the tensors nothing but dtypes and shapes."""
+    """For what a way was chosen: of the tensors nothing but their outlines."""
 
     layer_name: str
     rule: GradientRule[Any, Any]
     layer: nn.Module
     activations: Any
-    backprops: Tensor
+    backprops: Outline
 
     @classmethod
     def outline(
@@ -70,9 +88,9 @@ class Asked(NamedTuple):
         activations: Any,
         backprops: Tensor,
     ) -> Self:
-        """Return the same without the numbers, which would take memory."""
-        shapes = map_tensors(_outline, activations)
-        return cls(name, rule, layer, shapes, _outline(backprops))
+        """Return what is asked at a use of a layer, in outlines."""
+        shapes = map_tensors(Outline.of, activations)
+        return cls(name, rule, layer, shapes, Outline.of(backprops))
 
 
 class Ways:
@@ -110,10 +128,12 @@ class Ways:
 
     def explain(self, asked: Asked) -> Choice:
         """Return what was chosen when this was asked, and why."""
-        name, rule, layer, activations, backprops = asked
+        name, rule, layer = asked[:3]
+        activations = tree_map(Outline.drawn, asked.activations)
+        backprops = asked.backprops.drawn()
         mode = self.mode_of(name)
         cost = rule.multiply_adds(layer, activations, backprops)
-        ghost = self.chooses_ghost(*asked)
+        ghost = self.chooses_ghost(name, rule, layer, activations, backprops)
         forced = f"clipping_mode {mode!r}" if mode in FORCED else ""
         return Choice(
             layer=name,
@@ -141,10 +161,6 @@ def check_layer_names(mode: ClippingMode, module: nn.Module) -> None:
                 f"clipping_mode must name modules of the model; got {name!r}, and "
                 f"there are {', '.join(sorted(n for n in names if n))}.",
             )
-
-
-def _outline(values: Tensor) -> Tensor:
-    return torch.empty_like(values, device="meta")
 
 
 def _reason(cost: MultiplyAdds | None, ghost: bool) -> str:

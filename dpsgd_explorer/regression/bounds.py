@@ -102,5 +102,5 @@ def _within(name: str, what: str, sizes: Array, bound: float) -> None:
         name,
         f"{name} = {bound:g} must hold for every row; row {row + 1} has {what} "
         f"{sizes[row]:.6g} ({int(beyond.sum())} of {len(sizes)} rows are beyond). "
-        "State a bound that does not come from the data, or clip with Preprocessing.",
+        "State a bound that does not come from the data, or clip: rows = clip.",
     )

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from dpsgd_explorer.accounting import gaussian_epsilon, gaussian_noise_multiplier
+from dpsgd_explorer.errors import AccountingError
 
 HAIR = 1e-13  # noise grows by so little until epsilon, itself rounded up, fits
 
@@ -82,7 +83,11 @@ def split(epsilon: float, delta: float, parts: Sequence[Part]) -> Budget:
     Raises:
         AccountingError: epsilon or delta is outside its domain.
     """
-    spent, scale = _scaled(epsilon, delta, tuple(part.ratio for part in parts))
+    try:
+        spent, scale = _scaled(epsilon, delta, tuple(part.ratio for part in parts))
+    except AccountingError as error:
+        told = str(error).replace("target_epsilon", "epsilon")
+        raise AccountingError(told, field=told.split(" ", 1)[0]) from None
     multipliers = {part.name: scale * part.ratio for part in parts}
     return Budget(float(epsilon), spent, float(delta), tuple(parts), multipliers)
 

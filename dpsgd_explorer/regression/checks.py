@@ -48,10 +48,9 @@ def table(features: object, labels: object) -> tuple[Array, Array]:
 
 def positive(name: str, value: object) -> float:
     """Return a finite number above 0."""
-    number = at_least_zero(name, value)
-    if number == 0:
+    if isinstance(value, Real) and value <= 0:
         refuse(name, f"{name} must be greater than 0, got {value!r}.")
-    return number
+    return at_least_zero(name, value)
 
 
 def at_least_zero(name: str, value: object) -> float:

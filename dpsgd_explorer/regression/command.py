@@ -18,6 +18,11 @@ from dpsgd_explorer.regression.perturbation import RIDGE_FACTOR, adassp, ssp
 from dpsgd_explorer.regression.preprocessing import ROWS, Prepared, Preprocessing
 from dpsgd_explorer.regression.table_file import Table, read_table
 
+ROWS_BECOME = {
+    "refuse": "of norm at most",
+    "clip": "shortened to norm",
+    "normalize": "brought to norm",
+}
 METHODS = ("adassp", "ssp", "noisy_gd")
 
 
@@ -176,8 +181,8 @@ def _told(answer: dict[str, Any]) -> str:
             *lines,
             f"{answer['method']}, ε = {round_up(answer['epsilon'], 4)} (exact), "
             f"δ = {answer['delta']:g}, {answer['neighboring_relation']}{seeded}",
-            "Coefficients are for rows divided by the stated ranges and then brought "
-            f"to norm {answer['x_bound']:g} ({answer['rows']}).",
+            "Coefficients are for rows divided by the stated ranges and then "
+            f"{ROWS_BECOME[answer['rows']]} {answer['x_bound']:g}.",
         ]
     )
 

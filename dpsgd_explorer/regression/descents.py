@@ -64,13 +64,13 @@ class Ground:
 
 @dataclass(frozen=True, kw_only=True)
 class Walk:
-    """A noisy gradient descent, many times; ``rate`` is "public" or "notebook"."""
+    """A noisy gradient descent, many times; ``rate`` is a number or one of RATES."""
 
     ground: Ground = Ground()
     neighboring_relation: str = "add_or_remove_one"
     noise_multiplier: float
     steps: int
-    rate: str = "public"
+    rate: float | str = "public"
     rate_factor: float = 1.0
     repetitions: int = 20
     seed: int = 0

@@ -89,7 +89,20 @@ def summary(connection: Connection, run: RowMapping) -> dict[str, Any]:
     merged["steps"] = merged["step"]
     measured = KINDS[run["kind"]].measured
     names = ("epsilon", "delta", *measured, "steps", "seconds")
-    return {name: merged.get(name) for name in names}
+    told = {name: merged.get(name) for name in names}
+    return told | _status(connection, run["id"])
+
+
+def _status(connection: Connection, run_id: str) -> dict[str, str]:
+    """Return what kind of answer the run's epsilon is, as its newest phase says."""
+    query = (
+        select(events.c.data)
+        .where(events.c.run_id == run_id, events.c.kind == "phase")
+        .order_by(events.c.seq.desc())
+        .limit(1)
+    )
+    phase = json.loads(connection.scalar(query) or "{}")
+    return {"status": phase["status"]} if "status" in phase else {}
 
 
 def _newest_of_each_kind(connection: Connection, run_id: str) -> list[dict[str, Any]]:

@@ -3,7 +3,8 @@
 ``phase`` opens the log, and marks each change of settings:
     ``step``, ``sample_rate``, ``noise_multiplier`` (null: no noise was asked for),
     ``max_grad_norm``, ``expected_batch_size``, ``steps`` (planned), ``sample_size``,
-    ``delta``, ``accountant``, ``private``, ``norm_edges`` (null if not private)
+    ``delta``, ``accountant``, ``status`` (of the whole run's ε: "exact", "bound",
+    "approximation" or "not private"), ``private``, ``norm_edges`` (null if not private)
 ``step``:
     ``step``, ``epsilon``, ``seconds``, ``diagnostics``
 ``evaluation``:
@@ -37,6 +38,7 @@ from typing import Any, Literal
 
 Kind = Literal["phase", "step", "evaluation", "end"]
 
+NOT_PRIVATE = "not private"  # status of an ε that says nothing
 TIMES = frozenset({"seconds"})
 
 

@@ -18,7 +18,13 @@ DEFAULT_KIND = "training"
 
 
 class Work(Protocol):
-    """One run and its state; made from a configuration and maybe a checkpoint."""
+    """One run and its state; made from a configuration and maybe a checkpoint.
+
+    Attributes:
+        events_emitted: Events yielded since the run's start, also after a resume.
+    """
+
+    events_emitted: int
 
     def events(self) -> Iterator[Event]:
         """Yield the events still to come, each computed when it is asked for."""

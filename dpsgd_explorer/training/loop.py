@@ -16,13 +16,15 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from dpsgd_explorer.accounting import Phase
+from dpsgd_explorer.accounting.sides import epsilon_sides
 from dpsgd_explorer.dp import kernels
 from dpsgd_explorer.dp.noise import seeded_generator
 from dpsgd_explorer.errors import ConfigError, DivergedError
 from dpsgd_explorer.training import inputs, models
 from dpsgd_explorer.training.config import TrainingConfig
 from dpsgd_explorer.training.evaluation import evaluate
-from dpsgd_explorer.training.events import Event, Kind
+from dpsgd_explorer.training.events import NOT_PRIVATE, Event, Kind
 from dpsgd_explorer.training.performance import PerformanceSettings
 from dpsgd_explorer.training.schedule import Schedule
 from dpsgd_explorer.training.threads import threads
@@ -120,6 +122,14 @@ class Training:
                 products = pieces == "fast"
                 undo.enter_context(kernels.in_use(self._model, products=products))
             yield
+
+    def weights(self) -> dict[str, Tensor]:
+        """Return the model's parameters and buffers by name."""
+        return dict(self._model.state_dict())
+
+    def receipt(self) -> dict[str, Any] | None:
+        """Return what the accountant was told and what was done; None if no privacy."""
+        return self._updates.receipt()
 
     def checkpoint(self) -> bytes:
         """Return all that a resumed run needs; call it between two events.
@@ -229,10 +239,19 @@ class Training:
                 "sample_size": plan.sample_size,
                 "delta": plan.delta,
                 "accountant": plan.accountant,
+                "status": self._status(),
                 "private": config.private,
                 "norm_edges": self._updates.norm_edges,
             },
         )
+
+    def _status(self) -> str:
+        """Return what kind of answer the ε of the whole run is."""
+        plan = self.config.plan
+        if not plan.is_private:
+            return NOT_PRIVATE
+        run = Phase(plan.sample_rate, plan.noise_multiplier, self._schedule.last)
+        return epsilon_sides([run], plan.delta, plan.accountant).status
 
     def _seconds(self) -> float:
         return round(time.monotonic() - self._started, 3)

@@ -225,6 +225,11 @@ class RegressionConfig(RunConfig):
         return gaussian_epsilon(self.delta, noise, steps)
 
     @property
+    def uses_private_rate(self) -> bool:
+        """Whether the learning rate is taken from the data, which ε does not cover."""
+        return self.learning_rate == "notebook"
+
+    @property
     def ground(self) -> Ground:
         """The data within their bounds."""
         return Ground(self.rows, self.x_bound, self.y_bound)

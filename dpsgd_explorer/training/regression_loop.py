@@ -19,7 +19,7 @@ from dpsgd_explorer.errors import ConfigError, DivergedError
 from dpsgd_explorer.regression import housing
 from dpsgd_explorer.regression.comparison import Spread
 from dpsgd_explorer.regression.noisy_gd import Descent, resolve_rate
-from dpsgd_explorer.training.events import Event, Kind
+from dpsgd_explorer.training.events import NOT_PRIVATE, Event, Kind
 from dpsgd_explorer.training.performance import PerformanceSettings
 from dpsgd_explorer.training.regression_config import RegressionConfig
 
@@ -180,9 +180,10 @@ class Descending:
                 "sample_size": housing.SIZE,
                 "delta": config.delta,
                 "neighboring_relation": config.neighboring_relation,
+                "status": NOT_PRIVATE if config.uses_private_rate else "exact",
                 "private": True,
                 "learning_rate": descent.learning_rate,
-                "learning_rate_is_private": config.learning_rate != "notebook",
+                "learning_rate_is_private": not config.uses_private_rate,
                 "repetitions": config.repetitions,
                 "nonprivate_mse": self._judge.mse,
                 "trivial_mse": self._judge.trivial_mse,

@@ -57,8 +57,8 @@ API = (
 NAVIGATION = [
     ("learn.index", "Learn"),
     ("train.index", "Train"),
-    ("runs.index", "Runs"),
     ("labs.index", "Labs"),
+    ("runs.index", "Runs"),
 ]
 
 

@@ -10,8 +10,9 @@ from functools import cached_property
 from pydantic import BaseModel, ConfigDict
 
 from dpsgd_explorer import accounting
-from dpsgd_explorer.accounting import domains, round_up
+from dpsgd_explorer.accounting import Phase, domains, round_up
 from dpsgd_explorer.accounting.plan import steps_of
+from dpsgd_explorer.accounting.sides import Sides, epsilon_sides
 from dpsgd_explorer.errors import AccountingError, ConfigError
 from dpsgd_explorer.training.run_config import setting
 from dpsgd_explorer.web.privacy_answers import DEFAULT_ACCOUNTANT
@@ -134,15 +135,15 @@ class Budget:
         return self.noise_multiplier / self.expected_batch_size
 
     @cached_property
+    def sides(self) -> Sides:
+        """What the accountant says of these numbers, and what encloses it."""
+        run = Phase(self.sample_rate, self.noise_multiplier, self.steps)
+        return epsilon_sides([run], self.delta, DEFAULT_ACCOUNTANT)
+
+    @property
     def spent(self) -> float:
-        """What the accountant says of these numbers."""
-        return accounting.epsilon(
-            self.sample_rate,
-            self.noise_multiplier,
-            self.steps,
-            self.delta,
-            accountant=DEFAULT_ACCOUNTANT,
-        )
+        """What these numbers spend, at most."""
+        return self.sides.value
 
 
 def solve(question: BudgetQuestion) -> Budget:

@@ -84,7 +84,12 @@ def answer_to(question: BudgetQuestion) -> BudgetAnswer:
     found = solve(question)
     train, remark = train_address(found)
     return BudgetAnswer(
-        **Epsilon.spent(found.spent, DEFAULT_ACCOUNTANT, found.delta).model_dump(),
+        **Epsilon.spent(
+            found.spent,
+            DEFAULT_ACCOUNTANT,
+            found.delta,
+            status=found.sides.status,
+        ).model_dump(),
         solve=question.solve,
         budget=rounded(found.epsilon),
         noise_multiplier=found.noise_multiplier,

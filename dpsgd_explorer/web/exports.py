@@ -15,6 +15,7 @@ from dpsgd_explorer.runs.records import Run, StoredEvent
 from dpsgd_explorer.runs.store import RunStore
 from dpsgd_explorer.training.kinds import KINDS
 from dpsgd_explorer.web.operation import operation
+from dpsgd_explorer.web.recount_api import odometer_of
 from dpsgd_explorer.web.repeat_notebook import repeat_notebook
 from dpsgd_explorer.web.repeat_script import repeat_script
 from dpsgd_explorer.web.report import report
@@ -27,10 +28,12 @@ SPENT = ("step", "epsilon", "seconds")
 
 
 def as_json(run: Run, log: list[StoredEvent]) -> str:
-    """Return settings, summary and the whole log."""
+    """Return settings, summary, the whole log, and an odometer that can go on."""
     whole = RunSummary.of(run, "").model_dump(mode="json", exclude={"mine", "links"})
     whole["config"] = run.config
     whole["events"] = [LogEntry.of(event).model_dump(mode="json") for event in log]
+    spent = odometer_of(log, run.id)
+    whole["odometer"] = json.loads(spent.to_json()) if spent else None
     whole["made_with"] = f"DP-SGD Explorer {__version__}"
     return json.dumps(whole, indent=1, allow_nan=False)
 

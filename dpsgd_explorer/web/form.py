@@ -32,6 +32,7 @@ FOLDED = frozenset(
         "evaluations",
     }
 )
+SMALL = 0.01  # marks below it are written as powers of ten
 FORM_SYMBOLS = {"seed": "", "steps": ""}  # the box is labelled well enough without
 
 
@@ -100,7 +101,16 @@ class FormField:
 
     def for_script(self) -> dict[str, Any]:
         """Return what the page's script needs to know."""
-        names = ("name", "label", "kind", "marks", "step", "switch", "default")
+        names = (
+            "name",
+            "label",
+            "kind",
+            "choices",
+            "marks",
+            "step",
+            "switch",
+            "default",
+        )
         return {name: getattr(self, name) for name in names}
 
 
@@ -213,8 +223,10 @@ def evenly_spaced(marks: Sequence[float]) -> bool:
 
 
 def _short(mark: float) -> str:
+    if 0 < mark < SMALL:
+        return f"{mark:.0e}".replace("e-0", "e-")
     if mark < 10_000:
-        return f"{mark:,.12g}".replace("e-0", "e-")
+        return f"{mark:,.12g}"
     return f"{mark / (1000 if mark % 1000 == 0 else 1024):.0f}k"
 
 

@@ -264,14 +264,23 @@ class Curve(BaseModel):
 
 
 class CurveAnswer(PrivacyTerms, Curve):
-    """A curve with its terms and the question."""
+    """A curve with its terms and the question.
 
+    The truth at each step lies between ``lower`` and ``upper`` as far as the
+    accountant proves it; null where it does not.
+    """
+
+    lower: list[float | None] | None
+    upper: list[float | None] | None
     sample_rate: float
     noise_multiplier: float
 
 
 class TradeOffAnswer(BaseModel):
-    """The largest true positive rate at each false positive rate, of any attack."""
+    """The largest true positive rate at each false positive rate, of any attack.
+
+    It follows from δ at so many ε, so it is a bound even where each δ is exact.
+    """
 
     neighboring_relation: str
     sampling: str = "poisson"
@@ -311,9 +320,11 @@ class PlanAnswer(Epsilon):
     """What a configuration will do, before it is run.
 
     ``epsilon`` is what ``last_step`` steps spend: fewer than ``steps`` if
-    ``stop_at_epsilon`` ends the run early.
+    ``stop_at_epsilon`` ends the run early. ``accountants`` are those that say
+    something of such a run.
     """
 
+    accountants: list[str]
     private: bool
     sample_size: int
     expected_batch_size: int

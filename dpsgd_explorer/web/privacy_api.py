@@ -10,6 +10,14 @@ from flask import Blueprint, Response, current_app
 from dpsgd_explorer import accounting
 from dpsgd_explorer.accounting import Phase, Plan
 from dpsgd_explorer.accounting.domains import MAX_STEPS
+from dpsgd_explorer.accounting.sides import (
+    APPROXIMATION,
+    Sides,
+    curve_sides,
+    delta_sides,
+    epsilon_sides,
+    spends_more,
+)
 from dpsgd_explorer.training.config import TrainingConfig
 from dpsgd_explorer.training.cost import check_cost
 from dpsgd_explorer.web.operation import operation, reply
@@ -34,24 +42,17 @@ from dpsgd_explorer.web.privacy_answers import (
     TradeOffQuestion,
 )
 from dpsgd_explorer.web.race import race
-from dpsgd_explorer.web.sides import (
-    CLOSE,
-    Sides,
-    delta_sides,
-    epsilon_sides,
-    spends_more,
-)
 
 bp = Blueprint("privacy_api", __name__, url_prefix="/api/v1/privacy")
+
+CLOSE = 1e-4  # relative: how near a number is tried that would spend too much
 
 
 @operation(bp, "GET", "/epsilon", query=EpsilonQuestion, answer=PrivacyAnswer)
 def epsilon(query: EpsilonQuestion) -> Response:
     """Return the epsilon that so many steps spend; null without noise."""
     run = Phase(query.sample_rate, query.noise_multiplier, query.steps)
-    found = epsilon_sides(
-        run, query.delta, query.accountant, query.neighboring_relation
-    )
+    found = epsilon_sides([run], query.delta, **query.asked_of)
     return reply(_answer(query, found, run, query.delta, found))
 
 
@@ -59,9 +60,7 @@ def epsilon(query: EpsilonQuestion) -> Response:
 def delta(query: DeltaQuestion) -> Response:
     """Return the delta with which so many steps spend this epsilon."""
     run = Phase(query.sample_rate, query.noise_multiplier, query.steps)
-    found = delta_sides(
-        run, query.epsilon, query.accountant, query.neighboring_relation
-    )
+    found = delta_sides([run], query.epsilon, **query.asked_of)
     spent = replace(found, value=query.epsilon)
     return reply(_answer(query, found, run, found.value, spent))
 
@@ -106,10 +105,11 @@ def trade_off(query: TradeOffQuestion) -> Response:
         **query.asked_of,
     )
     asked = query.model_dump(exclude={"points"})
+    claims = accounting.ACCOUNTANTS[query.accountant].status
     return reply(
         TradeOffAnswer(
             **asked,
-            status=accounting.ACCOUNTANTS[query.accountant].status,
+            status=claims if claims == APPROXIMATION else "bound",
             false_positive_rate=alarms,
             true_positive_rate=found,
         )
@@ -120,18 +120,17 @@ def trade_off(query: TradeOffQuestion) -> Response:
 def curve(query: CurveQuestion) -> Response:
     """Return epsilon along the steps of a run."""
     steps = Curve.steps_up_to(query.steps, query.points)
-    spent = accounting.epsilon_curve(
-        query.sample_rate,
-        query.noise_multiplier,
-        query.delta,
-        steps=steps,
-        **query.asked_of,
+    run = Phase(query.sample_rate, query.noise_multiplier, query.steps)
+    found = curve_sides([run], steps, query.delta, **query.asked_of)
+    terms = PrivacyTerms.of(
+        query.accountant, query.delta, query.neighboring_relation, found.status
     )
-    terms = PrivacyTerms.of(query.accountant, query.delta, query.neighboring_relation)
     return reply(
         CurveAnswer(
             **terms.model_dump(),
-            **Curve.through(steps, spent).model_dump(),
+            **Curve.through(steps, found.values).model_dump(),
+            lower=_finite_all(found.lower),
+            upper=_finite_all(found.upper),
             sample_rate=query.sample_rate,
             noise_multiplier=query.noise_multiplier,
         )
@@ -163,10 +162,10 @@ def _solved(
     encloses the answer from its side.
     """
     terms = (query.delta, query.accountant, query.neighboring_relation)
-    spent = epsilon_sides(run, *terms)
+    spent = epsilon_sides([run], *terms)
     beyond, edge = near
-    other = edge if spends_more(beyond, query.target_epsilon, *terms) else None
-    own = None if spent.status == "approximation" else value
+    other = edge if spends_more([beyond], query.target_epsilon, *terms) else None
+    own = None if spent.status == APPROXIMATION else value
     sides = (other, own) if isinstance(query, NoiseQuestion) else (own, other)
     return _answer(query, Sides(value, *sides, spent.status), run, query.delta, spent)
 
@@ -193,6 +192,10 @@ def finite(value: float | None) -> float | None:
     return value if value is not None and math.isfinite(value) else None
 
 
+def _finite_all(values: list[float] | None) -> list[float | None] | None:
+    return None if values is None else [finite(value) for value in values]
+
+
 def planned(config: TrainingConfig, plan: Plan, points: int | None) -> PlanAnswer:
     """Return what a plan does and spends, with a curve of about so many points."""
     last_step = plan.steps
@@ -202,10 +205,17 @@ def planned(config: TrainingConfig, plan: Plan, points: int | None) -> PlanAnswe
     if points is not None:
         steps = Curve.steps_up_to(last_step, points)
         line = Curve.through(steps, plan.epsilons(steps))
+    run = Phase(plan.sample_rate, plan.noise_multiplier, last_step)
+    spent = epsilon_sides([run], plan.delta, plan.accountant)
     return PlanAnswer(
         **Epsilon.spent(
-            plan.epsilon(last_step), plan.accountant, plan.delta
+            spent.value, plan.accountant, plan.delta, status=spent.status
         ).model_dump(),
+        accountants=[
+            name
+            for name, one in accounting.ACCOUNTANTS.items()
+            if not one.why_not([run])
+        ],
         private=plan.is_private,
         sample_size=plan.sample_size,
         expected_batch_size=plan.expected_batch_size,

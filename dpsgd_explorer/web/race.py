@@ -7,6 +7,7 @@ from decimal import ROUND_CEILING, Context
 from functools import lru_cache
 
 from dpsgd_explorer.accounting import ACCOUNTANTS, Accountant, Phase
+from dpsgd_explorer.accounting.sides import curve_sides
 from dpsgd_explorer.errors import AccountingError
 from dpsgd_explorer.web.privacy_answers import (
     RELATIONS,
@@ -15,7 +16,6 @@ from dpsgd_explorer.web.privacy_answers import (
     CurvesQuestion,
     Racer,
 )
-from dpsgd_explorer.web.sides import curve_sides
 
 SYNONYMS = ("glw",)  # answered by another accountant, so it would run beside itself
 DIGITS = Context(prec=6, rounding=ROUND_CEILING)
@@ -50,11 +50,13 @@ def significant(epsilon: float) -> float | None:
 
 
 def _racer(name: str, run: Phase, steps: list[int], delta: float) -> Racer:
-    accountant, reason, values = ACCOUNTANTS[name], "", list[float]()
+    accountant = ACCOUNTANTS[name]
+    status, reason, values = SILENT, "", list[float]()
     try:
-        values, status = curve_sides(run, steps, delta, name)
+        found = curve_sides([run], steps, delta, name)
+        values, status = found.values, found.status
     except AccountingError as error:
-        status, reason = SILENT, str(error)
+        reason = str(error)
     return Racer(
         accountant=name,
         label=accountant.label,

@@ -10,13 +10,20 @@ from typing import Any
 from flask import Blueprint, Response, current_app
 from pydantic import BaseModel, ConfigDict
 
-from dpsgd_explorer.accounting import Phase
-from dpsgd_explorer.accounting.table import accountant_for
+from dpsgd_explorer.accounting import Odometer, Phase
+from dpsgd_explorer.accounting.sides import curve_sides
 from dpsgd_explorer.errors import ConfigError
 from dpsgd_explorer.runs.records import StoredEvent
 from dpsgd_explorer.runs.store import RunStore
+from dpsgd_explorer.training.events import NOT_PRIVATE
 from dpsgd_explorer.web.operation import operation, reply
-from dpsgd_explorer.web.privacy_answers import AccountantName, Curve, Epsilon
+from dpsgd_explorer.web.privacy_answers import (
+    DEFAULT_ACCOUNTANT,
+    AccountantName,
+    Curve,
+    Epsilon,
+)
+from dpsgd_explorer.web.run_kinds import VIEWS
 
 bp = Blueprint("recount_api", __name__, url_prefix="/api/v1/runs/<run_id>")
 
@@ -42,18 +49,20 @@ def recount(run_id: str, query: RecountQuestion) -> Response:
     """Return a run's epsilon along its log as another accountant counts it."""
     store: RunStore = current_app.extensions["run_store"]
     run = store.get(run_id)
-    name = query.accountant or str(run.config["accountant"])
+    name = query.accountant or run.config.get("accountant", DEFAULT_ACCOUNTANT)
     log = [(event.kind, _data(event)) for event in store.events(run_id)]
     phases, delta = phases_of([data for kind, data in log if kind == "phase"])
     steps = sorted({0, *(data["step"] for kind, data in log if kind in COUNTED)})
-    accountant = accountant_for(name)
-    spent = [float(value) for value in accountant.epsilons(phases, steps, delta)]
-    return reply(
-        RecountAnswer(
-            **Epsilon.spent(spent[-1], name, delta).model_dump(),
-            curve=Curve.through(steps, spent),
-        )
-    )
+    found = curve_sides(phases, steps, delta, name)
+    own = VIEWS[run.kind].terms(run.config)
+    terms = {
+        **own.model_dump(),
+        **Epsilon.spent(found.values[-1], name, delta).model_dump(),
+        "neighboring_relation": own.neighboring_relation,
+        "sampling": own.sampling,
+        "status": own.status if own.status == NOT_PRIVATE else found.status,
+    }
+    return reply(RecountAnswer(**terms, curve=Curve.through(steps, found.values)))
 
 
 def phases_of(told: Iterable[dict[str, Any]]) -> tuple[list[Phase], float]:
@@ -79,6 +88,24 @@ def phases_of(told: Iterable[dict[str, Any]]) -> tuple[list[Phase], float]:
         for phase, end in zip(begun, ends, strict=True)
     ]
     return phases, float(begun[0]["delta"])
+
+
+def odometer_of(log: Iterable[StoredEvent], label: str) -> Odometer | None:
+    """Return what a run has done to its records so far; None if it has no guarantee."""
+    told = [(event.kind, _data(event)) for event in log]
+    left = max((data["step"] for kind, data in told if kind in COUNTED), default=0)
+    odometer = Odometer()
+    try:
+        phases, _ = phases_of([data for kind, data in told if kind == "phase"])
+    except ConfigError:
+        return None
+    for phase in phases:
+        done = min(left, phase.steps)
+        left -= done
+        if done:
+            q, sigma = phase.sample_rate, phase.noise_multiplier
+            odometer.add_dp_sgd(q, sigma, done, label)
+    return odometer
 
 
 def _data(event: StoredEvent) -> dict[str, Any]:

@@ -63,7 +63,7 @@ class Descent(BaseModel):
             mse=Band.of(followed.trace.spreads),
             noise_multiplier=walk.noise_multiplier,
             learning_rate=walk.learning_rate,
-            learning_rate_is_private=walk.rate == "public",
+            learning_rate_is_private=walk.rate != "notebook",
             repetitions=walk.repetitions,
         )
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from functools import cache
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict
@@ -16,10 +15,10 @@ from dpsgd_explorer.regression.checks import RELATIONS
 from dpsgd_explorer.regression.descents import LONGEST, Ground, Walk
 from dpsgd_explorer.regression.noisy_gd import RATES, steps_within
 from dpsgd_explorer.regression.perturbation import RIDGE_FACTOR, Perturbation
-from dpsgd_explorer.training.regression_config import RegressionConfig
+from dpsgd_explorer.training.regression_config import LARGEST_RATE, RegressionConfig
 from dpsgd_explorer.training.run_config import LARGEST_SEED, setting
-from dpsgd_explorer.web.form import Form, FormField, text_of
-from dpsgd_explorer.web.operation import parse
+from dpsgd_explorer.web.form import Form, FormField
+from dpsgd_explorer.web.lab_form import lab_fields, read_lab
 
 TOP_EPSILON = 2.0  # where the axis of ε ends, as in the notebook
 SHORT_WALKS, LONG_WALKS = 100, 20  # repetitions of a descent
@@ -151,6 +150,15 @@ class RegressionQuestion(BaseModel):
         group=DESCENT,
         choices={"public": "from public bounds", "notebook": "the notebook’s"},
     )
+    learning_rate: float | None = setting(
+        None,
+        label="Or this rate",
+        symbol="η",
+        help="A number instead; empty: as chosen above.",
+        group=DESCENT,
+        gt=0,
+        le=LARGEST_RATE,
+    )
     rate_factor: float = setting(
         1.0,
         label="Rate times",
@@ -194,10 +202,10 @@ class RegressionQuestion(BaseModel):
 
     def model_post_init(self, _context: Any) -> None:
         """Refuse words that are no choice, and noise that leaves no step."""
-        for name, about in schema().items():
+        for name, ask in form_fields().items():
             value = getattr(self, name)
-            if "choices" in about and value not in about["choices"]:
-                known = ", ".join(about["choices"])
+            if ask.choices and value not in ask.choices:
+                known = ", ".join(ask.choices)
                 raise ConfigError(
                     name, f"{name} must be one of {known}; got {value!r}."
                 )
@@ -243,7 +251,7 @@ class RegressionQuestion(BaseModel):
             neighboring_relation=self.neighboring_relation,
             noise_multiplier=self.noise_multiplier,
             steps=self.walked,
-            rate=self.rate,
+            rate=self.learning_rate or self.rate,
             rate_factor=float(f"{self.rate_factor * factor:.9g}"),
             repetitions=SHORT_WALKS,
             seed=self.seed,
@@ -269,19 +277,9 @@ class RegressionQuestion(BaseModel):
         )
 
 
-@cache
-def schema() -> dict[str, dict[str, Any]]:
-    """Return what the model's JSON schema says about each setting."""
-    properties: dict[str, dict[str, Any]] = RegressionQuestion.model_json_schema()[
-        "properties"
-    ]
-    return properties
-
-
-@cache
 def form_fields() -> dict[str, FormField]:
     """Return the settings as the page asks for them."""
-    return {name: _form_field(name, about) for name, about in schema().items()}
+    return lab_fields(RegressionQuestion)
 
 
 def form_groups() -> dict[str, list[FormField]]:
@@ -296,39 +294,4 @@ def read_question(
     query: Mapping[str, str],
 ) -> tuple[Form, RegressionQuestion | None]:
     """Read an address; whatever is wrong with it, everything typed is kept."""
-    given = {name: text.strip() for name, text in query.items() if text.strip()}
-    known = {name: text for name, text in given.items() if name in form_fields()}
-    texts = {name: ask.default for name, ask in form_fields().items()} | known
-    try:
-        return Form(texts), parse(RegressionQuestion, known)
-    except ConfigError as error:
-        errors = {name: _in_words(name, text) for name, text in error.fields.items()}
-        return Form(texts, errors), None
-
-
-def _in_words(name: str, message: str) -> str:
-    ask = form_fields().get(name)
-    named = ask is not None and message.startswith(name)
-    return ask.label + message.removeprefix(name) if ask and named else message
-
-
-def _form_field(name: str, about: dict[str, Any]) -> FormField:
-    kinds = {about.get("type")} | {one.get("type") for one in about.get("anyOf", [])}
-    numeric = "integer" if "integer" in kinds else "number"
-    return FormField(
-        name=name,
-        label=about["label"],
-        help=about["help"],
-        group=about["group"],
-        symbol=about["symbol"],
-        kind="choice" if "choices" in about else numeric,
-        choices=about.get("choices", {}),
-        marks=about["marks"],
-        ends=about["ends"],
-        step=about["step"],
-        default=text_of(about.get("default")),
-        switch="",
-        folded=False,
-        optional="null" in kinds,
-        private_only=False,
-    )
+    return read_lab(RegressionQuestion, query)

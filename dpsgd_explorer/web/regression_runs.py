@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 from dpsgd_explorer.accounting import gaussian_epsilon, round_up
+from dpsgd_explorer.training.events import NOT_PRIVATE
 from dpsgd_explorer.training.regression_config import RegressionConfig
 from dpsgd_explorer.web.form import FormField, text_of
 from dpsgd_explorer.web.lab_form import lab_fields
@@ -64,7 +65,7 @@ def terms(config: Settings) -> PrivacyTerms:
 
 def status(learning_rate: float | str) -> str:
     """Return what kind of truth its epsilon is; a rate from the data voids it."""
-    return "not private" if learning_rate == "notebook" else "exact"
+    return NOT_PRIVATE if learning_rate == "notebook" else "exact"
 
 
 def page(config: RegressionConfig) -> dict[str, Any]:
@@ -102,13 +103,13 @@ def page_data(config: RegressionConfig) -> dict[str, Any]:
 
 
 def lab_query(config: RegressionConfig) -> dict[str, str]:
-    """Return the address of the lab with the descent set as in a run, if it can be."""
+    """Return the address of the lab with the descent set as in a run."""
     noise, steps = config.schedule
     shared = ("rows", "x_bound", "y_bound", "neighboring_relation", "delta")
     named = isinstance(config.learning_rate, str)
     query = {name: getattr(config, name) for name in (*shared, "rate_factor", "seed")}
     query |= {"noise_multiplier": noise, "steps": steps}
-    query |= {"rate": config.learning_rate} if named else {}
+    query["rate" if named else "learning_rate"] = config.learning_rate
     return {name: text_of(value) for name, value in query.items()}
 
 

@@ -188,4 +188,5 @@ def links(run_id: str) -> dict[str, str]:
 def _privacy(run: Run) -> Epsilon | None:
     if not run.summary:
         return None
-    return VIEWS[run.kind].spent(run.summary["epsilon"], run.config)
+    told = run.summary
+    return VIEWS[run.kind].spent(told["epsilon"], run.config, told.get("status", ""))

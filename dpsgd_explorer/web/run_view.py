@@ -57,11 +57,17 @@ class RunView:
     columns: tuple[tuple[str, str, str], ...]
     sections: Callable[[Points, Points], list[Section]]
 
-    def spent(self, epsilon: float | None, config: Settings) -> Epsilon:
-        """Return an epsilon of the log with its terms; None is infinite."""
+    def spent(
+        self, epsilon: float | None, config: Settings, status: str = ""
+    ) -> Epsilon:
+        """Return an epsilon of the log with its terms; None is infinite.
+
+        Its status is the accountant's, unless the log says that this one has another.
+        """
         value = math.inf if epsilon is None else epsilon
+        terms = self.terms(config).model_dump()
         return Epsilon(
-            **self.terms(config).model_dump(),
+            **(terms | ({"status": status} if status else {})),
             epsilon=rounded(value),
             epsilon_text=round_up(value),
         )

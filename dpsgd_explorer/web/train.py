@@ -68,7 +68,10 @@ def index() -> str:
         groups=form_groups(),
         switches={switch.name: switch for switch in SWITCHES},
         choice_notes=choice_notes(form),
-        fitting=fitting_models().get(form.texts["dataset"]),
+        fitting={
+            "model": fitting_models().get(form.texts["dataset"]),
+            "accountant": plan["accountants"] if plan else None,
+        },
         presets=preset_links(),
         query=to_query(form.config) if form.config else None,
         plan=plan_texts(plan),

@@ -6,6 +6,7 @@ from typing import Any
 
 from dpsgd_explorer.training.catalogue import DATA_SETS, MODELS
 from dpsgd_explorer.training.config import TrainingConfig
+from dpsgd_explorer.training.events import NOT_PRIVATE
 from dpsgd_explorer.web.form import form_fields, text_of, to_query
 from dpsgd_explorer.web.outlook import VIEWS, chart_facts, plan_of, plan_texts, truth_of
 from dpsgd_explorer.web.privacy_answers import PrivacyTerms
@@ -37,7 +38,9 @@ def result(summary: Summary) -> str:
 
 def terms(config: Settings) -> PrivacyTerms:
     """Return what its accountant's answers are to be read with."""
-    return PrivacyTerms.of(config["accountant"], config["delta"])
+    noisy = config["private"] and config["noise_multiplier"] != 0
+    status = "" if noisy else NOT_PRIVATE
+    return PrivacyTerms.of(config["accountant"], config["delta"], status=status)
 
 
 def page(config: TrainingConfig) -> dict[str, Any]:

@@ -59,7 +59,9 @@ def test_the_table_reads_any_step_by_arrow_key(page):
 
 
 def test_pointing_at_the_chart_reads_the_step(page):
-    box = page.locator(".race-box").bounding_box()
+    chart = page.locator(".race-box")
+    chart.scroll_into_view_if_needed()
+    box = chart.bounding_box()
     page.mouse.move(box["x"] + 0.3 * box["width"], box["y"] + 0.5 * box["height"])
     expect(page.locator("caption [data-at]")).not_to_have_text("10,000")
     expect(page.locator(".race-box .hoverlayer")).to_contain_text("step")

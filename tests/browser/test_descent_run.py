@@ -59,6 +59,15 @@ def test_a_running_descent_outlives_a_change_of_settings_and_stops(open_page):
     expect(page.locator("tbody tr")).to_contain_text("Stopped")
 
 
+def test_the_trainer_sends_whoever_has_its_link_to_the_page_of_the_run(lab):
+    launch(lab)
+    expect(said(lab)).to_contain_text("Finished")
+    page = lab.get_by_role("link", name="Open the run").get_attribute("href")
+    lab.goto(lab.url.partition("/labs/")[0] + f"/train/#run={page.split('/')[-2]}")
+    lab.wait_for_url(f"**{page}")
+    expect(lab.locator("[data-conclusion]")).to_contain_text("After 2,010")
+
+
 def test_the_page_of_a_descent_is_accessible(lab, axe):
     launch(lab)
     expect(said(lab)).to_contain_text("Finished")

@@ -29,9 +29,9 @@ def test_a_slider_moves_by_keyboard_and_the_charts_follow(lab):
 
 
 def test_the_switch_shows_what_the_same_privacy_buys(lab):
-    expect(heading(lab, "budget")).to_contain_text("69%")
+    expect(heading(lab, "budget")).to_contain_text("69 %")
     lab.get_by_label("Budget spent as").select_option("notebook")
-    expect(heading(lab, "budget")).to_contain_text("62%")
+    expect(heading(lab, "budget")).to_contain_text("62 %")
     expect(lab.locator("#budget svg:visible")).to_contain_text("λ_min")
 
 

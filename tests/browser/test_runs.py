@@ -71,4 +71,4 @@ def test_another_accountant_redraws_a_finished_run_without_training_it_again(
     page.get_by_label("Step of the replay").focus()
     page.keyboard.press("End")
     expect(status(page, "epsilon")).to_have_text(spent)
-    assert page.locator(".gauge").text_content() == ticks
+    expect(page.locator(".gauge")).to_have_text(ticks)

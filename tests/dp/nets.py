@@ -1,6 +1,7 @@
 """Small networks, one of each sort, and one noiseless step of an engine on them."""
 
 import copy
+from contextlib import nullcontext
 
 import torch
 import torch.nn.functional as F
@@ -117,14 +118,14 @@ def clipped_sum(net, x, y, *, parts=1, reduction="mean", **options):
     """Return {name: noiseless clipped sum} of one logical batch in so many parts."""
     net = copy.deepcopy(net)
     engine, optimizer = attached(net, loss_reduction=reduction, **options)
-    for own_x, own_y in zip(x.tensor_split(parts), y.tensor_split(parts), strict=True):
-        F.cross_entropy(net(own_x), own_y, reduction=reduction).backward()
+    pieces = zip(x.tensor_split(parts), y.tensor_split(parts), strict=True)
+    for i, (own_x, own_y) in enumerate(pieces, start=1):
+        with engine.accumulating() if i < parts else nullcontext():
+            F.cross_entropy(net(own_x), own_y, reduction=reduction).backward()
     optimizer.step()
     divisor = engine.plan.expected_batch_size if reduction == "mean" else 1
     return {
-        name: p.private_grad * divisor
-        for name, p in net.named_parameters()
-        if p.requires_grad
+        name: p.grad * divisor for name, p in net.named_parameters() if p.requires_grad
     }
 
 

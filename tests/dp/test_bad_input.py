@@ -7,7 +7,8 @@ from torch.nn.utils.rnn import pack_sequence
 
 from dpsgd_explorer.dp import PrivacyEngine
 from dpsgd_explorer.dp.book_keeping import BookKeeping
-from dpsgd_explorer.errors import ConfigError, UnsupportedModuleError
+from dpsgd_explorer.errors import ConfigError, PrivacyError, UnsupportedModuleError
+from tests.dp.nets import attached
 
 
 class Net(nn.Module):
@@ -124,3 +125,14 @@ def test_a_mode_for_a_layer_that_there_is_not_is_refused(engine):
             nn.CrossEntropyLoss(), clipping_mode={"body": "ghost"}, engine=engine
         )
     assert caught.value.field == "clipping_mode"
+
+
+@pytest.mark.parametrize("by_name", [False, True])
+def test_a_model_is_called_with_rows_and_not_with_a_packed_sequence(by_name):
+    net = nn.LSTM(3, 2)
+    _, optimizer = attached(net)
+    given = pack_sequence([torch.randn(5, 3), torch.randn(4, 3)])
+    with pytest.raises(PrivacyError, match=r"pack them inside its forward"):
+        net(input=given) if by_name else net(given)
+    assert all(p.requires_grad for p in net.parameters())
+    optimizer.zero_grad()

@@ -191,7 +191,7 @@ def test_a_threshold_apart_reaches_the_sum():
     net, x, y = case("mlp")
     gradients = loop_gradients(net, x, y)
     norms = torch.cat([g.flatten(1) for g in gradients.values()], 1).norm(dim=1)
-    z = norms.median().item()
+    z = 1.001 * norms.median().item()  # not a norm itself, which is known to rounding
     actual = clipped_sum(
         net, x, y, clipping_fn="global", max_grad_norm=0.1, clipping_threshold=z
     )

@@ -9,7 +9,7 @@ from torch import nn, optim
 
 from dpsgd_explorer.dp import PrivacyEngine
 from dpsgd_explorer.dp.options import CHOICES
-from dpsgd_explorer.errors import PrivacyError
+from dpsgd_explorer.errors import ExplorerError, PrivacyError
 from tests.dp.nets import attached, backward, case, data, linear
 
 ENGINE = pytest.mark.parametrize("engine", CHOICES["engine"])
@@ -216,3 +216,91 @@ def test_detaching_leaves_no_trace(engine):
     backward(net, x, y)
     optimizer.step()
     assert own.steps_done == 2
+
+
+@ENGINE
+def test_gradients_in_evaluation_mode_are_refused(engine):
+    net, x, y = case("mlp")
+    attached(net, engine=engine)
+    net.eval()
+    with pytest.raises(PrivacyError, match="evaluation mode"):
+        backward(net, x, y)
+
+
+def step_of(net, x, y, optimizer):
+    backward(net, x, y)
+    optimizer.step()
+
+
+@ENGINE
+def test_more_steps_than_planned_are_refused(engine):
+    net, x, y = case("mlp")
+    own = PrivacyEngine(
+        net, batch_size=10, sample_size=1000, steps=1, target_epsilon=3.0,
+        sampling="unchecked", engine=engine,
+    )  # fmt: skip
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+    own.attach(optimizer)
+    backward(net, x, y)
+    optimizer.step()
+    optimizer.zero_grad()
+    with pytest.raises(PrivacyError, match="all 1 planned steps are done"):
+        step_of(net, x, y, optimizer)
+    assert own.steps_done == 1
+
+
+@pytest.mark.parametrize("sign", [-1, 1])
+def test_more_or_fewer_samples_than_drawn_are_refused(sign):
+    net = linear()
+    engine, optimizer = attached(net, sampling="poisson", sample_size=40, batch_size=20)
+    x, y = next(iter(engine.poisson_loader(data())))
+    rows = torch.cat([x, x])[: len(x) + sign]
+    backward(net, rows, torch.cat([y, y])[: len(rows)])
+    with pytest.raises(PrivacyError, match=rf"{len(rows)} samples.*{len(x)} drawn"):
+        optimizer.step()
+
+
+def marks(net, optimizer):
+    """Return what attaching could leave behind."""
+    kept = [(name, value) for m in net.modules() for name, value in vars(m).items()]
+    hooks = [len(value or ()) for name, value in kept if name.endswith("_hooks")]
+    own = [name for name, _ in kept if name == "forward"]
+    flags = [(p.requires_grad, p.grad, sorted(vars(p))) for p in net.parameters()]
+    return hooks, own, flags, sorted(vars(optimizer)), net.training
+
+
+BAD_ATTACH = {
+    "stranger": lambda net: ({}, [*net.parameters(), nn.Parameter(torch.ones(1))]),
+    "left out": lambda net: ({}, list(net.parameters())[:1]),
+    "batch-mean loss": lambda net: (
+        {
+            "example_inputs": (torch.randn(5, 4).double(), torch.zeros(5).long()),
+            "loss_fn": lambda out, y: out.mean(0).square().sum(),
+        },
+        list(net.parameters()),
+    ),
+}
+
+
+@ENGINE
+@pytest.mark.parametrize("bad", BAD_ATTACH.values(), ids=BAD_ATTACH)
+def test_after_a_refusal_nothing_is_half_attached(bad, engine):
+    net, x, y = case("mlp")
+    options, trained = bad(net)
+    optimizer = torch.optim.SGD(trained, lr=0.1)
+    own = PrivacyEngine(
+        net, batch_size=10, sample_size=1000, steps=9, noise_multiplier=1.0,
+        sampling="unchecked", engine=engine, **options,
+    )  # fmt: skip
+    before = marks(net, optimizer)
+    with pytest.raises(ExplorerError):
+        own.attach(optimizer)
+    assert marks(net, optimizer) == before
+    _, good = attached(net, engine=engine)
+    backward(net, x, y)
+    good.step()
+
+
+def test_unknown_arguments_are_not_swallowed():
+    with pytest.raises(TypeError, match="max_grad_nrom"):
+        attached(linear(), max_grad_nrom=0.1)

@@ -7,7 +7,8 @@ import torch
 from torch import nn
 
 from dpsgd_explorer.dp import per_sample_gradients
-from tests.dp.nets import clipped_sum
+from dpsgd_explorer.errors import ConfigError
+from tests.dp.nets import attached, clipped_sum
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore:LSTM with projections"  # of torch, about its own kernels
@@ -76,3 +77,46 @@ def test_gradients_are_held_in_single_precision_or_better(dtype):
     found = per_sample_gradients(net, nn.functional.cross_entropy, x.to(dtype), y)
     assert {g.dtype for g in found.values()} == {torch.float32}
     assert all(torch.isfinite(g).all() for g in found.values())
+
+
+def scaled_step(scale, **options):
+    """Return the parameters after a step in which half of the samples are clipped."""
+    torch.manual_seed(0)
+    net = nn.Sequential(nn.Linear(8, 16), nn.LayerNorm(16), nn.Linear(16, 3))
+    x, y = torch.randn(6, 8), torch.randint(0, 3, (6,))
+    scaler = torch.amp.GradScaler("cpu", init_scale=scale)
+    _, optimizer = attached(
+        net, engine="extending", grad_scaler=scaler, clipping_fn="Abadi",
+        max_grad_norm=4.6, noise_multiplier=1.0, **options,
+    )  # fmt: skip
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        loss = nn.functional.cross_entropy(net(x), y)
+    scaler.scale(loss).backward()
+    scaler.step(optimizer)
+    return {name: p.detach() for name, p in net.named_parameters()}
+
+
+def test_loss_scaling_does_not_change_the_clipping():
+    torch.testing.assert_close(scaled_step(2.0**16), scaled_step(1.0))
+
+
+def test_a_scaler_that_nothing_heeds_is_refused():
+    with pytest.raises(ConfigError, match="engine='extending'"):
+        attached(nn.Linear(2, 2), grad_scaler=torch.amp.GradScaler("cpu"))
+
+
+@pytest.mark.parametrize("engine", ["hooks", "extending"])
+def test_autocast_is_clipped_like_single_precision(engine):
+    """The sample is shortened to C: bfloat16 moves its direction, not its length."""
+    torch.manual_seed(0)
+    net = nn.Sequential(nn.Linear(8, 16), nn.Tanh(), nn.Linear(16, 3))
+    x, y = torch.randn(1, 8), torch.zeros(1, dtype=torch.int64)
+    options = {"engine": engine, "clipping_fn": "Abadi", "max_grad_norm": 1e-3}
+    plain = clipped_sum(net, x, y, **options)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        cast = clipped_sum(net, x, y, **options)
+    for own in (plain, cast):
+        norm = torch.cat([g.flatten() for g in own.values()]).norm().item()
+        assert norm == pytest.approx(1e-3, rel=1e-5)
+    for name, gradient in plain.items():
+        assert (cast[name] - gradient).norm() <= 0.05e-3

@@ -9,8 +9,16 @@ import numpy as np
 import pytest
 import torch
 
+from dpsgd_explorer.dp import secure_noise
 from dpsgd_explorer.dp.key_stream import CHUNK_BYTES, KeyStream
-from dpsgd_explorer.dp.secure_noise import GRID, PAIRS, Scratch, SecureNoise
+from dpsgd_explorer.dp.secure_noise import (
+    GRID,
+    PAIRS,
+    Scratch,
+    SecureNoise,
+    add_products,
+    rounds_once,
+)
 from tests.dp import laws
 from tests.dp.laws import ALARM
 
@@ -24,7 +32,7 @@ def pairs_of(long_bits, short_bits):
     scratch.bits[:cut].view(torch.int64).copy_(torch.tensor(long_bits))
     scratch.bits[cut:].view(torch.int32).copy_(torch.tensor(short_bits))
     radii, waves = scratch.box_muller()
-    return (math.sqrt(2) * radii * waves).numpy()
+    return (math.sqrt(2) * radii.double() * waves).numpy()
 
 
 def test_box_muller_agrees_with_the_formula():
@@ -49,6 +57,23 @@ def test_at_eight_standard_deviations_the_radii_are_as_dense_as_the_grid():
     start = round(2**63 * math.exp(-32))
     cosines, _ = pairs_of(list(range(start, start + 1000)), [0] * 1000)
     assert 0 < np.abs(np.diff(cosines)).max() < GRID / 100
+
+
+@pytest.mark.parametrize("size", [2, 7, 66, 1001])
+@pytest.mark.parametrize("fused", [True, False])
+def test_a_product_is_added_before_it_is_rounded(size, fused, monkeypatch):
+    monkeypatch.setattr(secure_noise, "rounds_once", lambda device: fused)
+    if fused and not rounds_once("cpu"):
+        pytest.skip("this processor rounds products")
+    torch.manual_seed(0)
+    half = (size + 1) // 2
+    radii, waves = torch.randn(half), torch.randn(2, half)
+    products = (0.5 * radii.double() * waves).view(-1)[:size]
+    values = -products.float()  # what is left is what rounding would have lost
+    expected = (values.double() + products).float()
+    add_products(values, radii, waves, 0.5)
+    assert torch.equal(values, expected)
+    assert values.count_nonzero() > size / 2
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])

@@ -54,11 +54,13 @@ def test_a_seed_repeats_and_is_called_not_private(capsys, own_table):
     [
         (["--x-bound", "1.5"], "--y-bound must be stated"),
         (["--y-bound", "2", "--x-bound", "0.9"], "row 10 has norm"),
+        (["--y-bound", "2", "--x-bound", "0.9"], "or clip: rows = clip."),
         (["--y-bound", "1", "--x-bound", "1.5"], "y_bound = 1 must hold"),
         (["--y-bound", "2", "--bounds", "rooms=10"], "missing: age"),
         (["--y-bound", "2", "--bounds", "rooms=x,age=1"], "must be NAME=NUMBER"),
         (["--y-bound", "2", "--target", "size"], "target must be one of rooms, age"),
-        (["--y-bound", "2", "--x-bound", "1.5", "--epsilon", "0"], "greater than 0"),
+        (["--y-bound", "2", "--x-bound", "-1"], "x_bound must be greater than 0"),
+        (["--y-bound", "2", "--x-bound", "1.5", "--epsilon", "0"], ": epsilon must be"),
         (["--y-bound", "2", "--x-bound", "1.5", "--delta", "1"], "less than 1"),
         (
             ["--y-bound", "2", "--x-bound", "1.5", "--method", "noisy_gd"],
@@ -79,6 +81,7 @@ def test_clipping_is_counted_and_explained_to_the_owner(capsys, own_table):
     code, said = told(capsys, *own_table, *options, *PRICE)
     assert code == 0
     assert "rows were longer than 0.5 and were shortened; 200 labels" in said.err
+    assert "and then shortened to norm 0.5." in said.out
 
 
 def test_a_descent_that_diverges_is_told_so(capsys, own_table):

@@ -78,7 +78,9 @@ def test_a_run_is_stored_from_phase_to_end(store, config, train):
     assert (done.state, done.error, done.step) == ("done", None, 20)
     assert told(store, run.id) == trained(config)
     end = json.loads(store.events(run.id)[-2].data)
-    assert done.summary.items() <= {**end, "steps": 20}.items()
+    [(_, begun), *_] = trained(config)
+    ended = {**end, "steps": 20, "status": begun["status"]}
+    assert done.summary.items() <= ended.items()
     assert done.summary.keys() >= set(KINDS[config.kind].measured)
     assert [event.kind for event in store.events(run.id)][-2:] == ["end", "state"]
 
@@ -166,6 +168,6 @@ def test_a_full_disk_ends_the_process_with_its_own_code(store, config, train, fi
     fill_up()
     assert train(claim) == verdicts.EXIT_STORAGE_FULL
     stored = told(store, run.id)
-    assert 0 < len(stored) < 41
+    assert len(stored) < 41  # none, if the first lot already did not fit
     assert stored == trained(config)[: len(stored)]
     assert store.get(run.id).state == "running"  # its supervisor ends it

@@ -202,6 +202,14 @@ def test_the_summary_of_a_stopped_run_tells_what_was_spent(store, run, config):
     }
 
 
+def test_the_summary_says_what_kind_of_answer_its_epsilon_is(store, run):
+    claim = store.claim()
+    begun = [Event("phase", {"step": 0, "status": word}) for word in ("exact", "bound")]
+    store.append(claim, [*begun, step(1)])
+    store.finish(claim, "cancelled")
+    assert store.get(run.id).summary["status"] == "bound"
+
+
 def test_a_run_that_took_no_step_has_no_summary(store, run):
     store.finish(store.claim(), "failed", error={"code": "refused", "message": "no."})
     ended = store.get(run.id)

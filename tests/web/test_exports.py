@@ -8,6 +8,7 @@ import sys
 
 import pytest
 
+from dpsgd_explorer.accounting import Odometer
 from dpsgd_explorer.training.config import TrainingConfig
 from dpsgd_explorer.training.events import Event
 from dpsgd_explorer.training.kinds import KINDS
@@ -21,6 +22,7 @@ NOT_PRIVATE = Event(
 )
 TRAIN = """
 import dataclasses, json, sys
+from dpsgd_explorer.accounting import Odometer
 from dpsgd_explorer.training.config import TrainingConfig
 from dpsgd_explorer.training.loop import train
 for event in train(TrainingConfig.parse(json.load(sys.stdin))):
@@ -162,3 +164,24 @@ def run_python(arguments, stdin):
         env={"PYTHONPATH": str(FRONT_DIR), "OMP_NUM_THREADS": "1", "PATH": ""},
     )
     return done.stdout
+
+
+def test_the_odometer_of_a_run_goes_on_in_the_library(client, store):
+    config = TrainingConfig.parse(SMALL | {"steps": 9})
+    run_id = client.post(RUNS, json=SMALL | {"steps": 9}).json["id"]
+    claim = store.claim(run_id)
+    events = list(KINDS["training"].start(config).events())
+    stopped = [e for e in events if e.data["step"] <= 4]  # of nine steps
+    store.append(claim, stopped)
+    store.finish(claim, "cancelled")
+    whole = json.loads(download(client, run_id, "json"))
+    odometer = Odometer.from_json(json.dumps(whole["odometer"]))
+    spent = odometer.epsilon(config.delta)
+    assert spent == pytest.approx(stopped[-1].data["epsilon"], rel=1e-6)
+    odometer.add_gaussian(20.0, "a count")
+    assert odometer.epsilon(config.delta) > spent
+
+
+def test_a_run_without_noise_has_no_odometer(client, store):
+    run_id = client.post(RUNS, json=SMALL | {"private": False}).json["id"]
+    assert json.loads(download(client, run_id, "json"))["odometer"] is None

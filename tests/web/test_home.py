@@ -97,6 +97,8 @@ def test_every_page_has_one_heading_a_way_past_the_frame_and_a_marked_place(clie
         assert page.all("a")[0] == {"class": "skip", "href": "#main"}
         assert page.all("main")[0]["id"] == "main"
         links = Page(re.search(r"<nav class.*?</nav>", text, re.DOTALL)[0]).all("a")
+        places = ["/learn/", "/train/", "/labs/", "/runs/"]
+        assert [link["href"] for link in links] == places
         marked = [link["href"] for link in links if "aria-current" in link]
         assert marked == ([] if address == "/" else [f"/{address.split('/')[1]}/"])
 

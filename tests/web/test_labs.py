@@ -79,6 +79,7 @@ def test_every_preset_is_a_question_that_can_be_asked(client):
         ({"repetitions": "1e9"}, "repetitions", "a whole number"),
         ({"repetitions": "5000"}, "repetitions", "at most 200"),
         ({"steps": "0"}, "steps", "at least 1"),
+        ({"learning_rate": "0"}, "learning_rate", "greater than 0"),
         ({"steps": "10000000"}, "steps", "at most 200000"),
         ({"variant": "loose"}, "variant", "one of notebook, tight"),
         ({"rows": "refuse"}, "rows", "one of clip, normalize"),
@@ -123,9 +124,31 @@ def test_a_long_descent_is_computed_when_waited_for(client, monkeypatch):
 def test_a_descent_that_diverges_is_said_to(client):
     text = client.get(RESULTS, query_string={"rate_factor": "20"}).text
     assert shown(text)["descent"].startswith(
-        "After 502 steps and ε = 1.9989 the error is ∞"
+        "After 502 steps and ε = 1.9989 the descent has diverged"
     )
     assert not re.search(r"\bnan\b", text)
+
+
+def test_a_learning_rate_can_be_a_number(client):
+    public = View(RegressionQuestion()).walks[""].learning_rate
+    given = client.get(RESULTS, query_string={"learning_rate": repr(public)}).text
+    assert shown(given)["descent"] == shown(client.get(RESULTS).text)["descent"]
+    assert "as it was given" in given
+    query = {"learning_rate": "1e-5", "rate_factor": "2"}
+    descent = client.get(API, query_string=query).json["descent"]
+    assert descent["learning_rate"] == pytest.approx(2e-5)
+    assert descent["learning_rate_is_private"]
+
+
+def test_a_rate_from_the_data_leaves_no_claim_on_its_chart(client):
+    [public, notebook] = (
+        client.get(RESULTS, query_string={"rate": rate}).text
+        for rate in ("public", "notebook")
+    )
+    figure = r'id="descent".*?</figure>'
+    exact = '<span class="badge exact">'
+    assert exact in re.search(figure, public, re.DOTALL)[0]
+    assert exact not in re.search(figure, notebook, re.DOTALL)[0]
 
 
 def test_tight_bounds_show_their_bias(client):

@@ -84,7 +84,7 @@ def test_a_chapter_has_one_to_three_pictures_each_saying_what_it_is(read, slug):
     figures = re.findall(r'<figure class="chart .*?</figure>', text, re.DOTALL)
     assert 1 <= len(figures) <= 3
     for figure in figures:
-        assert re.search(r'class="badge (recorded|illustration)"', figure)
+        assert re.search(r'class="badge (recorded|computed|illustration)"', figure)
         assert figure.count('role="img" aria-label="') == 2  # wide and narrow
         assert '<table class="data">' in figure
         title = re.search(r"<h3>(.*?)</h3>", figure)[1]

@@ -97,6 +97,28 @@ def test_a_curve_is_epsilon_along_the_steps(client):
     assert answer.items() >= TERMS.items()
 
 
+def test_a_curve_is_enclosed_point_by_point(client):
+    answer = ask(client, "curve", **RUN, points=5)
+    sides = zip(answer["lower"], answer["upper"], answer["epsilon"], strict=True)
+    assert all(low <= high <= shown for low, high, shown in sides)
+    none = ask(client, "curve", **RUN, points=5, accountant="gdp")
+    assert (none["lower"], none["upper"]) == (None, None)
+
+
+@pytest.mark.parametrize("route", ["epsilon", "curve"])
+def test_an_exact_answer_whose_sides_do_not_meet_is_called_a_bound(client, route):
+    run = {"sample_rate": 1e-6, "noise_multiplier": 0.05, "steps": 3, "delta": 1e-5}
+    answer = ask(client, route, **run)
+    assert (answer["accountant"], answer["status"]) == ("exact", "bound")
+
+
+def test_a_plan_names_the_accountants_that_apply(client):
+    sampled = ask(client, "plan", **SMALL)["accountants"]
+    assert set(accounting.ACCOUNTANTS) - set(sampled) == {"zcdp"}
+    whole = SMALL | {"expected_batch_size": TrainingConfig.parse(SMALL).sample_size}
+    assert ask(client, "plan", **whole)["accountants"] == list(accounting.ACCOUNTANTS)
+
+
 def test_a_curve_of_few_steps_names_each_once(client):
     answer = ask(client, "curve", **RUN | {"steps": 3}, points=200)
     assert answer["steps"] == [0, 1, 2, 3]
@@ -216,6 +238,6 @@ def test_the_trade_off_rises_above_the_diagonal(client):
     assert (alarms[0], alarms[-1], len(alarms)) == (0, 1, 11)
     assert found == sorted(found)
     assert all(b >= a for a, b in zip(alarms, found, strict=True))
-    assert answer["status"] == TERMS["status"]
+    assert answer["status"] == "bound"
     truth = accounting.trade_off(**query, **ASKED, false_positive_rates=alarms)
     assert found == pytest.approx(truth, rel=1e-12)

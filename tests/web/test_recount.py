@@ -47,6 +47,11 @@ def test_an_accountant_that_knows_no_sampling_refuses_to_count(client, told):
     assert "not amplified by sampling" in error_of(answer, 422)["message"]
 
 
+def test_a_count_whose_sides_do_not_meet_is_called_a_bound(client, told):
+    hard = phase(0, sample_rate=1e-6, noise_multiplier=0.05, delta=1e-5)
+    assert client.get(told(hard)).json["status"] == "bound"
+
+
 def test_a_change_of_settings_on_the_way_counts(client, told):
     address = told(phase(0), phase(2, noise_multiplier=0.8))
     answer = client.get(address, query_string={"accountant": "rdp"}).json

@@ -1,6 +1,7 @@
 """A descent as a run: launched, listed, shown and taken away like any other."""
 
 import csv
+import html
 import io
 import json
 import re
@@ -82,6 +83,28 @@ def test_it_says_what_it_spent_and_with_which_terms(client, descended):
     assert (privacy["status"], privacy["sampling"]) == ("exact", "none")
     assert privacy["neighboring_relation"] == "add_or_remove_one"
     assert 0.6 < run["summary"]["mse_median"] < 6
+
+
+def test_another_accountant_counts_a_descent_too(client, descended):
+    answer = client.get(f"{RUNS}/{descended}/epsilon").json
+    spent = client.get(f"{RUNS}/{descended}").json["privacy"]
+    assert (answer["accountant"], answer["status"]) == ("exact", "exact")
+    assert answer["epsilon"] == pytest.approx(spent["epsilon"], abs=1.01e-4)
+    assert (answer["sampling"], answer["curve"]["steps"][-1]) == ("none", 40)
+    rho = client.get(f"{RUNS}/{descended}/epsilon?accountant=zcdp").json
+    assert rho["epsilon"] > answer["epsilon"]
+
+
+@pytest.mark.parametrize("rate", ["public", "notebook", 1e-5])
+def test_the_lab_takes_over_the_descent_of_a_run(client, rate):
+    run_id = client.post(RUNS, json=DESCENT | {"learning_rate": rate}).json["id"]
+    page = client.get(f"/runs/{run_id}/").text
+    [link] = re.findall(rf'href="({LAB}\?[^"]*)"', page)
+    lab = client.get(html.unescape(link)).text
+    [offered] = re.findall(r'data-settings="(.*?)"', lab)
+    settings = json.loads(html.unescape(offered))
+    assert settings["learning_rate"] == rate
+    assert (settings["steps"], settings["noise_multiplier"]) == (40, 50.0)
 
 
 def test_a_learning_rate_from_the_data_voids_the_guarantee_everywhere(client, store):

@@ -19,6 +19,7 @@ import torch
 from torch import Tensor
 
 from dpsgd_explorer.dp.layers.rewrite import Part
+from dpsgd_explorer.errors import PrivacyError
 
 Arrive = Callable[[Tensor], None]
 
@@ -158,8 +159,11 @@ class LSTMCell(Cell):
     def back(
         self, outputs: Tensor, h: Tensor, c: Tensor
     ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        all_gates = torch.empty_like(self._gates)
-        self.projected_gradients = torch.empty_like(outputs)
+        # Gradients take the place of the gates; one row does for all steps where
+        # nobody asks for it later.
+        all_gates, row = self._gates, torch.empty_like(self._gates[0])
+        every = outputs if self.projection is not None else outputs[:1]
+        self.projected_gradients = torch.empty_like(every).expand_as(outputs)
         for t in reversed(self.steps(len(outputs))):
             total = torch.add(outputs[t], h, out=self.projected_gradients[t])
             if self.active is not None:
@@ -169,15 +173,16 @@ class LSTMCell(Cell):
             i, f, g, o = self._gates[t].chunk(4, 1)
             tanh = self._tanh_memory[t]
             c = c + dm * o * (1 - tanh.square())
-            di, df, dg, do = all_gates[t].chunk(4, 1)
+            di, df, dg, do = row.chunk(4, 1)
             torch.mul(c * g, i * (1 - i), out=di)
             torch.mul(c * self._memory_before[t], f * (1 - f), out=df)
             torch.mul(c * i, 1 - g.square(), out=dg)
             torch.mul(dm * tanh, o * (1 - o), out=do)
             if self.active is not None:
-                all_gates[t] *= self.active[t]
-            h = self.keep(t, all_gates[t] @ self.weight_hh, h)
+                row *= self.active[t]
+            h = self.keep(t, row @ self.weight_hh, h)
             c = self.keep(t, c * f, before)
+            all_gates[t] = row
         return all_gates, all_gates @ self.weight_ih, h, c
 
 
@@ -245,6 +250,13 @@ class Run(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
         """Hand the gates' gradients over and return the others."""
-        gates, x, h, c = ctx.cell.back(*gradients)
+        cell, ctx.cell = ctx.cell, None  # what it kept is free with this call
+        if cell is None:
+            raise PrivacyError(
+                "backward ran twice through one forward pass of a recurrent layer; add "
+                "the losses and call backward once."
+            )
+        gates, x, h, c = cell.back(*gradients)
         ctx.arrive(gates)
+        ctx.arrive = None
         return None, None, None, x, h, c

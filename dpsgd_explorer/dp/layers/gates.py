@@ -87,13 +87,15 @@ class GatesRule(GradientRule[Part, Steps]):
         weights: Tensor,
         sums: Mapping[str, Tensor],
     ) -> None:
-        gates = self._gates(scale_samples(backprops, weights))
+        positions = weights.repeat_interleave(backprops.shape[1])  # [B T]
+        gates = self._gates(backprops)
         for name, values, g in zip(MAPS, activations, gates, strict=True):
-            g = g.flatten(0, 1)  # [B T, k H]
-            if trains(layer, f"weight_{name}"):
-                sums[f"weight_{name}"].addmm_(g.t(), values.flatten(0, 1))
-            if trains(layer, f"bias_{name}"):
-                sums[f"bias_{name}"].add_(g.sum(0))
+            g = g.flatten(0, 1)  # [B T, k H], and wider than the values
+            if f"weight_{name}" in sums:
+                scaled = scale_samples(values, weights).flatten(0, 1)
+                sums[f"weight_{name}"].addmm_(g.t(), scaled)
+            if f"bias_{name}" in sums:
+                sums[f"bias_{name}"].addmv_(g.t(), positions)
 
     def multiply_adds(
         self, layer: Part, activations: Steps, backprops: Tensor

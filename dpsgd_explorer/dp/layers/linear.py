@@ -63,12 +63,15 @@ class LinearRule(LayerRule[nn.Linear]):
         weights: Tensor,
         sums: Mapping[str, Tensor],
     ) -> None:
-        if trains(layer, "weight"):
-            g = scale_samples(backprops, weights).flatten(0, -2)  # [B T, p]
-            sums["weight"].addmm_(g.t(), activations.flatten(0, -2))
-        if trains(layer, "bias"):
-            g = backprops if backprops.dim() == 2 else _positions(backprops).sum(1)
-            sums["bias"].addmv_(g.t(), weights)
+        if backprops.dim() > 2:
+            scaled = scale_samples(backprops, weights).flatten(0, -2)  # [B T, p]
+            activations = activations.flatten(0, -2)
+        else:
+            scaled = backprops * weights.unsqueeze(1)
+        if "weight" in sums:
+            sums["weight"].addmm_(scaled.t(), activations)
+        if "bias" in sums:
+            sums["bias"].add_(scaled.sum(0))
 
     def factors(
         self, layer: nn.Linear, activations: Tensor, backprops: Tensor
@@ -101,13 +104,14 @@ class LinearRule(LayerRule[nn.Linear]):
 
 
 def _single_position_norms(layer: nn.Linear, x: Tensor, g: Tensor) -> Tensor:
-    g_squared: Tensor = torch.linalg.vector_norm(g, dim=1).square_()
+    of_bias: Tensor = torch.linalg.vector_norm(g, dim=1)
     if not trains(layer, "weight"):
-        return g_squared
-    x_squared: Tensor = torch.linalg.vector_norm(x, dim=1).square_()
+        return of_bias.square_()
+    of_weight = torch.linalg.vector_norm(x, dim=1).mul_(of_bias)
     if trains(layer, "bias"):
-        x_squared += 1.0
-    return x_squared.mul_(g_squared)
+        torch.hypot(of_weight, of_bias, out=of_weight)
+    norms: Tensor = of_weight.square_()
+    return norms
 
 
 def _positions(values: Tensor) -> Tensor:

@@ -12,6 +12,7 @@ from markupsafe import Markup
 from dpsgd_explorer.accounting import round_up
 from dpsgd_explorer.regression.comparison import EPSILONS, Spread
 from dpsgd_explorer.web.chart_svg import Anchor, Picture, Plot, Point
+from dpsgd_explorer.web.form import text_of
 from dpsgd_explorer.web.pictures.regression_parts import (
     budget_picture,
     cloud_picture,
@@ -33,6 +34,11 @@ BANDS = {"private": "f-area", "attack": "f-wash-attack", "good": "f-wash-good"}
 STYLES = {"adassp": "private", "ssp": "attack", "noisy_gd": "good"}
 ROOM = 1.12  # the axis of errors ends so far above the trivial baseline
 TABLE_EPSILONS = 8
+UNPAID = " Its learning rate is taken from the data, which its ε does not cover."
+RATE_WORDS: dict[float | str, str] = {
+    "public": "from public bounds (n counts as public)",
+    "notebook": "from λ_max of the private XᵀX: not private, as in the notebook",
+}
 
 Points = Sequence[Point]
 
@@ -48,11 +54,12 @@ def errors_picture(view: View) -> Picture:
         narrow=_errors(view, NARROW, narrow=True),
         head=("ε", *(f"{NAMES[name]}, 5 – 95 %" for name in METHODS), "noisy GD"),
         rows=_error_rows(view),
-        kind="illustration",
+        kind="computed",
         status="exact",
-        note=f"ε at δ = {view.question.delta:g}, exactly accounted, "
+        note=f"ε at δ = {text_of(view.question.delta)}, exactly accounted, "
         f"{relation(view)}. The errors themselves are computed from the data. The "
-        "descent is one path that spends as it goes; it was planned for its end.",
+        "descent is one path that spends as it goes; it was planned for its end."
+        + (UNPAID if view.question.walk().rate == "notebook" else ""),
         is_private=False,
     )
 
@@ -143,22 +150,25 @@ def path_picture(view: View) -> Picture:
     )
     return Picture(
         title=f"After {walk.steps:,} steps and ε = {round_up(main.epsilons[-1], 4)} "
-        f"the error is {mse(main.end.median)}{'; ' + ends if ends else ''}",
+        f"{_outcome(main)}{'; ' + ends if ends else ''}",
         sub=f"Median error of {walk.repetitions} descents, and the 5 to 95 % band "
         f"at the chosen rate, against ε as it is spent; σ = {walk.noise_multiplier:g}",
         wide=_descent(view, WIDE, narrow=False),
         narrow=_descent(view, NARROW, narrow=True),
         head=("ε spent", "steps", *(f"rate {name}".strip() for name in view.followed)),
         rows=_descent_rows(view, main),
-        status="exact",
-        note=f"Learning rate {walk.learning_rate:.3g}, "
-        + (
-            "from public bounds (n counts as public)."
-            if walk.rate == "public"
-            else "from λ_max of the private XᵀX: not private, as in the notebook."
-        ),
+        kind="computed",
+        status="" if walk.rate == "notebook" else "exact",
+        note=f"Learning rate {text_of(float(f'{walk.learning_rate:.3g}'))}, "
+        f"{RATE_WORDS.get(walk.rate, 'as it was given')}.",
         is_private=False,
     )
+
+
+def _outcome(main: Followed) -> str:
+    if math.isinf(main.end.median):
+        return "the descent has diverged: its learning rate is too large"
+    return f"the error is {mse(main.end.median)}"
 
 
 def _end(found: Followed) -> str:

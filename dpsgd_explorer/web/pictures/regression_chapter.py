@@ -16,12 +16,14 @@ from dpsgd_explorer.web.regression_view import Followed, View, mse
 
 SMALL_EPSILON, LARGE_EPSILON = 0.1, 2.0
 LARGE_NOISE = 500.0
+REPETITIONS = 200  # of every release that the text or the picture speaks of
 
 
 @cache
 def comparison_picture() -> Picture:
     """Return the error of all methods against ε."""
-    return errors_picture(View(RegressionQuestion(epsilon=SMALL_EPSILON)))
+    question = RegressionQuestion(epsilon=SMALL_EPSILON, repetitions=REPETITIONS)
+    return errors_picture(View(question))
 
 
 @cache
@@ -53,13 +55,13 @@ def trivial() -> str:
 
 def median(method: str, epsilon: float, variant: str = "tight") -> str:
     """Return the median error of a method's releases."""
-    view = View(RegressionQuestion(epsilon=epsilon, repetitions=200))
+    view = View(RegressionQuestion(epsilon=epsilon, repetitions=REPETITIONS))
     return mse(view.chosen[method][variant].spreads[0].median)
 
 
 def one_in_twenty(method: str, epsilon: float) -> str:
     """Return the error that one release in twenty exceeds."""
-    view = View(RegressionQuestion(epsilon=epsilon, repetitions=200))
+    view = View(RegressionQuestion(epsilon=epsilon, repetitions=REPETITIONS))
     return mse(view.chosen[method]["tight"].spreads[0].high)
 
 

@@ -11,6 +11,7 @@ from dpsgd_explorer.accounting import round_up
 from dpsgd_explorer.regression.checks import Array
 from dpsgd_explorer.regression.perturbation import LABELS
 from dpsgd_explorer.web.chart_svg import Anchor, Picture, Plot
+from dpsgd_explorer.web.form import text_of
 from dpsgd_explorer.web.regression_question import METHODS
 from dpsgd_explorer.web.regression_view import View, epsilon_text
 
@@ -35,11 +36,17 @@ def cloud_picture(view: View) -> Picture:
             _quantiles(name, exact[i], cloud[:, i])
             for i, name in enumerate((question.first, question.second))
         ),
+        kind="computed",
         status="exact",
         note="You would be shown one of these dots, and nobody could tell which. The "
-        "dark dot is the non-private solution; a ridge pulls releases towards zero.",
+        "named dot is the non-private solution; a ridge pulls releases towards zero.",
         is_private=False,
     )
+
+
+def percent(share: float, digits: int = 0) -> str:
+    """Return a share as it is printed."""
+    return f"{100 * share:.{digits}f} %"
 
 
 def signed(value: float) -> str:
@@ -92,8 +99,9 @@ def budget_picture(view: View) -> Picture:
     budget, method = view.budget, METHODS[view.question.method]
     largest = max(budget.shares, key=lambda name: budget.shares[name])
     return Picture(
-        title=f"{LABELS[largest]} takes {budget.shares[largest]:.0%} of {method}’s "
-        f"budget; all of it is one Gaussian with ε = {round_up(budget.epsilon, 4)}",
+        title=f"{LABELS[largest]} takes {percent(budget.shares[largest])} of "
+        f"{method}’s budget; all of it is one Gaussian with ε = "
+        f"{round_up(budget.epsilon, 4)}",
         sub="Share of 1/σ², the quantity that adds up over releases",
         wide=_bar(view, (816, 96)),
         narrow=_bar(view, (342, 96)),
@@ -101,15 +109,16 @@ def budget_picture(view: View) -> Picture:
         rows=tuple(
             (
                 LABELS[part.name],
-                f"{budget.shares[part.name]:.1%}",
+                percent(budget.shares[part.name], 1),
                 round_up(budget.noise_multipliers[part.name], 3),
                 f"{part.sensitivity:.4g}",
                 round_up(budget.noise_stds[part.name], 3),
             )
             for part in budget.parts
         ),
+        kind="computed",
         status="exact",
-        note=f"{relation(view).capitalize()}; δ = {view.question.delta:g}.",
+        note=f"{relation(view).capitalize()}; δ = {text_of(view.question.delta)}.",
     )
 
 
@@ -121,11 +130,11 @@ def _bar(view: View, size: tuple[int, int]) -> Markup:
         plot.bar((begin, begin + share), (0, 1), fills[name])
         plot.text((begin, 1), LABELS[name], "ink", "start", (2, -8))
         if share > 0.12:
-            plot.text((begin, 0), f"{share:.0%}", "", "start", (2, 17))
+            plot.text((begin, 0), percent(share), "", "start", (2, 17))
         begin += share
     return plot.svg(
         "A bar of the budget: "
-        + ", ".join(f"{LABELS[n]} {s:.0%}" for n, s in view.budget.shares.items())
+        + ", ".join(f"{LABELS[n]} {percent(s)}" for n, s in view.budget.shares.items())
     )
 
 

@@ -7,8 +7,9 @@ from typing import Any
 
 from markupsafe import Markup
 
-from dpsgd_explorer.accounting import ACCOUNTANTS, round_up
-from dpsgd_explorer.web.chart_svg import Picture, Plot, Point
+from dpsgd_explorer.accounting import Phase, Plan, round_up
+from dpsgd_explorer.accounting.sides import epsilon_sides
+from dpsgd_explorer.web.chart_svg import Picture, Plot, Point, Status
 from dpsgd_explorer.web.recorded import RecordedRun
 
 ROWS = 10
@@ -41,8 +42,14 @@ def accuracy_picture(
             for (e, a), (_, b) in _thinned(list(zip(curve, beside, strict=True)))
         ),
         kind="recorded",
-        status=ACCOUNTANTS[run.config.accountant].status,
+        status=_status(run.config.plan),
     )
+
+
+def _status(plan: Plan) -> Status:
+    """Return what kind of answer the ε of the whole run is."""
+    phase = Phase(plan.sample_rate, plan.noise_multiplier, plan.steps)
+    return epsilon_sides([phase], plan.delta, plan.accountant).status
 
 
 def spent_and_accuracy(run: RecordedRun, spender: RecordedRun) -> list[Point]:

@@ -139,7 +139,7 @@ function leader(from, to, width, color) {
 
 function endLabels({racer, value, to}, {narrow, color, room}) {
   const at = {xref: "paper", yref: "paper", y: to, yanchor: "middle"};
-  const name = narrow && racer.label.length > SHORT ? racer.accountant : racer.label;
+  const name = narrow && racer.label.length > SHORT ? racer.label.split(" ")[0] : racer.label;
   const label = strong(name, color(racer.text), {...at, x: 1, xanchor: "left", xshift: 12});
   if (narrow) return [label];
   return [label, words(epsilonText(value), color("--ink"), {...at, x: 1, xanchor: "right", xshift: room - 4})];

@@ -70,7 +70,8 @@ export class SettingsForm {
 
   /** Take over a whole set-up. @param {Record<string, string>} texts */
   fill(texts) {
-    if (texts.model !== undefined) this.offerModels([texts.model]);
+    if (texts.model !== undefined) this.offer("model", [texts.model]);
+    if (texts.accountant !== undefined) this.offer("accountant", null);
     for (const [name, members] of Object.entries(this.switches)) {
       const member = members.find((one) => texts[one] !== undefined);
       if (member) this.form.elements[name].value = member;
@@ -90,18 +91,17 @@ export class SettingsForm {
   }
 
   /**
-   * Offer these models only; true if the one that was chosen is not among them.
-   * @param {string[]} names
-   * @param {Record<string, string>} [labels]
+   * Offer these values of a choice only, null: all; what was chosen stays if it is among them.
+   * @param {string} name of the setting
+   * @param {string[] | null} values
    */
-  offerModels(names, labels) {
-    const {model} = this.form.elements;
-    this.models ??= Object.fromEntries([...model.options].map((option) => [option.value, option.label]));
-    Object.assign(this.models, labels);
-    const before = model.value;
-    model.replaceChildren(...names.map((name) => new Option(this.models[name] ?? name, name)));
-    if (names.includes(before)) model.value = before;
-    return !names.includes(before);
+  offer(name, values) {
+    const select = this.form.elements[name];
+    const {choices} = this.fields.find((field) => field.name === name);
+    const offered = values ?? Object.keys(choices);
+    const before = select.value;
+    select.replaceChildren(...offered.map((value) => new Option(choices[value] ?? value, value)));
+    if (offered.includes(before)) select.value = before;
   }
 
   /** Show these errors and take every other away. @param {Record<string, string>} errors by field */

@@ -131,6 +131,10 @@ function show(answer) {
   form.form.elements[name].value = SOLVED[name](answer);
   form.moveSlider(name);
   for (const cell of page.querySelectorAll("[data-fact]")) cell.textContent = FACTS[cell.dataset.fact](answer);
+  const claim = part("claim");
+  claim.className = `badge ${answer.status}`;
+  claim.textContent = answer.status;
+  claim.hidden = false;
   part("train").hidden = answer.train === "";
   if (answer.train) part("train").href = answer.train;
   part("remark").textContent = answer.remark;
@@ -141,7 +145,7 @@ function refuse(error) {
   store.answer = null;
   form.showErrors(error.fields ?? {});
   part("to-correct").hidden = false;
-  part("train").hidden = true;
+  part("train").hidden = part("claim").hidden = true;
   if (Object.keys(error.fields ?? {}).length === 0) part("to-correct").textContent = error.message;
   for (const cell of page.querySelectorAll("[data-fact]")) cell.textContent = "–";
 }

@@ -56,7 +56,7 @@ function start() {
 
 function settingsChanged(input = null) {
   if (input?.name in data.switches) carryOver(input.value);
-  if (input?.name === "dataset") fitModel();
+  if (input === null || input.name === "dataset") fitModel();
   describeChoices();
   clearTimeout(settle);
   settle = setTimeout(() => ask(input), SETTLE_MS);
@@ -76,8 +76,7 @@ function carryOver(member) {
 }
 
 function fitModel() {
-  const {models} = data.facts.data_sets[form.texts.dataset];
-  form.offerModels(models);
+  form.offer("model", data.facts.data_sets[form.texts.dataset]?.models ?? null);
 }
 
 function describeChoices() {
@@ -115,6 +114,7 @@ function accept(answer) {
   store.plan = answer;
   data.config = {...data.config, ...blanks(), ...form.json};
   form.showErrors({});
+  form.offer("accountant", answer.accountants);
   panel.show(answer);
   if (!store.run) showSetUp();
 }
@@ -180,8 +180,7 @@ async function launch() {
   } catch (error) {
     if (!(error instanceof ApiError)) throw error;
     form.showErrors(error.fields);
-    if (Object.keys(error.fields).length === 0) showRunError(error);
-    else form.focusError();
+    Object.keys(error.fields).length === 0 ? showRunError(error) : form.focusError();
   } finally {
     store.launching = false;
   }
@@ -192,7 +191,8 @@ async function attachFromAddress() {
   if (!id || id === store.run?.answer.id) return;
   try {
     const answer = await getJson(`/api/v1/runs/${encodeURIComponent(id)}`);
-    attach(answer, await planOf(answer.config));
+    if (answer.kind !== "training") location.replace(answer.links.page); // another kind has its own page
+    else attach(answer, await planOf(answer.config));
   } catch (error) {
     if (!(error instanceof ApiError)) throw error;
     history.replaceState(null, "", location.pathname + location.search);

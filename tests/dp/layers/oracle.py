@@ -71,9 +71,9 @@ def vmap_gradients(case, slopes):
     return mapped(detached, case.inputs, slopes)
 
 
-def observe(case, slopes, mode="MixOpt", seed=None):
+def observe(case, slopes, mode="MixOpt", seed=None, kind=BookKeeping):
     """Return the engine's samples after one forward and one backward."""
-    mechanism = BookKeeping(case.net, clipping_mode=mode, loss_reduction="sum")
+    mechanism = kind(case.net, clipping_mode=mode, loss_reduction="sum")
     received = []
     mechanism.receive = received.append
     mechanism.start()

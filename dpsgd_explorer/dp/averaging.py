@@ -1,0 +1,86 @@
+"""Exponential averaging of parameters along a run.
+
+The average of noisy models has less noise than the last of them.  It is made of what
+was released already and costs no privacy.
+
+Source: De et al. (2022), arXiv:2204.13650, section 3.3.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from dpsgd_explorer.errors import ConfigError
+
+
+class ParameterAverage:
+    """A running average of a module's trainable parameters.
+
+    At first the decay is (1 + t) / (10 + t) after t updates, so that the start of the
+    run is forgotten; then it is ``decay``.
+
+    Args:
+        module: The model; call ``update`` after each step that changed it.
+        decay: Share of the old average that stays, in (0, 1).
+
+    Raises:
+        ConfigError: the decay is outside its domain.
+    """
+
+    def __init__(self, module: nn.Module, decay: float = 0.9999) -> None:
+        if not 0 < decay < 1:
+            raise ConfigError("decay", f"decay must be between 0 and 1; got {decay!r}.")
+        self._parameters = {
+            name: p for name, p in module.named_parameters() if p.requires_grad
+        }
+        self._decay = decay
+        self._averages = {n: p.detach().clone() for n, p in self._parameters.items()}
+        self.updates = 0
+
+    @torch.no_grad()
+    def update(self) -> None:
+        """Take the parameters of now into the average."""
+        decay = min(self._decay, (1 + self.updates) / (10 + self.updates))
+        for name, parameter in self._parameters.items():
+            self._averages[name].lerp_(parameter, 1 - decay)
+        self.updates += 1
+
+    @contextmanager
+    def in_use(self) -> Iterator[None]:
+        """Let the module have the averages meanwhile, to be evaluated or saved."""
+        kept = {name: p.detach().clone() for name, p in self._parameters.items()}
+        self._put(self._averages)
+        try:
+            yield
+        finally:
+            self._put(kept)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return tensors and numbers from which the average goes on."""
+        averages = {name: value.clone() for name, value in self._averages.items()}
+        return {"updates": self.updates, "averages": averages}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go on from what ``state_dict`` returned.
+
+        Raises:
+            ConfigError: it belongs to other parameters.
+        """
+        if state["averages"].keys() != self._averages.keys():
+            raise ConfigError(
+                "averages",
+                "the saved averages must be of this module's trainable parameters, "
+                f"{', '.join(self._averages)}; got {', '.join(state['averages'])}.",
+            )
+        self.updates = state["updates"]
+        self._averages = {n: value.clone() for n, value in state["averages"].items()}
+
+    @torch.no_grad()
+    def _put(self, values: dict[str, Tensor]) -> None:
+        for name, parameter in self._parameters.items():
+            parameter.copy_(values[name])

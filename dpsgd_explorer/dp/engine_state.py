@@ -1,0 +1,82 @@
+"""How a PrivacyEngine is saved, and how a run goes on from what was saved."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torch import nn
+
+from dpsgd_explorer.dp import saved_state
+from dpsgd_explorer.dp.engine_report import EngineReport
+from dpsgd_explorer.dp.ledger import Ledger
+
+
+class EngineState(EngineReport):
+    """Saves and restores all that a run needs beside its model and its optimizer.
+
+    Attributes:
+        module: The model.
+    """
+
+    module: nn.Module
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return tensors and plain values from which a run goes on.
+
+        Bit for bit if noise is seeded.  A secure key is not saved: noise and batches
+        after the resume are fresh ones.
+
+        Raises:
+            PrivacyError: a batch is between its draw and its step.
+        """
+        saved_state.refuse_in_flight(self._in_flight, "saved")
+        return {
+            **self._settings,
+            "seed": self.seed,
+            "noise": self._noise.state(),
+            "sampler": self._sampler.state(),
+            "ledger": self._ledger.as_data(),
+            "bound": self._bound.state(),
+        }
+
+    def load_state_dict(self, state: dict[str, Any], *, lost_steps: int = 0) -> None:
+        """Go on from where ``state_dict`` was called.
+
+        Args:
+            state: What it returned.
+            lost_steps: Steps made after that, whose models or metrics anybody may have
+                seen.  Seeded noise repeats them, and they cost nothing; secure noise
+                does not, so they are counted, and the run is that much shorter.
+
+        Raises:
+            ConfigError: the state belongs to a run with other settings.
+        """
+        saved_state.refuse_in_flight(self._in_flight, "restored")
+        saved_state.check_same_run(state, self._settings)
+        self.seed = state["seed"]
+        self._noise.restore(state["noise"])
+        self._sampler.restore(state["sampler"])
+        self._ledger = Ledger.from_data(state["ledger"])
+        self._bound.restore(state["bound"])
+        if not self._noise.repeatable:
+            self._ledger.fresh_resumes += 1
+            self._count_lost(lost_steps)
+        self._set_bound()
+
+    def _count_lost(self, steps: int) -> None:
+        trained = [p for p in self.module.parameters() if p.requires_grad]
+        size = sum(p.numel() for p in trained)
+        self._bound.skip(steps)
+        for _ in range(steps):
+            lost = self._told.release(size, 1, self._ledger.steps)
+            self._ledger.record_lost(lost)
+        self._sampler.position += steps
+
+    def _set_bound(self) -> None:
+        """Let the next batch be clipped with the bound of its step."""
+        if self._attachment is not None:
+            self._attachment.rescale(self._bound.factor(self._ledger.steps))
+
+    @property
+    def _in_flight(self) -> bool:
+        return self._attachment is not None and self._attachment.batch.in_flight

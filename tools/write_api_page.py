@@ -1,0 +1,156 @@
+"""Write docs/api.md: the library's public names, from their own docstrings.
+
+Run as ``python -m tools.write_api_page``.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from dpsgd_explorer import accounting, dp, regression
+from dpsgd_explorer.dp.adaptive_clipping import AdaptiveClipping
+from dpsgd_explorer.dp.augmentation import views
+from dpsgd_explorer.dp.averaging import ParameterAverage
+from dpsgd_explorer.dp.layers import register_rule
+from dpsgd_explorer.dp.receipt import receipt_text
+from dpsgd_explorer.dp.schedules import SCHEDULES
+from tools.api_examples import EXAMPLES
+
+PAGE = Path(__file__).parents[1] / "docs" / "api.md"
+HEAD = """# The library
+
+This page is written by `python -m tools.write_api_page` from the docstrings; the tests
+run its examples. What a layer does is on [engines.md](engines.md), what each setting of
+a run means on [configuration.md](configuration.md).
+"""
+SECTION = re.compile(
+    r"^(Args|Attributes|Returns|Yields|Raises|Source|Shapes?):\s*(.*)$"
+)
+ITEM = re.compile(r"^([\w*`\"., ]+?): (.*)$")
+LISTED = ("Args", "Attributes", "Raises")
+
+
+class Chapter(NamedTuple):
+    """Some names that belong together.
+
+    Attributes:
+        title: Heading; a key of EXAMPLES.
+        module: Where they are imported from.
+        names: {public name: object}.
+    """
+
+    title: str
+    module: str
+    names: dict[str, Any]
+
+
+def chapters() -> list[Chapter]:
+    """Return what the page is about, in its order."""
+    engine = {name: getattr(dp, name) for name in dp.__all__}
+    extras = [receipt_text, register_rule]
+    shaped = [*SCHEDULES.values(), AdaptiveClipping]
+    methods = {name: getattr(regression, name) for name in regression.__all__}
+    counted = {name: getattr(accounting, name) for name in accounting.__all__}
+    return [
+        Chapter("Training with DP-SGD", "dpsgd_explorer.dp", engine | _named(extras)),
+        Chapter("Noise and bounds over the steps", "dpsgd_explorer.dp", _named(shaped)),
+        Chapter(
+            "Views and averages",
+            "dpsgd_explorer.dp",
+            _named([views, ParameterAverage]),
+        ),
+        Chapter("Accounting", "dpsgd_explorer.accounting", counted),
+        Chapter("Linear regression", "dpsgd_explorer.regression", methods),
+    ]
+
+
+def page() -> str:
+    """Return the page."""
+    return "\n".join([HEAD, *(line for each in chapters() for line in _chapter(each))])
+
+
+def _named(objects: list[Any]) -> dict[str, Any]:
+    return {each.__name__: each for each in objects}
+
+
+def _chapter(chapter: Chapter) -> Iterator[str]:
+    yield f"## {chapter.title}\n"
+    yield f"```python\n{EXAMPLES[chapter.title].strip()}\n```\n"
+    for name, thing in chapter.names.items():
+        if callable(thing):
+            yield from _entry(name, thing)
+
+
+def _entry(name: str, thing: Any) -> Iterator[str]:
+    yield f"### {name}\n"
+    yield f"*{thing.__module__}*\n"
+    yield f"```py\n{_signature(name, thing)}\n```\n"
+    yield _documentation(inspect.getdoc(thing) or "")
+    if inspect.isclass(thing):
+        for own, method in _methods(thing):
+            yield f"#### {name}.{own}\n"
+            if callable(method):
+                yield f"```py\n{_signature(own, method)}\n```\n"
+            yield _documentation(inspect.getdoc(method) or "")
+
+
+def _methods(thing: type) -> Iterator[tuple[str, Any]]:
+    """Yield the public methods and properties that the project itself documents."""
+    for own, member in inspect.getmembers(thing):
+        is_ours = inspect.isroutine(member) or isinstance(member, property)
+        if own.startswith("_") or not is_ours or not inspect.getdoc(member):
+            continue
+        source = inspect.unwrap(getattr(member, "fget", None) or member)
+        if getattr(source, "__module__", "").startswith("dpsgd_explorer"):
+            yield own, member
+
+
+def _signature(name: str, thing: Any) -> str:
+    """Return a call as it is written, one argument a line if it is long."""
+    signature = inspect.signature(thing)
+    parameters = [p for p in signature.parameters.values() if p.name != "self"]
+    shown, keyword_only = [], False
+    for parameter in parameters:
+        if parameter.kind is parameter.KEYWORD_ONLY and not keyword_only:
+            keyword_only = True
+            shown.append("*")
+        plain = parameter.replace(annotation=parameter.empty)
+        shown.append(re.sub(r"<(class|function) '?([\w.]+).*>", r"\2", str(plain)))
+    line = f"{name}({', '.join(shown)})"
+    if len(line) <= 88:
+        return line
+    return f"{name}(\n" + "".join(f"    {each},\n" for each in shown) + ")"
+
+
+def _documentation(text: str) -> str:
+    """Return a docstring as Markdown: its sections as lists."""
+    blocks, section = [], ""
+    for line in text.splitlines():
+        found = SECTION.match(line)
+        if found:
+            section = found[1]
+            blocks.append(f"\n**{section}** {found[2]}".rstrip() + "\n")
+        elif section and line.startswith("    "):
+            blocks.append(_line(section, line.removeprefix("    ")))
+        else:
+            section = section if not line else ""
+            blocks.append(line)
+    marked = re.sub(r"``(.+?)``", r"`\1`", "\n".join(blocks))
+    plain = re.sub(r":\w+:`(.+?)`", r"`\1`", marked).strip()
+    return re.sub(r"\n{3,}", "\n\n", plain) + "\n"
+
+
+def _line(section: str, line: str) -> str:
+    """Return one line of a section: an item of a list where it begins one."""
+    item = ITEM.match(line)
+    if section in LISTED and item and not line.startswith(" "):
+        return f"- `{item[1]}`: {item[2]}"
+    return f"  {line.strip()}" if section in LISTED else line
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page(), encoding="utf-8")
