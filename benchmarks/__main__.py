@@ -4,21 +4,38 @@
 |---|---|
 | ``core`` | the table of models and ways |
 | ``growth`` | time and memory over batch, width and length |
+| ``noise`` | nanoseconds of a normal number, secure and torch's |
+| ``accounting`` | time and excess of the accountants beside the peers' |
+| ``regression`` | the sweep of private regression beside autodp's calibrator |
 | ``report`` | writes docs/performance.md from the results there are |
 
-Without a command, all three.
+Without a command, all of them.
 """
 
 from __future__ import annotations
 
 import argparse
+from collections.abc import Callable
 
-from benchmarks import core, growth, record, report
+from benchmarks import (
+    accounting,
+    core,
+    growth,
+    noise,
+    record,
+    regression,
+    report,
+)
 from benchmarks.measure import one_thread
 from benchmarks.models import CASES
 from benchmarks.ways import WAYS
 
-COMMANDS = ("core", "growth", "report")
+ALONE: dict[str, Callable[[], object]] = {
+    "noise": noise.main,
+    "accounting": accounting.main,
+    "regression": regression.main,
+}
+COMMANDS = ("core", "growth", *ALONE, "report")
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -39,6 +56,9 @@ def main(arguments: list[str] | None = None) -> None:
     if "growth" in commands:
         for axis in asked.axes:
             print(record.update("growth", growth.sweep(axis), "axis"))
+    for name, measure in ALONE.items():
+        if name in commands:
+            measure()
     if "report" in commands:
         print(report.write())
 

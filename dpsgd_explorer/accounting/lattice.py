@@ -30,7 +30,7 @@ from dpsgd_explorer.accounting.tails import Tails
 from dpsgd_explorer.accounting.transforms import Complexes
 
 POINTS = (1 << 13, 1 << 15, 1 << 17, 1 << 19)  # of a period, one after the other
-MOST_WORK = 1 << 20  # points of all rows
+MOST_WORK = 1 << 20  # points of all rows and phases
 GOAL = 9e-5  # relative gap between the sides that ends the refinement
 TAIL = 1e-7  # of δ, that may lie beyond the corners, or be folded over
 SOUND = 12.0  # log of how much more than δ the weighted sums may be
@@ -119,7 +119,7 @@ def lattice_epsilons(
     octaves = np.floor(np.log2(counts.sum(axis=1)))
     for octave in np.unique(octaves):
         rows = np.flatnonzero(octaves == octave)
-        for points in _points(len(counts), refinements):
+        for points in _points(counts.size, refinements):
             open_ = np.isinf(upper[rows]) | (lower[rows] < (1 - GOAL) * upper[rows])
             if not open_.any():
                 break
@@ -150,7 +150,7 @@ def lattice_deltas(
     with np.errstate(divide="ignore"):
         lower, upper = np.log(np.maximum(single, 0.0)), np.zeros(len(epsilons))
     for row in np.flatnonzero(single > LEAST_DELTA):
-        for points in _points(len(epsilons), refinements):
+        for points in _points(len(epsilons) * len(counts), refinements):
             if upper[row] - lower[row] <= GOAL:
                 break
             epsilon, delta = epsilons[[row]], math.exp(lower[row])
@@ -165,8 +165,8 @@ def lattice_deltas(
     return lower, upper
 
 
-def _points(rows: int, refinements: int) -> list[int]:
-    return [n for n in POINTS[:refinements] if n * rows <= MOST_WORK]
+def _points(curves: int, refinements: int) -> list[int]:
+    return [n for n in POINTS[:refinements] if n * curves <= MOST_WORK]
 
 
 class Lattice:

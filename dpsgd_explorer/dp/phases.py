@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -13,20 +14,35 @@ from dpsgd_explorer.accounting.table import accountant_for
 from dpsgd_explorer.dp.schedules import Schedule
 
 HALVINGS = 40
+MOST_PHASES = 100  # that are accounted apart: bounds the time
 
 
 def phases_of(plan: Plan, steps: int, schedule: Schedule | None = None) -> list[Phase]:
     """Return so many steps of a plan, those with equal noise together.
 
-    What was spent does not depend on the order.
+    What was spent does not depend on the order.  Of more than MOST_PHASES different
+    factors, neighbouring ones count as the smallest among them: that spends no less.
     """
     if schedule is None or not steps:
         return [Phase(plan.sample_rate, plan.noise_multiplier, steps)]
     factors = Counter(schedule.factor(step, plan.steps) for step in range(steps))
     return [
         Phase(plan.sample_rate, plan.noise_multiplier * factor, count)
-        for factor, count in factors.items()
+        for factor, count in _grouped(factors).items()
     ]
+
+
+def _grouped(factors: Counter[float]) -> Counter[float]:
+    if len(factors) <= MOST_PHASES:
+        return factors
+    low, high = min(factors), max(factors)
+    width = math.log(high / low) / (MOST_PHASES - 1)
+    grouped: Counter[float] = Counter()
+    smallest: dict[int, float] = {}
+    for factor in sorted(factors):
+        group = int(math.log(factor / low) / width)
+        grouped[smallest.setdefault(group, factor)] += factors[factor]
+    return grouped
 
 
 def epsilon_of(phases: Sequence[Phase], plan: Plan) -> float:

@@ -40,11 +40,13 @@ def noise_of_steps(steps=1, parts=1, **options):
         "max_grad_norm": C,
         **options,
     }
-    _, optimizer = attached(net, learning_rate=0.0, **options)
+    engine, optimizer = attached(net, learning_rate=0.0, **options)
     rows = []
     for _ in range(steps):
-        for _ in range(parts):
-            (net(torch.randn(3, 300)).mean() * 0.0).backward()
+        with engine.accumulating():
+            for _ in range(parts - 1):
+                (net(torch.randn(3, 300)).mean() * 0.0).backward()
+        (net(torch.randn(3, 300)).mean() * 0.0).backward()
         optimizer.step()
         rows.append(torch.cat([p.grad.flatten() for p in net.parameters()]))
         optimizer.zero_grad()

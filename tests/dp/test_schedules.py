@@ -5,8 +5,9 @@ import math
 import pytest
 import torch
 
-from dpsgd_explorer.accounting import Phase
+from dpsgd_explorer.accounting import Phase, Plan
 from dpsgd_explorer.accounting.table import accountant_for
+from dpsgd_explorer.dp.phases import MOST_PHASES, epsilon_of, phases_of
 from dpsgd_explorer.dp.receipt import receipt_text
 from dpsgd_explorer.dp.schedules import SCHEDULES, Cosine, Exponential, Linear, Stairs
 from dpsgd_explorer.errors import ConfigError, PrivacyError
@@ -25,7 +26,7 @@ ONE_OF_EACH = {
 def run(**options):
     net = linear()
     optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
-    return private_run(net, optimizer, data(), STEPS, **RUN, **options)
+    return private_run(net, optimizer, data(), STEPS, **RUN | options)
 
 
 def test_the_factors_are_those_of_the_formulas():
@@ -139,3 +140,27 @@ def test_factors_out_of_range_are_refused(make):
 def test_what_is_no_schedule_is_refused():
     with pytest.raises(ConfigError, match="noise_schedule must be a schedule"):
         run(noise_schedule=0.9)
+
+
+def test_many_factors_are_grouped_and_spend_hardly_more():
+    steps = 3 * MOST_PHASES
+    plan = Plan.create(
+        sample_size=1000, expected_batch_size=20, steps=steps, noise_multiplier=1.0,
+        delta=1e-5, accountant="rdp",
+    )  # fmt: skip
+    schedule = Linear(0.5)
+    grouped = phases_of(plan, steps, schedule)
+    assert len(grouped) <= MOST_PHASES
+    assert sum(phase.steps for phase in grouped) == steps
+    apart = [Phase(0.02, schedule.factor(step, steps), 1) for step in range(steps)]
+    spent = accountant_for("rdp").epsilons(apart, [steps], 1e-5)[0]
+    assert spent <= epsilon_of(grouped, plan) <= 1.01 * spent
+
+
+def test_the_exact_accountant_follows_a_schedule():
+    engines = [
+        run(noise_schedule=Linear(0.5), accounting_mode=name)
+        for name in ("rdp", "exact")
+    ]
+    loose, exact = (engine.get_epsilon() for engine in engines)
+    assert 0.7 * loose < exact < loose
