@@ -7,6 +7,7 @@ import math
 from dpsgd_explorer.accounting import domains
 from dpsgd_explorer.accounting.accountant import Phase
 from dpsgd_explorer.accounting.domains import MAX_NOISE_MULTIPLIER, MAX_STEPS
+from dpsgd_explorer.accounting.guesses import noise_guess, steps_guess
 from dpsgd_explorer.accounting.search import (
     PRECISION,
     least_noise,
@@ -56,8 +57,7 @@ def noise_multiplier(
             )[0]
         )
 
-    start = rate * math.sqrt(2 * count * math.log(2 / slack)) / target
-    start = min(max(start, 0.4), MAX_NOISE_MULTIPLIER)
+    start = noise_guess(target, rate, count, slack)
     noise = least_noise(lambda noise: _excess(spent(noise), target), start, PRECISION)
     if math.isinf(noise):
         raise unreachable(target_epsilon, spent(MAX_NOISE_MULTIPLIER))
@@ -101,5 +101,5 @@ def steps(
         spent = chosen.epsilons([run], [count], slack, neighboring_relation)[0]
         return math.log(spent / target) if spent > 0 else -math.inf
 
-    start = (target * run.noise_multiplier / run.sample_rate) ** 2
-    return most_steps(excess, start / (2 * math.log(2 / slack)), MAX_STEPS)
+    start = steps_guess(target, run.sample_rate, run.noise_multiplier, slack)
+    return most_steps(excess, min(start, MAX_STEPS), MAX_STEPS)

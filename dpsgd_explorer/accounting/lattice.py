@@ -26,7 +26,7 @@ import numpy as np
 from dpsgd_explorer.accounting.accountant import Floats
 from dpsgd_explorer.accounting.corners import above, below
 from dpsgd_explorer.accounting.privacy_loss import EPS, Loss
-from dpsgd_explorer.accounting.tails import Tails
+from dpsgd_explorer.accounting.tails import LARGEST_LOG, Tails
 from dpsgd_explorer.accounting.transforms import Complexes
 
 POINTS = (1 << 13, 1 << 15, 1 << 17, 1 << 19)  # of a period, one after the other
@@ -232,6 +232,9 @@ class Lattice:
         noise *= math.sqrt(float(sums @ sums) / self.points)
         bottom = self.spacing * start + steps * self.offset
         useless = max(math.floor(-bottom / self.spacing), 0)  # losses below 0
+        some = np.flatnonzero(sums > noise)
+        top = int(some[-1]) if len(some) else self.points - 1
+        useless = max(useless, top - int(LARGEST_LOG / (self.tilt * self.spacing)))
         useless = min(useless, self.points - 2)
         bottom += useless * self.spacing
         heights: Floats = np.asarray(self.spacing * np.arange(self.points - useless))

@@ -6,6 +6,7 @@ import math
 
 from dpsgd_explorer.accounting import domains
 from dpsgd_explorer.accounting.accountant import Phase
+from dpsgd_explorer.accounting.guesses import rate_guess
 from dpsgd_explorer.accounting.search import PRECISION, least_noise, unreachable
 from dpsgd_explorer.accounting.table import accountant_for
 
@@ -55,6 +56,5 @@ def sample_rate(
         return 1.0
     if excess(1 / LEAST_RATE) > 0:
         raise unreachable(target_epsilon, spent(LEAST_RATE))
-    guess = math.sqrt(2 * count * math.log(2 / slack)) / target / noise
-    start = min(max(guess, 1.0), 1 / LEAST_RATE)
+    start = 1 / max(rate_guess(target, noise, count, slack), LEAST_RATE)
     return max(1 / least_noise(excess, start, PRECISION), LEAST_RATE)

@@ -12,7 +12,7 @@ import numpy as np
 
 from dpsgd_explorer.accounting.accountant import Floats
 
-LARGEST_LOG = 700.0  # whose exponential is a float
+LARGEST_LOG = 600.0  # whose exponential, and its inverse, are floats
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class Tails:
         """Return ε >= 0 at delta; 0 or infinity if there is none."""
         nothing = math.inf if self.side > 0 else 0.0
         left = delta - self.infinite
-        if left <= 0 or math.log(left) - self.log_scale > LARGEST_LOG:
+        if left <= 0 or abs(math.log(left) - self.log_scale) > LARGEST_LOG:
             return nothing
         target = math.exp(math.log(left) - self.log_scale)
         folds = self.side * self.folded
@@ -77,6 +77,8 @@ class Tails:
             return 0.0 if self.side > 0 else -math.inf
         left = self.kept[at] - self.lost[at] * math.exp(height)
         left += self.side * self.folded[max(at - 1, 0)]
+        if self.side > 0:
+            left = max(left, math.exp(-LARGEST_LOG))  # beyond, weights are 0
         scaled = math.log(left) + self.log_scale if left > 0 else -math.inf
         if not self.infinite:
             return min(scaled, 0.0)
