@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import dataclasses
+from dataclasses import asdict
 from typing import Any
 
-from dpsgd_explorer.accounting import Phase, Plan
+from dpsgd_explorer.accounting import Odometer, Phase, Plan
 from dpsgd_explorer.dp import options, phases, saved_state
 from dpsgd_explorer.dp.attachment import Attachment
 from dpsgd_explorer.dp.clipping_bound import Bound
@@ -55,10 +55,22 @@ class EngineReport:
                 something else was done than the accountant was told.
         """
         self._vouched = self._vouched or assume_poisson
-        plan = self.plan
-        if delta is not None:
-            plan = dataclasses.replace(plan, delta=delta)
-        return phases.epsilon_of(self.phases(), plan)
+        slack = self.plan.delta if delta is None else delta
+        return self.odometer().epsilon(slack, self.plan.accountant)
+
+    def odometer(self) -> Odometer:
+        """Return what was done so far, to be composed with more, and to be stored.
+
+        Raises:
+            PrivacyError: as ``get_epsilon`` does.
+        """
+        odometer = Odometer()
+        for phase in self.phases():
+            if phase.steps:
+                odometer.add_dp_sgd(
+                    phase.sample_rate, phase.noise_multiplier, phase.steps
+                )
+        return odometer
 
     def phases(self) -> list[Phase]:
         """Return the steps done so far, after those of the earlier engines.
@@ -152,7 +164,7 @@ class EngineReport:
         """What two states of one run have in common, as JSON values."""
         return {
             "version": saved_state.STATE_VERSION,
-            "plan": dataclasses.asdict(self.plan),
+            "plan": asdict(self.plan),
             "options": self.options.as_data(),
             "earlier": phases.as_data(self._earlier()),
         }

@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import optim
 
-from dpsgd_explorer.accounting import Plan
+from dpsgd_explorer.accounting import Odometer, Plan
 from dpsgd_explorer.dp import PrivacyEngine
 from dpsgd_explorer.dp.options import CHOICES
 from dpsgd_explorer.errors import ConfigError, PrivacyError, UnsupportedModuleError
@@ -30,6 +30,17 @@ def test_epsilon_is_that_of_the_steps_done():
     assert engine.plan == plan
     assert engine.get_epsilon() == plan.epsilon(3)
     assert engine.get_epsilon(delta=1e-6) > engine.get_epsilon()
+
+
+def test_the_odometer_of_an_engine_goes_on_with_other_queries():
+    net = linear()
+    engine = private_run(net, optim.SGD(net.parameters(), lr=0.1), data(), 4)
+    odometer = Odometer.from_json(engine.odometer().to_json())
+    assert sum(phase.steps for phase in odometer.phases) == 4
+    slack = engine.plan.delta
+    assert odometer.epsilon(slack) == engine.get_epsilon()
+    odometer.add_gaussian(10.0)
+    assert odometer.epsilon(slack) > engine.get_epsilon()
 
 
 def test_no_step_spends_nothing_and_no_noise_spends_everything():
