@@ -160,7 +160,10 @@ class Composition:
         contour = self._contour(counts, place, starts, log_delta)
         if contour.useless:
             return np.full_like(starts, -np.inf), np.full_like(starts, np.inf)
-        if floors is not None and is_certain(contour.sum(floors), log_delta, 1).all():
+        if (
+            floors is not None
+            and is_certain(contour.sum(floors, slope=False), log_delta, 1).all()
+        ):
             return floors, floors
         roots = find_roots(contour, starts, log_delta)
         moved = np.abs(roots - starts) * contour.tilt
@@ -238,11 +241,11 @@ class Composition:
         contour = self._contour(rows, place, epsilons, guesses)
         if contour.useless:
             return np.full_like(epsilons, -np.inf), np.zeros_like(epsilons)
-        found = contour.sum(epsilons)
+        found = contour.sum(epsilons, slope=False)
         if np.nanmax(np.abs(found.log_delta - guesses), initial=0.0) > 1.0:
             better = np.where(np.isfinite(found.log_delta), found.log_delta, guesses)
             second = self._contour(rows, place, epsilons, better)
-            found = found if second.useless else second.sum(epsilons)
+            found = found if second.useless else second.sum(epsilons, slope=False)
         with np.errstate(divide="ignore", invalid="ignore"):
             low = found.log_delta + np.log1p(-np.minimum(found.above, 1.0))
             high = found.log_delta + np.log1p(found.below)

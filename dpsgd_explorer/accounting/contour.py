@@ -150,24 +150,28 @@ class Contour:
         with np.errstate(all="ignore"):
             return self._log_delta(epsilons, total), slope / total
 
-    def sum(self, epsilons: Floats) -> Sum:
-        """Return S with its errors at one ε a row; [T]."""
-        total, slope = self._total(epsilons)
+    def sum(self, epsilons: Floats, *, slope: bool = True) -> Sum:
+        """Return S with its errors at one ε a row, and its slope or NaN; [T]."""
+        total, rise = self._total(epsilons, slope=slope)
         error = self.error + self.turning * np.abs(self.means - epsilons)
         with np.errstate(all="ignore"):
             log_delta = self._log_delta(epsilons, total)
             below = np.where(total > 0, error / total, np.inf) + self.own
             below += EPS * np.abs(self.tilt * epsilons)
             alias = np.exp(self._log_alias(epsilons, self.period) - log_delta)
-            return Sum(log_delta, slope / total, below + alias, below)
+            return Sum(log_delta, rise / total, below + alias, below)
 
-    def _total(self, epsilons: Floats) -> tuple[Floats, Floats]:
+    def _total(self, epsilons: Floats, *, slope: bool = True) -> tuple[Floats, Floats]:
         """Return the sum of the terms' real parts and its derivative; [T], [T]."""
         with np.errstate(invalid="ignore"):  # an ε without bounds gives NaN
             angles = self.phases + np.outer(self.means - epsilons, self.frequencies)
-            real, imaginary = self.sizes * np.cos(angles), self.sizes * np.sin(angles)
-        total = real.sum(axis=1)
-        return total, imaginary @ self.frequencies - self.tilt * total
+            total = np.einsum("tn,tn->t", self.sizes, np.cos(angles))
+            if not slope:
+                return total, np.full_like(total, np.nan)
+            turns = np.einsum(
+                "tn,tn,n->t", self.sizes, np.sin(angles), self.frequencies
+            )
+        return total, turns - self.tilt * total
 
     def _log_delta(self, epsilons: Floats, total: Floats) -> Floats:
         return np.asarray(self.log_scale - self.tilt * epsilons + np.log(total))

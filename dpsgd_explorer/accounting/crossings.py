@@ -58,7 +58,7 @@ def certain_side(
     result = np.full_like(roots, side * np.inf)
     for _ in range(4):
         x = roots + side * shift
-        seen = is_certain(contour.sum(x), log_delta, side)
+        seen = is_certain(contour.sum(x, slope=False), log_delta, side)
         result = np.where(seen & ~np.isfinite(result), x, result)
         if np.isfinite(result).all():
             break
