@@ -3,12 +3,13 @@
 from xml.etree import ElementTree
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dpsgd_explorer.web.chart_svg import Plot, Scale
 
 
+@settings(deadline=None)
 @given(low=st.floats(0.01, 10), factor=st.floats(1.5, 100), log=st.booleans())
 def test_a_scale_sends_its_ends_to_its_ends(low, factor, log):
     scale = Scale(low, low * factor, 20, 320, log)
