@@ -51,6 +51,8 @@ def write() -> Path:
         text = _replace(text, "core", _core(record.read("core")))
     if (record.RESULTS / "growth.json").exists():
         text = _replace(text, "growth", _growth(record.read("growth")))
+    if (record.RESULTS / "accounting.json").exists():
+        text = _replace(text, "accounting", _accounting(record.read("accounting")))
     PAGE.write_text(text, encoding="utf-8")
     return PAGE
 
@@ -101,6 +103,31 @@ def _origin(found: dict[str, Any]) -> str:
         f"{found['date']}, {machine['cores']} cores of {machine['processor']} "
         f"({machine['instructions']}), {found['threads']} thread; {packages}."
     )
+
+
+def _accounting(found: dict[str, Any]) -> str:
+    lines = [
+        "| method | median ms | longest ms | median excess | largest excess |",
+        "|---|---|---|---|---|",
+    ]
+    for row in found["values"]:
+        if "missing" in row:
+            lines.append(f"| {row['method']} | {row['missing']} | | | |")
+            continue
+        lines.append(
+            f"| {row['method']} | {_figure(row['median_ms'])} "
+            f"| {_figure(row['max_ms'])} | {_figure(100 * row['median_excess'])} % "
+            f"| {_figure(100 * row['max_excess'])} % |"
+        )
+    lines += ["", "| question to the exact accountant | ms |", "|---|---|"]
+    for name, value in found["questions"].items():
+        label = name.removesuffix("_ms").replace("_", " ")
+        lines.append(f"| {label} | {value:.0f} |")
+    return "\n".join(lines)
+
+
+def _figure(value: float) -> str:
+    return f"{value:,.0f}" if value >= 10 else f"{value:.2g}"
 
 
 def _growth(found: dict[str, Any]) -> str:
