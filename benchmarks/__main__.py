@@ -26,9 +26,9 @@ from benchmarks import (
     regression,
     report,
 )
-from benchmarks.measure import one_thread
 from benchmarks.models import CASES
 from benchmarks.ways import WAYS
+from dpsgd_explorer.training.measuring import one_thread
 
 ALONE: dict[str, Callable[[], object]] = {
     "noise": noise.main,

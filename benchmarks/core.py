@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
-from benchmarks.measure import peak_memory, prepared, time_in_turns
+from benchmarks.measure import peak_memory, prepared
 from benchmarks.models import CASES
+from dpsgd_explorer.training.measuring import time_in_turns
 
 SECONDS = 20.0
 """CPU time for each model, over all ways."""

@@ -7,8 +7,10 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from benchmarks.measure import peak_memory, prepared, time_in_turns
-from benchmarks.models import CASES, Case, TransformerClassifier, mlp
+from benchmarks.measure import peak_memory, prepared
+from benchmarks.models import CASES, Case
+from dpsgd_explorer.training.measuring import time_in_turns
+from dpsgd_explorer.training.networks import TransformerClassifier, mlp
 
 WAYS = ["ordinary", "hooks", "opacus_hooks", "opacus_ghost"]
 SECONDS = 2.0

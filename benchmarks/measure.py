@@ -1,88 +1,19 @@
-"""CPU time and peak memory of a step.
-
-Ways are timed in turns with the ordinary step, so that what slows the machine down
-slows down both; each figure is a median of ratios to the ordinary step of its round.
-"""
+"""Peak memory of a step as the system sees it, and which ways can be measured."""
 
 from __future__ import annotations
 
-import gc
 import math
 import re
-import statistics
 import subprocess
 import sys
-import time
-from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-import torch
-
 from benchmarks.models import Case
-from benchmarks.ways import STORES_GRADIENTS, WAYS, Step, missing
-
-VISIT_SECONDS = 0.05
-"""CPU time of one visit to the ordinary step; the others make as many steps."""
-
-PATIENCE_SECONDS = 0.5
-"""CPU time beyond which a way is not stepped again within one visit."""
+from benchmarks.ways import STORES_GRADIENTS, WAYS, missing
+from dpsgd_explorer.training.measuring import Step, visit
 
 STATUS = Path("/proc/self/status")
-
-
-@dataclass(frozen=True)
-class Timing:
-    """What a step takes.
-
-    Attributes:
-        milliseconds: CPU time, one thread, median over the rounds.
-        ratio: To the ordinary step of the same round, median.
-        low, high: Quartiles of that ratio.
-    """
-
-    milliseconds: float
-    ratio: float
-    low: float
-    high: float
-
-
-def time_in_turns(steps: Mapping[str, Step], seconds: float) -> dict[str, Timing]:
-    """Return {way: timing}; the first way is the measure of the others.
-
-    Args:
-        steps: What to time.
-        seconds: CPU time to spend, roughly.
-    """
-    first = next(iter(steps))
-    count = max(1, round(VISIT_SECONDS / _visit(steps[first], 3)))
-    seen: dict[str, list[float]] = {way: [] for way in steps}
-    end = time.process_time() + seconds
-    rounds = 0
-    while rounds < 5 or time.process_time() < end:
-        for way, step in steps.items():
-            seen[way].append(_visit(step, count))
-        rounds += 1
-    return {way: _timing(seen[way], seen[first]) for way in steps}
-
-
-def _visit(step: Step, count: int) -> float:
-    """Return the CPU seconds of a step, over ``count`` of them or patience's end."""
-    gc.collect()
-    with step.during():
-        start, done, taken = time.process_time(), 0, 0.0
-        while done < count and taken < PATIENCE_SECONDS:
-            step.run()
-            done += 1
-            taken = time.process_time() - start
-    return taken / done
-
-
-def _timing(own: list[float], reference: list[float]) -> Timing:
-    ratios = [a / b for a, b in zip(own, reference, strict=True)]
-    low, middle, high = statistics.quantiles(ratios, n=4, method="inclusive")
-    return Timing(statistics.median(own) * 1e3, middle, low, high)
 
 
 class Memory(NamedTuple):
@@ -151,15 +82,10 @@ def prepared(case: Case, ways: list[str]) -> tuple[dict[str, Step], dict[str, st
         if not reason:
             try:
                 steps[way] = WAYS[way][1](case)
-                _visit(steps[way], 1)
+                visit(steps[way], 1)
             except (RuntimeError, ValueError) as error:
                 reason = str(error).strip().splitlines()[0]
                 steps.pop(way, None)
         if reason:
             skipped[way] = reason
     return steps, skipped
-
-
-def one_thread() -> None:
-    """Compute with one thread from now on."""
-    torch.set_num_threads(1)

@@ -10,8 +10,9 @@ import ctypes
 import sys
 
 from benchmarks.growth import case_of
-from benchmarks.measure import forget_high_water, one_thread, resident_mib
+from benchmarks.measure import forget_high_water, resident_mib
 from benchmarks.ways import WAYS
+from dpsgd_explorer.training.measuring import one_thread
 
 STEPS = 3
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import platform
-import re
 from datetime import UTC, datetime
 from importlib import metadata
 from pathlib import Path
@@ -13,6 +12,7 @@ from typing import Any
 import torch
 
 from dpsgd_explorer.dp import kernels
+from dpsgd_explorer.training.measuring import machine
 
 RESULTS = Path(__file__).parent / "results"
 PACKAGES = ("torch", "numpy", "opacus")
@@ -55,18 +55,6 @@ def read(name: str) -> dict[str, Any]:
     text = (RESULTS / f"{name}.json").read_text(encoding="utf-8")
     found: dict[str, Any] = json.loads(text)
     return found
-
-
-def machine() -> dict[str, Any]:
-    """Return what the processor calls itself, and what torch uses of it."""
-    lines = Path("/proc/cpuinfo")
-    text = lines.read_text(encoding="utf-8") if lines.exists() else ""
-    named = re.search(r"model name\s*:\s*(.+)", text)
-    return {
-        "processor": named[1].strip() if named else platform.processor(),
-        "instructions": torch.backends.cpu.get_cpu_capability(),
-        "cores": len(re.findall(r"^processor\s*:", text, flags=re.MULTILINE)),
-    }
 
 
 def versions() -> dict[str, str]:

@@ -9,8 +9,7 @@ from __future__ import annotations
 import importlib.util
 import warnings
 from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 
 import torch
@@ -19,20 +18,15 @@ from torch import Tensor, nn
 from torch.func import functional_call, grad, vmap
 
 from benchmarks.models import Case
-from dpsgd_explorer.dp import PrivacyEngine, kernels
-
-LEARNING_RATE = 0.01
-CLIPPING_BOUND = 1.0
-NOISE_MULTIPLIER = 1.0
-SAMPLE_SIZE = 1_000_000
-
-
-@dataclass(frozen=True)
-class Step:
-    """One training step, and what must be switched on while it is measured."""
-
-    run: Callable[[], None]
-    during: Callable[[], AbstractContextManager[None]] = nullcontext
+from dpsgd_explorer.dp import kernels
+from dpsgd_explorer.training.measuring import (
+    CLIPPING_BOUND,
+    LEARNING_RATE,
+    NOISE_MULTIPLIER,
+    Step,
+    ordinary_step,
+    private_step,
+)
 
 
 def ordinary(case: Case) -> Step:
@@ -48,6 +42,11 @@ def ordinary_kernels(case: Case) -> Step:
 def hooks(case: Case) -> Step:
     """Return the step of ``PrivacyEngine(engine="hooks")``."""
     return _ours(case, "hooks")[1]
+
+
+def extending(case: Case) -> Step:
+    """Return the step of ``PrivacyEngine(engine="extending")``."""
+    return _ours(case, "extending")[1]
 
 
 def hooks_kernels(case: Case) -> Step:
@@ -100,6 +99,7 @@ WAYS: dict[str, tuple[str, Callable[[Case], Step]]] = {
     "ordinary_kernels": ("ordinary SGD, our kernels", ordinary_kernels),
     "hooks": ("hooks", hooks),
     "hooks_kernels": ("hooks, our kernels", hooks_kernels),
+    "extending": ("extending", extending),
     "microbatch": ("micro-batch loop", microbatch),
     "vmap": ("torch.func vmap(grad)", functional),
     "opacus_hooks": ("Opacus 1.6.0 hooks", opacus_hooks),
@@ -117,21 +117,9 @@ def missing(way: str) -> str:
     return ""
 
 
-def _loop(
-    model: nn.Module, optimizer: torch.optim.Optimizer, x: Tensor, y: Tensor
-) -> Step:
-    def step() -> None:
-        F.cross_entropy(model(x), y).backward()  # type: ignore[no-untyped-call]
-        optimizer.step()
-        optimizer.zero_grad()
-
-    return Step(step)
-
-
 def _ordinary(case: Case) -> tuple[nn.Module, Step]:
-    model, (x, y) = case.model(), case.data()
-    optimizer = torch.optim.SGD(model.parameters(), lr=LEARNING_RATE)
-    return model, _loop(model, optimizer, x, y)
+    model = case.model()
+    return model, ordinary_step(model, case.data())
 
 
 def _with_kernels(model: nn.Module, step: Step) -> Step:
@@ -139,20 +127,8 @@ def _with_kernels(model: nn.Module, step: Step) -> Step:
 
 
 def _ours(case: Case, engine: str) -> tuple[nn.Module, Step]:
-    model, (x, y) = case.model(), case.data()
-    optimizer = torch.optim.SGD(model.parameters(), lr=LEARNING_RATE)
-    PrivacyEngine(
-        model,
-        batch_size=case.batch,
-        sample_size=SAMPLE_SIZE,
-        steps=SAMPLE_SIZE,
-        noise_multiplier=NOISE_MULTIPLIER,
-        max_grad_norm=CLIPPING_BOUND,
-        clipping_fn="Abadi",
-        engine=engine,
-        sampling="unchecked",
-    ).attach(optimizer)
-    return model, _loop(model, optimizer, x, y)
+    model = case.model()
+    return model, private_step(model, case.data(), engine)[1]
 
 
 def _opacus(case: Case, mode: str) -> Step:

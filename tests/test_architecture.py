@@ -48,6 +48,7 @@ TORCH_FREE_TRAINING = (
     "catalogue",
     "config",
     "cost",
+    "engines_config",
     "events",
     "kinds",
     "messages",

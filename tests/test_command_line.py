@@ -243,7 +243,7 @@ def test_train_carries_out_every_kind_of_run(tmp_path, capsys, rate, terms):
         ('{"steps": 1,}', "--config must hold JSON, line 1 does not"),
         ('{"stepz": 1}', "unknown setting 'stepz'"),
         ("[]", "the body must be an object of settings"),
-        ('{"kind": "x"}', "kind must be one of training, regression, got 'x'"),
+        ('{"kind": "x"}', "kind must be one of training, regression, engines, got 'x'"),
     ],
     ids=["broken", "unknown", "no object", "kind"],
 )

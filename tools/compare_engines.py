@@ -5,22 +5,23 @@ Run as ``python -m tools.compare_engines``.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import torch
-import torch.nn.functional as F
-from torch import nn
 
-from benchmarks import record
-from benchmarks.measure import one_thread, time_in_turns
 from benchmarks.models import CASES, Case
-from benchmarks.ways import Step
-from dpsgd_explorer.dp import PrivacyEngine
 from dpsgd_explorer.dp.blocks import CLIPPING_STYLES
 from dpsgd_explorer.dp.clipping import CLIPPING_FUNCTIONS
 from dpsgd_explorer.dp.options import ENGINES
 from dpsgd_explorer.errors import UnsupportedModuleError
-from tools.write_engines_page import peak_bytes, put
+from dpsgd_explorer.training.measuring import (
+    Step,
+    machine,
+    one_thread,
+    ordinary_step,
+    peak_bytes,
+    private_step,
+    time_in_turns,
+)
+from tools.write_engines_page import put
 
 MODELS = ("mlp", "cnn", "transformer")
 BATCH = 64
@@ -31,7 +32,7 @@ def main() -> None:
     """Measure, and write the table."""
     one_thread()
     times, peaks = zip(*(_measured(name) for name in MODELS), strict=True)
-    made = record.machine()
+    made = machine()
     lines = [
         f"Batches of {BATCH}, secure noise, against torch's ordinary step; "
         f"{made['processor']} ({made['instructions']}), torch {torch.__version__}.",
@@ -68,10 +69,10 @@ def _measured(name: str) -> tuple[dict[str, str], dict[str, str]]:
     for engine in ("ordinary", *ENGINES):
         step = _step(case, engine)
         try:
-            peaks[engine] = peak_bytes(step)
+            peaks[engine] = peak_bytes(step.run)
         except UnsupportedModuleError:
             continue
-        steps[engine] = Step(step)
+        steps[engine] = step
     timings = time_in_turns(steps, SECONDS)
     print(name, {engine: each.ratio for engine, each in timings.items()}, flush=True)
     return (
@@ -80,30 +81,14 @@ def _measured(name: str) -> tuple[dict[str, str], dict[str, str]]:
     )
 
 
-def _step(case: Case, engine: str) -> Callable[[], None]:
+def _step(case: Case, engine: str) -> Step:
     """Return one step of a model under an engine, or under none."""
     torch.manual_seed(0)
-    model: nn.Module = case.model()
-    x, y = (each[:BATCH] for each in case.data())
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    x, y = case.data()
+    model, data = case.model(), (x[:BATCH], y[:BATCH])
     if engine in ENGINES:
-        PrivacyEngine(
-            model,
-            batch_size=BATCH,
-            sample_size=10**6,
-            steps=10**6,
-            noise_multiplier=1.0,
-            clipping_fn="Abadi",
-            engine=engine,
-            sampling="unchecked",
-        ).attach(optimizer)
-
-    def step() -> None:
-        F.cross_entropy(model(x), y).backward()  # type: ignore[no-untyped-call]
-        optimizer.step()
-        optimizer.zero_grad()
-
-    return step
+        return private_step(model, data, engine)[1]
+    return ordinary_step(model, data)
 
 
 if __name__ == "__main__":

@@ -11,12 +11,13 @@ from typing import Any
 
 from dpsgd_explorer import settings
 from dpsgd_explorer.settings import QUOTAS
-from dpsgd_explorer.training import regression_config
+from dpsgd_explorer.training import engines_config, regression_config
 from dpsgd_explorer.training.config import (
     DEFAULT_EPSILON,
     DEFAULT_STEPS,
     TrainingConfig,
 )
+from dpsgd_explorer.training.engines_config import EnginesConfig
 from dpsgd_explorer.training.regression_config import RegressionConfig
 from dpsgd_explorer.training.run_config import RunConfig
 
@@ -44,6 +45,13 @@ Noisy gradient descent on California housing, as `/labs/linear-regression/` laun
 Of `noise_multiplier`, `steps` and `target_epsilon` two are given and the third follows;
 what is missing is filled in by `target_epsilon` = {epsilon:g}, then by
 `noise_multiplier` = {noise:g}.
+
+"""
+ENGINES = """
+## Settings of a comparison of the engines
+
+Kind `engines`, as `/labs/engines/` launches it: random inputs, no data set. A step may
+need {most:.0e} multiply-adds; `width` is a multiple of 4.
 
 """
 TABLE = """| setting | symbol | default | allowed | meaning |
@@ -75,6 +83,8 @@ def page() -> str:
             noise=regression_config.DEFAULT_NOISE,
         )
         + _settings(RegressionConfig)
+        + ENGINES.format(most=engines_config.MOST_A_STEP)
+        + _settings(EnginesConfig)
         + MIDDLE
         + "\n".join(_variable_rows())
         + "\n"

@@ -14,13 +14,16 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
-from torch.profiler import ProfilerActivity, profile
 
-from benchmarks import record
-from benchmarks.measure import one_thread, time_in_turns
-from benchmarks.ways import Step
 from dpsgd_explorer.dp import PrivacyEngine
 from dpsgd_explorer.dp.layers import rule_for
+from dpsgd_explorer.training.measuring import (
+    Step,
+    machine,
+    one_thread,
+    peak_bytes,
+    time_in_turns,
+)
 from tools.engine_layers import LAYERS, Layer
 
 PAGE = Path(__file__).parents[1] / "docs" / "engines.md"
@@ -118,7 +121,7 @@ def main() -> None:
     for layer in LAYERS:
         lines.append(_line(layer))
         print(lines[-1], flush=True)
-    made = record.machine()
+    made = machine()
     origin = f"{made['processor']} ({made['instructions']}), torch {torch.__version__}."
     put("layers", "\n".join([origin, "", *lines]))
     put("crossings", "\n".join(_crossings()))
@@ -215,20 +218,6 @@ def _picked(layer: Layer) -> str:
     if len(counts) == 1:
         return next(iter(counts))
     return ", ".join(f"{way} ({n})" for way, n in counts.items())
-
-
-def peak_bytes(step: Callable[[], None]) -> int:
-    """Return the most bytes that torch holds at once in a step, beyond those before."""
-    step()
-    with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as measured:
-        step()
-    results: Any = measured.profiler.kineto_results  # type: ignore[union-attr]
-    held = peak = 0
-    for event in results.events():
-        if event.name() == "[memory]":
-            held += event.nbytes()
-            peak = max(peak, held)
-    return peak
 
 
 def _crossings() -> list[str]:

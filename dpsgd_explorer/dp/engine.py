@@ -191,6 +191,7 @@ class PrivacyEngine(EngineState):
         *,
         steps: int | None = None,
         collate: Collate | None = None,
+        num_workers: int = 0,
     ) -> PoissonLoader:
         """Return the loader whose batches the accountant assumes.
 
@@ -198,11 +199,18 @@ class PrivacyEngine(EngineState):
             dataset: A TensorDataset, a tuple of tensors, or any map-style data set.
             steps: Batches of the whole run, if not the plan's.
             collate: Joins a list of items; torch's own by default.
+            num_workers: Processes that fetch records ahead; the batches are the same,
+                and a saved state is that of the last batch handed out.
         """
         if steps is not None:
             self._sampler.steps = steps
         return PoissonLoader(
-            dataset, self._sampler, self._note_draw, collate, self._part_size
+            dataset,
+            self._sampler,
+            self._note_draw,
+            collate,
+            self._part_size,
+            num_workers,
         )
 
     def attach(self, optimizer: Optimizer) -> None:

@@ -7,13 +7,15 @@ size, also empty; an empty one is a step like any other.
 from __future__ import annotations
 
 import math
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch.utils._pytree import tree_map
-from torch.utils.data import Dataset, TensorDataset, default_collate
+from torch.utils.data import DataLoader, Dataset, TensorDataset, default_collate
 
 from dpsgd_explorer.accounting import Plan
 from dpsgd_explorer.dp.key_stream import KeyStream
@@ -38,6 +40,7 @@ class PoissonSampler:
 
     Attributes:
         position: Batches yielded so far; iteration goes on from here.
+        lookers: How often looking ahead has begun, ended or become void.
     """
 
     def __init__(
@@ -50,6 +53,9 @@ class PoissonSampler:
         self.sample_rate = plan.sample_rate
         self.steps = plan.steps if steps is None else steps
         self.position = 0
+        self.lookers = 0
+        self._mark: Tensor | None = None  # state behind the last batch handed out
+        self._behind: deque[Tensor] = deque()  # and behind those drawn after it
         self._generator = generator
 
     def __len__(self) -> int:
@@ -60,6 +66,43 @@ class PoissonSampler:
             indices = self.draw()
             self.position += 1
             yield indices
+
+    def ahead(self) -> Iterator[Tensor]:
+        """Yield the batches to come, for those who fetch before they hand out.
+
+        Call ``rewind`` before.  ``position`` and ``state()`` stay those of the last
+        batch handed out; what was drawn beyond it is drawn again next time.
+        """
+        self._mark = self._generator.get_state()
+        self._behind.clear()
+        for _ in range(self.steps - self.position):
+            indices = self.draw()
+            self._behind.append(self._generator.get_state())
+            yield indices
+
+    def hand_out(self, looker: int) -> None:
+        """Count the oldest batch of those that ``ahead`` yielded.
+
+        Args:
+            looker: ``lookers`` as it was when the looking ahead had begun.
+
+        Raises:
+            PrivacyError: the sampler was restored or iterated anew since.
+        """
+        if looker != self.lookers:
+            raise PrivacyError(
+                "batches that were fetched ahead are void, for the loader was iterated "
+                "anew or its state restored. Go on with the new iteration."
+            )
+        self._mark = self._behind.popleft()
+        self.position += 1
+
+    def rewind(self) -> None:
+        """Forget what was drawn and not handed out; older lookers ahead are void."""
+        self.lookers += 1
+        if self._mark is not None:
+            self._generator.set_state(self._mark)
+            self._mark = None
 
     def draw(self) -> Tensor:
         """Return one batch: int64 indices [n] in rising order, n ~ Binomial(N, q)."""
@@ -97,10 +140,13 @@ class PoissonSampler:
 
     def state(self) -> dict[str, Any]:
         """Return what a resumed run needs to draw the same batches."""
-        return {"position": self.position, "generator": self._generator.get_state()}
+        marked = self._mark is not None
+        state = self._mark if marked else self._generator.get_state()
+        return {"position": self.position, "generator": state}
 
     def restore(self, state: dict[str, Any]) -> None:
         """Go on from a state."""
+        self.rewind()
         self.position = int(state["position"])
         self._generator.set_state(state["generator"])
 
@@ -116,6 +162,7 @@ class PoissonLoader:
             samples of the batch come after it, and whether the batch begins with it.
         collate: Joins a list of items; torch's own by default.
         physical_batch_size: Samples of a part; whole batches if not given.
+        num_workers: Processes that fetch ahead; 0 fetches when asked.
     """
 
     def __init__(
@@ -125,6 +172,7 @@ class PoissonLoader:
         on_draw: OnDraw,
         collate: Collate | None = None,
         physical_batch_size: int | None = None,
+        num_workers: int = 0,
     ) -> None:
         self._fetch, size = _fetcher(dataset, collate or default_collate)
         if size != sampler.sample_size:
@@ -136,19 +184,80 @@ class PoissonLoader:
         self._sampler = sampler
         self._on_draw = on_draw
         self._part_size = physical_batch_size
+        if not isinstance(num_workers, int) or num_workers < 0:
+            raise ConfigError(
+                "num_workers",
+                f"num_workers must be a whole number, 0 or more; got {num_workers!r}.",
+            )
+        self._num_workers = num_workers
 
     def __len__(self) -> int:
         """Return the number of batches, however many parts they come in."""
         return len(self._sampler)
 
     def __iter__(self) -> Iterator[Any]:
+        if self._num_workers:
+            yield from self._fetched_ahead()
+            return
         for indices in self._sampler:
-            left = len(indices)
-            for part in torch.split(indices, self._part_size or max(1, left)):
-                begins = left == len(indices)
-                left -= len(part)
+            for part, left, begins in self._parts(indices):
                 self._on_draw(len(part), left, begins)
                 yield self._fetch(part)
+
+    def _parts(self, indices: Tensor) -> Iterator[tuple[Tensor, int, bool]]:
+        """Yield the parts of a batch, what comes after each, and which is first."""
+        left = len(indices)
+        for part in torch.split(indices, self._part_size or max(1, left)):
+            begins = left == len(indices)
+            left -= len(part)
+            yield part, left, begins
+
+    def _fetched_ahead(self) -> Iterator[Any]:
+        """Yield the same batches, fetched by worker processes in the meantime."""
+        self._sampler.rewind()
+        looker = self._sampler.lookers
+        drawn: deque[tuple[int, int, bool]] = deque()
+
+        def parts() -> Iterator[list[int]]:
+            for indices in self._sampler.ahead():
+                for part, left, begins in self._parts(indices):
+                    drawn.append((len(part), left, begins))
+                    yield part.tolist()
+
+        workers: DataLoader[Any] = DataLoader(
+            _Fetched(self._fetch, self._sampler.sample_size),
+            batch_sampler=parts(),
+            num_workers=self._num_workers,
+            collate_fn=_as_fetched,
+            generator=torch.Generator(),  # torch's own is not ours to advance
+        )
+        try:
+            for records in workers:
+                size, left, begins = drawn.popleft()
+                if begins:
+                    self._sampler.hand_out(looker)
+                self._on_draw(size, left, begins)
+                yield records
+        finally:
+            if looker == self._sampler.lookers:
+                self._sampler.rewind()
+
+
+class _Fetched(Dataset[Any]):
+    """What torch's workers ask for the records at some indices, also at none."""
+
+    def __init__(self, fetch: Fetch, size: int) -> None:
+        self._fetch, self._size = fetch, size
+
+    def __len__(self) -> int:
+        return self._size
+
+    def __getitems__(self, indices: list[int]) -> Any:
+        return self._fetch(torch.tensor(indices, dtype=torch.int64))
+
+
+def _as_fetched(records: Any) -> Any:
+    return records
 
 
 def _fetcher(
@@ -165,16 +274,21 @@ def _fetcher(
             "dataset", f"dataset must have columns of one length, got {sorted(sizes)}."
         )
     (size,) = sizes
-    return lambda i: tuple(t.index_select(0, i.to(t.device)) for t in columns), size
+    return partial(_rows_of, columns), size
+
+
+def _rows_of(columns: tuple[Tensor, ...], indices: Tensor) -> tuple[Tensor, ...]:
+    return tuple(t.index_select(0, indices.to(t.device)) for t in columns)
 
 
 def _item_fetcher(dataset: Any, collate: Collate) -> tuple[Fetch, int]:
-    def fetch(indices: Tensor) -> Any:
-        if len(indices):
-            return collate([dataset[i] for i in indices.tolist()])
-        return tree_map(_no_rows, collate([dataset[0]]))
+    return partial(_items_of, dataset, collate), len(dataset)
 
-    return fetch, len(dataset)
+
+def _items_of(dataset: Any, collate: Collate, indices: Tensor) -> Any:
+    if len(indices):
+        return collate([dataset[i] for i in indices.tolist()])
+    return tree_map(_no_rows, collate([dataset[0]]))
 
 
 def _no_rows(leaf: Any) -> Tensor:

@@ -166,6 +166,8 @@ def check_layer_names(mode: ClippingMode, module: nn.Module) -> None:
 def _reason(cost: MultiplyAdds | None, ghost: bool) -> str:
     if cost is None:
         return "the only cheap way of this kind of layer"
+    if cost.ghost == cost.instantiate:
+        return "as many multiply-adds either way"
     if ghost == (cost.ghost < cost.instantiate):
         return "fewer multiply-adds"
     return "quicker at this shape though not fewer multiply-adds"

@@ -81,7 +81,7 @@ def summary(connection: Connection, run: RowMapping) -> dict[str, Any]:
     A run that was stopped has no ``end`` event: its last step says what was spent,
     its last evaluation how well it did; ``measured`` of its kind names what that is.
     """
-    merged: dict[str, Any] = {"delta": json.loads(run["config"])["delta"]}
+    merged: dict[str, Any] = {"delta": json.loads(run["config"]).get("delta")}
     for data in _newest_of_each_kind(connection, run["id"]):
         merged |= data
     if "step" not in merged:

@@ -39,11 +39,22 @@ CLIPPING_MODES = {
     "ghost": "Norms from Gram matrices",
     "instantiate": "Store each gradient",
 }
+ENGINES = {
+    "hooks": "Hooks: keep what each layer saw",
+    "extending": "Extending: in the layers’ own backward",
+    "vmap": "vmap: the whole model, over its samples",
+    "microbatch": "Micro-batches: one sample at a time",
+}
 DEFAULT_STEPS = 300
 DEFAULT_EPSILON = 3.0
 # A training step is a forward pass, a backward pass for the outputs of the layers, and
 # one weighted contraction for the parameters; each costs about as much as the first.
 PASSES = 3
+# What else an engine takes for a record, in multiply-adds.  Measured.
+COST_OF_RECORD = {"microbatch": 6e6}
+# The engine that holds every record's gradient at once, and how much that may take.
+HOLDS_GRADIENTS = "vmap"
+MOST_HELD_BYTES = 2**30
 
 
 class TrainingConfig(RunConfig):
@@ -142,6 +153,13 @@ class TrainingConfig(RunConfig):
         help="How the lengths are computed. The result is the same.",
         group="Privacy",
         choices=CLIPPING_MODES,
+    )
+    engine: str = setting(
+        "hooks",
+        label="Engine",
+        help="What computes each record’s gradient. The result is the same.",
+        group="Privacy",
+        choices=ENGINES,
     )
     accountant: str = setting(
         "exact",
@@ -277,7 +295,19 @@ class TrainingConfig(RunConfig):
                 "delta",
                 f"delta must be below 1/N = 1/{self.sample_size}, got {self.delta:g}.",
             )
+        self._check_held()
         return self
+
+    def _check_held(self) -> None:
+        parameters = MODELS[self.model].parameters[self.dataset]
+        held = 4 * self.expected_batch_size * parameters
+        if self.private and self.engine == HOLDS_GRADIENTS and held > MOST_HELD_BYTES:
+            raise ConfigError(
+                "engine",
+                f"engine {self.engine!r} holds every record's gradient at once, here "
+                f"{held / 2**30:.1f} GiB; at most {MOST_HELD_BYTES / 2**30:.0f} will "
+                "do. Take a smaller expected_batch_size or another engine.",
+            )
 
     @property
     def data(self) -> DataSet:
@@ -323,7 +353,8 @@ class TrainingConfig(RunConfig):
         one_record = MODELS[self.model].multiply_adds[self.dataset]
         trained = self.plan.steps * self.expected_batch_size
         predicted = len(self.evaluation_steps) * self.data.test_size
-        return float(one_record * (PASSES * trained + predicted))
+        more = COST_OF_RECORD.get(self.engine, 0.0) if self.private else 0.0
+        return float(one_record * (PASSES * trained + predicted) + more * trained)
 
     @property
     def evaluation_steps(self) -> list[int]:

@@ -21,6 +21,16 @@ accountant and the edges: ``learning_rate`` as used, ``learning_rate_is_private`
 where infinite, computed from the data and not private.  Its ``diagnostics`` are
 ``diverged`` (repetitions), ``theta_norm`` (median) and ``noise_std`` of a coordinate.
 
+A run of kind "engines" uses no data set and spends nothing: its ``epsilon`` and
+``delta`` are null.  Its ``phase`` holds ``parameters`` and the ``machine``.  Each step
+measures one ``engine`` (the first is "ordinary") and its ``evaluation`` says: why it
+is ``refused`` ("" if not); ``difference``, the largest one between its private
+gradient and those of the engines before it, over the largest entry, in double precision
+and without noise (null for the first; the ``end`` has the largest of all);
+``milliseconds`` of CPU time of a step and its ``ratio`` to the ordinary step with the
+quartiles ``ratio_low`` and ``ratio_high``; ``peak_bytes``; and the ``layers`` with the
+``way`` each chose, the multiply-adds of either way, and the ``reason``.
+
 ``epsilon`` is null where there is no guarantee (no noise, or not private): ε = ∞.
 ``diagnostics`` is outside the guarantee (not private): ``batch_size`` (drawn), ``loss``
 (mean over the drawn batch; null for an empty one), ``clipped_fraction`` (null for an
@@ -28,7 +38,8 @@ empty one), ``norm_counts`` (samples in each bin of the phase's ``norm_edges``; 
 first and last bin also take what lies beyond), ``noise_to_signal`` (null if the signal
 is 0) and ``non_finite``.  The last four are null if not private: without clipping no
 sample's own gradient is computed.
-``seconds`` is the only value that may differ between two runs of one configuration.
+``seconds`` is the only value that may differ between two runs of one configuration,
+and what is measured of time and memory (``TIMES``).
 """
 
 from __future__ import annotations
@@ -39,7 +50,9 @@ from typing import Any, Literal
 Kind = Literal["phase", "step", "evaluation", "end"]
 
 NOT_PRIVATE = "not private"  # status of an ε that says nothing
-TIMES = frozenset({"seconds"})
+TIMES = frozenset(
+    {"seconds", "milliseconds", "ratio", "ratio_low", "ratio_high", "peak_bytes"}
+)
 
 
 @dataclass(frozen=True)

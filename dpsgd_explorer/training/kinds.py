@@ -9,6 +9,7 @@ from typing import Any, Protocol
 
 from dpsgd_explorer.errors import ConfigError
 from dpsgd_explorer.training.config import TrainingConfig
+from dpsgd_explorer.training.engines_config import EnginesConfig
 from dpsgd_explorer.training.events import Event
 from dpsgd_explorer.training.performance import PerformanceSettings
 from dpsgd_explorer.training.regression_config import RegressionConfig
@@ -82,6 +83,7 @@ KINDS = {
     for kind in (
         Kind(TrainingConfig, f"{HERE}.loop", "Training", ACCURACY),
         Kind(RegressionConfig, f"{HERE}.regression_loop", "Descending", ERROR),
+        Kind(EnginesConfig, f"{HERE}.engines_loop", "Comparing", ("difference",)),
     )
 }
 

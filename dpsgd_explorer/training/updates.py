@@ -90,6 +90,7 @@ class PrivateUpdates(Updates):
             clipping_mode=config.clipping_mode,
             clipping_fn=config.clipping_fn,
             clipping_style=config.clipping_style,
+            engine=config.engine,
             noise="seeded",
             seed=config.seed,
         )

@@ -20,6 +20,7 @@ from dpsgd_explorer.web import (
     home,
     labs,
     labs_accountants,
+    labs_engines,
     labs_planner,
     labs_regression,
     learn,
@@ -41,6 +42,7 @@ from dpsgd_explorer.web.visitor import make_signer
 PAGES = (home, learn, train, runs_pages, labs)
 LABS = (
     labs_accountants,
+    labs_engines,
     labs_planner,
     labs_regression,
 )  # each has added its page to labs.bp

@@ -44,7 +44,8 @@ def as_csv(run: Run, log: list[StoredEvent]) -> str:
     An empty ``epsilon`` means that there is no guarantee.
     """
     view, told = VIEWS[run.kind], (*SPENT, *KINDS[run.kind].measured)
-    terms = view.terms(run.config).model_dump()
+    told += view.more
+    terms = view.terms(run.config).model_dump() if view.terms else {}
     outside = [f"not_private_{name}" for name in view.diagnostics]
     text = io.StringIO()
     rows = csv.writer(text)

@@ -25,6 +25,7 @@ FOLDED = frozenset(
         "delta",
         "clipping_fn",
         "clipping_mode",
+        "engine",
         "accountant",
         "optimizer",
         "momentum",

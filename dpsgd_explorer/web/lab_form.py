@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 from pydantic import BaseModel
 
 from dpsgd_explorer.errors import ConfigError
+from dpsgd_explorer.training.run_config import RunConfig
 from dpsgd_explorer.web.form import Form, FormField, text_of
 from dpsgd_explorer.web.operation import parse
 
@@ -39,6 +40,8 @@ def read_lab(model: type[Model], query: Mapping[str, str]) -> tuple[Form, Model 
     known = {name: text for name, text in given.items() if text and name in fields}
     texts = {name: ask.default for name, ask in fields.items()} | known
     try:
+        if issubclass(model, RunConfig):
+            return Form(texts), model.from_query(known)
         return Form(texts), parse(model, known)
     except ConfigError as error:
         errors = {

@@ -44,6 +44,14 @@ TABLE = (
         "SSP, AdaSSP and noisy gradient descent on California housing: error against "
         "ε, the cloud of what could have been released, and what each part costs.",
     ),
+    Lab(
+        "engines",
+        "Engines",
+        "Four ways to the same gradient: what does each cost?",
+        "Hooks, extending, vmap and micro-batches on a model of your size: the largest "
+        "difference between their numbers, time, memory, and which way each layer "
+        "chose and why.",
+    ),
 )
 
 

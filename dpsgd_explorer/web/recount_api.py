@@ -54,7 +54,7 @@ def recount(run_id: str, query: RecountQuestion) -> Response:
     phases, delta = phases_of([data for kind, data in log if kind == "phase"])
     steps = sorted({0, *(data["step"] for kind, data in log if kind in COUNTED)})
     found = curve_sides(phases, steps, delta, name)
-    own = VIEWS[run.kind].terms(run.config)
+    own = VIEWS[run.kind].terms_of(run.config)
     terms = {
         **own.model_dump(),
         **Epsilon.spent(found.values[-1], name, delta).model_dump(),

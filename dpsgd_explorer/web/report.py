@@ -37,6 +37,7 @@ def report(run: Run, log: list[LogEntry], address: str) -> str:
         sections=sections,
         charts=[_chart(one.figure, i) for i, one in enumerate(sections)],
         title=run.name or view.subject(run.config),
+        spends=view.terms is not None,
         privacy=RunSummary.of(run, "").privacy,
         columns=view.columns,
         evaluations=[_row(view, run, point) for point in evaluations],
@@ -60,12 +61,14 @@ def _chart(figure: dict[str, Any], index: int) -> str:
 
 def _row(view: RunView, run: Run, point: dict[str, Any]) -> list[str]:
     """Return what was reached at one point, as printed; an infinite value is ∞."""
-    epsilon = view.spent(point["epsilon"], run.config).epsilon_text
+    spent = []
+    if view.terms is not None:
+        spent = [view.spent(point["epsilon"], run.config).epsilon_text]
     reached = (
-        "∞" if point[name] is None else form.format(point[name])
+        view.missing if point[name] is None else form.format(point[name])
         for name, _, form in view.columns
     )
-    return [str(point["step"]), epsilon, *reached]
+    return [str(point["step"]), *spent, *reached]
 
 
 def _settings(run: Run) -> list[tuple[str, str, Any]]:

@@ -103,7 +103,7 @@ class RunSummary(BaseModel):
     """A run as lists show it; times are unix seconds.
 
     ``privacy`` is what the run has spent, with the terms it is to be read with; null
-    until it has ended.
+    until it has ended, or if it uses no data.
     """
 
     id: str
@@ -186,7 +186,7 @@ def links(run_id: str) -> dict[str, str]:
 
 
 def _privacy(run: Run) -> Epsilon | None:
-    if not run.summary:
+    view, told = VIEWS[run.kind], run.summary
+    if not told or view.terms is None:
         return None
-    told = run.summary
-    return VIEWS[run.kind].spent(told["epsilon"], run.config, told.get("status", ""))
+    return view.spent(told["epsilon"], run.config, told.get("status", ""))

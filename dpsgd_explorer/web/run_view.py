@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from dpsgd_explorer.accounting import round_up
+from dpsgd_explorer.errors import ConfigError
 from dpsgd_explorer.runs.records import Run
 from dpsgd_explorer.training.run_config import RunConfig
 from dpsgd_explorer.web.form import FormField, text_of
@@ -37,12 +38,14 @@ class RunView:
         title: What a run without a name is called.
         subject: The same in a report, where the settings follow.
         result: What it reached, as one cell of a table; "" if not known.
-        terms: What its epsilon is to be read with.
+        terms: What its epsilon is to be read with; None if it spends nothing.
         page: What the template needs beyond what all have.
         page_data: What the page's script needs beyond what all have.
         diagnostics: Names in a ``step`` event's diagnostics that fit into a table.
         columns: Columns of a report's table: name in an evaluation, head, format.
         sections: Of a report, from its steps and its evaluations.
+        more: Further names in its events that go into a table.
+        missing: How a report prints a value that is not there.
     """
 
     template: str
@@ -50,12 +53,24 @@ class RunView:
     title: Callable[[Settings], str]
     subject: Callable[[Settings], str]
     result: Callable[[Summary], str]
-    terms: Callable[[Settings], PrivacyTerms]
+    terms: Callable[[Settings], PrivacyTerms] | None
     page: Callable[[Any], dict[str, Any]]
     page_data: Callable[[Any], dict[str, Any]]
     diagnostics: tuple[str, ...]
     columns: tuple[tuple[str, str, str], ...]
     sections: Callable[[Points, Points], list[Section]]
+    more: tuple[str, ...] = ()
+    missing: str = "∞"
+
+    def terms_of(self, config: Settings) -> PrivacyTerms:
+        """Return what its epsilon is to be read with.
+
+        Raises:
+            ConfigError: runs of this kind spend nothing.
+        """
+        if self.terms is None:
+            raise ConfigError("accountant", "accountant: this run spends nothing.")
+        return self.terms(config)
 
     def spent(
         self, epsilon: float | None, config: Settings, status: str = ""
@@ -65,7 +80,7 @@ class RunView:
         Its status is the accountant's, unless the log says that this one has another.
         """
         value = math.inf if epsilon is None else epsilon
-        terms = self.terms(config).model_dump()
+        terms = self.terms_of(config).model_dump()
         return Epsilon(
             **(terms | ({"status": status} if status else {})),
             epsilon=rounded(value),

@@ -10,7 +10,7 @@ from flask import Blueprint, current_app, render_template
 from dpsgd_explorer.runs.records import Run
 from dpsgd_explorer.runs.schema import FINAL_STATES
 from dpsgd_explorer.runs.store import RunStore
-from dpsgd_explorer.training.kinds import parse
+from dpsgd_explorer.training.kinds import KINDS, parse
 from dpsgd_explorer.web.form import FormField
 from dpsgd_explorer.web.run_answers import RunSummary
 from dpsgd_explorer.web.run_kinds import VIEWS
@@ -138,7 +138,9 @@ def rows(limit: int) -> list[RunRow]:
 
 def changes(run: Run, before: Run) -> list[Change]:
     """Return the settings in which two runs of a kind differ, as one types them."""
-    new, old = run.config, before.config
+    # A setting that is younger than a run had its default then.
+    usual = {n: f.default for n, f in KINDS[run.kind].config.model_fields.items()}
+    new, old = usual | run.config, usual | before.config
     return [
         Change(ask, in_words(ask, old[name]), in_words(ask, new[name]))
         for name, ask in VIEWS[run.kind].fields().items()

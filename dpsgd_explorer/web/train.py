@@ -13,6 +13,7 @@ from dpsgd_explorer.training.catalogue import DATA_SETS, MODELS
 from dpsgd_explorer.training.config import TrainingConfig
 from dpsgd_explorer.training.presets import PRESETS
 from dpsgd_explorer.web import recorded
+from dpsgd_explorer.web.choice_notes import choice_notes
 from dpsgd_explorer.web.form import (
     SWITCHES,
     Form,
@@ -67,7 +68,7 @@ def index() -> str:
         form=form,
         groups=form_groups(),
         switches={switch.name: switch for switch in SWITCHES},
-        choice_notes=choice_notes(form),
+        choice_notes=notes_of(form),
         fitting={
             "model": fitting_models().get(form.texts["dataset"]),
             "accountant": plan["accountants"] if plan else None,
@@ -83,12 +84,15 @@ def index() -> str:
     )
 
 
-def choice_notes(form: Form) -> dict[str, str]:
-    """Return what is said about the data set and the model that are chosen."""
+def notes_of(form: Form) -> dict[str, str]:
+    """Return what is said about what is chosen, by setting."""
+    said = {
+        field: of.get(form.texts[field], "") for field, of in choice_notes().items()
+    }
     dataset, model = DATA_SETS.get(form.texts["dataset"]), form.texts["model"]
     if dataset is None or model not in fitting_models()[form.texts["dataset"]]:
-        return {}
-    return {
+        return said
+    return said | {
         "dataset": data_note(dataset),
         "model": model_note(MODELS[model], form.texts["dataset"]),
     }
@@ -130,6 +134,7 @@ def _page_data(form: Form, plan: dict[str, Any] | None) -> dict[str, Any]:
         "presets": {preset.slug: preset.query for preset in preset_links()},
         "recorded": recorded_curves(),
         "facts": chart_facts(),
+        "notes": choice_notes(),
         "config": form.config.model_dump(mode="json") if form.config else None,
         "plan": plan,
     }

@@ -6,10 +6,11 @@ import pytest
 
 from benchmarks import record, report
 from benchmarks.growth import case_of
-from benchmarks.measure import prepared, time_in_turns
+from benchmarks.measure import prepared
 from benchmarks.models import CASES
 from benchmarks.plot import line_plot
-from benchmarks.ways import WAYS, Step
+from benchmarks.ways import WAYS
+from dpsgd_explorer.training.measuring import Step, time_in_turns
 
 
 def busy(loops):

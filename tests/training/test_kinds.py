@@ -3,7 +3,7 @@
 import pytest
 
 from dpsgd_explorer.errors import ConfigError
-from dpsgd_explorer.training import kinds
+from dpsgd_explorer.training import kinds, measuring
 from dpsgd_explorer.training.config import TrainingConfig
 from dpsgd_explorer.training.kinds import KINDS
 from dpsgd_explorer.training.regression_config import RegressionConfig
@@ -18,11 +18,13 @@ SHORT = {
         "evaluations": 1,
     },
     "regression": {"steps": 2, "noise_multiplier": 50.0, "evaluations": 1},
+    "engines": {"model": "mlp", "width": 4, "batch_size": 2},
 }
 
 
 @pytest.mark.parametrize("name", KINDS)
-def test_every_kind_is_carried_out_and_says_what_it_measures(name):
+def test_every_kind_is_carried_out_and_says_what_it_measures(name, monkeypatch):
+    monkeypatch.setattr(measuring, "VISIT_SECONDS", 0.0)
     config = kinds.parse(SHORT[name] | {"kind": name})
     assert isinstance(config, KINDS[name].config)
     events = list(KINDS[name].start(config).events())
@@ -39,9 +41,9 @@ def test_settings_that_name_no_kind_are_those_of_a_training():
     assert isinstance(kinds.parse({"kind": "regression"}), RegressionConfig)
 
 
-@pytest.mark.parametrize("name", ["engines", "", 3, None, []], ids=str)
+@pytest.mark.parametrize("name", ["sweep", "", 3, None, []], ids=str)
 def test_an_unknown_kind_is_refused_with_those_there_are(name):
-    with pytest.raises(ConfigError, match="training, regression") as refusal:
+    with pytest.raises(ConfigError, match="training, regression, engines") as refusal:
         kinds.parse({"kind": name})
     assert refusal.value.field == "kind"
 

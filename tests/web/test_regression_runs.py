@@ -58,7 +58,7 @@ def test_a_launch_is_stored_with_every_setting(client):
     [
         ({"delta": 2, "steps": 0}, {"delta", "steps"}),
         ({"epochs": 1}, {"epochs"}),
-        ({"kind": "engines"}, {"kind"}),
+        ({"kind": "sweep"}, {"kind"}),
         ({"kind": None}, {"kind"}),
         ({"target_epsilon": 1.0}, {"steps"}),
     ],

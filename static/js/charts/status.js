@@ -26,7 +26,7 @@ export function status(log, plan, about = {}) {
   const latest = log?.latest ?? {step: 0, epsilon: 0};
   return {
     state,
-    word: word(log, about),
+    word: word(log, plan, about),
     mark: MARKS[state] ?? "",
     detail: detail(log, plan, about),
     step: latest.step,
@@ -37,12 +37,12 @@ export function status(log, plan, about = {}) {
   };
 }
 
-function word(log, {stopping, replaying}) {
+function word(log, plan, {stopping, replaying}) {
   if (!log) return WORDS.ready;
   if (replaying && !log.isFinal) return "Replay";
   if (stopping && !log.isFinal) return "Stopping";
   if (log.state === "running" && log.steps.length === 0) return "Starting";
-  return WORDS[log.state];
+  return log.state === "running" ? plan.running ?? WORDS.running : WORDS[log.state];
 }
 
 function detail(log, plan, {queuePosition, replaying}) {
@@ -84,6 +84,7 @@ export function announcement(log, plan, about = {}) {
   const now = status(log, plan, about);
   if (log?.error) return `${now.word}. ${log.error.message}`;
   if (!log || log.steps.length === 0) return `${now.word}, ${now.detail}.`;
+  if (plan.running) return `${now.word}, ${now.detail}.`;
   const budget = plan.private ? `, ε ${now.epsilon} ${now.budget}` : ", without privacy";
   const reached = log.accuracy === null ? "" : `, accuracy ${percent(log.accuracy)}`;
   return `${now.word}, step ${integer(now.step)} of ${integer(now.steps)}${budget}${reached}.`;

@@ -33,7 +33,7 @@ export class StatusStrip {
       if (!OWN.has(name)) setText(cell, texts[name]);
     }
     setText(cells.title, title);
-    setText(cells.delta, plan.private ? `, δ = ${exponential(plan.delta)}` : "");
+    if (cells.delta) setText(cells.delta, plan.private ? `, δ = ${exponential(plan.delta)}` : "");
     setText(cells.state, now.word);
     cells.state.className = `state ${now.mark}`;
     this.progress.max = now.steps;

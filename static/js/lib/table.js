@@ -5,33 +5,39 @@
  * @property {string} caption
  * @property {string[]} heads
  * @property {(string | number | null)[][]} rows as printed
+ * @property {number[]} [words] columns of words, which begin at the left
  */
 
 const MOST_ROWS = 1000;
 
 /** Fill an element with a table. @param {HTMLElement} element @param {Rows} data */
-export function showTable(element, {caption, heads, rows}) {
+export function showTable(element, {caption, heads, rows, words = []}) {
   const table = document.createElement("table");
   table.className = "data";
   table.createCaption().textContent = caption;
   const head = table.createTHead().insertRow();
-  for (const text of heads) head.append(headCell(text));
+  heads.forEach((text, i) => head.append(headCell(text, sideOf(i, words))));
   const body = table.createTBody();
   for (const row of rows.slice(0, MOST_ROWS)) {
     const line = body.insertRow();
-    for (const value of row) {
+    for (const [i, value] of row.entries()) {
       const cell = line.insertCell();
-      cell.className = "n";
+      cell.className = sideOf(i, words);
       cell.textContent = value === null ? "–" : String(value);
     }
   }
   element.replaceChildren(table);
 }
 
-function headCell(text) {
+/** Numbers stand at the right. */
+function sideOf(column, words) {
+  return words.includes(column) ? "" : "n";
+}
+
+function headCell(text, side) {
   const cell = document.createElement("th");
   cell.scope = "col";
-  cell.className = "n";
+  cell.className = side;
   cell.textContent = text;
   return cell;
 }

@@ -25,8 +25,7 @@ const form = new SettingsForm(part("settings"), data, settingsChanged);
 
 /** What the page knows; everything on it is drawn from here. */
 const store = {
-  /** @type {Record<string, any> | null} the answer for the settings as they stand */
-  plan: data.plan,
+  plan: data.plan, // the answer for the settings as they stand, or null
   /** @type {LiveRun | null} */
   run: null,
   launching: false, // true while a launch is on its way
@@ -62,7 +61,7 @@ function settingsChanged(input = null) {
   settle = setTimeout(() => ask(input), SETTLE_MS);
 }
 
-/** Switching between two ways to say the same keeps the set-up. */
+/** Two ways to say the same keep the set-up. */
 function carryOver(member) {
   if (!store.plan) return;
   const {noise_multiplier, epsilon_text, steps, epochs} = store.plan;
@@ -81,8 +80,9 @@ function fitModel() {
 
 function describeChoices() {
   const {dataset, model} = form.texts;
-  panel.note("dataset", data.facts.data_sets[dataset]?.note ?? "");
-  panel.note("model", data.facts.models[model]?.notes[dataset] ?? "");
+  const own = {dataset: data.facts.data_sets[dataset]?.note, model: data.facts.models[model]?.notes[dataset]};
+  for (const name of Object.keys(data.notes)) own[name] = data.notes[name][form.texts[name]];
+  for (const name of Object.keys(own)) panel.note(name, own[name] ?? "");
   const current = currentPreset();
   for (const link of page.querySelectorAll("[data-preset]")) {
     if (link.dataset.preset === current) link.setAttribute("aria-current", "true");

@@ -1,0 +1,90 @@
+/** The lab of the engines: settings in the address, a recorded comparison, and one's own. */
+
+import {EnginesBench} from "../charts/engines_bench.js";
+import {ApiError, postJson} from "../lib/api.js";
+import {enginesScene, madeOn, recordedScene} from "../lib/engines_scene.js";
+import {LiveRun} from "../lib/live_run.js";
+import {toQuery} from "../lib/query.js";
+import {SettingsForm} from "../lib/settings_form.js";
+
+const RUNS = "/api/v1/runs";
+
+const page = document.querySelector("[data-lab]");
+const part = (name) => page.querySelector(`[data-${name}]`);
+const data = JSON.parse(document.getElementById("page-data").textContent);
+const bench = new EnginesBench(part("bench"));
+const form = new SettingsForm(part("settings"), {fields: data.fields, switches: {}}, changed);
+/** @type {LiveRun | null} */
+let live = null;
+
+const recorded = recordedScene(data.recorded);
+bench.show(recorded);
+part("about").textContent = madeOn(recorded.log, recorded.plan);
+showFaults(data.errors);
+part("run").addEventListener("click", launch);
+part("stop").addEventListener("click", () => live.stop().catch(refused));
+addEventListener("pagehide", () => live?.pause());
+addEventListener("pageshow", (event) => event.persisted && live?.resume());
+
+/** Only what differs from the defaults stands in the address. */
+function changed() {
+  const usual = Object.fromEntries(data.fields.map(({name, default: text}) => [name, text]));
+  const own = Object.entries(form.given).filter(([name, text]) => text !== usual[name]);
+  const address = toQuery(Object.fromEntries(own));
+  history.replaceState(null, "", address ? `?${address}` : location.pathname);
+}
+
+async function launch() {
+  showFaults({});
+  busy(true);
+  try {
+    follow(await postJson(RUNS, {kind: "engines", ...form.json}));
+  } catch (error) {
+    busy(false);
+    refused(error);
+  }
+}
+
+function follow(answer) {
+  const {config} = answer;
+  const {label} = data.fields.find(({name}) => name === "model");
+  const model = data.fields.find(({name}) => name === "model").choices[config.model] ?? label;
+  const plan = {...data.recorded.plan, steps: answer.steps, last_step: answer.steps, batch_size: config.batch_size, model};
+  part("recorded").hidden = true;
+  part("open").href = answer.links.page;
+  part("open").hidden = false;
+  part("about").textContent = madeOn({}, plan);
+  live?.pause();
+  live = new LiveRun(answer, enginesScene(answer, plan), bench, () => moved(plan));
+  live.resume();
+}
+
+function moved(plan) {
+  if (!live.log.isFinal) return;
+  busy(false);
+  part("about").textContent = madeOn(live.log, plan);
+}
+
+function busy(runs) {
+  part("run").hidden = runs;
+  part("stop").hidden = !runs;
+}
+
+function refused(error) {
+  if (!(error instanceof ApiError)) throw error;
+  const known = Object.keys(error.fields).filter((name) => data.fields.some((field) => field.name === name));
+  if (known.length > 0) {
+    showFaults(error.fields);
+    form.focusError();
+    return;
+  }
+  const line = part("run-error");
+  line.textContent = error.message;
+  line.hidden = false;
+}
+
+function showFaults(errors) {
+  part("run-error").hidden = true;
+  form.showErrors(errors);
+  part("to-correct").hidden = Object.keys(errors).length === 0;
+}

@@ -1,0 +1,57 @@
+"""The engines' lab by keyboard: a recorded comparison, one's own, its replay."""
+
+from playwright.sync_api import expect
+
+from tests.browser.trainer import REFUSED
+
+LAB = "/labs/engines/"
+MEASURED_MS = 120_000  # five contenders, on a machine that may have other work
+
+
+def heading(page, chart):
+    return page.locator(f'[data-chart="{chart}"] [data-conclusion]')
+
+
+def test_a_comparison_is_made_and_replayed_by_keyboard(open_page, axe):
+    page = open_page(LAB, expected=[REFUSED])
+    expect(page.get_by_text("recorded", exact=True)).to_be_visible()
+    expect(page.locator("[data-numbers-conclusion]")).to_contain_text("4 engines")
+    expect(page.locator("[data-ways] tbody tr")).to_have_count(15)
+    page.get_by_label("Model", exact=True).focus()
+    page.keyboard.type("LSTM")
+    page.get_by_label("Width d", exact=True).focus()
+    page.keyboard.press("Control+A")
+    page.keyboard.type("6")
+    page.wait_for_url("**model=lstm**width=6**")
+    run = page.get_by_role("button", name="Compare them")
+    run.focus()
+    page.keyboard.press("Enter")
+    wrong = page.get_by_label("Width d", exact=True)
+    expect(wrong).to_be_focused()
+    expect(page.locator("#width-error")).to_contain_text("multiple of 4, the")
+    page.keyboard.press("Control+A")
+    page.keyboard.type("8")
+    run.focus()
+    page.keyboard.press("Enter")
+    expect(page.get_by_text("recorded", exact=True)).to_be_hidden()
+    state = page.locator('[data-status="state"]')
+    expect(state).to_have_text("Finished", timeout=MEASURED_MS)
+    expect(page.locator("[data-numbers-conclusion]")).to_contain_text("3 engines")
+    expect(page.locator("[data-refusals]")).to_contain_text("vmap refuses: lstm")
+    expect(heading(page, "time")).to_contain_text("quickest:")
+    page.evaluate(axe)
+    found = page.evaluate("axe.run(document, {resultTypes: ['violations']})")
+    assert [fault["id"] for fault in found["violations"]] == []
+    page.get_by_role("link", name="Open the run").focus()
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("heading", level=1)).to_contain_text("Engines, lstm, d = 8")
+    place = page.get_by_label("Step of the replay")
+    place.focus()
+    page.keyboard.press("Home")
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("ArrowRight")
+    expect(page.locator("[data-numbers] tbody tr")).to_have_count(1)
+    page.keyboard.press("End")
+    expect(page.locator("[data-numbers] tbody tr")).to_have_count(4)
+    page.locator('[data-chart="memory"] [data-show-table]').press("Enter")
+    expect(page.locator("#memory-table tbody tr")).to_have_count(5)

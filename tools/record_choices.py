@@ -1,0 +1,101 @@
+"""Measures what the trainer's choices of clipping do, for its pages to say.
+
+    python -m tools.record_choices
+
+Writes dpsgd_explorer/web/recorded/choices/clipping.json: test accuracies of runs that
+differ in the choice and the seed alone, and what each clipping mode takes.
+"""
+
+from __future__ import annotations
+
+import json
+import statistics
+import sys
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from benchmarks.models import CASES
+from dpsgd_explorer.training.config import (
+    CLIPPING_FUNCTIONS,
+    CLIPPING_MODES,
+    CLIPPING_STYLES,
+    TrainingConfig,
+)
+from dpsgd_explorer.training.loop import train
+from dpsgd_explorer.training.measuring import (
+    Step,
+    machine,
+    one_thread,
+    ordinary_step,
+    peak_bytes,
+    private_step,
+    time_in_turns,
+)
+
+FOLDER = Path(__file__).parents[1] / "dpsgd_explorer" / "web" / "recorded" / "choices"
+SETTINGS: dict[str, Any] = {
+    "model": "mlp",
+    "expected_batch_size": 1024,
+    "steps": 150,
+    "learning_rate": 4.0,
+    "evaluations": 1,
+}
+SEEDS = (7, 8, 9)
+COMPARED = {"clipping_fn": CLIPPING_FUNCTIONS, "clipping_style": CLIPPING_STYLES}
+CASE = "cnn"
+BATCH = 64
+SECONDS = 4.0
+
+
+def main() -> int:
+    """Train, measure, and write the file."""
+    one_thread()
+    config = TrainingConfig.parse(SETTINGS)
+    stored = {
+        "config": config.model_dump(mode="json", exclude_none=True),
+        "seeds": list(SEEDS),
+        "accuracy": {
+            field: {choice: _accuracies(field, choice) for choice in choices}
+            for field, choices in COMPARED.items()
+        },
+        "modes": {"model": CASE, "batch_size": BATCH, "figures": _modes()},
+        "machine": machine() | {"torch": torch.__version__},
+    }
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    text = json.dumps(stored, allow_nan=False, indent=1)
+    (FOLDER / "clipping.json").write_text(text + "\n", encoding="utf-8")
+    return 0
+
+
+def _accuracies(field: str, choice: str) -> list[float]:
+    """Return what each seed's run reached."""
+    reached = []
+    for seed in SEEDS:
+        config = TrainingConfig.parse(SETTINGS | {field: choice, "seed": seed})
+        reached.append([*train(config)][-1].data["test_accuracy"])
+    print(field, choice, statistics.mean(reached), flush=True)
+    return reached
+
+
+def _modes() -> dict[str, dict[str, float]]:
+    """Return time and memory of each clipping mode, over the ordinary step."""
+    case = CASES[CASE]
+    x, y = (each[:BATCH] for each in case.data())
+    steps: dict[str, Step] = {"ordinary": ordinary_step(case.model(), (x, y))}
+    for mode in CLIPPING_MODES:
+        steps[mode] = private_step(case.model(), (x, y), "hooks", mode)[1]
+    peaks = {name: peak_bytes(step.run) for name, step in steps.items()}
+    timings = time_in_turns(steps, SECONDS)
+    return {
+        mode: {
+            "time": timings[mode].ratio,
+            "memory": peaks[mode] / peaks["ordinary"],
+        }
+        for mode in CLIPPING_MODES
+    }
+
+
+if __name__ == "__main__":
+    sys.exit(main())
