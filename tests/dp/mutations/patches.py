@@ -46,19 +46,26 @@ def bug(name, file, old, new, tests):
 SCALE = "scale = MARGIN * math.sqrt(2) * standard_deviation"
 DEVIATION = "deviation = told.noise_multiplier_at(step) * told.max_grad_norm_at(step)"
 ALL_LAYERS = "return dict.fromkeys(blocks[0], function(norms, bound))"
-NEXT_BATCH = "            indices = self.draw()\n"
-SHUFFLED = """\
+WHILE = "        while self.position < self.steps:\n"
+NEXT_BATCH = WHILE + "            indices = self.draw()\n"
+SHUFFLED = (
+    WHILE
+    + """\
             size = round(self.sample_size * self.sample_rate)
             start = self.position * size % self.sample_size
             if start == 0:
                 self._order = self._uniforms(self.sample_size).argsort()
             indices = self._order[start : start + size].sort().values
 """
-FIXED = """\
+)
+FIXED = (
+    WHILE
+    + """\
             size = round(self.sample_size * self.sample_rate)
             start = self.position * size % self.sample_size
             indices = torch.arange(start, start + size)
 """
+)
 
 PLANTED = [
     bug("noise x 0.9", SECURE, SCALE, f"{SCALE} * 0.9", NOISE),
@@ -129,8 +136,8 @@ OTHERS = [
     bug(
         "delta returned for epsilon",
         REPORT,
-        "return phases.epsilon_of(self.phases(), plan)",
-        "return plan.delta",
+        "return self.odometer().epsilon(slack, self.plan.accountant)",
+        "return slack",
         ("test_glue.py::test_epsilon_is_epsilon",),
     ),
     bug(
