@@ -29,6 +29,9 @@ CLIPPING_BOUND = 1.0
 NOISE_MULTIPLIER = 1.0
 SAMPLE_SIZE = 1_000_000
 
+MOST = 100_000
+"""Steps of one visit."""
+
 VISIT_SECONDS = 0.05
 """CPU time of one visit to the ordinary step; the others make as many steps."""
 
@@ -75,7 +78,7 @@ def time_in_turns(steps: Mapping[str, Step], seconds: float) -> dict[str, Timing
 def _in_turns(
     steps: Mapping[str, Step], first: str, seconds: float
 ) -> dict[str, Timing]:
-    count = max(1, round(VISIT_SECONDS / visit(steps[first], 3)))
+    count = _count(steps[first])
     seen: dict[str, list[float]] = {way: [] for way in steps}
     end = time.process_time() + seconds
     rounds = 0
@@ -109,8 +112,16 @@ def visit(step: Step, count: int) -> float:
     return taken / done
 
 
+def _count(step: Step) -> int:
+    """Return how many steps fill a visit; a clock may tick too seldom for a few."""
+    count = 3
+    while (taken := visit(step, count) * count) < VISIT_SECONDS / 4 and count < MOST:
+        count *= 4
+    return max(1, round(count * VISIT_SECONDS / max(taken, VISIT_SECONDS / 4)))
+
+
 def _timing(own: list[float], reference: list[float]) -> Timing:
-    ratios = [a / b for a, b in zip(own, reference, strict=True)]
+    ratios = [a / b for a, b in zip(own, reference, strict=True) if b]
     low, middle, high = statistics.quantiles(ratios, n=4, method="inclusive")
     return Timing(statistics.median(own) * 1e3, middle, low, high)
 
