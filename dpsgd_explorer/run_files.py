@@ -15,9 +15,10 @@ from dpsgd_explorer.training.whole_file import write_whole
 
 if TYPE_CHECKING:
     from dpsgd_explorer.training.events import Event
-    from dpsgd_explorer.training.kinds import Kind, Work
+    from dpsgd_explorer.training.kinds import Kind
     from dpsgd_explorer.training.performance import PerformanceSettings
     from dpsgd_explorer.training.run_config import RunConfig
+    from dpsgd_explorer.training.work import Work
 
 CHECKPOINT_SECONDS = 1.0
 SUFFIX = ".safetensors"

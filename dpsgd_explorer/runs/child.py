@@ -31,8 +31,8 @@ from dpsgd_explorer.runs.store import RunStore
 from dpsgd_explorer.settings import Settings
 from dpsgd_explorer.training import kinds
 from dpsgd_explorer.training.events import Event
-from dpsgd_explorer.training.kinds import Work
 from dpsgd_explorer.training.performance import PerformanceSettings
+from dpsgd_explorer.training.work import Work
 
 CHECKPOINT_SECONDS = 1.0
 # Checkpoints may take this share of the time; a big model is stored less often.

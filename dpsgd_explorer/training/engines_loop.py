@@ -7,12 +7,9 @@ measured anew.
 
 from __future__ import annotations
 
-import json
-import time
 import warnings
-from collections import deque
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import torch
@@ -21,11 +18,11 @@ from torch import Tensor, nn
 
 from dpsgd_explorer.dp.noise import seeded_generator
 from dpsgd_explorer.dp.ways import Choice
-from dpsgd_explorer.errors import ConfigError, UnsupportedModuleError
+from dpsgd_explorer.errors import UnsupportedModuleError
 from dpsgd_explorer.training import networks
 from dpsgd_explorer.training.config import HOLDS_GRADIENTS, MOST_HELD_BYTES
 from dpsgd_explorer.training.engines_config import CONTENDERS, ORDINARY, EnginesConfig
-from dpsgd_explorer.training.events import NOT_PRIVATE, Event, Kind
+from dpsgd_explorer.training.events import NOT_PRIVATE, Event
 from dpsgd_explorer.training.measuring import (
     Step,
     Timing,
@@ -38,8 +35,8 @@ from dpsgd_explorer.training.measuring import (
 )
 from dpsgd_explorer.training.performance import PerformanceSettings
 from dpsgd_explorer.training.threads import threads
+from dpsgd_explorer.training.work import Work
 
-CHECKPOINT_VERSION = 1
 SECONDS = 0.5  # CPU time of one contender's timing, roughly
 SEED = 0
 
@@ -59,7 +56,7 @@ INPUTS: dict[str, Callable[[int], Shapes]] = {
 }
 
 
-class Comparing:
+class Comparing(Work):
     """One comparison and its state.
 
     Args:
@@ -67,13 +64,12 @@ class Comparing:
         checkpoint: From ``checkpoint()`` of a run of the same configuration.
         performance: Taken for the sake of all kinds of run; one thread is measured.
 
-    Attributes:
-        config: What is being done.
-        events_emitted: Events yielded since the run's start, also after a resume.
-
     Raises:
         ConfigError: the checkpoint belongs to another configuration.
     """
+
+    checkpoint_version = 2
+    config: EnginesConfig
 
     def __init__(
         self,
@@ -82,54 +78,21 @@ class Comparing:
         checkpoint: bytes | None = None,
         performance: PerformanceSettings | None = None,
     ) -> None:
-        self._started = time.monotonic()
-        self.config = config
-        self.events_emitted = 0
-        self._step = 0
+        super().__init__(config)
         self._gradients: list[list[Tensor]] = []
         self._largest: float | None = None
-        self._waiting: deque[Event] = deque()
-        if checkpoint is None:
-            self._waiting.append(self._phase())
-        else:
-            self._restore(checkpoint)
+        self._begin(checkpoint)
 
-    def events(self) -> Iterator[Event]:
-        """Yield the events still to come, each computed when it is asked for."""
-        while self._waiting or self._step < len(CONTENDERS):
-            while not self._waiting:
-                with threads(1), warnings.catch_warnings():
-                    warnings.simplefilter("ignore", UserWarning)  # of torch.vmap's pace
-                    self._advance()
-            self.events_emitted += 1
-            yield self._waiting.popleft()
+    @contextmanager
+    def _computing(self) -> Iterator[None]:
+        with threads(1), warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)  # of torch.vmap's pace
+            yield
 
-    def checkpoint(self) -> bytes:
-        """Return all that a resumed run needs, as JSON; call it between two events."""
-        state = {
-            "version": CHECKPOINT_VERSION,
-            "config": self.config.model_dump_json(),
-            "step": self._step,
-            "events_emitted": self.events_emitted,
-            "seconds": self._seconds(),
-            "waiting": [[event.kind, event.data] for event in self._waiting],
-        }
-        return json.dumps(state).encode()
+    def _state(self) -> dict[str, Any]:
+        return {}
 
-    def _restore(self, checkpoint: bytes) -> None:
-        state = json.loads(checkpoint)
-        own = {"version": CHECKPOINT_VERSION, "config": self.config.model_dump_json()}
-        for name, value in own.items():
-            if state[name] != value:
-                raise ConfigError(
-                    "checkpoint",
-                    f"the checkpoint's {name} must be this run's, {value}; got "
-                    f"{state[name]}. Start the run anew.",
-                )
-        self._step = state["step"]
-        self.events_emitted = state["events_emitted"]
-        self._started -= state["seconds"]
-        self._waiting.extend(Event(kind, data) for kind, data in state["waiting"])
+    def _take_up(self, state: dict[str, Any]) -> None:
         for name in CONTENDERS[: self._step]:  # made again rather than kept
             with threads(1), suppress(UnsupportedModuleError):
                 if not self._reason_to_skip(name):
@@ -145,6 +108,7 @@ class Comparing:
         if self._step == len(CONTENDERS):
             end = {"difference": self._largest, "reason": "finished"}
             self._say("end", delta=None, **end)
+            self._ended = True
 
     def _found(self, name: str) -> dict[str, Any]:
         """Return the figures of one contender, or why it refuses."""
@@ -240,12 +204,8 @@ class Comparing:
         made = {"machine": machine() | {"torch": torch.__version__}}
         return Event("phase", {"step": 0, "private": False} | told | sizes | made)
 
-    def _say(self, kind: Kind, **data: Any) -> None:
-        now = {"step": self._step, "epsilon": None, "seconds": self._seconds()}
-        self._waiting.append(Event(kind, now | data))
-
-    def _seconds(self) -> float:
-        return round(time.monotonic() - self._started, 3)
+    def _epsilon(self) -> float | None:
+        return None
 
 
 def _apart(own: list[Tensor], other: list[Tensor]) -> float:

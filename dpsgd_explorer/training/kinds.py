@@ -3,35 +3,19 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 from dpsgd_explorer.errors import ConfigError
 from dpsgd_explorer.training.config import TrainingConfig
 from dpsgd_explorer.training.engines_config import EnginesConfig
-from dpsgd_explorer.training.events import Event
 from dpsgd_explorer.training.performance import PerformanceSettings
 from dpsgd_explorer.training.regression_config import RegressionConfig
 from dpsgd_explorer.training.run_config import RunConfig
+from dpsgd_explorer.training.work import Work
 
 DEFAULT_KIND = "training"
-
-
-class Work(Protocol):
-    """One run and its state; made from a configuration and maybe a checkpoint.
-
-    Attributes:
-        events_emitted: Events yielded since the run's start, also after a resume.
-    """
-
-    events_emitted: int
-
-    def events(self) -> Iterator[Event]:
-        """Yield the events still to come, each computed when it is asked for."""
-
-    def checkpoint(self) -> bytes:
-        """Return all that the next process needs to go on behind the last event."""
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,6 @@ events that follow are those of an uninterrupted run, bit for bit, times aside.
 from __future__ import annotations
 
 import io
-import time
 from collections import deque
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -20,17 +19,16 @@ from dpsgd_explorer.accounting import Phase
 from dpsgd_explorer.accounting.sides import epsilon_sides
 from dpsgd_explorer.dp import kernels
 from dpsgd_explorer.dp.noise import seeded_generator
-from dpsgd_explorer.errors import ConfigError, DivergedError
+from dpsgd_explorer.errors import DivergedError
 from dpsgd_explorer.training import inputs, models
 from dpsgd_explorer.training.config import TrainingConfig
 from dpsgd_explorer.training.evaluation import evaluate
-from dpsgd_explorer.training.events import NOT_PRIVATE, Event, Kind
+from dpsgd_explorer.training.events import NOT_PRIVATE, Event
 from dpsgd_explorer.training.performance import PerformanceSettings
 from dpsgd_explorer.training.schedule import Schedule
 from dpsgd_explorer.training.threads import threads
 from dpsgd_explorer.training.updates import OPTIMIZERS, PlainUpdates, PrivateUpdates
-
-CHECKPOINT_VERSION = 1
+from dpsgd_explorer.training.work import Work
 
 
 def train(
@@ -49,7 +47,7 @@ def train(
     return training.events()
 
 
-class Training:
+class Training(Work):
     """One run and its state.
 
     Args:
@@ -57,14 +55,12 @@ class Training:
         checkpoint: From ``checkpoint()`` of a run of the same configuration.
         performance: How to compute it; changes seconds only.
 
-    Attributes:
-        config: What is being done.
-        events_emitted: Events yielded since the run's start, also after a resume.
-
     Raises:
         ConfigError: the checkpoint belongs to another configuration.
         DataError: a data file is missing or damaged.
     """
+
+    config: TrainingConfig
 
     def __init__(
         self,
@@ -73,19 +69,11 @@ class Training:
         checkpoint: bytes | None = None,
         performance: PerformanceSettings | None = None,
     ) -> None:
-        self._started = time.monotonic()
+        super().__init__(config)
         self._performance = performance or PerformanceSettings()
-        self.config = config
-        self.events_emitted = 0
-        self._step = 0
-        self._ended = False
-        self._waiting: deque[Event] = deque()
         with threads(self._performance.num_threads):
             self._prepare()
-            if checkpoint is None:
-                self._waiting.append(self._phase())
-            else:
-                self._restore(checkpoint)
+            self._begin(checkpoint)
 
     def _prepare(self) -> None:
         config = self.config
@@ -98,19 +86,6 @@ class Training:
         self._optimizer = OPTIMIZERS[config.optimizer](self._model, config)
         updates = PrivateUpdates if config.private else PlainUpdates
         self._updates = updates(config, self._model, self._optimizer)
-
-    def events(self) -> Iterator[Event]:
-        """Yield the events that are still to come, computing each when it is asked for.
-
-        Raises:
-            DivergedError: parameters or loss became non-finite.
-        """
-        while self._waiting or not self._ended:
-            while not self._waiting:
-                with self._computing():
-                    self._advance()
-            self.events_emitted += 1
-            yield self._waiting.popleft()
 
     @contextmanager
     def _computing(self) -> Iterator[None]:
@@ -131,45 +106,24 @@ class Training:
         """Return what the accountant was told and what was done; None if no privacy."""
         return self._updates.receipt()
 
-    def checkpoint(self) -> bytes:
-        """Return all that a resumed run needs; call it between two events.
-
-        ``torch.load(..., weights_only=True)`` reads it.
-        """
-        state = {
-            "version": CHECKPOINT_VERSION,
-            "config": self.config.model_dump_json(),
-            "step": self._step,
-            "ended": self._ended,
-            "events_emitted": self.events_emitted,
-            "seconds": self._seconds(),
-            "waiting": [[event.kind, event.data] for event in self._waiting],
-            "model": self._model.state_dict(),
-            "optimizer": self._optimizer.state_dict(),
-            "updates": self._updates.state_dict(),
-        }
+    def _packed(self, state: dict[str, Any]) -> bytes:
+        """Return a checkpoint that ``torch.load(..., weights_only=True)`` reads."""
         buffer = io.BytesIO()
         torch.save(state, buffer)
         return buffer.getvalue()
 
-    def _restore(self, checkpoint: bytes) -> None:
-        state = torch.load(io.BytesIO(checkpoint), weights_only=True)
-        own = {
-            "version": CHECKPOINT_VERSION,
-            "config": self.config.model_dump_json(),
+    def _unpacked(self, checkpoint: bytes) -> dict[str, Any]:
+        state: dict[str, Any] = torch.load(io.BytesIO(checkpoint), weights_only=True)
+        return state
+
+    def _state(self) -> dict[str, Any]:
+        return {
+            "model": self._model.state_dict(),
+            "optimizer": self._optimizer.state_dict(),
+            "updates": self._updates.state_dict(),
         }
-        for name, value in own.items():
-            if state[name] != value:
-                raise ConfigError(
-                    "checkpoint",
-                    f"the checkpoint's {name} must be this run's, {value}; got "
-                    f"{state[name]}. Start the run anew.",
-                )
-        self._step = state["step"]
-        self._ended = state["ended"]
-        self.events_emitted = state["events_emitted"]
-        self._started -= state["seconds"]
-        self._waiting.extend(Event(kind, data) for kind, data in state["waiting"])
+
+    def _take_up(self, state: dict[str, Any]) -> None:
         self._model.load_state_dict(state["model"])
         self._optimizer.load_state_dict(state["optimizer"])
         self._updates.load_state_dict(state["updates"])
@@ -217,13 +171,8 @@ class Training:
         )
         self._ended = True
 
-    def _say(self, kind: Kind, **data: Any) -> None:
-        now = {
-            "step": self._step,
-            "epsilon": self._schedule.epsilons[self._step],
-            "seconds": self._seconds(),
-        }
-        self._waiting.append(Event(kind, now | data))
+    def _epsilon(self) -> float | None:
+        return self._schedule.epsilons[self._step]
 
     def _phase(self) -> Event:
         config, plan = self.config, self.config.plan
@@ -252,9 +201,6 @@ class Training:
             return NOT_PRIVATE
         run = Phase(plan.sample_rate, plan.noise_multiplier, self._schedule.last)
         return epsilon_sides([run], plan.delta, plan.accountant).status
-
-    def _seconds(self) -> float:
-        return round(time.monotonic() - self._started, 3)
 
     def _check_finite(self, what: str, value: float | Tensor) -> None:
         """Raise DivergedError unless every entry of the value is finite."""

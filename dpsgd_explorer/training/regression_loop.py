@@ -6,27 +6,22 @@ events that follow are those of an uninterrupted run, bit for bit, times aside.
 
 from __future__ import annotations
 
-import json
 import math
-import time
-from collections import deque
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
-from dpsgd_explorer.errors import ConfigError, DivergedError
+from dpsgd_explorer.errors import DivergedError
 from dpsgd_explorer.regression import housing
 from dpsgd_explorer.regression.comparison import Spread
 from dpsgd_explorer.regression.noisy_gd import Descent, resolve_rate
-from dpsgd_explorer.training.events import NOT_PRIVATE, Event, Kind
+from dpsgd_explorer.training.events import NOT_PRIVATE, Event
 from dpsgd_explorer.training.performance import PerformanceSettings
 from dpsgd_explorer.training.regression_config import RegressionConfig
+from dpsgd_explorer.training.work import Work
 
-CHECKPOINT_VERSION = 1
 
-
-class Descending:
+class Descending(Work):
     """One run of noisy gradient descent and its state.
 
     Args:
@@ -34,14 +29,12 @@ class Descending:
         checkpoint: From ``checkpoint()`` of a run of the same configuration.
         performance: Taken for the sake of all kinds of run; nothing here needs it.
 
-    Attributes:
-        config: What is being done.
-        events_emitted: Events yielded since the run's start, also after a resume.
-
     Raises:
         ConfigError: the checkpoint belongs to another configuration.
         DataError: the data file is missing or damaged.
     """
+
+    config: RegressionConfig
 
     def __init__(
         self,
@@ -50,66 +43,20 @@ class Descending:
         checkpoint: bytes | None = None,
         performance: PerformanceSettings | None = None,
     ) -> None:
-        self._started = time.monotonic()
-        self.config = config
-        self.events_emitted = 0
+        super().__init__(config)
         self._statistics, self._judge = config.ground.statistics, config.ground.judge
         self._descent = self._decide()
         self._rng = np.random.default_rng(config.seed)
         self._theta = np.zeros((config.repetitions, self._statistics.dim))
-        self._step = 0
-        self._ended = False
-        self._waiting: deque[Event] = deque()
-        if checkpoint is None:
-            self._waiting.append(self._phase())
-        else:
-            self._restore(checkpoint)
+        self._begin(checkpoint)
 
-    def events(self) -> Iterator[Event]:
-        """Yield the events that are still to come, computing each when it is asked for.
-
-        Raises:
-            DivergedError: every repetition left the finite numbers.
-        """
-        while self._waiting or not self._ended:
-            if not self._waiting:
-                self._advance()
-            self.events_emitted += 1
-            yield self._waiting.popleft()
-
-    def checkpoint(self) -> bytes:
-        """Return all that a resumed run needs, as JSON; call it between two events."""
-        state = {
-            "version": CHECKPOINT_VERSION,
-            "config": self.config.model_dump_json(),
-            "step": self._step,
-            "ended": self._ended,
-            "events_emitted": self.events_emitted,
-            "seconds": self._seconds(),
-            "waiting": [[event.kind, event.data] for event in self._waiting],
+    def _state(self) -> dict[str, Any]:
+        return {
             "theta": self._theta.tolist(),
             "generator": self._rng.bit_generator.state,
         }
-        return json.dumps(state).encode()
 
-    def _restore(self, checkpoint: bytes) -> None:
-        state = json.loads(checkpoint)
-        own = {
-            "version": CHECKPOINT_VERSION,
-            "config": self.config.model_dump_json(),
-        }
-        for name, value in own.items():
-            if state[name] != value:
-                raise ConfigError(
-                    "checkpoint",
-                    f"the checkpoint's {name} must be this run's, {value}; got "
-                    f"{state[name]}. Start the run anew.",
-                )
-        self._step = state["step"]
-        self._ended = state["ended"]
-        self.events_emitted = state["events_emitted"]
-        self._started -= state["seconds"]
-        self._waiting.extend(Event(kind, data) for kind, data in state["waiting"])
+    def _take_up(self, state: dict[str, Any]) -> None:
         self._theta = np.array(state["theta"])
         self._rng.bit_generator.state = state["generator"]
 
@@ -162,10 +109,9 @@ class Descending:
         noise = self._descent.noise_multiplier * float(sensitivity)
         return {"theta_norm": _finite(float(norm)), "noise_std": _finite(noise)}
 
-    def _say(self, kind: Kind, **data: Any) -> None:
+    def _epsilon(self) -> float | None:
         [epsilon] = self._descent.epsilons([self._step])
-        now = {"step": self._step, "epsilon": epsilon, "seconds": self._seconds()}
-        self._waiting.append(Event(kind, now | data))
+        return epsilon
 
     def _phase(self) -> Event:
         config, descent = self.config, self._descent
@@ -189,9 +135,6 @@ class Descending:
                 "trivial_mse": self._judge.trivial_mse,
             },
         )
-
-    def _seconds(self) -> float:
-        return round(time.monotonic() - self._started, 3)
 
 
 def _measured(spread: Spread) -> dict[str, float | None]:
