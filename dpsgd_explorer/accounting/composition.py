@@ -24,12 +24,10 @@ import numpy as np
 import numpy.typing as npt
 
 from dpsgd_explorer.accounting.accountant import Floats
-from dpsgd_explorer.accounting.contour import MOST_FREQUENCIES, Contour
+from dpsgd_explorer.accounting.contour import MOST_FREQUENCIES, TOLERANCE, Contour
 from dpsgd_explorer.accounting.crossings import (
     are_close,
-    certain_side,
-    find_roots,
-    is_certain,
+    enclose,
 )
 from dpsgd_explorer.accounting.lattice import (
     POINTS,
@@ -42,12 +40,16 @@ RATIO = 2**0.25  # of neighbouring tilts
 MARGIN = 10  # tilts on either side of c, for the bounds on aliasing
 FIRST, LAST = -48, 128  # powers of RATIO: 2e-4 ... 4e9
 CHUNK = 12
+FIRST_CHUNK = 30  # up to 28
 MOST_ROWS = 64  # to which discrete losses are fitted
 GAP = 1e-4  # relative, above which discrete losses are tried
 GOAL = 1e-7  # relative gap that ends the search for a better line
 DETOUR = -3  # to a second line, in tilts
 SPAN = 9  # tilts of rows that share a line
-MANY = 64  # steps from which a block is two octaves wide
+MANY = 64  # steps from which a block is OCTAVES wide, before one
+OCTAVES = 2.0
+ROUGH = 1e-3  # tolerance of a comparison, and the octaves that share one
+ROUGH_OCTAVES = 4.0
 AT_ONCE = 512  # rows of one sum
 MOST_TERMS = 1 << 18  # of all its rows
 
@@ -69,8 +71,7 @@ class Composition:
         )
         self._first = self._end = -MARGIN
         self._moments = np.empty((len(losses), 3, 0))  # [P, 3, J]
-        self._extend(up=True)
-        self._extend(up=True)
+        self._extend(up=True, by=FIRST_CHUNK)
 
     def epsilons(
         self, counts: Floats, delta: float, floors: Floats | None = None
@@ -92,16 +93,14 @@ class Composition:
         lower, upper = np.full(len(counts), -np.inf), np.full(len(counts), np.inf)
         log_delta = math.log(delta)
         places, starts = self._saddles(counts, log_delta)
+        if floors is not None:
+            below = self._are_below(counts, places, floors, log_delta)
+            lower[below] = upper[below] = floors[below]
+            places[below] = -1
         for rows in _blocks(places, counts.sum(axis=1)):
             for at in self._lines(int(np.median(places[rows]))):
                 for part in np.array_split(rows, len(rows) // AT_ONCE + 1):
-                    low, high = self._solve(
-                        counts[part],
-                        at,
-                        starts[part],
-                        log_delta,
-                        None if floors is None else floors[part],
-                    )
+                    low, high = self._solve(counts[part], at, starts[part], log_delta)
                     lower[part] = np.maximum(lower[part], low)
                     upper[part] = np.minimum(upper[part], high)
                 rows = rows[~are_close(lower[rows], upper[rows], GOAL)]
@@ -110,6 +109,29 @@ class Composition:
                 starts[rows] = 0.0
         self._refine(counts, delta, lower, upper)
         return lower, np.minimum(upper, self.chernoff(counts, log_delta))
+
+    def _are_below(
+        self,
+        counts: Floats,
+        places: npt.NDArray[np.intp],
+        floors: Floats,
+        log_delta: float,
+    ) -> npt.NDArray[np.bool_]:
+        """Tell which rows' ε are seen to lie below their floors, [T], by rough sums."""
+        seen = np.zeros(len(counts), dtype=bool)
+        for rows in _blocks(places, counts.sum(axis=1), ROUGH_OCTAVES):
+            for part in np.array_split(rows, len(rows) // AT_ONCE + 1):
+                contour = self._contour(
+                    counts[part],
+                    int(np.median(places[part])),
+                    floors[part],
+                    log_delta,
+                    tolerance=ROUGH,
+                )
+                if not contour.useless:
+                    found = contour.sum(floors[part], turns=False)
+                    seen[part] = contour.at_most(found) <= log_delta
+        return seen
 
     def _refine(
         self, counts: Floats, delta: float, lower: Floats, upper: Floats
@@ -154,27 +176,17 @@ class Composition:
         place: int,
         starts: Floats,
         log_delta: float,
-        floors: Floats | None,
     ) -> tuple[Floats, Floats]:
         """Return both sides for rows that share a line."""
         contour = self._contour(counts, place, starts, log_delta)
         if contour.useless:
             return np.full_like(starts, -np.inf), np.full_like(starts, np.inf)
-        if (
-            floors is not None
-            and is_certain(contour.sum(floors, slope=False), log_delta, 1).all()
-        ):
-            return floors, floors
-        roots = find_roots(contour, starts, log_delta)
+        roots, low, high = enclose(contour, starts, log_delta)
         moved = np.abs(roots - starts) * contour.tilt
         if np.any(moved > 2.0) and np.all(np.isfinite(roots)):
             better = self._contour(counts, place, roots, log_delta)
             if not better.useless:
-                contour, roots = better, find_roots(better, roots, log_delta)
-        found = contour.sum(roots)
-        low, high = (
-            certain_side(contour, roots, found, log_delta, side) for side in (-1, 1)
-        )
+                _, low, high = enclose(better, roots, log_delta)
         return low, high
 
     def _contour(
@@ -183,9 +195,9 @@ class Composition:
         place: int,
         epsilons: Floats,
         log_deltas: Floats | float,
-        most: int = MOST_FREQUENCIES,
+        tolerance: float = TOLERANCE,
     ) -> Contour:
-        """Return the line at a tilt, with at most so many frequencies."""
+        """Return the line at a tilt, good near some ε and δ."""
         tilts, cumulants = self._lattice(counts)
         return Contour(
             self.losses,
@@ -195,7 +207,8 @@ class Composition:
             place,
             epsilons,
             np.broadcast_to(log_deltas, epsilons.shape),
-            min(most, MOST_TERMS // len(counts)),
+            min(MOST_FREQUENCIES, MOST_TERMS // len(counts)),
+            tolerance,
         )
 
     def deltas(self, counts: Floats, epsilons: Floats) -> tuple[Floats, Floats]:
@@ -241,14 +254,14 @@ class Composition:
         contour = self._contour(rows, place, epsilons, guesses)
         if contour.useless:
             return np.full_like(epsilons, -np.inf), np.zeros_like(epsilons)
-        found = contour.sum(epsilons, slope=False)
-        if np.nanmax(np.abs(found.log_delta - guesses), initial=0.0) > 1.0:
-            better = np.where(np.isfinite(found.log_delta), found.log_delta, guesses)
+        found = contour.sum(epsilons, turns=False)
+        logs, _ = contour.log_delta(found)
+        if np.nanmax(np.abs(logs - guesses), initial=0.0) > 1.0:
+            better = np.where(np.isfinite(logs), logs, guesses)
             second = self._contour(rows, place, epsilons, better)
-            found = found if second.useless else second.sum(epsilons, slope=False)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            low = found.log_delta + np.log1p(-np.minimum(found.above, 1.0))
-            high = found.log_delta + np.log1p(found.below)
+            if not second.useless:
+                contour, found = second, second.sum(epsilons, turns=False)
+        low, high = contour.at_least(found), contour.at_most(found)
         return (
             np.where(np.isfinite(low), low, -np.inf),
             np.where(np.isfinite(high), np.minimum(high, 0.0), 0.0),
@@ -318,13 +331,13 @@ class Composition:
         self._extend(up=False)
         return True
 
-    def _extend(self, *, up: bool) -> None:
-        edge = self._end if up else self._first - CHUNK
-        tilts: Floats = np.asarray(RATIO ** np.arange(edge, edge + CHUNK))
+    def _extend(self, *, up: bool, by: int = CHUNK) -> None:
+        edge = self._end if up else self._first - by
+        tilts: Floats = np.asarray(RATIO ** np.arange(edge, edge + by))
         new = np.array([loss.moments(tilts) for loss in self.losses])
         parts = [self._moments, new] if up else [new, self._moments]
         self._moments = np.concatenate(parts, axis=2)
-        self._first, self._end = min(self._first, edge), max(self._end, edge + CHUNK)
+        self._first, self._end = min(self._first, edge), max(self._end, edge + by)
 
     def _tilts(self) -> Floats:
         return np.asarray(RATIO ** np.arange(self._first, self._end))
@@ -343,15 +356,16 @@ class Composition:
 
 
 def _blocks(
-    places: npt.NDArray[np.intp], steps: Floats
+    places: npt.NDArray[np.intp], steps: Floats, octaves: float = OCTAVES
 ) -> Iterator[npt.NDArray[np.intp]]:
     """Yield the rows that may share a line: like tilts, like numbers of steps.
 
     The fewest steps of a block decide how many frequencies all rows take, which costs
     little where they are few anyway.
     """
-    octaves = np.log2(steps)
-    blocks = np.where(steps < MANY, octaves, math.log2(MANY) + (octaves / 2))
+    heights = np.log2(steps)
+    few = math.log2(MANY)
+    blocks = np.where(steps < MANY, heights, few + (heights - few) / octaves)
     blocks = np.where(places >= 0, np.floor(blocks), -1)
     for block in np.unique(blocks[blocks >= 0]):
         rows = np.flatnonzero(blocks == block)

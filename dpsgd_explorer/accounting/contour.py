@@ -35,35 +35,35 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
 from dpsgd_explorer.accounting.accountant import Floats
 from dpsgd_explorer.accounting.privacy_loss import EPS, Line, Loss
 
 TOLERANCE = 1e-10  # of each error, relative to δ
 FEW_STEPS = 50  # below which the integrand falls slowly, and this is asked instead:
-ROUGH_TOLERANCE = 1e-7
+FEW_TOLERANCE = 1e-7
 NODES = 4096  # on average, where as many frequencies are taken as may be
 MOST_FREQUENCIES = 1 << 13
 LEAST_ERROR, LARGEST_ERROR = 1e-40, 1e-6  # that are asked of a transform
 USELESS_TAIL = 20.0  # log of the cut-off's error over the tolerance
 LARGEST_LOG = 700.0  # whose exponential is a float
+EVERY = slice(None)  # row
 
 
 @dataclass(frozen=True)
 class Sum:
-    """What the trapezoid sum says about δ at one ε a row; all [T].
+    """The trapezoid sum at one ε a row, less the factor e^(K(c) - cε); all [T].
 
     Attributes:
-        log_delta: log S(ε), NaN where the sum is not positive.
-        slope: d log S / dε.
-        above: Bound on (S - δ) / S.
-        below: Bound on (δ - S) / S.
+        epsilons: Where.
+        total: The sum, which may come out below 0 where only noise is left.
+        turns: Its derivative, NaN where it was not asked for.
     """
 
-    log_delta: Floats
-    slope: Floats
-    above: Floats
-    below: Floats
+    epsilons: Floats
+    total: Floats
+    turns: Floats
 
 
 class Contour:
@@ -79,6 +79,7 @@ class Contour:
         epsilons: Floats,
         log_deltas: Floats,
         most: int = MOST_FREQUENCIES,
+        tolerance: float = TOLERANCE,
     ) -> None:
         """Choose spacing and number of frequencies, and evaluate the transforms.
 
@@ -93,6 +94,7 @@ class Contour:
             epsilons: Near which the rows will be asked.
             log_deltas: About what δ is there.
             most: Frequencies that may be taken.
+            tolerance: Of each error, relative to δ.
 
         Attribute ``useless`` tells that they do not suffice: do not ask for sums then.
         """
@@ -100,7 +102,7 @@ class Contour:
         self.at, self.tilt = at, float(tilts[at])
         self.log_scale = cumulants[0, :, at]
         few = counts.sum(axis=1).min() < FEW_STEPS
-        log_tolerance = math.log(ROUGH_TOLERANCE if few else TOLERANCE)
+        log_tolerance = math.log(max(tolerance, FEW_TOLERANCE if few else 0.0))
         self.period = self._period(epsilons, log_deltas, log_tolerance)
         self.spacing = 2 * math.pi / self.period
         room = self.log_scale - self.tilt * epsilons - log_deltas
@@ -141,40 +143,91 @@ class Contour:
         doubt += EPS * (8 + np.abs(logs.imag))
         self.error = (self.sizes * doubt).sum(axis=1) + math.exp(self.log_tail)  # [T]
         self.turning = EPS * (self.sizes @ self.frequencies)  # [T]: error a unit of ε
+        self.bend = self.sizes @ self.frequencies**2  # [T]: |second derivative| <=
         own = counts @ np.array([line.moment_error for line in lines])
         self.own = own + EPS * np.abs(self.log_scale)  # of e^K(c), [T]
 
-    def value(self, epsilons: Floats) -> tuple[Floats, Floats]:
-        """Return log S and its derivative at one ε a row; [T] -> [T], [T]."""
-        total, slope = self._total(epsilons)
-        with np.errstate(all="ignore"):
-            return self._log_delta(epsilons, total), slope / total
-
-    def sum(self, epsilons: Floats, *, slope: bool = True) -> Sum:
-        """Return S with its errors at one ε a row, and its slope or NaN; [T]."""
-        total, rise = self._total(epsilons, slope=slope)
-        error = self.error + self.turning * np.abs(self.means - epsilons)
-        with np.errstate(all="ignore"):
-            log_delta = self._log_delta(epsilons, total)
-            below = np.where(total > 0, error / total, np.inf) + self.own
-            below += EPS * np.abs(self.tilt * epsilons)
-            alias = np.exp(self._log_alias(epsilons, self.period) - log_delta)
-            return Sum(log_delta, rise / total, below + alias, below)
-
-    def _total(self, epsilons: Floats, *, slope: bool = True) -> tuple[Floats, Floats]:
-        """Return the sum of the terms' real parts and its derivative; [T], [T]."""
+    def sum(
+        self,
+        epsilons: Floats,
+        rows: slice | npt.NDArray[np.intp] = EVERY,
+        *,
+        turns: bool = True,
+    ) -> Sum:
+        """Return the sum at one ε for each of some rows, and its derivative or NaN."""
+        sizes = self.sizes[rows]
         with np.errstate(invalid="ignore"):  # an ε without bounds gives NaN
-            angles = self.phases + np.outer(self.means - epsilons, self.frequencies)
-            total = np.einsum("tn,tn->t", self.sizes, np.cos(angles))
-            if not slope:
-                return total, np.full_like(total, np.nan)
-            turns = np.einsum(
-                "tn,tn,n->t", self.sizes, np.sin(angles), self.frequencies
+            angles = np.outer(self.means[rows] - epsilons, self.frequencies)
+            angles += self.phases[rows]
+            total = np.einsum("tn,tn->t", sizes, np.cos(angles))
+            if not turns:
+                return Sum(epsilons, total, np.full_like(total, np.nan))
+            sines = np.sin(angles, out=angles)
+            return Sum(
+                epsilons,
+                total,
+                np.einsum("tn,tn,n->t", sizes, sines, self.frequencies),
             )
-        return total, turns - self.tilt * total
 
-    def _log_delta(self, epsilons: Floats, total: Floats) -> Floats:
-        return np.asarray(self.log_scale - self.tilt * epsilons + np.log(total))
+    def log_delta(
+        self, found: Sum, rows: slice | npt.NDArray[np.intp] = EVERY
+    ) -> tuple[Floats, Floats]:
+        """Return log S(ε), NaN where the sum is not positive, and its derivative."""
+        with np.errstate(all="ignore"):
+            logs = self.log_scale[rows] - self.tilt * found.epsilons
+            return logs + np.log(found.total), found.turns / found.total - self.tilt
+
+    def doubt(self, found: Sum, *, aliasing: bool) -> Floats:
+        """Return how far S may be off, relative to it; [T]."""
+        x = found.epsilons
+        with np.errstate(all="ignore"):
+            doubt = self._error(found, 0.0) / found.total + self._own(x)
+            if aliasing:
+                alias = self._log_alias(x, self.period)
+                doubt += np.exp(alias - self._factor(x)) / found.total
+            return np.asarray(doubt)
+
+    def at_most(self, found: Sum, shift: Floats | float = 0.0) -> Floats:
+        """Return a bound on log δ from above at ε + shift; [T].
+
+        Taylor: the sum differs from its tangent by at most bend shift² / 2.
+        """
+        with np.errstate(all="ignore"):
+            total = self._tangent(found, shift) + self._error(found, shift)
+            return self._scaled(found, shift, total, 1)
+
+    def at_least(self, found: Sum, shift: Floats | float = 0.0) -> Floats:
+        """Return a bound on log δ from below at ε + shift, NaN for none; [T]."""
+        with np.errstate(all="ignore"):
+            total = self._tangent(found, shift) - self._error(found, shift)
+            logs = self._scaled(found, shift, total, -1)
+            alias = self._log_alias(found.epsilons + shift, self.period)
+            return np.asarray(logs + np.log1p(-np.exp(alias - logs)))
+
+    def _tangent(self, found: Sum, shift: Floats | float) -> Floats:
+        return found.total + np.where(shift == 0, 0.0, shift * found.turns)
+
+    def _error(self, found: Sum, shift: Floats | float) -> Floats:
+        """Return a bound on the errors of the tangent at ε + shift; [T]."""
+        turns = np.abs(self.means - found.epsilons) + 8 * np.abs(shift)
+        bow = 0.5 * self.bend * np.square(shift)
+        return np.asarray(self.error + self.turning * turns + bow)
+
+    def _scaled(
+        self, found: Sum, shift: Floats | float, total: Floats, side: int
+    ) -> Floats:
+        """Return log of the total with its factor, and the factor's error; [T]."""
+        epsilons = found.epsilons + shift
+        own = np.log1p(side * self._own(epsilons))
+        return np.asarray(self._factor(epsilons) + np.log(total) + own)
+
+    def _factor(self, epsilons: Floats) -> Floats:
+        """Return log of e^(K(c) - cε)."""
+        return np.asarray(self.log_scale - self.tilt * epsilons)
+
+    def _own(self, epsilons: Floats) -> Floats:
+        """Return the relative error of the same."""
+        return np.asarray(self.own + EPS * np.abs(self.tilt * epsilons))
 
     def _log_alias(self, epsilons: Floats, period: float) -> Floats:
         """Return log of the bound on all terms with m != 0; [T]."""

@@ -11,68 +11,130 @@ import numpy.typing as npt
 from dpsgd_explorer.accounting.accountant import Floats
 from dpsgd_explorer.accounting.contour import Contour, Sum
 
-ROOT = 1e-12  # error of log δ that ends Newton's steps
+SETTLED = 1e-11  # of the sum: what the tangent at its place leaves out
 MOST_ITERATIONS = 40
+MOST_SHIFTS = 5
+NODES = 12  # rows through which a polynomial in log steps begins the others
+MOST_NODES = 3 * NODES  # as many rows are solved one by one
 
 
-def find_roots(contour: Contour, starts: Floats, log_delta: float) -> Floats:
-    """Return where S = δ in each row: Newton's steps, bisection where they leave."""
+def enclose(
+    contour: Contour, starts: Floats, log_delta: float
+) -> tuple[Floats, Floats, Floats]:
+    """Return ε of each row where S = δ, and one seen to lie below and above the truth.
+
+    Shapes: starts [T] -> [T], [T], [T].
+
+    Returns:
+        The roots; the lower and the upper side, infinite where nothing is certain.
+    """
+    x = _begun(contour, starts, log_delta)
+    found, step = _newton(contour, x, log_delta)
+    _, slope = contour.log_delta(found)
+    lower, upper = (_side(contour, found, step, slope, log_delta, i) for i in (-1, 1))
+    return found.epsilons + np.where(np.isfinite(step), step, 0.0), lower, upper
+
+
+def _begun(contour: Contour, starts: Floats, log_delta: float) -> Floats:
+    """Return better starts where many rows share the line: through a few solved ones.
+
+    ε is smooth in the logarithm of the steps: a polynomial through points that crowd
+    at the ends.
+    """
+    if len(starts) <= MOST_NODES:
+        return starts
+    where = np.log(contour.counts.sum(axis=1))
+    low, high = float(where.min()), float(where.max())
+    if low == high:
+        return starts
+    order = np.argsort(where, kind="stable")
+    crowded = -np.cos(np.linspace(0, np.pi, NODES))
+    wanted = low + 0.5 * (high - low) * (1 + crowded)
+    places = np.searchsorted(where[order], wanted).clip(0, len(where) - 1)
+    rows = order[np.unique(places)]
+    at = where[rows]
+    gaps = at[:, None] - at
+    np.fill_diagonal(gaps, 1.0)
+    if np.any(gaps == 0):
+        return starts
+    found, step = _newton(contour, starts[rows], log_delta, rows)
+    values = found.epsilons + step
+    weights = 1 / np.prod(gaps / (high - low), axis=1)
+    distance = where[:, None] - at
+    hits = distance == 0
+    shares = weights / np.where(hits, 1.0, distance)
+    shares = np.where(hits.any(axis=1, keepdims=True), hits, shares)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        begun = shares @ values / shares.sum(axis=1)
+    return np.where(np.isfinite(begun), begun, starts)
+
+
+def _newton(
+    contour: Contour,
+    starts: Floats,
+    log_delta: float,
+    rows: slice | npt.NDArray[np.intp] = slice(None),
+) -> tuple[Sum, Floats]:
+    """Return sums near δ and Newton's next step; bisection where steps leave."""
     x = starts.copy()
     low, high = np.full_like(x, -np.inf), np.full_like(x, np.inf)
     reach = contour.period / 4
     for _ in range(MOST_ITERATIONS):
-        value, slope = contour.value(x)
+        found = contour.sum(x, rows)
+        value, slope = contour.log_delta(found, rows)
         excess = value - log_delta
         over = excess > 0  # NaN: too far out, where nothing but noise is left
         low, high = np.where(over, x, low), np.where(over, high, x)
         with np.errstate(invalid="ignore", divide="ignore"):
             step = np.clip(excess / -slope, -reach, reach)
+            left_out = contour.bend[rows] * step * step <= 2 * SETTLED * found.total
+            settled = (slope < 0) & left_out
         step = np.where(np.isfinite(step) & (slope < 0), step, -reach)
         new = x + step
         bounded = np.isfinite(low) & np.isfinite(high)
-        outside = bounded & ((new <= low) | (new >= high))
+        outside = bounded & ((new <= low) | (new >= high)) & ~settled
         with np.errstate(invalid="ignore"):
             new = np.where(outside, 0.5 * (low + high), new)
         moved = new - x
-        x = np.where(np.abs(excess) < ROOT, x, new)
-        if np.all((np.abs(excess) < ROOT) | (np.abs(moved) <= 1e-14 * np.abs(x))):
+        settled |= np.abs(moved) <= 1e-14 * np.abs(x)
+        if settled.all():
             break
-    return x
+        x = np.where(settled, x, new)
+    return found, step
 
 
-def certain_side(
-    contour: Contour, roots: Floats, found: Sum, log_delta: float, side: int
+def _side(
+    contour: Contour,
+    found: Sum,
+    step: Floats,
+    slope: Floats,
+    log_delta: float,
+    side: int,
 ) -> Floats:
-    """Return an ε that is seen to lie above (side 1) or below (-1) the true one.
-
-    Args:
-        contour: Whose sum is asked.
-        roots: Where it is about δ.
-        found: What it says there.
-        log_delta: log δ.
-        side: Which.
-    """
-    error = found.below if side > 0 else found.above
+    """Return an ε that is seen to lie above (side 1) or below (-1) the true one."""
     with np.errstate(invalid="ignore", divide="ignore"):
-        shift = 1.01 * error / -found.slope + 1e-15 * np.abs(roots)
-    result = np.full_like(roots, side * np.inf)
-    for _ in range(4):
-        x = roots + side * shift
-        seen = is_certain(contour.sum(x, slope=False), log_delta, side)
-        result = np.where(seen & ~np.isfinite(result), x, result)
-        if np.isfinite(result).all():
-            break
-        shift = 4 * shift
+        doubt = contour.doubt(found, aliasing=side < 0)
+        shift = 1.01 * doubt / -slope + 2e-15 * np.abs(found.epsilons)
+        result = _seen(contour, found, step + side * shift, log_delta, side)
+        for _ in range(MOST_SHIFTS):
+            if np.isfinite(result).all():
+                break
+            x = found.epsilons + step + side * shift  # too far for the tangent
+            there = _seen(contour, contour.sum(x, turns=False), 0.0, log_delta, side)
+            result = np.where(np.isfinite(result), result, there)
+            shift = 4 * shift
     return result
 
 
-def is_certain(found: Sum, log_delta: float, side: int) -> npt.NDArray[np.bool_]:
-    """Tell whether δ is certainly at most (side 1) or at least (-1) this; [T]."""
-    with np.errstate(invalid="ignore", divide="ignore"):
-        if side > 0:
-            return np.asarray(found.log_delta + np.log1p(found.below) <= log_delta)
-        kept = np.log1p(-np.minimum(found.above, 1.0))
-        return np.asarray(found.log_delta + kept >= log_delta)
+def _seen(
+    contour: Contour, found: Sum, shift: Floats | float, log_delta: float, side: int
+) -> Floats:
+    """Return ε + shift where it is seen to lie on its side, else infinity; [T]."""
+    if side > 0:
+        seen = contour.at_most(found, shift) <= log_delta
+    else:
+        seen = contour.at_least(found, shift) >= log_delta
+    return np.where(seen, found.epsilons + shift, side * np.inf)
 
 
 def are_close(lower: Floats, upper: Floats, goal: float) -> npt.NDArray[np.bool_]:

@@ -168,11 +168,12 @@ def _composed(
     for direction in DIRECTIONS[relation]:
         losses = _losses(phases, direction, relation)
         composition = Composition(losses, refinements)
-        left = np.arange(len(counts))
+        left, floors = np.arange(len(counts)), None
         if direction == "add":  # often so much smaller that a crude bound settles it
             left = np.flatnonzero(composition.chernoff(counts, log_delta) > upper)
+            floors = upper[left]
         if len(left):
-            low, high = composition.epsilons(counts[left], delta, upper[left])
+            low, high = composition.epsilons(counts[left], delta, floors)
             larger = left[high > upper[left]]
             lower[larger] = np.maximum(lower[larger], low[high > upper[left]])
             upper[larger] = high[high > upper[left]]

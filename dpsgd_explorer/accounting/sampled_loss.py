@@ -37,23 +37,22 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from functools import lru_cache
 
 import numpy as np
-import numpy.typing as npt
 
 from dpsgd_explorer.accounting.accountant import Floats
+from dpsgd_explorer.accounting.mixture import log_mixture, shifted_mixture
 from dpsgd_explorer.accounting.privacy_loss import USELESS, Direction, Line, Loss
 from dpsgd_explorer.accounting.single_step import STEP_CURVES, single_step_epsilon
 from dpsgd_explorer.accounting.transforms import (
     NEGLIGIBLE,
+    inverse,
     log1p,
     log_sum,
     normalised,
     transform_excess,
 )
-
-Numbers = npt.NDArray[Any]  # real or complex
 
 REACH = 11.0  # standard deviations on either side; beyond lies less than 1e-27
 FAR = 150.0  # the same where the growth off the real line matters
@@ -69,6 +68,7 @@ LARGEST_ANGLE = 1.5  # of the path that bounds the transform, below π
 HEIGHTS = np.linspace(0.12, 0.96, 8)  # of the strip's, or of HIGHEST
 HIGHEST = 12.0
 MOST_REFINEMENTS = 8
+NEAR = 1e-7
 
 
 @dataclass(frozen=True)
@@ -86,8 +86,8 @@ class Sampled(Loss):
         return MOST_REACH * self.noise_multiplier / share
 
     def moments(self, tilts: Floats) -> Floats:
-        v, weight, loss = self._nodes(
-            float(tilts.min()), float(tilts.max()), self._coarse() / 2
+        v, weight, loss, _ = self.nodes(
+            float(tilts.min()), float(tilts.max()), self.coarse() / 2
         )
         logs = weight + tilts[:, None] * loss  # [J, M]
         top = logs.max(axis=1)
@@ -110,7 +110,7 @@ class Sampled(Loss):
         if nodes is None:
             return self._dense_line(tilt, spacing, count, tolerance)
         v, density = nodes
-        weight, loss = self._log_integrand(v)
+        weight, loss, _ = self._log_integrand(v)
         logs = weight + tilt * loss - np.log(density)
         shares, log_total, left_out, loss = normalised(logs, loss)
         mean = float(shares @ loss)
@@ -135,30 +135,26 @@ class Sampled(Loss):
         Returns:
             None if there would be more nodes than may be.
         """
-        v, weight, loss = self._nodes(tilt, tilt, self._coarse() / 2)
-        logs = weight + tilt * loss
-        kept = np.flatnonzero(logs > logs.max() - NEGLIGIBLE - 10)
-        v, loss = v[kept[0] : kept[-1] + 1], loss[kept[0] : kept[-1] + 1]
+        base = _tilted(self, tilt)
+        kept = np.flatnonzero(base.logs > base.logs.max() - NEGLIGIBLE - 10)
+        span = slice(kept[0], kept[-1] + 1)
         fine = self._spacing(tilt, tolerance)
         turns = frequency / (2 * math.pi) * (-1 if self.direction == "add" else 1)
-        centre = int(np.argmax(logs)) - int(kept[0])
-        v0, loss0 = float(v[centre]), float(loss[centre])
-
-        def place(v: Floats, loss: Floats) -> Floats:
-            return np.asarray((v - v0) / fine + turns * (loss - loss0))
-
-        ends = place(v, loss)
-        t = np.arange(math.ceil(ends[0]), math.floor(ends[-1]) + 1)
+        centre = int(np.argmax(base.logs))
+        v0, loss0 = float(base.v[centre]), float(base.loss[centre])
+        ends = (base.v[span] - v0) / fine + turns * (base.loss[span] - loss0)
+        t: Floats = np.arange(math.ceil(ends[0]), math.floor(ends[-1]) + 1.0)
         if len(t) > most:
             return None
-        v = np.interp(t, ends, v)
+        v = inverse(t, base.v[span], ends, 1 / fine + turns * base.slope[span])
         for _ in range(MOST_REFINEMENTS):
-            density = 1 / fine + turns * self._slope(v)
-            step = (place(v, self._log_integrand(v)[1]) - t) / density
+            _, loss, slope = self._log_integrand(v)
+            step = (v - v0) / fine + turns * (loss - loss0) - t
+            step /= 1 / fine + turns * slope
             v = v - step
-            if np.abs(step).max() < 1e-12:
+            if np.abs(step).max() < NEAR:  # whose square is below the tolerance
                 break
-        return v, 1 / fine + turns * self._slope(v)
+        return v, 1 / fine + turns * self._log_integrand(v)[2]
 
     def _dense_line(
         self, tilt: float, spacing: float, count: int, tolerance: float
@@ -176,9 +172,9 @@ class Sampled(Loss):
         size, error = self._dense_size(tilt, spacing, count, tolerance)
         period = 2 * math.pi / spacing
         edge = math.log1p(-self.sample_rate)  # y > log(1 - q)
-        _, weight, loss = self._nodes(tilt, tilt, self._coarse())
-        logs = weight + tilt * loss
-        reach = float(np.abs(loss[logs > logs.max() - NEGLIGIBLE]).max()) - edge
+        base = _tilted(self, tilt)
+        kept = base.logs > base.logs.max() - NEGLIGIBLE
+        reach = float(np.abs(base.loss[kept]).max()) - edge
         folds = math.ceil(reach / period)
         error += ROUND_OFF
         if error >= min(USELESS * tolerance, HOPELESS) or folds > MOST_FOLDS:
@@ -233,54 +229,53 @@ class Sampled(Loss):
         v = sigma * np.log(ratio) + 0.5 / sigma
         loss = sign * (height + math.log1p(-q))
         weight = loss if sign > 0 else 0.0
-        return weight + tilt * loss - 0.5 * v * v - np.log(np.abs(self._slope(v)))
+        return weight + tilt * loss - 0.5 * v * v - np.log(log_mixture(v, q, sigma)[1])
 
     def log_decay(self, tilt: float) -> Callable[[float], float]:
-        v, weight, loss = self._nodes(tilt, tilt, self._coarse() / 2)
-        total = log_sum(weight + tilt * loss)
-        slope = self._slope(v)
+        base = _tilted(self, tilt)
         sigma = self.noise_multiplier
         most = LARGEST_ANGLE * sigma
         strengths = np.array([[0.5], [1.0]]) / (1 + 1 / sigma**2)
+        size, bend = np.abs(base.slope), self._curvature(base.v)
 
         def bound(frequency: float) -> float:
             """Return the lower one of two sums of |integrand| on paths in the strip."""
             pull = strengths * frequency
-            height = most * pull * slope / (most + pull * np.abs(slope))  # [2, M]
-            steep = np.gradient(height, v, axis=1)
-            weight, loss = self._log_integrand(v + 1j * height)
-            logs = weight.real + tilt * loss.real - frequency * loss.imag
+            room = most + pull * size
+            height = most * pull * size / room  # [2, M]
+            steep = most * most * pull * bend / (room * room)
+            weight, loss, turn = self._shifted(base.v, height)
+            logs = weight + tilt * loss - frequency * turn
             logs += 0.5 * np.log1p(steep * steep)
-            return min(0.0, *(log_sum(path) - total for path in logs))
+            return min(0.0, *(log_sum(path) - base.log_total for path in logs))
 
         return bound
 
     def _spacing(self, tilt: float, tolerance: float) -> float:
         """Return the spacing d of nodes at frequency 0 for this relative error."""
-        coarse = self._coarse()
-        v, weight, loss = self._nodes(tilt, tilt, coarse)
-        total = log_sum(weight + tilt * loss)
+        base = _tilted(self, tilt)
+        v, log_total = base.v[::2], base.log_total - math.log(2)
         heights = min(math.pi * self.noise_multiplier, HIGHEST) * HEIGHTS  # [H]
-        weight, loss = self._log_integrand(v + 1j * heights[:, None])  # [H, M]
-        logs = weight.real + tilt * loss.real
+        weight, loss, _ = self._shifted(v, heights[:, None])  # [H, M]
+        logs = weight + tilt * loss
         top = logs.max(axis=1)
-        growth = top + np.log(np.exp(logs - top[:, None]).sum(axis=1)) - total  # [H]
+        growth = top + np.log(np.exp(logs - top[:, None]).sum(axis=1)) - log_total
         wanted = growth + math.log(2 / tolerance)
-        return min(float((2 * math.pi * heights / wanted).max()), coarse)
+        return min(float((2 * math.pi * heights / wanted).max()), self.coarse())
 
-    def _coarse(self) -> float:
+    def coarse(self) -> float:
         return 0.5 * min(max(self.noise_multiplier, 0.02), 1.0)
 
-    def _nodes(
+    def nodes(
         self, low: float, high: float, spacing: float
-    ) -> tuple[Floats, Floats, Floats]:
+    ) -> tuple[Floats, Floats, Floats, Floats]:
         """Return where the integrand with tilts from low to high is not negligible.
 
         The slope of y lies in [0, 1/σ], left of 0 in [0, q/σ]: behind the ends the
         integrand falls at least as fast as a normal density.
 
         Returns:
-            Nodes v, log density of P and loss there, each [M].
+            Nodes v, log density of P, loss and its slope there, each [M].
         """
         left, right = {
             "remove": (0.0, 1 + high),
@@ -290,43 +285,75 @@ class Sampled(Loss):
         first = math.floor((left / self.noise_multiplier - REACH) / spacing)
         last = math.ceil((right / self.noise_multiplier + REACH) / spacing)
         v: Floats = np.asarray(spacing * np.arange(first, last + 1))
-        weight, loss = self._log_integrand(v)
+        weight, loss, slope = self._log_integrand(v)
         ends = [weight + low * loss, weight + high * loss]
         kept = np.flatnonzero(
             np.any([logs > logs.max() - FAR for logs in ends], axis=0)
         )
         span = slice(kept[0], kept[-1] + 1)
-        return v[span], weight[span], loss[span]
+        return v[span], weight[span], loss[span], slope[span]
 
-    def _log_integrand(self, v: Numbers) -> tuple[Numbers, Numbers]:
-        """Return the log density of P, times √2π, and the privacy loss at v."""
-        normal = -0.5 * v * v
-        y = self._log_mixture(v)
-        if self.direction == "add":
-            return normal, -y
-        if self.direction == "remove":
-            return normal + y, y
-        return normal + y, y - self._log_mixture(-v)
-
-    def _log_mixture(self, v: Numbers) -> Numbers:
-        """Return log(1 - q + q w), for complex v with 0 <= |Im v| < πσ as well."""
+    def _log_integrand(self, v: Floats) -> tuple[Floats, Floats, Floats]:
+        """Return the log density of P, times √2π, the privacy loss, and its slope."""
         q, sigma = self.sample_rate, self.noise_multiplier
-        log_ratio = (v - 0.5 / sigma) / sigma
-        turn = -math.log(q)
-        far = log_ratio.real > turn
-        near = np.log1p(q * np.expm1(np.where(far, 0.0, log_ratio)))
-        rest = (1 - q) * np.exp(np.where(far, turn - log_ratio, 0.0))
-        return np.where(far, log_ratio - turn + np.log1p(rest), near)
+        normal = -0.5 * v * v
+        y, slope = log_mixture(v, q, sigma)
+        if self.direction == "add":
+            return normal, -y, -slope
+        if self.direction == "remove":
+            return normal + y, y, slope
+        other, back = log_mixture(-v, q, sigma)
+        return normal + y, y - other, slope + back
 
-    def _slope(self, v: Floats) -> Floats:
-        """Return dℓ/dv."""
+    def _shifted(self, v: Floats, height: Floats) -> tuple[Floats, Floats, Floats]:
+        """Return the real parts of both at v ± i height, and |Im ℓ|; [..., M].
 
-        def share(v: Floats) -> Floats:
-            sigma = self.noise_multiplier
-            odds = (v - 0.5 / sigma) / sigma + math.log(self.sample_rate)
-            odds -= math.log1p(-self.sample_rate)
-            return 0.5 * (1 + np.tanh(0.5 * odds)) / sigma
+        The loss falls with v if a record is added: the path is then the lower one,
+        on which Im ℓ is as positive.
+        """
+        q, sigma = self.sample_rate, self.noise_multiplier
+        normal = 0.5 * (height * height - v * v)
+        y, turn = shifted_mixture(v, height, q, sigma)
+        if self.direction == "add":
+            return normal, -y, turn
+        if self.direction == "remove":
+            return normal + y, y, turn
+        other, back = shifted_mixture(-v, height, q, sigma)
+        return normal + y, y - other, turn + back
 
-        if self.direction == "replace":
-            return share(v) + share(-v)
-        return share(v) if self.direction == "remove" else -share(v)
+    def _curvature(self, v: Floats) -> Floats:
+        """Return d|ℓ'|/dv."""
+        q, sigma = self.sample_rate, self.noise_multiplier
+
+        def bend(v: Floats) -> Floats:
+            slope = log_mixture(v, q, sigma)[1]
+            return slope * (1 / sigma - slope)
+
+        return bend(v) - bend(-v) if self.direction == "replace" else bend(v)
+
+
+@dataclass(frozen=True)
+class _Tilted:
+    """Where a step's integrand with one tilt is not negligible; [M] each.
+
+    Attributes:
+        v: Evenly spaced nodes.
+        logs: Log of the integrand.
+        loss: The privacy loss.
+        slope: Its derivative.
+        log_total: Of the sum of the integrand.
+    """
+
+    v: Floats
+    logs: Floats
+    loss: Floats
+    slope: Floats
+    log_total: float
+
+
+@lru_cache(maxsize=256)
+def _tilted(step: Sampled, tilt: float) -> _Tilted:
+    """Return the nodes that every evaluation at a tilt starts from."""
+    v, weight, loss, slope = step.nodes(tilt, tilt, step.coarse() / 2)
+    logs = weight + tilt * loss
+    return _Tilted(v, logs, loss, slope, log_sum(logs))

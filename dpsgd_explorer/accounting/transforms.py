@@ -80,3 +80,24 @@ def log_sum(logs: Floats) -> float:
     """Return log of the sum of e^logs."""
     top = float(logs.max())
     return top + math.log(float(np.exp(logs - top).sum()))
+
+
+def inverse(t: Floats, x: Floats, y: Floats, slopes: Floats) -> Floats:
+    """Return about where an increasing function is t: a cubic through x at each y.
+
+    Shapes: t [N] between the ends of y, x, y, slopes [M] -> [N].
+
+    Args:
+        t: Values of the function.
+        x: Where it is known.
+        y: Its values there, increasing.
+        slopes: Its derivatives there.
+    """
+    i = np.searchsorted(y[1:-1], t, side="right")
+    width = y[i + 1] - y[i]
+    share = (t - y[i]) / width
+    rest = 1 - share
+    left, right = width / slopes[i], width / slopes[i + 1]
+    gap = x[i + 1] - x[i]
+    bow = share * rest * (rest * (left - gap) - share * (right - gap))
+    return np.asarray(x[i] + share * gap + bow)
