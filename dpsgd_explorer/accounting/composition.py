@@ -24,7 +24,15 @@ import numpy as np
 import numpy.typing as npt
 
 from dpsgd_explorer.accounting.accountant import Floats
-from dpsgd_explorer.accounting.contour import MOST_FREQUENCIES, TOLERANCE, Contour
+from dpsgd_explorer.accounting.between import crowded, polynomial
+from dpsgd_explorer.accounting.contour import (
+    EVERY,
+    MOST_FREQUENCIES,
+    TOLERANCE,
+    Contour,
+    log_chernoff,
+    log_peaks,
+)
 from dpsgd_explorer.accounting.crossings import (
     are_close,
     enclose,
@@ -37,19 +45,24 @@ from dpsgd_explorer.accounting.lattice import (
 from dpsgd_explorer.accounting.privacy_loss import Loss
 
 RATIO = 2**0.25  # of neighbouring tilts
-MARGIN = 10  # tilts on either side of c, for the bounds on aliasing
+MARGIN = 10  # tilts that are known on either side of c, at least
+NEIGHBOURS = 16  # that may serve the bounds on aliasing, on either side
 FIRST, LAST = -48, 128  # powers of RATIO: 2e-4 ... 4e9
 CHUNK = 12
 FIRST_CHUNK = 30  # up to 28
 MOST_ROWS = 64  # to which discrete losses are fitted
 GAP = 1e-4  # relative, above which discrete losses are tried
-GOAL = 1e-7  # relative gap that ends the search for a better line
+GOAL = 1e-6  # relative gap that ends the search for a better line
 DETOUR = -3  # to a second line, in tilts
 SPAN = 9  # tilts of rows that share a line
-MANY = 64  # steps from which a block is OCTAVES wide, before one
+MANY = 16  # steps from which a block is OCTAVES wide, before one
 OCTAVES = 2.0
 ROUGH = 1e-3  # tolerance of a comparison, and the octaves that share one
 ROUGH_OCTAVES = 4.0
+NEAR, FAR = 0.1, 2.0  # moves of log δ from where a line was made for
+GRID = 65  # values of ε
+FEW_ROWS = 3  # that are not parted further where no line serves
+MANY_ROWS = 36  # from which a few are solved first
 AT_ONCE = 512  # rows of one sum
 MOST_TERMS = 1 << 18  # of all its rows
 
@@ -97,16 +110,22 @@ class Composition:
             below = self._are_below(counts, places, floors, log_delta)
             lower[below] = upper[below] = floors[below]
             places[below] = -1
-        for rows in _blocks(places, counts.sum(axis=1)):
+        blocks = list(_blocks(places, counts.sum(axis=1)))
+        while blocks:
+            block = rows = blocks.pop()
+            served = False
             for at in self._lines(int(np.median(places[rows]))):
                 for part in np.array_split(rows, len(rows) // AT_ONCE + 1):
-                    low, high = self._solve(counts[part], at, starts[part], log_delta)
-                    lower[part] = np.maximum(lower[part], low)
-                    upper[part] = np.minimum(upper[part], high)
+                    found = self._solve(counts[part], at, starts[part], log_delta)
+                    if found is not None:
+                        served = True
+                        lower[part] = np.maximum(lower[part], found[0])
+                        upper[part] = np.minimum(upper[part], found[1])
                 rows = rows[~are_close(lower[rows], upper[rows], GOAL)]
                 if not len(rows):
                     break
-                starts[rows] = 0.0
+            if not served and len(block) > FEW_ROWS:
+                blocks += _halves(block, counts.sum(axis=1))
         self._refine(counts, delta, lower, upper)
         return lower, np.minimum(upper, self.chernoff(counts, log_delta))
 
@@ -149,7 +168,7 @@ class Composition:
             steps = np.sort(steps)
             some = np.searchsorted(steps, np.geomspace(steps[0], steps[-1], MOST_ROWS))
             rows = rows[np.unique(some.clip(max=len(rows) - 1))]
-        tilts, (cumulants, _, _) = self._lattice(counts[rows])
+        tilts, (cumulants, _, _) = self._tilts(), self._lattice(counts[rows])
         low, high = lattice_epsilons(
             self.losses, counts[rows], delta, tilts, cumulants, self.refinements
         )
@@ -166,9 +185,9 @@ class Composition:
 
         δ <= κ(c) e^(K(c) - cε) for every c.
         """
-        tilts, (cumulants, _, _) = self._lattice(counts)
-        peaks = tilts * np.log(tilts) - (1 + tilts) * np.log1p(tilts)  # log κ
-        return np.asarray(((cumulants + peaks - log_delta) / tilts).min(axis=1))
+        tilts, (cumulants, _, _) = self._tilts(), self._lattice(counts)
+        logs = cumulants + log_peaks(tilts) - log_delta
+        return np.asarray((logs / tilts).min(axis=1))
 
     def _solve(
         self,
@@ -176,18 +195,33 @@ class Composition:
         place: int,
         starts: Floats,
         log_delta: float,
-    ) -> tuple[Floats, Floats]:
-        """Return both sides for rows that share a line."""
-        contour = self._contour(counts, place, starts, log_delta)
+    ) -> tuple[Floats, Floats] | None:
+        """Return both sides for rows that share a line, None if it does not serve.
+
+        Many rows begin on the polynomial, in log steps, through a few solved ones.
+        """
+        heights = np.log(counts.sum(axis=1))
+        many = len(counts) > MANY_ROWS
+        some = crowded(heights) if many else np.arange(len(counts))
+        contour = self._contour(
+            counts[some], place, starts[some], log_delta, rows=len(counts)
+        )
         if contour.useless:
-            return np.full_like(starts, -np.inf), np.full_like(starts, np.inf)
-        roots, low, high = enclose(contour, starts, log_delta)
-        moved = np.abs(roots - starts) * contour.tilt
-        if np.any(moved > 2.0) and np.all(np.isfinite(roots)):
-            better = self._contour(counts, place, roots, log_delta)
+            return None
+        found = enclose(contour, starts[some], log_delta)
+        moved = np.abs(found[0] - starts[some]) * contour.tilt
+        loose = ~are_close(*found[1:], GOAL) & (moved > NEAR)
+        if np.any((moved > FAR) | loose) and np.all(np.isfinite(found[0])):
+            better = self._contour(
+                counts[some], place, found[0], log_delta, rows=len(counts)
+            )
             if not better.useless:
-                _, low, high = enclose(better, roots, log_delta)
-        return low, high
+                contour = better
+                found = enclose(contour, found[0], log_delta)
+        if many:
+            contour = contour.of(counts, self._lattice(counts, _near(place)))
+            found = enclose(contour, polynomial(heights, some, found[0]), log_delta)
+        return found[1], found[2]
 
     def _contour(
         self,
@@ -195,19 +229,21 @@ class Composition:
         place: int,
         epsilons: Floats,
         log_deltas: Floats | float,
+        *,
         tolerance: float = TOLERANCE,
+        rows: int = 1,
     ) -> Contour:
-        """Return the line at a tilt, good near some ε and δ."""
-        tilts, cumulants = self._lattice(counts)
+        """Return the line at a tilt, good near some ε and δ, for so many rows."""
+        near = _near(place)
         return Contour(
             self.losses,
             counts,
-            tilts,
-            cumulants,
-            place,
+            self._tilts()[near],
+            self._lattice(counts, near),
+            place - near.start,
             epsilons,
             np.broadcast_to(log_deltas, epsilons.shape),
-            min(MOST_FREQUENCIES, MOST_TERMS // len(counts)),
+            min(MOST_FREQUENCIES, MOST_TERMS // max(rows, len(counts))),
             tolerance,
         )
 
@@ -229,7 +265,7 @@ class Composition:
                     break
         open_ = np.flatnonzero(upper - lower > GAP)
         if len(open_):
-            tilts, (cumulants, _, _) = self._lattice(counts[None])
+            tilts, (cumulants, _, _) = self._tilts(), self._lattice(counts[None])
             low, high = lattice_deltas(
                 self.losses,
                 counts,
@@ -244,9 +280,8 @@ class Composition:
 
     def _log_chernoff(self, rows: Floats, epsilons: Floats) -> Floats:
         """Return a bound on log δ of each row at its ε from K alone; [T]."""
-        tilts, (cumulants, _, _) = self._lattice(rows)
-        peaks = tilts * np.log(tilts) - (1 + tilts) * np.log1p(tilts)  # log κ
-        return np.asarray((cumulants + peaks - np.outer(epsilons, tilts)).min(axis=1))
+        tilts, (cumulants, _, _) = self._tilts(), self._lattice(rows)
+        return np.asarray(log_chernoff(tilts, cumulants, epsilons).min(axis=1))
 
     def _sums(
         self, rows: Floats, place: int, epsilons: Floats, guesses: Floats
@@ -275,14 +310,15 @@ class Composition:
         Returns:
             Index of the tilt, -1 where there is none; ε by interpolation.
         """
-        while True:
-            losses, logs = self._expansion(counts)
-            above = logs >= log_delta
-            if self._too_low(~above[:, -1 - MARGIN]) or self._too_high(
-                above[:, MARGIN]
-            ):
-                continue
-            break
+        total = counts.sum(axis=1)
+        ends = counts[[int(total.argmin()), int(total.argmax())]]
+        for few in (ends, counts):  # the lattice grows for few rows first
+            while True:
+                losses, logs = self._expansion(few)
+                above = logs >= log_delta
+                low, high = ~above[:, -1 - MARGIN], above[:, MARGIN]
+                if not (self._too_low(low) or self._too_high(high)):
+                    break
         places = np.where(above.any(axis=1), above.cumprod(axis=1).sum(axis=1) - 1, -1)
         last = above.shape[1] - MARGIN // 2
         places = np.where((places >= MARGIN // 2) & (places < last), places, -1)
@@ -297,7 +333,24 @@ class Composition:
             )
         jump = logs[rows, here] - logs[rows, there] > 20 - log_delta
         places = np.where(jump & (places > MARGIN), places - 3, places)
-        return places, np.where(jump | ~np.isfinite(starts), 0.0, starts)
+        unknown = jump | ~np.isfinite(starts)
+        if unknown.any():
+            starts[unknown] = self._rare(counts[unknown], log_delta)
+        return places, starts
+
+    def _rare(self, counts: Floats, log_delta: float) -> Floats:
+        """Return about ε where large losses are rare.
+
+        Halfway between Chernoff's bound and where the steps' own δ add up, as if one
+        loss alone decided.
+        """
+        tops = self.chernoff(counts, log_delta)
+        grid = np.linspace(0.0, tops.max(), GRID)
+        deltas = counts @ np.array([loss.deltas(grid) for loss in self.losses])
+        with np.errstate(divide="ignore"):
+            logs = np.log(deltas)  # [T, GRID], falling
+        sums = np.array([np.interp(-log_delta, -row, grid) for row in logs])
+        return 0.5 * (sums + tops)
 
     def _places_of(
         self, rows: Floats, epsilons: Floats
@@ -342,17 +395,23 @@ class Composition:
     def _tilts(self) -> Floats:
         return np.asarray(RATIO ** np.arange(self._first, self._end))
 
-    def _lattice(self, counts: Floats) -> tuple[Floats, Floats]:
-        """Return tilts [J] and K, K', K'' of each row, [3, T, J]."""
-        return self._tilts(), np.einsum("tp,pkj->ktj", counts, self._moments)
+    def _lattice(self, counts: Floats, part: slice = EVERY) -> Floats:
+        """Return K, K', K'' of each row at the tilts, [3, T, J]."""
+        found = np.einsum("tp,pkj->ktj", counts, self._moments[:, :, part])
+        return np.asarray(found)
 
     def _expansion(self, counts: Floats) -> tuple[Floats, Floats]:
         """Return ε and log δ of which each tilt is the saddle point; [T, J], [T, J]."""
-        c, (cumulant, mean, variance) = self._lattice(counts)
+        c, (cumulant, mean, variance) = self._tilts(), self._lattice(counts)
         losses = mean - 1 / c - 1 / (c + 1)
         spread = variance + 1 / c**2 + 1 / (c + 1) ** 2
         logs = cumulant - c * losses - np.log(c * (c + 1))
         return losses, logs - 0.5 * np.log(2 * np.pi * spread)
+
+
+def _near(place: int) -> slice:
+    """Return the tilts that may bound the aliasing of a line."""
+    return slice(max(place - NEIGHBOURS, 0), place + NEIGHBOURS + 1)
 
 
 def _blocks(
@@ -372,3 +431,8 @@ def _blocks(
         groups = (places[rows] - places[rows].min()) // SPAN
         for group in np.unique(groups):
             yield rows[groups == group]
+
+
+def _halves(rows: npt.NDArray[np.intp], steps: Floats) -> list[npt.NDArray[np.intp]]:
+    """Return the rows with fewer and those with more steps."""
+    return np.array_split(rows[np.argsort(steps[rows], kind="stable")], 2)

@@ -32,23 +32,27 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from copy import copy
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
 from dpsgd_explorer.accounting.accountant import Floats
-from dpsgd_explorer.accounting.privacy_loss import EPS, Line, Loss
+from dpsgd_explorer.accounting.privacy_loss import EPS, Loss
+
+Rows = slice | npt.NDArray[np.intp]
 
 TOLERANCE = 1e-10  # of each error, relative to δ
 FEW_STEPS = 50  # below which the integrand falls slowly, and this is asked instead:
-FEW_TOLERANCE = 1e-7
+FEW_TOLERANCE = 1e-6
 NODES = 4096  # on average, where as many frequencies are taken as may be
 MOST_FREQUENCIES = 1 << 13
 LEAST_ERROR, LARGEST_ERROR = 1e-40, 1e-6  # that are asked of a transform
 USELESS_TAIL = 20.0  # log of the cut-off's error over the tolerance
 LARGEST_LOG = 700.0  # whose exponential is a float
-EVERY = slice(None)  # row
+EVERY = slice(None)
+FEW_ROWS = 9  # from which the spacing is chosen for all
 
 
 @dataclass(frozen=True)
@@ -64,6 +68,27 @@ class Sum:
     epsilons: Floats
     total: Floats
     turns: Floats
+
+
+@dataclass(frozen=True)
+class CutOff:
+    """Where a sum stops.
+
+    Attributes:
+        frequency: The last one, U.
+        log_decays: Bound on the logarithm of each step's transform beyond, [P].
+    """
+
+    frequency: float
+    log_decays: Floats
+
+    def decay(self, counts: Floats) -> float:
+        """Return log ρ(U), of the row in which it is largest; [T, P] -> ()."""
+        return float((counts @ self.log_decays).max())
+
+    def log_tail(self, counts: Floats) -> float:
+        """Return log of the bound on what lies beyond, in every row."""
+        return self.decay(counts) - math.log(math.pi * self.frequency)
 
 
 class Contour:
@@ -110,8 +135,12 @@ class Contour:
         spread = float(cumulants[2, :, at].min())
         start = math.sqrt(2 * max(excess, 1.0) / max(spread, 1e-300))
         limit = most * self.spacing
-        cut, self.log_tail = self._cut_off(losses, excess, min(start, limit), limit)
+        self.cut = self._cut_off(losses, excess, min(start, limit), limit)
+        cut = self.cut.frequency
         number = math.ceil(cut / self.spacing) + 1
+        self.useless = self.cut.log_tail(counts) + excess > USELESS_TAIL
+        if self.useless:
+            return
         wanted = math.exp(-max(excess, 0.0)) / max(float(counts.sum(axis=1).max()), 1.0)
         wanted = min(max(wanted, LEAST_ERROR), LARGEST_ERROR)
         products = NODES * most // len(losses)
@@ -119,14 +148,21 @@ class Contour:
             loss.line(self.tilt, self.spacing, number, wanted, products)
             for loss in losses
         ]
-        lines = [line for line in found if line is not None]
-        self.useless = len(lines) < len(found) or self.log_tail + excess > USELESS_TAIL
+        self.lines = [line for line in found if line is not None]
+        self.useless = len(self.lines) < len(found)
         if not self.useless:
-            self._sum_up(lines)
+            self._sum_up()
 
-    def _sum_up(self, lines: Sequence[Line]) -> None:
+    def of(self, counts: Floats, cumulants: Floats) -> Contour:
+        """Return the same line for other rows, which lie between its own."""
+        other = copy(self)
+        other.counts, other.cumulants = counts, cumulants[0]
+        other._sum_up()
+        return other
+
+    def _sum_up(self) -> None:
         """Add the lines' logarithms up, with the kernel and the bound on errors."""
-        counts = self.counts
+        counts, lines = self.counts, self.lines
         self.means = counts @ np.array([line.mean for line in lines])  # [T]
         self.log_scale = counts @ np.array([line.log_moment for line in lines])
         ratios = np.array([line.log_ratios for line in lines])  # [P, N]
@@ -141,41 +177,30 @@ class Contour:
         logs = counts @ ratios + np.log(kernel)  # [T, N]
         self.sizes, self.phases = np.exp(logs.real), logs.imag
         doubt += EPS * (8 + np.abs(logs.imag))
-        self.error = (self.sizes * doubt).sum(axis=1) + math.exp(self.log_tail)  # [T]
+        self.error = (self.sizes * doubt).sum(axis=1)  # [T]
+        self.error += math.exp(self.cut.log_tail(counts))
         self.turning = EPS * (self.sizes @ self.frequencies)  # [T]: error a unit of ε
         self.bend = self.sizes @ self.frequencies**2  # [T]: |second derivative| <=
         own = counts @ np.array([line.moment_error for line in lines])
         self.own = own + EPS * np.abs(self.log_scale)  # of e^K(c), [T]
 
-    def sum(
-        self,
-        epsilons: Floats,
-        rows: slice | npt.NDArray[np.intp] = EVERY,
-        *,
-        turns: bool = True,
-    ) -> Sum:
-        """Return the sum at one ε for each of some rows, and its derivative or NaN."""
-        sizes = self.sizes[rows]
+    def sum(self, epsilons: Floats, *, turns: bool = True) -> Sum:
+        """Return the sum at one ε a row, and its derivative or NaN; [T]."""
         with np.errstate(invalid="ignore"):  # an ε without bounds gives NaN
-            angles = np.outer(self.means[rows] - epsilons, self.frequencies)
-            angles += self.phases[rows]
-            total = np.einsum("tn,tn->t", sizes, np.cos(angles))
+            angles = np.outer(self.means - epsilons, self.frequencies)
+            angles += self.phases
+            total = np.einsum("tn,tn->t", self.sizes, np.cos(angles))
             if not turns:
                 return Sum(epsilons, total, np.full_like(total, np.nan))
             sines = np.sin(angles, out=angles)
-            return Sum(
-                epsilons,
-                total,
-                np.einsum("tn,tn,n->t", sizes, sines, self.frequencies),
-            )
+            sines *= self.frequencies
+            return Sum(epsilons, total, np.einsum("tn,tn->t", self.sizes, sines))
 
-    def log_delta(
-        self, found: Sum, rows: slice | npt.NDArray[np.intp] = EVERY
-    ) -> tuple[Floats, Floats]:
+    def log_delta(self, found: Sum) -> tuple[Floats, Floats]:
         """Return log S(ε), NaN where the sum is not positive, and its derivative."""
         with np.errstate(all="ignore"):
-            logs = self.log_scale[rows] - self.tilt * found.epsilons
-            return logs + np.log(found.total), found.turns / found.total - self.tilt
+            logs = self._factor(found.epsilons) + np.log(found.total)
+            return logs, found.turns / found.total - self.tilt
 
     def doubt(self, found: Sum, *, aliasing: bool) -> Floats:
         """Return how far S may be off, relative to it; [T]."""
@@ -240,16 +265,19 @@ class Contour:
         right = np.min(logs[:, self.at + 1 :], axis=1, initial=np.inf)
         return np.asarray(np.logaddexp(left, right))
 
-    def _log_chernoff(self, epsilons: Floats) -> Floats:
+    def _log_chernoff(self, epsilons: Floats, rows: Rows = EVERY) -> Floats:
         """Return log of κ(c') e^(K(c') - c'ε) for every tilt; [T, J]."""
-        c = self.tilts
-        peak = c * np.log(c) - (1 + c) * np.log1p(c)
-        return np.asarray(self.cumulants - np.outer(epsilons, c) + peak)
+        return log_chernoff(self.tilts, self.cumulants[rows], epsilons)
 
     def _period(self, epsilons: Floats, log_deltas: Floats, log_tol: float) -> float:
-        """Return the least p whose aliasing is within the tolerance."""
+        """Return about the least p whose aliasing is within the tolerance."""
+        some = np.linspace(0, len(epsilons) - 1, FEW_ROWS).astype(np.intp)
+        if len(epsilons) > FEW_ROWS:
+            epsilons, log_deltas = epsilons[some], log_deltas[some]
+        else:
+            some = np.arange(len(epsilons))
         gaps = np.abs(self.tilts - self.tilt)
-        excess = self._log_chernoff(epsilons) - log_deltas[:, None] - log_tol
+        excess = self._log_chernoff(epsilons, some) - log_deltas[:, None] - log_tol
         gaps[self.at] = np.inf
         needed = np.logaddexp(0.0, excess) / gaps  # [T, J]
         free = np.logaddexp(0.0, -log_deltas - log_tol) / self.tilt  # tilt 0
@@ -260,24 +288,31 @@ class Contour:
 
     def _cut_off(
         self, losses: Sequence[Loss], room: float, frequency: float, most: float
-    ) -> tuple[float, float]:
-        """Return the cut-off frequency and log of the bound on what lies beyond."""
-        least = self.counts.min(axis=0)  # of each phase: bounds every row
-        decays = [
-            (n, loss.log_decay(self.tilt))
-            for n, loss in zip(least, losses, strict=True)
-            if n
-        ]
+    ) -> CutOff:
+        """Return where the sum may stop, with what lies beyond within the room."""
+        bounds = [loss.log_decay(self.tilt) for loss in losses]
         while True:
-            decay = sum(n * bound(frequency) for n, bound in decays)
-            tail = decay - math.log(math.pi * frequency)
-            excess = tail + room
+            cut = CutOff(frequency, np.array([bound(frequency) for bound in bounds]))
+            excess = cut.log_tail(self.counts) + room
             if excess <= 0 or frequency >= most:
-                return frequency, tail
-            growth = 2.0
+                return cut
+            growth, decay = 2.0, cut.decay(self.counts)
             if decay < -1:
                 growth = min(max(1.02 * math.sqrt(1 - excess / decay), 1.05), 2.0)
             frequency = min(frequency * growth, most)
+
+
+def log_chernoff(tilts: Floats, cumulants: Floats, epsilons: Floats) -> Floats:
+    """Return log of Chernoff's bound on δ at one ε a row, κ(c) e^(K(c) - cε).
+
+    Shapes: tilts [J], cumulants [T, J], epsilons [T] -> [T, J].
+    """
+    return cumulants + log_peaks(tilts) - np.outer(epsilons, tilts)
+
+
+def log_peaks(tilts: Floats) -> Floats:
+    """Return log κ(c), κ(c) = c^c / (1 + c)^(1 + c); [J] -> [J]."""
+    return tilts * np.log(tilts) - (1 + tilts) * np.log1p(tilts)
 
 
 def _log_expm1(values: Floats) -> Floats:

@@ -14,8 +14,6 @@ from dpsgd_explorer.accounting.contour import Contour, Sum
 SETTLED = 1e-11  # of the sum: what the tangent at its place leaves out
 MOST_ITERATIONS = 40
 MOST_SHIFTS = 5
-NODES = 12  # rows through which a polynomial in log steps begins the others
-MOST_NODES = 3 * NODES  # as many rows are solved one by one
 
 
 def enclose(
@@ -28,66 +26,26 @@ def enclose(
     Returns:
         The roots; the lower and the upper side, infinite where nothing is certain.
     """
-    x = _begun(contour, starts, log_delta)
-    found, step = _newton(contour, x, log_delta)
+    found, step = _newton(contour, starts, log_delta)
     _, slope = contour.log_delta(found)
     lower, upper = (_side(contour, found, step, slope, log_delta, i) for i in (-1, 1))
     return found.epsilons + np.where(np.isfinite(step), step, 0.0), lower, upper
 
 
-def _begun(contour: Contour, starts: Floats, log_delta: float) -> Floats:
-    """Return better starts where many rows share the line: through a few solved ones.
-
-    ε is smooth in the logarithm of the steps: a polynomial through points that crowd
-    at the ends.
-    """
-    if len(starts) <= MOST_NODES:
-        return starts
-    where = np.log(contour.counts.sum(axis=1))
-    low, high = float(where.min()), float(where.max())
-    if low == high:
-        return starts
-    order = np.argsort(where, kind="stable")
-    crowded = -np.cos(np.linspace(0, np.pi, NODES))
-    wanted = low + 0.5 * (high - low) * (1 + crowded)
-    places = np.searchsorted(where[order], wanted).clip(0, len(where) - 1)
-    rows = order[np.unique(places)]
-    at = where[rows]
-    gaps = at[:, None] - at
-    np.fill_diagonal(gaps, 1.0)
-    if np.any(gaps == 0):
-        return starts
-    found, step = _newton(contour, starts[rows], log_delta, rows)
-    values = found.epsilons + step
-    weights = 1 / np.prod(gaps / (high - low), axis=1)
-    distance = where[:, None] - at
-    hits = distance == 0
-    shares = weights / np.where(hits, 1.0, distance)
-    shares = np.where(hits.any(axis=1, keepdims=True), hits, shares)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        begun = shares @ values / shares.sum(axis=1)
-    return np.where(np.isfinite(begun), begun, starts)
-
-
-def _newton(
-    contour: Contour,
-    starts: Floats,
-    log_delta: float,
-    rows: slice | npt.NDArray[np.intp] = slice(None),
-) -> tuple[Sum, Floats]:
+def _newton(contour: Contour, starts: Floats, log_delta: float) -> tuple[Sum, Floats]:
     """Return sums near δ and Newton's next step; bisection where steps leave."""
     x = starts.copy()
     low, high = np.full_like(x, -np.inf), np.full_like(x, np.inf)
     reach = contour.period / 4
     for _ in range(MOST_ITERATIONS):
-        found = contour.sum(x, rows)
-        value, slope = contour.log_delta(found, rows)
+        found = contour.sum(x)
+        value, slope = contour.log_delta(found)
         excess = value - log_delta
         over = excess > 0  # NaN: too far out, where nothing but noise is left
         low, high = np.where(over, x, low), np.where(over, high, x)
         with np.errstate(invalid="ignore", divide="ignore"):
             step = np.clip(excess / -slope, -reach, reach)
-            left_out = contour.bend[rows] * step * step <= 2 * SETTLED * found.total
+            left_out = contour.bend * step * step <= 2 * SETTLED * found.total
             settled = (slope < 0) & left_out
         step = np.where(np.isfinite(step) & (slope < 0), step, -reach)
         new = x + step

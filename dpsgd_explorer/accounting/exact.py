@@ -161,6 +161,23 @@ def _composed(
     refinements: int,
 ) -> tuple[Floats, Floats]:
     """Return both sides for rows without a closed form; [S, P] -> [S], [S]."""
+    lower, upper = np.zeros(len(counts)), np.zeros(len(counts))
+    spent = np.flatnonzero(counts @ _variations(phases, relation) > delta)
+    if len(spent):
+        lower[spent], upper[spent] = _spent(
+            phases, counts[spent], delta, relation, refinements
+        )
+    return lower, upper
+
+
+def _spent(
+    phases: Sequence[Phase],
+    counts: Floats,
+    delta: float,
+    relation: str,
+    refinements: int,
+) -> tuple[Floats, Floats]:
+    """Return the same for rows whose ε may be above 0."""
     if not _within_reach(phases, counts.max(axis=0)):
         return np.zeros(len(counts)), _crude_epsilons(phases, counts, delta, relation)
     lower, upper = np.zeros(len(counts)), np.zeros(len(counts))
@@ -199,23 +216,30 @@ def _monotone(counts: Floats, lower: Floats, upper: Floats) -> tuple[Floats, Flo
 def _crude(
     phases: Sequence[Phase], counts: Floats, delta: float, relation: str
 ) -> tuple[Floats, Floats]:
-    """Return bounds that always hold: one step of each phase, and Rényi's.
-
-    Total variation adds up over steps: within δ, it makes ε 0.
-    """
-    each = [
-        (
-            single_step_epsilon(p.sample_rate, p.noise_multiplier, delta, relation),
-            single_step_delta(p.sample_rate, p.noise_multiplier, 0.0, relation),
-        )
+    """Return bounds that always hold: one step of each phase, and Rényi's."""
+    losses = [
+        single_step_epsilon(p.sample_rate, p.noise_multiplier, delta, relation)
         if p.sample_rate < 1
-        else (0.0, delta_of_mu(0.0, SENSITIVITY[relation] / p.noise_multiplier))
+        else 0.0
         for p in phases
     ]
-    losses, variations = np.array(each).T  # [P], [P]
-    lower = ((counts > 0) * losses * (1 - ROUNDING)).max(axis=1)
-    upper = _crude_epsilons(phases, counts, delta, relation)
-    return lower, np.where(counts @ variations <= delta, 0.0, upper)
+    lower = ((counts > 0) * np.array(losses) * (1 - ROUNDING)).max(axis=1)
+    return lower, _crude_epsilons(phases, counts, delta, relation)
+
+
+def _variations(phases: Sequence[Phase], relation: str) -> Floats:
+    """Return the total variation of a step of each phase, [P].
+
+    They add up over steps: a sum within δ makes ε 0.
+    """
+    return np.array(
+        [
+            single_step_delta(p.sample_rate, p.noise_multiplier, 0.0, relation)
+            if p.sample_rate < 1
+            else delta_of_mu(0.0, SENSITIVITY[relation] / p.noise_multiplier)
+            for p in phases
+        ]
+    )
 
 
 def _losses(phases: Sequence[Phase], direction: Direction, relation: str) -> list[Loss]:

@@ -19,7 +19,8 @@ def test_a_plan_asks_the_accountant_for_its_own_run():
     assert run.sample_rate == 256 / 60_000
     assert run.epsilon() == epsilon(256 / 60_000, 1.1, 1000, 1e-5)
     assert run.epsilon(10) == epsilon(256 / 60_000, 1.1, 10, 1e-5)
-    assert run.epsilons([0, 10, 1000]) == [0, run.epsilon(10), run.epsilon()]
+    curve = [0, run.epsilon(10), run.epsilon()]
+    assert run.epsilons([0, 10, 1000]) == pytest.approx(curve, rel=1e-6)
 
 
 def test_without_noise_epsilon_is_infinite_and_said_so():

@@ -14,7 +14,7 @@ from dpsgd_explorer.accounting.sides import (
 from dpsgd_explorer.errors import AccountingError
 
 RUN = Phase(0.01, 1.1, 1000)
-OPEN = Phase(1e-6, 0.05, 3)  # its sides do not meet
+OPEN = Phase(1e-5, 0.05, 3)  # its sides do not meet
 
 
 def test_an_exact_answer_has_two_sides_that_meet():
