@@ -83,9 +83,12 @@ class Accountant(ABC):
             0 after no step, infinity without noise.
         """
 
-    def hasty(self) -> Accountant:
-        """Return an accountant for searches: quicker, and its bounds hold as well."""
-        return self
+    def searchers(self, relation: str) -> tuple[Accountant, ...]:
+        """Return accountants for searches, the quickest first, the last one to confirm.
+
+        The bounds of the last hold as well; the others may say less than is spent.
+        """
+        return (self,)
 
     @abstractmethod
     def delta(

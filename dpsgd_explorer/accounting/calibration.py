@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 
 from dpsgd_explorer.accounting import domains
-from dpsgd_explorer.accounting.accountant import Phase
+from dpsgd_explorer.accounting.accountant import Accountant, Phase
 from dpsgd_explorer.accounting.domains import MAX_NOISE_MULTIPLIER, MAX_STEPS
 from dpsgd_explorer.accounting.guesses import noise_guess, steps_guess
 from dpsgd_explorer.accounting.search import (
     PRECISION,
+    confirmed,
     least_noise,
     most_steps,
     unreachable,
@@ -43,24 +44,24 @@ def noise_multiplier(
         AccountingError: an argument is outside its domain, or no noise reaches the
             target.
     """
-    chosen = accountant_for(accountant, neighboring_relation).hasty()
+    chosen = accountant_for(accountant, neighboring_relation)
     target, slack = domains.target_epsilon(target_epsilon), domains.delta(delta)
     count, rate = domains.steps(steps, least=1), domains.sample_rate(sample_rate)
 
-    def spent(noise: float) -> float:
-        return float(
-            chosen.epsilons(
-                [Phase(sample_rate, noise, count)],
-                [count],
-                slack,
-                neighboring_relation,
-            )[0]
-        )
+    def spent(one: Accountant, noise: float) -> float:
+        run = Phase(sample_rate, noise, count)
+        return float(one.epsilons([run], [count], slack, neighboring_relation)[0])
 
-    start = noise_guess(target, rate, count, slack)
-    noise = least_noise(lambda noise: _excess(spent(noise), target), start, PRECISION)
+    def search(one: Accountant) -> float:
+        start = noise_guess(target, rate, count, slack)
+        return least_noise(lambda x: _excess(spent(one, x), target), start, PRECISION)
+
+    def keeps(one: Accountant, noise: float) -> bool:
+        return math.isfinite(noise) and spent(one, noise) <= target
+
+    noise = confirmed(chosen.searchers(neighboring_relation), search, keeps)
     if math.isinf(noise):
-        raise unreachable(target_epsilon, spent(MAX_NOISE_MULTIPLIER))
+        raise unreachable(target_epsilon, spent(chosen, MAX_NOISE_MULTIPLIER))
     return noise
 
 
@@ -93,13 +94,19 @@ def steps(
     Raises:
         AccountingError: an argument is outside its domain.
     """
-    chosen = accountant_for(accountant, neighboring_relation).hasty()
+    chosen = accountant_for(accountant, neighboring_relation)
     target, slack = domains.target_epsilon(target_epsilon), domains.delta(delta)
     run = Phase(sample_rate, noise_multiplier, MAX_STEPS)
 
-    def excess(count: int) -> float:
-        spent = chosen.epsilons([run], [count], slack, neighboring_relation)[0]
+    def excess(one: Accountant, count: int) -> float:
+        spent = one.epsilons([run], [count], slack, neighboring_relation)[0]
         return math.log(spent / target) if spent > 0 else -math.inf
 
-    start = steps_guess(target, run.sample_rate, run.noise_multiplier, slack)
-    return most_steps(excess, min(start, MAX_STEPS), MAX_STEPS)
+    def search(one: Accountant) -> int:
+        start = steps_guess(target, run.sample_rate, run.noise_multiplier, slack)
+        return most_steps(lambda x: excess(one, x), min(start, MAX_STEPS), MAX_STEPS)
+
+    def keeps(one: Accountant, count: int) -> bool:
+        return excess(one, count) <= 0
+
+    return confirmed(chosen.searchers(neighboring_relation), search, keeps)

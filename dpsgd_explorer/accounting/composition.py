@@ -55,12 +55,16 @@ GAP = 1e-4  # relative, above which discrete losses are tried
 GOAL = 1e-6  # relative gap that ends the search for a better line
 DETOUR = -3  # to a second line, in tilts
 SPAN = 9  # tilts of rows that share a line
+DELTA_SPAN = 4  # the same where all have as many steps
+LEAST_LOG_DELTA = -60.0  # of a δ that is worth many frequencies
+HASTY_ROWS = 256  # that as few frequencies are taken for, where it is not
 MANY = 16  # steps from which a block is OCTAVES wide, before one
 OCTAVES = 2.0
 ROUGH = 1e-3  # tolerance of a comparison, and the octaves that share one
 ROUGH_OCTAVES = 4.0
 NEAR, FAR = 0.1, 2.0  # moves of log δ from where a line was made for
 GRID = 65  # values of ε
+MOST_PARTINGS = 3  # of rows that no line serves together
 FEW_ROWS = 3  # that are not parted further where no line serves
 MANY_ROWS = 36  # from which a few are solved first
 AT_ONCE = 512  # rows of one sum
@@ -107,10 +111,11 @@ class Composition:
         log_delta = math.log(delta)
         places, starts = self._saddles(counts, log_delta)
         if floors is not None:
-            below = self._are_below(counts, places, floors, log_delta)
+            goals = np.full_like(floors, log_delta)
+            below = self._are_below(counts, places, floors, goals)
             lower[below] = upper[below] = floors[below]
             places[below] = -1
-        blocks = list(_blocks(places, counts.sum(axis=1)))
+        blocks, partings = list(_blocks(places, counts.sum(axis=1))), 0
         while blocks:
             block = rows = blocks.pop()
             served = False
@@ -124,7 +129,8 @@ class Composition:
                 rows = rows[~are_close(lower[rows], upper[rows], GOAL)]
                 if not len(rows):
                     break
-            if not served and len(block) > FEW_ROWS:
+            if not served and len(block) > FEW_ROWS and partings < MOST_PARTINGS:
+                partings += 1
                 blocks += _halves(block, counts.sum(axis=1))
         self._refine(counts, delta, lower, upper)
         return lower, np.minimum(upper, self.chernoff(counts, log_delta))
@@ -133,23 +139,23 @@ class Composition:
         self,
         counts: Floats,
         places: npt.NDArray[np.intp],
-        floors: Floats,
-        log_delta: float,
+        epsilons: Floats,
+        log_deltas: Floats,
     ) -> npt.NDArray[np.bool_]:
-        """Tell which rows' ε are seen to lie below their floors, [T], by rough sums."""
+        """Tell of which rows δ is seen to lie below some at ε, [T], by rough sums."""
         seen = np.zeros(len(counts), dtype=bool)
         for rows in _blocks(places, counts.sum(axis=1), ROUGH_OCTAVES):
             for part in np.array_split(rows, len(rows) // AT_ONCE + 1):
                 contour = self._contour(
                     counts[part],
                     int(np.median(places[part])),
-                    floors[part],
-                    log_delta,
+                    epsilons[part],
+                    log_deltas[part],
                     tolerance=ROUGH,
                 )
                 if not contour.useless:
-                    found = contour.sum(floors[part], turns=False)
-                    seen[part] = contour.at_most(found) <= log_delta
+                    found = contour.sum(epsilons[part], turns=False)
+                    seen[part] = contour.at_most(found) <= log_deltas[part]
         return seen
 
     def _refine(
@@ -219,6 +225,8 @@ class Composition:
                 contour = better
                 found = enclose(contour, found[0], log_delta)
         if many:
+            if not are_close(found[1], found[2], GAP).any():
+                return None
             contour = contour.of(counts, self._lattice(counts, _near(place)))
             found = enclose(contour, polynomial(heights, some, found[0]), log_delta)
         return found[1], found[2]
@@ -247,23 +255,39 @@ class Composition:
             tolerance,
         )
 
-    def deltas(self, counts: Floats, epsilons: Floats) -> tuple[Floats, Floats]:
+    def deltas(
+        self, counts: Floats, epsilons: Floats, floors: Floats | None = None
+    ) -> tuple[Floats, Floats]:
         """Return log δ of one row of steps at each ε, from below and from above.
 
-        Shapes: counts [P], at least 2 steps; epsilons [T] -> [T], [T].
+        Shapes: counts [P], at least 2 steps; epsilons, floors [T] -> [T], [T].
+
+        Args:
+            counts: Steps of each phase.
+            epsilons: At which δ is asked for.
+            floors: Log δ below which one is of no interest: rows that are seen to lie
+                there get their floor as both sides.
         """
         rows = np.broadcast_to(counts, (len(epsilons), len(counts)))
-        lower, upper = np.full(len(rows), -np.inf), np.zeros(len(rows))
         places, guesses = self._places_of(rows, epsilons)
-        for place in np.unique(places[places >= 0]):
-            at = np.flatnonzero(places == place)
-            for line in self._lines(int(place)):
-                low, high = self._sums(rows[at], line, epsilons[at], guesses[at])
+        lower, upper = np.full(len(rows), -np.inf), self._log_chernoff(rows, epsilons)
+        if floors is not None:
+            some = np.where(np.isfinite(floors), places, -1)
+            below = self._are_below(rows, some, epsilons, floors)
+            lower[below] = upper[below] = floors[below]
+            places[below] = -1
+        for at in _blocks(places, counts.sum() * np.ones(len(rows)), span=DELTA_SPAN):
+            matters = bool(np.any(upper[at] > LEAST_LOG_DELTA))
+            lines = self._lines(int(np.median(places[at])))
+            for line in lines if matters else lines[:1]:
+                low, high = self._sums(
+                    rows[at], line, epsilons[at], guesses[at], hasty=not matters
+                )
                 lower[at] = np.maximum(lower[at], low)
                 upper[at] = np.minimum(upper[at], high)
                 if np.all(upper[at] - lower[at] < GOAL):
                     break
-        open_ = np.flatnonzero(upper - lower > GAP)
+        open_ = np.flatnonzero((upper - lower > GAP) & (upper > LEAST_LOG_DELTA))
         if len(open_):
             tilts, (cumulants, _, _) = self._tilts(), self._lattice(counts[None])
             low, high = lattice_deltas(
@@ -276,7 +300,7 @@ class Composition:
             )
             lower[open_] = np.maximum(lower[open_], low)
             upper[open_] = np.minimum(upper[open_], high)
-        return lower, np.minimum(upper, self._log_chernoff(rows, epsilons))
+        return lower, upper
 
     def _log_chernoff(self, rows: Floats, epsilons: Floats) -> Floats:
         """Return a bound on log δ of each row at its ε from K alone; [T]."""
@@ -284,16 +308,23 @@ class Composition:
         return np.asarray(log_chernoff(tilts, cumulants, epsilons).min(axis=1))
 
     def _sums(
-        self, rows: Floats, place: int, epsilons: Floats, guesses: Floats
+        self,
+        rows: Floats,
+        place: int,
+        epsilons: Floats,
+        guesses: Floats,
+        *,
+        hasty: bool,
     ) -> tuple[Floats, Floats]:
-        contour = self._contour(rows, place, epsilons, guesses)
+        many = HASTY_ROWS if hasty else 1
+        contour = self._contour(rows, place, epsilons, guesses, rows=many)
         if contour.useless:
             return np.full_like(epsilons, -np.inf), np.zeros_like(epsilons)
         found = contour.sum(epsilons, turns=False)
         logs, _ = contour.log_delta(found)
         if np.nanmax(np.abs(logs - guesses), initial=0.0) > 1.0:
             better = np.where(np.isfinite(logs), logs, guesses)
-            second = self._contour(rows, place, epsilons, better)
+            second = self._contour(rows, place, epsilons, better, rows=many)
             if not second.useless:
                 contour, found = second, second.sum(epsilons, turns=False)
         low, high = contour.at_least(found), contour.at_most(found)
@@ -415,7 +446,10 @@ def _near(place: int) -> slice:
 
 
 def _blocks(
-    places: npt.NDArray[np.intp], steps: Floats, octaves: float = OCTAVES
+    places: npt.NDArray[np.intp],
+    steps: Floats,
+    octaves: float = OCTAVES,
+    span: int = SPAN,
 ) -> Iterator[npt.NDArray[np.intp]]:
     """Yield the rows that may share a line: like tilts, like numbers of steps.
 
@@ -428,7 +462,7 @@ def _blocks(
     blocks = np.where(places >= 0, np.floor(blocks), -1)
     for block in np.unique(blocks[blocks >= 0]):
         rows = np.flatnonzero(blocks == block)
-        groups = (places[rows] - places[rows].min()) // SPAN
+        groups = (places[rows] - places[rows].min()) // span
         for group in np.unique(groups):
             yield rows[groups == group]
 

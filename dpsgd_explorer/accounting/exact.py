@@ -79,12 +79,19 @@ class ExactAccountant(Accountant):
     )
     neighboring_relations = tuple(DIRECTIONS)
 
-    def __init__(self, refinements: int = len(POINTS)) -> None:
-        """Set how often discrete losses may be refined."""
-        self.refinements = refinements
+    def __init__(self, refinements: int = len(POINTS), ways: int = 2) -> None:
+        """Set how often discrete losses may be refined, and the directions to look at.
 
-    def hasty(self) -> ExactAccountant:
-        return ExactAccountant(refinements=1)
+        One direction alone bounds ε from below.
+        """
+        self.refinements = refinements
+        self.ways = ways
+
+    def searchers(self, relation: str) -> tuple[Accountant, ...]:
+        last = ExactAccountant(refinements=1)
+        if len(DIRECTIONS[relation]) == 1:
+            return (last,)
+        return (ExactAccountant(refinements=1, ways=1), last)
 
     def epsilons(
         self,
@@ -124,7 +131,7 @@ class ExactAccountant(Accountant):
         rest = np.flatnonzero(open_)
         if len(rest):
             lower[rest], upper[rest] = _composed(
-                phases, counts[rest], delta, relation, self.refinements
+                phases, counts[rest], delta, relation, self.refinements, self.ways
             )
         return Bounds(*_monotone(counts, lower, upper))
 
@@ -145,10 +152,11 @@ class ExactAccountant(Accountant):
         if not _within_reach(phases, count):
             return _crude_deltas(phases, count, losses, relation)
         lower, upper = np.full(len(losses), -np.inf), np.full(len(losses), -np.inf)
-        for direction in DIRECTIONS[relation]:
+        for direction in DIRECTIONS[relation][: self.ways]:
             losses_of_steps = _losses(phases, direction, relation)
             composition = Composition(losses_of_steps, self.refinements)
-            low, high = composition.deltas(count, losses)
+            floors = lower if direction == "add" else None
+            low, high = composition.deltas(count, losses, floors)
             lower, upper = np.maximum(lower, low), np.maximum(upper, high)
         return Bounds(np.exp(lower), np.exp(upper))
 
@@ -159,13 +167,14 @@ def _composed(
     delta: float,
     relation: str,
     refinements: int,
+    ways: int,
 ) -> tuple[Floats, Floats]:
     """Return both sides for rows without a closed form; [S, P] -> [S], [S]."""
     lower, upper = np.zeros(len(counts)), np.zeros(len(counts))
     spent = np.flatnonzero(counts @ _variations(phases, relation) > delta)
     if len(spent):
         lower[spent], upper[spent] = _spent(
-            phases, counts[spent], delta, relation, refinements
+            phases, counts[spent], delta, relation, refinements, ways
         )
     return lower, upper
 
@@ -176,13 +185,14 @@ def _spent(
     delta: float,
     relation: str,
     refinements: int,
+    ways: int,
 ) -> tuple[Floats, Floats]:
     """Return the same for rows whose ε may be above 0."""
     if not _within_reach(phases, counts.max(axis=0)):
         return np.zeros(len(counts)), _crude_epsilons(phases, counts, delta, relation)
     lower, upper = np.zeros(len(counts)), np.zeros(len(counts))
     log_delta = math.log(delta)
-    for direction in DIRECTIONS[relation]:
+    for direction in DIRECTIONS[relation][:ways]:
         losses = _losses(phases, direction, relation)
         composition = Composition(losses, refinements)
         left, floors = np.arange(len(counts)), None

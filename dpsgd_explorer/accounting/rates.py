@@ -5,9 +5,14 @@ from __future__ import annotations
 import math
 
 from dpsgd_explorer.accounting import domains
-from dpsgd_explorer.accounting.accountant import Phase
+from dpsgd_explorer.accounting.accountant import Accountant, Phase
 from dpsgd_explorer.accounting.guesses import rate_guess
-from dpsgd_explorer.accounting.search import PRECISION, least_noise, unreachable
+from dpsgd_explorer.accounting.search import (
+    PRECISION,
+    confirmed,
+    least_noise,
+    unreachable,
+)
 from dpsgd_explorer.accounting.table import accountant_for
 
 LEAST_RATE = 1e-9
@@ -38,23 +43,30 @@ def sample_rate(
         AccountingError: an argument is outside its domain, or no sample rate of at
             least 1e-9 reaches the target.
     """
-    chosen = accountant_for(accountant, neighboring_relation).hasty()
+    chosen = accountant_for(accountant, neighboring_relation)
     target, slack = domains.target_epsilon(target_epsilon), domains.delta(delta)
     count = domains.steps(steps, least=1)
     noise = domains.noise_multiplier(noise_multiplier)
 
-    def spent(rate: float) -> float:
+    def spent(one: Accountant, rate: float) -> float:
         run = Phase(rate, noise, count)
-        return float(chosen.epsilons([run], [count], slack, neighboring_relation)[0])
+        return float(one.epsilons([run], [count], slack, neighboring_relation)[0])
 
-    def excess(rarity: float) -> float:
+    def excess(one: Accountant, rarity: float) -> float:
         """Of 1 / q; in [-1, 1], with the sign of ε - target."""
-        loss = spent(min(max(1 / rarity, LEAST_RATE), 1.0))
+        loss = spent(one, min(max(1 / rarity, LEAST_RATE), 1.0))
         return 1.0 if math.isinf(loss) else (loss - target) / max(loss, target)
 
-    if excess(1.0) <= 0:
+    def search(one: Accountant) -> float:
+        start = 1 / max(rate_guess(target, noise, count, slack), LEAST_RATE)
+        rarity = least_noise(lambda x: excess(one, x), start, PRECISION)
+        return max(1 / rarity, LEAST_RATE)
+
+    def keeps(one: Accountant, rate: float) -> bool:
+        return spent(one, rate) <= target
+
+    if keeps(chosen, 1.0):
         return 1.0
-    if excess(1 / LEAST_RATE) > 0:
-        raise unreachable(target_epsilon, spent(LEAST_RATE))
-    start = 1 / max(rate_guess(target, noise, count, slack), LEAST_RATE)
-    return max(1 / least_noise(excess, start, PRECISION), LEAST_RATE)
+    if not keeps(chosen, LEAST_RATE):
+        raise unreachable(target_epsilon, spent(chosen, LEAST_RATE))
+    return confirmed(chosen.searchers(neighboring_relation), search, keeps)

@@ -6,18 +6,22 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from decimal import ROUND_CEILING, Context
 from functools import cache
+from typing import TypeVar
 
+from dpsgd_explorer.accounting.accountant import Accountant
 from dpsgd_explorer.accounting.domains import MAX_NOISE_MULTIPLIER
 from dpsgd_explorer.errors import AccountingError
 
 Function = Callable[[float], float]
+Found = TypeVar("Found")
 Point = tuple[float, float]  # argument and value
 
 TOLERANCE = 1e-12
 PRECISION = 2e-10  # enough where each value takes milliseconds
+LEAST_SHARE = 0.05  # of a bracket, that the first guess is from its ends
 SMALLEST_STRIDE = 0.01
 LARGEST_STRIDE = 4.0
 
@@ -42,7 +46,8 @@ def first_safe(
     bisection.
     """
     last, other = (high, excess(high)), (low, excess(low))
-    share = 0.5
+    share = last[1] / (last[1] - other[1])
+    share = min(max(share, LEAST_SHARE), 1 - LEAST_SHARE)
     while True:
         x = last[0] + share * (other[0] - last[0])
         new = (x, excess(x))
@@ -56,6 +61,26 @@ def first_safe(
             return other[0] if last[1] > 0 else last[0]
         share = _interpolated(last, other, before)
         share = min(max(share, least_share), 1 - least_share)
+
+
+def confirmed(
+    accountants: Sequence[Accountant],
+    search: Callable[[Accountant], Found],
+    keeps: Callable[[Accountant, Found], bool],
+) -> Found:
+    """Return what a search finds with the first accountant that the last one confirms.
+
+    Args:
+        accountants: As ``Accountant.searchers`` gives them.
+        search: With one of them.
+        keeps: Tells whether an accountant allows what was found.
+    """
+    *quick, last = accountants
+    for accountant in quick:
+        found = search(accountant)
+        if keeps(last, found):
+            return found
+    return search(last)
 
 
 def _interpolated(last: Point, other: Point, before: Point) -> float:

@@ -74,7 +74,8 @@ def within_reach(name, target, slack):
 
 def tight(name, q, sigma, t, slack):
     """Tell whether a search, which makes haste, gets the accountant's best answer."""
-    hasty = ACCOUNTANTS[name].hasty().epsilons([Phase(q, sigma, t)], [t], slack)[0]
+    last = ACCOUNTANTS[name].searchers("add_or_remove_one")[-1]
+    hasty = last.epsilons([Phase(q, sigma, t)], [t], slack)[0]
     return hasty <= epsilon(q, sigma, t, slack, name) * (1 + 1e-6)
 
 
