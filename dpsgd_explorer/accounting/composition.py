@@ -1,16 +1,9 @@
 """ε at δ, and δ at ε, of a composition in one direction, from below and from above.
 
 The line of ``contour`` may lie anywhere right of 0; its place c decides how fast the
-sum converges and how many digits cancel.  Good is the saddle point of the integrand,
-
-    K'(c) - ε - 1/c - 1/(c + 1) = 0,
-
-and near it log δ ≈ K(c) - cε - log(c (c + 1)) - log(2πV) / 2 with V the second
-derivative.  Both are evaluated on a fixed lattice of tilts: within a tenth is near
-enough, and the same lattice serves the bounds on aliasing.  Where rare large losses
-dominate (tiny sample rates) K explodes between two neighbours and the expansion is
-wrong by any factor: the root is then found from the sum itself, and other lines are
-tried until the two sides meet.
+sum converges and how many digits cancel.  ``tilts`` finds good places; rows with like
+places share a line, other lines are tried until the two sides meet, and discrete losses
+serve where none does.
 
 Notation: P phases, T rows (numbers of steps), J tilts.
 """
@@ -18,20 +11,18 @@ Notation: P phases, T rows (numbers of steps), J tilts.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
 
 from dpsgd_explorer.accounting.accountant import Floats
 from dpsgd_explorer.accounting.between import crowded, polynomial
+from dpsgd_explorer.accounting.blocks import blocks, halves
 from dpsgd_explorer.accounting.contour import (
-    EVERY,
     MOST_FREQUENCIES,
     TOLERANCE,
     Contour,
-    log_chernoff,
-    log_peaks,
 )
 from dpsgd_explorer.accounting.crossings import (
     are_close,
@@ -43,27 +34,18 @@ from dpsgd_explorer.accounting.lattice import (
     lattice_epsilons,
 )
 from dpsgd_explorer.accounting.privacy_loss import Loss
+from dpsgd_explorer.accounting.tilts import MARGIN, Tilts, near
 
-RATIO = 2**0.25  # of neighbouring tilts
-MARGIN = 10  # tilts that are known on either side of c, at least
-NEIGHBOURS = 16  # that may serve the bounds on aliasing, on either side
-FIRST, LAST = -48, 128  # powers of RATIO: 2e-4 ... 4e9
-CHUNK = 12
-FIRST_CHUNK = 30  # up to 28
 MOST_ROWS = 64  # to which discrete losses are fitted
 GAP = 1e-4  # relative, above which discrete losses are tried
 GOAL = 1e-6  # relative gap that ends the search for a better line
 DETOUR = -3  # to a second line, in tilts
-SPAN = 9  # tilts of rows that share a line
 DELTA_SPAN = 4  # the same where all have as many steps
 LEAST_LOG_DELTA = -60.0  # of a δ that is worth many frequencies
 HASTY_ROWS = 256  # that as few frequencies are taken for, where it is not
-MANY = 16  # steps from which a block is OCTAVES wide, before one
-OCTAVES = 2.0
 ROUGH = 1e-3  # tolerance of a comparison, and the octaves that share one
 ROUGH_OCTAVES = 4.0
 NEAR, FAR = 0.1, 2.0  # moves of log δ from where a line was made for
-GRID = 65  # values of ε
 MOST_PARTINGS = 3  # of rows that no line serves together
 FEW_ROWS = 3  # that are not parted further where no line serves
 MANY_ROWS = 36  # from which a few are solved first
@@ -83,12 +65,7 @@ class Composition:
         """
         self.losses = losses
         self.refinements = refinements
-        self._last = min(
-            LAST, math.floor(math.log(min(x.largest_tilt for x in losses), RATIO))
-        )
-        self._first = self._end = -MARGIN
-        self._moments = np.empty((len(losses), 3, 0))  # [P, 3, J]
-        self._extend(up=True, by=FIRST_CHUNK)
+        self._tilts = Tilts(losses)
 
     def epsilons(
         self, counts: Floats, delta: float, floors: Floats | None = None
@@ -109,15 +86,15 @@ class Composition:
         """
         lower, upper = np.full(len(counts), -np.inf), np.full(len(counts), np.inf)
         log_delta = math.log(delta)
-        places, starts = self._saddles(counts, log_delta)
+        places, starts = self._tilts.saddles(counts, log_delta)
         if floors is not None:
             goals = np.full_like(floors, log_delta)
             below = self._are_below(counts, places, floors, goals)
             lower[below] = upper[below] = floors[below]
             places[below] = -1
-        blocks, partings = list(_blocks(places, counts.sum(axis=1))), 0
-        while blocks:
-            block = rows = blocks.pop()
+        left, partings = list(blocks(places, counts.sum(axis=1))), 0
+        while left:
+            block = rows = left.pop()
             served = False
             for at in self._lines(int(np.median(places[rows]))):
                 for part in np.array_split(rows, len(rows) // AT_ONCE + 1):
@@ -131,9 +108,9 @@ class Composition:
                     break
             if not served and len(block) > FEW_ROWS and partings < MOST_PARTINGS:
                 partings += 1
-                blocks += _halves(block, counts.sum(axis=1))
+                left += halves(block, counts.sum(axis=1))
         self._refine(counts, delta, lower, upper)
-        return lower, np.minimum(upper, self.chernoff(counts, log_delta))
+        return lower, np.minimum(upper, self._tilts.chernoff(counts, log_delta))
 
     def _are_below(
         self,
@@ -144,7 +121,7 @@ class Composition:
     ) -> npt.NDArray[np.bool_]:
         """Tell of which rows δ is seen to lie below some at ε, [T], by rough sums."""
         seen = np.zeros(len(counts), dtype=bool)
-        for rows in _blocks(places, counts.sum(axis=1), ROUGH_OCTAVES):
+        for rows in blocks(places, counts.sum(axis=1), ROUGH_OCTAVES):
             for part in np.array_split(rows, len(rows) // AT_ONCE + 1):
                 contour = self._contour(
                     counts[part],
@@ -174,26 +151,26 @@ class Composition:
             steps = np.sort(steps)
             some = np.searchsorted(steps, np.geomspace(steps[0], steps[-1], MOST_ROWS))
             rows = rows[np.unique(some.clip(max=len(rows) - 1))]
-        tilts, (cumulants, _, _) = self._tilts(), self._lattice(counts[rows])
+        cumulants = self._tilts.cumulants(counts[rows])[0]
         low, high = lattice_epsilons(
-            self.losses, counts[rows], delta, tilts, cumulants, self.refinements
+            self.losses,
+            counts[rows],
+            delta,
+            self._tilts.values,
+            cumulants,
+            self.refinements,
         )
         lower[rows] = np.maximum(lower[rows], low)
         upper[rows] = np.minimum(upper[rows], high)
+
+    def chernoff(self, counts: Floats, log_delta: float) -> Floats:
+        """Return an upper bound on ε at δ from K alone; [T, P] -> [T]."""
+        return self._tilts.chernoff(counts, log_delta)
 
     def _lines(self, place: int) -> list[int]:
         """Return the tilts of the lines to try."""
         detour = place + DETOUR
         return [place, detour] if detour >= MARGIN // 2 else [place]
-
-    def chernoff(self, counts: Floats, log_delta: float) -> Floats:
-        """Return an upper bound on ε at δ from K alone; [T, P] -> [T].
-
-        δ <= κ(c) e^(K(c) - cε) for every c.
-        """
-        tilts, (cumulants, _, _) = self._tilts(), self._lattice(counts)
-        logs = cumulants + log_peaks(tilts) - log_delta
-        return np.asarray((logs / tilts).min(axis=1))
 
     def _solve(
         self,
@@ -227,7 +204,7 @@ class Composition:
         if many:
             if not are_close(found[1], found[2], GAP).any():
                 return None
-            contour = contour.of(counts, self._lattice(counts, _near(place)))
+            contour = contour.of(counts, self._tilts.cumulants(counts, near(place)))
             found = enclose(contour, polynomial(heights, some, found[0]), log_delta)
         return found[1], found[2]
 
@@ -242,13 +219,13 @@ class Composition:
         rows: int = 1,
     ) -> Contour:
         """Return the line at a tilt, good near some ε and δ, for so many rows."""
-        near = _near(place)
+        window = near(place)
         return Contour(
             self.losses,
             counts,
-            self._tilts()[near],
-            self._lattice(counts, near),
-            place - near.start,
+            self._tilts.values[window],
+            self._tilts.cumulants(counts, window),
+            place - window.start,
             epsilons,
             np.broadcast_to(log_deltas, epsilons.shape),
             min(MOST_FREQUENCIES, MOST_TERMS // max(rows, len(counts))),
@@ -269,14 +246,15 @@ class Composition:
                 there get their floor as both sides.
         """
         rows = np.broadcast_to(counts, (len(epsilons), len(counts)))
-        places, guesses = self._places_of(rows, epsilons)
-        lower, upper = np.full(len(rows), -np.inf), self._log_chernoff(rows, epsilons)
+        places, guesses = self._tilts.places_of(rows, epsilons)
+        lower = np.full(len(rows), -np.inf)
+        upper = self._tilts.log_chernoff(rows, epsilons)
         if floors is not None:
             some = np.where(np.isfinite(floors), places, -1)
             below = self._are_below(rows, some, epsilons, floors)
             lower[below] = upper[below] = floors[below]
             places[below] = -1
-        for at in _blocks(places, counts.sum() * np.ones(len(rows)), span=DELTA_SPAN):
+        for at in blocks(places, counts.sum() * np.ones(len(rows)), span=DELTA_SPAN):
             matters = bool(np.any(upper[at] > LEAST_LOG_DELTA))
             lines = self._lines(int(np.median(places[at])))
             for line in lines if matters else lines[:1]:
@@ -289,23 +267,18 @@ class Composition:
                     break
         open_ = np.flatnonzero((upper - lower > GAP) & (upper > LEAST_LOG_DELTA))
         if len(open_):
-            tilts, (cumulants, _, _) = self._tilts(), self._lattice(counts[None])
+            cumulants = self._tilts.cumulants(counts[None])[0, 0]
             low, high = lattice_deltas(
                 self.losses,
                 counts,
                 epsilons[open_],
-                tilts,
-                cumulants[0],
+                self._tilts.values,
+                cumulants,
                 self.refinements,
             )
             lower[open_] = np.maximum(lower[open_], low)
             upper[open_] = np.minimum(upper[open_], high)
         return lower, upper
-
-    def _log_chernoff(self, rows: Floats, epsilons: Floats) -> Floats:
-        """Return a bound on log δ of each row at its ε from K alone; [T]."""
-        tilts, (cumulants, _, _) = self._tilts(), self._lattice(rows)
-        return np.asarray(log_chernoff(tilts, cumulants, epsilons).min(axis=1))
 
     def _sums(
         self,
@@ -332,141 +305,3 @@ class Composition:
             np.where(np.isfinite(low), low, -np.inf),
             np.where(np.isfinite(high), np.minimum(high, 0.0), 0.0),
         )
-
-    def _saddles(
-        self, counts: Floats, log_delta: float
-    ) -> tuple[npt.NDArray[np.intp], Floats]:
-        """Return for each row the last tilt at which δ is not below delta, and ε.
-
-        Returns:
-            Index of the tilt, -1 where there is none; ε by interpolation.
-        """
-        total = counts.sum(axis=1)
-        ends = counts[[int(total.argmin()), int(total.argmax())]]
-        for few in (ends, counts):  # the lattice grows for few rows first
-            while True:
-                losses, logs = self._expansion(few)
-                above = logs >= log_delta
-                low, high = ~above[:, -1 - MARGIN], above[:, MARGIN]
-                if not (self._too_low(low) or self._too_high(high)):
-                    break
-        places = np.where(above.any(axis=1), above.cumprod(axis=1).sum(axis=1) - 1, -1)
-        last = above.shape[1] - MARGIN // 2
-        places = np.where((places >= MARGIN // 2) & (places < last), places, -1)
-        rows = np.arange(len(counts))
-        here, there = places.clip(0), (places + 1).clip(0, above.shape[1] - 1)
-        with np.errstate(invalid="ignore", divide="ignore"):
-            share = (logs[rows, here] - log_delta) / (
-                logs[rows, here] - logs[rows, there]
-            )
-            starts = losses[rows, here] + share * (
-                losses[rows, there] - losses[rows, here]
-            )
-        jump = logs[rows, here] - logs[rows, there] > 20 - log_delta
-        places = np.where(jump & (places > MARGIN), places - 3, places)
-        unknown = jump | ~np.isfinite(starts)
-        if unknown.any():
-            starts[unknown] = self._rare(counts[unknown], log_delta)
-        return places, starts
-
-    def _rare(self, counts: Floats, log_delta: float) -> Floats:
-        """Return about ε where large losses are rare.
-
-        Halfway between Chernoff's bound and where the steps' own δ add up, as if one
-        loss alone decided.
-        """
-        tops = self.chernoff(counts, log_delta)
-        grid = np.linspace(0.0, tops.max(), GRID)
-        deltas = counts @ np.array([loss.deltas(grid) for loss in self.losses])
-        with np.errstate(divide="ignore"):
-            logs = np.log(deltas)  # [T, GRID], falling
-        sums = np.array([np.interp(-log_delta, -row, grid) for row in logs])
-        return 0.5 * (sums + tops)
-
-    def _places_of(
-        self, rows: Floats, epsilons: Floats
-    ) -> tuple[npt.NDArray[np.intp], Floats]:
-        """Return for each row the last tilt whose saddle is not beyond ε, and log δ."""
-        while True:
-            losses, logs = self._expansion(rows)
-            within = losses <= epsilons[:, None]
-            if self._too_low(~within[:, -1 - MARGIN]) or self._too_high(
-                within[:, MARGIN]
-            ):
-                continue
-            break
-        places = np.where(
-            within.any(axis=1), within.cumprod(axis=1).sum(axis=1) - 1, -1
-        )
-        last = within.shape[1] - MARGIN // 2
-        places = np.where((places >= MARGIN // 2) & (places < last), places, -1)
-        return places, logs[np.arange(len(rows)), places.clip(0)]
-
-    def _too_low(self, bracketed: npt.NDArray[np.bool_]) -> bool:
-        """Extend the lattice upwards if a row is not bracketed and it still can be."""
-        if bracketed.all() or self._end >= self._last:
-            return False
-        self._extend(up=True)
-        return True
-
-    def _too_high(self, bracketed: npt.NDArray[np.bool_]) -> bool:
-        if bracketed.all() or self._first <= FIRST:
-            return False
-        self._extend(up=False)
-        return True
-
-    def _extend(self, *, up: bool, by: int = CHUNK) -> None:
-        edge = self._end if up else self._first - by
-        tilts: Floats = np.asarray(RATIO ** np.arange(edge, edge + by))
-        new = np.array([loss.moments(tilts) for loss in self.losses])
-        parts = [self._moments, new] if up else [new, self._moments]
-        self._moments = np.concatenate(parts, axis=2)
-        self._first, self._end = min(self._first, edge), max(self._end, edge + by)
-
-    def _tilts(self) -> Floats:
-        return np.asarray(RATIO ** np.arange(self._first, self._end))
-
-    def _lattice(self, counts: Floats, part: slice = EVERY) -> Floats:
-        """Return K, K', K'' of each row at the tilts, [3, T, J]."""
-        found = np.einsum("tp,pkj->ktj", counts, self._moments[:, :, part])
-        return np.asarray(found)
-
-    def _expansion(self, counts: Floats) -> tuple[Floats, Floats]:
-        """Return ε and log δ of which each tilt is the saddle point; [T, J], [T, J]."""
-        c, (cumulant, mean, variance) = self._tilts(), self._lattice(counts)
-        losses = mean - 1 / c - 1 / (c + 1)
-        spread = variance + 1 / c**2 + 1 / (c + 1) ** 2
-        logs = cumulant - c * losses - np.log(c * (c + 1))
-        return losses, logs - 0.5 * np.log(2 * np.pi * spread)
-
-
-def _near(place: int) -> slice:
-    """Return the tilts that may bound the aliasing of a line."""
-    return slice(max(place - NEIGHBOURS, 0), place + NEIGHBOURS + 1)
-
-
-def _blocks(
-    places: npt.NDArray[np.intp],
-    steps: Floats,
-    octaves: float = OCTAVES,
-    span: int = SPAN,
-) -> Iterator[npt.NDArray[np.intp]]:
-    """Yield the rows that may share a line: like tilts, like numbers of steps.
-
-    The fewest steps of a block decide how many frequencies all rows take, which costs
-    little where they are few anyway.
-    """
-    heights = np.log2(steps)
-    few = math.log2(MANY)
-    blocks = np.where(steps < MANY, heights, few + (heights - few) / octaves)
-    blocks = np.where(places >= 0, np.floor(blocks), -1)
-    for block in np.unique(blocks[blocks >= 0]):
-        rows = np.flatnonzero(blocks == block)
-        groups = (places[rows] - places[rows].min()) // span
-        for group in np.unique(groups):
-            yield rows[groups == group]
-
-
-def _halves(rows: npt.NDArray[np.intp], steps: Floats) -> list[npt.NDArray[np.intp]]:
-    """Return the rows with fewer and those with more steps."""
-    return np.array_split(rows[np.argsort(steps[rows], kind="stable")], 2)

@@ -31,10 +31,18 @@ from dpsgd_explorer.accounting.accountant import (
     steps_by_phase,
 )
 from dpsgd_explorer.accounting.composition import Composition
+from dpsgd_explorer.accounting.crude import (
+    ROUNDING,
+    SENSITIVITY,
+    crude,
+    crude_deltas,
+    crude_epsilons,
+    done_phases,
+    variations,
+)
 from dpsgd_explorer.accounting.gaussian import delta_of_mu, epsilon_of_mu
 from dpsgd_explorer.accounting.lattice import POINTS
 from dpsgd_explorer.accounting.privacy_loss import Direction, Gaussian, Loss
-from dpsgd_explorer.accounting.rdp import RdpAccountant
 from dpsgd_explorer.accounting.sampled_loss import Sampled
 from dpsgd_explorer.accounting.single_step import (
     single_step_delta,
@@ -42,14 +50,12 @@ from dpsgd_explorer.accounting.single_step import (
 )
 
 GAP = 1e-4  # relative, up to which an answer is called exact
-ROUNDING = 1e-10  # relative error of the closed forms, generously
 LEAST_RATE = 1e-9  # below it, or with less noise, only a bound is given
 LEAST_NOISE = 0.1
 DIRECTIONS: dict[str, tuple[Direction, ...]] = {
     "add_or_remove_one": ("remove", "add"),
     "replace_one": ("replace",),
 }
-SENSITIVITY = {"add_or_remove_one": 1.0, "replace_one": 2.0}
 
 
 @dataclass(frozen=True)
@@ -135,6 +141,35 @@ class ExactAccountant(Accountant):
             )
         return Bounds(*_monotone(counts, lower, upper))
 
+    def directions(
+        self,
+        phases: Sequence[Phase],
+        epsilons: Sequence[float],
+        relation: str = "add_or_remove_one",
+    ) -> list[Bounds]:
+        """Return δ of all phases at each ε >= 0, of each direction of the relation."""
+        losses = np.asarray(epsilons, dtype=float)
+        done = np.array([[phase.steps for phase in phases]], dtype=float)
+        phases, (count, *_) = _merged(phases, done)
+        ways = DIRECTIONS[relation]
+        only = _sampled_step(phases, count)
+        if only is not None and _within_reach(phases, count):
+            steps = [_losses([only], way, relation)[0] for way in ways]
+            curves = [np.maximum(step.deltas(losses), 0.0) for step in steps]
+            return [Bounds(curve * (1 - ROUNDING), curve) for curve in curves]
+        open_ = _without_closed_form(phases, count[None])[0]
+        if not open_ or not _within_reach(phases, count):
+            both = self.delta_bounds(done_phases(phases, count), epsilons, relation)
+            lower = both.lower if open_ or only is None else np.zeros(len(losses))
+            return [Bounds(lower, both.upper)] * len(ways)
+        found = [
+            Composition(_losses(phases, way, relation), self.refinements).deltas(
+                count, losses
+            )
+            for way in ways
+        ]
+        return [Bounds(np.exp(low), np.exp(high)) for low, high in found]
+
     def delta_bounds(
         self,
         phases: Sequence[Phase],
@@ -150,7 +185,7 @@ class ExactAccountant(Accountant):
             values = np.array(closed, dtype=float)
             return Bounds(values * (1 - ROUNDING), values)
         if not _within_reach(phases, count):
-            return _crude_deltas(phases, count, losses, relation)
+            return Bounds(*crude_deltas(phases, count, losses, relation))
         lower, upper = np.full(len(losses), -np.inf), np.full(len(losses), -np.inf)
         for direction in DIRECTIONS[relation][: self.ways]:
             losses_of_steps = _losses(phases, direction, relation)
@@ -171,7 +206,7 @@ def _composed(
 ) -> tuple[Floats, Floats]:
     """Return both sides for rows without a closed form; [S, P] -> [S], [S]."""
     lower, upper = np.zeros(len(counts)), np.zeros(len(counts))
-    spent = np.flatnonzero(counts @ _variations(phases, relation) > delta)
+    spent = np.flatnonzero(counts @ variations(phases, relation) > delta)
     if len(spent):
         lower[spent], upper[spent] = _spent(
             phases, counts[spent], delta, relation, refinements, ways
@@ -189,7 +224,7 @@ def _spent(
 ) -> tuple[Floats, Floats]:
     """Return the same for rows whose ε may be above 0."""
     if not _within_reach(phases, counts.max(axis=0)):
-        return np.zeros(len(counts)), _crude_epsilons(phases, counts, delta, relation)
+        return np.zeros(len(counts)), crude_epsilons(phases, counts, delta, relation)
     lower, upper = np.zeros(len(counts)), np.zeros(len(counts))
     log_delta = math.log(delta)
     for direction in DIRECTIONS[relation][:ways]:
@@ -206,7 +241,7 @@ def _spent(
             upper[larger] = high[high > upper[left]]
     open_ = np.flatnonzero(~Bounds(lower, upper).meet)
     if len(open_):
-        low, high = _crude(phases, counts[open_], delta, relation)
+        low, high = crude(phases, counts[open_], delta, relation)
         lower[open_] = np.maximum(lower[open_], low)
         upper[open_] = np.minimum(upper[open_], high)
     return lower, upper
@@ -221,35 +256,6 @@ def _monotone(counts: Floats, lower: Floats, upper: Floats) -> tuple[Floats, Flo
     low[order] = np.maximum.accumulate(lower[order])
     high[order] = np.minimum.accumulate(upper[order][::-1])[::-1]
     return low, high
-
-
-def _crude(
-    phases: Sequence[Phase], counts: Floats, delta: float, relation: str
-) -> tuple[Floats, Floats]:
-    """Return bounds that always hold: one step of each phase, and Rényi's."""
-    losses = [
-        single_step_epsilon(p.sample_rate, p.noise_multiplier, delta, relation)
-        if p.sample_rate < 1
-        else 0.0
-        for p in phases
-    ]
-    lower = ((counts > 0) * np.array(losses) * (1 - ROUNDING)).max(axis=1)
-    return lower, _crude_epsilons(phases, counts, delta, relation)
-
-
-def _variations(phases: Sequence[Phase], relation: str) -> Floats:
-    """Return the total variation of a step of each phase, [P].
-
-    They add up over steps: a sum within δ makes ε 0.
-    """
-    return np.array(
-        [
-            single_step_delta(p.sample_rate, p.noise_multiplier, 0.0, relation)
-            if p.sample_rate < 1
-            else delta_of_mu(0.0, SENSITIVITY[relation] / p.noise_multiplier)
-            for p in phases
-        ]
-    )
 
 
 def _losses(phases: Sequence[Phase], direction: Direction, relation: str) -> list[Loss]:
@@ -325,44 +331,6 @@ def _within_reach(phases: Sequence[Phase], count: Floats) -> bool:
     )
 
 
-def _crude_epsilons(
-    phases: Sequence[Phase], counts: Floats, delta: float, relation: str
-) -> Floats:
-    """Return Rényi's bound, or for a replaced record that without sampling; [S]."""
-    if relation == "replace_one":
-        mus = _unsampled_mu(phases, counts)
-        return np.array([epsilon_of_mu(delta, float(mu)) for mu in mus])
-    rdp = RdpAccountant()
-    return np.array(
-        [
-            rdp.epsilons(_done(phases, count), [count.sum()], delta)[0]
-            for count in counts
-        ]
-    )
-
-
-def _crude_deltas(
-    phases: Sequence[Phase], count: Floats, epsilons: Floats, relation: str
-) -> Bounds:
-    """Return the same the other way round, with 0 on the other side."""
-    done = _done(phases, count)
-    if relation == "replace_one":
-        mu = float(_unsampled_mu(phases, count[None])[0])
-        upper = [delta_of_mu(float(x), mu) for x in epsilons]
-    else:
-        upper = [RdpAccountant().delta(done, float(x)) for x in epsilons]
-    return Bounds(np.zeros(len(epsilons)), np.array(upper))
-
-
-def _unsampled_mu(phases: Sequence[Phase], counts: Floats) -> Floats:
-    """Return μ of a replaced record if every step used all records; [S, P] -> [S].
-
-    Sampling mixes both sides with the same third distribution, which tells no more.
-    """
-    rates = np.array([SENSITIVITY["replace_one"] / p.noise_multiplier for p in phases])
-    return np.asarray(np.sqrt(counts @ rates**2))
-
-
 def _merged(phases: Sequence[Phase], counts: Floats) -> tuple[list[Phase], Floats]:
     """Return the phases that any row gets to, no two of them with the same settings.
 
@@ -378,10 +346,3 @@ def _merged(phases: Sequence[Phase], counts: Floats) -> tuple[list[Phase], Float
     for q, sigma, done in reached:
         merged[:, settings.index((q, sigma))] += done
     return [Phase(q, sigma, 0) for q, sigma in settings], merged
-
-
-def _done(phases: Sequence[Phase], count: Floats) -> list[Phase]:
-    return [
-        Phase(phase.sample_rate, phase.noise_multiplier, int(n))
-        for phase, n in zip(phases, count, strict=True)
-    ]

@@ -45,6 +45,13 @@ class CurveSides:
     upper: list[float] | None
     status: Status
 
+    @property
+    def last(self) -> Sides:
+        """The last answer, with the status of all."""
+        lower = None if self.lower is None else self.lower[-1]
+        upper = None if self.upper is None else self.upper[-1]
+        return Sides(self.values[-1], lower, upper, self.status)
+
 
 def epsilon_sides(
     phases: Sequence[Phase],
@@ -59,7 +66,7 @@ def epsilon_sides(
             nothing of what was done.
     """
     total = sum(phase.steps for phase in phases)
-    return _last(curve_sides(phases, [total], delta, accountant, neighboring_relation))
+    return curve_sides(phases, [total], delta, accountant, neighboring_relation).last
 
 
 def curve_sides(
@@ -98,9 +105,9 @@ def delta_sides(
     promised = domains.epsilon(epsilon)
     if isinstance(chosen, ExactAccountant):
         bounds = chosen.delta_bounds(phases, [promised], neighboring_relation)
-        return _last(_two_sided(bounds))
+        return _two_sided(bounds).last
     value = chosen.delta(phases, promised, neighboring_relation)
-    return _last(_one_sided([value], chosen.status))
+    return _one_sided([value], chosen.status).last
 
 
 def spends_more(
@@ -123,9 +130,3 @@ def _two_sided(found: Bounds) -> CurveSides:
 
 def _one_sided(values: list[float], status: Status) -> CurveSides:
     return CurveSides(values, None, None if status == APPROXIMATION else values, status)
-
-
-def _last(curve: CurveSides) -> Sides:
-    lower = None if curve.lower is None else curve.lower[-1]
-    upper = None if curve.upper is None else curve.upper[-1]
-    return Sides(curve.values[-1], lower, upper, curve.status)

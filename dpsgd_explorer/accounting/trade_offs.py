@@ -1,14 +1,19 @@
 """The attacker's curve: how many members can be found for a rate of false alarms.
 
-Each (ε, δ) that a run keeps allows a test with false positive rate α at most the true
-positive rate
+For one direction (the record is there, or is not), let D(x) be δ at ε = log x, for all
+x > 0.  The best test with false positive rate α finds
 
-    min(e^ε α + δ, 1 - e^-ε (1 - δ - α), 1),
+    TPR(α) = min over x of αx + D(x)
 
-and the whole curve δ(ε) allows the least of them.  Any finite choice of ε bounds it
-from above.
+of the members.  D is convex, falls from D(0) = 1, and D(x) = 1 - x + x D'(1/x) with D'
+of the other direction.  So from δ at finitely many ε follow
 
-Source: Dong, Roth and Su (2019), arXiv:1905.02383v3, Proposition 2.5.
+- an upper bound: the least at these x;
+- a lower bound: between two of them D lies above the chords to either side, continued.
+
+Source: Dong, Roth and Su (2019), arXiv:1905.02383v3, Propositions 2.4 and 2.5.
+
+Notation: E values of ε, V of x, F rates of false alarms.
 """
 
 from __future__ import annotations
@@ -19,7 +24,8 @@ import numpy as np
 
 from dpsgd_explorer.accounting import domains
 from dpsgd_explorer.accounting.accountant import Accountant, Floats, Phase
-from dpsgd_explorer.accounting.exact import ExactAccountant
+from dpsgd_explorer.accounting.exact import Bounds, ExactAccountant
+from dpsgd_explorer.accounting.sides import APPROXIMATION, RELATION, CurveSides
 from dpsgd_explorer.accounting.table import accountant_for
 
 DELTAS = np.concatenate([np.geomspace(1e-9, 0.05, 24), np.arange(0.08, 1.0, 0.06)])
@@ -34,7 +40,7 @@ def trade_off(
     *,
     false_positive_rates: Sequence[float],
     accountant: str = "exact",
-    neighboring_relation: str = "add_or_remove_one",
+    neighboring_relation: str = RELATION,
 ) -> list[float]:
     """Return the largest true positive rate at each false positive rate.
 
@@ -49,26 +55,88 @@ def trade_off(
     Raises:
         AccountingError: an argument is outside its domain.
     """
-    chosen = accountant_for(accountant, neighboring_relation)
     run = Phase(sample_rate, noise_multiplier, steps)
+    terms = (accountant, neighboring_relation)
+    return trade_off_sides(run, false_positive_rates, *terms).values
+
+
+def trade_off_sides(
+    run: Phase,
+    false_positive_rates: Sequence[float],
+    accountant: str = "exact",
+    neighboring_relation: str = RELATION,
+) -> CurveSides:
+    """Return the same with what encloses it: a test that finds as many, and a bound.
+
+    Raises:
+        AccountingError: an argument is outside its domain.
+    """
+    chosen = accountant_for(accountant, neighboring_relation)
     alarms = np.array([_rate(rate) for rate in false_positive_rates])  # [F]
     if run.steps == 0:
-        return [float(alarm) for alarm in alarms]
-    losses, deltas = _curve(chosen, run, neighboring_relation)  # [E]
-    high = np.exp(losses)[:, None] * alarms + deltas[:, None]  # [E, F]
-    low = 1 - np.exp(-losses)[:, None] * (1 - deltas[:, None] - alarms)
-    return [float(x) for x in np.minimum(np.minimum(high, low).min(axis=0), 1.0)]
+        same = [float(alarm) for alarm in alarms]
+        return CurveSides(same, same, same, "exact")
+    if isinstance(chosen, ExactAccountant):
+        low, high = _exact(chosen, run, alarms, neighboring_relation)
+        return CurveSides(high.tolist(), low.tolist(), high.tolist(), "bound")
+    found = _most(alarms, *_kept(chosen, run, neighboring_relation)).tolist()
+    if chosen.status == APPROXIMATION:
+        return CurveSides(found, None, None, APPROXIMATION)
+    return CurveSides(found, None, found, "bound")
 
 
-def _curve(chosen: Accountant, run: Phase, relation: str) -> tuple[Floats, Floats]:
-    """Return pairs of ε and δ that the run keeps."""
-    if isinstance(chosen, ExactAccountant):  # its δ at many ε costs little more
-        top = float(chosen.epsilons([run], [run.steps], DELTAS[0], relation)[0])
-        losses = min(top, LARGEST) * SPREAD
-        return losses, chosen.delta_bounds([run], losses.tolist(), relation).upper
+def _exact(
+    chosen: ExactAccountant, run: Phase, alarms: Floats, relation: str
+) -> tuple[Floats, Floats]:
+    """Return the largest true positive rates from below and from above; [F], [F]."""
+    top = float(chosen.epsilons([run], [run.steps], DELTAS[0], relation)[0])
+    losses = min(top, LARGEST) * SPREAD  # δ at many ε costs little more than at one
+    ways = chosen.directions([run], losses.tolist(), relation)
+    one, other = ways[0], ways[-1]
+    low = np.maximum(
+        _least(alarms, losses, one, other), _least(alarms, losses, other, one)
+    )
+    high = _most(alarms, losses, np.maximum(one.upper, other.upper))
+    return np.minimum(np.maximum(low, alarms), high), high
+
+
+def _kept(chosen: Accountant, run: Phase, relation: str) -> tuple[Floats, Floats]:
+    """Return pairs of ε and δ that the run keeps; [E], [E]."""
     spent = [chosen.epsilons([run], [run.steps], x, relation)[0] for x in DELTAS]
     losses = np.minimum(spent, LARGEST)
     return losses, np.where(np.isinf(spent) | (losses < spent), 1.0, DELTAS)
+
+
+def _most(alarms: Floats, losses: Floats, deltas: Floats) -> Floats:
+    """Return what pairs of ε and δ, kept in both directions, allow; [F]."""
+    high = np.exp(losses)[:, None] * alarms + deltas[:, None]  # [E, F]
+    low = 1 - np.exp(-losses)[:, None] * (1 - deltas[:, None] - alarms)
+    return np.asarray(np.minimum(np.minimum(high, low).min(axis=0), 1.0))
+
+
+def _least(alarms: Floats, losses: Floats, one: Bounds, other: Bounds) -> Floats:
+    """Return what tests of one direction reach at least; [F]."""
+    away, mirrored = np.exp(losses), np.exp(-losses[:0:-1])
+    rest = [
+        1 - mirrored + mirrored * side[:0:-1] for side in (other.lower, other.upper)
+    ]
+    x = np.concatenate([[0.0], mirrored, away])  # [V]
+    lower = np.concatenate([[1.0], rest[0], one.lower])
+    upper = np.concatenate([[1.0], rest[1], one.upper])
+    keep = np.concatenate([[True], np.diff(x) > 0])
+    x, lower, upper = x[keep], lower[keep], upper[keep]
+    # Between x[i] and x[i + 1]: chords from the left, and from the right, continued.
+    falls = np.concatenate([[-1.0], (lower[1:] - upper[:-1]) / np.diff(x)])[:-1]
+    rises = np.concatenate([(upper[2:] - lower[1:-1]) / np.diff(x)[1:], [0.0]])
+    gap = lower[1:] - lower[:-1] - rises * np.diff(x)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        share = gap / (falls - rises)
+    inside = np.isfinite(share) & (share > 0) & (share < np.diff(x))
+    share = np.where(inside, share, 0.0)
+    corners = x[:-1] + share, lower[:-1] + share * np.where(inside, falls, 0.0)
+    places = np.concatenate([x, corners[0], x[-1:]])
+    values = np.concatenate([lower, corners[1], [0.0]])
+    return np.asarray((np.outer(places, alarms) + values[:, None]).min(axis=0))
 
 
 def _rate(value: object) -> float:

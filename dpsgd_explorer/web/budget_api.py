@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from flask import Blueprint, Response, url_for
@@ -25,16 +26,17 @@ from dpsgd_explorer.web.operation import operation, reply
 from dpsgd_explorer.web.pictures.odds import percent_at_most
 from dpsgd_explorer.web.privacy_answers import (
     DEFAULT_ACCOUNTANT,
-    Epsilon,
+    EnclosedEpsilon,
     rounded,
 )
 
 bp = Blueprint("budget_api", __name__, url_prefix="/api/v1/privacy")
+question = partial(operation, bp, "GET", pure=True)
 
 NOISE_DIGITS = 6
 
 
-class BudgetAnswer(Epsilon):
+class BudgetAnswer(EnclosedEpsilon):
     """All five numbers; ``epsilon`` is what they spend, at most ``budget``.
 
     ``odds`` is how often at most, in percent, an attacker who starts at an even
@@ -61,19 +63,19 @@ class BatchesAnswer(BaseModel):
     rows: list[BatchRow]
 
 
-@operation(bp, "GET", "/budget", query=BudgetQuestion, answer=BudgetAnswer)
+@question("/budget", query=BudgetQuestion, answer=BudgetAnswer)
 def budget(query: BudgetQuestion) -> Response:
     """Return the one of five numbers that follows from the other four."""
     return reply(answer_to(query))
 
 
-@operation(bp, "GET", "/budget_map", query=MapQuestion, answer=BudgetMap)
+@question("/budget_map", query=MapQuestion, answer=BudgetMap)
 def budget_map_(query: MapQuestion) -> Response:
     """Return lines of equal epsilon over epochs and noise."""
     return reply(budget_map(query))
 
 
-@operation(bp, "GET", "/batch_sizes", query=BudgetQuestion, answer=BatchesAnswer)
+@question("/batch_sizes", query=BudgetQuestion, answer=BatchesAnswer)
 def batch_sizes(query: BudgetQuestion) -> Response:
     """Return the noise an update carries by batch size, at one epsilon and length."""
     return reply(BatchesAnswer(rows=batch_rows(query)))
@@ -84,11 +86,8 @@ def answer_to(question: BudgetQuestion) -> BudgetAnswer:
     found = solve(question)
     train, remark = train_address(found)
     return BudgetAnswer(
-        **Epsilon.spent(
-            found.spent,
-            DEFAULT_ACCOUNTANT,
-            found.delta,
-            status=found.sides.status,
+        **EnclosedEpsilon.between(
+            found.sides, DEFAULT_ACCOUNTANT, found.delta
         ).model_dump(),
         solve=question.solve,
         budget=rounded(found.epsilon),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any, TypeVar
 
 from flask import Blueprint, Response, current_app, request
@@ -15,6 +16,7 @@ from dpsgd_explorer.training.messages import config_error
 from dpsgd_explorer.web.guard import json_body
 
 JSON = "application/json"
+KEPT = 64  # answers of a route, of up to about 100 kB
 View = Callable[..., Response]
 Model = TypeVar("Model", bound=BaseModel)
 
@@ -29,6 +31,7 @@ class Operation:
         answer: Model of a successful answer, None where it is not JSON of ours.
         choices: Allowed values of path parameters.
         errors: Statuses beyond those that follow from the rest.
+        pure: The answer follows from the query alone: the last ones are kept.
     """
 
     method: str
@@ -42,6 +45,7 @@ class Operation:
     media_types: tuple[str, ...] = (JSON,)
     choices: dict[str, list[str]] = field(default_factory=dict)
     errors: tuple[int, ...] = ()
+    pure: bool = False
 
 
 class Endpoint:
@@ -50,14 +54,20 @@ class Endpoint:
     def __init__(self, view: View, operation: Operation) -> None:
         self.view = view
         self.operation = operation
+        self._kept = lru_cache(maxsize=KEPT)(self._answered)
 
     def __call__(self, **values: Any) -> Response:
         """Answer the request; ConfigError names the query or body field at fault."""
         if self.operation.query is not None:
             values["query"] = parse_query(self.operation.query)
+            if self.operation.pure:
+                return Response(self._kept(values["query"]), mimetype=JSON)
         if self.operation.body is not None:
             values["body"] = parse(self.operation.body, json_body())
         return self.view(**values)
+
+    def _answered(self, query: BaseModel) -> bytes:
+        return self.view(query=query).get_data()
 
 
 def operation(

@@ -12,6 +12,7 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from dpsgd_explorer.accounting import ACCOUNTANTS, domains, round_up
+from dpsgd_explorer.accounting.sides import Sides
 from dpsgd_explorer.errors import ConfigError
 from dpsgd_explorer.training.config import TrainingConfig
 
@@ -226,6 +227,29 @@ class Epsilon(PrivacyTerms):
         )
 
 
+class EnclosedEpsilon(Epsilon):
+    """One epsilon, and what encloses the truth; null where nothing is proven."""
+
+    lower: float | None
+    upper: float | None
+
+    @classmethod
+    def between(
+        cls,
+        sides: Sides,
+        accountant: str,
+        delta: float,
+        neighboring_relation: str = RELATIONS[0],
+    ) -> EnclosedEpsilon:
+        """Return the answer for what an accountant says."""
+        said = (accountant, delta, neighboring_relation, sides.status)
+        return EnclosedEpsilon(
+            **Epsilon.spent(sides.value, *said).model_dump(),
+            lower=finite(sides.lower),
+            upper=finite(sides.upper),
+        )
+
+
 class PrivacyAnswer(Epsilon):
     """What was asked for, and the epsilon that goes with it, the question repeated.
 
@@ -279,7 +303,9 @@ class CurveAnswer(PrivacyTerms, Curve):
 class TradeOffAnswer(BaseModel):
     """The largest true positive rate at each false positive rate, of any attack.
 
-    It follows from δ at so many ε, so it is a bound even where each δ is exact.
+    It follows from δ at so many ε, so it is a bound even where each δ is exact. The
+    best attack lies between ``lower`` and ``upper`` as far as the accountant proves
+    it; null where it does not. ``true_positive_rate`` is the upper one.
     """
 
     neighboring_relation: str
@@ -291,6 +317,8 @@ class TradeOffAnswer(BaseModel):
     steps: int
     false_positive_rate: list[float]
     true_positive_rate: list[float]
+    lower: list[float] | None
+    upper: list[float] | None
 
 
 class Racer(BaseModel):
@@ -316,7 +344,7 @@ class CurvesAnswer(BaseModel):
     curves: list[Racer]
 
 
-class PlanAnswer(Epsilon):
+class PlanAnswer(EnclosedEpsilon):
     """What a configuration will do, before it is run.
 
     ``epsilon`` is what ``last_step`` steps spend: fewer than ``steps`` if
@@ -334,6 +362,11 @@ class PlanAnswer(Epsilon):
     epochs: float
     last_step: int
     curve: Curve | None
+
+
+def finite(value: float | None) -> float | None:
+    """Return a number as JSON can hold it."""
+    return value if value is not None and math.isfinite(value) else None
 
 
 def rounded(epsilon: float) -> float | None:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
+from functools import partial
 
 from flask import Blueprint, Response, current_app
 
@@ -18,6 +18,7 @@ from dpsgd_explorer.accounting.sides import (
     epsilon_sides,
     spends_more,
 )
+from dpsgd_explorer.accounting.trade_offs import trade_off_sides
 from dpsgd_explorer.training.config import TrainingConfig
 from dpsgd_explorer.training.cost import check_cost
 from dpsgd_explorer.web.operation import operation, reply
@@ -28,6 +29,7 @@ from dpsgd_explorer.web.privacy_answers import (
     CurvesAnswer,
     CurvesQuestion,
     DeltaQuestion,
+    EnclosedEpsilon,
     Epsilon,
     EpsilonQuestion,
     NoiseQuestion,
@@ -40,15 +42,17 @@ from dpsgd_explorer.web.privacy_answers import (
     StepsQuestion,
     TradeOffAnswer,
     TradeOffQuestion,
+    finite,
 )
 from dpsgd_explorer.web.race import race
 
 bp = Blueprint("privacy_api", __name__, url_prefix="/api/v1/privacy")
+question = partial(operation, bp, "GET", pure=True)
 
 CLOSE = 1e-4  # relative: how near a number is tried that would spend too much
 
 
-@operation(bp, "GET", "/epsilon", query=EpsilonQuestion, answer=PrivacyAnswer)
+@question("/epsilon", query=EpsilonQuestion, answer=PrivacyAnswer)
 def epsilon(query: EpsilonQuestion) -> Response:
     """Return the epsilon that so many steps spend; null without noise."""
     run = Phase(query.sample_rate, query.noise_multiplier, query.steps)
@@ -56,7 +60,7 @@ def epsilon(query: EpsilonQuestion) -> Response:
     return reply(_answer(query, found, run, query.delta, found))
 
 
-@operation(bp, "GET", "/delta", query=DeltaQuestion, answer=PrivacyAnswer)
+@question("/delta", query=DeltaQuestion, answer=PrivacyAnswer)
 def delta(query: DeltaQuestion) -> Response:
     """Return the delta with which so many steps spend this epsilon."""
     run = Phase(query.sample_rate, query.noise_multiplier, query.steps)
@@ -65,7 +69,7 @@ def delta(query: DeltaQuestion) -> Response:
     return reply(_answer(query, found, run, found.value, spent))
 
 
-@operation(bp, "GET", "/noise_multiplier", query=NoiseQuestion, answer=PrivacyAnswer)
+@question("/noise_multiplier", query=NoiseQuestion, answer=PrivacyAnswer)
 def noise_multiplier(query: NoiseQuestion) -> Response:
     """Return the least noise multiplier that stays within a target epsilon."""
     least = accounting.noise_multiplier(**query.model_dump())
@@ -74,7 +78,7 @@ def noise_multiplier(query: NoiseQuestion) -> Response:
     return reply(_solved(query, run, least, (near, near.noise_multiplier)))
 
 
-@operation(bp, "GET", "/steps", query=StepsQuestion, answer=PrivacyAnswer)
+@question("/steps", query=StepsQuestion, answer=PrivacyAnswer)
 def steps(query: StepsQuestion) -> Response:
     """Return the largest number of steps that stays within a target epsilon."""
     most = accounting.steps(**query.model_dump())
@@ -83,7 +87,7 @@ def steps(query: StepsQuestion) -> Response:
     return reply(_solved(query, run, most, (near, most)))
 
 
-@operation(bp, "GET", "/sample_rate", query=SampleRateQuestion, answer=PrivacyAnswer)
+@question("/sample_rate", query=SampleRateQuestion, answer=PrivacyAnswer)
 def sample_rate(query: SampleRateQuestion) -> Response:
     """Return the largest sample rate that stays within a target epsilon."""
     most = accounting.sample_rate(**query.model_dump())
@@ -92,31 +96,27 @@ def sample_rate(query: SampleRateQuestion) -> Response:
     return reply(_solved(query, run, most, (near, near.sample_rate)))
 
 
-@operation(bp, "GET", "/trade_off", query=TradeOffQuestion, answer=TradeOffAnswer)
+@question("/trade_off", query=TradeOffQuestion, answer=TradeOffAnswer)
 def trade_off(query: TradeOffQuestion) -> Response:
     """Return how well any attacker can tell who was used, by false alarms."""
     last = query.points - 1
     alarms = [(i / last) ** 2 for i in range(query.points)]  # denser near 0
-    found = accounting.trade_off(
-        query.sample_rate,
-        query.noise_multiplier,
-        query.steps,
-        false_positive_rates=alarms,
-        **query.asked_of,
-    )
+    run = Phase(query.sample_rate, query.noise_multiplier, query.steps)
+    found = trade_off_sides(run, alarms, **query.asked_of)
     asked = query.model_dump(exclude={"points"})
-    claims = accounting.ACCOUNTANTS[query.accountant].status
     return reply(
         TradeOffAnswer(
             **asked,
-            status=claims if claims == APPROXIMATION else "bound",
+            status=found.status,
             false_positive_rate=alarms,
-            true_positive_rate=found,
+            true_positive_rate=found.values,
+            lower=found.lower,
+            upper=found.upper,
         )
     )
 
 
-@operation(bp, "GET", "/curve", query=CurveQuestion, answer=CurveAnswer)
+@question("/curve", query=CurveQuestion, answer=CurveAnswer)
 def curve(query: CurveQuestion) -> Response:
     """Return epsilon along the steps of a run."""
     steps = Curve.steps_up_to(query.steps, query.points)
@@ -137,7 +137,7 @@ def curve(query: CurveQuestion) -> Response:
     )
 
 
-@operation(bp, "GET", "/curves", query=CurvesQuestion, answer=CurvesAnswer)
+@question("/curves", query=CurvesQuestion, answer=CurvesAnswer)
 def curves(query: CurvesQuestion) -> Response:
     """Return epsilon along the steps as every accountant counts it."""
     return reply(race(query))
@@ -187,11 +187,6 @@ def _answer(
     )
 
 
-def finite(value: float | None) -> float | None:
-    """Return a number as JSON can hold it."""
-    return value if value is not None and math.isfinite(value) else None
-
-
 def _finite_all(values: list[float] | None) -> list[float | None] | None:
     return None if values is None else [finite(value) for value in values]
 
@@ -208,9 +203,7 @@ def planned(config: TrainingConfig, plan: Plan, points: int | None) -> PlanAnswe
     run = Phase(plan.sample_rate, plan.noise_multiplier, last_step)
     spent = epsilon_sides([run], plan.delta, plan.accountant)
     return PlanAnswer(
-        **Epsilon.spent(
-            spent.value, plan.accountant, plan.delta, status=spent.status
-        ).model_dump(),
+        **EnclosedEpsilon.between(spent, plan.accountant, plan.delta).model_dump(),
         accountants=[
             name
             for name, one in accounting.ACCOUNTANTS.items()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from decimal import ROUND_CEILING, Context
-from functools import lru_cache
 
 from dpsgd_explorer.accounting import ACCOUNTANTS, Accountant, Phase
 from dpsgd_explorer.accounting.sides import curve_sides
@@ -22,7 +21,6 @@ DIGITS = Context(prec=6, rounding=ROUND_CEILING)
 SILENT = "does not apply"
 
 
-@lru_cache(maxsize=128)
 def race(question: CurvesQuestion) -> CurvesAnswer:
     """Return the curve of each accountant; one that refuses says why instead."""
     steps = Curve.steps_by_ratio(question.steps, question.points)

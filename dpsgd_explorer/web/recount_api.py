@@ -21,7 +21,7 @@ from dpsgd_explorer.web.privacy_answers import (
     DEFAULT_ACCOUNTANT,
     AccountantName,
     Curve,
-    Epsilon,
+    EnclosedEpsilon,
 )
 from dpsgd_explorer.web.run_kinds import VIEWS
 
@@ -38,7 +38,7 @@ class RecountQuestion(BaseModel):
     accountant: AccountantName | None = None
 
 
-class RecountAnswer(Epsilon):
+class RecountAnswer(EnclosedEpsilon):
     """What the run has spent so far, and after each step that its log speaks of."""
 
     curve: Curve
@@ -57,7 +57,7 @@ def recount(run_id: str, query: RecountQuestion) -> Response:
     own = VIEWS[run.kind].terms_of(run.config)
     terms = {
         **own.model_dump(),
-        **Epsilon.spent(found.values[-1], name, delta).model_dump(),
+        **EnclosedEpsilon.between(found.last, name, delta).model_dump(),
         "neighboring_relation": own.neighboring_relation,
         "sampling": own.sampling,
         "status": own.status if own.status == NOT_PRIVATE else found.status,

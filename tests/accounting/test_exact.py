@@ -335,7 +335,7 @@ def test_sums_with_too_few_frequencies_still_bracket_the_truth(
     run = golden["settings"]["mnist_tfp_60ep"]
     composition = Composition([Sampled(run["q"], run["sigma"], direction)])
     counts, log_delta = np.array([[float(run["steps"])]]), math.log(run["delta"])
-    places, starts = composition._saddles(counts, log_delta)
+    places, starts = composition._tilts.saddles(counts, log_delta)
     line = composition._contour(counts, int(places[0]), starts, log_delta)
     assert not line.useless
     truth = np.array([run[f"eps_{direction}"]])

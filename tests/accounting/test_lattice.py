@@ -25,8 +25,9 @@ LOSSES += [Gaussian(0.5)]
 def by_lattice(losses, counts, delta, refinements=3):
     composition = Composition(losses)
     rows = np.atleast_2d(np.asarray(counts, dtype=float))
-    composition._saddles(rows, math.log(delta))
-    tilts, (cumulants, _, _) = composition._tilts(), composition._lattice(rows)
+    composition._tilts.saddles(rows, math.log(delta))
+    tilts = composition._tilts.values
+    cumulants = composition._tilts.cumulants(rows)[0]
     found = lattice_epsilons(losses, rows, delta, tilts, cumulants, refinements)
     return composition, tilts, cumulants, found
 

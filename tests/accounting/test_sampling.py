@@ -7,6 +7,7 @@ import pytest
 from dp_accounting import NeighboringRelation
 from dp_accounting import dp_event as events
 from dp_accounting.rdp import RdpAccountant
+from scipy.special import ndtr, ndtri
 
 from dpsgd_explorer.accounting import (
     ACCOUNTANTS,
@@ -19,7 +20,9 @@ from dpsgd_explorer.accounting import (
     sample_rate,
     trade_off,
 )
+from dpsgd_explorer.accounting.accountant import Phase
 from dpsgd_explorer.accounting.sampling import ORDERS
+from dpsgd_explorer.accounting.trade_offs import trade_off_sides
 from dpsgd_explorer.errors import AccountingError
 
 RUN = (0.01, 4.0, 10_000, 1e-5)
@@ -105,6 +108,37 @@ def test_the_trade_off_of_a_gaussian_is_that_of_two_normals():
     ours = trade_off(1.0, 1.0, 1, false_positive_rates=alarms)
     assert all(a >= b - 1e-6 for a, b in zip(ours, powers, strict=True))
     assert ours == pytest.approx(powers, abs=4e-3)
+
+
+@pytest.mark.parametrize("relation", ["add_or_remove_one", "replace_one"])
+def test_the_best_test_of_one_gaussian_lies_between_the_sides(relation):
+    alarms = np.linspace(0, 1, 101) ** 2
+    mu = {"add_or_remove_one": 0.8, "replace_one": 1.6}[relation]
+    found = trade_off_sides(Phase(1.0, 1.25, 1), alarms, "exact", relation)
+    powers = ndtr(mu - ndtri(1 - alarms))
+    assert np.all(found.lower <= powers + 1e-12)
+    assert np.all(powers <= np.array(found.upper) + 1e-12)
+    assert np.all(np.subtract(found.upper, found.lower) < 5e-3)
+
+
+def test_the_best_test_of_one_sampled_step_lies_between_the_sides():
+    q, sigma, cut = 0.1, 0.9, np.linspace(-9, 10, 40_001)
+    without, with_it = ndtr(cut), (1 - q) * ndtr(cut) + q * ndtr(cut - 1 / sigma)
+    alarms = np.linspace(0, 1, 101) ** 2
+    best = np.maximum(
+        np.interp(alarms, 1 - without[::-1], 1 - with_it[::-1]),
+        np.interp(alarms, with_it, without),
+    )
+    found = trade_off_sides(Phase(q, sigma, 1), alarms)
+    assert np.all(found.lower <= best + 1e-6)
+    assert np.all(best <= found.upper)
+    assert np.all(np.subtract(found.upper, found.lower) < 0.01)
+
+
+def test_an_approximation_encloses_no_test():
+    found = trade_off_sides(Phase(0.01, 1.1, 1000), [0.1], "gdp")
+    assert (found.lower, found.upper, found.status) == (None, None, "approximation")
+    assert trade_off_sides(Phase(0.01, 1.1, 1000), [0.1], "rdp").lower is None
 
 
 def test_the_ends_of_the_trade_off():

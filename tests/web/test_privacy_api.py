@@ -107,7 +107,7 @@ def test_a_curve_is_enclosed_point_by_point(client):
 
 @pytest.mark.parametrize("route", ["epsilon", "curve"])
 def test_an_exact_answer_whose_sides_do_not_meet_is_called_a_bound(client, route):
-    run = {"sample_rate": 1e-6, "noise_multiplier": 0.05, "steps": 3, "delta": 1e-5}
+    run = {"sample_rate": 1e-5, "noise_multiplier": 0.05, "steps": 3, "delta": 1e-5}
     answer = ask(client, route, **run)
     assert (answer["accountant"], answer["status"]) == ("exact", "bound")
 
@@ -240,4 +240,15 @@ def test_the_trade_off_rises_above_the_diagonal(client):
     assert all(b >= a for a, b in zip(alarms, found, strict=True))
     assert answer["status"] == "bound"
     truth = accounting.trade_off(**query, **ASKED, false_positive_rates=alarms)
-    assert found == pytest.approx(truth, rel=1e-12)
+    assert found == answer["upper"] == pytest.approx(truth, rel=1e-12)
+    assert all(a <= b for a, b in zip(answer["lower"], found, strict=True))
+    assert max(b - a for a, b in zip(answer["lower"], found, strict=True)) < 0.01
+
+
+def test_a_repeated_question_is_answered_alike_and_an_error_is_not_kept(client):
+    first, again = (client.get(f"{API}/epsilon", query_string=RUN) for _ in range(2))
+    assert first.data == again.data
+    assert first.headers["Content-Type"] == again.headers["Content-Type"]
+    for _ in range(2):
+        wrong = client.get(f"{API}/epsilon", query_string=RUN | {"sample_rate": 2})
+        assert wrong.status_code == 422

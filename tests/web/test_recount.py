@@ -48,7 +48,7 @@ def test_an_accountant_that_knows_no_sampling_refuses_to_count(client, told):
 
 
 def test_a_count_whose_sides_do_not_meet_is_called_a_bound(client, told):
-    hard = phase(0, sample_rate=1e-6, noise_multiplier=0.05, delta=1e-5)
+    hard = phase(0, sample_rate=1e-5, noise_multiplier=0.05, delta=1e-5)
     assert client.get(told(hard)).json["status"] == "bound"
 
 
