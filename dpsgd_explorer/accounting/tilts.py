@@ -96,16 +96,17 @@ class Tilts:
     def _rare(self, counts: Floats, log_delta: float) -> Floats:
         """Return about ε where large losses are rare.
 
-        Halfway between Chernoff's bound and where the steps' own δ add up, as if one
-        loss alone decided.
+        Between Chernoff's bound and where the steps' own δ add up, as if one loss
+        alone decided: nearer to it the less the bound has risen since the first step.
         """
         tops = self.chernoff(counts, log_delta)
+        first = self.chernoff(counts / counts.sum(axis=1, keepdims=True), log_delta)
         grid = np.linspace(0.0, tops.max(), GRID)
         deltas = counts @ np.array([loss.deltas(grid) for loss in self.losses])
         with np.errstate(divide="ignore"):
             logs = np.log(deltas)  # [T, GRID], falling
         sums = np.array([np.interp(-log_delta, -row, grid) for row in logs])
-        return 0.5 * (sums + tops)
+        return np.asarray(tops - (first / tops) ** 3 * (tops - sums))
 
     def places_of(
         self, rows: Floats, epsilons: Floats
