@@ -21,6 +21,7 @@ SIGMA_DIGITS = 4
 EPSILON_DIGITS = 4
 ALL = "all"
 POISSON = SAMPLINGS[0]
+TRUNCATED = "truncated_poisson"
 RELATIONS = {
     "add_or_remove_one": "adding or removing one record",
     "replace_one": "replacing one record",
@@ -29,6 +30,7 @@ SAMPLED = {
     "poisson": "Poisson sampling at rate {:.6g}",
     "full_batch": "full batches, rate {:.6g}",
     "fixed_size": "batches of fixed size, {:.6g} of the records",
+    TRUNCATED: "Poisson sampling at rate {:.6g}, batches cut",
 }
 
 
@@ -54,6 +56,12 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--sampling", default=POISSON, help=f"one of {', '.join(SAMPLINGS)}"
+    )
+    parser.add_argument(
+        "--max-batch-size", type=int, help=f"records a batch may hold, for {TRUNCATED}"
+    )
+    parser.add_argument(
+        "--sample-size", type=int, help=f"records of the data, for {TRUNCATED}"
     )
     parser.add_argument("--json", action="store_true", help="answer as JSON")
 
@@ -111,6 +119,17 @@ def _answers(run: Phase, options: argparse.Namespace) -> dict[str, Sides | str]:
     if options.accountant != ALL and options.sampling == POISSON:
         terms = (options.delta, options.accountant, options.relation)
         return {options.accountant: epsilon_sides([run], *terms)}
+    if (options.accountant, options.sampling) == ("exact", TRUNCATED):
+        found = accounting.truncated_poisson_epsilon(
+            run.sample_rate,
+            run.noise_multiplier,
+            run.steps,
+            options.delta,
+            sample_size=options.sample_size,
+            max_batch_size=options.max_batch_size,
+            neighboring_relation=options.relation,
+        )
+        return {options.accountant: found}
     told = all_epsilons(
         run.sample_rate,
         run.noise_multiplier,

@@ -111,7 +111,7 @@ def test_the_noise_told_for_a_target_reaches_it(capsys):
 
 def test_an_answer_that_fell_back_is_called_a_bound(capsys):
     run = ["--steps", "3", "--delta", "1e-5", "--noise-multiplier", "0.05"]
-    assert main(["epsilon", "--sample-rate", "1e-6", *run]) == 0
+    assert main(["epsilon", "--sample-rate", "1e-5", *run]) == 0
     assert "Exact: bound" in capsys.readouterr().out
 
 

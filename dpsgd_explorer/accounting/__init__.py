@@ -19,6 +19,7 @@ from dpsgd_explorer.accounting.rounding import round_up
 from dpsgd_explorer.accounting.sampling import SAMPLINGS, fixed_size_epsilon
 from dpsgd_explorer.accounting.table import ACCOUNTANTS
 from dpsgd_explorer.accounting.trade_offs import trade_off
+from dpsgd_explorer.accounting.truncated import truncated_poisson_epsilon
 
 __all__ = [
     "ACCOUNTANTS",
@@ -41,4 +42,5 @@ __all__ = [
     "sample_rate",
     "steps",
     "trade_off",
+    "truncated_poisson_epsilon",
 ]

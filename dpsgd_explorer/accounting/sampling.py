@@ -5,6 +5,7 @@
 | poisson | one record added or removed, or replaced | every accountant |
 | full_batch | the same | every accountant, at sample rate 1 |
 | fixed_size | one record replaced | the Rényi bound for subsets of fixed size |
+| truncated_poisson | as poisson | the exact accountant, in ``truncated`` |
 | shuffled | | nobody: refused |
 
 For m of N records drawn without replacement, q = m/N, and a step whose noise is σ times
@@ -30,7 +31,7 @@ from dpsgd_explorer.accounting.accountant import Accountant, Floats, Phase
 from dpsgd_explorer.accounting.log_math import log_expm1, log_sum_segments
 from dpsgd_explorer.errors import AccountingError
 
-SAMPLINGS = ("poisson", "full_batch", "fixed_size", "shuffled")
+SAMPLINGS = ("poisson", "full_batch", "fixed_size", "truncated_poisson", "shuffled")
 ORDERS = np.array([*range(2, 65), *range(72, 257, 8)])
 SHUFFLED = (
     "sampling must be drawn afresh for each step, got 'shuffled': no accountant here "
@@ -57,6 +58,11 @@ def why_not(
         return (
             "accountant must be 'rdp' for batches of fixed size, by its bound for "
             f"replaced records, got {accountant.label!r}."
+        )
+    if sampling == "truncated_poisson":
+        return (
+            "max_batch_size and sample_size must be known for Poisson batches that are "
+            "cut. Ask truncated_poisson_epsilon, the exact accountant's answer."
         )
     if sampling == "full_batch" and any(phase.sample_rate < 1 for phase in phases):
         return "sample_rate must be 1 for sampling 'full_batch', got less."

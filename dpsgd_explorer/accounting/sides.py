@@ -85,7 +85,7 @@ def curve_sides(
     slack = domains.delta(delta)
     if isinstance(chosen, ExactAccountant):
         found = chosen.bounds(phases, list(steps), slack, neighboring_relation)
-        return _two_sided(found)
+        return two_sided(found)
     spent = chosen.epsilons(phases, list(steps), slack, neighboring_relation)
     return _one_sided([float(value) for value in spent], chosen.status)
 
@@ -105,7 +105,7 @@ def delta_sides(
     promised = domains.epsilon(epsilon)
     if isinstance(chosen, ExactAccountant):
         bounds = chosen.delta_bounds(phases, [promised], neighboring_relation)
-        return _two_sided(bounds).last
+        return two_sided(bounds).last
     value = chosen.delta(phases, promised, neighboring_relation)
     return _one_sided([value], chosen.status).last
 
@@ -122,7 +122,8 @@ def spends_more(
     return lower is not None and lower > target
 
 
-def _two_sided(found: Bounds) -> CurveSides:
+def two_sided(found: Bounds) -> CurveSides:
+    """Return the exact accountant's answers, the upper side as their values."""
     lower = [float(value) for value in found.lower]
     upper = [float(value) for value in found.upper]
     return CurveSides(upper, lower, upper, "exact" if found.meet.all() else "bound")

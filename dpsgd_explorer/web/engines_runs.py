@@ -17,6 +17,7 @@ from dpsgd_explorer.web.run_view import (
 )
 
 MIB = 2**20
+MEASURING = "Measuring"
 
 
 def fields() -> dict[str, FormField]:
@@ -60,7 +61,7 @@ def plan_of(config: EnginesConfig) -> dict[str, Any]:
     """Return what is going to be measured on what."""
     return {
         "private": False,
-        "running": "Measuring",
+        "running": MEASURING,
         "steps": config.planned_steps,
         "last_step": config.planned_steps,
         "contenders": list(CONTENDERS),
@@ -132,4 +133,5 @@ VIEW = RunView(
         "refused",
     ),
     missing="–",
+    running=MEASURING,
 )

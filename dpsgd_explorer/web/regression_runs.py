@@ -21,6 +21,7 @@ from dpsgd_explorer.web.run_view import (
     chart,
 )
 
+DESCENDING = "Descending"
 RELATIONS = {
     "add_or_remove_one": "add or remove one record",
     "replace_one": "replace one record",
@@ -86,6 +87,7 @@ def page_data(config: RegressionConfig) -> dict[str, Any]:
     return {
         "plan": {
             "private": True,
+            "running": DESCENDING,
             "status": status(config.learning_rate),
             "steps": steps,
             "last_step": steps,
@@ -153,4 +155,5 @@ VIEW = RunView(
         ("mse_high", "95 %", "{:.4f}"),
     ),
     sections=sections,
+    running=DESCENDING,
 )

@@ -46,6 +46,7 @@ class RunView:
         sections: Of a report, from its steps and its evaluations.
         more: Further names in its events that go into a table.
         missing: How a report prints a value that is not there.
+        running: What a run that goes on is said to do.
     """
 
     template: str
@@ -61,6 +62,7 @@ class RunView:
     sections: Callable[[Points, Points], list[Section]]
     more: tuple[str, ...] = ()
     missing: str = "∞"
+    running: str = "Training"
 
     def terms_of(self, config: Settings) -> PrivacyTerms:
         """Return what its epsilon is to be read with.

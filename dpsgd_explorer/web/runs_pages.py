@@ -31,7 +31,6 @@ EXPORTS = {
 }
 STATE_WORDS = {
     "queued": "Queued",
-    "running": "Training",
     "done": "Finished",
     "failed": "Failed",
     "cancelled": "Stopped",
@@ -95,7 +94,7 @@ def duration(seconds: float) -> str:
 @bp.get("/")
 def index() -> str:
     """List the visitor's runs, newest first."""
-    return render_template("runs/index.html", rows=rows(SHOWN), states=STATE_WORDS)
+    return render_template("runs/index.html", rows=rows(SHOWN))
 
 
 @bp.get("/latest/")
@@ -158,7 +157,7 @@ def _row(run: Run, before: Run | None, visitor: str) -> RunRow:
     return RunRow(
         RunSummary.of(run, visitor),
         view.name_of(run),
-        STATE_WORDS[run.state],
+        view.running if run.state == "running" else STATE_WORDS[run.state],
         view.result(run.summary),
         None if differing is None else differing[:CHANGES_SHOWN],
         max(0, len(differing or []) - CHANGES_SHOWN),
