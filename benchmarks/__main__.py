@@ -6,6 +6,7 @@
 | ``growth`` | time and memory over batch, width and length |
 | ``noise`` | nanoseconds of a normal number, secure and torch's |
 | ``accounting`` | time and excess of the accountants beside the peers' |
+| ``service`` | how long twenty clients wait for privacy answers |
 | ``regression`` | the sweep of private regression beside autodp's calibrator |
 | ``report`` | writes docs/performance.md from the results there are |
 
@@ -25,6 +26,7 @@ from benchmarks import (
     record,
     regression,
     report,
+    service,
 )
 from benchmarks.models import CASES
 from benchmarks.ways import WAYS
@@ -33,6 +35,7 @@ from dpsgd_explorer.training.measuring import one_thread
 ALONE: dict[str, Callable[[], object]] = {
     "noise": noise.main,
     "accounting": accounting.main,
+    "service": service.main,
     "regression": regression.main,
 }
 COMMANDS = ("core", "growth", *ALONE, "report")

@@ -53,6 +53,8 @@ def write() -> Path:
         text = _replace(text, "growth", _growth(record.read("growth")))
     if (record.RESULTS / "accounting.json").exists():
         text = _replace(text, "accounting", _accounting(record.read("accounting")))
+    if (record.RESULTS / "service.json").exists():
+        text = _replace(text, "service", _service(record.read("service")))
     PAGE.write_text(text, encoding="utf-8")
     return PAGE
 
@@ -123,6 +125,21 @@ def _accounting(found: dict[str, Any]) -> str:
     for name, value in found["questions"].items():
         label = name.removesuffix("_ms").replace("_", " ")
         lines.append(f"| {label} | {value:.0f} |")
+    return "\n".join(lines)
+
+
+def _service(found: dict[str, Any]) -> str:
+    ways = found["waited"]
+    lines = [
+        "| route | " + " | ".join(f"{way}, median | 95 %" for way in ways) + " |",
+        "|---" * (1 + 2 * len(ways)) + "|",
+    ]
+    for route in next(iter(ways.values())):
+        cells = [
+            f"{_figure(way[route]['median_ms'])} | {_figure(way[route]['p95_ms'])}"
+            for way in ways.values()
+        ]
+        lines.append(f"| {route} | " + " | ".join(cells) + " |")
     return "\n".join(lines)
 
 

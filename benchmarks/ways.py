@@ -39,6 +39,22 @@ def ordinary_kernels(case: Case) -> Step:
     return _with_kernels(*_ordinary(case))
 
 
+def ordinary_noise(case: Case) -> Step:
+    """Return torch's own step, and as many of torch's normal numbers as parameters.
+
+    Nothing is clipped and nothing is private: no private step that draws its noise at
+    torch's price can take less.
+    """
+    model, step = _ordinary(case)
+    noise = torch.empty(sum(p.numel() for p in model.parameters()))
+
+    def run() -> None:
+        step.run()
+        noise.normal_()
+
+    return Step(run)
+
+
 def hooks(case: Case) -> Step:
     """Return the step of ``PrivacyEngine(engine="hooks")``."""
     return _ours(case, "hooks")[1]
@@ -97,6 +113,10 @@ def functional(case: Case) -> Step:
 WAYS: dict[str, tuple[str, Callable[[Case], Step]]] = {
     "ordinary": ("ordinary SGD", ordinary),
     "ordinary_kernels": ("ordinary SGD, our kernels", ordinary_kernels),
+    "ordinary_noise": (
+        "the same and torch's normal numbers, not private",
+        ordinary_noise,
+    ),
     "hooks": ("hooks", hooks),
     "hooks_kernels": ("hooks, our kernels", hooks_kernels),
     "extending": ("extending", extending),

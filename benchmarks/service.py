@@ -1,0 +1,163 @@
+"""How long twenty people wait for the privacy answers of one server.
+
+    python -m benchmarks.service
+
+The product is started as a user starts it.  Twenty clients ask the routes of
+``/api/v1/privacy`` in turns, each a question a second on average, in two ways:
+
+| clients | what they ask |
+|---|---|
+| a class | the same few set-ups, as a lesson or a lab links them |
+| strangers | each time a set-up that nobody has asked before |
+
+Times are those of a clock, on the machine that also runs the clients.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import socket
+import statistics
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import urllib.request
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from urllib.parse import urlencode
+
+from dpsgd_explorer.training.measuring import machine
+
+ROOT = Path(__file__).parents[1]
+RESULTS = Path(__file__).parent / "results" / "service.json"
+CLIENTS = 20
+SECONDS = 20.0
+PAUSE = 1.0  # seconds between two questions of a client, on average
+ROUTES: dict[str, tuple[str, ...]] = {
+    "epsilon": ("sample_rate", "noise_multiplier", "steps", "delta"),
+    "curve": ("sample_rate", "noise_multiplier", "steps", "delta"),
+    "delta": ("sample_rate", "noise_multiplier", "steps", "epsilon"),
+    "noise_multiplier": ("sample_rate", "steps", "delta", "target_epsilon"),
+    "steps": ("sample_rate", "noise_multiplier", "delta", "target_epsilon"),
+    "sample_rate": ("noise_multiplier", "steps", "delta", "target_epsilon"),
+    "trade_off": ("sample_rate", "noise_multiplier", "steps"),
+}
+SET_UPS = 5  # of a class
+PATIENCE = 60.0  # seconds for a start, and for an end
+
+Numbers = dict[str, float]
+Draw = Callable[[random.Random], Numbers]
+
+
+def set_up(generator: random.Random) -> Numbers:
+    """Return a set-up as people choose them."""
+    target = generator.uniform(0.5, 8)
+    return {
+        "sample_rate": 10 ** generator.uniform(-3, -1),
+        "noise_multiplier": generator.uniform(0.7, 4),
+        "steps": round(10 ** generator.uniform(2, 4)),
+        "delta": 1e-5,
+        "target_epsilon": target,
+        "epsilon": target,
+    }
+
+
+def measure(base: str, draw: Draw) -> dict[str, dict[str, float]]:
+    """Return what the clients waited, by route and of all, in milliseconds."""
+    waited: dict[str, list[float]] = {route: [] for route in ROUTES}
+    end = time.monotonic() + SECONDS
+
+    def client(number: int) -> None:
+        generator = random.Random(number)
+        time.sleep(generator.uniform(0, PAUSE))
+        while time.monotonic() < end:
+            route = generator.choice(list(ROUTES))
+            numbers = draw(generator)
+            query = urlencode({name: numbers[name] for name in ROUTES[route]})
+            start = time.perf_counter()
+            with urllib.request.urlopen(f"{base}/{route}?{query}") as answer:
+                answer.read()
+            waited[route].append(1000 * (time.perf_counter() - start))
+            time.sleep(generator.expovariate(1 / PAUSE))
+
+    threads = [threading.Thread(target=client, args=(i,)) for i in range(CLIENTS)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    everything = [each for times in waited.values() for each in times]
+    return {route: summary(times) for route, times in waited.items()} | {
+        "all": summary(everything)
+    }
+
+
+def summary(times: list[float]) -> dict[str, float]:
+    """Return how many, the median and the 95th percentile."""
+    ends = statistics.quantiles(times, n=20)
+    return {"asked": len(times), "median_ms": ends[9], "p95_ms": ends[18]}
+
+
+def main() -> int:
+    """Measure, print and write."""
+    shared = [set_up(random.Random(number)) for number in range(SET_UPS)]
+    ways: dict[str, Draw] = {
+        "a class": lambda generator: generator.choice(shared),
+        "strangers": set_up,
+    }
+    with served() as address:
+        waited = {
+            name: measure(f"{address}/api/v1/privacy", draw)
+            for name, draw in ways.items()
+        }
+    found = {"machine": machine(), "clients": CLIENTS, "waited": waited}
+    print(json.dumps(found, indent=1))
+    RESULTS.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+    return 0
+
+
+@contextmanager
+def served() -> Iterator[str]:
+    """Start the product on a folder of its own; its address."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = str(probe.getsockname()[1])
+    address = f"http://127.0.0.1:{port}"
+    with tempfile.TemporaryDirectory() as folder:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "dpsgd_explorer", "serve"],
+            cwd=ROOT,
+            env=os.environ | {"PORT": port, "DPSGD_INSTANCE_DIR": folder},
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        try:
+            until_it_answers(address)
+            yield address
+        finally:
+            process.send_signal(signal.SIGTERM)
+            process.wait(PATIENCE)
+
+
+def until_it_answers(address: str) -> None:
+    """Wait for a server that starts.
+
+    Raises:
+        TimeoutError: it does not.
+    """
+    end = time.monotonic() + PATIENCE
+    while time.monotonic() < end:
+        with suppress(OSError):
+            urllib.request.urlopen(f"{address}/healthz").close()
+            return
+        time.sleep(0.1)
+    raise TimeoutError(f"{address} must answer within {PATIENCE} s, and does not.")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
