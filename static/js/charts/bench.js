@@ -2,10 +2,7 @@
 
 import {showTruth} from "../lib/plan_panel.js";
 import {Recount} from "../lib/recount.js";
-import {Painter} from "../lib/schedule.js";
-import {onThemeChange} from "../lib/tokens.js";
 import {ACCURACY_NAMES, MARGIN, figure as accuracyFigure} from "./accuracy.js";
-import {Chart} from "./chart.js";
 import {accuracyConclusion, lossConclusion, normsConclusion} from "./conclusions.js";
 import {Gauge} from "./gauge.js";
 import {figure as lossFigure, lossTop} from "./loss.js";
@@ -13,7 +10,7 @@ import {countTop, figure as normsFigure, previewEdges} from "./norms.js";
 import {afterNextEpoch} from "./plan.js";
 import {accuracyRange, niceCeiling} from "./scale.js";
 import {RunLog} from "../lib/run_log.js";
-import {StatusStrip} from "./status_strip.js";
+import {RunBench} from "./run_bench.js";
 
 const EMPTY = new RunLog();
 
@@ -30,19 +27,12 @@ const EMPTY = new RunLog();
  * @property {{queuePosition?: number | null, stopping?: boolean}} about
  */
 
-export class Bench {
+export class Bench extends RunBench {
   /** @param {HTMLElement} root */
   constructor(root) {
-    this.root = root;
-    this.painter = new Painter();
-    this.strip = new StatusStrip(root);
-    this.charts = Object.fromEntries(
-      [...root.querySelectorAll("[data-chart]")].map((figure) => [figure.dataset.chart, new Chart(figure, figure.dataset.chart)]),
-    );
+    super(root);
     this.gauge = new Gauge(root.querySelector("[data-gauge]"));
     this.axisInputs = [...root.querySelectorAll('input[name="axis"]')];
-    /** @type {Scene | null} */
-    this.scene = null;
     /** @type {import("../lib/recount.js").Lens | null} somebody else's count */
     this.lens = null;
     this.recount = new Recount(root, (lens) => this.lookThrough(lens));
@@ -65,19 +55,15 @@ export class Bench {
     for (const input of this.root.querySelectorAll('input[name="view"]')) {
       input.addEventListener("change", () => this.request({now: true}));
     }
-    onThemeChange(() => this.request({now: true}));
-    const observer = new ResizeObserver(() => this.request({now: true}));
-    for (const chart of Object.values(this.charts)) observer.observe(chart.plot);
   }
 
   /** Show another run, or the set-up that could become one. @param {Scene} scene */
   show(scene) {
-    this.scene = scene;
     this.lens = null;
     showTruth(this.root, scene.plan);
     this.secondsEnd = 1;
     this.countsEnd = 0;
-    this.request({now: true});
+    super.show(scene);
   }
 
   /** Show the same run as another accountant counts it; null: as its own did. */
@@ -90,12 +76,6 @@ export class Bench {
   /** The settings are not in order: what stands here is not what they would do. */
   notReady() {
     this.strip.cells.state.textContent = "Not ready";
-  }
-
-  /** Take over what has changed about the same run. @param {Partial<Scene>} change */
-  update(change = {}) {
-    Object.assign(this.scene, change);
-    this.request();
   }
 
   request(options) {

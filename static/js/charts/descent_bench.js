@@ -2,11 +2,8 @@
 
 import {roundUp} from "../lib/format.js";
 import {RunLog} from "../lib/run_log.js";
-import {Painter} from "../lib/schedule.js";
-import {onThemeChange} from "../lib/tokens.js";
-import {Chart} from "./chart.js";
 import {conclusion, figure, mse} from "./descent.js";
-import {StatusStrip} from "./status_strip.js";
+import {RunBench} from "./run_bench.js";
 
 const NAMES = ["step", "epsilon", "seconds", "mse_median", "mse_low", "mse_high"];
 const HEADS = ["Step", "ε spent", "Seconds", "MSE, median", "5 %", "95 %"];
@@ -14,41 +11,17 @@ const EMPTY = new RunLog();
 
 /** @typedef {Pick<import("./bench.js").Scene, "log" | "whole" | "title" | "file" | "terms" | "about"> & {plan: import("../lib/descent_scene.js").DescentPlan}} Scene */
 
-export class DescentBench {
+export class DescentBench extends RunBench {
   /** @param {HTMLElement} root */
   constructor(root) {
-    this.painter = new Painter();
-    this.strip = new StatusStrip(root, (log) => reached(log));
-    this.chart = new Chart(root.querySelector("[data-chart]"), "descent");
-    /** @type {Scene | null} */
-    this.scene = null;
-    onThemeChange(() => this.request({now: true}));
-    new ResizeObserver(() => this.request({now: true})).observe(this.chart.plot);
-  }
-
-  /** Show another run. @param {Scene} scene */
-  show(scene) {
-    this.scene = scene;
-    this.request({now: true});
-  }
-
-  /** Take over what has changed about the same run. @param {Partial<Scene>} change */
-  update(change = {}) {
-    Object.assign(this.scene, change);
-    this.request();
-  }
-
-  request(options) {
-    if (!this.scene) return;
-    this.strip.update(this.scene);
-    this.painter.request(this, options);
+    super(root, reached);
   }
 
   paint() {
     const {log, plan, terms, file, whole} = this.scene;
     const points = (log ?? EMPTY).evaluations;
-    const view = {points, whole: (whole ?? log ?? EMPTY).evaluations, plan, size: this.chart.size};
-    this.chart.update({
+    const view = {points, whole: (whole ?? log ?? EMPTY).evaluations, plan, size: this.charts.descent.size};
+    this.charts.descent.update({
       figure: (color) => figure(view, color),
       conclusion: conclusion(points, plan),
       table: () => table(points),

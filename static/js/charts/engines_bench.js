@@ -2,53 +2,25 @@
 
 import {integer, significant} from "../lib/format.js";
 import {RunLog} from "../lib/run_log.js";
-import {Painter} from "../lib/schedule.js";
 import {showTable} from "../lib/table.js";
-import {onThemeChange} from "../lib/tokens.js";
-import {Chart} from "./chart.js";
 import {agreement, conclusion, difference, figure, table, waysTaken} from "./engines.js";
-import {StatusStrip} from "./status_strip.js";
+import {RunBench} from "./run_bench.js";
 
 const EMPTY = new RunLog();
 const TITLES = {time: "Time of a step", memory: "Memory of a step"};
 const SAME = "The same numbers";
 const WAYS = "Which way each layer chose, and why";
 
-export class EnginesBench {
+export class EnginesBench extends RunBench {
   /** @param {HTMLElement} root */
   constructor(root) {
-    this.root = root;
-    this.painter = new Painter();
-    this.strip = new StatusStrip(root, (log) => reached(log));
-    this.charts = Object.keys(TITLES).map((name) => new Chart(root.querySelector(`[data-chart="${name}"]`), name));
-    this.scene = null;
-    onThemeChange(() => this.request({now: true}));
-    const watch = new ResizeObserver(() => this.request({now: true}));
-    for (const chart of this.charts) watch.observe(chart.plot);
-  }
-
-  /** Show another run. */
-  show(scene) {
-    this.scene = scene;
-    this.request({now: true});
-  }
-
-  /** Take over what has changed about the same run. */
-  update(change = {}) {
-    Object.assign(this.scene, change);
-    this.request();
-  }
-
-  request(options) {
-    if (!this.scene) return;
-    this.strip.update(this.scene);
-    this.painter.request(this, options);
+    super(root, reached);
   }
 
   paint() {
     const {log, plan, terms, file} = this.scene;
     const found = (log ?? EMPTY).evaluations;
-    for (const chart of this.charts) {
+    for (const chart of Object.values(this.charts)) {
       const {name} = chart;
       chart.update({
         figure: (color) => figure(name, {found, contenders: plan.contenders, size: chart.size}, color),
