@@ -37,7 +37,7 @@ from dpsgd_explorer.training.measuring import machine
 ROOT = Path(__file__).parents[1]
 RESULTS = Path(__file__).parent / "results" / "service.json"
 CLIENTS = 20
-SECONDS = 20.0
+SECONDS = 45.0
 PAUSE = 1.0  # seconds between two questions of a client, on average
 ROUTES: dict[str, tuple[str, ...]] = {
     "epsilon": ("sample_rate", "noise_multiplier", "steps", "delta"),

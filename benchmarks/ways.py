@@ -114,7 +114,7 @@ WAYS: dict[str, tuple[str, Callable[[Case], Step]]] = {
     "ordinary": ("ordinary SGD", ordinary),
     "ordinary_kernels": ("ordinary SGD, our kernels", ordinary_kernels),
     "ordinary_noise": (
-        "the same and torch's normal numbers, not private",
+        "ordinary SGD and torch's normal numbers, not private",
         ordinary_noise,
     ),
     "hooks": ("hooks", hooks),

@@ -31,7 +31,7 @@ from dpsgd_explorer.web.privacy_answers import (
 )
 
 bp = Blueprint("budget_api", __name__, url_prefix="/api/v1/privacy")
-question = partial(operation, bp, "GET", pure=True)
+question = partial(operation, bp, "GET", lane="slow")
 
 NOISE_DIGITS = 6
 

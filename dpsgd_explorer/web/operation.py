@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import lru_cache
+from threading import Lock
 from typing import Any, TypeVar
 
 from flask import Blueprint, Response, current_app, request
@@ -17,6 +17,7 @@ from dpsgd_explorer.web.guard import json_body
 
 JSON = "application/json"
 KEPT = 64  # answers of a route, of up to about 100 kB
+LANES = {"quick": Lock(), "slow": Lock()}
 View = Callable[..., Response]
 Model = TypeVar("Model", bound=BaseModel)
 
@@ -31,7 +32,8 @@ class Operation:
         answer: Model of a successful answer, None where it is not JSON of ours.
         choices: Allowed values of path parameters.
         errors: Statuses beyond those that follow from the rest.
-        pure: The answer follows from the query alone: the last ones are kept.
+        lane: Where the answer follows from the query alone: in which of ``LANES`` it
+            is computed, one at a time.  The last ones are kept.
     """
 
     method: str
@@ -45,7 +47,7 @@ class Operation:
     media_types: tuple[str, ...] = (JSON,)
     choices: dict[str, list[str]] = field(default_factory=dict)
     errors: tuple[int, ...] = ()
-    pure: bool = False
+    lane: str = ""
 
 
 class Endpoint:
@@ -54,20 +56,34 @@ class Endpoint:
     def __init__(self, view: View, operation: Operation) -> None:
         self.view = view
         self.operation = operation
-        self._kept = lru_cache(maxsize=KEPT)(self._answered)
+        self._kept: dict[BaseModel, bytes] = {}
 
     def __call__(self, **values: Any) -> Response:
         """Answer the request; ConfigError names the query or body field at fault."""
         if self.operation.query is not None:
             values["query"] = parse_query(self.operation.query)
-            if self.operation.pure:
-                return Response(self._kept(values["query"]), mimetype=JSON)
+            if self.operation.lane:
+                return Response(self._answered(values["query"]), mimetype=JSON)
         if self.operation.body is not None:
             values["body"] = parse(self.operation.body, json_body())
         return self.view(**values)
 
     def _answered(self, query: BaseModel) -> bytes:
-        return self.view(query=query).get_data()
+        """Return the answer's text: one that is kept, or a new one, in its turn.
+
+        Computations in threads of one process only take time from each other: in turn,
+        half of them are done by when all would be.
+        """
+        if (known := self._kept.get(query)) is not None:
+            return known
+        with LANES[self.operation.lane]:
+            if (known := self._kept.get(query)) is not None:  # asked for meanwhile
+                return known
+            text = self.view(query=query).get_data()
+            if len(self._kept) >= KEPT:
+                del self._kept[next(iter(self._kept))]
+            self._kept[query] = text
+        return text
 
 
 def operation(

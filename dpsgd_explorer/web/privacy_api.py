@@ -47,12 +47,13 @@ from dpsgd_explorer.web.privacy_answers import (
 from dpsgd_explorer.web.race import race
 
 bp = Blueprint("privacy_api", __name__, url_prefix="/api/v1/privacy")
-question = partial(operation, bp, "GET", pure=True)
+question = partial(operation, bp, "GET", lane="slow")
+quick_question = partial(operation, bp, "GET", lane="quick")
 
 CLOSE = 1e-4  # relative: how near a number is tried that would spend too much
 
 
-@question("/epsilon", query=EpsilonQuestion, answer=PrivacyAnswer)
+@quick_question("/epsilon", query=EpsilonQuestion, answer=PrivacyAnswer)
 def epsilon(query: EpsilonQuestion) -> Response:
     """Return the epsilon that so many steps spend; null without noise."""
     run = Phase(query.sample_rate, query.noise_multiplier, query.steps)
@@ -60,7 +61,7 @@ def epsilon(query: EpsilonQuestion) -> Response:
     return reply(_answer(query, found, run, query.delta, found))
 
 
-@question("/delta", query=DeltaQuestion, answer=PrivacyAnswer)
+@quick_question("/delta", query=DeltaQuestion, answer=PrivacyAnswer)
 def delta(query: DeltaQuestion) -> Response:
     """Return the delta with which so many steps spend this epsilon."""
     run = Phase(query.sample_rate, query.noise_multiplier, query.steps)
