@@ -343,3 +343,29 @@ def test_sums_with_too_few_frequencies_still_bracket_the_truth(
     assert line.at_least(found)[0] <= log_delta <= line.at_most(found)[0]
     near = line.sum(truth + 1e-3)
     assert line.at_least(near, -1e-3)[0] <= log_delta <= line.at_most(near, -1e-3)[0]
+
+
+@pytest.mark.parametrize("direction", ["remove", "add"])
+def test_a_rough_sum_is_too_large_by_what_it_says_at_most(golden, direction):
+    run = golden["settings"]["mnist_tfp_60ep"]
+    composition = Composition([Sampled(run["q"], run["sigma"], direction)])
+    counts, log_delta = np.array([[float(run["steps"])]]), math.log(run["delta"])
+    places, starts = composition._tilts.saddles(counts, log_delta)
+    line = composition._contour(
+        counts, int(places[0]), starts, log_delta, tolerance=0.3
+    )
+    found = line.sum(np.array([run[f"eps_{direction}"]]))
+    logs, _ = line.log_delta(found)
+    assert logs[0] > log_delta + 1e-6
+    assert line.at_least(found)[0] <= log_delta <= line.at_most(found)[0]
+
+
+@pytest.mark.parametrize(
+    ("q", "sigma", "steps"), [(1e-4, 0.5, 3), (1e-3, 1.0, 40), (0.01, 2.0, 100)]
+)
+def test_epsilon_is_zero_where_total_variation_is_within_delta_and_not_before(
+    q, sigma, steps
+):
+    assert epsilon(q, sigma, steps, 0.99 * delta(q, sigma, steps, 0.0)) > 0
+    variation = steps * delta(q, sigma, 1, 0.0)
+    assert epsilon(q, sigma, steps, variation * (1 + 1e-9)) == 0

@@ -3,7 +3,7 @@ import math
 import pytest
 
 from dpsgd_explorer.accounting.domains import MAX_NOISE_MULTIPLIER
-from dpsgd_explorer.accounting.search import first_safe, least_noise
+from dpsgd_explorer.accounting.search import confirmed, first_safe, least_noise
 
 
 @pytest.mark.parametrize(
@@ -40,3 +40,19 @@ def test_least_noise_is_found_over_the_whole_scale():
 def test_least_noise_says_when_none_is_enough_and_when_any_is():
     assert least_noise(lambda _: 1.0) == math.inf
     assert 0 < least_noise(lambda _: -1.0) < 1.01 / MAX_NOISE_MULTIPLIER
+
+
+@pytest.mark.parametrize(("least", "found"), [(5, 10), (15, 20), (25, 20)])
+def test_what_the_last_one_does_not_confirm_it_searches_itself(least, found):
+    searched = []
+
+    def search(one):
+        searched.append(one)
+        return 10 * one
+
+    def keeps(one, answer):
+        assert one == 2
+        return answer >= least
+
+    assert confirmed((1, 2), search, keeps) == found
+    assert searched == ([1] if found == 10 else [1, 2])
