@@ -25,7 +25,7 @@ SOLVABLE = {
     "epochs": "epochs",
 }
 MOST_RECORDS = 10**9
-LEAST_DELTA = 1e-300  # what underflows is below it
+LEAST_DELTA = 1e-15  # below it nobody asks, and a sum has no digits left
 
 
 class BudgetQuestion(BaseModel):

@@ -101,6 +101,12 @@ def test_a_budget_for_other_data_says_why_it_is_not_trained(client):
     assert "60,000" in answer["remark"]
 
 
+def test_a_delta_beyond_all_use_stops_where_it_can_be_counted(client):
+    answer = ask(client, "delta", noise_multiplier=4)
+    assert answer["delta"] == 1e-15
+    assert 0 < answer["upper"] < answer["budget"] / 2
+
+
 def test_a_weak_delta_is_told(client):
     answer = ask(client, "delta", noise_multiplier=0.5)
     assert answer["delta"] > 1 / 60_000
