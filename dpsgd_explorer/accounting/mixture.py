@@ -25,12 +25,16 @@ def log_mixture(v: Floats, sample_rate: float, noise: float) -> tuple[Floats, Fl
     top = float(log_ratio.max(initial=0.0))
     if top < LARGEST_EXPONENT:
         more = sample_rate * np.expm1(log_ratio)
-        return np.log1p(more), (sample_rate + more) / (1 + more) / noise
-    rest = (1 - sample_rate) / sample_rate * np.exp(-np.maximum(log_ratio, 1.0))
-    far = log_ratio + math.log(sample_rate) + np.log1p(rest)
-    more = sample_rate * np.expm1(np.minimum(log_ratio, 1.0))
-    is_near = log_ratio < 1.0
-    share = np.where(is_near, (sample_rate + more) / (1 + more), 1 / (1 + rest))
+        share = sample_rate * np.exp(log_ratio) / (1 + more)
+        return np.log1p(more), share / noise
+    turn = -math.log(sample_rate)  # where q w = 1: beyond, nothing small is left
+    rest = (1 - sample_rate) * np.exp(turn - np.maximum(log_ratio, turn))
+    far = log_ratio - turn + np.log1p(rest)
+    capped = np.minimum(log_ratio, turn)
+    more = sample_rate * np.expm1(capped)
+    is_near = log_ratio < turn
+    near = sample_rate * np.exp(capped) / (1 + more)
+    share = np.where(is_near, near, 1 / (1 + rest))
     return np.where(is_near, np.log1p(more), far), share / noise
 
 
