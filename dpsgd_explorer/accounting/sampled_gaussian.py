@@ -36,6 +36,7 @@ from scipy.special import gammaln
 
 from dpsgd_explorer.accounting.accountant import Floats
 from dpsgd_explorer.accounting.log_math import log_expm1, log_sum_segments
+from dpsgd_explorer.accounting.mixture import log_mixture
 
 _NEAR_ONE = [1.01, 1.02, 1.03, 1.05, 1.07]
 _TENTHS = [i / 10 for i in range(11, 110) if i % 10]
@@ -124,20 +125,12 @@ def log_excess_fractional(
     spacing = 0.5 * min(max(noise_multiplier, 0.1), 1.0)
     top = max(float(orders.max()), 2.0) / noise_multiplier + REACH
     u = np.arange(-REACH, top, spacing)  # [M]
-    log_ratio = (u - 0.5 / noise_multiplier) / noise_multiplier  # log w
-    y = _log_mixture(sample_rate, log_ratio)  # log(1 + x)
+    y, _ = log_mixture(u, sample_rate, noise_multiplier)  # log(1 + x)
     small = np.abs(y) < SMALL
     weight = -0.5 * u * u
     shift, scaled = _excess_sum(y[~small], weight[~small], orders)
     scaled += _excess_series(y[small], weight[small], orders) * np.exp(-shift)
     return np.asarray(shift + np.log(scaled * (spacing / math.sqrt(2 * math.pi))))
-
-
-def _log_mixture(sample_rate: float, log_ratio: Floats) -> Floats:
-    """Return log(1 + q (w - 1)), exact where w is near 1, finite where it is huge."""
-    near = np.log1p(sample_rate * np.expm1(np.minimum(log_ratio, 1.0)))
-    far = np.logaddexp(math.log1p(-sample_rate), math.log(sample_rate) + log_ratio)
-    return np.where(log_ratio < 1.0, near, far)
 
 
 def _excess_sum(y: Floats, weight: Floats, orders: Floats) -> tuple[Floats, Floats]:
