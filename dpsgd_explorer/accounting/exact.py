@@ -134,12 +134,42 @@ class ExactAccountant(Accountant):
         for row in np.flatnonzero(~open_):
             closed = _closed_epsilon(phases, counts[row], delta, relation)
             lower[row], upper[row] = closed * (1 - ROUNDING), closed
+        if open_.any():  # total variation within δ makes ε 0
+            open_ &= counts @ variations(phases, relation) > delta
         rest = np.flatnonzero(open_)
         if len(rest):
-            lower[rest], upper[rest] = _composed(
-                phases, counts[rest], delta, relation, self.refinements, self.ways
+            lower[rest], upper[rest] = self._composed(
+                phases, counts[rest], delta, relation
             )
         return Bounds(*_monotone(counts, lower, upper))
+
+    def _composed(
+        self, phases: Sequence[Phase], counts: Floats, delta: float, relation: str
+    ) -> tuple[Floats, Floats]:
+        """Return both sides for rows whose ε may be above 0; [S, P] -> [S], [S]."""
+        if not _within_reach(phases, counts.max(axis=0)):
+            upper = crude_epsilons(phases, counts, delta, relation)
+            return np.zeros(len(counts)), upper
+        lower, upper = np.zeros(len(counts)), np.zeros(len(counts))
+        log_delta = math.log(delta)
+        for direction in DIRECTIONS[relation][: self.ways]:
+            losses = _losses(phases, direction, relation)
+            composition = Composition(losses, self.refinements)
+            left, floors = np.arange(len(counts)), None
+            if direction == "add":  # often so small that a crude bound settles it
+                left = np.flatnonzero(composition.chernoff(counts, log_delta) > upper)
+                floors = upper[left]
+            if len(left):
+                low, high = composition.epsilons(counts[left], delta, floors)
+                larger = left[high > upper[left]]
+                lower[larger] = np.maximum(lower[larger], low[high > upper[left]])
+                upper[larger] = high[high > upper[left]]
+        open_ = np.flatnonzero(~Bounds(lower, upper).meet)
+        if len(open_):
+            low, high = crude(phases, counts[open_], delta, relation)
+            lower[open_] = np.maximum(lower[open_], low)
+            upper[open_] = np.minimum(upper[open_], high)
+        return lower, upper
 
     def directions(
         self,
@@ -194,57 +224,6 @@ class ExactAccountant(Accountant):
             low, high = composition.deltas(count, losses, floors)
             lower, upper = np.maximum(lower, low), np.maximum(upper, high)
         return Bounds(np.exp(lower), np.exp(upper))
-
-
-def _composed(
-    phases: Sequence[Phase],
-    counts: Floats,
-    delta: float,
-    relation: str,
-    refinements: int,
-    ways: int,
-) -> tuple[Floats, Floats]:
-    """Return both sides for rows without a closed form; [S, P] -> [S], [S]."""
-    lower, upper = np.zeros(len(counts)), np.zeros(len(counts))
-    spent = np.flatnonzero(counts @ variations(phases, relation) > delta)
-    if len(spent):
-        lower[spent], upper[spent] = _spent(
-            phases, counts[spent], delta, relation, refinements, ways
-        )
-    return lower, upper
-
-
-def _spent(
-    phases: Sequence[Phase],
-    counts: Floats,
-    delta: float,
-    relation: str,
-    refinements: int,
-    ways: int,
-) -> tuple[Floats, Floats]:
-    """Return the same for rows whose ε may be above 0."""
-    if not _within_reach(phases, counts.max(axis=0)):
-        return np.zeros(len(counts)), crude_epsilons(phases, counts, delta, relation)
-    lower, upper = np.zeros(len(counts)), np.zeros(len(counts))
-    log_delta = math.log(delta)
-    for direction in DIRECTIONS[relation][:ways]:
-        losses = _losses(phases, direction, relation)
-        composition = Composition(losses, refinements)
-        left, floors = np.arange(len(counts)), None
-        if direction == "add":  # often so much smaller that a crude bound settles it
-            left = np.flatnonzero(composition.chernoff(counts, log_delta) > upper)
-            floors = upper[left]
-        if len(left):
-            low, high = composition.epsilons(counts[left], delta, floors)
-            larger = left[high > upper[left]]
-            lower[larger] = np.maximum(lower[larger], low[high > upper[left]])
-            upper[larger] = high[high > upper[left]]
-    open_ = np.flatnonzero(~Bounds(lower, upper).meet)
-    if len(open_):
-        low, high = crude(phases, counts[open_], delta, relation)
-        lower[open_] = np.maximum(lower[open_], low)
-        upper[open_] = np.minimum(upper[open_], high)
-    return lower, upper
 
 
 def _monotone(counts: Floats, lower: Floats, upper: Floats) -> tuple[Floats, Floats]:
