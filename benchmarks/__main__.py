@@ -4,6 +4,7 @@
 |---|---|
 | ``core`` | the table of models and ways |
 | ``growth`` | time and memory over batch, width and length |
+| ``features`` | milliseconds of a picture's scattering features |
 | ``noise`` | nanoseconds of a normal number, secure and torch's |
 | ``accounting`` | time and excess of the accountants beside the peers' |
 | ``service`` | how long twenty clients wait for privacy answers |
@@ -21,6 +22,7 @@ from collections.abc import Callable
 from benchmarks import (
     accounting,
     core,
+    features,
     growth,
     noise,
     record,
@@ -33,6 +35,7 @@ from benchmarks.ways import WAYS
 from dpsgd_explorer.training.measuring import one_thread
 
 ALONE: dict[str, Callable[[], object]] = {
+    "features": features.main,
     "noise": noise.main,
     "accounting": accounting.main,
     "service": service.main,

@@ -6,8 +6,15 @@ import pytest
 import torch
 import torch.nn.functional as F
 
+from dpsgd_explorer.training import scattering
 from dpsgd_explorer.training.datasets import load
-from dpsgd_explorer.training.scattering import CHANNELS, CHUNK, GROUPS, Scattering
+from dpsgd_explorer.training.scattering import (
+    CHANNELS,
+    CHUNK,
+    GROUPS,
+    Bank,
+    Scattering,
+)
 
 SIDE, PAD = 28, 4
 GRID = SIDE + 2 * PAD
@@ -165,3 +172,28 @@ def test_a_pictures_bits_do_not_depend_on_its_company(digits):
 
 def test_no_picture_gives_no_features():
     assert SCATTERING(torch.zeros(0, 1, SIDE, SIDE)).shape == (0, SCATTERING.features)
+
+
+def filters(scattering):
+    """Every matrix that the transform multiplies by, with its name."""
+    for name, part in vars(scattering).items():
+        if isinstance(part, Bank):
+            yield from ((f"{name}.{key}", matrix) for key, matrix in vars(part).items())
+        elif isinstance(part, torch.Tensor):
+            yield name, part
+
+
+@pytest.mark.parametrize("side", [8, 28, 32])
+def test_no_filter_holds_a_number_that_processors_multiply_slowly(side):
+    """Subnormal numbers are multiplied by microcode, and so are their products."""
+    matrices = dict(filters(Scattering(side)))
+    assert len(matrices) == 3 + 3 * 4
+    least_normal = torch.finfo(torch.float32).tiny
+    for name, matrix in matrices.items():
+        least = matrix[matrix != 0].abs().min()
+        assert least**2 > least_normal, f"{name} holds {least:.1e}"
+
+
+def test_dropping_the_filters_tails_keeps_the_bits_of_the_features(digits, monkeypatch):
+    monkeypatch.setattr(scattering, "NEGLIGIBLE", 0.0)
+    assert torch.equal(Scattering(SIDE)(digits), SCATTERING(digits))
