@@ -23,6 +23,7 @@ from typing import ClassVar
 import numpy as np
 import numpy.typing as npt
 
+from dpsgd_explorer.accounting import domains
 from dpsgd_explorer.accounting.accountant import (
     Accountant,
     Floats,
@@ -126,7 +127,11 @@ class ExactAccountant(Accountant):
         """Return ε after each number of steps, from below and from above.
 
         Shapes: steps [S] -> [S].
+
+        Raises:
+            AccountingError: delta is not in (0, 1): nothing it could mean has an ε.
         """
+        domains.delta(delta)
         counts = steps_by_phase(phases, np.atleast_1d(np.asarray(steps)))  # [S, P]
         phases, counts = _merged(phases, counts)
         lower, upper = np.zeros(len(counts)), np.zeros(len(counts))

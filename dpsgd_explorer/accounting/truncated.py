@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import math
 
-from scipy.special import bdtrc
+from scipy.special import betainc
 
 from dpsgd_explorer.accounting import domains
 from dpsgd_explorer.accounting.accountant import Phase
@@ -24,7 +24,9 @@ from dpsgd_explorer.accounting.exact import Bounds, ExactAccountant
 from dpsgd_explorer.accounting.sides import RELATION, Sides, two_sided
 from dpsgd_explorer.errors import AccountingError
 
-GENEROUS = 1 + 1e-9  # over the rounding of a binomial tail
+GENEROUS = 1 + 1e-9  # by which a loss is raised until it pays for itself
+TAIL_ERROR = 1e-7  # of a binomial tail, relative: 80 times the largest that was seen
+LEAST_TAIL = 1e-300  # below which a tail is no normal float
 LARGEST = 700.0  # whose exponential is a float
 MOST_RECORDS = 10**12
 ROUNDS = 60
@@ -62,7 +64,7 @@ def truncated_poisson_epsilon(
     exact = ExactAccountant()
     if run.steps == 0 or run.noise_multiplier == 0:
         return two_sided(exact.bounds([run], [run.steps], slack)).last
-    excess = run.steps * GENEROUS * float(bdtrc(min(cap, size), size, run.sample_rate))
+    excess = run.steps * binomial_tail(size, run.sample_rate, cap)
 
     def epsilons(loss: float, side: int) -> Bounds:
         """Return ε at the delta that is left, or that is added, at a loss."""
@@ -92,3 +94,17 @@ def truncated_poisson_epsilon(
         )
     low = epsilons(upper, -1).lower  # more is added at a larger loss
     return two_sided(Bounds(low, low * 0 + upper)).last
+
+
+def binomial_tail(size: int, rate: float, cap: int) -> float:
+    """Return P(Binomial(size, rate) > cap), rounded up, for up to MOST_RECORDS.
+
+    An incomplete beta function of real arguments, P(N > B) = I_q(B + 1, N - B): the
+    binomial functions of scipy take 32-bit integers, beyond which they give NaN.
+    """
+    if cap >= size:
+        return 0.0
+    tail = float(betainc(cap + 1.0, float(size - cap), rate))
+    if not 0 <= tail <= 1:
+        raise ArithmeticError(f"P(Binomial({size}, {rate}) > {cap}) came out as {tail}")
+    return min(tail * (1 + TAIL_ERROR) + LEAST_TAIL, 1.0)

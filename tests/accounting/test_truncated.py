@@ -2,15 +2,19 @@
 
 import math
 
+import mpmath as mp
 import pytest
 from dp_accounting import dp_event as events
 from dp_accounting.pld import PLDAccountant
 
 from dpsgd_explorer.accounting import (
+    Phase,
     delta,
     epsilon,
     truncated_poisson_epsilon,
 )
+from dpsgd_explorer.accounting.exact import ExactAccountant
+from dpsgd_explorer.accounting.truncated import binomial_tail
 from dpsgd_explorer.errors import AccountingError
 
 RUN = (256 / 60_000, 1.1, 14_062, 1e-5)
@@ -83,3 +87,52 @@ def test_a_cap_that_is_exceeded_too_often_is_refused(cap):
 def test_a_cap_is_a_whole_number(cap):
     with pytest.raises(AccountingError, match="max_batch_size must be"):
         asked(cap)
+
+
+def exact_tail(size, rate, cap):
+    """P(Binomial > cap) by its first term and the continued ratios of the others."""
+    with mp.workdps(40):
+        size, q, k = mp.mpf(size), mp.mpf(rate), mp.mpf(cap + 1)
+        first = mp.loggamma(size + 1) - mp.loggamma(k + 1) - mp.loggamma(size - k + 1)
+        first += k * mp.log(q) + (size - k) * mp.log1p(-q)
+        term = total = mp.mpf(1)
+        while term > total * mp.mpf(10) ** -20:
+            term *= (size - k) / (k + 1) * q / (1 - q)
+            total, k = total + term, k + 1
+        return mp.exp(first) * total
+
+
+# (1e7, 1e-4, 1300): scipy's function for 32-bit integers was 8.5e-9 too small.
+@pytest.mark.parametrize(
+    ("size", "rate", "cap"),
+    [
+        (60_000, 256 / 60_000, 400),
+        (10_000_000, 1e-4, 1_300),
+        (2**31 + 5, 1e-7, 400),
+        (3 * 10**9, 1e-8, 90),
+        (10**12, 1e-9, 1_400),
+        (10**12, 1e-12, 2),
+        (40, 0.5, 39),
+    ],
+)
+def test_a_binomial_tail_is_never_too_small(size, rate, cap):
+    truth, found = exact_tail(size, rate, cap), binomial_tail(size, rate, cap)
+    assert truth <= found
+    assert found == pytest.approx(float(truth), rel=1e-6)
+
+
+@pytest.mark.parametrize("size", [2**31 - 1, 2**31, 3 * 10**9, 10**12])
+def test_data_sets_beyond_32_bits_spend_what_they_spend(size):
+    run = (0.1, 1.0, 1000, 1e-5)
+    with pytest.raises(AccountingError, match="max_batch_size must be exceeded"):
+        asked(1, run, size)
+    wide = asked(int(0.1001 * size) + 200_000, run, size)
+    assert wide.lower <= epsilon(*run) * (1 + 1e-9)
+    assert wide.upper == pytest.approx(epsilon(*run), rel=1e-6)
+
+
+@pytest.mark.parametrize("slack", [math.nan, 0.0, -1e-9, 1.0, 2.0, math.inf])
+def test_no_epsilon_belongs_to_a_delta_that_is_none(slack):
+    with pytest.raises(AccountingError, match="delta must be") as caught:
+        ExactAccountant().bounds([Phase(0.1, 1.0, 10)], [10], slack)
+    assert caught.value.field == "delta"
