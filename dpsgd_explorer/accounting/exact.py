@@ -174,6 +174,7 @@ class ExactAccountant(Accountant):
             low, high = crude(phases, counts[open_], delta, relation)
             lower[open_] = np.maximum(lower[open_], low)
             upper[open_] = np.minimum(upper[open_], high)
+        assert np.all(lower <= upper * (1 + ROUNDING)), "the sides of ε have crossed"
         return lower, upper
 
     def directions(

@@ -13,7 +13,8 @@ Complexes = npt.NDArray[np.complex128]
 
 NEGLIGIBLE = 62.0  # weights below e^-62 = 1e-27 of the largest one are left out
 SPLIT = 32  # frequencies from which a power is a product of two shorter ones
-BELOW_ONE = float(np.nextafter(1.0, 0.0))
+NEAR_ZERO = 0.5  # size of 1 + z below which 1 + z itself has more digits than |z|²
+LEAST_SIZE = 1e-17  # below the round-off of 1 + z: no size is less
 
 
 def transform_excess(shares: Floats, angles: Floats, count: int) -> Complexes:
@@ -51,10 +52,13 @@ def powers_excess(angles: Floats, count: int) -> Complexes:
 
 
 def log1p(z: Complexes) -> Complexes:
-    """Return log(1 + z) with all digits of a small z."""
+    """Return log(1 + z) with all digits of a small z, and of a small 1 + z."""
     x, y = z.real, z.imag
-    square = np.maximum(x * (2 + x) + y * y, -BELOW_ONE)
-    return np.asarray(0.5 * np.log1p(square) + 1j * np.arctan2(y, 1 + x))
+    size = np.hypot(1 + x, y)
+    excess = np.maximum(x * (2 + x) + y * y, NEAR_ZERO**2 - 1)  # |1 + z|² - 1
+    far = np.log(np.maximum(size, LEAST_SIZE))
+    real = np.where(size < NEAR_ZERO, far, 0.5 * np.log1p(excess))
+    return np.asarray(real + 1j * np.arctan2(y, 1 + x))
 
 
 def normalised(logs: Floats, loss: Floats) -> tuple[Floats, float, float, Floats]:
