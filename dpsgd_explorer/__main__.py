@@ -182,7 +182,8 @@ def _training_terms(config: TrainingConfig, steps: int) -> str:
         return "no noise was added: not private"
     run = Phase(plan.sample_rate, plan.noise_multiplier, steps)
     status = epsilon_sides([run], plan.delta, plan.accountant).status
-    return f"{terms_of(plan.sample_rate, plan.delta)}; {claim(plan.accountant, status)}"
+    who = claim(plan.deciding_accountant, status)
+    return f"{terms_of(plan.sample_rate, plan.delta)}; {who}"
 
 
 def _regression_terms(config: RegressionConfig, _steps: int) -> str:

@@ -10,16 +10,22 @@ from fractions import Fraction
 from typing import Any, cast
 
 from dpsgd_explorer import accounting
-from dpsgd_explorer.accounting import ACCOUNTANTS, SAMPLINGS, Phase, domains, round_up
+from dpsgd_explorer.accounting import (
+    ACCOUNTANTS,
+    NAMES,
+    SAMPLINGS,
+    Phase,
+    domains,
+    round_up,
+)
 from dpsgd_explorer.accounting.accountant import Status
 from dpsgd_explorer.accounting.comparison import DOES_NOT_APPLY, Answer, all_epsilons
 from dpsgd_explorer.accounting.sides import APPROXIMATION, Sides, epsilon_sides
-from dpsgd_explorer.accounting.table import accountant_for
+from dpsgd_explorer.accounting.table import ALL, accountant_for
 from dpsgd_explorer.errors import AccountingError
 
 SIGMA_DIGITS = 4
 EPSILON_DIGITS = 4
-ALL = "all"
 POISSON = SAMPLINGS[0]
 TRUNCATED = "truncated_poisson"
 RELATIONS = {
@@ -49,7 +55,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     known.add_argument("--target-epsilon", type=float, help="gives the noise for it")
     parser.add_argument("--steps", type=int, required=True, help="updates of the model")
     parser.add_argument("--delta", type=float, required=True, help="below 1 / N")
-    names = f"{', '.join(ACCOUNTANTS)} or {ALL}"
+    names = ", ".join(NAMES)
     parser.add_argument("--accountant", default="exact", help=f"one of {names}")
     parser.add_argument(
         "--relation", default="add_or_remove_one", help="or replace_one"

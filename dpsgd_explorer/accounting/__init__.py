@@ -17,12 +17,13 @@ from dpsgd_explorer.accounting.queries import delta, epsilon, epsilon_curve
 from dpsgd_explorer.accounting.rates import sample_rate
 from dpsgd_explorer.accounting.rounding import round_up
 from dpsgd_explorer.accounting.sampling import SAMPLINGS, fixed_size_epsilon
-from dpsgd_explorer.accounting.table import ACCOUNTANTS
+from dpsgd_explorer.accounting.table import ACCOUNTANTS, NAMES
 from dpsgd_explorer.accounting.trade_offs import trade_off
 from dpsgd_explorer.accounting.truncated import truncated_poisson_epsilon
 
 __all__ = [
     "ACCOUNTANTS",
+    "NAMES",
     "SAMPLINGS",
     "Accountant",
     "Answer",

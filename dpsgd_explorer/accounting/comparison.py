@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from dpsgd_explorer.accounting import domains
-from dpsgd_explorer.accounting.accountant import Phase
+from dpsgd_explorer.accounting.accountant import Accountant, Phase
 from dpsgd_explorer.accounting.exact import ExactAccountant
 from dpsgd_explorer.accounting.sampling import fixed_size_epsilon, why_not
 from dpsgd_explorer.accounting.table import ACCOUNTANTS
@@ -53,24 +54,44 @@ def all_epsilons(
     """
     run = Phase(sample_rate, noise_multiplier, steps)
     slack = domains.delta(delta)
+    answers = all_answers([run], slack, sampling, neighboring_relation)
+    if (sampling, neighboring_relation) == ("fixed_size", "replace_one"):
+        q, sigma = run.sample_rate, run.noise_multiplier
+        spent = fixed_size_epsilon(q, sigma, run.steps, slack)
+        answers["rdp"] = Answer("bound", spent)
+    return answers
+
+
+def all_answers(
+    phases: Sequence[Phase],
+    delta: float,
+    sampling: str = "poisson",
+    neighboring_relation: str = "add_or_remove_one",
+) -> dict[str, Answer]:
+    """Return what each accountant says of all phases at delta, by its name.
+
+    Raises:
+        AccountingError: there is no such sampling.
+    """
     return {
-        name: _answer(name, run, slack, sampling, neighboring_relation)
-        for name in ACCOUNTANTS
+        name: _answer(one, phases, delta, sampling, neighboring_relation)
+        for name, one in ACCOUNTANTS.items()
     }
 
 
 def _answer(
-    name: str, run: Phase, delta: float, sampling: str, relation: str
+    accountant: Accountant,
+    phases: Sequence[Phase],
+    delta: float,
+    sampling: str,
+    relation: str,
 ) -> Answer:
-    accountant = ACCOUNTANTS[name]
-    if (name, sampling, relation) == ("rdp", "fixed_size", "replace_one"):
-        q, sigma = run.sample_rate, run.noise_multiplier
-        return Answer("bound", fixed_size_epsilon(q, sigma, run.steps, delta))
-    if reason := why_not(accountant, [run], sampling, relation):
+    if reason := why_not(accountant, phases, sampling, relation):
         return Answer(DOES_NOT_APPLY, reason=reason)
+    total = [sum(phase.steps for phase in phases)]
     if isinstance(accountant, ExactAccountant):
-        found = accountant.bounds([run], [run.steps], delta, relation)
+        found = accountant.bounds(phases, total, delta, relation)
         status = "exact" if found.meet[0] else "bound"
         return Answer(status, float(found.upper[0]))
-    value = accountant.epsilons([run], [run.steps], delta, relation)[0]
+    value = accountant.epsilons(phases, total, delta, relation)[0]
     return Answer(accountant.status, float(value))

@@ -20,7 +20,8 @@ from typing import Any, Self
 
 from dpsgd_explorer.accounting import domains
 from dpsgd_explorer.accounting.accountant import Phase
-from dpsgd_explorer.accounting.table import accountant_for
+from dpsgd_explorer.accounting.comparison import all_answers
+from dpsgd_explorer.accounting.table import ACCOUNTANTS, ALL, accountant_for
 from dpsgd_explorer.errors import AccountingError
 
 VERSION = 1
@@ -121,6 +122,30 @@ class Odometer:
         total = sum(phase.steps for phase in self.phases)
         spent = chosen.epsilons(self.phases, [total], slack, neighboring_relation)
         return float(spent[0])
+
+    def epsilons(
+        self, delta: float, neighboring_relation: str = "add_or_remove_one"
+    ) -> dict[str, float]:
+        """Return ε of everything that was done, by the name of each accountant.
+
+        An accountant that says nothing of it, as zCDP of sampled steps, is left out.
+        Those called "approximation" may be below the truth.
+
+        Raises:
+            AccountingError: an argument is outside its domain.
+        """
+        accountant_for(ALL, neighboring_relation)
+        slack = domains.delta(delta)
+        if not self.entries:
+            return dict.fromkeys(ACCOUNTANTS, 0.0)
+        answers = all_answers(
+            self.phases, slack, neighboring_relation=neighboring_relation
+        )
+        return {
+            name: answer.epsilon
+            for name, answer in answers.items()
+            if answer.epsilon is not None
+        }
 
     def to_json(self) -> str:
         """Return a checkpoint."""

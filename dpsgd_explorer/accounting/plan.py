@@ -12,7 +12,7 @@ from typing import Self
 from dpsgd_explorer.accounting import calibration, domains, queries
 from dpsgd_explorer.accounting.accountant import Phase
 from dpsgd_explorer.accounting.domains import MAX_STEPS
-from dpsgd_explorer.accounting.table import accountant_for
+from dpsgd_explorer.accounting.table import accountant_for, deciding
 from dpsgd_explorer.errors import AccountingError, ConfigError
 
 
@@ -28,7 +28,8 @@ class Plan:
         steps: Updates of the model, T.
         noise_multiplier: Noise std over the clipping bound, σ; 0 is not private.
         delta: Below 1/N.
-        accountant: Name in ACCOUNTANTS.
+        accountant: Name in ACCOUNTANTS, or "all": the exact accountant decides, and
+            what each of them says is reported.
 
     Raises:
         ConfigError: names the attribute that is outside its domain.
@@ -109,6 +110,11 @@ class Plan:
     def sample_rate(self) -> float:
         """Probability with which each record joins a step, q = batch / N."""
         return self.expected_batch_size / self.sample_size
+
+    @property
+    def deciding_accountant(self) -> str:
+        """Name of the accountant whose ε this is: "exact" for "all"."""
+        return deciding(self.accountant)
 
     @property
     def is_private(self) -> bool:

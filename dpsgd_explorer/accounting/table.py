@@ -25,27 +25,40 @@ ACCOUNTANTS: dict[str, Accountant] = {
     "advanced": AdvancedAccountant(),
     "basic": BasicAccountant(),
 }
+ALL = "all"
+DECIDING = "exact"  # who answers where all are asked
+NAMES = (*ACCOUNTANTS, ALL)
+
+
+def deciding(name: str) -> str:
+    """Return whose answer counts: the name itself, "exact" for "all".
+
+    "all" calibrates and answers with the exact accountant; what the others say of the
+    same run stands beside it, by ``comparison.all_answers``.
+    """
+    return DECIDING if name == ALL else name
 
 
 def accountant_for(
     name: str, neighboring_relation: str = "add_or_remove_one"
 ) -> Accountant:
-    """Return the accountant of this name.
+    """Return the accountant of this name, the exact one for "all".
 
     Raises:
         AccountingError: there is none of this name, or not for this relation; the
             message names what there is.
     """
-    if name not in ACCOUNTANTS:
+    if name not in NAMES:
         raise AccountingError(
-            f"accountant must be one of {', '.join(ACCOUNTANTS)}, got {name!r}.",
+            f"accountant must be one of {', '.join(NAMES)}, got {name!r}.",
             field="accountant",
         )
-    relations = ACCOUNTANTS[name].neighboring_relations
+    chosen = ACCOUNTANTS[deciding(name)]
+    relations = chosen.neighboring_relations
     if neighboring_relation not in relations:
         raise AccountingError(
             f"neighboring_relation must be one of {', '.join(relations)} for "
             f"accountant {name!r}, got {neighboring_relation!r}.",
             field="neighboring_relation",
         )
-    return ACCOUNTANTS[name]
+    return chosen

@@ -54,7 +54,8 @@ class PrivacyEngine(EngineState):
         epochs: Length of the run; or give ``steps``.
         noise_multiplier: Noise std over C; or give ``target_epsilon``.  0 clips only,
             and epsilon is infinite.
-        accounting_mode: A key of ACCOUNTANTS.
+        accounting_mode: A key of ACCOUNTANTS, or "all": the exact accountant decides,
+            and the receipt says what each of them makes of the run.
         named_params: For users of FastDP: must be all trainable parameters.
         clipping_mode: A key of CLIPPING_MODES, or {layer's name: such a key}; how norms
             are made, not what they are.

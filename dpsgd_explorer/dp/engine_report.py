@@ -6,6 +6,7 @@ from dataclasses import asdict
 from typing import Any
 
 from dpsgd_explorer.accounting import Odometer, Phase, Plan
+from dpsgd_explorer.accounting.table import ALL
 from dpsgd_explorer.dp import options, phases, saved_state
 from dpsgd_explorer.dp.attachment import Attachment
 from dpsgd_explorer.dp.clipping_bound import Bound
@@ -54,9 +55,28 @@ class EngineReport:
             PrivacyError: the sampling was not checked and nobody vouches for it, or
                 something else was done than the accountant was told.
         """
+        odometer, slack = self._spent(delta, assume_poisson)
+        return odometer.epsilon(slack, self.plan.accountant)
+
+    def get_epsilons(
+        self, delta: float | None = None, *, assume_poisson: bool = False
+    ) -> dict[str, float]:
+        """Return the same as each accountant counts it, by its name.
+
+        Those that say nothing of such steps are left out, as zCDP is if they sample;
+        "gdp" is an approximation, all others are bounds.
+
+        Args and Raises: as ``get_epsilon``.
+        """
+        odometer, slack = self._spent(delta, assume_poisson)
+        return odometer.epsilons(slack)
+
+    def _spent(
+        self, delta: float | None, assume_poisson: bool
+    ) -> tuple[Odometer, float]:
+        """Return what was done and the delta to read it at."""
         self._vouched = self._vouched or assume_poisson
-        slack = self.plan.delta if delta is None else delta
-        return self.odometer().epsilon(slack, self.plan.accountant)
+        return self.odometer(), self.plan.delta if delta is None else delta
 
     def odometer(self) -> Odometer:
         """Return what was done so far, to be composed with more, and to be stored.
@@ -133,15 +153,17 @@ class EngineReport:
             PrivacyError: the two differ.
         """
         told = self._told
-        checked = told.poisson
+        covered = told.poisson or self._vouched
+        every = covered and self.plan.accountant == ALL
         return receipt(
             told,
             self._ledger,
             options=self.options.as_data(),
             seed=self.seed,
             noise_note=self._noise.note,
-            sampling_note=self._sampler.note(checked, self._vouched),
-            epsilon=self.get_epsilon() if checked or self._vouched else None,
+            sampling_note=self._sampler.note(told.poisson, self._vouched),
+            epsilon=self.get_epsilon() if covered else None,
+            epsilons=self.get_epsilons() if every else None,
         ) | {"earlier": self._settings["earlier"]}
 
     @property

@@ -9,7 +9,7 @@ from typing import Any
 
 from torch import nn
 
-from dpsgd_explorer.accounting import ACCOUNTANTS, Plan
+from dpsgd_explorer.accounting import NAMES, Plan
 from dpsgd_explorer.dp.adaptive_clipping import AdaptiveClipping
 from dpsgd_explorer.dp.blocks import (
     CLIPPING_STYLES,
@@ -223,7 +223,7 @@ def make_plan(
         )
     _require_one(epochs=epochs, steps=steps)
     _require_one(target_epsilon=target_epsilon, noise_multiplier=noise_multiplier)
-    _require_choice("accounting_mode", accounting_mode, ACCOUNTANTS)
+    _require_choice("accounting_mode", accounting_mode, NAMES)
     if not 1 <= batch_size <= sample_size:
         raise ConfigError(
             "batch_size",

@@ -88,7 +88,7 @@ class Told:
             "steps": steps,
             "planned_steps": plan.steps,
             "delta": plan.delta,
-            "accountant": plan.accountant,
+            "accountant": plan.deciding_accountant,
             "sampling": "Poisson",
             "neighboring_relation": "add_or_remove_one",
         }
@@ -125,17 +125,18 @@ def receipt(
     noise_note: str,
     sampling_note: str,
     epsilon: float | None,
+    epsilons: Mapping[str, float] | None = None,
 ) -> dict[str, Any]:
     """Return what the accountant was told beside what was done, as JSON values.
 
     ``epsilon`` is null where there is no guarantee; what is under ``not_private`` is
-    outside of it in any case.
+    outside of it in any case.  ``epsilons``, where all accountants were asked, holds
+    the finite ones by name, and is null otherwise.
 
     Raises:
         PrivacyError: the two differ.
     """
     check(told, ledger)
-    finite = epsilon is not None and math.isfinite(epsilon)
     return {
         "told": told.as_data(ledger.steps),
         "done": ledger.lines(),
@@ -145,9 +146,15 @@ def receipt(
         "sampling": sampling_note,
         "noise": noise_note,
         "seed": seed,
-        "epsilon": epsilon if finite else None,
+        "epsilon": _finite(epsilon),
+        "epsilons": epsilons
+        and {name: x for name, x in epsilons.items() if math.isfinite(x)},
         "not_private": {"batch_sizes": asdict(ledger.batch_sizes)},
     }
+
+
+def _finite(value: float | None) -> float | None:
+    return value if value is not None and math.isfinite(value) else None
 
 
 def receipt_text(receipt: Mapping[str, Any]) -> str:
@@ -164,6 +171,8 @@ def receipt_text(receipt: Mapping[str, Any]) -> str:
     width = [max(len(row[i]) for row in rows) for i in range(3)]
     lines = ["  ".join(map(str.ljust, row, width)).rstrip() for row in rows]
     spent = "none" if receipt["epsilon"] is None else f"{receipt['epsilon']:.6g}"
+    every = (receipt["epsilons"] or {}).items()
+    others = ", ".join(f"{name} {value:.6g}" for name, value in every)
     return "\n".join(
         [
             *lines,
@@ -171,6 +180,7 @@ def receipt_text(receipt: Mapping[str, Any]) -> str:
             f"noise: {receipt['noise']}",
             f"epsilon: {spent} at delta = {told['delta']:.6g}, "
             f"{told['neighboring_relation']}, accountant {told['accountant']}",
+            *([f"by accountant: {others}"] if others else []),
         ]
     )
 

@@ -12,6 +12,7 @@ from typing import Any, ClassVar, Literal, Self
 from pydantic import model_validator
 
 from dpsgd_explorer.accounting import ACCOUNTANTS, Plan
+from dpsgd_explorer.accounting.table import ALL
 from dpsgd_explorer.errors import ConfigError
 from dpsgd_explorer.training.catalogue import DATA_SETS, MODELS, DataSet
 from dpsgd_explorer.training.run_config import (
@@ -166,7 +167,8 @@ class TrainingConfig(RunConfig):
         label="Accountant",
         help="How ε is computed.",
         group="Privacy",
-        choices={name: entry.label for name, entry in ACCOUNTANTS.items()},
+        choices={name: entry.label for name, entry in ACCOUNTANTS.items()}
+        | {ALL: "All; the exact one decides"},
     )
     expected_batch_size: int = setting(
         4096,

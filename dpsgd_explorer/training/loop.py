@@ -187,7 +187,7 @@ class Training(Work):
                 "steps": plan.steps,
                 "sample_size": plan.sample_size,
                 "delta": plan.delta,
-                "accountant": plan.accountant,
+                "accountant": plan.deciding_accountant,
                 "status": self._status(),
                 "private": config.private,
                 "norm_edges": self._updates.norm_edges,

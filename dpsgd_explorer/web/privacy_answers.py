@@ -11,8 +11,9 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
-from dpsgd_explorer.accounting import ACCOUNTANTS, domains, round_up
+from dpsgd_explorer.accounting import ACCOUNTANTS, NAMES, domains, round_up
 from dpsgd_explorer.accounting.sides import Sides
+from dpsgd_explorer.accounting.table import deciding
 from dpsgd_explorer.errors import ConfigError
 from dpsgd_explorer.training.config import TrainingConfig
 
@@ -30,7 +31,7 @@ MOST_RACE_POINTS = 120
 
 
 def _known_accountant(name: str) -> str:
-    return _one_of("accountant", name, tuple(ACCOUNTANTS))
+    return _one_of("accountant", name, NAMES)
 
 
 def _known_relation(name: str) -> str:
@@ -63,7 +64,7 @@ Points = Annotated[int, Field(ge=2, le=MOST_POINTS, description="Points of the c
 AccountantName = Annotated[
     str,
     AfterValidator(_known_accountant),
-    Field(json_schema_extra={"enum": list(ACCOUNTANTS)}),
+    Field(json_schema_extra={"enum": list(NAMES)}),
 ]
 Relation = Annotated[
     str,
@@ -79,7 +80,11 @@ class Question(BaseModel):
 
 
 class PrivacyQuestion(Question):
-    """A question to one accountant about one way to count neighbours."""
+    """A question to one accountant about one way to count neighbours.
+
+    With accountant "all" the exact one answers; where the answer is one run's epsilon,
+    ``epsilons`` holds what each of them says.
+    """
 
     accountant: AccountantName = DEFAULT_ACCOUNTANT
     neighboring_relation: Relation = RELATIONS[0]
@@ -197,9 +202,9 @@ class PrivacyTerms(BaseModel):
         """
         return PrivacyTerms(
             delta=delta,
-            accountant=accountant,
+            accountant=deciding(accountant),
             neighboring_relation=neighboring_relation,
-            status=status or ACCOUNTANTS[accountant].status,
+            status=status or ACCOUNTANTS[deciding(accountant)].status,
         )
 
 
@@ -250,7 +255,17 @@ class EnclosedEpsilon(Epsilon):
         )
 
 
-class PrivacyAnswer(Epsilon):
+class EveryEpsilon(BaseModel):
+    """What each accountant says of the same run, rounded up, if all were asked.
+
+    Null otherwise, and for an epsilon that is infinite; an accountant that says
+    nothing of such a run is left out.
+    """
+
+    epsilons: dict[str, float | None] | None = None
+
+
+class PrivacyAnswer(Epsilon, EveryEpsilon):
     """What was asked for, and the epsilon that goes with it, the question repeated.
 
     ``value`` is the answer; the truth lies between ``lower`` and ``upper`` as far as
@@ -344,7 +359,7 @@ class CurvesAnswer(BaseModel):
     curves: list[Racer]
 
 
-class PlanAnswer(EnclosedEpsilon):
+class PlanAnswer(EnclosedEpsilon, EveryEpsilon):
     """What a configuration will do, before it is run.
 
     ``epsilon`` is what ``last_step`` steps spend: fewer than ``steps`` if

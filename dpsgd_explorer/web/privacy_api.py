@@ -9,6 +9,7 @@ from flask import Blueprint, Response, current_app
 
 from dpsgd_explorer import accounting
 from dpsgd_explorer.accounting import Phase, Plan
+from dpsgd_explorer.accounting.comparison import all_answers
 from dpsgd_explorer.accounting.domains import MAX_STEPS
 from dpsgd_explorer.accounting.sides import (
     APPROXIMATION,
@@ -18,11 +19,13 @@ from dpsgd_explorer.accounting.sides import (
     epsilon_sides,
     spends_more,
 )
+from dpsgd_explorer.accounting.table import ALL, accountant_for, deciding
 from dpsgd_explorer.accounting.trade_offs import trade_off_sides
 from dpsgd_explorer.training.config import TrainingConfig
 from dpsgd_explorer.training.cost import check_cost
 from dpsgd_explorer.web.operation import operation, reply
 from dpsgd_explorer.web.privacy_answers import (
+    RELATIONS,
     Curve,
     CurveAnswer,
     CurveQuestion,
@@ -43,6 +46,7 @@ from dpsgd_explorer.web.privacy_answers import (
     TradeOffAnswer,
     TradeOffQuestion,
     finite,
+    rounded,
 )
 from dpsgd_explorer.web.race import race
 
@@ -107,7 +111,7 @@ def trade_off(query: TradeOffQuestion) -> Response:
     asked = query.model_dump(exclude={"points"})
     return reply(
         TradeOffAnswer(
-            **asked,
+            **asked | {"accountant": deciding(query.accountant)},
             status=found.status,
             false_positive_rate=alarms,
             true_positive_rate=found.values,
@@ -185,7 +189,22 @@ def _answer(
         sample_rate=run.sample_rate,
         noise_multiplier=run.noise_multiplier,
         steps=run.steps,
+        epsilons=_of_all(query.accountant, run, delta, query.neighboring_relation),
     )
+
+
+def _of_all(
+    accountant: str, run: Phase, delta: float, relation: str = RELATIONS[0]
+) -> dict[str, float | None] | None:
+    """Return what each accountant says of a run, None unless all were asked."""
+    if accountant != ALL or not 0 < delta < 1:
+        return None
+    answers = all_answers([run], delta, neighboring_relation=relation)
+    return {
+        name: rounded(answer.epsilon)
+        for name, answer in answers.items()
+        if answer.epsilon is not None
+    }
 
 
 def _finite_all(values: list[float] | None) -> list[float | None] | None:
@@ -206,10 +225,9 @@ def planned(config: TrainingConfig, plan: Plan, points: int | None) -> PlanAnswe
     return PlanAnswer(
         **EnclosedEpsilon.between(spent, plan.accountant, plan.delta).model_dump(),
         accountants=[
-            name
-            for name, one in accounting.ACCOUNTANTS.items()
-            if not one.why_not([run])
+            name for name in accounting.NAMES if not accountant_for(name).why_not([run])
         ],
+        epsilons=_of_all(plan.accountant, run, plan.delta),
         private=plan.is_private,
         sample_size=plan.sample_size,
         expected_batch_size=plan.expected_batch_size,

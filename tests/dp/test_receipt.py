@@ -3,6 +3,7 @@
 import dataclasses
 import io
 import json
+import math
 
 import pytest
 import torch
@@ -10,7 +11,7 @@ import torch.nn.functional as F
 from scipy import stats
 from torch import nn
 
-from dpsgd_explorer.accounting import Plan
+from dpsgd_explorer.accounting import ACCOUNTANTS, Plan
 from dpsgd_explorer.dp import PrivacyEngine
 from dpsgd_explorer.dp.ledger import BatchSizes, Ledger
 from dpsgd_explorer.dp.noise import SeededNoise
@@ -123,6 +124,50 @@ def test_a_receipt_is_json_and_can_be_printed():
         assert row in rows
     assert ["noise", "draws", "6", "6"] in rows
     assert f"{receipt['epsilon']:.6g} at delta" in text
+
+
+def test_all_accountants_are_reported_and_the_exact_one_decides():
+    target = {"noise_multiplier": None, "target_epsilon": 2.0}
+    engine = advance(started(**target, accounting_mode="all"))
+    exact = started(**target)[2]
+    assert engine.plan.noise_multiplier == exact.plan.noise_multiplier
+    done, slack = engine.phases(), engine.plan.delta
+    spent = {
+        name: accountant.epsilons(done, [STEPS], slack)[0]
+        for name, accountant in ACCOUNTANTS.items()
+        if name != "zcdp"  # which knows no sampling
+    }
+    assert engine.get_epsilon() == spent["exact"] <= 2.0
+    assert engine.get_epsilons() == spent
+    receipt = engine.receipt()
+    assert json.loads(json.dumps(receipt, allow_nan=False)) == receipt
+    assert (receipt["epsilon"], receipt["epsilons"]) == (spent["exact"], spent)
+    assert receipt["told"]["accountant"] == "exact"
+    assert f"rdp {spent['rdp']:.6g}" in receipt_text(receipt)
+    assert engine.get_epsilons(delta=1e-6)["rdp"] > spent["rdp"]
+
+
+def test_one_accountant_alone_is_reported_alone():
+    engine = advance(started())
+    receipt = engine.receipt()
+    assert receipt["epsilons"] is None
+    assert "by accountant" not in receipt_text(receipt)
+    assert engine.get_epsilons()["exact"] == engine.get_epsilon()
+
+
+def test_all_accountants_of_a_run_without_noise_or_steps():
+    loud = advance(started(noise_multiplier=0.0, accounting_mode="all"))
+    assert (loud.receipt()["epsilon"], loud.receipt()["epsilons"]) == (None, {})
+    assert set(loud.get_epsilons().values()) == {math.inf}
+    fresh = started(accounting_mode="all")[2]
+    assert set(fresh.get_epsilons().values()) == {0.0}
+
+
+def test_all_accountants_need_the_sampling_as_one_does():
+    engine = started(sampling="unchecked", accounting_mode="all")[2]
+    with pytest.raises(PrivacyError, match="assume_poisson"):
+        engine.get_epsilons()
+    assert engine.receipt()["epsilons"] is None
 
 
 def test_an_unprivate_run_has_a_receipt_without_epsilon():

@@ -188,6 +188,15 @@ def test_the_receipt_tells_what_was_done(adult):
     assert (line["max_grad_norm"], line["divisor"]) == (0.5, 64)
 
 
+def test_a_run_for_all_accountants_is_the_exact_ones_and_reports_each(adult):
+    config = adult(steps=3, accountant="all")
+    events = list(train(config))
+    assert timeless(events)[:-1] == timeless(train(adult(steps=3)))[:-1]
+    end = events[-1].data
+    assert end["receipt"]["epsilons"]["exact"] == pytest.approx(end["epsilon"])
+    assert end["receipt"]["epsilons"]["rdp"] > end["epsilon"]
+
+
 def test_a_private_run_and_its_twin_draw_the_same_batches(adult):
     sizes = [
         [step["diagnostics"]["batch_size"] for step in of_kind(train(config), "step")]

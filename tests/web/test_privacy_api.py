@@ -116,7 +116,37 @@ def test_a_plan_names_the_accountants_that_apply(client):
     sampled = ask(client, "plan", **SMALL)["accountants"]
     assert set(accounting.ACCOUNTANTS) - set(sampled) == {"zcdp"}
     whole = SMALL | {"expected_batch_size": TrainingConfig.parse(SMALL).sample_size}
-    assert ask(client, "plan", **whole)["accountants"] == list(accounting.ACCOUNTANTS)
+    assert ask(client, "plan", **whole)["accountants"] == list(accounting.NAMES)
+
+
+@pytest.mark.parametrize("route", ["epsilon", "noise_multiplier", "steps", "delta"])
+def test_all_accountants_answer_beside_the_exact_one(client, route):
+    asked = {
+        "epsilon": RUN,
+        "noise_multiplier": run_without("noise_multiplier") | {"target_epsilon": 1.5},
+        "steps": run_without("steps") | {"target_epsilon": 1.5},
+        "delta": run_without("delta") | {"epsilon": 1.5},
+    }[route]
+    exact = ask(client, route, **asked, accountant="exact")
+    every = ask(client, route, **asked, accountant="all")
+    assert exact.pop("epsilons") is None
+    told = every.pop("epsilons")
+    assert every == exact
+    run = {name: every[name] for name in RUN}
+    assert told == {
+        name: rounded(accounting.epsilon(**run, accountant=name))
+        for name in accounting.ACCOUNTANTS
+        if name != "zcdp"
+    }
+
+
+def test_a_plan_for_all_accountants_is_calibrated_by_the_exact_one(client):
+    exact, every = (
+        ask(client, "plan", **SMALL, accountant=name) for name in ("exact", "all")
+    )
+    told = every.pop("epsilons")
+    assert every | {"epsilons": None} == exact
+    assert told["exact"] == exact["epsilon"] < told["rdp"]
 
 
 def test_a_curve_of_few_steps_names_each_once(client):

@@ -78,6 +78,12 @@ def test_the_runs_own_accountant_counts_unless_another_is_named(client, told):
     assert "one of" in error["message"]
 
 
+def test_a_run_for_all_accountants_is_counted_by_the_exact_one(client, told):
+    address = told(phase(0))
+    every = client.get(address, query_string={"accountant": "all"}).json
+    assert every == client.get(address, query_string={"accountant": "exact"}).json
+
+
 def test_an_unknown_run(client):
     error_of(client.get("/api/v1/runs/nope/epsilon?accountant=rdp"), 404)
 
