@@ -13,12 +13,16 @@
 | ``DPSGD_RUN_SECONDS`` | 1800 | wall-clock limit of one run |
 | ``DPSGD_RUN_MEMORY_MIB`` | 4096 | memory limit of one run |
 | ``DPSGD_RUN_COST`` | 2e13 | multiply-adds that one run may ask for |
+| ``DPSGD_HOSTS`` | none | names of this site besides ``localhost``, by commas |
+| ``DPSGD_BEHIND_PROXY`` | 0 | 1: a proxy says in X-Forwarded-* who asks, and how |
 | ``HOST``, ``PORT`` | 127.0.0.1, 8000 | where the web server listens |
 """
 
 from __future__ import annotations
 
+import ipaddress
 import os
+import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -45,6 +49,10 @@ QUOTAS = {
 #: Which of dp.kernels a run computes with.
 KERNELS = ("exact", "fast", "off")
 
+#: Names under which this machine reaches itself.
+LOOPBACK_HOSTS = frozenset({"127.0.0.1", "[::1]", "localhost"})
+HOST_NAME = re.compile(r"[a-z0-9._-]+|\[[0-9a-f:.]+\]")
+
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
@@ -61,8 +69,20 @@ class Settings:
     run_seconds: int = 1800
     run_memory_mib: int = 4096
     run_cost: float = 2e13
+    hosts: tuple[str, ...] = ()
+    is_behind_proxy: bool = False
     host: str = "127.0.0.1"
     port: int = 8000
+
+    @property
+    def trusted_hosts(self) -> frozenset[str]:
+        """The names, without port, by which a request may address this site.
+
+        Another one is another site's: its pages would pass for ours once their name
+        leads to this machine (DNS rebinding).
+        """
+        own = f"[{self.host}]" if ":" in self.host else self.host
+        return LOOPBACK_HOSTS | {own.lower(), *self.hosts}
 
     @property
     def quotas(self) -> Quotas:
@@ -75,7 +95,7 @@ class Settings:
         values = os.environ if environment is None else environment
         folder = Path(values.get("DPSGD_INSTANCE_DIR", "instance")).resolve()
         folder.mkdir(parents=True, exist_ok=True)
-        return cls(
+        settings = cls(
             instance_dir=folder,
             database_url=values.get(
                 "DPSGD_DATABASE_URL", f"sqlite:///{folder / 'runs.sqlite3'}"
@@ -91,9 +111,13 @@ class Settings:
             run_seconds=_number(values, "DPSGD_RUN_SECONDS", cls.run_seconds),
             run_memory_mib=_number(values, "DPSGD_RUN_MEMORY_MIB", cls.run_memory_mib),
             run_cost=float(_number(values, "DPSGD_RUN_COST", int(cls.run_cost))),
+            hosts=_host_names(values.get("DPSGD_HOSTS", "")),
+            is_behind_proxy=_one_of(values, "DPSGD_BEHIND_PROXY", "01", "0") == "1",
             host=values.get("HOST", cls.host),
             port=_number(values, "PORT", cls.port),
         )
+        _check_exposure(settings)
+        return settings
 
     def to_environment(self) -> dict[str, str]:
         """Return the variables that give these settings to a process of ours."""
@@ -109,6 +133,8 @@ class Settings:
             "DPSGD_RUN_SECONDS": str(self.run_seconds),
             "DPSGD_RUN_MEMORY_MIB": str(self.run_memory_mib),
             "DPSGD_RUN_COST": str(self.run_cost),
+            "DPSGD_HOSTS": ",".join(self.hosts),
+            "DPSGD_BEHIND_PROXY": str(int(self.is_behind_proxy)),
             "HOST": self.host,
             "PORT": str(self.port),
         }
@@ -134,3 +160,45 @@ def _number(values: Mapping[str, str], name: str, default: int) -> int:
     if number < 1:
         raise ConfigError(name, f"{name} must be a whole number above 0, got {text!r}.")
     return number
+
+
+def _host_names(text: str) -> tuple[str, ...]:
+    names = tuple(name for each in text.split(",") if (name := each.strip().lower()))
+    for name in names:
+        if not HOST_NAME.fullmatch(name):
+            raise ConfigError(
+                "DPSGD_HOSTS",
+                "DPSGD_HOSTS must be names without scheme and port, separated by "
+                f"commas, such as dp.example.org; got {name!r}.",
+            )
+    return names
+
+
+def _check_exposure(settings: Settings) -> None:
+    """Refuse to serve the public without a proxy, or under no name.
+
+    A connection that sends its request slowly holds a thread; a proxy reads requests
+    whole before it passes them on.
+    """
+    if settings.profile != "public":
+        return
+    if not settings.is_behind_proxy and not _is_loopback(settings.host):
+        raise ConfigError(
+            "DPSGD_BEHIND_PROXY",
+            "DPSGD_BEHIND_PROXY must be 1 where DPSGD_PROFILE is public and HOST is "
+            f"not a loopback address, got HOST={settings.host}: put a proxy before "
+            "the web server (docs/operating.md) and set it, or listen on 127.0.0.1.",
+        )
+    if settings.is_behind_proxy and not settings.hosts:
+        raise ConfigError(
+            "DPSGD_HOSTS",
+            "DPSGD_HOSTS must name this site where DPSGD_PROFILE is public, such as "
+            "dp.example.org; it is empty.",
+        )
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host in LOOPBACK_HOSTS

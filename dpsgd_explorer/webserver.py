@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from gunicorn.app.base import BaseApplication
 
+from dpsgd_explorer.intake_worker import IntakeWorker
 from dpsgd_explorer.runs.lifeline import Lifeline
 from dpsgd_explorer.settings import Settings
 
@@ -46,7 +47,7 @@ class WebServer(BaseApplication):  # type: ignore[misc]  # gunicorn has no types
     def _options(self) -> dict[str, Any]:
         return {
             "bind": f"fd://{self._socket_number}",
-            "worker_class": "gthread",
+            "worker_class": IntakeWorker,
             "workers": 1,
             "threads": self._settings.web_threads,
             "graceful_timeout": GRACEFUL_SECONDS,
@@ -54,6 +55,9 @@ class WebServer(BaseApplication):  # type: ignore[misc]  # gunicorn has no types
             "accesslog": None,
             "preload_app": False,  # the worker's threads start in the worker
             "control_socket_disable": True,
+            # What a proxy adds is read in one place, web.create_app.
+            "forwarder_headers": "",
+            "secure_scheme_headers": {},
             "worker_tmp_dir": str(self._heartbeat_folder()),
         }
 

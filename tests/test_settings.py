@@ -20,6 +20,8 @@ def test_settings_are_the_same_in_a_process_that_gets_their_environment(tmp_path
             "DPSGD_RUN_SECONDS": "60",
             "DPSGD_RUN_MEMORY_MIB": "700",
             "DPSGD_RUN_COST": "1e12",
+            "DPSGD_HOSTS": "dp.example.org,[fd00::1]",
+            "DPSGD_BEHIND_PROXY": "1",
             "HOST": "0.0.0.0",
             "PORT": "8080",
         }
@@ -28,6 +30,48 @@ def test_settings_are_the_same_in_a_process_that_gets_their_environment(tmp_path
     for name, value in vars(settings).items():
         assert value != getattr(plain, name), f"the test must change {name}"
     assert Settings.from_environment(settings.to_environment()) == settings
+
+
+PUBLIC = {"DPSGD_PROFILE": "public"}
+PROXY = {"DPSGD_BEHIND_PROXY": "1"}
+SITE = {"DPSGD_HOSTS": " dp.example.org, www.dp.example.org,"}
+
+
+@pytest.mark.parametrize(
+    ("given", "at_fault"),
+    [
+        (PUBLIC, ""),
+        (PUBLIC | {"HOST": "::1"}, ""),
+        (PUBLIC | {"HOST": "localhost"}, ""),
+        (PUBLIC | {"HOST": "0.0.0.0"}, "DPSGD_BEHIND_PROXY"),
+        (PUBLIC | {"HOST": "192.0.2.1"}, "DPSGD_BEHIND_PROXY"),
+        (PUBLIC | SITE | {"HOST": "::"}, "DPSGD_BEHIND_PROXY"),
+        (PUBLIC | PROXY, "DPSGD_HOSTS"),
+        (PUBLIC | PROXY | SITE, ""),
+        (PUBLIC | PROXY | SITE | {"HOST": "0.0.0.0"}, ""),
+        (PROXY, ""),
+        ({"HOST": "0.0.0.0"}, ""),
+        ({"DPSGD_HOSTS": "http://dp.example.org"}, "DPSGD_HOSTS"),
+        ({"DPSGD_HOSTS": "dp.example.org:80"}, "DPSGD_HOSTS"),
+        ({"DPSGD_HOSTS": "*"}, "DPSGD_HOSTS"),
+        ({"DPSGD_BEHIND_PROXY": "yes"}, "DPSGD_BEHIND_PROXY"),
+    ],
+    ids=str,
+)
+def test_a_public_site_has_a_proxy_and_a_name(tmp_path, given, at_fault):
+    environment = {"DPSGD_INSTANCE_DIR": str(tmp_path)} | given
+    if at_fault:
+        with pytest.raises(ConfigError, match=f"^{at_fault} must") as raised:
+            Settings.from_environment(environment)
+        assert raised.value.field == at_fault
+    else:
+        Settings.from_environment(environment)
+
+
+def test_names_of_the_site_stand_apart_by_commas(tmp_path):
+    environment = {"DPSGD_INSTANCE_DIR": str(tmp_path)} | SITE
+    hosts = Settings.from_environment(environment).hosts
+    assert hosts == ("dp.example.org", "www.dp.example.org")
 
 
 @pytest.mark.parametrize("name", ["DPSGD_KERNELS", "DPSGD_PROFILE"])

@@ -1,6 +1,5 @@
 #!/bin/sh
-# Bring what the script and browser tests need from the system's packages: Node and
-# Chromium. Where that may not be done, say what to install, and fail.
+# Bring what the tests need from the system's packages: Node, Chromium and nginx. Where that may not be done, say what to install, and fail.
 set -eu
 
 OLDEST_NODE=18
@@ -11,6 +10,9 @@ fi
 if ! command -v chromium >/dev/null && ! command -v chromium-browser >/dev/null && ! command -v google-chrome >/dev/null; then
     wanted="$wanted chromium"
 fi
+if ! PATH="$PATH:/usr/sbin" command -v nginx >/dev/null; then
+    wanted="$wanted nginx-light"
+fi
 [ -z "$wanted" ] && exit 0
 
 if command -v apt-get >/dev/null && [ "$(id -u)" -eq 0 ]; then
@@ -20,7 +22,7 @@ if command -v apt-get >/dev/null && [ "$(id -u)" -eq 0 ]; then
     # shellcheck disable=SC2086  # a list of names
     apt-get install -y -qq --no-install-recommends $wanted >/dev/null
 else
-    echo "The tests need Node $OLDEST_NODE or later and Chromium; missing:$wanted." >&2
+    echo "The tests need Node $OLDEST_NODE or later, Chromium and nginx; missing:$wanted." >&2
     echo "Install with your system's packages, e.g. sudo apt-get install$wanted" >&2
     exit 1
 fi

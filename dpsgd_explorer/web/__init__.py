@@ -6,6 +6,7 @@ from typing import Any
 
 from flask import Flask
 from flask.json.provider import DefaultJSONProvider
+from werkzeug.middleware.proxy_fix import ProxyFix
 
 from dpsgd_explorer import __version__
 from dpsgd_explorer.runs.doorbell import Doorbell
@@ -107,6 +108,11 @@ def create_app(settings: Settings | None = None) -> Flask:
     app.before_request(check_request)
     app.after_request(finish)
     app.after_request(compress)
+    if settings.is_behind_proxy:
+        # The proxy passes Host itself on; a path before ours it may not have.
+        app.wsgi_app = ProxyFix(  # type: ignore[method-assign]
+            app.wsgi_app, x_for=1, x_proto=1, x_host=0
+        )
     app.wsgi_app = published.serve_before(  # type: ignore[method-assign]
         app.wsgi_app, add_security_headers
     )

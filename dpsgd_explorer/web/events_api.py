@@ -16,6 +16,7 @@ from dpsgd_explorer.runs.store import RunStore
 from dpsgd_explorer.web.listeners import Listeners
 from dpsgd_explorer.web.operation import operation, reply
 from dpsgd_explorer.web.run_answers import Log, LogEntry, Page, Position
+from dpsgd_explorer.web.visitor import current_visitor
 
 bp = Blueprint("events_api", __name__, url_prefix="/api/v1/runs/<run_id>")
 
@@ -37,13 +38,15 @@ def events(run_id: str, query: Position) -> Response:
     if run.has_ended and after == run.last_seq:
         return Response(status=204)
     listeners: Listeners = current_app.extensions["listeners"]
-    listeners.enter()
+    visitor = _counted_visitor()
+    listeners.enter(visitor)
     response = Response(
         _frames(current_app.extensions["hub"], run_id, after),
         mimetype=EVENT_STREAM,
         headers={"Cache-Control": "no-cache", "X-Accel-Buffering": "no"},
     )
-    response.call_on_close(listeners.leave)  # also if not one frame was taken
+    # Also if not one frame was taken.
+    response.call_on_close(lambda: listeners.leave(visitor))
     return response
 
 
@@ -78,6 +81,14 @@ def _position(run: Run, asked: int) -> int:
     if text is not None:
         asked = int(text) if POSITION.fullmatch(text) else 0
     return asked if asked <= run.last_seq else 0
+
+
+def _counted_visitor() -> str:
+    """Return whose stream this is: a visitor's, or in public an address's."""
+    if visitor := current_visitor():
+        return visitor
+    is_public = current_app.extensions["settings"].profile == "public"
+    return request.remote_addr or "" if is_public else ""
 
 
 def _store() -> RunStore:

@@ -9,6 +9,7 @@ bundle.  See docs/decisions/0001-plotly-and-csp.md.
 from __future__ import annotations
 
 from typing import Protocol
+from urllib.parse import urlsplit
 
 from flask import Response
 
@@ -51,7 +52,13 @@ def add_security_headers(headers: _Headers) -> None:
 
 
 def finish(response: Response) -> Response:
-    """Add the headers; a computed answer depends on who asks, and when."""
+    """Add the headers; a computed answer depends on who asks, and when.
+
+    A redirection leads to a path: the name of the host is the client's to know.
+    """
     add_security_headers(response.headers)
+    if response.location:
+        path = urlsplit(response.location)._replace(scheme="", netloc="")
+        response.location = path.geturl()
     response.headers.setdefault("Cache-Control", "private, no-cache")
     return response

@@ -6,7 +6,7 @@ from pathlib import Path
 
 HERE = Path(__file__).parent
 PAGE = HERE.parents[1] / "docs" / "promises.md"
-ROW = re.compile(r"^\| (.+) \| `(\w+\.py)::(\w+)` \|$", re.MULTILINE)
+ROW = re.compile(r"^\| (.+) \| `([\w./]+\.py)::(\w+)` \|$", re.MULTILINE)
 
 
 def test_every_sentence_has_a_test():

@@ -7,7 +7,7 @@ import pytest
 
 from dpsgd_explorer.runs.feed import Hub
 from dpsgd_explorer.training.events import Event
-from dpsgd_explorer.web.listeners import SPARE_THREADS
+from dpsgd_explorer.web.listeners import SPARE_THREADS, STREAMS_A_VISITOR
 from tests.web.conftest import SMALL, error_of, recorded_events
 
 RUNS = "/api/v1/runs"
@@ -131,6 +131,44 @@ def test_past_the_cap_a_page_is_told_to_poll(make_app):
     assert again.status_code == 200
     again.close()
     open_streams.pop().close()
+
+
+def test_a_visitor_has_four_streams_and_then_polls(make_app):
+    app = make_app()
+    client, stranger = app.test_client(), app.test_client()
+    url = f"{RUNS}/{client.post(RUNS, json=SMALL).json['id']}/events"
+    stranger.post(RUNS, json=SMALL)
+    mine = [client.get(url, buffered=False) for _ in range(STREAMS_A_VISITOR)]
+    error = error_of(client.get(url), 503)
+    assert (error["code"], error["retry_after"]) == ("too_many_listeners", 5)
+    assert "events.json?after=" in error["message"]
+    others = [stranger.get(url, buffered=False) for _ in range(STREAMS_A_VISITOR)]
+    mine.pop().close()
+    mine.append(client.get(url, buffered=False))
+    assert {stream.status_code for stream in (*mine, *others)} == {200}
+    for stream in (*mine, *others):
+        stream.close()
+
+
+@pytest.mark.parametrize(("profile", "nameless"), [("local", 200), ("public", 503)])
+def test_in_public_those_without_a_name_count_by_address(make_app, profile, nameless):
+    app = make_app(profile=profile)
+    url = f"{RUNS}/{app.test_client().post(RUNS, json=SMALL).json['id']}/events"
+
+    def listen(address):
+        answer = app.test_client().get(
+            url, buffered=False, environ_base={"REMOTE_ADDR": address}
+        )
+        streams.append(answer)
+        return answer.status_code
+
+    streams = []
+    for _ in range(STREAMS_A_VISITOR):
+        assert listen("192.0.2.1") == 200
+    assert listen("192.0.2.1") == nameless
+    assert listen("192.0.2.2") == 200
+    for stream in streams:
+        stream.close()
 
 
 def test_with_few_threads_everyone_polls(make_app):

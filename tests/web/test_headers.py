@@ -78,3 +78,54 @@ def test_another_site_can_change_nothing(client, run_id, headers):
 )
 def test_our_own_pages_and_plain_programs_may(client, headers):
     assert client.post(RUNS, json=SMALL, headers=headers).status_code == 201
+
+
+def test_a_proxy_that_does_not_pass_host_is_named_as_the_cause(client):
+    headers = {"Origin": "https://dp.example.org"}
+    message = error_of(client.post(RUNS, json=SMALL, headers=headers), 403)["message"]
+    assert "of https://dp.example.org, the request is for 'localhost'" in message
+    assert "a proxy between them must pass the Host header on" in message
+
+
+FOREIGN = ["evil.example", "localhost.evil.example", "evil.example:8000", "[::2]:80"]
+
+
+@pytest.mark.parametrize("host", FOREIGN)
+@pytest.mark.parametrize("path", ["/train", "/", "/healthz", RUNS, "/nowhere"])
+def test_a_request_to_another_sites_name_is_refused(client, host, path):
+    answer = client.get(path, headers={"Host": host})
+    error = error_of(answer, 400)
+    assert error["code"] == "untrusted_host"
+    assert f"the request is for {host.removesuffix(':80')!r}" in error["message"]
+    assert "DPSGD_HOSTS" in error["message"]
+
+
+def test_a_page_by_dns_rebinding_launches_nothing(client, store):
+    rebound = {
+        "Host": "evil.example",
+        "Origin": "http://evil.example",
+        "Sec-Fetch-Site": "same-origin",
+    }
+    error_of(client.post(RUNS, json=SMALL, headers=rebound), 400)
+    assert store.counts()["queued"] == 0
+
+
+@pytest.mark.parametrize("host", ["localhost", "127.0.0.1", "[::1]", "LOCALHOST"])
+@pytest.mark.parametrize("port", ["", ":8000"])
+def test_this_machine_has_several_names(client, host, port):
+    assert client.get("/healthz", headers={"Host": host + port}).status_code == 200
+
+
+def test_further_names_are_a_setting(make_app):
+    client = make_app(hosts=("dp.example.org", "[fd00::1]"), host="192.0.2.7")
+    for host in ("dp.example.org", "[fd00::1]:80", "192.0.2.7:8000", "localhost"):
+        answer = client.test_client().get("/healthz", headers={"Host": host})
+        assert answer.status_code == 200
+
+
+def test_what_a_proxy_says_counts_only_if_there_is_one(make_app):
+    said = {"X-Forwarded-Proto": "https", "X-Forwarded-For": "192.0.2.1"}
+    for is_behind_proxy in (False, True):
+        client = make_app(is_behind_proxy=is_behind_proxy).test_client()
+        answer = client.post(RUNS, json=SMALL, headers=said)
+        assert ("; Secure;" in answer.headers["Set-Cookie"]) is is_behind_proxy
