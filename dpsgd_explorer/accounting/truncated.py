@@ -1,32 +1,45 @@
 """Poisson batches that are cut to a largest size: accelerators want fixed shapes.
 
 A batch is drawn by Poisson sampling; of more than B records, B stay, chosen at random.
-With Ψ = P(Binomial(N, q) > B), T steps differ from those without a cap with probability
-at most TΨ, whatever the data set.  So the curves differ by little, either way:
+``truncated_step`` bounds one step from above and from below; steps compose as they do
+without a cap.  At a cap some five standard deviations above the expected batch, next to
+nothing is lost.
+
+Where the integrals cannot be trusted (less noise than 0.2), another bound holds: with
+Ψ = P(Binomial(N, q) > B), T steps differ from those without a cap with probability at
+most TΨ, whatever the data set, so that
 
     |δ_B(ε) - δ(ε)| <= TΨ (1 + e^ε).
 
-At a cap some eight standard deviations above the expected batch, nothing is lost.
-
-Source: Chua et al. (2024), "Scalable DP-SGD: Shuffling vs. Poisson Subsampling",
-arXiv:2411.04205, on truncated batches.  Differs: the same bound from below as well.
+Source: of the latter, Chua et al. (2024), "Scalable DP-SGD: Shuffling vs. Poisson
+Subsampling", arXiv:2411.04205, on truncated batches.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from dataclasses import replace
 
-from scipy.special import betainc
+import numpy as np
 
 from dpsgd_explorer.accounting import domains
 from dpsgd_explorer.accounting.accountant import Phase
-from dpsgd_explorer.accounting.exact import Bounds, ExactAccountant
+from dpsgd_explorer.accounting.composition import Composition
+from dpsgd_explorer.accounting.crude import ROUNDING
+from dpsgd_explorer.accounting.exact import (
+    DIRECTIONS,
+    Bounds,
+    ExactAccountant,
+)
+from dpsgd_explorer.accounting.privacy_loss import Loss
+from dpsgd_explorer.accounting.search import first_safe
 from dpsgd_explorer.accounting.sides import RELATION, Sides, two_sided
+from dpsgd_explorer.accounting.table import accountant_for
+from dpsgd_explorer.accounting.truncated_step import TruncatedStep, binomial_tail
 from dpsgd_explorer.errors import AccountingError
 
 GENEROUS = 1 + 1e-9  # by which a loss is raised until it pays for itself
-TAIL_ERROR = 1e-7  # of a binomial tail, relative: 80 times the largest that was seen
-LEAST_TAIL = 1e-300  # below which a tail is no normal float
 LARGEST = 700.0  # whose exponential is a float
 MOST_RECORDS = 10**12
 ROUNDS = 60
@@ -54,16 +67,48 @@ def truncated_poisson_epsilon(
         neighboring_relation: What one record may change.
 
     Raises:
-        AccountingError: an argument is outside its domain, or so small a cap is
-            exceeded too often for any ε at this delta.
+        AccountingError: an argument is outside its domain; or the noise multiplier is
+            below 0.2, and so small a cap is exceeded too often for any ε at this delta.
     """
+    accountant_for("exact", neighboring_relation)
     run = Phase(sample_rate, noise_multiplier, steps)
     slack = domains.delta(delta)
     size = domains.whole("sample_size", sample_size, 1, MOST_RECORDS)
     cap = domains.whole("max_batch_size", max_batch_size, 1, MOST_RECORDS)
     exact = ExactAccountant()
-    if run.steps == 0 or run.noise_multiplier == 0:
-        return two_sided(exact.bounds([run], [run.steps], slack)).last
+    if run.steps == 0 or run.noise_multiplier == 0 or cap >= size:
+        whole = exact.bounds([run], [run.steps], slack, neighboring_relation)
+        return two_sided(whole).last
+    step = TruncatedStep(run.sample_rate, run.noise_multiplier, size, cap)
+    if not step.is_within_reach:
+        return _by_excess(run, slack, size, cap, neighboring_relation)
+    losses = [step.loss(way) for way in DIRECTIONS[neighboring_relation]]
+    upper = _composed(losses, run.steps, slack)
+    least = replace(run, sample_rate=step.least_rate)
+    lower = exact.bounds([least], [run.steps], slack, neighboring_relation).lower
+    return two_sided(Bounds(np.minimum(lower, upper), np.array([upper]))).last
+
+
+def _composed(losses: Sequence[Loss], steps: int, delta: float) -> float:
+    """Return ε of so many steps, from above; the largest of all directions."""
+
+    def single(epsilon: float) -> float:
+        return max(float(x.deltas(np.array([epsilon]))[0]) for x in losses)
+
+    if steps * single(0.0) * (1 + ROUNDING) <= delta:  # total variation adds up
+        return 0.0
+    if steps == 1:
+        aim = delta / (1 + ROUNDING)
+        high = max(loss.span(aim)[1] for loss in losses)
+        return high and first_safe(lambda x: single(x) - aim, 0.0, high)
+    counts = np.array([[float(steps)]])
+    found = [Composition([loss]).epsilons(counts, delta)[1][0] for loss in losses]
+    return max(float(max(found)), 0.0)
+
+
+def _by_excess(run: Phase, slack: float, size: int, cap: int, relation: str) -> Sides:
+    """Return both sides by how often any batch is cut at all."""
+    exact = ExactAccountant()
     excess = run.steps * binomial_tail(size, run.sample_rate, cap)
 
     def epsilons(loss: float, side: int) -> Bounds:
@@ -71,13 +116,14 @@ def truncated_poisson_epsilon(
         moved = slack - side * excess * (1 + math.exp(min(loss, LARGEST)))
         if moved <= 0:
             raise AccountingError(
-                f"max_batch_size must be exceeded more rarely for delta = {delta!r}, "
-                f"got {max_batch_size!r}, which {run.steps} steps exceed with a "
-                f"probability of up to {min(excess, 1.0):.2g}. Raise max_batch_size.",
+                f"max_batch_size must be exceeded more rarely for delta = {slack!r} "
+                f"and a noise multiplier below 0.2, got {cap!r}, which {run.steps} "
+                f"steps exceed with a probability of up to {min(excess, 1.0):.2g}. "
+                "Raise max_batch_size.",
                 field="max_batch_size",
             )
         capped = min(moved, 1 - 1e-12)
-        return exact.bounds([run], [run.steps], capped, neighboring_relation)
+        return exact.bounds([run], [run.steps], capped, relation)
 
     upper = float(epsilons(0.0, 1).upper[0])
     for _ in range(ROUNDS):  # rises to where the loss pays for itself
@@ -88,23 +134,9 @@ def truncated_poisson_epsilon(
         upper = following
     else:
         raise AccountingError(
-            f"max_batch_size must leave a part of delta = {delta!r}, got "
-            f"{max_batch_size!r}. Raise max_batch_size.",
+            f"max_batch_size must leave a part of delta = {slack!r}, got {cap!r}. "
+            "Raise max_batch_size.",
             field="max_batch_size",
         )
     low = epsilons(upper, -1).lower  # more is added at a larger loss
     return two_sided(Bounds(low, low * 0 + upper)).last
-
-
-def binomial_tail(size: int, rate: float, cap: int) -> float:
-    """Return P(Binomial(size, rate) > cap), rounded up, for up to MOST_RECORDS.
-
-    An incomplete beta function of real arguments, P(N > B) = I_q(B + 1, N - B): the
-    binomial functions of scipy take 32-bit integers, beyond which they give NaN.
-    """
-    if cap >= size:
-        return 0.0
-    tail = float(betainc(cap + 1.0, float(size - cap), rate))
-    if not 0 <= tail <= 1:
-        raise ArithmeticError(f"P(Binomial({size}, {rate}) > {cap}) came out as {tail}")
-    return min(tail * (1 + TAIL_ERROR) + LEAST_TAIL, 1.0)
