@@ -28,6 +28,7 @@ from dpsgd_explorer.errors import ConfigError
 
 COUNT_SENSITIVITY = 0.5
 SHARE_OF_BATCH = 20  # the source's choice of noise on the count: B / 20
+LARGEST_FACTOR = 2.0**60  # and its inverse the smallest: float32 holds C times it
 LEAST_COUNT_NOISE = 4.0  # over the plan's multiplier: the gradient gets 3 % more
 
 
@@ -106,7 +107,9 @@ class AdaptiveBound:
             used = meter.standard_deviation / COUNT_SENSITIVITY
         share = 0.5 + float(count) / self._batch_size
         move = self._settings.learning_rate * (share - self._settings.quantile)
-        self._factors.append(self._factors[-1] * math.exp(-move))
+        exponent = math.log(self._factors[-1]) - move
+        most = math.log(LARGEST_FACTOR)
+        self._factors.append(math.exp(min(max(exponent, -most), most)))
         return used
 
     def skip(self, steps: int) -> None:

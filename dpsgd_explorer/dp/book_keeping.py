@@ -134,6 +134,16 @@ class BookKeeping(Mechanism):
             self._ways.explain(each) for own in self._asked.values() for each in own
         ]
 
+    def advice(self, error: Exception) -> str:
+        shared = self._recording.shared_layers if self._recording is not None else []
+        if not shared or not isinstance(error, RuntimeError):
+            return super().advice(error)
+        return (
+            f"The output of {', '.join(shared)} is the same for all samples, and this "
+            "engine adds a dimension of samples to it. Let the layer see one row per "
+            'sample (expand its input), or use engine="vmap" or "microbatch".'
+        )
+
     @contextmanager
     def learning(self) -> Iterator[None]:
         """Compare the shapes of passes of different sizes meanwhile."""

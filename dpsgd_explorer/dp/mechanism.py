@@ -76,6 +76,13 @@ class Mechanism(ABC):
         """Return how the norms of the last pass were made; [] if by no choice."""
         return []
 
+    def advice(self, error: Exception) -> str:
+        """Return what to do when the module fails on the safety check's inputs."""
+        return (
+            "Give the engine example_inputs and loss_fn that fit together, and make "
+            "what cannot be random (offsets, lengths, indices) inside the module."
+        )
+
     def learning(self) -> AbstractContextManager[None]:
         """Let passes of different sizes tell where the samples are, meanwhile."""
         return nullcontext()
@@ -131,7 +138,8 @@ def batch_size_of(args: Any, kwargs: Any) -> int:
         raise PrivacyError(
             "the module must be called with one row for each sample; a PackedSequence "
             "has one for each step. Call it with padded sequences and their lengths, "
-            "and pack them inside its forward."
+            "and pack them inside its forward, where pad_packed_sequence needs "
+            "total_length, or the result depends on the batch's longest."
         )
     for argument in (*args, kwargs):
         for leaf in tensors_of(argument):

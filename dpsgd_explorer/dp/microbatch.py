@@ -11,36 +11,34 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.utils._pytree import TreeSpec, tree_flatten, tree_map, tree_unflatten
+from torch.utils._pytree import tree_map
 
 from dpsgd_explorer.dp.taps import Taps
-from dpsgd_explorer.dp.whole_module import WholeModule, has_rows
+from dpsgd_explorer.dp.whole_module import OutputTree, WholeModule, has_rows
 
 
 class MicroBatch(WholeModule):
     """Runs the module sample by sample."""
 
     def _run(self, args: Any, kwargs: Any, size: int) -> Any:
-        runs, spec = self._runs(args, kwargs, size)
+        runs, tree = self._runs(args, kwargs, size)
         taps = Taps(lambda gradients: self._deliver(runs[:size], gradients))
         self._replace_taps(taps)
-        outputs = [
-            taps.tap(str(i), torch.cat([run[i].detach() for run in runs]))
-            for i in range(len(runs[0]))
-        ]
-        return tree_unflatten(outputs, spec)
+        joined = (_joined(each) for each in zip(*runs, strict=True))
+        return self._tapped(taps, tree, joined)
 
     def _runs(
         self, args: Any, kwargs: Any, size: int
-    ) -> tuple[list[list[Tensor]], TreeSpec]:
+    ) -> tuple[list[list[Tensor]], OutputTree]:
         """Return each sample's outputs with their graphs; one empty run for nobody."""
         rows = [slice(i, i + 1) for i in range(size)] or [slice(0, 0)]
-        flat = []
+        runs = []
         for row in rows:
             own_args, own_kwargs = tree_map(_rows(row, size), (args, kwargs))
-            leaves, spec = tree_flatten(self._forward(*own_args, **own_kwargs))
-            flat.append(leaves)
-        return flat, spec
+            output = self._forward(*own_args, **own_kwargs)
+            tensors, tree = OutputTree.part(output, min(size, 1))
+            runs.append(tensors)
+        return runs, tree
 
     def _deliver(
         self, runs: list[list[Tensor]], backprops: Mapping[str, Tensor]
@@ -50,7 +48,7 @@ class MicroBatch(WholeModule):
             self.receive(self._stored({}, 0))
         for i, outputs in enumerate(runs):
             pairs = [
-                (outputs[int(name)], g[i : i + 1] * scale)
+                (outputs[int(name)], _row_of(g, i, outputs[int(name)]) * scale)
                 for name, g in backprops.items()
                 if outputs[int(name)].requires_grad
             ]
@@ -68,6 +66,16 @@ class MicroBatch(WholeModule):
         )
         found = zip(self._trained, gradients, strict=True)
         return {id(p): g.unsqueeze(0) for p, g in found if g is not None}
+
+
+def _joined(tensors: tuple[Tensor, ...]) -> Tensor:
+    """Return the samples' outputs as one tensor: [1, ...] or [] each -> [B, ...]."""
+    return torch.cat([t.detach() if t.dim() else t.detach()[None] for t in tensors])
+
+
+def _row_of(gradient: Tensor, i: int, output: Tensor) -> Tensor:
+    """Return sample i's gradient in the shape of its output."""
+    return gradient[i].reshape(output.shape)
 
 
 def _rows(row: slice, size: int) -> Any:

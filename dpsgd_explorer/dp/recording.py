@@ -59,6 +59,10 @@ class Recording:
         layouts: Where the samples are.
         batch_size: B.
         deliver: Called when backward ends, with the uses whose gradient came.
+
+    Attributes:
+        shared_layers: Names of the layers with one output for all samples, to which a
+            dimension of samples was added.
     """
 
     def __init__(
@@ -71,6 +75,7 @@ class Recording:
         self.batch_size = batch_size
         self.taps = Taps(self._arrived)
         self.is_trained = coverage.is_trained
+        self.shared_layers: list[str] = []
         self._coverage = coverage
         self.layouts = layouts
         self._deliver = deliver
@@ -112,6 +117,8 @@ class Recording:
             dims = rule.position_dims(layer, activations)
             shape = tuple(activations.shape)
             dim = watch.dim_of("input", shape, max(1, dims), share=dims > 0)
+            if dim is None:
+                self.shared_layers.append(name)
             activations, out = _samples_first(activations, out, dim, self.batch_size)
         if out.shape[dim or 0] != self.batch_size and not self.layouts.learning:
             wrong = BadInputError(

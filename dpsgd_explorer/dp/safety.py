@@ -29,7 +29,7 @@ from dpsgd_explorer.dp.culprit import find_culprit
 from dpsgd_explorer.dp.mechanism import Mechanism, batch_size_of, unscaled
 from dpsgd_explorer.dp.random_batch import SAMPLES, SEED
 from dpsgd_explorer.dp.samples import Samples
-from dpsgd_explorer.errors import UnsupportedModuleError
+from dpsgd_explorer.errors import ExplorerError, UnsupportedModuleError
 
 LossFunction = Callable[[Any, Any], Tensor]
 Rows = dict[str, Tensor]
@@ -72,7 +72,7 @@ class SafetyCheck:
 
     def run(self) -> None:
         """Raise UnsupportedModuleError unless all four hold."""
-        with _undisturbed(self._mechanism):
+        with _undisturbed(self._mechanism), _explained(self._mechanism):
             call = self._random_call(SEED)
             self._module.eval()
             self._compare_sizes(call)
@@ -135,8 +135,10 @@ class SafetyCheck:
             if not self._close(own, reference.to(own.dtype), largest):
                 raise UnsupportedModuleError(
                     f"the per-sample gradients of {name} do not add up to autograd's: "
-                    "it is used outside its layer's own forward. Call the layer "
-                    'instead, or use engine="microbatch".'
+                    "it is used outside its layer's own forward, or the loss that the "
+                    f"module gives is no {self._mechanism.loss_reduction} over "
+                    "samples, as loss_reduction says. Call the layer instead, use "
+                    'engine="microbatch", or change loss_reduction.'
                 )
 
     def _check_sensitivity(self, samples: list[Samples]) -> None:
@@ -167,7 +169,14 @@ class SafetyCheck:
     def _samples(self, call: Any, targets: Any) -> list[Samples]:
         received: list[Samples] = []
         self._mechanism.receive = received.append
-        self._loss(call, targets).backward()  # type: ignore[no-untyped-call]
+        loss = self._loss(call, targets)
+        if not loss.requires_grad:
+            raise UnsupportedModuleError(
+                "no trained parameter reaches the loss by its layer's own forward. "
+                "Call the layers instead of using their weights, or use "
+                'engine="vmap" or "microbatch".'
+            )
+        loss.backward()  # type: ignore[no-untyped-call]
         return received
 
     def _row(self, samples: list[Samples], i: int) -> Rows:
@@ -291,6 +300,21 @@ def _restore_buffers(module: nn.Module, values: Rows) -> None:
     with torch.no_grad():
         for name, buffer in module.named_buffers():
             buffer.copy_(values[name])
+
+
+@contextmanager
+def _explained(mechanism: Mechanism) -> Iterator[None]:
+    """Say of an error on the check's own inputs where it comes from."""
+    try:
+        yield
+    except ExplorerError:
+        raise
+    except (RuntimeError, ValueError, TypeError, LookupError, AttributeError) as error:
+        reason = f"{type(error).__name__}: {next(iter(str(error).splitlines()), '')}"
+        raise UnsupportedModuleError(
+            "the safety check cannot run the module on random inputs of these shapes, "
+            f"dtypes and ranges of ids ({reason}). {mechanism.advice(error)}"
+        ) from error
 
 
 @contextmanager

@@ -14,10 +14,10 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.utils._pytree import TreeSpec, tree_flatten, tree_unflatten
+from torch.utils._pytree import tree_flatten, tree_unflatten
 
 from dpsgd_explorer.dp.taps import Taps
-from dpsgd_explorer.dp.whole_module import WholeModule, has_rows
+from dpsgd_explorer.dp.whole_module import OutputTree, WholeModule, has_rows
 from dpsgd_explorer.errors import ExplorerError, UnsupportedModuleError
 
 
@@ -26,11 +26,10 @@ class Vectorized(WholeModule):
 
     def _run(self, args: Any, kwargs: Any, size: int) -> Any:
         copies = {p: _copies(p, size) for p in self._trained}
-        leaves, spec = self._outputs(args, kwargs, size, copies)
-        taps = Taps(lambda gradients: self._deliver(leaves, copies, gradients, size))
+        outputs, tree = self._outputs(args, kwargs, size, copies)
+        taps = Taps(lambda gradients: self._deliver(outputs, copies, gradients, size))
         self._replace_taps(taps)
-        outputs = [taps.tap(str(i), leaf.detach()) for i, leaf in enumerate(leaves)]
-        return tree_unflatten(outputs, spec)
+        return self._tapped(taps, tree, (output.detach() for output in outputs))
 
     def _outputs(
         self,
@@ -38,13 +37,14 @@ class Vectorized(WholeModule):
         kwargs: Any,
         size: int,
         copies: Mapping[nn.Parameter, Tensor],
-    ) -> tuple[list[Tensor], TreeSpec]:
-        """Return the leaves of the module's output, and their tree."""
+    ) -> tuple[list[Tensor], OutputTree]:
+        """Return the tensors of the module's output, [B, ...] each, and their tree."""
         if size == 0:
-            return tree_flatten(self._forward(*args, **kwargs))
+            tensors, tree = OutputTree.part(self._forward(*args, **kwargs), 0)
+            return [t if t.dim() else t.new_zeros(0) for t in tensors], tree
         call = _Call(self.module, self._forward, copies, (args, kwargs), size)
         try:
-            return call.outputs(), call.spec
+            return call.outputs(), call.tree
         except ExplorerError:
             raise
         except (RuntimeError, ValueError) as error:
@@ -69,15 +69,27 @@ class Vectorized(WholeModule):
         ]
         found: dict[int, Tensor] = {}
         if pairs:
-            gradients = torch.autograd.grad(
-                [output for output, _ in pairs],
-                list(copies.values()),
-                [gradient for _, gradient in pairs],
-                allow_unused=True,
-            )
+            gradients = self._backward(pairs, list(copies.values()))
             each = zip(copies, gradients, strict=True)
             found = {id(p): g for p, g in each if g is not None}
         self.receive(self._stored(found, size))
+
+    def _backward(
+        self, pairs: list[tuple[Tensor, Tensor]], copies: list[Tensor]
+    ) -> tuple[Tensor | None, ...]:
+        try:
+            return torch.autograd.grad(
+                [output for output, _ in pairs],
+                copies,
+                [gradient for _, gradient in pairs],
+                allow_unused=True,
+            )
+        except RuntimeError as error:
+            raise UnsupportedModuleError(
+                "the module's backward cannot be run by torch.func.vmap: it has a "
+                "checkpointed part, or an operation without a derivative under vmap. "
+                'Use engine="hooks" or "microbatch".'
+            ) from error
 
 
 class _Call:
@@ -105,28 +117,26 @@ class _Call:
         ]
         self._leaves, self._call_spec = tree_flatten(call)
         self._rows = [i for i, leaf in enumerate(self._leaves) if has_rows(leaf, size)]
-        self.spec: Any = None
+        self.tree: Any = None
 
     def outputs(self) -> list[Tensor]:
         """Return the leaves of the output for the whole batch, [B, ...] each."""
         mapped = torch.vmap(self._one, randomness="different")
-        leaves = mapped(
-            list(self._copies.values()), [self._leaves[i] for i in self._rows]
-        )
-        return [leaf.flatten(0, 1) for leaf in leaves]
+        with _without_fast_attention():
+            outputs = mapped(
+                list(self._copies.values()), [self._leaves[i] for i in self._rows]
+            )
+        return [out.flatten(0, 1) if out.dim() > 1 else out for out in outputs]
 
     def _one(self, copies: list[Tensor], rows: list[Tensor]) -> list[Tensor]:
-        """Return the output leaves of one sample, a batch of one."""
+        """Return the output tensors of one sample, a batch of one."""
         leaves = list(self._leaves)
         for i, row in zip(self._rows, rows, strict=True):
             leaves[i] = row.unsqueeze(0)
         args, kwargs = tree_unflatten(leaves, self._call_spec)
         with self._handed_out(dict(zip(self._copies, copies, strict=True))):
-            found, self.spec = tree_flatten(self._forward(*args, **kwargs))
-        for leaf in found:
-            if not isinstance(leaf, Tensor) or leaf.shape[:1] != (1,):
-                raise ValueError("its outputs must be tensors with one row a sample")
-        return found
+            tensors, self.tree = OutputTree.part(self._forward(*args, **kwargs), 1)
+        return tensors
 
     @contextmanager
     def _handed_out(self, copies: Mapping[nn.Parameter, Tensor]) -> Iterator[None]:
@@ -143,6 +153,17 @@ class _Call:
                 handle.remove()
             for each, name, parameter in self._places:
                 each._parameters[name] = parameter
+
+
+@contextmanager
+def _without_fast_attention() -> Iterator[None]:
+    """Keep torch from its fused encoder layer, which has no derivative."""
+    fast = torch.backends.mha.get_fastpath_enabled()
+    torch.backends.mha.set_fastpath_enabled(False)
+    try:
+        yield
+    finally:
+        torch.backends.mha.set_fastpath_enabled(fast)
 
 
 def _copies(parameter: nn.Parameter, size: int) -> Tensor:

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Self
 
 import torch
 from torch import Tensor, nn
+from torch.utils._pytree import TreeSpec, tree_flatten, tree_unflatten
 
+from dpsgd_explorer.dp.book_keeping import accumulation_dtype
 from dpsgd_explorer.dp.mechanism import Mechanism
 from dpsgd_explorer.dp.samples import unit_of
 from dpsgd_explorer.dp.stand_in import StandIn
 from dpsgd_explorer.dp.stored_samples import StoredSamples
 from dpsgd_explorer.dp.taps import Taps
 from dpsgd_explorer.dp.ways import ClippingMode
+from dpsgd_explorer.errors import UnsupportedModuleError
 
 
 class WholeModule(Mechanism):
@@ -73,16 +77,91 @@ class WholeModule(Mechanism):
     def _trained(self) -> list[nn.Parameter]:
         return [p for own in self._parameters.values() for p in own.values()]
 
+    def _tapped(self, taps: Taps, tree: OutputTree, values: Iterable[Tensor]) -> Any:
+        """Return the module's output for the batch, watched.
+
+        Args:
+            taps: What waits for the gradients; a tensor's key is its place.
+            tree: The form of one sample's output.
+            values: Its tensors for all samples: [B, ...] each.
+        """
+        tensors = [taps.tap(str(i), value) for i, value in enumerate(values)]
+        return tree.filled(
+            self._reduced(tensor) if scalar else tensor
+            for tensor, scalar in zip(tensors, tree.scalars, strict=True)
+        )
+
+    def _reduced(self, losses: Tensor) -> Tensor:
+        """Return the batch's loss from the samples' own: [B] -> []."""
+        return losses.mean() if self.loss_reduction == "mean" else losses.sum()
+
     def _stored(self, found: Mapping[int, Tensor], size: int) -> StoredSamples:
         """Return samples from {parameter's id: [B, *shape]}; 0 for what is missing."""
+
+        def rows(parameter: nn.Parameter) -> Tensor:
+            dtype = accumulation_dtype(parameter.dtype)
+            if id(parameter) in found:
+                return found[id(parameter)].to(dtype)
+            return parameter.new_zeros(size, *parameter.shape, dtype=dtype)
+
         gradients = {
-            unit: {
-                local: found[id(p)] if id(p) in found else p.new_zeros(size, *p.shape)
-                for local, p in own.items()
-            }
+            unit: {local: rows(p) for local, p in own.items()}
             for unit, own in self._parameters.items()
         }
         return StoredSamples(gradients, size)
+
+
+@dataclass(frozen=True)
+class OutputTree:
+    """The form of what the module returns for one sample.
+
+    Attributes:
+        spec: The tree.
+        filled_places: Whether each leaf is a tensor; the others are None.
+        scalars: Whether each tensor is one number, such as the sample's own loss.
+    """
+
+    spec: TreeSpec
+    filled_places: list[bool]
+    scalars: list[bool]
+
+    @classmethod
+    def part(cls, output: Any, rows: int) -> tuple[list[Tensor], Self]:
+        """Return the tensors of an output for ``rows`` samples, 0 or 1, and its form.
+
+        Raises:
+            UnsupportedModuleError: a leaf is neither None, nor one number, nor a
+                tensor with one row per sample.
+        """
+        leaves, spec = tree_flatten(output)
+        for leaf in leaves:
+            _check_leaf(leaf, rows)
+        tensors = [leaf for leaf in leaves if leaf is not None]
+        places = [leaf is not None for leaf in leaves]
+        return tensors, cls(spec, places, [tensor.dim() == 0 for tensor in tensors])
+
+    def filled(self, tensors: Iterable[Tensor]) -> Any:
+        """Return the tree with these tensors in their places."""
+        rest = iter(tensors)
+        leaves = [next(rest) if place else None for place in self.filled_places]
+        return tree_unflatten(leaves, self.spec)
+
+
+def _check_leaf(leaf: Any, rows: int) -> None:
+    if leaf is None:
+        return
+    if not isinstance(leaf, Tensor):
+        raise UnsupportedModuleError(
+            f"the module's output holds a {type(leaf).__name__}, which this engine "
+            "cannot join over samples. Return tensors alone (of a language model: "
+            'use_cache=False), or use engine="hooks".'
+        )
+    if leaf.dim() and leaf.shape[0] != rows:
+        raise UnsupportedModuleError(
+            "the module's outputs must be tensors with one row per sample, or one "
+            f"number for all of them; one sample gave shape {list(leaf.shape)}. "
+            'Return them so, or use engine="hooks".'
+        )
 
 
 def has_rows(leaf: Any, size: int) -> bool:

@@ -149,3 +149,11 @@ BAD = {
 def test_what_cannot_be_is_refused(make, message):
     with pytest.raises(ConfigError, match=message):
         make()
+
+
+@pytest.mark.parametrize("norm", [0.0, 1e30])
+def test_no_learning_rate_drives_the_bound_out_of_floats(norm):
+    bound = AdaptiveBound(AdaptiveClipping(learning_rate=1e300), PLAN)
+    for step in range(40):
+        bound.observe(torch.full((10,), norm), 1.0, SeededNoise(step))
+        assert 0 < torch.tensor(bound.factor(step + 1)) < math.inf

@@ -3,7 +3,7 @@
 import pytest
 import torch
 import torch.nn.functional as F
-from torch import nn
+from torch import Tensor, nn
 
 from dpsgd_explorer.errors import UnsupportedModuleError
 from tests.dp.nets import CLASSES, attached, backward, case, clipped_sum
@@ -69,18 +69,27 @@ def test_what_cannot_be_mapped_is_refused_by_name(inside, message):
     assert not any(each._forward_pre_hooks for each in net.modules())
 
 
-def test_an_output_without_a_row_a_sample_is_refused():
-    class Total(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.layer = nn.Linear(4, 3)
+class Reduced(nn.Module):
+    def __init__(self, reduce):
+        super().__init__()
+        self.layer, self.reduce = nn.Linear(4, 3), reduce
 
-        def forward(self, x):
-            return self.layer(x).sum()
+    def forward(self, x):
+        return self.reduce(self.layer(x))
 
-    net = Total()
-    attached(net, engine="vmap")
-    with pytest.raises(UnsupportedModuleError, match="one row a sample"):
+
+REDUCED = {
+    "a sum told as a mean": (Tensor.sum, "no mean over samples"),
+    "no row per sample": (lambda out: out.sum(0), "one row per sample"),
+}
+
+
+@pytest.mark.parametrize("engine", ["vmap", "microbatch"])
+@pytest.mark.parametrize(("reduce", "message"), REDUCED.values(), ids=REDUCED)
+def test_an_output_without_rows_is_refused(reduce, message, engine):
+    net = Reduced(reduce)
+    attached(net, engine=engine)
+    with pytest.raises(UnsupportedModuleError, match=message):
         net(torch.randn(5, 4))
 
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 from torch import nn
+from torch.nn.utils.parametrize import is_parametrized
 
 from dpsgd_explorer.dp.layers.attention import MultiheadAttentionRewrite
 from dpsgd_explorer.dp.layers.base import Rule
@@ -89,8 +90,15 @@ def rule_for(layer: nn.Module, name: str = "") -> Rule[Any]:
         name: What to call it in a message, as in ``named_modules``.
 
     Raises:
-        UnsupportedModuleError: the layer's settings rule it out.
+        UnsupportedModuleError: the layer's settings rule it out, or no forward of its
+            own uses its parameters.
     """
+    hidden = _hidden_parameters(layer)
+    if hidden:
+        raise UnsupportedModuleError(
+            f"{name or 'the module'} ({type(layer).__name__}) {hidden}, which this "
+            'engine cannot see. Use engine="vmap" or "microbatch", or freeze them.'
+        )
     rule = RULES.get(type(layer)) or _inherited_rule(layer)
     if rule is None or not _is_right(rule, layer):
         return ANY_MODULE
@@ -102,6 +110,18 @@ def rule_for(layer: nn.Module, name: str = "") -> Rule[Any]:
             "replace it."
         )
     return rule
+
+
+def _hidden_parameters(layer: nn.Module) -> str:
+    """Return how trainable parameters are used outside any forward; "" if not."""
+    own = layer.parameters(recurse=False)
+    if type(layer).forward is nn.Module.forward and any(p.requires_grad for p in own):
+        return "has no forward: the module around it uses its parameters"
+    if is_parametrized(layer):
+        originals = cast(nn.Module, layer.parametrizations).parameters()
+        if any(p.requires_grad for p in originals):
+            return "makes its parameters from others (torch.nn.utils.parametrize)"
+    return ""
 
 
 def _inherited_rule(layer: nn.Module) -> Rule[Any] | None:

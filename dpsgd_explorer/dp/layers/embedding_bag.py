@@ -35,7 +35,14 @@ class EmbeddingBagRule(GradientRule[nn.EmbeddingBag, Bags]):
 
     def check(self, layer: nn.EmbeddingBag, args: Any, kwargs: Any) -> None:
         ids = args[0] if args else kwargs["input"]
-        if ids.dim() != 2 and len(args) < 2 and "offsets" not in kwargs:
+        offsets = args[1] if len(args) > 1 else kwargs.get("offsets")
+        if offsets is not None and not _are_offsets(offsets, len(ids)):
+            raise BadInputError(
+                f"takes offsets that begin at 0, rise, and stay within its {len(ids)} "
+                "ids. The random inputs of the safety check do not keep to that: call "
+                "the module with ids [B, L] and make the offsets in its forward"
+            )
+        if ids.dim() != 2 and offsets is None:
             raise BadInputError(
                 "takes ids [B, L], or ids [N] with offsets [B]; "
                 f"got ids of shape {list(ids.shape)}"
@@ -115,6 +122,12 @@ class EmbeddingBagRule(GradientRule[nn.EmbeddingBag, Bags]):
         if layer.max_norm is not None:
             return "max_norm rewrites the rows that a batch uses, without noise"
         return ""
+
+
+def _are_offsets(offsets: Tensor, ids: int) -> bool:
+    """Whether these begin bags among so many ids."""
+    ends = torch.cat([offsets, offsets.new_tensor([ids])])
+    return not len(offsets) or (int(offsets[0]) == 0 and bool((ends.diff() >= 0).all()))
 
 
 def _padded(
