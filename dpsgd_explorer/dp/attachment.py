@@ -17,11 +17,8 @@ from dpsgd_explorer.dp.clipped_sum import ClippedSum
 from dpsgd_explorer.dp.logical_batch import LogicalBatch
 from dpsgd_explorer.dp.mechanism import unscaled
 from dpsgd_explorer.dp.options import ENGINES, Options
-from dpsgd_explorer.dp.safety import (
-    LossFunction,
-    SafetyCheck,
-    refuse_batch_statistics,
-)
+from dpsgd_explorer.dp.refused_modules import refuse_by_kind
+from dpsgd_explorer.dp.safety import LossFunction, SafetyCheck
 from dpsgd_explorer.dp.samples import Samples
 from dpsgd_explorer.dp.ways import Choice
 from dpsgd_explorer.errors import PrivacyError
@@ -61,7 +58,7 @@ class Attachment:
         scale_of_loss: Callable[[], float] = unscaled,
     ) -> None:
         _refuse_taken(module)
-        refuse_batch_statistics(module)
+        refuse_by_kind(module)
         blocks = partition(options.clipping_style, module)
         self._mechanism = ENGINES[options.engine](
             module,

@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from torch import nn
+import torch
+from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.modules.instancenorm import _InstanceNorm
 
@@ -108,6 +109,12 @@ def _without_statistics(norm: _InstanceNorm) -> Repair:
     )
 
 
+def _shorten_rows(weight: Tensor, norm_type: float, most: float) -> None:
+    """Shorten the rows that are too long, as a look-up of them all would."""
+    every = torch.arange(len(weight), device=weight.device)
+    torch.embedding_renorm_(weight.detach(), every, most, norm_type)
+
+
 def _plain_embedding(table: nn.Embedding | nn.EmbeddingBag) -> Repair | None:
     changes, meanings = [], []
     if table.scale_grad_by_freq:
@@ -115,9 +122,10 @@ def _plain_embedding(table: nn.Embedding | nn.EmbeddingBag) -> Repair | None:
         changes.append("scale_grad_by_freq switched off")
         meanings.append("Frequent ids get gradients as long as they come")
     if table.max_norm is not None:
+        _shorten_rows(table.weight, table.norm_type, table.max_norm)
         table.max_norm = None
         changes.append("max_norm switched off")
-        meanings.append("Rows may grow longer than they were allowed to")
+        meanings.append("Rows are shortened once, now, and may grow longer in training")
     if not changes:
         return None
     return Repair(table, " and ".join(changes), ". ".join(meanings))

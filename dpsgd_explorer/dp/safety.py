@@ -5,9 +5,9 @@ other sample's gradient depends on it.  Names of layers do not tell (a frozen ba
 norm mixes samples, and so may three lines of a user's forward), so the gradients
 themselves are compared, on inputs that have nothing to do with the data:
 
-1. the gradient of sample i stays the same when all others change, and no buffer
-   remembers what the samples were (modules in training mode);
-2. it does not depend on how many samples there are, so the loss is reduced as said;
+1. the gradient of sample i stays the same when all others change, and nothing that
+   the module stores remembers what the samples were (modules in training mode);
+2. neither depends on how many samples there are, so the loss is reduced as said;
 3. the gradients add up to autograd's;
 4. no clipped sample is longer than the bound.
 """
@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 import torch
@@ -26,7 +26,9 @@ from dpsgd_explorer.dp import random_batch
 from dpsgd_explorer.dp.clipped_sum import ClippedSum
 from dpsgd_explorer.dp.clipping import Clipper
 from dpsgd_explorer.dp.culprit import find_culprit
+from dpsgd_explorer.dp.expected_draws import expected_draws
 from dpsgd_explorer.dp.mechanism import Mechanism, batch_size_of, unscaled
+from dpsgd_explorer.dp.module_state import Changes, ModuleState, refuse_different
 from dpsgd_explorer.dp.random_batch import SAMPLES, SEED
 from dpsgd_explorer.dp.samples import Samples
 from dpsgd_explorer.errors import ExplorerError, UnsupportedModuleError
@@ -72,7 +74,8 @@ class SafetyCheck:
 
     def run(self) -> None:
         """Raise UnsupportedModuleError unless all four hold."""
-        with _undisturbed(self._mechanism), _explained(self._mechanism):
+        mechanism = self._mechanism
+        with undisturbed(mechanism) as self._state, _explained(mechanism):
             call = self._random_call(SEED)
             self._module.eval()
             self._compare_sizes(call)
@@ -81,7 +84,7 @@ class SafetyCheck:
             self._module.eval()
             samples = self._samples(call, targets)
             rows = self._rows(samples)
-            self._check_size(call, targets, rows)
+            self._check_size(call, targets)
             self._check_sum(call, targets, rows)
             self._check_sensitivity(samples)
 
@@ -95,27 +98,40 @@ class SafetyCheck:
 
     def _check_independence(self, call: Any, targets: Any) -> None:
         self._module.train()
-        samples, buffers = self._samples_and_buffers(call, targets)
+        samples, changes = self._samples_and_changes(call, targets)
         other = self._random_call(SEED + 1, scale=OTHERS_SCALE)
         moved = random_batch.rotated(targets)
-        changes = {i: random_batch.keep_row(call, other, i) for i in range(SAMPLES)}
-        for i, changed in changes.items():
+        calls = {i: random_batch.keep_row(call, other, i) for i in range(SAMPLES)}
+        for i, changed in calls.items():
             other_targets = random_batch.keep_row(targets, moved, i)
-            others, states = self._samples_and_buffers(changed, other_targets)
-            _check_buffers(buffers, states)
+            others, new = self._samples_and_changes(changed, other_targets)
+            refuse_different(self._module, changes, new)
             if not self._equal(self._row(samples, i), self._row(others, i)):
                 raise UnsupportedModuleError(
-                    find_culprit(self._module, call, changes, SEED)
+                    find_culprit(self._module, call, calls, SEED)
                 )
 
-    def _check_size(self, call: Any, targets: Any, rows: Rows) -> None:
-        fewer = self._samples(*random_batch.without_last((call, targets)))
-        if not self._equal({n: r[:-1] for n, r in rows.items()}, self._rows(fewer)):
-            raise UnsupportedModuleError(
-                "a sample's gradient must not depend on the batch size. Either the "
-                f"loss is not a {self._mechanism.loss_reduction} over samples, as "
-                "loss_reduction says, or the module uses the number of samples."
-            )
+    def _check_size(self, call: Any, targets: Any) -> None:
+        """Compare two sizes in both modes; in training, with draws at their means."""
+        for training in (False, True):
+            self._module.train(training)
+            with expected_draws() if training else nullcontext():
+                samples, changes = self._samples_and_changes(call, targets)
+                fewer, new = self._samples_and_changes(
+                    *random_batch.without_last((call, targets))
+                )
+            refuse_different(self._module, changes, new, sizes=True)
+            rows = {name: rows[:-1] for name, rows in self._rows(samples).items()}
+            if not self._equal(rows, self._rows(fewer)):
+                raise UnsupportedModuleError(self._size_refusal())
+        self._module.eval()
+
+    def _size_refusal(self) -> str:
+        return (
+            "a sample's gradient must not depend on the batch size. Either the loss is "
+            f"not a {self._mechanism.loss_reduction} over samples, as loss_reduction "
+            "says, or the module uses the number of samples."
+        )
 
     def _check_sum(self, call: Any, targets: Any, rows: Rows) -> None:
         self._mechanism.stop()
@@ -156,15 +172,13 @@ class SafetyCheck:
                         f"is wrong ({total.norm() / bound:.3g} times the bound)."
                     )
 
-    def _samples_and_buffers(
+    def _samples_and_changes(
         self, call: Any, targets: Any
-    ) -> tuple[list[Samples], Rows]:
-        """Return the samples of a pass and what the buffers became by it."""
-        before = _buffers(self._module)
+    ) -> tuple[list[Samples], Changes]:
+        """Return the samples of a pass and what it changed in the module's state."""
+        self._state.restore()
         samples = self._samples(call, targets)
-        after = _buffers(self._module)
-        _restore_buffers(self._module, before)
-        return samples, after
+        return samples, self._state.changes()
 
     def _samples(self, call: Any, targets: Any) -> list[Samples]:
         received: list[Samples] = []
@@ -240,37 +254,6 @@ class SafetyCheck:
         return _length(first - second) <= self._tolerance * largest
 
 
-def refuse_batch_statistics(module: nn.Module) -> None:
-    """Raise at once for the layers that are known to mix samples, frozen or not.
-
-    The measurement would find them too, but only at the first forward pass.
-    """
-    for name, each in module.named_modules():
-        if isinstance(each, nn.modules.batchnorm._BatchNorm):
-            raise UnsupportedModuleError(
-                f"{name or 'the module'} ({type(each).__name__}) normalises each "
-                "sample by the others of its batch, also when frozen. Use GroupNorm or "
-                "LayerNorm instead."
-            )
-
-
-def _check_buffers(first: Rows, second: Rows) -> None:
-    """Raise if a buffer became something else for other samples."""
-    for name, value in first.items():
-        if not _identical(value, second[name]):
-            owner = name.rpartition(".")[0] or "the module"
-            raise UnsupportedModuleError(
-                f"{owner} stores a statistic of the samples in its buffer {name!r}, "
-                "without noise. Switch the statistic off or replace the module "
-                "(GroupNorm and LayerNorm keep none)."
-            )
-
-
-def _identical(first: Tensor, second: Tensor) -> bool:
-    both_nan = (first != first) & (second != second)
-    return bool(((first == second) | both_nan).all())
-
-
 def _largest(rows: Rows) -> float:
     return max((_length(values) for values in rows.values()), default=0.0)
 
@@ -292,16 +275,6 @@ def _tolerance(module: nn.Module) -> float:
     return max([TOLERANCE, *(ROUND_OFFS * torch.finfo(d).eps for d in dtypes)])
 
 
-def _buffers(module: nn.Module) -> Rows:
-    return {name: buffer.clone() for name, buffer in module.named_buffers()}
-
-
-def _restore_buffers(module: nn.Module, values: Rows) -> None:
-    with torch.no_grad():
-        for name, buffer in module.named_buffers():
-            buffer.copy_(values[name])
-
-
 @contextmanager
 def _explained(mechanism: Mechanism) -> Iterator[None]:
     """Say of an error on the check's own inputs where it comes from."""
@@ -318,21 +291,21 @@ def _explained(mechanism: Mechanism) -> Iterator[None]:
 
 
 @contextmanager
-def _undisturbed(mechanism: Mechanism) -> Iterator[None]:
-    """Put back random state, buffers, modes and callbacks, whatever happens."""
+def undisturbed(mechanism: Mechanism) -> Iterator[ModuleState]:
+    """Put back random state, stored values, modes and callbacks, whatever happens."""
     module = mechanism.module
     receive, before_forward = mechanism.receive, mechanism.before_forward
     scale_of_loss = mechanism.scale_of_loss
     modes = {each: each.training for each in module.modules()}
-    buffers = _buffers(module)
+    state = ModuleState(module)
     devices = sorted({p.device.index for p in module.parameters() if p.is_cuda})
     try:
         mechanism.before_forward, mechanism.scale_of_loss = None, unscaled
         with torch.random.fork_rng(devices=devices), torch.enable_grad():
-            yield
+            yield state
     finally:
         mechanism.receive, mechanism.before_forward = receive, before_forward
         mechanism.scale_of_loss = scale_of_loss
         for each, mode in modes.items():
             each.training = mode
-        _restore_buffers(module, buffers)
+        state.restore()

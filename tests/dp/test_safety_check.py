@@ -138,7 +138,7 @@ def test_batch_norm_is_refused_when_attached(norm, engine):
 @pytest.mark.parametrize("norm", NORMS.values(), ids=NORMS)
 def test_batch_norm_is_found_by_measurement_too(norm, monkeypatch):
     monkeypatch.setattr(
-        "dpsgd_explorer.dp.attachment.refuse_batch_statistics", lambda module: None
+        "dpsgd_explorer.dp.attachment.refuse_by_kind", lambda module: None
     )
     net = with_inside(copy.deepcopy(norm).requires_grad_(False))
     attached(net)

@@ -1,0 +1,157 @@
+"""What is handed on with a module beside its gradients: all that it stores.
+
+A model is released with its parameters, frozen ones too, its buffers and its extra
+state.  None of them gets noise, so no forward pass may write anything about the samples
+into them.  Plain attributes are not looked at; ``torch.save(model)`` releases them.
+"""
+
+from __future__ import annotations
+
+import pickle
+from copy import deepcopy
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.utils._pytree import tree_flatten
+
+from dpsgd_explorer.errors import UnsupportedModuleError
+
+Changes = dict[str, Any]
+EXTRA_STATE = "_extra_state"
+_REMOVED = object()
+
+
+class ModuleState:
+    """A copy of the parameters, the buffers and the whole ``state_dict()``.
+
+    Args:
+        module: The model; it is copied now.
+    """
+
+    def __init__(self, module: nn.Module) -> None:
+        self._module = module
+        self._stored = _stored(module)
+        self._copies = {name: _copied(value) for name, value in self._stored.items()}
+        self._tables = [
+            (table, dict(table))
+            for each in module.modules()
+            for table in (each._parameters, each._buffers)
+        ]
+
+    def changes(self) -> Changes:
+        """Return {name: copy of the value now} of what differs from this copy."""
+        now = _stored(self._module)
+        changed = {
+            name: _copied(value)
+            for name, value in now.items()
+            if name not in self._copies or not _same(value, self._copies[name])
+        }
+        return changed | dict.fromkeys(self._copies.keys() - now.keys(), _REMOVED)
+
+    def restore(self) -> None:
+        """Put everything back that has changed since."""
+        changed = self.changes()
+        for table, entries in self._tables if changed else ():
+            table.clear()
+            table.update(entries)  # type: ignore[arg-type]
+        for name in changed.keys() & self._copies.keys():
+            self._put_back(name, self._stored[name], self._copies[name])
+
+    def _put_back(self, name: str, stored: Any, copy: Any) -> None:
+        if isinstance(stored, Tensor):
+            if stored.shape == copy.shape:
+                with torch.no_grad():
+                    stored.copy_(copy)
+            else:
+                stored.data = copy.clone()
+        elif name.endswith(EXTRA_STATE):
+            owner, _, _ = name.rpartition(".")
+            self._module.get_submodule(owner).set_extra_state(deepcopy(copy))
+
+
+def refuse_different(
+    module: nn.Module, first: Changes, second: Changes, *, sizes: bool = False
+) -> None:
+    """Raise UnsupportedModuleError if two passes left different things behind.
+
+    Args:
+        module: What ran.
+        first: What the one pass changed.
+        second: What the other changed, on other samples.
+        sizes: Whether the passes differed in the number of samples instead.
+    """
+    for name in sorted(first.keys() | second.keys()):
+        one, other = first.get(name, _REMOVED), second.get(name, _REMOVED)
+        if one is not other and not _same(one, other):
+            raise UnsupportedModuleError(_refusal(module, name, sizes))
+
+
+def _refusal(module: nn.Module, name: str, sizes: bool) -> str:
+    owner, _, local = name.rpartition(".")
+    what = "how many samples there were" if sizes else "a statistic of the samples"
+    if local == EXTRA_STATE:
+        where = "its extra state, which is in the state dict"
+        remedy = "Leave it out of get_extra_state"
+    elif name in dict(module.named_parameters(remove_duplicate=False)):
+        where = f"its parameter {name!r}"
+        remedy = (
+            "Do not write to a parameter in forward: let the optimizer train it, or "
+            "fit it on public data beforehand"
+        )
+    elif sizes:
+        where = f"its buffer {name!r}"
+        remedy = "Count passes instead of samples, or leave the count out"
+    else:
+        where = f"its buffer {name!r}"
+        remedy = (
+            "Switch the statistic off or replace the module (GroupNorm and LayerNorm "
+            "keep none)"
+        )
+    return f"{owner or 'the module'} stores {what} in {where}, without noise. {remedy}."
+
+
+def _stored(module: nn.Module) -> dict[str, Any]:
+    """Return {name: value}, buffers that are not saved among them."""
+    return {
+        **module.state_dict(keep_vars=True),
+        **dict(module.named_parameters(remove_duplicate=False)),
+        **dict(module.named_buffers(remove_duplicate=False)),
+    }
+
+
+def _copied(value: Any) -> Any:
+    return value.detach().clone() if isinstance(value, Tensor) else deepcopy(value)
+
+
+def _same(first: Any, second: Any) -> bool:
+    """Whether two values are equal to the last bit, NaN like NaN."""
+    if isinstance(first, Tensor) and isinstance(second, Tensor):
+        return _same_tensor(first, second)
+    if first is _REMOVED or second is _REMOVED:
+        return False
+    leaves, tree = tree_flatten(first)
+    others, other_tree = tree_flatten(second)
+    if tree != other_tree:
+        return False
+    if len(leaves) == 1 and leaves[0] is first:
+        return _same_object(first, second)
+    return all(map(_same, leaves, others))
+
+
+def _same_object(first: Any, second: Any) -> bool:
+    try:
+        if first is second or bool(first == second):
+            return True
+    except (RuntimeError, TypeError, ValueError):  # as an array of several entries
+        pass
+    return pickle.dumps(first) == pickle.dumps(second)
+
+
+def _same_tensor(first: Tensor, second: Tensor) -> bool:
+    if first.shape != second.shape or first.dtype != second.dtype:
+        return False
+    if torch.equal(first, second):
+        return True
+    both_nan = (first != first) & (second != second)
+    return bool(((first == second) | both_nan).all())

@@ -1,0 +1,109 @@
+"""Modules that are refused by their kind, before anything is measured.
+
+The measurement would find some of them too, but only at the first forward pass, and it
+could not say what to do.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from torch import nn
+
+from dpsgd_explorer.errors import UnsupportedModuleError
+
+Table = nn.Embedding | nn.EmbeddingBag
+
+
+def refuse_by_kind(module: nn.Module) -> None:
+    """Raise UnsupportedModuleError for the modules that cannot be private.
+
+    Layers that mix samples, frozen or not; tables that rewrite their rows; wrappers
+    that run copies or shards of a module, or a compiled one.
+    """
+    for name, each in module.named_modules():
+        for reason_of in REASONS:
+            reason = reason_of(each)
+            if reason:
+                where = f"{name or 'the module'} ({type(each).__name__})"
+                raise UnsupportedModuleError(f"{where} {reason}")
+
+
+def _batch_statistics(module: nn.Module) -> str:
+    if not isinstance(module, nn.modules.batchnorm._BatchNorm):
+        return ""
+    return (
+        "normalises each sample by the others of its batch, also when frozen. Use "
+        "GroupNorm or LayerNorm instead."
+    )
+
+
+def _rewritten_rows(module: nn.Module) -> str:
+    if not isinstance(module, Table) or module.max_norm is None:
+        return ""
+    return (
+        f"has max_norm={module.max_norm:g}, which rewrites the rows that a batch looks "
+        "up, without noise, also when frozen. Shorten all rows once, beforehand, with "
+        "make_private_ready(model), or set max_norm=None; rows that are trained may be "
+        "shortened again after optimizer.step(), which costs no privacy."
+    )
+
+
+def _data_parallel(module: nn.Module) -> str:
+    if not isinstance(module, nn.DataParallel):
+        return ""
+    return (
+        "runs copies of its module, whose layers no engine watches. Attach to "
+        "model.module, on one device."
+    )
+
+
+def _distributed(module: nn.Module) -> str:
+    if not isinstance(module, nn.parallel.DistributedDataParallel):
+        return ""
+    return (
+        "adds the processes' gradients up before they are clipped and noised together: "
+        "every process would draw batches and noise of its own, and count only its own "
+        "steps. Train model.module in one process."
+    )
+
+
+def _sharded(module: nn.Module) -> str:
+    kinds = _loaded("torch.distributed.fsdp", "FSDPModule", "FullyShardedDataParallel")
+    if not isinstance(module, kinds):
+        return ""
+    return (
+        "is sharded (FSDP): a layer's parameters are whole only while it runs, so a "
+        "sample's gradient is in no one process. Train it unsharded, in one process."
+    )
+
+
+def _compiled(module: nn.Module) -> str:
+    optimized = _loaded("torch._dynamo.eval_frame", "OptimizedModule")
+    in_place = vars(module).get("_compiled_call_impl") is not None
+    if not isinstance(module, optimized) and not in_place:
+        return ""
+    return (
+        "was compiled before the engine was attached, so the engine's hooks are not in "
+        "it. Attach to the inner module (the one handed to torch.compile), and compile "
+        "afterwards."
+    )
+
+
+def _loaded(where: str, *names: str) -> tuple[type[Any], ...]:
+    """Return the classes of a module of torch, if anything has imported it."""
+    source = sys.modules.get(where)
+    found = [getattr(source, name, None) for name in names]
+    return tuple(kind for kind in found if kind is not None)
+
+
+REASONS: tuple[Callable[[nn.Module], str], ...] = (
+    _batch_statistics,
+    _rewritten_rows,
+    _data_parallel,
+    _distributed,
+    _sharded,
+    _compiled,
+)
