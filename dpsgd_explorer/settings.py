@@ -5,7 +5,7 @@
 | ``DPSGD_INSTANCE_DIR`` | ``instance`` | database, queue, caches, cookie key |
 | ``DPSGD_DATABASE_URL`` | SQLite in the instance folder | the runs table |
 | ``DPSGD_QUEUE_URL`` | SQLite in the instance folder | the doorbell |
-| ``DPSGD_PROFILE`` | ``local`` | or ``public``: quotas, see ``Quotas`` |
+| ``DPSGD_PROFILE`` | ``local`` | or ``public``: quotas, see below |
 | ``DPSGD_WORKERS`` | 1 | runs that train at the same time |
 | ``DPSGD_THREADS`` | 1 | threads of one training process |
 | ``DPSGD_KERNELS`` | ``exact`` | faster pieces; ``fast``: other last bits; ``off`` |
@@ -15,7 +15,10 @@
 | ``DPSGD_RUN_COST`` | 2e13 | multiply-adds that one run may ask for |
 | ``DPSGD_HOSTS`` | none | names of this site besides ``localhost``, by commas |
 | ``DPSGD_BEHIND_PROXY`` | 0 | 1: a proxy says in X-Forwarded-* who asks, and how |
+| ``DPSGD_KEEP_DAYS`` | ``none``, public: 30 | runs that ended earlier are deleted |
 | ``HOST``, ``PORT`` | 127.0.0.1, 8000 | where the web server listens |
+
+The variables of quotas stand in ``quotas.Quotas``.
 """
 
 from __future__ import annotations
@@ -29,25 +32,12 @@ from pathlib import Path
 from typing import Self
 
 from dpsgd_explorer.errors import ConfigError
-
-
-@dataclass(frozen=True, kw_only=True)
-class Quotas:
-    """What one visitor may do; None is no limit."""
-
-    running: int | None = None
-    queued: int | None = None
-    launches_a_day: int | None = None
-    queued_in_all: int = 1000
-
-
-QUOTAS = {
-    "local": Quotas(),
-    "public": Quotas(running=1, queued=3, launches_a_day=20, queued_in_all=200),
-}
+from dpsgd_explorer.quotas import NO_LIMIT, QUOTAS, VARIABLE, Quotas
 
 #: Which of dp.kernels a run computes with.
 KERNELS = ("exact", "fast", "off")
+#: How long a profile keeps runs that have ended.
+KEEP_DAYS = {"local": NO_LIMIT, "public": "30"}
 
 #: Names under which this machine reaches itself.
 LOOPBACK_HOSTS = frozenset({"127.0.0.1", "[::1]", "localhost"})
@@ -71,6 +61,8 @@ class Settings:
     run_cost: float = 2e13
     hosts: tuple[str, ...] = ()
     is_behind_proxy: bool = False
+    keep_days: int | None = None
+    own_quotas: tuple[tuple[str, str], ...] = ()
     host: str = "127.0.0.1"
     port: int = 8000
 
@@ -86,8 +78,8 @@ class Settings:
 
     @property
     def quotas(self) -> Quotas:
-        """The limits of the profile."""
-        return QUOTAS[self.profile]
+        """The limits of the profile, but for those that are set one by one."""
+        return QUOTAS[self.profile].changed(dict(self.own_quotas))
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] | None = None) -> Self:
@@ -95,6 +87,11 @@ class Settings:
         values = os.environ if environment is None else environment
         folder = Path(values.get("DPSGD_INSTANCE_DIR", "instance")).resolve()
         folder.mkdir(parents=True, exist_ok=True)
+        profile = _one_of(values, "DPSGD_PROFILE", QUOTAS, cls.profile)
+        own_quotas = {
+            name: values[name] for name in values if name.startswith(VARIABLE)
+        }
+        QUOTAS[profile].changed(own_quotas)  # what is wrong with them is told now
         settings = cls(
             instance_dir=folder,
             database_url=values.get(
@@ -103,7 +100,7 @@ class Settings:
             queue_url=values.get(
                 "DPSGD_QUEUE_URL", f"sqlite:///{folder / 'queue.sqlite3'}"
             ),
-            profile=_one_of(values, "DPSGD_PROFILE", QUOTAS, cls.profile),
+            profile=profile,
             workers=_number(values, "DPSGD_WORKERS", cls.workers),
             threads=_number(values, "DPSGD_THREADS", cls.threads),
             kernels=_one_of(values, "DPSGD_KERNELS", KERNELS, cls.kernels),
@@ -113,6 +110,8 @@ class Settings:
             run_cost=float(_number(values, "DPSGD_RUN_COST", int(cls.run_cost))),
             hosts=_host_names(values.get("DPSGD_HOSTS", "")),
             is_behind_proxy=_one_of(values, "DPSGD_BEHIND_PROXY", "01", "0") == "1",
+            keep_days=_count(values, "DPSGD_KEEP_DAYS", KEEP_DAYS[profile]),
+            own_quotas=tuple(sorted(own_quotas.items())),
             host=values.get("HOST", cls.host),
             port=_number(values, "PORT", cls.port),
         )
@@ -135,8 +134,10 @@ class Settings:
             "DPSGD_RUN_COST": str(self.run_cost),
             "DPSGD_HOSTS": ",".join(self.hosts),
             "DPSGD_BEHIND_PROXY": str(int(self.is_behind_proxy)),
+            "DPSGD_KEEP_DAYS": str(self.keep_days or NO_LIMIT),
             "HOST": self.host,
             "PORT": str(self.port),
+            **dict(self.own_quotas),
         }
 
 
@@ -151,11 +152,17 @@ def _one_of(
     return value
 
 
+def _count(values: Mapping[str, str], name: str, default: str) -> int | None:
+    """Read a number that may be none."""
+    text = values.get(name, default)
+    return None if text == NO_LIMIT else _number({name: text}, name, 1)
+
+
 def _number(values: Mapping[str, str], name: str, default: int) -> int:
     text = values.get(name, str(default))
     try:
         number = int(float(text))
-    except ValueError:
+    except (ValueError, OverflowError):
         number = 0
     if number < 1:
         raise ConfigError(name, f"{name} must be a whole number above 0, got {text!r}.")

@@ -43,7 +43,7 @@ MAY_IMPORT = {
         "whitenoise",
     },
 }
-EVERYONE = {"errors", "settings", "__version__"}
+EVERYONE = {"errors", "quotas", "settings", "__version__"}
 TORCH_FREE_TRAINING = (
     "catalogue",
     "config",

@@ -1,8 +1,11 @@
 """Settings survive the way to another process."""
 
+from dataclasses import replace
+
 import pytest
 
 from dpsgd_explorer.errors import ConfigError
+from dpsgd_explorer.quotas import QUOTAS
 from dpsgd_explorer.settings import Settings
 
 
@@ -22,6 +25,8 @@ def test_settings_are_the_same_in_a_process_that_gets_their_environment(tmp_path
             "DPSGD_RUN_COST": "1e12",
             "DPSGD_HOSTS": "dp.example.org,[fd00::1]",
             "DPSGD_BEHIND_PROXY": "1",
+            "DPSGD_KEEP_DAYS": "7",
+            "DPSGD_QUOTA_QUEUED": "5",
             "HOST": "0.0.0.0",
             "PORT": "8080",
         }
@@ -78,3 +83,44 @@ def test_names_of_the_site_stand_apart_by_commas(tmp_path):
 def test_a_word_that_is_no_choice_is_refused_by_name(tmp_path, name):
     with pytest.raises(ConfigError, match=f"{name} must be one of .*, got 'turbo'"):
         Settings.from_environment({"DPSGD_INSTANCE_DIR": str(tmp_path), name: "turbo"})
+
+
+def test_a_quota_is_set_by_its_variable(tmp_path):
+    texts = {
+        "RUNNING": "2",
+        "QUEUED": "none",
+        "QUEUED_SHARE": "0.5",
+        "EXEMPT_NETWORKS": "192.0.2.0/24, 2001:db8::/48",
+    }
+    own = {f"DPSGD_QUOTA_{name}": text for name, text in texts.items()}
+    settings = Settings.from_environment(
+        {"DPSGD_INSTANCE_DIR": str(tmp_path), "DPSGD_PROFILE": "public"} | own
+    )
+    assert settings.quotas == replace(
+        QUOTAS["public"],
+        running=2,
+        queued=None,
+        queued_share=0.5,
+        exempt_networks=("192.0.2.0/24", "2001:db8::/48"),
+    )
+    assert Settings.from_environment(settings.to_environment()) == settings
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("DPSGD_QUOTA_QUEUED", "0"),
+        ("DPSGD_QUOTA_QUEUED", "1e3"),
+        ("DPSGD_QUOTA_QUEUED", "\u00b2"),
+        ("DPSGD_QUOTA_QUEUED_IN_ALL", "none"),
+        ("DPSGD_QUOTA_QUEUED_SHARE", "1.5"),
+        ("DPSGD_QUOTA_QUEUED_SHARE", "nan"),
+        ("DPSGD_QUOTA_EXEMPT_NETWORKS", "192.0.2.1/24"),
+        ("DPSGD_QUOTA_QUEUE", "3"),
+        ("DPSGD_KEEP_DAYS", "0"),
+        ("DPSGD_WORKERS", "inf"),
+    ],
+)
+def test_a_value_that_cannot_be_is_refused_by_name(tmp_path, name, text):
+    with pytest.raises(ConfigError, match=name):
+        Settings.from_environment({"DPSGD_INSTANCE_DIR": str(tmp_path), name: text})

@@ -6,11 +6,12 @@ Run as ``python -m tools.write_configuration_page``.
 from __future__ import annotations
 
 import re
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 from dpsgd_explorer import settings
-from dpsgd_explorer.settings import QUOTAS
+from dpsgd_explorer.quotas import NO_LIMIT, QUOTAS, Quotas, variable
 from dpsgd_explorer.training import engines_config, regression_config
 from dpsgd_explorer.training.config import (
     DEFAULT_EPSILON,
@@ -65,11 +66,16 @@ Read at start, in one place (`dpsgd_explorer/settings.py`).
 | variable | default | meaning |
 |---|---|---|
 """
-PROFILES = """
-## Profiles
+QUOTA_HEAD = """
+## Quotas
 
-| profile | running | queued | launches a day | queued in all |
-|---|---|---|---|---|
+What a visitor (a cookie) and a network (all addresses that share the first 24 bits of
+an IPv4 or 64 bits of an IPv6 address) may ask for. Each is set by its variable; `none`
+is no limit. Behind a proxy that does not pass the visitors' addresses on, all of them
+come from one network.
+
+| variable | `local` | `public` | meaning |
+|---|---|---|---|
 """
 
 
@@ -88,8 +94,8 @@ def page() -> str:
         + MIDDLE
         + "\n".join(_variable_rows())
         + "\n"
-        + PROFILES
-        + "\n".join(_profile_rows())
+        + QUOTA_HEAD
+        + "\n".join(_quota_rows())
         + "\n"
     )
 
@@ -138,16 +144,24 @@ def _variable_rows() -> list[str]:
     return [row.replace("``", "`") for row in rows]
 
 
-def _profile_rows() -> list[str]:
+def _quota_rows() -> list[str]:
     return [
-        f"| `{name}` | {_limit(q.running)} | {_limit(q.queued)} "
-        f"| {_limit(q.launches_a_day)} | {q.queued_in_all} |"
-        for name, q in QUOTAS.items()
+        f"| `{variable(each.name)}` | {_limits(each.name)} "
+        f"| {each.metadata['meaning']} |"
+        for each in fields(Quotas)
     ]
 
 
-def _limit(value: int | None) -> str:
-    return "no limit" if value is None else f"{value} a visitor"
+def _limits(name: str) -> str:
+    """Return what each profile has, the local one first."""
+    values = (getattr(quotas, name) for quotas in QUOTAS.values())
+    return " | ".join(f"`{_as_text(value)}`" for value in values)
+
+
+def _as_text(value: object) -> str:
+    if isinstance(value, tuple):
+        return ",".join(value) or NO_LIMIT
+    return NO_LIMIT if value is None else str(value)
 
 
 if __name__ == "__main__":

@@ -14,7 +14,15 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import Connection, create_engine, event, insert, select
+from sqlalchemy import (
+    Connection,
+    create_engine,
+    event,
+    insert,
+    inspect,
+    select,
+    update,
+)
 from sqlalchemy.engine import Engine, make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError
 
@@ -134,18 +142,29 @@ def _begin(connection: Connection) -> None:
 
 
 def _create_tables(connection: Connection) -> None:
-    schema.metadata.create_all(connection)
-    version = connection.scalar(select(schema.schema_version.c.version))
-    if version is None:
-        connection.execute(
-            insert(schema.schema_version).values(version=schema.SCHEMA_VERSION)
-        )
-    elif version != schema.SCHEMA_VERSION:
+    version = _version(connection)
+    while version in schema.MIGRATIONS:
+        for statement in schema.MIGRATIONS[version]:
+            connection.exec_driver_sql(statement)
+        version += 1
+        connection.execute(update(schema.schema_version).values(version=version))
+    if version not in (None, schema.SCHEMA_VERSION):
         raise ConfigError(
             "DPSGD_DATABASE_URL",
             f"the database has schema {version}, this program needs "
             f"{schema.SCHEMA_VERSION}; move the file away to start with a new one.",
         )
+    schema.metadata.create_all(connection)
+    if version is None:
+        made = insert(schema.schema_version).values(version=schema.SCHEMA_VERSION)
+        connection.execute(made)
+
+
+def _version(connection: Connection) -> int | None:
+    """Return the schema that a database has; None if it is new."""
+    if not inspect(connection).has_table(schema.schema_version.name):
+        return None
+    return connection.scalar(select(schema.schema_version.c.version))
 
 
 @contextmanager

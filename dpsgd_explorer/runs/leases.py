@@ -3,17 +3,21 @@
 A claim raises the run's fence number, and each write names the number it was given.
 A worker that was stopped for longer than its lease finds the number changed and its
 write refused, so no run is ever written by two.
+
+Leases are counted by the machine's monotonic clock, which all its processes share and
+nobody sets: SQLite's processes are on one machine.  After a restart of the machine that
+clock begins anew, so a lease that ends later than any can is over too.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Literal
 
 from sqlalchemy import Connection, RowMapping, select, update
 
 from dpsgd_explorer.errors import LeaseLostError
-from dpsgd_explorer.runs import waiting_line
+from dpsgd_explorer.runs import holder, waiting_line
 from dpsgd_explorer.runs.database import Database
 from dpsgd_explorer.runs.journal import move, write_events
 from dpsgd_explorer.runs.records import Checkpoint, Claim
@@ -31,6 +35,7 @@ LARGEST_TRIES = 3
 # A worker cannot extend its lease while another process keeps the database to itself:
 # so, longer than that should ever be.
 LEASE_SECONDS = 15.0
+LONGEST_LEASE_SECONDS = 4 * LEASE_SECONDS
 LOST_WORKER = {
     "code": "worker_lost",
     "message": f"the worker was lost {LARGEST_TRIES} times during this run; "
@@ -43,6 +48,7 @@ class LeasedRuns:
 
     database: Database
     clock: Callable[[], float]
+    lease_clock: Callable[[], float]
 
     def claim(
         self,
@@ -59,8 +65,17 @@ class LeasedRuns:
             run = _row(connection, chosen) if chosen else None
             if run is None or run["state"] != QUEUED:
                 return None
-            now, fence = self.clock(), run["fence"] + 1
-            move(connection, run, RUNNING, now, fence=fence, lease_until=now + lease_s)
+            waiting_line.count_start(connection, run["id"])
+            fence, lease_until = run["fence"] + 1, self.lease_clock() + lease_s
+            move(
+                connection,
+                run,
+                RUNNING,
+                self.clock(),
+                fence=fence,
+                lease_until=lease_until,
+                holder=holder.own_name(),
+            )
             return Claim(run["id"], fence)
 
     def heartbeat(self, claim: Claim, *, lease_s: float = LEASE_SECONDS) -> None:
@@ -141,25 +156,38 @@ class LeasedRuns:
         return "cancel" if cancel else "go on"
 
     def reap(self) -> list[str]:
-        """Queue again every run whose lease ran out; return those to ring for."""
-        now = self.clock()
-        expired = select(runs).where(runs.c.state == RUNNING, runs.c.lease_until < now)
+        """Queue again every run whose holder is lost; return those to ring for."""
+        running = select(runs).where(runs.c.state == RUNNING)
         with self.database.read() as connection:
-            if connection.execute(expired).first() is None:
+            if not self._lost(connection.execute(running).mappings()):
                 return []
         with self.database.write(ends=True) as connection:
-            lost = connection.execute(expired).mappings().all()
+            now = self.clock()
+            lost = self._lost(connection.execute(running).mappings())
             states = [_give_back(connection, run, now, lost=True) for run in lost]
         return [run["id"] for run, to in zip(lost, states, strict=True) if to == QUEUED]
+
+    def _lost(self, running: Iterable[RowMapping]) -> list[RowMapping]:
+        """Return the runs whose lease ran out, or whose worker is gone."""
+        now = self.lease_clock()
+        return [
+            run
+            for run in running
+            if not now <= run["lease_until"] <= now + LONGEST_LEASE_SECONDS
+            or holder.is_gone(run["holder"])
+        ]
 
     def overdue(
         self, seconds: float, *, running_per_visitor: int | None = None
     ) -> list[str]:
-        """Return the run that is next in line if it has waited for longer than that."""
+        """Return the run that is next in line if it has waited for longer than that.
+
+        One that comes from the future was made before the clock was set back.
+        """
         with self.database.read() as connection:
             run_id = waiting_line.next_in_line(connection, running_per_visitor)
             run = _row(connection, run_id) if run_id else None
-        if run is None or run["created_at"] > self.clock() - seconds:
+        if run is None or 0 <= self.clock() - run["created_at"] < seconds:
             return []
         return [run["id"]]
 
@@ -172,7 +200,7 @@ class LeasedRuns:
                 "nothing more is written for it."
             )
         mine = runs.c.id == claim.run_id
-        until = self.clock() + lease_s
+        until = self.lease_clock() + lease_s
         connection.execute(update(runs).where(mine).values(lease_until=until))
         return run
 

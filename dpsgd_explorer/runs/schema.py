@@ -27,7 +27,12 @@ from sqlalchemy import (
     UniqueConstraint,
 )
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
+# What brings a database of an earlier version up to the next one, before the tables
+# that are missing are made.
+MIGRATIONS: dict[int, tuple[str, ...]] = {
+    1: ("DROP TABLE launches", "ALTER TABLE runs ADD COLUMN holder VARCHAR(120)"),
+}
 
 QUEUED, RUNNING = "queued", "running"
 DONE, FAILED, CANCELLED, INTERRUPTED = "done", "failed", "cancelled", "interrupted"
@@ -64,7 +69,8 @@ runs = Table(
     Column("last_seq", Integer, nullable=False, default=0),
     # For the worker only:
     Column("fence", Integer, nullable=False, default=0),
-    Column("lease_until", Float),
+    Column("lease_until", Float),  # by the monotonic clock, see leases
+    Column("holder", String(120)),
     Column("tries", Integer, nullable=False, default=0),
     Column("cancel", Boolean, nullable=False, default=False),
     Index("runs_of_visitor", "visitor", "created_at"),
@@ -96,14 +102,19 @@ checkpoints = Table(
     Column("data", LargeBinary, nullable=False),
 )
 
-# What a visitor asked for lately, kept when a run is deleted: quotas count these.
+# What was asked for lately, kept when a run is deleted: quotas and turns count these.
 launches = Table(
     "launches",
     metadata,
     Column("run_id", String(43), primary_key=True),
     Column("visitor", String(64), nullable=False),
+    Column("network", String(43), nullable=False),
     Column("launch", String(60), nullable=False),
     Column("cost", Float, nullable=False),
     Column("at", Float, nullable=False),
+    # Counts of starts, see waiting_line:
+    Column("joined", Integer, nullable=False),
+    Column("started", Integer),
     Index("launches_of_visitor", "visitor", "at"),
+    Index("launches_of_network", "network", "at"),
 )

@@ -14,6 +14,7 @@ from typing import Any, Self
 from sqlalchemy import RowMapping, Select, delete, func, insert, select, update
 
 from dpsgd_explorer.errors import ConfigError, RunNotFoundError
+from dpsgd_explorer.quotas import Quotas
 from dpsgd_explorer.runs import admission, waiting_line
 from dpsgd_explorer.runs.database import PATIENCE_SECONDS, Database
 from dpsgd_explorer.runs.journal import move, to_json, write_events
@@ -28,7 +29,7 @@ from dpsgd_explorer.runs.schema import (
     events,
     runs,
 )
-from dpsgd_explorer.settings import Quotas, Settings
+from dpsgd_explorer.settings import Settings
 from dpsgd_explorer.training.run_config import RunConfig
 
 LONGEST_NAME = 60
@@ -44,6 +45,7 @@ class RunStore(LeasedRuns):
         quotas: Quotas | None = None,
         cost_limit: float = math.inf,
         clock: Callable[[], float] = time.time,
+        lease_clock: Callable[[], float] = time.monotonic,
         patience_s: float = PATIENCE_SECONDS,
     ) -> None:
         """Open the database; one that is new gets its tables.
@@ -53,10 +55,11 @@ class RunStore(LeasedRuns):
             quotas: What one visitor may do; None: no limits.
             cost_limit: Multiply-adds that one run, or one group, may need.
             clock: Gives unix seconds.
+            lease_clock: Gives seconds that all processes of the machine count alike.
             patience_s: How long a write waits while another process writes.
         """
         self.database = Database(database_url, patience_s=patience_s)
-        self.clock = clock
+        self.clock, self.lease_clock = clock, lease_clock
         self._quotas = quotas or Quotas()
         self._cost_limit = cost_limit
 
@@ -74,15 +77,25 @@ class RunStore(LeasedRuns):
         config: RunConfig,
         *,
         visitor: str,
+        network: str = "",
         name: str = "",
         group: str = "",
         parent: str = "",
     ) -> Run:
         """Queue a run; its first event says so.
 
+        Args:
+            config: What to do.
+            visitor: Whose it is.
+            network: Where the request comes from, see ``networks``; "" if no quota
+                counts it.
+            name: What the visitor calls it.
+            group: What the visitor calls it and others, which are one launch.
+            parent: The run whose settings it was made from.
+
         Raises:
             ConfigError: the run is beyond the resource bound, or a name is not one.
-            QuotaError: the visitor or the site has too many.
+            QuotaError: the visitor, the network or the site has too many.
             StorageFullError: there is no room; runs that exist can still be read.
         """
         run_id, now = secrets.token_urlsafe(16), self.clock()
@@ -103,9 +116,9 @@ class RunStore(LeasedRuns):
             admission.admit(
                 connection,
                 config,
-                run_id=run_id,
-                visitor=visitor,
-                group=group,
+                admission.Launch(
+                    run_id=run_id, visitor=visitor, network=network, group=group
+                ),
                 quotas=self._quotas,
                 cost_limit=self._cost_limit,
                 now=now,

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from flask import Blueprint, Response, current_app
+from flask import Blueprint, Response, current_app, request
 
 from dpsgd_explorer.errors import ConfigError, RunNotFoundError
 from dpsgd_explorer.runs.doorbell import Doorbell
+from dpsgd_explorer.runs.networks import network_of
 from dpsgd_explorer.runs.records import Run
 from dpsgd_explorer.runs.store import RunStore
+from dpsgd_explorer.settings import Settings
 from dpsgd_explorer.web.operation import operation, reply
 from dpsgd_explorer.web.run_answers import (
     ANY_REQUEST,
@@ -30,7 +32,9 @@ def launch(body: RunRequest) -> Response:
     labels = body.labels
     if labels["parent"]:
         _check_parent(labels["parent"])
-    run = _store().create(body.config, visitor=known_visitor(), **labels)
+    run = _store().create(
+        body.config, visitor=known_visitor(), network=_network(), **labels
+    )
     _doorbell().ring(run.id)
     answer = _answer(run)
     return reply(answer, 201, {"Location": answer.links["self"]})
@@ -82,6 +86,11 @@ def _check_parent(run_id: str) -> None:
         raise ConfigError(
             "parent", f"parent must be the id of a run on this site, got {run_id!r}."
         ) from None
+
+
+def _network() -> str:
+    settings: Settings = current_app.extensions["settings"]
+    return network_of(request.remote_addr, settings.quotas.exempt_networks)
 
 
 def _store() -> RunStore:

@@ -32,7 +32,7 @@ def database_url(tmp_path: Path):
 
 @pytest.fixture
 def store(database_url, clock):
-    opened = RunStore(database_url, clock=clock)
+    opened = RunStore(database_url, clock=clock, lease_clock=clock)
     yield opened
     opened.database.close()
 

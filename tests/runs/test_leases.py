@@ -1,6 +1,8 @@
 """A run is written by whoever holds its fence number, and by nobody else."""
 
 import json
+import subprocess
+import sys
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -8,6 +10,7 @@ import pytest
 from dpsgd_explorer.errors import LeaseLostError
 from dpsgd_explorer.runs.leases import LARGEST_TRIES, LEASE_SECONDS
 from dpsgd_explorer.runs.records import Claim
+from dpsgd_explorer.runs.store import RunStore
 from dpsgd_explorer.training.events import Event
 
 
@@ -215,6 +218,48 @@ def test_a_run_that_took_no_step_has_no_summary(store, run):
     ended = store.get(run.id)
     assert ended.summary == {}
     assert ended.error == {"code": "refused", "message": "no."}
+
+
+@pytest.mark.parametrize("hours", [-1, 1])
+def test_setting_the_clock_takes_no_lease_and_leaves_none(
+    database_url, config, clock, hours
+):
+    leases = type(clock)()
+    store = RunStore(database_url, clock=clock, lease_clock=leases)
+    run = store.create(config, visitor="ann")
+    claim = store.claim()
+    clock.forward(hours * 3600)
+    leases.forward(1)
+    assert store.reap() == []
+    store.heartbeat(claim)
+    leases.forward(LEASE_SECONDS + 1)
+    assert store.reap() == [run.id]
+    assert store.overdue(5) == [run.id]
+    store.database.close()
+
+
+def test_a_lease_from_before_the_machine_was_restarted_is_lost(store, run, clock):
+    store.claim()
+    clock.forward(-3600)
+    assert store.reap() == [run.id]
+
+
+def test_a_lease_is_lost_as_soon_as_its_holder_is_gone(store, run):
+    code = (
+        "import sys; from dpsgd_explorer.runs.store import RunStore\n"
+        "clock = lambda: float(sys.argv[2])\n"
+        "store = RunStore(sys.argv[1], clock=clock, lease_clock=clock)\n"
+        "print(store.claim(), flush=True); sys.stdin.read()"
+    )
+    url = store.database.engine.url.render_as_string()
+    command = [sys.executable, "-c", code, url, str(store.clock())]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    with subprocess.Popen(command, **pipes) as process:
+        assert b"fence=1" in process.stdout.readline()
+        assert store.reap() == []
+        process.kill()
+        process.wait()
+        assert store.reap() == [run.id]
 
 
 def test_a_queued_run_is_overdue_after_a_while(store, run, clock):

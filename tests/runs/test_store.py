@@ -176,3 +176,22 @@ def test_a_database_of_another_version_is_refused(database_url, store):
 def test_an_address_that_is_not_supported_is_refused_with_what_is(url):
     with pytest.raises(ConfigError, match="must be the address of a SQLite file"):
         RunStore(url)
+
+
+def test_a_database_of_the_first_version_is_brought_up_with_its_runs(
+    store, database_url, config
+):
+    run = store.create(config, visitor="ann")
+    with store.database.write() as connection:
+        for statement in (
+            "ALTER TABLE runs DROP COLUMN holder",
+            "DROP TABLE launches",
+            "CREATE TABLE launches (run_id VARCHAR(43) PRIMARY KEY, at FLOAT)",
+            "UPDATE schema_version SET version = 1",
+        ):
+            connection.exec_driver_sql(statement)
+    later = RunStore(database_url)
+    later.create(config, visitor="ann")
+    assert later.queue_position(run.id) == 1
+    assert later.claim().run_id == run.id
+    later.database.close()

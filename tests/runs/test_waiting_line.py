@@ -1,5 +1,7 @@
 """Visitors take turns."""
 
+import random
+
 import pytest
 
 
@@ -33,6 +35,79 @@ def test_a_visitor_with_twenty_runs_delays_another_by_one(store, queue):
     (bobs,) = queue("bob")
     assert store.queue_position(bobs) == 1
     assert store.claim().run_id == bobs
+
+
+def started_one_by_one(store, number=None):
+    """Train what is next to its end, again and again: what one worker does."""
+    order = []
+    while len(order) != number and (claim := store.claim()) is not None:
+        order.append(claim.run_id)
+        store.finish(claim, "done")
+    return order
+
+
+def test_with_one_worker_too_a_visitor_with_twenty_runs_delays_another_by_one(
+    store, queue
+):
+    anns = queue(*["ann"] * 20)
+    first = store.claim()
+    bobs = queue("bob", "bob")
+    assert [store.queue_position(run_id) for run_id in bobs] == [1, 3]
+    store.finish(first, "done")
+    order = started_one_by_one(store, 5)
+    assert order == [bobs[0], anns[1], bobs[1], *anns[2:4]]
+
+
+def test_who_comes_again_and_again_passes_nobody_twice(store, queue):
+    queue(*["ann"] * 3)
+    started_one_by_one(store, 1)
+    for number in range(3):
+        queue(f"new {number}")
+    order = [store.get(run_id).visitor for run_id in started_one_by_one(store, 2)]
+    queue("newer")
+    rest = [store.get(run_id).visitor for run_id in started_one_by_one(store, 3)]
+    assert (order, rest) == (["new 0", "new 1"], ["new 2", "ann", "newer"])
+
+
+def test_deleting_what_was_trained_gives_no_earlier_turn(store, queue):
+    anns = queue("ann", "ann", "ann")
+    started_one_by_one(store, 1)
+    (bobs,) = queue("bob")
+    store.delete(anns[0], "ann")
+    assert started_one_by_one(store, 1) == [bobs]
+
+
+def test_a_run_that_lost_its_worker_goes_first_and_counts_once(store, queue):
+    a1, a2 = queue("ann", "ann")
+    claim = store.claim()
+    b1, c1 = queue("bob", "cy")
+    store.release(claim, lost=True)
+    assert store.queue_position(a1) == 1
+    assert started_one_by_one(store) == [a1, b1, c1, a2]
+
+
+@pytest.mark.parametrize("workers", [1, 3])
+@pytest.mark.parametrize("seed", range(6))
+def test_the_positions_come_true_whatever_went_before(store, queue, workers, seed):
+    chance = random.Random(seed)
+    running = []
+    for _ in range(14):
+        queue(chance.choice("abcd"))
+        if len(running) == workers or (running and chance.random() < 0.3):
+            store.finish(running.pop(chance.randrange(len(running))), "done")
+        if len(running) < workers and chance.random() < 0.5:
+            running.append(store.claim())
+    queued = {run.id for visitor in "abcd" for run in store.runs_of(visitor)}
+    places = {run_id: store.queue_position(run_id) for run_id in queued}
+    told = sorted((place, run_id) for run_id, place in places.items() if place)
+    assert len(told) > 3
+    came = []
+    while claim := store.claim():
+        came.append(claim.run_id)
+        running.append(claim)
+        if len(running) >= workers:
+            store.finish(running.pop(chance.randrange(len(running))), "done")
+    assert came == [run_id for _, run_id in told]
 
 
 def test_turns_alternate(store, queue):

@@ -139,3 +139,27 @@ def test_the_day_has_a_limit_in_the_public_profile(make_app):
     assert error_of(answer, 429)["retry_after"] > 3600
     assert store.counts()["queued"] == 0
     assert app.test_client().post(RUNS, json=SMALL).status_code == 201
+
+
+def test_launches_without_a_cookie_are_counted_by_network(make_app):
+    app = make_app(profile="public")
+
+    def launch(address):
+        visitor = app.test_client()
+        from_there = {"REMOTE_ADDR": address}
+        return visitor.post("/api/v1/runs", json=SMALL, environ_base=from_there)
+
+    codes = [launch(f"192.0.2.{number}").status_code for number in range(13)]
+    assert codes == [201] * 12 + [429]
+    assert "192.0.2.0/24" in launch("192.0.2.99").json["error"]["message"]
+    assert launch("198.51.100.1").status_code == 201
+    assert launch("127.0.0.1").status_code == 201
+
+
+def test_a_group_in_public_ends_at_its_size(make_app):
+    client = make_app(profile="public").test_client()
+    codes = [
+        client.post("/api/v1/runs", json=SMALL | {"group": "mine"}).status_code
+        for _ in range(21)
+    ]
+    assert codes == [201] * 20 + [429]

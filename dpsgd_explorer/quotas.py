@@ -1,0 +1,135 @@
+"""What one visitor, one network and all together may ask of a site.
+
+Each value can be set by ``DPSGD_QUOTA_`` and its name, see ``Quotas``.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, replace
+from typing import Any
+
+from dpsgd_explorer.errors import ConfigError
+
+VARIABLE = "DPSGD_QUOTA_"
+NO_LIMIT = "none"
+
+
+def _quota(meaning: str, domain: str = "count", default: Any = None) -> Any:
+    return field(default=default, metadata={"meaning": meaning, "domain": domain})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Quotas:
+    """The limits of a site; None is no limit.
+
+    A network is all addresses that share the first 24 bits (IPv4) or 64 bits (IPv6).
+    Whoever drops the cookie is a new visitor, of the same network.
+    """
+
+    running: int | None = _quota("runs of a visitor that are trained at a time")
+    queued: int | None = _quota("launches of a visitor that wait; a group is one")
+    launches_a_day: int | None = _quota("launches of a visitor in 24 hours")
+    runs_in_group: int | None = _quota("runs that one launch may consist of")
+    network_queued: int | None = _quota("launches of a network that wait")
+    network_launches_a_day: int | None = _quota("launches of a network in 24 hours")
+    queued_in_all: int = _quota("runs that wait, whosever", "number", 1000)
+    queued_share: float = _quota(
+        "share of these that one visitor, or one network, may have", "share", 1.0
+    )
+    exempt_networks: tuple[str, ...] = _quota(
+        "networks that are not counted as such, as a classroom's: addresses with their "
+        "prefix length, separated by commas",
+        "networks",
+        (),
+    )
+
+    def changed(self, texts: Mapping[str, str]) -> Quotas:
+        """Return these with others in place of those that are named.
+
+        Args:
+            texts: By the name of the environment variable.
+
+        Raises:
+            ConfigError: names the variable that is wrong.
+        """
+        known = {variable(each.name): each for each in fields(self)}
+        values: dict[str, Any] = {}
+        for name, text in texts.items():
+            if name not in known:
+                raise ConfigError(name, f"{name} is no quota: {', '.join(known)} are.")
+            read = DOMAINS[known[name].metadata["domain"]]
+            values[known[name].name] = read(name, text.strip())
+        return replace(self, **values)
+
+
+def variable(name: str) -> str:
+    """Return the environment variable of a quota."""
+    return VARIABLE + name.upper()
+
+
+def _count(name: str, text: str) -> int | None:
+    return None if text == NO_LIMIT else _number(name, text, f", or {NO_LIMIT}")
+
+
+def _number(name: str, text: str, otherwise: str = "") -> int:
+    if not (text.isdecimal() and text.isascii() and 0 < int(text) < 2**31):
+        raise ConfigError(
+            name, f"{name} must be a whole number above 0{otherwise}, got {text!r}."
+        )
+    return int(text)
+
+
+def _share(name: str, text: str) -> float:
+    try:
+        share = float(text)
+    except ValueError:
+        share = 0.0
+    if not 0 < share <= 1:
+        raise ConfigError(
+            name, f"{name} must be above 0 and at most 1, such as 0.25, got {text!r}."
+        )
+    return share
+
+
+def _networks(name: str, text: str) -> tuple[str, ...]:
+    if text == NO_LIMIT:
+        return ()
+    try:
+        return tuple(
+            str(ipaddress.ip_network(each.strip()))
+            for each in text.split(",")
+            if each.strip()
+        )
+    except ValueError as error:
+        raise ConfigError(
+            name,
+            f"{name} must list networks such as 192.0.2.0/24, 2001:db8::/48, got "
+            f"{text!r} ({error}).",
+        ) from None
+
+
+DOMAINS = {
+    "count": _count,
+    "number": _number,
+    "share": _share,
+    "networks": _networks,
+}
+# A proxy on the same machine that does not tell addresses makes one network of all its
+# visitors; they are then counted as visitors only.
+LOOPBACK = ("127.0.0.0/8", "::1/128")
+QUOTAS = {
+    "local": Quotas(),
+    "public": Quotas(
+        running=1,
+        queued=3,
+        launches_a_day=20,
+        runs_in_group=20,
+        network_queued=12,
+        network_launches_a_day=100,
+        queued_in_all=200,
+        queued_share=0.25,
+        exempt_networks=LOOPBACK,
+    ),
+}
