@@ -233,7 +233,7 @@ class TrainingConfig(RunConfig):
     )
     stop_at_epsilon: float | None = setting(
         None,
-        label="Stop at",
+        label="Stopping budget",
         symbol="ε",
         help="End before the step that would spend more. Empty: run all steps.",
         group="Run",

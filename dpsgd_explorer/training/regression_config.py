@@ -72,7 +72,7 @@ class RegressionConfig(RunConfig):
     )
     neighboring_relation: str = setting(
         RELATIONS[0],
-        label="Neighbours differ by",
+        label="Neighbours",
         help="Replacing one record costs twice the noise.",
         group="Privacy",
         choices={RELATIONS[0]: "one record more or less", RELATIONS[1]: "one replaced"},
@@ -124,7 +124,7 @@ class RegressionConfig(RunConfig):
     )
     rate_factor: float = setting(
         1.0,
-        label="Times",
+        label="Rate factor",
         help="The learning rate is multiplied by it.",
         group="Descent",
         gt=0,

@@ -92,17 +92,21 @@ class RunConfig(BaseModel, ABC):
     @classmethod
     def parse(cls, values: object) -> Self:
         """Build from JSON values; ConfigError names each field, its rule and value."""
-        try:
-            return cls.model_validate(values)
-        except ValidationError as error:
-            raise config_error(error, cls) from None
+        return cls._build(values)
 
     @classmethod
     def from_query(cls, values: Mapping[str, str]) -> Self:
         """Build from the text of a query string or form; "" means not given."""
-        return cls.parse(
-            {name: _from_text(cls, name, text) for name, text in values.items() if text}
-        )
+        typed = {name: text for name, text in values.items() if text}
+        read = {name: _from_text(cls, name, text) for name, text in typed.items()}
+        return cls._build(read, typed)
+
+    @classmethod
+    def _build(cls, values: object, typed: Mapping[str, str] | None = None) -> Self:
+        try:
+            return cls.model_validate(values)
+        except ValidationError as error:
+            raise config_error(error, cls, typed) from None
 
     @model_validator(mode="after")
     def _choices_are_known(self) -> Self:

@@ -110,6 +110,7 @@ class FormField:
             "marks",
             "step",
             "switch",
+            "optional",
             "default",
         )
         return {name: getattr(self, name) for name in names}
@@ -133,8 +134,15 @@ class Form:
 
     @property
     def chosen(self) -> dict[str, str]:
-        """The member of each switch that counts: the one that is filled in."""
-        return {switch.name: _filled(switch, self.texts) for switch in SWITCHES}
+        """The member of each switch that counts: what is filled in, or has to be."""
+        asked = {name for name, text in self.texts.items() if text} | self.errors.keys()
+        return {
+            switch.name: next(
+                (name for name in switch.members if name in asked),
+                next(iter(switch.members)),
+            )
+            for switch in SWITCHES
+        }
 
     def opens(self, fields: list[FormField]) -> bool:
         """Whether a fold must be open: something in it is wrong or out of the usual."""
@@ -166,18 +174,35 @@ def form_groups() -> dict[str, list[FormField]]:
 def read_form(query: Mapping[str, str]) -> Form:
     """Read an address; whatever is wrong with it, everything typed is kept."""
     fields = form_fields()
-    given = {name: text.strip() for name, text in query.items() if text.strip()}
+    given = {name: text.strip() for name, text in query.items()}
     switches = {switch.name: given.pop(switch.name, "") for switch in SWITCHES}
     known = {name: given.pop(name) for name in list(given) if name in fields}
-    strangers = [f"There is no setting {name!r}; it is ignored." for name in given]
+    strangers = [
+        f"There is no setting {name!r}; it is ignored."
+        for name, text in given.items()
+        if text
+    ]
     _drop_unchosen(known, switches)
+    errors = empty_boxes(fields, known)
     try:
         config = TrainingConfig.from_query(known)
         config.plan  # noqa: B018  a target that no noise reaches shows only here
     except ConfigError as error:
-        errors = {name: in_words(name, text) for name, text in error.fields.items()}
+        errors |= {name: in_words(name, text) for name, text in error.fields.items()}
+    if errors:
         return Form(_texts(known), errors, strangers)
     return Form(_texts(known), strangers=strangers, config=config)
+
+
+def empty_boxes(
+    fields: Mapping[str, FormField], texts: Mapping[str, str]
+) -> dict[str, str]:
+    """Return a message for each box that came empty and must hold something."""
+    return {
+        name: f"{fields[name].label} must be given."
+        for name, text in texts.items()
+        if not text and not fields[name].optional
+    }
 
 
 def in_words(name: str, message: str) -> str:
@@ -260,18 +285,18 @@ def _kind(about: dict[str, Any], kinds: set[Any]) -> str:
     return next(kind for kind in ("boolean", "integer", "number") if kind in kinds)
 
 
-def _filled(switch: Switch, texts: Mapping[str, str]) -> str:
-    filled = [name for name in switch.members if texts[name]]
-    return filled[0] if filled else next(iter(switch.members))
-
-
 def _drop_unchosen(known: dict[str, str], switches: Mapping[str, str]) -> None:
-    """A form without script sends both members; the radio says which one counts."""
+    """Leave the member of each switch that counts, where both are in the address.
+
+    A form without script sends both: the radio says which one, else the one that is
+    filled in does.
+    """
     for switch in SWITCHES:
-        choice = switches[switch.name]
-        if choice in switch.members:
-            for name in switch.members.keys() - {choice}:
-                known.pop(name, None)
+        given = {name: known.pop(name) for name in switch.members if name in known}
+        filled = {name: text for name, text in given.items() if text}
+        if (choice := switches[switch.name]) in switch.members:
+            filled = {choice: given[choice]} if choice in given else {}
+        known |= filled or dict(list(given.items())[:1])
 
 
 def _texts(known: Mapping[str, str]) -> dict[str, str]:

@@ -10,7 +10,7 @@ from pydantic import BaseModel
 
 from dpsgd_explorer.errors import ConfigError
 from dpsgd_explorer.training.run_config import RunConfig
-from dpsgd_explorer.web.form import Form, FormField, text_of
+from dpsgd_explorer.web.form import Form, FormField, empty_boxes, text_of
 from dpsgd_explorer.web.operation import parse
 
 Model = TypeVar("Model", bound=BaseModel)
@@ -30,25 +30,36 @@ def lab_fields(model: type[BaseModel]) -> dict[str, FormField]:
     }
 
 
-def read_lab(model: type[Model], query: Mapping[str, str]) -> tuple[Form, Model | None]:
+def read_lab(
+    model: type[Model], query: Mapping[str, str], *, follows: str = ""
+) -> tuple[Form, Model | None]:
     """Read an address; whatever is wrong with it, everything typed is kept.
 
     What is no setting of the lab is passed over.
+
+    Args:
+        model: The lab's question.
+        query: The address, as texts.
+        follows: The setting that is the answer: its box may be empty.
     """
     fields = lab_fields(model)
     given = {name: text.strip() for name, text in query.items()}
-    known = {name: text for name, text in given.items() if text and name in fields}
+    known = {name: text for name, text in given.items() if name in fields}
     texts = {name: ask.default for name, ask in fields.items()} | known
+    errors = empty_boxes(fields, {n: t for n, t in known.items() if n != follows})
+    filled = {name: text for name, text in known.items() if text}
+    answer: Model | None = None
     try:
         if issubclass(model, RunConfig):
-            return Form(texts), model.from_query(known)
-        return Form(texts), parse(model, known)
+            answer = model.from_query(filled)
+        else:
+            answer = parse(model, filled)
     except ConfigError as error:
-        errors = {
+        errors |= {
             name: _in_words(fields.get(name), name, message)
             for name, message in error.fields.items()
         }
-        return Form(texts, errors), None
+    return Form(texts, errors), None if errors else answer
 
 
 def _in_words(ask: FormField | None, name: str, message: str) -> str:

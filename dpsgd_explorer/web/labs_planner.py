@@ -22,7 +22,8 @@ SOLVED_DIGITS = {"noise_multiplier": 4, "epsilon": 4}
 @bp.get("/planner/")
 def planner() -> str:
     """Show the planner with the numbers of the address; wrong ones stand corrected."""
-    form, question = read_lab(BudgetQuestion, request.args.to_dict())
+    solve = request.args.get("solve") or lab_fields(BudgetQuestion)["solve"].default
+    form, question = read_lab(BudgetQuestion, request.args.to_dict(), follows=solve)
     answer, form = _answered(form, question)
     fields = {n: ask for n, ask in lab_fields(BudgetQuestion).items() if n != "solve"}
     return render_template(

@@ -35,7 +35,7 @@ class RegressionQuestion(BaseModel):
 
     epsilon: float = setting(
         0.5,
-        label="Look at",
+        label="Budget",
         symbol="ε",
         help="The budget that the cloud, the bar and the sentences are about.",
         group=PRIVACY,
@@ -46,7 +46,7 @@ class RegressionQuestion(BaseModel):
     )
     variant: str = setting(
         "tight",
-        label="Budget spent as",
+        label="Spending",
         help="Notebook: full noise beside the diagonal, and λ_min released. Tight: "
         "neither.",
         group=PRIVACY,
@@ -63,7 +63,7 @@ class RegressionQuestion(BaseModel):
     )
     neighboring_relation: str = setting(
         RELATIONS[0],
-        label="Neighbours differ by",
+        label="Neighbours",
         help="Replacing costs √2 to 2 times the noise.",
         group=PRIVACY,
         choices={RELATIONS[0]: "one record more or less", RELATIONS[1]: "one replaced"},
@@ -100,8 +100,8 @@ class RegressionQuestion(BaseModel):
     )
     method: str = setting(
         "adassp",
-        label="Cloud and bar of",
-        help="Released from the same noisy statistics.",
+        label="Method",
+        help="Whose cloud and bar are drawn. Released from the same noisy statistics.",
         group=STATISTICS,
         choices=METHODS,
     )
@@ -152,17 +152,17 @@ class RegressionQuestion(BaseModel):
     )
     learning_rate: float | None = setting(
         None,
-        label="Or this rate",
+        label="Own rate",
         symbol="η",
-        help="A number instead; empty: as chosen above.",
+        help="A learning rate of your own; empty: as chosen above.",
         group=DESCENT,
         gt=0,
         le=LARGEST_RATE,
     )
     rate_factor: float = setting(
         1.0,
-        label="Rate times",
-        help="10 and 0.1 stand beside it in the chart.",
+        label="Rate factor",
+        help="Multiplies the rate; 10 and 0.1 times it stand beside it in the chart.",
         group=DESCENT,
         marks=(0.01, 0.1, 1, 10),
         ge=1e-3,
@@ -170,15 +170,15 @@ class RegressionQuestion(BaseModel):
     )
     first: str = setting(
         "MedInc",
-        label="Across",
-        help="Coefficient on the horizontal axis of the cloud.",
+        label="Horizontal axis",
+        help="Coefficient across the cloud.",
         group=EXPERIMENT,
         choices=FEATURES,
     )
     second: str = setting(
         "HouseAge",
-        label="Up",
-        help="Coefficient on the vertical axis.",
+        label="Vertical axis",
+        help="Coefficient up the cloud.",
         group=EXPERIMENT,
         choices=FEATURES,
     )

@@ -93,7 +93,7 @@ def test_a_surprise_fills_the_settings(page):
 def test_a_wrong_rate_is_told_at_its_field_and_the_rest_stays(page):
     page.get_by_label("Sample rate q", exact=True).fill("2")
     expect(page.locator("#sample_rate-error")).to_have_text(
-        "Sample rate must be at most 1, got '2'."
+        "Sample rate must be at most 1, got 2."
     )
     page.get_by_label("Sample rate q", exact=True).fill("0.02")
     expect(page.locator("#sample_rate-error")).to_be_hidden()

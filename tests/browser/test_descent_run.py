@@ -48,7 +48,7 @@ def test_a_running_descent_outlives_a_change_of_settings_and_stops(open_page):
     page = open_page(LONG)
     launch(page)
     expect(said(page)).to_contain_text(re.compile(r"step [1-9][\d,]* of 200,000"))
-    page.get_by_label("Look at, slider").focus()
+    page.get_by_label("Budget, slider").focus()
     page.keyboard.press("Home")
     page.wait_for_url("**epsilon=0.1&**")
     expect(said(page)).to_contain_text("of 200,000")

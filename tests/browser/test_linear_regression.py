@@ -18,7 +18,7 @@ def heading(page, chart):
 
 
 def test_a_slider_moves_by_keyboard_and_the_charts_follow(lab):
-    lab.get_by_label("Look at, slider").focus()
+    lab.get_by_label("Budget, slider").focus()
     lab.keyboard.press("Home")
     expect(heading(lab, "errors")).to_contain_text("At ε = 0.1, AdaSSP")
     lab.wait_for_url("**/?epsilon=0.1")
@@ -30,7 +30,7 @@ def test_a_slider_moves_by_keyboard_and_the_charts_follow(lab):
 
 def test_the_switch_shows_what_the_same_privacy_buys(lab):
     expect(heading(lab, "budget")).to_contain_text("69 %")
-    lab.get_by_label("Budget spent as").select_option("notebook")
+    lab.get_by_label("Spending").select_option("notebook")
     expect(heading(lab, "budget")).to_contain_text("62 %")
     expect(lab.locator("#budget svg:visible")).to_contain_text("λ_min")
 
@@ -45,7 +45,7 @@ def test_a_mistake_stands_at_its_field_and_the_charts_come_back(lab):
     box = lab.locator("#y_bound")
     box.fill("0")
     expect(lab.locator("#y_bound-error")).to_have_text(
-        "Label bound must be greater than 0, got '0'."
+        "Label bound must be greater than 0, got 0."
     )
     expect(box).to_have_attribute("aria-invalid", "true")
     expect(lab.locator("#errors")).to_have_count(0)

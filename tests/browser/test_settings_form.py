@@ -127,5 +127,5 @@ def test_without_script_the_form_checks_a_set_up(open_page):
     page.get_by_role("button", name="Check these settings").click()
     page.wait_for_url("**max_grad_norm=-2*")
     error = page.locator('[data-field="max_grad_norm"] .error')
-    expect(error).to_have_text("Clipping bound must be greater than 0, got -2.0.")
+    expect(error).to_have_text("Clipping bound must be greater than 0, got -2.")
     expect(box(page, "Steps")).to_have_value("30")

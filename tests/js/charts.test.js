@@ -3,7 +3,7 @@ import {test} from "node:test";
 import {axisEnd, figure as accuracy} from "../../static/js/charts/accuracy.js";
 import {HEIGHT, drawing, sentence} from "../../static/js/charts/gauge.js";
 import {figure as loss, lossTop} from "../../static/js/charts/loss.js";
-import {bars, countTop, figure as norms, normTicks} from "../../static/js/charts/norms.js";
+import {bars, countTop, figure as norms, normTicks, previewEdges} from "../../static/js/charts/norms.js";
 import {PLAN, SIZE, color, logUpTo} from "./support.js";
 
 const log = logUpTo();
@@ -132,6 +132,14 @@ test("where every gradient is normalised there is no clipped share to print", ()
 
 test("norm ticks are 1 and 3 times powers of ten", () => {
   assert.deepEqual(normTicks(0.005, 2), [0.01, 0.03, 0.1, 0.3, 1]);
+});
+
+test("where there is no range of norms there are no ticks, and no endless search for them", () => {
+  const odd = [0, -1, NaN, Infinity, -Infinity, undefined, null, 1];
+  for (const low of odd) {
+    for (const high of odd) assert.ok(normTicks(low, high).length <= 1, `${low} to ${high}`);
+  }
+  assert.deepEqual(normTicks(...[previewEdges(null)[0], previewEdges(null).at(-1)]), []);
 });
 
 test("the count axis moves in round steps, and only when it must", () => {

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import {test} from "node:test";
-import {given, sameSettings, toJson, toQuery} from "../../static/js/lib/query.js";
+import {given, missing, sameSettings, toJson, toQuery} from "../../static/js/lib/query.js";
 
 const FIELDS = [
   {name: "dataset", kind: "choice", switch: ""},
@@ -8,13 +8,13 @@ const FIELDS = [
   {name: "target_epsilon", kind: "number", switch: "fix"},
   {name: "noise_multiplier", kind: "number", switch: "fix"},
   {name: "expected_batch_size", kind: "integer", switch: ""},
-  {name: "stop_at_epsilon", kind: "number", switch: ""},
+  {name: "stop_at_epsilon", kind: "number", switch: "", optional: true},
 ];
 const TEXTS = {
   dataset: "mnist", private: "true", target_epsilon: "3", noise_multiplier: "1.5", expected_batch_size: "4096", stop_at_epsilon: "",
 };
 
-test("of two that exclude each other the chosen one counts, and no empty box does", () => {
+test("of two that exclude each other the chosen one counts, and no empty box that may be empty", () => {
   const counts = given(FIELDS, TEXTS, {fix: "noise_multiplier"});
   assert.deepEqual(Object.keys(counts), ["dataset", "private", "noise_multiplier", "expected_batch_size"]);
 });
@@ -25,6 +25,13 @@ test("values go out as JSON; what is no number goes out as it was typed", () => 
     dataset: "mnist", private: true, target_epsilon: 3, expected_batch_size: "4,096",
   });
   assert.deepEqual(toJson(FIELDS, {target_epsilon: "Infinity"}), {target_epsilon: "Infinity"});
+});
+
+test("an empty box that must hold something counts as that, and is no 0", () => {
+  const emptied = given(FIELDS, {...TEXTS, target_epsilon: "", expected_batch_size: ""}, {fix: "noise_multiplier"});
+  assert.deepEqual(missing(emptied), ["expected_batch_size"]);
+  assert.equal(toJson(FIELDS, emptied).expected_batch_size, "");
+  assert.deepEqual(missing(given(FIELDS, TEXTS, {fix: "target_epsilon"})), []);
 });
 
 test("the address holds every setting that counts", () => {

@@ -43,3 +43,7 @@ test("the axis does not move again when such a run climbs after all", () => {
   assert.deepEqual(accuracyRange(MNIST, at(...Array(10).fill(0.5), 0.9, 0.95), 40), [0, 100]);
   assert.deepEqual(accuracyRange(MNIST, at(0.5, 0.9, ...Array(30).fill(0.5)), 40), [80, 100]);
 });
+
+test("an axis of no length has no ticks", () => {
+  for (const end of [0, -1, NaN, Infinity, undefined, null]) assert.deepEqual(niceTicks(end), []);
+});

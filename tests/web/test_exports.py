@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import os
 import subprocess
 import sys
 
@@ -161,7 +162,7 @@ def run_python(arguments, stdin):
         capture_output=True,
         check=True,
         cwd=FRONT_DIR,
-        env={"PYTHONPATH": str(FRONT_DIR), "OMP_NUM_THREADS": "1", "PATH": ""},
+        env=os.environ | {"PYTHONPATH": str(FRONT_DIR)},
     )
     return done.stdout
 

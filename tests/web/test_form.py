@@ -94,6 +94,36 @@ def test_the_radio_says_which_of_two_boxes_counts():
     assert form.chosen["fix"] == "noise_multiplier"
 
 
+@pytest.mark.parametrize("name", ["max_grad_norm", "target_epsilon", "epochs", "seed"])
+def test_a_box_that_came_empty_is_wrong_and_stays_empty(name):
+    form = read_form(TYPED | {name: " "})
+    assert form.errors == {name: f"{form_fields()[name].label} must be given."}
+    assert (form.config, form.texts[name]) == (None, "")
+    assert form.chosen["duration"] == ("epochs" if name == "epochs" else "steps")
+
+
+def test_an_empty_box_that_may_be_empty_is_not_set():
+    assert read_form({"stop_at_epsilon": ""}).config == TrainingConfig()
+    unchosen = {"target_epsilon": "", "noise_multiplier": "1.5"}
+    assert read_form(unchosen).config.noise_multiplier == 1.5
+    both = {"target_epsilon": "", "noise_multiplier": ""}
+    assert set(read_form(both).errors) == {"target_epsilon"}
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("-1", "must be greater than 0, got -1."),
+        ("1e-400", "must be greater than 0, got 1e-400."),
+        ("1,5", "must be a number, got '1,5'. Use a dot: 1.5."),
+        ("1,024.5", "must be a number, got '1,024.5'. Write 1024.5, without a comma."),
+    ],
+)
+def test_what_was_typed_is_echoed_as_it_was_typed(text, says):
+    message = read_form({"max_grad_norm": text}).errors["max_grad_norm"]
+    assert message == f"Clipping bound {says}"
+
+
 def test_what_is_no_setting_is_said_and_ignored():
     form = read_form({"utm_source": "letter", "seed": "3"})
     assert form.config.seed == 3

@@ -68,12 +68,12 @@ def test_every_preset_is_a_question_that_can_be_asked(client):
 @pytest.mark.parametrize(
     ("query", "name", "says"),
     [
-        ({"epsilon": "0"}, "epsilon", "Look at must be greater than 0"),
+        ({"epsilon": "0"}, "epsilon", "Budget must be greater than 0"),
         ({"epsilon": "3"}, "epsilon", "at most 2"),
         ({"epsilon": "nan"}, "epsilon", "a finite number"),
         ({"delta": "1"}, "delta", "less than 4.8"),
         ({"delta": "0"}, "delta", "greater than 0"),
-        ({"x_bound": "-1"}, "x_bound", "Row bound must be greater than 0, got '-1'"),
+        ({"x_bound": "-1"}, "x_bound", "Row bound must be greater than 0, got -1"),
         ({"y_bound": "0"}, "y_bound", "greater than 0"),
         ({"ridge": "-2"}, "ridge", "at least 0"),
         ({"repetitions": "1e9"}, "repetitions", "a whole number"),

@@ -60,7 +60,7 @@ def test_a_wrong_value_is_shown_at_its_field_and_the_rest_is_kept(get):
         assert f'value="{typed}"' in control
         assert 'aria-invalid="true"' in control
     message = re.search(r'id="learning_rate-error">(.*?)</p>', page)[1]
-    assert message == "Learning rate must be greater than 0, got -3.0."
+    assert message == "Learning rate must be greater than 0, got -3."
     assert 'value="41"' in attributes_of(page, "seed")
     assert '<span data-plan="epsilon">–</span>' in page
 

@@ -61,8 +61,9 @@ function bar(from, to, count) {
   return {x: (a + b) / 2, width: b - a, count, from, to};
 }
 
-/** 1 and 3 times each power of ten between two norms. */
+/** 1 and 3 times each power of ten between two norms; none where there is no such range. */
 export function normTicks(low, high) {
+  if (!(low > 0 && high < Infinity)) return [];
   const ticks = [];
   for (let power = Math.floor(Math.log10(low)); power <= Math.ceil(Math.log10(high)); power += 1) {
     for (const factor of DECADES) ticks.push(Number((factor * 10 ** power).toPrecision(1)));

@@ -8,8 +8,9 @@ export function niceStep(end, count) {
   return step * power;
 }
 
-/** Evenly spaced round values from 0 up to `end`. @returns {number[]} */
+/** Evenly spaced round values from 0 up to `end`; none where it is no length. @returns {number[]} */
 export function niceTicks(end, count = 6) {
+  if (!(end > 0 && end < Infinity)) return [];
   const step = niceStep(end, count);
   const ticks = [];
   for (let i = 0; i * step <= end * (1 + 1e-9); i += 1) ticks.push(Number((i * step).toPrecision(12)));

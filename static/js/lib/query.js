@@ -8,12 +8,13 @@
  * @property {number[]} marks of its slider, [] if it has none
  * @property {number | null} step
  * @property {string} switch name of the switch it hangs on, "" if none
+ * @property {boolean} optional its box may be empty
  * @property {string} default
  */
 
 /**
  * What counts of what was typed: of two settings that exclude each other the chosen one,
- * and no empty boxes.
+ * and an empty box only where there must be something in it.
  * @param {Field[]} fields
  * @param {Record<string, string>} texts
  * @param {Record<string, string>} chosen member of each switch
@@ -21,9 +22,14 @@
  */
 export function given(fields, texts, chosen) {
   const counts = fields.filter(
-    (field) => texts[field.name] !== "" && (field.switch === "" || chosen[field.switch] === field.name),
+    (field) => !(field.optional && texts[field.name] === "") && (field.switch === "" || chosen[field.switch] === field.name),
   );
   return Object.fromEntries(counts.map(({name}) => [name, texts[name]]));
+}
+
+/** The settings whose box is empty and must not be. @param {Record<string, string>} texts as `given` returns them */
+export function missing(texts) {
+  return Object.keys(texts).filter((name) => texts[name] === "");
 }
 
 /**
@@ -40,7 +46,7 @@ function jsonValue(kind, text) {
   if (kind === "boolean") return text === "true";
   if (kind === "choice") return text;
   const number = Number(text);
-  return Number.isFinite(number) ? number : text;
+  return text !== "" && Number.isFinite(number) ? number : text;
 }
 
 /** @param {Record<string, string>} texts */

@@ -1,13 +1,14 @@
 /** The settings form: sliders beside boxes, switches, errors at their fields. */
 
-import {given, toJson} from "./query.js";
+import {ApiError} from "./api.js";
+import {given, missing, toJson} from "./query.js";
 import {positionOf, valueAt} from "./slider.js";
 
 export class SettingsForm {
   /**
    * @param {HTMLFormElement} form
    * @param {{fields: import("./query.js").Field[], switches: Record<string, string[]>}} about
-   * @param {(input?: HTMLElement) => void} onChange
+   * @param {(input?: HTMLElement, about?: {typing: boolean}) => void} onChange typing: more keys may come
    */
   constructor(form, {fields, switches}, onChange) {
     this.form = form;
@@ -19,6 +20,7 @@ export class SettingsForm {
       [...form.querySelectorAll("[data-slider]")].map((slider) => [slider.dataset.slider, slider]),
     );
     form.addEventListener("input", (event) => this.changed(event.target));
+    form.addEventListener("change", (event) => this.left(event.target));
     form.addEventListener("submit", (event) => event.preventDefault());
     for (const name of Object.keys(this.sliders)) this.describeSlider(name);
   }
@@ -26,7 +28,16 @@ export class SettingsForm {
   changed(input) {
     if (input.dataset.slider) this.slid(input.dataset.slider);
     else if (this.sliders[input.name]) this.moveSlider(input.name);
-    this.onChange(input);
+    const field = this.byName[input.dataset.slider ?? input.name];
+    if (field) this.showError(field, ""); // it was about what stood there before
+    this.typed = isBox(input);
+    this.onChange(input, {typing: this.typed});
+  }
+
+  /** A box that is left, or in which Enter was pressed, says all it has to say. */
+  left(input) {
+    if (this.typed && isBox(input)) this.onChange(input, {typing: false});
+    this.typed = false;
   }
 
   slid(name) {
@@ -66,6 +77,12 @@ export class SettingsForm {
   /** What counts, as JSON values. */
   get json() {
     return toJson(this.fields, this.given);
+  }
+
+  /** @throws {ApiError} if a box is empty that must not be */
+  requireFilled() {
+    const fields = Object.fromEntries(missing(this.given).filter((name) => !this.form.elements[name].readOnly).map((name) => [name, `${name} must be given.`]));
+    if (Object.keys(fields).length > 0) throw new ApiError(422, {fields});
   }
 
   /** Take over a whole set-up. @param {Record<string, string>} texts */
@@ -144,6 +161,11 @@ export class SettingsForm {
   focusError() {
     this.form.querySelector(".invalid [aria-invalid]")?.focus();
   }
+}
+
+/** Whether an input is typed into. */
+function isBox(input) {
+  return input.matches("input:not([type])");
 }
 
 /** 0.1 as "0.1", 1e-5 as "1e-5". */

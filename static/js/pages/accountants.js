@@ -4,12 +4,13 @@ import {Chart} from "../charts/chart.js";
 import {against, conclusion, epsilonText, figure, standings, table} from "../charts/race.js";
 import {getJson} from "../lib/api.js";
 import {integer} from "../lib/format.js";
+import {Newest} from "../lib/newest.js";
 import {sameSettings, toQuery} from "../lib/query.js";
+import {rateOf} from "../lib/sample_rate.js";
 import {Painter} from "../lib/schedule.js";
 import {SettingsForm, asTyped} from "../lib/settings_form.js";
 import {onThemeChange} from "../lib/tokens.js";
 
-const SETTLE_MS = 60;
 const RACE_MS = 2600;
 const TICK_MS = 90;
 const WHAT_IF = ["forget", "shuffle"];
@@ -21,6 +22,7 @@ const parts = (name) => page.querySelectorAll(`[data-${name}]`);
 
 const chart = new Chart(part("chart"), "race");
 const form = new SettingsForm(part("settings"), {fields: data.fields, switches: {}}, changed);
+const newest = new Newest(page);
 const painter = new Painter();
 const painted = {paint};
 const still = matchMedia("(prefers-reduced-motion: reduce)");
@@ -35,8 +37,6 @@ const store = {
   cursor: 0,
 };
 
-let settle = null;
-let asking = null;
 let running = null;
 
 start();
@@ -56,22 +56,32 @@ function start() {
 
 /* Settings ------------------------------------------------------------------------ */
 
-function changed(input = null) {
+function changed(input = null, options = {}) {
   if (input === part("batch") || input === part("records")) return;
   if (input) showBatch();
-  clearTimeout(settle);
-  settle = setTimeout(ask, SETTLE_MS);
+  newest.ask(ask, options);
 }
 
 /** The rate as records in a batch: the same setting, said otherwise. */
 function showBatch() {
   const size = Number(form.texts.sample_rate) * Number(part("records").value);
-  if (size > 0) part("batch").value = String(Number(size.toPrecision(6)));
+  if (!(size > 0 && Number.isFinite(size))) return;
+  part("batch").value = String(Number(size.toPrecision(6)));
+  tellRecords("");
 }
 
 function fromRecords() {
-  const rate = Number(part("batch").value) / Number(part("records").value);
-  if (Number.isFinite(rate)) form.set("sample_rate", Number(rate.toPrecision(6)));
+  const {rate, message} = rateOf(part("batch").value, part("records").value);
+  tellRecords(message);
+  if (rate === null) return;
+  form.set("sample_rate", rate, {quietly: true});
+  newest.ask(ask, {typing: true});
+}
+
+function tellRecords(message) {
+  part("records-error").textContent = message;
+  part("records-error").hidden = message === "";
+  for (const box of [part("batch"), part("records")]) box.setAttribute("aria-invalid", String(message !== ""));
 }
 
 function choosePreset(event) {
@@ -90,16 +100,14 @@ function markPreset() {
   }
 }
 
-/** Ask how everyone counts the run; an older question is dropped. */
-async function ask() {
-  asking?.abort();
-  asking = new AbortController();
-  const {signal} = asking;
+/** Ask how everyone counts the run. */
+async function ask(signal) {
   const settings = form.given;
   const wonders = WHAT_IF.filter((name) => part(name).checked).map((name) => [name, "true"]);
   history.replaceState(null, "", `?${toQuery({...settings, ...Object.fromEntries(wonders)})}`);
   const counted = part("forget").checked ? {...settings, sample_rate: "1"} : settings;
   try {
+    form.requireFilled();
     const answer = await getJson(`/api/v1/privacy/curves?${toQuery({...counted, points: String(data.points)})}`, {signal});
     form.showErrors({});
     part("to-correct").hidden = true;

@@ -4,6 +4,7 @@ import {EnginesBench} from "../charts/engines_bench.js";
 import {ApiError, postJson} from "../lib/api.js";
 import {enginesScene, madeOn, recordedScene} from "../lib/engines_scene.js";
 import {LiveRun} from "../lib/live_run.js";
+import {Newest} from "../lib/newest.js";
 import {toQuery} from "../lib/query.js";
 import {SettingsForm} from "../lib/settings_form.js";
 
@@ -14,6 +15,7 @@ const part = (name) => page.querySelector(`[data-${name}]`);
 const data = JSON.parse(document.getElementById("page-data").textContent);
 const bench = new EnginesBench(part("bench"));
 const form = new SettingsForm(part("settings"), {fields: data.fields, switches: {}}, changed);
+const newest = new Newest(page);
 /** @type {LiveRun | null} */
 let live = null;
 
@@ -26,18 +28,27 @@ part("stop").addEventListener("click", () => live.stop().catch(refused));
 addEventListener("pagehide", () => live?.pause());
 addEventListener("pageshow", (event) => event.persisted && live?.resume());
 
-/** Only what differs from the defaults stands in the address. */
-function changed() {
+function changed(_input, options = {}) {
+  newest.ask(check, options);
+}
+
+/** Have the settings read as a fresh page would. Only what differs from the defaults stands in the address. */
+async function check(signal) {
   const usual = Object.fromEntries(data.fields.map(({name, default: text}) => [name, text]));
   const own = Object.entries(form.given).filter(([name, text]) => text !== usual[name]);
   const address = toQuery(Object.fromEntries(own));
   history.replaceState(null, "", address ? `?${address}` : location.pathname);
+  const response = await fetch(location.href, {signal}).catch(() => null);
+  if (!response?.ok) return;
+  const fresh = new DOMParser().parseFromString(await response.text(), "text/html");
+  if (!signal.aborted) showFaults(JSON.parse(fresh.getElementById("page-data").textContent).errors);
 }
 
 async function launch() {
   showFaults({});
   busy(true);
   try {
+    form.requireFilled();
     follow(await postJson(RUNS, {kind: "engines", ...form.json}));
   } catch (error) {
     busy(false);

@@ -5,10 +5,10 @@
  */
 
 import {DescentRun} from "../lib/descent_run.js";
+import {Newest} from "../lib/newest.js";
 import {toQuery} from "../lib/query.js";
 import {SettingsForm} from "../lib/settings_form.js";
 
-const SETTLE_MS = 90;
 const RETRY_MS = 2000;
 
 const page = document.querySelector("[data-lab]");
@@ -16,25 +16,23 @@ const column = page.querySelector("[data-results-column]");
 const data = JSON.parse(document.getElementById("page-data").textContent);
 const announce = page.querySelector("[data-announce]");
 const form = new SettingsForm(page.querySelector("[data-settings]"), {fields: data.fields, switches: {}}, changed);
+const newest = new Newest(page);
 /** @type {DescentRun | null} made when there is first something to run */
 let launcher = null;
-let settle = null;
-let asking = null;
 
 for (const link of page.querySelectorAll("[data-preset]")) link.addEventListener("click", choosePreset);
 page.querySelector("[data-new-seed]").addEventListener("click", () => form.set("seed", Math.floor(Math.random() * 2 ** 31)));
 column.addEventListener("click", (event) => {
   if (!event.target.matches("[data-wait]")) return;
   event.preventDefault();
-  show({wait: true});
+  newest.ask(waitIfLong);
 });
 showFaults();
 offerRun(results());
-await waitIfLong();
+if (isLong()) newest.ask(waitIfLong);
 
-function changed() {
-  clearTimeout(settle);
-  settle = setTimeout(() => show(), SETTLE_MS);
+function changed(_input, options = {}) {
+  newest.ask(show, options);
 }
 
 /** Only what differs from the defaults stands in the address. */
@@ -43,22 +41,21 @@ function settings() {
   return Object.fromEntries(Object.entries(form.given).filter(([name, text]) => text !== usual[name]));
 }
 
-/** Ask for the results of the settings; an older question is dropped. @returns whether they came */
-async function show({wait = false} = {}) {
-  asking?.abort();
-  asking = new AbortController();
-  const {signal} = asking;
+/** Ask for the results of the settings. */
+async function show(signal) {
   const query = settings();
   const address = toQuery(query);
   history.replaceState(null, "", address ? `?${address}` : location.pathname);
   markPreset(query);
-  results().setAttribute("aria-busy", "true");
-  const fresh = await fetchResults(toQuery(wait ? {...query, wait: "1"} : query), signal);
-  if (signal.aborted) return false;
+  await take(query, signal);
+  waitIfLong(signal); // the other results can be read meanwhile
+}
+
+async function take(query, signal) {
+  const fresh = await fetchResults(toQuery(query), signal);
+  if (signal.aborted) return;
   if (fresh) put(fresh);
-  else tellFailure();
-  if (fresh && !wait) await waitIfLong();
-  return fresh !== null;
+  else announce.textContent = "The server did not answer; the charts are those of before.";
 }
 
 async function fetchResults(query, signal) {
@@ -87,10 +84,14 @@ function put(fresh) {
 }
 
 /** A descent too long for an instant answer is asked for on its own. */
-async function waitIfLong() {
-  if (!results().querySelector("[data-wait]")) return;
-  const came = await show({wait: true});
-  if (came && results().querySelector("[data-wait]")) settle = setTimeout(waitIfLong, RETRY_MS); // the server was busy
+async function waitIfLong(signal) {
+  if (signal.aborted || !isLong()) return;
+  await take({...settings(), wait: "1"}, signal);
+  if (isLong()) setTimeout(() => waitIfLong(signal), RETRY_MS); // the server was busy
+}
+
+function isLong() {
+  return results().querySelector("[data-wait]") !== null;
 }
 
 /** The panel that launches the descent stays the same: a run may be going on in it. */
@@ -107,11 +108,6 @@ function showFaults() {
   page.querySelector("[data-to-correct]").hidden = results().dataset.errors === "{}";
 }
 
-function tellFailure() {
-  results().setAttribute("aria-busy", "false");
-  announce.textContent = "The server did not answer; the charts are those of before.";
-}
-
 function results() {
   return column.querySelector("[data-results]");
 }
@@ -120,7 +116,7 @@ function choosePreset(event) {
   event.preventDefault();
   const chosen = JSON.parse(event.currentTarget.dataset.preset);
   for (const {name, default: usual} of data.fields) form.set(name, chosen[name] ?? usual, {quietly: true});
-  show();
+  newest.ask(show);
 }
 
 function markPreset(query) {

@@ -4,12 +4,12 @@ import {conclusion, figure, table, under} from "../charts/budget_map.js";
 import {Chart} from "../charts/chart.js";
 import {getJson} from "../lib/api.js";
 import {integer, roundUp, significant} from "../lib/format.js";
+import {Newest} from "../lib/newest.js";
 import {toQuery} from "../lib/query.js";
 import {Painter} from "../lib/schedule.js";
 import {SettingsForm, asTyped} from "../lib/settings_form.js";
 import {onThemeChange} from "../lib/tokens.js";
 
-const SETTLE_MS = 25; // a drag asks at most so often
 const REST_MS = 250; // before what takes longer is asked for
 const API = "/api/v1/privacy";
 
@@ -18,6 +18,7 @@ const data = JSON.parse(document.getElementById("page-data").textContent);
 const part = (name) => page.querySelector(`[data-${name}]`);
 const chart = new Chart(part("chart"), "map");
 const form = new SettingsForm(part("settings"), {fields: data.fields, switches: {}}, changed);
+const newest = new Newest(page);
 const painter = new Painter();
 const painted = {paint};
 
@@ -48,9 +49,7 @@ const SOLVED = {
   epochs: ({epochs}) => String(Number(epochs.toPrecision(4))),
 };
 
-let settle = null;
 let rest = null;
-let asking = null;
 let resting = null;
 
 start();
@@ -82,22 +81,20 @@ function lock() {
   }
 }
 
-function changed(input = null) {
+function changed(input = null, options = {}) {
   if (input?.name === "solve") lock();
-  clearTimeout(settle);
-  settle = setTimeout(ask, SETTLE_MS);
+  newest.ask(ask, options);
 }
 
 function query() {
   return toQuery({solve: solved(), ...form.given});
 }
 
-/** Solve for the number that is not locked; an older question is dropped. */
-async function ask() {
-  asking?.abort();
-  asking = new AbortController();
+/** Solve for the number that is not locked. */
+async function ask(signal) {
   try {
-    const answer = await getJson(`${API}/budget?${query()}`, {signal: asking.signal});
+    form.requireFilled();
+    const answer = await getJson(`${API}/budget?${query()}`, {signal});
     form.showErrors({});
     part("to-correct").hidden = true;
     show(answer);

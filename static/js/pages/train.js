@@ -6,12 +6,11 @@ import {ApiError, getJson, postJson} from "../lib/api.js";
 import {PlanPanel, terms} from "../lib/plan_panel.js";
 import {sameSettings, toQuery} from "../lib/query.js";
 import {LiveRun} from "../lib/live_run.js";
+import {Newest} from "../lib/newest.js";
 import {SettingsForm} from "../lib/settings_form.js";
 import {showTimes} from "../lib/times.js";
 import {trainingScene} from "../lib/training_scene.js";
 
-const SETTLE_MS = 40; // after a change, before the server is asked
-const TYPING_MS = 500; // before the box one types in is called wrong
 const LARGEST_SEED = 2 ** 31 - 1;
 const CURVE_POINTS = 101;
 
@@ -22,6 +21,7 @@ const part = (name) => page.querySelector(`[data-${name}]`);
 const bench = new Bench(part("bench"));
 const panel = new PlanPanel(part("settings"), data.facts);
 const form = new SettingsForm(part("settings"), data, settingsChanged);
+const newest = new Newest(page);
 
 /** What the page knows; everything on it is drawn from here. */
 const store = {
@@ -30,9 +30,6 @@ const store = {
   run: null,
   launching: false, // true while a launch is on its way
 };
-
-let settle = null;
-let asking = null;
 
 start();
 
@@ -53,12 +50,11 @@ function start() {
 
 /* Settings ------------------------------------------------------------------------ */
 
-function settingsChanged(input = null) {
+function settingsChanged(input = null, options = {}) {
   if (input?.name in data.switches) carryOver(input.value);
   if (input === null || input.name === "dataset") fitModel();
   describeChoices();
-  clearTimeout(settle);
-  settle = setTimeout(() => ask(input), SETTLE_MS);
+  newest.ask(ask, options);
 }
 
 /** Two ways to say the same keep the set-up. */
@@ -95,18 +91,15 @@ function currentPreset() {
   return Object.keys(data.presets).find((slug) => sameSettings(data.presets[slug], form.given));
 }
 
-/** Ask what the settings will spend; an older question is dropped. */
-async function ask(input) {
-  asking?.abort();
-  asking = new AbortController();
+/** Ask what the settings will spend. */
+async function ask(signal) {
   const query = toQuery(form.given);
   history.replaceState(null, "", `?${query}${location.hash}`);
   try {
-    const answer = await getJson(`/api/v1/privacy/plan?${query}&points=${CURVE_POINTS}`, {signal: asking.signal});
-    accept(answer);
+    form.requireFilled();
+    accept(await getJson(`/api/v1/privacy/plan?${query}&points=${CURVE_POINTS}`, {signal}));
   } catch (error) {
-    if (error.name === "AbortError") return;
-    refuse(error, input);
+    if (error.name !== "AbortError") refuse(error);
   }
 }
 
@@ -124,19 +117,12 @@ function blanks() {
   return Object.fromEntries(data.fields.filter(({kind}) => kind !== "boolean").map(({name}) => [name, null]));
 }
 
-function refuse(error, input) {
+function refuse(error) {
   store.plan = null;
   panel.show(null);
   if (!store.run) bench.notReady();
-  if (Object.keys(error.fields ?? {}).length === 0) {
-    showRunError(error);
-    return;
-  }
-  const typing = input?.matches("input:not([type])") && input === document.activeElement;
-  const show = () => form.showErrors(error.fields);
-  if (!typing) return show();
-  const asked = asking;
-  setTimeout(() => asked === asking && show(), TYPING_MS);
+  if (Object.keys(error.fields ?? {}).length === 0) showRunError(error);
+  else form.showErrors(error.fields);
 }
 
 function choosePreset(event) {
@@ -174,6 +160,7 @@ async function launch() {
   store.launching = true;
   showRunError(null);
   try {
+    form.requireFilled();
     const answer = await postJson("/api/v1/runs", form.json);
     history.replaceState(null, "", `?${toQuery(form.given)}#run=${answer.id}`);
     attach(answer, await planOf(answer.config));

@@ -1,0 +1,50 @@
+/** The newest question to the server: an older one is dropped, and its answer looks awaited. */
+
+const SETTLE_MS = 40; // after a change, before the server is asked
+const TYPING_MS = 300; // after a key: who types 4096 asks about 4096 only
+const PENDING_MS = 100; // an answer that takes longer is shown to be awaited
+
+export class Newest {
+  /** @param {HTMLElement} root holds the [data-answer]s that depend on the settings */
+  constructor(root) {
+    this.root = root;
+  }
+
+  /**
+   * Put a question soon, in place of the one before. It takes care of its own errors.
+   * @param {(signal: AbortSignal) => Promise<void>} question
+   * @param {{typing?: boolean}} [options] typing: more keys may come
+   */
+  ask(question, {typing = false} = {}) {
+    clearTimeout(this.timer);
+    this.controller?.abort();
+    this.controller = new AbortController();
+    this.await();
+    const {signal} = this.controller;
+    this.timer = setTimeout(() => this.put(question, signal), typing ? TYPING_MS : SETTLE_MS);
+  }
+
+  async put(question, signal) {
+    try {
+      await question(signal);
+    } finally {
+      if (!signal.aborted) this.rest();
+    }
+  }
+
+  await() {
+    this.setBusy("true");
+    this.pending ??= setTimeout(() => this.root.classList.add("pending"), PENDING_MS);
+  }
+
+  rest() {
+    clearTimeout(this.pending);
+    this.pending = null;
+    this.root.classList.remove("pending");
+    this.setBusy("false");
+  }
+
+  setBusy(value) {
+    for (const part of this.root.querySelectorAll("[data-answer]")) part.setAttribute("aria-busy", value);
+  }
+}
