@@ -19,6 +19,8 @@ from dpsgd_explorer.accounting import domains
 
 Status = Literal["exact", "bound", "approximation"]
 Floats = npt.NDArray[np.float64]
+SENSITIVITY = {"add_or_remove_one": 1.0, "replace_one": 2.0}
+"""Clipping bounds by which one record can move the sum of a step, by relation."""
 
 
 @dataclass(frozen=True)
@@ -59,7 +61,7 @@ class Accountant(ABC):
     label: ClassVar[str]
     status: ClassVar[Status]
     note: ClassVar[str]
-    neighboring_relations: ClassVar[tuple[str, ...]] = ("add_or_remove_one",)
+    neighboring_relations: ClassVar[tuple[str, ...]] = tuple(SENSITIVITY)
 
     @abstractmethod
     def epsilons(
@@ -105,6 +107,15 @@ class Accountant(ABC):
         Where there is a reason, ``epsilons`` and ``delta`` raise AccountingError.
         """
         return ""
+
+
+def over_sensitivity(phases: Sequence[Phase], relation: str) -> list[Phase]:
+    """Return the phases with noise over what one record of this relation can move."""
+    moves = SENSITIVITY[relation]
+    return [
+        Phase(phase.sample_rate, phase.noise_multiplier / moves, phase.steps)
+        for phase in phases
+    ]
 
 
 def steps_by_phase(phases: Sequence[Phase], steps: npt.ArrayLike) -> Floats:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from dpsgd_explorer.accounting.accountant import Floats, Phase
+from dpsgd_explorer.accounting.accountant import SENSITIVITY, Floats, Phase
 from dpsgd_explorer.accounting.gaussian import delta_of_mu, epsilon_of_mu
 from dpsgd_explorer.accounting.rdp import RdpAccountant
 from dpsgd_explorer.accounting.single_step import (
@@ -18,7 +18,6 @@ from dpsgd_explorer.accounting.single_step import (
 )
 
 ROUNDING = 1e-10  # relative error of the closed forms, generously
-SENSITIVITY = {"add_or_remove_one": 1.0, "replace_one": 2.0}
 
 
 def crude(

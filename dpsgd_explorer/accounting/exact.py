@@ -25,6 +25,7 @@ import numpy.typing as npt
 
 from dpsgd_explorer.accounting import domains
 from dpsgd_explorer.accounting.accountant import (
+    SENSITIVITY,
     Accountant,
     Floats,
     Phase,
@@ -34,7 +35,6 @@ from dpsgd_explorer.accounting.accountant import (
 from dpsgd_explorer.accounting.composition import Composition
 from dpsgd_explorer.accounting.crude import (
     ROUNDING,
-    SENSITIVITY,
     crude,
     crude_deltas,
     crude_epsilons,

@@ -4,9 +4,11 @@ As steps grow in number and each tells less, T steps tend to a Gaussian with
 
     μ = q √(T (e^(1/σ²) - 1)),
 
-and phases add in μ².  A step is not counted as more than the same step on all records,
-whose μ = 1/σ is exact.  Real runs are not at the limit: the answer may lie on either
-side of the truth, far off for few steps or little noise.
+and phases add in μ².  Of a replaced record it is the variance of the difference of two
+losses that counts, q² (2e^(1/σ²) - 2e^(-1/σ²)): μ = 2q √(T sinh(1/σ²)).  A step is not
+counted as more than the same step on all records, whose μ, 1/σ or 2/σ, is exact.  Real
+runs are not at the limit: the answer may lie on either side of the truth, far off for
+few steps or little noise.
 
 Source: Bu, Dong, Long and Su (2019), arXiv:1911.11607v3, Corollary 3.
 """
@@ -21,6 +23,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dpsgd_explorer.accounting.accountant import (
+    SENSITIVITY,
     Accountant,
     Floats,
     Phase,
@@ -50,7 +53,9 @@ class GdpAccountant(Accountant):
         relation: str = "add_or_remove_one",
     ) -> Floats:
         counts = steps_by_phase(phases, np.atleast_1d(np.asarray(steps)))
-        return np.array([epsilon_of_mu(delta, _mu(phases, count)) for count in counts])
+        return np.array(
+            [epsilon_of_mu(delta, _mu(phases, count, relation)) for count in counts]
+        )
 
     def delta(
         self,
@@ -58,18 +63,25 @@ class GdpAccountant(Accountant):
         epsilon: float,
         relation: str = "add_or_remove_one",
     ) -> float:
-        return delta_of_mu(epsilon, _mu(phases, [phase.steps for phase in phases]))
+        done = [phase.steps for phase in phases]
+        return delta_of_mu(epsilon, _mu(phases, done, relation))
 
 
-def _mu(phases: Sequence[Phase], counts: Sequence[float] | Floats) -> float:
+def _mu(
+    phases: Sequence[Phase], counts: Sequence[float] | Floats, relation: str
+) -> float:
     pairs = zip(phases, counts, strict=True)
-    return math.hypot(*(math.sqrt(n) * _step_mu(phase) for phase, n in pairs if n))
+    parts = (math.sqrt(n) * _step_mu(phase, relation) for phase, n in pairs if n)
+    return math.hypot(*parts)
 
 
-def _step_mu(phase: Phase) -> float:
+def _step_mu(phase: Phase, relation: str) -> float:
     q, sigma = phase.sample_rate, phase.noise_multiplier
     if sigma == 0:
         return math.inf
+    most = SENSITIVITY[relation] / sigma
     if q == 1 or sigma**-2 > LARGEST:
-        return 1 / sigma
-    return min(q * math.sqrt(math.expm1(sigma**-2)), 1 / sigma)
+        return most
+    replaced = relation == "replace_one"
+    spread = 4 * math.sinh(sigma**-2) if replaced else math.expm1(sigma**-2)
+    return min(q * math.sqrt(spread), most)

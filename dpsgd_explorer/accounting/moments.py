@@ -52,9 +52,10 @@ class MomentsAccountant(Accountant):
         parts = np.array_split(done, done.size // AT_ONCE + 1)
         values = np.concatenate(
             [
-                (composed(phases, part)[:, USED] - math.log(delta) / MOMENTS).min(
-                    axis=1
-                )
+                (
+                    composed(phases, part, relation)[:, USED]
+                    - math.log(delta) / MOMENTS
+                ).min(axis=1)
                 for part in parts
             ]
         )
@@ -69,5 +70,5 @@ class MomentsAccountant(Accountant):
         total = sum(phase.steps for phase in phases)
         if total == 0:
             return 0.0
-        logs = MOMENTS * (composed(phases, [total])[0, USED] - epsilon)
+        logs = MOMENTS * (composed(phases, [total], relation)[0, USED] - epsilon)
         return math.exp(min(float(logs.min()), 0.0))

@@ -29,11 +29,16 @@ from dpsgd_explorer.accounting.accountant import (
     Status,
     steps_by_phase,
 )
+from dpsgd_explorer.accounting.replaced_record import replaced_divergences
 from dpsgd_explorer.accounting.sampled_gaussian import ORDERS, renyi_divergences
 
 AT_ONCE = 4096  # numbers of steps, each a row of [A]
 LOG_ORDERS = np.log(ORDERS)
 LOG_SHRINK = np.log1p(-1 / ORDERS)
+STEPS = {
+    "add_or_remove_one": renyi_divergences,
+    "replace_one": replaced_divergences,
+}
 
 
 class RdpAccountant(Accountant):
@@ -56,7 +61,7 @@ class RdpAccountant(Accountant):
         done = np.atleast_1d(np.asarray(steps))
         parts = np.array_split(done, done.size // AT_ONCE + 1)  # bounds the memory
         return np.concatenate(
-            [epsilon_from_rdp(composed(phases, part), delta) for part in parts]
+            [epsilon_from_rdp(composed(phases, x, relation), delta) for x in parts]
         )
 
     def delta(
@@ -66,18 +71,19 @@ class RdpAccountant(Accountant):
         relation: str = "add_or_remove_one",
     ) -> float:
         total = sum(phase.steps for phase in phases)
-        return delta_from_rdp(composed(phases, [total])[0], epsilon)
+        return delta_from_rdp(composed(phases, [total], relation)[0], epsilon)
 
 
-def composed(phases: Sequence[Phase], steps: npt.ArrayLike) -> Floats:
+def composed(
+    phases: Sequence[Phase], steps: npt.ArrayLike, relation: str = "add_or_remove_one"
+) -> Floats:
     """Return the divergences after each number of steps.
 
     Shapes: steps [S] -> [S, A].
     """
     counts = steps_by_phase(phases, steps)  # [S, P]
-    rdp = np.array(
-        [renyi_divergences(p.sample_rate, p.noise_multiplier) for p in phases]
-    )  # [P, A]
+    of_step = STEPS[relation]
+    rdp = np.array([of_step(p.sample_rate, p.noise_multiplier) for p in phases])
     infinite = np.isinf(rdp)
     total = counts @ np.where(infinite, 0.0, rdp)
     total[(counts > 0) @ infinite] = math.inf

@@ -60,7 +60,8 @@ _LOG_BINOMIALS = (
 )
 
 REACH = 9.0  # standard deviations on either side; beyond lies less than 1e-16
-SMALL = 0.05  # |log(1 + x)| below which g is a power series
+SMALL = 0.05  # |log(1 + x)| below which g is a power series, of orders up to the next
+MOST_SERIES = 11.0
 DEGREES = np.arange(2, 16)
 
 
@@ -126,8 +127,21 @@ def log_excess_fractional(
     top = max(float(orders.max()), 2.0) / noise_multiplier + REACH
     u = np.arange(-REACH, top, spacing)  # [M]
     y, _ = log_mixture(u, sample_rate, noise_multiplier)  # log(1 + x)
-    small = np.abs(y) < SMALL
-    weight = -0.5 * u * u
+    return log_excess(y, -0.5 * u * u, spacing, orders)
+
+
+def log_excess(y: Floats, weight: Floats, spacing: float, orders: Floats) -> Floats:
+    """Return log E[e^(αy) - 1 - α(e^y - 1)] by the trapezoid rule.
+
+    Shapes: y, weight [M], orders [A] -> [A].
+
+    Args:
+        y: At evenly spaced nodes.
+        weight: Log of the density there, times √2π.
+        spacing: Of the nodes.
+        orders: Greater than 1.
+    """
+    small = np.abs(y) < SMALL / max(float(orders.max()) / MOST_SERIES, 1.0)
     shift, scaled = _excess_sum(y[~small], weight[~small], orders)
     scaled += _excess_series(y[small], weight[small], orders) * np.exp(-shift)
     return np.asarray(shift + np.log(scaled * (spacing / math.sqrt(2 * math.pi))))
@@ -150,7 +164,7 @@ def _excess_sum(y: Floats, weight: Floats, orders: Floats) -> tuple[Floats, Floa
 def _excess_series(y: Floats, weight: Floats, orders: Floats) -> Floats:
     """Return the sum of e^weight g over nodes with |y| < SMALL, [A].
 
-    g = sum over k >= 2 of (α^k - α) y^k / k!, for orders up to 11 here.
+    g = sum over k >= 2 of (α^k - α) y^k / k!, for α|y| up to 0.55 here.
     """
     factors = (orders[:, None] ** DEGREES - orders[:, None]) / np.exp(
         gammaln(DEGREES + 1)

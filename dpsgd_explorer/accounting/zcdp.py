@@ -1,6 +1,8 @@
 """Zero-concentrated differential privacy: one number ρ that adds up.
 
-A Gaussian step has ρ = 1 / 2σ², and R(α) <= αρ for every order α > 1.  Two ways back:
+A Gaussian step has ρ = 1 / 2σ², and R(α) <= αρ for every order α > 1; σ is its noise
+over the sensitivity, of which a replaced record has twice that of an added one.  Two
+ways back:
 
 | conversion | ε |
 |---|---|
@@ -28,6 +30,7 @@ from dpsgd_explorer.accounting.accountant import (
     Floats,
     Phase,
     Status,
+    over_sensitivity,
     steps_by_phase,
 )
 from dpsgd_explorer.errors import AccountingError
@@ -60,7 +63,7 @@ class ZcdpAccountant(Accountant):
         relation: str = "add_or_remove_one",
     ) -> Floats:
         counts = steps_by_phase(phases, np.atleast_1d(np.asarray(steps)))  # [S, P]
-        return improved_epsilon(self._rho(phases, counts), delta)
+        return improved_epsilon(self._rho(phases, counts, relation), delta)
 
     def delta(
         self,
@@ -69,13 +72,14 @@ class ZcdpAccountant(Accountant):
         relation: str = "add_or_remove_one",
     ) -> float:
         counts = np.array([[phase.steps for phase in phases]], dtype=np.float64)
-        return improved_delta(float(self._rho(phases, counts)[0]), epsilon)
+        return improved_delta(float(self._rho(phases, counts, relation)[0]), epsilon)
 
-    def _rho(self, phases: Sequence[Phase], counts: Floats) -> Floats:
+    def _rho(self, phases: Sequence[Phase], counts: Floats, relation: str) -> Floats:
         if reason := self.why_not(phases):
             raise AccountingError(reason, field="accountant")
+        over = over_sensitivity(phases, relation)
         with np.errstate(divide="ignore", invalid="ignore"):
-            steps = np.array([phase.noise_multiplier for phase in phases]) ** -2.0 / 2
+            steps = np.array([phase.noise_multiplier for phase in over]) ** -2.0 / 2
             return np.asarray(np.where(counts > 0, counts * steps, 0.0).sum(axis=1))
 
 
