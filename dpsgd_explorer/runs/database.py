@@ -124,7 +124,8 @@ def _file(url: str) -> Path:
 
 
 def _engine(url: str, *, busy_timeout_s: float) -> Engine:
-    engine = create_engine(url, pool_size=8, max_overflow=56)
+    # As many connections as there are threads to use them: none waits for another's.
+    engine = create_engine(url, pool_size=8, max_overflow=-1)
 
     @event.listens_for(engine, "connect")
     def prepare(connection: sqlite3.Connection, _record: object) -> None:

@@ -24,7 +24,6 @@ POLL_SECONDS = 0.1
 HEARTBEAT_SECONDS = 10.0
 LONGEST_STREAM_SECONDS = 600.0
 BOX_SIZE = 2000
-PAGE = 500
 logger = logging.getLogger(__name__)
 
 
@@ -90,7 +89,7 @@ class Hub:
     def _stream(self, run_id: str, after: int) -> Iterator[StoredEvent | None]:
         end = time.monotonic() + self._longest_s
         with self._listening(run_id) as listener:
-            news: Iterable[StoredEvent] | None = self._stored(run_id, after)
+            news: Iterable[StoredEvent] | None = self._store.each_event(run_id, after)
             while news is not None:
                 for event in news:
                     yield event
@@ -117,14 +116,7 @@ class Hub:
             self._store.get(run_id)
         except RunNotFoundError:
             return None
-        return self._stored(run_id, after)
-
-    def _stored(self, run_id: str, after: int) -> Iterator[StoredEvent]:
-        """Read a run's events from the table, a page at a time."""
-        page = self._store.events(run_id, after, PAGE)
-        while page:
-            yield from page
-            page = self._store.events(run_id, page[-1].seq, PAGE)
+        return self._store.each_event(run_id, after)
 
     @contextmanager
     def _listening(self, run_id: str) -> Iterator[_Listener]:

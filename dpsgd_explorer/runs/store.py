@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import secrets
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, Self
 
 from sqlalchemy import RowMapping, Select, delete, func, insert, select, update
@@ -32,6 +32,7 @@ from dpsgd_explorer.runs.schema import (
 from dpsgd_explorer.settings import Settings
 from dpsgd_explorer.training.run_config import RunConfig
 
+PAGE = 200  # events, of up to a few kB
 LONGEST_NAME = 60
 
 
@@ -191,6 +192,12 @@ class RunStore(LeasedRuns):
             .limit(limit)
         )
         return self._events(query)
+
+    def each_event(self, run_id: str, after: int = 0) -> Iterator[StoredEvent]:
+        """Give a run's events with ``seq > after``, read a page at a time."""
+        while page := self.events(run_id, after, PAGE):
+            yield from page
+            after = page[-1].seq
 
     def events_since(self, event_id: int, limit: int) -> list[StoredEvent]:
         """Return events of all runs with ``id > event_id``, oldest first."""

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, field_validator
 
 from dpsgd_explorer import accounting
 from dpsgd_explorer.accounting import Phase, domains, round_up
@@ -102,6 +102,14 @@ class BudgetQuestion(BaseModel):
         gt=0,
         le=10_000,
     )
+
+    @field_validator("solve")
+    @classmethod
+    def _can_be_solved_for(cls, name: str) -> str:
+        if name not in SOLVABLE:
+            known = ", ".join(SOLVABLE)
+            raise ConfigError("solve", f"solve must be one of {known}, got {name!r}.")
+        return name
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -256,11 +264,6 @@ def _check(question: BudgetQuestion) -> None:
     Raises:
         ConfigError: names the number at fault.
     """
-    if question.solve not in SOLVABLE:
-        known = ", ".join(SOLVABLE)
-        raise ConfigError(
-            "solve", f"solve must be one of {known}, got {question.solve!r}."
-        )
     size = question.sample_size
     if question.expected_batch_size > size and question.solve != "expected_batch_size":
         raise ConfigError(

@@ -5,16 +5,26 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
+from itertools import takewhile
+from typing import Any
 
-from flask import Blueprint, Response, abort, current_app, request
+from flask import (
+    Blueprint,
+    Response,
+    abort,
+    current_app,
+    request,
+    stream_with_context,
+)
 
 from dpsgd_explorer import __version__
 from dpsgd_explorer.runs.records import Run, StoredEvent
 from dpsgd_explorer.runs.store import RunStore
 from dpsgd_explorer.training.kinds import KINDS
-from dpsgd_explorer.web.operation import operation
+from dpsgd_explorer.web.operation import LANES, operation
 from dpsgd_explorer.web.recount_api import odometer_of
 from dpsgd_explorer.web.repeat_notebook import repeat_notebook
 from dpsgd_explorer.web.repeat_script import repeat_script
@@ -27,19 +37,26 @@ bp = Blueprint("exports", __name__, url_prefix="/api/v1/runs/<run_id>")
 SPENT = ("step", "epsilon", "seconds")
 
 
-def as_json(run: Run, log: list[StoredEvent]) -> str:
-    """Return settings, summary, the whole log, and an odometer that can go on."""
+Log = Callable[[], Iterator[StoredEvent]]
+
+
+def as_json(run: Run, log: Log) -> Iterator[str]:
+    """Write settings, summary, an odometer that can go on, and the whole log."""
     whole = RunSummary.of(run, "").model_dump(mode="json", exclude={"mine", "links"})
     whole["config"] = run.config
-    whole["events"] = [LogEntry.of(event).model_dump(mode="json") for event in log]
-    spent = odometer_of(log, run.id)
+    spent = odometer_of(log(), run.id)
     whole["odometer"] = json.loads(spent.to_json()) if spent else None
     whole["made_with"] = f"DP-SGD Explorer {__version__}"
-    return json.dumps(whole, indent=1, allow_nan=False)
+    yield _strict(whole, indent=1).removesuffix("\n}")
+    yield ',\n "events": ['
+    for i, event in enumerate(log()):
+        entry = _strict(LogEntry.of(event).model_dump(mode="json"))
+        yield f"{',' if i else ''}\n  {entry}"
+    yield "\n ]\n}\n"
 
 
-def as_csv(run: Run, log: list[StoredEvent]) -> str:
-    """Return a row for each step and evaluation, each with the terms of its ε.
+def as_csv(run: Run, log: Log) -> Iterator[str]:
+    """Write a row for each step and evaluation, each with the terms of its ε.
 
     An empty ``epsilon`` means that there is no guarantee.
     """
@@ -47,41 +64,49 @@ def as_csv(run: Run, log: list[StoredEvent]) -> str:
     told += view.more
     terms = view.terms(run.config).model_dump() if view.terms else {}
     outside = [f"not_private_{name}" for name in view.diagnostics]
-    text = io.StringIO()
-    rows = csv.writer(text)
-    rows.writerow(["kind", *told, *outside, *terms])
-    for event in log:
+    yield _row(["kind", *told, *outside, *terms])
+    for event in log():
         if event.kind in ("step", "evaluation"):
             data = json.loads(event.data)
             diagnostics = data.get("diagnostics", {})
             row = [data.get(name) for name in told]
             row += [diagnostics.get(name) for name in view.diagnostics]
-            rows.writerow([event.kind, *row, *terms.values()])
-    return text.getvalue()
+            yield _row([event.kind, *row, *terms.values()])
 
 
-def as_python(run: Run, log: list[StoredEvent]) -> str:
+def as_python(run: Run, log: Log) -> str:
     """Return a script that repeats the run and compares its numbers."""
     return repeat_script(run)
 
 
-def as_notebook(run: Run, log: list[StoredEvent]) -> str:
+def as_notebook(run: Run, log: Log) -> str:
     """Return a Jupyter notebook that repeats the run and compares its numbers."""
     return repeat_notebook(run)
 
 
-def as_html(run: Run, log: list[StoredEvent]) -> str:
+def as_html(run: Run, log: Log) -> str:
     """Return a report that needs no network: one file with its charts."""
     address = request.host_url.rstrip("/") + links(run.id)["page"]
-    return report(run, [LogEntry.of(event) for event in log], address)
+    with LANES["reports"]:
+        return report(run, [LogEntry.of(event) for event in log()], address)
+
+
+def _strict(value: object, **layout: Any) -> str:
+    return json.dumps(value, allow_nan=False, **layout)
+
+
+def _row(values: Iterable[object]) -> str:
+    text = io.StringIO()
+    csv.writer(text).writerow(values)
+    return text.getvalue()
 
 
 @dataclass(frozen=True)
 class Format:
-    """A way to take a run away."""
+    """A way to take a run away: as one text, or as a stream of a log of any length."""
 
     media_type: str
-    write: Callable[[Run, list[StoredEvent]], str]
+    write: Callable[[Run, Log], str | Iterator[str]]
 
 
 FORMATS: Mapping[str, Format] = {
@@ -105,13 +130,19 @@ def export(run_id: str, extension: str) -> Response:
     if extension not in FORMATS:
         abort(404)
     chosen, store = FORMATS[extension], _store()
-    text = chosen.write(store.get(run_id), store.events(run_id))
+    run = store.get(run_id)
+    text = chosen.write(run, partial(_events_of, store, run))
     name = f"dpsgd-run-{run_id[:8]}.{extension}"
     return Response(
-        text,
+        text if isinstance(text, str) else stream_with_context(text),
         mimetype=chosen.media_type,
         headers={"Content-Disposition": f'attachment; filename="{name}"'},
     )
+
+
+def _events_of(store: RunStore, run: Run) -> Iterator[StoredEvent]:
+    """Give the log as far as it went when the run was read."""
+    return takewhile(lambda event: event.seq <= run.last_seq, store.each_event(run.id))
 
 
 def _store() -> RunStore:

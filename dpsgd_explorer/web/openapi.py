@@ -68,13 +68,13 @@ def described_routes(app: Flask) -> list[tuple[str, Operation]]:
 
 def statuses(rule: str, operation: Operation) -> list[int]:
     """Return the errors that a route may answer with."""
-    found = {*operation.errors, 500}
+    found = {*operation.errors, 400, 500}
     if PATH_PARAMETER.search(rule):
         found.add(404)
     if operation.query is not None:
         found.add(422)
     if operation.body is not None:
-        found |= {400, 413, 415, 422}
+        found |= {411, 413, 415, 422}
     if operation.method in UNSAFE:
         found |= {403, 503}
     return sorted(found)

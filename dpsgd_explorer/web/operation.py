@@ -17,7 +17,7 @@ from dpsgd_explorer.web.guard import json_body
 
 JSON = "application/json"
 KEPT = 64  # answers of a route, of up to about 100 kB
-LANES = {"quick": Lock(), "slow": Lock()}
+LANES = {"quick": Lock(), "slow": Lock(), "reports": Lock()}
 View = Callable[..., Response]
 Model = TypeVar("Model", bound=BaseModel)
 

@@ -92,11 +92,14 @@ def phases_of(told: Iterable[dict[str, Any]]) -> tuple[list[Phase], float]:
 
 def odometer_of(log: Iterable[StoredEvent], label: str) -> Odometer | None:
     """Return what a run has done to its records so far; None if it has no guarantee."""
-    told = [(event.kind, _data(event)) for event in log]
-    left = max((data["step"] for kind, data in told if kind in COUNTED), default=0)
-    odometer = Odometer()
+    left, told, odometer = 0, [], Odometer()
+    for event in log:
+        if event.kind == "phase":
+            told.append(_data(event))
+        elif event.kind in COUNTED:
+            left = max(left, _data(event)["step"])
     try:
-        phases, _ = phases_of([data for kind, data in told if kind == "phase"])
+        phases, _ = phases_of(told)
     except ConfigError:
         return None
     for phase in phases:

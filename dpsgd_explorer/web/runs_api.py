@@ -81,8 +81,9 @@ def _answer(run: Run) -> RunAnswer:
 
 def _check_parent(run_id: str) -> None:
     try:
+        run_id.encode()  # the database takes no half of a surrogate pair
         _store().get(run_id)
-    except RunNotFoundError:
+    except (RunNotFoundError, UnicodeEncodeError):
         raise ConfigError(
             "parent", f"parent must be the id of a run on this site, got {run_id!r}."
         ) from None

@@ -1,5 +1,6 @@
 """What the web layer may see and change."""
 
+import contextlib
 import json
 
 import pytest
@@ -163,6 +164,13 @@ def test_counts_name_every_state(store, config):
 
 def test_no_move_leads_out_of_a_final_state():
     assert {state for state, moves in MOVES.items() if not moves} == FINAL_STATES
+
+
+def test_a_hundred_threads_may_read_at_once(store):
+    with contextlib.ExitStack() as readers:
+        for _ in range(100):
+            readers.enter_context(store.database.read())
+        assert store.counts()["queued"] == 0
 
 
 def test_a_database_of_another_version_is_refused(database_url, store):

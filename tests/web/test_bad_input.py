@@ -41,6 +41,7 @@ BAD_SETTINGS = [
     ("name", "\ud800", "printable"),
     ("group", "\x00", "printable"),
     ("parent", "no-such-run", "parent must be the id of a run"),
+    ("parent", "\ud800", "parent must be the id of a run"),
 ]
 
 # A hundred thousand steps over every record: no noise that a float holds is enough.

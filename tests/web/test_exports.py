@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import tracemalloc
 
 import pytest
 
@@ -63,6 +64,36 @@ def test_csv_has_a_row_for_each_step_and_evaluation(client, finished):
     assert rows[0]["not_private_clipped_fraction"] == "0.25"
     assert {row["delta"] for row in rows} == {"1e-05"}
     assert {row["neighboring_relation"] for row in rows} == {"add_or_remove_one"}
+
+
+@pytest.mark.parametrize("extension", ["csv", "json"])
+def test_a_long_log_is_never_in_memory_as_a_whole(client, store, run_id, extension):
+    note = "x" * 2000
+    claim = store.claim(run_id)
+    told = [
+        Event("step", {"step": i, "epsilon": 0.1, "seconds": note})
+        for i in range(1, 3001)
+    ]
+    store.append(claim, told)
+    del told
+    address = f"{RUNS}/{run_id}/export.{extension}"
+    tracemalloc.start()
+    with client.get(address, buffered=False) as answer:
+        length = sum(len(part) for part in answer.response)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert length > 3000 * len(note)
+    assert peak < length / 3
+
+
+def test_a_log_that_grows_is_taken_as_it_was(client, store, run_id):
+    claim = store.claim(run_id)
+    with client.get(f"{RUNS}/{run_id}/export.json", buffered=False) as answer:
+        parts = iter(answer.response)
+        text = next(parts).decode()
+        store.append(claim, recorded_events())
+        text += b"".join(parts).decode()
+    assert [event["seq"] for event in json.loads(text)["events"]] == [1, 2]
 
 
 def test_html_is_one_file_that_needs_nothing_else(client, finished):
