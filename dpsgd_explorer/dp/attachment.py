@@ -16,6 +16,7 @@ from dpsgd_explorer.dp.blocks import partition
 from dpsgd_explorer.dp.clipped_sum import ClippedSum
 from dpsgd_explorer.dp.logical_batch import LogicalBatch
 from dpsgd_explorer.dp.mechanism import unscaled
+from dpsgd_explorer.dp.optimizer_check import OptimizerCheck
 from dpsgd_explorer.dp.options import ENGINES, Options
 from dpsgd_explorer.dp.refused_modules import refuse_by_kind
 from dpsgd_explorer.dp.safety import LossFunction, SafetyCheck
@@ -35,7 +36,7 @@ class Attachment:
     Args:
         module: The model.
         optimizer: Must train the module's trainable parameters, all of them and
-            nothing else.
+            nothing else; see OptimizerCheck.
         options: How to clip.
         release: Turns the clipped sum of a logical batch into {parameter: gradient}.
         scale_of_loss: What the user multiplies each loss with before backward.
@@ -66,7 +67,7 @@ class Attachment:
             loss_reduction=options.loss_reduction,
             by_parameter=blocks.by_parameter,
         )
-        _check_optimizer(optimizer, module)
+        self._optimizer = OptimizerCheck(optimizer, module)
         parameters = self._mechanism.parameters()
         self._parameters = [p for own in parameters.values() for p in own.values()]
         self._clipper = options.clipper(blocks)
@@ -121,6 +122,7 @@ class Attachment:
 
     def _make_step(self) -> None:
         """Turn the logical batch into the gradients that the step will use."""
+        self._optimizer.check()
         if not self.batch.close():
             return  # no gradient: torch's optimizers leave such a parameter alone
         for parameter, gradient in self._release(self.batch.total).items():
@@ -142,6 +144,7 @@ class Attachment:
 
     def _add_and_release(self, samples: Samples) -> None:
         """Add the samples of a backward; if they end the batch, set the gradients."""
+        self._optimizer.check()
         self._add(samples)
         if self.batch.awaits_more or not self.batch.close():
             return
@@ -157,21 +160,3 @@ def _refuse_taken(module: nn.Module) -> None:
                 f"{name or 'the module'} is attached to another engine; detach that "
                 "one first."
             )
-
-
-def _check_optimizer(optimizer: Optimizer, module: nn.Module) -> None:
-    stepped = {id(p) for group in optimizer.param_groups for p in group["params"]}
-    names = {id(p): n for n, p in module.named_parameters() if p.requires_grad}
-    strangers = stepped - names.keys()
-    if strangers:
-        raise PrivacyError(
-            f"the optimizer trains {len(strangers)} parameters that are not trainable "
-            "parameters of the engine's module; they would move without noise or not "
-            "at all. Give it [p for p in module.parameters() if p.requires_grad]."
-        )
-    left_out = [name for key, name in names.items() if key not in stepped]
-    if left_out:
-        raise PrivacyError(
-            f"the optimizer does not train {', '.join(left_out)}, which would be "
-            "clipped and noised for nothing. Freeze them with requires_grad_(False)."
-        )

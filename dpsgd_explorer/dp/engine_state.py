@@ -9,6 +9,7 @@ from torch import nn
 from dpsgd_explorer.dp import saved_state
 from dpsgd_explorer.dp.engine_report import EngineReport
 from dpsgd_explorer.dp.ledger import Ledger
+from dpsgd_explorer.errors import PrivacyError
 
 
 class EngineState(EngineReport):
@@ -42,25 +43,42 @@ class EngineState(EngineReport):
     def load_state_dict(self, state: dict[str, Any], *, lost_steps: int = 0) -> None:
         """Go on from where ``state_dict`` was called.
 
+        Steps that this engine has made and the state does not know of are counted as
+        lost: epsilon never shrinks.
+
         Args:
             state: What it returned.
-            lost_steps: Steps made after that, whose models or metrics anybody may have
-                seen.  Seeded noise repeats them, and they cost nothing; secure noise
-                does not, so they are counted, and the run is that much shorter.
+            lost_steps: Steps made after that by whichever process, whose models or
+                metrics anybody may have seen.  Seeded noise repeats them, and they cost
+                nothing; secure noise does not, so they are counted, and the run is that
+                much shorter.  Those that this engine has made itself need not be given.
 
         Raises:
             ConfigError: the state belongs to a run with other settings.
+            PrivacyError: a batch is between its draw and its step; or this engine is
+                ahead of the state, and seeded noise would be used again.
         """
         saved_state.refuse_in_flight(self._in_flight, "restored")
         saved_state.check_same_run(state, self._settings)
+        ledger = Ledger.from_data(state["ledger"], self._ledger.writer)
+        known = self._ledger.released_by
+        ahead = ledger.missing(known)
+        if ahead and self._noise.repeatable:
+            raise PrivacyError(
+                f"this engine has made {ahead} steps that the saved state does not "
+                "know of, and seeded noise would be added to other gradients again. "
+                "Load the state into a new PrivacyEngine, which repeats those steps."
+            )
         self.seed = state["seed"]
         self._noise.restore(state["noise"])
         self._sampler.restore(state["sampler"])
-        self._ledger = Ledger.from_data(state["ledger"])
+        self._ledger = ledger
         self._bound.restore(state["bound"])
         if not self._noise.repeatable:
-            self._ledger.fresh_resumes += 1
-            self._count_lost(lost_steps)
+            lost = max(ahead, lost_steps)
+            ledger.fresh_resumes += 1
+            ledger.learn(known, lost)
+            self._count_lost(lost)
         self._set_bound()
 
     def _count_lost(self, steps: int) -> None:

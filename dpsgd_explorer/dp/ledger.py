@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import uuid
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -87,9 +88,15 @@ class Ledger:
         lost_steps: Steps that were released, and then lost in a crash: they count.
         fresh_resumes: Times the run went on from a state with noise and batches other
             than it would have had.
+        writer: Random name of the engine that records here.
+        released_by: {writer: steps that it has released}.  States that branched off
+            one run have their common steps under the same names, so that these are
+            counted once and all others are added.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, writer: str | None = None) -> None:
+        self.writer = writer or uuid.uuid4().hex
+        self.released_by: dict[str, int] = {}
         self.releases: list[Release] = []
         self.batch_sizes = BatchSizes()
         self.lost_steps = 0
@@ -103,12 +110,29 @@ class Ledger:
     def record(self, release: Release, batch_size: int) -> None:
         """Write a step down."""
         self._add(release)
+        self._credit(self.writer, release.steps)
         self.batch_sizes = self.batch_sizes.with_one(batch_size)
 
     def record_lost(self, release: Release) -> None:
         """Write steps down that were released, but of which no state is left."""
         self._add(release)
         self.lost_steps += release.steps
+
+    def missing(self, released_by: Mapping[str, int]) -> int:
+        """Return how many steps of another ledger this one does not know of."""
+        known = self.released_by
+        return sum(max(0, n - known.get(w, 0)) for w, n in released_by.items())
+
+    def learn(self, released_by: Mapping[str, int], lost: int) -> None:
+        """Know of another ledger's steps, and of so many in all that were lost."""
+        unnamed = lost - self.missing(released_by)
+        for writer, steps in released_by.items():
+            self.released_by[writer] = max(steps, self.released_by.get(writer, 0))
+        if unnamed > 0:
+            self._credit(self.writer, unnamed)
+
+    def _credit(self, writer: str, steps: int) -> None:
+        self.released_by[writer] = self.released_by.get(writer, 0) + steps
 
     def _add(self, release: Release) -> None:
         if self.releases and self.releases[-1].same_settings(release):
@@ -131,15 +155,17 @@ class Ledger:
             "batch_sizes": asdict(self.batch_sizes),
             "lost_steps": self.lost_steps,
             "fresh_resumes": self.fresh_resumes,
+            "released_by": dict(self.released_by),
         }
 
     @classmethod
-    def from_data(cls, data: dict[str, Any]) -> Ledger:
-        """Read what ``as_data`` wrote."""
-        ledger = cls()
+    def from_data(cls, data: dict[str, Any], writer: str | None = None) -> Ledger:
+        """Read what ``as_data`` wrote; go on under the writer's name."""
+        ledger = cls(writer)
         lines: Sequence[dict[str, Any]] = data["releases"]
         ledger.releases = [Release(**line) for line in lines]
         ledger.batch_sizes = BatchSizes(**data["batch_sizes"])
         ledger.lost_steps = data["lost_steps"]
         ledger.fresh_resumes = data["fresh_resumes"]
+        ledger.released_by = dict(data["released_by"])
         return ledger

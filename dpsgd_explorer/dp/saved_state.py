@@ -7,7 +7,7 @@ from typing import Any
 
 from dpsgd_explorer.errors import ConfigError, PrivacyError
 
-STATE_VERSION = 3
+STATE_VERSION = 4
 
 
 def check_same_run(state: Mapping[str, Any], own: Mapping[str, Any]) -> None:

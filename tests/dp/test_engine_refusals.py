@@ -176,6 +176,78 @@ def test_an_optimizer_of_other_parameters_is_refused():
         engine.attach(optim.SGD([net.weight], lr=0.1))
 
 
+def split_optimizer(net, **options):
+    """Return an attached optimizer of all parameters, frozen ones among them."""
+    engine = PrivacyEngine(
+        net, batch_size=10, sample_size=1000, steps=9, noise_multiplier=1.0,
+        sampling="unchecked", **options,
+    )  # fmt: skip
+    optimizer = optim.SGD(net.parameters(), lr=0.1, momentum=0.9, weight_decay=0.1)
+    engine.attach(optimizer)
+    return optimizer
+
+
+@ENGINE
+def test_frozen_parameters_in_the_optimizer_stay_where_they_are(engine):
+    """Bias-only training in one line: momentum and weight decay move nothing else."""
+    net, x, y = case("bias only")
+    before = copy.deepcopy(net.state_dict())
+    optimizer = split_optimizer(net, engine=engine)
+    for _ in range(3):
+        optimizer.zero_grad()
+        backward(net, x, y)
+        optimizer.step()
+    moved = [n for n, p in net.state_dict().items() if not torch.equal(p, before[n])]
+    assert moved == ["0.bias", "2.bias"]
+
+
+@ENGINE
+def test_a_frozen_parameter_that_the_optimizer_would_move_is_refused(engine):
+    net, x, y = case("bias only")
+    optimizer = split_optimizer(net, engine=engine)
+    net[0].weight.grad = torch.zeros_like(net[0].weight)
+    before = net[0].weight.clone()
+    with pytest.raises(PrivacyError, match=r"would move 0\.weight, which is frozen"):
+        step_of(net, x, y, optimizer)
+    assert torch.equal(net[0].weight, before)
+    second, _, _ = case("bias only")
+    second[2].weight.grad = torch.zeros_like(second[2].weight)
+    with pytest.raises(PrivacyError, match=r"would move 2\.weight, which is frozen"):
+        split_optimizer(second, engine=engine)
+
+
+@ENGINE
+def test_parameters_added_to_the_optimizer_later_are_refused(engine):
+    net, x, y = case("mlp")
+    _, optimizer = attached(net, engine=engine)
+    step_of(net, x, y, optimizer)
+    optimizer.zero_grad()
+    head = nn.Linear(3, 3).double()
+    before = copy.deepcopy(head.state_dict())
+    optimizer.add_param_group({"params": head.parameters()})
+    with pytest.raises(PrivacyError, match="trains 2 parameters that are not"):
+        step_of(lambda x: head(net(x)), x, y, optimizer)
+    torch.testing.assert_close(head.state_dict(), before, rtol=0, atol=0)
+
+
+def test_a_parameter_swapped_within_a_group_is_refused():
+    net, x, y = case("mlp")
+    _, optimizer = attached(net)
+    optimizer.param_groups[0]["params"][0] = nn.Parameter(torch.ones(2))
+    with pytest.raises(PrivacyError, match="trains 1 parameters that are not"):
+        step_of(net, x, y, optimizer)
+
+
+def test_the_same_parameters_may_be_grouped_anew():
+    net, x, y = case("mlp")
+    engine, optimizer = attached(net)
+    first, *rest = optimizer.param_groups[0]["params"]
+    optimizer.param_groups[0]["params"] = [first]
+    optimizer.add_param_group({"params": rest, "lr": 0.5})
+    step_of(net, x, y, optimizer)
+    assert engine.steps_done == 1
+
+
 def test_attaching_twice_is_refused():
     net = linear()
     engine, optimizer = attached(net)

@@ -128,3 +128,50 @@ def test_the_state_does_not_change_with_the_engine():
     advance(run, 2)
     assert torch.equal(state["noise"], kept[0])
     assert torch.equal(state["sampler"]["generator"], kept[1])
+
+
+def test_steps_that_a_state_does_not_know_of_are_counted():
+    """The same state again and again, in the same engine."""
+    run = started(seed=None, noise="secure")
+    advance(run, 2)
+    engine, state = run[2], run[2].state_dict()
+    spent = []
+    for loads in (1, 2, 3):
+        engine.load_state_dict(state)
+        advance(run, 1)
+        assert engine.steps_done == 2 + loads
+        assert engine.receipt()["lost_steps"] == loads - 1
+        spent.append(engine.get_epsilon())
+    assert spent == sorted(set(spent))
+    assert spent[-1] == engine.plan.epsilon(5)
+
+
+def test_branches_of_one_run_are_added_up():
+    """Two engines go on from one state, and the one loads what the other made."""
+    first, second = (started(seed=None, noise="secure") for _ in range(2))
+    advance(first, 2)
+    second[2].load_state_dict(first[2].state_dict())
+    advance(first, 1)
+    advance(second, 3)
+    first[2].load_state_dict(second[2].state_dict(), lost_steps=1)
+    assert first[2].steps_done == 2 + 1 + 3
+    second[2].load_state_dict(first[2].state_dict())
+    assert second[2].steps_done == 2 + 1 + 3
+    second[2].load_state_dict(first[2].state_dict(), lost_steps=1)
+    assert second[2].steps_done == 2 + 1 + 3 + 1
+    first[2].load_state_dict(second[2].state_dict())
+    assert first[2].steps_done == 2 + 1 + 3 + 1
+
+
+def test_seeded_noise_is_not_used_again_on_other_gradients():
+    run = started()
+    advance(run, 2)
+    state = run[2].state_dict()
+    run[2].load_state_dict(state)
+    advance(run, 3)
+    spent, kept = run[2].get_epsilon(), run[2].state_dict()
+    with pytest.raises(PrivacyError, match=r"3 steps .* new PrivacyEngine"):
+        run[2].load_state_dict(state)
+    assert run[2].get_epsilon() == spent
+    assert str(run[2].state_dict()) == str(kept)
+    started()[2].load_state_dict(state)

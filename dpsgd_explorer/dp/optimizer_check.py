@@ -1,0 +1,87 @@
+"""What an optimizer moves, compared with what the engine makes private."""
+
+from __future__ import annotations
+
+from operator import is_
+from typing import Any
+
+from torch import nn
+from torch.optim import Optimizer
+
+from dpsgd_explorer.errors import PrivacyError
+
+
+class OptimizerCheck:
+    """Refuses an optimizer that moves other parameters than the engine's.
+
+    Frozen parameters of the module may be in its groups, as in
+    ``SGD(model.parameters())``: without a gradient torch's optimizers leave them alone,
+    whatever the momentum and the weight decay.
+
+    Args:
+        optimizer: Must move all trainable parameters of the module.
+        module: The model.
+
+    Raises:
+        PrivacyError: it moves others, or not all of them.
+    """
+
+    def __init__(self, optimizer: Optimizer, module: nn.Module) -> None:
+        self._optimizer = optimizer
+        self._module = module
+        self._look()
+
+    def check(self) -> None:
+        """Raise PrivacyError if it has come to move other parameters meanwhile."""
+        groups = self._optimizer.param_groups
+        if not _same(groups, self._groups):
+            self._look()
+        for parameter in self._frozen:
+            if parameter.grad is not None:
+                self._refuse_frozen(parameter)
+
+    def _look(self) -> None:
+        groups = self._optimizer.param_groups
+        stepped = {id(p): p for group in groups for p in group["params"]}
+        names = {id(p): name for name, p in self._module.named_parameters()}
+        strangers = stepped.keys() - names.keys()
+        if strangers:
+            raise PrivacyError(
+                f"the optimizer trains {len(strangers)} parameters that are not "
+                "trainable parameters of the engine's module; they would move without "
+                "noise or not at all. Give it [p for p in module.parameters() if "
+                "p.requires_grad]."
+            )
+        trained = {key for key, p in _by_id(self._module).items() if p.requires_grad}
+        left_out = [names[key] for key in names if key in trained - stepped.keys()]
+        if left_out:
+            raise PrivacyError(
+                f"the optimizer does not train {', '.join(left_out)}, which would be "
+                "clipped and noised for nothing. Freeze them with "
+                "requires_grad_(False)."
+            )
+        self._frozen = [p for key, p in stepped.items() if key not in trained]
+        for parameter in self._frozen:
+            if parameter.grad is not None:
+                self._refuse_frozen(parameter)
+        self._groups = [list(group["params"]) for group in groups]
+
+    def _refuse_frozen(self, parameter: nn.Parameter) -> None:
+        named = self._module.named_parameters()
+        name = next(name for name, p in named if p is parameter)
+        raise PrivacyError(
+            f"the optimizer would move {name}, which is frozen but has a gradient, "
+            "without noise. Set its gradient to None, or leave it out of the optimizer."
+        )
+
+
+def _by_id(module: nn.Module) -> dict[int, nn.Parameter]:
+    return {id(p): p for p in module.parameters()}
+
+
+def _same(groups: list[dict[str, Any]], known: list[list[nn.Parameter]]) -> bool:
+    """Whether the groups hold the very same tensors as before."""
+    return len(groups) == len(known) and all(
+        len(group["params"]) == len(own) and all(map(is_, group["params"], own))
+        for group, own in zip(groups, known, strict=True)
+    )
