@@ -15,6 +15,7 @@ from dpsgd_explorer.accounting.odometer import Odometer
 from dpsgd_explorer.accounting.plan import Plan
 from dpsgd_explorer.accounting.queries import delta, epsilon, epsilon_curve
 from dpsgd_explorer.accounting.rates import sample_rate
+from dpsgd_explorer.accounting.remaining import noise_scale
 from dpsgd_explorer.accounting.rounding import round_up
 from dpsgd_explorer.accounting.sampling import SAMPLINGS, fixed_size_epsilon
 from dpsgd_explorer.accounting.table import ACCOUNTANTS, NAMES
@@ -39,6 +40,7 @@ __all__ = [
     "gaussian_epsilon",
     "gaussian_noise_multiplier",
     "noise_multiplier",
+    "noise_scale",
     "round_up",
     "sample_rate",
     "steps",

@@ -21,7 +21,10 @@ from typing import Any, Self
 from dpsgd_explorer.accounting import domains
 from dpsgd_explorer.accounting.accountant import Phase
 from dpsgd_explorer.accounting.comparison import all_answers
+from dpsgd_explorer.accounting.remaining import noise_after, rate_after, steps_after
+from dpsgd_explorer.accounting.sides import CurveSides
 from dpsgd_explorer.accounting.table import ACCOUNTANTS, ALL, accountant_for
+from dpsgd_explorer.accounting.trade_offs import trade_off_sides
 from dpsgd_explorer.errors import AccountingError
 
 VERSION = 1
@@ -146,6 +149,74 @@ class Odometer:
             for name, answer in answers.items()
             if answer.epsilon is not None
         }
+
+    def noise_multiplier(
+        self,
+        target_epsilon: float,
+        sample_rate: float,
+        steps: int,
+        delta: float,
+        accountant: str = "exact",
+        neighboring_relation: str = "add_or_remove_one",
+    ) -> float:
+        """Return the least noise of further steps that keeps all to the target.
+
+        Raises:
+            AccountingError: an argument is outside its domain, or no noise reaches the
+                target, as where it is spent already.
+        """
+        asked = (target_epsilon, sample_rate, steps, delta)
+        return noise_after(self.phases, *asked, accountant, neighboring_relation)
+
+    def sample_rate(
+        self,
+        target_epsilon: float,
+        noise_multiplier: float,
+        steps: int,
+        delta: float,
+        accountant: str = "exact",
+        neighboring_relation: str = "add_or_remove_one",
+    ) -> float:
+        """Return the largest rate of further steps that keeps all to the target.
+
+        Raises:
+            AccountingError: as ``noise_multiplier``.
+        """
+        asked = (target_epsilon, noise_multiplier, steps, delta)
+        return rate_after(self.phases, *asked, accountant, neighboring_relation)
+
+    def steps(
+        self,
+        target_epsilon: float,
+        sample_rate: float,
+        noise_multiplier: float,
+        delta: float,
+        accountant: str = "exact",
+        neighboring_relation: str = "add_or_remove_one",
+    ) -> int:
+        """Return how many further steps keep all to the target, 0 if it is spent.
+
+        Raises:
+            AccountingError: an argument is outside its domain.
+        """
+        asked = (target_epsilon, sample_rate, noise_multiplier, delta)
+        return steps_after(self.phases, *asked, accountant, neighboring_relation)
+
+    def trade_off(
+        self,
+        false_positive_rates: Sequence[float],
+        accountant: str = "exact",
+        neighboring_relation: str = "add_or_remove_one",
+    ) -> CurveSides:
+        """Return the largest true positive rate at each false positive rate.
+
+        Of the best attack on everything that was done, from below and from above.
+
+        Raises:
+            AccountingError: as ``epsilon``.
+        """
+        terms = (accountant, neighboring_relation)
+        return trade_off_sides(self.phases, false_positive_rates, *terms)
 
     def to_json(self) -> str:
         """Return a checkpoint."""

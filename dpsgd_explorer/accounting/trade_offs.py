@@ -57,41 +57,43 @@ def trade_off(
     """
     run = Phase(sample_rate, noise_multiplier, steps)
     terms = (accountant, neighboring_relation)
-    return trade_off_sides(run, false_positive_rates, *terms).values
+    return trade_off_sides([run], false_positive_rates, *terms).values
 
 
 def trade_off_sides(
-    run: Phase,
+    phases: Sequence[Phase],
     false_positive_rates: Sequence[float],
     accountant: str = "exact",
     neighboring_relation: str = RELATION,
 ) -> CurveSides:
-    """Return the same with what encloses it: a test that finds as many, and a bound.
+    """Return the same of all phases, with a test that finds as many, and a bound.
 
     Raises:
-        AccountingError: an argument is outside its domain.
+        AccountingError: an argument is outside its domain, or the accountant says
+            nothing of what was done.
     """
     chosen = accountant_for(accountant, neighboring_relation)
     alarms = np.array([_rate(rate) for rate in false_positive_rates])  # [F]
-    if run.steps == 0:
+    if not any(phase.steps for phase in phases):
         same = [float(alarm) for alarm in alarms]
         return CurveSides(same, same, same, "exact")
     if isinstance(chosen, ExactAccountant):
-        low, high = _exact(chosen, run, alarms, neighboring_relation)
+        low, high = _exact(chosen, phases, alarms, neighboring_relation)
         return CurveSides(high.tolist(), low.tolist(), high.tolist(), "bound")
-    found = _most(alarms, *_kept(chosen, run, neighboring_relation)).tolist()
+    found = _most(alarms, *_kept(chosen, phases, neighboring_relation)).tolist()
     if chosen.status == APPROXIMATION:
         return CurveSides(found, None, None, APPROXIMATION)
     return CurveSides(found, None, found, "bound")
 
 
 def _exact(
-    chosen: ExactAccountant, run: Phase, alarms: Floats, relation: str
+    chosen: ExactAccountant, phases: Sequence[Phase], alarms: Floats, relation: str
 ) -> tuple[Floats, Floats]:
     """Return the largest true positive rates from below and from above; [F], [F]."""
-    top = float(chosen.epsilons([run], [run.steps], DELTAS[0], relation)[0])
+    total = sum(phase.steps for phase in phases)
+    top = float(chosen.epsilons(phases, [total], DELTAS[0], relation)[0])
     losses = min(top, LARGEST) * SPREAD  # δ at many ε costs little more than at one
-    ways = chosen.directions([run], losses.tolist(), relation)
+    ways = chosen.directions(phases, losses.tolist(), relation)
     one, other = ways[0], ways[-1]
     low = np.maximum(
         _least(alarms, losses, one, other), _least(alarms, losses, other, one)
@@ -100,9 +102,12 @@ def _exact(
     return np.minimum(np.maximum(low, alarms), high), high
 
 
-def _kept(chosen: Accountant, run: Phase, relation: str) -> tuple[Floats, Floats]:
-    """Return pairs of ε and δ that the run keeps; [E], [E]."""
-    spent = [chosen.epsilons([run], [run.steps], x, relation)[0] for x in DELTAS]
+def _kept(
+    chosen: Accountant, phases: Sequence[Phase], relation: str
+) -> tuple[Floats, Floats]:
+    """Return pairs of ε and δ that all phases keep; [E], [E]."""
+    total = [sum(phase.steps for phase in phases)]
+    spent = [chosen.epsilons(phases, total, x, relation)[0] for x in DELTAS]
     losses = np.minimum(spent, LARGEST)
     return losses, np.where(np.isinf(spent) | (losses < spent), 1.0, DELTAS)
 

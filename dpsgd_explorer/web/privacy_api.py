@@ -107,7 +107,7 @@ def trade_off(query: TradeOffQuestion) -> Response:
     last = query.points - 1
     alarms = [(i / last) ** 2 for i in range(query.points)]  # denser near 0
     run = Phase(query.sample_rate, query.noise_multiplier, query.steps)
-    found = trade_off_sides(run, alarms, **query.asked_of)
+    found = trade_off_sides([run], alarms, **query.asked_of)
     asked = query.model_dump(exclude={"points"})
     return reply(
         TradeOffAnswer(

@@ -1,0 +1,139 @@
+"""Several phases: what is left of a budget, and the attacker's curve."""
+
+import math
+
+import numpy as np
+import pytest
+
+from dpsgd_explorer.accounting import (
+    Odometer,
+    Phase,
+    epsilon,
+    gaussian_delta,
+    noise_multiplier,
+    noise_scale,
+    sample_rate,
+    steps,
+    trade_off,
+)
+from dpsgd_explorer.accounting.sides import epsilon_sides
+from dpsgd_explorer.errors import AccountingError
+
+SLACK = 1e-5
+ALARMS = [0.0, 0.001, 0.1, 0.5, 1.0]
+
+
+def after(*phases):
+    odometer = Odometer()
+    for phase in phases:
+        odometer.add_dp_sgd(*phase)
+    return odometer
+
+
+@pytest.fixture
+def busy():
+    return after((0.01, 1.1, 1000), (0.02, 2.0, 300), (1.0, 30.0, 1))
+
+
+def spent(odometer, *phase, **terms):
+    both = Odometer(odometer.entries)
+    both.add_dp_sgd(*phase)
+    return both.epsilon(SLACK, **terms)
+
+
+@pytest.mark.parametrize("accountant", ["exact", "rdp"])
+def test_the_noise_of_what_follows_spends_the_rest(busy, accountant):
+    own = busy.epsilon(SLACK, accountant)
+    terms = {"accountant": accountant}
+    noise = busy.noise_multiplier(own + 0.5, 0.05, 200, SLACK, **terms)
+    assert own + 0.499 < spent(busy, 0.05, noise, 200, **terms) <= own + 0.5
+    assert spent(busy, 0.05, noise * (1 - 1e-6), 200, **terms) > own + 0.5
+
+
+def test_the_rate_of_what_follows_spends_the_rest(busy):
+    target = busy.epsilon(SLACK) + 0.5
+    rate = busy.sample_rate(target, 1.5, 200, SLACK)
+    assert spent(busy, rate, 1.5, 200) <= target
+    assert spent(busy, rate * (1 + 1e-6), 1.5, 200) > target
+    assert busy.sample_rate(target, 1e6, 2, SLACK) == 1.0
+
+
+def test_the_steps_that_are_left_are_the_most(busy):
+    target = busy.epsilon(SLACK) + 0.5
+    left = busy.steps(target, 0.05, 1.5, SLACK)
+    assert spent(busy, 0.05, 1.5, left) <= target < spent(busy, 0.05, 1.5, left + 1)
+
+
+def test_after_nothing_the_answers_are_those_of_one_run():
+    fresh = Odometer()
+    assert fresh.noise_multiplier(2.0, 0.01, 1000, SLACK) == pytest.approx(
+        noise_multiplier(2.0, 0.01, 1000, SLACK), rel=1e-8
+    )
+    assert fresh.sample_rate(2.0, 1.1, 1000, SLACK) == pytest.approx(
+        sample_rate(2.0, 1.1, 1000, SLACK), rel=1e-8
+    )
+    assert fresh.steps(2.0, 0.01, 1.1, SLACK) == steps(2.0, 0.01, 1.1, SLACK)
+    assert fresh.trade_off(ALARMS).values == ALARMS
+
+
+def test_a_budget_that_is_spent_leaves_nothing(busy):
+    target = busy.epsilon(SLACK) * 0.99
+    assert busy.steps(target, 0.05, 1.5, SLACK) == 0
+    for ask in (
+        lambda: busy.noise_multiplier(target, 0.05, 10, SLACK),
+        lambda: busy.sample_rate(target, 1.5, 10, SLACK),
+    ):
+        with pytest.raises(AccountingError, match="target_epsilon must be at least"):
+            ask()
+
+
+def test_a_schedule_of_noise_is_scaled_as_a_whole():
+    phases = [Phase(0.01, 1 + i / 5, 100) for i in range(5)]
+    factor = noise_scale(1.5, phases, SLACK)
+
+    def spent_at(scale):
+        scaled = [Phase(p.sample_rate, p.noise_multiplier * scale, 100) for p in phases]
+        return epsilon_sides(scaled, SLACK).value
+
+    assert spent_at(factor) <= 1.5 < spent_at(factor * (1 - 1e-6))
+    single = noise_scale(1.5, [Phase(0.01, 1.0, 500)], SLACK)
+    assert single == pytest.approx(noise_multiplier(1.5, 0.01, 500, SLACK), rel=1e-8)
+
+
+@pytest.mark.parametrize(
+    "phases", [[], [Phase(0.1, 1.0, 0)], [Phase(0.1, 0.0, 5), Phase(0.1, 1.0, 5)]]
+)
+def test_there_must_be_noise_to_scale(phases):
+    with pytest.raises(AccountingError, match="phases must be"):
+        noise_scale(1.0, phases, SLACK)
+
+
+def test_the_attackers_curve_of_several_phases_is_that_of_one_that_equals_them():
+    split = after((0.01, 1.1, 400), (0.01, 1.1, 600))
+    split.add_gaussian(1e9)  # keeps the entries apart, and tells nothing
+    whole = trade_off(0.01, 1.1, 1000, false_positive_rates=ALARMS)
+    assert split.trade_off(ALARMS).values == pytest.approx(whole, rel=1e-4)
+
+
+@pytest.mark.parametrize("relation", ["add_or_remove_one", "replace_one"])
+def test_the_curve_of_mixed_phases_bounds_each_epsilon(busy, relation):
+    found = busy.trade_off(ALARMS, "exact", relation)
+    assert found.lower[0] <= found.upper[0] == pytest.approx(0.0, abs=1e-2)
+    assert all(low <= high for low, high in zip(found.lower, found.upper, strict=True))
+    loss = busy.epsilon(SLACK, "exact", relation)
+    most = np.exp(loss) * np.array(ALARMS) + SLACK
+    assert np.all(np.array(found.lower) <= np.minimum(most, 1) + 1e-9)
+    looser = busy.trade_off(ALARMS, "rdp", relation)
+    assert np.all(np.array(looser.upper) >= np.array(found.lower))
+
+
+def test_two_gaussian_queries_are_one():
+    odometer = Odometer()
+    odometer.add_gaussians([3.0, 4.0], "both")
+    one = 1 / math.hypot(1 / 3, 1 / 4)
+    loss = odometer.epsilon(SLACK)
+    assert gaussian_delta(loss, one) == pytest.approx(SLACK, rel=1e-6)
+    found = odometer.trade_off(ALARMS)
+    single = trade_off(1.0, one, 1, false_positive_rates=ALARMS)
+    assert found.values == pytest.approx(single, rel=1e-6)
+    assert epsilon(1.0, one, 1, SLACK) == pytest.approx(loss, rel=1e-9)
