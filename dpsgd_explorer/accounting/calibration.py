@@ -100,7 +100,7 @@ def steps(
 
     def excess(one: Accountant, count: int) -> float:
         spent = one.epsilons([run], [count], slack, neighboring_relation)[0]
-        return math.log(spent / target) if spent > 0 else -math.inf
+        return math.log(spent) - math.log(target) if spent > 0 else -math.inf
 
     def search(one: Accountant) -> int:
         start = steps_guess(target, run.sample_rate, run.noise_multiplier, slack)

@@ -1,5 +1,13 @@
 """Bounds that always hold, for settings that the integrals cannot be trusted with.
 
+| bound | for |
+|---|---|
+| the same steps on all records: sampling never tells more | both relations |
+| Rényi's | an added or removed record |
+| what each step spends, added up (basic composition) | a replaced record |
+
+The least of those that apply is taken.
+
 Notation: P phases, S rows of steps.
 """
 
@@ -23,13 +31,8 @@ ROUNDING = 1e-10  # relative error of the closed forms, generously
 def crude(
     phases: Sequence[Phase], counts: Floats, delta: float, relation: str
 ) -> tuple[Floats, Floats]:
-    """Return bounds that always hold: one step of each phase, and Rényi's."""
-    losses = [
-        single_step_epsilon(p.sample_rate, p.noise_multiplier, delta, relation)
-        if p.sample_rate < 1
-        else 0.0
-        for p in phases
-    ]
+    """Return bounds that always hold, of one step of each phase and of all steps."""
+    losses = [_step_epsilon(phase, delta, relation) for phase in phases]
     lower = ((counts > 0) * np.array(losses) * (1 - ROUNDING)).max(axis=1)
     return lower, crude_epsilons(phases, counts, delta, relation)
 
@@ -37,17 +40,18 @@ def crude(
 def crude_epsilons(
     phases: Sequence[Phase], counts: Floats, delta: float, relation: str
 ) -> Floats:
-    """Return Rényi's bound, or for a replaced record that without sampling; [S]."""
+    """Return an upper bound on ε of each row; [S]."""
+    mus = _unsampled_mu(phases, counts, relation)
+    unsampled = np.array([epsilon_of_mu(delta, float(mu)) for mu in mus])
     if relation == "replace_one":
-        mus = _unsampled_mu(phases, counts)
-        return np.array([epsilon_of_mu(delta, float(mu)) for mu in mus])
+        added = _added_up(phases, counts, delta, relation)
+        return np.asarray(np.minimum(unsampled, added))
     rdp = RdpAccountant()
-    return np.array(
-        [
-            rdp.epsilons(done_phases(phases, count), [count.sum()], delta)[0]
-            for count in counts
-        ]
-    )
+    renyi = [
+        rdp.epsilons(done_phases(phases, count), [count.sum()], delta)[0]
+        for count in counts
+    ]
+    return np.asarray(np.minimum(unsampled, renyi))
 
 
 def crude_deltas(
@@ -55,12 +59,58 @@ def crude_deltas(
 ) -> tuple[Floats, Floats]:
     """Return the same the other way round, with 0 on the other side."""
     done = done_phases(phases, count)
+    mu = float(_unsampled_mu(phases, count[None], relation)[0])
+    unsampled = [delta_of_mu(float(x), mu) for x in epsilons]
     if relation == "replace_one":
-        mu = float(_unsampled_mu(phases, count[None])[0])
-        upper = [delta_of_mu(float(x), mu) for x in epsilons]
+        spread = epsilons / count.sum()  # of each step; their δ add up
+        other = [
+            sum(
+                n * _step_delta(phase, float(x), relation)
+                for phase, n in zip(phases, count, strict=True)
+            )
+            for x in spread
+        ]
     else:
-        upper = [RdpAccountant().delta(done, float(x)) for x in epsilons]
-    return np.zeros(len(epsilons)), np.array(upper)
+        other = [RdpAccountant().delta(done, float(x)) for x in epsilons]
+    return np.zeros(len(epsilons)), np.minimum(unsampled, other)
+
+
+def _added_up(
+    phases: Sequence[Phase], counts: Floats, delta: float, relation: str
+) -> Floats:
+    """Return the ε of all steps added up, each with an equal share of δ; [S].
+
+    The share is rounded down to a power of 2, so that few of them are asked for.
+    """
+    halvings = np.ceil(np.log2(np.maximum(counts.sum(axis=1), 1.0)))
+    total = np.empty(len(counts))
+    for number in np.unique(halvings):
+        share = delta * 0.5**number
+        rows = halvings == number
+        losses = [
+            _step_epsilon(phase, share, relation) if share else np.inf
+            for phase in phases
+        ]
+        with np.errstate(invalid="ignore"):  # no step of a phase without an ε
+            spent = np.where(counts[rows] > 0, counts[rows] * losses, 0.0)
+        total[rows] = spent.sum(axis=1)
+    return total
+
+
+def _step_epsilon(phase: Phase, delta: float, relation: str) -> float:
+    """Return ε at delta of one step of a phase with noise."""
+    q, sigma = phase.sample_rate, phase.noise_multiplier
+    if q == 1:
+        return epsilon_of_mu(delta, SENSITIVITY[relation] / sigma)
+    return single_step_epsilon(q, sigma, delta, relation)
+
+
+def _step_delta(phase: Phase, epsilon: float, relation: str) -> float:
+    """Return δ at epsilon of the same."""
+    q, sigma = phase.sample_rate, phase.noise_multiplier
+    if q == 1:
+        return delta_of_mu(epsilon, SENSITIVITY[relation] / sigma)
+    return single_step_delta(q, sigma, epsilon, relation)
 
 
 def variations(phases: Sequence[Phase], relation: str) -> Floats:
@@ -68,22 +118,15 @@ def variations(phases: Sequence[Phase], relation: str) -> Floats:
 
     They add up over steps: a sum within δ makes ε 0.
     """
-    return np.array(
-        [
-            single_step_delta(p.sample_rate, p.noise_multiplier, 0.0, relation)
-            if p.sample_rate < 1
-            else delta_of_mu(0.0, SENSITIVITY[relation] / p.noise_multiplier)
-            for p in phases
-        ]
-    )
+    return np.array([_step_delta(phase, 0.0, relation) for phase in phases])
 
 
-def _unsampled_mu(phases: Sequence[Phase], counts: Floats) -> Floats:
-    """Return μ of a replaced record if every step used all records; [S, P] -> [S].
+def _unsampled_mu(phases: Sequence[Phase], counts: Floats, relation: str) -> Floats:
+    """Return μ if every step used all records; [S, P] -> [S].
 
-    Sampling mixes both sides with the same third distribution, which tells no more.
+    A sample mixes both sides with the same third distribution, which tells no more.
     """
-    rates = np.array([SENSITIVITY["replace_one"] / p.noise_multiplier for p in phases])
+    rates = np.array([SENSITIVITY[relation] / p.noise_multiplier for p in phases])
     return np.asarray(np.sqrt(counts @ rates**2))
 
 

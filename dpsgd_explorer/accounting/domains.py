@@ -14,6 +14,11 @@ from dpsgd_explorer.errors import AccountingError
 
 MAX_STEPS = 10**9
 MAX_NOISE_MULTIPLIER = 1e12
+LEAST_NOISE_MULTIPLIER = 1e-100  # whose square, and its inverse, are floats
+LEAST_SAMPLE_RATE = 1e-100
+LEAST_DELTA = 1e-300  # a share of which still is a float
+MAX_EPSILON = 1e100  # to ask δ at
+LEAST_EPSILON = 1e-100  # to aim at
 
 
 def sample_rate(value: object) -> float:
@@ -21,6 +26,8 @@ def sample_rate(value: object) -> float:
     number = finite("sample_rate", value)
     if not 0 < number <= 1:
         refuse("sample_rate", "greater than 0 and at most 1", value)
+    if number < LEAST_SAMPLE_RATE:
+        refuse("sample_rate", f"at least {LEAST_SAMPLE_RATE:g}", value)
     return number
 
 
@@ -29,6 +36,8 @@ def noise_multiplier(value: object) -> float:
     number = finite("noise_multiplier", value)
     if not 0 <= number <= MAX_NOISE_MULTIPLIER:
         refuse("noise_multiplier", f"from 0 to {MAX_NOISE_MULTIPLIER:g}", value)
+    if 0 < number < LEAST_NOISE_MULTIPLIER:
+        refuse("noise_multiplier", f"0 or at least {LEAST_NOISE_MULTIPLIER:g}", value)
     return number
 
 
@@ -37,6 +46,8 @@ def delta(value: object) -> float:
     number = finite("delta", value)
     if not 0 < number < 1:
         refuse("delta", "greater than 0 and less than 1", value)
+    if number < LEAST_DELTA:
+        refuse("delta", f"at least {LEAST_DELTA:g}", value)
     return number
 
 
@@ -45,6 +56,8 @@ def epsilon(value: object) -> float:
     number = finite("epsilon", value)
     if number < 0:
         refuse("epsilon", "at least 0", value)
+    if number > MAX_EPSILON:
+        refuse("epsilon", f"at most {MAX_EPSILON:g}", value)
     return number
 
 
@@ -53,6 +66,8 @@ def target_epsilon(value: object) -> float:
     number = finite("target_epsilon", value)
     if number <= 0:
         refuse("target_epsilon", "greater than 0", value)
+    if number < LEAST_EPSILON:
+        refuse("target_epsilon", f"at least {LEAST_EPSILON:g}", value)
     return number
 
 

@@ -139,12 +139,14 @@ class ExactAccountant(Accountant):
         for row in np.flatnonzero(~open_):
             closed = _closed_epsilon(phases, counts[row], delta, relation)
             lower[row], upper[row] = closed * (1 - ROUNDING), closed
-        if open_.any():  # total variation within δ makes ε 0
-            open_ &= counts @ variations(phases, relation) > delta
         rest = np.flatnonzero(open_)
+        phases, counts_left = _merged(phases, counts[rest])  # all of them with noise
+        if len(rest):  # total variation within δ makes ε 0
+            spends = counts_left @ variations(phases, relation) > delta
+            rest, counts_left = rest[spends], counts_left[spends]
         if len(rest):
             lower[rest], upper[rest] = self._composed(
-                phases, counts[rest], delta, relation
+                phases, counts_left, delta, relation
             )
         return Bounds(*_monotone(counts, lower, upper))
 

@@ -35,8 +35,10 @@ GOAL = 9e-5  # relative gap between the sides that ends the refinement
 TAIL = 1e-7  # of δ, that may lie beyond the corners, or be folded over
 SOUND = 12.0  # log of how much more than δ the weighted sums may be
 LEAST_LOG = -1e300
+ROUND_OFF = 2.5 * EPS  # a step, of the root of the squares: twice the largest measured
 LEAST_DELTA = 1e-100  # of one step, below which nothing is narrowed
 LARGEST = 300.0  # loss, whose exponential, and its square, are floats
+LEAST_SPACING = 1e-13  # of losses whose exponentials differ
 SPARE = 1.1  # width of a window with a larger tilt, over the narrowest
 TRIED = 16  # tilts
 SHIFTS = np.array([20.0, 30.0, 45.0, 70.0, 100.0, 150.0])  # of tilts, over the period
@@ -191,6 +193,9 @@ class Lattice:
             return
         self.tilt, self.points = window.tilt, points
         self.spacing = width / (points - free)
+        self.useful = self.spacing > LEAST_SPACING
+        if not self.useful:
+            return
         self.low = math.floor(window.low / self.spacing) - free // 2
         edge = min(spans.flat, key=abs)  # where a curve may have a corner itself
         self.offset = float(edge) % self.spacing
@@ -228,11 +233,10 @@ class Lattice:
         most = int(counts @ np.array([x.last for x in phases]))
         start = max(least, self.low)
         sums = np.roll(self._sums(phases, counts), least - start)
-        noise = 8 * EPS * (steps + math.log2(self.points))
-        noise *= math.sqrt(float(sums @ sums) / self.points)
+        noise = ROUND_OFF * (steps + 2) * math.sqrt(float(sums @ sums))
         bottom = self.spacing * start + steps * self.offset
         useless = max(math.floor(-bottom / self.spacing), 0)  # losses below 0
-        some = np.flatnonzero(sums > noise)
+        some = np.flatnonzero(sums > 2 * noise / math.sqrt(self.points))
         top = int(some[-1]) if len(some) else self.points - 1
         useless = max(useless, top - int(LARGEST_LOG / (self.tilt * self.spacing)))
         useless = min(useless, self.points - 2)
@@ -246,7 +250,8 @@ class Lattice:
             start if least < start else None,
             end if most > end else None,
         )
-        scaled = np.maximum(sums[useless:] + side * noise, 0.0) * weights
+        scaled = sums[useless:] * weights
+        squares = np.cumsum((weights * weights)[::-1])[::-1]
         log_total = float(counts @ np.array([x.log_total for x in phases]))
         finite = float(counts @ np.log1p([-min(x.infinite, 0.5) for x in phases]))
         return Tails(
@@ -255,7 +260,7 @@ class Lattice:
             heights=heights,
             kept=np.cumsum(scaled[::-1])[::-1],
             lost=np.cumsum((scaled * np.exp(-heights))[::-1])[::-1],
-            folded=folded * weights,
+            doubt=folded * weights + noise * np.sqrt(squares),  # Cauchy-Schwarz
             log_scale=log_total - self.tilt * bottom,
             infinite=-math.expm1(finite),
         )

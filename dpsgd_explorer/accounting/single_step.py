@@ -22,27 +22,29 @@ from collections.abc import Callable
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import ndtr
+from scipy.special import erfcx, log_ndtr, ndtr
 
 from dpsgd_explorer.accounting.gaussian import (
     delta_of_mu,
     deltas_of_mu,
     epsilon_of_mu,
 )
+from dpsgd_explorer.accounting.log_math import log_expm1
 from dpsgd_explorer.accounting.search import first_safe
 
 Floats = npt.NDArray[np.float64]
 
 EPS = float(np.finfo(float).eps)
 LARGEST = 700.0  # whose exponential is a float
+LITTLE_NOISE = 1e-3  # with less, a replaced record's ε is above 5e5
 
 
 def single_step_delta(q: float, sigma: float, epsilon: float, relation: str) -> float:
     """Return δ at epsilon >= 0 of one step, q in (0, 1), sigma > 0."""
     if relation == "replace_one":
         return _replaced(q, sigma, epsilon)
-    if epsilon > LARGEST:
-        inner = epsilon - math.log(q)
+    if epsilon > 1:
+        inner = epsilon - math.log(q) + math.log1p(-(1 - q) * math.exp(-epsilon))
     else:
         inner = math.log1p(math.expm1(epsilon) / q)
     return q * delta_of_mu(inner, 1 / sigma)
@@ -59,13 +61,7 @@ def single_step_epsilon(q: float, sigma: float, delta: float, relation: str) -> 
 
 
 def _replaced(q: float, sigma: float, epsilon: float) -> float:
-    gain = math.expm1(min(epsilon, LARGEST / 2))  # γ - 1
-    half = (1 - q) * gain / 2
-    root = math.sqrt(half * half + (1 + gain) * (q * math.exp(-0.5 / sigma**2)) ** 2)
-    z = sigma * math.log((half + root) / q) + 0.5 / sigma  # in units of σ
-    both = (1 - q) * float(ndtr(-z))
-    apart = float(ndtr(1 / sigma - z)) - (1 + gain) * float(ndtr(-1 / sigma - z))
-    return max(q * apart - gain * both, 0.0)
+    return float(_swapped(q, sigma, np.array([epsilon]))[0])
 
 
 def _replaced_epsilon(q: float, sigma: float, delta: float) -> float:
@@ -79,8 +75,10 @@ def _replaced_epsilon(q: float, sigma: float, delta: float) -> float:
 
 def _removed(q: float, sigma: float, epsilons: Floats) -> Floats:
     """Return δ of the step with the record against that without; any ε; [K] -> [K]."""
-    gain = np.expm1(epsilons)  # γ - 1
-    inner = np.log1p(np.maximum(gain / q, -1 + EPS / 2))
+    gain = np.expm1(np.minimum(epsilons, 1.0))  # γ - 1
+    near = np.log1p(np.maximum(gain / q, -1 + EPS / 2))
+    far = epsilons - math.log(q) + np.log1p((q - 1) * np.exp(-np.maximum(epsilons, 0)))
+    inner = np.where(epsilons > 1, far, near)
     return np.where(gain > -q, q * deltas_of_mu(inner, 1 / sigma), -gain)
 
 
@@ -93,16 +91,37 @@ def _added(q: float, sigma: float, epsilons: Floats) -> Floats:
 
 
 def _swapped(q: float, sigma: float, epsilons: Floats) -> Floats:
-    """Return δ of the step with a replaced record; its pair is its own mirror image."""
+    """Return δ of the step with a replaced record; its pair is its own mirror image.
+
+    All in logarithms: e^(-1/σ²) and γ are floats only for some noise.  Where ε is so
+    large that its round-off matters, what is subtracted is bounded from below: at the
+    crossing the densities agree, and Mills' ratio M falls.
+    """
     size = np.abs(epsilons)
-    gain = np.expm1(size)
-    half = (1 - q) * gain / 2
-    root = np.hypot(half, np.exp(size / 2) * q * math.exp(-0.5 / sigma**2))
-    z = sigma * np.log((half + root) / q) + 0.5 / sigma
-    apart = ndtr(1 / sigma - z) - (1 + gain) * ndtr(-1 / sigma - z)
-    positive = np.maximum(q * apart - (1 - q) * gain * ndtr(-z), 0.0)
+    with np.errstate(divide="ignore"):
+        log_gain = log_expm1(size)  # log(γ - 1)
+    half = log_gain + math.log1p(-q) - math.log(2 * q)
+    mirror = size / 2 - 0.5 / sigma**2
+    log_w = np.logaddexp(half, 0.5 * np.logaddexp(2 * half, 2 * mirror))
+    z = sigma * log_w + 0.5 / sigma
+    away = z - 1 / sigma
+    with np.errstate(under="ignore"):
+        if sigma < LITTLE_NOISE:
+            missed = _density(away) * _mills(z + 1 / sigma)
+        else:
+            both = np.exp(log_gain + log_ndtr(-z)) * ((1 - q) / q)
+            missed = np.exp(size + log_ndtr(-1 / sigma - z)) + both
+        positive = q * np.maximum(ndtr(-away) - missed, 0.0)
     mirrored = -np.expm1(-size) + np.exp(-size) * positive
     return np.asarray(np.where(epsilons < 0, mirrored, positive))
+
+
+def _density(x: Floats) -> Floats:
+    return np.exp(-0.5 * x * x) / math.sqrt(2 * math.pi)
+
+
+def _mills(x: Floats) -> Floats:
+    return math.sqrt(math.pi / 2) * np.asarray(erfcx(x / math.sqrt(2)))
 
 
 STEP_CURVES: dict[str, Callable[[float, float, Floats], Floats]] = {

@@ -21,7 +21,7 @@ class Tails:
 
     With factor e^log_scale and heights over the bottom, δ(ε) for ε at or below the
     k-th one, and above the one before, is kept_k - e^(ε - bottom) lost_k, and off by no
-    more than folded.
+    more than doubt_k.
 
     Attributes:
         side: 1 from above, -1 from below.
@@ -29,7 +29,7 @@ class Tails:
         heights: [N].
         kept: Weighted probabilities of larger losses, [N].
         lost: The same, each over e^height, [N].
-        folded: [N], falling.
+        doubt: What was folded over, and round-off; [N], falling.
         log_scale: See above.
         infinite: Probability of an infinite loss, to be added.
     """
@@ -39,7 +39,7 @@ class Tails:
     heights: Floats
     kept: Floats
     lost: Floats
-    folded: Floats
+    doubt: Floats
     log_scale: float
     infinite: float
 
@@ -50,21 +50,21 @@ class Tails:
         if left <= 0 or abs(math.log(left) - self.log_scale) > LARGEST_LOG:
             return nothing
         target = math.exp(math.log(left) - self.log_scale)
-        folds = self.side * self.folded
-        deltas = self.kept - self.lost * np.exp(self.heights) + folds
+        doubt = self.side * self.doubt
+        deltas = self.kept - self.lost * np.exp(self.heights) + doubt
         over = np.flatnonzero(deltas > target)
         if not len(over):
             return max(self.bottom, 0.0) if self.side > 0 else 0.0
         last = int(over[-1])
         if last + 1 == len(self.kept):
             return nothing
-        return max(self.bottom + self._height(last, target - folds[last]), 0.0)
+        return max(self.bottom + self._height(last, target - doubt[last]), 0.0)
 
     def _height(self, last: int, target: float) -> float:
         """Return where in a cell the curve, which is a line in x, has this value."""
         low, high = self.heights[last : last + 2]
         gain, lost = self.kept[last + 1] - target, self.lost[last + 1]
-        if lost <= 0:  # nothing but what was folded
+        if lost <= 0:  # nothing but doubt
             return float(high if self.side > 0 else low)
         height = math.log(gain) - math.log(lost) if gain > 0 else -math.inf
         return float(np.clip(height, low, high))
@@ -76,7 +76,7 @@ class Tails:
         if height < 0 or at == len(self.heights):
             return 0.0 if self.side > 0 else -math.inf
         left = self.kept[at] - self.lost[at] * math.exp(height)
-        left += self.side * self.folded[max(at - 1, 0)]
+        left += self.side * self.doubt[max(at - 1, 0)]
         if self.side > 0:
             left = max(left, math.exp(-LARGEST_LOG))  # beyond, weights are 0
         scaled = math.log(left) + self.log_scale if left > 0 else -math.inf
