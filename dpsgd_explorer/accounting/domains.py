@@ -15,9 +15,9 @@ from dpsgd_explorer.errors import AccountingError
 MAX_STEPS = 10**9
 MAX_NOISE_MULTIPLIER = 1e12
 LEAST_NOISE_MULTIPLIER = 1e-100  # whose square, and its inverse, are floats
-LEAST_SAMPLE_RATE = 1e-100
+LEAST_SAMPLE_RATE = 1e-300
 LEAST_DELTA = 1e-300  # a share of which still is a float
-MAX_EPSILON = 1e100  # to ask δ at
+MAX_EPSILON = 1e300  # to ask δ at
 LEAST_EPSILON = 1e-100  # to aim at
 
 

@@ -29,6 +29,9 @@ class GlwAccountant(Accountant):
     neighboring_relations = ExactAccountant.neighboring_relations
     exact = ExactAccountant()
 
+    def searchers(self, relation: str) -> tuple[Accountant, ...]:
+        return self.exact.searchers(relation)
+
     def epsilons(
         self,
         phases: Sequence[Phase],
