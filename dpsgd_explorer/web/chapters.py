@@ -11,6 +11,12 @@ from markupsafe import Markup
 WORDS_A_MINUTE = 180
 TEMPLATE_CODE = re.compile(r"\{#.*?#\}|\{%.*?%\}|\{\{.*?\}\}|<[^>]*>", re.DOTALL)
 HEADING = re.compile(r'<h2 id="([\w-]+)">(.*?)</h2>', re.DOTALL)
+# Drawings, code and tags: a mark-up of numbers would break them.
+NOT_PROSE = re.compile(
+    r"(<svg.*?</svg>|<pre.*?</pre>|<math.*?</math>|<[^>]*>)", re.DOTALL
+)
+SMALL_NUMBER = re.compile(r"\d[\d.]*e-\d+")
+ON_ONE_LINE = r'<span class="num">\g<0></span>'
 NO_BREAK_SPACE = "\N{NO-BREAK SPACE}"
 
 
@@ -98,11 +104,14 @@ def headings(text: str) -> list[tuple[str, str]]:
 
 
 def unbroken(text: Markup) -> Markup:
-    """Keep "ε = 3" and "50 %" on one line."""
+    """Keep "ε = 3", "50 %" and "1e-5" on one line."""
     together = re.sub(
         r"(?<=[εσδη>]) = (?=[\d.∞])", f"{NO_BREAK_SPACE}={NO_BREAK_SPACE}", text
     )
-    return Markup(re.sub(r"(?<=\d) %", f"{NO_BREAK_SPACE}%", together))
+    together = re.sub(r"(?<=\d) %", f"{NO_BREAK_SPACE}%", together)
+    parts = NOT_PROSE.split(together)
+    parts[::2] = [SMALL_NUMBER.sub(ON_ONE_LINE, prose) for prose in parts[::2]]
+    return Markup("".join(parts))
 
 
 def reading_minutes(source: str) -> int:

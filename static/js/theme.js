@@ -21,8 +21,12 @@
     }
   };
   const buttons = () => document.querySelectorAll("[data-theme-switch]");
+  /* The button says what pressing it brings. */
+  const label = (button) => {
+    button.querySelector("[data-theme-name]").textContent = isDark() ? "Light" : "Dark";
+  };
   const announce = () => {
-    for (const button of buttons()) button.setAttribute("aria-pressed", String(isDark()));
+    buttons().forEach(label);
     document.dispatchEvent(new CustomEvent("themechange", {detail: {dark: isDark()}}));
   };
 
@@ -32,7 +36,7 @@
   document.addEventListener("DOMContentLoaded", () => {
     for (const button of buttons()) {
       button.hidden = false;
-      button.setAttribute("aria-pressed", String(isDark()));
+      label(button);
       button.addEventListener("click", () => {
         root.dataset.theme = isDark() ? "light" : "dark";
         remember(root.dataset.theme);

@@ -255,3 +255,5 @@ def test_numbers_are_not_parted_from_their_sign():
         "<var>C</var>\N{NO-BREAK SPACE}=\N{NO-BREAK SPACE}1"
     )
     assert unbroken("a = b") == "a = b"
+    for other in ('<a id="1e-5">', "<pre>1e-5</pre>", "<svg><text>1e-5</text></svg>"):
+        assert unbroken(f"{other} 1e-5") == f'{other} <span class="num">1e-5</span>'

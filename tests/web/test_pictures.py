@@ -4,25 +4,32 @@ import itertools
 import math
 import re
 import statistics
+from functools import partial
 from xml.etree import ElementTree
 
 import pytest
 from scipy import integrate
 
 from dpsgd_explorer.accounting import epsilon, gaussian_epsilon
+from dpsgd_explorer.web import learn
+from dpsgd_explorer.web.chart_svg import Plot
 from dpsgd_explorer.web.home import SHOWN_RUN, TWIN
+from dpsgd_explorer.web.labs_regression import PRESETS
 from dpsgd_explorer.web.pictures import (
     budget,
     descent,
     lengths,
     microscope,
     odds,
+    regression,
     response,
     run,
     tail,
     toy,
 )
 from dpsgd_explorer.web.recorded import recorded
+from dpsgd_explorer.web.regression_question import RegressionQuestion
+from dpsgd_explorer.web.regression_view import View
 
 PICTURES = {
     "odds": odds.odds_picture,
@@ -58,6 +65,49 @@ def test_every_mark_is_finite_and_on_the_paper(picture):
             numbers = re.findall(r"-?[\d.]+", mark.get("d", ""))
             assert all(math.isfinite(float(number)) for number in numbers)
         assert "nan" not in ElementTree.tostring(svg, "unicode")
+
+
+def test_every_point_of_every_figure_lies_inside_its_plot(monkeypatch):
+    """Lines, areas and dots are given in data units; none may leave the scales."""
+    outside, seen = [], []
+
+    def watched(draw):
+        def drawn(plot, points, *rest, **more):
+            many = [points] if isinstance(points[0], int | float) else list(points)
+            seen.append(len(many))
+            outside.extend(
+                (figure, at)
+                for at in many
+                if not all(map(within, (plot.x, plot.y), at))
+            )
+            return draw(plot, points, *rest, **more)
+
+        return drawn
+
+    for name in ("line", "area", "dot"):
+        monkeypatch.setattr(Plot, name, watched(getattr(Plot, name)))
+    for figure, draw in everything():  # noqa: B007  read by `drawn`
+        draw()
+    assert outside == []
+    assert len(seen) > 60
+
+
+def within(scale, value):
+    margin = 1e-9 * (scale.high - scale.low)
+    return scale.low - margin <= value <= scale.high + margin
+
+
+def everything():
+    """Yield each figure that the server draws, of pages and of the regression lab."""
+    drawn = {name: draw for name, draw in learn.PICTURES.items() if callable(draw)}
+    for name, draw in (drawn | PICTURES).items():
+        if hasattr(draw, "cache_clear"):
+            draw.cache_clear()
+        yield name, draw
+    for label, _, settings in PRESETS:
+        view = View(RegressionQuestion(**settings), waits=True)
+        for name, draw in regression.PICTURES.items():
+            yield f"{label}: {name}", partial(draw, view)
 
 
 def test_a_picture_has_a_conclusion_a_message_and_a_table(picture):

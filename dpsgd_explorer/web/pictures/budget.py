@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import cache, partial
 
@@ -14,7 +15,7 @@ from dpsgd_explorer.accounting import (
     round_up,
 )
 from dpsgd_explorer.training.catalogue import DATA_SETS
-from dpsgd_explorer.web.chart_svg import Picture, Plot
+from dpsgd_explorer.web.chart_svg import Picture, Plot, Scale
 
 DELTA = 1e-5
 SAMPLE_SIZE = DATA_SETS["mnist"].train_size
@@ -115,21 +116,23 @@ def growth_picture() -> Picture:
 
 def _grow(size: tuple[int, int], *, narrow: bool) -> Markup:
     total = classic_plan().steps
+    steps = tuple(sorted({round(s) for s in Scale(1, total, 0, 1, True).spread(60)}))
+    points = growth(steps)
+    values = [v for p in points for v in (p.summed, p.composed, p.sampled)]
+    low, high = math.floor(math.log10(min(values))), math.ceil(math.log10(max(values)))
     plot = Plot.framed(
         size,
         (1, total),
-        (0.5, 100_000),
+        (10.0**low, 10.0**high),
         log_x=True,
         log_y=True,
         left=60,
         right=16 if narrow else 170,
     )
-    values = [(10**p, f"{10**p:,}") for p in range(6)]
-    plot.y_axis(values, "ε, log scale")
+    decades = range(low, high + 1, 2 if narrow else 1)
+    plot.y_axis([(10.0**p, f"{10.0**p:,g}") for p in decades], "ε, log scale")
     ticks = (1, 100, 10_000) if narrow else SHOWN_STEPS
     plot.x_axis([(t, f"{t:,}") for t in ticks], "steps, log scale")
-    steps = tuple(sorted({round(s) for s in plot.x.spread(60)}))
-    points = growth(steps)
     lines = (
         ("summed", "s-twin thin dashed", "twin", "added up"),
         ("composed", "s-good thin", "good", "composed exactly"),

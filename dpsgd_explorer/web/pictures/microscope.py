@@ -82,8 +82,8 @@ def microscope_picture() -> Picture:
             f"off by {noisy:.0f}°"
         ),
         sub=(
-            f"One DP-SGD step in a plane of two parameters; C = {MAX_GRAD_NORM:g}, "
-            f"σ = {NOISE_MULTIPLIER:g}"
+            "One DP-SGD step in a plane of two parameters, gradients pointing "
+            f"downhill; C = {MAX_GRAD_NORM:g}, σ = {NOISE_MULTIPLIER:g}"
         ),
         wide=_wide(now),
         narrow=_narrow(now),
@@ -150,7 +150,7 @@ def _gradients(sheet: Plot, now: Step, corner: Vector, size: Vector) -> None:
             panel.speck(gradient, "f-twin", 2.5)
         panel.arrow((0, 0), clipped, "s-private thin", "f-private")
     panel.speck((0, 0), "f-ink", 4)
-    title = f"{len(now.gradients)} gradients, pointing downhill, clipped to C"
+    title = f"{len(now.gradients)} gradients, clipped to C"
     panel.text((x.low, y.high), title, "strong", shift=(0, -14))
     panel.text(_on_circle(MAX_GRAD_NORM, -2.2), "C", "ink it", "end", (-6, 14))
 
