@@ -15,6 +15,7 @@ from dpsgd_explorer.accounting.odometer import Odometer
 from dpsgd_explorer.accounting.plan import Plan
 from dpsgd_explorer.accounting.queries import delta, epsilon, epsilon_curve
 from dpsgd_explorer.accounting.rates import sample_rate
+from dpsgd_explorer.accounting.rdp_curve import RdpCurve
 from dpsgd_explorer.accounting.remaining import noise_scale
 from dpsgd_explorer.accounting.rounding import round_up
 from dpsgd_explorer.accounting.sampling import SAMPLINGS, fixed_size_epsilon
@@ -31,6 +32,7 @@ __all__ = [
     "Odometer",
     "Phase",
     "Plan",
+    "RdpCurve",
     "all_epsilons",
     "delta",
     "epsilon",

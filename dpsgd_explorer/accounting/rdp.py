@@ -33,8 +33,6 @@ from dpsgd_explorer.accounting.replaced_record import replaced_divergences
 from dpsgd_explorer.accounting.sampled_gaussian import ORDERS, renyi_divergences
 
 AT_ONCE = 4096  # numbers of steps, each a row of [A]
-LOG_ORDERS = np.log(ORDERS)
-LOG_SHRINK = np.log1p(-1 / ORDERS)
 STEPS = {
     "add_or_remove_one": renyi_divergences,
     "replace_one": replaced_divergences,
@@ -90,19 +88,20 @@ def composed(
     return np.asarray(total)
 
 
-def epsilon_from_rdp(rdp: Floats, delta: float) -> Floats:
+def epsilon_from_rdp(rdp: Floats, delta: float, orders: Floats = ORDERS) -> Floats:
     """Return the least epsilon over all orders.
 
-    Shapes: rdp [..., A] -> [...].
+    Shapes: rdp [..., A], orders [A] -> [...].
     """
-    offsets = LOG_SHRINK - (math.log(delta) + LOG_ORDERS) / (ORDERS - 1)  # [A]
+    shrink = np.log1p(-1 / orders)
+    offsets = shrink - (math.log(delta) + np.log(orders)) / (orders - 1)  # [A]
     least = np.maximum((rdp + offsets).min(axis=-1), 0.0)
     return np.where(total_variation(rdp) <= delta, 0.0, least)
 
 
-def delta_from_rdp(rdp: Floats, epsilon: float) -> float:
-    """Return the least delta over all orders; rdp is [A]."""
-    logs = (ORDERS - 1) * (rdp - epsilon + LOG_SHRINK) - LOG_ORDERS
+def delta_from_rdp(rdp: Floats, epsilon: float, orders: Floats = ORDERS) -> float:
+    """Return the least delta over all orders; rdp and orders are [A]."""
+    logs = (orders - 1) * (rdp - epsilon + np.log1p(-1 / orders)) - np.log(orders)
     return min(math.exp(min(logs.min(), 0.0)), float(total_variation(rdp)))
 
 
