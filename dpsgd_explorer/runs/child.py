@@ -1,8 +1,9 @@
 """The process that carries out one run: ``python -m dpsgd_explorer.runs.child LEASE``.
 
 It is started ahead of time, loads what every run needs, and waits for its run on
-standard input.  It writes the store itself, under the fence number it was handed, and
-ends when its run does, or when the worker that started it dies.
+standard input; meanwhile it computes features that are still missing.  It writes the
+store itself, under the fence number it was handed, and ends when its run does, or when
+the worker that started it dies.
 """
 
 from __future__ import annotations
@@ -12,8 +13,11 @@ import logging
 import math
 import os
 import sys
+import threading
 import time
 from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 
 from dpsgd_explorer.errors import (
     ExplorerError,
@@ -37,7 +41,14 @@ from dpsgd_explorer.training.work import Work
 CHECKPOINT_SECONDS = 1.0
 # Checkpoints may take this share of the time; a big model is stored less often.
 CHECKPOINT_SHARE = 0.05
-USUAL = (("adult", "logistic"), ("mnist", "scattering_linear"))
+# A run that has said nothing for so long says how far the features are.
+PROGRESS_SECONDS = 0.5
+REHEARSAL = ("adult", "logistic")  # the quickest to load
+WITH_FEATURES = ("mnist", "scattering_linear")
+IDLE_NICENESS = 19
+IDLE_MIB = 900  # left free, lest the pictures displace a run
+# Kinds of events that the training does not give, or not in every run alike.
+NOT_REPEATED = frozenset({"state", "progress"})
 logger = logging.getLogger(__name__)
 
 
@@ -51,26 +62,76 @@ def main(arguments: list[str]) -> int:
         seconds=settings.run_seconds,
         threads=settings.threads,
     )
-    _warm_up(settings, lifeline)
+    _warm_up(settings)
+    idle = IdleWork(settings, lifeline)
     claim = Claim(**json.loads(lifeline.first_line()))
+    idle.end()
     store = RunStore(settings.database_url, patience_s=math.inf)
     return carry_out(store, claim, settings, lease_s=lease_s)
 
 
-def _warm_up(settings: Settings, lifeline: Lifeline) -> None:
-    """Load what the usual runs need, until called."""
+def _warm_up(settings: Settings) -> None:
+    """Load what every run needs."""
     # Here and in Kind.start: torch is loaded in this process only, its memory limited.
     from dpsgd_explorer.training.loop import warm_up
 
-    performance = PerformanceSettings.from_settings(settings)
-    for dataset, model in USUAL:
-        if lifeline.has_called:
-            return
-        try:
-            warm_up(dataset, model, performance=performance)
-        except ExplorerError as error:
-            # A run that needs what is missing tells its visitor so; others do not.
-            logger.error("%s", error)
+    with _logged():
+        warm_up(*REHEARSAL, performance=PerformanceSettings.from_settings(settings))
+
+
+class IdleWork:
+    """Reads the pictures and computes their missing features, until a run comes.
+
+    It works in a thread of its own, which computes behind everybody else.  A run waits
+    for a piece of some milliseconds, or for the pictures if these are what it needs.
+    """
+
+    def __init__(self, settings: Settings, lifeline: Lifeline) -> None:
+        """Begin."""
+        self._cache_dir = settings.instance_dir / "cache"
+        self._lifeline = lifeline
+        self._ended = threading.Event()
+        self._piece = threading.Lock()
+        if limits.free_memory_mib() >= IDLE_MIB:
+            threading.Thread(target=self._work, name="idle work", daemon=True).start()
+
+    def end(self) -> None:
+        """Wait for the piece in hand; none follows."""
+        self._ended.set()
+        with self._piece:
+            pass
+
+    def _work(self) -> None:
+        from dpsgd_explorer.training import inputs
+
+        with _logged():
+            pieces = inputs.missing_pieces(*WITH_FEATURES, self._cache_dir)
+            _lower_priority()
+            with inputs.one_process(self._cache_dir, self._stops) as is_alone:
+                while is_alone and self._compute_one(pieces):
+                    pass
+
+    def _compute_one(self, pieces: Iterator[None]) -> bool:
+        with self._piece:
+            return not self._stops() and next(pieces, self) is not self
+
+    def _stops(self) -> bool:
+        return self._ended.is_set() or self._lifeline.has_called
+
+
+def _lower_priority() -> None:
+    """Let everybody else compute before this thread."""
+    with suppress(OSError):  # where threads have none of their own
+        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), IDLE_NICENESS)
+
+
+@contextmanager
+def _logged() -> Iterator[None]:
+    """Say in the log what is missing; a run that needs it will tell its visitor."""
+    try:
+        yield
+    except (ExplorerError, OSError) as error:
+        logger.error("%s", error)
 
 
 def carry_out(
@@ -112,25 +173,47 @@ def _train(
     told = deque(
         event
         for event in store.events(claim.run_id, start.seq)
-        if event.kind != "state"
+        if event.kind not in NOT_REPEATED
     )
+    teller = Teller(recorder)
     config = kinds.parse(store.get(claim.run_id).config)
     work = kinds.KINDS[config.kind].start(
         config,
         checkpoint=start.data,
-        performance=PerformanceSettings.from_settings(settings),
+        performance=PerformanceSettings.from_settings(settings, teller.tell_progress),
     )
-    _record(work, told, recorder)
+    _record(work, told, recorder, teller)
 
 
-def _record(work: Work, told: deque[StoredEvent], recorder: Recorder) -> None:
+class Teller:
+    """Has the run's events stored, and how far its features are between them."""
+
+    def __init__(self, recorder: Recorder) -> None:
+        self._recorder = recorder
+        self._silent_since = time.monotonic()
+
+    def tell(self, event: Event) -> None:
+        """Store an event."""
+        self._recorder.add(event)
+        self._silent_since = time.monotonic()
+
+    def tell_progress(self, done: int, total: int) -> None:
+        """Say how many rows of features are done, if nothing was said for a while."""
+        if time.monotonic() - self._silent_since >= PROGRESS_SECONDS:
+            data = {"what": "features", "done": done, "total": total}
+            self.tell(Event("progress", data))
+
+
+def _record(
+    work: Work, told: deque[StoredEvent], recorder: Recorder, teller: Teller
+) -> None:
     """Store each event, after those that were told before have come again."""
     due = time.monotonic() + CHECKPOINT_SECONDS
     for event in work.events():
         if told:
             _check_repeats(event, told.popleft())
             continue
-        recorder.add(event)
+        teller.tell(event)
         begin = time.monotonic()
         if begin >= due:
             recorder.add_checkpoint(work.checkpoint())

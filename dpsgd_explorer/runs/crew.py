@@ -1,6 +1,6 @@
-"""The training processes of one consumer, one of them always warm.
+"""The training processes of one consumer, two of them always warm.
 
-Loading torch and the data takes seconds, so a spare process does it ahead of time.
+Loading torch and the data takes seconds, so spare processes do it ahead of time.
 Processes are started afresh, never forked: a fork of a process that has used OpenMP
 hangs.
 """
@@ -22,6 +22,9 @@ from dpsgd_explorer.settings import Settings
 
 # A new spare waits this long, lest loading it slow down the start of a run.
 SPARE_DELAY_SECONDS = 1.5
+# Two, for runs that follow each other; the second lets the first one load alone.
+SPARES = 2
+NEXT_SPARE_DELAY_SECONDS = 4.0
 # What a warm process takes, measured.
 SPARE_MIB = 900
 GRACE_SECONDS = 3.0
@@ -83,40 +86,48 @@ class Crew:
         """Start with nothing; ``keep_warm`` starts the first spare."""
         self._settings, self._lease_s = settings, lease_s
         self._lock = threading.Lock()
-        self._spare: TrainingProcess | None = None
+        self._spares: list[TrainingProcess] = []  # the oldest first
         self._spare_due = 0.0
 
     def keep_warm(self, *, beside_runs: bool) -> None:
-        """Start a spare if there is none; call again and again.
+        """Start a spare if one is missing; call again and again.
 
         Args:
             beside_runs: Runs are being trained: they come first, so the spare must
-                leave as much memory free as it takes.
+                leave as much memory free as it takes, as a second one always must.
         """
         now = time.monotonic()
-        has_room = not beside_runs or limits.free_memory_mib() >= 2 * SPARE_MIB
         with self._lock:
-            if self._spare is not None and self._spare.exit_code() is not None:
-                self._spare.close()
-                self._spare, self._spare_due = None, now + SPARE_DELAY_SECONDS
-            if self._spare is None and now >= self._spare_due and has_room:
-                self._spare = self._start()
+            self._drop_dead(now)
+            if len(self._spares) >= SPARES or now < self._spare_due:
+                return
+            asks_for_room = beside_runs or bool(self._spares)
+            if not asks_for_room or limits.free_memory_mib() >= 2 * SPARE_MIB:
+                self._spares.append(self._start())
+                self._spare_due = now + NEXT_SPARE_DELAY_SECONDS
 
     def take(self) -> TrainingProcess:
-        """Return the spare, or a cold process if that is not there."""
+        """Return the warmest spare, or a cold process if there is none."""
         with self._lock:
-            process, self._spare = self._spare, None
-            self._spare_due = time.monotonic() + SPARE_DELAY_SECONDS
-        if process is not None and process.exit_code() is None:
-            return process
+            now = time.monotonic()
+            self._drop_dead(now)
+            self._spare_due = now + SPARE_DELAY_SECONDS
+            if self._spares:
+                return self._spares.pop(0)
         return self._start()
 
     def close(self) -> None:
-        """End the spare."""
+        """End the spares."""
         with self._lock:
-            if self._spare is not None:
-                self._spare.end()
-                self._spare = None
+            for spare in self._spares:
+                spare.end()
+            self._spares.clear()
+
+    def _drop_dead(self, now: float) -> None:
+        for spare in [each for each in self._spares if each.exit_code() is not None]:
+            spare.close()
+            self._spares.remove(spare)
+            self._spare_due = now + SPARE_DELAY_SECONDS
 
     def _start(self) -> TrainingProcess:
         return TrainingProcess(self._settings, self._lease_s)

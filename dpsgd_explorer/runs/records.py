@@ -63,7 +63,7 @@ class StoredEvent:
     Attributes:
         id: Position among the events of all runs.
         seq: Position in its run's log: 1, 2, …
-        kind: ``state``, ``phase``, ``step``, ``evaluation`` or ``end``.
+        kind: ``state``, ``phase``, ``progress``, ``step``, ``evaluation`` or ``end``.
         data: JSON text.
     """
 

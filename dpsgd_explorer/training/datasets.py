@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
+from threading import Lock
 
 from torch import Tensor
 
@@ -46,15 +47,21 @@ LOADERS: dict[str, Loader] = {
     "mnist": Loader(mnist.load, mnist.TRAIN_IMAGES, mnist.TEST_IMAGES),
     "adult": Loader(adult.load, adult.TRAIN, adult.TEST),
 }
+_reading = {name: Lock() for name in LOADERS}
 
 
-@cache
 def load(name: str) -> tuple[Records, Records]:
-    """Return the training and the test records; read once a process.
+    """Return the training and the test records; read once a process, by one thread.
 
     Raises:
         DataError: a file is missing or damaged.
     """
+    with _reading[name]:
+        return _read(name)
+
+
+@cache
+def _read(name: str) -> tuple[Records, Records]:
     loader = LOADERS[name]
     inputs, targets, test_inputs, test_targets = loader.load()
     return (

@@ -13,6 +13,11 @@
     ``step``, ``epsilon``, ``delta``, ``test_accuracy``, ``test_loss``, ``seconds``,
     ``reason``: "finished" or "stop_at_epsilon", ``receipt`` (null if not private)
 
+In the log of a run that a worker carries out there may be ``progress`` between these:
+    ``what`` is computed ("features"), ``done``, ``total``: how many of how many rows.
+    Whether and when it comes depends on what was computed before by others: it is no
+    part of what two runs of one configuration share, and the training does not give it.
+
 A run of kind "regression" says in its ``phase``, instead of the clipping bound, the
 accountant and the edges: ``learning_rate`` as used, ``learning_rate_is_private``,
 ``neighboring_relation``, ``repetitions`` and the baselines ``nonprivate_mse`` and
@@ -47,7 +52,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-Kind = Literal["phase", "step", "evaluation", "end"]
+Kind = Literal["phase", "progress", "step", "evaluation", "end"]
 
 NOT_PRIVATE = "not private"  # status of an ε that says nothing
 TIMES = frozenset(

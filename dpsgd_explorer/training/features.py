@@ -11,20 +11,26 @@ On disk, in a folder that several processes may use at once:
 |---|---|
 | ``<key>.rows`` | float16 [N, F]; a row not yet computed is a hole |
 | ``<key>.sums`` | int64 [N]; 0 for a hole, else 2^32 + the row's CRC-32 |
+| ``<key>.lock`` | nothing; locked by the process that computes rows |
 
 A row is written before its sum, and one whose sum does not fit counts as a hole: no
-crash can leave a wrong row.  Two processes that write one row write the same bytes.
-Without room or right to write, the features stay in memory.
+crash can leave a wrong row.  Two processes that write one row write the same bytes;
+the lock is there so that none computes what another is at.  Without room or right to
+write, the features stay in memory.
 """
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import logging
 import os
+import time
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
+from typing import IO
 
 import numpy as np
 import torch
@@ -32,6 +38,12 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from dpsgd_explorer.training.threads import threads
+
+# Rows computed at a time: a run that wants others waits no longer than for these.
+PIECE = 256
+# A process that was stopped keeps its lock: after this long, rows are computed twice.
+PATIENCE_SECONDS = 5.0
+POLL_SECONDS = 0.005
 
 Transform = Callable[[Tensor], Tensor]
 Rows = NDArray[np.float16]
@@ -51,6 +63,9 @@ class FeatureTable:
         width: F.
         key: Names inputs and transform, see ``content_key``.
         folder: Where they are kept between processes; None for nowhere.
+
+    Attributes:
+        on_progress: Called after each piece that was computed.
     """
 
     def __init__(
@@ -62,6 +77,7 @@ class FeatureTable:
         key: str,
         folder: Path | None = None,
     ) -> None:
+        self.on_progress: Callable[[], None] = lambda: None
         self._inputs = inputs
         self._transform = transform
         self._ready = np.zeros(len(inputs), dtype=np.bool_)
@@ -81,50 +97,97 @@ class FeatureTable:
             self._complete(np.unique(missing))
         return torch.from_numpy(self._rows[wanted]).float()
 
+    def __len__(self) -> int:
+        """Return the number of records."""
+        return len(self._inputs)
+
+    @property
+    def present(self) -> int:
+        """How many rows have been computed by now, whether here or elsewhere."""
+        return int(np.count_nonzero(self._sums))
+
+    def complete(self, rows: range) -> None:
+        """Compute what is missing of some rows."""
+        self._complete(np.arange(rows.start, rows.stop))
+
     def _complete(self, rows: Index) -> None:
+        for start in range(0, len(rows), PIECE):
+            piece = rows[start : start + PIECE]
+            if len(self._absent(piece)):
+                with self._alone():
+                    self._compute(self._absent(piece))
+                self.on_progress()
+            self._ready[piece] = True
+
+    def _absent(self, rows: Index) -> Index:
+        """Return those that nobody has computed yet, as far as is known now."""
         candidates = rows[self._sums[rows] != 0]
         whole = row_sums(self._rows[candidates]) == self._sums[candidates]
-        absent = np.setdiff1d(rows, candidates[whole], assume_unique=True)
-        if len(absent):
-            with threads(1):  # so that their number cannot be seen in the bits
-                values = self._transform(self._inputs[torch.from_numpy(absent)])
-            self._rows[absent] = values.half().numpy()
-            self._keep(absent)
-        self._ready[rows] = True
+        return np.setdiff1d(rows, candidates[whole], assume_unique=True)
 
-    def _keep(self, index: Index) -> None:
-        """Write rows to the disk; after the first failure never again."""
-        if self._disk is None:
+    def _alone(self) -> AbstractContextManager[None]:
+        return nullcontext() if self._disk is None else self._disk.locked()
+
+    def _compute(self, rows: Index) -> None:
+        if not len(rows):
             return
-        try:
-            self._disk.write(index, self._rows[index])
-        except OSError as error:
-            log.warning("features are no longer kept on disk: %s", error)
-            self._disk = None
+        with threads(1):  # so that their number cannot be seen in the bits
+            values = self._transform(self._inputs[torch.from_numpy(rows)])
+        self._keep(rows, values.half().numpy())
+
+    def _keep(self, index: Index, values: Rows) -> None:
+        """Write rows to the disk; after the first failure, stay in memory."""
+        if self._disk is not None:
+            try:
+                return self._disk.write(index, values)
+            except OSError as error:
+                log.warning("features are no longer kept on disk: %s", error)
+                self._disk = None
+                self._rows, self._sums = self._ready_rows()
+        self._rows[index], self._sums[index] = values, row_sums(values)
+
+    def _ready_rows(self) -> tuple[Rows, Index]:
+        """Return a copy in memory of what was read or computed so far."""
+        rows, sums = np.zeros_like(self._rows), np.zeros_like(self._sums)
+        ready = np.flatnonzero(self._ready)
+        rows[ready], sums[ready] = self._rows[ready], self._sums[ready]
+        return rows, sums
 
 
 class Disk:
     """The two files of a table.
 
-    Rows are read through a private map and written with plain writes: what is computed
-    is in memory at once whether or not the disk takes it, and a full disk raises an
-    error instead of ending the process.
+    Both are read through maps, so that what another process writes is seen, and written
+    with plain writes: a full disk raises an error instead of ending the process.
     """
 
     def __init__(self, stem: Path, shape: tuple[int, int]) -> None:
         self._shape = shape
         self._row_file = stem.with_suffix(".rows")
         self._sum_file = stem.with_suffix(".sums")
+        self._lock_file = stem.with_suffix(".lock")
+        self._lock_file.touch()
         _make(self._row_file, shape[0] * shape[1] * 2)
         _make(self._sum_file, shape[0] * 8)
 
     def rows(self) -> Rows:
-        """Return the rows, holes as zeros; changes to them stay in this process."""
-        return np.asarray(np.memmap(self._row_file, np.float16, "c", shape=self._shape))
+        """Return the rows as they are at any time; to be read only."""
+        return np.asarray(np.memmap(self._row_file, np.float16, "r", shape=self._shape))
 
     def sums(self) -> Index:
-        """Return the rows' sums as they are now."""
-        return np.fromfile(self._sum_file, np.int64, self._shape[0])
+        """Return the rows' sums as they are at any time; to be read only."""
+        return np.asarray(
+            np.memmap(self._sum_file, np.int64, "r", shape=self._shape[:1])
+        )
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Let no other process compute meanwhile, unless it is stopped."""
+        end = time.monotonic() + PATIENCE_SECONDS
+        with self._lock_file.open("a") as lock:
+            while not locks(lock) and time.monotonic() < end:
+                time.sleep(POLL_SECONDS)
+            yield
 
     def write(self, index: Index, rows: Rows) -> None:
         """Write rows, then their sums.
@@ -159,6 +222,15 @@ def _open(folder: Path, key: str, shape: tuple[int, int]) -> Disk | None:
     except OSError as error:
         log.warning("features are kept in memory only: %s", error)
         return None
+
+
+def locks(file: IO[str]) -> bool:
+    """Lock a file until it is closed, if no other process has it locked."""
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True
 
 
 def _make(file: Path, size: int) -> None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -11,8 +14,12 @@ import torch
 from torch import Tensor
 
 from dpsgd_explorer.training import datasets
-from dpsgd_explorer.training.features import FeatureTable, content_key
+from dpsgd_explorer.training.features import FeatureTable, content_key, locks
 from dpsgd_explorer.training.models import TRANSFORMS
+
+Tables = tuple[FeatureTable, FeatureTable]  # for training, for tests
+SMALL_PIECE = 64  # rows between two questions whether to stop
+WAIT_SECONDS = 0.2
 
 
 class Rows(Protocol):
@@ -39,9 +46,20 @@ class Inputs:
     test_targets: Tensor
 
 
-@cache
-def load(dataset: str, model: str, cache_dir: Path | None) -> Inputs:
-    """Return a data set for a model; prepared once a process.
+def load(
+    dataset: str,
+    model: str,
+    cache_dir: Path | None,
+    on_progress: Callable[[int, int], None] | None = None,
+) -> Inputs:
+    """Return a data set for a model; read once a process.
+
+    Args:
+        dataset: A key of the catalogue's data sets.
+        model: A key of its models.
+        cache_dir: Where features are kept between processes.
+        on_progress: Called while features are computed, here and for the batches:
+            rows done, of how many.
 
     Raises:
         DataError: a data file is missing or damaged.
@@ -49,9 +67,55 @@ def load(dataset: str, model: str, cache_dir: Path | None) -> Inputs:
     train, test = datasets.load(dataset)
     if model not in TRANSFORMS:
         return Inputs(train.inputs, train.targets, test.inputs, test.targets)
-    train_rows, test_rows = (_table(part, model, cache_dir) for part in (train, test))
+    tables = _tables(dataset, model, cache_dir)
+    if on_progress is not None:
+        _watch(tables, on_progress)
+    train_rows, test_rows = tables
     everything = test_rows[torch.arange(len(test))]
     return Inputs(train_rows, train.targets, everything, test.targets)
+
+
+def missing_pieces(dataset: str, model: str, cache_dir: Path) -> Iterator[None]:
+    """Compute the features that are not on the disk yet, those for tests first.
+
+    The data set is read at once; then every few milliseconds of work are a piece.
+    """
+    return _pieces(_tables(dataset, model, cache_dir))
+
+
+def _pieces(tables: Tables) -> Iterator[None]:
+    for table in reversed(tables):
+        if table.present == len(table):
+            continue
+        for start in range(0, len(table), SMALL_PIECE):
+            table.complete(range(start, min(start + SMALL_PIECE, len(table))))
+            yield
+
+
+@contextmanager
+def one_process(cache_dir: Path, stops: Callable[[], bool]) -> Iterator[bool]:
+    """Wait until no other process is in here; False if we have to stop before."""
+    cache_dir.mkdir(parents=True, exist_ok=True)
+    with (cache_dir / "completing.lock").open("a") as lock:
+        while not (is_alone := locks(lock)) and not stops():
+            time.sleep(WAIT_SECONDS)
+        yield is_alone
+
+
+def _watch(tables: Tables, on_progress: Callable[[int, int], None]) -> None:
+    total = sum(len(table) for table in tables)
+
+    def tell() -> None:
+        on_progress(sum(table.present for table in tables), total)
+
+    for table in tables:
+        table.on_progress = tell
+
+
+@cache
+def _tables(dataset: str, model: str, cache_dir: Path | None) -> Tables:
+    train, test = datasets.load(dataset)
+    return _table(train, model, cache_dir), _table(test, model, cache_dir)
 
 
 def _table(

@@ -79,7 +79,10 @@ class Training(Work):
         config = self.config
         self._schedule = Schedule.of(config)
         self._data = inputs.load(
-            config.dataset, config.model, self._performance.cache_dir
+            config.dataset,
+            config.model,
+            self._performance.cache_dir,
+            self._performance.on_progress,
         )
         seed = seeded_generator(config.seed, "initialisation").initial_seed()
         self._model = models.build(config.model, config.dataset, seed)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
@@ -20,17 +21,24 @@ class PerformanceSettings:
             for float32 products that may round otherwise, "off" for none.
         cache_dir: Folder for computed features, made if need be; None keeps them in
             memory and computes them again in the next process.
+        on_progress: Called while features are computed: rows done, of how many.
     """
 
     num_threads: int = 1
     kernels: str = "exact"
     cache_dir: Path | None = None
+    on_progress: Callable[[int, int], None] | None = None
 
     @classmethod
-    def from_settings(cls, settings: Settings) -> Self:
+    def from_settings(
+        cls,
+        settings: Settings,
+        on_progress: Callable[[int, int], None] | None = None,
+    ) -> Self:
         """Return what this copy of the product is set to."""
         return cls(
             num_threads=settings.threads,
             kernels=settings.kernels,
             cache_dir=settings.instance_dir / "cache",
+            on_progress=on_progress,
         )

@@ -1,4 +1,4 @@
-"""One process is kept warm, unless the runs need its memory."""
+"""Two processes are kept warm, unless the runs need their memory."""
 
 import os
 import signal
@@ -35,10 +35,16 @@ def sleepy_crew(tmp_path):
         process.end()
 
 
+@pytest.fixture
+def at_once(monkeypatch):
+    monkeypatch.setattr(crew, "SPARE_DELAY_SECONDS", 0.0)
+    monkeypatch.setattr(crew, "NEXT_SPARE_DELAY_SECONDS", 0.0)
+
+
 def test_the_spare_is_handed_out_and_replaced_after_a_while(sleepy_crew, monkeypatch):
     sleepy_crew.keep_warm(beside_runs=False)
     sleepy_crew.keep_warm(beside_runs=False)
-    (spare,) = sleepy_crew.started
+    (spare,) = sleepy_crew.started  # the second one lets it load first
     assert sleepy_crew.take() is spare
     sleepy_crew.keep_warm(beside_runs=False)
     assert sleepy_crew.started == [spare]  # a run has just begun with it
@@ -47,6 +53,23 @@ def test_the_spare_is_handed_out_and_replaced_after_a_while(sleepy_crew, monkeyp
     assert sleepy_crew.started == [spare, second]
     sleepy_crew.keep_warm(beside_runs=False)
     assert len(sleepy_crew.started) == 3
+
+
+def test_two_are_warm_and_the_older_goes_first(sleepy_crew, at_once):
+    for _ in range(5):
+        sleepy_crew.keep_warm(beside_runs=False)
+    first, second = sleepy_crew.started
+    assert [sleepy_crew.take(), sleepy_crew.take()] == [first, second]
+    for _ in range(5):
+        sleepy_crew.keep_warm(beside_runs=True)
+    assert len(sleepy_crew.started) == 4
+
+
+def test_a_second_spare_needs_free_memory(sleepy_crew, at_once, monkeypatch):
+    monkeypatch.setattr(limits, "free_memory_mib", lambda: 2 * crew.SPARE_MIB - 1)
+    for _ in range(5):
+        sleepy_crew.keep_warm(beside_runs=False)
+    assert len(sleepy_crew.started) == 1
 
 
 def test_a_dead_spare_is_not_handed_out(sleepy_crew):
