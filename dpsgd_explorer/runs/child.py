@@ -62,7 +62,8 @@ def main(arguments: list[str]) -> int:
         seconds=settings.run_seconds,
         threads=settings.threads,
     )
-    _warm_up(settings)
+    if not lifeline.has_called:
+        _warm_up(settings)
     idle = IdleWork(settings, lifeline)
     claim = Claim(**json.loads(lifeline.first_line()))
     idle.end()
@@ -92,7 +93,7 @@ class IdleWork:
         self._lifeline = lifeline
         self._ended = threading.Event()
         self._piece = threading.Lock()
-        if limits.free_memory_mib() >= IDLE_MIB:
+        if not self._stops() and limits.free_memory_mib() >= IDLE_MIB:
             threading.Thread(target=self._work, name="idle work", daemon=True).start()
 
     def end(self) -> None:

@@ -33,6 +33,21 @@ test("the state is a word and a mark", () => {
   assert.deepEqual([status(done, PLAN).word, status(done, PLAN).mark], ["Finished", "done"]);
 });
 
+test("what is computed before the next point is said until it comes", () => {
+  const log = new RunLog();
+  log.add({seq: 1, kind: "state", data: {state: "running"}});
+  log.add({seq: 2, kind: "progress", data: {what: "features", done: 3000, total: 70000}});
+  const words = "computing features: 3,000 of 70,000";
+  assert.equal(status(log, PLAN).detail, words);
+  assert.equal(announcement(log, PLAN), `Starting, ${words}.`);
+  assert.notEqual(status(log, PLAN, {replaying: true}).detail, words);
+  log.add({seq: 3, kind: "step", data: {step: 1, epsilon: 0.5, seconds: 1, diagnostics: {}}});
+  assert.equal(status(log, PLAN).detail, "step 1 of 60");
+  log.add({seq: 4, kind: "progress", data: {what: "features", done: 4000, total: 70000}});
+  log.add({seq: 5, kind: "state", data: {state: "cancelled"}});
+  assert.doesNotMatch(status(log, PLAN).detail, /features/);
+});
+
 test("a failed run says why, aloud too", () => {
   const log = logUpToStep(10);
   const error = {code: "diverged", message: "The loss grew beyond all bounds; lower the learning rate."};

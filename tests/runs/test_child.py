@@ -6,11 +6,11 @@ from functools import cache
 
 import pytest
 
-from dpsgd_explorer.runs import verdicts
+from dpsgd_explorer.runs import child, verdicts
 from dpsgd_explorer.runs.child import carry_out
 from dpsgd_explorer.runs.leases import LEASE_SECONDS
 from dpsgd_explorer.settings import Settings
-from dpsgd_explorer.training import kinds
+from dpsgd_explorer.training import features, inputs, kinds
 from dpsgd_explorer.training.config import TrainingConfig
 from dpsgd_explorer.training.events import Event
 from dpsgd_explorer.training.kinds import KINDS
@@ -107,6 +107,22 @@ def test_a_resumed_run_ends_as_one_in_one_piece(
     assert store.get(claim.run_id).state == "done"
 
 
+def test_progress_that_was_told_is_no_part_of_what_must_come_again(
+    store, config, train
+):
+    run = store.create(config, visitor="ann")
+    claim = store.claim()
+    progress = Event("progress", {"what": "features", "done": 1, "total": 2})
+    first, second, *_ = KINDS[config.kind].start(config).events()
+    store.append(claim, [progress, first, progress, second, progress])
+    assert train(claim) == 0
+    assert store.get(run.id).state == "done"
+    kinds_told = [event.kind for event in store.events(run.id)]
+    assert kinds_told[2:7:2] == ["progress"] * 3
+    rest = [each for each in told(store, run.id) if each[0] != "progress"]
+    assert rest == trained(config)
+
+
 def test_a_resumed_run_that_does_not_repeat_itself_is_interrupted(store, train, begun):
     def change(event):
         is_target = event.kind == "step" and event.data["step"] == 5
@@ -150,6 +166,35 @@ def test_a_diverged_run_fails_with_reason_and_hint_and_no_nan(store, train):
     text = " ".join(event.data for event in store.events(run.id))
     assert "NaN" not in text
     assert "Infinity" not in text
+
+
+@pytest.fixture
+def pictures():
+    """A run that needs features, in the fewest steps."""
+    return TrainingConfig.parse(
+        {"expected_batch_size": 300, "steps": 1, "noise_multiplier": 1.0, "seed": 1}
+    )
+
+
+def test_a_run_says_how_far_its_features_are_while_it_computes_them(
+    store, pictures, train, monkeypatch
+):
+    monkeypatch.setattr(child, "PROGRESS_SECONDS", 0.0)
+    monkeypatch.setattr(features, "PIECE", 2_500)
+    logs = []
+    for _ in range(2):
+        run = store.create(pictures, visitor="ann")
+        assert train(store.claim()) == 0
+        logs.append(told(store, run.id))
+        inputs._tables.cache_clear()  # as in another process
+    progress = [data for kind, data in logs[0] if kind == "progress"]
+    done = [data["done"] for data in progress]
+    assert done[:4] == [2_500, 5_000, 7_500, 10_000]
+    assert 10_000 < done[-1] < 11_000
+    assert {(data["what"], data["total"]) for data in progress} == {
+        ("features", 70_000)
+    }
+    assert [event for event in logs[0] if event[0] != "progress"] == logs[1]
 
 
 def test_a_lost_lease_stores_nothing_and_says_so(store, config, train, clock):

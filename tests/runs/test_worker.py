@@ -9,6 +9,7 @@ import threading
 import time
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from dpsgd_explorer.errors import StorageFullError
@@ -210,6 +211,27 @@ def test_a_process_that_does_not_listen_is_cancelled_all_the_same(
     assert_cancelled(worker.store, run.id, at_least=step)
     thread.join(5)
     assert own_children() == []
+
+
+def features_of(settings):
+    """How many rows of features are on the disk."""
+    files = (settings.instance_dir / "cache").glob("*.sums")
+    return sum(int(np.count_nonzero(np.fromfile(file, np.int64))) for file in files)
+
+
+def test_a_spare_computes_features_until_a_run_comes_that_needs_none(settings):
+    store = RunStore.from_settings(settings)
+    run = store.create(long_config(3), visitor="ann")
+    process = TrainingProcess(settings, LEASE_SECONDS)
+    try:
+        wait_until(lambda: features_of(settings))
+        process.hand_over(store.claim())
+        assert process.exit_code(60) == 0
+    finally:
+        process.end()
+    assert store.get(run.id).state == "done"
+    assert 0 < features_of(settings) < 70_000
+    store.database.close()
 
 
 def test_a_run_over_its_time_fails(consumer):

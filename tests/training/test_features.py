@@ -1,13 +1,17 @@
+import contextlib
 import os
 import signal
 import subprocess
 import sys
 import textwrap
+import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
 import torch
 
+from dpsgd_explorer.training import features as features_module
 from dpsgd_explorer.training.features import FeatureTable, content_key, row_sums
 
 COUNT, WIDTH = 40, 6
@@ -118,6 +122,58 @@ def test_two_tables_at_once_agree(tmp_path):
     transform = Transform()
     table(tmp_path, transform)[index(*range(30))]
     assert transform.computed == 0
+
+
+def test_rows_of_another_process_are_found_while_we_go_on(tmp_path):
+    transform = Transform()
+    ours = table(tmp_path, transform)
+    ours[index(4, 6)]  # neighbours of 5 on its page of memory
+    theirs = table(tmp_path)[index(5, 7)]
+    assert ours.present == 4
+    assert torch.equal(ours[index(5, 7)], theirs)
+    assert transform.computed == 2
+
+
+class Meeting(Transform):
+    """Waits for another to come as well, in vain if only one may be here."""
+
+    def __init__(self, barrier):
+        super().__init__()
+        self._barrier = barrier
+
+    def __call__(self, inputs):
+        with contextlib.suppress(threading.BrokenBarrierError):
+            self._barrier.wait(0.2)
+        return super().__call__(inputs)
+
+
+def test_nothing_is_computed_by_two_at_once(tmp_path):
+    meetings = [Meeting(threading.Barrier(2)) for _ in range(2)]
+    meetings[1]._barrier = meetings[0]._barrier
+    tables = [table(tmp_path, transform) for transform in meetings]
+    with ThreadPoolExecutor(2) as pool:
+        first, second = pool.map(lambda each: each[torch.arange(COUNT)], tables)
+    assert torch.equal(first, second)
+    assert sum(transform.computed for transform in meetings) == COUNT
+
+
+def test_a_process_that_was_stopped_stops_no_other(tmp_path, monkeypatch):
+    monkeypatch.setattr(features_module, "PATIENCE_SECONDS", 0.01)
+    features = table(tmp_path)
+    with (tmp_path / "key.lock").open("a") as stopped:
+        assert features_module.locks(stopped)
+        assert torch.equal(features[index(1)], table()[index(1)])
+
+
+def test_progress_is_told_for_what_is_computed_only(folder, monkeypatch):
+    monkeypatch.setattr(features_module, "PIECE", 8)
+    told = []
+    features = table(folder)
+    features[index(*range(8))]
+    features.on_progress = lambda: told.append(features.present)
+    features[torch.arange(COUNT)]
+    features[torch.arange(COUNT)]
+    assert told == [16, 24, 32, 40]
 
 
 def test_a_killed_process_leaves_no_wrong_row(tmp_path):

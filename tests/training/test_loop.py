@@ -347,7 +347,7 @@ def test_warming_up_stores_features_and_a_run_from_them_has_the_same_bits(tmp_pa
     stored = PerformanceSettings(cache_dir=same_folder)
     config = short("scattering_linear", "mnist", expected_batch_size=64)
     assert timeless(train(config, performance=stored)) == timeless(train(config))
-    assert {path.suffix for path in folder.iterdir()} == {".rows", ".sums"}
+    assert {path.suffix for path in folder.iterdir()} == {".rows", ".sums", ".lock"}
 
 
 def short(model, dataset, **settings):

@@ -48,11 +48,18 @@ function word(log, plan, {stopping, replaying}) {
 function detail(log, plan, {queuePosition, replaying}) {
   if (!log) return plural(plan.steps, "step");
   if (log.state === "queued") return queueWords(queuePosition);
+  if (log.progress && !log.isFinal && !replaying) return progressWords(log.progress);
   const steps = `step ${integer(log.latest.step)} of ${integer(plan.steps)}`;
   if (log.isFinal) return `${steps}, ${duration(log.seconds)}`;
   if (replaying) return steps;
   const left = log.secondsLeft(plan.steps);
   return left === null ? steps : `${steps}, ${duration(left)} left`;
+}
+
+const COMPUTED = {features: "computing features"};
+
+function progressWords({what, done, total}) {
+  return `${COMPUTED[what]}: ${integer(done)} of ${integer(total)}`;
 }
 
 function queueWords(position) {

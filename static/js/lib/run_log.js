@@ -4,7 +4,7 @@
  *
  * @typedef {object} LogEvent
  * @property {number} seq place in the log, 1, 2, …
- * @property {"state" | "phase" | "step" | "evaluation" | "end"} kind
+ * @property {"state" | "phase" | "progress" | "step" | "evaluation" | "end"} kind
  * @property {Record<string, any>} data
  *
  * @typedef {object} Step  a `step` event with its diagnostics laid beside it
@@ -35,6 +35,8 @@ export class RunLog {
     this.error = null;
     /** @type {Record<string, any> | null} */
     this.phase = null;
+    /** What is computed before the next point, and how far; null while points come. */
+    this.progress = null;
     /** @type {Step[]} */
     this.steps = [];
     /** @type {Evaluation[]} */
@@ -48,6 +50,7 @@ export class RunLog {
     if (event.seq <= this.seq) return;
     this.seq = event.seq;
     this.events.push(event);
+    this.progress = event.kind === "progress" ? event.data : null;
     this[`on_${event.kind}`]?.(event.data);
   }
 

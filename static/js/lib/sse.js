@@ -5,7 +5,7 @@
 
 import {getJson} from "./api.js";
 
-const KINDS = ["state", "phase", "step", "evaluation", "end"];
+const KINDS = ["state", "phase", "progress", "step", "evaluation", "end"];
 const POLL_MS = 700;
 const FAILURES = 3;
 
