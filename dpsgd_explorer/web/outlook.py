@@ -11,7 +11,7 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any
 
-from dpsgd_explorer.accounting import ACCOUNTANTS
+from dpsgd_explorer.accounting import ACCOUNTANTS, round_up
 from dpsgd_explorer.training.catalogue import DATA_SETS, MODELS, DataSet, Model
 from dpsgd_explorer.training.config import TrainingConfig
 from dpsgd_explorer.web.form import fitting_models, text_of
@@ -26,7 +26,7 @@ PLAN_TEXTS: dict[str, Callable[[dict[str, Any]], str]] = {
     "epsilon": lambda plan: str(plan["epsilon_text"]),
     "delta": lambda plan: text_of(plan["delta"]),
     "noise_multiplier": lambda plan: (
-        f"{plan['noise_multiplier']:.3f}" if plan["private"] else "0"
+        round_up(plan["noise_multiplier"], 3) if plan["private"] else "0"
     ),
     "sample_rate": lambda plan: f"{plan['sample_rate']:.3g}",
     "steps": lambda plan: f"{plan['steps']:,}",

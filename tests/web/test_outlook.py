@@ -47,6 +47,20 @@ def test_a_plan_is_what_the_api_answers(client):
     assert answer.json == plan_of(config)
 
 
+@pytest.mark.parametrize("target", [0.5, 1.0, 3.0, 7.1])
+@pytest.mark.parametrize("dataset", ["mnist", "adult"])
+def test_the_noise_that_is_shown_spends_no_more_than_the_target(target, dataset):
+    """Typed back, 1.862 spent 3.0009 where 1.8624 was needed for 3."""
+    start = {"adult": {"model": "logistic"}}.get(dataset, {})
+    config = TrainingConfig(dataset=dataset, target_epsilon=target, **start)
+    shown = plan_texts(plan_of(config))["noise_multiplier"]
+    typed = config.model_copy(
+        update={"target_epsilon": None, "noise_multiplier": float(shown)}
+    )
+    assert len(shown.partition(".")[2]) == 3
+    assert 0.99 * target < typed.plan.epsilon() <= target
+
+
 def test_the_texts_of_a_plan_name_its_numbers():
     texts = plan_texts(plan_of(TrainingConfig(target_epsilon=3.0)))
     assert texts["epsilon"] == "3.00"

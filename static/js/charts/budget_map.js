@@ -15,7 +15,7 @@
  * @property {{width: number, height: number}} size
  */
 
-import {significant} from "../lib/format.js";
+import {roundUp, significant} from "../lib/format.js";
 import {axisName, baseLayout, keyAxis, strong, unitName, valueAxis, words} from "./base.js";
 
 export const MARGIN = {l: 44, r: 64, t: 28, b: 44};
@@ -101,7 +101,7 @@ function between([low, high], share) {
 /** What the map says, as a sentence with its numbers. */
 export function conclusion({point, budget}) {
   if (!point) return "Where the same ε is spent";
-  const noise = point.noise_multiplier.toFixed(3);
+  const noise = roundUp(point.noise_multiplier, 3);
   return `${significant(point.epochs)} epochs at σ = ${noise} spend ε = ${point.epsilon_text}${Number(point.epsilon_text) <= budget.epsilon ? "" : `, more than ${significant(budget.epsilon)}`}`;
 }
 

@@ -1,14 +1,14 @@
 /** What the settings will spend, wherever the page says it. */
 
-import {exponential, integer, significant} from "./format.js";
+import {exponential, integer, roundUp, significant} from "./format.js";
 
 const NONE = "–";
 
-/** How each value of the plan is printed. */
-const TEXTS = {
+/** How each value of the plan is printed; noise rounded up: what is typed in spends no more. */
+export const TEXTS = {
   epsilon: (plan) => plan.epsilon_text,
   delta: (plan) => exponential(plan.delta),
-  noise_multiplier: (plan) => (plan.private ? plan.noise_multiplier.toFixed(3) : "0"),
+  noise_multiplier: (plan) => (plan.private ? roundUp(plan.noise_multiplier, 3) : "0"),
   sample_rate: (plan) => significant(plan.sample_rate),
   steps: (plan) => integer(plan.steps),
   epochs: (plan) => significant(plan.epochs),

@@ -156,7 +156,7 @@ function showBatches(rows) {
   const lines = rows.map((row) => {
     const line = document.createElement("tr");
     const head = Object.assign(document.createElement("th"), {scope: "row", textContent: integer(row.expected_batch_size)});
-    const cells = [integer(row.steps), row.noise_multiplier.toFixed(3), significant(row.noise_per_update)];
+    const cells = [integer(row.steps), roundUp(row.noise_multiplier, 3), significant(row.noise_per_update)];
     line.append(head, ...cells.map((text) => Object.assign(document.createElement("td"), {className: "n", textContent: text})));
     return line;
   });

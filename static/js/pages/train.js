@@ -3,6 +3,7 @@
 import {Bench} from "../charts/bench.js";
 import {chartPlan} from "../charts/plan.js";
 import {ApiError, getJson, postJson} from "../lib/api.js";
+import {roundUp} from "../lib/format.js";
 import {PlanPanel, terms} from "../lib/plan_panel.js";
 import {sameSettings, toQuery} from "../lib/query.js";
 import {LiveRun} from "../lib/live_run.js";
@@ -62,7 +63,7 @@ function carryOver(member) {
   if (!store.plan) return;
   const {noise_multiplier, epsilon_text, steps, epochs} = store.plan;
   const values = {
-    noise_multiplier: Math.ceil(noise_multiplier * 1000) / 1000,
+    noise_multiplier: Number(roundUp(noise_multiplier, 3)),
     target_epsilon: Number(epsilon_text),
     steps,
     epochs: Number(epochs.toFixed(2)),

@@ -8,7 +8,8 @@ from dpsgd_explorer.accounting import (
 )
 
 sigma = gaussian_noise_multiplier(1.0, delta=1e-5)  # the least noise for epsilon = 1
-print(f"sigma {sigma:.4f}: delta at epsilon 1 is {gaussian_delta(1.0, sigma):.2e}")
+left = gaussian_delta(1.0, sigma)
+print(f"sigma {round_up(sigma, 4)}: delta at epsilon 1 is {left:.2e}")
 
 for steps in (1, 10, 100):  # composed exactly, and added up
     composed = gaussian_epsilon(1e-5, sigma, steps)

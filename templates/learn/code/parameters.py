@@ -13,5 +13,6 @@ for batch_size in (64, 256, 1024, 4096):
         accountant="exact",
     )
     sigma = plan.noise_multiplier
-    print(f"{batch_size:5}  {plan.steps:5}  {sigma:.3f}  {sigma / batch_size:.5f}")
+    needed, share = round_up(sigma, 3), sigma / batch_size
+    print(f"{batch_size:5}  {plan.steps:5}  {needed}  {share:.5f}")
     assert round_up(plan.epsilon()) == "3.00"

@@ -11,7 +11,7 @@ for steps, epsilon in zip(done, spent, strict=True):
     print(f"{steps:6} steps at sigma 1.1: epsilon {round_up(epsilon)}")
 
 sigma = accounting.noise_multiplier(3.0, sample_rate, 14_063, delta)
-print(f"epsilon 3 after 14,063 steps needs sigma {sigma:.3f}")
+print(f"epsilon 3 after 14,063 steps needs sigma {round_up(sigma, 3)}")
 
 lasts = accounting.steps(2.0, sample_rate, 1.1, delta)
 print(f"epsilon 2 lasts {lasts:,} steps at sigma 1.1")
