@@ -5,13 +5,18 @@ Started by ``serve`` as ``python -m dpsgd_explorer.webserver SOCKET``.
 
 from __future__ import annotations
 
+import json
 import os
+import re
 import signal
+import socket
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from gunicorn import util
 from gunicorn.app.base import BaseApplication
+from gunicorn.http import wsgi
 
 from dpsgd_explorer.intake_worker import IntakeWorker
 from dpsgd_explorer.runs.lifeline import Lifeline
@@ -23,6 +28,7 @@ if TYPE_CHECKING:
 # Open streams end after this; the pages they belong to connect again.
 GRACEFUL_SECONDS = 2
 MEMORY_FOLDER = Path("/dev/shm")
+LONGEST_REQUEST_LINE = 8190  # the most gunicorn takes
 
 
 class WebServer(BaseApplication):  # type: ignore[misc]  # gunicorn has no types
@@ -55,6 +61,7 @@ class WebServer(BaseApplication):  # type: ignore[misc]  # gunicorn has no types
             "accesslog": None,
             "preload_app": False,  # the worker's threads start in the worker
             "control_socket_disable": True,
+            "limit_request_line": LONGEST_REQUEST_LINE,
             # What a proxy adds is read in one place, web.create_app.
             "forwarder_headers": "",
             "secure_scheme_headers": {},
@@ -68,8 +75,27 @@ class WebServer(BaseApplication):  # type: ignore[misc]  # gunicorn has no types
         return self._settings.instance_dir
 
 
+def write_error(client: socket.socket, status: int, reason: str, message: str) -> None:
+    """Answer what is no HTTP request as every other error is answered."""
+    from dpsgd_explorer.web.headers import SECURITY_HEADERS
+
+    code = re.sub(r"\W+", "_", reason.lower())
+    body = json.dumps({"error": {"code": code, "message": message}})
+    headers = {
+        "Connection": "close",
+        "Content-Type": "application/json",
+        "Content-Length": str(len(body)),
+        **SECURITY_HEADERS,
+    }
+    lines = [f"{name}: {value}\r\n" for name, value in headers.items()]
+    head = f"HTTP/1.1 {status} {reason}\r\n{''.join(lines)}\r\n"
+    util.write_nonblock(client, (head + body).encode("ascii"))
+
+
 def main(arguments: list[str]) -> None:
     """Serve until SIGTERM, or until the process that started us is gone."""
+    util.write_error = write_error  # gunicorn has no setting for either
+    wsgi.SERVER = "dpsgd-explorer"
     server = WebServer(Settings.from_environment(), int(arguments[0]))
     Lifeline(at_end=lambda: os.kill(os.getpid(), signal.SIGTERM))
     server.run()

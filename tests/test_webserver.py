@@ -21,6 +21,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from dpsgd_explorer.serve import listening_socket
+from dpsgd_explorer.web.headers import SECURITY_HEADERS
 from dpsgd_explorer.web.listeners import STREAMS_A_VISITOR
 
 ROOT = Path(__file__).parents[1]
@@ -256,6 +257,33 @@ def test_requests_sent_in_one_piece_are_each_answered(port):
 def test_a_body_of_undeclared_length_is_refused(port):
     pieces = iter([LAUNCH.encode()])
     assert ask(port, "/api/v1/runs", "POST", pieces, **AS_JSON)[0] == 411
+
+
+NOT_HTTP = {
+    "no request": (b"HELLO\r\n\r\n", 400),
+    "a long address": (b"GET /" + b"a" * 9000 + b" HTTP/1.1\r\n\r\n", 414),
+    "a long header": (b"GET / HTTP/1.1\r\nA: " + b"a" * 9000 + b"\r\n\r\n", 431),
+    "two lengths": (
+        b"POST / HTTP/1.1\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\naa",
+        400,
+    ),
+}
+
+
+@pytest.mark.parametrize(("sent", "status"), NOT_HTTP.values(), ids=NOT_HTTP)
+def test_what_is_no_request_gets_the_error_that_all_get(port, sent, status):
+    with connect(port) as connection:
+        connection.sendall(sent)
+        answer = http.client.HTTPResponse(connection)
+        answer.begin()
+        assert answer.status == status
+        assert set(json.loads(answer.read())["error"]) == {"code", "message"}
+        assert set(SECURITY_HEADERS) <= set(answer.headers)
+
+
+def test_no_answer_says_what_the_server_is_made_of(port):
+    headers = ask(port, "/healthz")[1]
+    assert headers.get_all("Server") == ["dpsgd-explorer"]
 
 
 @pytest.mark.parametrize("name", ["SCRIPT_NAME", "PATH_INFO", "X-Forwarded-Proto"])

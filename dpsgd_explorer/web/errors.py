@@ -11,6 +11,7 @@ from werkzeug.exceptions import HTTPException
 from dpsgd_explorer.errors import (
     AccountingError,
     ConfigError,
+    DivergedError,
     ExplorerError,
     QuotaError,
     RunNotFoundError,
@@ -21,6 +22,7 @@ from dpsgd_explorer.errors import (
 STATUS: dict[type[ExplorerError], tuple[int, str]] = {
     ConfigError: (422, "invalid_config"),
     AccountingError: (422, "invalid_privacy_question"),
+    DivergedError: (422, "diverged"),
     RunNotFoundError: (404, "run_not_found"),
     QuotaError: (429, "over_quota"),
     StorageFullError: (507, "storage_full"),

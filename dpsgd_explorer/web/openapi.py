@@ -72,7 +72,7 @@ def statuses(rule: str, operation: Operation) -> list[int]:
     if PATH_PARAMETER.search(rule):
         found.add(404)
     if operation.query is not None:
-        found.add(422)
+        found |= {414, 422}
     if operation.body is not None:
         found |= {411, 413, 415, 422}
     if operation.method in UNSAFE:

@@ -41,10 +41,11 @@ def racers() -> dict[str, Accountant]:
 
 
 def significant(epsilon: float) -> float | None:
-    """Return epsilon to six digits, not below it; None for infinity."""
+    """Return epsilon to six digits, not below it; None for what no float holds."""
     if math.isinf(epsilon):
         return None
-    return float(DIGITS.create_decimal(epsilon))
+    shown = float(DIGITS.create_decimal(epsilon))
+    return None if math.isinf(shown) else shown
 
 
 def _racer(name: str, run: Phase, steps: list[int], delta: float) -> Racer:

@@ -54,6 +54,13 @@ def test_every_setting_of_the_address_is_in_its_box(client):
     assert "At ε = 0.2, " in shown(text)["errors"]
 
 
+def test_a_release_that_fails_says_so(client):
+    tiny = {"method": "ssp", "x_bound": 1e-160}  # whose square is no float
+    error = error_of(client.get(API, query_string=tiny), 422)
+    assert error["code"] == "diverged"
+    assert "state a ridge above 0" in error["message"]
+
+
 def test_every_preset_is_a_question_that_can_be_asked(client):
     for preset in labs_regression.preset_links():
         assert set(preset.settings) <= set(form_fields())

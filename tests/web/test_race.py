@@ -2,6 +2,7 @@
 
 import json
 import re
+import sys
 
 import pytest
 
@@ -45,9 +46,13 @@ def test_a_curve_holds_the_accountants_own_values(client):
         assert truth * (1 - 1e-9) <= racer["epsilon"][-1] <= truth * (1 + 2e-5)
 
 
-@pytest.mark.parametrize("epsilon", [1e-7, 0.0123456789, 0.1, 3.0000001, 223.49])
+@pytest.mark.parametrize("epsilon", [1e-7, 0.0123456789, 0.1, 3.0000001, 223.49, 1e308])
 def test_six_digits_are_never_below_the_value(epsilon):
     assert epsilon <= significant(epsilon) <= epsilon * (1 + 2e-5)
+
+
+def test_a_value_above_the_largest_number_of_six_digits_has_no_digits():
+    assert significant(sys.float_info.max) is None
 
 
 @pytest.mark.parametrize(
