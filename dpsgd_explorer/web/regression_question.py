@@ -84,7 +84,7 @@ class RegressionQuestion(BaseModel):
         "larger B only adds noise.",
         group=DATA,
         marks=(0.5, 1, 2, 4),
-        gt=0,
+        ge=1e-6,  # of a much smaller one not even the square is a number
         le=100,
     )
     y_bound: float = setting(
