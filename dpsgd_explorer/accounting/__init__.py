@@ -11,8 +11,12 @@ from dpsgd_explorer.accounting.gaussian import (
     gaussian_epsilon,
     gaussian_noise_multiplier,
 )
+from dpsgd_explorer.accounting.loss_distribution import LossDistribution
 from dpsgd_explorer.accounting.odometer import Odometer
 from dpsgd_explorer.accounting.plan import Plan
+from dpsgd_explorer.accounting.privacy_loss_distribution import (
+    PrivacyLossDistribution,
+)
 from dpsgd_explorer.accounting.queries import delta, epsilon, epsilon_curve
 from dpsgd_explorer.accounting.rates import sample_rate
 from dpsgd_explorer.accounting.rdp_curve import RdpCurve
@@ -29,9 +33,11 @@ __all__ = [
     "SAMPLINGS",
     "Accountant",
     "Answer",
+    "LossDistribution",
     "Odometer",
     "Phase",
     "Plan",
+    "PrivacyLossDistribution",
     "RdpCurve",
     "all_epsilons",
     "delta",

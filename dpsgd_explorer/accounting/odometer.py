@@ -21,6 +21,9 @@ from typing import Any, Self
 from dpsgd_explorer.accounting import domains
 from dpsgd_explorer.accounting.accountant import Phase
 from dpsgd_explorer.accounting.comparison import all_answers
+from dpsgd_explorer.accounting.privacy_loss_distribution import (
+    PrivacyLossDistribution,
+)
 from dpsgd_explorer.accounting.rdp_curve import RdpCurve
 from dpsgd_explorer.accounting.remaining import noise_after, rate_after, steps_after
 from dpsgd_explorer.accounting.sides import CurveSides
@@ -202,6 +205,14 @@ class Odometer:
         """
         asked = (target_epsilon, sample_rate, noise_multiplier, delta)
         return steps_after(self.phases, *asked, accountant, neighboring_relation)
+
+    def privacy_loss_distribution(
+        self,
+        neighboring_relation: str = "add_or_remove_one",
+        interval: float | None = None,
+    ) -> PrivacyLossDistribution:
+        """Return the privacy loss of all, to be stored, or composed with others."""
+        return PrivacyLossDistribution.of(self.phases, neighboring_relation, interval)
 
     def rdp_curve(self, neighboring_relation: str = "add_or_remove_one") -> RdpCurve:
         """Return Rényi's divergences of all, to be stored, or added to others."""

@@ -1,0 +1,184 @@
+"""Privacy loss distributions as data: kept, composed with those of elsewhere, read.
+
+A distribution here is discrete: the probabilities, with the record, of the losses
+first · interval, (first + 1) · interval, …, and that of an infinite one.  It stands for
+a privacy curve that is nowhere below the true one: δ and ε read from it are bounds.
+
+That of a run is made of the exact accountant's upper δ at each loss of the grid.  The
+largest convex curve below these points is still above the true one, and a convex curve
+with corners *is* a discrete loss (``corners``).  Convolutions are summed directly, so
+that small probabilities keep their digits, which a Fourier transform takes from them.
+
+Source: Doroshenko et al. (2022), "Connect the Dots", arXiv:2207.04380.
+
+Notation: K losses of the grid.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+import numpy.typing as npt
+
+from dpsgd_explorer.accounting import domains
+from dpsgd_explorer.accounting.accountant import Floats
+from dpsgd_explorer.errors import AccountingError
+
+ROUNDING = 1e-9  # relative, of all sums, generously
+LARGEST_LOSS = 600.0  # whose exponential, and its inverse, are floats
+MOST_PRODUCTS = 1 << 30  # of a convolution: about half a second
+TOTAL_ERROR = 1e-6  # by which probabilities from elsewhere may miss 1
+
+
+@dataclass(frozen=True, eq=False)
+class LossDistribution:
+    """A discrete privacy loss in one direction; an instance that exists is valid.
+
+    Attributes:
+        interval: Between two losses, greater than 0.
+        first: Whole number; the least loss is first · interval.
+        probabilities: Of the losses with the record, [K].
+        infinite: Probability of an infinite loss.
+
+    Raises:
+        AccountingError: names the attribute that is outside its domain; all
+            probabilities must sum to 1, within a millionth.
+    """
+
+    interval: float
+    first: int
+    probabilities: Floats
+    infinite: float = 0.0
+
+    def __post_init__(self) -> None:
+        if domains.finite("interval", self.interval) <= 0:
+            domains.refuse("interval", "greater than 0", self.interval)
+        infinite = domains.finite("infinite", self.infinite)
+        most = int(LARGEST_LOSS / self.interval)
+        domains.whole("first", self.first, -most, most)
+        row = _probabilities(self.probabilities)
+        domains.whole("first + probabilities", self.first + len(row), -most, most)
+        total = float(row.sum()) + infinite
+        if infinite < 0 or abs(total - 1) > TOTAL_ERROR:
+            rule = "at least 0, and 1 in all with infinite"
+            domains.refuse("probabilities", rule, total)
+        object.__setattr__(self, "probabilities", row)
+
+    @property
+    def losses(self) -> Floats:
+        """The losses, [K]."""
+        places = self.first + np.arange(len(self.probabilities))
+        return np.asarray(self.interval * places)
+
+    def deltas(self, epsilons: npt.ArrayLike) -> Floats:
+        """Return δ at each ε, which may be negative; [E] -> [E]."""
+        asked = np.asarray(epsilons, dtype=np.float64)
+        kept, lost = self._tails()
+        place = np.searchsorted(self.losses, asked)
+        with np.errstate(over="ignore", invalid="ignore"):
+            finite = kept[place] - np.exp(asked) * lost[place]
+        finite = np.where(lost[place] > 0, np.maximum(finite, 0.0), 0.0)
+        return np.asarray(np.minimum((finite + self.infinite) * (1 + ROUNDING), 1.0))
+
+    def epsilon(self, delta: float) -> float:
+        """Return ε >= 0 at delta, infinite if the infinite loss is as likely."""
+        target = delta / (1 + ROUNDING) - self.infinite
+        if target <= 0:
+            return math.inf
+        kept, lost = self._tails()
+        corners = np.maximum(kept[:-1] - np.exp(self.losses) * lost[:-1], 0.0)
+        over = np.flatnonzero(corners > target)
+        cell = int(over[-1]) + 1 if len(over) else 0  # from the corner before it
+        if cell == len(self.losses):
+            return max(float(self.losses[-1]), 0.0)
+        loss = -math.inf
+        if lost[cell] > 0 and kept[cell] > target:
+            loss = math.log(kept[cell] - target) - math.log(lost[cell])
+        return max(min(loss, float(self.losses[cell])) * (1 + ROUNDING), 0.0)
+
+    def _tails(self) -> tuple[Floats, Floats]:
+        """Return the sums of p and of p e^-ℓ over losses from each on, [K + 1]."""
+        p = self.probabilities
+        kept = np.append(np.cumsum(p[::-1])[::-1], 0.0)
+        return kept, np.append(np.cumsum((p * np.exp(-self.losses))[::-1])[::-1], 0.0)
+
+    def compose(self, other: LossDistribution) -> LossDistribution:
+        """Return the loss of both, one after the other.
+
+        Raises:
+            AccountingError: their intervals differ, or there are too many losses.
+        """
+        if other.interval != self.interval:
+            rule = f"{self.interval!r}, as the other distribution's"
+            domains.refuse("interval", rule, other.interval)
+        work = len(self.probabilities) * len(other.probabilities)
+        if work > MOST_PRODUCTS:
+            domains.refuse(
+                "probabilities", f"fewer: at most {MOST_PRODUCTS} products", work
+            )
+        return LossDistribution(
+            self.interval,
+            self.first + other.first,
+            np.convolve(self.probabilities, other.probabilities),
+            self.infinite + other.infinite - self.infinite * other.infinite,
+        )
+
+    def trimmed(self, tail: float) -> LossDistribution:
+        """Return one of fewer losses, whose δ is larger by no more than the tail.
+
+        The largest losses, of probability up to tail in all, become infinite; the
+        least ones, as unlikely, become the least that stays.
+        """
+        p = self.probabilities
+        start = int(np.searchsorted(np.cumsum(p), tail, side="right"))
+        cut = int(np.searchsorted(np.cumsum(p[::-1]), tail, side="right"))
+        start, end = min(start, len(p) - 1), max(len(p) - cut, start + 1)
+        rest = p[start:end].copy()
+        rest[0] += p[:start].sum()
+        infinite = self.infinite + float(p[end:].sum())
+        return LossDistribution(self.interval, self.first + start, rest, infinite)
+
+    @classmethod
+    def below(cls, interval: float, first: int, deltas: Floats) -> Self:
+        """Return the loss whose curve is the largest convex one below some points.
+
+        Args:
+            interval: Between two losses of the grid.
+            first: Place of the least of them.
+            deltas: At least the true δ at each of them, [K].
+        """
+        from scipy.optimize import isotonic_regression  # takes 0.3 s
+
+        losses = interval * (first + np.arange(len(deltas)))
+        curve = np.minimum.accumulate(np.clip(deltas, 0.0, 1.0))
+        widths = np.diff(np.exp(losses), prepend=0.0)
+        slopes = np.diff(curve, prepend=1.0) / widths
+        convex = isotonic_regression(slopes, weights=widths).x
+        bends = np.diff(np.append(np.minimum(convex, 0.0), 0.0))
+        p = np.maximum(np.exp(losses) * bends, 0.0)
+        return cls(interval, first, p, float(curve[-1]))
+
+
+def _probabilities(values: npt.ArrayLike) -> Floats:
+    try:
+        row = np.array(values, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise AccountingError(
+            f"probabilities must be numbers, got {values!r}.", field="probabilities"
+        ) from error
+    if row.ndim != 1 or not row.size or not np.all(np.isfinite(row) & (row >= 0)):
+        domains.refuse("probabilities", "numbers of at least 0, one or more", values)
+    row.flags.writeable = False
+    return row
+
+
+def repeated(part: LossDistribution, count: int, tail: float) -> LossDistribution:
+    """Return a loss composed so often with itself, each part trimmed of such tails."""
+    if count == 1:
+        return part
+    half = repeated(part, count // 2, tail)
+    whole = half.compose(half).trimmed(tail)
+    return whole.compose(part).trimmed(tail) if count % 2 else whole

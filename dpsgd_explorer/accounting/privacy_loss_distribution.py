@@ -1,0 +1,214 @@
+"""The privacy loss of what was done, in each direction, as data."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import reduce
+from typing import Any, Self
+
+import numpy as np
+
+from dpsgd_explorer.accounting import domains
+from dpsgd_explorer.accounting.accountant import Floats, Phase
+from dpsgd_explorer.accounting.exact import DIRECTIONS, Bounds, ExactAccountant
+from dpsgd_explorer.accounting.loss_distribution import LossDistribution, repeated
+from dpsgd_explorer.accounting.rdp_curve import read_json, relation_of
+from dpsgd_explorer.errors import AccountingError
+
+VERSION = 1
+KIND = "privacy_loss_distribution"
+ADD_OR_REMOVE = "add_or_remove_one"
+TAIL = 1e-13  # δ of the largest loss of the grid
+TRIM = 1e-15  # of each side of a composition
+LOOSE = 1e-2  # relative gap of δ at which single steps are composed instead
+MOST_SINGLE_STEPS = 1000
+POINTS = 2000  # of the grid, above 0, where no interval is asked for
+MOST_POINTS = 20_000
+LARGEST = 300.0  # loss whose exponential, and its square, are floats
+
+
+@dataclass(frozen=True, eq=False)
+class PrivacyLossDistribution:
+    """Discrete privacy losses whose δ is nowhere below the true one.
+
+    Attributes:
+        directions: With the record against without and the other way round, or for a
+            replaced record the one direction that both are.
+        neighboring_relation: What one record may change.
+
+    Raises:
+        AccountingError: the relation has another number of directions.
+    """
+
+    directions: tuple[LossDistribution, ...]
+    neighboring_relation: str = ADD_OR_REMOVE
+
+    def __post_init__(self) -> None:
+        ways = DIRECTIONS[relation_of(self.neighboring_relation)]
+        if len(self.directions) != len(ways):
+            rule = f"one for each of {', '.join(ways)}"
+            domains.refuse("directions", rule, len(self.directions))
+
+    @classmethod
+    def of(
+        cls,
+        phases: Sequence[Phase],
+        neighboring_relation: str = ADD_OR_REMOVE,
+        interval: float | None = None,
+    ) -> Self:
+        """Return the distribution of all phases, from the exact accountant's curve.
+
+        Args:
+            phases: What was done.
+            neighboring_relation: What one record may change.
+            interval: Of the grid; a 2000th of the largest loss unless given.
+
+        Raises:
+            AccountingError: an argument is outside its domain; so much was spent that
+                losses are no floats; or the interval asks for too many points.
+        """
+        ways = DIRECTIONS[relation_of(neighboring_relation)]
+        total = sum(phase.steps for phase in phases)
+        exact = ExactAccountant()
+        top = 0.0
+        if total:
+            top = float(exact.epsilons(phases, [total], TAIL, neighboring_relation)[0])
+        width = _interval(top, interval)
+        if top == 0:  # δ = TAIL at most, at every ε
+            infinite = TAIL if total else 0.0
+            nothing = LossDistribution(width, 0, np.array([1 - infinite]), infinite)
+            return cls((nothing,) * len(ways), neighboring_relation)
+        losses: Floats = np.asarray(width * np.arange(math.ceil(top / width) + 1))
+        found = exact.directions(phases, losses.tolist(), neighboring_relation)
+        curves = [np.minimum(side.upper, 1.0) for side in found]
+        loose = any(_is_loose(side) for side in found)
+        if loose and 1 < total <= MOST_SINGLE_STEPS:
+            singly = cls._step_by_step(phases, neighboring_relation, width)
+            pairs = zip(curves, singly.directions, strict=True)
+            curves = [np.minimum(curve, way.deltas(losses)) for curve, way in pairs]
+        made = [
+            _two_tailed(width, losses, curve, other)
+            for curve, other in zip(curves, reversed(curves), strict=True)
+        ]
+        return cls(tuple(made), neighboring_relation)
+
+    @classmethod
+    def _step_by_step(
+        cls, phases: Sequence[Phase], relation: str, interval: float
+    ) -> PrivacyLossDistribution:
+        """Return the same composed of single steps, whose curves have closed forms."""
+        parts = [
+            cls.of([replace(phase, steps=1)], relation, interval).self_compose(
+                phase.steps
+            )
+            for phase in phases
+            if phase.steps
+        ]
+        return reduce(PrivacyLossDistribution.compose, parts)
+
+    def epsilon(self, delta: float) -> float:
+        """Return ε at delta in (0, 1), a bound: the larger of the directions'."""
+        slack = domains.delta(delta)
+        return max(way.epsilon(slack) for way in self.directions)
+
+    def delta(self, epsilon: float) -> float:
+        """Return δ at epsilon >= 0, a bound."""
+        loss = domains.epsilon(epsilon)
+        return max(float(way.deltas([loss])[0]) for way in self.directions)
+
+    def compose(self, other: PrivacyLossDistribution) -> PrivacyLossDistribution:
+        """Return the distribution of both, done one after the other.
+
+        Raises:
+            AccountingError: they have different intervals or neighbouring relations.
+        """
+        if other.neighboring_relation != self.neighboring_relation:
+            rule = f"{self.neighboring_relation!r}, as the other distribution's"
+            domains.refuse("neighboring_relation", rule, other.neighboring_relation)
+        pairs = zip(self.directions, other.directions, strict=True)
+        both = tuple(one.compose(two).trimmed(TRIM) for one, two in pairs)
+        return PrivacyLossDistribution(both, self.neighboring_relation)
+
+    def self_compose(self, count: int) -> PrivacyLossDistribution:
+        """Return the distribution of the same, done so often, at least once."""
+        times = domains.steps(count, least=1)
+        parts = tuple(repeated(way, times, TRIM) for way in self.directions)
+        return PrivacyLossDistribution(parts, self.neighboring_relation)
+
+    def to_json(self) -> str:
+        """Return the distribution as JSON."""
+        data = {
+            "version": VERSION,
+            "kind": KIND,
+            "neighboring_relation": self.neighboring_relation,
+            "directions": [
+                {
+                    "interval": way.interval,
+                    "first": way.first,
+                    "probabilities": way.probabilities.tolist(),
+                    "infinite": way.infinite,
+                }
+                for way in self.directions
+            ],
+        }
+        return json.dumps(data, allow_nan=False)
+
+    @classmethod
+    def from_json(cls, text: str) -> Self:
+        """Read what ``to_json`` wrote.
+
+        Raises:
+            AccountingError: it is something else: nothing is guessed.
+        """
+        names = ("neighboring_relation", "directions")
+        relation, ways = read_json(text, KIND, VERSION, names)
+        return cls(tuple(_distribution(way) for way in ways), relation)
+
+
+def _distribution(data: Any) -> LossDistribution:
+    try:
+        return LossDistribution(**data)
+    except TypeError as error:
+        raise AccountingError(
+            f"directions must be distributions that to_json wrote, got {data!r:.80}.",
+            field="directions",
+        ) from error
+
+
+def _interval(top: float, asked: float | None) -> float:
+    """Return the interval of a grid up to the largest loss.
+
+    Raises:
+        AccountingError: it is not greater than 0, or asks for too much.
+    """
+    if top > LARGEST:
+        domains.refuse("phases", f"ones that spend at most {LARGEST:g}", top)
+    if asked is None:
+        return max(top, 1e-9) / POINTS
+    least = top / MOST_POINTS
+    width = domains.finite("interval", asked)
+    if width <= 0 or width < least:
+        domains.refuse("interval", f"greater than 0 and at least {least:g}", asked)
+    return width
+
+
+def _is_loose(side: Bounds) -> bool:
+    """Tell whether δ is not known well where it matters."""
+    matters = side.upper > TAIL
+    return bool(np.any(side.upper - side.lower > LOOSE * side.upper, where=matters))
+
+
+def _two_tailed(
+    width: float, losses: Floats, curve: Floats, other: Floats
+) -> LossDistribution:
+    """Return the loss of one direction from δ >= 0 of it and of the other; [K], [K].
+
+    δ(-ε) = 1 - e^-ε + e^-ε δ'(ε), with δ' of the other direction.
+    """
+    shrink = np.exp(-losses[:0:-1])
+    mirrored = 1 - shrink + shrink * other[:0:-1]
+    deltas = np.concatenate([mirrored, curve])
+    return LossDistribution.below(width, 1 - len(losses), deltas)
