@@ -19,8 +19,15 @@ import sys
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
 from dpsgd_explorer.errors import ConfigError
+from dpsgd_explorer.runs.heartbeat import (
+    HUNG_SECONDS,
+    file_of,
+    forget,
+    seconds_since,
+)
 from dpsgd_explorer.settings import Settings
 
 BACKLOG = 1024
@@ -29,6 +36,8 @@ WAKE_SECONDS = 1.0
 START_SECONDS = 5.0
 MOST_FAILED_STARTS = 3
 SHUTDOWN_SECONDS = 8.0
+# Waking up takes no longer, unless the whole machine or container was paused.
+PAUSE_SECONDS = 5.0
 
 
 @dataclass
@@ -39,11 +48,13 @@ class Service:
         name: What the log calls it.
         command: Arguments of the Python interpreter.
         sockets: File descriptors it inherits.
+        signs: The folder in which it leaves signs of life; None: it leaves none.
     """
 
     name: str
     command: list[str]
     sockets: tuple[int, ...] = ()
+    signs: Path | None = None
     process: subprocess.Popen[bytes] | None = None
     started_at: float = 0.0
     failed_starts: int = 0
@@ -64,9 +75,25 @@ class Service:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(self.process.pid, number)
 
+    def kill_if_hung(self, since: float) -> None:
+        """Kill a process that has left no sign of life for too long.
+
+        Args:
+            since: When we began to watch, by the monotonic clock.
+        """
+        if self.signs is None or self.process is None:
+            return
+        seen = seconds_since(file_of(self.signs, self.process.pid))
+        watched = time.monotonic() - max(since, self.started_at)
+        if watched > HUNG_SECONDS and (seen is None or seen > HUNG_SECONDS):
+            _log(f"the {self.name} hangs and is killed")
+            self.signal(signal.SIGKILL)
+
     def has_ended(self, code: int) -> None:
         """Take note that its process is gone."""
         assert self.process is not None
+        if self.signs is not None:
+            forget(file_of(self.signs, self.process.pid))
         self.process.returncode = code  # we waited for it, so Popen need not
         assert self.process.stdin is not None
         self.process.stdin.close()
@@ -88,10 +115,16 @@ class Supervisor:
         with self._signals() as wake:
             for service in self._services:
                 service.start()
+            awake = awake_since = time.monotonic()
             while not self._stopping and not self._failed():
                 _sleep(wake, WAKE_SECONDS)
                 self._collect()
                 self._restart()
+                before, awake = awake, time.monotonic()
+                if awake - before > PAUSE_SECONDS:  # we were stopped, as they may be
+                    awake_since = awake
+                for service in self._services:
+                    service.kill_if_hung(awake_since)
             code = 0 if self._stopping else 1
             self._end_all(wake)
         return code
@@ -178,7 +211,10 @@ def serve(settings: Settings) -> int:
         web = ["-m", "dpsgd_explorer.webserver", str(number)]
         worker = ["-m", "dpsgd_explorer", "worker", "--until-stdin-closes"]
         return Supervisor(
-            [Service("web server", web, (number,)), Service("worker", worker)]
+            [
+                Service("web server", web, (number,)),
+                Service("worker", worker, signs=settings.instance_dir),
+            ]
         ).run()
 
 

@@ -19,7 +19,7 @@ from gunicorn.app.base import BaseApplication
 from gunicorn.http import wsgi
 
 from dpsgd_explorer.intake_worker import IntakeWorker
-from dpsgd_explorer.runs.lifeline import Lifeline
+from dpsgd_explorer.runs.lifeline import Lifeline, die_with_parent
 from dpsgd_explorer.settings import Settings
 
 if TYPE_CHECKING:
@@ -59,6 +59,7 @@ class WebServer(BaseApplication):  # type: ignore[misc]  # gunicorn has no types
             "graceful_timeout": GRACEFUL_SECONDS,
             "loglevel": "warning",
             "accesslog": None,
+            "post_fork": lambda _arbiter, _worker: die_with_parent(),
             "preload_app": False,  # the worker's threads start in the worker
             "control_socket_disable": True,
             "limit_request_line": LONGEST_REQUEST_LINE,
@@ -94,6 +95,7 @@ def write_error(client: socket.socket, status: int, reason: str, message: str) -
 
 def main(arguments: list[str]) -> None:
     """Serve until SIGTERM, or until the process that started us is gone."""
+    die_with_parent()
     util.write_error = write_error  # gunicorn has no setting for either
     wsgi.SERVER = "dpsgd-explorer"
     server = WebServer(Settings.from_environment(), int(arguments[0]))

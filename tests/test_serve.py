@@ -1,5 +1,6 @@
 """The product as one command: it answers, survives a crash, leaves nothing behind."""
 
+import json
 import os
 import re
 import signal
@@ -29,6 +30,20 @@ def descendants(pid):
     while layer := {child for child, parent in parents.items() if parent in layer}:
         found |= layer
     return found
+
+
+def children(pid):
+    """Living processes that this one started."""
+    return {each for each in descendants(pid) if parent_of(each) == pid}
+
+
+def has_begun(pid):
+    """Our code runs in it: its second thread is there."""
+    return len(list(Path(f"/proc/{pid}/task").glob("*"))) > 1
+
+
+def parent_of(pid):
+    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
 
 
 def command_of(pid):
@@ -83,6 +98,13 @@ def assert_all_end_after(number, process):
     assert alive(below) == []
 
 
+def seen_worker(address):
+    """What /healthz says once a worker was seen."""
+    with urllib.request.urlopen(f"{address}/healthz", timeout=5) as answer:
+        health = json.load(answer)
+    return health["worker_seen_seconds_ago"] is not None and health
+
+
 def test_sigterm_ends_every_process(product):
     process, _ = product
     assert_all_end_after(signal.SIGTERM, process)
@@ -103,7 +125,56 @@ def test_a_crashed_worker_is_started_again_until_ctrl_c(product):
     with urllib.request.urlopen(f"{address}/healthz", timeout=5) as answer:
         assert answer.status == 200
     wait_until(lambda: worker_of(process) not in ([before], []))
+    health = wait_until(lambda: seen_worker(address))
+    assert health["worker_seen_seconds_ago"] < 30
     assert_all_end_after(signal.SIGINT, process)
+
+
+def test_what_cannot_listen_ends_with_its_parent_too(product):
+    """Stopped here; elsewhere a library that loads keeps every thread waiting."""
+    process, _ = product
+    (consumer,) = worker_of(process)
+    (arbiter,) = children(process.pid) - {consumer}
+    deaf = wait_until(lambda: children(arbiter)) | wait_until(
+        lambda: children(consumer)
+    )
+    wait_until(lambda: all(has_begun(pid) for pid in deaf))
+    for pid in deaf:
+        os.kill(pid, signal.SIGSTOP)
+    for pid in (consumer, arbiter):
+        os.kill(pid, signal.SIGKILL)
+    wait_until(lambda: not alive(deaf), seconds=10)
+
+
+def test_a_service_that_hangs_is_replaced(tmp_path):
+    service = (
+        "import sys, time; from pathlib import Path; "
+        "from dpsgd_explorer.runs.heartbeat import Heartbeat\n"
+        "heartbeat = Heartbeat(Path(sys.argv[1]))\n"
+        "while True: heartbeat.beat(); time.sleep(0.05)\n"
+    )
+    code = (
+        "import sys; from pathlib import Path; from dpsgd_explorer import serve\n"
+        "serve.HUNG_SECONDS = 2.0\n"
+        f"command = ['-c', {service!r}, sys.argv[1]]\n"
+        "worker = serve.Service('worker', command, signs=Path(sys.argv[1]))\n"
+        "raise SystemExit(serve.Supervisor([worker]).run())"
+    )
+    supervisor = subprocess.Popen(
+        [sys.executable, "-c", code, str(tmp_path)], stdout=subprocess.PIPE, text=True
+    )
+    try:
+        signs = tmp_path / "workers"
+        wait_until(lambda: list(signs.glob("*")))
+        (before,) = children(supervisor.pid)
+        os.kill(before, signal.SIGSTOP)
+        wait_until(lambda: children(supervisor.pid) - {before})
+        assert not (signs / str(before)).exists()
+    finally:
+        supervisor.terminate()
+    said, _ = supervisor.communicate(timeout=20)
+    assert supervisor.returncode == 0
+    assert said.count("the worker hangs and is killed") == 1
 
 
 def test_a_port_in_use_is_told_with_the_remedy(tmp_path):

@@ -27,7 +27,7 @@ from dpsgd_explorer.errors import (
 )
 from dpsgd_explorer.runs import limits, verdicts
 from dpsgd_explorer.runs.journal import to_json
-from dpsgd_explorer.runs.lifeline import Lifeline
+from dpsgd_explorer.runs.lifeline import Lifeline, die_with_parent
 from dpsgd_explorer.runs.recorder import Recorder
 from dpsgd_explorer.runs.records import Checkpoint, Claim, StoredEvent
 from dpsgd_explorer.runs.schema import DONE
@@ -55,6 +55,7 @@ logger = logging.getLogger(__name__)
 def main(arguments: list[str]) -> int:
     """Prepare, wait for a run, train it; return the exit code."""
     settings, lease_s = Settings.from_environment(), float(arguments[0])
+    die_with_parent()
     lifeline = Lifeline(at_end=lambda: os._exit(0))
     logging.basicConfig(format="%(levelname)s %(name)s: %(message)s")
     limits.apply(

@@ -83,6 +83,28 @@ class LeasedRuns:
         with self.database.write() as connection:
             self._held(connection, claim, lease_s)
 
+    def extend_unspoken(
+        self, claim: Claim, lease_until: float | None, *, lease_s: float = LEASE_SECONDS
+    ) -> float | None:
+        """Keep the lease for a process that is to hold it and has not written yet.
+
+        Args:
+            claim: What it was handed.
+            lease_until: What this returned before; None at first.
+            lease_s: How long it is to hold.
+
+        Returns:
+            Until when it holds; None: the process has written, or the run is not its.
+        """
+        with self.database.write() as connection:
+            run = _row(connection, claim.run_id)
+            if run is None or lease_until not in (None, run["lease_until"]):
+                return None
+            try:
+                return self._extended(connection, claim, lease_s)
+            except LeaseLostError:
+                return None
+
     def append(
         self, claim: Claim, events: Sequence[Event], *, lease_s: float = LEASE_SECONDS
     ) -> int:
@@ -194,15 +216,25 @@ class LeasedRuns:
     def _held(self, connection: Connection, claim: Claim, lease_s: float) -> RowMapping:
         """Extend the lease and return the run, or raise LeaseLostError."""
         run = _row(connection, claim.run_id)
-        if run is None or (run["state"], run["fence"]) != (RUNNING, claim.fence):
+        self._extended(connection, claim, lease_s)
+        assert run is not None
+        return run
+
+    def _extended(self, connection: Connection, claim: Claim, lease_s: float) -> float:
+        """Extend the lease and return its end, or raise LeaseLostError."""
+        mine = (
+            runs.c.id == claim.run_id,
+            runs.c.fence == claim.fence,
+            runs.c.state == RUNNING,
+        )
+        until = self.lease_clock() + lease_s
+        statement = update(runs).where(*mine).values(lease_until=until)
+        if not connection.execute(statement).rowcount:
             raise LeaseLostError(
                 f"run {claim.run_id} is no longer held under fence {claim.fence}; "
                 "nothing more is written for it."
             )
-        mine = runs.c.id == claim.run_id
-        until = self.lease_clock() + lease_s
-        connection.execute(update(runs).where(mine).values(lease_until=until))
-        return run
+        return until
 
 
 def _row(connection: Connection, run_id: str) -> RowMapping | None:

@@ -1,18 +1,29 @@
 """A process that ends with the one that started it, even if that is killed.
 
 The parent holds the other end of our standard input and never closes it while it
-lives; the operating system does when it dies.
+lives; the operating system does when it dies.  Where the kernel can kill us by itself
+(Linux), it does so even while a library keeps every thread waiting.
 """
 
 from __future__ import annotations
 
+import ctypes
 import os
 import queue
+import signal
 import threading
 from collections.abc import Callable
 
+PR_SET_PDEATHSIG = 1  # of <linux/prctl.h>
 STDIN = 0
 CHUNK = 4096
+
+
+def die_with_parent() -> None:
+    """Have the kernel kill this process when the thread that started it ends."""
+    prctl = getattr(ctypes.CDLL(None), "prctl", None)
+    if prctl is not None:
+        prctl(PR_SET_PDEATHSIG, int(signal.SIGKILL))
 
 
 class Lifeline:

@@ -15,16 +15,48 @@ from collections.abc import Callable
 from dpsgd_explorer.errors import LeaseLostError, StorageBusyError, StorageFullError
 from dpsgd_explorer.runs import limits, verdicts
 from dpsgd_explorer.runs.crew import TrainingProcess
+from dpsgd_explorer.runs.leases import LEASE_SECONDS
+from dpsgd_explorer.runs.recorder import HEARTBEATS_IN_A_LEASE
 from dpsgd_explorer.runs.records import Claim
 from dpsgd_explorer.runs.schema import CANCELLED
 from dpsgd_explorer.runs.store import RunStore
 from dpsgd_explorer.settings import Settings
 
 POLL_SECONDS = 0.1
+# A process that has to load torch first speaks within this time, or is given up.
+HAND_OVER_SECONDS = 60.0
 RETRY_SECONDS = 0.5
 # By somebody who meant the process and not the run, or for want of memory.
 KILLED = frozenset({-signal.SIGKILL, -signal.SIGTERM, -signal.SIGINT, -signal.SIGHUP})
 logger = logging.getLogger(__name__)
+
+
+class HandOver:
+    """Keeps the lease of a run until its process does so itself."""
+
+    def __init__(self, store: RunStore, claim: Claim, lease_s: float) -> None:
+        """Extend the lease for the first time."""
+        self._store, self._claim, self._lease_s = store, claim, lease_s
+        now = time.monotonic()
+        self._due, self._end = now, now + HAND_OVER_SECONDS
+        self._lease_until: float | None = None
+        self._is_over = False
+        self.tend()
+
+    def tend(self) -> None:
+        """Do what falls due; call again and again."""
+        now = time.monotonic()
+        if self._is_over or now < self._due:
+            return
+        self._due = now + self._lease_s / HEARTBEATS_IN_A_LEASE
+        try:
+            self._lease_until = self._store.extend_unspoken(
+                self._claim, self._lease_until, lease_s=self._lease_s
+            )
+        except (StorageFullError, StorageBusyError) as error:
+            logger.warning("run %s: %s", self._claim.run_id, error)
+            return
+        self._is_over = self._lease_until is None or now >= self._end
 
 
 class Supervision:
@@ -37,8 +69,11 @@ class Supervision:
         process: TrainingProcess,
         settings: Settings,
         stop: threading.Event,
+        *,
+        lease_s: float = LEASE_SECONDS,
     ) -> None:
         """Hand the run over; ``stop`` is set when the consumer shuts down."""
+        self._hand_over = HandOver(store, claim, lease_s)
         self._store, self._claim, self._process = store, claim, process
         self._settings, self._stop = settings, stop
         self._oom_kills = limits.oom_kills()
@@ -48,6 +83,7 @@ class Supervision:
     def watch(self) -> None:
         """Return when the process has ended and the run's state is stored."""
         while (code := self._process.exit_code(POLL_SECONDS)) is None:
+            self._hand_over.tend()
             settle = self._reason_to_end()
             if settle is not None:
                 self._process.end()

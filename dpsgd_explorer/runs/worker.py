@@ -9,13 +9,12 @@ import threading
 from dpsgd_explorer.errors import ExplorerError
 from dpsgd_explorer.runs.crew import Crew
 from dpsgd_explorer.runs.doorbell import Doorbell
+from dpsgd_explorer.runs.heartbeat import Heartbeat
 from dpsgd_explorer.runs.leases import LEASE_SECONDS
 from dpsgd_explorer.runs.store import RunStore
 from dpsgd_explorer.runs.supervision import Supervision
 from dpsgd_explorer.settings import Settings
 
-# Until the child speaks for itself: it may have to load torch first.
-HAND_OVER_SECONDS = 60.0
 # A run that was queued this long ago and has no worker was not heard of.
 OVERDUE_SECONDS = 5.0
 TEND_SECONDS = 1.0
@@ -35,6 +34,8 @@ class Consumer:
         self.doorbell = Doorbell(settings, self.answer)
         self._settings = settings
         self._crew = Crew(settings, lease_s)
+        self._lease_s = lease_s
+        self._heartbeat = Heartbeat(settings.instance_dir)
         self._running_per_visitor = settings.quotas.running
         self._busy = 0
         self._lock = threading.Lock()
@@ -49,16 +50,19 @@ class Consumer:
             max_delay=LISTEN_SECONDS,
             shutdown_timeout=SHUTDOWN_SECONDS,
         )
+        self._heartbeat.beat()
         huey.start()
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, self._on_signal)
         overdue_s = 0.0  # at first: whatever waited for us to start
         while not self._stop.is_set():
             self.tend(overdue_s)
+            self._heartbeat.beat()
             overdue_s = OVERDUE_SECONDS
             huey.check_worker_health()
             self._stop.wait(TEND_SECONDS)
         huey.stop(graceful=True)
+        self._heartbeat.end()
         self.close()
 
     def stop(self) -> None:
@@ -101,12 +105,19 @@ class Consumer:
 
     def _answer_one(self) -> bool:
         claim = self.store.claim(
-            lease_s=HAND_OVER_SECONDS, running_per_visitor=self._running_per_visitor
+            lease_s=self._lease_s, running_per_visitor=self._running_per_visitor
         )
         if claim is None:
             return False
         process = self._crew.take()
-        Supervision(self.store, claim, process, self._settings, self._stop).watch()
+        Supervision(
+            self.store,
+            claim,
+            process,
+            self._settings,
+            self._stop,
+            lease_s=self._lease_s,
+        ).watch()
         return True
 
     def _on_signal(self, *_: object) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 from flask import Flask
@@ -90,6 +91,7 @@ def create_app(settings: Settings | None = None) -> Flask:
     store = RunStore.from_settings(settings)
     app.extensions |= {
         "settings": settings,
+        "started_at": time.monotonic(),
         "run_store": store,
         "doorbell": Doorbell(settings),
         "hub": Hub(store),

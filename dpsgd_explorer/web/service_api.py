@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import time
+
 from flask import Blueprint, Response, current_app, jsonify
 from pydantic import BaseModel
 
 from dpsgd_explorer import __version__
+from dpsgd_explorer.runs.heartbeat import HUNG_SECONDS, seconds_since_any
 from dpsgd_explorer.runs.store import RunStore
+from dpsgd_explorer.settings import Settings
+from dpsgd_explorer.web.errors import HttpError
 from dpsgd_explorer.web.openapi import specification
 from dpsgd_explorer.web.operation import operation, reply
 
@@ -14,26 +19,47 @@ bp = Blueprint("service_api", __name__)
 
 
 class Health(BaseModel):
-    """Liveness; ``runs`` counts them by state, ``queued`` being the queue's depth."""
+    """Liveness; ``runs`` counts them by state, ``queued`` being the queue's depth.
+
+    ``worker_seen_seconds_ago`` is null while the first worker starts.
+    """
 
     status: str
     version: str
     profile: str
+    worker_seen_seconds_ago: float | None
     runs: dict[str, int]
 
 
 @operation(bp, "GET", "/healthz", answer=Health, errors=(503,))
 def healthz() -> Response:
-    """Say that the server answers and its database can be read."""
+    """Say that the server answers, its database can be read and a worker is there."""
     store: RunStore = current_app.extensions["run_store"]
     return reply(
         Health(
             status="ok",
             version=__version__,
             profile=current_app.extensions["settings"].profile,
+            worker_seen_seconds_ago=_worker_seen(),
             runs=store.counts(),
         )
     )
+
+
+def _worker_seen() -> float | None:
+    """Return how long ago a worker was seen; 503 if that is too long."""
+    settings: Settings = current_app.extensions["settings"]
+    seconds = seconds_since_any(settings.instance_dir)
+    silent = time.monotonic() - current_app.extensions["started_at"]
+    if (silent if seconds is None else seconds) > HUNG_SECONDS:
+        raise HttpError(
+            503,
+            "no_worker",
+            f"no worker was seen for {seconds or silent:.0f} seconds: runs are queued, "
+            "none is trained. The server's log says more.",
+            retry_after=round(HUNG_SECONDS),
+        )
+    return None if seconds is None else round(seconds, 1)
 
 
 @operation(bp, "GET", "/openapi.json")

@@ -16,7 +16,7 @@ from dpsgd_explorer.errors import StorageFullError
 from dpsgd_explorer.runs import verdicts
 from dpsgd_explorer.runs.crew import TrainingProcess
 from dpsgd_explorer.runs.store import RunStore
-from dpsgd_explorer.runs.supervision import Supervision
+from dpsgd_explorer.runs.supervision import HandOver, Supervision
 from dpsgd_explorer.runs.worker import Consumer
 from dpsgd_explorer.settings import Settings
 from dpsgd_explorer.training.config import TrainingConfig
@@ -273,6 +273,27 @@ def test_a_lost_doorbell_is_rung_again(consumer):
     assert worker.doorbell.huey.pending_count() == 0
     worker.tend(overdue_s=0)
     assert [task.args for task in worker.doorbell.huey.pending()] == [[run.id]]
+
+
+def test_a_lease_is_kept_for_a_process_until_it_speaks(store, config, clock):
+    run = store.create(config, visitor="ann")
+    claim = store.claim(lease_s=2)
+    hand_over = HandOver(store, claim, lease_s=2)
+
+    def tend_later():
+        clock.forward(1)
+        hand_over._due = 0.0
+        hand_over.tend()
+
+    for _ in range(5):
+        tend_later()
+    assert store.reap() == []
+    clock.forward(0.5)
+    store.heartbeat(claim, lease_s=2)  # the process itself
+    tend_later()
+    for _ in range(2):
+        tend_later()
+    assert store.reap() == [run.id]
 
 
 class Process(TrainingProcess):
