@@ -6,7 +6,7 @@ carries what the form, the API, the command line and the docs say about it.
 
 from __future__ import annotations
 
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any, ClassVar, Literal, Self
 
 from pydantic import model_validator
@@ -46,6 +46,7 @@ ENGINES = {
     "vmap": "vmap: the whole model, over its samples",
     "microbatch": "Micro-batches: one sample at a time",
 }
+PLANS = 256  # that are remembered
 DEFAULT_STEPS = 300
 DEFAULT_EPSILON = 3.0
 # A training step is a forward pass, a backward pass for the outputs of the layers, and
@@ -328,7 +329,7 @@ class TrainingConfig(RunConfig):
         Raises:
             ConfigError: no noise reaches the target.
         """
-        return Plan.create(
+        return _planned(
             sample_size=self.sample_size,
             expected_batch_size=self.expected_batch_size,
             steps=self.steps,
@@ -362,3 +363,9 @@ class TrainingConfig(RunConfig):
     def evaluation_steps(self) -> list[int]:
         """Steps after which the test set is predicted, evenly spread over ε."""
         return evenly_spent(self.plan.steps, self.evaluations)
+
+
+@lru_cache(maxsize=PLANS)
+def _planned(**numbers: Any) -> Plan:
+    """Return a plan; those asked for last are not searched for again."""
+    return Plan.create(**numbers)

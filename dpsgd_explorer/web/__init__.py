@@ -34,6 +34,8 @@ from dpsgd_explorer.web import (
     service_api,
     train,
 )
+from dpsgd_explorer.web.answer_cache import PAGES as CACHED_PAGES
+from dpsgd_explorer.web.answer_cache import AnswerCache
 from dpsgd_explorer.web.compression import compress
 from dpsgd_explorer.web.errors import add_error_handlers
 from dpsgd_explorer.web.guard import LARGEST_BODY, check_request
@@ -95,6 +97,7 @@ def create_app(settings: Settings | None = None) -> Flask:
         "run_store": store,
         "doorbell": Doorbell(settings),
         "hub": Hub(store),
+        "pages": AnswerCache(CACHED_PAGES),
         "listeners": Listeners(settings.web_threads),
         "visitor_signer": make_signer(settings.instance_dir),
     }

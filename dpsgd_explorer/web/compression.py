@@ -13,7 +13,8 @@ LEVEL = 5
 
 def compress(response: Response) -> Response:
     """Compress what is worth it, for a client that can read it; never a stream."""
-    if response.is_streamed or response.mimetype not in KINDS:
+    is_packed = response.content_encoding is not None
+    if is_packed or response.is_streamed or response.mimetype not in KINDS:
         return response
     response.vary.add("Accept-Encoding")
     body = response.get_data()

@@ -24,7 +24,8 @@ from dpsgd_explorer import __version__
 from dpsgd_explorer.runs.records import Run, StoredEvent
 from dpsgd_explorer.runs.store import RunStore
 from dpsgd_explorer.training.kinds import KINDS
-from dpsgd_explorer.web.operation import LANES, operation
+from dpsgd_explorer.web.answer_cache import LANES
+from dpsgd_explorer.web.operation import operation
 from dpsgd_explorer.web.recount_api import odometer_of
 from dpsgd_explorer.web.repeat_notebook import repeat_notebook
 from dpsgd_explorer.web.repeat_script import repeat_script

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from functools import cache
 
-from flask import Blueprint, render_template
+from flask import Blueprint, Response, render_template
 
 from dpsgd_explorer.accounting import ACCOUNTANTS, round_up
+from dpsgd_explorer.web.answer_cache import cached_page
 from dpsgd_explorer.web.chart_svg import Picture
 from dpsgd_explorer.web.pictures.odds import odds_picture, percent_at_most
 from dpsgd_explorer.web.pictures.run import accuracy_picture
@@ -20,8 +21,12 @@ TWIN = "mnist-strict-twin"
 
 
 @bp.get("/")
-def index() -> str:
+def index() -> Response:
     """Show the landing page."""
+    return cached_page(_page)
+
+
+def _page() -> str:
     run, twin = recorded(SHOWN_RUN), recorded(TWIN)
     return render_template(
         "home/index.html",

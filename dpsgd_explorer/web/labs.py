@@ -7,7 +7,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from flask import Blueprint, render_template
+from flask import Blueprint, Response, render_template
+
+from dpsgd_explorer.web.answer_cache import cached_page
 
 bp = Blueprint("labs", __name__, url_prefix="/labs")
 
@@ -56,6 +58,6 @@ TABLE = (
 
 
 @bp.get("/")
-def index() -> str:
+def index() -> Response:
     """List the labs that exist."""
-    return render_template("labs/index.html", labs=TABLE)
+    return cached_page(lambda: render_template("labs/index.html", labs=TABLE))

@@ -7,12 +7,13 @@ from functools import cache
 from typing import Any
 from urllib.parse import urlencode
 
-from flask import render_template, request
+from flask import Response, render_template, request
 from pydantic import BaseModel, ConfigDict
 
 from dpsgd_explorer import accounting
 from dpsgd_explorer.accounting import ACCOUNTANTS, round_up
 from dpsgd_explorer.training.run_config import setting
+from dpsgd_explorer.web.answer_cache import cached_page
 from dpsgd_explorer.web.lab_form import lab_fields, read_lab
 from dpsgd_explorer.web.labs import bp
 from dpsgd_explorer.web.privacy_answers import CurvesAnswer, CurvesQuestion
@@ -156,8 +157,12 @@ SURPRISES = (
 
 
 @bp.get("/accountants/")
-def accountants() -> str:
+def accountants() -> Response:
     """Show the race with the settings of the address; wrong ones stand corrected."""
+    return cached_page(_page, lane="slow")
+
+
+def _page() -> str:
     form, question = read_lab(RaceQuestion, request.args.to_dict())
     answer = race(question.curves) if question else None
     return render_template(

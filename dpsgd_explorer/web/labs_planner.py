@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from flask import render_template, request
+from flask import Response, render_template, request
 
 from dpsgd_explorer.accounting import ACCOUNTANTS, round_up
 from dpsgd_explorer.errors import ConfigError
 from dpsgd_explorer.training.catalogue import DATA_SETS
+from dpsgd_explorer.web.answer_cache import cached_page
 from dpsgd_explorer.web.budget import SOLVABLE, BudgetQuestion
 from dpsgd_explorer.web.budget_api import BudgetAnswer, answer_to
 from dpsgd_explorer.web.form import Form, text_of
@@ -20,8 +21,12 @@ SOLVED_DIGITS = {"noise_multiplier": 4, "epsilon": 4}
 
 
 @bp.get("/planner/")
-def planner() -> str:
+def planner() -> Response:
     """Show the planner with the numbers of the address; wrong ones stand corrected."""
+    return cached_page(_page, lane="slow")
+
+
+def _page() -> str:
     solve = request.args.get("solve") or lab_fields(BudgetQuestion)["solve"].default
     form, question = read_lab(BudgetQuestion, request.args.to_dict(), follows=solve)
     answer, form = _answered(form, question)

@@ -6,14 +6,15 @@ import io
 import keyword
 import tokenize
 from collections.abc import Mapping
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
-from flask import Blueprint, abort, current_app, render_template, url_for
+from flask import Blueprint, Response, abort, current_app, render_template, url_for
 from markupsafe import Markup, escape
 
 from dpsgd_explorer.training.config import TrainingConfig
 from dpsgd_explorer.web import maths, quantities, tables
+from dpsgd_explorer.web.answer_cache import cached_page
 from dpsgd_explorer.web.chapters import (
     CHAPTERS,
     Chapter,
@@ -73,17 +74,21 @@ TOKEN_CLASSES = {
 
 
 @bp.get("/")
-def index() -> str:
+def index() -> Response:
     """Show all chapters."""
-    return render_template("learn/index.html")
+    return cached_page(partial(render_template, "learn/index.html"))
 
 
 @bp.get("/<slug>/")
-def chapter(slug: str) -> str:
+def chapter(slug: str) -> Response:
     """Show one chapter; 404 if there is none of this name."""
     wanted = CHAPTERS.get(slug)
     if wanted is None:
         abort(404)
+    return cached_page(partial(_page, wanted))
+
+
+def _page(wanted: Chapter) -> str:
     before, after = neighbours(wanted)
     return render_template(
         wanted.template,

@@ -5,7 +5,6 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from threading import Lock
 from typing import Any, TypeVar
 
 from flask import Blueprint, Response, current_app, request
@@ -13,11 +12,10 @@ from pydantic import BaseModel, ValidationError
 
 from dpsgd_explorer.training.config import TrainingConfig
 from dpsgd_explorer.training.messages import config_error
+from dpsgd_explorer.web.answer_cache import AnswerCache
 from dpsgd_explorer.web.guard import json_body
 
 JSON = "application/json"
-KEPT = 64  # answers of a route, of up to about 100 kB
-LANES = {"quick": Lock(), "slow": Lock(), "reports": Lock()}
 View = Callable[..., Response]
 Model = TypeVar("Model", bound=BaseModel)
 
@@ -56,34 +54,22 @@ class Endpoint:
     def __init__(self, view: View, operation: Operation) -> None:
         self.view = view
         self.operation = operation
-        self._kept: dict[BaseModel, bytes] = {}
+        self._cache = AnswerCache()
 
     def __call__(self, **values: Any) -> Response:
         """Answer the request; ConfigError names the query or body field at fault."""
         if self.operation.query is not None:
             values["query"] = parse_query(self.operation.query)
             if self.operation.lane:
-                return Response(self._answered(values["query"]), mimetype=JSON)
+                text = self._cache.answer(
+                    values["query"],
+                    self.operation.lane,
+                    lambda: self.view(**values).get_data(),
+                )
+                return Response(text, mimetype=JSON)
         if self.operation.body is not None:
             values["body"] = parse(self.operation.body, json_body())
         return self.view(**values)
-
-    def _answered(self, query: BaseModel) -> bytes:
-        """Return the answer's text: one that is kept, or a new one, in its turn.
-
-        Computations in threads of one process only take time from each other: in turn,
-        half of them are done by when all would be.
-        """
-        if (known := self._kept.get(query)) is not None:
-            return known
-        with LANES[self.operation.lane]:
-            if (known := self._kept.get(query)) is not None:  # asked for meanwhile
-                return known
-            text = self.view(query=query).get_data()
-            if len(self._kept) >= KEPT:
-                del self._kept[next(iter(self._kept))]
-            self._kept[query] = text
-        return text
 
 
 def operation(

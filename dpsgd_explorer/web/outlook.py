@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any
 
 from dpsgd_explorer.accounting import ACCOUNTANTS, round_up
@@ -21,6 +21,7 @@ from dpsgd_explorer.web.privacy_api import planned
 TICK_POWERS = range(-4, 3)
 TICKS = 10
 CURVE_POINTS = 101
+PLANS = 256
 VIEWS = {"accuracy": "Accuracy", "gradients": "Gradients", "loss": "Loss"}
 PLAN_TEXTS: dict[str, Callable[[dict[str, Any]], str]] = {
     "epsilon": lambda plan: str(plan["epsilon_text"]),
@@ -36,6 +37,7 @@ PLAN_TEXTS: dict[str, Callable[[dict[str, Any]], str]] = {
 EVEN = 0.5  # a majority below it: several classes, guessing stays far down
 
 
+@lru_cache(maxsize=PLANS)
 def plan_of(config: TrainingConfig) -> dict[str, Any]:
     """Return what /api/v1/privacy/plan answers, with the curve of ε.
 

@@ -18,6 +18,7 @@ PRESET_HEAD = ("preset", "ε", "qN", "steps", "σ", "C", "η", "test accuracy, %
 Rows = list[tuple[str, ...]]
 
 
+@cache
 def default() -> TrainingConfig:
     """Return the trainer's default run."""
     return TrainingConfig.parse({})

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from typing import Any
 from urllib.parse import urlencode
 
-from flask import Blueprint, render_template, request
+from flask import Blueprint, Response, render_template, request
 
 from dpsgd_explorer.training.catalogue import DATA_SETS, MODELS
 from dpsgd_explorer.training.config import TrainingConfig
 from dpsgd_explorer.training.presets import PRESETS
 from dpsgd_explorer.web import recorded
+from dpsgd_explorer.web.answer_cache import cached_page
 from dpsgd_explorer.web.choice_notes import choice_notes
 from dpsgd_explorer.web.form import (
     SWITCHES,
@@ -32,7 +33,7 @@ from dpsgd_explorer.web.outlook import (
     plan_texts,
     truth_of,
 )
-from dpsgd_explorer.web.runs_pages import LATEST, rows
+from dpsgd_explorer.web.runs_pages import LATEST, RunRow, rows
 
 bp = Blueprint("train", __name__, url_prefix="/train")
 
@@ -59,8 +60,13 @@ class PresetLink:
 
 
 @bp.get("/")
-def index() -> str:
+def index() -> str | Response:
     """Show the trainer with the settings of the address; wrong ones stand corrected."""
+    latest = rows(LATEST)
+    return _page(latest) if latest else cached_page(partial(_page, latest))
+
+
+def _page(latest: list[RunRow]) -> str:
     form = read_form(request.args.to_dict())
     plan = plan_of(form.config) if form.config else None
     return render_template(
@@ -79,7 +85,7 @@ def index() -> str:
         truth=truth_of(plan),
         texts_of={name: ask.label for name, ask in form_fields().items()},
         views=VIEWS | {"runs": "Runs"},
-        rows=rows(LATEST),
+        rows=latest,
         page_data=_page_data(form, plan),
     )
 
