@@ -21,8 +21,10 @@ from dpsgd_explorer.accounting.queries import delta, epsilon, epsilon_curve
 from dpsgd_explorer.accounting.rates import sample_rate
 from dpsgd_explorer.accounting.rdp_curve import RdpCurve
 from dpsgd_explorer.accounting.remaining import noise_scale
+from dpsgd_explorer.accounting.renyi_filter import RenyiFilter
 from dpsgd_explorer.accounting.rounding import round_up
 from dpsgd_explorer.accounting.sampling import SAMPLINGS, fixed_size_epsilon
+from dpsgd_explorer.accounting.selection import best_of_pure_trials, best_of_trials
 from dpsgd_explorer.accounting.table import ACCOUNTANTS, NAMES
 from dpsgd_explorer.accounting.trade_offs import trade_off
 from dpsgd_explorer.accounting.truncated import truncated_poisson_epsilon
@@ -39,7 +41,10 @@ __all__ = [
     "Plan",
     "PrivacyLossDistribution",
     "RdpCurve",
+    "RenyiFilter",
     "all_epsilons",
+    "best_of_pure_trials",
+    "best_of_trials",
     "delta",
     "epsilon",
     "epsilon_curve",
