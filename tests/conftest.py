@@ -1,5 +1,6 @@
 """One headless browser for every test that looks at a page."""
 
+import contextlib
 import os
 import shutil
 from pathlib import Path
@@ -33,13 +34,25 @@ def pytest_collection_modifyitems(items):
 
 
 @pytest.fixture(scope="session")
-def browser():
+def launch():
+    """Start a browser, with more in its environment if so asked."""
     found = next(filter(None, map(shutil.which, BROWSERS)), None)
     path = os.environ.get("CHROMIUM", found)
     if path is None:
         pytest.fail("no browser: install Debian's chromium, or set CHROMIUM to one.")
     expect.set_options(timeout=PATIENCE_MS)
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=path, args=FLAGS)
-        yield browser
-        browser.close()
+    with sync_playwright() as playwright, contextlib.ExitStack() as started:
+
+        def launch(**environment):
+            browser = playwright.chromium.launch(
+                executable_path=path, args=FLAGS, env=os.environ | environment
+            )
+            started.callback(browser.close)
+            return browser
+
+        yield launch
+
+
+@pytest.fixture(scope="session")
+def browser(launch):
+    return launch()

@@ -1,5 +1,7 @@
 #!/bin/sh
-# Bring what the tests need from the system's packages: Node, Chromium and nginx. Where that may not be done, say what to install, and fail.
+# Bring what the script and browser tests need from the system's packages: Node,
+# Chromium, and three sets of fonts. Where that may not be done, say what to install,
+# and fail.
 set -eu
 
 OLDEST_NODE=18
@@ -10,9 +12,17 @@ fi
 if ! command -v chromium >/dev/null && ! command -v chromium-browser >/dev/null && ! command -v google-chrome >/dev/null; then
     wanted="$wanted chromium"
 fi
-if ! PATH="$PATH:/usr/sbin" command -v nginx >/dev/null; then
-    wanted="$wanted nginx-light"
+if ! command -v fc-list >/dev/null; then
+    wanted="$wanted fontconfig"
 fi
+font() { # package, family
+    if ! command -v fc-list >/dev/null || [ -z "$(fc-list ":family=$2")" ]; then
+        wanted="$wanted $1"
+    fi
+}
+font fonts-dejavu-core "DejaVu Sans"
+font fonts-liberation "Liberation Sans"
+font fonts-open-sans "Open Sans"
 [ -z "$wanted" ] && exit 0
 
 if command -v apt-get >/dev/null && [ "$(id -u)" -eq 0 ]; then
@@ -22,7 +32,7 @@ if command -v apt-get >/dev/null && [ "$(id -u)" -eq 0 ]; then
     # shellcheck disable=SC2086  # a list of names
     apt-get install -y -qq --no-install-recommends $wanted >/dev/null
 else
-    echo "The tests need Node $OLDEST_NODE or later, Chromium and nginx; missing:$wanted." >&2
+    echo "The tests need Node $OLDEST_NODE or later, Chromium and fonts; missing:$wanted." >&2
     echo "Install with your system's packages, e.g. sudo apt-get install$wanted" >&2
     exit 1
 fi
