@@ -18,8 +18,9 @@ from dpsgd_explorer.dp.logical_batch import LogicalBatch
 from dpsgd_explorer.dp.mechanism import unscaled
 from dpsgd_explorer.dp.optimizer_check import OptimizerCheck
 from dpsgd_explorer.dp.options import ENGINES, Options
+from dpsgd_explorer.dp.pass_check import PassCheck
 from dpsgd_explorer.dp.refused_modules import refuse_by_kind
-from dpsgd_explorer.dp.safety import LossFunction, SafetyCheck
+from dpsgd_explorer.dp.safety import LossFunction
 from dpsgd_explorer.dp.samples import Samples
 from dpsgd_explorer.dp.ways import Choice
 from dpsgd_explorer.errors import PrivacyError
@@ -80,6 +81,7 @@ class Attachment:
         self._scale_of_loss = self._mechanism.scale_of_loss = scale_of_loss
         self._views = options.augmentation_multiplicity
         self._mechanism.receive = self._add
+        self._check = PassCheck(self._mechanism, self._clipper)
         self._mechanism.before_forward = self._check
         self._mechanism.start()
         self._modules = list(module.modules())
@@ -115,11 +117,6 @@ class Attachment:
         args = inputs if isinstance(inputs, tuple) else (inputs,)
         self._check(args, {}, targets=targets, loss_fn=loss_fn)
 
-    def _check(self, args: Any, kwargs: Any, **loss: Any) -> None:
-        """Run the safety check, once; a failed one runs again next time."""
-        SafetyCheck(self._mechanism, self._clipper, args, kwargs, **loss).run()
-        self._mechanism.before_forward = None
-
     def _make_step(self) -> None:
         """Turn the logical batch into the gradients that the step will use."""
         self._optimizer.check()
@@ -131,6 +128,7 @@ class Attachment:
 
     def _add(self, samples: Samples) -> None:
         """Add the samples of a backward to the batch."""
+        self._mechanism.outputs.check()
         if not self._mechanism.module.training:
             raise PrivacyError(
                 "the module must be in training mode when its gradients are made; it "

@@ -22,6 +22,7 @@ from dpsgd_explorer.dp.layers.base import BadInputError, GradientRule
 from dpsgd_explorer.dp.layers.rewrite import Rewrite
 from dpsgd_explorer.dp.layouts import Layouts
 from dpsgd_explorer.dp.mechanism import Mechanism
+from dpsgd_explorer.dp.module_hook import ModuleHook
 from dpsgd_explorer.dp.recording import Recorded, Recording, SilentWatch
 from dpsgd_explorer.dp.records import map_tensors
 from dpsgd_explorer.dp.samples import Samples, Sums, full_name
@@ -156,13 +157,15 @@ class BookKeeping(Mechanism):
 
     def start(self) -> None:
         self._handles = [
-            self.module.register_forward_pre_hook(self._open, with_kwargs=True)
+            self.module.register_forward_pre_hook(
+                ModuleHook(self._open), with_kwargs=True
+            )
         ]
         for name, rule in self._coverage.rules.items():
             self._watch_layer(name, rule)
         # Last, since the module may itself be one of the layers.
         self._handles.append(
-            self.module.register_forward_hook(self._close, always_call=True)
+            self.module.register_forward_hook(ModuleHook(self._close), always_call=True)
         )
 
     def stop(self) -> None:
@@ -178,7 +181,8 @@ class BookKeeping(Mechanism):
         if isinstance(rule, Rewrite):
             self._stand_ins.append(StandIn(layer, self._rewritten(name, rule)))
             return
-        before, after = self._before_layer(name, rule), self._after_layer(name, rule)
+        before = ModuleHook(self._before_layer(name, rule))
+        after = ModuleHook(self._after_layer(name, rule))
         self._handles += [
             layer.register_forward_pre_hook(before, with_kwargs=True),
             layer.register_forward_hook(after, with_kwargs=True, always_call=True),
@@ -201,6 +205,7 @@ class BookKeeping(Mechanism):
             self._open_pass = False
             torch.backends.mha.set_fastpath_enabled(self._fast_attention)
             self._ask_for_parameter_gradients(True)
+            self.outputs.watch(output)
 
     def _replace_recording(self, new: Recording | None) -> None:
         if self._recording is not None:

@@ -10,8 +10,10 @@ from typing import Any, ClassVar
 from torch import nn
 from torch.nn.utils.rnn import PackedSequence
 
+from dpsgd_explorer.dp.outputs import Outputs
 from dpsgd_explorer.dp.records import tensors_of
 from dpsgd_explorer.dp.samples import Samples
+from dpsgd_explorer.dp.structure import Structure
 from dpsgd_explorer.dp.ways import Choice, ClippingMode, check_layer_names
 from dpsgd_explorer.errors import PrivacyError
 
@@ -32,6 +34,9 @@ class Mechanism(ABC):
         receive: Called at the end of each backward with its samples.
         before_forward: Called with (args, kwargs) before each recorded forward, if
             there is one.
+        proven: The structure of which the safety check has proven what it proves, None
+            if that of the module is another.
+        outputs: What the last pass returned.
         scale_of_loss: Called for what the user's losses are multiplied with.
         releases_in_backward: Whether the noisy gradient is due when backward ends, and
             not at the optimizer's step.
@@ -54,6 +59,8 @@ class Mechanism(ABC):
         self.by_parameter = by_parameter
         self.receive: Receive = _refuse
         self.before_forward: Callable[[Any, Any], None] | None = None
+        self.proven: Structure | None = None
+        self.outputs = Outputs()
         self.scale_of_loss: Callable[[], float] = unscaled
 
     @abstractmethod
@@ -93,6 +100,14 @@ class Mechanism(ABC):
         Raises:
             PrivacyError: other parameters are trainable than when it started.
         """
+        if self.proven is None or not self.proven.holds():
+            self._check_trainable()
+            self.proven = None
+        if self.before_forward is not None:
+            self.before_forward(args, kwargs)
+        return batch_size_of(args, kwargs)
+
+    def _check_trainable(self) -> None:
         known = {p for own in self.parameters().values() for p in own.values()}
         if trainable_parameters(self.module) != known:
             every = self.module.named_parameters()
@@ -102,9 +117,6 @@ class Mechanism(ABC):
                 f"attached; {', '.join(new) or 'some'} changed. Detach the engine and "
                 "attach it again."
             )
-        if self.before_forward is not None:
-            self.before_forward(args, kwargs)
-        return batch_size_of(args, kwargs)
 
     def loss_scale(self, batch_size: int) -> float:
         """Return what turns a gradient of the user's loss into a sample's own."""
@@ -115,7 +127,7 @@ class Mechanism(ABC):
 def trainable_parameters(module: nn.Module) -> set[nn.Parameter]:
     """Return what ``parameters()`` would of those that want a gradient.
 
-    It is looked at before every pass, so the tree is walked without names.
+    The tree is walked without names, which is quicker.
     """
     found: set[nn.Parameter] = set()
     seen, rest = {module}, [module]

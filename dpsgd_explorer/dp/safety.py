@@ -74,8 +74,7 @@ class SafetyCheck:
 
     def run(self) -> None:
         """Raise UnsupportedModuleError unless all four hold."""
-        mechanism = self._mechanism
-        with undisturbed(mechanism) as self._state, _explained(mechanism):
+        with self._session():
             call = self._random_call(SEED)
             self._module.eval()
             self._compare_sizes(call)
@@ -87,6 +86,13 @@ class SafetyCheck:
             self._check_size(call, targets)
             self._check_sum(call, targets, rows)
             self._check_sensitivity(samples)
+
+    @contextmanager
+    def _session(self) -> Iterator[None]:
+        """Let passes be made that leave nothing behind."""
+        mechanism = self._mechanism
+        with _undisturbed(mechanism) as self._state, _explained(mechanism):
+            yield
 
     def _compare_sizes(self, call: Any) -> None:
         """Show the mechanism passes of two sizes: what changes counts the samples."""
@@ -291,7 +297,7 @@ def _explained(mechanism: Mechanism) -> Iterator[None]:
 
 
 @contextmanager
-def undisturbed(mechanism: Mechanism) -> Iterator[ModuleState]:
+def _undisturbed(mechanism: Mechanism) -> Iterator[ModuleState]:
     """Put back random state, stored values, modes and callbacks, whatever happens."""
     module = mechanism.module
     receive, before_forward = mechanism.receive, mechanism.before_forward

@@ -1,7 +1,8 @@
 """What a module consists of: submodules, forwards, hooks and parameters.
 
 The safety check proves something of a module as it was.  Its structure is compared
-before every pass, and a module that was changed since is checked anew.
+before every pass, and a module that was changed since is checked anew.  Hooks are
+compared as functions: one that is taken off and put on again changes nothing.
 """
 
 from __future__ import annotations
@@ -12,23 +13,32 @@ from typing import Any, NamedTuple
 from torch import nn
 from torch.nn.modules import module as torch_module
 
+from dpsgd_explorer.dp.module_hook import ModuleHook
+from dpsgd_explorer.dp.stand_in import StandIn
+
 GLOBAL_HOOKS: tuple[dict[int, Any], ...] = (
     torch_module._global_forward_pre_hooks,
     torch_module._global_forward_hooks,
     torch_module._global_backward_pre_hooks,
     torch_module._global_backward_hooks,
 )
+HOOKS = (
+    "_forward_pre_hooks",
+    "_forward_hooks",
+    "_backward_pre_hooks",
+    "_backward_hooks",
+)
 
 
 class _Part(NamedTuple):
-    """One module as it was; hooks are known by their handles' numbers."""
+    """One module as it was; what an engine put there is left out."""
 
     module: nn.Module
     kind: type[nn.Module]
     forward: Any
     own_forward: Any
     children: list[nn.Module | None]
-    hooks: list[int]
+    hooks: list[Any]
     parameters: list[nn.Parameter | None]
     trained: list[bool]
 
@@ -59,7 +69,7 @@ class Structure:
             if (
                 module.__class__ is not kind
                 or kind.forward is not forward
-                or inside.get("forward") is not own_forward
+                or _own_forward(inside) is not own_forward
                 or [*inside["_modules"].values()] != children
                 or _hooks(inside) != hooks
                 or len(parameters) != len(old)
@@ -78,7 +88,7 @@ def _part(module: nn.Module) -> _Part:
         module,
         kind,
         kind.forward,
-        inside.get("forward"),
+        _own_forward(inside),
         [*inside["_modules"].values()],
         _hooks(inside),
         parameters,
@@ -86,12 +96,17 @@ def _part(module: nn.Module) -> _Part:
     )
 
 
-def _hooks(inside: dict[str, Any]) -> list[int]:
+def _own_forward(inside: dict[str, Any]) -> Any:
+    forward = inside.get("forward")
+    return None if forward.__class__ is StandIn else forward
+
+
+def _hooks(inside: dict[str, Any]) -> list[Any]:
     return [
-        *inside["_forward_pre_hooks"],
-        *inside["_forward_hooks"],
-        *inside["_backward_pre_hooks"],
-        *inside["_backward_hooks"],
+        hook
+        for place in HOOKS
+        for hook in inside[place].values()
+        if hook.__class__ is not ModuleHook
     ]
 
 
@@ -99,5 +114,5 @@ def _trained(parameters: Any) -> list[bool]:
     return [p is not None and p.requires_grad for p in parameters]
 
 
-def _global_hooks() -> list[int]:
-    return [number for hooks in GLOBAL_HOOKS for number in hooks]
+def _global_hooks() -> list[Any]:
+    return [hook for hooks in GLOBAL_HOOKS for hook in hooks.values()]

@@ -59,7 +59,9 @@ class WholeModule(Mechanism):
     def _called(self, own_forward: Any, args: Any, kwargs: Any) -> Any:
         if not torch.is_grad_enabled():
             return own_forward(*args, **kwargs)
-        return self._run(args, kwargs, self.prepare(args, kwargs))
+        output = self._run(args, kwargs, self.prepare(args, kwargs))
+        self.outputs.watch(output)
+        return output
 
     @abstractmethod
     def _run(self, args: Any, kwargs: Any, size: int) -> Any:
