@@ -19,7 +19,7 @@ from dpsgd_explorer.dp.mechanism import unscaled
 from dpsgd_explorer.dp.optimizer_check import OptimizerCheck
 from dpsgd_explorer.dp.options import ENGINES, Options
 from dpsgd_explorer.dp.pass_check import PassCheck
-from dpsgd_explorer.dp.refused_modules import refuse_by_kind
+from dpsgd_explorer.dp.refused_modules import refuse_by_kind, refuse_compiled
 from dpsgd_explorer.dp.safety import LossFunction
 from dpsgd_explorer.dp.samples import Samples
 from dpsgd_explorer.dp.ways import Choice
@@ -61,6 +61,7 @@ class Attachment:
     ) -> None:
         _refuse_taken(module)
         refuse_by_kind(module)
+        refuse_compiled(module)
         blocks = partition(options.clipping_style, module)
         self._mechanism = ENGINES[options.engine](
             module,

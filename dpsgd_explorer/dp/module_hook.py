@@ -16,8 +16,9 @@ class ModuleHook:
     """
 
     def __init__(self, run: Callable[..., Any]) -> None:
-        self._run = torch.compiler.disable(run)  # type: ignore[no-untyped-call]
+        self._run = run
 
+    @torch.compiler.disable  # type: ignore[untyped-decorator]
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return self._run(*args, **kwargs)
 

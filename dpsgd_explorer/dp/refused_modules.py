@@ -21,14 +21,23 @@ def refuse_by_kind(module: nn.Module) -> None:
     """Raise UnsupportedModuleError for the modules that cannot be private.
 
     Layers that mix samples, frozen or not; tables that rewrite their rows; wrappers
-    that run copies or shards of a module, or a compiled one.
+    that run copies or shards of a module.
     """
+    for reason in REASONS:
+        _refuse(module, reason)
+
+
+def refuse_compiled(module: nn.Module) -> None:
+    """Raise UnsupportedModuleError for what was compiled before an engine came."""
+    _refuse(module, _compiled)
+
+
+def _refuse(module: nn.Module, reason_of: Callable[[nn.Module], str]) -> None:
     for name, each in module.named_modules():
-        for reason_of in REASONS:
-            reason = reason_of(each)
-            if reason:
-                where = f"{name or 'the module'} ({type(each).__name__})"
-                raise UnsupportedModuleError(f"{where} {reason}")
+        reason = reason_of(each)
+        if reason:
+            where = f"{name or 'the module'} ({type(each).__name__})"
+            raise UnsupportedModuleError(f"{where} {reason}")
 
 
 def _batch_statistics(module: nn.Module) -> str:
@@ -105,5 +114,4 @@ REASONS: tuple[Callable[[nn.Module], str], ...] = (
     _data_parallel,
     _distributed,
     _sharded,
-    _compiled,
 )

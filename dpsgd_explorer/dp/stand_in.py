@@ -15,7 +15,8 @@ Forward = Callable[[Callable[..., Any], Any, Any], Any]
 class StandIn:
     """A forward on the instance; the class, the state dict and hooks are untouched.
 
-    A deep copy of the module gets its own forward back: it is not watched.
+    A deep copy of the module, or one read from a file, gets its own forward back: it is
+    not watched.
     """
 
     def __init__(self, module: nn.Module, forward: Forward) -> None:
@@ -34,8 +35,16 @@ class StandIn:
         copy = memo.get(id(self._module), self._module)
         return type(copy).forward.__get__(copy)
 
+    def __reduce__(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+        return _forward_of, (self._module, self._replaced)
+
     def remove(self) -> None:
         """Leave the module as it was."""
         del self._module.forward
         if self._replaced is not None:
             self._module.forward = self._replaced
+
+
+def _forward_of(module: nn.Module, replaced: Any) -> Any:
+    """Return the forward of a module that is being read, and has nothing yet."""
+    return type(module).forward.__get__(module) if replaced is None else replaced

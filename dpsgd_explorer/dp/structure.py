@@ -71,7 +71,7 @@ class Structure:
                 or kind.forward is not forward
                 or _own_forward(inside) is not own_forward
                 or [*inside["_modules"].values()] != children
-                or _hooks(inside) != hooks
+                or ((_has_hooks(inside) or hooks) and _hooks(inside) != hooks)
                 or len(parameters) != len(old)
                 or not all(map(is_, parameters, old))
                 or (old and _trained(parameters) != trained)
@@ -99,6 +99,15 @@ def _part(module: nn.Module) -> _Part:
 def _own_forward(inside: dict[str, Any]) -> Any:
     forward = inside.get("forward")
     return None if forward.__class__ is StandIn else forward
+
+
+def _has_hooks(inside: dict[str, Any]) -> bool:
+    return bool(
+        inside["_forward_hooks"]
+        or inside["_forward_pre_hooks"]
+        or inside["_backward_hooks"]
+        or inside["_backward_pre_hooks"]
+    )
 
 
 def _hooks(inside: dict[str, Any]) -> list[Any]:

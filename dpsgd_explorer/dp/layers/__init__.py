@@ -106,8 +106,7 @@ def rule_for(layer: nn.Module, name: str = "") -> Rule[Any]:
     if reason:
         raise UnsupportedModuleError(
             f"{name or 'the module'} ({type(layer).__name__}) cannot be trained with "
-            f"per-sample gradients: {reason}. Change the setting, freeze the layer, or "
-            "replace it."
+            f"per-sample gradients: {reason}. Change the setting or replace the layer."
         )
     return rule
 
@@ -136,7 +135,15 @@ def _inherited_rule(layer: nn.Module) -> Rule[Any] | None:
 
 def _is_right(rule: Rule[Any], layer: nn.Module) -> bool:
     """Whether the layer has its type's forward and no parameter beyond the rule's."""
-    if any(method in vars(layer) for method in rule.forward_methods):
+    if any(_is_replaced(layer, method) for method in rule.forward_methods):
         return False
     own = layer.named_parameters(recurse=False)
     return all(rule.knows(layer, name) for name, p in own if p.requires_grad)
+
+
+def _is_replaced(layer: nn.Module, method: str) -> bool:
+    """Whether the instance has another method than its type; copies have the same."""
+    if method not in vars(layer):
+        return False
+    own: Any = getattr(type(layer), method).__get__(layer)
+    return bool(vars(layer)[method] != own)
