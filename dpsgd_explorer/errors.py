@@ -44,6 +44,10 @@ class UnsupportedModuleError(PrivacyError):
     """A trainable module has no rule, or mixes the samples of a batch."""
 
 
+class MixedLossError(UnsupportedModuleError):
+    """The loss of a batch is no mean or sum of a term for each sample."""
+
+
 class DataError(ExplorerError, RuntimeError):
     """A data file is missing or is not what its hash says."""
 

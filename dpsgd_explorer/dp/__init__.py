@@ -1,6 +1,7 @@
 """DP-SGD for PyTorch: per-sample clipping, noise, Poisson sampling, safety checks."""
 
 from dpsgd_explorer.dp.engine import PrivacyEngine
+from dpsgd_explorer.dp.losses import per_sample_mean
 from dpsgd_explorer.dp.per_sample import per_sample_gradients
 from dpsgd_explorer.dp.repairs import make_private_ready
 from dpsgd_explorer.dp.sampling import PoissonSampler
@@ -10,4 +11,5 @@ __all__ = [
     "PrivacyEngine",
     "make_private_ready",
     "per_sample_gradients",
+    "per_sample_mean",
 ]

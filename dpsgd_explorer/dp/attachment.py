@@ -15,7 +15,8 @@ from dpsgd_explorer.dp.binding import OptimizerBinding
 from dpsgd_explorer.dp.blocks import partition
 from dpsgd_explorer.dp.clipped_sum import ClippedSum
 from dpsgd_explorer.dp.logical_batch import LogicalBatch
-from dpsgd_explorer.dp.mechanism import unscaled
+from dpsgd_explorer.dp.losses.watch import WATCH
+from dpsgd_explorer.dp.mechanism import NoteLoss, ignored, unscaled
 from dpsgd_explorer.dp.optimizer_check import OptimizerCheck
 from dpsgd_explorer.dp.options import ENGINES, Options
 from dpsgd_explorer.dp.pass_check import PassCheck
@@ -41,6 +42,7 @@ class Attachment:
         options: How to clip.
         release: Turns the clipped sum of a logical batch into {parameter: gradient}.
         scale_of_loss: What the user multiplies each loss with before backward.
+        note_loss: Called at each backward with what was read in its loss.
 
     Attributes:
         batch: What happened since the last step.
@@ -58,6 +60,7 @@ class Attachment:
         options: Options,
         release: Release,
         scale_of_loss: Callable[[], float] = unscaled,
+        note_loss: NoteLoss = ignored,
     ) -> None:
         _refuse_taken(module)
         refuse_by_kind(module)
@@ -83,11 +86,13 @@ class Attachment:
         self._views = options.augmentation_multiplicity
         self._mechanism.receive = self._add
         self._check = PassCheck(self._mechanism, self._clipper)
+        self._mechanism.note_loss = note_loss
         self._mechanism.before_forward = self._check
         self._mechanism.start()
         self._modules = list(module.modules())
         _TAKEN.update(self._modules)
         self._binding = self._bind(optimizer)
+        WATCH.begin()
 
     def _bind(self, optimizer: Optimizer) -> OptimizerBinding | BackwardBinding:
         """Make the gradients due at the optimizer's step, or when backward ends."""
@@ -98,6 +103,7 @@ class Attachment:
 
     def undo(self) -> None:
         """Leave module and optimizer as they were."""
+        WATCH.end()
         self._binding.release()
         self._mechanism.stop()
         _TAKEN.difference_update(self._modules)

@@ -206,6 +206,8 @@ class BookKeeping(Mechanism):
             torch.backends.mha.set_fastpath_enabled(self._fast_attention)
             self._ask_for_parameter_gradients(True)
             self.outputs.watch(output)
+            if self._recording is not None:
+                self.watch_loss(output, self._recording.batch_size)
 
     def _replace_recording(self, new: Recording | None) -> None:
         if self._recording is not None:
@@ -301,6 +303,7 @@ class BookKeeping(Mechanism):
         recording = self._recording
         if recording is None:
             raise PrivacyError("gradients arrived for a pass that was not recorded.")
+        self.backward_came()
         self._asked = {}
         uses = [self._use(recorded, gradient) for recorded, gradient in pairs]
         size = recording.batch_size

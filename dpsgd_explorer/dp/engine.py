@@ -182,7 +182,7 @@ class PrivacyEngine(EngineState):
         self._part_size = physical_batch_size
         self._after = after
         self._scale_of_loss = grad_scaler.get_scale if grad_scaler else unscaled
-        self._vouched = False
+        self._vouched = self._loss_vouched = False
         self._attachment: Attachment | None = None
         self._diagnostics: Diagnostics | None = None
 
@@ -224,7 +224,12 @@ class PrivacyEngine(EngineState):
         if self._attachment is not None:
             raise PrivacyError("the engine is attached already; call detach() first.")
         self._attachment = Attachment(
-            self.module, optimizer, self.options, self._release, self._scale_of_loss
+            self.module,
+            optimizer,
+            self.options,
+            self._release,
+            self._scale_of_loss,
+            note_loss=lambda reading, size: self._ledger.losses.note(reading, size),
         )
         self._set_bound()
         if self._example is not None and self._loss_fn is not None:

@@ -36,12 +36,17 @@ class EngineReport:
     _ledger: Ledger
     _after: EngineReport | None
     _vouched: bool
+    _loss_vouched: bool
     _attachment: Attachment | None
     _diagnostics: Diagnostics | None
     _bound: Bound
 
     def get_epsilon(
-        self, delta: float | None = None, *, assume_poisson: bool = False
+        self,
+        delta: float | None = None,
+        *,
+        assume_poisson: bool = False,
+        assume_per_sample_loss: bool = False,
     ) -> float:
         """Return the epsilon of the steps done so far, with those of earlier phases.
 
@@ -50,16 +55,23 @@ class EngineReport:
         Args:
             delta: If not the plan's.
             assume_poisson: Vouch that batches from elsewhere were Poisson samples.
+            assume_per_sample_loss: Vouch that every loss was a mean or sum of a term
+                for each sample, and divided by nothing that depends on the batch.
 
         Raises:
-            PrivacyError: the sampling was not checked and nobody vouches for it, or
-                something else was done than the accountant was told.
+            PrivacyError: sampling or loss were not checked and nobody vouches for
+                them, or something else was done than the accountant was told.
         """
-        odometer, slack = self._spent(delta, assume_poisson)
+        self._vouch(assume_poisson, assume_per_sample_loss)
+        odometer, slack = self.odometer(), self._slack(delta)
         return odometer.epsilon(slack, self.plan.accountant)
 
     def get_epsilons(
-        self, delta: float | None = None, *, assume_poisson: bool = False
+        self,
+        delta: float | None = None,
+        *,
+        assume_poisson: bool = False,
+        assume_per_sample_loss: bool = False,
     ) -> dict[str, float]:
         """Return the same as each accountant counts it, by its name.
 
@@ -68,15 +80,16 @@ class EngineReport:
 
         Args and Raises: as ``get_epsilon``.
         """
-        odometer, slack = self._spent(delta, assume_poisson)
-        return odometer.epsilons(slack)
+        self._vouch(assume_poisson, assume_per_sample_loss)
+        return self.odometer().epsilons(self._slack(delta))
 
-    def _spent(
-        self, delta: float | None, assume_poisson: bool
-    ) -> tuple[Odometer, float]:
-        """Return what was done and the delta to read it at."""
-        self._vouched = self._vouched or assume_poisson
-        return self.odometer(), self.plan.delta if delta is None else delta
+    def _vouch(self, poisson: bool, per_sample_loss: bool) -> None:
+        """Remember what the caller vouches for."""
+        self._vouched = self._vouched or poisson
+        self._loss_vouched = self._loss_vouched or per_sample_loss
+
+    def _slack(self, delta: float | None) -> float:
+        return self.plan.delta if delta is None else delta
 
     def odometer(self) -> Odometer:
         """Return what was done so far, to be composed with more, and to be stored.
@@ -102,6 +115,14 @@ class EngineReport:
             raise PrivacyError(
                 "epsilon assumes Poisson sampling, and this engine did not check it. "
                 "Use poisson_loader, or vouch for it with assume_poisson=True."
+            )
+        if not self._loss_is_covered:
+            raise PrivacyError(
+                "epsilon assumes a loss that is a mean or sum of a term for each "
+                "sample, and the engine could not read that from it: "
+                f"{self._ledger.losses.refusal}. Reduce the losses of the samples with "
+                "dpsgd_explorer.dp.losses.per_sample_mean, or vouch for the loss with "
+                "assume_per_sample_loss=True."
             )
         check(self._told, self._ledger)
         done = phases.phases_of(
@@ -153,7 +174,7 @@ class EngineReport:
             PrivacyError: the two differ.
         """
         told = self._told
-        covered = told.poisson or self._vouched
+        covered = (told.poisson or self._vouched) and self._loss_is_covered
         every = covered and self.plan.accountant == ALL
         return receipt(
             told,
@@ -162,9 +183,19 @@ class EngineReport:
             seed=self.seed,
             noise_note=self._noise.note,
             sampling_note=self._sampler.note(told.poisson, self._vouched),
+            loss_note=self._ledger.losses.note_text(self._loss_vouched),
             epsilon=self.get_epsilon() if covered else None,
             epsilons=self.get_epsilons() if every else None,
         ) | {"earlier": self._settings["earlier"]}
+
+    @property
+    def _loss_is_covered(self) -> bool:
+        """Whether the losses were checked or vouched for; nothing rests on them else.
+
+        Epsilon is infinite without noise, and 0 before the first step.
+        """
+        rests_on_it = self.plan.is_private and self._ledger.steps > 0
+        return not (rests_on_it and self._ledger.losses.refusal) or self._loss_vouched
 
     @property
     def _told(self) -> Told:

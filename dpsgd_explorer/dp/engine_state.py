@@ -72,6 +72,7 @@ class EngineState(EngineReport):
         self.seed = state["seed"]
         self._noise.restore(state["noise"])
         self._sampler.restore(state["sampler"])
+        ledger.losses.add(self._ledger.losses)
         self._ledger = ledger
         self._bound.restore(state["bound"])
         if not self._noise.repeatable:

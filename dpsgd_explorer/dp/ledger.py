@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
+from dpsgd_explorer.dp.losses.reading import LossRecord
+
 
 @dataclass(frozen=True, kw_only=True)
 class Release:
@@ -92,6 +94,7 @@ class Ledger:
         released_by: {writer: steps that it has released}.  States that branched off
             one run have their common steps under the same names, so that these are
             counted once and all others are added.
+        losses: What the graphs of the losses tell.
     """
 
     def __init__(self, writer: str | None = None) -> None:
@@ -101,6 +104,7 @@ class Ledger:
         self.batch_sizes = BatchSizes()
         self.lost_steps = 0
         self.fresh_resumes = 0
+        self.losses = LossRecord()
 
     @property
     def steps(self) -> int:
@@ -156,6 +160,7 @@ class Ledger:
             "lost_steps": self.lost_steps,
             "fresh_resumes": self.fresh_resumes,
             "released_by": dict(self.released_by),
+            "losses": self.losses.as_data(),
         }
 
     @classmethod
@@ -168,4 +173,5 @@ class Ledger:
         ledger.lost_steps = data["lost_steps"]
         ledger.fresh_resumes = data["fresh_resumes"]
         ledger.released_by = dict(data["released_by"])
+        ledger.losses = LossRecord.from_data(data["losses"])
         return ledger

@@ -10,6 +10,8 @@ from typing import Any, ClassVar
 from torch import nn
 from torch.nn.utils.rnn import PackedSequence
 
+from dpsgd_explorer.dp.losses.marks import ModulePass, mark_outputs
+from dpsgd_explorer.dp.losses.reading import LossReading
 from dpsgd_explorer.dp.outputs import Outputs
 from dpsgd_explorer.dp.records import tensors_of
 from dpsgd_explorer.dp.samples import Samples
@@ -18,6 +20,7 @@ from dpsgd_explorer.dp.ways import Choice, ClippingMode, check_layer_names
 from dpsgd_explorer.errors import PrivacyError
 
 Receive = Callable[[Samples], None]
+NoteLoss = Callable[[LossReading, int], None]
 LOSS_REDUCTIONS = ("mean", "sum")
 
 
@@ -38,6 +41,8 @@ class Mechanism(ABC):
             if that of the module is another.
         outputs: What the last pass returned.
         scale_of_loss: Called for what the user's losses are multiplied with.
+        note_loss: Called at each backward with what was read in the graph of its loss,
+            and the number of samples.
         releases_in_backward: Whether the noisy gradient is due when backward ends, and
             not at the optimizer's step.
     """
@@ -62,6 +67,8 @@ class Mechanism(ABC):
         self.proven: Structure | None = None
         self.outputs = Outputs()
         self.scale_of_loss: Callable[[], float] = unscaled
+        self.note_loss: NoteLoss = ignored
+        self._pass: ModulePass | None = None
 
     @abstractmethod
     def parameters(self) -> dict[str, dict[str, nn.Parameter]]:
@@ -118,6 +125,16 @@ class Mechanism(ABC):
                 "attach it again."
             )
 
+    def watch_loss(self, outputs: Any, size: int) -> None:
+        """Have the graph read that leads from the loss of this pass to its outputs."""
+        self._pass = ModulePass(size, self.loss_reduction, lambda: self.scale_of_loss())
+        mark_outputs(outputs, self._pass)
+
+    def backward_came(self) -> None:
+        """Hand on what was read of the loss of the last pass."""
+        if self._pass is not None:
+            self.note_loss(self._pass.reading, self._pass.size)
+
     def loss_scale(self, batch_size: int) -> float:
         """Return what turns a gradient of the user's loss into a sample's own."""
         samples = float(batch_size) if self.loss_reduction == "mean" else 1.0
@@ -166,6 +183,10 @@ def batch_size_of(args: Any, kwargs: Any) -> int:
 def unscaled() -> float:
     """Return the scale of a loss that is not scaled."""
     return 1.0
+
+
+def ignored(reading: LossReading, size: int) -> None:
+    """Take no notice of a loss, as where gradients are only looked at."""
 
 
 def _refuse(samples: Samples) -> None:

@@ -43,6 +43,7 @@ class MicroBatch(WholeModule):
     def _deliver(
         self, runs: list[list[Tensor]], backprops: Mapping[str, Tensor]
     ) -> None:
+        self.backward_came()
         scale = self.loss_scale(len(runs))
         if not runs:
             self.receive(self._stored({}, 0))

@@ -124,6 +124,7 @@ def receipt(
     seed: int | None,
     noise_note: str,
     sampling_note: str,
+    loss_note: str,
     epsilon: float | None,
     epsilons: Mapping[str, float] | None = None,
 ) -> dict[str, Any]:
@@ -144,6 +145,7 @@ def receipt(
         "fresh_resumes": ledger.fresh_resumes,
         "options": dict(options),
         "sampling": sampling_note,
+        "loss": loss_note,
         "noise": noise_note,
         "seed": seed,
         "epsilon": _finite(epsilon),
@@ -177,6 +179,7 @@ def receipt_text(receipt: Mapping[str, Any]) -> str:
         [
             *lines,
             f"sampling: {receipt['sampling']}",
+            f"loss: {receipt['loss']}",
             f"noise: {receipt['noise']}",
             f"epsilon: {spent} at delta = {told['delta']:.6g}, "
             f"{told['neighboring_relation']}, accountant {told['accountant']}",

@@ -27,7 +27,12 @@ from dpsgd_explorer.dp.clipped_sum import ClippedSum
 from dpsgd_explorer.dp.clipping import Clipper
 from dpsgd_explorer.dp.culprit import find_culprit
 from dpsgd_explorer.dp.expected_draws import expected_draws
-from dpsgd_explorer.dp.mechanism import Mechanism, batch_size_of, unscaled
+from dpsgd_explorer.dp.mechanism import (
+    Mechanism,
+    batch_size_of,
+    ignored,
+    unscaled,
+)
 from dpsgd_explorer.dp.module_state import Changes, ModuleState, refuse_different
 from dpsgd_explorer.dp.random_batch import SAMPLES, SEED
 from dpsgd_explorer.dp.samples import Samples
@@ -301,17 +306,19 @@ def _undisturbed(mechanism: Mechanism) -> Iterator[ModuleState]:
     """Put back random state, stored values, modes and callbacks, whatever happens."""
     module = mechanism.module
     receive, before_forward = mechanism.receive, mechanism.before_forward
+    note_loss = mechanism.note_loss
     scale_of_loss = mechanism.scale_of_loss
     modes = {each: each.training for each in module.modules()}
     state = ModuleState(module)
     devices = sorted({p.device.index for p in module.parameters() if p.is_cuda})
     try:
         mechanism.before_forward, mechanism.scale_of_loss = None, unscaled
+        mechanism.note_loss = ignored
         with torch.random.fork_rng(devices=devices), torch.enable_grad():
             yield state
     finally:
         mechanism.receive, mechanism.before_forward = receive, before_forward
-        mechanism.scale_of_loss = scale_of_loss
+        mechanism.scale_of_loss, mechanism.note_loss = scale_of_loss, note_loss
         for each, mode in modes.items():
             each.training = mode
         state.restore()

@@ -61,6 +61,7 @@ class Vectorized(WholeModule):
         backprops: Mapping[str, Tensor],
         size: int,
     ) -> None:
+        self.backward_came()
         scale = self.loss_scale(size)
         pairs = [
             (outputs[int(name)], gradient * scale)

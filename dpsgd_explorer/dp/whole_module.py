@@ -59,8 +59,10 @@ class WholeModule(Mechanism):
     def _called(self, own_forward: Any, args: Any, kwargs: Any) -> Any:
         if not torch.is_grad_enabled():
             return own_forward(*args, **kwargs)
-        output = self._run(args, kwargs, self.prepare(args, kwargs))
+        size = self.prepare(args, kwargs)
+        output = self._run(args, kwargs, size)
         self.outputs.watch(output)
+        self.watch_loss(output, size)
         return output
 
     @abstractmethod

@@ -27,7 +27,7 @@ def test_epsilon_is_epsilon():
     optimizer = torch.optim.SGD(engine.module.parameters(), lr=0.1)
     engine.attach(optimizer)
     (x,) = next(iter(engine.poisson_loader((torch.randn(40, 4),))))
-    engine.module(x).sum().backward()
+    engine.module(x).mean().backward()
     optimizer.step()
     assert engine.get_epsilon() == engine.plan.epsilon(1) > 0.1
     assert engine.get_epsilon(delta=1e-6) > engine.get_epsilon() > engine.plan.delta

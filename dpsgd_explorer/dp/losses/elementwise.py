@@ -1,0 +1,177 @@
+"""Operations that work on each element, or on each record, by itself."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from dpsgd_explorer.dp.losses.operation import (
+    Operation,
+    number_of,
+    only_records,
+    only_reduced,
+)
+from dpsgd_explorer.dp.losses.states import (
+    NotPerRecordError,
+    Records,
+    Reduced,
+    State,
+    joined,
+)
+
+PARAMETERS = ("exponent", "min", "max", "beta", "threshold", "negative_slope", "alpha")
+ROUND_OFF = 1e-3
+"""How far from 1 the probabilities of a soft target may add up to."""
+
+
+def nonlinear(op: Operation) -> State:
+    """Apply a function to each element."""
+    op.add_numbers(PARAMETERS)
+    return op.keeps_shape(op.records.unshifted())
+
+
+def residual(op: Operation) -> State:
+    """Apply a power or an absolute value: to outputs, or outputs less a target."""
+    source = op.records
+    if source.shifted == 1:
+        source = source._replace(shifted=0)
+    op.add_numbers(PARAMETERS)
+    return op.keeps_shape(source.unshifted())
+
+
+def linear(op: Operation) -> State:
+    """Change sign, precision or memory, or add a number."""
+    source = op.only
+    return op.keeps_shape(source) if isinstance(source, Records) else source
+
+
+def softmax(op: Operation) -> State:
+    """Normalise over a dimension that does not count records."""
+    source = op.records.unshifted()
+    dim = op.dim("dim", len(source.shape))
+    if dim == source.dim:
+        raise NotPerRecordError(f"{op.name} is taken over the samples")
+    return source._replace(class_dim=dim)
+
+
+def add(op: Operation) -> State:
+    """Add or subtract."""
+    first, second = op.sources
+    if first is not None and second is not None:
+        if isinstance(first, Reduced) or isinstance(second, Reduced):
+            return joined(*only_reduced([first, second]))
+        both = aligned(op, first, second)
+        return both._replace(shifted=first.shifted + second.shifted)
+    source = op.only
+    if isinstance(source, Reduced):
+        return source
+    return op.keeps_shape(source)._replace(shifted=source.shifted + 1)
+
+
+def multiply(op: Operation) -> State:
+    """Multiply two tensors, or one with something that needs no gradient."""
+    first, second = op.sources
+    if first is not None and second is not None:
+        return _of_two(op, first, second)
+    constant = op.saved("other" if second is None else "self")
+    return _scaled(op, op.only, constant)
+
+
+def divide(op: Operation) -> State:
+    """Divide two tensors, or one by something that needs no gradient."""
+    first, second = op.sources
+    if first is not None and second is not None:
+        return _of_two(op, first, second)
+    if first is None:
+        raise NotPerRecordError("a tensor is divided by the outputs")
+    divisor = op.saved("other")
+    if not divisor.dim() and op.notes.is_count(first, float(divisor)):
+        return Reduced(divided=True)
+    return _scaled(op, first, divisor)
+
+
+def scale(op: Operation) -> State:
+    """Multiply or divide by a number that torch's own function put there."""
+    source, value = op.only, float(op.saved("other"))
+    divides = op.node.name().startswith("Div")
+    if divides and op.notes.is_count(source, value):
+        return Reduced(divided=True)
+    op.notes.add_number(value, weighs=False)
+    return source
+
+
+def larger(op: Operation) -> State:
+    """Take the larger or smaller of two."""
+    first, second = op.sources
+    if first is None or second is None:
+        raise NotPerRecordError(f"{op.name} compares with a tensor of unknown origin")
+    return _of_two(op, first, second)
+
+
+def fill(op: Operation) -> State:
+    """Fill what is masked, where nothing is."""
+    if bool(op.saved("mask").any()):
+        raise NotPerRecordError("a mask fills some of the losses")
+    return linear(op)
+
+
+def aligned(op: Operation, first: State, second: State) -> Records:
+    """Return the state of a result made of two tensors with the same records.
+
+    Raises:
+        NotPerRecordError: the records of the one are not those of the other.
+    """
+    one, other = only_records(first, op), only_records(second, op)
+    shape = op.shape
+    ends = {len(each.shape) - each.dim for each in (one, other)}
+    dim = len(shape) - ends.pop()
+    same = one.repeats == other.repeats and one.size == other.size
+    if ends or not same or shape[dim] != one.shape[one.dim]:
+        raise NotPerRecordError(f"{op.name} pairs samples with each other")
+    return Records(one.size, shape, dim, one.repeats)
+
+
+def _of_two(op: Operation, first: State, second: State) -> Records:
+    for each in (first, second):
+        only_records(each, op).unshifted()
+    return aligned(op, first, second)
+
+
+def _scaled(op: Operation, source: State, constant: Tensor) -> State:
+    number = number_of(constant)
+    if number is not None:
+        if not op.notes.is_loss_scale(number):
+            op.notes.add_number(number, weighs=True)
+    elif constant.dim() == 0 and op.notes.is_loss_scale(float(constant)):
+        pass
+    elif not (isinstance(source, Records) and _are_soft_targets(source, constant)):
+        raise NotPerRecordError(
+            "it is multiplied or divided by a tensor (weights, a mask or its sum)"
+        )
+    return op.keeps_shape(source) if isinstance(source, Records) else source
+
+
+def _are_soft_targets(source: Records, factor: Tensor) -> bool:
+    """Whether a factor of log-probabilities is a distribution for each of them."""
+    if source.class_dim is None or factor.shape != source.shape:
+        return False
+    return bool(((factor.sum(source.class_dim) - 1).abs() <= ROUND_OFF).all())
+
+
+def gather(op: Operation) -> State:
+    """Choose along a dimension that does not count records."""
+    source = op.records
+    dim = op.dim("dim", len(source.shape))
+    if dim == source.dim or op.shape[source.dim] != source.shape[source.dim]:
+        raise NotPerRecordError("entries are gathered from other samples")
+    return source._replace(shape=op.shape, class_dim=None)
+
+
+def index(op: Operation) -> State:
+    """Choose one entry of each record, as ``x[torch.arange(B), targets]`` does."""
+    source, indices = op.records, op.saved("indices")
+    rows = torch.arange(source.size)
+    own = source.dim == 0 and source.repeats == 1 and op.shape[:1] == (source.size,)
+    if not own or indices[0] is None or not torch.equal(indices[0].cpu(), rows):
+        raise NotPerRecordError("samples are chosen or put in another order")
+    return source._replace(shape=op.shape, class_dim=None)

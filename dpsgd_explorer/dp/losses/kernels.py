@@ -1,0 +1,123 @@
+"""Torch's own losses, which reduce over the batch themselves."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from dpsgd_explorer.dp.losses.elementwise import aligned
+from dpsgd_explorer.dp.losses.operation import Operation
+from dpsgd_explorer.dp.losses.states import (
+    NotPerRecordError,
+    Records,
+    Reduced,
+    State,
+)
+from dpsgd_explorer.errors import MixedLossError
+
+NONE, MEAN, SUM = 0, 1, 2
+LARGEST_EXACT = {torch.float32: 2**24, torch.float64: 2**53}
+"""Counts below these are exact in a sum of ones."""
+
+
+def regression(op: Operation) -> State:
+    """Compare each element with its target, then reduce."""
+    present = [each for each in op.sources if each is not None]
+    source = aligned(op, *present) if len(present) == 2 else op.records
+    for each in present:
+        if not isinstance(each, Records) or each.unshifted().shape != source.shape:
+            raise NotPerRecordError(f"{op.name} spreads its input")
+    op.add_numbers(("beta", "delta", "p", "margin"))
+    for name in ("weight", "pos_weight"):
+        weights = getattr(op.node, f"_saved_{name}", None)
+        if weights is not None:
+            op.add_constants(_same_for_all(op, source, weights))
+    return _reduced(op, source, source)
+
+
+def multi_class(op: Operation) -> State:
+    """Compare each record's scores with its class, then reduce."""
+    source = _scores(op)
+    op.add_numbers(("p", "margin"))
+    weights = getattr(op.node, "_saved_weight", None)
+    if weights is not None:
+        op.add_constants(weights)
+    return _reduced(op, source, _without_classes(source))
+
+
+def negative_log_likelihood(op: Operation) -> State:
+    """Choose each row's class; a mean divides by the total weight of the batch."""
+    source = _scores(op)
+    result = _without_classes(source)
+    weights = op.saved("weight")
+    if op.saved("reduction") == MEAN:
+        _check_total_weight(op, result)
+    elif weights is not None:
+        op.add_constants(weights)
+    return _reduced(op, source, result)
+
+
+def _scores(op: Operation) -> Records:
+    source = op.records.unshifted()
+    if source.dim != 0 or len(source.shape) < 2:
+        raise NotPerRecordError(f"{op.name} takes the samples for classes")
+    return source
+
+
+def _without_classes(source: Records) -> Records:
+    shape = source.shape[:1] + source.shape[2:]
+    return Records(source.size, shape, 0, source.repeats)
+
+
+def _reduced(op: Operation, source: Records, result: Records) -> State:
+    reduction = op.saved("reduction")
+    if reduction == NONE:
+        return result
+    return Reduced(reduction == MEAN, {} if reduction == MEAN else result.counts())
+
+
+def _same_for_all(op: Operation, source: Records, weights: Tensor) -> Tensor:
+    """Return the weights of one record, if all records have the same.
+
+    Raises:
+        NotPerRecordError: they have not.
+    """
+    missing = len(source.shape) - weights.dim()
+    if missing > source.dim or weights.shape[source.dim - missing] == 1:
+        return weights
+    rows = weights.transpose(0, source.dim - missing)
+    if not bool((rows == rows[:1]).all()):
+        raise NotPerRecordError(f"{op.name} weighs the samples differently")
+    return rows[0]
+
+
+def _check_total_weight(op: Operation, rows: Records) -> None:
+    """Raise MixedLossError if a mean does not divide by the number of its targets."""
+    target, weights = op.saved("target"), op.saved("weight")
+    ignored = _signed(op.saved("ignore_index"))
+    total: Any = op.saved("total_weight")
+    if target.numel() < LARGEST_EXACT.get(total.dtype, 0):
+        is_count = float(total) == target.numel()
+    else:
+        is_count = weights is None and not bool((target == ignored).any())
+    if is_count or (weights is None and _equally_many(target, ignored, rows.size)):
+        return
+    cause = "classes have weights" if weights is not None else "some are ignore_index"
+    raise MixedLossError(
+        f"the loss of {rows.size} samples is divided by the total weight of the batch, "
+        f"{float(total):g} for {target.numel()} targets, since {cause}: each sample "
+        'then moves the gradients of all others. Use reduction="none", and '
+        "dpsgd_explorer.dp.losses.per_sample_mean(losses, mask) for the mean."
+    )
+
+
+def _equally_many(target: Tensor, ignored: int, size: int) -> bool:
+    """Whether each sample has as many targets that count: a mean over all is one."""
+    counts = (target.reshape(size, -1) != ignored).sum(1)
+    return bool((counts == counts[0]).all()) and bool(counts[0])
+
+
+def _signed(index: int) -> int:
+    return index - 2**64 if index >= 2**63 else index

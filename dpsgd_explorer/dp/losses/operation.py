@@ -1,0 +1,166 @@
+"""One operation in the graph of a loss, and what came into it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor
+from torch.autograd.graph import Node
+
+from dpsgd_explorer.dp.losses.reading import Number
+from dpsgd_explorer.dp.losses.states import (
+    NotPerRecordError,
+    Records,
+    Reduced,
+    Shape,
+    State,
+)
+
+MOST_CONSTANTS = 10_000
+"""Entries of a tensor of constants that are compared from batch to batch."""
+
+
+class Notes(Protocol):
+    """Takes down what must be the same in all batches."""
+
+    def add_number(self, value: Number, *, weighs: bool) -> None:
+        """Note a constant, and whether it multiplies or divides the loss."""
+
+    def is_count(self, source: State, divisor: float) -> bool:
+        """Whether the number makes a mean of a sum; then it is noted."""
+
+    def is_loss_scale(self, value: float) -> bool:
+        """Whether it is what a scaler multiplies the loss with."""
+
+
+@dataclass
+class Operation:
+    """A node of autograd's graph, with the states of what it was applied to.
+
+    Attributes:
+        node: The node.
+        result: Which of its results is asked about.
+        sources: Of each input; None for one that needs no gradient.
+        notes: Takes the constants.
+    """
+
+    node: Node
+    result: int
+    sources: list[State | None]
+    notes: Notes
+
+    @property
+    def shape(self) -> Shape:
+        """The shape of the result."""
+        metadata: Any = self.node._input_metadata
+        return tuple(metadata[self.result].shape)
+
+    def saved(self, name: str) -> Any:
+        """Return what the operation saved under this name."""
+        return getattr(self.node, f"_saved_{name}")
+
+    def dim(self, name: str, length: int) -> int:
+        """Return a saved dimension, counted from the left, of so many."""
+        return _signed(self.saved(name)) % length
+
+    def dims(self, name: str, length: int) -> set[int]:
+        """Return saved dimensions; all of them if none are named."""
+        saved = self.saved(name)
+        if isinstance(saved, int):
+            saved = (saved,)
+        if not saved:
+            return set(range(length))
+        return {_signed(dim) % length for dim in saved}
+
+    @property
+    def only(self) -> State:
+        """The one input that needs a gradient."""
+        present = [each for each in self.sources if each is not None]
+        if len(present) != 1:
+            raise NotPerRecordError(f"{self.name} has several inputs")
+        return present[0]
+
+    @property
+    def records(self) -> Records:
+        """The one input, before it was summed over records."""
+        return only_records(self.only, self)
+
+    @property
+    def name(self) -> str:
+        """What the operation is called in messages."""
+        return operation_name(self.node)
+
+    def keeps_shape(self, source: Records) -> Records:
+        """Return the input, if the result has its shape.
+
+        Raises:
+            NotPerRecordError: something of another shape came in.
+        """
+        if self.shape != source.shape:
+            raise NotPerRecordError(
+                f"{self.name} spreads outputs of shape {list(source.shape)} to "
+                f"{list(self.shape)}"
+            )
+        return source
+
+    def add_numbers(self, names: Iterable[str]) -> None:
+        """Note the saved parameters of an operation that has any."""
+        for name in names:
+            value = getattr(self.node, f"_saved_{name}", None)
+            if isinstance(value, int | float):
+                self.notes.add_number(float(value), weighs=False)
+
+    def add_constants(self, values: Tensor) -> None:
+        """Note a tensor that is the same for all records, such as class weights."""
+        if values.numel() > MOST_CONSTANTS:
+            raise NotPerRecordError(f"{self.name} has {values.numel()} weights")
+        self.notes.add_number(tuple(values.flatten().tolist()), weighs=True)
+
+
+def only_records(state: State | None, op: Operation) -> Records:
+    """Return the state of a tensor with records.
+
+    Raises:
+        NotPerRecordError: it was summed over them.
+    """
+    if not isinstance(state, Records):
+        raise NotPerRecordError(f"{op.name} is applied to what was summed over samples")
+    return state
+
+
+def only_reduced(states: Iterable[State | None]) -> list[Reduced]:
+    """Return the states of sums over records.
+
+    Raises:
+        NotPerRecordError: one was not summed.
+    """
+    found = [each for each in states if isinstance(each, Reduced)]
+    if len(found) != len(list(states)):
+        raise NotPerRecordError("a sum over samples is joined with single samples")
+    return found
+
+
+def operation_name(node: Node) -> str:
+    """Return the name of an operation, as users know it."""
+    name: str = node.name().rpartition("::")[2]
+    return name.rstrip("0123456789").removesuffix("Backward")
+
+
+def number_of(value: Tensor) -> float | None:
+    """Return the Python number that stands in for a tensor; None if it is a tensor.
+
+    Such a number does not decide the dtype of a result.
+    """
+    if value.dim() or value.dtype == torch.bool:
+        return None
+    narrow = torch.float16 if value.is_floating_point() else torch.uint8
+    with_other = torch.result_type(value, torch.empty((), dtype=narrow))
+    return float(value) if with_other == narrow else None
+
+
+def _signed(dim: int) -> int:
+    """Return a dimension that autograd shows as an unsigned number."""
+    return dim - 2**64 if dim >= 2**63 else dim

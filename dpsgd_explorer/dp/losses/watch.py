@@ -1,0 +1,98 @@
+"""Sees every loss before its backward begins.
+
+Autograd's graph leads from a loss to the outputs it was made of, never the other way,
+so the loss itself is needed.  Every backward that Python begins goes through
+``Variable._execution_engine``; while an engine is attached, ours is there and reads the
+graph first.  A backward that is not seen leaves its loss unread, hence unchecked.
+"""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+from torch import Tensor
+from torch.autograd import Variable
+
+from dpsgd_explorer.dp.losses.graph import Edge, Reader, passes_of
+from dpsgd_explorer.dp.losses.reading import LossReading
+from dpsgd_explorer.errors import ExplorerError
+
+UNREADABLE = (
+    ArithmeticError,
+    AttributeError,
+    LookupError,
+    RuntimeError,
+    TypeError,
+    ValueError,
+)
+_Engine: Any = type(Variable._execution_engine)
+
+
+class _ReadingEngine(_Engine):  # type: ignore[misc]
+    """Torch's engine, with a look at the loss before each run."""
+
+    def run_backward(
+        self, roots: Any, gradients: Any, *args: Any, **kwargs: Any
+    ) -> Any:
+        _read(roots, gradients)
+        return super().run_backward(roots, gradients, *args, **kwargs)
+
+
+class LossWatch:
+    """Keeps our engine in torch's place while anything is attached."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._watching = 0
+        self._own: Any = None
+
+    def begin(self) -> None:
+        """Read losses from now on, until ``end`` was called as often."""
+        with self._lock:
+            self._watching += 1
+            if self._watching == 1:
+                self._own = Variable._execution_engine
+                Variable._execution_engine = _ReadingEngine()
+
+    def end(self) -> None:
+        """Leave torch as it was, unless another engine is attached still."""
+        with self._lock:
+            self._watching -= 1
+            if self._watching == 0:
+                Variable._execution_engine = self._own
+
+
+WATCH = LossWatch()
+
+
+def _read(roots: Any, gradients: Any) -> None:
+    """Read the loss into the passes it was made of.
+
+    Raises:
+        MixedLossError: the loss weighs the samples by their batch.
+    """
+    edges = [edge for root in roots if (edge := _edge(root)) is not None]
+    reader = Reader()
+    try:
+        reading = reader.read(edges)
+        if not all(_is_one(each) for each in gradients):
+            reading = LossReading("backward was given a gradient")
+    except ExplorerError:
+        raise
+    except UNREADABLE:  # as by a second backward: torch says more, when it runs
+        reading = LossReading("its graph cannot be read")
+    for each in reader.passes if not reading.refusal else passes_of(edges):
+        each.reading = reading
+
+
+def _edge(root: Any) -> Edge | None:
+    """Return the node and the result's number of a root, a tensor or an edge."""
+    node = getattr(root, "node", None)
+    if node is None:
+        node = root.grad_fn
+    return None if node is None else (node, root.output_nr)
+
+
+def _is_one(gradient: Tensor | None) -> bool:
+    return gradient is None or (gradient.numel() == 1 and gradient.item() == 1)

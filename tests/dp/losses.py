@@ -1,0 +1,381 @@
+"""Losses that keep the samples of a batch apart, and losses that do not."""
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from dpsgd_explorer.dp import PrivacyEngine, per_sample_mean
+
+FEATURES, CLASSES, TOKENS = 4, 5, 3
+STEPS = 3
+
+
+class Tokens(nn.Module):
+    """Scores for each token, [B, T, V]."""
+
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(FEATURES, CLASSES)
+
+    def forward(self, x):
+        return self.layer(x.unsqueeze(1) * torch.arange(1.0, TOKENS + 1)[:, None])
+
+
+def scores():
+    return nn.Linear(FEATURES, CLASSES)
+
+
+def classes(size):
+    return torch.randint(0, CLASSES, (size,))
+
+
+def numbers(size):
+    return torch.rand(size, CLASSES)
+
+
+def token_classes(size):
+    return torch.randint(0, CLASSES, (size, TOKENS))
+
+
+def some_ignored(size):
+    """As many tokens count as there are in a record: 1, 2 or 3."""
+    lengths = 1 + torch.arange(size)[:, None] % TOKENS
+    ignored = torch.arange(TOKENS) >= lengths
+    return token_classes(size).masked_fill(ignored, -100)
+
+
+def distributions(size):
+    return torch.softmax(torch.randn(size, CLASSES), 1)
+
+
+def trained(make, draw, loss, *, steps=STEPS, data_size=40, **options):
+    """Return the engine after some private steps on batches of about ten."""
+    torch.manual_seed(0)
+    net = make()
+    options = {
+        "batch_size": 10,
+        "sample_size": data_size,
+        "steps": steps,
+        "noise_multiplier": 1.0,
+        "noise": "seeded",
+        "seed": 1,
+        **options,
+    }
+    engine = PrivacyEngine(net, **options)
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+    engine.attach(optimizer)
+    try:
+        data = torch.randn(data_size, FEATURES), draw(data_size)
+        for x, y in engine.poisson_loader(data):
+            loss(net(x), y).backward()
+            optimizer.step()
+            optimizer.zero_grad()
+    finally:
+        engine.detach()
+    return engine
+
+
+def own_cross_entropy(out, y):
+    """As somebody would write it down."""
+    return -out.log_softmax(1)[torch.arange(len(y)), y].mean()
+
+
+def per_sample_focal(out, y):
+    losses = F.cross_entropy(out, y, reduction="none")
+    return ((1 - torch.exp(-losses)) ** 2 * losses).mean()
+
+
+def masked_tokens(out, y):
+    losses = F.cross_entropy(out.transpose(1, 2), y, reduction="none")
+    return per_sample_mean(losses, y != -100)
+
+
+ORDINARY = {
+    "cross entropy": (scores, classes, F.cross_entropy),
+    "label smoothing": (
+        scores,
+        classes,
+        lambda out, y: F.cross_entropy(out, y, label_smoothing=0.1),
+    ),
+    "soft labels": (scores, distributions, F.cross_entropy),
+    "BCE with logits": (scores, numbers, F.binary_cross_entropy_with_logits),
+    "BCE": (
+        scores,
+        numbers,
+        lambda out, y: F.binary_cross_entropy(out.sigmoid(), y),
+    ),
+    "MSE": (scores, numbers, F.mse_loss),
+    "MSE by hand": (scores, numbers, lambda out, y: ((out - y) ** 2).mean()),
+    "L1": (scores, numbers, F.l1_loss),
+    "smooth L1": (scores, numbers, F.smooth_l1_loss),
+    "Huber": (scores, numbers, lambda out, y: F.huber_loss(out, y, delta=0.5)),
+    "KL": (
+        scores,
+        distributions,
+        lambda out, y: F.kl_div(out.log_softmax(1), y, reduction="batchmean"),
+    ),
+    "KL of logarithms": (
+        scores,
+        lambda size: distributions(size).log(),
+        lambda out, y: F.kl_div(
+            out.log_softmax(1), y, reduction="batchmean", log_target=True
+        ),
+    ),
+    "NLL on log-softmax": (
+        scores,
+        classes,
+        lambda out, y: F.nll_loss(F.log_softmax(out, dim=1), y),
+    ),
+    "NLL by hand": (scores, classes, own_cross_entropy),
+    "margins of classes": (scores, classes, F.multi_margin_loss),
+    "losses, then their mean": (
+        scores,
+        classes,
+        lambda out, y: F.cross_entropy(out, y, reduction="none").mean(),
+    ),
+    "a sum over the number of samples": (
+        scores,
+        classes,
+        lambda out, y: F.cross_entropy(out, y, reduction="sum") / len(y),
+    ),
+    "focal": (scores, classes, per_sample_focal),
+    "a weighted sum of two": (
+        scores,
+        classes,
+        lambda out, y: F.cross_entropy(out, y) + 0.1 * out.pow(2).mean(),
+    ),
+    "a mean of three": (
+        scores,
+        classes,
+        lambda out, y: torch.stack(
+            [F.cross_entropy(out, y), out.abs().mean(), out.tanh().mean()]
+        ).mean(),
+    ),
+    "tokens, [B, V, T]": (
+        Tokens,
+        token_classes,
+        lambda out, y: F.cross_entropy(out.transpose(1, 2), y),
+    ),
+    "tokens, [B T, V]": (
+        Tokens,
+        token_classes,
+        lambda out, y: F.cross_entropy(out.flatten(0, 1), y.flatten()),
+    ),
+    "shifted tokens": (
+        Tokens,
+        token_classes,
+        lambda out, y: F.cross_entropy(
+            out[:, :-1].reshape(-1, CLASSES), y[:, 1:].reshape(-1)
+        ),
+    ),
+    "tokens by per_sample_mean": (Tokens, some_ignored, masked_tokens),
+    "all tokens by per_sample_mean": (
+        Tokens,
+        token_classes,
+        lambda out, y: per_sample_mean(
+            F.cross_entropy(out.transpose(1, 2), y, reduction="none")
+        ),
+    ),
+    "class weights by per_sample_mean": (
+        scores,
+        classes,
+        lambda out, y: per_sample_mean(
+            F.cross_entropy(out, y, weight=WEIGHTS, reduction="none")
+        ),
+    ),
+}
+"""Name: (module, targets, loss); each is a mean of a term for each sample."""
+
+ORDINARY_SUMS = {
+    "cross entropy": (
+        scores,
+        classes,
+        lambda out, y: F.cross_entropy(out, y, reduction="sum"),
+    ),
+    "class weights": (
+        scores,
+        classes,
+        lambda out, y: F.cross_entropy(out, y, weight=WEIGHTS, reduction="sum"),
+    ),
+    "ignored tokens": (
+        Tokens,
+        some_ignored,
+        lambda out, y: F.cross_entropy(out.transpose(1, 2), y, reduction="sum"),
+    ),
+    "squares": (
+        scores,
+        numbers,
+        lambda out, y: F.mse_loss(out, y, reduction="none").sum(1).sum(),
+    ),
+    "over the expected size": (
+        scores,
+        classes,
+        lambda out, y: F.cross_entropy(out, y, reduction="sum") / 10,
+    ),
+}
+
+WEIGHTS = torch.tensor([1.0, 1.0, 1.0, 1.0, 50.0])
+
+
+def contrastive(out, y):
+    z = F.normalize(out, dim=1)
+    return F.cross_entropy(z @ z.T, torch.arange(len(y)))
+
+
+def contrastive_by_sample(out, y):
+    z = F.normalize(out, dim=1)
+    return per_sample_mean(
+        F.cross_entropy(z @ z.T, torch.arange(len(y)), reduction="none")
+    )
+
+
+def all_pairs(out, y):
+    return (out.unsqueeze(0) - out.unsqueeze(1)).pow(2).mean()
+
+
+def focal_over_the_batch(out, y):
+    losses = F.cross_entropy(out, y, reduction="none")
+    weights = (1 - torch.exp(-losses)) ** 2
+    return (weights * losses).sum() / weights.sum()
+
+
+def focal_of_constants(out, y):
+    losses = F.cross_entropy(out, y, reduction="none")
+    weights = ((1 - torch.exp(-losses)) ** 2).detach()
+    return (weights * losses).sum() / weights.sum()
+
+
+def balance(out, y):
+    """A mixture of experts wants them equally used, over the batch."""
+    chances = out.softmax(1)
+    used = F.one_hot(out.argmax(1), CLASSES).float().mean(0)
+    return F.cross_entropy(out, y) + 0.01 * (chances.mean(0) * used).sum()
+
+
+def mixup_of_outputs(out, y):
+    return F.cross_entropy(0.7 * out + 0.3 * out.roll(1, 0), y)
+
+
+def mixup_of_losses(out, y):
+    share = float(torch.rand(()))
+    first, second = F.cross_entropy(out, y), F.cross_entropy(out, y.roll(1, 0))
+    return share * first + (1 - share) * second
+
+
+def hard_examples(out, y):
+    return F.cross_entropy(out, y, reduction="none").topk(1).values.mean()
+
+
+def balanced_classes(out, y):
+    counts = torch.bincount(y, minlength=CLASSES).clamp(min=1)
+    losses = F.cross_entropy(out, y, weight=1 / counts, reduction="none")
+    return losses.mean()
+
+
+def masked_mean(out, y):
+    losses = F.cross_entropy(out.transpose(1, 2), y, reduction="none")
+    mask = (y != -100).float()
+    return (losses * mask).sum() / mask.sum()
+
+
+def items_in_batch(out, y):
+    losses = F.cross_entropy(out.transpose(1, 2), y, reduction="sum")
+    return losses / int((y != -100).sum())
+
+
+def items_after_the_mean(out, y):
+    losses = F.cross_entropy(out.transpose(1, 2), y, reduction="none")
+    return losses.mean() * (y.numel() / int((y != -100).sum()))
+
+
+PLANTED = {
+    "class weights": (
+        scores,
+        classes,
+        lambda out, y: F.cross_entropy(out, y, weight=WEIGHTS),
+    ),
+    "ignore_index": (
+        Tokens,
+        some_ignored,
+        lambda out, y: F.cross_entropy(out.transpose(1, 2), y),
+    ),
+    "ignore_index, flat": (
+        Tokens,
+        some_ignored,
+        lambda out, y: F.cross_entropy(out.flatten(0, 1), y.flatten()),
+    ),
+    "another ignore_index": (
+        scores,
+        classes,
+        lambda out, y: F.nll_loss(out.log_softmax(1), y, ignore_index=2),
+    ),
+    "label smoothing and ignore_index": (
+        Tokens,
+        some_ignored,
+        lambda out, y: F.cross_entropy(out.transpose(1, 2), y, label_smoothing=0.1),
+    ),
+    "num_items_in_batch": (Tokens, some_ignored, items_in_batch),
+    "num_items_in_batch after the mean": (Tokens, some_ignored, items_after_the_mean),
+    "a masked mean": (Tokens, some_ignored, masked_mean),
+    "contrastive": (scores, classes, contrastive),
+    "contrastive, by per_sample_mean": (scores, classes, contrastive_by_sample),
+    "all pairs": (scores, classes, all_pairs),
+    "focal over the batch": (scores, classes, focal_over_the_batch),
+    "focal over the batch, constants": (scores, classes, focal_of_constants),
+    "balance of experts": (scores, classes, balance),
+    "the batch's mean taken away": (
+        scores,
+        classes,
+        lambda out, y: F.cross_entropy(out - out.mean(0), y),
+    ),
+    "the batch's constant mean taken away": (
+        scores,
+        classes,
+        lambda out, y: F.cross_entropy(out - out.detach().mean(0), y),
+    ),
+    "mixup of outputs": (scores, classes, mixup_of_outputs),
+    "mixup of losses": (scores, classes, mixup_of_losses),
+    "hard examples": (scores, classes, hard_examples),
+    "classes balanced by the batch": (scores, classes, balanced_classes),
+    "root of a mean": (scores, numbers, lambda out, y: F.mse_loss(out, y).sqrt()),
+    "flooding": (
+        scores,
+        classes,
+        lambda out, y: (F.cross_entropy(out, y) - 0.1).abs() + 0.1,
+    ),
+    "variance of the batch": (scores, classes, lambda out, y: out.var(0).sum()),
+    "square of a mean": (scores, classes, lambda out, y: out.mean(0).pow(2).sum()),
+    "softmax over the batch": (
+        scores,
+        classes,
+        lambda out, y: out.log_softmax(0).mean(),
+    ),
+    "normalised by the largest": (
+        scores,
+        classes,
+        lambda out, y: F.cross_entropy(out / out.detach().abs().max(), y),
+    ),
+    "some of the samples": (
+        scores,
+        classes,
+        lambda out, y: F.cross_entropy(out[: 1 + len(y) // 2], y[: 1 + len(y) // 2]),
+    ),
+    "weights of samples": (
+        scores,
+        classes,
+        lambda out, y: (
+            F.cross_entropy(out, y, reduction="none") * y / y.float().mean()
+        ).mean(),
+    ),
+    "every sample with every target": (
+        lambda: nn.Linear(FEATURES, 1),
+        lambda size: torch.rand(size),
+        lambda out, y: (out - y).pow(2).mean(),
+    ),
+    "a sum where a mean is expected": (
+        scores,
+        classes,
+        lambda out, y: F.cross_entropy(out, y, reduction="sum"),
+    ),
+}
+"""Name: (module, targets, loss); a sample moves the gradients of others, or may."""
