@@ -23,12 +23,13 @@ from dpsgd_explorer.dp.layers.rewrite import Rewrite
 from dpsgd_explorer.dp.layouts import Layouts
 from dpsgd_explorer.dp.mechanism import Mechanism
 from dpsgd_explorer.dp.module_hook import ModuleHook
+from dpsgd_explorer.dp.precision import accumulation_dtype, in_precision
 from dpsgd_explorer.dp.recording import Recorded, Recording, SilentWatch
 from dpsgd_explorer.dp.records import map_tensors
 from dpsgd_explorer.dp.samples import Samples, Sums, full_name
 from dpsgd_explorer.dp.stand_in import StandIn
 from dpsgd_explorer.dp.taps import start_graph
-from dpsgd_explorer.dp.uses import Use, Uses, grouped
+from dpsgd_explorer.dp.uses import Use, Uses, added_by_layer, grouped
 from dpsgd_explorer.dp.ways import Asked, Choice, ClippingMode, Ways
 from dpsgd_explorer.errors import PrivacyError
 
@@ -48,10 +49,9 @@ class BookKeptSamples(Samples):
         return self._size
 
     def squared_norms(self) -> dict[str, Tensor]:
-        total: dict[str, Tensor] = {}
-        for group in self._groups:
-            for layer, norms in group.squared_norms().items():
-                total[layer] = total[layer] + norms if layer in total else norms
+        total = added_by_layer(
+            each for group in self._groups for each in group.squared_norms().items()
+        )
         scaled = torch._foreach_mul(list(total.values()), self._scale**2)
         return dict(zip(total, scaled, strict=True))
 
@@ -315,10 +315,10 @@ class BookKeeping(Mechanism):
         parameter = next(iter(recorded.parameters.values()))
         dtype = accumulation_dtype(parameter.dtype)
         activations = map_tensors(
-            lambda x: _in_precision(x, dtype), recorded.activations
+            lambda x: in_precision(x, dtype), recorded.activations
         )
         name, rule, layer = recorded.name, recorded.rule, recorded.layer
-        backprops = _in_precision(backprops, dtype)
+        backprops = in_precision(backprops, dtype)
         asked = name, rule, layer, activations, backprops
         self._asked.setdefault(name, []).append(Asked.outline(*asked))
         return Use(
@@ -331,16 +331,6 @@ class BookKeeping(Mechanism):
             ghost=self._ways.chooses_ghost(*asked),
             keeps=self._ways.keeps_gradients(name),
         )
-
-
-def accumulation_dtype(dtype: torch.dtype) -> torch.dtype:
-    """Return the parameter's own precision, but at least float32."""
-    return torch.promote_types(dtype, torch.float32)
-
-
-def _in_precision(values: Tensor, dtype: torch.dtype) -> Tensor:
-    same = values.dtype is dtype or not values.is_floating_point()
-    return values if same else values.to(dtype)
 
 
 def _in_backward() -> bool:

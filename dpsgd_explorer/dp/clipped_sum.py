@@ -9,9 +9,9 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from dpsgd_explorer.dp.book_keeping import accumulation_dtype
 from dpsgd_explorer.dp.clipping import Clipper
 from dpsgd_explorer.dp.noise_source import Noise
+from dpsgd_explorer.dp.precision import accumulation_dtype
 from dpsgd_explorer.dp.samples import Samples, Sums
 
 #: Entries that are measured, noised and divided before the next: half a MiB.

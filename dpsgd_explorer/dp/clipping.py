@@ -12,12 +12,13 @@ Bu et al. (2021), arXiv:2106.07830, section 4 (global).
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Self
 
-import torch
 from torch import Tensor
+
+from dpsgd_explorer.dp.layers.round_off import sum_of
 
 STABILITY = 0.01
 
@@ -120,7 +121,7 @@ class Clipper:
 
     def norms(self, squared_norms: Mapping[str, Tensor]) -> Tensor:
         """Return the norm over all layers, [B], from {layer: squared norm [B]}."""
-        return _sum(squared_norms.values()).sqrt()
+        return sum_of(list(squared_norms.values())).sqrt()
 
     def factors(
         self, squared_norms: Mapping[str, Tensor], norms: Tensor
@@ -141,9 +142,3 @@ class Clipper:
             if ran:
                 factors |= dict.fromkeys(ran, function(self.norms(ran), bound))
         return factors
-
-
-def _sum(values: Iterable[Tensor]) -> Tensor:
-    """Add up tensors of one shape."""
-    every = list(values)
-    return every[0] if len(every) == 1 else torch.stack(every).sum(0)

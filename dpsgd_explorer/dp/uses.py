@@ -8,10 +8,12 @@ is the sum over them.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, Protocol, Self
 
+import torch
 from torch import Tensor, nn
 
 from dpsgd_explorer.dp.layers.base import (
@@ -19,7 +21,10 @@ from dpsgd_explorer.dp.layers.base import (
     add_weighted,
     gradient_squared_norms,
 )
+from dpsgd_explorer.dp.layers.layout import add_weighted_rows
 from dpsgd_explorer.dp.layers.outer import OuterProduct, squared_norms_of_sum
+from dpsgd_explorer.dp.layers.round_off import UNSEEN, sum_of
+from dpsgd_explorer.dp.precision import accumulation_dtype, in_precision
 from dpsgd_explorer.dp.records import map_tensors
 from dpsgd_explorer.dp.samples import Sums
 
@@ -63,6 +68,7 @@ class Use:
         parameters: {local name: the parameter}, the same ones.
         ghost: Whether norms are made without gradients.
         keeps: Whether gradients made for the norm stay for the sum.
+        wide: Whether the ghost norm and its sum are made in float64.
         gradients: Those that stayed, {local name: [B, *shape]}.
     """
 
@@ -74,16 +80,38 @@ class Use:
     parameters: Mapping[str, nn.Parameter]
     ghost: bool
     keeps: bool
+    wide: bool = False
     gradients: dict[str, Tensor] = field(default_factory=dict)
 
     def squared_norms(self) -> Tensor:
         """Return [B], over all parameters of the use together."""
         if self.ghost:
-            return self.rule.squared_norms(self.layer, self.activations, self.backprops)
+            found = self.rule.squared_norms(self.layer, *self._record())
+            return found.to(self.dtype)
         gradients = self.per_sample_gradients()
         if self.keeps:
             self.gradients = gradients
         return gradient_squared_norms(gradients)
+
+    def _record(self) -> tuple[Any, Tensor]:
+        """Return activations and backprops, in float64 if so decided."""
+        if not self.wide:
+            return self.activations, self.backprops
+        activations = map_tensors(
+            lambda x: in_precision(x, torch.float64), self.activations
+        )
+        return activations, self.backprops.double()
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """Of gradients and their norms."""
+        return accumulation_dtype(next(iter(self.parameters.values())).dtype)
+
+    def excess(self) -> float:
+        """Return by how much float32 makes the norm longer; 0 if made of gradients."""
+        if not self.ghost or self.dtype is not torch.float32:
+            return 0.0
+        return self.rule.excess(self.layer, self.activations, self.backprops)
 
     def per_sample_gradients(self) -> dict[str, Tensor]:
         """Return {local name: [B, *shape]}."""
@@ -93,7 +121,7 @@ class Use:
 
     def factors(self) -> dict[str, OuterProduct] | None:
         """Return the gradients as outer products, if they have that form."""
-        return self.rule.factors(self.layer, self.activations, self.backprops)
+        return self.rule.factors(self.layer, *self._record())
 
     def add_weighted(self, weights: Mapping[str, Tensor], sums: Sums) -> None:
         """Add sum_i weights[layer][i] * gradient_i to the sums of each layer."""
@@ -118,12 +146,22 @@ class Use:
         self._add_weighted(weights[layer], into)
 
     def _add_weighted(self, weights: Tensor, sums: Mapping[str, Tensor]) -> None:
-        if self.gradients:
-            add_weighted(self.gradients, weights, sums)
-        else:
-            self.rule.weighted_gradients(
-                self.layer, self.activations, self.backprops, weights, sums
-            )
+        """Add what was measured: gradients that the norm was made of, or their sum."""
+        if not self.ghost:
+            gradients = self.gradients or self.per_sample_gradients()
+            add_weighted(gradients, weights, sums)
+            return
+        record = self._record()
+        if not self.wide:
+            self.rule.weighted_gradients(self.layer, *record, weights, sums)
+            return
+        own = {
+            name: torch.zeros_like(each, dtype=torch.float64)
+            for name, each in sums.items()
+        }
+        self.rule.weighted_gradients(self.layer, *record, weights.double(), own)
+        for name, total in sums.items():
+            total.add_(own[name])
 
     def take(self, index: Tensor | slice) -> Self:
         """Return the same for some of the samples."""
@@ -164,7 +202,7 @@ class OneUse:
     """The only use of its parameters, which belong to one layer."""
 
     def __init__(self, use: Use) -> None:
-        self._use = use
+        self._use = _widened([use])[0]
 
     def squared_norms(self) -> dict[str, Tensor]:
         layer = next(iter(self._use.targets.values())).layer
@@ -184,43 +222,63 @@ class OneUse:
 
 
 class SharedUses:
-    """Uses that have parameters in common, or parameters of several layers."""
+    """Uses that have parameters in common, or parameters of several layers.
+
+    Without gradients only where every use is an outer product.
+
+    The sum is made of what was measured, as for a single use.
+    """
 
     def __init__(self, uses: list[Use]) -> None:
-        self._uses = uses
+        self._uses = _widened(uses)
+        self._instantiates = not all(use.ghost for use in uses)
+        self._gradients: dict[Name, Tensor] = {}
 
     def squared_norms(self) -> dict[str, Tensor]:
         """Return {layer: [B]}, by cross terms where every use is an outer product."""
-        factors = [use.factors() if use.ghost else None for use in self._uses]
-        if all(each is not None for each in factors):
-            return _add_by_layer(self._norms_by_cross_terms(factors))
+        if not self._instantiates:
+            factors = [use.factors() for use in self._uses]
+            products = [each for each in factors if each is not None]
+            if len(products) == len(factors):
+                return added_by_layer(self._norms_by_cross_terms(products))
+            self._instantiates = True
         gradients = summed_gradients(self._uses)
-        return _add_by_layer(
+        if all(use.keeps and not use.ghost for use in self._uses):
+            self._gradients = gradients
+        return added_by_layer(
             (layer, gradient_squared_norms({parameter: gradient}))
             for (layer, parameter), gradient in gradients.items()
         )
 
     def _norms_by_cross_terms(
-        self, factors: list[dict[str, OuterProduct] | None]
+        self, factors: list[dict[str, OuterProduct]]
     ) -> Iterable[tuple[str, Tensor]]:
         gathered: dict[Name, list[OuterProduct]] = {}
         for use, own in zip(self._uses, factors, strict=True):
-            for local, product in (own or {}).items():
+            for local, product in own.items():
                 target = use.targets[local]
                 moved = replace(product, start=target.start)
                 gathered.setdefault(target.name, []).append(moved)
         for (layer, _), products in gathered.items():
-            yield layer, squared_norms_of_sum(products)
+            yield layer, squared_norms_of_sum(products).to(self._uses[0].dtype)
 
     def per_sample_gradients(self) -> dict[Name, Tensor]:
         return summed_gradients(self._uses)
 
     def add_weighted(self, weights: Mapping[str, Tensor], sums: Sums) -> None:
-        for use in self._uses:
-            use.add_weighted(weights, sums)
+        if not self._instantiates:
+            for use in self._uses:
+                use.add_weighted(weights, sums)
+            return
+        gradients = self._gradients or summed_gradients(self._uses)
+        for (layer, parameter), gradient in gradients.items():
+            add_weighted_rows(gradient, weights[layer], sums[layer][parameter])
 
     def take(self, index: Tensor | slice) -> Self:
-        return type(self)([use.take(index) for use in self._uses])
+        taken = type(self)([use.take(index) for use in self._uses])
+        taken._instantiates = self._instantiates
+        taken._gradients = {name: g[index] for name, g in self._gradients.items()}
+        return taken
 
     def gradient_bytes(self) -> int:
         return sum(use.gradient_bytes() for use in self._uses)
@@ -277,8 +335,19 @@ def summed_gradients(uses: Iterable[Use]) -> dict[Name, Tensor]:
     return total
 
 
-def _add_by_layer(norms: Iterable[tuple[str, Tensor]]) -> dict[str, Tensor]:
-    total: dict[str, Tensor] = {}
+def _widened(uses: list[Use]) -> list[Use]:
+    """Return the uses in float64 where float32 would be seen, by shapes alone.
+
+    The excess grows with the power 3/2 of the positions, over which uses add up.
+    """
+    if sum(use.excess() for use in uses) * math.sqrt(len(uses)) <= UNSEEN:
+        return uses
+    return [replace(use, wide=use.ghost) for use in uses]
+
+
+def added_by_layer(norms: Iterable[tuple[str, Tensor]]) -> dict[str, Tensor]:
+    """Return {layer: sum of its squared norms}, added in float64."""
+    parts: dict[str, list[Tensor]] = {}
     for layer, values in norms:
-        total[layer] = total[layer] + values if layer in total else values
-    return total
+        parts.setdefault(layer, []).append(values)
+    return {layer: sum_of(own) for layer, own in parts.items()}

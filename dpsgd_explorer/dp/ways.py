@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from torch.utils._pytree import tree_map
 
 from dpsgd_explorer.dp.layers.base import GradientRule, MultiplyAdds
+from dpsgd_explorer.dp.layers.round_off import UNSEEN
 from dpsgd_explorer.dp.records import map_tensors, tensors_of
 from dpsgd_explorer.errors import ConfigError
 
@@ -124,7 +125,21 @@ class Ways:
         mode = self.mode_of(name)
         if mode in FORCED:
             return mode == "ghost"
-        return rule.prefers_ghost(layer, activations, backprops)
+        if not rule.prefers_ghost(layer, activations, backprops):
+            return False
+        return not self._has_better(rule, layer, activations, backprops)
+
+    def _has_better(
+        self,
+        rule: GradientRule[Any, Any],
+        layer: nn.Module,
+        activations: Any,
+        backprops: Tensor,
+    ) -> bool:
+        """Whether norms without gradients would take float64, and there is a choice."""
+        if rule.excess(layer, activations, backprops) <= UNSEEN:
+            return False
+        return rule.multiply_adds(layer, activations, backprops) is not None
 
     def explain(self, asked: Asked) -> Choice:
         """Return what was chosen when this was asked, and why."""

@@ -11,11 +11,11 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
-import torch
 from torch import Tensor, nn
 
 from dpsgd_explorer.dp.layers.layout import add_weighted_rows, sample_rows
 from dpsgd_explorer.dp.layers.outer import OuterProduct
+from dpsgd_explorer.dp.layers.round_off import lengths, sum_of
 
 LayerT = TypeVar("LayerT", bound=nn.Module)
 RecordT = TypeVar("RecordT")
@@ -79,7 +79,10 @@ class GradientRule(Rule[LayerT], Generic[LayerT, RecordT]):
     def squared_norms(
         self, layer: LayerT, activations: RecordT, backprops: Tensor
     ) -> Tensor:
-        """Return the squared L2 norm over the layer's trainable parameters, [B]."""
+        """Return the squared L2 norm over the layer's trainable parameters, [B].
+
+        Never below that of what ``weighted_gradients`` adds, rounding included.
+        """
         return gradient_squared_norms(
             self.per_sample_gradients(layer, activations, backprops)
         )
@@ -112,6 +115,14 @@ class GradientRule(Rule[LayerT], Generic[LayerT, RecordT]):
         """Whether norms without gradients are the cheaper way for these shapes."""
         cost = self.multiply_adds(layer, activations, backprops)
         return cost is not None and cost.ghost < cost.instantiate
+
+    def excess(self, layer: LayerT, activations: RecordT, backprops: Tensor) -> float:
+        """Return by how much float32 makes norms without gradients longer, relatively.
+
+        Like the costs it goes by shapes alone.  Where it is seen, the rule is given
+        float64 instead.
+        """
+        return 0.0
 
     def factors(
         self, layer: LayerT, activations: RecordT, backprops: Tensor
@@ -154,11 +165,11 @@ class BadInputError(ValueError):
 
 
 def gradient_squared_norms(gradients: Mapping[str, Tensor]) -> Tensor:
-    """Return the squared norms of {name: [B, *shape]} taken together, [B]."""
-    norms = [
-        torch.linalg.vector_norm(sample_rows(g), dim=1) for g in gradients.values()
-    ]
-    return torch.stack(norms).square().sum(0)
+    """Return the squared norms of {name: [B, *shape]} taken together, [B].
+
+    Never too small.
+    """
+    return sum_of([lengths(sample_rows(g)).square_() for g in gradients.values()])
 
 
 def add_weighted(
@@ -182,19 +193,3 @@ def trains(layer: nn.Module, name: str) -> bool:
 def scale_samples(values: Tensor, weights: Tensor) -> Tensor:
     """Return weights[i] * values[i] for every sample i, [B, ...]."""
     return values * weights.view(-1, *[1] * (values.dim() - 1))
-
-
-def gram_norms(input_gram: Tensor, output_gram: Tensor) -> Tensor:
-    """Return <K_i, R_i> for Gram matrices K, R, both [B, T, T], never below round-off.
-
-    K_st = x_s.x_t and R_st = g_s.g_t give sum_st K_st R_st = ||sum_t g_t x_t^T||^2.
-    The terms may cancel.  A result below what round-off could hide is replaced by
-    that level, eps (sum_t ||x_t|| ||g_t||)^2: an underestimated norm would let a
-    sample through that is longer than the bound.
-    """
-    products = (input_gram * output_gram).sum((-2, -1))
-    lengths = input_gram.diagonal(dim1=-2, dim2=-1) * output_gram.diagonal(
-        dim1=-2, dim2=-1
-    )
-    largest = lengths.clamp(min=0.0).sqrt().sum(-1).square()
-    return torch.maximum(products, largest * torch.finfo(products.dtype).eps)

@@ -23,13 +23,19 @@ from torch.nn.grad import conv2d_weight
 from dpsgd_explorer.dp.layers.base import (
     LayerRule,
     MultiplyAdds,
-    gram_norms,
     scale_samples,
     trains,
 )
 from dpsgd_explorer.dp.layers.convolution import convolution_gradients
 from dpsgd_explorer.dp.layers.costs import ghost_is_quicker
 from dpsgd_explorer.dp.layers.outer import OuterProduct
+from dpsgd_explorer.dp.layers.round_off import (
+    excess,
+    gram,
+    gram_norms,
+    lengths,
+    sum_over_positions,
+)
 
 
 class Conv2dRule(LayerRule[nn.Conv2d]):
@@ -51,20 +57,18 @@ class Conv2dRule(LayerRule[nn.Conv2d]):
                 layer.groups,
             )
         if trains(layer, "bias"):
-            gradients["bias"] = backprops.sum((2, 3))
+            gradients["bias"] = sum_over_positions(backprops)
         return gradients
 
     def squared_norms(
         self, layer: nn.Conv2d, activations: Tensor, backprops: Tensor
     ) -> Tensor:
-        bias_norms = backprops.sum((2, 3)).square().sum(1)
+        bias_norms = lengths(sum_over_positions(backprops)).square_()
         if not trains(layer, "weight"):
             return bias_norms
         patches = _patches(layer, activations).flatten(0, 1)  # [B G, T, D/G]
         g = _by_group(layer, backprops).flatten(0, 1)  # [B G, p/G, T]
-        norms = gram_norms(
-            torch.bmm(patches, patches.transpose(1, 2)), torch.bmm(g.transpose(1, 2), g)
-        )
+        norms = gram_norms(gram(patches), gram(g.transpose(1, 2)))
         norms = norms.view(len(backprops), layer.groups).sum(1)
         return norms + bias_norms if trains(layer, "bias") else norms
 
@@ -76,14 +80,14 @@ class Conv2dRule(LayerRule[nn.Conv2d]):
         weights: Tensor,
         sums: Mapping[str, Tensor],
     ) -> None:
-        g = scale_samples(backprops, weights)
-        if trains(layer, "weight") and len(g):
+        if trains(layer, "weight") and len(weights):
+            g = scale_samples(backprops, weights)
             x = _padded(layer, activations)
             sums["weight"].add_(
                 _convolution_gradient(layer, x, g, layer.weight.shape, layer.groups)
             )
         if trains(layer, "bias"):
-            sums["bias"].add_(g.sum((0, 2, 3)))
+            sums["bias"].addmv_(sum_over_positions(backprops).t(), weights)
 
     def wrong_input(self, layer: nn.Conv2d, inputs: Tensor) -> str:
         return "" if inputs.dim() == 4 else "takes a batch of 4 dimensions"
@@ -99,6 +103,11 @@ class Conv2dRule(LayerRule[nn.Conv2d]):
             layer.groups * positions**2 * (entries + outputs),
             layer.groups * positions * entries * outputs,
         )
+
+    def excess(self, layer: nn.Conv2d, activations: Tensor, backprops: Tensor) -> float:
+        positions = backprops.shape[2] * backprops.shape[3]
+        outputs = layer.out_channels // layer.groups
+        return excess(positions, layer.weight[0].numel(), outputs)
 
     def factors(
         self, layer: nn.Conv2d, activations: Tensor, backprops: Tensor

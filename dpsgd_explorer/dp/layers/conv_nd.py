@@ -21,13 +21,19 @@ from torch.nn.modules.conv import _ConvNd
 from dpsgd_explorer.dp.layers.base import (
     LayerRule,
     MultiplyAdds,
-    gram_norms,
     scale_samples,
     trains,
 )
 from dpsgd_explorer.dp.layers.convolution import convolution_gradients
 from dpsgd_explorer.dp.layers.costs import ghost_is_quicker
 from dpsgd_explorer.dp.layers.outer import OuterProduct
+from dpsgd_explorer.dp.layers.round_off import (
+    excess,
+    gram,
+    gram_norms,
+    lengths,
+    sum_over_positions,
+)
 
 
 class Patches(NamedTuple):
@@ -66,21 +72,19 @@ class ConvNdRule(LayerRule[_ConvNd]):
                 layer.groups,
             )
         if trains(layer, "bias"):
-            gradients["bias"] = backprops.flatten(2).sum(2)
+            gradients["bias"] = sum_over_positions(backprops)
         return gradients
 
     def squared_norms(
         self, layer: _ConvNd, activations: Tensor, backprops: Tensor
     ) -> Tensor:
-        bias_norms = backprops.flatten(2).sum(2).square().sum(1)
+        bias_norms = lengths(sum_over_positions(backprops)).square_()
         if not trains(layer, "weight"):
             return bias_norms
         read, rows = self.patches(layer, activations, backprops)
         u = _unfolded(layer, read, rows).flatten(0, 1)  # [B G, T, D]
         g = _by_group(layer, rows).flatten(0, 1)  # [B G, T, p]
-        norms = gram_norms(
-            torch.bmm(u, u.transpose(1, 2)), torch.bmm(g, g.transpose(1, 2))
-        )
+        norms = gram_norms(gram(u), gram(g))
         norms = norms.view(len(backprops), layer.groups).sum(1)
         return norms + bias_norms if trains(layer, "bias") else norms
 
@@ -97,7 +101,7 @@ class ConvNdRule(LayerRule[_ConvNd]):
             rows = scale_samples(rows, weights)
             sums["weight"].add_(_weight_gradient(layer, read, rows, layer.groups))
         if trains(layer, "bias"):
-            sums["bias"].add_(scale_samples(backprops, weights).flatten(2).sum((0, 2)))
+            sums["bias"].addmv_(sum_over_positions(backprops).t(), weights)
 
     def multiply_adds(
         self, layer: _ConvNd, activations: Tensor, backprops: Tensor
@@ -117,6 +121,11 @@ class ConvNdRule(LayerRule[_ConvNd]):
         positions = prod(self._rows_of(activations, backprops).shape[2:])
         entries, outputs = layer.weight[0].numel(), len(layer.weight) // layer.groups
         return ghost_is_quicker(positions, entries, outputs, copied=True)
+
+    def excess(self, layer: _ConvNd, activations: Tensor, backprops: Tensor) -> float:
+        positions = prod(self._rows_of(activations, backprops).shape[2:])
+        outputs = len(layer.weight) // layer.groups
+        return excess(positions, layer.weight[0].numel(), outputs)
 
     def factors(
         self, layer: _ConvNd, activations: Tensor, backprops: Tensor

@@ -16,6 +16,7 @@ from torch import Tensor, nn
 
 from dpsgd_explorer.dp.layers.base import LayerRule, scale_samples
 from dpsgd_explorer.dp.layers.outer import OuterProduct
+from dpsgd_explorer.dp.layers.round_off import gamma, lengths, upper_norms
 
 
 class EmbeddingRule(LayerRule[nn.Embedding]):
@@ -36,14 +37,17 @@ class EmbeddingRule(LayerRule[nn.Embedding]):
         self, layer: nn.Embedding, activations: Tensor, backprops: Tensor
     ) -> Tensor:
         ids, g = _positions(layer, activations, backprops)
-        if ids.shape[1] == 1:
-            return g.square().sum((1, 2))
-        rows = layer.num_embeddings
+        positions, rows = ids.shape[1], layer.num_embeddings
+        if positions == 1:
+            return lengths(g[:, 0]).square_()
         pairs, where = torch.unique(_sample_ids(ids, rows), return_inverse=True)
+        every = g.flatten(0, 1)
         sums = g.new_zeros(len(pairs), g.shape[-1])
-        sums.index_add_(0, where, g.flatten(0, 1))  # one row a (sample, id)
-        norms = g.new_zeros(len(ids))
-        return norms.index_add_(0, pairs // rows, sums.square().sum(1))
+        sums.index_add_(0, where, every)  # one row a (sample, id)
+        added = g.new_zeros(len(pairs)).index_add_(0, where, lengths(every))
+        squares = upper_norms(lengths(sums), added, positions).double().square_()
+        norms = squares.new_zeros(len(ids)).index_add_(0, pairs // rows, squares)
+        return norms.to(g.dtype)
 
     def weighted_gradients(
         self,
@@ -61,6 +65,11 @@ class EmbeddingRule(LayerRule[nn.Embedding]):
         self, layer: nn.Embedding, activations: Tensor, backprops: Tensor
     ) -> dict[str, OuterProduct]:
         return {"weight": OuterProduct(*_positions(layer, activations, backprops))}
+
+    def excess(
+        self, layer: nn.Embedding, activations: Tensor, backprops: Tensor
+    ) -> float:
+        return 2 * gamma(activations.shape[1:].numel(), torch.float32)
 
     def wrong_input(self, layer: nn.Embedding, inputs: Tensor) -> str:
         if inputs.dim() == 0:

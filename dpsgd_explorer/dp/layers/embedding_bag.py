@@ -22,6 +22,7 @@ from dpsgd_explorer.dp.layers.base import (
 )
 from dpsgd_explorer.dp.layers.embedding import ids_out_of_range
 from dpsgd_explorer.dp.layers.outer import OuterProduct
+from dpsgd_explorer.dp.layers.round_off import gamma, lengths, upper_norms
 
 Bags = tuple[Tensor, Tensor]
 """Ids and their scales, [B, L] each, a scale of 0 where a bag is shorter; for "max"
@@ -81,10 +82,13 @@ class EmbeddingBagRule(GradientRule[nn.EmbeddingBag, Bags]):
     ) -> Tensor:
         ids, scales = activations
         if layer.mode == "max":
-            return (scales * backprops).square().sum(1)
-        same = ids.unsqueeze(1) == ids.unsqueeze(2)  # [B, L, L]
-        counts = torch.einsum("bk,bkl,bl->b", scales, same.to(scales.dtype), scales)
-        return counts * backprops.square().sum(1)
+            return lengths(scales * backprops).square_()
+        same = (ids.unsqueeze(1) == ids.unsqueeze(2)).to(scales.dtype)  # [B, L, L]
+        found = torch.bmm(same, scales.unsqueeze(2)).squeeze(2)  # [B, L]: id's total
+        added = torch.bmm(same, scales.abs().unsqueeze(2)).squeeze(2)
+        totals = upper_norms(found.abs(), added, ids.shape[1])
+        often = same.sum(2).clamp_(min=1.0).sqrt_()  # each total stands so often
+        return lengths(totals / often).mul_(lengths(backprops)).square_()
 
     def weighted_gradients(
         self,
@@ -107,6 +111,11 @@ class EmbeddingBagRule(GradientRule[nn.EmbeddingBag, Bags]):
     ) -> bool:
         """Counting L ids is never dearer than filling V rows."""
         return True
+
+    def excess(
+        self, layer: nn.EmbeddingBag, activations: Bags, backprops: Tensor
+    ) -> float:
+        return 2 * gamma(activations[0].shape[1], torch.float32)
 
     def factors(
         self, layer: nn.EmbeddingBag, activations: Bags, backprops: Tensor

@@ -23,12 +23,12 @@ from torch import Tensor
 from dpsgd_explorer.dp.layers.base import (
     GradientRule,
     MultiplyAdds,
-    gram_norms,
     scale_samples,
     trains,
 )
 from dpsgd_explorer.dp.layers.outer import OuterProduct
 from dpsgd_explorer.dp.layers.rewrite import Part
+from dpsgd_explorer.dp.layers.round_off import Gram, excess, gram, gram_norms
 
 Steps = tuple[Tensor, Tensor]
 """Inputs [B, T, I] and hidden states before each step [B, T, H]."""
@@ -75,8 +75,8 @@ class GatesRule(GradientRule[Part, Steps]):
         ]
         gates = self._gates(backprops)
         if not self._splits_candidate:
-            return gram_norms(grams[0] + grams[1], _gram(gates[0]))
-        norms = [gram_norms(k, _gram(g)) for k, g in zip(grams, gates, strict=True)]
+            return gram_norms(grams[0].plus(grams[1]), gram(gates[0]))
+        norms = [gram_norms(k, gram(g)) for k, g in zip(grams, gates, strict=True)]
         return norms[0] + norms[1]
 
     def weighted_gradients(
@@ -108,6 +108,11 @@ class GatesRule(GradientRule[Part, Steps]):
         gram = 2 * written if self._splits_candidate else width
         return MultiplyAdds(steps**2 * (read + gram), steps * read * written)
 
+    def excess(self, layer: Part, activations: Steps, backprops: Tensor) -> float:
+        inputs, hidden = activations
+        steps, width = backprops.shape[1:]
+        return excess(steps, inputs.shape[2] + hidden.shape[2], width)
+
     def factors(
         self, layer: Part, activations: Steps, backprops: Tensor
     ) -> dict[str, OuterProduct]:
@@ -127,14 +132,11 @@ class GatesRule(GradientRule[Part, Steps]):
         return torch.cat([shared, n_x], 2), backprops[..., : 3 * width]
 
 
-def _gram(values: Tensor) -> Tensor:
-    return torch.bmm(values, values.transpose(1, 2))
-
-
-def _input_gram(layer: Part, name: str, values: Tensor) -> Tensor:
+def _input_gram(layer: Part, name: str, values: Tensor) -> Gram:
     """Return x_s.x_t where the weight is trained, and 1 more where the bias is."""
     if trains(layer, f"weight_{name}"):
-        gram = _gram(values)
+        found = gram(values)
     else:
-        gram = values.new_zeros(len(values), values.shape[1], values.shape[1])
-    return gram.add_(1.0) if trains(layer, f"bias_{name}") else gram
+        steps = values.shape[1]
+        found = Gram(values.new_zeros(len(values), steps, steps), 0)
+    return found.plus_one() if trains(layer, f"bias_{name}") else found

@@ -18,12 +18,12 @@ from torch import Tensor, nn
 from dpsgd_explorer.dp.layers.base import (
     LayerRule,
     MultiplyAdds,
-    gram_norms,
     scale_samples,
     trains,
 )
 from dpsgd_explorer.dp.layers.costs import ghost_is_quicker
 from dpsgd_explorer.dp.layers.outer import OuterProduct
+from dpsgd_explorer.dp.layers.round_off import excess, gram, gram_norms, lengths
 
 
 class LinearRule(LayerRule[nn.Linear]):
@@ -49,11 +49,11 @@ class LinearRule(LayerRule[nn.Linear]):
         if x.shape[1] == 1:
             return _single_position_norms(layer, x[:, 0], g[:, 0])
         if not trains(layer, "weight"):
-            return g.sum(1).square().sum(1)
-        x_gram = torch.bmm(x, x.transpose(1, 2))  # [B, T, T]
+            return lengths(g.sum(1)).square_()
+        x_gram = gram(x)  # [B, T, T]
         if trains(layer, "bias"):
-            x_gram += 1.0
-        return gram_norms(x_gram, torch.bmm(g, g.transpose(1, 2)))
+            x_gram = x_gram.plus_one()
+        return gram_norms(x_gram, gram(g))
 
     def weighted_gradients(
         self,
@@ -63,13 +63,15 @@ class LinearRule(LayerRule[nn.Linear]):
         weights: Tensor,
         sums: Mapping[str, Tensor],
     ) -> None:
+        if "weight" not in sums:
+            sums["bias"].addmv_(_positions(backprops).sum(1).t(), weights)
+            return
         if backprops.dim() > 2:
             scaled = scale_samples(backprops, weights).flatten(0, -2)  # [B T, p]
             activations = activations.flatten(0, -2)
         else:
             scaled = backprops * weights.unsqueeze(1)
-        if "weight" in sums:
-            sums["weight"].addmm_(scaled.t(), activations)
+        sums["weight"].addmm_(scaled.t(), activations)
         if "bias" in sums:
             sums["bias"].add_(scaled.sum(0))
 
@@ -90,6 +92,10 @@ class LinearRule(LayerRule[nn.Linear]):
             return MultiplyAdds(ghost=d + p, instantiate=d * p)
         return MultiplyAdds(positions**2 * (d + p), positions * d * p)
 
+    def excess(self, layer: nn.Linear, activations: Tensor, backprops: Tensor) -> float:
+        positions = activations.shape[1:-1].numel()
+        return excess(positions, layer.in_features, layer.out_features)
+
     def wrong_input(self, layer: nn.Linear, inputs: Tensor) -> str:
         return "" if inputs.dim() > 1 else "takes a batch [B, ..., d]"
 
@@ -104,10 +110,10 @@ class LinearRule(LayerRule[nn.Linear]):
 
 
 def _single_position_norms(layer: nn.Linear, x: Tensor, g: Tensor) -> Tensor:
-    of_bias: Tensor = torch.linalg.vector_norm(g, dim=1)
+    of_bias = lengths(g)
     if not trains(layer, "weight"):
         return of_bias.square_()
-    of_weight = torch.linalg.vector_norm(x, dim=1).mul_(of_bias)
+    of_weight = lengths(x).mul_(of_bias)
     if trains(layer, "bias"):
         torch.hypot(of_weight, of_bias, out=of_weight)
     norms: Tensor = of_weight.square_()

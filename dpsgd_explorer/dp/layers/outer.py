@@ -17,6 +17,16 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from dpsgd_explorer.dp.layers.round_off import (
+    Gram,
+    Inner,
+    Lengths,
+    gram,
+    inner_products,
+    lengths,
+    upper_squares,
+)
+
 
 @dataclass(frozen=True)
 class OuterProduct:
@@ -42,36 +52,34 @@ class OuterProduct:
 def squared_norms_of_sum(uses: Sequence[OuterProduct]) -> Tensor:
     """Return [B], the squared norm of the sum of one parameter's uses.
 
-    As in ``gram_norms``, the result is not let below what round-off could hide.
+    As from ``gram_norms``, never below what the clipped sum will hold.
     """
-    total = uses[0].right.new_zeros(len(uses[0].right))
+    own = [_lengths(use) for use in uses]
+    value = error = uses[0].right.new_zeros(len(uses[0].right))
     for i, use in enumerate(uses):
-        total += _inner(use, use)
-        for other in uses[:i]:
-            total += 2 * _inner(use, other)
-    largest = torch.stack([_largest(use) for use in uses]).sum(0).square()
-    return torch.maximum(total, largest * torch.finfo(total.dtype).eps)
+        for j, other in enumerate(uses[: i + 1]):
+            grams = gram(use.right, other.right), _left_gram(use, other)
+            found = inner_products(*grams, own[i], own[j], doubled=j < i)
+            value, error = value + found.value, error + found.error
+    largest = torch.stack([each.of_products() for each in own]).sum(0)
+    positions = sum(use.positions for use in uses)
+    return upper_squares(Inner(value, error), largest, positions + len(uses))
 
 
-def _inner(a: OuterProduct, b: OuterProduct) -> Tensor:
-    right_gram: Tensor = torch.bmm(a.right, b.right.transpose(1, 2))
-    return (right_gram * _left_gram(a, b)).sum((1, 2))
-
-
-def _left_gram(a: OuterProduct, b: OuterProduct) -> Tensor:
+def _left_gram(a: OuterProduct, b: OuterProduct) -> Gram:
     """Return l_s.l'_t for all positions s of one and t of the other, [B, S, T]."""
     if a.left.dim() == 2 and b.left.dim() == 2:
         same = torch.eq(a.left.unsqueeze(2), b.left.unsqueeze(1))
-        return same.to(a.right.dtype)
+        return Gram(same.to(a.right.dtype), 0)
     if b.left.dim() == 2:
-        return _left_gram(b, a).transpose(1, 2)
+        return Gram(_picked(b.left, a).transpose(1, 2), 0)
     if a.left.dim() == 2:
-        return _picked(a.left, b)
+        return Gram(_picked(a.left, b), 0)
     start = max(a.start, b.start)
     stop = min(a.start + a.left.shape[2], b.start + b.left.shape[2])
     left = a.left[..., start - a.start : max(start, stop) - a.start]
     right = b.left[..., start - b.start : max(start, stop) - b.start]
-    return torch.bmm(left, right.transpose(1, 2))
+    return gram(left, right)
 
 
 def _picked(ids: Tensor, other: OuterProduct) -> Tensor:
@@ -84,10 +92,8 @@ def _picked(ids: Tensor, other: OuterProduct) -> Tensor:
     return picked * inside.unsqueeze(2)
 
 
-def _largest(use: OuterProduct) -> Tensor:
-    """Return sum_t ||left_t|| ||right_t||, [B]."""
-    right: Tensor = torch.linalg.vector_norm(use.right, dim=2)
+def _lengths(use: OuterProduct) -> Lengths:
+    right = lengths(use.right)
     if use.left.dim() == 2:
-        return right.sum(1)
-    left: Tensor = torch.linalg.vector_norm(use.left, dim=2)
-    return (left * right).sum(1)
+        return Lengths(right, torch.ones_like(right))
+    return Lengths(right, lengths(use.left))

@@ -1,0 +1,215 @@
+"""What rounding can hide of a norm, and norms that are never too short for it.
+
+A sum of n products comes out wrong by at most gamma_n = n u / (1 - n u) times the sum
+of the products' magnitudes, in whatever order it is added up, with u half the spacing
+of numbers at 1.  Three uses are made of that; all go by the shape alone, but for
+magnitudes that the bound itself is made of.
+
+*Lengths.*  ||x|| of n entries is short by a factor of 1 - gamma_n / 2 at most.  Entries
+are added in blocks, and blocks of blocks, so that n stays small.
+
+*Ghost norms.*  N^2 = ||sum_t g_t x_t^T||^2 = sum_st K_st R_st with K_st = x_s.x_t and
+R_st = g_s.g_t.  The terms may cancel, their errors do not:
+
+    |error| <= gamma sum_st |x_s| |x_t| |R_st| + gamma' sum_st |g_s| |g_t| |K_st|
+
+where gamma is of the additions in an entry of K and of those over s and t, and gamma'
+of those in an entry of R.  The bound is added to what was found.
+
+*The sum.*  A gradient that is never made is added to the clipped sum position by
+position, which may make it longer: by gamma_T L at most, L = sum_t ||x_t|| ||g_t||.
+The norm is made longer by that.  A gradient that was made is what is added: its length
+is the contribution's.
+
+Underflow is left out: squares below 1e-38 count as 0.
+
+Source: N. J. Higham (2002), Accuracy and Stability of Numerical Algorithms, 2nd ed.,
+sections 3.1 (inner products, gamma_n) and 4.2 (blocks); the bounds of the two sums are
+derived here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import sqrt
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+#: Entries that are added at once in a Gram matrix.
+GRAM_BLOCK = 256
+#: Entries that are added at once in a length.
+LENGTH_BLOCK = 1024
+#: How much longer the bounds may make the norm of an ordinary sample.
+UNSEEN = 1e-4
+#: For what is of second order: gamma_n gamma_m, and rounding in the bounds themselves.
+SLACK = 1.02
+#: Operations around a sum: scales, roots, factors.
+AROUND = 6
+
+
+def gamma(terms: int, dtype: torch.dtype) -> float:
+    """Return n u / (1 - n u) for n roundings."""
+    nu = terms * torch.finfo(dtype).eps / 2
+    return nu / (1 - nu)
+
+
+def lengths(values: Tensor) -> Tensor:
+    """Return norms over the last dimension, [..., P] -> [...], never too short."""
+    terms = 0
+    while values.shape[-1] > LENGTH_BLOCK:
+        terms += LENGTH_BLOCK + AROUND
+        whole = values.shape[-1] // LENGTH_BLOCK * LENGTH_BLOCK
+        blocks = values[..., :whole].unflatten(-1, (-1, LENGTH_BLOCK))  # type: ignore[no-untyped-call]
+        found = torch.linalg.vector_norm(blocks, dim=-1)
+        rest = values[..., whole:]
+        if rest.shape[-1]:
+            last = torch.linalg.vector_norm(rest, dim=-1, keepdim=True)
+            found = torch.cat([found, last], -1)
+        values = found
+    terms += values.shape[-1] + AROUND
+    norms: Tensor = torch.linalg.vector_norm(values, dim=-1)
+    return norms.mul_(1 + gamma(terms, norms.dtype) / 2)
+
+
+def sum_of(values: Sequence[Tensor]) -> Tensor:
+    """Return the sum of tensors of one shape, added in float64 and rounded once."""
+    if len(values) == 1:
+        return values[0]
+    return torch.stack(list(values)).sum(0, dtype=torch.float64).to(values[0].dtype)
+
+
+def sum_over_positions(values: Tensor) -> Tensor:
+    """Sum [B, p, ...] to [B, p], for a norm and for the sum alike."""
+    return values if values.dim() == 2 else values.flatten(2).sum(2)
+
+
+class Gram(NamedTuple):
+    """Inner products of the positions of every sample.
+
+    Attributes:
+        values: [B, S, T].
+        terms: Roundings that any entry went through.
+    """
+
+    values: Tensor
+    terms: int
+
+    def plus(self, other: Gram) -> Gram:
+        """Return the products of the joined vectors."""
+        values = self.values + other.values
+        return Gram(values, max(self.terms, other.terms) + 1)
+
+    def plus_one(self) -> Gram:
+        """Return the products with an entry of 1 more, in place: for a bias."""
+        return Gram(self.values.add_(1.0), self.terms + 1)
+
+    def own_lengths(self) -> Tensor:
+        """Return the length of each position's vector, [B, T], where S = T."""
+        return self.values.diagonal(dim1=-2, dim2=-1).sqrt()
+
+
+def gram(values: Tensor, other: Tensor | None = None) -> Gram:
+    """Return the products of [B, S, d] with [B, T, d], or with itself, in blocks."""
+    others = values if other is None else other
+    if values.shape[2] <= GRAM_BLOCK:
+        return Gram(torch.bmm(values, others.transpose(1, 2)), values.shape[2])
+    total: Tensor = values.new_zeros(())
+    parts = [torch.split(each, GRAM_BLOCK, 2) for each in (values, others)]
+    for left, right in zip(*parts, strict=True):
+        total = torch.bmm(left, right.transpose(1, 2)).add_(total)
+    return Gram(total, GRAM_BLOCK + values.shape[2] // GRAM_BLOCK + 1)
+
+
+class Lengths(NamedTuple):
+    """Of the two factors of each position's outer product, [B, T] each."""
+
+    inputs: Tensor
+    outputs: Tensor
+
+    def of_products(self) -> Tensor:
+        """Return sum_t ||x_t|| ||g_t||, [B]."""
+        return (self.inputs * self.outputs).sum(-1)
+
+
+class Inner(NamedTuple):
+    """Inner products of gradients, and what rounding may have taken off them, [B]."""
+
+    value: Tensor
+    error: Tensor
+
+
+def inner_products(
+    inputs: Gram, outputs: Gram, own: Lengths, other: Lengths, *, doubled: bool = False
+) -> Inner:
+    """Return sum_st K_st R_st of two uses with their lengths; twice that for a pair."""
+    k, r = inputs.values, outputs.values
+    value = (k * r).sum(-1).sum(-1)
+    additions = sum(k.shape[1:]) + AROUND
+    of_inputs = gamma(inputs.terms, k.dtype) + gamma(additions, k.dtype)
+    of_outputs = gamma(outputs.terms, k.dtype)
+    error = of_inputs * _quadratic(own.inputs, r, other.inputs)
+    error += of_outputs * _quadratic(own.outputs, k, other.outputs)
+    return Inner(value.mul_(2), error.mul_(2)) if doubled else Inner(value, error)
+
+
+def gram_norms(inputs: Gram, outputs: Gram) -> Tensor:
+    """Return ||sum_t g_t x_t^T||^2, [B], of the Gram matrices of x and of g.
+
+    Never below what the clipped sum will hold of the sample; the squared norm where
+    rounding can hide nothing.
+    """
+    own = Lengths(inputs.own_lengths(), outputs.own_lengths())
+    found = inner_products(inputs, outputs, own, own)
+    return upper_squares(found, own.of_products(), inputs.values.shape[1])
+
+
+def upper_squares(found: Inner, largest: Tensor, positions: int) -> Tensor:
+    """Return squared norms with all that rounding may take off them, [B].
+
+    Args:
+        found: Squared norms of the gradients.
+        largest: L, [B].
+        positions: T, over which the clipped sum will add.
+    """
+    norms = found.error.mul(SLACK).add_(found.value).clamp_(min=0.0).sqrt_()
+    of_sum = SLACK * gamma(positions + AROUND, norms.dtype)
+    return norms.add_(largest, alpha=of_sum).square_()
+
+
+def upper_norms(found: Tensor, added: Tensor, positions: int) -> Tensor:
+    """Return norms of sums over positions, as found, with all that rounding may hide.
+
+    Both these norms and the clipped sum add up vectors over the positions.
+
+    Args:
+        found: Norms of the sums.
+        added: The sums of the vectors' norms.
+        positions: At most so many.
+    """
+    return found.add(added, alpha=2 * SLACK * gamma(positions + AROUND, found.dtype))
+
+
+def excess(positions: int, inputs: int, outputs: int) -> float:
+    """Return by how much float32 makes a sample's ghost norm longer, relatively.
+
+    For independent normal entries: there K_st is about 0.8 sqrt(d) for s != t, of
+    lengths sqrt(d).
+    """
+    if positions == 1:
+        return 0.0
+    unit, t = torch.finfo(torch.float32).eps / 2, positions
+    of_inputs = (_gram_terms(inputs) + 2 * t) * (1 + 0.8 * t / sqrt(outputs))
+    of_outputs = _gram_terms(outputs) * (1 + 0.8 * t / sqrt(inputs))
+    return unit * ((of_inputs + of_outputs) / 2 + t * sqrt(t))
+
+
+def _gram_terms(entries: int) -> int:
+    return min(entries, GRAM_BLOCK) + entries // GRAM_BLOCK
+
+
+def _quadratic(left: Tensor, matrix: Tensor, right: Tensor) -> Tensor:
+    """Return sum_st left_s |matrix_st| right_t, [B]."""
+    weighted = torch.bmm(matrix.abs(), right.unsqueeze(2)).squeeze(2)
+    return weighted.mul_(left).sum(-1)

@@ -1,0 +1,17 @@
+"""In which precision gradients, norms and sums are held."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+
+def accumulation_dtype(dtype: torch.dtype) -> torch.dtype:
+    """Return the parameter's own precision, but at least float32."""
+    return torch.promote_types(dtype, torch.float32)
+
+
+def in_precision(values: Tensor, dtype: torch.dtype) -> Tensor:
+    """Return floating-point values in this precision, and others as they are."""
+    same = values.dtype is dtype or not values.is_floating_point()
+    return values if same else values.to(dtype)
