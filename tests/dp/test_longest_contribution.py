@@ -242,7 +242,7 @@ def test_many_equal_entries_add_no_more_than_c(engine):
     [Called(nn.Linear(3, 2)), Called(nn.Conv1d(3, 2, 1), channels, 3)],
     ids=["Linear", "Conv1d"],
 )
-def test_long_sequences_that_cancel_add_no_more_than_c(net, mode):
+def test_long_sequences_add_no_more_than_c(net, mode):
     clipped = Clipped(copy.deepcopy(net), "hooks", mode)
     for seed in range(5):
         x = cancelling(seed, 3, 900, -3.0)

@@ -14,12 +14,12 @@ R_st = g_s.g_t.  The terms may cancel, their errors do not:
     |error| <= gamma sum_st |x_s| |x_t| |R_st| + gamma' sum_st |g_s| |g_t| |K_st|
 
 where gamma is of the additions in an entry of K and of those over s and t, and gamma'
-of those in an entry of R.  The bound is added to what was found.
+of those in an entry of R.  The bound is added to what was found.  For few positions
+its two sums are not worth their price: none is above L^2, with L = sum_t |x_t| |g_t|.
 
 *The sum.*  A gradient that is never made is added to the clipped sum position by
-position, which may make it longer: by gamma_T L at most, L = sum_t ||x_t|| ||g_t||.
-The norm is made longer by that.  A gradient that was made is what is added: its length
-is the contribution's.
+position, which may make it longer: by gamma_T L at most.  The norm is made longer by
+that.  A gradient that was made is what is added: its length is the contribution's.
 
 Underflow is left out: squares below 1e-38 count as 0.
 
@@ -105,9 +105,9 @@ class Gram(NamedTuple):
         """Return the products with an entry of 1 more, in place: for a bias."""
         return Gram(self.values.add_(1.0), self.terms + 1)
 
-    def own_lengths(self) -> Tensor:
-        """Return the length of each position's vector, [B, T], where S = T."""
-        return self.values.diagonal(dim1=-2, dim2=-1).sqrt()
+    def own_squares(self) -> Tensor:
+        """Return the squared length of each position's vector, [B, T], if S = T."""
+        return self.values.diagonal(dim1=-2, dim2=-1)
 
 
 def gram(values: Tensor, other: Tensor | None = None) -> Gram:
@@ -160,9 +160,17 @@ def gram_norms(inputs: Gram, outputs: Gram) -> Tensor:
     Never below what the clipped sum will hold of the sample; the squared norm where
     rounding can hide nothing.
     """
-    own = Lengths(inputs.own_lengths(), outputs.own_lengths())
+    positions = inputs.values.shape[1]
+    if _is_short(positions, inputs.terms + outputs.terms):
+        squares = inputs.own_squares() * outputs.own_squares()
+        largest = squares.sqrt_().sum(-1)
+        value = (inputs.values * outputs.values).sum((-2, -1))
+        terms = inputs.terms + outputs.terms + positions**2 + AROUND
+        error = largest.square().mul_(gamma(terms, value.dtype))
+        return upper_squares(Inner(value, error), largest, positions)
+    own = Lengths(inputs.own_squares().sqrt(), outputs.own_squares().sqrt())
     found = inner_products(inputs, outputs, own, own)
-    return upper_squares(found, own.of_products(), inputs.values.shape[1])
+    return upper_squares(found, own.of_products(), positions)
 
 
 def upper_squares(found: Inner, largest: Tensor, positions: int) -> Tensor:
@@ -200,9 +208,18 @@ def excess(positions: int, inputs: int, outputs: int) -> float:
     if positions == 1:
         return 0.0
     unit, t = torch.finfo(torch.float32).eps / 2, positions
-    of_inputs = (_gram_terms(inputs) + 2 * t) * (1 + 0.8 * t / sqrt(outputs))
-    of_outputs = _gram_terms(outputs) * (1 + 0.8 * t / sqrt(inputs))
+    terms = _gram_terms(inputs), _gram_terms(outputs)
+    if _is_short(t, sum(terms)):
+        return unit * (t * (sum(terms) + t * t) / 2 + t * sqrt(t))
+    of_inputs = (terms[0] + 2 * t) * (1 + 0.8 * t / sqrt(outputs))
+    of_outputs = terms[1] * (1 + 0.8 * t / sqrt(inputs))
     return unit * ((of_inputs + of_outputs) / 2 + t * sqrt(t))
+
+
+def _is_short(positions: int, terms: int) -> bool:
+    """Whether a bound by L^2, which is T N^2 for ordinary samples, is not seen."""
+    unit = torch.finfo(torch.float32).eps / 2
+    return unit * positions * (terms + positions**2) < UNSEEN
 
 
 def _gram_terms(entries: int) -> int:

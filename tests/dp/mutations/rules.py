@@ -19,11 +19,12 @@ LAYERS = {
     "Linear": broken(
         "layers/linear.py",
         every_way("Linear"),
-        ("no bias in the ghost norm", "x_gram += 1.0", "x_gram += 0.0"),
+        ("no bias in the ghost norm", "x_gram = x_gram.plus_one()", "pass"),
         (
             "positions added after squaring",
             "return gram_norms(x_gram, ",
-            "return gram_norms(x_gram * torch.eye(x.shape[1]).to(x), ",
+            "alone = x_gram.values * torch.eye(x.shape[1]).to(x)\n"
+            "        return gram_norms(x_gram._replace(values=alone), ",
         ),
         (
             "samples not weighted",
@@ -44,8 +45,8 @@ LAYERS = {
         ("dilation of patches ignored", "step_h * dilation_h,", "step_h,"),
         (
             "bias not weighted",
-            "add_(g.sum((0, 2, 3)))",
-            "add_(backprops.sum((0, 2, 3)))",
+            "addmv_(sum_over_positions(backprops).t(), weights)",
+            "addmv_(sum_over_positions(backprops).t(), 0 * weights + 1)",
         ),
         (
             "patches not in the weight's order",
