@@ -28,8 +28,8 @@ LAYERS = {
         ),
         (
             "samples not weighted",
-            "g = scale_samples(backprops, weights).flatten(0, -2)",
-            "g = backprops.flatten(0, -2)",
+            "scaled = scale_samples(backprops, weights).flatten(0, -2)",
+            "scaled = backprops.flatten(0, -2)",
         ),
         (
             "bias of one position",
