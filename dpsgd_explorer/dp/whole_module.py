@@ -11,8 +11,8 @@ import torch
 from torch import Tensor, nn
 from torch.utils._pytree import TreeSpec, tree_flatten, tree_unflatten
 
-from dpsgd_explorer.dp.book_keeping import accumulation_dtype
 from dpsgd_explorer.dp.mechanism import Mechanism
+from dpsgd_explorer.dp.precision import accumulation_dtype
 from dpsgd_explorer.dp.samples import unit_of
 from dpsgd_explorer.dp.stand_in import StandIn
 from dpsgd_explorer.dp.stored_samples import StoredSamples
