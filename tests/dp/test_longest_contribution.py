@@ -182,13 +182,14 @@ def cancelling(seed, width, positions, distance):
     return first + 10**distance * apart / lengths[1] * lengths[0]
 
 
-def slopes_like(outputs, net, seed, scale=0.0):
-    """Return slopes of equal length that take each other back over the positions."""
+def slopes_like(outputs, net, seed, scale=0.0, distance=-9.0):
+    """Return slopes that take each other back over the positions, but for a part."""
     torch.manual_seed(seed)
     turned = outputs.movedim(1, -1) if net.before in CHANNELS_FIRST else outputs
     slopes = torch.randn(turned.shape[-1]) * 10**scale
     slopes = slopes.expand(turned.shape[1:]).clone()
     slopes.view(-1, turned.shape[-1])[1::2] *= -1.0
+    slopes *= 1 + 10**distance * torch.randn(slopes.shape)
     return slopes.movedim(-1, 0) if net.before in CHANNELS_FIRST else slopes
 
 
@@ -196,17 +197,25 @@ def slopes_like(outputs, net, seed, scale=0.0):
 @settings(max_examples=15, deadline=None, derandomize=True, database=None)
 @given(
     seed=st.integers(0, 2**31),
-    distance=st.floats(-7, 0),
+    distances=st.tuples(st.floats(-7, 0), st.floats(-9, 0)),
     scale=st.floats(-1, 6),
     positions=st.sampled_from([2, 2, 4, 6]),
 )
-@example(seed=66, distance=-3.4, scale=3.0, positions=2)
+@example(seed=66, distances=(-3.4, -9.0), scale=3.0, positions=2)
+@example(seed=1, distances=(-6.0, -6.0), scale=6.0, positions=2)
+@example(seed=2, distances=(-5.0, -5.0), scale=6.0, positions=4)
 def test_cancelling_positions_add_no_more_than_c(
-    name, seed, distance, scale, positions
+    name, seed, distances, scale, positions
 ):
     for way, clipped in prepared(name).items():
-        x = cancelling(seed, clipped.net.width, positions, distance)
-        slopes = functools.partial(slopes_like, net=clipped.net, seed=seed, scale=scale)
+        x = cancelling(seed, clipped.net.width, positions, distances[0])
+        slopes = functools.partial(
+            slopes_like,
+            net=clipped.net,
+            seed=seed,
+            scale=scale,
+            distance=distances[1],
+        )
         found = clipped.length(x, slopes)
         assert found <= MARGIN, way
 

@@ -3,6 +3,7 @@
 from tests.dp.mutations.breaking import as_many, broken, every_way, pinned, use
 
 GRADIENTS = "layers/test_convolution_gradients.py::"
+GHOST = "layers/test_ghost_norm.py::"
 LONGEST = "test_longest_contribution.py::"
 
 PARTS = {
@@ -161,15 +162,21 @@ PARTS = {
         ("no bound of the Gram products", "error.mul(SLACK)", "error.mul(0.0)"),
         (
             "no bound of the sum",
-            "add_(largest, alpha=of_sum)",
-            "add_(largest, alpha=0.0)",
-            LONGEST + "test_long_sequences_add_no_more_than_c[Linear-ghost]",
+            "alpha=2 * SLACK * gamma(",
+            "alpha=0 * SLACK * gamma(",
+            LONGEST + "test_cancelling_positions_add_no_more_than_c[Embedding]",
+        ),
+        (
+            "lengths as they are found",
+            "norms.mul_(1 + gamma(terms, norms.dtype) / 2)",
+            "norms",
+            GHOST + "test_a_length_is_not_lost_in_one_long_addition[1000]",
         ),
         (
             "a length in one long addition",
             "LENGTH_BLOCK = 1024",
             "LENGTH_BLOCK = 2**30",
-            LONGEST + "test_many_equal_entries_add_no_more_than_c[microbatch]",
+            GHOST + "test_a_length_is_not_lost_in_one_long_addition[1048577]",
         ),
     ),
     "where the samples are": broken(
