@@ -32,7 +32,9 @@ PASSED, FAILED = 0, 1
 CONFTEST = """\
 from hypothesis import Phase, settings
 
-settings.register_profile("mutant", phases=[Phase.generate], derandomize=True)
+PHASES = [Phase.explicit, Phase.generate]
+
+settings.register_profile("mutant", phases=PHASES, derandomize=True)
 settings.load_profile("mutant")
 """
 

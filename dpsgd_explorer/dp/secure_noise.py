@@ -15,8 +15,10 @@ their gaps cannot be seen.  What it costs: the variance grows by a factor of at 
 float32; elsewhere the sum is made in float64, where the product is exact.
 
 What is idealised: logarithm, root and cosine are right to 2^-23, and so is the
-probability of a result, up to a total of about 1e-7 next to zero.  A clipped gradient
-may exceed C by float32's rounding; noise larger by ``MARGIN`` makes up for it.
+probability of a result, up to a total of about 1e-7 next to zero.  Norms are never too
+short (``layers.round_off``), so a clipped gradient exceeds C by a dozen roundings at
+most, of its factor and of the products with it; noise larger by ``MARGIN``, 16 of
+them, makes up for that.
 """
 
 from __future__ import annotations

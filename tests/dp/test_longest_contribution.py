@@ -202,7 +202,7 @@ def slopes_like(outputs, net, seed, scale=0.0, distance=-9.0):
     positions=st.sampled_from([2, 2, 4, 6]),
 )
 @example(seed=66, distances=(-3.4, -9.0), scale=3.0, positions=2)
-@example(seed=1, distances=(-6.0, -6.0), scale=6.0, positions=2)
+@example(seed=59, distances=(-6.0, -6.0), scale=6.0, positions=2)
 @example(seed=2, distances=(-5.0, -5.0), scale=6.0, positions=4)
 def test_cancelling_positions_add_no_more_than_c(
     name, seed, distances, scale, positions
