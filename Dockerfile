@@ -6,9 +6,8 @@ ENV PIP_NO_CACHE_DIR=1 PIP_DISABLE_PIP_VERSION_CHECK=1
 RUN python -m venv /opt/venv
 WORKDIR /build
 COPY requirements.txt ./
-COPY tools/install_torch.py tools/
-RUN TORCH_INDEX="$TORCH_INDEX" /opt/venv/bin/python tools/install_torch.py \
-    && /opt/venv/bin/python -m pip install -r requirements.txt \
+COPY tools/install.py tools/
+RUN TORCH_INDEX="$TORCH_INDEX" /opt/venv/bin/python tools/install.py requirements.txt \
     # what only compiling against torch needs, and pip itself
     && rm -rf /opt/venv/lib/python3*/site-packages/torch/include \
     && /opt/venv/bin/python -m pip uninstall -y pip

@@ -2,9 +2,8 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-# Where the CPU wheel of torch comes from; see tools/install_torch.py.
+# Where the CPU wheel of torch comes from; see tools/install.py.
 TORCH_INDEX ?= https://download.pytorch.org/whl/cpu
-PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 SCRIPT_TESTS = $(wildcard tests/js/*.test.js)
 
 export TORCH_INDEX
@@ -50,13 +49,13 @@ system-packages:
 
 $(VENV)/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or later is needed; name one with PYTHON=.")'
-	$(PYTHON) -m venv $(VENV)
+	@echo "Making the environment $(VENV) …"
+	@$(PYTHON) -m venv $(VENV)
 
-$(VENV)/run.installed: requirements.txt tools/install_torch.py | $(VENV)/bin/python
-	$(BIN)/python tools/install_torch.py
-	$(PIP_INSTALL) -r requirements.txt
+$(VENV)/run.installed: requirements.txt tools/install.py | $(VENV)/bin/python
+	@$(BIN)/python tools/install.py requirements.txt
 	@touch $@
 
 $(VENV)/dev.installed: requirements-dev.txt $(VENV)/run.installed
-	$(PIP_INSTALL) -r requirements-dev.txt
+	@$(BIN)/python tools/install.py requirements-dev.txt
 	@touch $@
