@@ -25,6 +25,17 @@ class ConfigError(ExplorerError, ValueError):
         self.fields = fields or {field: message}
 
 
+class CheckpointError(ConfigError):
+    """A run cannot be taken up from its checkpoint; it can be started anew.
+
+    ``is_damaged``: it cannot be read; else it is another run's.
+    """
+
+    def __init__(self, message: str, *, is_damaged: bool) -> None:
+        super().__init__("checkpoint", message)
+        self.is_damaged = is_damaged
+
+
 class AccountingError(ExplorerError, ValueError):
     """The privacy question has no answer under the accountant that was asked.
 

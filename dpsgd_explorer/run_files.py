@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import pickle
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
-from dpsgd_explorer.errors import ConfigError
+from dpsgd_explorer.errors import CheckpointError, ConfigError
 from dpsgd_explorer.training.whole_file import write_whole
 
 if TYPE_CHECKING:
@@ -130,12 +129,11 @@ class RunFiles:
 
 @contextmanager
 def _damage_told(path: Path | None) -> Iterator[None]:
-    """Say which file is damaged, in the place of what a library says of it."""
-    damage = (RuntimeError, EOFError, KeyError, pickle.UnpicklingError)
+    """Say which file is damaged."""
     try:
         yield
-    except damage as error:
-        if path is None:
+    except CheckpointError as error:
+        if not error.is_damaged:
             raise
         raise ConfigError(
             "--checkpoint",

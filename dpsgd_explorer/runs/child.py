@@ -20,6 +20,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
 from dpsgd_explorer.errors import (
+    CheckpointError,
     ExplorerError,
     LeaseLostError,
     ReplayError,
@@ -36,6 +37,7 @@ from dpsgd_explorer.settings import Settings
 from dpsgd_explorer.training import kinds
 from dpsgd_explorer.training.events import Event
 from dpsgd_explorer.training.performance import PerformanceSettings
+from dpsgd_explorer.training.run_config import RunConfig
 from dpsgd_explorer.training.work import Work
 
 CHECKPOINT_SECONDS = 1.0
@@ -49,6 +51,7 @@ IDLE_NICENESS = 19
 IDLE_MIB = 900  # left free, lest the pictures displace a run
 # Kinds of events that the training does not give, or not in every run alike.
 NOT_REPEATED = frozenset({"state", "progress"})
+BEGINNING = Checkpoint(0, None)
 logger = logging.getLogger(__name__)
 
 
@@ -171,20 +174,29 @@ def _train(
     store: RunStore, claim: Claim, settings: Settings, recorder: Recorder
 ) -> None:
     """Train from the last checkpoint on, or from the start."""
-    start = store.checkpoint(claim.run_id) or Checkpoint(0, None)
+    teller = Teller(recorder)
+    performance = PerformanceSettings.from_settings(settings, teller.tell_progress)
+    config = kinds.parse(store.get(claim.run_id).config)
+    start = store.checkpoint(claim.run_id) or BEGINNING
+    try:
+        work = _work(config, start, performance)
+    except CheckpointError as error:
+        logger.warning("run %s is repeated from its start: %s", claim.run_id, error)
+        start = BEGINNING
+        work = _work(config, start, performance)
     told = deque(
         event
         for event in store.events(claim.run_id, start.seq)
         if event.kind not in NOT_REPEATED
     )
-    teller = Teller(recorder)
-    config = kinds.parse(store.get(claim.run_id).config)
-    work = kinds.KINDS[config.kind].start(
-        config,
-        checkpoint=start.data,
-        performance=PerformanceSettings.from_settings(settings, teller.tell_progress),
-    )
     _record(work, told, recorder, teller)
+
+
+def _work(
+    config: RunConfig, start: Checkpoint, performance: PerformanceSettings
+) -> Work:
+    kind = kinds.KINDS[config.kind]
+    return kind.start(config, checkpoint=start.data, performance=performance)
 
 
 class Teller:

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, ClassVar
 
-from dpsgd_explorer.errors import ConfigError
+from dpsgd_explorer.errors import CheckpointError
 from dpsgd_explorer.training.events import Event, Kind
 from dpsgd_explorer.training.run_config import RunConfig
 
@@ -45,12 +45,21 @@ class Work(ABC):
         """Start with the phase event, or go on behind a checkpoint.
 
         Raises:
-            ConfigError: the checkpoint belongs to another configuration.
+            CheckpointError: the checkpoint is damaged, or of another configuration.
         """
         if checkpoint is None:
             self._waiting.append(self._phase())
-        else:
+            return
+        try:
             self._restore(checkpoint)
+        except (CheckpointError, MemoryError):
+            raise
+        except Exception as error:  # each library has its own for damaged bytes
+            raise CheckpointError(
+                f"the checkpoint must be one of this program, got damaged bytes "
+                f"({type(error).__name__}). Start the run anew.",
+                is_damaged=True,
+            ) from error
 
     def events(self) -> Iterator[Event]:
         """Yield the events that are still to come, computing each when it is asked for.
@@ -83,10 +92,10 @@ class Work(ABC):
         state = self._unpacked(checkpoint)
         for name, value in self._own().items():
             if state[name] != value:
-                raise ConfigError(
-                    "checkpoint",
+                raise CheckpointError(
                     f"the checkpoint's {name} must be this run's, {value}; got "
                     f"{state[name]}. Start the run anew.",
+                    is_damaged=False,
                 )
         self._step = state["step"]
         self._ended = state["ended"]

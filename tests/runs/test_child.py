@@ -1,14 +1,18 @@
 """One run in one process: its log is that of the training, also after a break."""
 
 import json
+import pickle
 from dataclasses import replace
 from functools import cache
+from typing import ClassVar
 
 import pytest
+from sqlalchemy import update
 
 from dpsgd_explorer.runs import child, verdicts
 from dpsgd_explorer.runs.child import carry_out
 from dpsgd_explorer.runs.leases import LEASE_SECONDS
+from dpsgd_explorer.runs.schema import checkpoints
 from dpsgd_explorer.settings import Settings
 from dpsgd_explorer.training import features, inputs, kinds
 from dpsgd_explorer.training.config import TrainingConfig
@@ -105,6 +109,50 @@ def test_a_resumed_run_ends_as_one_in_one_piece(
     assert after[: len(before)] == before
     assert [event.seq for event in after] == list(range(1, len(after) + 1))
     assert store.get(claim.run_id).state == "done"
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        pytest.param(lambda whole: b"", id="empty"),
+        pytest.param(lambda whole: whole[: len(whole) // 2], id="cut"),
+        pytest.param(lambda whole: b"\xff" * 1000, id="garbage"),
+        pytest.param(lambda whole: pickle.dumps(Runs()), id="a pickle that runs code"),
+        pytest.param(lambda whole: b"[1, 2]", id="other JSON"),
+    ],
+)
+def test_a_run_whose_checkpoint_is_broken_is_repeated_from_its_start(
+    store, config, train, begun, damage
+):
+    claim = begun(9, 5)
+    before = store.events(claim.run_id)
+    whole = store.checkpoint(claim.run_id).data
+    with store.database.write() as connection:
+        connection.execute(update(checkpoints).values(data=damage(whole)))
+    assert train(claim) == 0
+    assert store.get(claim.run_id).state == "done"
+    assert store.events(claim.run_id)[: len(before)] == before
+    assert told(store, claim.run_id) == trained(config)
+    assert Runs.ran == []
+
+
+class Runs:
+    """Takes note when it is unpickled."""
+
+    ran: ClassVar = []
+
+    def __reduce__(self):
+        return Runs.ran.append, ("ran",)
+
+
+def test_the_checkpoint_of_another_run_is_no_start(store, config, train, begun):
+    claim = begun(9, 5)
+    other = type(config).parse(CHEAP[config.kind] | {"seed": 99})
+    start = KINDS[config.kind].start(other).checkpoint()
+    with store.database.write() as connection:
+        connection.execute(update(checkpoints).values(data=start))
+    assert train(claim) == 0
+    assert told(store, claim.run_id) == trained(config)
 
 
 def test_progress_that_was_told_is_no_part_of_what_must_come_again(
