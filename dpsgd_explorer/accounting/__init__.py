@@ -6,6 +6,7 @@ Everything about epsilon and delta comes from here; numpy and scipy only.
 from dpsgd_explorer.accounting.accountant import Accountant, Phase
 from dpsgd_explorer.accounting.calibration import noise_multiplier, steps
 from dpsgd_explorer.accounting.comparison import Answer, all_epsilons
+from dpsgd_explorer.accounting.fixed_size import fixed_size_epsilon
 from dpsgd_explorer.accounting.gaussian import (
     gaussian_delta,
     gaussian_epsilon,
@@ -23,7 +24,7 @@ from dpsgd_explorer.accounting.rdp_curve import RdpCurve
 from dpsgd_explorer.accounting.remaining import noise_scale
 from dpsgd_explorer.accounting.renyi_filter import RenyiFilter
 from dpsgd_explorer.accounting.rounding import round_up
-from dpsgd_explorer.accounting.sampling import SAMPLINGS, fixed_size_epsilon
+from dpsgd_explorer.accounting.sampling import SAMPLINGS
 from dpsgd_explorer.accounting.selection import best_of_pure_trials, best_of_trials
 from dpsgd_explorer.accounting.table import ACCOUNTANTS, NAMES
 from dpsgd_explorer.accounting.trade_offs import trade_off

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from dpsgd_explorer.accounting import domains
 from dpsgd_explorer.accounting.accountant import Accountant, Phase
 from dpsgd_explorer.accounting.exact import ExactAccountant
-from dpsgd_explorer.accounting.sampling import fixed_size_epsilon, why_not
+from dpsgd_explorer.accounting.fixed_size import fixed_size_epsilon
+from dpsgd_explorer.accounting.sampling import why_not
 from dpsgd_explorer.accounting.table import ACCOUNTANTS
 
 DOES_NOT_APPLY = "does not apply"

@@ -57,28 +57,40 @@ def replaced_divergences(sample_rate: float, noise_multiplier: float) -> Floats:
     """
     values = _bounds(sample_rate, noise_multiplier)
     if sample_rate < 1 and noise_multiplier >= LEAST_NOISE:
-        for part in _shared_nodes(noise_multiplier):
+        for part in shared_nodes(noise_multiplier):
             found = _integrated(max(sample_rate, LEAST_RATE), noise_multiplier, part)
             values[part] = np.minimum(values[part], found * ROUNDING)
     values.flags.writeable = False
     return values
 
 
-def _bounds(q: float, sigma: float) -> Floats:
-    """Return the lesser of the two bounds, [A]."""
+def convexity_bound(q: float, sigma: float) -> Floats:
+    """Return R(α) of a sum that a replaced record moves with probability q, [A]."""
     if sigma == 0:
         return np.full_like(ORDERS, math.inf)
     log_moments = 2 * ORDERS * (ORDERS - 1) / sigma / sigma
-    if q == 1:
-        return np.asarray(log_moments / (ORDERS - 1))
-    mixed = np.logaddexp(math.log1p(-q), math.log(q) + log_moments) / (ORDERS - 1)
+    if q < 1:
+        log_moments = np.logaddexp(math.log1p(-q), math.log(q) + log_moments)
+    return np.asarray(log_moments / (ORDERS - 1))
+
+
+def _bounds(q: float, sigma: float) -> Floats:
+    """Return the lesser of the two bounds, [A]."""
+    mixed = convexity_bound(q, sigma)
+    if q == 1 or sigma == 0:
+        return mixed
     removed = renyi_divergences(q, sigma) - math.log1p(-q)
     return np.asarray(np.minimum(mixed, removed))
 
 
-def _shared_nodes(sigma: float) -> list[npt.NDArray[np.intp]]:
-    """Return the places of orders that are integrated, those with the same nodes."""
-    most = 0.5 * sigma * (MOST_NODES * _spacing(sigma) - 2 * REACH)
+def shared_nodes(sigma: float, each: int = 1) -> list[npt.NDArray[np.intp]]:
+    """Return the places of orders that are integrated, those with the same nodes.
+
+    Args:
+        sigma: Noise multiplier.
+        each: Nodes within a spacing.
+    """
+    most = 0.5 * sigma * (MOST_NODES / each * _spacing(sigma) - 2 * REACH)
     parts = [
         np.flatnonzero((low < ORDERS) & (high >= ORDERS) & (most >= ORDERS))
         for low, high in zip((1.0, *EDGES), EDGES, strict=False)

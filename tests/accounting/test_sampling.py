@@ -4,9 +4,6 @@ import math
 
 import numpy as np
 import pytest
-from dp_accounting import NeighboringRelation
-from dp_accounting import dp_event as events
-from dp_accounting.rdp import RdpAccountant
 from scipy.special import ndtr, ndtri
 
 from dpsgd_explorer.accounting import (
@@ -21,7 +18,6 @@ from dpsgd_explorer.accounting import (
     trade_off,
 )
 from dpsgd_explorer.accounting.accountant import Phase
-from dpsgd_explorer.accounting.sampling import ORDERS
 from dpsgd_explorer.accounting.trade_offs import trade_off_sides
 from dpsgd_explorer.errors import AccountingError
 
@@ -62,30 +58,6 @@ def test_a_sampling_that_is_not_there_is_refused_by_what_is():
     with pytest.raises(AccountingError, match="'dealt'") as caught:
         all_epsilons(*RUN, sampling="dealt")
     assert all(name in str(caught.value) for name in SAMPLINGS)
-
-
-@pytest.mark.parametrize(
-    ("size", "of", "sigma", "steps"),
-    [(256, 60_000, 2.2, 14_062), (256, 60_000, 1.1, 14_062), (500, 50_000, 4, 10_000)],
-)
-def test_fixed_size_is_never_below_dp_accounting(size, of, sigma, steps):
-    # There σ is counted in units of how far a replaced record moves the sum.
-    theirs = RdpAccountant(
-        orders=[int(order) for order in ORDERS],
-        neighboring_relation=NeighboringRelation.REPLACE_ONE,
-    )
-    step = events.SampledWithoutReplacementDpEvent(
-        of, size, events.GaussianDpEvent(sigma / 2)
-    )
-    theirs.compose(step, steps)
-    truth = theirs.get_epsilon(1e-5)
-    ours = fixed_size_epsilon(size / of, sigma, steps, 1e-5)
-    assert truth * (1 - 1e-9) <= ours <= 1.05 * truth
-
-
-def test_fixed_size_without_noise_or_steps():
-    assert fixed_size_epsilon(0.1, 0.0, 1, 1e-5) == math.inf
-    assert fixed_size_epsilon(0.1, 1.0, 0, 1e-5) == 0
 
 
 @pytest.mark.parametrize("name", ["exact", "rdp", "gdp", "basic"])
