@@ -3,6 +3,10 @@
 import contextlib
 import os
 import shutil
+import subprocess
+import sys
+import sysconfig
+import venv
 from pathlib import Path
 
 import pytest
@@ -22,6 +26,7 @@ FLAGS = [
     "--disable-dev-shm-usage",
 ]
 PATIENCE_MS = 30_000
+ROOT = Path(__file__).parents[1]
 BROWSER_TESTS = Path(__file__).parent / "browser"
 
 
@@ -31,6 +36,52 @@ def pytest_collection_modifyitems(items):
         if BROWSER_TESTS in item.path.parents:
             item.add_marker(pytest.mark.browser)
     items.sort(key=lambda item: BROWSER_TESTS in item.path.parents)
+
+
+@pytest.fixture(scope="session")
+def wheel_file(tmp_path_factory):
+    """The package as it is installed: a wheel of this checkout."""
+    folder = tmp_path_factory.mktemp("wheel")
+    build = "from setuptools.build_meta import build_wheel; import sys"
+    # A copy, for setuptools builds beside the source.
+    source = tmp_path_factory.mktemp("source")
+    listed = subprocess.run(
+        ["git", "ls-files", "-co", "--exclude-standard", "-z"],
+        cwd=ROOT,
+        capture_output=True,
+        check=True,
+    )
+    for name in listed.stdout.decode().strip("\0").split("\0"):
+        if (ROOT / name).is_file() and not name.startswith("tests/"):
+            target = source / name
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_bytes((ROOT / name).read_bytes())
+    subprocess.run(
+        [sys.executable, "-c", f"{build}; build_wheel(sys.argv[1])", str(folder)],
+        cwd=source,
+        check=True,
+        capture_output=True,
+    )
+    [built] = folder.glob("*.whl")
+    return built
+
+
+@pytest.fixture(scope="session")
+def clean_python(wheel_file, tmp_path_factory):
+    """The interpreter of a fresh environment into which the wheel is installed.
+
+    What the wheel asks for is taken from the environment of the tests.
+    """
+    folder = tmp_path_factory.mktemp("clean")
+    venv.create(folder)
+    python = folder / "bin" / "python"
+    install = [sys.executable, "-m", "pip", "--quiet", "--python", str(python)]
+    install += ["install", "--no-deps", "--no-index", str(wheel_file)]
+    subprocess.run(install, check=True, capture_output=True)
+    [packages] = (folder / "lib").glob("python*/site-packages")
+    others = sysconfig.get_path("purelib")
+    (packages / "others.pth").write_text(f"{others}\n", encoding="utf-8")
+    return python
 
 
 @pytest.fixture(scope="session")

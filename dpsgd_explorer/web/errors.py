@@ -67,7 +67,10 @@ def error_reply(status: int, code: str, message: str, **details: object) -> Resp
     if _wants_page():
         title = http.HTTPStatus(status).phrase
         page = render_template(
-            "errors/error.html", status=status, title=title, message=message
+            "errors/error.html",
+            status=status,
+            title=title,
+            message=message[:1].upper() + message[1:],
         )
         response = make_response(page)
     else:

@@ -11,12 +11,12 @@ from flask import Response, render_template, request
 from pydantic import BaseModel, ConfigDict
 
 from dpsgd_explorer import accounting
-from dpsgd_explorer.accounting import ACCOUNTANTS, round_up
+from dpsgd_explorer.accounting import ACCOUNTANTS, Phase, round_up
 from dpsgd_explorer.training.run_config import setting
 from dpsgd_explorer.web.answer_cache import cached_page
 from dpsgd_explorer.web.lab_form import lab_fields, read_lab
 from dpsgd_explorer.web.labs import bp
-from dpsgd_explorer.web.privacy_answers import CurvesAnswer, CurvesQuestion
+from dpsgd_explorer.web.privacy_answers import CurvesAnswer, CurvesQuestion, Racer
 from dpsgd_explorer.web.race import race
 
 POINTS = 31
@@ -188,11 +188,19 @@ def standings(answer: CurvesAnswer) -> list[dict[str, Any]]:
         {
             "label": racer.label,
             "status": racer.status,
-            "note": racer.reason or racer.note,
+            "note": _why_not(racer, answer) if racer.reason else racer.note,
             "epsilon": _text(racer.epsilon[-1]) if racer.epsilon else "–",
         }
         for racer in answer.curves
     ]
+
+
+def _why_not(racer: Racer, answer: CurvesAnswer) -> str:
+    """Return why an accountant says nothing: for people, not for a program."""
+    whole = Phase(1.0, answer.noise_multiplier, answer.steps[-1])
+    if answer.sample_rate < 1 and not ACCOUNTANTS[racer.accountant].why_not([whole]):
+        return "Does not count sampling; applies at q = 1."
+    return racer.reason[:1].upper() + racer.reason[1:]
 
 
 @cache

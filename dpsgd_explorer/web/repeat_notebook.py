@@ -6,7 +6,7 @@ import json
 
 from dpsgd_explorer import __version__
 from dpsgd_explorer.runs.records import Run
-from dpsgd_explorer.web.repeat_script import parts
+from dpsgd_explorer.web.repeat_script import INSTALL, parts
 
 CARRY_OUT = """\
 curve = []
@@ -24,7 +24,9 @@ def repeat_notebook(run: Run) -> str:
     """Return a Jupyter notebook, format 4.5; it holds no free text of the visitor."""
     told = parts(run)
     title = (
-        f"# Run {run.id} again\n\nMade by DP-SGD Explorer {__version__}. The same "
+        f"# Run {run.id} again\n\nMade by DP-SGD Explorer {__version__}. It needs the "
+        "package dpsgd_explorer of that version, Python 3.11 or later; in a checkout "
+        f"of it:\n\n    {INSTALL}\n\nThe same "
         "settings and seed give the same numbers on the same kind of machine. A seed "
         "that is known voids the guarantee: repeat a run to check it, never to publish."
     )

@@ -8,12 +8,18 @@ from dpsgd_explorer import __version__
 from dpsgd_explorer.runs.records import Run
 from dpsgd_explorer.training.kinds import KINDS
 
+# In a checkout of the project; its wheel will do as well.
+INSTALL = "python -m pip install ."
 SCRIPT = Template('''\
 """Repeats run $run_id of DP-SGD Explorer $version.
 
+It needs the package dpsgd_explorer $version, Python 3.11 or later. In a checkout of it:
+
+    $install
+    python THIS_FILE
+
 The same settings and seed give the same numbers on the same kind of machine.
 A seed that is known voids the guarantee: repeat a run to check it, never to publish.
-Start it where the package dpsgd_explorer can be imported.
 """
 
 import sys
@@ -44,7 +50,9 @@ if __name__ == "__main__":
 
 def repeat_script(run: Run) -> str:
     """Return Python source; it holds the run's settings and numbers, no free text."""
-    return SCRIPT.substitute(parts(run), run_id=run.id, version=__version__)
+    return SCRIPT.substitute(
+        parts(run), run_id=run.id, version=__version__, install=INSTALL
+    )
 
 
 def parts(run: Run) -> dict[str, str]:

@@ -76,5 +76,5 @@ def _settings(run: Run) -> list[tuple[str, str, Any]]:
     return [
         (field.title or name, name, run.config[name])
         for name, field in KINDS[run.kind].config.model_fields.items()
-        if run.config.get(name) is not None
+        if name != "kind" and run.config.get(name) is not None
     ]

@@ -82,9 +82,9 @@ def accuracy_figure(points: Points) -> dict[str, Any]:
     name, words = ("epsilon", "ε spent") if private else ("step", "step")
     return chart(
         x=[point[name] for point in points],
-        y=[point["test_accuracy"] for point in points],
+        y=[100 * point["test_accuracy"] for point in points],
         x_title=words,
-        y_title="test accuracy",
+        y_title="test accuracy, %",
     )
 
 

@@ -77,3 +77,23 @@ def test_a_run_moves_nothing(fonts):
     expect(status(page)).to_have_text("Finished")
     expect(page.locator("[data-latest-runs]")).to_contain_text("%")
     assert page.evaluate("() => globalThis.moved") < 0.005
+
+
+def test_names_and_numbers_of_the_race_do_not_meet(fonts):
+    open_page, _ = fonts
+    page = open_page("/labs/accountants/")
+    page.set_viewport_size({"width": 1280, "height": 844})
+    words = page.locator(".race-box .annotation-text")
+    expect(words.filter(has_text="Advanced composition")).to_have_count(1)
+    boxes = [word.bounding_box() for word in words.all()]
+    for i, one in enumerate(boxes):
+        for other in boxes[:i]:
+            assert not meet(one, other), (one, other)
+
+
+def meet(a, b):
+    """Whether two boxes share more than a pixel."""
+    return all(
+        a[at] + a[size] > b[at] + 1 and b[at] + b[size] > a[at] + 1
+        for at, size in (("x", "width"), ("y", "height"))
+    )

@@ -66,6 +66,17 @@ test("a recorded run stands behind, thin and called so", () => {
   assert.ok(texts({layout}).some((text) => /^recorded, 8\d\.\d %$/.test(text)));
 });
 
+test("the recorded run stays as a ghost until the new line overtakes it", () => {
+  const half = Math.floor(log.evaluations.length / 2);
+  const ghost = (count) => accuracy({...view, evaluations: log.evaluations.slice(0, count), recorded: log.evaluations}, color);
+  assert.deepEqual(ghost(0).traces[3].x, log.evaluations.map(({epsilon}) => epsilon));
+  assert.deepEqual(ghost(half).traces[3].x, log.evaluations.slice(half).map(({epsilon}) => epsilon));
+  assert.ok(texts(ghost(half)).some((text) => text.startsWith("recorded, ")));
+  const over = ghost(log.evaluations.length);
+  assert.equal(over.traces.length, 3);
+  assert.ok(!texts(over).some((text) => text.startsWith("recorded")));
+});
+
 test("without privacy the line is the twin's and nothing is spent", () => {
   const plan = {...PLAN, private: false, budget: null, ticks: []};
   const open = accuracy({...view, plan, axis: "step"}, color);

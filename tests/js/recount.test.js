@@ -32,7 +32,7 @@ test("the log itself is left as it was", () => {
 test("the axis ends at what the other accountant says was spent, and says who counts", () => {
   assert.equal(PLAN.budget_word, "budget");
   assert.deepEqual([lens.plan.budget, lens.plan.budget_word, lens.plan.status], [0.4, "spent", "approximation"]);
-  assert.match(lens.terms, /Other \(approximation\)$/);
+  assert.match(lens.terms, /accountant: Other, approximation$/);
 });
 
 test("a part of the log, as a replay shows it, is seen the same way", () => {

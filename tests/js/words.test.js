@@ -3,6 +3,8 @@ import {test} from "node:test";
 import {COLUMNS, texts, values} from "../../static/js/charts/columns.js";
 import {accuracyConclusion, lossConclusion, normsConclusion} from "../../static/js/charts/conclusions.js";
 import {announcement, status} from "../../static/js/charts/status.js";
+import {roundUp} from "../../static/js/lib/format.js";
+import {accountantName, terms} from "../../static/js/lib/plan_panel.js";
 import {RunLog} from "../../static/js/lib/run_log.js";
 import {csv} from "../../static/js/lib/table.js";
 import {PLAN, logUpTo, logUpToStep} from "./support.js";
@@ -69,7 +71,7 @@ test("headings are sentences with the number that the data has", () => {
   const [first, last] = [done.evaluations[0], done.evaluations.at(-1)];
   const reached = `${(100 * last.test_accuracy).toFixed(1)} %`;
   assert.match(accuracyConclusion(done, PLAN), new RegExp(`^${reached} at ε = 1\\.00, of which the second half bought`));
-  assert.match(accuracyConclusion(logUpToStep(1), PLAN), new RegExp(`^${(100 * first.test_accuracy).toFixed(1)} % with `));
+  assert.match(accuracyConclusion(logUpToStep(1), PLAN), new RegExp(`^${(100 * first.test_accuracy).toFixed(1)} % at ε = 0\\.\\d\\d of 1\\.00$`));
   assert.match(accuracyConclusion(done, OPEN), /^8\d\.\d % at/);
   const share = Math.round(100 * done.steps.at(-1).clipped_fraction);
   assert.equal(normsConclusion(done, PLAN), `${share} % of gradients are longer than C`);
@@ -80,6 +82,33 @@ test("the gain of the second half is the difference of two evaluations", () => {
   const half = done.evaluations.findLast(({epsilon}) => epsilon <= done.evaluations.at(-1).epsilon / 2);
   const gain = (100 * (done.evaluations.at(-1).test_accuracy - half.test_accuracy)).toFixed(1);
   assert.ok(accuracyConclusion(done, PLAN).endsWith(`bought ${gain} points`));
+});
+
+test("of a run that was stopped nothing is concluded but where it ended", () => {
+  const log = logUpToStep(30);
+  log.add({seq: 1000, kind: "state", data: {state: "cancelled"}});
+  const {step, epsilon, test_accuracy} = log.evaluations.at(-1);
+  const said = accuracyConclusion(log, PLAN);
+  assert.ok(said.startsWith(`${(100 * test_accuracy).toFixed(1)} % at ε = ${roundUp(epsilon)}, where`), said);
+  assert.ok(said.endsWith(`ended after ${step} of 60 steps`), said);
+});
+
+test("a count's claim is said once", () => {
+  const facts = {accountants: {exact: "Exact", rdp: "Rényi (RDP)"}, claims: {exact: "exact", rdp: "bound"}};
+  assert.equal(accountantName("exact", facts), "Exact");
+  assert.equal(accountantName("rdp", facts), "Rényi (RDP): bound");
+  const said = (accountant, status) => terms({private: true, delta: 1e-5, neighboring_relation: "add_or_remove_one", accountant, status}, facts);
+  assert.ok(said("exact", "exact").endsWith("Poisson sampling; accountant: Exact"));
+  assert.ok(said("rdp", "bound").endsWith("Poisson sampling; accountant: Rényi (RDP), bound"));
+});
+
+test("a run that has no step for a while says what it waits for", () => {
+  const log = new RunLog();
+  log.add({seq: 1, kind: "state", data: {state: "running"}});
+  assert.doesNotMatch(status(log, PLAN).detail, /processor/);
+  assert.equal(status(log, PLAN, {late: true}).detail, "waiting for the processor");
+  log.add({seq: 2, kind: "step", data: {step: 1, epsilon: 0.5, seconds: 1, diagnostics: {}}});
+  assert.equal(status(log, PLAN, {late: true}).detail, "step 1 of 60");
 });
 
 test("headings stand before there is data", () => {

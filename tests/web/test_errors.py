@@ -79,3 +79,11 @@ def test_head_and_options_are_answered(client):
     assert "POST" in client.options("/api/v1/runs").headers["Allow"]
     run_id = client.post("/api/v1/runs", json=SMALL).json["id"]
     assert client.head(f"/api/v1/runs/{run_id}/events").status_code == 200
+
+
+def test_an_error_page_is_a_sentence_with_ways_out(client):
+    page = client.get("/runs/nosuch/", headers={"Accept": "text/html"})
+    assert page.status_code == 404
+    assert '<p class="lede">There is no run' in page.text
+    for address in ("/runs/", "/train/"):
+        assert f'<a class="button" href="{address}"' in page.text

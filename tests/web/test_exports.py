@@ -4,6 +4,7 @@ import csv
 import io
 import json
 import os
+import re
 import subprocess
 import sys
 import tracemalloc
@@ -108,6 +109,14 @@ def test_html_is_one_file_that_needs_nothing_else(client, finished):
     assert "https://" not in own_part
 
 
+def test_a_report_prints_one_unit_and_no_row_that_says_nothing(client, finished):
+    text = download(client, finished, "html")
+    own_part = text.replace(plotly_bundle().read_text(), "")
+    assert "<code>kind</code>" not in own_part
+    assert re.search(r'"y":\[[\d.]+,84\.0\]', own_part)
+    assert "test accuracy, %" in own_part
+
+
 @pytest.mark.parametrize(
     ("events", "end", "says"),
     [
@@ -196,6 +205,28 @@ def run_python(arguments, stdin):
         env=os.environ | {"PYTHONPATH": str(FRONT_DIR)},
     )
     return done.stdout
+
+
+def test_in_a_clean_environment_the_exports_give_the_same_digits(
+    client, trained, tmp_path, clean_python
+):
+    script, notebook = (download(client, trained, name) for name in ("py", "ipynb"))
+    summary = client.get(f"{RUNS}/{trained}").json["summary"]
+    names = ("epsilon", "delta", *KINDS["training"].measured)
+    repeated = {name: summary[name] for name in names}
+    bare = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    cells = json.loads(notebook)["cells"]
+    code = ["".join(c["source"]) for c in cells if c["cell_type"] == "code"]
+    for text, source in (
+        (script, script),
+        (notebook, "\n".join([*code, "print('repeated', REPEATED)"])),
+    ):
+        assert "python -m pip install ." in text[:600]
+        file = tmp_path / "repeat.py"
+        file.write_text(source)
+        command = [str(clean_python), str(file)]
+        told = subprocess.check_output(command, cwd=tmp_path, env=bare, text=True)
+        assert f"repeated {repeated}" in told.splitlines()
 
 
 def test_the_odometer_of_a_run_goes_on_in_the_library(client, store):

@@ -82,7 +82,7 @@ def test_the_page_stands_in_full_without_script(client):
 
 def test_the_page_says_what_is_wrong_with_its_address(client):
     text = client.get("/labs/accountants/?sample_rate=2").text
-    assert "Sample rate must be at most 1, got &#39;2&#39;." in text
+    assert "Sample rate must be at most 1, got 2." in text
     assert 'value="2"' in text
 
 
@@ -104,3 +104,11 @@ def test_the_labs_are_listed(client):
     for path in ("accountants", "planner"):
         assert f'href="/labs/{path}/"' in text
         assert client.get(f"/labs/{path}/").status_code == 200
+
+
+def test_the_page_says_in_words_why_an_accountant_is_silent(client):
+    text, _, _ = client.get("/labs/accountants/").text.partition("page-data")
+    assert "<dd>Does not count sampling; applies at q = 1.</dd>" in text
+    assert "must be asked about" not in text
+    whole = client.get("/labs/accountants/?sample_rate=1").text
+    assert "Does not count sampling" not in whole

@@ -91,16 +91,22 @@ function traces(view, points, color) {
   ];
 }
 
-/** A run that was made before, behind what is to come. */
-function recordedTrace({recorded, axis, plan}, color) {
-  if (!recorded) return [];
+/** Of a run that was made before, what the new one has not overtaken. */
+function ahead({recorded = [], evaluations, axis, plan}) {
+  const last = evaluations.at(-1);
+  return last ? recorded.filter((point) => X[axis](point, plan) > X[axis](last, plan)) : recorded;
+}
+
+function recordedTrace(view, color) {
+  const points = ahead(view);
+  if (points.length === 0) return [];
   return [
     {
       type: "scatter",
       mode: "lines",
-      x: recorded.map((point) => X[axis](point, plan)),
-      y: recorded.map((point) => 100 * point.test_accuracy),
-      customdata: recorded.map((point) => `recorded: ${hoverText(point)}`),
+      x: points.map((point) => X[view.axis](point, view.plan)),
+      y: points.map((point) => 100 * point.test_accuracy),
+      customdata: points.map((point) => `recorded: ${hoverText(point)}`),
       hovertemplate: "%{customdata}<extra></extra>",
       opacity: 0.6,
       line: {color: color("--series-private"), width: 1.25},
@@ -214,9 +220,10 @@ function pointLabel({plan, axis, range, ...view}, last, color) {
   return [strong(text, color(plan.private ? "--text-private" : "--text-twin"), {x, y, yshift: low ? 12 : above ? 26 : -22, ...side})];
 }
 
-function recordedLabel({recorded, axis, plan}, color) {
-  if (!recorded) return [];
-  const last = recorded.at(-1);
+function recordedLabel(view, color) {
+  const {axis, plan} = view;
+  const last = ahead(view).at(-1);
+  if (!last) return [];
   const text = `recorded, ${percent(last.test_accuracy)}`;
   const place = {x: X[axis](last, plan), y: 100 * last.test_accuracy, xanchor: "right", xshift: -12, yshift: -16};
   return [words(text, color("--text-private"), place)];

@@ -21,7 +21,7 @@ const EMPTY = new RunLog();
  * @property {string} title of the run
  * @property {string} file name of saved files
  * @property {string} terms what every epsilon here is to be read with
- * @property {import("../lib/run_log.js").Evaluation[]} [recorded] a run made before, shown until one is made
+ * @property {import("../lib/run_log.js").Evaluation[]} [recorded] of a run made before, shown until this one overtakes it
  * @property {RunLog} [whole] the log that a replay shows a part of
  * @property {import("../lib/recount.js").Recountable} [recount] how its ε can be counted anew
  * @property {{queuePosition?: number | null, stopping?: boolean}} about
@@ -129,7 +129,7 @@ export class Bench extends RunBench {
       size: this.charts.accuracy.size,
     };
     const print = (color) => accuracyFigure({...view, print: true}, color);
-    this.draw("accuracy", (color) => accuracyFigure(view, color), accuracyConclusion(log, plan, recorded), print);
+    this.draw("accuracy", (color) => accuracyFigure(view, color), accuracyConclusion(log, plan, this.scene.log ? undefined : recorded), print);
     this.paintGauge(view.size.width);
   }
 

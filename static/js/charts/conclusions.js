@@ -1,14 +1,6 @@
 /** The heading of a chart is what it shows, as a sentence with its number. */
 
-import {percent, plural, roundUp, significant} from "../lib/format.js";
-
-const PARTS = [
-  [0.15, "the first steps of the budget"],
-  [0.375, "a quarter of the budget"],
-  [0.625, "half of the budget"],
-  [0.875, "three quarters of the budget"],
-  [Infinity, "nearly all of the budget"],
-];
+import {integer, percent, plural, roundUp, significant} from "../lib/format.js";
 
 /**
  * @param {import("../lib/run_log.js").RunLog} log
@@ -22,9 +14,10 @@ export function accuracyConclusion(log, plan, recorded) {
   if (!last) return plan.private ? "Accuracy will appear here, against the budget it costs" : "Accuracy will appear here, step by step";
   const reached = percent(last.test_accuracy);
   if (last.epsilon === null) return `${reached} without privacy after ${plural(last.step, "step")}`;
-  if (log.isFinal) return finished(log, last, reached);
-  const [, part] = PARTS.find(([share]) => last.epsilon / plan.budget < share);
-  return `${reached} with ${part}`;
+  if (log.state === "done") return finished(log, last, reached);
+  const spent = `${reached} at ε = ${roundUp(last.epsilon, plan.digits)}`;
+  if (log.isFinal) return `${spent}, where the run ended after ${integer(last.step)} of ${plural(plan.steps, "step")}`;
+  return `${spent} of ${plan.budget_text}`;
 }
 
 function finished(log, last, reached) {

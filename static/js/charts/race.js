@@ -23,7 +23,7 @@ import {axisName, baseLayout, keyAxis, strong, unitName, valueAxis, wall, words}
 const NARROW = 560; // px
 const LINE = 17; // px from label to label at the lines' ends
 const MARGIN = {l: 52, t: 28, b: 44};
-const LETTER = 7.4; // px, of a strong word on the chart
+const LETTER = 9; // px, of a strong word on the chart in the widest of usual fonts
 const NUMBER = 76; // px, for the value behind a name, and the leader before it
 const NARROW_MARGIN = {l: 46, r: 96, t: 28, b: 44};
 const SHORT = 11; // letters of a name on a narrow page

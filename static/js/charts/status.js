@@ -19,7 +19,7 @@ const MARKS = {ready: "queued", queued: "queued", done: "done", failed: "stopped
 /**
  * @param {import("../lib/run_log.js").RunLog | null} log null before a run
  * @param {import("./plan.js").Plan} plan
- * @param {{queuePosition?: number | null, stopping?: boolean, replaying?: boolean}} [about]
+ * @param {{queuePosition?: number | null, stopping?: boolean, replaying?: boolean, late?: boolean}} [about] late: its first step should have come
  */
 export function status(log, plan, about = {}) {
   const state = log?.state ?? "ready";
@@ -45,10 +45,11 @@ function word(log, plan, {stopping, replaying}) {
   return log.state === "running" ? plan.running ?? WORDS.running : WORDS[log.state];
 }
 
-function detail(log, plan, {queuePosition, replaying}) {
+function detail(log, plan, {queuePosition, replaying, late}) {
   if (!log) return plural(plan.steps, "step");
   if (log.state === "queued") return queueWords(queuePosition);
   if (log.progress && !log.isFinal && !replaying) return progressWords(log.progress);
+  if (late && log.state === "running" && log.steps.length === 0) return "waiting for the processor";
   const steps = `step ${integer(log.latest.step)} of ${integer(plan.steps)}`;
   if (log.isFinal) return `${steps}, ${duration(log.seconds)}`;
   if (replaying) return steps;

@@ -5,6 +5,7 @@ import {RunLog} from "./run_log.js";
 import {RunFeed} from "./sse.js";
 
 const QUEUE_MS = 2000;
+const LATE_MS = 3000; // a first step that takes longer is waited for
 
 export class LiveRun {
   /**
@@ -19,6 +20,7 @@ export class LiveRun {
     this.onState = onState;
     this.log = new RunLog();
     this.stopping = false;
+    this.late = false;
     this.queuePosition = answer.queue_position;
     this.feed = new RunFeed({
       eventsUrl: answer.links.events,
@@ -29,16 +31,18 @@ export class LiveRun {
   }
 
   get about() {
-    return {queuePosition: this.queuePosition, stopping: this.stopping};
+    return {queuePosition: this.queuePosition, stopping: this.stopping, late: this.late};
   }
 
   resume() {
     this.feed.open(this.log.seq);
     this.watchQueue();
+    this.expectStep();
   }
 
   pause() {
     this.feed.close();
+    clearTimeout(this.lateTimer);
     clearTimeout(this.queueTimer);
   }
 
@@ -47,7 +51,19 @@ export class LiveRun {
     this.log.add(event);
     if (this.log.isFinal) this.stopping = false;
     this.bench.update({about: this.about});
-    if (this.log.state !== before) this.onState();
+    if (this.log.state === before) return;
+    this.expectStep();
+    this.onState();
+  }
+
+  /** From each change of state on, a while is granted. */
+  expectStep() {
+    clearTimeout(this.lateTimer);
+    this.late = false;
+    this.lateTimer = setTimeout(() => {
+      this.late = true;
+      this.bench.update({about: this.about});
+    }, LATE_MS);
   }
 
   async watchQueue() {

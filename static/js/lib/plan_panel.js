@@ -58,5 +58,17 @@ function whenOf(plan) {
 export function terms(plan, facts) {
   if (!plan.private) return "No noise: there is no guarantee.";
   const relation = RELATIONS[plan.neighboring_relation];
-  return `ε at δ = ${exponential(plan.delta)}, ${relation}, Poisson sampling, ${facts.accountants[plan.accountant]} (${plan.status})`;
+  const label = facts.accountants[plan.accountant];
+  const claim = sameWord(label, plan.status) ? "" : `, ${plan.status}`;
+  return `ε at δ = ${exponential(plan.delta)}, ${relation}, Poisson sampling; accountant: ${label}${claim}`;
+}
+
+/** An accountant and what its numbers are, said once where its name says it. */
+export function accountantName(name, {accountants, claims}) {
+  const label = accountants[name];
+  return sameWord(label, claims[name]) ? label : `${label}: ${claims[name]}`;
+}
+
+function sameWord(a, b) {
+  return a.toLowerCase() === b.toLowerCase();
 }

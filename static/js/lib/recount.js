@@ -2,7 +2,7 @@
 
 import {chartPlan} from "../charts/plan.js";
 import {getJson} from "./api.js";
-import {terms} from "./plan_panel.js";
+import {accountantName, terms} from "./plan_panel.js";
 import {RunLog} from "./run_log.js";
 
 /**
@@ -63,8 +63,7 @@ export class Recount {
     this.run = run;
     this.note.textContent = "";
     if (run === null) return;
-    const {accountants, claims} = run.facts;
-    const options = Object.entries(accountants).map(([name, label]) => new Option(`${label}: ${claims[name]}`, name));
+    const options = Object.keys(run.facts.accountants).map((name) => new Option(accountantName(name, run.facts), name));
     this.select.replaceChildren(...options);
     this.select.value = run.plan.accountant;
   }

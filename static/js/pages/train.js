@@ -195,7 +195,7 @@ function planOf(config) {
 
 function attach(answer, plan) {
   store.run?.pause();
-  store.run = new LiveRun(answer, trainingScene(answer, plan, data.facts), bench, runMoved);
+  store.run = new LiveRun(answer, {...trainingScene(answer, plan, data.facts), recorded: data.recorded[currentPreset()]}, bench, runMoved);
   store.run.resume();
   runMoved();
 }
