@@ -64,6 +64,7 @@ def _parser() -> argparse.ArgumentParser:
         help="end when standard input does, and so with whoever started this",
     )
     _add_train_options(add("train", _train, "Carry out one run, tell how it goes."))
+    _add_prune(add)
     _add_epsilon(add)
     _add_regression(add)
     return root
@@ -102,6 +103,13 @@ def _add_regression(add: Callable[..., argparse.ArgumentParser]) -> None:
 
     text = "Release a private linear regression of a table."
     command.add_options(add("regression", command.carry_out, text))
+
+
+def _add_prune(add: Callable[..., argparse.ArgumentParser]) -> None:
+    from dpsgd_explorer import prune_command as command
+
+    text = "Delete the runs that ended long ago and shrink the database."
+    command.add_options(add("prune", command.carry_out, text))
 
 
 def _serve(_options: argparse.Namespace) -> int:

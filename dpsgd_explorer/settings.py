@@ -86,7 +86,7 @@ class Settings:
         """Read the variables; ConfigError names the one that is wrong."""
         values = os.environ if environment is None else environment
         folder = Path(values.get("DPSGD_INSTANCE_DIR", "instance")).resolve()
-        folder.mkdir(parents=True, exist_ok=True)
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         profile = _one_of(values, "DPSGD_PROFILE", QUOTAS, cls.profile)
         own_quotas = {
             name: values[name] for name in values if name.startswith(VARIABLE)

@@ -50,7 +50,7 @@ def expected():
 
 
 @pytest.mark.parametrize(
-    "command", ["serve", "worker", "train", "epsilon", "regression"]
+    "command", ["serve", "worker", "train", "prune", "epsilon", "regression"]
 )
 def test_every_command_explains_itself(command, capsys):
     with pytest.raises(SystemExit) as left:

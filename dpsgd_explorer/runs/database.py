@@ -28,11 +28,13 @@ from sqlalchemy.exc import ArgumentError, DBAPIError
 
 from dpsgd_explorer.errors import ConfigError, StorageBusyError, StorageFullError
 from dpsgd_explorer.runs import schema
+from dpsgd_explorer.runs.private_file import keep_private
 from dpsgd_explorer.runs.reserve import Reserve, storage_full
 
 # SQLite's own waiting; what goes beyond it is ours.
 BUSY_TIMEOUT_SECONDS = 5.0
 PATIENCE_SECONDS = 12.0
+INCREMENTAL = 2  # free pages are given back when asked for
 
 
 class Database:
@@ -49,7 +51,8 @@ class Database:
             ConfigError: an address we cannot use, or a database of another version.
         """
         file = _file(url)
-        file.parent.mkdir(parents=True, exist_ok=True)
+        keep_private(file)
+        self._file = file
         self._patience_s = patience_s
         self._reserve = Reserve(file.with_name(f"{file.name}.reserve"))
         self.engine = _engine(url, busy_timeout_s=min(patience_s, BUSY_TIMEOUT_SECONDS))
@@ -83,6 +86,29 @@ class Database:
         except StorageFullError:
             self._reserve.release()
             raise
+
+    @property
+    def size(self) -> int:
+        """Bytes that the database takes on the disk."""
+        files = (self._file.with_name(self._file.name + end) for end in ("", "-wal"))
+        return sum(file.stat().st_size for file in files if file.exists())
+
+    def shrink(self, pages: int) -> int:
+        """Give some of the pages that are free back to the disk; return how many."""
+        with self.write(ends=True) as connection:
+            before = connection.exec_driver_sql("PRAGMA freelist_count").scalar() or 0
+            own = connection.connection.cursor()  # each page is a row without columns
+            own.execute(f"PRAGMA incremental_vacuum({pages})").fetchall()
+            after = connection.exec_driver_sql("PRAGMA freelist_count").scalar() or 0
+            return before - after
+
+    def compact(self) -> None:
+        """Give everything back that is free; one of an older version is rewritten."""
+        with _translated(), self._writer.connect() as connection:
+            own = connection.connection.cursor()  # no transaction: these need none
+            if own.execute("PRAGMA auto_vacuum").fetchone() != (INCREMENTAL,):
+                own.execute("VACUUM")  # now it is, see _engine
+            own.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
 
     def close(self) -> None:
         """Close every connection that is not in use."""
@@ -131,6 +157,7 @@ def _engine(url: str, *, busy_timeout_s: float) -> Engine:
     def prepare(connection: sqlite3.Connection, _record: object) -> None:
         connection.isolation_level = None  # we begin transactions ourselves
         connection.execute(f"PRAGMA busy_timeout = {round(busy_timeout_s * 1000)}")
+        connection.execute(f"PRAGMA auto_vacuum = {INCREMENTAL}")  # of a new one
         connection.execute("PRAGMA journal_mode = WAL")
         connection.execute("PRAGMA synchronous = NORMAL")
 

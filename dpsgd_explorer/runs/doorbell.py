@@ -20,6 +20,7 @@ from sqlalchemy.engine import make_url
 from sqlalchemy.exc import ArgumentError
 
 from dpsgd_explorer.errors import ConfigError
+from dpsgd_explorer.runs.private_file import keep_private
 from dpsgd_explorer.settings import Settings
 
 logger = logging.getLogger(__name__)
@@ -82,7 +83,7 @@ def _queue(url: str) -> SqliteHuey:
             "DPSGD_QUEUE_URL must be the address of a SQLite file, "
             f"such as sqlite:////var/lib/dpsgd/queue.sqlite3; got {url!r}.",
         )
-    Path(address.database).parent.mkdir(parents=True, exist_ok=True)
+    keep_private(Path(address.database))
     return SqliteHuey(
         "dpsgd-explorer",
         filename=address.database,

@@ -75,6 +75,12 @@ def move(
     )
 
 
+def forget(connection: Connection, run_ids: Sequence[str]) -> None:
+    """Delete runs with all that is stored of them but their launches."""
+    for column in (events.c.run_id, checkpoints.c.run_id, runs.c.id):
+        connection.execute(delete(column.table).where(column.in_(run_ids)))
+
+
 def summary(connection: Connection, run: RowMapping) -> dict[str, Any]:
     """Return what a run came to, each value from the newest event that tells it.
 

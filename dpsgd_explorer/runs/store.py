@@ -11,13 +11,13 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any, Self
 
-from sqlalchemy import RowMapping, Select, delete, func, insert, select, update
+from sqlalchemy import RowMapping, Select, func, insert, select, update
 
 from dpsgd_explorer.errors import ConfigError, RunNotFoundError
 from dpsgd_explorer.quotas import Quotas
 from dpsgd_explorer.runs import admission, waiting_line
 from dpsgd_explorer.runs.database import PATIENCE_SECONDS, Database
-from dpsgd_explorer.runs.journal import move, to_json, write_events
+from dpsgd_explorer.runs.journal import forget, move, to_json, write_events
 from dpsgd_explorer.runs.leases import LeasedRuns
 from dpsgd_explorer.runs.records import Run, StoredEvent
 from dpsgd_explorer.runs.schema import (
@@ -25,7 +25,6 @@ from dpsgd_explorer.runs.schema import (
     MOVES,
     QUEUED,
     RUNNING,
-    checkpoints,
     events,
     runs,
 )
@@ -174,12 +173,15 @@ class RunStore(LeasedRuns):
         with self.database.write(ends=True) as connection:
             row = connection.execute(_by_id(run_id, visitor)).mappings().one_or_none()
             _found(row, run_id)
-            for table, column in (
-                (events, events.c.run_id),
-                (checkpoints, checkpoints.c.run_id),
-                (runs, runs.c.id),
-            ):
-                connection.execute(delete(table).where(column == run_id))
+            forget(connection, [run_id])
+
+    def delete_ended(self, before: float, limit: int) -> int:
+        """Forget some runs that ended before a time; return how many."""
+        old = select(runs.c.id).where(runs.c.ended_at < before).limit(limit)
+        with self.database.write(ends=True) as connection:
+            run_ids = connection.scalars(old).all()
+            forget(connection, run_ids)
+        return len(run_ids)
 
     def events(
         self, run_id: str, after: int = 0, limit: int | None = None

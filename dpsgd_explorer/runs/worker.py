@@ -11,6 +11,7 @@ from dpsgd_explorer.runs.crew import Crew
 from dpsgd_explorer.runs.doorbell import Doorbell
 from dpsgd_explorer.runs.heartbeat import Heartbeat
 from dpsgd_explorer.runs.leases import LEASE_SECONDS
+from dpsgd_explorer.runs.retention import Sweep
 from dpsgd_explorer.runs.store import RunStore
 from dpsgd_explorer.runs.supervision import Supervision
 from dpsgd_explorer.settings import Settings
@@ -35,6 +36,7 @@ class Consumer:
         self._settings = settings
         self._crew = Crew(settings, lease_s)
         self._lease_s = lease_s
+        self._sweep = Sweep(self.store, settings.keep_days)
         self._heartbeat = Heartbeat(settings.instance_dir)
         self._running_per_visitor = settings.quotas.running
         self._busy = 0
@@ -101,6 +103,7 @@ class Consumer:
             to_ring = []
         for run_id in to_ring:
             self.doorbell.ring(run_id)
+        self._sweep.tend()
         self._crew.keep_warm(beside_runs=self._busy > 0)
 
     def _answer_one(self) -> bool:
