@@ -20,8 +20,10 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
+import numpy.typing as npt
 
 from dpsgd_explorer.accounting.accountant import Floats
 from dpsgd_explorer.accounting.corners import above, below
@@ -34,10 +36,13 @@ MOST_WORK = 1 << 20  # points of all rows and phases
 GOAL = 9e-5  # relative gap between the sides that ends the refinement
 TAIL = 1e-7  # of δ, that may lie beyond the corners, or be folded over
 SOUND = 12.0  # log of how much more than δ the weighted sums may be
+NEAR = 1e-6  # of a spacing, by which a point on the lattice may be beside it
 LEAST_LOG = -1e300
+LEAST_SIZE = 1e-300  # of a transform, whose logarithm is a float
 ROUND_OFF = 2.5 * EPS  # a step, of the root of the squares: twice the largest measured
 LEAST_DELTA = 1e-100  # of one step, below which nothing is narrowed
-LARGEST = 300.0  # loss, whose exponential, and its square, are floats
+WIDEST = 700.0  # period, whose exponential is a float
+LARGEST = 300.0  # loss of a step, whose exponential, and its square, are floats
 LEAST_SPACING = 1e-13  # of losses whose exponentials differ
 SPARE = 1.1  # width of a window with a larger tilt, over the narrowest
 TRIED = 16  # tilts
@@ -76,28 +81,31 @@ class Discrete:
         first: Point of the lattice at which the corners begin.
         corners: Losses, [K].
         shares: Weighted probabilities of the corners, [K]; their sum is 1.
-        transform: Of the shares, [N / 2 + 1].
+        log_transform: Of the shares, its logarithm, [N / 2 + 1].
         log_total: Log of what they were divided by.
         infinite: Probability that the loss is infinite.
+        shifts: Of the tilt, at which moments are asked for, [J].
     """
 
     first: int
     corners: Floats
     shares: Floats
-    transform: Complexes
+    log_transform: Complexes
     log_total: float
     infinite: float
+    shifts: Floats
 
     @property
     def last(self) -> int:
         return self.first + len(self.corners) - 1
 
-    def log_moments(self, shifts: Floats) -> Floats:
-        """Return log of the sum of shares times e^(shift ℓ); [J] -> [J]."""
+    @cached_property
+    def log_moments(self) -> Floats:
+        """Log of the sum of shares times e^(shift ℓ), [J]."""
         kept = self.shares > 0
         if not kept.any():
-            return np.full(len(shifts), -np.inf)
-        logs = np.outer(shifts, self.corners[kept]) + np.log(self.shares[kept])
+            return np.full(len(self.shifts), -np.inf)
+        logs = np.outer(self.shifts, self.corners[kept]) + np.log(self.shares[kept])
         top = logs.max(axis=1)
         return np.asarray(top + np.log(np.exp(logs - top[:, None]).sum(axis=1)))
 
@@ -118,21 +126,50 @@ def lattice_epsilons(
         At least 0; 0 and infinity where nothing was found.
     """
     lower, upper = np.zeros(len(counts)), np.full(len(counts), np.inf)
+    single = np.array([loss.span(delta)[1] for loss in losses])  # of one step: less
+    floors = np.where(counts > 0, single, 0.0).max(axis=1)
     octaves = np.floor(np.log2(counts.sum(axis=1)))
     for octave in np.unique(octaves):
         rows = np.flatnonzero(octaves == octave)
+        gaps = [np.ones(len(rows))]  # relative, of each refinement
         for points in _points(counts.size, refinements):
-            open_ = np.isinf(upper[rows]) | (lower[rows] < (1 - GOAL) * upper[rows])
-            if not open_.any():
+            rows = rows[_are_worth(gaps, points)]
+            if not len(rows):
                 break
-            window = _window(
-                losses, counts[rows], delta, lower[rows], tilts, cumulants[rows]
-            )
-            lattice = Lattice(losses, window, points)
-            for row in rows[open_] if lattice.useful else ():
-                low, high = (x.epsilon(delta) for x in lattice.tails(counts[row]))
-                lower[row], upper[row] = max(lower[row], low), min(upper[row], high)
+            for least in (np.maximum(lower, floors), lower.copy()):
+                left = rows[_gap(lower[rows], upper[rows]) >= gaps[-1]]
+                if not len(left):
+                    break
+                window = _window(
+                    losses, counts[left], delta, least[left], tilts, cumulants[left]
+                )
+                lattice = Lattice(losses, window, points)
+                for row in left if lattice.useful else ():
+                    low, high = (x.epsilon(delta) for x in lattice.tails(counts[row]))
+                    lower[row] = max(lower[row], low)
+                    upper[row] = min(upper[row], high)
+            gaps.append(_gap(lower[rows], upper[rows]))
     return lower, upper
+
+
+def _gap(lower: Floats, upper: Floats) -> Floats:
+    """Return how far the sides are apart, relative to the upper one; [T]."""
+    with np.errstate(invalid="ignore", divide="ignore"):
+        gap = 1 - lower / upper
+    return np.where(np.isinf(upper), 1.0, np.where(upper <= 0, 0.0, gap))
+
+
+def _are_worth(gaps: list[Floats], points: int) -> npt.NDArray[np.bool_]:
+    """Tell which rows a lattice of so many points may make exact; narrow gaps to them.
+
+    The finest one takes longer than all others: it is spared where the gap, falling
+    on as it fell, would not close.
+    """
+    worth = gaps[-1] > GOAL
+    if points == POINTS[-1] and len(gaps) > 2:
+        worth &= gaps[-1] ** 2 <= GOAL * gaps[-2]
+    gaps[:] = [gap[worth] for gap in gaps]
+    return worth
 
 
 def lattice_deltas(
@@ -188,21 +225,24 @@ class Lattice:
         low, high = float(spans[:, 0].min()), float(spans[:, 1].max())
         width = max(window.width, high - low)
         free = 4 * window.steps + 8  # each step's corners reach beyond its losses
-        self.useful = 0 < width < LARGEST and free < points // 2
+        self.useful = width > 0 and high < LARGEST and free < points // 2
         if not self.useful:
             return
         self.tilt, self.points = window.tilt, points
         self.spacing = width / (points - free)
-        self.useful = self.spacing > LEAST_SPACING
+        self.useful = LEAST_SPACING < self.spacing < WIDEST / points
         if not self.useful:
             return
         self.low = math.floor(window.low / self.spacing) - free // 2
+        up = SHIFTS / (self.spacing * points)
+        down = np.minimum(np.append(up, self.tilt * SHARES), self.tilt)
+        self.shifts = np.append(up, -down)
         edge = min(spans.flat, key=abs)  # where a curve may have a corner itself
         self.offset = float(edge) % self.spacing
         self.above, self.below = [], []
         for loss, span in zip(losses, spans, strict=True):
-            first = math.floor((span[0] - self.offset) / self.spacing) - 1
-            last = math.ceil((span[1] - self.offset) / self.spacing) + 1
+            ends = (span - self.offset) / self.spacing
+            first, last = math.floor(ends[0] + NEAR) - 1, math.ceil(ends[1] - NEAR) + 1
             corners = self.offset + self.spacing * np.arange(first, last + 1)  # [K]
             self.above.append(self._weighted(first, corners, *above(loss, corners)))
             self.below.append(self._weighted(first, corners, below(loss, corners), 0.0))
@@ -220,8 +260,16 @@ class Lattice:
             shares, total = np.zeros_like(corners), 1.0
         shares /= total
         transform = np.fft.rfft(shares, self.points)
-        log_total = math.log(total) + top
-        return Discrete(first, corners, shares, transform, log_total, infinite)
+        sizes = np.log(np.maximum(np.abs(transform), LEAST_SIZE))
+        return Discrete(
+            first,
+            corners,
+            shares,
+            sizes + 1j * np.angle(transform),
+            math.log(total) + top,
+            infinite,
+            self.shifts,
+        )
 
     def tails(self, counts: Floats) -> tuple[Tails, Tails]:
         """Return δ after so many steps of each phase, from below and from above."""
@@ -267,10 +315,11 @@ class Lattice:
 
     def _sums(self, phases: Sequence[Discrete], counts: Floats) -> Floats:
         """Return the weighted probabilities of the sums from the least on, [N]."""
-        product = np.ones(self.points // 2 + 1, dtype=np.complex128)
+        logs = np.zeros(self.points // 2 + 1, dtype=np.complex128)
         for n, phase in zip(counts, phases, strict=True):
-            product *= phase.transform**n
-        return np.fft.irfft(product, self.points)
+            if n:
+                logs += n * phase.log_transform
+        return np.fft.irfft(np.exp(logs), self.points)
 
     def _folded(
         self,
@@ -280,19 +329,22 @@ class Lattice:
         end: int | None,
     ) -> float:
         """Return a bound on the weighted probability before start and behind end."""
-        shifts = SHIFTS / (self.spacing * self.points)
-        down = -np.minimum(np.append(shifts, self.tilt * SHARES), self.tilt)
-        before = 0.0 if start is None else self._beyond(phases, counts, start, down)
-        behind = 0.0 if end is None else self._beyond(phases, counts, end, shifts)
-        return before + behind
+        before = self._beyond(phases, counts, start, self.shifts < 0)
+        return before + self._beyond(phases, counts, end, self.shifts > 0)
 
     def _beyond(
-        self, phases: Sequence[Discrete], counts: Floats, edge: int, shifts: Floats
+        self,
+        phases: Sequence[Discrete],
+        counts: Floats,
+        edge: int | None,
+        side: npt.NDArray[np.bool_],
     ) -> float:
-        """Return Chernoff's bound on the share of sums beyond a point."""
+        """Return Chernoff's bound on the share of sums beyond a point, if any is."""
+        if edge is None:
+            return 0.0
         loss = self.spacing * edge + float(counts.sum()) * self.offset
-        moments = np.array([x.log_moments(shifts) for x in phases])
-        return math.exp(min(float((counts @ moments - shifts * loss).min()), 0.0))
+        logs = counts @ np.array([x.log_moments for x in phases]) - self.shifts * loss
+        return math.exp(min(float(logs[side].min()), 0.0))
 
 
 def _window(

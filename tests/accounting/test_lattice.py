@@ -14,7 +14,10 @@ from dpsgd_explorer.accounting.exact import ExactAccountant
 from dpsgd_explorer.accounting.lattice import lattice_deltas, lattice_epsilons
 from dpsgd_explorer.accounting.privacy_loss import Gaussian
 from dpsgd_explorer.accounting.sampled_loss import Sampled
-from dpsgd_explorer.accounting.single_step import single_step_delta
+from dpsgd_explorer.accounting.single_step import (
+    single_step_delta,
+    single_step_epsilon,
+)
 
 DIRECTIONS = ["remove", "add", "replace"]
 LOSSES = [Sampled(1e-3, 0.7, direction) for direction in DIRECTIONS]
@@ -144,3 +147,34 @@ def test_rows_beyond_those_that_are_narrowed_lie_between_them():
     assert np.all(np.diff(curve.upper) >= 0)
     assert np.all(curve.lower <= curve.upper)
     assert np.quantile(curve.upper - curve.lower, 0.9) < 0.1
+
+
+# No line serves 14 steps, and none serves 15 beside them: 17.58 alone was 20.3 here.
+@pytest.mark.parametrize("asked", [[14, 15], [15, 41], [10, 15, 20], [15, 16]])
+def test_steps_spend_beside_others_what_they_spend_alone(asked):
+    phase = Phase(0.00997272960500488, 0.36538904671964956, 41)
+    slack, relation = 4.692726251652295e-9, "replace_one"
+    accountant = ExactAccountant()
+    beside = accountant.bounds([phase], asked, slack, relation)
+    alone = [
+        accountant.bounds([phase], [step], slack, relation).upper[0] for step in asked
+    ]
+    assert beside.upper == pytest.approx(alone, rel=1e-4)
+
+
+# The window of discrete losses was too wide to serve: 4.3 to 10, 13 to 19.
+@pytest.mark.parametrize(
+    ("q", "sigma", "steps", "slack"),
+    [
+        (1.65e-4, 0.362, 594, 3e-8),
+        (1.07e-3, 0.358, 13, 4.4e-13),
+        (2.77e-4, 0.352, 83, 7.5e-9),
+    ],
+)
+def test_a_replaced_record_of_a_tiny_sample_is_narrowed(q, sigma, steps, slack):
+    phase = Phase(q, sigma, steps)
+    sides = ExactAccountant().bounds([phase], [steps], slack, "replace_one")
+    assert sides.lower[0] <= sides.upper[0] <= 1.002 * sides.lower[0]
+    assert sides.upper[0] <= steps * single_step_epsilon(
+        q, sigma, slack / steps, "replace_one"
+    )
