@@ -9,6 +9,8 @@ import torch
 from torch import Tensor, nn
 from torch.utils._pytree import tree_leaves
 
+from dpsgd_explorer.dp.input_rows import called
+
 Trace = list[tuple[str, list[Tensor], list[Tensor]]]
 
 
@@ -65,7 +67,7 @@ def _trace(module: nn.Module, call: Any, seed: int) -> Trace:
     try:
         torch.manual_seed(seed)
         with torch.no_grad():
-            module(*call[0], **call[1])
+            called(module, call)
     finally:
         for handle in handles:
             handle.remove()

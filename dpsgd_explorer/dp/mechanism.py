@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 from torch import nn
 from torch.nn.utils.rnn import PackedSequence
 
+from dpsgd_explorer.dp.input_rows import InputRows
 from dpsgd_explorer.dp.losses.marks import ModulePass, mark_outputs
 from dpsgd_explorer.dp.losses.reading import LossReading
 from dpsgd_explorer.dp.outputs import Outputs
@@ -34,6 +35,7 @@ class Mechanism(ABC):
         by_parameter: Whether norms are wanted for each parameter, not each layer.
 
     Attributes:
+        input_rows: Which inputs of the module have one row for each sample.
         receive: Called at the end of each backward with its samples.
         before_forward: Called with (args, kwargs) before each recorded forward, if
             there is one.
@@ -59,6 +61,7 @@ class Mechanism(ABC):
     ) -> None:
         check_layer_names(clipping_mode, module)
         self.module = module
+        self.input_rows = InputRows(module)
         self.clipping_mode = clipping_mode
         self.loss_reduction = loss_reduction
         self.by_parameter = by_parameter

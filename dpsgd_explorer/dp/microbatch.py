@@ -11,10 +11,10 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.utils._pytree import tree_map
+from torch.utils._pytree import tree_flatten, tree_unflatten
 
 from dpsgd_explorer.dp.taps import Taps
-from dpsgd_explorer.dp.whole_module import OutputTree, WholeModule, has_rows
+from dpsgd_explorer.dp.whole_module import OutputTree, WholeModule
 
 
 class MicroBatch(WholeModule):
@@ -31,10 +31,13 @@ class MicroBatch(WholeModule):
         self, args: Any, kwargs: Any, size: int
     ) -> tuple[list[list[Tensor]], OutputTree]:
         """Return each sample's outputs with their graphs; one empty run for nobody."""
-        rows = [slice(i, i + 1) for i in range(size)] or [slice(0, 0)]
+        has_rows = self.input_rows.of((args, kwargs), size)
+        leaves, spec = tree_flatten((args, kwargs))
         runs = []
-        for row in rows:
-            own_args, own_kwargs = tree_map(_rows(row, size), (args, kwargs))
+        for row in [slice(i, i + 1) for i in range(size)] or [slice(0, 0)]:
+            pairs = zip(leaves, has_rows, strict=True)
+            own = [leaf[row] if cut else leaf for leaf, cut in pairs]
+            own_args, own_kwargs = tree_unflatten(own, spec)
             output = self._forward(*own_args, **own_kwargs)
             tensors, tree = OutputTree.part(output, min(size, 1))
             runs.append(tensors)
@@ -77,12 +80,3 @@ def _joined(tensors: tuple[Tensor, ...]) -> Tensor:
 def _row_of(gradient: Tensor, i: int, output: Tensor) -> Tensor:
     """Return sample i's gradient in the shape of its output."""
     return gradient[i].reshape(output.shape)
-
-
-def _rows(row: slice, size: int) -> Any:
-    """Return the function that cuts a tensor with one row a sample."""
-
-    def cut(leaf: Any) -> Any:
-        return leaf[row] if has_rows(leaf, size) else leaf
-
-    return cut

@@ -6,7 +6,8 @@ import torch
 from torch import Tensor, nn
 
 from dpsgd_explorer.dp.book_keeping import BookKeeping
-from dpsgd_explorer.dp.safety import LossFunction
+from dpsgd_explorer.dp.random_batch import SAMPLES
+from dpsgd_explorer.dp.safety import LossFunction, compare_sizes, undisturbed
 from dpsgd_explorer.dp.samples import Samples
 
 
@@ -28,6 +29,7 @@ def per_sample_gradients(
     mechanism.start()
     try:
         with torch.enable_grad():
+            _learn_layouts(mechanism, x)
             outputs = model(x)
             rows = [slice(i, i + 1) for i in range(len(x))]
             losses = [loss_fn(outputs[row], y[row]) for row in rows]
@@ -41,3 +43,13 @@ def per_sample_gradients(
         for name, p in model.named_parameters()
         if p.requires_grad
     }
+
+
+def _learn_layouts(mechanism: BookKeeping, x: Tensor) -> None:
+    """Show the mechanism passes of two sizes, as the engine's safety check does."""
+    if not len(x):
+        return
+    with undisturbed(mechanism):
+        mechanism.module.eval()
+        rows = torch.arange(SAMPLES, device=x.device) % len(x)
+        compare_sizes(mechanism, ((x[rows],), {}), ((x[rows[:-1]],), {}))

@@ -27,6 +27,7 @@ from dpsgd_explorer.dp.clipped_sum import ClippedSum
 from dpsgd_explorer.dp.clipping import Clipper
 from dpsgd_explorer.dp.culprit import find_culprit
 from dpsgd_explorer.dp.expected_draws import expected_draws
+from dpsgd_explorer.dp.input_rows import called
 from dpsgd_explorer.dp.mechanism import (
     Mechanism,
     batch_size_of,
@@ -79,10 +80,11 @@ class SafetyCheck:
 
     def run(self) -> None:
         """Raise UnsupportedModuleError unless all four hold."""
+        self._mechanism.input_rows.forget()
         with self._session():
             call = self._random_call(SEED)
             self._module.eval()
-            self._compare_sizes(call)
+            compare_sizes(self._mechanism, call, random_batch.without_last(call))
             targets = self._random_targets(call)
             self._check_independence(call, targets)
             self._module.eval()
@@ -96,16 +98,9 @@ class SafetyCheck:
     def _session(self) -> Iterator[None]:
         """Let passes be made that leave nothing behind."""
         mechanism = self._mechanism
-        with _undisturbed(mechanism) as self._state, _explained(mechanism):
+        with undisturbed(mechanism) as self._state, _explained(mechanism):
+            self._call = mechanism.input_rows.marked(self._call, self._size)
             yield
-
-    def _compare_sizes(self, call: Any) -> None:
-        """Show the mechanism passes of two sizes: what changes counts the samples."""
-        fewer = random_batch.without_last(call)
-        with self._mechanism.learning():
-            # Once more, since what one layer is told moves the shapes of the next.
-            for each in (call, fewer, call):
-                self._module(*each[0], **each[1])
 
     def _check_independence(self, call: Any, targets: Any) -> None:
         self._module.train()
@@ -233,7 +228,7 @@ class SafetyCheck:
 
     def _loss(self, call: Any, targets: Any) -> Tensor:
         torch.manual_seed(SEED)  # the same random masks in every pass
-        outputs = self._module(*call[0], **call[1])
+        outputs = called(self._module, call)
         if self._loss_fn is not None:
             loss = self._loss_fn(outputs, targets)
             if loss.dim():
@@ -252,7 +247,7 @@ class SafetyCheck:
 
     def _random_targets(self, call: Any) -> Any:
         with torch.no_grad():
-            outputs = self._module(*call[0], **call[1])
+            outputs = called(self._module, call)
         if self._loss_fn is None:
             return random_batch.random_slopes(outputs)
         return random_batch.random_targets(self._targets, self._size, outputs)
@@ -263,6 +258,14 @@ class SafetyCheck:
 
     def _close(self, first: Tensor, second: Tensor, largest: float) -> bool:
         return _length(first - second) <= self._tolerance * largest
+
+
+def compare_sizes(mechanism: Mechanism, call: Any, fewer: Any) -> None:
+    """Show the mechanism passes of two sizes: what changes counts the samples."""
+    with mechanism.learning():
+        # Once more, since what one layer is told moves the shapes of the next.
+        for each in (call, fewer, call):
+            called(mechanism.module, each)
 
 
 def _largest(rows: Rows) -> float:
@@ -302,7 +305,7 @@ def _explained(mechanism: Mechanism) -> Iterator[None]:
 
 
 @contextmanager
-def _undisturbed(mechanism: Mechanism) -> Iterator[ModuleState]:
+def undisturbed(mechanism: Mechanism) -> Iterator[ModuleState]:
     """Put back random state, stored values, modes and callbacks, whatever happens."""
     module = mechanism.module
     receive, before_forward = mechanism.receive, mechanism.before_forward

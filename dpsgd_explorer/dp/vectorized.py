@@ -8,7 +8,7 @@ refused, and all per-sample gradients are held at once.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from torch.utils._pytree import tree_flatten, tree_unflatten
 
 from dpsgd_explorer.dp.taps import Taps
-from dpsgd_explorer.dp.whole_module import OutputTree, WholeModule, has_rows
+from dpsgd_explorer.dp.whole_module import OutputTree, WholeModule
 from dpsgd_explorer.errors import ExplorerError, UnsupportedModuleError
 
 
@@ -42,7 +42,8 @@ class Vectorized(WholeModule):
         if size == 0:
             tensors, tree = OutputTree.part(self._forward(*args, **kwargs), 0)
             return [t if t.dim() else t.new_zeros(0) for t in tensors], tree
-        call = _Call(self.module, self._forward, copies, (args, kwargs), size)
+        rows = self.input_rows.of((args, kwargs), size)
+        call = _Call(self.module, self._forward, copies, (args, kwargs), rows)
         try:
             return call.outputs(), call.tree
         except ExplorerError:
@@ -102,7 +103,7 @@ class _Call:
         forward: Callable[..., Any],
         copies: Mapping[nn.Parameter, Tensor],
         call: Any,
-        size: int,
+        rows: Sequence[bool],
     ) -> None:
         self._forward, self._copies = forward, copies
         self._places = [
@@ -117,7 +118,7 @@ class _Call:
             if isinstance(each, nn.Embedding) and each.padding_idx is not None
         ]
         self._leaves, self._call_spec = tree_flatten(call)
-        self._rows = [i for i, leaf in enumerate(self._leaves) if has_rows(leaf, size)]
+        self._rows = [i for i, has_rows in enumerate(rows) if has_rows]
         self.tree: Any = None
 
     def outputs(self) -> list[Tensor]:

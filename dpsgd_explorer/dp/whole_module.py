@@ -168,11 +168,6 @@ def _check_leaf(leaf: Any, rows: int) -> None:
         )
 
 
-def has_rows(leaf: Any, size: int) -> bool:
-    """Whether a module's input has one row a sample."""
-    return isinstance(leaf, Tensor) and leaf.dim() > 0 and len(leaf) == size
-
-
 def _trainable_parameters(
     module: nn.Module, by_parameter: bool
 ) -> dict[str, dict[str, nn.Parameter]]:
