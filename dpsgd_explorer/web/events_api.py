@@ -11,8 +11,10 @@ from collections.abc import Iterator
 from flask import Blueprint, Response, current_app, request
 
 from dpsgd_explorer.runs.feed import Hub
+from dpsgd_explorer.runs.networks import network_of
 from dpsgd_explorer.runs.records import Run, StoredEvent
 from dpsgd_explorer.runs.store import RunStore
+from dpsgd_explorer.settings import Settings
 from dpsgd_explorer.web.listeners import Listeners
 from dpsgd_explorer.web.operation import operation, reply
 from dpsgd_explorer.web.run_answers import Log, LogEntry, Page, Position
@@ -87,8 +89,11 @@ def _counted_visitor() -> str:
     """Return whose stream this is: a visitor's, or in public an address's."""
     if visitor := current_visitor():
         return visitor
-    is_public = current_app.extensions["settings"].profile == "public"
-    return request.remote_addr or "" if is_public else ""
+    settings: Settings = current_app.extensions["settings"]
+    is_counted = settings.profile == "public" and network_of(
+        request.remote_addr, settings.quotas.exempt_networks
+    )
+    return request.remote_addr or "" if is_counted else ""
 
 
 def _store() -> RunStore:
