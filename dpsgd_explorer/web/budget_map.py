@@ -20,6 +20,7 @@ EPOCHS = (0.5, 200.0)  # ends of the map
 NOISE = (0.5, 12.0)
 BEYOND = 1.3  # the grid goes on past the map's ends, so that lines leave it
 COLUMNS, ROWS = 17, 15
+LEAST_DELTA = 1e-100  # below it the grid's coarse steps lose the sum's digits
 LEVELS = (0.1, 0.3, 1.0, 3.0, 10.0, 30.0)
 BATCH_SIZES = (64, 256, 1024, 4096, 16384)
 
@@ -33,7 +34,7 @@ class MapQuestion(BaseModel):
 
     sample_size: int = Field(60_000, ge=2, le=10**9, description="Records N.")
     expected_batch_size: int = Field(1024, ge=1, le=10**9, description="qN.")
-    delta: float = Field(1e-5, gt=0, lt=1, description="Below one over N.")
+    delta: float = Field(1e-5, ge=LEAST_DELTA, lt=1, description="Below one over N.")
     epsilon: float = Field(3.0, gt=0, le=1000, description="The line to walk along.")
 
 

@@ -148,6 +148,13 @@ def test_numbers_that_do_not_go_together(client, changes, field, says):
     assert says in error["message"]
 
 
+def test_the_map_has_a_least_delta(client):
+    query = {"expected_batch_size": 174, "sample_size": 457, "delta": 2.2e-190}
+    error = error_of(client.get(f"{API}/budget_map", query_string=query), 422)
+    assert error["field"] == "delta"
+    assert "at least 1e-100" in error["message"]
+
+
 def test_the_map_passes_through_what_is_solved(client):
     query = {name: GIVEN[name] for name in ("sample_size", "delta", "epsilon")}
     query |= {"expected_batch_size": 1024}
