@@ -29,6 +29,10 @@ from dpsgd_explorer.accounting.selection import best_of_pure_trials, best_of_tri
 from dpsgd_explorer.accounting.table import ACCOUNTANTS, NAMES
 from dpsgd_explorer.accounting.trade_offs import trade_off
 from dpsgd_explorer.accounting.truncated import truncated_poisson_epsilon
+from dpsgd_explorer.accounting.truncated_planning import (
+    truncated_poisson_noise_multiplier,
+    truncated_poisson_trade_off,
+)
 
 __all__ = [
     "ACCOUNTANTS",
@@ -60,4 +64,6 @@ __all__ = [
     "steps",
     "trade_off",
     "truncated_poisson_epsilon",
+    "truncated_poisson_noise_multiplier",
+    "truncated_poisson_trade_off",
 ]

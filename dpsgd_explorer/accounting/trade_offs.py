@@ -18,12 +18,12 @@ Notation: E values of ε, V of x, F rates of false alarms.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
 from dpsgd_explorer.accounting import domains
-from dpsgd_explorer.accounting.accountant import Accountant, Floats, Phase
+from dpsgd_explorer.accounting.accountant import Floats, Phase
 from dpsgd_explorer.accounting.exact import Bounds, ExactAccountant
 from dpsgd_explorer.accounting.sides import APPROXIMATION, RELATION, CurveSides
 from dpsgd_explorer.accounting.table import accountant_for
@@ -73,14 +73,19 @@ def trade_off_sides(
             nothing of what was done.
     """
     chosen = accountant_for(accountant, neighboring_relation)
-    alarms = np.array([_rate(rate) for rate in false_positive_rates])  # [F]
+    alarms = rates_of(false_positive_rates)
     if not any(phase.steps for phase in phases):
         same = [float(alarm) for alarm in alarms]
         return CurveSides(same, same, same, "exact")
     if isinstance(chosen, ExactAccountant):
         low, high = _exact(chosen, phases, alarms, neighboring_relation)
         return CurveSides(high.tolist(), low.tolist(), high.tolist(), "bound")
-    found = _most(alarms, *_kept(chosen, phases, neighboring_relation)).tolist()
+    total = [sum(phase.steps for phase in phases)]
+
+    def spent(slack: float) -> float:
+        return float(chosen.epsilons(phases, total, slack, neighboring_relation)[0])
+
+    found = most_found(alarms, spent).tolist()
     if chosen.status == APPROXIMATION:
         return CurveSides(found, None, None, APPROXIMATION)
     return CurveSides(found, None, found, "bound")
@@ -102,14 +107,11 @@ def _exact(
     return np.minimum(np.maximum(low, alarms), high), high
 
 
-def _kept(
-    chosen: Accountant, phases: Sequence[Phase], relation: str
-) -> tuple[Floats, Floats]:
-    """Return pairs of ε and δ that all phases keep; [E], [E]."""
-    total = [sum(phase.steps for phase in phases)]
-    spent = [chosen.epsilons(phases, total, x, relation)[0] for x in DELTAS]
-    losses = np.minimum(spent, LARGEST)
-    return losses, np.where(np.isinf(spent) | (losses < spent), 1.0, DELTAS)
+def most_found(alarms: Floats, spent: Callable[[float], float]) -> Floats:
+    """Return the true positive rates that an ε at each δ allows at most; [F] -> [F]."""
+    kept = np.array([spent(float(slack)) for slack in DELTAS])
+    losses = np.minimum(kept, LARGEST)
+    return _most(alarms, losses, np.where(losses < kept, 1.0, DELTAS))
 
 
 def _most(alarms: Floats, losses: Floats, deltas: Floats) -> Floats:
@@ -142,6 +144,15 @@ def _least(alarms: Floats, losses: Floats, one: Bounds, other: Bounds) -> Floats
     places = np.concatenate([x, corners[0], x[-1:]])
     values = np.concatenate([lower, corners[1], [0.0]])
     return np.asarray((np.outer(places, alarms) + values[:, None]).min(axis=0))
+
+
+def rates_of(values: Sequence[float]) -> Floats:
+    """Return false positive rates as they are meant, [F].
+
+    Raises:
+        AccountingError: one is not from 0 to 1.
+    """
+    return np.array([_rate(value) for value in values], dtype=np.float64)
 
 
 def _rate(value: object) -> float:

@@ -1,0 +1,128 @@
+"""Poisson batches that are cut: the noise for a target, and the attacker's curve."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from dpsgd_explorer.accounting import domains
+from dpsgd_explorer.accounting.accountant import Phase
+from dpsgd_explorer.accounting.calibration import noise_multiplier
+from dpsgd_explorer.accounting.domains import MAX_NOISE_MULTIPLIER
+from dpsgd_explorer.accounting.search import PRECISION, least_noise, unreachable
+from dpsgd_explorer.accounting.sides import RELATION, CurveSides
+from dpsgd_explorer.accounting.trade_offs import most_found, rates_of, trade_off_sides
+from dpsgd_explorer.accounting.truncated import truncated_poisson_epsilon
+from dpsgd_explorer.accounting.truncated_step import TruncatedStep
+from dpsgd_explorer.errors import AccountingError
+
+
+def truncated_poisson_noise_multiplier(
+    target_epsilon: float,
+    sample_rate: float,
+    steps: int,
+    delta: float,
+    *,
+    sample_size: int,
+    max_batch_size: int,
+    neighboring_relation: str = RELATION,
+) -> float:
+    """Return about the least noise with which steps on cut batches keep to a target.
+
+    Args:
+        target_epsilon: Greater than 0.
+        sample_rate: Poisson inclusion probability q a step, in (0, 1].
+        steps: At least 1.
+        delta: In (0, 1).
+        sample_size: Records N of the larger of two neighbouring data sets.
+        max_batch_size: Records B that a batch may hold.
+        neighboring_relation: What one record may change.
+
+    Returns:
+        A noise multiplier whose ε, from above, is at most the target.
+
+    Raises:
+        AccountingError: an argument is outside its domain, or no noise reaches the
+            target.
+    """
+    target = domains.target_epsilon(target_epsilon)
+    count, slack = domains.steps(steps, least=1), domains.delta(delta)
+
+    def spent(noise: float) -> float:
+        found = truncated_poisson_epsilon(
+            sample_rate,
+            noise,
+            count,
+            slack,
+            sample_size=sample_size,
+            max_batch_size=max_batch_size,
+            neighboring_relation=neighboring_relation,
+        )
+        return found.value
+
+    least = spent(MAX_NOISE_MULTIPLIER)
+    if least > target:
+        raise unreachable(target_epsilon, least)
+
+    def excess(noise: float) -> float:
+        try:
+            loss = spent(noise)
+        except AccountingError:  # the cap is exceeded too often for so little noise
+            return 1.0
+        return 1.0 if math.isinf(loss) else (loss - target) / max(loss, target)
+
+    uncut = noise_multiplier(
+        target, sample_rate, count, slack, "exact", neighboring_relation
+    )
+    return least_noise(excess, uncut, PRECISION)
+
+
+def truncated_poisson_trade_off(
+    sample_rate: float,
+    noise_multiplier: float,
+    steps: int,
+    *,
+    false_positive_rates: Sequence[float],
+    sample_size: int,
+    max_batch_size: int,
+    neighboring_relation: str = RELATION,
+) -> CurveSides:
+    """Return the largest true positive rates against steps on cut batches.
+
+    From below, by a test on the data of ``TruncatedStep.least_rate``, and from above.
+
+    Args: as ``trade_off``, and ``truncated_poisson_epsilon``.
+
+    Raises:
+        AccountingError: an argument is outside its domain; or the noise multiplier is
+            below 0.2, and so small a cap is exceeded too often.
+    """
+    run = Phase(sample_rate, noise_multiplier, steps)
+    alarms = rates_of(false_positive_rates)
+    size, cap = sample_size, max_batch_size
+
+    def spent(slack: float) -> float:
+        found = truncated_poisson_epsilon(
+            run.sample_rate,
+            run.noise_multiplier,
+            run.steps,
+            slack,
+            sample_size=size,
+            max_batch_size=cap,
+            neighboring_relation=neighboring_relation,
+        )
+        return found.value
+
+    high = most_found(alarms, spent)
+    rate = run.sample_rate
+    if cap < size and run.noise_multiplier:
+        rate = TruncatedStep(rate, run.noise_multiplier, size, cap).least_rate
+    least = alarms.tolist()
+    if rate:
+        uncut = Phase(rate, run.noise_multiplier, run.steps)
+        found = trade_off_sides([uncut], least, "exact", neighboring_relation)
+        least = least if found.lower is None else found.lower
+    low = np.minimum(least, high)
+    return CurveSides(high.tolist(), low.tolist(), high.tolist(), "bound")

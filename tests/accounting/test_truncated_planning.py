@@ -1,0 +1,78 @@
+"""Batches that are cut: the noise for a target, and the attacker's curve."""
+
+import numpy as np
+import pytest
+
+from dpsgd_explorer.accounting import (
+    noise_multiplier,
+    trade_off,
+    truncated_poisson_epsilon,
+    truncated_poisson_noise_multiplier,
+    truncated_poisson_trade_off,
+)
+from dpsgd_explorer.errors import AccountingError
+
+DATA = {"sample_size": 1000, "max_batch_size": 75}
+ALARMS = [0.0, 0.001, 0.1, 0.5, 1.0]
+RELATIONS = ["add_or_remove_one", "replace_one"]
+
+
+@pytest.mark.parametrize("relation", RELATIONS)
+def test_the_noise_for_a_target_keeps_it_and_hardly_less_does_not(relation):
+    run, slack = (0.05, 100), 1e-5
+    terms = DATA | {"neighboring_relation": relation}
+    noise = truncated_poisson_noise_multiplier(2.0, *run, slack, **terms)
+
+    def spent(sigma):
+        return truncated_poisson_epsilon(0.05, sigma, 100, slack, **terms).value
+
+    assert spent(noise) <= 2.0 < spent(noise * (1 - 1e-6))
+    assert noise > noise_multiplier(2.0, *run, slack, "exact", relation)
+
+
+def test_a_wide_cap_needs_the_noise_of_uncut_batches():
+    for cap in (150, 1000, 5000):
+        wide = DATA | {"max_batch_size": cap}
+        noise = truncated_poisson_noise_multiplier(2.0, 0.05, 100, 1e-5, **wide)
+        uncut = noise_multiplier(2.0, 0.05, 100, 1e-5)
+        assert noise == pytest.approx(uncut, rel=1e-6)
+
+
+def test_little_noise_may_be_enough_though_less_has_no_answer():
+    noise = truncated_poisson_noise_multiplier(60.0, 0.05, 1, 1e-5, **DATA)
+    found = truncated_poisson_epsilon(0.05, noise, 1, 1e-5, **DATA)
+    assert found.value <= 60.0
+
+
+@pytest.mark.parametrize("relation", RELATIONS)
+@pytest.mark.parametrize("cap", [50, 75])
+def test_the_curve_lies_between_its_sides_and_above_the_uncut_one(cap, relation):
+    run, terms = (0.05, 1.5, 100), {"sample_size": 1000, "max_batch_size": cap}
+    asked = {"false_positive_rates": ALARMS, "neighboring_relation": relation}
+    found = truncated_poisson_trade_off(*run, **asked, **terms)
+    low, high = np.array(found.lower), np.array(found.upper)
+    uncut = np.array(trade_off(*run, **asked))
+    assert np.all(low <= high)
+    assert np.all(low <= uncut + 1e-9)
+    assert np.all(high >= uncut - 5e-3)  # from fewer pairs of ε and δ
+    for slack in (1e-5, 1e-2):
+        loss = truncated_poisson_epsilon(
+            *run, slack, neighboring_relation=relation, **terms
+        ).value
+        pair = np.minimum(np.exp(loss) * np.array(ALARMS) + slack, 1)
+        assert np.all(low <= pair + 1e-9)
+
+
+def test_the_ends_of_a_curve():
+    asked = {"false_positive_rates": ALARMS, **DATA}
+    assert truncated_poisson_trade_off(0.05, 1.0, 0, **asked).lower == ALARMS
+    assert truncated_poisson_trade_off(0.05, 1.0, 0, **asked).upper == pytest.approx(
+        ALARMS, abs=1e-8
+    )
+    open_ = truncated_poisson_trade_off(0.05, 0.0, 5, **asked)
+    assert open_.upper == [1.0] * len(ALARMS)
+
+
+def test_a_target_that_no_noise_reaches_is_refused():
+    with pytest.raises(AccountingError, match="target_epsilon must be at least"):
+        truncated_poisson_noise_multiplier(1e-12, 1.0, 10**6, 1e-15, **DATA)
