@@ -26,8 +26,14 @@ given to the engine, and the message is what it answered.
 Clipping bounds what a record can do only if the record's gradient depends on that
 record alone. Before the first step the engine measures that, on random inputs; it does
 not go by the names of layers. With `example_inputs` and `loss_fn` it measures at
-`attach`, and the loss with it; otherwise at the first forward pass, and a loss that
-mixes records is then not seen.
+`attach`, and the loss with it; otherwise at the first forward pass.
+
+The loss is also read at every backward, from autograd's graph. A mean that divides by
+the weights or the targets of the batch raises there. Any other loss that is not known
+to be a mean or sum of a term for each record is trained with, but `get_epsilon` then
+asks for `assume_per_sample_loss=True`. What the graph cannot show is where targets come
+from: a target made of other records' (mixup, a batch mean taken away) must be vouched
+for by its author. `per_sample_mean(losses, mask)` is the mean that always passes.
 
 `make_private_ready(model)` repairs what has a remedy, and prints what it changed.
 """

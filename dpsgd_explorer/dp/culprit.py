@@ -39,7 +39,8 @@ def find_culprit(
     return (
         "the loss mixes the samples of a batch: the gradient of one sample moves when "
         "the others change, though the module's outputs do not. Use a loss that is a "
-        "mean or sum of a term for each sample."
+        "mean or sum of a term for each sample, such as "
+        "dpsgd_explorer.dp.losses.per_sample_mean(losses, mask)."
     )
 
 

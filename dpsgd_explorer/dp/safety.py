@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from typing import Any
 
 import torch
@@ -28,6 +28,8 @@ from dpsgd_explorer.dp.clipping import Clipper
 from dpsgd_explorer.dp.culprit import find_culprit
 from dpsgd_explorer.dp.expected_draws import expected_draws
 from dpsgd_explorer.dp.input_rows import called
+from dpsgd_explorer.dp.losses.labels import labels_of
+from dpsgd_explorer.dp.losses.target_check import TargetCheck
 from dpsgd_explorer.dp.mechanism import (
     Mechanism,
     batch_size_of,
@@ -36,8 +38,13 @@ from dpsgd_explorer.dp.mechanism import (
 )
 from dpsgd_explorer.dp.module_state import Changes, ModuleState, refuse_different
 from dpsgd_explorer.dp.random_batch import SAMPLES, SEED
+from dpsgd_explorer.dp.records import tensors_of
 from dpsgd_explorer.dp.samples import Samples
-from dpsgd_explorer.errors import ExplorerError, UnsupportedModuleError
+from dpsgd_explorer.errors import (
+    ExplorerError,
+    MixedLossError,
+    UnsupportedModuleError,
+)
 
 LossFunction = Callable[[Any, Any], Tensor]
 Rows = dict[str, Tensor]
@@ -77,6 +84,7 @@ class SafetyCheck:
         self._tolerance = _tolerance(self._module)
         self._loss_fn = loss_fn
         self._targets = targets
+        self._labels: dict[int, int] | None = None
 
     def run(self) -> None:
         """Raise UnsupportedModuleError unless all four hold."""
@@ -87,7 +95,9 @@ class SafetyCheck:
             compare_sizes(self._mechanism, call, random_batch.without_last(call))
             targets = self._random_targets(call)
             self._check_independence(call, targets)
+            self._check_ignored_labels(call, targets)
             self._module.eval()
+            self._check_targets(call)
             samples = self._samples(call, targets)
             rows = self._rows(samples)
             self._check_size(call, targets)
@@ -117,6 +127,32 @@ class SafetyCheck:
                     find_culprit(self._module, call, calls, SEED)
                 )
 
+    def _check_ignored_labels(self, call: Any, targets: Any) -> None:
+        """Repeat that with some labels ignored, if the module itself takes labels."""
+        if not self._labels or any(leaf.is_cuda for leaf in tensors_of(call)):
+            return  # on a GPU, a bad index would be more than an exception
+        some = random_batch.with_ignored(call, self._labels)
+        # Where the loss shows that it is weighted, such a batch is refused in training.
+        with suppress(MixedLossError):
+            self._check_independence(some, targets)
+
+    def _check_targets(self, call: Any) -> None:
+        """Measure the loss alone, with targets of all classes and ignored ones."""
+        if self._loss_fn is None:
+            return
+        other = self._random_call(SEED + 1)
+        with torch.no_grad():
+            outputs, others = (called(self._module, c) for c in (call, other))
+        TargetCheck(
+            self._loss_fn,
+            outputs,
+            others,
+            self._targets,
+            size=self._size,
+            loss_reduction=self._mechanism.loss_reduction,
+            tolerance=self._tolerance,
+        ).run()
+
     def _check_size(self, call: Any, targets: Any) -> None:
         """Compare two sizes in both modes; in training, with draws at their means."""
         for training in (False, True):
@@ -140,14 +176,11 @@ class SafetyCheck:
         )
 
     def _check_sum(self, call: Any, targets: Any, rows: Rows) -> None:
-        self._mechanism.stop()
-        try:
+        with self._unwatched():
             named = dict(self._module.named_parameters())
             loss = self._loss(call, targets)
             wanted = [named[name] for name in rows]
             expected = torch.autograd.grad(loss, wanted, allow_unused=True)
-        finally:
-            self._mechanism.start()
         scale = self._mechanism.loss_scale(SAMPLES)
         total = {name: gradient.sum(0).div_(scale) for name, gradient in rows.items()}
         largest = _largest(total)
@@ -241,9 +274,20 @@ class SafetyCheck:
         return random_batch.linear_loss(outputs, targets, scale)
 
     def _random_call(self, seed: int, scale: float = 1.0) -> Any:
+        if self._labels is None:
+            with self._unwatched():
+                self._labels = labels_of(self._module, self._call, self._size)
         return random_batch.random_call(
-            self._module, self._call, self._size, seed, scale
+            self._module, self._call, self._size, seed, scale, self._labels
         )
+
+    @contextmanager
+    def _unwatched(self) -> Iterator[None]:
+        self._mechanism.stop()
+        try:
+            yield
+        finally:
+            self._mechanism.start()
 
     def _random_targets(self, call: Any) -> Any:
         with torch.no_grad():

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from torch.autograd.graph import Node
 
-from dpsgd_explorer.dp.losses.marks import ModulePass, Outputs, SampleMean, mark_of
+from dpsgd_explorer.dp.losses.marks import ModulePass, mean_at, outputs_at
 from dpsgd_explorer.dp.losses.operation import Operation
 from dpsgd_explorer.dp.losses.reading import LossReading, Number
 from dpsgd_explorer.dp.losses.states import (
@@ -108,31 +108,28 @@ class Reader:
             if self._depth > DEEPEST or len(self._states) > MOST_OPERATIONS:
                 raise NotPerRecordError("it has too many operations to be read")
             try:
-                known = self._marked(node, result)
-                known = known or self._computed(node, result, inside)
+                known = self._output(node, result) or self._any(node, result, inside)
             finally:
                 self._depth -= 1
             self._states[node, result] = known
         return known
 
-    def _marked(self, node: Node, result: int) -> State | None:
-        mark = mark_of(node)
-        if isinstance(mark, Outputs) and result in mark.shapes:
-            return self._output(mark, node, result)
-        if isinstance(mark, SampleMean):
-            return self._sample_mean(mark)
-        return None
-
-    def _output(self, mark: Outputs, node: Node, result: int) -> State:
+    def _output(self, node: Node, result: int) -> State | None:
+        mark = outputs_at(node)
+        if mark is None or result not in mark.shapes:
+            return None
         module_pass, shape = mark.module_pass, mark.shapes[result]
         if module_pass not in self.passes:
             self.passes.append(module_pass)
         if shape:
             return Records(module_pass.size, shape)
-        return self._computed(node, result, inside=True)  # a loss inside the module
+        return self._any(node, result, inside=True)  # a loss inside the module
 
-    def _sample_mean(self, mark: SampleMean) -> State:
-        source = self._state(*mark.source, inside=False)
+    def _any(self, node: Node, result: int, inside: bool) -> State:
+        losses = mean_at(node)
+        if losses is None:
+            return self._computed(node, result, inside)
+        source = self._state(*losses, inside)
         if not isinstance(source, Records) or (source.dim, source.repeats) != (0, 1):
             raise NotPerRecordError("per_sample_mean was not given a row a sample")
         self._operations.append("per_sample_mean")
@@ -167,8 +164,8 @@ def passes_of(roots: Sequence[Edge]) -> list[ModulePass]:
     seen, waiting = set(roots), list(roots)
     while waiting and len(seen) < FARTHEST:
         node, result = waiting.pop(0)
-        mark = mark_of(node)
-        if isinstance(mark, Outputs) and result in mark.shapes:
+        mark = outputs_at(node)
+        if mark is not None and result in mark.shapes:
             found.append(mark.module_pass)
             continue
         sources = {(n, i) for n, i in node.next_functions if n is not None} - seen

@@ -13,7 +13,7 @@ from dpsgd_explorer.dp.losses.reading import UNREAD, LossReading
 from dpsgd_explorer.dp.losses.states import Shape
 from dpsgd_explorer.dp.records import tensors_of
 
-KEY = "dpsgd_explorer.loss"
+OUTPUTS, MEAN = "dpsgd_explorer.outputs", "dpsgd_explorer.per_sample_mean"
 
 
 @dataclass(eq=False)
@@ -46,44 +46,32 @@ class Outputs:
     shapes: dict[int, Shape] = field(default_factory=dict)
 
 
-@dataclass(frozen=True)
-class SampleMean:
-    """Marks the result of ``per_sample_mean``.
-
-    Attributes:
-        source: Node and number of the losses that it reduces.
-    """
-
-    source: tuple[Node, int]
-
-
-Mark = Outputs | SampleMean
-
-
 def mark_outputs(outputs: Any, module_pass: ModulePass) -> None:
     """Mark the outputs of a pass that have one row a sample, and its scalars."""
     for leaf in tensors_of(outputs):
         node, shape = leaf.grad_fn, tuple(leaf.shape)
         if node is None or (shape and shape[0] != module_pass.size):
             continue
-        mark = mark_of(node)
-        if not isinstance(mark, Outputs) or mark.module_pass is not module_pass:
-            mark = Outputs(module_pass)
-            _metadata(node)[KEY] = mark
+        mark = outputs_at(node)
+        if mark is None or mark.module_pass is not module_pass:
+            mark = _metadata(node)[OUTPUTS] = Outputs(module_pass)
         mark.shapes[leaf.output_nr] = shape
 
 
 def mark_mean(loss: Tensor, losses: Tensor) -> None:
     """Mark a loss as the mean over samples of losses [B, ...]."""
     if loss.grad_fn is not None and losses.grad_fn is not None:
-        source = losses.grad_fn, losses.output_nr
-        _metadata(loss.grad_fn)[KEY] = SampleMean(source)
+        _metadata(loss.grad_fn)[MEAN] = losses.grad_fn, losses.output_nr
 
 
-def mark_of(node: Node) -> Mark | None:
-    """Return a node's mark, if there is one."""
-    mark: Mark | None = _metadata(node).get(KEY)
-    return mark
+def outputs_at(node: Node) -> Outputs | None:
+    """Return which outputs of a module a node's results are."""
+    return _metadata(node).get(OUTPUTS)
+
+
+def mean_at(node: Node) -> tuple[Node, int] | None:
+    """Return node and number of the losses whose mean over samples a node makes."""
+    return _metadata(node).get(MEAN)
 
 
 def _metadata(node: Node) -> dict[str, Any]:
