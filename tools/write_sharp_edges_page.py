@@ -31,9 +31,10 @@ not go by the names of layers. With `example_inputs` and `loss_fn` it measures a
 The loss is also read at every backward, from autograd's graph. A mean that divides by
 the weights or the targets of the batch raises there. Any other loss that is not known
 to be a mean or sum of a term for each record is trained with, but `get_epsilon` then
-asks for `assume_per_sample_loss=True`. What the graph cannot show is where targets come
-from: a target made of other records' (mixup, a batch mean taken away) must be vouched
-for by its author. `per_sample_mean(losses, mask)` is the mean that always passes.
+asks for `assume_per_sample_loss=True`. `per_sample_mean(losses, mask)` is the mean that
+passes. The graph does not show where targets come from: one that is made of other
+records' (mixup, the batch's mean taken away) is not seen, so make each record's target
+of that record alone.
 
 `make_private_ready(model)` repairs what has a remedy, and prints what it changed.
 """
