@@ -29,6 +29,7 @@ from dpsgd_explorer.web import (
     privacy_api,
     recount_api,
     regression_api,
+    renyi_api,
     runs_api,
     runs_pages,
     service_api,
@@ -57,6 +58,7 @@ API = (
     exports,
     privacy_api,
     budget_api,
+    renyi_api,
     regression_api,
     service_api,
 )
