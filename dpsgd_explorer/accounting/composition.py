@@ -36,6 +36,7 @@ from dpsgd_explorer.accounting.lattice import (
 from dpsgd_explorer.accounting.privacy_loss import Loss
 from dpsgd_explorer.accounting.tilts import MARGIN, Tilts, near
 
+FEW_FREQUENCIES = 1 << 9
 MOST_ROWS = 64  # to which discrete losses are fitted
 GAP = 1e-4  # relative, above which discrete losses are tried
 GOAL = 1e-6  # relative gap that ends the search for a better line
@@ -61,9 +62,11 @@ class Composition:
 
         Args:
             losses: Of one step of each phase.
-            refinements: How often discrete losses may be refined, where no line serves.
+            refinements: How often discrete losses may be refined, where no line serves;
+                0 also limits the lines to few frequencies.
         """
         self.losses = losses
+        self.most = MOST_FREQUENCIES if refinements else FEW_FREQUENCIES
         self.refinements = refinements
         self._tilts = Tilts(losses)
 
@@ -228,7 +231,7 @@ class Composition:
             place - window.start,
             epsilons,
             np.broadcast_to(log_deltas, epsilons.shape),
-            min(MOST_FREQUENCIES, MOST_TERMS // max(rows, len(counts))),
+            min(self.most, MOST_TERMS // max(rows, len(counts))),
             tolerance,
         )
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import partial
+from functools import lru_cache, partial
 
 from flask import Blueprint, Response, current_app
 
@@ -11,6 +11,7 @@ from dpsgd_explorer import accounting
 from dpsgd_explorer.accounting import Phase, Plan
 from dpsgd_explorer.accounting.comparison import all_answers
 from dpsgd_explorer.accounting.domains import MAX_STEPS
+from dpsgd_explorer.accounting.previews import preview
 from dpsgd_explorer.accounting.sides import (
     APPROXIMATION,
     Sides,
@@ -54,6 +55,7 @@ bp = Blueprint("privacy_api", __name__, url_prefix="/api/v1/privacy")
 question = partial(operation, bp, "GET", lane="slow")
 quick_question = partial(operation, bp, "GET", lane="quick")
 
+cached_preview = lru_cache(maxsize=128)(preview)
 CLOSE = 1e-4  # relative: how near a number is tried that would spend too much
 
 
@@ -212,18 +214,18 @@ def _finite_all(values: list[float] | None) -> list[float | None] | None:
 
 
 def planned(config: TrainingConfig, plan: Plan, points: int | None) -> PlanAnswer:
-    """Return what a plan does and spends, with a curve of about so many points."""
+    """Return what a plan does and spends, with a curve of at most so many points."""
     last_step = plan.steps
     if plan.is_private and config.stop_at_epsilon is not None:
         last_step = plan.steps_within(config.stop_at_epsilon)
-    line = None
-    if points is not None:
-        steps = Curve.steps_up_to(last_step, points)
-        line = Curve.through(steps, plan.epsilons(steps))
     run = Phase(plan.sample_rate, plan.noise_multiplier, last_step)
-    spent = epsilon_sides([run], plan.delta, plan.accountant)
+    asked = [last_step] if points is None else Curve.steps_up_to(last_step, points)
+    found = cached_preview(run, tuple(asked), plan.delta, plan.accountant)
+    line = None if points is None else Curve.through(found.steps, found.epsilons)
     return PlanAnswer(
-        **EnclosedEpsilon.between(spent, plan.accountant, plan.delta).model_dump(),
+        **EnclosedEpsilon.between(
+            found.spent, plan.accountant, plan.delta
+        ).model_dump(),
         accountants=[
             name for name in accounting.NAMES if not accountant_for(name).why_not([run])
         ],
