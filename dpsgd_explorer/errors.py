@@ -59,6 +59,10 @@ class MixedLossError(UnsupportedModuleError):
     """The loss of a batch is no mean or sum of a term for each sample."""
 
 
+class PrivacyWarning(UserWarning):
+    """Epsilon may not be what was spent: something is not counted here."""
+
+
 class DataError(ExplorerError, RuntimeError):
     """A data file is missing or is not what its hash says."""
 

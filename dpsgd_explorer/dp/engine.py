@@ -21,7 +21,7 @@ from torch.optim import Optimizer
 from torch.utils.data import Dataset
 
 from dpsgd_explorer.accounting import Plan
-from dpsgd_explorer.dp import options, phases
+from dpsgd_explorer.dp import options, phases, spending
 from dpsgd_explorer.dp.attachment import Attachment
 from dpsgd_explorer.dp.blocks import ClippingStyle, partition
 from dpsgd_explorer.dp.clipped_sum import ClippedSum
@@ -51,7 +51,10 @@ class PrivacyEngine(EngineState):
         target_delta: delta, below 1/N; 1/(2N) if not given.
         max_grad_norm: Clipping bound C on a sample's gradient (L2), shared equally by
             the blocks; or the bound of each block.
-        epochs: Length of the run; or give ``steps``.
+        epochs: Length of the run; or give ``steps``.  With ``noise_multiplier`` neither
+            need be given: the run is open-ended, epsilon is that of the steps done,
+            ``poisson_loader`` yields one epoch each time it is iterated, and
+            ``plan.steps`` is the batches of one.
         noise_multiplier: Noise std over C; or give ``target_epsilon``.  0 clips only,
             and epsilon is infinite.
         accounting_mode: A key of ACCOUNTANTS, or "all": the exact accountant decides,
@@ -79,7 +82,7 @@ class PrivacyEngine(EngineState):
             safety check then runs when attached, and checks the loss too.  Shapes and
             dtypes are used, not values.
         loss_fn: ``loss_fn(outputs, targets)``; given with ``example_inputs``.
-        steps: Length of the run; or give ``epochs``.
+        steps: Length of the run; or give ``epochs``, or neither.
         seed: Of seeded noise and its batches; drawn from the operating system if not
             given.
         plan: Instead of sizes, length, noise, delta and accountant.
@@ -159,17 +162,21 @@ class PrivacyEngine(EngineState):
         self.options.clipper(partition(clipping_style, module))  # refuses unknown names
         options.require_together(example_inputs=example_inputs, loss_fn=loss_fn)
         self.module = module
-        self.plan = plan = options.plan_from(
-            plan,
-            accounting_mode,
-            batch_size=batch_size,
-            sample_size=sample_size,
-            steps=steps,
-            epochs=epochs,
-            noise_multiplier=noise_multiplier,
-            target_epsilon=target_epsilon,
-            target_delta=target_delta,
-        )
+        asked: dict[str, Any] = {
+            "batch_size": batch_size,
+            "sample_size": sample_size,
+            "steps": steps,
+            "epochs": epochs,
+            "noise_multiplier": noise_multiplier,
+            "target_epsilon": target_epsilon,
+            "target_delta": target_delta,
+        }
+        self.plan = plan = options.plan_from(plan, accounting_mode, **asked)
+        self._open_ended = options.is_open_ended(**asked)
+        if self._open_ended:
+            options.refuse_schedules(
+                noise_schedule=noise_schedule, clipping_schedule=clipping_schedule
+            )
         if noise_schedule is not None and target_epsilon is not None:
             self.plan = plan = phases.calibrated(plan, noise_schedule, target_epsilon)
         self._bound = bound_of(clipping_schedule, plan)
@@ -177,12 +184,13 @@ class PrivacyEngine(EngineState):
         self._steps_are_final = noise_multiplier is None
         self._example = example_inputs
         self._loss_fn = loss_fn
-        self._sampler = PoissonSampler(plan, coins)
+        epoch = plan.steps if self._open_ended else None
+        self._sampler = PoissonSampler(plan, coins, epoch=epoch)
         self._ledger = Ledger()
         self._part_size = physical_batch_size
         self._after = after
         self._scale_of_loss = grad_scaler.get_scale if grad_scaler else unscaled
-        self._vouched = self._loss_vouched = False
+        self._vouched = self._loss_vouched = self._noted = False
         self._attachment: Attachment | None = None
         self._diagnostics: Diagnostics | None = None
 
@@ -198,13 +206,14 @@ class PrivacyEngine(EngineState):
 
         Args:
             dataset: A TensorDataset, a tuple of tensors, or any map-style data set.
-            steps: Batches of the whole run, if not the plan's.
+            steps: Batches of the whole run, if not the plan's.  An open-ended run, if
+                it is not given, yields ceil(N / batch_size) at each iteration.
             collate: Joins a list of items; torch's own by default.
             num_workers: Processes that fetch records ahead; the batches are the same,
                 and a saved state is that of the last batch handed out.
         """
         if steps is not None:
-            self._sampler.steps = steps
+            self._sampler.end_after(steps)
         return PoissonLoader(
             dataset,
             self._sampler,
@@ -220,6 +229,10 @@ class PrivacyEngine(EngineState):
         Raises:
             UnsupportedModuleError: the model cannot be trained with the guarantee.
             PrivacyError: the optimizer trains something else than the module.
+
+        Warns:
+            PrivacyWarning: another engine has spent on these parameters, and is not in
+                ``after``.
         """
         if self._attachment is not None:
             raise PrivacyError("the engine is attached already; call detach() first.")
@@ -232,6 +245,8 @@ class PrivacyEngine(EngineState):
             note_loss=lambda reading, size: self._ledger.losses.note(reading, size),
         )
         self._set_bound()
+        self._noted = False
+        self._warn_of_uncounted_steps()
         if self._example is not None and self._loss_fn is not None:
             with ExitStack() as undo:
                 undo.callback(self.detach)
@@ -288,5 +303,8 @@ class PrivacyEngine(EngineState):
         )
         done = dataclasses.replace(done, count_noise_multiplier=counted)
         self._ledger.record(done, total.size)
+        if not self._noted:
+            spending.note(gradients, self._ledger.writer)
+            self._noted = True
         self._set_bound()
         return gradients

@@ -35,6 +35,7 @@ class EngineReport:
     _sampler: PoissonSampler
     _ledger: Ledger
     _after: EngineReport | None
+    _open_ended: bool
     _vouched: bool
     _loss_vouched: bool
     _attachment: Attachment | None
@@ -210,6 +211,7 @@ class EngineReport:
             noise_factor=None if noise is None else noise.over(self.plan.steps),
             bound_factor=self._bound.factor if changes else None,
             count_noise=self._bound.count_noise,
+            open_ended=self._open_ended,
         )
 
     @property

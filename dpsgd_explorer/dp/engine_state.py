@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 from torch import nn
 
-from dpsgd_explorer.dp import saved_state
+from dpsgd_explorer.dp import saved_state, spending
 from dpsgd_explorer.dp.engine_report import EngineReport
 from dpsgd_explorer.dp.ledger import Ledger
-from dpsgd_explorer.errors import PrivacyError
+from dpsgd_explorer.errors import PrivacyError, PrivacyWarning
 
 
 class EngineState(EngineReport):
@@ -99,3 +100,22 @@ class EngineState(EngineReport):
     @property
     def _in_flight(self) -> bool:
         return self._attachment is not None and self._attachment.batch.in_flight
+
+    @property
+    def _writers(self) -> set[str]:
+        """Names of the ledgers whose steps this engine counts."""
+        earlier = self._after
+        others = earlier._writers if isinstance(earlier, EngineState) else set()
+        return {self._ledger.writer, *self._ledger.released_by, *others}
+
+    def _warn_of_uncounted_steps(self) -> None:
+        names = spending.spent_elsewhere(self.module, self._writers)
+        if names:
+            warnings.warn(
+                f"another engine has released gradients of {', '.join(names[:3])}"
+                f"{' and others' if len(names) > 3 else ''}, and this one does not "
+                "count what that has spent. If it was on the same records, give it as "
+                "after=; epsilon is too small otherwise.",
+                PrivacyWarning,
+                stacklevel=3,
+            )

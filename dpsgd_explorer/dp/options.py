@@ -221,6 +221,8 @@ def make_plan(
             "batch_size" if batch_size is None else "sample_size",
             "batch_size and sample_size must be given, or a plan that holds them.",
         )
+    if is_open_ended(epochs=epochs, steps=steps, noise_multiplier=noise_multiplier):
+        epochs = 1
     _require_one(epochs=epochs, steps=steps)
     _require_one(target_epsilon=target_epsilon, noise_multiplier=noise_multiplier)
     _require_choice("accounting_mode", accounting_mode, NAMES)
@@ -247,6 +249,28 @@ def make_plan(
         delta=delta,
         accountant=accounting_mode,
     )
+
+
+def is_open_ended(
+    *,
+    noise_multiplier: float | None,
+    steps: int | None = None,
+    epochs: float | None = None,
+    **others: object,
+) -> bool:
+    """Whether noise is given and no length; ``others`` do not matter."""
+    return noise_multiplier is not None and steps is None and epochs is None
+
+
+def refuse_schedules(**schedules: object) -> None:
+    """Raise ConfigError if a schedule is given to a run without a length."""
+    for name, schedule in schedules.items():
+        if isinstance(schedule, Schedule):
+            raise ConfigError(
+                name,
+                f"{name} changes along the run, whose length is not given. Give epochs "
+                "or steps.",
+            )
 
 
 def plan_from(plan: Plan | None, accounting_mode: str, **asked: Any) -> Plan:

@@ -35,6 +35,7 @@ class Told:
         noise_factor: What multiplies the plan's noise multiplier at each step.
         bound_factor: What multiplies the clipping bound.
         count_noise: Noise multiplier of the counts that adaptive clipping releases.
+        open_ended: Whether the run has no length; the plan's is then one epoch.
     """
 
     plan: Plan
@@ -44,6 +45,7 @@ class Told:
     noise_factor: Factor | None = None
     bound_factor: Factor | None = None
     count_noise: float = 0.0
+    open_ended: bool = False
 
     def release(self, parameters: int, steps: int, first: int = 0) -> Release:
         """Return so many steps as they ought to be, all like the first of them."""
@@ -86,7 +88,7 @@ class Told:
             "max_grad_norm": self.max_grad_norm,
             "divisor": self.divisor,
             "steps": steps,
-            "planned_steps": plan.steps,
+            "planned_steps": None if self.open_ended else plan.steps,
             "delta": plan.delta,
             "accountant": plan.deciding_accountant,
             "sampling": "Poisson",

@@ -37,6 +37,8 @@ class PoissonSampler:
         generator: Its own; advanced by each draw.  With a KeyStream nobody can tell who
             is drawn, and a resumed run draws others.
         steps: Batches to yield in all.
+        epoch: Instead of ``steps``, batches to yield at each iteration, without end; an
+            iteration that was broken off is completed by the next.
 
     Attributes:
         position: Batches yielded so far; iteration goes on from here.
@@ -48,10 +50,12 @@ class PoissonSampler:
         plan: Plan,
         generator: torch.Generator | KeyStream,
         steps: int | None = None,
+        epoch: int | None = None,
     ) -> None:
         self.sample_size = plan.sample_size
         self.sample_rate = plan.sample_rate
         self.steps = plan.steps if steps is None else steps
+        self._epoch = epoch
         self.position = 0
         self.lookers = 0
         self._mark: Tensor | None = None  # state behind the last batch handed out
@@ -59,9 +63,19 @@ class PoissonSampler:
         self._generator = generator
 
     def __len__(self) -> int:
-        return self.steps
+        return self._epoch or self.steps
+
+    def end_after(self, steps: int) -> None:
+        """Yield so many batches in all."""
+        self.steps, self._epoch = steps, None
+
+    def _begin(self) -> None:
+        """Let an iteration of an endless run end with its epoch."""
+        if self._epoch is not None:
+            self.steps = (self.position // self._epoch + 1) * self._epoch
 
     def __iter__(self) -> Iterator[Tensor]:
+        self._begin()
         while self.position < self.steps:
             indices = self.draw()
             self.position += 1
@@ -73,6 +87,7 @@ class PoissonSampler:
         Call ``rewind`` before.  ``position`` and ``state()`` stay those of the last
         batch handed out; what was drawn beyond it is drawn again next time.
         """
+        self._begin()
         self._mark = self._generator.get_state()
         self._behind.clear()
         for _ in range(self.steps - self.position):
@@ -192,7 +207,10 @@ class PoissonLoader:
         self._num_workers = num_workers
 
     def __len__(self) -> int:
-        """Return the number of batches, however many parts they come in."""
+        """Return the number of batches, however many parts they come in.
+
+        Of the whole run, or of one iteration of an open-ended one.
+        """
         return len(self._sampler)
 
     def __iter__(self) -> Iterator[Any]:

@@ -1,0 +1,103 @@
+"""A run without a length: noise is given, and epsilon is that of the steps done."""
+
+import pytest
+import torch
+from torch.optim import SGD
+
+from dpsgd_explorer.accounting import Plan
+from dpsgd_explorer.dp import PrivacyEngine
+from dpsgd_explorer.dp.adaptive_clipping import AdaptiveClipping
+from dpsgd_explorer.dp.schedules import Linear
+from dpsgd_explorer.errors import ConfigError
+from tests.dp.nets import backward, data, linear
+
+SIZES = {"batch_size": 9, "sample_size": 40, "noise_multiplier": 1.0}
+EPOCH = 5  # ceil(40 / 9)
+
+
+def started(**options):
+    """Return (net, optimizer, engine)."""
+    net = linear()
+    optimizer = SGD(net.parameters(), lr=0.1)
+    engine = PrivacyEngine(net, **SIZES, **options)
+    engine.attach(optimizer)
+    return net, optimizer, engine
+
+
+def train(run, loader, most=1_000):
+    """Train on one iteration of a loader, or its beginning; return its batches."""
+    net, optimizer, _ = run
+    done = 0
+    for x, y in loader:
+        backward(net, x, y)
+        optimizer.step()
+        optimizer.zero_grad()
+        done += 1
+        if done == most:
+            break
+    return done
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_each_iteration_is_an_epoch_and_epsilon_that_of_the_steps_done(workers):
+    run = started()
+    engine = run[2]
+    loader = engine.poisson_loader(data(), num_workers=workers)
+    assert len(loader) == EPOCH
+    for epoch in (1, 2, 3):
+        assert train(run, loader) == EPOCH
+        assert engine.steps_done == epoch * EPOCH
+    plan = Plan(
+        sample_size=40, expected_batch_size=9, steps=3 * EPOCH, noise_multiplier=1.0,
+        delta=1 / 80,
+    )  # fmt: skip
+    assert engine.get_epsilon() == plan.epsilon()
+    assert engine.receipt()["told"]["planned_steps"] is None
+    assert engine.receipt()["told"]["steps"] == 3 * EPOCH
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_an_iteration_broken_off_is_completed_by_the_next(workers):
+    run = started()
+    loader = run[2].poisson_loader(data(), num_workers=workers)
+    assert train(run, loader, most=2) == 2
+    assert train(run, loader) == EPOCH - 2
+    assert train(run, loader) == EPOCH
+
+
+def test_a_resumed_open_run_goes_on_in_its_epoch():
+    run, other = started(noise="seeded", seed=1), started(noise="seeded", seed=2)
+    train(run, run[2].poisson_loader(data()), most=EPOCH + 2)
+    train(run, run[2].poisson_loader(data()), most=2)
+    other[2].load_state_dict(run[2].state_dict())
+    other[0].load_state_dict(run[0].state_dict())
+    ends = [train(each, each[2].poisson_loader(data())) for each in (run, other)]
+    assert ends == [EPOCH - 2] * 2
+    assert torch.equal(run[0].weight, other[0].weight)
+
+
+def test_the_loader_may_be_given_a_number():
+    run = started()
+    loader = run[2].poisson_loader(data(), steps=7)
+    assert len(loader) == 7
+    assert train(run, loader) == 7
+    assert train(run, loader) == 0
+
+
+def test_adaptive_clipping_needs_no_length():
+    run = started(clipping_fn="Abadi", clipping_schedule=AdaptiveClipping())
+    loader = run[2].poisson_loader(data())
+    assert [train(run, loader), train(run, loader)] == [EPOCH, EPOCH]
+    assert run[2].get_epsilon() > 0
+
+
+@pytest.mark.parametrize("name", ["noise_schedule", "clipping_schedule"])
+def test_a_schedule_needs_a_length(name):
+    with pytest.raises(ConfigError, match="length is not given") as caught:
+        started(**{name: Linear(to=0.5)})
+    assert caught.value.field == name
+
+
+def test_a_target_needs_a_length():
+    with pytest.raises(ConfigError, match="epochs and steps"):
+        PrivacyEngine(linear(), batch_size=9, sample_size=40, target_epsilon=3.0)
