@@ -105,3 +105,17 @@ def test_the_examples_of_a_page_run(page, tmp_path):
             env={"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"},
         )
         assert done.returncode == 0, f"{block}\n{done.stderr}"
+
+
+UNSEEN = (
+    "Mixup", "centred", "duplicated", "repeat(K, 1)", "padded", "loss_reduction",
+    "outside the module", "after=", "ReduceLROnPlateau", "`detach` and `attach`",
+    "plain attributes",
+)  # fmt: skip
+
+
+def test_the_page_of_refusals_says_what_the_engine_cannot_see():
+    text = (ROOT / "docs" / "sharp-edges.md").read_text(encoding="utf-8")
+    section = text.partition("## What the engine cannot see\n")[2]
+    assert [each for each in UNSEEN if each not in section] == []
+    assert section.count("\n- **") == section.count("*Instead:*") >= len(UNSEEN)

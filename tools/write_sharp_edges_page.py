@@ -16,6 +16,7 @@ from dpsgd_explorer.dp import PrivacyEngine
 from dpsgd_explorer.dp.repairs import make_private_ready
 from dpsgd_explorer.errors import ExplorerError
 from tools.unsafe_models import CLASSES, GALLERY, Unsafe, inputs
+from tools.unseen_situations import UNSEEN
 
 PAGE = Path(__file__).parents[1] / "docs" / "sharp-edges.md"
 HEAD = """# Sharp edges
@@ -27,6 +28,8 @@ Clipping bounds what a record can do only if the record's gradient depends on th
 record alone. Before the first step the engine measures that, on random inputs; it does
 not go by the names of layers. With `example_inputs` and `loss_fn` it measures at
 `attach`, and the loss with it; otherwise at the first forward pass.
+It measures again when the module's parts, forwards or hooks are others, or a batch is
+more than twice as large as any before.
 
 The loss is also read at every backward, from autograd's graph. A mean that divides by
 the weights or the targets of the batch raises there. Any other loss that is not known
@@ -40,10 +43,26 @@ of that record alone.
 """
 
 
+UNSEEN_HEAD = """## What the engine cannot see
+
+The models above are refused. What follows is not, for it happens outside the module or
+in a way that no measurement beforehand shows: epsilon is reported, and is not true.
+"""
+
+
 def page() -> str:
     """Return the text of docs/sharp-edges.md."""
     sections = [_section(i, each) for i, each in enumerate(GALLERY, start=1)]
-    return "\n".join([HEAD, *sections])
+    unseen = [
+        textwrap.fill(
+            f"- **{each.title}.** {each.why} *Instead:* {each.remedy}",
+            88,
+            subsequent_indent="  ",
+            break_on_hyphens=False,
+        )
+        for each in UNSEEN
+    ]
+    return "\n".join([HEAD, *sections, UNSEEN_HEAD, *unseen]) + "\n"
 
 
 def refusal(unsafe: Unsafe, *, repaired: bool = False) -> str:
