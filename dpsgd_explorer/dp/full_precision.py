@@ -1,0 +1,53 @@
+"""Float32 products that are float32's, whatever torch was allowed.
+
+``torch.set_float32_matmul_precision`` and its kin let products of float32 numbers be
+made of their first 8 or 11 bits (bfloat16, TF32; the latter is torch's own default for
+convolutions on CUDA).  The bounds of ``layers.round_off`` are those of 24 bits, so
+norms and clipped sums are made with that permission withdrawn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+
+EXACT = ("ieee", "none")
+"""Settings under which products are float32's; "none" leaves that to torch."""
+
+
+class Verified:
+    """Whether a permission on this processor was found to change nothing.
+
+    ``kernels`` sets it while it uses oneDNN's products, after its probe.
+    """
+
+    products = False
+
+
+@contextmanager
+def full_precision() -> Iterator[None]:
+    """Make products of float32 numbers in float32 meanwhile."""
+    lowered = [
+        (backend, backend.fp32_precision)
+        for backend in _backends()
+        if backend.fp32_precision not in EXACT
+    ]
+    for backend, _ in lowered:
+        backend.fp32_precision = "ieee"
+    try:
+        yield
+    finally:
+        for backend, before in lowered:
+            backend.fp32_precision = before
+
+
+def _backends() -> Iterator[Any]:
+    yield torch.backends.mkldnn.conv  # type: ignore[attr-defined]
+    if not Verified.products:
+        yield torch.backends.mkldnn.matmul  # type: ignore[attr-defined]
+    if torch.backends.cuda.is_built():  # type: ignore[no-untyped-call]
+        yield torch.backends.cuda.matmul
+        yield torch.backends.cudnn.conv  # type: ignore[attr-defined]
