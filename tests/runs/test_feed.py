@@ -8,6 +8,7 @@ import pytest
 
 from dpsgd_explorer.errors import RunNotFoundError
 from dpsgd_explorer.runs import feed
+from dpsgd_explorer.runs import store as store_module
 from dpsgd_explorer.runs.feed import Hub
 from dpsgd_explorer.runs.store import RunStore
 from dpsgd_explorer.training.events import Event
@@ -109,7 +110,7 @@ def test_every_listener_gets_every_event_of_its_run_only(store, config, hub):
 
 def test_a_listener_too_slow_for_its_box_misses_nothing(store, hub, claim, monkeypatch):
     monkeypatch.setattr(feed, "BOX_SIZE", 10)
-    monkeypatch.setattr(feed, "PAGE", 7)
+    monkeypatch.setattr(store_module, "PAGE", 7)
     other = hub.follow(claim.run_id)
     stream = hub.follow(claim.run_id)
     assert seqs(islice(stream, 2)) == [1, 2]

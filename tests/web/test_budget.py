@@ -212,4 +212,4 @@ def test_the_page_keeps_what_was_typed_and_says_what_is_wrong(client):
     text = client.get("/labs/planner/?epsilon=-2&epochs=7").text
     assert 'value="-2"' in text
     assert 'value="7"' in text
-    assert "Budget must be greater than 0, got &#39;-2&#39;." in text
+    assert "Budget must be greater than 0, got -2." in text

@@ -136,7 +136,7 @@ OTHERS = [
     bug(
         "delta returned for epsilon",
         REPORT,
-        "return self.odometer().epsilon(slack, self.plan.accountant)",
+        "return odometer.epsilon(slack, self.plan.accountant)",
         "return slack",
         ("test_glue.py::test_epsilon_is_epsilon",),
     ),
