@@ -37,7 +37,7 @@ class Layouts:
         """Return the dimension of the samples; None if all share one input.
 
         Args:
-            call: Which call this is, the same in every pass.
+            call: Which call this is, the same in every pass: "layer#number.input".
             shape: Of its input.
             size: B.
             dims: The samples are in one of so many leading dimensions.
@@ -49,7 +49,7 @@ class Layouts:
         """
         learnt = self._seen.setdefault(call, {}) if self.learning else {}
         learnt[size] = shape
-        seen = learnt if self.learning else self._seen.get(call, learnt)
+        seen = learnt if self.learning else self._seen_of(call) or learnt
         possible = range(min(dims, len(shape)))
         order: list[int] = [dim for dim in (likely, *possible) if dim in possible]
         for dim in order:
@@ -63,6 +63,19 @@ class Layouts:
             f"must see one row for each of the {size} samples, got shape "
             f"{list(shape)}. Keep the samples in the first dimension"
         )
+
+    def _seen_of(self, call: str) -> dict[int, Shape]:
+        """Return what was seen of a call, or of the layer's last one before it.
+
+        A layer may be called more often for longer sequences than it was before.
+        """
+        if call not in self._seen:
+            layer, _, rest = call.rpartition("#")
+            number, _, label = rest.partition(".")
+            earlier = (f"{layer}#{k}.{label}" for k in range(int(number) - 1, 0, -1))
+            known = next((each for each in earlier if each in self._seen), None)
+            self._seen[call] = {} if known is None else self._seen[known]
+        return self._seen[call]
 
 
 def _counts(seen: dict[int, Shape], dim: int) -> bool:

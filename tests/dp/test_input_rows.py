@@ -70,8 +70,12 @@ def drawn(size, steps=STEPS):
     return torch.randint(0, 11, (size, steps)), torch.randint(0, 3, (size,))
 
 
-def loop(net, call, labels):
-    """Return {name: [B, *shape]} by back-propagating every sample alone."""
+def loop(net, call, labels, of=None):
+    """Return {name: [B, *shape]} by back-propagating every sample alone.
+
+    With the parameters of another net, if one is given.
+    """
+    net.load_state_dict((of or net).state_dict())
     found = {name: [] for name, _ in net.named_parameters()}
     for i in range(len(labels)):
         net.zero_grad()
@@ -163,6 +167,33 @@ def test_engines_clip_what_a_loop_finds_at_every_size(engine, case, sizes):
     for size, actual in zip(sizes, sums, strict=True):
         ids, labels = drawn(size)
         exact(actual, clipped(loop(net, call(ids), labels), 0.05))
+
+
+class Chunks(TimeFirst):
+    """Sends so many steps at a time through the layer: more calls for more steps."""
+
+    def forward(self, ids):
+        steps = self.tokens(ids).transpose(0, 1)
+        mixed = [torch.tanh(self.mix(part)) for part in steps.split(STEPS)]
+        return self.head(torch.cat(mixed).sum(0))
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_calls_that_were_not_there_before_are_read_as_the_others(engine):
+    torch.manual_seed(0)
+    net = Chunks().double()
+    _, optimizer = attached(
+        net, engine=engine, clipping_fn="Abadi", max_grad_norm=0.05,
+        loss_reduction="sum", learning_rate=0.0, batch_size=1,
+    )  # fmt: skip
+    for steps in (STEPS, 2 * STEPS):
+        ids, labels = drawn(STEPS, steps)
+        optimizer.zero_grad()
+        nn.functional.cross_entropy(net(ids), labels, reduction="sum").backward()
+        optimizer.step()
+        actual = {n: p.grad.clone() for n, p in net.named_parameters()}
+        expected = loop(Chunks().double(), plain(ids), labels, of=net)
+        exact(actual, clipped(expected, 0.05))
 
 
 def test_rows_are_told_by_the_place_in_the_call():
