@@ -13,14 +13,13 @@ from pydantic import BaseModel, ConfigDict, Field
 from dpsgd_explorer.accounting import epsilon_curve
 from dpsgd_explorer.accounting.plan import steps_of
 from dpsgd_explorer.errors import ConfigError
-from dpsgd_explorer.web.budget import BudgetQuestion, solve
+from dpsgd_explorer.web.budget import LEAST_DELTA, BudgetQuestion, solve
 from dpsgd_explorer.web.privacy_answers import DEFAULT_ACCOUNTANT
 
 EPOCHS = (0.5, 200.0)  # ends of the map
 NOISE = (0.5, 12.0)
 BEYOND = 1.3  # the grid goes on past the map's ends, so that lines leave it
 COLUMNS, ROWS = 17, 15
-LEAST_DELTA = 1e-100  # below it the grid's coarse steps lose the sum's digits
 LEVELS = (0.1, 0.3, 1.0, 3.0, 10.0, 30.0)
 BATCH_SIZES = (64, 256, 1024, 4096, 16384)
 

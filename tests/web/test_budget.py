@@ -152,7 +152,7 @@ def test_the_map_has_a_least_delta(client):
     query = {"expected_batch_size": 174, "sample_size": 457, "delta": 2.2e-190}
     error = error_of(client.get(f"{API}/budget_map", query_string=query), 422)
     assert error["field"] == "delta"
-    assert "at least 1e-100" in error["message"]
+    assert "at least 1e-15" in error["message"]
 
 
 def test_the_map_passes_through_what_is_solved(client):
