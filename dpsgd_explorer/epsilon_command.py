@@ -73,8 +73,17 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def sample_rate(text: str) -> float:
-    """Read 0.01 or 256/60000."""
-    return float(Fraction(text))
+    """Read 0.01 or 256/60000.
+
+    Raises:
+        ArgumentTypeError: it is neither.
+    """
+    try:
+        return float(Fraction(text))
+    except (ValueError, ZeroDivisionError, OverflowError):
+        raise argparse.ArgumentTypeError(
+            f"must be a number, or a batch size over N as 256/60000, got {text!r}"
+        ) from None
 
 
 def carry_out(options: argparse.Namespace) -> int:
@@ -82,6 +91,7 @@ def carry_out(options: argparse.Namespace) -> int:
     if options.relation not in RELATIONS:
         rule = f"one of {', '.join(RELATIONS)}"
         domains.refuse("neighboring_relation", rule, options.relation)
+    _check_sizes(options)
     noise = options.noise_multiplier
     sigma = _noise(options) if noise is None else noise
     run = Phase(options.sample_rate, sigma, options.steps)
@@ -91,6 +101,25 @@ def carry_out(options: argparse.Namespace) -> int:
     else:
         print(_told(run, answers, options))
     return 0
+
+
+def _check_sizes(options: argparse.Namespace) -> None:
+    """Refuse sizes that the sampling does not look at, and their lack where it does.
+
+    Raises:
+        AccountingError: names the first of them.
+    """
+    wanted = options.sampling == TRUNCATED
+    for name in ("sample_size", "max_batch_size"):
+        given = getattr(options, name)
+        if wanted and given is None:
+            rule = f"must be given for sampling {TRUNCATED!r}"
+        elif given is not None and not wanted:
+            rule = f"must be left out, sampling {options.sampling!r} takes none"
+        else:
+            continue
+        option = f"--{name.replace('_', '-')}"
+        raise AccountingError(f"{name} {rule}, got {given!r}: {option}.", field=name)
 
 
 def claim(accountant: str, status: str) -> str:

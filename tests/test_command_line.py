@@ -268,3 +268,29 @@ def test_files_that_cannot_be_used_are_named(tmp_path, capsys, config_file):
     assert f"{missing}: No such file" in capsys.readouterr().err
     assert main(["train", "--config", config_file, "--events", missing]) == 2
     assert "--events must be a file that can be written" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("rate", ["256/0", "x", "1/2/3", "1e999"])
+def test_a_sample_rate_that_is_no_number_is_refused_in_a_sentence(rate, capsys):
+    rest = ["--steps", "5", "--delta", "1e-5", "--noise-multiplier", "1"]
+    with pytest.raises(SystemExit) as caught:
+        main(["epsilon", "--sample-rate", rate, *rest])
+    assert caught.value.code == 2
+    assert "--sample-rate" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        ["--sample-size", "1000"],
+        ["--max-batch-size", "30"],
+        ["--sampling", "truncated_poisson", "--sample-size", "1000"],
+        ["--sampling", "truncated_poisson", "--max-batch-size", "30"],
+    ],
+)
+def test_sizes_belong_to_batches_that_are_cut(more, capsys):
+    rest = ["--steps", "5", "--delta", "1e-5", "--noise-multiplier", "1"]
+    assert main(["epsilon", "--sample-rate", "0.01", *rest, *more]) == 2
+    told = capsys.readouterr().err
+    assert "sample_size" in told or "max_batch_size" in told
+    assert "None: --" in told or "left out" in told

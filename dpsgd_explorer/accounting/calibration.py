@@ -37,8 +37,8 @@ def noise_multiplier(
         neighboring_relation: What one record may change.
 
     Returns:
-        Within 1e-9 of the least one, and never below it: ``epsilon`` of it is at most
-        the target.
+        Never below the least one: ``epsilon`` of it is at most the target.  Within
+        1e-9 of the least, where ε is exact there; else as near as the bound on ε is.
 
     Raises:
         AccountingError: an argument is outside its domain, or no noise reaches the

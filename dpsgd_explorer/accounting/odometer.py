@@ -248,7 +248,7 @@ class Odometer:
         """
         try:
             data: dict[str, Any] = json.loads(text)
-            if data["version"] != VERSION:
+            if data["version"] != VERSION or data["version"] is True:
                 domains.refuse("version", f"{VERSION}", data["version"])
             return cls(
                 [

@@ -29,7 +29,7 @@ class OptimalAccountant(ByStepAccountant):
         "Never too small, and the least that follows from ε and δ of a step alone: "
         "what is left to the truth is what these two numbers do not say."
     )
-    shares: ClassVar[Floats] = SHARES[8::2]
+    shares: ClassVar[Floats] = np.append(0.0, SHARES[8::2])  # 0: basic composition
 
     def composed(self, counts: Floats, losses: Floats, slack: Floats) -> Floats:
         steps = np.broadcast_to(counts.sum(axis=-1), losses.shape[:-1])
@@ -48,4 +48,4 @@ def closed_form(counts: Floats, losses: Floats, slack: Floats) -> Floats:
     drift = (counts * losses * np.tanh(losses / 2)).sum(axis=-1)
     logs = np.minimum(-np.log(slack), np.log(math.e + np.sqrt(squares) / slack))
     added = (counts * losses).sum(axis=-1)
-    return np.asarray(np.minimum(added, drift + np.sqrt(2 * squares * logs)))
+    return np.asarray(np.fmin(added, drift + np.sqrt(2 * squares * logs)))

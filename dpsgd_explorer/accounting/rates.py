@@ -68,5 +68,5 @@ def sample_rate(
     if keeps(chosen, 1.0):
         return 1.0
     if not keeps(chosen, LEAST_RATE):
-        raise unreachable(target_epsilon, spent(chosen, LEAST_RATE))
+        raise unreachable(target_epsilon, spent(chosen, LEAST_RATE), "sample rate")
     return confirmed(chosen.searchers(neighboring_relation), search, keeps)

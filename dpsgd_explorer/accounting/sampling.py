@@ -39,6 +39,11 @@ def why_not(
         domains.refuse("sampling", rule, sampling)
     if sampling == "shuffled":
         return SHUFFLED
+    if sampling == "fixed_size" and relation != "replace_one":
+        return (
+            "neighboring_relation must be 'replace_one' for batches of fixed size, "
+            f"which hold no record more or less, got {relation!r}."
+        )
     if sampling == "fixed_size":
         return (
             "accountant must be 'rdp' for batches of fixed size, by its bound for "

@@ -173,11 +173,13 @@ def _bracket(excess: Function, start: float, end: float) -> Point:
     return here, here
 
 
-def unreachable(target_epsilon: object, least: float) -> AccountingError:
-    """Return the error for a target below the least that any noise reaches."""
+def unreachable(
+    target_epsilon: object, least: float, setting: str = "noise"
+) -> AccountingError:
+    """Return the error for a target below the least that any value of it reaches."""
     nearest = Context(prec=3, rounding=ROUND_CEILING).create_decimal(least)
     return AccountingError(
-        f"target_epsilon must be at least {nearest:g}, the least that any noise "
+        f"target_epsilon must be at least {nearest:g}, the least that any {setting} "
         f"reaches here, got {target_epsilon!r}. Raise target_epsilon or delta.",
         field="target_epsilon",
     )

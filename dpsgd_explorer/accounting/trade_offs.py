@@ -18,6 +18,7 @@ Notation: E values of ε, V of x, F rates of false alarms.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -77,6 +78,10 @@ def trade_off_sides(
     if not any(phase.steps for phase in phases):
         same = [float(alarm) for alarm in alarms]
         return CurveSides(same, same, same, "exact")
+    if isinstance(chosen, ExactAccountant) and (shown := _shown(phases)):
+        found = (shown + (1 - shown) * alarms).tolist()
+        most = [1.0] * len(found)
+        return CurveSides(most, found, most, "exact" if shown == 1 else "bound")
     if isinstance(chosen, ExactAccountant):
         low, high = _exact(chosen, phases, alarms, neighboring_relation)
         return CurveSides(high.tolist(), low.tolist(), high.tolist(), "bound")
@@ -105,6 +110,12 @@ def _exact(
     )
     high = _most(alarms, losses, np.maximum(one.upper, other.upper))
     return np.minimum(np.maximum(low, alarms), high), high
+
+
+def _shown(phases: Sequence[Phase]) -> float:
+    """Return the probability that a record takes part in a step without noise."""
+    hidden = [(1 - p.sample_rate) ** p.steps for p in phases if p.noise_multiplier == 0]
+    return 1 - math.prod(hidden)
 
 
 def most_found(alarms: Floats, spent: Callable[[float], float]) -> Floats:

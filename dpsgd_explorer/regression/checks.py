@@ -73,6 +73,24 @@ def whole(name: str, value: object, most: int) -> int:
     return number
 
 
+def repetitions(value: object) -> int:
+    """Return how many releases to draw; one if not said."""
+    return 1 if value is None else whole("repetitions", value, MAX_REPETITIONS)
+
+
+def generator(rng: Any) -> Any:
+    """Return a source of normal numbers; a new one if not said."""
+    if rng is None:
+        return np.random.default_rng()
+    if not callable(getattr(rng, "standard_normal", None)):
+        refuse(
+            "rng",
+            f"rng must be a numpy Generator, got {rng!r}. Pass "
+            "numpy.random.default_rng(seed).",
+        )
+    return rng
+
+
 def one_of(name: str, value: object, choices: Sequence[str]) -> str:
     """Return the value if it is one of the choices."""
     if value not in choices:
@@ -86,6 +104,15 @@ def refuse(name: str, message: str) -> NoReturn:
 
 
 def _numbers(name: str, values: Any) -> Array:
+    if np.ma.isMaskedArray(values) and np.ma.getmaskarray(values).any():
+        refuse(
+            name,
+            f"{name} must hold every value, got a masked array with values left out. "
+            "Remove those rows, or fill the gaps with a value that does not depend on "
+            "other rows.",
+        )
+    if getattr(getattr(values, "dtype", None), "kind", "") == "c":
+        refuse(name, f"{name} must hold real numbers, got complex ones: {name}.real?")
     try:
         return np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError):

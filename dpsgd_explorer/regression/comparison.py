@@ -134,7 +134,7 @@ def compare(
     count = checks.whole("repetitions", repetitions, checks.MAX_REPETITIONS)
     if not epsilons:
         checks.refuse("epsilons", "epsilons must hold at least one budget, got none.")
-    rng = np.random.default_rng() if rng is None else rng
+    rng = checks.generator(rng)
     statistics = Statistics.of(features, labels)
     methods = {
         name: Perturbation(method=name, bounds=bounds, variant=variant)

@@ -143,11 +143,11 @@ def noisy_gradient_descent(
         ),
         delta=delta,
     )
-    rng = np.random.default_rng() if rng is None else rng
+    rng = checks.generator(rng)
     path = descent.run(
         statistics,
         rng,
-        checks.whole("repetitions", repetitions or 1, checks.MAX_REPETITIONS),
+        checks.repetitions(repetitions),
         keep_every=keep_every,
         rate_is_private=learning_rate != "notebook",
     )

@@ -243,8 +243,8 @@ def _release(
     x, y = checks.table(*data)
     method.bounds.check(x, y)
     budget = method.budget(*price)
-    count = checks.whole("repetitions", repetitions or 1, checks.MAX_REPETITIONS)
-    rng = np.random.default_rng() if rng is None else rng
+    count = checks.repetitions(repetitions)
+    rng = checks.generator(rng)
     theta = method.release(Statistics.of(x, y), budget, rng, count)
     return Release(
         theta=theta[0] if repetitions is None else theta,

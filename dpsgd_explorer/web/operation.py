@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 from flask import Blueprint, Response, current_app, request
 from pydantic import BaseModel, ValidationError
 
+from dpsgd_explorer.errors import ConfigError
 from dpsgd_explorer.training.config import TrainingConfig
 from dpsgd_explorer.training.messages import config_error
 from dpsgd_explorer.web.answer_cache import AnswerCache
@@ -90,7 +91,17 @@ def operation(
 
 
 def parse_query(model: type[Model]) -> Model:
-    """Return the query string as a model; "" means not given."""
+    """Return the query string as a model; "" means not given.
+
+    Raises:
+        ConfigError: names a field at fault, or one that is given twice: which of its
+            values is meant is not guessed.
+    """
+    for name, texts in request.args.lists():
+        if len(texts) > 1:
+            raise ConfigError(
+                name, f"{name} must be given once, got {len(texts)} values: {texts}."
+            )
     values = {name: text for name, text in request.args.items() if text}
     if issubclass(model, TrainingConfig):
         return model.from_query(values)

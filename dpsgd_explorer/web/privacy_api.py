@@ -166,7 +166,8 @@ def _solved(
     """Return the answer to a question with a target, and what it really spends.
 
     ``near`` is a run that spends too much, if that can be proven, and what then
-    encloses the answer from its side.
+    encloses the answer from its side.  The status is that of the answer: exact where
+    it is enclosed, else a bound, also where ε at the answer is exact.
     """
     terms = (query.delta, query.accountant, query.neighboring_relation)
     spent = epsilon_sides([run], *terms)
@@ -174,7 +175,10 @@ def _solved(
     other = edge if spends_more([beyond], query.target_epsilon, *terms) else None
     own = None if spent.status == APPROXIMATION else value
     sides = (other, own) if isinstance(query, NoiseQuestion) else (own, other)
-    return _answer(query, Sides(value, *sides, spent.status), run, query.delta, spent)
+    status = spent.status
+    if status != APPROXIMATION and beyond != run:  # the end of the domain is the answer
+        status = "bound" if other is None else "exact"
+    return _answer(query, Sides(value, *sides, status), run, query.delta, spent)
 
 
 def _answer(

@@ -282,3 +282,51 @@ def test_a_repeated_question_is_answered_alike_and_an_error_is_not_kept(client):
     for _ in range(2):
         wrong = client.get(f"{API}/epsilon", query_string=RUN | {"sample_rate": 2})
         assert wrong.status_code == 422
+
+
+def test_a_solved_number_is_exact_only_where_it_is_enclosed(client):
+    """ε at the answer may be exact while the answer is not the least."""
+    query = run_without("noise_multiplier")
+    usual = ask(client, "noise_multiplier", target_epsilon=1.5, **query)
+    assert usual["status"] == "exact"
+    assert usual["lower"] < usual["value"] == usual["upper"]
+    loose = ask(
+        client,
+        "noise_multiplier",
+        target_epsilon=0.00044904330169875267,
+        sample_rate=1.3799867623747025e-05,
+        steps=11,
+        delta=1.8203204034836687e-07,
+    )
+    assert (loose["lower"] is None) == (loose["status"] == "bound")
+
+
+def test_noise_for_a_replaced_record_of_a_tiny_sample_is_answered(client):
+    run = {"sample_rate": 3.07e-5, "steps": 2658, "delta": 1.67e-5}
+    terms = {"target_epsilon": 100.1, "neighboring_relation": "replace_one"}
+    assert 0 < ask(client, "noise_multiplier", **run, **terms)["value"] < 0.2
+
+
+@pytest.mark.parametrize("route", ["epsilon", "curve", "plan"])
+def test_a_parameter_that_is_given_twice_is_refused(client, route):
+    query = "sample_rate=0.01&steps=5&steps=6&noise_multiplier=1"
+    answer = client.get(f"/api/v1/privacy/{route}?{query}")
+    assert answer.status_code == 422
+    assert answer.json["error"]["field"] == "steps"
+    assert "once" in answer.json["error"]["message"]
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "epsilon?sample_rate=0.01&steps=5&noise_multiplier=1e-200&accountant=gdp",
+        "curves?sample_rate=0.01&noise_multiplier=1e-200&steps=1&points=60",
+        "epsilon?sample_rate=0.01&steps=5&noise_multiplier=1&delta=5e-324",
+        "budget_map?delta=5e-324",
+        "batch_sizes?delta=5e-324",
+        "noise_multiplier?accountant=exact&neighboring_relation=replace_one"
+        "&sample_rate=5e-324&steps=1&delta=1e-5&target_epsilon=5e-324",
+    ],
+)
+def test_numbers_that_are_hardly_floats_are_refused_not_broken_on(client, query):
+    assert client.get(f"/api/v1/privacy/{query}").status_code == 422
