@@ -17,7 +17,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 
 from dpsgd_explorer.errors import (
     CheckpointError,
@@ -66,22 +66,39 @@ def main(arguments: list[str]) -> int:
         seconds=settings.run_seconds,
         threads=settings.threads,
     )
-    if not lifeline.has_called:
-        _warm_up(settings)
-    idle = IdleWork(settings, lifeline)
-    claim = Claim(**json.loads(lifeline.first_line()))
-    idle.end()
+    problem = _load(settings, lifeline)
+    with idle_work(settings, lifeline) if problem is None else nullcontext():
+        claim = Claim(**json.loads(lifeline.first_line()))
+    if problem is not None and verdicts.is_want_of_memory(problem):
+        return verdicts.EXIT_CANNOT_LOAD  # nor is there memory to store a verdict
     store = RunStore(settings.database_url, patience_s=math.inf)
     return carry_out(store, claim, settings, lease_s=lease_s)
 
 
-def _warm_up(settings: Settings) -> None:
-    """Load what every run needs."""
-    # Here and in Kind.start: torch is loaded in this process only, its memory limited.
-    from dpsgd_explorer.training.loop import warm_up
+def _load(settings: Settings, lifeline: Lifeline) -> Exception | None:
+    """Load what every run needs; return what prevents that."""
+    try:
+        # Here and in Kind.start: torch is loaded in this process only, its memory
+        # limited.
+        from dpsgd_explorer.training.loop import warm_up
+    except Exception as error:  # whatever a library says that lacks memory
+        logger.exception("torch cannot be loaded")
+        return error
+    if not lifeline.has_called:
+        with _logged():
+            performance = PerformanceSettings.from_settings(settings)
+            warm_up(*REHEARSAL, performance=performance)
+    return None
 
-    with _logged():
-        warm_up(*REHEARSAL, performance=PerformanceSettings.from_settings(settings))
+
+@contextmanager
+def idle_work(settings: Settings, lifeline: Lifeline) -> Iterator[None]:
+    """Have something done ahead while nothing else is, if there is memory to spare."""
+    work = IdleWork(settings, lifeline)
+    if not lifeline.has_called and limits.free_memory_mib() >= IDLE_MIB:
+        work.start()
+    yield
+    work.end()
 
 
 class IdleWork:
@@ -92,13 +109,15 @@ class IdleWork:
     """
 
     def __init__(self, settings: Settings, lifeline: Lifeline) -> None:
-        """Begin."""
+        """Do nothing yet."""
         self._cache_dir = settings.instance_dir / "cache"
         self._lifeline = lifeline
         self._ended = threading.Event()
         self._piece = threading.Lock()
-        if not self._stops() and limits.free_memory_mib() >= IDLE_MIB:
-            threading.Thread(target=self._work, name="idle work", daemon=True).start()
+
+    def start(self) -> None:
+        """Begin."""
+        threading.Thread(target=self._work, name="idle work", daemon=True).start()
 
     def end(self) -> None:
         """Wait for the piece in hand; none follows."""
@@ -107,9 +126,9 @@ class IdleWork:
             pass
 
     def _work(self) -> None:
-        from dpsgd_explorer.training import inputs
-
         with _logged():
+            from dpsgd_explorer.training import inputs
+
             pieces = inputs.missing_pieces(*WITH_FEATURES, self._cache_dir)
             _lower_priority()
             with inputs.one_process(self._cache_dir, self._stops) as is_alone:
@@ -132,11 +151,11 @@ def _lower_priority() -> None:
 
 @contextmanager
 def _logged() -> Iterator[None]:
-    """Say in the log what is missing; a run that needs it will tell its visitor."""
+    """Log what does not work ahead of time; a run that needs it tells its visitor."""
     try:
         yield
-    except (ExplorerError, OSError) as error:
-        logger.error("%s", error)
+    except (ExplorerError, OSError, MemoryError, RuntimeError) as error:
+        logger.error("%s: %s", type(error).__name__, error)
 
 
 def carry_out(

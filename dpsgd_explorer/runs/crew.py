@@ -22,6 +22,7 @@ from dpsgd_explorer.settings import Settings
 
 # A new spare waits this long, lest loading it slow down the start of a run.
 SPARE_DELAY_SECONDS = 1.5
+LONGEST_DELAY_SECONDS = 60.0
 # Two, for runs that follow each other; the second lets the first one load alone.
 SPARES = 2
 NEXT_SPARE_DELAY_SECONDS = 4.0
@@ -88,6 +89,7 @@ class Crew:
         self._lock = threading.Lock()
         self._spares: list[TrainingProcess] = []  # the oldest first
         self._spare_due = 0.0
+        self._died = 0  # spares in a row, before they were of use
 
     def keep_warm(self, *, beside_runs: bool) -> None:
         """Start a spare if one is missing; call again and again.
@@ -113,6 +115,7 @@ class Crew:
             self._drop_dead(now)
             self._spare_due = now + SPARE_DELAY_SECONDS
             if self._spares:
+                self._died = 0
                 return self._spares.pop(0)
         return self._start()
 
@@ -124,10 +127,13 @@ class Crew:
             self._spares.clear()
 
     def _drop_dead(self, now: float) -> None:
+        """Forget the spares that ended; wait longer each time before the next."""
         for spare in [each for each in self._spares if each.exit_code() is not None]:
             spare.close()
             self._spares.remove(spare)
-            self._spare_due = now + SPARE_DELAY_SECONDS
+            delay = SPARE_DELAY_SECONDS * 2**self._died
+            self._spare_due = now + min(delay, LONGEST_DELAY_SECONDS)
+            self._died += 1
 
     def _start(self) -> TrainingProcess:
         return TrainingProcess(self._settings, self._lease_s)

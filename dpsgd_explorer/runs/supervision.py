@@ -28,6 +28,8 @@ HAND_OVER_SECONDS = 60.0
 RETRY_SECONDS = 0.5
 # By somebody who meant the process and not the run, or for want of memory.
 KILLED = frozenset({-signal.SIGKILL, -signal.SIGTERM, -signal.SIGINT, -signal.SIGHUP})
+# How C++ and the C library's loader end a process that is refused memory.
+ABORTED = frozenset({-signal.SIGABRT, 127})
 logger = logging.getLogger(__name__)
 
 
@@ -57,6 +59,13 @@ class HandOver:
             logger.warning("run %s: %s", self._claim.run_id, error)
             return
         self._is_over = self._lease_until is None or now >= self._end
+
+    @property
+    def has_spoken(self) -> bool:
+        """The process has written for the run."""
+        self._due = 0.0
+        self.tend()
+        return self._lease_until is None
 
 
 class Supervision:
@@ -109,13 +118,20 @@ class Supervision:
         """Store how the run ended, unless its process already has."""
         if self._store.order(self._claim) == "stop":
             return
-        if code not in KILLED:
+        if self._could_not_load(code):
+            self._finish(verdicts.cannot_load(self._settings.run_memory_mib))
+        elif code not in KILLED:
             self._finish(verdicts.of_exit(code, seconds=self._settings.run_seconds))
         elif limits.oom_kills() > self._oom_kills:
             self._finish(verdicts.memory_limit(self._settings.run_memory_mib))
         else:
             logger.warning("the process of run %s was killed", self._claim.run_id)
             self._store.release(self._claim, lost=not self._stop.is_set())
+
+    def _could_not_load(self, code: int) -> bool:
+        if code in ABORTED:
+            return not self._hand_over.has_spoken
+        return code == verdicts.EXIT_CANNOT_LOAD
 
     def _finish(self, verdict: verdicts.Verdict) -> None:
         state, error = verdict

@@ -8,9 +8,16 @@ from dpsgd_explorer.errors import DivergedError, ExplorerError, ReplayError
 from dpsgd_explorer.runs.schema import FAILED, INTERRUPTED
 
 # Exit codes of a training process, after sysexits.h.
+EXIT_CANNOT_LOAD = 71  # EX_OSERR: less memory than loading takes
 EXIT_STORAGE_FULL = 74  # EX_IOERR: no room, so the verdict could not be stored either
 EXIT_LEASE_LOST = 75  # EX_TEMPFAIL: the run is another's now
 
+WANT_OF_MEMORY = (
+    "can't allocate memory",
+    "cannot allocate memory",
+    "failed to map segment",
+    "bad_alloc",
+)
 Verdict = tuple[str, dict[str, str]]
 
 
@@ -22,7 +29,7 @@ def of_exception(error: Exception, memory_mib: int) -> Verdict:
         return _verdict(FAILED, "diverged", str(error))
     if isinstance(error, ExplorerError):
         return _verdict(FAILED, "refused", str(error))
-    if _is_want_of_memory(error):
+    if is_want_of_memory(error):
         return memory_limit(memory_mib)
     return _verdict(
         FAILED,
@@ -70,10 +77,22 @@ def memory_limit(memory_mib: int) -> Verdict:
     )
 
 
+def cannot_load(memory_mib: int) -> Verdict:
+    """Return the verdict on a run whose process had too little memory to begin."""
+    return _verdict(
+        FAILED,
+        "memory_limit",
+        f"a run may have {memory_mib} MiB of memory here, and torch alone takes more; "
+        "the site's operator has to raise DPSGD_RUN_MEMORY_MIB.",
+    )
+
+
 def _verdict(state: str, code: str, message: str) -> Verdict:
     return state, {"code": code, "message": message}
 
 
-def _is_want_of_memory(error: Exception) -> bool:
-    # torch has no class of its own for it.
-    return isinstance(error, MemoryError) or "can't allocate memory" in str(error)
+def is_want_of_memory(error: Exception) -> bool:
+    """Memory was refused; torch and the loader of libraries have no class for it."""
+    if isinstance(error, MemoryError):
+        return True
+    return any(words in str(error).lower() for words in WANT_OF_MEMORY)

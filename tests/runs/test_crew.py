@@ -1,5 +1,6 @@
 """Two processes are kept warm, unless the runs need their memory."""
 
+import itertools
 import os
 import signal
 
@@ -63,6 +64,24 @@ def test_two_are_warm_and_the_older_goes_first(sleepy_crew, at_once):
     for _ in range(5):
         sleepy_crew.keep_warm(beside_runs=True)
     assert len(sleepy_crew.started) == 4
+
+
+def test_spares_that_die_are_tried_ever_more_seldom(sleepy_crew, monkeypatch):
+    now = 1000.0
+    monkeypatch.setattr(crew.time, "monotonic", lambda: now)
+    tried = []
+    while now < 1400:
+        before = len(sleepy_crew.started)
+        sleepy_crew.keep_warm(beside_runs=False)
+        for process in sleepy_crew.started[before:]:
+            tried.append(now)
+            os.kill(process.pid, signal.SIGKILL)
+            os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
+        now += 0.5
+    gaps = [b - a for a, b in itertools.pairwise(tried)]
+    assert gaps == sorted(gaps)
+    assert gaps[-1] >= crew.LONGEST_DELAY_SECONDS
+    assert len(tried) < 15
 
 
 def test_a_second_spare_needs_free_memory(sleepy_crew, at_once, monkeypatch):

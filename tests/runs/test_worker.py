@@ -255,6 +255,18 @@ def test_a_run_that_wants_too_much_memory_fails(consumer):
     assert "(600 MiB)" in ended.error["message"]
 
 
+@pytest.mark.parametrize("memory_mib", [60, 150, 300])
+def test_a_run_that_may_not_have_the_memory_of_torch_says_so(consumer, memory_mib):
+    """The loader of libraries, C++ and Python each fail in a way of their own."""
+    worker = consumer(run_memory_mib=memory_mib)
+    run = worker.store.create(long_config(3), visitor="ann")
+    worker.answer(run.id)
+    ended = worker.store.get(run.id)
+    assert (ended.state, ended.error["code"]) == ("failed", "memory_limit")
+    assert f"{memory_mib} MiB" in ended.error["message"]
+    assert "DPSGD_RUN_MEMORY_MIB" in ended.error["message"]
+
+
 def test_a_shutdown_puts_the_run_back_into_the_queue(consumer, own_children):
     worker = consumer()
     run = worker.store.create(long_config(100_000), visitor="ann")
