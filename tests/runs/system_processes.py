@@ -3,6 +3,9 @@
 import time
 from pathlib import Path
 
+# More than anything takes on a machine with ten times as much to do.
+PATIENCE_SECONDS = 300
+
 
 def children_of(pid):
     """Process numbers of the living children of a process."""
@@ -26,7 +29,7 @@ def is_alive(pid):
     return text.rpartition(")")[2].split()[0] != "Z"
 
 
-def wait_until(condition, seconds=60):
+def wait_until(condition, seconds=PATIENCE_SECONDS):
     """Return the first true value of a condition that no event announces."""
     end = time.monotonic() + seconds
     while not (value := condition()):

@@ -22,7 +22,12 @@ from dpsgd_explorer.settings import Settings
 from dpsgd_explorer.training.config import TrainingConfig
 from dpsgd_explorer.training.events import Event
 from dpsgd_explorer.training.loop import train
-from tests.runs.system_processes import children_of, is_alive, wait_until
+from tests.runs.system_processes import (
+    PATIENCE_SECONDS,
+    children_of,
+    is_alive,
+    wait_until,
+)
 
 LEASE_SECONDS = 3.0
 
@@ -116,7 +121,7 @@ def test_a_killed_child_is_resumed_and_its_run_ends_as_if_nothing_had_been(
     before = worker.store.get(run.id)
     [child] = own_children()
     os.kill(child, signal.SIGKILL)
-    thread.join(60)
+    thread.join(PATIENCE_SECONDS)
     assert before.step < killed_config.steps
     assert worker.store.claim(run.id) is None
     assert_ended_as(whole, worker.store, run.id)
@@ -173,7 +178,7 @@ def test_a_child_stopped_for_longer_than_its_lease_cannot_write(
         before = store.events(run.id)
     finally:
         os.kill(process.pid, signal.SIGCONT)
-    assert process.exit_code(20) == verdicts.EXIT_LEASE_LOST
+    assert process.exit_code(PATIENCE_SECONDS) == verdicts.EXIT_LEASE_LOST
     process.close()
     assert store.events(run.id) == before
 
@@ -194,7 +199,7 @@ def test_a_running_run_is_cancelled_and_the_next_in_line_is_trained(consumer):
     step = wait_until(lambda: worker.store.get(run.id).step)
     worker.store.cancel(run.id, "ann")
     assert_cancelled(worker.store, run.id, at_least=step)
-    thread.join(60)
+    thread.join(PATIENCE_SECONDS)
     assert worker.store.get(after.id).state == "done"
 
 
@@ -226,7 +231,7 @@ def test_a_spare_computes_features_until_a_run_comes_that_needs_none(settings):
     try:
         wait_until(lambda: features_of(settings))
         process.hand_over(store.claim())
-        assert process.exit_code(60) == 0
+        assert process.exit_code(PATIENCE_SECONDS) == 0
     finally:
         process.end()
     assert store.get(run.id).state == "done"
