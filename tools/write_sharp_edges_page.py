@@ -37,7 +37,7 @@ to be a mean or sum of a term for each record is trained with, but `get_epsilon`
 asks for `assume_per_sample_loss=True`. `per_sample_mean(losses, mask)` is the mean that
 passes. The graph does not show where targets come from: one that is made of other
 records' (mixup, the batch's mean taken away) is not seen, so make each record's target
-of that record alone.
+of that record alone. Nor does it show hooks on the losses' own tensors.
 
 `make_private_ready(model)` repairs what has a remedy, and prints what it changed.
 """

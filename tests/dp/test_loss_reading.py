@@ -149,6 +149,17 @@ def test_a_weight_is_public_once_two_sizes_of_batches_agree_on_it():
     assert private(plus_squares(0.1)).get_epsilon() > 0
 
 
+def test_a_limit_made_of_one_batch_is_not_public():
+    def limited(out, y):
+        losses = F.cross_entropy(out, y, reduction="none")
+        return losses.clamp(max=losses.detach().median().item()).mean()
+
+    with pytest.raises(PrivacyError, match="no two batches of different size"):
+        private(limited, count=1).get_epsilon()
+    with pytest.raises(PrivacyError, match="changes from batch to batch"):
+        private(limited).get_epsilon()
+
+
 def test_a_weight_that_changes_is_not_public():
     weights = iter([0.1, 0.1, 0.2])
     engine = private(lambda out, y: plus_squares(next(weights))(out, y))

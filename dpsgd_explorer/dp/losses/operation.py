@@ -19,6 +19,8 @@ from dpsgd_explorer.dp.losses.states import (
     State,
 )
 
+USUAL = (0, 1, 2)
+"""Powers, margins and limits that nobody makes of a batch."""
 MOST_CONSTANTS = 10_000
 """Entries of a tensor of constants that are compared from batch to batch."""
 
@@ -27,7 +29,7 @@ class Notes(Protocol):
     """Takes down what must be the same in all batches."""
 
     def add_number(self, value: Number, *, weighs: bool) -> None:
-        """Note a constant, and whether it multiplies or divides the loss."""
+        """Note a constant, and whether it may be made of the batch."""
 
     def is_count(self, source: State, divisor: float) -> bool:
         """Whether the number makes a mean of a sum; then it is noted."""
@@ -110,8 +112,8 @@ class Operation:
         """Note the saved parameters of an operation that has any."""
         for name in names:
             value = getattr(self.node, f"_saved_{name}", None)
-            if isinstance(value, int | float):
-                self.notes.add_number(float(value), weighs=False)
+            if isinstance(value, int | float) and not isinstance(value, bool):
+                self.notes.add_number(float(value), weighs=value not in USUAL)
 
     def add_constants(self, values: Tensor) -> None:
         """Note a tensor that is the same for all records, such as class weights."""

@@ -21,8 +21,8 @@ class LossReading:
             "" if it is, with public numbers.
         graph: Its operations, in one string.
         numbers: Constants in it, in order.  They are public if no batch changes them.
-        weights: Whether numbers among them multiply or divide the loss: a count of the
-            batch may do that as well, so batches of two sizes must agree on them.
+        weights: Whether any of them may have been made of the batch, as a count that
+            the loss is divided by: then batches of two sizes must agree on them.
     """
 
     refusal: str
@@ -64,7 +64,7 @@ class LossRecord:
         """Why the losses are not known to be of that kind; "" if they are."""
         if not self._refusal and any(len(each) < 2 for each in self._sizes.values()):
             return (
-                "it is multiplied or divided by a number, and no two batches of "
+                "there is a number in it, such as a factor, and no two batches of "
                 "different size show that it does not depend on the batch"
             )
         return self._refusal
