@@ -121,6 +121,33 @@ def test_a_bad_value_is_shown_at_its_field_and_everything_typed_stays(page):
     expect(planned(page)).to_have_text("3.00")
 
 
+def test_an_answer_that_is_awaited_looks_so_and_what_is_typed_is_asked_once(page):
+    size, error = (
+        box(page, "Expected batch size qN"),
+        page.locator('[data-field="expected_batch_size"] .error'),
+    )
+    size.fill("1,5")
+    expect(error).to_contain_text("got '1,5'")
+    held = []
+    page.route("**/privacy/plan?**", held.append)  # answered below, by the server
+    size.fill("")
+    page.keyboard.type("2048")
+    expect(error).to_be_hidden()
+    expect(page.locator(".plan .counting")).to_be_visible()
+    expect(page.locator(".plan")).to_have_attribute("aria-busy", "true")
+    expect(page.locator(".plan [data-truth]")).to_be_hidden()
+    while not held:
+        page.wait_for_timeout(10)
+    page.unroute("**/privacy/plan?**")
+    for route in held:
+        route.continue_()
+    expect(page.locator(".plan .counting")).to_be_hidden()
+    expect(planned(page, "sample_rate")).to_have_text("0.0341")
+    asked = [route.request.url for route in held]
+    assert len(asked) == 1
+    assert "expected_batch_size=2048&" in asked[0]
+
+
 def test_without_script_the_form_checks_a_set_up(open_page):
     page = open_page(at(TINY), java_script_enabled=False)
     box(page, "Clipping bound C").fill("-2")

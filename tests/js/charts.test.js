@@ -66,6 +66,18 @@ test("a recorded run stands behind, thin and called so", () => {
   assert.ok(texts({layout}).some((text) => /^recorded, 8\d\.\d %$/.test(text)));
 });
 
+test("where the axis begins at 0 every point has its place on it, and the last ones are told apart", () => {
+  const from = (...shares) => shares.map((test_accuracy, i) => ({...log.evaluations[0], test_accuracy, step: i + 1, epsilon: (i + 1) / 10}));
+  const {traces, layout} = accuracy({...view, range: [0, 99.5], evaluations: from(0, 0.098, 0.5, 0.9, 0.99, 1)}, color);
+  const {y} = traces[0];
+  const [foot, top] = layout.yaxis.range;
+  assert.ok(y.every((value) => value >= foot && value <= top), String(y));
+  assert.ok(Math.abs(y[4] - y[3] - (y[3] - y[0])) < 1e-9, "as far from 90 to 99 as from 0 to 90");
+  assert.equal(traces[1].y.length, 0);
+  assert.deepEqual(layout.yaxis.ticktext, ["0", "50", "80", "90", "95", "98", "99"]);
+  assert.ok(layout.yaxis.tickvals.every((value) => value >= foot && value <= top));
+});
+
 test("the recorded run stays as a ghost until the new line overtakes it", () => {
   const half = Math.floor(log.evaluations.length / 2);
   const ghost = (count) => accuracy({...view, evaluations: log.evaluations.slice(0, count), recorded: log.evaluations}, color);

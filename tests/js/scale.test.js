@@ -30,18 +30,18 @@ test("few points are left as they are", () => {
   assert.equal(thin(points, (point) => point.y), points);
 });
 
-const MNIST = {accuracy_floor: 0.8, accuracy_ceiling: 1};
+const ADULT = {accuracy_floor: 0.75, accuracy_ceiling: 0.9};
 const at = (...shares) => shares.map((test_accuracy) => ({test_accuracy}));
 
 test("the accuracy axis is close up until a run has shown that it stays below", () => {
-  assert.deepEqual(accuracyRange(MNIST, [], 40), [80, 100]);
-  assert.deepEqual(accuracyRange(MNIST, at(0.5, 0.6, 0.7), 40), [80, 100]);
-  assert.deepEqual(accuracyRange(MNIST, at(...Array(10).fill(0.5)), 40), [0, 100]);
+  assert.deepEqual(accuracyRange(ADULT, [], 40), [75, 90]);
+  assert.deepEqual(accuracyRange(ADULT, at(0.5, 0.6, 0.7), 40), [75, 90]);
+  assert.deepEqual(accuracyRange(ADULT, at(...Array(10).fill(0.5)), 40), [0, 99.5]);
 });
 
 test("the axis does not move again when such a run climbs after all", () => {
-  assert.deepEqual(accuracyRange(MNIST, at(...Array(10).fill(0.5), 0.9, 0.95), 40), [0, 100]);
-  assert.deepEqual(accuracyRange(MNIST, at(0.5, 0.9, ...Array(30).fill(0.5)), 40), [80, 100]);
+  assert.deepEqual(accuracyRange(ADULT, at(...Array(10).fill(0.5), 0.9, 0.95), 40), [0, 99.5]);
+  assert.deepEqual(accuracyRange(ADULT, at(0.5, 0.9, ...Array(30).fill(0.5)), 40), [75, 90]);
 });
 
 test("an axis of no length has no ticks", () => {

@@ -15,11 +15,12 @@
 
 import {percent, roundUp} from "../lib/format.js";
 import {axisName, baseLayout, keyAxis, strong, unitName, valueAxis, wall, words} from "./base.js";
-import {niceTicks, thin} from "./scale.js";
+import {height, niceTicks, thin} from "./scale.js";
 
 const NARROW = 480; // px; below it the drawing says less
 const BEYOND = 1.1; // the axis goes on past the budget, so that the wall is seen as one
 export const MARGIN = {l: 44, r: 16, t: 28, b: 10};
+const ERROR_TICKS = [0, 50, 80, 90, 95, 98, 99]; // percent right
 const BELOW = 44; // room for ticks and the axis name
 
 /** The x of an evaluation on each axis; the names are the values of the axis switch. */
@@ -64,8 +65,8 @@ function traces(view, points, color) {
   const {plan, axis, range} = view;
   const line = plan.private ? "--series-private" : "--series-twin";
   const x = points.map((point) => X[axis](point, plan));
-  const y = points.map((point) => 100 * point.test_accuracy);
-  const inside = y.map((value) => (value >= range[0] ? value : null));
+  const y = points.map((point) => heightOf(point, range));
+  const inside = y.map((value) => (value >= height(range[0], range) ? value : null));
   return [
     {
       type: "scatter",
@@ -105,7 +106,7 @@ function recordedTrace(view, color) {
       type: "scatter",
       mode: "lines",
       x: points.map((point) => X[view.axis](point, view.plan)),
-      y: points.map((point) => 100 * point.test_accuracy),
+      y: points.map((point) => heightOf(point, view.range)),
       customdata: points.map((point) => `recorded: ${hoverText(point)}`),
       hovertemplate: "%{customdata}<extra></extra>",
       opacity: 0.6,
@@ -114,8 +115,13 @@ function recordedTrace(view, color) {
   ];
 }
 
+function heightOf({test_accuracy}, range) {
+  return height(100 * test_accuracy, range);
+}
+
 /** Points under the axis are shown at its foot, as what they are. */
-function belowFloor(x, y, [floor, ceiling], color) {
+function belowFloor(x, y, range, color) {
+  const [floor, ceiling] = range.map((end) => height(end, range));
   const foot = floor + 0.015 * (ceiling - floor);
   const low = x.filter((_, i) => y[i] < floor);
   return {
@@ -145,8 +151,14 @@ function xAxis(view, color) {
 }
 
 function yAxis({range}, color) {
+  if (range[0] === 0) return errorAxis(range, color);
   const step = range[1] - range[0] > 50 ? 20 : 5;
   return valueAxis(color, range, {dtick: step, tick0: 0});
+}
+
+function errorAxis(range, color) {
+  const ticks = {tickvals: ERROR_TICKS.map((tick) => height(tick, range)), ticktext: ERROR_TICKS.map(String)};
+  return valueAxis(color, range.map((end) => height(end, range)), ticks);
 }
 
 /** Where the budget ends on each axis; unknown in seconds. */
@@ -168,8 +180,8 @@ function budget(view, color) {
 
 /** What answering the commonest class always would reach, where the axis shows it. */
 function baseline({plan, range}, color) {
-  const y = 100 * plan.baseline;
-  if (y <= range[0]) return [];
+  const y = height(100 * plan.baseline, range);
+  if (100 * plan.baseline <= range[0]) return [];
   return [{type: "line", xref: "paper", x0: 0, x1: 1, y0: y, y1: y, line: {color: color("--rule-strong"), width: 1.25, dash: "dot"}}];
 }
 
@@ -178,7 +190,7 @@ function drop({plan, axis, range}, last, color) {
   if (!last || 100 * last.test_accuracy < range[0]) return [];
   const x = X[axis](last, plan);
   const line = {color: color(plan.private ? "--series-private" : "--series-twin"), width: 1.25, dash: "2px,4px"};
-  return [{type: "line", x0: x, x1: x, y0: range[0], y1: 100 * last.test_accuracy, line}];
+  return [{type: "line", x0: x, x1: x, y0: height(range[0], range), y1: heightOf(last, range), line}];
 }
 
 function labels(view, last, color) {
@@ -201,8 +213,8 @@ function budgetLabel({axis, plan}, color) {
 }
 
 function baselineLabel({plan, range, size}, color) {
-  const y = 100 * plan.baseline;
-  if (y <= range[0]) return [];
+  const y = height(100 * plan.baseline, range);
+  if (100 * plan.baseline <= range[0]) return [];
   const text = `${size.width < NARROW ? "" : "always "}the commonest answer, ${percent(plan.baseline)}`;
   const place = {xref: "paper", x: 0.55, xanchor: "center", y, yanchor: "bottom", yshift: 1};
   return [words(text, color("--ink-3"), place)];
@@ -215,8 +227,9 @@ function pointLabel({plan, axis, range, ...view}, last, color) {
   const text = `${plan.private ? "private" : "without privacy"}, ${percent(last.test_accuracy)}${low ? ", below the axis" : ""}`;
   const left = x < axisEnd({axis, plan, ...view}) / 2;
   const side = left ? {xanchor: "left", xshift: 12} : {xanchor: "right", xshift: -12};
-  const y = low ? range[0] : 100 * last.test_accuracy;
-  const above = y < range[0] + 0.15 * (range[1] - range[0]);
+  const [floor, ceiling] = range.map((end) => height(end, range));
+  const y = low ? floor : heightOf(last, range);
+  const above = y < floor + 0.15 * (ceiling - floor);
   return [strong(text, color(plan.private ? "--text-private" : "--text-twin"), {x, y, yshift: low ? 12 : above ? 26 : -22, ...side})];
 }
 
@@ -225,7 +238,7 @@ function recordedLabel(view, color) {
   const last = ahead(view).at(-1);
   if (!last) return [];
   const text = `recorded, ${percent(last.test_accuracy)}`;
-  const place = {x: X[axis](last, plan), y: 100 * last.test_accuracy, xanchor: "right", xshift: -12, yshift: -16};
+  const place = {x: X[axis](last, plan), y: heightOf(last, view.range), xanchor: "right", xshift: -12, yshift: -16};
   return [words(text, color("--text-private"), place)];
 }
 
@@ -233,6 +246,6 @@ function recordedLabel(view, color) {
 function firstStep({axis, plan, range, size, first_epsilon: epsilon}, color) {
   const room = size.width >= NARROW && epsilon >= 0.06 * plan.budget;
   if (axis !== "epsilon" || epsilon === null || !room) return [];
-  const place = {x: epsilon, xanchor: "right", xshift: -8, y: range[0], align: "right", yshift: 22, bgcolor: color("--surface")};
+  const place = {x: epsilon, xanchor: "right", xshift: -8, y: height(range[0], range), align: "right", yshift: 22, bgcolor: color("--surface")};
   return [words(`step 1<br>ε ${roundUp(epsilon, plan.digits)}`, color("--ink-3"), place)];
 }

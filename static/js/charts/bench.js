@@ -117,13 +117,15 @@ export class Bench extends RunBench {
   paintAccuracy() {
     const {log, axis, plan} = this;
     const {recorded} = this.scene;
+    const range = accuracyRange(plan, this.whole.evaluations, plan.evaluations);
     this.paintAxisSwitch();
+    this.root.querySelector("[data-accuracy-scale]").textContent = range[0] === 0 ? "; error on a log scale" : "";
     const view = {
       evaluations: log.evaluations,
       recorded,
       plan,
       axis,
-      range: accuracyRange(plan, this.whole.evaluations, plan.evaluations),
+      range,
       first_epsilon: log.steps[0]?.step === 1 ? log.steps[0].epsilon : null,
       seconds: this.endOfSeconds(),
       size: this.charts.accuracy.size,
