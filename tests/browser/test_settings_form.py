@@ -5,10 +5,13 @@ import re
 import pytest
 from playwright.sync_api import expect
 
+from dpsgd_explorer.accounting import round_up
 from dpsgd_explorer.training.config import TrainingConfig
 from dpsgd_explorer.web.recorded import recorded
 from tests.browser.conftest import TINY
 from tests.browser.trainer import REFUSED, at, planned, run_button, settings_in
+
+PLAN = re.compile("/api/v1/privacy/plan")
 
 
 @pytest.fixture(scope="module")
@@ -20,7 +23,7 @@ def trainer(open_for_all):
 def page(trainer):
     """The trainer with the default set-up."""
     trainer.locator('[data-preset="mnist"]').click()
-    noise = f"{TrainingConfig().plan.noise_multiplier:.3f}"
+    noise = round_up(TrainingConfig().plan.noise_multiplier, 3)
     expect(planned(trainer, "noise_multiplier")).to_have_text(noise)
     return trainer
 
@@ -129,7 +132,7 @@ def test_an_answer_that_is_awaited_looks_so_and_what_is_typed_is_asked_once(page
     size.fill("1,5")
     expect(error).to_contain_text("got '1,5'")
     held = []
-    page.route("**/privacy/plan?**", held.append)  # answered below, by the server
+    page.route(PLAN, lambda route: held.append(route))  # answered below
     size.fill("")
     page.keyboard.type("2048")
     expect(error).to_be_hidden()
@@ -138,9 +141,9 @@ def test_an_answer_that_is_awaited_looks_so_and_what_is_typed_is_asked_once(page
     expect(page.locator(".plan [data-truth]")).to_be_hidden()
     while not held:
         page.wait_for_timeout(10)
-    page.unroute("**/privacy/plan?**")
     for route in held:
         route.continue_()
+    page.unroute(PLAN)
     expect(page.locator(".plan .counting")).to_be_hidden()
     expect(planned(page, "sample_rate")).to_have_text("0.0341")
     asked = [route.request.url for route in held]
