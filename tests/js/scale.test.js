@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import {test} from "node:test";
-import {accuracyRange, niceCeiling, niceStep, niceTicks, thin} from "../../static/js/charts/scale.js";
+import {accuracyRange} from "../../static/js/charts/accuracy_axis.js";
+import {niceCeiling, niceStep, niceTicks, thin} from "../../static/js/charts/scale.js";
 
 test("ticks are round and reach the end", () => {
   assert.deepEqual(niceTicks(3, 6), [0, 0.5, 1, 1.5, 2, 2.5, 3]);

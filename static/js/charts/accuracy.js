@@ -14,13 +14,13 @@
  */
 
 import {percent, roundUp} from "../lib/format.js";
-import {axisName, baseLayout, keyAxis, strong, unitName, valueAxis, wall, words} from "./base.js";
-import {height, niceTicks, thin} from "./scale.js";
+import {height, heightOf, yAxis} from "./accuracy_axis.js";
+import {axisName, baseLayout, keyAxis, strong, unitName, wall, words} from "./base.js";
+import {niceTicks, thin} from "./scale.js";
 
 const NARROW = 480; // px; below it the drawing says less
 const BEYOND = 1.1; // the axis goes on past the budget, so that the wall is seen as one
 export const MARGIN = {l: 44, r: 16, t: 28, b: 10};
-const ERROR_TICKS = [0, 50, 80, 90, 95, 98, 99]; // percent right
 const BELOW = 44; // room for ticks and the axis name
 
 /** The x of an evaluation on each axis; the names are the values of the axis switch. */
@@ -115,10 +115,6 @@ function recordedTrace(view, color) {
   ];
 }
 
-function heightOf({test_accuracy}, range) {
-  return height(100 * test_accuracy, range);
-}
-
 /** Points under the axis are shown at its foot, as what they are. */
 function belowFloor(x, y, range, color) {
   const [floor, ceiling] = range.map((end) => height(end, range));
@@ -148,17 +144,6 @@ function xAxis(view, color) {
   const ticks = {tickvals: plan.ticks.map((tick) => tick.epsilon), ticktext: plan.ticks.map((tick) => tick.text)};
   const onGauge = {showticklabels: false, ticks: ""};
   return keyAxis(color, range, {...hover, ...ticks, ...(view.print ? {} : onGauge)});
-}
-
-function yAxis({range}, color) {
-  if (range[0] === 0) return errorAxis(range, color);
-  const step = range[1] - range[0] > 50 ? 20 : 5;
-  return valueAxis(color, range, {dtick: step, tick0: 0});
-}
-
-function errorAxis(range, color) {
-  const ticks = {tickvals: ERROR_TICKS.map((tick) => height(tick, range)), ticktext: ERROR_TICKS.map(String)};
-  return valueAxis(color, range.map((end) => height(end, range)), ticks);
 }
 
 /** Where the budget ends on each axis; unknown in seconds. */

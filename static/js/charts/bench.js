@@ -3,12 +3,13 @@
 import {showTruth} from "../lib/plan_panel.js";
 import {Recount} from "../lib/recount.js";
 import {ACCURACY_NAMES, MARGIN, figure as accuracyFigure} from "./accuracy.js";
+import {accuracyRange} from "./accuracy_axis.js";
 import {accuracyConclusion, lossConclusion, normsConclusion} from "./conclusions.js";
 import {Gauge} from "./gauge.js";
 import {figure as lossFigure, lossTop} from "./loss.js";
 import {countTop, figure as normsFigure, previewEdges} from "./norms.js";
 import {afterNextEpoch} from "./plan.js";
-import {accuracyRange, niceCeiling} from "./scale.js";
+import {niceCeiling} from "./scale.js";
 import {RunLog} from "../lib/run_log.js";
 import {RunBench} from "./run_bench.js";
 

@@ -53,29 +53,3 @@ function extremes(points, value, from, to) {
   if (low === high) return [points[low]];
   return low < high ? [points[low], points[high]] : [points[high], points[low]];
 }
-
-const WHOLE = [0, 99.5]; // percent: from no answer right to one in two hundred wrong
-
-/**
- * The accuracy axis, known before the run: what a working run reaches, and the whole
- * range if it turns out to stay below.
- * @param {{accuracy_floor: number, accuracy_ceiling: number}} facts
- * @param {{test_accuracy: number}[]} evaluations
- * @param {number} planned evaluations the run will make
- * @returns {[number, number]} in percent
- */
-export function accuracyRange({accuracy_floor: floor, accuracy_ceiling: ceiling}, evaluations, planned) {
-  const enough = Math.max(4, planned / 4);
-  const seen = evaluations.slice(0, Math.ceil(enough));
-  const low = evaluations.length >= enough && seen.every((point) => point.test_accuracy < floor);
-  return low ? WHOLE : [100 * floor, 100 * ceiling];
-}
-
-/**
- * Where a percentage lies on its axis. An axis that begins at 0 is one of errors, by ratio:
- * from 90 to 99 is as far as from 0 to 90, so that the first points and the last are seen.
- * @param {number} percent @param {[number, number]} range
- */
-export function height(percent, [floor, ceiling]) {
-  return floor > 0 ? percent : -Math.log10(1 - Math.min(percent, ceiling) / 100);
-}
