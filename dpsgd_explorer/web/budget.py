@@ -67,7 +67,7 @@ class BudgetQuestion(BaseModel):
         help="Below one over N.",
         group="Budget",
         marks=(1e-9, 1e-8, 1e-7, 1e-6, 1e-5),
-        gt=0,
+        ge=LEAST_DELTA,
         lt=1,
     )
     noise_multiplier: float = setting(

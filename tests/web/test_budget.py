@@ -148,9 +148,10 @@ def test_numbers_that_do_not_go_together(client, changes, field, says):
     assert says in error["message"]
 
 
-def test_the_map_has_a_least_delta(client):
+@pytest.mark.parametrize("route", ["budget", "budget_map", "batch_sizes"])
+def test_the_least_delta_is_the_same_everywhere(client, route):
     query = {"expected_batch_size": 174, "sample_size": 457, "delta": 2.2e-190}
-    error = error_of(client.get(f"{API}/budget_map", query_string=query), 422)
+    error = error_of(client.get(f"{API}/{route}", query_string=query), 422)
     assert error["field"] == "delta"
     assert "at least 1e-15" in error["message"]
 
