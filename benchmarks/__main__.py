@@ -5,6 +5,7 @@
 | ``core`` | the table of models and ways |
 | ``growth`` | time and memory over batch, width and length |
 | ``features`` | milliseconds of a picture's scattering features |
+| ``checks`` | what the engine's checks take of each step |
 | ``noise`` | nanoseconds of a normal number, secure and torch's |
 | ``accounting`` | time and excess of the accountants beside the peers' |
 | ``service`` | how long twenty clients wait for privacy answers |
@@ -21,6 +22,7 @@ from collections.abc import Callable
 
 from benchmarks import (
     accounting,
+    checks,
     core,
     features,
     growth,
@@ -36,6 +38,7 @@ from dpsgd_explorer.training.measuring import one_thread
 
 ALONE: dict[str, Callable[[], object]] = {
     "features": features.main,
+    "checks": checks.main,
     "noise": noise.main,
     "accounting": accounting.main,
     "service": service.main,

@@ -64,3 +64,9 @@ def test_a_plot_is_well_formed_and_names_its_lines():
     drawn = line_plot({"ours <1>": points, "other": points[:2]}, "batch", "ms")
     texts = [e.text for e in ElementTree.fromstring(drawn).iter() if e.text]
     assert {"ours <1>", "other", "batch", "ms"} <= set(texts)
+
+
+def test_the_checks_of_a_step_took_what_they_may():
+    rows = record.read("checks")["rows"]
+    assert {row["model"] for row in rows} == set(CASES)
+    assert [r["model"] for r in rows if r["checks_us"] > r["allowed_us"]] == []
