@@ -32,6 +32,7 @@ from dpsgd_explorer.accounting.exact import (
     Bounds,
     ExactAccountant,
 )
+from dpsgd_explorer.accounting.lattice import POINTS
 from dpsgd_explorer.accounting.privacy_loss import Loss
 from dpsgd_explorer.accounting.search import first_safe
 from dpsgd_explorer.accounting.sides import RELATION, Sides, two_sided
@@ -70,26 +71,50 @@ def truncated_poisson_epsilon(
         AccountingError: an argument is outside its domain; or the noise multiplier is
             below 0.2, and so small a cap is exceeded too often for any ε at this delta.
     """
-    accountant_for("exact", neighboring_relation)
     run = Phase(sample_rate, noise_multiplier, steps)
-    slack = domains.delta(delta)
-    size = domains.whole("sample_size", sample_size, 1, MOST_RECORDS)
-    cap = domains.whole("max_batch_size", max_batch_size, 1, MOST_RECORDS)
-    exact = ExactAccountant()
-    if run.steps == 0 or run.noise_multiplier == 0 or cap >= size:
-        whole = exact.bounds([run], [run.steps], slack, neighboring_relation)
-        return two_sided(whole).last
-    step = TruncatedStep(run.sample_rate, run.noise_multiplier, size, cap)
-    if not step.is_within_reach:
-        return _by_excess(run, slack, size, cap, neighboring_relation)
-    losses = [step.loss(way) for way in DIRECTIONS[neighboring_relation]]
-    upper = _composed(losses, run.steps, slack)
+    terms = (delta, sample_size, max_batch_size, neighboring_relation)
+    upper = truncated_upper(run, *terms)
+    if isinstance(upper, Sides):
+        return upper
+    step = TruncatedStep(
+        run.sample_rate, run.noise_multiplier, sample_size, max_batch_size
+    )
     least = replace(run, sample_rate=step.least_rate)
-    lower = exact.bounds([least], [run.steps], slack, neighboring_relation).lower
+    exact, relation = ExactAccountant(), neighboring_relation
+    lower = exact.bounds([least], [run.steps], delta, relation).lower
     return two_sided(Bounds(np.minimum(lower, upper), np.array([upper]))).last
 
 
-def _composed(losses: Sequence[Loss], steps: int, delta: float) -> float:
+def truncated_upper(
+    run: Phase,
+    delta: float,
+    sample_size: int,
+    max_batch_size: int,
+    relation: str,
+    refinements: int = len(POINTS),
+) -> float | Sides:
+    """Return ε from above, or both sides where they come together.
+
+    Raises:
+        AccountingError: as ``truncated_poisson_epsilon``.
+    """
+    accountant_for("exact", relation)
+    slack = domains.delta(delta)
+    size = domains.whole("sample_size", sample_size, 1, MOST_RECORDS)
+    cap = domains.whole("max_batch_size", max_batch_size, 1, MOST_RECORDS)
+    if run.steps == 0 or run.noise_multiplier == 0 or cap >= size:
+        exact = ExactAccountant(refinements)
+        return two_sided(exact.bounds([run], [run.steps], slack, relation)).last
+    step = TruncatedStep(run.sample_rate, run.noise_multiplier, size, cap)
+    if not step.is_within_reach:
+        return _by_excess(run, slack, size, cap, relation)
+    losses = [step.loss(way) for way in DIRECTIONS[relation]]
+    return _composed(losses, run.steps, slack, refinements)
+
+
+def _composed(
+    losses: Sequence[Loss], steps: int, delta: float, refinements: int
+) -> float:
     """Return ε of so many steps, from above; the largest of all directions."""
 
     def single(epsilon: float) -> float:
@@ -102,7 +127,8 @@ def _composed(losses: Sequence[Loss], steps: int, delta: float) -> float:
         high = max(loss.span(aim)[1] for loss in losses)
         return high and first_safe(lambda x: single(x) - aim, 0.0, high)
     counts = np.array([[float(steps)]])
-    found = [Composition([loss]).epsilons(counts, delta)[1][0] for loss in losses]
+    ways = [Composition([loss], refinements) for loss in losses]
+    found = [way.epsilons(counts, delta)[1][0] for way in ways]
     return max(float(max(found)), 0.0)
 
 

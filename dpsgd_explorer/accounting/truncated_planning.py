@@ -9,14 +9,20 @@ import numpy as np
 
 from dpsgd_explorer.accounting import domains
 from dpsgd_explorer.accounting.accountant import Phase
-from dpsgd_explorer.accounting.calibration import noise_multiplier
 from dpsgd_explorer.accounting.domains import MAX_NOISE_MULTIPLIER
-from dpsgd_explorer.accounting.search import PRECISION, least_noise, unreachable
-from dpsgd_explorer.accounting.sides import RELATION, CurveSides
+from dpsgd_explorer.accounting.exact import LEAST_NOISE
+from dpsgd_explorer.accounting.guesses import noise_guess
+from dpsgd_explorer.accounting.search import least_noise, unreachable
+from dpsgd_explorer.accounting.sides import RELATION, CurveSides, Sides
 from dpsgd_explorer.accounting.trade_offs import most_found, rates_of, trade_off_sides
-from dpsgd_explorer.accounting.truncated import truncated_poisson_epsilon
+from dpsgd_explorer.accounting.truncated import (
+    truncated_poisson_epsilon,
+    truncated_upper,
+)
 from dpsgd_explorer.accounting.truncated_step import TruncatedStep
 from dpsgd_explorer.errors import AccountingError
+
+TOLERANCE = 1e-5  # relative, of the noise: each value may take milliseconds
 
 
 def truncated_poisson_noise_multiplier(
@@ -41,7 +47,8 @@ def truncated_poisson_noise_multiplier(
         neighboring_relation: What one record may change.
 
     Returns:
-        A noise multiplier whose ε, from above, is at most the target.
+        A noise multiplier whose ε, from above, is at most the target; within
+        some 1e-5 of the least such, where its sides are not far apart.
 
     Raises:
         AccountingError: an argument is outside its domain, or no noise reaches the
@@ -50,17 +57,12 @@ def truncated_poisson_noise_multiplier(
     target = domains.target_epsilon(target_epsilon)
     count, slack = domains.steps(steps, least=1), domains.delta(delta)
 
+    data = (sample_size, max_batch_size, neighboring_relation)
+
     def spent(noise: float) -> float:
-        found = truncated_poisson_epsilon(
-            sample_rate,
-            noise,
-            count,
-            slack,
-            sample_size=sample_size,
-            max_batch_size=max_batch_size,
-            neighboring_relation=neighboring_relation,
-        )
-        return found.value
+        run = Phase(sample_rate, noise, count)
+        found = truncated_upper(run, slack, *data, refinements=1)
+        return found.value if isinstance(found, Sides) else found
 
     least = spent(MAX_NOISE_MULTIPLIER)
     if least > target:
@@ -73,10 +75,11 @@ def truncated_poisson_noise_multiplier(
             return 1.0
         return 1.0 if math.isinf(loss) else (loss - target) / max(loss, target)
 
-    uncut = noise_multiplier(
-        target, sample_rate, count, slack, "exact", neighboring_relation
-    )
-    return least_noise(excess, uncut, PRECISION)
+    floor = 2 * LEAST_NOISE  # below it another bound serves, which jumps
+    if excess(floor) <= 0 < excess(math.nextafter(floor, 0.0)):
+        return floor
+    start = noise_guess(target, domains.sample_rate(sample_rate), count, slack)
+    return least_noise(excess, start, TOLERANCE)
 
 
 def truncated_poisson_trade_off(
