@@ -328,8 +328,10 @@ def _merged(phases: Sequence[Phase], counts: Floats) -> tuple[list[Phase], Float
         for phase, done in zip(phases, counts.T, strict=True)
         if done.any()
     ]
-    settings = list(dict.fromkeys((q, sigma) for q, sigma, _ in reached))
-    merged = np.zeros((len(counts), len(settings)))
+    settings = dict.fromkeys((q, sigma) for q, sigma, _ in reached)
+    places = {setting: i for i, setting in enumerate(settings)}
+    merged = np.zeros((len(settings), len(counts)))
     for q, sigma, done in reached:
-        merged[:, settings.index((q, sigma))] += done
+        merged[places[q, sigma]] += done
+    merged = merged.T
     return [Phase(q, sigma, 0) for q, sigma in settings], merged

@@ -36,6 +36,7 @@ from dpsgd_explorer.accounting.accountant import (
 from dpsgd_explorer.errors import AccountingError
 
 HALVINGS = 80
+LARGEST_ORDER = 1e150  # whose square is a float; any order gives a bound
 
 
 class ZcdpAccountant(Accountant):
@@ -108,7 +109,7 @@ def improved_delta(rho: float, epsilon: float) -> float:
     """Return δ of ρ at ε >= 0: its log is (α - 1)(αρ - ε + log(1 - 1/α)) - log α."""
     if rho == 0 or math.isinf(rho):
         return float(rho > 0)
-    low, high = 0.0, 2.0 + epsilon / rho + 1 / rho  # α - 1
+    low, high = 0.0, min(2.0 + epsilon / rho + 1 / rho, LARGEST_ORDER)  # α - 1
     for _ in range(2 * HALVINGS):
         middle = 0.5 * (low + high)
         slope = (2 * middle + 1) * rho - epsilon + math.log(middle / (1 + middle))

@@ -136,6 +136,12 @@ def test_the_least_and_largest_numbers_that_are_accepted_have_an_answer(
     assert 0 <= delta(1.0, sigma, steps, min(spent, 1e100), name) <= 1
 
 
+@pytest.mark.parametrize("name", sorted(ACCOUNTANTS))
+@pytest.mark.parametrize("loss", [1e3, 1e100, 1e300])
+def test_delta_at_any_epsilon_is_a_probability(name, loss):
+    assert 0 <= delta(1.0, 1e6, 3, loss, name) <= 1
+
+
 def test_a_target_that_is_hardly_a_float_is_refused():
     with pytest.raises(AccountingError, match="target_epsilon must be at least"):
         noise_multiplier(5e-324, 0.1, 1, 1e-5)
