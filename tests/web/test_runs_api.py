@@ -163,3 +163,15 @@ def test_a_group_in_public_ends_at_its_size(make_app):
         for _ in range(21)
     ]
     assert codes == [201] * 20 + [429]
+
+
+def test_the_place_in_line_that_is_shown_is_the_one_that_comes_true(
+    client, stranger, store
+):
+    for _ in range(4):
+        client.post("/api/v1/runs", json=SMALL)
+    running = store.claim()
+    mine = stranger.post("/api/v1/runs", json=SMALL).json
+    assert stranger.get(mine["links"]["self"]).json["queue_position"] == 1
+    store.finish(running, "done")
+    assert store.claim().run_id == mine["id"]
