@@ -10,6 +10,7 @@ BROWSER = {"Accept": "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;
 RAISED_TO_VISITORS = {
     errors.AccountingError,
     errors.ConfigError,
+    errors.DivergedError,
     errors.QuotaError,
     errors.RunNotFoundError,
     errors.StorageBusyError,
