@@ -357,6 +357,11 @@ PLANTED = {
         classes,
         lambda out, y: out.log_softmax(0).mean(),
     ),
+    "logsumexp over the batch": (
+        scores,
+        classes,
+        lambda out, y: out.logsumexp(0).mean(),
+    ),
     "normalised by the largest": (
         scores,
         classes,
