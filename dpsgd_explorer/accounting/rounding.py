@@ -8,11 +8,17 @@ from decimal import ROUND_CEILING, Context, Decimal
 from dpsgd_explorer.accounting.domains import refuse
 
 SIGNIFICANT = 12
+FEW = 2  # significant digits of what is below the last decimal
+LEAST_EXPONENT = -6  # of a number in decimals; below, with a power of 10
 LONGEST = Context(prec=400, rounding=ROUND_CEILING)  # 1.8e308 and its decimals
+SHORT = Context(prec=FEW, rounding=ROUND_CEILING)
 
 
 def round_up(epsilon: float, digits: int = 2) -> str:
     """Return epsilon in decimals, not below its value; "∞" for infinity.
+
+    What is smaller than the last of these decimals has two significant digits instead:
+    0.00314 is "0.0032" and not "0.01", 1e-7 is "1e-7".
 
     Only the first 12 significant digits count: beyond them lies the noise of binary
     arithmetic, and 0.1 + 0.2 is "0.30", not "0.31".
@@ -29,4 +35,15 @@ def round_up(epsilon: float, digits: int = 2) -> str:
     if math.isinf(epsilon):
         return "∞"
     number = Decimal(f"{epsilon:.{SIGNIFICANT}g}")
+    if 0 < number < Decimal(1).scaleb(-digits):
+        return _small(number)
     return f"{number.quantize(Decimal(1).scaleb(-digits), context=LONGEST):f}"
+
+
+def _small(number: Decimal) -> str:
+    """Return a number below 1 to few significant digits, as JavaScript writes it."""
+    kept = SHORT.plus(number).normalize()
+    exponent = kept.adjusted()
+    if exponent >= LEAST_EXPONENT:
+        return f"{kept:f}"
+    return f"{kept.scaleb(-exponent).normalize():f}e{exponent}"

@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import {test} from "node:test";
 import {COLUMNS, texts, values} from "../../static/js/charts/columns.js";
 import {accuracyConclusion, lossConclusion, normsConclusion} from "../../static/js/charts/conclusions.js";
+import {chartPlan} from "../../static/js/charts/plan.js";
 import {announcement, status} from "../../static/js/charts/status.js";
 import {roundUp} from "../../static/js/lib/format.js";
 import {accountantName, terms} from "../../static/js/lib/plan_panel.js";
@@ -134,4 +135,14 @@ test("an epsilon in a table is rounded up", () => {
 
 test("CSV quotes what needs it and leaves numbers whole", () => {
   assert.equal(csv(["a", "b"], [[0.1234567890123, null], ['say "x", y', 2]]), 'a,b\r\n0.1234567890123,\r\n"say ""x"", y",2\r\n');
+});
+
+test("the strip adds up for a budget of a millionth too", () => {
+  const plan = chartPlan({private: true, epsilon: 1e-6, last_step: 5, steps: 5}, {target_epsilon: 1e-6, dataset: "none"}, {data_sets: {}, scales: [{step: 1e-7, ticks: []}]});
+  for (const epsilon of [0, 1.234e-9, 3.14159e-7, 1e-6]) {
+    const {epsilon: spent, left} = status({state: "running", latest: {step: 1, epsilon}, steps: [], secondsLeft: () => null}, plan);
+    assert.ok(Number(spent) >= epsilon && Number(spent) - epsilon < 1e-7 + 1e-20, spent);
+    assert.equal((Number(spent) + Number(left)).toFixed(7), "0.0000010", spent);
+  }
+  assert.equal(plan.budget_text, "0.0000010");
 });

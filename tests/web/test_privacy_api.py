@@ -330,3 +330,12 @@ def test_a_parameter_that_is_given_twice_is_refused(client, route):
 )
 def test_numbers_that_are_hardly_floats_are_refused_not_broken_on(client, query):
     assert client.get(f"/api/v1/privacy/{query}").status_code == 422
+
+
+def test_a_target_of_a_millionth_is_printed_as_one(client):
+    """It read 0.0001 and "0.01"."""
+    query = run_without("noise_multiplier") | {"target_epsilon": 1e-6}
+    answer = ask(client, "noise_multiplier", **query)
+    assert answer["epsilon"] == float(answer["epsilon_text"]) == 1e-6
+    tiny = ask(client, "epsilon", **RUN | {"noise_multiplier": 1e5})
+    assert 0 < tiny["value"] <= tiny["epsilon"] <= 1.1 * tiny["value"] < 1e-4

@@ -13,7 +13,7 @@
  * @property {boolean} [print] for a picture: with the ticks that the gauge carries on the page
  */
 
-import {percent, roundUp} from "../lib/format.js";
+import {decimalsUp, percent, roundUp} from "../lib/format.js";
 import {height, heightOf, yAxis} from "./accuracy_axis.js";
 import {axisName, baseLayout, keyAxis, strong, unitName, wall, words} from "./base.js";
 import {niceTicks, thin} from "./scale.js";
@@ -232,5 +232,5 @@ function firstStep({axis, plan, range, size, first_epsilon: epsilon}, color) {
   const room = size.width >= NARROW && epsilon >= 0.06 * plan.budget;
   if (axis !== "epsilon" || epsilon === null || !room) return [];
   const place = {x: epsilon, xanchor: "right", xshift: -8, y: height(range[0], range), align: "right", yshift: 22, bgcolor: color("--surface")};
-  return [words(`step 1<br>ε ${roundUp(epsilon, plan.digits)}`, color("--ink-3"), place)];
+  return [words(`step 1<br>ε ${decimalsUp(epsilon, plan.digits)}`, color("--ink-3"), place)];
 }

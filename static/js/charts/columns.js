@@ -1,6 +1,6 @@
 /** What each chart shows, as columns: for the table beside it and for CSV. */
 
-import {percent, roundUp, significant} from "../lib/format.js";
+import {decimalsUp, percent, significant} from "../lib/format.js";
 
 /** CSV heads are the names of the run's log; the table's are for people. */
 export const COLUMNS = {
@@ -48,7 +48,7 @@ const READ = {
 
 const WRITE = {
   accuracy: ([step, epsilon, seconds, accuracy, loss], plan) => [
-    step, roundUp(epsilon, plan.digits), seconds.toFixed(2), percent(accuracy, 2), loss.toFixed(4),
+    step, decimalsUp(epsilon, plan.digits), seconds.toFixed(2), percent(accuracy, 2), loss.toFixed(4),
   ],
   loss: ([step, loss, test]) => [step, loss?.toFixed(4) ?? null, test?.toFixed(4) ?? null],
   norms: ([from, to, count]) => [significant(from), significant(to), count],

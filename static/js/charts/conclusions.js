@@ -1,6 +1,6 @@
 /** The heading of a chart is what it shows, as a sentence with its number. */
 
-import {integer, percent, plural, roundUp, significant} from "../lib/format.js";
+import {decimalsUp, integer, percent, plural, roundUp, significant} from "../lib/format.js";
 
 /**
  * @param {import("../lib/run_log.js").RunLog} log
@@ -15,7 +15,7 @@ export function accuracyConclusion(log, plan, recorded) {
   const reached = percent(last.test_accuracy);
   if (last.epsilon === null) return `${reached} without privacy after ${plural(last.step, "step")}`;
   if (log.state === "done") return finished(log, last, reached);
-  const spent = `${reached} at ε = ${roundUp(last.epsilon, plan.digits)}`;
+  const spent = `${reached} at ε = ${decimalsUp(last.epsilon, plan.digits)}`;
   if (log.isFinal) return `${spent}, where the run ended after ${integer(last.step)} of ${plural(plan.steps, "step")}`;
   return `${spent} of ${plan.budget_text}`;
 }

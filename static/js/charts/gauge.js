@@ -10,7 +10,7 @@
  * @property {{l: number, r: number}} margin of the chart above
  */
 
-import {roundUp} from "../lib/format.js";
+import {decimalsUp} from "../lib/format.js";
 
 const SVG = "http://www.w3.org/2000/svg";
 const BAR = 18;
@@ -74,7 +74,7 @@ function word(x, y, text, name = "", anchor = "middle") {
 /** What the gauge says, for those who do not see it. */
 export function sentence({plan, epsilon}) {
   if (!plan.private) return "There is no privacy budget: the run has no guarantee.";
-  return `ε spent: ${roundUp(epsilon ?? 0, plan.digits)} of ${plan.budget_text}.`;
+  return `ε spent: ${decimalsUp(epsilon ?? 0, plan.digits)} of ${plan.budget_text}.`;
 }
 
 /** Owns one svg element. */

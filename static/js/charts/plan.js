@@ -30,6 +30,8 @@
 import {roundUp} from "../lib/format.js";
 import {niceStep} from "./scale.js";
 
+const MOST_DECIMALS = 100; // of toFixed
+
 /**
  * @param {Record<string, any>} answer of /api/v1/privacy/plan
  * @param {Record<string, any>} config the settings it was asked about
@@ -38,7 +40,7 @@ import {niceStep} from "./scale.js";
  */
 export function chartPlan(answer, config, facts) {
   const {budget, budget_word} = budgetOf(answer, config);
-  const digits = budget !== null && budget < 0.1 ? 4 : 2;
+  const digits = decimalsOf(budget);
   return {
     ...answer,
     ...facts.data_sets[config.dataset],
@@ -51,6 +53,12 @@ export function chartPlan(answer, config, facts) {
     digits,
     ticks: budget === null ? [] : ticksUpTo(budget, facts.scales),
   };
+}
+
+/** Decimals that say enough of all that is spent up to a budget; null: without privacy. */
+export function decimalsOf(budget) {
+  if (!budget || budget >= 0.1) return 2;
+  return Math.min(Math.max(4, 1 - Math.floor(Math.log10(budget))), MOST_DECIMALS);
 }
 
 /** The wall: where the run is stopped, what it was told to spend, or what it will spend. */

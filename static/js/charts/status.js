@@ -1,6 +1,6 @@
 /** The status strip in words: what a run is doing, what it has spent, what it reached. */
 
-import {duration, integer, percent, plural, roundUp} from "../lib/format.js";
+import {decimalsUp, duration, integer, percent, plural} from "../lib/format.js";
 
 const WORDS = {
   ready: "Ready",
@@ -71,10 +71,10 @@ function queueWords(position) {
 function spent({epsilon, step}, plan) {
   if (!plan.private) return {epsilon: "∞", budget: "no guarantee", left: "–", leftSteps: ""};
   const value = epsilon ?? 0;
-  const shown = Math.min(Number(roundUp(value, plan.digits)), Number(plan.budget_text));
+  const shown = Math.min(Number(decimalsUp(value, plan.digits)), Number(plan.budget_text));
   const left = Number(plan.budget_text) - shown; // so that the strip adds up
   return {
-    epsilon: roundUp(value, plan.digits),
+    epsilon: decimalsUp(value, plan.digits),
     budget: `of ${plan.budget_text}`,
     left: left.toFixed(plan.digits),
     leftSteps: plural(Math.max(0, plan.last_step - step), "step"),

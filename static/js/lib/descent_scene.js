@@ -1,5 +1,6 @@
 /** What is shown of a noisy gradient descent, beside its log. */
 
+import {decimalsOf} from "../charts/plan.js";
 import {exponential} from "./format.js";
 import {clock} from "./times.js";
 
@@ -19,7 +20,7 @@ import {clock} from "./times.js";
  */
 export function descentScene(run, plan) {
   return {
-    plan: {...plan, budget: plan.epsilon, budget_text: plan.epsilon_text, digits: 2},
+    plan: {...plan, budget: plan.epsilon, budget_text: plan.epsilon_text, digits: decimalsOf(plan.epsilon)},
     title: `Run of ${clock(run.created_at)}`,
     file: `run-${run.id.slice(0, 6)}`,
     terms: `ε at δ = ${exponential(plan.delta)}, ${plan.relation}, ${plan.status}; the errors are not private`,

@@ -4,14 +4,35 @@ const grouped = new Intl.NumberFormat("en-US");
 
 /**
  * An epsilon as text, never below its value; null means that there is no guarantee.
+ * Below the last decimal it has two significant digits instead, as the server prints it.
  * @param {number | null | undefined} epsilon
  * @param {number} [digits] decimals
  */
 export function roundUp(epsilon, digits = 2) {
   if (epsilon === null || epsilon === undefined) return "∞";
-  const value = Number(epsilon.toPrecision(12)); // binary noise beyond that does not count
+  const value = withoutNoise(epsilon);
+  return value > 0 && value < Number(`1e-${digits}`) ? small(value) : decimalsUp(value, digits);
+}
+
+/** The same in so many decimals, however small: beside others that add up. */
+export function decimalsUp(epsilon, digits = 2) {
+  if (epsilon === null || epsilon === undefined) return "∞";
+  const value = withoutNoise(epsilon);
   const nearest = value.toFixed(digits);
   return Number(nearest) >= value ? nearest : (Number(nearest) + 10 ** -digits).toFixed(digits);
+}
+
+/** To two significant digits, rounded up. */
+function small(value) {
+  const [mantissa, exponent] = value.toExponential(1).split("e");
+  const next = (Number(mantissa) + 0.1).toFixed(1);
+  const nearest = Number(`${mantissa}e${exponent}`);
+  return String(nearest >= value ? nearest : Number(`${next}e${exponent}`));
+}
+
+/** Binary noise beyond 12 digits does not count. */
+function withoutNoise(value) {
+  return Number(value.toPrecision(12));
 }
 
 /** A share in percent; ties go to the even digit, as the server prints them. */
