@@ -35,6 +35,7 @@ from dpsgd_explorer.runs.reserve import Reserve, storage_full
 BUSY_TIMEOUT_SECONDS = 5.0
 PATIENCE_SECONDS = 12.0
 INCREMENTAL = 2  # free pages are given back when asked for
+SET_AUTO_VACUUM = f"PRAGMA auto_vacuum = {INCREMENTAL}"
 
 
 class Database:
@@ -107,7 +108,8 @@ class Database:
         with _translated(), self._writer.connect() as connection:
             own = connection.connection.cursor()  # no transaction: these need none
             if own.execute("PRAGMA auto_vacuum").fetchone() != (INCREMENTAL,):
-                own.execute("VACUUM")  # now it is, see _engine
+                own.execute(SET_AUTO_VACUUM)
+                own.execute("VACUUM")
             own.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
 
     def close(self) -> None:
@@ -152,12 +154,14 @@ def _file(url: str) -> Path:
 def _engine(url: str, *, busy_timeout_s: float) -> Engine:
     # As many connections as there are threads to use them: none waits for another's.
     engine = create_engine(url, pool_size=8, max_overflow=-1)
+    file = _file(url)
 
     @event.listens_for(engine, "connect")
     def prepare(connection: sqlite3.Connection, _record: object) -> None:
         connection.isolation_level = None  # we begin transactions ourselves
         connection.execute(f"PRAGMA busy_timeout = {round(busy_timeout_s * 1000)}")
-        connection.execute(f"PRAGMA auto_vacuum = {INCREMENTAL}")  # of a new one
+        if not file.stat().st_size:  # only there, for it waits for writers
+            connection.execute(SET_AUTO_VACUUM)
         connection.execute("PRAGMA journal_mode = WAL")
         connection.execute("PRAGMA synchronous = NORMAL")
 

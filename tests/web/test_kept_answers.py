@@ -7,7 +7,8 @@ import pytest
 from flask import Flask, Response
 from pydantic import BaseModel, ConfigDict
 
-from dpsgd_explorer.web.operation import KEPT, LANES, Endpoint, Operation
+from dpsgd_explorer.web.answer_cache import ANSWERS, LANES
+from dpsgd_explorer.web.operation import Endpoint, Operation
 
 
 class Question(BaseModel):
@@ -66,11 +67,11 @@ def test_different_questions_of_a_lane_are_answered_in_turn(ask, counter):
 
 
 def test_only_the_last_answers_are_kept(ask, counter):
-    for number in range(KEPT + 1):
+    for number in range(ANSWERS + 1):
         ask(number)
-    ask(KEPT)
+    ask(ANSWERS)
     ask(0)
-    assert counter.calls == [*range(KEPT + 1), 0]
+    assert counter.calls == [*range(ANSWERS + 1), 0]
 
 
 def test_a_question_that_fails_is_not_kept_and_frees_its_lane(ask, counter):

@@ -26,6 +26,8 @@ pytestmark = pytest.mark.filterwarnings(
     "ignore:Using padding='same' with even kernel lengths",  # torch's word on its copy
 )
 EXACT = {"rtol": 1e-10, "atol": 1e-11}
+# Where positions cancel, the bound on rounding is seen even in float64.
+NEVER_SHORT = {"rtol": 1e-7, "atol": 1e-7}
 TRIES = settings(max_examples=15, deadline=None)
 NOT_MAPPED = (nn.EmbeddingBag, nn.RNN, nn.GRU, nn.LSTM)  # vmap does not take them
 
@@ -50,7 +52,9 @@ def test_every_way_is_that_of_one_backward_a_sample(kind, data):
     for mode in ("ghost", "instantiate", "MixGhostClip"):
         samples, mechanism = observe(case, slopes, mode)
         norms = sum(samples.squared_norms().values())
-        torch.testing.assert_close(norms, squared_norms(gradients, size), **EXACT)
+        expected = squared_norms(gradients, size)
+        assert bool((norms >= expected * (1 - EXACT["rtol"])).all())
+        torch.testing.assert_close(norms, expected, **NEVER_SHORT)
         actual = weighted_sums(samples, mechanism, weights)
         torch.testing.assert_close(actual, sums, **EXACT)
     actual = engine_gradients(samples, case.net)
