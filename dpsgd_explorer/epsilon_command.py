@@ -19,15 +19,19 @@ from dpsgd_explorer.accounting import (
     round_up,
 )
 from dpsgd_explorer.accounting.accountant import Status
-from dpsgd_explorer.accounting.comparison import DOES_NOT_APPLY, Answer, all_epsilons
-from dpsgd_explorer.accounting.sides import APPROXIMATION, Sides, epsilon_sides
-from dpsgd_explorer.accounting.table import ALL, accountant_for
-from dpsgd_explorer.errors import AccountingError
+from dpsgd_explorer.accounting.batches import (
+    TRUNCATED,
+    Batches,
+    batches_answers,
+    batches_sides,
+)
+from dpsgd_explorer.accounting.comparison import DOES_NOT_APPLY, Answer
+from dpsgd_explorer.accounting.sides import APPROXIMATION, Sides
+from dpsgd_explorer.accounting.table import ALL
 
 SIGMA_DIGITS = 4
 EPSILON_DIGITS = 4
 POISSON = SAMPLINGS[0]
-TRUNCATED = "truncated_poisson"
 RELATIONS = {
     "add_or_remove_one": "adding or removing one record",
     "replace_one": "replacing one record",
@@ -91,7 +95,6 @@ def carry_out(options: argparse.Namespace) -> int:
     if options.relation not in RELATIONS:
         rule = f"one of {', '.join(RELATIONS)}"
         domains.refuse("neighboring_relation", rule, options.relation)
-    _check_sizes(options)
     noise = options.noise_multiplier
     sigma = _noise(options) if noise is None else noise
     run = Phase(options.sample_rate, sigma, options.steps)
@@ -101,25 +104,6 @@ def carry_out(options: argparse.Namespace) -> int:
     else:
         print(_told(run, answers, options))
     return 0
-
-
-def _check_sizes(options: argparse.Namespace) -> None:
-    """Refuse sizes that the sampling does not look at, and their lack where it does.
-
-    Raises:
-        AccountingError: names the first of them.
-    """
-    wanted = options.sampling == TRUNCATED
-    for name in ("sample_size", "max_batch_size"):
-        given = getattr(options, name)
-        if wanted and given is None:
-            rule = f"must be given for sampling {TRUNCATED!r}"
-        elif given is not None and not wanted:
-            rule = f"must be left out, sampling {options.sampling!r} takes none"
-        else:
-            continue
-        option = f"--{name.replace('_', '-')}"
-        raise AccountingError(f"{name} {rule}, got {given!r}: {option}.", field=name)
 
 
 def claim(accountant: str, status: str) -> str:
@@ -151,35 +135,12 @@ def _answers(run: Phase, options: argparse.Namespace) -> dict[str, Sides | str]:
         AccountingError: an argument is outside its domain, or the one accountant that
             was asked says nothing.
     """
-    if options.accountant != ALL and options.sampling == POISSON:
-        terms = (options.delta, options.accountant, options.relation)
-        return {options.accountant: epsilon_sides([run], *terms)}
-    if (options.accountant, options.sampling) == ("exact", TRUNCATED):
-        found = accounting.truncated_poisson_epsilon(
-            run.sample_rate,
-            run.noise_multiplier,
-            run.steps,
-            options.delta,
-            sample_size=options.sample_size,
-            max_batch_size=options.max_batch_size,
-            neighboring_relation=options.relation,
-        )
-        return {options.accountant: found}
-    told = all_epsilons(
-        run.sample_rate,
-        run.noise_multiplier,
-        run.steps,
-        options.delta,
-        sampling=options.sampling,
-        neighboring_relation=options.relation,
-    )
+    batches = Batches(options.sampling, options.sample_size, options.max_batch_size)
     if options.accountant == ALL:
+        told = batches_answers(run, options.delta, options.relation, batches)
         return {name: _sides(answer) for name, answer in told.items()}
-    accountant_for(options.accountant)
-    answer = _sides(told[options.accountant])
-    if isinstance(answer, str):
-        raise AccountingError(answer, field=answer.split(" ", 1)[0])
-    return {options.accountant: answer}
+    terms = (options.delta, options.accountant, options.relation)
+    return {options.accountant: batches_sides(run, *terms, batches)}
 
 
 def _sides(answer: Answer) -> Sides | str:

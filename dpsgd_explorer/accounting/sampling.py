@@ -15,6 +15,7 @@ from collections.abc import Sequence
 
 from dpsgd_explorer.accounting import domains
 from dpsgd_explorer.accounting.accountant import Accountant, Phase
+from dpsgd_explorer.accounting.exact import ExactAccountant
 from dpsgd_explorer.errors import AccountingError
 
 SAMPLINGS = ("poisson", "full_batch", "fixed_size", "truncated_poisson", "shuffled")
@@ -50,10 +51,7 @@ def why_not(
             f"replaced records, got {accountant.label!r}."
         )
     if sampling == "truncated_poisson":
-        return (
-            "max_batch_size and sample_size must be known for Poisson batches that are "
-            "cut. Ask truncated_poisson_epsilon, the exact accountant's answer."
-        )
+        return _why_not_cut(accountant)
     if sampling == "full_batch" and any(phase.sample_rate < 1 for phase in phases):
         return "sample_rate must be 1 for sampling 'full_batch', got less."
     if relation not in accountant.neighboring_relations:
@@ -62,6 +60,18 @@ def why_not(
             f"{', '.join(accountant.neighboring_relations)}, got {relation!r}."
         )
     return accountant.why_not(phases)
+
+
+def _why_not_cut(accountant: Accountant) -> str:
+    if not isinstance(accountant, ExactAccountant):
+        return (
+            "accountant must be 'exact' for Poisson batches that are cut, got "
+            f"{accountant.label!r}."
+        )
+    return (
+        "max_batch_size and sample_size must be known for Poisson batches that are "
+        "cut. Ask truncated_poisson_epsilon, the exact accountant's answer."
+    )
 
 
 def check_answerable(

@@ -11,9 +11,17 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
-from dpsgd_explorer.accounting import ACCOUNTANTS, NAMES, domains, round_up
+from dpsgd_explorer.accounting import (
+    ACCOUNTANTS,
+    NAMES,
+    SAMPLINGS,
+    domains,
+    round_up,
+)
+from dpsgd_explorer.accounting.batches import Batches
 from dpsgd_explorer.accounting.sides import Sides
 from dpsgd_explorer.accounting.table import deciding
+from dpsgd_explorer.accounting.truncated import MOST_RECORDS
 from dpsgd_explorer.errors import ConfigError
 from dpsgd_explorer.training.config import TrainingConfig
 
@@ -38,6 +46,10 @@ def _known_relation(name: str) -> str:
     return _one_of("neighboring_relation", name, RELATIONS)
 
 
+def _known_sampling(name: str) -> str:
+    return _one_of("sampling", name, SAMPLINGS)
+
+
 def _one_of(field: str, name: str, known: tuple[str, ...]) -> str:
     if name not in known:
         raise ConfigError(
@@ -51,9 +63,16 @@ SampleRate = Annotated[
 ]
 NoiseMultiplier = Annotated[
     float,
-    Field(ge=0, le=1e6, description="Noise std over the clipping bound; 0: none."),
+    Field(
+        ge=0,
+        le=domains.MAX_NOISE_MULTIPLIER,
+        description="Noise std over the clipping bound; 0: none.",
+    ),
 ]
 Steps = Annotated[
+    int, Field(ge=0, le=domains.MAX_STEPS, description="Steps of the run.")
+]
+SomeSteps = Annotated[
     int, Field(ge=1, le=domains.MAX_STEPS, description="Steps of the run.")
 ]
 Delta = Annotated[float, Field(gt=0, lt=1, description="Below one over N.")]
@@ -70,6 +89,20 @@ Relation = Annotated[
     str,
     AfterValidator(_known_relation),
     Field(json_schema_extra={"enum": list(RELATIONS)}),
+]
+
+
+Sampling = Annotated[
+    str,
+    AfterValidator(_known_sampling),
+    Field(
+        json_schema_extra={"enum": list(SAMPLINGS)},
+        description="How batches are drawn; those that are cut need both sizes.",
+    ),
+]
+Records = Annotated[
+    int,
+    Field(ge=1, le=MOST_RECORDS, description="Of the data, or a batch at most."),
 ]
 
 
@@ -105,11 +138,27 @@ class EpsilonQuestion(PrivacyQuestion):
     noise_multiplier: NoiseMultiplier
     steps: Steps
     delta: Delta = 1e-5
+    sampling: Sampling = SAMPLINGS[0]
+    sample_size: Records | None = None
+    max_batch_size: Records | None = None
+
+    @property
+    def batches(self) -> Batches:
+        """How the batches are drawn.
+
+        Raises:
+            AccountingError: names a size that is missing, or that is not looked at.
+        """
+        return Batches(self.sampling, self.sample_size, self.max_batch_size)
 
 
-class CurveQuestion(EpsilonQuestion):
+class CurveQuestion(PrivacyQuestion):
     """How does epsilon grow up to so many steps?"""
 
+    sample_rate: SampleRate
+    noise_multiplier: NoiseMultiplier
+    steps: Steps
+    delta: Delta = 1e-5
     points: Points = 200
 
 
@@ -117,8 +166,8 @@ class CurvesQuestion(Question):
     """How does epsilon grow, as each accountant counts it?"""
 
     sample_rate: SampleRate
-    noise_multiplier: Annotated[float, Field(gt=0, le=1e6)]
-    steps: Steps
+    noise_multiplier: Annotated[float, Field(gt=0, le=domains.MAX_NOISE_MULTIPLIER)]
+    steps: SomeSteps
     delta: Delta = 1e-5
     points: int = Field(60, ge=2, le=MOST_RACE_POINTS, description="Points of each.")
 
@@ -136,7 +185,7 @@ class NoiseQuestion(PrivacyQuestion):
     """How much noise keeps so many steps within a target?"""
 
     sample_rate: SampleRate
-    steps: Steps
+    steps: SomeSteps
     delta: Delta = 1e-5
     target_epsilon: TargetEpsilon
 
@@ -154,7 +203,7 @@ class SampleRateQuestion(PrivacyQuestion):
     """How many records may a step use on average within a target?"""
 
     noise_multiplier: NoiseMultiplier
-    steps: Steps
+    steps: SomeSteps
     delta: Delta = 1e-5
     target_epsilon: TargetEpsilon
 
@@ -278,6 +327,13 @@ class PrivacyAnswer(Epsilon, EveryEpsilon):
     sample_rate: float
     noise_multiplier: float
     steps: int
+
+
+class EpsilonAnswer(PrivacyAnswer):
+    """The epsilon of a run, with the sizes of batches that are cut."""
+
+    sample_size: int | None
+    max_batch_size: int | None
 
 
 class Curve(BaseModel):

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import asdict, replace
 from functools import lru_cache, partial
 
 from flask import Blueprint, Response, current_app
 
 from dpsgd_explorer import accounting
 from dpsgd_explorer.accounting import Phase, Plan
-from dpsgd_explorer.accounting.comparison import all_answers
+from dpsgd_explorer.accounting.batches import (
+    POISSON,
+    Batches,
+    batches_answers,
+    batches_sides,
+)
 from dpsgd_explorer.accounting.domains import MAX_STEPS
 from dpsgd_explorer.accounting.previews import preview
 from dpsgd_explorer.accounting.sides import (
@@ -35,6 +40,7 @@ from dpsgd_explorer.web.privacy_answers import (
     DeltaQuestion,
     EnclosedEpsilon,
     Epsilon,
+    EpsilonAnswer,
     EpsilonQuestion,
     NoiseQuestion,
     PlanAnswer,
@@ -59,12 +65,14 @@ cached_preview = lru_cache(maxsize=128)(preview)
 CLOSE = 1e-4  # relative: how near a number is tried that would spend too much
 
 
-@quick_question("/epsilon", query=EpsilonQuestion, answer=PrivacyAnswer)
+@quick_question("/epsilon", query=EpsilonQuestion, answer=EpsilonAnswer)
 def epsilon(query: EpsilonQuestion) -> Response:
     """Return the epsilon that so many steps spend; null without noise."""
     run = Phase(query.sample_rate, query.noise_multiplier, query.steps)
-    found = epsilon_sides([run], query.delta, **query.asked_of)
-    return reply(_answer(query, found, run, query.delta, found))
+    batches = query.batches
+    found = batches_sides(run, query.delta, **query.asked_of, batches=batches)
+    answer = _answer(query, found, run, query.delta, found, batches)
+    return reply(EpsilonAnswer(**answer.model_dump() | asdict(batches)))
 
 
 @quick_question("/delta", query=DeltaQuestion, answer=PrivacyAnswer)
@@ -182,7 +190,12 @@ def _solved(
 
 
 def _answer(
-    query: PrivacyQuestion, found: Sides, run: Phase, delta: float, spent: Sides
+    query: PrivacyQuestion,
+    found: Sides,
+    run: Phase,
+    delta: float,
+    spent: Sides,
+    batches: Batches = POISSON,
 ) -> PrivacyAnswer:
     terms = Epsilon.spent(
         spent.value, query.accountant, delta, query.neighboring_relation, found.status
@@ -195,17 +208,23 @@ def _answer(
         sample_rate=run.sample_rate,
         noise_multiplier=run.noise_multiplier,
         steps=run.steps,
-        epsilons=_of_all(query.accountant, run, delta, query.neighboring_relation),
+        epsilons=_of_all(
+            query.accountant, run, delta, query.neighboring_relation, batches
+        ),
     )
 
 
 def _of_all(
-    accountant: str, run: Phase, delta: float, relation: str = RELATIONS[0]
+    accountant: str,
+    run: Phase,
+    delta: float,
+    relation: str = RELATIONS[0],
+    batches: Batches = POISSON,
 ) -> dict[str, float | None] | None:
     """Return what each accountant says of a run, None unless all were asked."""
     if accountant != ALL or not 0 < delta < 1:
         return None
-    answers = all_answers([run], delta, neighboring_relation=relation)
+    answers = batches_answers(run, delta, relation, batches)
     return {
         name: rounded(answer.epsilon)
         for name, answer in answers.items()

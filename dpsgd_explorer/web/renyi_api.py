@@ -23,7 +23,7 @@ from dpsgd_explorer.web.privacy_answers import (
     Question,
     Relation,
     SampleRate,
-    Steps,
+    SomeSteps,
     TargetEpsilon,
 )
 
@@ -38,7 +38,7 @@ class SelectionQuestion(Question):
 
     sample_rate: SampleRate
     noise_multiplier: NoiseMultiplier
-    steps: Steps
+    steps: SomeSteps
     delta: Delta = 1e-5
     neighboring_relation: Relation = RELATIONS[0]
     mean_trials: float = Field(

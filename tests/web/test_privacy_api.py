@@ -164,7 +164,7 @@ def test_a_curve_of_few_steps_names_each_once(client):
         ("sample_rate", "half", "a number, got 'half'"),
         ("sample_rate", "", "sample_rate must be given"),
         ("steps", "1.5", "a whole number, got '1.5'"),
-        ("steps", "0", "at least 1, got 0"),
+        ("steps", "-1", "got -1"),
         ("steps", "9" * 5000, "a whole number"),
         ("delta", "1", "less than 1, got 1"),
         ("delta", "inf", "a finite number, got 'inf'"),
@@ -339,3 +339,83 @@ def test_a_target_of_a_millionth_is_printed_as_one(client):
     assert answer["epsilon"] == float(answer["epsilon_text"]) == 1e-6
     tiny = ask(client, "epsilon", **RUN | {"noise_multiplier": 1e5})
     assert 0 < tiny["value"] <= tiny["epsilon"] <= 1.1 * tiny["value"] < 1e-4
+
+
+@pytest.mark.parametrize("name", ["exact", "rdp", "gdp", "advanced", "basic", "all"])
+def test_no_step_spends_nothing_here_as_in_the_library(client, name):
+    none = RUN | {"steps": 0, "accountant": name}
+    assert ask(client, "epsilon", **none)["value"] == 0
+    assert ask(client, "curve", **none)["epsilon"] == [0]
+    assert ask(client, "delta", **(none | {"delta": ""}), epsilon=1)["value"] == 0
+    found = ask(client, "trade_off", **(none | {"delta": ""}), points=3)
+    assert found["true_positive_rate"] == found["false_positive_rate"]
+
+
+@pytest.mark.parametrize("route", ["noise_multiplier", "sample_rate"])
+def test_a_target_wants_steps(client, route):
+    query = run_without(route) | {"steps": 0, "target_epsilon": 1}
+    error = error_of(client.get(f"{API}/{route}", query_string=query), 422)
+    assert (error["field"], "at least 1" in error["message"]) == ("steps", True)
+
+
+def test_noise_may_be_as_large_as_in_the_library(client):
+    most = {"noise_multiplier": accounting.domains.MAX_NOISE_MULTIPLIER, "delta": 1e-15}
+    answer = ask(client, "epsilon", **RUN | most | {"sample_rate": 1})
+    assert answer["value"] == truth_of(**most, sample_rate=1) > 0
+
+
+CUT = {"sampling": "truncated_poisson", "sample_size": 5000, "max_batch_size": 60}
+FIXED = {"sampling": "fixed_size", "neighboring_relation": "replace_one"}
+
+
+def test_batches_that_are_cut_are_answered_with_their_sizes(client):
+    answer = ask(client, "epsilon", **RUN, **CUT)
+    sizes = {name: CUT[name] for name in ("sample_size", "max_batch_size")}
+    found = accounting.truncated_poisson_epsilon(**RUN, **sizes)
+    assert answer.items() >= CUT.items()
+    sides = (found.value, found.lower, found.upper, found.status)
+    assert tuple(answer[n] for n in ("value", "lower", "upper", "status")) == sides
+    assert answer["value"] > truth_of()
+    every = ask(client, "epsilon", **RUN, **CUT, accountant="all")
+    assert every["epsilons"] == {"exact": answer["epsilon"]}
+
+
+def test_batches_of_fixed_size_are_answered_by_renyi(client):
+    answer = ask(client, "epsilon", **RUN, **FIXED, accountant="rdp")
+    found = accounting.fixed_size_epsilon(*RUN.values())
+    assert (answer["value"], answer["lower"], answer["status"]) == (
+        found,
+        None,
+        "bound",
+    )
+    assert (answer["sampling"], answer["sample_size"]) == ("fixed_size", None)
+
+
+@pytest.mark.parametrize(
+    ("changed", "field", "says"),
+    [
+        (CUT | {"sample_size": ""}, "sample_size", "given for sampling 'trunc"),
+        (CUT | {"max_batch_size": ""}, "max_batch_size", "given for sampling 'trunc"),
+        (CUT | {"sampling": ""}, "sample_size", "left out, sampling 'poisson'"),
+        (CUT | FIXED | {"accountant": "rdp"}, "sample_size", "left out"),
+        (CUT | {"max_batch_size": 0}, "max_batch_size", "at least 1"),
+        (CUT | {"accountant": "rdp"}, "accountant", "must be 'exact'"),
+        (FIXED, "accountant", "must be 'rdp'"),
+        ({"sampling": "fixed_size"}, "neighboring_relation", "'replace_one'"),
+        ({"sampling": "full_batch"}, "sample_rate", "must be 1"),
+        ({"sampling": "shuffled"}, "sampling", "Chua"),
+        ({"sampling": "dealt"}, "sampling", "one of poisson, "),
+    ],
+)
+def test_a_sampling_names_what_it_lacks(client, changed, field, says):
+    answer = client.get(f"{API}/epsilon", query_string=RUN | changed)
+    error = error_of(answer, 422)
+    assert error["field"] == field
+    assert says in error["message"]
+
+
+def test_sampling_is_specified(client):
+    paths = client.get("/openapi.json").json["paths"]
+    asked = {p["name"]: p for p in paths[f"{API}/epsilon"]["get"]["parameters"]}
+    assert asked["sampling"]["schema"]["enum"] == list(accounting.SAMPLINGS)
+    assert not asked["sample_size"]["required"]
