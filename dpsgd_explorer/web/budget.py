@@ -15,7 +15,7 @@ from dpsgd_explorer.accounting.plan import steps_of
 from dpsgd_explorer.accounting.sides import Sides, epsilon_sides
 from dpsgd_explorer.errors import AccountingError, ConfigError
 from dpsgd_explorer.training.run_config import setting
-from dpsgd_explorer.web.privacy_answers import DEFAULT_ACCOUNTANT
+from dpsgd_explorer.web.privacy_questions import DEFAULT_ACCOUNTANT
 
 SOLVABLE = {
     "epsilon": "ε",

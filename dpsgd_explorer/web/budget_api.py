@@ -24,11 +24,8 @@ from dpsgd_explorer.web.budget_map import (
 from dpsgd_explorer.web.form import to_query
 from dpsgd_explorer.web.operation import operation, reply
 from dpsgd_explorer.web.pictures.odds import percent_at_most
-from dpsgd_explorer.web.privacy_answers import (
-    DEFAULT_ACCOUNTANT,
-    EnclosedEpsilon,
-    rounded,
-)
+from dpsgd_explorer.web.privacy_answers import EnclosedEpsilon, rounded
+from dpsgd_explorer.web.privacy_questions import DEFAULT_ACCOUNTANT
 
 bp = Blueprint("budget_api", __name__, url_prefix="/api/v1/privacy")
 question = partial(operation, bp, "GET", lane="slow")

@@ -14,7 +14,7 @@ from dpsgd_explorer.accounting import epsilon_curve
 from dpsgd_explorer.accounting.plan import steps_of
 from dpsgd_explorer.errors import ConfigError
 from dpsgd_explorer.web.budget import LEAST_DELTA, BudgetQuestion, solve
-from dpsgd_explorer.web.privacy_answers import DEFAULT_ACCOUNTANT
+from dpsgd_explorer.web.privacy_questions import DEFAULT_ACCOUNTANT
 
 EPOCHS = (0.5, 200.0)  # ends of the map
 NOISE = (0.5, 12.0)

@@ -16,7 +16,8 @@ from dpsgd_explorer.training.run_config import setting
 from dpsgd_explorer.web.answer_cache import cached_page
 from dpsgd_explorer.web.lab_form import lab_fields, read_lab
 from dpsgd_explorer.web.labs import bp
-from dpsgd_explorer.web.privacy_answers import CurvesAnswer, CurvesQuestion, Racer
+from dpsgd_explorer.web.privacy_answers import CurvesAnswer, Racer
+from dpsgd_explorer.web.privacy_questions import CurvesQuestion
 from dpsgd_explorer.web.race import race
 
 POINTS = 31

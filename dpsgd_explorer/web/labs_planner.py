@@ -15,7 +15,7 @@ from dpsgd_explorer.web.budget_api import BudgetAnswer, answer_to
 from dpsgd_explorer.web.form import Form, text_of
 from dpsgd_explorer.web.lab_form import lab_fields, read_lab
 from dpsgd_explorer.web.labs import bp
-from dpsgd_explorer.web.privacy_answers import DEFAULT_ACCOUNTANT
+from dpsgd_explorer.web.privacy_questions import DEFAULT_ACCOUNTANT
 
 SOLVED_DIGITS = {"noise_multiplier": 4, "epsilon": 4}
 

@@ -31,29 +31,31 @@ from dpsgd_explorer.training.config import TrainingConfig
 from dpsgd_explorer.training.cost import check_cost
 from dpsgd_explorer.web.operation import operation, reply
 from dpsgd_explorer.web.privacy_answers import (
-    RELATIONS,
     Curve,
     CurveAnswer,
-    CurveQuestion,
     CurvesAnswer,
-    CurvesQuestion,
-    DeltaQuestion,
     EnclosedEpsilon,
     Epsilon,
     EpsilonAnswer,
-    EpsilonQuestion,
-    NoiseQuestion,
     PlanAnswer,
-    PlanQuestion,
     PrivacyAnswer,
-    PrivacyQuestion,
     PrivacyTerms,
-    SampleRateQuestion,
-    StepsQuestion,
     TradeOffAnswer,
-    TradeOffQuestion,
     finite,
     rounded,
+)
+from dpsgd_explorer.web.privacy_questions import (
+    RELATIONS,
+    CurveQuestion,
+    CurvesQuestion,
+    DeltaQuestion,
+    EpsilonQuestion,
+    NoiseQuestion,
+    PlanQuestion,
+    PrivacyQuestion,
+    SampleRateQuestion,
+    StepsQuestion,
+    TradeOffQuestion,
 )
 from dpsgd_explorer.web.race import race
 

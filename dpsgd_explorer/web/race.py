@@ -8,13 +8,8 @@ from decimal import ROUND_CEILING, Context
 from dpsgd_explorer.accounting import ACCOUNTANTS, Accountant, Phase
 from dpsgd_explorer.accounting.sides import curve_sides
 from dpsgd_explorer.errors import AccountingError
-from dpsgd_explorer.web.privacy_answers import (
-    RELATIONS,
-    Curve,
-    CurvesAnswer,
-    CurvesQuestion,
-    Racer,
-)
+from dpsgd_explorer.web.privacy_answers import Curve, CurvesAnswer, Racer
+from dpsgd_explorer.web.privacy_questions import RELATIONS, CurvesQuestion
 
 SYNONYMS = ("glw",)  # answered by another accountant, so it would run beside itself
 DIGITS = Context(prec=6, rounding=ROUND_CEILING)

@@ -17,12 +17,8 @@ from dpsgd_explorer.runs.records import StoredEvent
 from dpsgd_explorer.runs.store import RunStore
 from dpsgd_explorer.training.events import NOT_PRIVATE
 from dpsgd_explorer.web.operation import operation, reply
-from dpsgd_explorer.web.privacy_answers import (
-    DEFAULT_ACCOUNTANT,
-    AccountantName,
-    Curve,
-    EnclosedEpsilon,
-)
+from dpsgd_explorer.web.privacy_answers import Curve, EnclosedEpsilon
+from dpsgd_explorer.web.privacy_questions import DEFAULT_ACCOUNTANT, AccountantName
 from dpsgd_explorer.web.run_kinds import VIEWS
 
 bp = Blueprint("recount_api", __name__, url_prefix="/api/v1/runs/<run_id>")

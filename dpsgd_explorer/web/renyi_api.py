@@ -14,12 +14,11 @@ from pydantic import Field
 from dpsgd_explorer.accounting import Phase, RdpCurve, RenyiFilter, best_of_trials
 from dpsgd_explorer.accounting.selection import MOST_SHAPE, MOST_TRIALS
 from dpsgd_explorer.web.operation import operation, reply
-from dpsgd_explorer.web.privacy_answers import (
+from dpsgd_explorer.web.privacy_answers import Epsilon, PrivacyTerms
+from dpsgd_explorer.web.privacy_questions import (
     RELATIONS,
     Delta,
-    Epsilon,
     NoiseMultiplier,
-    PrivacyTerms,
     Question,
     Relation,
     SampleRate,

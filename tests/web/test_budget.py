@@ -12,7 +12,7 @@ from dpsgd_explorer.training.config import TrainingConfig
 from dpsgd_explorer.web import budget_map
 from dpsgd_explorer.web.budget import SOLVABLE, BudgetQuestion, solve
 from dpsgd_explorer.web.pictures.odds import attacker_accuracy
-from dpsgd_explorer.web.privacy_answers import DEFAULT_ACCOUNTANT
+from dpsgd_explorer.web.privacy_questions import DEFAULT_ACCOUNTANT
 from tests.web.conftest import error_of
 
 API = "/api/v1/privacy"
