@@ -21,7 +21,7 @@ from sqlalchemy import Connection, Select, case, func, select, update
 
 from dpsgd_explorer.runs.schema import QUEUED, RUNNING, launches, runs
 
-ORDER = ("turn", "waits_since", "created_at", "id")
+ORDER = ("turn", "waits_since", "first_created_at", "first_id", "created_at", "id")
 
 
 def starts(connection: Connection) -> int:
@@ -59,8 +59,12 @@ def position(connection: Connection, run_id: str) -> int | None:
     return connection.scalar(select(places.c.place).where(places.c.id == run_id))
 
 
-def _line() -> Select[tuple[str, float, int, int, int]]:
-    """Every queued run with its turn and how many its visitor has running."""
+def _line() -> Select[Any]:
+    """Every queued run with its turn and how many its visitor has running.
+
+    Visitors who wait equally long go in the order of their first runs, in every turn:
+    that is the order in which they wait after the first.
+    """
     busy = (
         select(runs.c.visitor, func.count().label("running"))
         .where(runs.c.state == RUNNING)
@@ -88,6 +92,8 @@ def _line() -> Select[tuple[str, float, int, int, int]]:
             func.coalesce(busy.c.running, 0).label("running"),
             turn.label("turn"),
             waits_since.label("waits_since"),
+            func.first_value(runs.c.created_at).over(**own).label("first_created_at"),
+            func.first_value(runs.c.id).over(**own).label("first_id"),
         )
         .outerjoin(launches, runs.c.id == launches.c.run_id)
         .outerjoin(busy, runs.c.visitor == busy.c.visitor)

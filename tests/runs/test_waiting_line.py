@@ -123,10 +123,17 @@ def test_the_position_is_that_in_which_runs_are_claimed(store, queue):
     assert [store.queue_position(run_id) for run_id in made] == [None] * 7
 
 
+def test_a_second_run_made_earlier_passes_nobody_whose_first_was(store, queue):
+    a1, b1, b2, a2 = queue("ann", "bob", "bob", "ann")
+    order = [a1, b1, a2, b2]
+    assert [store.queue_position(run_id) for run_id in order] == [1, 2, 3, 4]
+    assert claimed(store) == order
+
+
 def test_runs_queued_at_the_same_moment_start_in_the_order_told(store, config):
-    made = [store.create(config, visitor=visitor).id for visitor in "abcd"]
+    made = [store.create(config, visitor=visitor).id for visitor in "abcdabcd"]
     positions = {store.queue_position(run_id): run_id for run_id in made}
-    assert claimed(store) == [positions[place] for place in (1, 2, 3, 4)]
+    assert claimed(store) == [positions[place] for place in range(1, 9)]
 
 
 def test_a_visitor_at_the_limit_waits_and_others_pass(store, queue):
