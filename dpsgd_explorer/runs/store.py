@@ -15,7 +15,7 @@ from sqlalchemy import RowMapping, Select, func, insert, select, update
 
 from dpsgd_explorer.errors import ConfigError, RunNotFoundError
 from dpsgd_explorer.quotas import Quotas
-from dpsgd_explorer.runs import admission, waiting_line
+from dpsgd_explorer.runs import admission, expected_start, waiting_line
 from dpsgd_explorer.runs.database import PATIENCE_SECONDS, Database
 from dpsgd_explorer.runs.journal import forget, move, to_json, write_events
 from dpsgd_explorer.runs.leases import LeasedRuns
@@ -44,6 +44,7 @@ class RunStore(LeasedRuns):
         *,
         quotas: Quotas | None = None,
         cost_limit: float = math.inf,
+        workers: int = 1,
         clock: Callable[[], float] = time.time,
         lease_clock: Callable[[], float] = time.monotonic,
         patience_s: float = PATIENCE_SECONDS,
@@ -54,6 +55,7 @@ class RunStore(LeasedRuns):
             database_url: SQLAlchemy's form of address.
             quotas: What one visitor may do; None: no limits.
             cost_limit: Multiply-adds that one run, or one group, may need.
+            workers: Runs that train at the same time.
             clock: Gives unix seconds.
             lease_clock: Gives seconds that all processes of the machine count alike.
             patience_s: How long a write waits while another process writes.
@@ -62,6 +64,7 @@ class RunStore(LeasedRuns):
         self.clock, self.lease_clock = clock, lease_clock
         self._quotas = quotas or Quotas()
         self._cost_limit = cost_limit
+        self._workers = workers
 
     @classmethod
     def from_settings(cls, settings: Settings) -> Self:
@@ -70,6 +73,7 @@ class RunStore(LeasedRuns):
             settings.database_url,
             quotas=settings.quotas,
             cost_limit=settings.run_cost,
+            workers=settings.workers,
         )
 
     def create(
@@ -215,6 +219,17 @@ class RunStore(LeasedRuns):
         """Return 1 for the run that is next, and so on; None if it is not queued."""
         with self.database.read() as connection:
             return waiting_line.position(connection, run_id)
+
+    def expected_start_seconds(self, run_id: str) -> float | None:
+        """Return in about how many seconds a queued run starts; None if unknown."""
+        with self.database.read() as connection:
+            return expected_start.expected_start_seconds(
+                connection,
+                run_id,
+                workers=self._workers,
+                running_per_visitor=self._quotas.running,
+                now=self.clock(),
+            )
 
     def counts(self) -> dict[str, int]:
         """Return the number of runs in each state."""

@@ -15,6 +15,7 @@ Source: start-time fair queueing (Goyal, Vin and Cheng, 1996), every run of leng
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from sqlalchemy import Connection, Select, case, func, select, update
@@ -57,6 +58,13 @@ def position(connection: Connection, run_id: str) -> int | None:
     place = func.row_number().over(order_by=[line.c[name] for name in ORDER])
     places = select(line.c.id, place.label("place")).subquery()
     return connection.scalar(select(places.c.place).where(places.c.id == run_id))
+
+
+def in_order(connection: Connection) -> Sequence[str]:
+    """Return the ids of all queued runs, the next one first."""
+    line = _line().subquery()
+    query = select(line.c.id).order_by(*(line.c[name] for name in ORDER))
+    return connection.scalars(query).all()
 
 
 def _line() -> Select[Any]:

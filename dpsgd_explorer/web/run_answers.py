@@ -138,10 +138,14 @@ class RunSummary(BaseModel):
 
 
 class RunAnswer(RunSummary):
-    """A run with its settings; ``queue_position`` is 1 for the next one."""
+    """A run with its settings, and while it is queued its place in line."""
 
     config: dict[str, Any]
-    queue_position: int | None
+    queue_position: int | None = Field(description="1 for the run that is next.")
+    expected_start_seconds: float | None = Field(
+        description="In about how many seconds it starts: an estimate from what the "
+        "last runs of each kind took; null if there is nothing to go by."
+    )
 
 
 class RunList(BaseModel):

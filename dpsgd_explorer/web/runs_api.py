@@ -74,8 +74,12 @@ def cancel(run_id: str) -> Response:
 
 
 def _answer(run: Run) -> RunAnswer:
+    store = _store()
     return RunAnswer.of(
-        run, current_visitor(), queue_position=_store().queue_position(run.id)
+        run,
+        current_visitor(),
+        queue_position=store.queue_position(run.id),
+        expected_start_seconds=store.expected_start_seconds(run.id),
     )
 
 

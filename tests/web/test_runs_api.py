@@ -5,7 +5,7 @@ import pytest
 from dpsgd_explorer.training.config import TrainingConfig
 from dpsgd_explorer.web.exports import FORMATS
 from dpsgd_explorer.web.run_answers import EXPORT_FORMATS
-from tests.web.conftest import SMALL, error_of
+from tests.web.conftest import SMALL, error_of, recorded_events
 
 RUNS = "/api/v1/runs"
 
@@ -175,3 +175,23 @@ def test_the_place_in_line_that_is_shown_is_the_one_that_comes_true(
     assert stranger.get(mine["links"]["self"]).json["queue_position"] == 1
     store.finish(running, "done")
     assert store.claim().run_id == mine["id"]
+
+
+def test_a_queued_run_says_in_how_many_seconds_it_is_expected_to_start(
+    client, stranger, store
+):
+    begun = store.clock()
+    store.clock = lambda: begun
+    first = client.post(RUNS, json=SMALL).json
+    assert (first["queue_position"], first["expected_start_seconds"]) == (1, 0)
+    claim = store.claim()
+    store.clock = lambda: begun + 40
+    store.append(claim, recorded_events())
+    store.finish(claim, "done")
+    client.post(RUNS, json=SMALL)
+    store.claim()
+    waits = stranger.post(RUNS, json=SMALL).json
+    assert waits["expected_start_seconds"] == pytest.approx(40)
+    assert client.get(waits["links"]["self"]).json["queue_position"] == 1
+    ended = client.get(first["links"]["self"]).json
+    assert (ended["queue_position"], ended["expected_start_seconds"]) == (None, None)

@@ -25,7 +25,7 @@ const EMPTY = new RunLog();
  * @property {import("../lib/run_log.js").Evaluation[]} [recorded] of a run made before, shown until this one overtakes it
  * @property {RunLog} [whole] the log that a replay shows a part of
  * @property {import("../lib/recount.js").Recountable} [recount] how its ε can be counted anew
- * @property {{queuePosition?: number | null, stopping?: boolean}} about
+ * @property {{queuePosition?: number | null, expectedStart?: number | null, stopping?: boolean}} about
  */
 
 export class Bench extends RunBench {

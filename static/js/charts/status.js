@@ -19,7 +19,8 @@ const MARKS = {ready: "queued", queued: "queued", done: "done", failed: "stopped
 /**
  * @param {import("../lib/run_log.js").RunLog | null} log null before a run
  * @param {import("./plan.js").Plan} plan
- * @param {{queuePosition?: number | null, stopping?: boolean, replaying?: boolean, late?: boolean}} [about] late: its first step should have come
+ * @param {{queuePosition?: number | null, expectedStart?: number | null, stopping?: boolean, replaying?: boolean, late?: boolean}} [about]
+ *   expectedStart: seconds until it starts, estimated; late: its first step should have come
  */
 export function status(log, plan, about = {}) {
   const state = log?.state ?? "ready";
@@ -45,9 +46,9 @@ function word(log, plan, {stopping, replaying}) {
   return log.state === "running" ? plan.running ?? WORDS.running : WORDS[log.state];
 }
 
-function detail(log, plan, {queuePosition, replaying, late}) {
+function detail(log, plan, {queuePosition, expectedStart, replaying, late}) {
   if (!log) return plural(plan.steps, "step");
-  if (log.state === "queued") return queueWords(queuePosition);
+  if (log.state === "queued") return queueWords(queuePosition, expectedStart);
   if (log.progress && !log.isFinal && !replaying) return progressWords(log.progress);
   if (late && log.state === "running" && log.steps.length === 0) return "waiting for the processor";
   const steps = `step ${integer(log.latest.step)} of ${integer(plan.steps)}`;
@@ -63,9 +64,22 @@ function progressWords({what, done, total}) {
   return `${COMPUTED[what]}: ${integer(done)} of ${integer(total)}`;
 }
 
-function queueWords(position) {
+function queueWords(position, expectedStart) {
   if (position === null || position === undefined) return "waiting for a worker";
-  return position === 1 ? "next in line" : `place ${position} in line`;
+  const place = position === 1 ? "next in line" : `place ${position} in line`;
+  const soon = expectedStart === null || expectedStart === undefined || expectedStart < SOON_SECONDS;
+  return soon ? place : `${place}, starts in about ${coarse(expectedStart)}`;
+}
+
+const SOON_SECONDS = 5;
+const HOUR = 3600;
+/** Below so many seconds an estimate is rounded up to a multiple of so many. */
+const COARSE = [[60, 10], [600, 30], [2 * HOUR, 300], [Infinity, HOUR]];
+
+function coarse(seconds) {
+  const [, unit] = COARSE.find(([below]) => seconds < below);
+  const rounded = Math.ceil(seconds / unit) * unit;
+  return unit === HOUR ? `${rounded / HOUR} h` : duration(rounded);
 }
 
 function spent({epsilon, step}, plan) {

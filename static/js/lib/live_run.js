@@ -21,7 +21,7 @@ export class LiveRun {
     this.log = new RunLog();
     this.stopping = false;
     this.late = false;
-    this.queuePosition = answer.queue_position;
+    this.takePlace(answer);
     this.feed = new RunFeed({
       eventsUrl: answer.links.events,
       logUrl: answer.links.log,
@@ -31,7 +31,13 @@ export class LiveRun {
   }
 
   get about() {
-    return {queuePosition: this.queuePosition, stopping: this.stopping, late: this.late};
+    const {queuePosition, expectedStart, stopping, late} = this;
+    return {queuePosition, expectedStart, stopping, late};
+  }
+
+  takePlace(answer) {
+    this.queuePosition = answer.queue_position;
+    this.expectedStart = answer.expected_start_seconds;
   }
 
   resume() {
@@ -71,7 +77,7 @@ export class LiveRun {
     if (this.log.state !== "queued") return;
     const answer = await getJson(this.answer.links.self).catch(() => null);
     if (answer && this.log.state === "queued") {
-      this.queuePosition = answer.queue_position;
+      this.takePlace(answer);
       this.bench.update({about: this.about});
     }
     this.queueTimer = setTimeout(() => this.watchQueue(), QUEUE_MS);
