@@ -85,10 +85,13 @@ class Accountant(ABC):
             0 after no step, infinity without noise.
         """
 
-    def searchers(self, relation: str) -> tuple[Accountant, ...]:
+    def searchers(
+        self, relation: str, *, quick: bool = False
+    ) -> tuple[Accountant, ...]:
         """Return accountants for searches, the quickest first, the last one to confirm.
 
         The bounds of the last hold as well; the others may say less than is spent.
+        Quick ones take a few milliseconds at any setting; their bounds may be wider.
         """
         return (self,)
 

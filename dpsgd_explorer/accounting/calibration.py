@@ -7,14 +7,16 @@ import math
 from dpsgd_explorer.accounting import domains
 from dpsgd_explorer.accounting.accountant import Accountant, Phase
 from dpsgd_explorer.accounting.domains import MAX_NOISE_MULTIPLIER, MAX_STEPS
-from dpsgd_explorer.accounting.guesses import noise_guess, steps_guess
+from dpsgd_explorer.accounting.guesses import steps_guess
 from dpsgd_explorer.accounting.search import (
     PRECISION,
+    QUICK_PRECISION,
     confirmed,
     least_noise,
     most_steps,
     unreachable,
 )
+from dpsgd_explorer.accounting.starts import noise_start
 from dpsgd_explorer.accounting.table import accountant_for
 
 
@@ -25,6 +27,8 @@ def noise_multiplier(
     delta: float,
     accountant: str = "exact",
     neighboring_relation: str = "add_or_remove_one",
+    *,
+    quick: bool = False,
 ) -> float:
     """Return the least noise multiplier with which all steps spend at most the target.
 
@@ -35,10 +39,12 @@ def noise_multiplier(
         delta: In (0, 1).
         accountant: Name in ACCOUNTANTS.
         neighboring_relation: What one record may change.
+        quick: Search with bounds that take a few milliseconds.
 
     Returns:
         Never below the least one: ``epsilon`` of it is at most the target.  Within
-        1e-9 of the least, where ε is exact there; else as near as the bound on ε is.
+        1e-9 of the least, where ε is exact there; else, and if quick, as near as the
+        bound on ε is.
 
     Raises:
         AccountingError: an argument is outside its domain, or no noise reaches the
@@ -53,13 +59,17 @@ def noise_multiplier(
         return float(one.epsilons([run], [count], slack, neighboring_relation)[0])
 
     def search(one: Accountant) -> float:
-        start = noise_guess(target, rate, count, slack)
-        return least_noise(lambda x: _excess(spent(one, x), target), start, PRECISION)
+        start, steepness = noise_start(target, rate, count, slack, neighboring_relation)
+        precision = QUICK_PRECISION if quick else PRECISION
+        return least_noise(
+            lambda x: _excess(spent(one, x), target), start, precision, steepness
+        )
 
     def keeps(one: Accountant, noise: float) -> bool:
         return math.isfinite(noise) and spent(one, noise) <= target
 
-    noise = confirmed(chosen.searchers(neighboring_relation), search, keeps)
+    searchers = chosen.searchers(neighboring_relation, quick=quick)
+    noise = confirmed(searchers, search, keeps)
     if math.isinf(noise):
         raise unreachable(target_epsilon, spent(chosen, MAX_NOISE_MULTIPLIER))
     return noise
@@ -77,6 +87,9 @@ def steps(
     delta: float,
     accountant: str = "exact",
     neighboring_relation: str = "add_or_remove_one",
+    *,
+    quick: bool = False,
+    most: int = MAX_STEPS,
 ) -> int:
     """Return the largest number of steps that spends at most the target.
 
@@ -87,9 +100,11 @@ def steps(
         delta: In (0, 1).
         accountant: Name in ACCOUNTANTS.
         neighboring_relation: What one record may change.
+        quick: Search with bounds that take a few milliseconds: never too many steps.
+        most: That are of interest.
 
     Returns:
-        From 0 to MAX_STEPS.
+        From 0 to most.
 
     Raises:
         AccountingError: an argument is outside its domain.
@@ -104,9 +119,10 @@ def steps(
 
     def search(one: Accountant) -> int:
         start = steps_guess(target, run.sample_rate, run.noise_multiplier, slack)
-        return most_steps(lambda x: excess(one, x), min(start, MAX_STEPS), MAX_STEPS)
+        return most_steps(lambda x: excess(one, x), min(start, most), most)
 
     def keeps(one: Accountant, count: int) -> bool:
         return excess(one, count) <= 0
 
-    return confirmed(chosen.searchers(neighboring_relation), search, keeps)
+    searchers = chosen.searchers(neighboring_relation, quick=quick)
+    return confirmed(searchers, search, keeps)

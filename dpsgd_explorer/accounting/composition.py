@@ -20,6 +20,7 @@ from dpsgd_explorer.accounting.accountant import Floats
 from dpsgd_explorer.accounting.between import crowded, polynomial
 from dpsgd_explorer.accounting.blocks import blocks, halves
 from dpsgd_explorer.accounting.contour import (
+    FEW_STEPS,
     MOST_FREQUENCIES,
     TOLERANCE,
     Contour,
@@ -36,7 +37,6 @@ from dpsgd_explorer.accounting.lattice import (
 from dpsgd_explorer.accounting.privacy_loss import Loss
 from dpsgd_explorer.accounting.tilts import MARGIN, Tilts, near
 
-FEW_FREQUENCIES = 1 << 9
 MOST_ROWS = 64  # to which discrete losses are fitted
 GAP = 1e-4  # relative, above which discrete losses are tried
 GOAL = 1e-6  # relative gap that ends the search for a better line
@@ -57,16 +57,22 @@ MOST_TERMS = 1 << 18  # of all its rows
 class Composition:
     """Steps of one or more losses in one direction."""
 
-    def __init__(self, losses: Sequence[Loss], refinements: int = len(POINTS)) -> None:
+    def __init__(
+        self,
+        losses: Sequence[Loss],
+        refinements: int = len(POINTS),
+        frequencies: int = MOST_FREQUENCIES,
+    ) -> None:
         """Start the lattice around tilt 1.
 
         Args:
             losses: Of one step of each phase.
-            refinements: How often discrete losses may be refined, where no line serves;
-                0 also limits the lines to few frequencies.
+            refinements: How often discrete losses may be refined, where no line serves.
+            frequencies: That a line may have; with fewer than may be, one line is tried
+                and none after few steps.
         """
         self.losses = losses
-        self.most = MOST_FREQUENCIES if refinements else FEW_FREQUENCIES
+        self.most, self.thorough = frequencies, frequencies == MOST_FREQUENCIES
         self.refinements = refinements
         self._tilts = Tilts(losses)
 
@@ -95,7 +101,7 @@ class Composition:
             below = self._are_below(counts, places, floors, goals)
             lower[below] = upper[below] = floors[below]
             places[below] = -1
-        left, partings = list(blocks(places, counts.sum(axis=1))), 0
+        left, partings = self._blocks(counts, places), 0
         while left:
             block = rows = left.pop()
             served = False
@@ -114,6 +120,15 @@ class Composition:
                 left += halves(block, counts.sum(axis=1))
         self._refine(counts, delta, lower, upper)
         return lower, np.minimum(upper, self._tilts.chernoff(counts, log_delta))
+
+    def _blocks(
+        self, counts: Floats, places: npt.NDArray[np.intp]
+    ) -> list[npt.NDArray[np.intp]]:
+        """Return the rows that may share a line and are worth one."""
+        steps = counts.sum(axis=1)
+        if self.refinements and not self.thorough:  # discrete losses are as quick
+            places = np.where(steps < FEW_STEPS, -1, places)
+        return list(blocks(places, steps))
 
     def _are_below(
         self,
@@ -173,7 +188,7 @@ class Composition:
     def _lines(self, place: int) -> list[int]:
         """Return the tilts of the lines to try."""
         detour = place + DETOUR
-        return [place, detour] if detour >= MARGIN // 2 else [place]
+        return [place, detour][: 1 + (self.thorough and detour >= MARGIN // 2)]
 
     def _solve(
         self,

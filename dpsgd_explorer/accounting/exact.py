@@ -33,6 +33,7 @@ from dpsgd_explorer.accounting.accountant import (
     steps_by_phase,
 )
 from dpsgd_explorer.accounting.composition import Composition
+from dpsgd_explorer.accounting.contour import MOST_FREQUENCIES
 from dpsgd_explorer.accounting.crude import (
     ROUNDING,
     crude,
@@ -50,6 +51,7 @@ from dpsgd_explorer.accounting.single_step import (
     single_step_epsilon,
 )
 
+FEW_FREQUENCIES = 1 << 9  # that take a few milliseconds
 GAP = 1e-4  # relative, up to which an answer is called exact
 LEAST_RATE = 1e-9  # below it, or with less noise, only a bound is given
 LEAST_NOISE = 0.1
@@ -86,19 +88,35 @@ class ExactAccountant(Accountant):
     )
     neighboring_relations = tuple(DIRECTIONS)
 
-    def __init__(self, refinements: int = len(POINTS), ways: int = 2) -> None:
-        """Set how often discrete losses may be refined, and the directions to look at.
+    def __init__(
+        self,
+        refinements: int = len(POINTS),
+        ways: int = 2,
+        frequencies: int = MOST_FREQUENCIES,
+    ) -> None:
+        """Set what an answer may take.
 
-        One direction alone bounds ε from below.
+        Args:
+            refinements: How often discrete losses may be refined.
+            ways: Directions to look at; one alone bounds ε from below.
+            frequencies: That a line may have.
         """
         self.refinements = refinements
         self.ways = ways
+        self.frequencies = frequencies
 
-    def searchers(self, relation: str) -> tuple[Accountant, ...]:
-        last = ExactAccountant(refinements=1)
+    def searchers(
+        self, relation: str, *, quick: bool = False
+    ) -> tuple[ExactAccountant, ...]:
+        most = FEW_FREQUENCIES if quick else MOST_FREQUENCIES
+        last = ExactAccountant(refinements=1, frequencies=most)
         if len(DIRECTIONS[relation]) == 1:
             return (last,)
-        return (ExactAccountant(refinements=1, ways=1), last)
+        return (ExactAccountant(refinements=1, ways=1, frequencies=most), last)
+
+    @property
+    def _limits(self) -> tuple[int, int]:
+        return self.refinements, self.frequencies
 
     def epsilons(
         self,
@@ -161,7 +179,7 @@ class ExactAccountant(Accountant):
         log_delta = math.log(delta)
         for direction in DIRECTIONS[relation][: self.ways]:
             losses = _losses(phases, direction, relation)
-            composition = Composition(losses, self.refinements)
+            composition = Composition(losses, *self._limits)
             left, floors = np.arange(len(counts)), None
             if direction == "add":  # often so small that a crude bound settles it
                 left = np.flatnonzero(composition.chernoff(counts, log_delta) > upper)
@@ -201,7 +219,7 @@ class ExactAccountant(Accountant):
             lower = both.lower if open_ or only is None else np.zeros(len(losses))
             return [Bounds(lower, both.upper)] * len(ways)
         found = [
-            Composition(_losses(phases, way, relation), self.refinements).deltas(
+            Composition(_losses(phases, way, relation), *self._limits).deltas(
                 count, losses
             )
             for way in ways
@@ -227,7 +245,7 @@ class ExactAccountant(Accountant):
         lower, upper = np.full(len(losses), -np.inf), np.full(len(losses), -np.inf)
         for direction in DIRECTIONS[relation][: self.ways]:
             losses_of_steps = _losses(phases, direction, relation)
-            composition = Composition(losses_of_steps, self.refinements)
+            composition = Composition(losses_of_steps, *self._limits)
             floors = lower if direction == "add" else None
             low, high = composition.deltas(count, losses, floors)
             lower, upper = np.maximum(lower, low), np.maximum(upper, high)

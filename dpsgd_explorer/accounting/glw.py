@@ -29,8 +29,10 @@ class GlwAccountant(Accountant):
     neighboring_relations = ExactAccountant.neighboring_relations
     exact = ExactAccountant()
 
-    def searchers(self, relation: str) -> tuple[Accountant, ...]:
-        return self.exact.searchers(relation)
+    def searchers(
+        self, relation: str, *, quick: bool = False
+    ) -> tuple[Accountant, ...]:
+        return self.exact.searchers(relation, quick=quick)
 
     def epsilons(
         self,

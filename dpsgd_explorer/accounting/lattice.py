@@ -29,7 +29,7 @@ from dpsgd_explorer.accounting.accountant import Floats
 from dpsgd_explorer.accounting.corners import above, below
 from dpsgd_explorer.accounting.privacy_loss import EPS, Loss
 from dpsgd_explorer.accounting.tails import LARGEST_LOG, Tails
-from dpsgd_explorer.accounting.transforms import Complexes
+from dpsgd_explorer.accounting.transforms import Complexes, log_moments
 
 POINTS = (1 << 13, 1 << 15, 1 << 17, 1 << 19)  # of a period, one after the other
 MOST_WORK = 1 << 20  # points of all rows and phases
@@ -102,12 +102,7 @@ class Discrete:
     @cached_property
     def log_moments(self) -> Floats:
         """Log of the sum of shares times e^(shift ℓ), [J]."""
-        kept = self.shares > 0
-        if not kept.any():
-            return np.full(len(self.shifts), -np.inf)
-        logs = np.outer(self.shifts, self.corners[kept]) + np.log(self.shares[kept])
-        top = logs.max(axis=1)
-        return np.asarray(top + np.log(np.exp(logs - top[:, None]).sum(axis=1)))
+        return log_moments(self.corners, np.maximum(self.shares, 0.0), self.shifts)
 
 
 def lattice_epsilons(
@@ -132,7 +127,8 @@ def lattice_epsilons(
     for octave in np.unique(octaves):
         rows = np.flatnonzero(octaves == octave)
         gaps = [np.ones(len(rows))]  # relative, of each refinement
-        for points in _points(counts.size, refinements):
+        steps = float(counts[rows].sum(axis=1).max())
+        for points in _points(counts.size, steps, refinements):
             rows = rows[_are_worth(gaps, points)]
             if not len(rows):
                 break
@@ -189,7 +185,8 @@ def lattice_deltas(
     with np.errstate(divide="ignore"):
         lower, upper = np.log(np.maximum(single, 0.0)), np.zeros(len(epsilons))
     for row in np.flatnonzero(single > LEAST_DELTA):
-        for points in _points(len(epsilons) * len(counts), refinements):
+        size = len(epsilons) * len(counts)
+        for points in _points(size, float(counts.sum()), refinements):
             if upper[row] - lower[row] <= GOAL:
                 break
             epsilon, delta = epsilons[[row]], math.exp(lower[row])
@@ -204,8 +201,15 @@ def lattice_deltas(
     return lower, upper
 
 
-def _points(curves: int, refinements: int) -> list[int]:
-    return [n for n in POINTS[:refinements] if n * curves <= MOST_WORK]
+def _points(curves: int, steps: float, refinements: int) -> list[int]:
+    """Return the numbers of points to try, the first of which holds so many steps."""
+    enough = [n for n in POINTS[: refinements + 1] if _spare(steps) < n // 2]
+    return [n for n in enough[:refinements] if n * curves <= MOST_WORK]
+
+
+def _spare(steps: float) -> int:
+    """Return how many more are needed: each step's corners reach beyond its losses."""
+    return 4 * int(steps) + 8
 
 
 class Lattice:
@@ -224,7 +228,7 @@ class Lattice:
         spans = window.spans
         low, high = float(spans[:, 0].min()), float(spans[:, 1].max())
         width = max(window.width, high - low)
-        free = 4 * window.steps + 8  # each step's corners reach beyond its losses
+        free = _spare(window.steps)
         self.useful = width > 0 and high < LARGEST and free < points // 2
         if not self.useful:
             return

@@ -64,6 +64,7 @@ class Plan:
         noise_multiplier: float | None = None,
         target_epsilon: float | None = None,
         accountant: str = "exact",
+        quick: bool = False,
     ) -> Self:
         """Return the plan, working out the steps and the noise that it leaves open.
 
@@ -76,6 +77,7 @@ class Plan:
             noise_multiplier: Noise std over the clipping bound; 0 is not private.
             target_epsilon: Instead of noise; all steps spend at most this.
             accountant: Name in ACCOUNTANTS.
+            quick: Take the noise that quick bounds ask for, never too little.
 
         Raises:
             ConfigError: names the argument that is outside its domain, missing, or one
@@ -96,6 +98,7 @@ class Plan:
                     domains.steps(steps, least=1),
                     delta,
                     accountant,
+                    quick=quick,
                 )
             return cls(
                 sample_size=sample_size,
@@ -151,16 +154,20 @@ class Plan:
             accountant=self.accountant,
         )
 
-    def steps_within(self, epsilon: float) -> int:
-        """Return how many of the plan's steps spend at most epsilon, from 0."""
-        most = calibration.steps(
+    def steps_within(self, epsilon: float, *, quick: bool = False) -> int:
+        """Return how many of the plan's steps spend at most epsilon, from 0.
+
+        Quick bounds find never too many, and sometimes too few.
+        """
+        return calibration.steps(
             epsilon,
             self.sample_rate,
             self.noise_multiplier,
             self.delta,
             self.accountant,
+            quick=quick,
+            most=self.steps,
         )
-        return min(most, self.steps)
 
 
 def steps_of(epochs: float, sample_size: int, expected_batch_size: int) -> int:

@@ -14,11 +14,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from dpsgd_explorer.accounting.accountant import Phase
-from dpsgd_explorer.accounting.exact import Bounds, ExactAccountant
+from dpsgd_explorer.accounting.exact import FEW_FREQUENCIES, Bounds, ExactAccountant
 from dpsgd_explorer.accounting.sides import RELATION, Sides, curve_sides, two_sided
 from dpsgd_explorer.accounting.table import accountant_for
 
 NARROWED = 8  # steps whose ε is found by discrete losses
+FEW = 3  # the same where it must be quick
 
 
 @dataclass(frozen=True)
@@ -35,6 +36,13 @@ class Preview:
     epsilons: list[float]
     spent: Sides
 
+    def raised_to(self, epsilon: float) -> Preview:
+        """Return the same with a larger ε after the last step, a bound."""
+        if epsilon <= self.spent.value:
+            return self
+        spent = Sides(epsilon, None, epsilon, "bound")
+        return Preview(self.steps, [*self.epsilons[:-1], epsilon], spent)
+
 
 def preview(
     run: Phase,
@@ -42,6 +50,8 @@ def preview(
     delta: float,
     accountant: str = "exact",
     neighboring_relation: str = RELATION,
+    *,
+    quick: bool = False,
 ) -> Preview:
     """Return ε after some of the steps.
 
@@ -51,23 +61,25 @@ def preview(
         delta: In (0, 1).
         accountant: Name in ACCOUNTANTS.
         neighboring_relation: What one record may change.
+        quick: With wider bounds, of still fewer steps; as a quick calibration has.
 
     Raises:
         AccountingError: an argument is outside its domain, or the accountant says
             nothing of the run.
     """
     *_, last = accountant_for(accountant, neighboring_relation).searchers(
-        neighboring_relation
+        neighboring_relation, quick=quick
     )
     if not isinstance(last, ExactAccountant):
         curve = curve_sides([run], steps, delta, accountant, neighboring_relation)
         return Preview(list(steps), curve.values, curve.last)
     terms = (delta, neighboring_relation)
     done = np.asarray(steps)
-    lines = ExactAccountant(refinements=0).bounds([run], done, *terms)
+    rough = ExactAccountant(refinements=0, frequencies=FEW_FREQUENCIES)
+    lines = rough.bounds([run], done, *terms)
     rows = np.flatnonzero(~lines.meet)
     if len(rows):
-        share = np.linspace(0, len(rows) - 1, NARROWED)
+        share = np.linspace(0, len(rows) - 1, FEW if quick else NARROWED)
         rows = rows[np.unique(share.round().astype(int))]
     lower, upper = lines.lower.copy(), lines.upper.copy()
     for some in (rows, [len(done) - 1]):

@@ -21,8 +21,11 @@ Point = tuple[float, float]  # argument and value
 
 TOLERANCE = 1e-12
 PRECISION = 2e-10  # enough where each value takes milliseconds
+QUICK_PRECISION = 1e-4  # the same where a bound will do
 LEAST_SHARE = 0.05  # of a bracket, that the first guess is from its ends
 SMALLEST_STRIDE = 0.01
+AHEAD = 1.2  # of a stride, over what the last two values ask
+LEAST_GAIN = 0.05
 LARGEST_STRIDE = 4.0
 
 
@@ -133,7 +136,10 @@ def _next_steps(low: Point, high: Point, turn: int) -> int:
 
 
 def least_noise(
-    excess: Function, start: float = 1.0, tolerance: float = TOLERANCE
+    excess: Function,
+    start: float = 1.0,
+    tolerance: float = TOLERANCE,
+    steepness: float = 1.0,
 ) -> float:
     """Return the least noise multiplier at which a decreasing function is not positive.
 
@@ -141,6 +147,8 @@ def least_noise(
         excess: Of the noise multiplier; how much more is spent than may be.
         start: A guess.
         tolerance: As of ``first_safe``, of the logarithm.
+        steepness: About how often the logarithm of what is spent falls by 1 where that
+            of the noise multiplier rises by 1.
 
     Returns:
         At least 1 / MAX_NOISE_MULTIPLIER; infinity if MAX_NOISE_MULTIPLIER is not
@@ -151,26 +159,34 @@ def least_noise(
     def of_log(log_noise: float) -> float:
         return excess(min(math.exp(log_noise), MAX_NOISE_MULTIPLIER))
 
-    low, high = _bracket(of_log, math.log(start), math.log(MAX_NOISE_MULTIPLIER))
+    end = math.log(MAX_NOISE_MULTIPLIER)
+    low, high = _bracket(of_log, math.log(start), end, steepness)
     if low == high and high > 0:
         return math.inf
     found = high if low == high else first_safe(of_log, low, high, tolerance)
     return min(math.exp(found), MAX_NOISE_MULTIPLIER)
 
 
-def _bracket(excess: Function, start: float, end: float) -> Point:
+def _bracket(excess: Function, start: float, end: float, steepness: float) -> Point:
     """Return low < high around the root in [-end, end], or the end next to it twice."""
-    first = excess(start)
-    sign = 1.0 if first > 0 else -1.0
-    # An excess of spent / target - 1 is about gone after as many logarithms of noise.
-    guess = -1.2 * math.log1p(-min(abs(first), 0.9))
-    here, stride = start, max(guess, SMALLEST_STRIDE)
-    while sign * here < end:
-        there = sign * min(sign * here + stride, end)
-        if (excess(there) > 0) != (sign > 0):
-            return min(here, there), max(here, there)
-        here, stride = there, min(2 * stride, LARGEST_STRIDE)
-    return here, here
+    here, stride = (start, excess(start)), 1 / steepness
+    least = SMALLEST_STRIDE / steepness
+    sign = 1.0 if here[1] > 0 else -1.0
+    while sign * here[0] < end:
+        stride = min(max(AHEAD * stride * _log_ratio(here[1]), least), LARGEST_STRIDE)
+        x = sign * min(sign * here[0] + stride, end)
+        there = (x, excess(x))
+        if (there[1] > 0) != (sign > 0):
+            return min(here[0], x), max(here[0], x)
+        gained = _log_ratio(here[1]) - _log_ratio(there[1])
+        least, stride = 2 * stride, stride / max(gained, LEAST_GAIN)
+        here = there
+    return here[0], here[0]
+
+
+def _log_ratio(excess: float) -> float:
+    """Return |log| of spent / target, up to about 7, from 1 less the smaller ratio."""
+    return -math.log1p(-min(abs(excess), 0.999))
 
 
 def unreachable(

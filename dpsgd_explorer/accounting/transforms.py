@@ -14,6 +14,8 @@ Complexes = npt.NDArray[np.complex128]
 NEGLIGIBLE = 62.0  # weights below e^-62 = 1e-27 of the largest one are left out
 SPLIT = 32  # frequencies from which a power is a product of two shorter ones
 NEAR_ZERO = 0.5  # size of 1 + z below which 1 + z itself has more digits than |z|²
+WIDEST_BLOCK = 64  # terms of a sum whose exponentials differ by a factor of e at most
+TINY = 1e-316  # of a sum whose terms may have lost digits
 LEAST_SIZE = 1e-17  # below the round-off of 1 + z: no size is less
 
 
@@ -105,3 +107,29 @@ def inverse(t: Floats, x: Floats, y: Floats, slopes: Floats) -> Floats:
     gap = x[i + 1] - x[i]
     bow = share * rest * (rest * (left - gap) - share * (right - gap))
     return np.asarray(x[i] + share * gap + bow)
+
+
+def log_moments(losses: Floats, shares: Floats, tilts: Floats) -> Floats:
+    """Return log of the sum of shares e^(tilt ℓ); [M], [M], [J] -> [J].
+
+    As e^(tilt ℓ) of a block's first loss times that of the way from there, which is
+    the same for all blocks, and between 1/e and e.
+
+    Args:
+        losses: Evenly spaced, at least two.
+        shares: At least 0.
+        tilts: Of either sign.
+    """
+    spacing = float(losses[1] - losses[0])
+    turn = spacing * float(np.abs(tilts).max(initial=0.0))
+    width = min(max(int(1 / turn), 1), WIDEST_BLOCK) if turn else WIDEST_BLOCK
+    starts = losses[::width]  # [B]
+    padded = np.zeros(len(starts) * width)
+    padded[: len(shares)] = shares
+    ways = np.exp(np.outer(spacing * np.arange(width), tilts))
+    sums = padded.reshape(-1, width) @ ways  # [B, J]
+    sums[sums > 0] += TINY
+    with np.errstate(divide="ignore"):
+        logs = np.log(sums) + np.outer(starts, tilts)
+        top = np.where(np.isfinite(logs.max(axis=0)), logs.max(axis=0), 0.0)
+        return np.asarray(top + np.log(np.exp(logs - top).sum(axis=0)))

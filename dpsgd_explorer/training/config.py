@@ -12,6 +12,7 @@ from typing import Any, ClassVar, Literal, Self
 from pydantic import model_validator
 
 from dpsgd_explorer.accounting import ACCOUNTANTS, Plan
+from dpsgd_explorer.accounting.plan import steps_of
 from dpsgd_explorer.accounting.table import ALL
 from dpsgd_explorer.errors import ConfigError
 from dpsgd_explorer.training.catalogue import DATA_SETS, MODELS, DataSet
@@ -329,6 +330,14 @@ class TrainingConfig(RunConfig):
         Raises:
             ConfigError: no noise reaches the target.
         """
+        return self._plan(quick=False)
+
+    @cached_property
+    def preliminary_plan(self) -> Plan:
+        """The same with noise that is quickly found: at least that of ``plan``."""
+        return self._plan(quick=True)
+
+    def _plan(self, *, quick: bool) -> Plan:
         return _planned(
             sample_size=self.sample_size,
             expected_batch_size=self.expected_batch_size,
@@ -338,12 +347,16 @@ class TrainingConfig(RunConfig):
             target_epsilon=self.target_epsilon if self.private else None,
             delta=self.delta,
             accountant=self.accountant,
+            quick=quick,
         )
 
     @property
     def planned_steps(self) -> int:
         """Steps of the run, if nothing ends it early."""
-        return self.plan.steps
+        if self.steps is not None:
+            return self.steps
+        assert self.epochs is not None, "one of the two is set"
+        return steps_of(self.epochs, self.sample_size, self.expected_batch_size)
 
     @property
     def length_setting(self) -> str:
@@ -354,7 +367,7 @@ class TrainingConfig(RunConfig):
     def cost(self) -> float:
         """Multiply-adds of training and evaluations together."""
         one_record = MODELS[self.model].multiply_adds[self.dataset]
-        trained = self.plan.steps * self.expected_batch_size
+        trained = self.planned_steps * self.expected_batch_size
         predicted = len(self.evaluation_steps) * self.data.test_size
         more = COST_OF_RECORD.get(self.engine, 0.0) if self.private else 0.0
         return float(one_record * (PASSES * trained + predicted) + more * trained)
@@ -362,7 +375,7 @@ class TrainingConfig(RunConfig):
     @property
     def evaluation_steps(self) -> list[int]:
         """Steps after which the test set is predicted, evenly spread over ε."""
-        return evenly_spent(self.plan.steps, self.evaluations)
+        return evenly_spent(self.planned_steps, self.evaluations)
 
 
 @lru_cache(maxsize=PLANS)

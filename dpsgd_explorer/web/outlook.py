@@ -44,7 +44,7 @@ def plan_of(config: TrainingConfig) -> dict[str, Any]:
     Raises:
         ConfigError: no noise reaches the target.
     """
-    return planned(config, config.plan, CURVE_POINTS).model_dump(mode="json")
+    return planned(config, CURVE_POINTS).model_dump(mode="json")
 
 
 def plan_texts(plan: dict[str, Any] | None) -> dict[str, str]:

@@ -213,7 +213,9 @@ class PlanAnswer(EnclosedEpsilon, EveryEpsilon):
 
     ``epsilon`` is what ``last_step`` steps spend: fewer than ``steps`` if
     ``stop_at_epsilon`` ends the run early. ``accountants`` are those that say
-    something of such a run.
+    something of such a run. A preliminary answer has few points, and bounds:
+    ``last_step`` is at most that of the run. Where ``noise_is_bound``, the noise is at
+    least that of the run, and ``epsilon`` the target, which the run spends at most.
     """
 
     accountants: list[str]
@@ -226,6 +228,7 @@ class PlanAnswer(EnclosedEpsilon, EveryEpsilon):
     epochs: float
     last_step: int
     curve: Curve | None
+    noise_is_bound: bool
 
 
 def finite(value: float | None) -> float | None:

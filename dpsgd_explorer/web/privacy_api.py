@@ -8,7 +8,7 @@ from functools import lru_cache, partial
 from flask import Blueprint, Response, current_app
 
 from dpsgd_explorer import accounting
-from dpsgd_explorer.accounting import Phase, Plan
+from dpsgd_explorer.accounting import Phase
 from dpsgd_explorer.accounting.batches import (
     POISSON,
     Batches,
@@ -64,6 +64,7 @@ question = partial(operation, bp, "GET", lane="slow")
 quick_question = partial(operation, bp, "GET", lane="quick")
 
 cached_preview = lru_cache(maxsize=128)(preview)
+FEW_POINTS = 9  # of a preliminary answer
 CLOSE = 1e-4  # relative: how near a number is tried that would spend too much
 
 
@@ -164,7 +165,7 @@ def curves(query: CurvesQuestion) -> Response:
 def plan(query: PlanQuestion) -> Response:
     """Return what a configuration would spend and do, without running it."""
     check_cost(query, current_app.extensions["settings"].run_cost)
-    return reply(planned(query, query.plan, query.points))
+    return reply(planned(query, query.points, preliminary=query.preliminary))
 
 
 def _solved(
@@ -238,14 +239,27 @@ def _finite_all(values: list[float] | None) -> list[float | None] | None:
     return None if values is None else [finite(value) for value in values]
 
 
-def planned(config: TrainingConfig, plan: Plan, points: int | None) -> PlanAnswer:
-    """Return what a plan does and spends, with a curve of at most so many points."""
+def planned(
+    config: TrainingConfig, points: int | None, *, preliminary: bool = False
+) -> PlanAnswer:
+    """Return what a run does and spends, with a curve of at most so many points.
+
+    A preliminary answer takes at most a tenth of a second of a processor.
+    """
+    plan = config.preliminary_plan if preliminary else config.plan
     last_step = plan.steps
     if plan.is_private and config.stop_at_epsilon is not None:
-        last_step = plan.steps_within(config.stop_at_epsilon)
+        last_step = plan.steps_within(config.stop_at_epsilon, quick=preliminary)
     run = Phase(plan.sample_rate, plan.noise_multiplier, last_step)
+    if preliminary and points is not None:
+        points = min(points, FEW_POINTS)
     asked = [last_step] if points is None else Curve.steps_up_to(last_step, points)
-    found = cached_preview(run, tuple(asked), plan.delta, plan.accountant)
+    found = cached_preview(
+        run, tuple(asked), plan.delta, plan.accountant, quick=preliminary
+    )
+    target = config.target_epsilon if preliminary and plan.is_private else None
+    if target is not None and last_step == plan.steps:
+        found = found.raised_to(target)
     line = None if points is None else Curve.through(found.steps, found.epsilons)
     return PlanAnswer(
         **EnclosedEpsilon.between(
@@ -264,4 +278,5 @@ def planned(config: TrainingConfig, plan: Plan, points: int | None) -> PlanAnswe
         epochs=plan.steps * plan.sample_rate,
         last_step=last_step,
         curve=line,
+        noise_is_bound=target is not None,
     )

@@ -212,3 +212,9 @@ class PlanQuestion(TrainingConfig):
         le=MOST_POINTS,
         description="Points of the curve of ε; none if left out.",
     )
+    preliminary: bool = Field(
+        False,
+        description="Answer at once: with few points, and for a target with the noise "
+        "that quick bounds ask for, which is never too little. A run takes the noise "
+        "of the answer that is not preliminary.",
+    )

@@ -6,12 +6,17 @@ import numpy as np
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from scipy.special import logsumexp
 
 from dpsgd_explorer.accounting.accountant import Phase
 from dpsgd_explorer.accounting.composition import Composition
 from dpsgd_explorer.accounting.corners import above, below
 from dpsgd_explorer.accounting.exact import ExactAccountant
-from dpsgd_explorer.accounting.lattice import lattice_deltas, lattice_epsilons
+from dpsgd_explorer.accounting.lattice import (
+    Discrete,
+    lattice_deltas,
+    lattice_epsilons,
+)
 from dpsgd_explorer.accounting.privacy_loss import Gaussian
 from dpsgd_explorer.accounting.sampled_loss import Sampled
 from dpsgd_explorer.accounting.single_step import (
@@ -178,3 +183,17 @@ def test_a_replaced_record_of_a_tiny_sample_is_narrowed(q, sigma, steps, slack):
     assert sides.upper[0] <= steps * single_step_epsilon(
         q, sigma, slack / steps, "replace_one"
     )
+
+
+@pytest.mark.parametrize("tilt", [0.3, 20.0, 400.0])
+def test_moments_by_blocks_are_those_of_the_definition(tilt):
+    generator = np.random.default_rng(5)
+    corners = -0.7 + 0.003 * np.arange(1001)
+    shares = generator.exponential(size=1001) * np.exp(-30 * generator.random(1001))
+    shares[400:470] = 0.0
+    shares[::50] = -1e-17
+    shifts = np.array([0.5, 12.0, -0.2 * tilt, -tilt])
+    step = Discrete(0, corners, shares, np.zeros(0), 0.0, 0.0, shifts)
+    kept = shares > 0
+    logs = np.outer(shifts, corners[kept]) + np.log(shares[kept])
+    assert step.log_moments == pytest.approx(logsumexp(logs, axis=1), abs=1e-11)

@@ -3,7 +3,9 @@
 import numpy as np
 import pytest
 
-from dpsgd_explorer.accounting import ACCOUNTANTS, Phase, noise_multiplier
+from dpsgd_explorer.accounting import ACCOUNTANTS, Phase, epsilon
+from dpsgd_explorer.accounting.calibration import noise_multiplier
+from dpsgd_explorer.accounting.calibration import steps as most_steps
 from dpsgd_explorer.accounting.lattice import Lattice
 from dpsgd_explorer.accounting.previews import NARROWED, preview
 
@@ -71,3 +73,43 @@ def test_every_accountant_has_a_preview(name):
 def test_without_noise_or_steps():
     assert preview(Phase(0.01, 0.0, 9), [0, 9], 1e-5).epsilons == [0.0, np.inf]
     assert preview(Phase(0.01, 1.0, 0), [0], 1e-5).epsilons == [0.0]
+
+
+@pytest.mark.parametrize("setting", [*SMALL, *USUAL])
+def test_a_quick_preview_is_never_below_the_full_one(setting):
+    run = Phase(*setting)
+    quick = preview(run, steps_of(run.steps), 1e-5, quick=True)
+    truth = ACCOUNTANTS["exact"].bounds([run], quick.steps, 1e-5)
+    assert np.all(quick.epsilons >= truth.lower)
+    assert quick.spent.value >= truth.lower[-1]
+    full = preview(run, steps_of(run.steps), 1e-5)
+    assert quick.spent.value >= full.spent.value * (1 - 1e-9)
+    assert len(quick.steps) <= len(full.steps)
+
+
+TARGETS = [(1, 20, 0.5), (7, 300, 8.0), (64, 20, 0.5), (1, 3000, 3.0), (2048, 300, 3.0)]
+
+
+@pytest.mark.parametrize(("batch", "steps", "target"), TARGETS)
+def test_quickly_found_noise_keeps_the_target_and_is_never_less(batch, steps, target):
+    asked = (target, batch / 32_561, steps, 1e-5)
+    quick, least = noise_multiplier(*asked, quick=True), noise_multiplier(*asked)
+    assert least * (1 - 1e-9) <= quick <= least * (1 + 1e-3)
+    spent = ACCOUNTANTS["exact"].bounds([Phase(asked[1], quick, steps)], [steps], 1e-5)
+    assert spent.upper[0] <= target
+
+
+def test_noise_for_many_steps_on_tiny_samples_spends_the_target():
+    """A line served for some noise only: 0.86 were spent where 3 were allowed."""
+    noise = noise_multiplier(3.0, 1 / 32_561, 3000, 1e-5)
+    found = ACCOUNTANTS["exact"].bounds([Phase(1 / 32_561, noise, 3000)], [3000], 1e-5)
+    assert 2.9 < found.lower[0] <= 3.0
+
+
+@pytest.mark.parametrize("setting", [*SMALL, *USUAL[:2]])
+def test_quickly_found_steps_keep_the_target(setting):
+    rate, noise, steps = setting
+    target = 0.8 * preview(Phase(*setting), [steps], 1e-5).spent.value
+    quick = most_steps(target, rate, noise, 1e-5, quick=True, most=steps)
+    assert quick <= most_steps(target, rate, noise, 1e-5, most=steps) <= steps
+    assert epsilon(rate, noise, quick, 1e-5) <= target

@@ -13,3 +13,8 @@ test("so is the noise of a point of the budget map", () => {
   const point = {epochs: 10, noise_multiplier: 1.86238666, epsilon_text: "3.00"};
   assert.match(conclusion({point, budget: {epsilon: 3}}), /σ = 1\.863 /);
 });
+
+test("noise that is only bounded so far is printed as a bound", () => {
+  const text = (noise_is_bound) => TEXTS.noise_multiplier({private: true, noise_multiplier: 0.33794, noise_is_bound});
+  assert.deepEqual([true, false].map(text), ["≤ 0.338", "0.338"]);
+});

@@ -105,7 +105,10 @@ def test_a_launch_takes_every_setting_of_its_kind_and_no_other(document, kind):
 def test_a_plan_is_asked_for_with_the_settings_of_a_training(document):
     settings = set(TrainingConfig.model_fields)
     plan = document["paths"]["/api/v1/privacy/plan"]["get"]["parameters"]
-    assert {parameter["name"] for parameter in plan} == settings | {"points"}
+    assert {parameter["name"] for parameter in plan} == settings | {
+        "points",
+        "preliminary",
+    }
 
 
 def test_answers_have_the_fields_that_are_specified(client, document):

@@ -13,6 +13,7 @@ from dpsgd_explorer.web.outlook import (
     plan_texts,
     truth_of,
 )
+from dpsgd_explorer.web.privacy_api import planned
 from dpsgd_explorer.web.recorded import FOLDER, recorded
 
 
@@ -77,3 +78,43 @@ def test_the_texts_of_a_plan_name_its_numbers():
 def test_a_badge_says_what_kind_of_truth_it_is():
     assert truth_of(plan_of(TrainingConfig()))[0] in {"exact", "bound", "approximation"}
     assert truth_of(plan_of(TrainingConfig(private=False)))[0] == "not-private"
+
+
+SETTINGS = [
+    {"expected_batch_size": 7, "target_epsilon": 8.0},
+    {"expected_batch_size": 64, "target_epsilon": 0.5, "steps": 20},
+    {"expected_batch_size": 64, "target_epsilon": 3.0, "stop_at_epsilon": 2.0},
+    {"expected_batch_size": 64, "noise_multiplier": 0.6},
+    {"expected_batch_size": 2048, "target_epsilon": 3.0},
+    {"target_epsilon": 3.0, "private": False},
+]
+
+
+@pytest.mark.parametrize("asked", SETTINGS)
+def test_a_preliminary_answer_is_on_the_safe_side_of_the_final_one(client, asked):
+    query = {"dataset": "adult", "model": "logistic", "points": 101} | asked
+    first, last = (
+        client.get("/api/v1/privacy/plan", query_string=query | more).json
+        for more in ({"preliminary": True}, {})
+    )
+    assert first.keys() == last.keys()
+    assert first["noise_multiplier"] >= last["noise_multiplier"] * (1 - 1e-9)
+    assert first["last_step"] <= last["last_step"]
+    assert len(first["curve"]["steps"]) <= min(len(last["curve"]["steps"]), 9)
+    assert not last["noise_is_bound"]
+    private = asked.get("private", True)
+    assert first["noise_is_bound"] == (private and "target_epsilon" in asked)
+    if private and first["last_step"] == last["last_step"]:
+        assert first["epsilon"] >= last["epsilon"]
+        assert first["status"] in (last["status"], "bound")
+    if private and "target_epsilon" in asked:
+        assert first["epsilon"] <= asked["target_epsilon"]
+
+
+def test_a_run_takes_the_noise_of_the_final_answer():
+    config = TrainingConfig(
+        dataset="adult", model="logistic", expected_batch_size=7, target_epsilon=8.0
+    )
+    quick = planned(config, 101, preliminary=True).noise_multiplier
+    final = planned(config, 101).noise_multiplier
+    assert config.plan.noise_multiplier == final < quick

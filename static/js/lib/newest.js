@@ -3,6 +3,7 @@
 const SETTLE_MS = 40; // after a change, before the server is asked
 const TYPING_MS = 300; // after a key: who types 4096 asks about 4096 only
 const PENDING_MS = 100; // an answer that takes longer is shown to be awaited
+const SOON_MS = 120; // a preliminary answer that would stand for less is not shown
 
 export class Newest {
   /** @param {HTMLElement} root holds the [data-answer]s that depend on the settings */
@@ -47,4 +48,9 @@ export class Newest {
   setBusy(value) {
     for (const part of this.root.querySelectorAll("[data-answer]")) part.setAttribute("aria-busy", value);
   }
+}
+
+/** Whether an answer comes before the eye sees what stands in its place. @param {Promise<unknown>} answer */
+export function isSoon(answer) {
+  return Promise.race([answer.then(() => true), new Promise((done) => setTimeout(done, SOON_MS, false))]);
 }

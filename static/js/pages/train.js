@@ -7,7 +7,7 @@ import {roundUp} from "../lib/format.js";
 import {PlanPanel, terms} from "../lib/plan_panel.js";
 import {sameSettings, toQuery} from "../lib/query.js";
 import {LiveRun} from "../lib/live_run.js";
-import {Newest} from "../lib/newest.js";
+import {isSoon, Newest} from "../lib/newest.js";
 import {SettingsForm} from "../lib/settings_form.js";
 import {showTimes} from "../lib/times.js";
 import {trainingScene} from "../lib/training_scene.js";
@@ -98,7 +98,14 @@ async function ask(signal) {
   history.replaceState(null, "", `?${query}${location.hash}`);
   try {
     form.requireFilled();
-    accept(await getJson(`/api/v1/privacy/plan?${query}&points=${CURVE_POINTS}`, {signal}));
+    const address = `/api/v1/privacy/plan?${query}&points=${CURVE_POINTS}`;
+    const preliminary = await getJson(`${address}&preliminary=true`, {signal});
+    const answer = getJson(address, {signal});
+    if (!(await isSoon(answer))) {
+      accept(preliminary);
+      newest.rest();
+    }
+    accept(await answer);
   } catch (error) {
     if (error.name !== "AbortError") refuse(error);
   }
