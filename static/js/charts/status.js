@@ -64,22 +64,23 @@ function progressWords({what, done, total}) {
   return `${COMPUTED[what]}: ${integer(done)} of ${integer(total)}`;
 }
 
+/** Short: the cell holds some thirty characters. */
 function queueWords(position, expectedStart) {
   if (position === null || position === undefined) return "waiting for a worker";
-  const place = position === 1 ? "next in line" : `place ${position} in line`;
-  const soon = expectedStart === null || expectedStart === undefined || expectedStart < SOON_SECONDS;
-  return soon ? place : `${place}, starts in about ${coarse(expectedStart)}`;
+  const isKnown = expectedStart !== null && expectedStart !== undefined && expectedStart >= SOON_SECONDS;
+  if (!isKnown) return position === 1 ? "next in line" : `place ${position} in line`;
+  return `${position === 1 ? "next" : `place ${position}`}, in about ${coarse(expectedStart)}`;
 }
 
 const SOON_SECONDS = 5;
+const MINUTE = 60;
 const HOUR = 3600;
-/** Below so many seconds an estimate is rounded up to a multiple of so many. */
-const COARSE = [[60, 10], [600, 30], [2 * HOUR, 300], [Infinity, HOUR]];
 
+/** A time rounded up, as an estimate is: to tens of seconds, minutes, five minutes or hours. */
 function coarse(seconds) {
-  const [, unit] = COARSE.find(([below]) => seconds < below);
-  const rounded = Math.ceil(seconds / unit) * unit;
-  return unit === HOUR ? `${rounded / HOUR} h` : duration(rounded);
+  if (seconds > 2 * HOUR) return `${Math.ceil(seconds / HOUR)} h`;
+  const unit = seconds < MINUTE ? 10 : seconds < 10 * MINUTE ? MINUTE : 5 * MINUTE;
+  return duration(Math.ceil(seconds / unit) * unit);
 }
 
 function spent({epsilon, step}, plan) {
