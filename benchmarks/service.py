@@ -32,6 +32,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from urllib.parse import urlencode
 
+from benchmarks import plans
 from dpsgd_explorer.training.measuring import machine
 
 ROOT = Path(__file__).parents[1]
@@ -115,7 +116,12 @@ def main() -> int:
             name: measure(f"{address}/api/v1/privacy", draw)
             for name, draw in ways.items()
         }
-    found = {"machine": machine(), "clients": CLIENTS, "waited": waited}
+    found = {
+        "machine": machine(),
+        "clients": CLIENTS,
+        "waited": waited,
+        "plans": plans.measured(),
+    }
     print(json.dumps(found, indent=1))
     RESULTS.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
     return 0
