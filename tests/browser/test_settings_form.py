@@ -9,7 +9,14 @@ from dpsgd_explorer.accounting import round_up
 from dpsgd_explorer.training.config import TrainingConfig
 from dpsgd_explorer.web.recorded import recorded
 from tests.browser.conftest import TINY
-from tests.browser.trainer import REFUSED, at, planned, run_button, settings_in
+from tests.browser.trainer import (
+    REFUSED,
+    at,
+    planned,
+    planned_noise,
+    run_button,
+    settings_in,
+)
 
 PLAN = re.compile("/api/v1/privacy/plan")
 
@@ -39,10 +46,10 @@ def test_a_slider_moves_by_keyboard_and_epsilon_follows(page):
     expect(planned(page)).to_have_text("0.30")
     expect(page.locator(".accuracy-box")).to_contain_text("budget ε = 0.30")
     page.wait_for_url("**target_epsilon=0.3*")
-    noise = float(planned(page, "noise_multiplier").inner_text())
+    noise = planned_noise(page)
     page.keyboard.press("End")
     expect(planned(page)).to_have_text("30.00")
-    assert float(planned(page, "noise_multiplier").inner_text()) < noise
+    assert planned_noise(page) < noise
 
 
 def test_a_typed_value_moves_its_slider(page):
@@ -52,7 +59,7 @@ def test_a_typed_value_moves_its_slider(page):
 
 
 def test_fixing_the_noise_instead_keeps_the_set_up(page):
-    noise = float(planned(page, "noise_multiplier").inner_text())
+    noise = planned_noise(page)
     page.get_by_role("radio", name="noise σ").check(force=True)
     expect(box(page, "Noise multiplier σ")).to_be_visible()
     expect(box(page, "Target ε")).to_be_hidden()

@@ -1,5 +1,6 @@
 """The trainer as a hand uses it: what the browser tests share."""
 
+import re
 from urllib.parse import parse_qs, urlencode, urlsplit
 
 from playwright.sync_api import expect
@@ -28,6 +29,13 @@ def run_button(page):
 def status(page, cell="state"):
     """Return a cell of the status strip."""
     return page.locator(f'[data-status="{cell}"]')
+
+
+def planned_noise(page):
+    """Return the noise of the plan that a run takes, once it stands there."""
+    text = planned(page, "noise_multiplier")
+    expect(text).to_have_text(re.compile(r"^[0-9.]+$"))
+    return float(text.inner_text())
 
 
 def planned(page, name="epsilon"):
