@@ -44,6 +44,7 @@ from dpsgd_explorer.accounting.crude import (
 )
 from dpsgd_explorer.accounting.gaussian import delta_of_mu, epsilon_of_mu
 from dpsgd_explorer.accounting.lattice import POINTS
+from dpsgd_explorer.accounting.phase_count import check_count
 from dpsgd_explorer.accounting.privacy_loss import Direction, Gaussian, Loss
 from dpsgd_explorer.accounting.sampled_loss import Sampled
 from dpsgd_explorer.accounting.single_step import (
@@ -147,9 +148,12 @@ class ExactAccountant(Accountant):
         Shapes: steps [S] -> [S].
 
         Raises:
-            AccountingError: delta is not in (0, 1): nothing it could mean has an ε.
+            AccountingError: delta is not in (0, 1): nothing it could mean has an ε; or
+                there are too many different phases.
         """
         domains.delta(delta)
+        settings = {(phase.sample_rate, phase.noise_multiplier) for phase in phases}
+        check_count(len(settings))
         counts = steps_by_phase(phases, np.atleast_1d(np.asarray(steps)))  # [S, P]
         phases, counts = _merged(phases, counts)
         lower, upper = np.zeros(len(counts)), np.zeros(len(counts))

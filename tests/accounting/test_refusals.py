@@ -6,6 +6,7 @@ import pytest
 from dpsgd_explorer.accounting import Odometer, all_epsilons, sample_rate, trade_off
 from dpsgd_explorer.accounting import epsilon as spent
 from dpsgd_explorer.accounting.accountant import Phase
+from dpsgd_explorer.accounting.phase_count import MOST_PHASES
 from dpsgd_explorer.accounting.trade_offs import trade_off_sides
 from dpsgd_explorer.errors import AccountingError
 
@@ -49,3 +50,21 @@ def test_without_noise_every_record_that_takes_part_is_found():
     assert some.lower == pytest.approx(0.19 + 0.81 * np.array(alarms))
     assert (some.upper, some.status) == ([1.0] * 3, "bound")
     assert trade_off(1.0, 0.0, 1, false_positive_rates=alarms) == [1.0] * 3
+
+
+def of_different_noise(count, times=1):
+    odometer = Odometer()
+    for _ in range(times):
+        for noise in np.linspace(5, 50, count):
+            odometer.add_dp_sgd(0.01, float(noise), 1)
+    return odometer
+
+
+def test_more_different_phases_than_are_answered_at_once_are_refused():
+    with pytest.raises(AccountingError, match="at most 3,000 different") as caught:
+        of_different_noise(MOST_PHASES + 1).epsilon(1e-5)
+    assert caught.value.field == "phases"
+
+
+def test_phases_with_the_same_settings_count_once():
+    assert 0 < of_different_noise(20, MOST_PHASES // 20 + 1).epsilon(1e-5) < 1
