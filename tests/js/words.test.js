@@ -57,7 +57,7 @@ test("what is computed before the next point is said until it comes", () => {
   const log = new RunLog();
   log.add({seq: 1, kind: "state", data: {state: "running"}});
   log.add({seq: 2, kind: "progress", data: {what: "features", done: 3000, total: 70000}});
-  const words = "computing features: 3,000 of 70,000";
+  const words = "features: 3,000 of 70,000";
   assert.equal(status(log, PLAN).detail, words);
   assert.equal(announcement(log, PLAN), `Starting, ${words}.`);
   assert.notEqual(status(log, PLAN, {replaying: true}).detail, words);

@@ -31,10 +31,9 @@ def test_who_is_gone(name, gone):
 
 def test_a_process_is_gone_before_its_parent_has_taken_note():
     code = "from dpsgd_explorer.runs.holder import own_name; print(own_name())"
-    process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE)
-    name = process.stdout.read().decode().strip()  # until it has ended: now a zombie
-    while process.poll() is None and not is_gone(name):
-        pass
-    assert name
-    assert is_gone(name)
-    process.stdout.close()
+    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE) as it:
+        name = it.stdout.read().decode().strip()  # until it has ended: now a zombie
+        while it.poll() is None and not is_gone(name):
+            pass
+        assert name
+        assert is_gone(name)

@@ -58,7 +58,7 @@ function detail(log, plan, {queuePosition, expectedStart, replaying, late}) {
   return left === null ? steps : `${steps}, ${duration(left)} left`;
 }
 
-const COMPUTED = {features: "computing features"};
+const COMPUTED = {features: "features"};
 
 function progressWords({what, done, total}) {
   return `${COMPUTED[what]}: ${integer(done)} of ${integer(total)}`;
