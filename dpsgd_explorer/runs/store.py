@@ -98,10 +98,12 @@ class RunStore(LeasedRuns):
             parent: The run whose settings it was made from.
 
         Raises:
-            ConfigError: the run is beyond the resource bound, or a name is not one.
+            ConfigError: the run is beyond the resource bound or out of reach, or a
+                name is not one.
             QuotaError: the visitor, the network or the site has too many.
             StorageFullError: there is no room; runs that exist can still be read.
         """
+        config.check_reachable()
         run_id, now = secrets.token_urlsafe(16), self.clock()
         values = {
             "id": run_id,

@@ -358,6 +358,11 @@ class TrainingConfig(RunConfig):
         assert self.epochs is not None, "one of the two is set"
         return steps_of(self.epochs, self.sample_size, self.expected_batch_size)
 
+    def check_reachable(self) -> None:
+        """Raise ConfigError if no noise reaches the target."""
+        if self.private and self.target_epsilon is not None:
+            _ = self.plan
+
     @property
     def length_setting(self) -> str:
         """The setting that says how long the run is."""

@@ -89,6 +89,9 @@ class RunConfig(BaseModel, ABC):
     def cost(self) -> float:
         """Multiply-adds of the whole run, or what takes as long."""
 
+    def check_reachable(self) -> None:
+        """Raise ConfigError if no run can be what these settings ask for together."""
+
     @classmethod
     def parse(cls, values: object) -> Self:
         """Build from JSON values; ConfigError names each field, its rule and value."""
