@@ -152,9 +152,9 @@ class ExactAccountant(Accountant):
                 there are too many different phases.
         """
         domains.delta(delta)
-        settings = {(phase.sample_rate, phase.noise_multiplier) for phase in phases}
-        check_count(len(settings))
-        counts = steps_by_phase(phases, np.atleast_1d(np.asarray(steps)))  # [S, P]
+        asked = np.atleast_1d(np.asarray(steps))
+        check_count(phases, len(asked))
+        counts = steps_by_phase(phases, asked)  # [S, P]
         phases, counts = _merged(phases, counts)
         lower, upper = np.zeros(len(counts)), np.zeros(len(counts))
         open_ = _without_closed_form(phases, counts)

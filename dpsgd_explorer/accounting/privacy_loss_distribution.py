@@ -15,6 +15,7 @@ from dpsgd_explorer.accounting import domains
 from dpsgd_explorer.accounting.accountant import Floats, Phase
 from dpsgd_explorer.accounting.exact import DIRECTIONS, Bounds, ExactAccountant
 from dpsgd_explorer.accounting.loss_distribution import LossDistribution, repeated
+from dpsgd_explorer.accounting.phase_count import DISTRIBUTION, check_count
 from dpsgd_explorer.accounting.rdp_curve import read_json, relation_of
 from dpsgd_explorer.errors import AccountingError
 
@@ -71,6 +72,7 @@ class PrivacyLossDistribution:
                 losses are no floats; or the interval asks for too many points.
         """
         ways = DIRECTIONS[relation_of(neighboring_relation)]
+        check_count(phases, DISTRIBUTION)
         total = sum(phase.steps for phase in phases)
         exact = ExactAccountant()
         top = 0.0

@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from dpsgd_explorer.accounting import domains
 from dpsgd_explorer.accounting.accountant import Accountant, Phase
 from dpsgd_explorer.accounting.domains import MAX_NOISE_MULTIPLIER, MAX_STEPS
+from dpsgd_explorer.accounting.phase_count import SEARCH, check_count
 from dpsgd_explorer.accounting.rates import LEAST_RATE
 from dpsgd_explorer.accounting.search import (
     PRECISION,
@@ -121,6 +122,7 @@ def steps_after(
     target, slack = domains.target_epsilon(target_epsilon), domains.delta(delta)
     done = sum(phase.steps for phase in before)
     phases = [*before, Phase(sample_rate, noise_multiplier, MAX_STEPS)]
+    check_count(phases, SEARCH)
 
     def excess(one: Accountant, count: int) -> float:
         total = [done + count]
@@ -154,6 +156,7 @@ def _least(
     """
     chosen = accountant_for(accountant, relation)
     target, slack = domains.target_epsilon(target_epsilon), domains.delta(delta)
+    check_count(phases(start), SEARCH)
 
     def spent(one: Accountant, number: float) -> float:
         asked = phases(number)

@@ -26,6 +26,7 @@ import numpy as np
 from dpsgd_explorer.accounting import domains
 from dpsgd_explorer.accounting.accountant import Floats, Phase
 from dpsgd_explorer.accounting.exact import Bounds, ExactAccountant
+from dpsgd_explorer.accounting.phase_count import TRADE_OFF, check_count
 from dpsgd_explorer.accounting.sides import APPROXIMATION, RELATION, CurveSides
 from dpsgd_explorer.accounting.table import accountant_for
 
@@ -100,6 +101,7 @@ def _exact(
     chosen: ExactAccountant, phases: Sequence[Phase], alarms: Floats, relation: str
 ) -> tuple[Floats, Floats]:
     """Return the largest true positive rates from below and from above; [F], [F]."""
+    check_count(phases, TRADE_OFF)
     total = sum(phase.steps for phase in phases)
     top = float(chosen.epsilons(phases, [total], DELTAS[0], relation)[0])
     losses = min(top, LARGEST) * SPREAD  # δ at many ε costs little more than at one

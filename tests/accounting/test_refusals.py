@@ -6,7 +6,18 @@ import pytest
 from dpsgd_explorer.accounting import Odometer, all_epsilons, sample_rate, trade_off
 from dpsgd_explorer.accounting import epsilon as spent
 from dpsgd_explorer.accounting.accountant import Phase
-from dpsgd_explorer.accounting.phase_count import MOST_PHASES
+from dpsgd_explorer.accounting.phase_count import (
+    DISTRIBUTION,
+    MOST_PHASES,
+    MOST_WORK,
+    SEARCH,
+    TRADE_OFF,
+)
+from dpsgd_explorer.accounting.privacy_loss_distribution import (
+    PrivacyLossDistribution,
+)
+from dpsgd_explorer.accounting.remaining import noise_after, steps_after
+from dpsgd_explorer.accounting.sides import curve_sides
 from dpsgd_explorer.accounting.trade_offs import trade_off_sides
 from dpsgd_explorer.errors import AccountingError
 
@@ -68,3 +79,31 @@ def test_more_different_phases_than_are_answered_at_once_are_refused():
 
 def test_phases_with_the_same_settings_count_once():
     assert 0 < of_different_noise(20, MOST_PHASES // 20 + 1).epsilon(1e-5) < 1
+
+
+def several(count):
+    return [Phase(0.01, 1 + i / count, 100) for i in range(count)]
+
+
+@pytest.mark.parametrize(
+    ("ask", "worth"),
+    [
+        (lambda phases: curve_sides(phases, range(1, 101), 1e-5), 100),
+        (lambda phases: trade_off_sides(phases, [0.1]), TRADE_OFF),
+        (lambda phases: PrivacyLossDistribution.of(phases), DISTRIBUTION),
+        (lambda phases: noise_after(phases, 3.0, 0.01, 10, 1e-5), SEARCH),
+        (lambda phases: steps_after(phases, 3.0, 0.01, 1.0, 1e-5), SEARCH),
+    ],
+    ids=["curve", "trade-off", "distribution", "noise", "steps"],
+)
+def test_a_question_that_takes_long_for_many_phases_is_refused_before(ask, worth):
+    count = MOST_WORK // worth + 2
+    with pytest.raises(AccountingError, match=f"got {count:,}") as caught:
+        ask(several(count))
+    assert caught.value.field == "phases"
+
+
+def test_a_schedule_of_a_hundred_groups_has_a_curve_and_a_search():
+    phases = several(99)
+    assert curve_sides(phases, [50, 9900], 1e-5).last.upper > 0
+    assert noise_after(phases, 9.0, 0.01, 10, 1e-5) > 0
