@@ -1,12 +1,10 @@
 """Bounds that always hold, for settings that the integrals cannot be trusted with.
 
-| bound | for |
-|---|---|
-| the same steps on all records: sampling never tells more | both relations |
-| Rényi's | an added or removed record |
-| what each step spends, added up (basic composition) | a replaced record |
+- that of the same steps on all records: sampling never tells more;
+- Rényi's;
+- what each step spends, added up (basic composition).
 
-The least of those that apply is taken.
+The least of them is taken, for either neighbouring relation.
 
 Notation: P phases, S rows of steps.
 """
@@ -43,15 +41,13 @@ def crude_epsilons(
     """Return an upper bound on ε of each row; [S]."""
     mus = _unsampled_mu(phases, counts, relation)
     unsampled = np.array([epsilon_of_mu(delta, float(mu)) for mu in mus])
-    if relation == "replace_one":
-        added = _added_up(phases, counts, delta, relation)
-        return np.asarray(np.minimum(unsampled, added))
+    added = _added_up(phases, counts, delta, relation)
     rdp = RdpAccountant()
     renyi = [
-        rdp.epsilons(done_phases(phases, count), [count.sum()], delta)[0]
+        rdp.epsilons(done_phases(phases, count), [count.sum()], delta, relation)[0]
         for count in counts
     ]
-    return np.asarray(np.minimum(unsampled, renyi))
+    return np.asarray(np.minimum(np.minimum(unsampled, added), renyi))
 
 
 def crude_deltas(
@@ -61,18 +57,17 @@ def crude_deltas(
     done = done_phases(phases, count)
     mu = float(_unsampled_mu(phases, count[None], relation)[0])
     unsampled = [delta_of_mu(float(x), mu) for x in epsilons]
-    if relation == "replace_one":
-        spread = epsilons / count.sum()  # of each step; their δ add up
-        other = [
-            sum(
-                n * _step_delta(phase, float(x), relation)
-                for phase, n in zip(phases, count, strict=True)
-            )
-            for x in spread
-        ]
-    else:
-        other = [RdpAccountant().delta(done, float(x)) for x in epsilons]
-    return np.zeros(len(epsilons)), np.minimum(unsampled, other)
+    spread = epsilons / count.sum()  # of each step; their δ add up
+    added = [
+        sum(
+            n * _step_delta(phase, float(x), relation)
+            for phase, n in zip(phases, count, strict=True)
+        )
+        for x in spread
+    ]
+    renyi = [RdpAccountant().delta(done, float(x), relation) for x in epsilons]
+    least = np.minimum(np.minimum(unsampled, added), renyi)
+    return np.zeros(len(epsilons)), least
 
 
 def _added_up(
