@@ -1,10 +1,12 @@
 """Bounds that always hold, for settings that the integrals cannot be trusted with.
 
-- that of the same steps on all records: sampling never tells more;
-- Rényi's;
-- what each step spends, added up (basic composition).
+| bound | for |
+|---|---|
+| the same steps on all records: sampling never tells more | both relations |
+| Rényi's | an added or removed record |
+| what each step spends, added up (basic composition) | a replaced record |
 
-The least of them is taken, for either neighbouring relation.
+The least of those that apply is taken.
 
 Notation: P phases, S rows of steps.
 """
@@ -41,13 +43,15 @@ def crude_epsilons(
     """Return an upper bound on ε of each row; [S]."""
     mus = _unsampled_mu(phases, counts, relation)
     unsampled = np.array([epsilon_of_mu(delta, float(mu)) for mu in mus])
-    added = _added_up(phases, counts, delta, relation)
+    if relation == "replace_one":
+        added = _added_up(phases, counts, delta, relation)
+        return np.asarray(np.minimum(unsampled, added))
     rdp = RdpAccountant()
     renyi = [
-        rdp.epsilons(done_phases(phases, count), [count.sum()], delta, relation)[0]
+        rdp.epsilons(done_phases(phases, count), [count.sum()], delta)[0]
         for count in counts
     ]
-    return np.asarray(np.minimum(np.minimum(unsampled, added), renyi))
+    return np.asarray(np.minimum(unsampled, renyi))
 
 
 def crude_deltas(
@@ -57,17 +61,18 @@ def crude_deltas(
     done = done_phases(phases, count)
     mu = float(_unsampled_mu(phases, count[None], relation)[0])
     unsampled = [delta_of_mu(float(x), mu) for x in epsilons]
-    spread = epsilons / count.sum()  # of each step; their δ add up
-    added = [
-        sum(
-            n * _step_delta(phase, float(x), relation)
-            for phase, n in zip(phases, count, strict=True)
-        )
-        for x in spread
-    ]
-    renyi = [RdpAccountant().delta(done, float(x), relation) for x in epsilons]
-    least = np.minimum(np.minimum(unsampled, added), renyi)
-    return np.zeros(len(epsilons)), least
+    if relation == "replace_one":
+        spread = epsilons / count.sum()  # of each step; their δ add up
+        other = [
+            sum(
+                n * _step_delta(phase, float(x), relation)
+                for phase, n in zip(phases, count, strict=True)
+            )
+            for x in spread
+        ]
+    else:
+        other = [RdpAccountant().delta(done, float(x)) for x in epsilons]
+    return np.zeros(len(epsilons)), np.minimum(unsampled, other)
 
 
 def _added_up(

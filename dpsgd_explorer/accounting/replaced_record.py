@@ -70,9 +70,7 @@ def convexity_bound(q: float, sigma: float) -> Floats:
         return np.full_like(ORDERS, math.inf)
     log_moments = 2 * ORDERS * (ORDERS - 1) / sigma / sigma
     if q < 1:
-        large = np.logaddexp(math.log1p(-q), math.log(q) + log_moments)
-        small = np.log1p(q * np.expm1(np.minimum(log_moments, 1.0)))
-        log_moments = np.where(log_moments > 1, large, small)
+        log_moments = np.logaddexp(math.log1p(-q), math.log(q) + log_moments)
     return np.asarray(log_moments / (ORDERS - 1))
 
 

@@ -164,18 +164,25 @@ class LeasedRuns:
             run = self._held(connection, claim, 0)
             return _give_back(connection, run, self.clock(), lost=lost)
 
-    def order(self, claim: Claim) -> Literal["go on", "cancel", "stop"]:
-        """Say what the holder of a claim is to do; "stop": it is not its any more."""
-        query = select(runs.c.cancel).where(
+    def order(self, claim: Claim) -> Literal["go on", "cancel", "stop", "lapsed"]:
+        """Return what the holder of a claim is to do; this only reads.
+
+        "stop": the run is not its any more.  "lapsed": the lease ran out.  While a
+        holder that is stopped within a write has the database locked, nobody can take
+        the run from it, but everybody can read that its lease has run out.
+        """
+        query = select(runs.c.cancel, runs.c.lease_until).where(
             runs.c.id == claim.run_id,
             runs.c.fence == claim.fence,
             runs.c.state == RUNNING,
         )
         with self.database.read() as connection:
-            cancel = connection.scalar(query)
-        if cancel is None:
+            run = connection.execute(query).one_or_none()
+        if run is None:
             return "stop"
-        return "cancel" if cancel else "go on"
+        if run.cancel:
+            return "cancel"
+        return "lapsed" if run.lease_until < self.lease_clock() else "go on"
 
     def reap(self) -> list[str]:
         """Queue again every run whose holder is lost; return those to ring for."""

@@ -110,6 +110,9 @@ class Supervision:
             return lambda: self._store.finish(self._claim, CANCELLED)
         if order == "stop":
             return lambda: None
+        if order == "lapsed":
+            logger.warning("run %s: its process says nothing", self._claim.run_id)
+            return lambda: self._store.release(self._claim, lost=True)
         if time.monotonic() >= self._end:
             return lambda: self._finish(verdicts.time_limit(self._settings.run_seconds))
         return None

@@ -1,12 +1,19 @@
-"""A store on a fresh database, with a clock that the test moves."""
+"""A store on a fresh database, its clock moved by the test; a consumer beside it."""
 
+import os
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from sqlalchemy import event
 
 from dpsgd_explorer.runs.store import RunStore
+from dpsgd_explorer.runs.worker import Consumer
+from dpsgd_explorer.settings import Settings
 from dpsgd_explorer.training.config import TrainingConfig
+from dpsgd_explorer.training.loop import train
+from tests.runs.real_runs import LEASE_SECONDS, long_config
+from tests.runs.system_processes import children_of
 
 
 class Clock:
@@ -82,3 +89,43 @@ def fill_up(store):
         return lambda: set_limit(2**30)
 
     return fill_up
+
+
+@pytest.fixture
+def settings(tmp_path):
+    return Settings.from_environment({"DPSGD_INSTANCE_DIR": str(tmp_path)})
+
+
+@pytest.fixture
+def consumer(settings):
+    """Give a consumer whose threads are the test's own."""
+    made = []
+
+    def consumer(**changes):
+        made.append(Consumer(replace(settings, **changes), lease_s=LEASE_SECONDS))
+        return made[-1]
+
+    yield consumer
+    for each in made:
+        each.stop()
+        each.close()
+        each.doorbell.huey.storage.close()
+
+
+@pytest.fixture(scope="session")
+def killed_config():
+    """Several times as long as a checkpoint takes to come, on a fast machine too."""
+    return long_config(2000)
+
+
+@pytest.fixture(scope="session")
+def whole(killed_config):
+    """What the run tells that nobody kills."""
+    return [told.timeless() for told in train(killed_config)]
+
+
+@pytest.fixture
+def own_children():
+    """Ask for the processes this test started (others may share the session)."""
+    before = set(children_of(os.getpid()))
+    return lambda: [pid for pid in children_of(os.getpid()) if pid not in before]

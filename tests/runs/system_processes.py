@@ -22,11 +22,20 @@ def children_of(pid):
 
 
 def is_alive(pid):
+    return state_of(pid) not in ("", "Z")
+
+
+def is_stopped(pid):
+    return state_of(pid) == "T"
+
+
+def state_of(pid):
+    """Return the kernel's letter for what a process does; "" if there is none."""
     try:
         text = Path(f"/proc/{pid}/stat").read_text()
     except OSError:
-        return False
-    return text.rpartition(")")[2].split()[0] != "Z"
+        return ""
+    return text.rpartition(")")[2].split()[0]
 
 
 def wait_until(condition, seconds=PATIENCE_SECONDS):

@@ -13,7 +13,6 @@ from dpsgd_explorer.runs import child, verdicts
 from dpsgd_explorer.runs.child import carry_out
 from dpsgd_explorer.runs.leases import LEASE_SECONDS
 from dpsgd_explorer.runs.schema import checkpoints
-from dpsgd_explorer.settings import Settings
 from dpsgd_explorer.training import features, inputs, kinds
 from dpsgd_explorer.training.config import TrainingConfig
 from dpsgd_explorer.training.events import Event
@@ -25,11 +24,6 @@ from tests.runs.conftest import CHEAP
 def config(request):
     """The cheapest run of each kind that computes; to measure takes many seconds."""
     return kinds.parse(CHEAP[request.param])
-
-
-@pytest.fixture
-def settings(tmp_path):
-    return Settings.from_environment({"DPSGD_INSTANCE_DIR": str(tmp_path)})
 
 
 @pytest.fixture

@@ -8,12 +8,6 @@ import pytest
 
 from dpsgd_explorer.errors import ConfigError
 from dpsgd_explorer.runs.doorbell import Doorbell
-from dpsgd_explorer.settings import Settings
-
-
-@pytest.fixture
-def settings(tmp_path):
-    return Settings.from_environment({"DPSGD_INSTANCE_DIR": str(tmp_path)})
 
 
 @pytest.fixture

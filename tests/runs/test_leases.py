@@ -160,6 +160,17 @@ def test_the_holder_is_told_to_cancel(store, run):
     assert store.order(claim) == "cancel"
 
 
+def test_a_lease_that_ran_out_is_read_where_nobody_can_write(store, run, clock):
+    claim = store.claim()
+    clock.forward(LEASE_SECONDS)
+    with store.database.write():
+        assert store.order(claim) == "go on"
+        clock.forward(1)
+        assert store.order(claim) == "lapsed"
+    store.cancel(run.id, "ann")
+    assert store.order(claim) == "cancel"
+
+
 def test_a_checkpoint_knows_its_place_and_goes_with_the_run(store, run):
     claim = store.claim()
     assert store.checkpoint(run.id) is None

@@ -1,114 +1,34 @@
 """Real processes that are killed, stopped, cancelled and held to their limits."""
 
-import json
 import os
 import signal
 import subprocess
 import sys
 import threading
 import time
-from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from dpsgd_explorer.errors import StorageFullError
-from dpsgd_explorer.runs import verdicts
 from dpsgd_explorer.runs.crew import TrainingProcess
 from dpsgd_explorer.runs.store import RunStore
 from dpsgd_explorer.runs.supervision import HandOver, Supervision
-from dpsgd_explorer.runs.worker import Consumer
-from dpsgd_explorer.settings import Settings
 from dpsgd_explorer.training.config import TrainingConfig
 from dpsgd_explorer.training.events import Event
-from dpsgd_explorer.training.loop import train
+from tests.runs.real_runs import (
+    LEASE_SECONDS,
+    answering,
+    assert_cancelled,
+    assert_ended_as,
+    long_config,
+)
 from tests.runs.system_processes import (
     PATIENCE_SECONDS,
     children_of,
     is_alive,
     wait_until,
 )
-
-LEASE_SECONDS = 3.0
-
-
-@pytest.fixture
-def settings(tmp_path):
-    return Settings.from_environment({"DPSGD_INSTANCE_DIR": str(tmp_path)})
-
-
-@pytest.fixture
-def consumer(settings):
-    """Give a consumer whose threads are the test's own."""
-    made = []
-
-    def consumer(**changes):
-        made.append(Consumer(replace(settings, **changes), lease_s=LEASE_SECONDS))
-        return made[-1]
-
-    yield consumer
-    for each in made:
-        each.stop()
-        each.close()
-        each.doorbell.huey.storage.close()
-
-
-def long_config(steps):
-    return TrainingConfig.parse(
-        {
-            "dataset": "adult",
-            "model": "logistic",
-            "expected_batch_size": 256,
-            "noise_multiplier": 1.0,
-            "steps": steps,
-        }
-    )
-
-
-@pytest.fixture(scope="module")
-def killed_config():
-    return long_config(800)
-
-
-@pytest.fixture(scope="module")
-def whole(killed_config):
-    """What the run tells that nobody kills."""
-    return [event.timeless() for event in train(killed_config)]
-
-
-def told(store, run_id):
-    return [
-        Event(event.kind, json.loads(event.data)).timeless()
-        for event in store.events(run_id)
-        if event.kind != "state"
-    ]
-
-
-def assert_ended_as(whole, store, run_id):
-    ended = store.get(run_id)
-    assert (ended.state, ended.error) == ("done", None)
-    assert told(store, run_id) == whole
-    events = store.events(run_id)
-    assert [event.seq for event in events] == list(range(1, len(events) + 1))
-    spent = [
-        data["epsilon"]
-        for kind, data in told(store, run_id)
-        if kind in ("step", "evaluation", "end")
-    ]
-    assert spent == sorted(spent)
-
-
-def answering(consumer):
-    thread = threading.Thread(target=consumer.answer, args=("",))
-    thread.start()
-    return thread
-
-
-@pytest.fixture
-def own_children():
-    """Ask for the processes this test started (others may share the session)."""
-    before = set(children_of(os.getpid()))
-    return lambda: [pid for pid in children_of(os.getpid()) if pid not in before]
 
 
 def test_a_killed_child_is_resumed_and_its_run_ends_as_if_nothing_had_been(
@@ -163,34 +83,6 @@ def test_a_killed_consumer_leaves_no_orphan_and_the_next_start_resumes(
     assert_ended_as(whole, front.store, run.id)
 
 
-def test_a_child_stopped_for_longer_than_its_lease_cannot_write(
-    settings, consumer, killed_config
-):
-    store = consumer().store
-    run = store.create(killed_config, visitor="ann")
-    process = TrainingProcess(settings, LEASE_SECONDS)
-    process.hand_over(store.claim())
-    wait_until(lambda: store.get(run.id).step)
-    os.kill(process.pid, signal.SIGSTOP)
-    try:
-        wait_until(store.reap)
-        assert store.claim(run.id).fence == 2
-        before = store.events(run.id)
-    finally:
-        os.kill(process.pid, signal.SIGCONT)
-    assert process.exit_code(PATIENCE_SECONDS) == verdicts.EXIT_LEASE_LOST
-    process.close()
-    assert store.events(run.id) == before
-
-
-def assert_cancelled(store, run_id, *, at_least):
-    ended = wait_until(lambda: (run := store.get(run_id)).has_ended and run, seconds=5)
-    assert (ended.state, ended.error) == ("cancelled", None)
-    assert ended.summary["steps"] >= at_least
-    assert ended.summary["epsilon"] > 0
-    assert store.events(run_id)[-1].ends_run
-
-
 def test_a_running_run_is_cancelled_and_the_next_in_line_is_trained(consumer):
     worker = consumer()
     run = worker.store.create(long_config(100_000), visitor="ann")
@@ -201,21 +93,6 @@ def test_a_running_run_is_cancelled_and_the_next_in_line_is_trained(consumer):
     assert_cancelled(worker.store, run.id, at_least=step)
     thread.join(PATIENCE_SECONDS)
     assert worker.store.get(after.id).state == "done"
-
-
-def test_a_process_that_does_not_listen_is_cancelled_all_the_same(
-    consumer, own_children
-):
-    worker = consumer()
-    run = worker.store.create(long_config(100_000), visitor="ann")
-    thread = answering(worker)
-    step = wait_until(lambda: worker.store.get(run.id).step)
-    [child] = own_children()
-    os.kill(child, signal.SIGSTOP)
-    worker.store.cancel(run.id, "ann")
-    assert_cancelled(worker.store, run.id, at_least=step)
-    thread.join(5)
-    assert own_children() == []
 
 
 def features_of(settings):

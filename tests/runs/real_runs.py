@@ -1,0 +1,58 @@
+"""Runs that real processes train, and what their logs must hold."""
+
+import json
+import threading
+
+from dpsgd_explorer.training.config import TrainingConfig
+from dpsgd_explorer.training.events import Event
+from tests.runs.system_processes import wait_until
+
+LEASE_SECONDS = 3.0
+
+
+def long_config(steps):
+    return TrainingConfig.parse(
+        {
+            "dataset": "adult",
+            "model": "logistic",
+            "expected_batch_size": 256,
+            "noise_multiplier": 1.0,
+            "steps": steps,
+        }
+    )
+
+
+def told(store, run_id):
+    return [
+        Event(event.kind, json.loads(event.data)).timeless()
+        for event in store.events(run_id)
+        if event.kind != "state"
+    ]
+
+
+def assert_ended_as(whole, store, run_id):
+    ended = store.get(run_id)
+    assert (ended.state, ended.error) == ("done", None)
+    assert told(store, run_id) == whole
+    events = store.events(run_id)
+    assert [event.seq for event in events] == list(range(1, len(events) + 1))
+    spent = [
+        data["epsilon"]
+        for kind, data in told(store, run_id)
+        if kind in ("step", "evaluation", "end")
+    ]
+    assert spent == sorted(spent)
+
+
+def answering(consumer):
+    thread = threading.Thread(target=consumer.answer, args=("",))
+    thread.start()
+    return thread
+
+
+def assert_cancelled(store, run_id, *, at_least):
+    ended = wait_until(lambda: (run := store.get(run_id)).has_ended and run)
+    assert (ended.state, ended.error) == ("cancelled", None)
+    assert ended.summary["steps"] >= at_least
+    assert ended.summary["epsilon"] > 0
+    assert store.events(run_id)[-1].ends_run
