@@ -1,31 +1,42 @@
 """Bounds that always hold, for settings that the integrals cannot be trusted with.
 
-| bound | for |
-|---|---|
-| the same steps on all records: sampling never tells more | both relations |
-| Rényi's | an added or removed record |
-| what each step spends, added up (basic composition) | a replaced record |
+- that of the same steps on all records: sampling never tells more;
+- Rényi's;
+- what each step spends, added up (basic composition).
 
-The least of those that apply is taken.
+The least of them is taken, for either neighbouring relation.
 
 Notation: P phases, S rows of steps.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
 from dpsgd_explorer.accounting.accountant import SENSITIVITY, Floats, Phase
 from dpsgd_explorer.accounting.gaussian import delta_of_mu, epsilon_of_mu
-from dpsgd_explorer.accounting.rdp import RdpAccountant
+from dpsgd_explorer.accounting.rdp import (
+    AT_ONCE,
+    added_up,
+    delta_from_rdp,
+    epsilon_from_rdp,
+)
+from dpsgd_explorer.accounting.replaced_record import divergence_bounds
+from dpsgd_explorer.accounting.sampled_gaussian import renyi_divergences
 from dpsgd_explorer.accounting.single_step import (
     single_step_delta,
     single_step_epsilon,
 )
 
 ROUNDING = 1e-10  # relative error of the closed forms, generously
+DIVERGENCES: dict[
+    str, Callable[[float, float], Floats]
+] = {  # of a step; those that take a millisecond
+    "add_or_remove_one": renyi_divergences,
+    "replace_one": divergence_bounds,
+}
 
 
 def crude(
@@ -43,36 +54,34 @@ def crude_epsilons(
     """Return an upper bound on ε of each row; [S]."""
     mus = _unsampled_mu(phases, counts, relation)
     unsampled = np.array([epsilon_of_mu(delta, float(mu)) for mu in mus])
-    if relation == "replace_one":
-        added = _added_up(phases, counts, delta, relation)
-        return np.asarray(np.minimum(unsampled, added))
-    rdp = RdpAccountant()
-    renyi = [
-        rdp.epsilons(done_phases(phases, count), [count.sum()], delta)[0]
-        for count in counts
-    ]
-    return np.asarray(np.minimum(unsampled, renyi))
+    added = _added_up(phases, counts, delta, relation)
+    renyi = np.concatenate(
+        [
+            epsilon_from_rdp(_divergences(phases, part, relation), delta)
+            for part in np.array_split(counts, len(counts) // AT_ONCE + 1)
+        ]
+    )
+    return np.asarray(np.minimum(np.minimum(unsampled, added), renyi))
 
 
 def crude_deltas(
     phases: Sequence[Phase], count: Floats, epsilons: Floats, relation: str
 ) -> tuple[Floats, Floats]:
     """Return the same the other way round, with 0 on the other side."""
-    done = done_phases(phases, count)
     mu = float(_unsampled_mu(phases, count[None], relation)[0])
     unsampled = [delta_of_mu(float(x), mu) for x in epsilons]
-    if relation == "replace_one":
-        spread = epsilons / count.sum()  # of each step; their δ add up
-        other = [
-            sum(
-                n * _step_delta(phase, float(x), relation)
-                for phase, n in zip(phases, count, strict=True)
-            )
-            for x in spread
-        ]
-    else:
-        other = [RdpAccountant().delta(done, float(x)) for x in epsilons]
-    return np.zeros(len(epsilons)), np.minimum(unsampled, other)
+    spread = epsilons / count.sum()  # of each step; their δ add up
+    added = [
+        sum(
+            n * _step_delta(phase, float(x), relation)
+            for phase, n in zip(phases, count, strict=True)
+        )
+        for x in spread
+    ]
+    total = _divergences(phases, count[None], relation)[0]
+    renyi = [delta_from_rdp(total, float(x)) for x in epsilons]
+    least = np.minimum(np.minimum(unsampled, added), renyi)
+    return np.zeros(len(epsilons)), least
 
 
 def _added_up(
@@ -111,6 +120,13 @@ def _step_delta(phase: Phase, epsilon: float, relation: str) -> float:
     if q == 1:
         return delta_of_mu(epsilon, SENSITIVITY[relation] / sigma)
     return single_step_delta(q, sigma, epsilon, relation)
+
+
+def _divergences(phases: Sequence[Phase], counts: Floats, relation: str) -> Floats:
+    """Return bounds on Rényi's divergences of each row; [S, P] -> [S, A]."""
+    of_step = DIVERGENCES[relation]
+    steps = [of_step(phase.sample_rate, phase.noise_multiplier) for phase in phases]
+    return added_up(counts, np.array(steps))
 
 
 def variations(phases: Sequence[Phase], relation: str) -> Floats:

@@ -54,6 +54,7 @@ from dpsgd_explorer.accounting.single_step import (
 
 FEW_FREQUENCIES = 1 << 9  # that take a few milliseconds
 GAP = 1e-4  # relative, up to which an answer is called exact
+CROSSED = 1e-8  # relative, by which sides may cross from the round-off of a large ε
 LEAST_RATE = 1e-9  # below it, or with less noise, only a bound is given
 LEAST_NOISE = 0.1
 DIRECTIONS: dict[str, tuple[Direction, ...]] = {
@@ -198,8 +199,8 @@ class ExactAccountant(Accountant):
             low, high = crude(phases, counts[open_], delta, relation)
             lower[open_] = np.maximum(lower[open_], low)
             upper[open_] = np.minimum(upper[open_], high)
-        assert np.all(lower <= upper * (1 + ROUNDING)), "the sides of ε have crossed"
-        return lower, upper
+        assert np.all(lower <= upper * (1 + CROSSED)), "the sides of ε have crossed"
+        return np.minimum(lower, upper), np.maximum(lower, upper)
 
     def directions(
         self,

@@ -35,7 +35,8 @@ def steps_guess(
     epsilon: float, sample_rate: float, noise: float, delta: float
 ) -> float:
     """Return about how many steps keep ε at δ."""
-    return (_mu(epsilon, delta) / sample_rate) ** 2 / _growth(noise)
+    ratio = _mu(epsilon, delta) / sample_rate
+    return ratio * ratio / _growth(noise)  # infinite where a float is too small
 
 
 def _mu(epsilon: float, delta: float) -> float:

@@ -79,9 +79,16 @@ def composed(
 
     Shapes: steps [S] -> [S, A].
     """
-    counts = steps_by_phase(phases, steps)  # [S, P]
     of_step = STEPS[relation]
     rdp = np.array([of_step(p.sample_rate, p.noise_multiplier) for p in phases])
+    return added_up(steps_by_phase(phases, steps), rdp)
+
+
+def added_up(counts: Floats, rdp: Floats) -> Floats:
+    """Return the divergences of so many steps of each phase.
+
+    Shapes: counts [S, P], rdp of a step [P, A] -> [S, A].
+    """
     infinite = np.isinf(rdp)
     total = counts @ np.where(infinite, 0.0, rdp)
     total[(counts > 0) @ infinite] = math.inf

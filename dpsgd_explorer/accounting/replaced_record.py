@@ -55,7 +55,7 @@ def replaced_divergences(sample_rate: float, noise_multiplier: float) -> Floats:
     Returns:
         A read-only array: it is kept for the next call.
     """
-    values = _bounds(sample_rate, noise_multiplier)
+    values = divergence_bounds(sample_rate, noise_multiplier)
     if sample_rate < 1 and noise_multiplier >= LEAST_NOISE:
         for part in shared_nodes(noise_multiplier):
             found = _integrated(max(sample_rate, LEAST_RATE), noise_multiplier, part)
@@ -70,11 +70,13 @@ def convexity_bound(q: float, sigma: float) -> Floats:
         return np.full_like(ORDERS, math.inf)
     log_moments = 2 * ORDERS * (ORDERS - 1) / sigma / sigma
     if q < 1:
-        log_moments = np.logaddexp(math.log1p(-q), math.log(q) + log_moments)
+        large = np.logaddexp(math.log1p(-q), math.log(q) + log_moments)
+        small = np.log1p(q * np.expm1(np.minimum(log_moments, 1.0)))
+        log_moments = np.where(log_moments > 1, large, small)
     return np.asarray(log_moments / (ORDERS - 1))
 
 
-def _bounds(q: float, sigma: float) -> Floats:
+def divergence_bounds(q: float, sigma: float) -> Floats:
     """Return the lesser of the two bounds, [A]."""
     mixed = convexity_bound(q, sigma)
     if q == 1 or sigma == 0:

@@ -12,7 +12,7 @@ import numpy as np
 
 from dpsgd_explorer.accounting.accountant import Floats
 
-LARGEST_LOG = 600.0  # whose exponential, and its inverse, are floats
+LARGEST_LOG = 340.0  # whose exponential, and its inverse, have floats as squares
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
@@ -169,11 +170,18 @@ class Tilts:
 
     def _extend(self, *, up: bool, by: int = CHUNK) -> None:
         edge = self._end if up else self._first - by
-        tilts: Floats = np.asarray(RATIO ** np.arange(edge, edge + by))
-        new = np.array([loss.moments(tilts) for loss in self.losses])
+        new = np.array([_moments(loss, edge, by) for loss in self.losses])
         parts = [self._moments, new] if up else [new, self._moments]
         self._moments = np.concatenate(parts, axis=2)
         self._first, self._end = min(self._first, edge), max(self._end, edge + by)
+
+
+@lru_cache(maxsize=1 << 13)
+def _moments(loss: Loss, first: int, count: int) -> Floats:
+    """Return K, K' and K'' of a step at so many tilts, [3, J]; searches ask again."""
+    found = loss.moments(np.asarray(RATIO ** np.arange(first, first + count)))
+    found.flags.writeable = False
+    return found
 
 
 def near(place: int) -> slice:

@@ -5,7 +5,7 @@ import math
 import pytest
 
 from dpsgd_explorer.accounting import noise_multiplier, sample_rate, steps
-from dpsgd_explorer.accounting.domains import MAX_NOISE_MULTIPLIER
+from dpsgd_explorer.accounting.domains import MAX_NOISE_MULTIPLIER, MAX_STEPS
 from dpsgd_explorer.accounting.guesses import noise_guess, rate_guess, steps_guess
 
 
@@ -25,3 +25,7 @@ def test_guesses_are_finite_and_in_their_domain(target, sigma):
     assert 0 < noise_guess(target, 1e-9, 10**9, 1e-300) <= MAX_NOISE_MULTIPLIER
     assert 0 <= rate_guess(target, sigma, 10**9, 0.5) <= 1
     assert math.isfinite(steps_guess(target, 1.0, sigma, 1e-5))
+
+
+def test_steps_on_the_least_samples_are_as_many_as_may_be():
+    assert steps(1e-34, 1e-295, 66.0, 1e-5) == MAX_STEPS

@@ -11,6 +11,7 @@ from scipy.special import logsumexp
 from dpsgd_explorer.accounting.accountant import Phase
 from dpsgd_explorer.accounting.composition import Composition
 from dpsgd_explorer.accounting.corners import above, below
+from dpsgd_explorer.accounting.crude import crude_epsilons
 from dpsgd_explorer.accounting.exact import ExactAccountant
 from dpsgd_explorer.accounting.lattice import (
     Discrete,
@@ -18,6 +19,7 @@ from dpsgd_explorer.accounting.lattice import (
     lattice_epsilons,
 )
 from dpsgd_explorer.accounting.privacy_loss import Gaussian
+from dpsgd_explorer.accounting.remaining import steps_after
 from dpsgd_explorer.accounting.sampled_loss import Sampled
 from dpsgd_explorer.accounting.single_step import (
     single_step_delta,
@@ -197,3 +199,33 @@ def test_moments_by_blocks_are_those_of_the_definition(tilt):
     kept = shares > 0
     logs = np.outer(shifts, corners[kept]) + np.log(shares[kept])
     assert step.log_moments == pytest.approx(logsumexp(logs, axis=1), abs=1e-11)
+
+
+# The squares of weights were too small for floats, and round-off had no bound.
+@pytest.mark.parametrize(
+    ("phase", "slack"),
+    [
+        (Phase(0.01, 7.456319798379756, 44), 1.3314031997977497e-215),
+        (Phase(0.9999999956388032, 1.638987501160212, 16), 3.47697884e-171),
+    ],
+)
+def test_sides_at_the_least_deltas_agree_with_other_bounds(phase, slack):
+    loss = Sampled(phase.sample_rate, phase.noise_multiplier, "remove")
+    counts = np.array([[float(phase.steps)]])
+    *_, (lower, upper) = by_lattice([loss], counts, slack)
+    most = crude_epsilons([phase], counts, slack, "add_or_remove_one")
+    assert lower[0] <= min(upper[0], most[0])
+
+
+def test_a_search_for_steps_evaluates_the_moments_of_a_step_once(monkeypatch):
+    seen = []
+    original = Sampled.moments
+
+    def counted(self, tilts):
+        seen.append((self, float(tilts[0]), len(tilts)))
+        return original(self, tilts)
+
+    monkeypatch.setattr(Sampled, "moments", counted)
+    phases = [Phase(1.3e-7, 3 + i / 5, 2) for i in range(5)]
+    steps_after(phases, 1e-3, 1.3e-7, 3.0, 1e-12)
+    assert len(seen) == len(set(seen)) > len(phases)

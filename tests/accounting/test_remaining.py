@@ -16,6 +16,7 @@ from dpsgd_explorer.accounting import (
     steps,
     trade_off,
 )
+from dpsgd_explorer.accounting.domains import MAX_STEPS
 from dpsgd_explorer.accounting.sides import epsilon_sides
 from dpsgd_explorer.errors import AccountingError
 
@@ -137,3 +138,10 @@ def test_two_gaussian_queries_are_one():
     single = trade_off(1.0, one, 1, false_positive_rates=ALARMS)
     assert found.values == pytest.approx(single, rel=1e-6)
     assert epsilon(1.0, one, 1, SLACK) == pytest.approx(loss, rel=1e-9)
+
+
+# They were counted with those before, and "steps must be from 0 to 1000000000".
+@pytest.mark.parametrize("relation", ["add_or_remove_one", "replace_one"])
+def test_as_many_steps_as_may_be_are_left_after_others(relation):
+    left = after((1e-9, 3.0, 1000)).steps(1.0, 1e-9, 3.0, 1e-9, "exact", relation)
+    assert left == MAX_STEPS

@@ -8,7 +8,11 @@ import pytest
 
 from dpsgd_explorer.accounting import ACCOUNTANTS, Phase, delta, epsilon
 from dpsgd_explorer.accounting.exact import ExactAccountant
-from dpsgd_explorer.accounting.replaced_record import _bounds, replaced_divergences
+from dpsgd_explorer.accounting.replaced_record import (
+    convexity_bound,
+    divergence_bounds,
+    replaced_divergences,
+)
 from dpsgd_explorer.accounting.sampled_gaussian import LEAST_NOISE, ORDERS
 from dpsgd_explorer.accounting.single_step import single_step_epsilon
 from dpsgd_explorer.accounting.step_curve import step_epsilons
@@ -94,7 +98,7 @@ def test_a_divergence_is_its_integral(q, sigma, order):
 
 @pytest.mark.parametrize(("q", "sigma"), [(0.01, 1.0), (0.6, 0.3), (1e-5, 4.0)])
 def test_the_cheap_bounds_are_none_too_small(q, sigma):
-    assert np.all(replaced_divergences(q, sigma) <= _bounds(q, sigma))
+    assert np.all(replaced_divergences(q, sigma) <= divergence_bounds(q, sigma))
     assert np.all(np.diff(replaced_divergences(q, sigma)[np.argsort(ORDERS)]) >= 0)
     just_below = replaced_divergences(q, math.nextafter(LEAST_NOISE, 0))
     assert np.all(just_below >= replaced_divergences(q, LEAST_NOISE))
@@ -106,3 +110,27 @@ def test_the_amplified_step_is_a_bound_on_the_exact_one():
         bound = step_epsilons(Phase(q, sigma / 2, 1), deltas)
         exact = [single_step_epsilon(q, sigma, slack, REPLACED) for slack in deltas]
         assert np.all(bound * (1 + 1e-9) >= exact)
+
+
+# The exact accountant's bound was 8,792 here, 25 times that of a noise of 0.1.
+@pytest.mark.parametrize("q", [1e-6, 0.01, 0.5, 0.99])
+@pytest.mark.parametrize("sigma", [0.0999, 0.05])
+@pytest.mark.parametrize("steps", [2, 100, 10**6])
+def test_below_the_least_noise_renyis_bound_serves(q, sigma, steps):
+    spent = epsilon(q, sigma, steps, 1e-5, "exact", REPLACED)
+    assert spent <= 1.01 * epsilon(q, sigma, steps, 1e-5, "rdp", REPLACED)
+    assert spent >= epsilon(q, 0.1, steps, 1e-5, "exact", REPLACED)
+    assert spent >= epsilon(q, sigma, 1, 1e-5, "exact", REPLACED)
+    assert delta(q, sigma, steps, spent, "exact", REPLACED) <= 1e-5 * (1 + 1e-6)
+
+
+@pytest.mark.parametrize("sigma", [1e5, 1e8, 1.7e11])
+@pytest.mark.parametrize("q", [1e-9, 0.02, 0.68])
+def test_divergences_of_much_noise_keep_their_digits(q, sigma):
+    with mp.workdps(60):
+        moments = [mp.expm1(2 * x * (x - 1) / mp.mpf(sigma) ** 2) for x in ORDERS]
+        truth = [
+            float(mp.log1p(q * moment) / (x - 1))
+            for x, moment in zip(ORDERS, moments, strict=True)
+        ]
+    np.testing.assert_allclose(convexity_bound(q, sigma), truth, rtol=1e-12)
