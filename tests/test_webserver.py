@@ -23,6 +23,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from dpsgd_explorer.serve import listening_socket
 from dpsgd_explorer.web.headers import SECURITY_HEADERS
 from dpsgd_explorer.web.listeners import STREAMS_A_VISITOR
+from tests.ports import free_port
 
 ROOT = Path(__file__).parents[1]
 SITE = "dp.example.org"
@@ -80,11 +81,6 @@ def proxied(tmp_path_factory):
         yield plain, secure
         process.terminate()
         process.wait(SECONDS)
-
-
-def free_port():
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        return free.getsockname()[1]
 
 
 def wait_for(port):

@@ -9,7 +9,6 @@ import json
 import os
 import re
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -21,6 +20,7 @@ import pytest
 from playwright.sync_api import Page
 
 from tests.conftest import PATIENCE_MS
+from tests.ports import free_port
 
 ROOT = Path(__file__).resolve().parents[2]
 TINY = {
@@ -163,7 +163,7 @@ def _watch(page: Page, expected):
 
 @contextlib.contextmanager
 def _served(folder, environment):
-    port = _free_port()
+    port = free_port()
     command = [sys.executable, "-m", "dpsgd_explorer", "serve"]
     own = {"PORT": str(port), "HOST": "127.0.0.1", "DPSGD_INSTANCE_DIR": str(folder)}
     with (folder / "output.txt").open("w") as output:
@@ -193,9 +193,3 @@ def _wait_for(address, process, output):
             return
         time.sleep(0.1)
     pytest.fail(f"the product did not start in {START_S} s: {output.read_text()}")
-
-
-def _free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]

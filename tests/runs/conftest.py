@@ -7,12 +7,13 @@ from pathlib import Path
 import pytest
 from sqlalchemy import event
 
+from dpsgd_explorer.runs.leases import LEASE_SECONDS
 from dpsgd_explorer.runs.store import RunStore
 from dpsgd_explorer.runs.worker import Consumer
 from dpsgd_explorer.settings import Settings
 from dpsgd_explorer.training.config import TrainingConfig
 from dpsgd_explorer.training.loop import train
-from tests.runs.real_runs import LEASE_SECONDS, long_config
+from tests.runs.real_runs import long_config
 from tests.runs.system_processes import children_of
 
 
@@ -98,11 +99,11 @@ def settings(tmp_path):
 
 @pytest.fixture
 def consumer(settings):
-    """Give a consumer whose threads are the test's own."""
+    """Give a consumer whose threads are the test's own, with some settings changed."""
     made = []
 
-    def consumer(**changes):
-        made.append(Consumer(replace(settings, **changes), lease_s=LEASE_SECONDS))
+    def consumer(lease_s=LEASE_SECONDS, **changes):
+        made.append(Consumer(replace(settings, **changes), lease_s=lease_s))
         return made[-1]
 
     yield consumer

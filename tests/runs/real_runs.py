@@ -7,8 +7,6 @@ from dpsgd_explorer.training.config import TrainingConfig
 from dpsgd_explorer.training.events import Event
 from tests.runs.system_processes import wait_until
 
-LEASE_SECONDS = 3.0
-
 
 def long_config(steps):
     return TrainingConfig.parse(

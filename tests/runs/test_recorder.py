@@ -68,7 +68,7 @@ def test_a_lease_that_is_lost_stops_the_training(store, claim, recorder):
             return True
         return False
 
-    wait_until(fails, seconds=10)
+    wait_until(fails)
     with pytest.raises(LeaseLostError):
         recorder.__exit__(None, None, None)
 
@@ -78,9 +78,7 @@ def test_the_lease_is_kept_while_there_is_nothing_to_store(store, claim, clock):
         for _ in range(3):
             clock.forward(0.4)
             lease_until = clock() + 0.5
-            wait_until(
-                lambda end=lease_until: lease_of(store, claim) >= end, seconds=10
-            )
+            wait_until(lambda end=lease_until: lease_of(store, claim) >= end)
     assert store.reap() == []
 
 

@@ -8,7 +8,6 @@ from contextlib import closing
 from dpsgd_explorer.runs import verdicts
 from dpsgd_explorer.runs.crew import TrainingProcess
 from tests.runs.real_runs import (
-    LEASE_SECONDS,
     answering,
     assert_cancelled,
     assert_ended_as,
@@ -21,6 +20,8 @@ from tests.runs.system_processes import (
     wait_until,
 )
 
+# What the tests wait for, so short.
+LEASE_SECONDS = 3.0
 # Any process that is not stopped has ended its write by then.
 WRITE_SECONDS = 1.0
 
@@ -72,7 +73,7 @@ def test_a_child_stopped_for_longer_than_its_lease_cannot_write(settings, consum
 def test_a_process_that_does_not_listen_is_cancelled_all_the_same(
     settings, consumer, own_children
 ):
-    worker = consumer()
+    worker = consumer(LEASE_SECONDS)
     run = worker.store.create(long_config(100_000), visitor="ann")
     thread = answering(worker)
     step = wait_until(lambda: worker.store.get(run.id).step)
@@ -87,7 +88,7 @@ def test_a_process_that_does_not_listen_is_cancelled_all_the_same(
 def test_a_child_stopped_within_a_write_is_ended_and_its_run_goes_on(
     settings, consumer, killed_config, whole, own_children
 ):
-    worker = consumer()
+    worker = consumer(LEASE_SECONDS)
     run = worker.store.create(killed_config, visitor="ann")
     thread = answering(worker)
     wait_until(lambda: worker.store.checkpoint(run.id))

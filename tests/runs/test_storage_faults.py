@@ -68,7 +68,7 @@ def test_after_room_was_made_everything_goes_on(store, config, fill_up):
 
 @pytest.fixture
 def lock(database_url):
-    """Have another process write; call the result to let it commit."""
+    """Have another connection write; the event is set before it commits."""
     others = []
 
     def lock():
@@ -76,7 +76,13 @@ def lock(database_url):
         other = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
         other.execute("BEGIN IMMEDIATE")
         others.append(other)
-        return lambda: other.execute("COMMIT")
+        committing = threading.Event()
+
+        def commit():
+            committing.set()
+            other.execute("COMMIT")
+
+        return commit, committing
 
     yield lock
     for other in others:
@@ -85,11 +91,11 @@ def lock(database_url):
 
 def test_a_locked_database_serves_reads_and_makes_writes_wait(store, config, lock):
     run = store.create(config, visitor="ann")
-    commit = threading.Timer(0.3, lock())
+    commit, committing = lock()
     assert store.runs_of("ann") == [run]
-    commit.start()
+    threading.Timer(0.3, commit).start()
     assert store.create(config, visitor="ann").state == "queued"
-    assert commit.finished.is_set()
+    assert committing.is_set()
 
 
 def test_a_lock_is_waited_for_longer_than_sqlite_does(
@@ -97,16 +103,16 @@ def test_a_lock_is_waited_for_longer_than_sqlite_does(
 ):
     monkeypatch.setattr("dpsgd_explorer.runs.database.BUSY_TIMEOUT_SECONDS", 0.05)
     patient = RunStore(database_url)
-    commit = threading.Timer(0.3, lock())
-    commit.start()
+    commit, committing = lock()
+    threading.Timer(0.3, commit).start()
     assert patient.create(config, visitor="ann").state == "queued"
-    assert commit.finished.is_set()
+    assert committing.is_set()
     patient.database.close()
 
 
 def test_a_writer_loses_patience_in_the_end(database_url, config, lock):
     hasty = RunStore(database_url, patience_s=0.1)
-    commit = lock()
+    commit, _ = lock()
     with pytest.raises(StorageBusyError, match="retry soon"):
         hasty.create(config, visitor="ann")
     commit()

@@ -12,12 +12,12 @@ import pytest
 
 from dpsgd_explorer.errors import StorageFullError
 from dpsgd_explorer.runs.crew import TrainingProcess
+from dpsgd_explorer.runs.leases import LEASE_SECONDS
 from dpsgd_explorer.runs.store import RunStore
 from dpsgd_explorer.runs.supervision import HandOver, Supervision
 from dpsgd_explorer.training.config import TrainingConfig
 from dpsgd_explorer.training.events import Event
 from tests.runs.real_runs import (
-    LEASE_SECONDS,
     answering,
     assert_cancelled,
     assert_ended_as,
@@ -66,7 +66,7 @@ def test_a_killed_consumer_leaves_no_orphan_and_the_next_start_resumes(
     first.kill()
     first.wait()
     assert children
-    wait_until(lambda: not any(map(is_alive, children)), seconds=2)
+    wait_until(lambda: not any(map(is_alive, children)))
     assert front.store.get(run.id).state == "running"
 
     # The lease of the dead runs out by a clock that is a minute ahead.
@@ -78,7 +78,7 @@ def test_a_killed_consumer_leaves_no_orphan_and_the_next_start_resumes(
     wait_until(lambda: front.store.get(run.id).has_ended)
     children = children_of(second.pid)
     second.terminate()
-    assert second.wait(10) == 0
+    assert second.wait(PATIENCE_SECONDS) == 0
     assert not any(map(is_alive, children))
     assert_ended_as(whole, front.store, run.id)
 
@@ -155,7 +155,7 @@ def test_a_shutdown_puts_the_run_back_into_the_queue(consumer, own_children):
     thread = answering(worker)
     wait_until(lambda: worker.store.get(run.id).step)
     worker.stop()
-    thread.join(5)
+    thread.join(PATIENCE_SECONDS)
     assert worker.store.get(run.id).state == "queued"
     assert own_children() == []
 
@@ -253,5 +253,5 @@ def test_a_verdict_waits_until_there_is_room_for_it(store, settings, config, fil
     assert thread.is_alive()
     assert store.get(run.id).state == "running"
     make_room()
-    thread.join(5)
+    thread.join(PATIENCE_SECONDS)
     assert store.get(run.id).state == "interrupted"

@@ -9,6 +9,7 @@ import pytest
 from sqlalchemy import event
 
 from dpsgd_explorer.runs.database import Database
+from tests.runs.system_processes import PATIENCE_SECONDS
 from tests.web.conftest import SMALL, error_of
 
 RUNS = "/api/v1/runs"
@@ -255,7 +256,7 @@ def test_a_locked_database_makes_a_launch_wait_while_reads_go_on(client, store, 
     assert not answers
     lock.execute("COMMIT")
     lock.close()
-    launch.join(20)
+    launch.join(PATIENCE_SECONDS)
     assert answers[0].status_code == 201
 
 

@@ -56,17 +56,17 @@ def test_a_launch_is_stored_with_every_setting(client):
 @pytest.mark.parametrize(
     ("change", "fields"),
     [
-        ({"delta": 2, "steps": 0}, {"delta", "steps"}),
-        ({"epochs": 1}, {"epochs"}),
-        ({"kind": "sweep"}, {"kind"}),
-        ({"kind": None}, {"kind"}),
-        ({"target_epsilon": 1.0}, {"steps"}),
+        ({"delta": 2, "steps": 0}, ["delta", "steps"]),
+        ({"epochs": 1}, ["epochs"]),
+        ({"kind": "sweep"}, ["kind"]),
+        ({"kind": None}, ["kind"]),
+        ({"target_epsilon": 1.0}, ["steps"]),
     ],
     ids=str,
 )
 def test_what_is_wrong_is_told_at_its_field(client, change, fields):
     error = error_of(client.post(RUNS, json=DESCENT | change), 422)
-    assert error["fields"].keys() == fields
+    assert sorted(error["fields"]) == fields
 
 
 def test_a_run_that_costs_too_much_is_refused(make_app):
