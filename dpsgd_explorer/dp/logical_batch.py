@@ -65,11 +65,7 @@ class LogicalBatch:
     def add(self, samples: Samples) -> None:
         """Clip and add the samples of one backward."""
         if self._released:
-            if any(parameter.grad is not None for parameter in self._parameters):
-                raise PrivacyError(
-                    "backward came after a step, but the old gradients are still "
-                    "there. Call optimizer.zero_grad() after each step."
-                )
+            self._drop_cleared()
             self._released = False
         if not self._backward_ran:
             self.total.reset()
@@ -105,6 +101,20 @@ class LogicalBatch:
         self._drawn, self._held = None, 0
         self._backward_ran, self._released = False, True
         return True
+
+    def _drop_cleared(self) -> None:
+        """Drop the gradients that ``zero_grad(set_to_none=False)`` filled with zeros.
+
+        To look at them is post-processing: they were released.
+        """
+        gradients = [p.grad for p in self._parameters if p.grad is not None]
+        if any(bool(gradient.any()) for gradient in gradients):
+            raise PrivacyError(
+                "backward came after a step, but the old gradients are still "
+                "there. Call optimizer.zero_grad() after each step."
+            )
+        for parameter in self._parameters:
+            parameter.grad = None
 
     def _check_backward(self) -> None:
         if not self._backward_ran and self._drawn != 0:

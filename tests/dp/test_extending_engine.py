@@ -83,6 +83,39 @@ def test_noise_is_that_of_hooks():
     torch.testing.assert_close(runs["extending"], runs["hooks"], **EXACT)
 
 
+@pytest.mark.parametrize("engine", ["hooks", "extending"])
+@pytest.mark.parametrize("cleared_by", ["optimizer", "module"])
+def test_gradients_of_zeros_count_as_none(engine, cleared_by):
+    """zero_grad(set_to_none=False) leaves a tensor of zeros in each gradient."""
+    runs = []
+    for set_to_none in (True, False):
+        net, x, y = case("mlp")
+        _, optimizer = attached(net, engine=engine, noise_multiplier=1.0)
+        clear = {"optimizer": optimizer, "module": net}[cleared_by].zero_grad
+        for _ in range(3):
+            backward(net, x, y)
+            optimizer.step()
+            clear(set_to_none=set_to_none)
+        runs.append(net.state_dict())
+    torch.testing.assert_close(*runs, rtol=0, atol=0)
+
+
+def test_a_gradient_that_is_partly_zero_is_still_there():
+    net, x, y = case("mlp")
+    _, optimizer = attached(net, engine="extending", noise_multiplier=1.0)
+    backward(net, x, y)
+    optimizer.step()
+    first, *_, last = net.parameters()
+    first.grad.zero_()
+    last.grad[1:] = 0.0
+    with pytest.raises(PrivacyError, match="zero_grad"):
+        backward(net, x, y)
+    assert first.grad is not None
+    optimizer.zero_grad(set_to_none=False)
+    backward(net, x, y)
+    assert all(p.grad.any() for p in net.parameters())
+
+
 def test_an_empty_batch_runs_a_backward_of_nobody():
     net, x, y = case("convolutions")
     engine, _ = attached(
