@@ -34,7 +34,7 @@ from benchmarks import (
 )
 from benchmarks.models import CASES
 from benchmarks.ways import WAYS
-from dpsgd_explorer.training.measuring import one_thread
+from dpsgd_explorer.training.timing import one_thread
 
 ALONE: dict[str, Callable[[], object]] = {
     "features": features.main,

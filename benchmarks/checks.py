@@ -15,10 +15,10 @@ import torch
 
 from benchmarks import record
 from benchmarks.models import CASES, Case
-from dpsgd_explorer.dp.optimizer_check import OptimizerCheck
-from dpsgd_explorer.dp.outputs import Outputs
-from dpsgd_explorer.dp.structure import Structure
-from dpsgd_explorer.training.measuring import LEARNING_RATE, private_step
+from dpsgd_explorer.dp.engines.pass_outputs import Outputs
+from dpsgd_explorer.dp.modules.structure import Structure
+from dpsgd_explorer.dp.safety.optimizer_check import OptimizerCheck
+from dpsgd_explorer.training.timing import LEARNING_RATE, private_step
 
 ROUNDS, CALLS = 9, 200
 SMALL = 20e-6

@@ -7,7 +7,7 @@ from typing import Any
 
 from benchmarks.measure import peak_memory, prepared
 from benchmarks.models import CASES
-from dpsgd_explorer.training.measuring import time_in_turns
+from dpsgd_explorer.training.timing import time_in_turns
 
 SECONDS = 20.0
 """CPU time for each model, over all ways."""

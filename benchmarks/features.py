@@ -17,9 +17,9 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from dpsgd_explorer.training.datasets import load
-from dpsgd_explorer.training.measuring import machine
-from dpsgd_explorer.training.scattering import Scattering
+from dpsgd_explorer.training.datasets.registry import load
+from dpsgd_explorer.training.datasets.scattering import Scattering
+from dpsgd_explorer.training.timing import machine
 
 RESULTS = Path(__file__).parent / "results" / "features.json"
 PICTURES = 640  # transformed at a time

@@ -9,8 +9,8 @@ from typing import Any
 
 from benchmarks.measure import peak_memory, prepared
 from benchmarks.models import CASES, Case
-from dpsgd_explorer.training.measuring import time_in_turns
 from dpsgd_explorer.training.networks import TransformerClassifier, mlp
+from dpsgd_explorer.training.timing import time_in_turns
 
 WAYS = ["ordinary", "hooks", "opacus_hooks", "opacus_ghost"]
 SECONDS = 2.0

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from benchmarks.models import Case
 from benchmarks.ways import STORES_GRADIENTS, WAYS, missing
-from dpsgd_explorer.training.measuring import Step, visit
+from dpsgd_explorer.training.timing import Step, visit
 
 STATUS = Path("/proc/self/status")
 

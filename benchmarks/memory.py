@@ -12,7 +12,7 @@ import sys
 from benchmarks.growth import case_of
 from benchmarks.measure import forget_high_water, resident_mib
 from benchmarks.ways import WAYS
-from dpsgd_explorer.training.measuring import one_thread
+from dpsgd_explorer.training.timing import one_thread
 
 STEPS = 3
 

@@ -20,8 +20,8 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from dpsgd_explorer.dp.noise import PIECE, SeededNoise
-from dpsgd_explorer.dp.secure_noise import PAIRS, SecureNoise
+from dpsgd_explorer.dp.noise.secure import PAIRS, SecureNoise
+from dpsgd_explorer.dp.noise.seeded import PIECE, SeededNoise
 
 RESULTS = Path(__file__).parent / "results" / "noise.json"
 NUMBERS = (PIECE, 2 * PAIRS, 2**20)

@@ -15,9 +15,9 @@ import time
 from importlib import import_module
 from typing import Any
 
-from dpsgd_explorer.training.config import TrainingConfig
-from dpsgd_explorer.web.outlook import CURVE_POINTS
-from dpsgd_explorer.web.privacy_api import planned
+from dpsgd_explorer.experiments.training_config import TrainingConfig
+from dpsgd_explorer.web.api.privacy import planned
+from dpsgd_explorer.web.questions.plan_preview import CURVE_POINTS
 
 DATA: tuple[dict[str, Any], ...] = (
     {"dataset": "adult", "model": "logistic"},

@@ -11,8 +11,8 @@ from typing import Any
 
 import torch
 
-from dpsgd_explorer.dp import kernels
-from dpsgd_explorer.training.measuring import machine
+from dpsgd_explorer.dp.kernels import cpu as kernels
+from dpsgd_explorer.training.timing import machine
 
 RESULTS = Path(__file__).parent / "results"
 PACKAGES = ("torch", "numpy", "opacus")

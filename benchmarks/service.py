@@ -33,7 +33,7 @@ from pathlib import Path
 from urllib.parse import urlencode
 
 from benchmarks import plans
-from dpsgd_explorer.training.measuring import machine
+from dpsgd_explorer.training.timing import machine
 
 ROOT = Path(__file__).parents[1]
 RESULTS = Path(__file__).parent / "results" / "service.json"

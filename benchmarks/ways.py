@@ -18,8 +18,8 @@ from torch import Tensor, nn
 from torch.func import functional_call, grad, vmap
 
 from benchmarks.models import Case
-from dpsgd_explorer.dp import kernels
-from dpsgd_explorer.training.measuring import (
+from dpsgd_explorer.dp.kernels import cpu as kernels
+from dpsgd_explorer.training.timing import (
     CLIPPING_BOUND,
     LEARNING_RATE,
     NOISE_MULTIPLIER,

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from dpsgd_explorer import settings
+from dpsgd_explorer.experiments.kinds import KINDS
 from dpsgd_explorer.settings import Settings
-from dpsgd_explorer.training.kinds import KINDS
 from dpsgd_explorer.web import create_app
-from dpsgd_explorer.web.openapi import described_routes
+from dpsgd_explorer.web.api.openapi import described_routes
 from tools import write_api_page, write_sharp_edges_page
 from tools.write_configuration_page import page
 

@@ -5,7 +5,7 @@ EXAMPLES = {
 import torch
 from torch import nn
 from dpsgd_explorer.dp import PrivacyEngine
-from dpsgd_explorer.dp.receipt import receipt_text
+from dpsgd_explorer.dp.ledger.receipt import receipt_text
 
 x, y = torch.randn(1000, 20), torch.randint(0, 3, (1000,))
 model = nn.Sequential(nn.Linear(20, 32), nn.Tanh(), nn.Linear(32, 3))
@@ -26,8 +26,8 @@ print(receipt_text(engine.receipt()))
 import torch
 from torch import nn
 from dpsgd_explorer.dp import PrivacyEngine
-from dpsgd_explorer.dp.adaptive_clipping import AdaptiveClipping
-from dpsgd_explorer.dp.schedules import Linear
+from dpsgd_explorer.dp.clipping.adaptive import AdaptiveClipping
+from dpsgd_explorer.dp.noise.schedules import Linear
 
 x, y = torch.randn(400, 8), torch.randint(0, 2, (400,))
 model = nn.Linear(8, 2)

@@ -13,7 +13,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -125,8 +124,6 @@ def _plant(
     edits: Sequence[tuple[str, str, str]] = (),
 ) -> None:
     make_trial(folder, tests, edits)
-    own = ROOT / "tests" / "dp" / "layers"
-    shutil.copytree(own, folder / "tests" / "dp" / "layers")
     (folder / "conftest.py").write_text(CONFTEST, encoding="utf-8")
 
 

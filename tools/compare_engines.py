@@ -8,11 +8,11 @@ from __future__ import annotations
 import torch
 
 from benchmarks.models import CASES, Case
-from dpsgd_explorer.dp.blocks import CLIPPING_STYLES
-from dpsgd_explorer.dp.clipping import CLIPPING_FUNCTIONS
+from dpsgd_explorer.dp.clipping.clipper import CLIPPING_FUNCTIONS
+from dpsgd_explorer.dp.clipping.groups import CLIPPING_STYLES
 from dpsgd_explorer.dp.options import ENGINES
 from dpsgd_explorer.errors import UnsupportedModuleError
-from dpsgd_explorer.training.measuring import (
+from dpsgd_explorer.training.timing import (
     Step,
     machine,
     one_thread,

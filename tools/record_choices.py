@@ -17,14 +17,14 @@ from typing import Any
 import torch
 
 from benchmarks.models import CASES
-from dpsgd_explorer.training.config import (
+from dpsgd_explorer.experiments.training_config import (
     CLIPPING_FUNCTIONS,
     CLIPPING_MODES,
     CLIPPING_STYLES,
     TrainingConfig,
 )
-from dpsgd_explorer.training.loop import train
-from dpsgd_explorer.training.measuring import (
+from dpsgd_explorer.training.dp_sgd import train
+from dpsgd_explorer.training.timing import (
     Step,
     machine,
     one_thread,

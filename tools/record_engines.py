@@ -11,9 +11,9 @@ import json
 import sys
 from pathlib import Path
 
-from dpsgd_explorer.training.engines_config import EnginesConfig
-from dpsgd_explorer.training.engines_loop import Comparing
-from dpsgd_explorer.training.loop import warm_up
+from dpsgd_explorer.experiments.engines_config import EnginesConfig
+from dpsgd_explorer.training.dp_sgd import warm_up
+from dpsgd_explorer.training.engine_comparison import Comparing
 
 FOLDER = Path(__file__).parents[1] / "dpsgd_explorer" / "web" / "recorded" / "engines"
 

@@ -20,10 +20,10 @@ from typing import Any
 import torch
 
 from dpsgd_explorer import __version__
-from dpsgd_explorer.training.config import TrainingConfig
-from dpsgd_explorer.training.events import Event
-from dpsgd_explorer.training.loop import train
-from dpsgd_explorer.training.presets import PRESETS, Preset
+from dpsgd_explorer.experiments.events import Event
+from dpsgd_explorer.experiments.presets import PRESETS, Preset
+from dpsgd_explorer.experiments.training_config import TrainingConfig
+from dpsgd_explorer.training.dp_sgd import train
 
 FOLDER = Path(__file__).parents[1] / "dpsgd_explorer" / "web" / "recorded"
 STEP_EVENTS = 60

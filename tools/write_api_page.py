@@ -12,12 +12,12 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from dpsgd_explorer import accounting, dp, regression
-from dpsgd_explorer.dp.adaptive_clipping import AdaptiveClipping
 from dpsgd_explorer.dp.augmentation import views
 from dpsgd_explorer.dp.averaging import ParameterAverage
+from dpsgd_explorer.dp.clipping.adaptive import AdaptiveClipping
 from dpsgd_explorer.dp.layers import register_rule
-from dpsgd_explorer.dp.receipt import receipt_text
-from dpsgd_explorer.dp.schedules import SCHEDULES
+from dpsgd_explorer.dp.ledger.receipt import receipt_text
+from dpsgd_explorer.dp.noise.schedules import SCHEDULES
 from tools.api_examples import EXAMPLES
 
 PAGE = Path(__file__).parents[1] / "docs" / "api.md"

@@ -11,16 +11,16 @@ from pathlib import Path
 from typing import Any
 
 from dpsgd_explorer import settings
-from dpsgd_explorer.quotas import NO_LIMIT, QUOTAS, Quotas, variable
-from dpsgd_explorer.training import engines_config, regression_config
-from dpsgd_explorer.training.config import (
+from dpsgd_explorer.experiments import engines_config, regression_config
+from dpsgd_explorer.experiments.config import RunConfig
+from dpsgd_explorer.experiments.engines_config import EnginesConfig
+from dpsgd_explorer.experiments.regression_config import RegressionConfig
+from dpsgd_explorer.experiments.training_config import (
     DEFAULT_EPSILON,
     DEFAULT_STEPS,
     TrainingConfig,
 )
-from dpsgd_explorer.training.engines_config import EnginesConfig
-from dpsgd_explorer.training.regression_config import RegressionConfig
-from dpsgd_explorer.training.run_config import RunConfig
+from dpsgd_explorer.quotas import NO_LIMIT, QUOTAS, Quotas, variable
 
 PAGE = Path(__file__).parents[1] / "docs" / "configuration.md"
 DOMAIN = {"gt": "above", "ge": "at least", "lt": "below", "le": "at most"}

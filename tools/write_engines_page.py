@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from dpsgd_explorer.dp import PrivacyEngine
 from dpsgd_explorer.dp.layers import rule_for
-from dpsgd_explorer.training.measuring import (
+from dpsgd_explorer.training.timing import (
     Step,
     machine,
     one_thread,
@@ -56,7 +56,7 @@ step beyond what stays from one to the next, which in ours is one gradient.
 
 The longest sequence, or the largest square image, at which the norm is still made
 without the gradient; from there on the gradient is made and kept for the sum
-(`dp/layers/costs.py`).
+(`dp/layers/norm_costs.py`).
 
 <!-- crossings -->
 <!-- /crossings -->

@@ -3,11 +3,10 @@
 Everything about epsilon and delta comes from here; numpy and scipy only.
 """
 
-from dpsgd_explorer.accounting.accountant import Accountant, Phase
 from dpsgd_explorer.accounting.calibration import noise_multiplier, steps
 from dpsgd_explorer.accounting.comparison import Answer, all_epsilons
-from dpsgd_explorer.accounting.fixed_size import fixed_size_epsilon
-from dpsgd_explorer.accounting.gaussian import (
+from dpsgd_explorer.accounting.core.accountant import Accountant, Phase
+from dpsgd_explorer.accounting.core.gaussian import (
     gaussian_delta,
     gaussian_epsilon,
     gaussian_noise_multiplier,
@@ -15,24 +14,23 @@ from dpsgd_explorer.accounting.gaussian import (
 from dpsgd_explorer.accounting.loss_distribution import LossDistribution
 from dpsgd_explorer.accounting.odometer import Odometer
 from dpsgd_explorer.accounting.plan import Plan
-from dpsgd_explorer.accounting.privacy_loss_distribution import (
-    PrivacyLossDistribution,
-)
+from dpsgd_explorer.accounting.privacy_loss_distribution import PrivacyLossDistribution
 from dpsgd_explorer.accounting.queries import delta, epsilon, epsilon_curve
 from dpsgd_explorer.accounting.rates import sample_rate
-from dpsgd_explorer.accounting.rdp_curve import RdpCurve
+from dpsgd_explorer.accounting.rdp.curve import RdpCurve
+from dpsgd_explorer.accounting.rdp.fixed_size import fixed_size_epsilon
+from dpsgd_explorer.accounting.rdp.privacy_filter import RenyiFilter
+from dpsgd_explorer.accounting.rdp.selection import best_of_pure_trials, best_of_trials
+from dpsgd_explorer.accounting.registry import ACCOUNTANTS, NAMES
 from dpsgd_explorer.accounting.remaining import noise_scale
-from dpsgd_explorer.accounting.renyi_filter import RenyiFilter
 from dpsgd_explorer.accounting.rounding import round_up
-from dpsgd_explorer.accounting.sampling import SAMPLINGS
-from dpsgd_explorer.accounting.selection import best_of_pure_trials, best_of_trials
-from dpsgd_explorer.accounting.table import ACCOUNTANTS, NAMES
-from dpsgd_explorer.accounting.trade_offs import trade_off
-from dpsgd_explorer.accounting.truncated import truncated_poisson_epsilon
+from dpsgd_explorer.accounting.sampling_schemes import SAMPLINGS
+from dpsgd_explorer.accounting.trade_off import trade_off
 from dpsgd_explorer.accounting.truncated_planning import (
     truncated_poisson_noise_multiplier,
     truncated_poisson_trade_off,
 )
+from dpsgd_explorer.accounting.truncated_poisson import truncated_poisson_epsilon
 
 __all__ = [
     "ACCOUNTANTS",

@@ -7,15 +7,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from dpsgd_explorer.accounting import domains
-from dpsgd_explorer.accounting.accountant import Phase
 from dpsgd_explorer.accounting.comparison import Answer, all_epsilons
-from dpsgd_explorer.accounting.exact import ExactAccountant
-from dpsgd_explorer.accounting.fixed_size import fixed_size_epsilon
-from dpsgd_explorer.accounting.sampling import SAMPLINGS, check_answerable
-from dpsgd_explorer.accounting.sides import RELATION, Sides, epsilon_sides
-from dpsgd_explorer.accounting.table import DECIDING, accountant_for, deciding
-from dpsgd_explorer.accounting.truncated import truncated_poisson_epsilon
+from dpsgd_explorer.accounting.core import validation as domains
+from dpsgd_explorer.accounting.core.accountant import Phase
+from dpsgd_explorer.accounting.exact.accountant import ExactAccountant
+from dpsgd_explorer.accounting.intervals import RELATION, Sides, epsilon_sides
+from dpsgd_explorer.accounting.rdp.fixed_size import fixed_size_epsilon
+from dpsgd_explorer.accounting.registry import DECIDING, accountant_for, deciding
+from dpsgd_explorer.accounting.sampling_schemes import SAMPLINGS, check_answerable
+from dpsgd_explorer.accounting.truncated_poisson import truncated_poisson_epsilon
 
 TRUNCATED = "truncated_poisson"
 FIXED = ("fixed_size", "replace_one", "rdp")  # sampling, relation, who answers

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import math
 
-from dpsgd_explorer.accounting import domains
-from dpsgd_explorer.accounting.accountant import Accountant, Phase
-from dpsgd_explorer.accounting.domains import MAX_NOISE_MULTIPLIER, MAX_STEPS
-from dpsgd_explorer.accounting.guesses import steps_guess
-from dpsgd_explorer.accounting.search import (
+from dpsgd_explorer.accounting.core import validation as domains
+from dpsgd_explorer.accounting.core.accountant import Accountant, Phase
+from dpsgd_explorer.accounting.core.initial_guesses import steps_guess
+from dpsgd_explorer.accounting.core.root_finding import (
     PRECISION,
     QUICK_PRECISION,
     confirmed,
@@ -16,8 +15,9 @@ from dpsgd_explorer.accounting.search import (
     most_steps,
     unreachable,
 )
-from dpsgd_explorer.accounting.starts import noise_start
-from dpsgd_explorer.accounting.table import accountant_for
+from dpsgd_explorer.accounting.core.validation import MAX_NOISE_MULTIPLIER, MAX_STEPS
+from dpsgd_explorer.accounting.exact.initial_noise import noise_start
+from dpsgd_explorer.accounting.registry import accountant_for
 
 
 def noise_multiplier(

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from dpsgd_explorer.accounting import domains
-from dpsgd_explorer.accounting.accountant import Accountant, Phase
-from dpsgd_explorer.accounting.exact import ExactAccountant
-from dpsgd_explorer.accounting.fixed_size import fixed_size_epsilon
-from dpsgd_explorer.accounting.sampling import why_not
-from dpsgd_explorer.accounting.table import ACCOUNTANTS
+from dpsgd_explorer.accounting.core import validation as domains
+from dpsgd_explorer.accounting.core.accountant import Accountant, Phase
+from dpsgd_explorer.accounting.exact.accountant import ExactAccountant
+from dpsgd_explorer.accounting.rdp.fixed_size import fixed_size_epsilon
+from dpsgd_explorer.accounting.registry import ACCOUNTANTS
+from dpsgd_explorer.accounting.sampling_schemes import why_not
 
 DOES_NOT_APPLY = "does not apply"
 

@@ -23,8 +23,8 @@ from typing import Self
 import numpy as np
 import numpy.typing as npt
 
-from dpsgd_explorer.accounting import domains
-from dpsgd_explorer.accounting.accountant import Floats
+from dpsgd_explorer.accounting.core import validation as domains
+from dpsgd_explorer.accounting.core.accountant import Floats
 from dpsgd_explorer.errors import AccountingError
 
 ROUNDING = 1e-9  # relative, of all sums, generously

@@ -18,17 +18,15 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Self
 
-from dpsgd_explorer.accounting import domains
-from dpsgd_explorer.accounting.accountant import Phase
 from dpsgd_explorer.accounting.comparison import all_answers
-from dpsgd_explorer.accounting.privacy_loss_distribution import (
-    PrivacyLossDistribution,
-)
-from dpsgd_explorer.accounting.rdp_curve import RdpCurve
+from dpsgd_explorer.accounting.core import validation as domains
+from dpsgd_explorer.accounting.core.accountant import Phase
+from dpsgd_explorer.accounting.intervals import CurveSides
+from dpsgd_explorer.accounting.privacy_loss_distribution import PrivacyLossDistribution
+from dpsgd_explorer.accounting.rdp.curve import RdpCurve
+from dpsgd_explorer.accounting.registry import ACCOUNTANTS, ALL, accountant_for
 from dpsgd_explorer.accounting.remaining import noise_after, rate_after, steps_after
-from dpsgd_explorer.accounting.sides import CurveSides
-from dpsgd_explorer.accounting.table import ACCOUNTANTS, ALL, accountant_for
-from dpsgd_explorer.accounting.trade_offs import trade_off_sides
+from dpsgd_explorer.accounting.trade_off import trade_off_sides
 from dpsgd_explorer.errors import AccountingError
 
 VERSION = 1

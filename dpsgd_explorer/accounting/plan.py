@@ -9,10 +9,11 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Self
 
-from dpsgd_explorer.accounting import calibration, domains, queries
-from dpsgd_explorer.accounting.accountant import Phase
-from dpsgd_explorer.accounting.domains import MAX_STEPS
-from dpsgd_explorer.accounting.table import accountant_for, deciding
+from dpsgd_explorer.accounting import calibration, queries
+from dpsgd_explorer.accounting.core import validation as domains
+from dpsgd_explorer.accounting.core.accountant import Phase
+from dpsgd_explorer.accounting.core.validation import MAX_STEPS
+from dpsgd_explorer.accounting.registry import accountant_for, deciding
 from dpsgd_explorer.errors import AccountingError, ConfigError
 
 

@@ -13,10 +13,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dpsgd_explorer.accounting.accountant import Phase
-from dpsgd_explorer.accounting.exact import FEW_FREQUENCIES, Bounds, ExactAccountant
-from dpsgd_explorer.accounting.sides import RELATION, Sides, curve_sides, two_sided
-from dpsgd_explorer.accounting.table import accountant_for
+from dpsgd_explorer.accounting.core.accountant import Phase
+from dpsgd_explorer.accounting.exact.accountant import (
+    FEW_FREQUENCIES,
+    Bounds,
+    ExactAccountant,
+)
+from dpsgd_explorer.accounting.intervals import RELATION, Sides, curve_sides, two_sided
+from dpsgd_explorer.accounting.registry import accountant_for
 
 NARROWED = 8  # steps whose ε is found by discrete losses
 FEW = 3  # the same where it must be quick

@@ -11,12 +11,16 @@ from typing import Any, Self
 
 import numpy as np
 
-from dpsgd_explorer.accounting import domains
-from dpsgd_explorer.accounting.accountant import Floats, Phase
-from dpsgd_explorer.accounting.exact import DIRECTIONS, Bounds, ExactAccountant
+from dpsgd_explorer.accounting.core import validation as domains
+from dpsgd_explorer.accounting.core.accountant import Floats, Phase
+from dpsgd_explorer.accounting.core.phase_limits import DISTRIBUTION, check_count
+from dpsgd_explorer.accounting.exact.accountant import (
+    DIRECTIONS,
+    Bounds,
+    ExactAccountant,
+)
 from dpsgd_explorer.accounting.loss_distribution import LossDistribution, repeated
-from dpsgd_explorer.accounting.phase_count import DISTRIBUTION, check_count
-from dpsgd_explorer.accounting.rdp_curve import read_json, relation_of
+from dpsgd_explorer.accounting.rdp.curve import read_json, relation_of
 from dpsgd_explorer.errors import AccountingError
 
 VERSION = 1

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from dpsgd_explorer.accounting import domains
-from dpsgd_explorer.accounting.accountant import Phase
-from dpsgd_explorer.accounting.table import accountant_for
+from dpsgd_explorer.accounting.core import validation as domains
+from dpsgd_explorer.accounting.core.accountant import Phase
+from dpsgd_explorer.accounting.registry import accountant_for
 
 
 def epsilon(

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import math
 
-from dpsgd_explorer.accounting import domains
-from dpsgd_explorer.accounting.accountant import Accountant, Phase
-from dpsgd_explorer.accounting.guesses import rate_guess
-from dpsgd_explorer.accounting.search import (
+from dpsgd_explorer.accounting.core import validation as domains
+from dpsgd_explorer.accounting.core.accountant import Accountant, Phase
+from dpsgd_explorer.accounting.core.initial_guesses import rate_guess
+from dpsgd_explorer.accounting.core.root_finding import (
     PRECISION,
     confirmed,
     least_noise,
     unreachable,
 )
-from dpsgd_explorer.accounting.table import accountant_for
+from dpsgd_explorer.accounting.registry import accountant_for
 
 LEAST_RATE = 1e-9
 

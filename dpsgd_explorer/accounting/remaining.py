@@ -9,19 +9,19 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 
-from dpsgd_explorer.accounting import domains
-from dpsgd_explorer.accounting.accountant import Accountant, Phase
-from dpsgd_explorer.accounting.domains import MAX_NOISE_MULTIPLIER, MAX_STEPS
-from dpsgd_explorer.accounting.phase_count import SEARCH, check_count
-from dpsgd_explorer.accounting.rates import LEAST_RATE
-from dpsgd_explorer.accounting.search import (
+from dpsgd_explorer.accounting.core import validation as domains
+from dpsgd_explorer.accounting.core.accountant import Accountant, Phase
+from dpsgd_explorer.accounting.core.phase_limits import SEARCH, check_count
+from dpsgd_explorer.accounting.core.root_finding import (
     PRECISION,
     confirmed,
     least_noise,
     most_steps,
     unreachable,
 )
-from dpsgd_explorer.accounting.table import accountant_for
+from dpsgd_explorer.accounting.core.validation import MAX_NOISE_MULTIPLIER, MAX_STEPS
+from dpsgd_explorer.accounting.rates import LEAST_RATE
+from dpsgd_explorer.accounting.registry import accountant_for
 
 RELATION = "add_or_remove_one"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from decimal import ROUND_CEILING, Context, Decimal
 
-from dpsgd_explorer.accounting.domains import refuse
+from dpsgd_explorer.accounting.core.validation import refuse
 
 SIGNIFICANT = 12
 FEW = 2  # significant digits of what is below the last decimal

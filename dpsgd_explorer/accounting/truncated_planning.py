@@ -7,19 +7,19 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from dpsgd_explorer.accounting import domains
-from dpsgd_explorer.accounting.accountant import Phase
-from dpsgd_explorer.accounting.domains import MAX_NOISE_MULTIPLIER
-from dpsgd_explorer.accounting.exact import LEAST_NOISE
-from dpsgd_explorer.accounting.guesses import noise_guess
-from dpsgd_explorer.accounting.search import least_noise, unreachable
-from dpsgd_explorer.accounting.sides import RELATION, CurveSides, Sides
-from dpsgd_explorer.accounting.trade_offs import most_found, rates_of, trade_off_sides
-from dpsgd_explorer.accounting.truncated import (
+from dpsgd_explorer.accounting.core import validation as domains
+from dpsgd_explorer.accounting.core.accountant import Phase
+from dpsgd_explorer.accounting.core.initial_guesses import noise_guess
+from dpsgd_explorer.accounting.core.root_finding import least_noise, unreachable
+from dpsgd_explorer.accounting.core.validation import MAX_NOISE_MULTIPLIER
+from dpsgd_explorer.accounting.exact.accountant import LEAST_NOISE
+from dpsgd_explorer.accounting.exact.truncated_poisson import TruncatedStep
+from dpsgd_explorer.accounting.intervals import RELATION, CurveSides, Sides
+from dpsgd_explorer.accounting.trade_off import most_found, rates_of, trade_off_sides
+from dpsgd_explorer.accounting.truncated_poisson import (
     truncated_poisson_epsilon,
     truncated_upper,
 )
-from dpsgd_explorer.accounting.truncated_step import TruncatedStep
 from dpsgd_explorer.errors import AccountingError
 
 TOLERANCE = 1e-5  # relative, of the noise: each value may take milliseconds

@@ -2,9 +2,9 @@
 
 from dpsgd_explorer.dp.engine import PrivacyEngine
 from dpsgd_explorer.dp.losses import per_sample_mean
-from dpsgd_explorer.dp.per_sample import per_sample_gradients
-from dpsgd_explorer.dp.repairs import make_private_ready
-from dpsgd_explorer.dp.sampling import PoissonSampler
+from dpsgd_explorer.dp.per_sample_gradients import per_sample_gradients
+from dpsgd_explorer.dp.safety.repairs import make_private_ready
+from dpsgd_explorer.dp.sampling.sampler import PoissonSampler
 
 __all__ = [
     "PoissonSampler",

@@ -11,19 +11,19 @@ from torch.optim import Optimizer
 
 from dpsgd_explorer.dp.augmentation import AveragedViews
 from dpsgd_explorer.dp.backward_binding import BackwardBinding
-from dpsgd_explorer.dp.binding import OptimizerBinding
-from dpsgd_explorer.dp.blocks import partition
-from dpsgd_explorer.dp.clipped_sum import ClippedSum
+from dpsgd_explorer.dp.clipping.clipped_sum import ClippedSum
+from dpsgd_explorer.dp.clipping.groups import partition
+from dpsgd_explorer.dp.engines.base import NoteLoss, ignored, unscaled
+from dpsgd_explorer.dp.engines.norm_methods import Choice
+from dpsgd_explorer.dp.engines.samples import Samples
 from dpsgd_explorer.dp.logical_batch import LogicalBatch
 from dpsgd_explorer.dp.losses.watch import WATCH
-from dpsgd_explorer.dp.mechanism import NoteLoss, ignored, unscaled
-from dpsgd_explorer.dp.optimizer_check import OptimizerCheck
+from dpsgd_explorer.dp.modules.refused import refuse_by_kind, refuse_compiled
+from dpsgd_explorer.dp.optimizer_hooks import OptimizerBinding
 from dpsgd_explorer.dp.options import ENGINES, Options
-from dpsgd_explorer.dp.pass_check import PassCheck
-from dpsgd_explorer.dp.refused_modules import refuse_by_kind, refuse_compiled
-from dpsgd_explorer.dp.safety import LossFunction
-from dpsgd_explorer.dp.samples import Samples
-from dpsgd_explorer.dp.ways import Choice
+from dpsgd_explorer.dp.safety.attach_check import PassCheck
+from dpsgd_explorer.dp.safety.check import LossFunction
+from dpsgd_explorer.dp.safety.optimizer_check import OptimizerCheck
 from dpsgd_explorer.errors import PrivacyError
 
 _TAKEN: WeakSet[nn.Module] = WeakSet()

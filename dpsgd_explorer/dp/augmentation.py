@@ -14,11 +14,11 @@ from typing import Self
 import torch
 from torch import Tensor
 
-from dpsgd_explorer.dp.book_keeping import CHUNK_BYTES
-from dpsgd_explorer.dp.clipped_sum import Parameters
+from dpsgd_explorer.dp.clipping.clipped_sum import Parameters
+from dpsgd_explorer.dp.engines.hooks import CHUNK_BYTES
+from dpsgd_explorer.dp.engines.samples import Samples, Sums, full_name
 from dpsgd_explorer.dp.layers.base import gradient_squared_norms
 from dpsgd_explorer.dp.layers.layout import add_weighted_rows
-from dpsgd_explorer.dp.samples import Samples, Sums, full_name
 from dpsgd_explorer.errors import PrivacyError
 
 

@@ -21,21 +21,22 @@ from torch.optim import Optimizer
 from torch.utils.data import Dataset
 
 from dpsgd_explorer.accounting import Plan
-from dpsgd_explorer.dp import options, phases, spending
+from dpsgd_explorer.dp import options
 from dpsgd_explorer.dp.attachment import Attachment
-from dpsgd_explorer.dp.blocks import ClippingStyle, partition
-from dpsgd_explorer.dp.clipped_sum import ClippedSum
-from dpsgd_explorer.dp.clipping_bound import ClippingSchedule, bound_of
-from dpsgd_explorer.dp.diagnostics import Diagnostics, diagnose
+from dpsgd_explorer.dp.clipping.bound import ClippingSchedule, bound_of
+from dpsgd_explorer.dp.clipping.clipped_sum import ClippedSum
+from dpsgd_explorer.dp.clipping.groups import ClippingStyle, partition
 from dpsgd_explorer.dp.engine_state import EngineState
-from dpsgd_explorer.dp.ledger import Ledger
-from dpsgd_explorer.dp.mechanism import unscaled
-from dpsgd_explorer.dp.noisy_release import noisy_release
-from dpsgd_explorer.dp.safety import LossFunction
-from dpsgd_explorer.dp.sampling import Collate, PoissonLoader, PoissonSampler
-from dpsgd_explorer.dp.schedules import Schedule
-from dpsgd_explorer.dp.sources import sources
-from dpsgd_explorer.dp.ways import ClippingMode
+from dpsgd_explorer.dp.engines.base import unscaled
+from dpsgd_explorer.dp.engines.norm_methods import ClippingMode
+from dpsgd_explorer.dp.ledger import phases, spending
+from dpsgd_explorer.dp.ledger.diagnostics import Diagnostics, diagnose
+from dpsgd_explorer.dp.ledger.ledger import Ledger
+from dpsgd_explorer.dp.ledger.noisy_release import noisy_release
+from dpsgd_explorer.dp.noise.generators import sources
+from dpsgd_explorer.dp.noise.schedules import Schedule
+from dpsgd_explorer.dp.safety.check import LossFunction
+from dpsgd_explorer.dp.sampling.sampler import Collate, PoissonLoader, PoissonSampler
 from dpsgd_explorer.errors import PrivacyError
 
 

@@ -6,16 +6,17 @@ from dataclasses import asdict
 from typing import Any
 
 from dpsgd_explorer.accounting import Odometer, Phase, Plan
-from dpsgd_explorer.accounting.table import ALL
-from dpsgd_explorer.dp import options, phases, saved_state
+from dpsgd_explorer.accounting.registry import ALL
+from dpsgd_explorer.dp import options, saved_state
 from dpsgd_explorer.dp.attachment import Attachment
-from dpsgd_explorer.dp.clipping_bound import Bound
-from dpsgd_explorer.dp.diagnostics import Diagnostics
-from dpsgd_explorer.dp.ledger import Ledger
-from dpsgd_explorer.dp.noise_source import NoiseSource
-from dpsgd_explorer.dp.receipt import Told, check, receipt
-from dpsgd_explorer.dp.sampling import PoissonSampler
-from dpsgd_explorer.dp.ways import Choice
+from dpsgd_explorer.dp.clipping.bound import Bound
+from dpsgd_explorer.dp.engines.norm_methods import Choice
+from dpsgd_explorer.dp.ledger import phases
+from dpsgd_explorer.dp.ledger.diagnostics import Diagnostics
+from dpsgd_explorer.dp.ledger.ledger import Ledger
+from dpsgd_explorer.dp.ledger.receipt import Told, check, receipt
+from dpsgd_explorer.dp.noise.base import NoiseSource
+from dpsgd_explorer.dp.sampling.sampler import PoissonSampler
 from dpsgd_explorer.errors import PrivacyError
 
 

@@ -7,9 +7,10 @@ from typing import Any
 
 from torch import nn
 
-from dpsgd_explorer.dp import saved_state, spending
+from dpsgd_explorer.dp import saved_state
 from dpsgd_explorer.dp.engine_report import EngineReport
-from dpsgd_explorer.dp.ledger import Ledger
+from dpsgd_explorer.dp.ledger import spending
+from dpsgd_explorer.dp.ledger.ledger import Ledger
 from dpsgd_explorer.errors import PrivacyError, PrivacyWarning
 
 

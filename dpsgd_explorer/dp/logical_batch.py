@@ -6,8 +6,8 @@ from collections.abc import Iterable
 
 from torch import nn
 
-from dpsgd_explorer.dp.clipped_sum import ClippedSum
-from dpsgd_explorer.dp.samples import Samples
+from dpsgd_explorer.dp.clipping.clipped_sum import ClippedSum
+from dpsgd_explorer.dp.engines.samples import Samples
 from dpsgd_explorer.errors import PrivacyError
 
 

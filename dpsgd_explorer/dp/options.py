@@ -10,23 +10,23 @@ from typing import Any
 from torch import nn
 
 from dpsgd_explorer.accounting import NAMES, Plan
-from dpsgd_explorer.dp.adaptive_clipping import AdaptiveClipping
-from dpsgd_explorer.dp.blocks import (
+from dpsgd_explorer.dp.clipping.adaptive import AdaptiveClipping
+from dpsgd_explorer.dp.clipping.bound import ClippingSchedule
+from dpsgd_explorer.dp.clipping.clipper import CLIPPING_FUNCTIONS, Clipper, equal_bounds
+from dpsgd_explorer.dp.clipping.groups import (
     CLIPPING_STYLES,
     ClippingStyle,
     Partition,
     check_form,
 )
-from dpsgd_explorer.dp.book_keeping import BookKeeping
-from dpsgd_explorer.dp.clipping import CLIPPING_FUNCTIONS, Clipper, equal_bounds
-from dpsgd_explorer.dp.clipping_bound import ClippingSchedule
-from dpsgd_explorer.dp.extending import Extending
-from dpsgd_explorer.dp.mechanism import LOSS_REDUCTIONS, Mechanism
-from dpsgd_explorer.dp.microbatch import MicroBatch
-from dpsgd_explorer.dp.noise import NOISES
-from dpsgd_explorer.dp.schedules import Schedule
-from dpsgd_explorer.dp.vectorized import Vectorized
-from dpsgd_explorer.dp.ways import CLIPPING_MODES, ClippingMode
+from dpsgd_explorer.dp.engines.base import LOSS_REDUCTIONS, Mechanism
+from dpsgd_explorer.dp.engines.extending import Extending
+from dpsgd_explorer.dp.engines.hooks import BookKeeping
+from dpsgd_explorer.dp.engines.microbatch import MicroBatch
+from dpsgd_explorer.dp.engines.norm_methods import CLIPPING_MODES, ClippingMode
+from dpsgd_explorer.dp.engines.vmap import Vectorized
+from dpsgd_explorer.dp.noise.schedules import Schedule
+from dpsgd_explorer.dp.noise.seeded import NOISES
 from dpsgd_explorer.errors import ConfigError
 
 ENGINES: dict[str, type[Mechanism]] = {

@@ -19,12 +19,7 @@ from dpsgd_explorer.regression import checks
 from dpsgd_explorer.regression.bounds import Bounds
 from dpsgd_explorer.regression.budget import Budget
 from dpsgd_explorer.regression.checks import Array
-from dpsgd_explorer.regression.noisy_gd import (
-    Descent,
-    Path,
-    resolve_rate,
-    steps_within,
-)
+from dpsgd_explorer.regression.noisy_gd import Descent, Path, resolve_rate, steps_within
 from dpsgd_explorer.regression.perturbation import METHODS, Perturbation
 from dpsgd_explorer.regression.statistics import Statistics
 

@@ -20,7 +20,7 @@ from sqlalchemy.engine import make_url
 from sqlalchemy.exc import ArgumentError
 
 from dpsgd_explorer.errors import ConfigError
-from dpsgd_explorer.runs.private_file import keep_private
+from dpsgd_explorer.runs.store.private_file import keep_private
 from dpsgd_explorer.settings import Settings
 
 logger = logging.getLogger(__name__)

@@ -17,8 +17,8 @@ from contextlib import contextmanager
 from sqlalchemy.exc import SQLAlchemyError
 
 from dpsgd_explorer.errors import ExplorerError, RunNotFoundError
-from dpsgd_explorer.runs.records import StoredEvent
-from dpsgd_explorer.runs.store import RunStore
+from dpsgd_explorer.runs.store.records import StoredEvent
+from dpsgd_explorer.runs.store.store import RunStore
 
 POLL_SECONDS = 0.1
 HEARTBEAT_SECONDS = 10.0

@@ -13,8 +13,8 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from dpsgd_explorer.training import datasets
-from dpsgd_explorer.training.features import FeatureTable, content_key, locks
+from dpsgd_explorer.training.datasets import registry as datasets
+from dpsgd_explorer.training.datasets.features import FeatureTable, content_key, locks
 from dpsgd_explorer.training.models import TRANSFORMS
 
 Tables = tuple[FeatureTable, FeatureTable]  # for training, for tests

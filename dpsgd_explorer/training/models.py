@@ -8,8 +8,8 @@ from collections.abc import Callable
 import torch
 from torch import nn
 
-from dpsgd_explorer.training.catalogue import DATA_SETS
-from dpsgd_explorer.training.scattering import Scattering
+from dpsgd_explorer.experiments.catalogue import DATA_SETS
+from dpsgd_explorer.training.datasets.scattering import Scattering
 
 
 def build(model: str, dataset: str, seed: int) -> nn.Module:

@@ -13,37 +13,32 @@ from werkzeug.middleware.proxy_fix import ProxyFix
 from dpsgd_explorer import __version__
 from dpsgd_explorer.runs.doorbell import Doorbell
 from dpsgd_explorer.runs.feed import Hub
-from dpsgd_explorer.runs.store import RunStore
+from dpsgd_explorer.runs.store.store import RunStore
 from dpsgd_explorer.settings import Settings
-from dpsgd_explorer.web import (
-    assets,
-    budget_api,
-    events_api,
-    exports,
-    home,
-    labs,
-    labs_accountants,
-    labs_engines,
-    labs_planner,
-    labs_regression,
-    learn,
-    privacy_api,
-    recount_api,
-    regression_api,
-    renyi_api,
-    runs_api,
-    runs_pages,
-    service_api,
-    train,
-)
-from dpsgd_explorer.web.answer_cache import PAGES as CACHED_PAGES
-from dpsgd_explorer.web.answer_cache import AnswerCache
-from dpsgd_explorer.web.compression import compress
-from dpsgd_explorer.web.errors import add_error_handlers
-from dpsgd_explorer.web.guard import LARGEST_BODY, check_request
-from dpsgd_explorer.web.headers import add_security_headers, finish
-from dpsgd_explorer.web.listeners import Listeners
-from dpsgd_explorer.web.visitor import make_signer
+from dpsgd_explorer.web.api import budget as budget_api
+from dpsgd_explorer.web.api import events as events_api
+from dpsgd_explorer.web.api import exports
+from dpsgd_explorer.web.api import privacy as privacy_api
+from dpsgd_explorer.web.api import recount as recount_api
+from dpsgd_explorer.web.api import regression as regression_api
+from dpsgd_explorer.web.api import renyi as renyi_api
+from dpsgd_explorer.web.api import runs as runs_api
+from dpsgd_explorer.web.api import service as service_api
+from dpsgd_explorer.web.api.answer_cache import PAGES as CACHED_PAGES
+from dpsgd_explorer.web.api.answer_cache import AnswerCache
+from dpsgd_explorer.web.http import assets
+from dpsgd_explorer.web.http.compression import compress
+from dpsgd_explorer.web.http.errors import add_error_handlers
+from dpsgd_explorer.web.http.headers import add_security_headers, finish
+from dpsgd_explorer.web.http.request_guard import LARGEST_BODY, check_request
+from dpsgd_explorer.web.http.stream_limit import Listeners
+from dpsgd_explorer.web.http.visitor import make_signer
+from dpsgd_explorer.web.pages import accountants_lab as labs_accountants
+from dpsgd_explorer.web.pages import engines_lab as labs_engines
+from dpsgd_explorer.web.pages import home, labs, learn, train
+from dpsgd_explorer.web.pages import planner_lab as labs_planner
+from dpsgd_explorer.web.pages import regression_lab as labs_regression
+from dpsgd_explorer.web.pages import runs as runs_pages
 
 PAGES = (home, learn, train, runs_pages, labs)
 LABS = (

@@ -17,7 +17,7 @@ from dpsgd_explorer.accounting import (
     noise_multiplier,
     steps,
 )
-from dpsgd_explorer.accounting.domains import MAX_NOISE_MULTIPLIER
+from dpsgd_explorer.accounting.core.validation import MAX_NOISE_MULTIPLIER
 
 NOISE_OF_ROUNDING = 1 + 1e-10
 LOG_RATES = st.floats(math.log(1e-6), 0.0)

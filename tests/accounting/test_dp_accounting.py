@@ -5,7 +5,7 @@ import pytest
 from dp_accounting.rdp import RdpAccountant
 
 from dpsgd_explorer.accounting import ACCOUNTANTS, Phase, delta, epsilon
-from dpsgd_explorer.accounting.sampled_gaussian import (
+from dpsgd_explorer.accounting.rdp.subsampled_gaussian import (
     INTEGER_ORDERS,
     ORDERS,
     renyi_divergences,

@@ -6,7 +6,7 @@ import pytest
 from dpsgd_explorer.accounting import ACCOUNTANTS, Phase, epsilon
 from dpsgd_explorer.accounting.calibration import noise_multiplier
 from dpsgd_explorer.accounting.calibration import steps as most_steps
-from dpsgd_explorer.accounting.lattice import Lattice
+from dpsgd_explorer.accounting.exact.discretized_pld import Lattice
 from dpsgd_explorer.accounting.previews import NARROWED, preview
 
 SMALL = [(7 / 32_561, 0.4071, 300), (64 / 60_000, 0.5337, 20), (1 / 60_000, 1.1, 300)]

@@ -5,20 +5,18 @@ import pytest
 
 from dpsgd_explorer.accounting import Odometer, all_epsilons, sample_rate, trade_off
 from dpsgd_explorer.accounting import epsilon as spent
-from dpsgd_explorer.accounting.accountant import Phase
-from dpsgd_explorer.accounting.phase_count import (
+from dpsgd_explorer.accounting.core.accountant import Phase
+from dpsgd_explorer.accounting.core.phase_limits import (
     DISTRIBUTION,
     MOST_PHASES,
     MOST_WORK,
     SEARCH,
     TRADE_OFF,
 )
-from dpsgd_explorer.accounting.privacy_loss_distribution import (
-    PrivacyLossDistribution,
-)
+from dpsgd_explorer.accounting.intervals import curve_sides
+from dpsgd_explorer.accounting.privacy_loss_distribution import PrivacyLossDistribution
 from dpsgd_explorer.accounting.remaining import noise_after, steps_after
-from dpsgd_explorer.accounting.sides import curve_sides
-from dpsgd_explorer.accounting.trade_offs import trade_off_sides
+from dpsgd_explorer.accounting.trade_off import trade_off_sides
 from dpsgd_explorer.errors import AccountingError
 
 

@@ -16,8 +16,8 @@ from dpsgd_explorer.accounting import (
     steps,
     trade_off,
 )
-from dpsgd_explorer.accounting.domains import MAX_STEPS
-from dpsgd_explorer.accounting.sides import epsilon_sides
+from dpsgd_explorer.accounting.core.validation import MAX_STEPS
+from dpsgd_explorer.accounting.intervals import epsilon_sides
 from dpsgd_explorer.errors import AccountingError
 
 SLACK = 1e-5

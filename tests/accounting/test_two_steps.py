@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dpsgd_explorer.accounting import Phase
-from dpsgd_explorer.accounting.sampled_loss import Sampled
-from dpsgd_explorer.accounting.sides import epsilon_sides
+from dpsgd_explorer.accounting.exact.subsampled_gaussian import Sampled
+from dpsgd_explorer.accounting.intervals import epsilon_sides
 
 # Both had an upper side that was too low: one step's transform falls to 1e-12, where
 # that of the other, on a tiny sample, is still near 1.

@@ -10,7 +10,7 @@ from benchmarks.measure import prepared
 from benchmarks.models import CASES
 from benchmarks.plot import line_plot
 from benchmarks.ways import WAYS
-from dpsgd_explorer.training.measuring import Step, time_in_turns
+from dpsgd_explorer.training.timing import Step, time_in_turns
 
 
 def busy(loops):

@@ -7,7 +7,7 @@ from playwright.sync_api import expect
 
 from dpsgd_explorer import accounting
 from dpsgd_explorer.accounting import ACCOUNTANTS
-from dpsgd_explorer.web.race import racers
+from dpsgd_explorer.web.questions.accountant_race import racers
 from tests.browser.trainer import REFUSED
 
 PAGE = "/labs/accountants/"

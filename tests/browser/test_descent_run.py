@@ -5,7 +5,7 @@ import re
 import pytest
 from playwright.sync_api import expect
 
-from dpsgd_explorer.training.run_config import evenly_spent
+from dpsgd_explorer.experiments.config import evenly_spent
 
 LAB = "/labs/linear-regression/"
 LONG = f"{LAB}?noise_multiplier=999&steps=200000&epsilon=2"

@@ -3,7 +3,7 @@
 import pytest
 from playwright.sync_api import expect
 
-from dpsgd_explorer.web.chapters import CHAPTERS
+from dpsgd_explorer.web.content.chapters import CHAPTERS
 
 
 def test_what_was_read_is_marked_in_this_browser_and_can_be_erased(open_page):

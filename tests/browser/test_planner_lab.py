@@ -5,8 +5,8 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 from playwright.sync_api import expect
 
-from dpsgd_explorer.web import budget_map
-from dpsgd_explorer.web.budget import BudgetQuestion, solve
+from dpsgd_explorer.web.questions import budget_map
+from dpsgd_explorer.web.questions.budget import BudgetQuestion, solve
 from tests.browser.trainer import REFUSED, planned
 
 PAGE = "/labs/planner/"

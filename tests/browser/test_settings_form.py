@@ -6,8 +6,8 @@ import pytest
 from playwright.sync_api import expect
 
 from dpsgd_explorer.accounting import round_up
-from dpsgd_explorer.training.config import TrainingConfig
-from dpsgd_explorer.web.recorded import recorded
+from dpsgd_explorer.experiments.training_config import TrainingConfig
+from dpsgd_explorer.web.recorded.runs import recorded
 from tests.browser.conftest import TINY
 from tests.browser.trainer import (
     REFUSED,

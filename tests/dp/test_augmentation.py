@@ -7,10 +7,10 @@ import torch
 import torch.nn.functional as F
 
 from dpsgd_explorer.dp.augmentation import AveragedViews, views
-from dpsgd_explorer.dp.blocks import CLIPPING_STYLES
+from dpsgd_explorer.dp.clipping.groups import CLIPPING_STYLES
 from dpsgd_explorer.errors import ConfigError, PrivacyError
+from tests.dp.engines.test_engines_agree import EXACT, loop_gradients
 from tests.dp.nets import NETS, attached, case
-from tests.dp.test_engines_agree import EXACT, loop_gradients
 
 K, C = 3, 0.3
 ENGINES = ("hooks", "extending", "vmap")

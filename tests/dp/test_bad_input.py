@@ -6,7 +6,7 @@ from torch import nn
 from torch.nn.utils.rnn import pack_sequence
 
 from dpsgd_explorer.dp import PrivacyEngine
-from dpsgd_explorer.dp.book_keeping import BookKeeping
+from dpsgd_explorer.dp.engines.hooks import BookKeeping
 from dpsgd_explorer.errors import ConfigError, PrivacyError, UnsupportedModuleError
 from tests.dp.nets import attached
 

@@ -30,10 +30,8 @@ def make_trial(folder, tests, edits=()):
         source = ROOT / "dpsgd_explorer" / name
         copy = shutil.copytree if source.is_dir() else shutil.copy2
         copy(source, package / name)
-    own = folder / "tests" / "dp"
-    own.mkdir(parents=True)
-    for source in (ROOT / "tests" / "dp").glob("*.py"):
-        shutil.copy2(source, own)
+    leave_out = shutil.ignore_patterns("__pycache__", "mutations")
+    shutil.copytree(ROOT / "tests" / "dp", folder / "tests" / "dp", ignore=leave_out)
     for file, old, new in edits:
         path = package / "dp" / file
         text = path.read_text(encoding="utf-8")

@@ -6,8 +6,8 @@ from torch.optim import SGD
 
 from dpsgd_explorer.accounting import Plan
 from dpsgd_explorer.dp import PrivacyEngine
-from dpsgd_explorer.dp.adaptive_clipping import AdaptiveClipping
-from dpsgd_explorer.dp.schedules import Linear
+from dpsgd_explorer.dp.clipping.adaptive import AdaptiveClipping
+from dpsgd_explorer.dp.noise.schedules import Linear
 from dpsgd_explorer.errors import ConfigError
 from tests.dp.nets import backward, data, linear
 

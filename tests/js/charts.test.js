@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import {test} from "node:test";
 import {axisEnd, figure as accuracy} from "../../static/js/charts/accuracy.js";
-import {HEIGHT, drawing, sentence} from "../../static/js/charts/gauge.js";
+import {HEIGHT, drawing, sentence} from "../../static/js/runs/gauge.js";
 import {figure as loss, lossTop} from "../../static/js/charts/loss.js";
 import {bars, countTop, figure as norms, normTicks, previewEdges} from "../../static/js/charts/norms.js";
 import {PLAN, SIZE, color, logUpTo} from "./support.js";

@@ -5,7 +5,7 @@ import {readFileSync} from "node:fs";
 import test from "node:test";
 
 import {agreement, conclusion, difference, figure, table, waysTaken} from "../../static/js/charts/engines.js";
-import {recordedScene} from "../../static/js/lib/engines_scene.js";
+import {recordedScene} from "../../static/js/runs/engines_scene.js";
 
 const FILE = new URL("../../dpsgd_explorer/web/recorded/engines/transformer.json", import.meta.url);
 const CONTENDERS = ["ordinary", "hooks", "extending", "vmap", "microbatch"];

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import {test} from "node:test";
 import {conclusion} from "../../static/js/charts/budget_map.js";
-import {TEXTS} from "../../static/js/lib/plan_panel.js";
+import {TEXTS} from "../../static/js/forms/plan_panel.js";
 
 test("the noise of a plan is rounded up: typed in, it spends no more", () => {
   const text = (noise_multiplier) => TEXTS.noise_multiplier({private: true, noise_multiplier});

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import {test} from "node:test";
-import {given, missing, sameSettings, toJson, toQuery} from "../../static/js/lib/query.js";
+import {given, missing, sameSettings, toJson, toQuery} from "../../static/js/forms/query.js";
 
 const FIELDS = [
   {name: "dataset", kind: "choice", switch: ""},

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import {test} from "node:test";
-import {RunLog} from "../../static/js/lib/run_log.js";
+import {RunLog} from "../../static/js/runs/run_log.js";
 import {RECORDED, logUpTo, logUpToStep} from "./support.js";
 
 test("a whole log is taken apart by kind", () => {

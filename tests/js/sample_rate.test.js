@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import {test} from "node:test";
-import {rateOf} from "../../static/js/lib/sample_rate.js";
+import {rateOf} from "../../static/js/forms/sample_rate.js";
 
 test("so many records among so many are a rate", () => {
   assert.deepEqual(rateOf("256", "60000"), {rate: 0.00426667, message: ""});

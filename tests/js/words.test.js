@@ -3,10 +3,10 @@ import {test} from "node:test";
 import {COLUMNS, texts, values} from "../../static/js/charts/columns.js";
 import {accuracyConclusion, lossConclusion, normsConclusion} from "../../static/js/charts/conclusions.js";
 import {chartPlan} from "../../static/js/charts/plan.js";
-import {announcement, status} from "../../static/js/charts/status.js";
+import {announcement, status} from "../../static/js/runs/status.js";
 import {roundUp} from "../../static/js/lib/format.js";
-import {accountantName, terms} from "../../static/js/lib/plan_panel.js";
-import {RunLog} from "../../static/js/lib/run_log.js";
+import {accountantName, terms} from "../../static/js/forms/plan_panel.js";
+import {RunLog} from "../../static/js/runs/run_log.js";
 import {csv} from "../../static/js/lib/table.js";
 import {PLAN, logUpTo, logUpToStep} from "./support.js";
 

@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 from sqlalchemy import event
 
-from dpsgd_explorer.runs.leases import LEASE_SECONDS
-from dpsgd_explorer.runs.store import RunStore
-from dpsgd_explorer.runs.worker import Consumer
+from dpsgd_explorer.experiments.training_config import TrainingConfig
+from dpsgd_explorer.runs.store.leases import LEASE_SECONDS
+from dpsgd_explorer.runs.store.store import RunStore
+from dpsgd_explorer.runs.worker.consumer import Consumer
 from dpsgd_explorer.settings import Settings
-from dpsgd_explorer.training.config import TrainingConfig
-from dpsgd_explorer.training.loop import train
+from dpsgd_explorer.training.dp_sgd import train
 from tests.runs.real_runs import long_config
 from tests.runs.system_processes import children_of
 

@@ -3,8 +3,8 @@
 import json
 import threading
 
-from dpsgd_explorer.training.config import TrainingConfig
-from dpsgd_explorer.training.events import Event
+from dpsgd_explorer.experiments.events import Event
+from dpsgd_explorer.experiments.training_config import TrainingConfig
 from tests.runs.system_processes import wait_until
 
 

@@ -1,6 +1,6 @@
 import pytest
 
-from dpsgd_explorer.training.config import TrainingConfig
+from dpsgd_explorer.experiments.training_config import TrainingConfig
 
 ADULT = {"dataset": "adult", "model": "logistic", "max_grad_norm": 0.5}
 

@@ -5,9 +5,9 @@ import pytest
 import torch
 
 from dpsgd_explorer.errors import ConfigError
-from dpsgd_explorer.training.catalogue import MODELS
-from dpsgd_explorer.training.config import TrainingConfig
-from dpsgd_explorer.training.loop import Training, train
+from dpsgd_explorer.experiments.catalogue import MODELS
+from dpsgd_explorer.experiments.training_config import TrainingConfig
+from dpsgd_explorer.training.dp_sgd import Training, train
 
 PAIRS = [(model, data) for model in MODELS for data in MODELS[model].parameters]
 CASES = [

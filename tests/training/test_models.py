@@ -2,8 +2,8 @@ import pytest
 import torch
 
 from dpsgd_explorer.dp import PrivacyEngine
+from dpsgd_explorer.experiments.catalogue import MODELS
 from dpsgd_explorer.training import models
-from dpsgd_explorer.training.catalogue import MODELS
 
 PAIRS = [(model, data) for model in MODELS for data in MODELS[model].parameters]
 

@@ -4,9 +4,9 @@ import json
 
 import pytest
 
-from dpsgd_explorer.training.config import TrainingConfig
-from dpsgd_explorer.training.loop import train
-from dpsgd_explorer.training.presets import PRESETS
+from dpsgd_explorer.experiments.presets import PRESETS
+from dpsgd_explorer.experiments.training_config import TrainingConfig
+from dpsgd_explorer.training.dp_sgd import train
 from tools.record_runs import FOLDER, STEP_EVENTS, TWIN
 
 PROMISED = {  # accuracy at least

@@ -8,9 +8,10 @@ import dataclasses
 
 import pytest
 
+from dpsgd_explorer.experiments.events import Event
 from dpsgd_explorer.settings import Settings
-from dpsgd_explorer.training.events import Event
-from dpsgd_explorer.web import assets, create_app
+from dpsgd_explorer.web import create_app
+from dpsgd_explorer.web.http import assets
 
 SMALL = {
     "dataset": "adult",

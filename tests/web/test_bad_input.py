@@ -8,7 +8,7 @@ import threading
 import pytest
 from sqlalchemy import event
 
-from dpsgd_explorer.runs.database import Database
+from dpsgd_explorer.runs.store.database import Database
 from tests.runs.system_processes import PATIENCE_SECONDS
 from tests.web.conftest import SMALL, error_of
 

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from dpsgd_explorer.web.openapi import described_routes
+from dpsgd_explorer.web.api.openapi import described_routes
 
 USUAL = {
     "sample_rate": 0.01,

@@ -7,8 +7,8 @@ import pytest
 from flask import Flask, Response
 from pydantic import BaseModel, ConfigDict
 
-from dpsgd_explorer.web.answer_cache import ANSWERS, LANES
-from dpsgd_explorer.web.operation import Endpoint, Operation
+from dpsgd_explorer.web.api.answer_cache import ANSWERS, LANES
+from dpsgd_explorer.web.api.operation import Endpoint, Operation
 
 
 class Question(BaseModel):

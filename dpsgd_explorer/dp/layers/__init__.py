@@ -10,7 +10,7 @@ from torch.nn.utils.parametrize import is_parametrized
 
 from dpsgd_explorer.dp.layers.attention import MultiheadAttentionRewrite
 from dpsgd_explorer.dp.layers.base import Rule
-from dpsgd_explorer.dp.layers.conv import Conv2dRule
+from dpsgd_explorer.dp.layers.conv2d import Conv2dRule
 from dpsgd_explorer.dp.layers.conv_nd import ConvNdRule, ConvTransposeNdRule
 from dpsgd_explorer.dp.layers.embedding import EmbeddingRule
 from dpsgd_explorer.dp.layers.embedding_bag import EmbeddingBagRule

@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 from torch import Tensor, nn
 
 from dpsgd_explorer.dp.layers.layout import add_weighted_rows, sample_rows
-from dpsgd_explorer.dp.layers.outer import OuterProduct
+from dpsgd_explorer.dp.layers.outer_products import OuterProduct
 from dpsgd_explorer.dp.layers.round_off import lengths, sum_of
 
 LayerT = TypeVar("LayerT", bound=nn.Module)

@@ -18,15 +18,10 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.nn.modules.conv import _ConvNd
 
-from dpsgd_explorer.dp.layers.base import (
-    LayerRule,
-    MultiplyAdds,
-    scale_samples,
-    trains,
-)
-from dpsgd_explorer.dp.layers.convolution import convolution_gradients
-from dpsgd_explorer.dp.layers.costs import ghost_is_quicker
-from dpsgd_explorer.dp.layers.outer import OuterProduct
+from dpsgd_explorer.dp.layers.base import LayerRule, MultiplyAdds, scale_samples, trains
+from dpsgd_explorer.dp.layers.conv_gradients import convolution_gradients
+from dpsgd_explorer.dp.layers.norm_costs import ghost_is_quicker
+from dpsgd_explorer.dp.layers.outer_products import OuterProduct
 from dpsgd_explorer.dp.layers.round_off import (
     excess,
     gram,

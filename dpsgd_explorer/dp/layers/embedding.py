@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from dpsgd_explorer.dp.layers.base import LayerRule, scale_samples
-from dpsgd_explorer.dp.layers.outer import OuterProduct
+from dpsgd_explorer.dp.layers.outer_products import OuterProduct
 from dpsgd_explorer.dp.layers.round_off import gamma, lengths, upper_norms
 
 

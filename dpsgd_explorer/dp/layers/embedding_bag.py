@@ -15,13 +15,9 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 
-from dpsgd_explorer.dp.layers.base import (
-    BadInputError,
-    GradientRule,
-    scale_samples,
-)
+from dpsgd_explorer.dp.layers.base import BadInputError, GradientRule, scale_samples
 from dpsgd_explorer.dp.layers.embedding import ids_out_of_range
-from dpsgd_explorer.dp.layers.outer import OuterProduct
+from dpsgd_explorer.dp.layers.outer_products import OuterProduct
 from dpsgd_explorer.dp.layers.round_off import gamma, lengths, upper_norms
 
 Bags = tuple[Tensor, Tensor]

@@ -15,14 +15,9 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor, nn
 
-from dpsgd_explorer.dp.layers.base import (
-    LayerRule,
-    MultiplyAdds,
-    scale_samples,
-    trains,
-)
-from dpsgd_explorer.dp.layers.costs import ghost_is_quicker
-from dpsgd_explorer.dp.layers.outer import OuterProduct
+from dpsgd_explorer.dp.layers.base import LayerRule, MultiplyAdds, scale_samples, trains
+from dpsgd_explorer.dp.layers.norm_costs import ghost_is_quicker
+from dpsgd_explorer.dp.layers.outer_products import OuterProduct
 from dpsgd_explorer.dp.layers.round_off import excess, gram, gram_norms, lengths
 
 

@@ -16,9 +16,15 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
 
 from dpsgd_explorer.dp.layers.base import BadInputError
-from dpsgd_explorer.dp.layers.cells import Cell, GRUCell, LSTMCell, PlainCell, Run
-from dpsgd_explorer.dp.layers.gates import GatesRule
 from dpsgd_explorer.dp.layers.linear import LinearRule
+from dpsgd_explorer.dp.layers.recurrent_cells import (
+    Cell,
+    GRUCell,
+    LSTMCell,
+    PlainCell,
+    Run,
+)
+from dpsgd_explorer.dp.layers.recurrent_gates import GatesRule
 from dpsgd_explorer.dp.layers.rewrite import Part, Rewrite, Watch
 
 CELLS: dict[str, Callable[..., Cell]] = {

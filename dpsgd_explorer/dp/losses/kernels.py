@@ -9,12 +9,7 @@ from torch import Tensor
 
 from dpsgd_explorer.dp.losses.elementwise import aligned
 from dpsgd_explorer.dp.losses.operation import Operation
-from dpsgd_explorer.dp.losses.states import (
-    NotPerRecordError,
-    Records,
-    Reduced,
-    State,
-)
+from dpsgd_explorer.dp.losses.states import NotPerRecordError, Records, Reduced, State
 from dpsgd_explorer.errors import MixedLossError
 
 NONE, MEAN, SUM = 0, 1, 2

@@ -2,11 +2,11 @@
  * Test accuracy against what it cost: epsilon, steps, epochs or seconds.
  *
  * @typedef {object} AccuracyView
- * @property {import("../lib/run_log.js").Evaluation[]} evaluations
+ * @property {import("../runs/run_log.js").Evaluation[]} evaluations
  * @property {import("./plan.js").Plan} plan
  * @property {"epsilon" | "step" | "epoch" | "seconds"} axis
  * @property {[number, number]} range of the accuracy axis, percent
- * @property {import("../lib/run_log.js").Evaluation[]} [recorded] of a run that was made before
+ * @property {import("../runs/run_log.js").Evaluation[]} [recorded] of a run that was made before
  * @property {number | null} first_epsilon epsilon of step 1, once known
  * @property {number} seconds the seconds axis ends here
  * @property {{width: number, height: number}} size

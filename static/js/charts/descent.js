@@ -12,7 +12,7 @@
  * @typedef {object} DescentView
  * @property {Point[]} points
  * @property {Point[]} whole the points that the axes are made for
- * @property {import("../lib/descent_scene.js").DescentPlan} plan
+ * @property {import("../runs/descent_scene.js").DescentPlan} plan
  * @property {{width: number, height: number}} size
  */
 

@@ -5,10 +5,10 @@ import {against, conclusion, epsilonText, figure, standings, table} from "../cha
 import {getJson} from "../lib/api.js";
 import {integer} from "../lib/format.js";
 import {Newest} from "../lib/newest.js";
-import {sameSettings, toQuery} from "../lib/query.js";
-import {rateOf} from "../lib/sample_rate.js";
+import {sameSettings, toQuery} from "../forms/query.js";
+import {rateOf} from "../forms/sample_rate.js";
 import {Painter} from "../lib/schedule.js";
-import {SettingsForm, asTyped} from "../lib/settings_form.js";
+import {SettingsForm, asTyped} from "../forms/settings_form.js";
 import {onThemeChange} from "../lib/tokens.js";
 
 const RACE_MS = 2600;

@@ -1,12 +1,12 @@
 /** The lab of the engines: settings in the address, a recorded comparison, and one's own. */
 
-import {EnginesBench} from "../charts/engines_bench.js";
+import {EnginesBench} from "../runs/engines_panel.js";
 import {ApiError, postJson} from "../lib/api.js";
-import {enginesScene, madeOn, recordedScene} from "../lib/engines_scene.js";
-import {LiveRun} from "../lib/live_run.js";
+import {enginesScene, madeOn, recordedScene} from "../runs/engines_scene.js";
+import {LiveRun} from "../runs/live_run.js";
 import {Newest} from "../lib/newest.js";
-import {toQuery} from "../lib/query.js";
-import {SettingsForm} from "../lib/settings_form.js";
+import {toQuery} from "../forms/query.js";
+import {SettingsForm} from "../forms/settings_form.js";
 
 const RUNS = "/api/v1/runs";
 

@@ -4,10 +4,10 @@
  * without this script, a page at a time.
  */
 
-import {DescentRun} from "../lib/descent_run.js";
+import {DescentRun} from "../runs/descent_run.js";
 import {Newest} from "../lib/newest.js";
-import {toQuery} from "../lib/query.js";
-import {SettingsForm} from "../lib/settings_form.js";
+import {toQuery} from "../forms/query.js";
+import {SettingsForm} from "../forms/settings_form.js";
 
 const RETRY_MS = 2000;
 

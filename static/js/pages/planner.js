@@ -5,9 +5,9 @@ import {Chart} from "../charts/chart.js";
 import {getJson} from "../lib/api.js";
 import {integer, roundUp, significant} from "../lib/format.js";
 import {Newest} from "../lib/newest.js";
-import {toQuery} from "../lib/query.js";
+import {toQuery} from "../forms/query.js";
 import {Painter} from "../lib/schedule.js";
-import {SettingsForm, asTyped} from "../lib/settings_form.js";
+import {SettingsForm, asTyped} from "../forms/settings_form.js";
 import {onThemeChange} from "../lib/tokens.js";
 
 const REST_MS = 250; // before what takes longer is asked for

@@ -1,16 +1,16 @@
 /** The trainer: settings in the address, what they will spend, and the run as it goes. */
 
-import {Bench} from "../charts/bench.js";
+import {Bench} from "../runs/run_panel.js";
 import {chartPlan} from "../charts/plan.js";
 import {ApiError, getJson, postJson} from "../lib/api.js";
 import {roundUp} from "../lib/format.js";
-import {PlanPanel, terms} from "../lib/plan_panel.js";
-import {sameSettings, toQuery} from "../lib/query.js";
-import {LiveRun} from "../lib/live_run.js";
+import {PlanPanel, terms} from "../forms/plan_panel.js";
+import {sameSettings, toQuery} from "../forms/query.js";
+import {LiveRun} from "../runs/live_run.js";
 import {isSoon, Newest} from "../lib/newest.js";
-import {SettingsForm} from "../lib/settings_form.js";
+import {SettingsForm} from "../forms/settings_form.js";
 import {showTimes} from "../lib/times.js";
-import {trainingScene} from "../lib/training_scene.js";
+import {trainingScene} from "../runs/training_scene.js";
 
 const LARGEST_SEED = 2 ** 31 - 1;
 const CURVE_POINTS = 101;

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 from torch.utils._pytree import tree_leaves, tree_map
 
-from dpsgd_explorer.dp.book_keeping import BookKeeping
+from dpsgd_explorer.dp.engines.hooks import BookKeeping
 
 SEED = 7
 

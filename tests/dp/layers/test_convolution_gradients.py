@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
-from dpsgd_explorer.dp.layers import convolution
-from dpsgd_explorer.dp.layers.convolution import convolution_gradients
+from dpsgd_explorer.dp.layers import conv_gradients as convolution
+from dpsgd_explorer.dp.layers.conv_gradients import convolution_gradients
 from dpsgd_explorer.dp.layers.layout import add_weighted_rows, sample_rows
 
 KINDS = {1: nn.Conv1d, 2: nn.Conv2d, 3: nn.Conv3d}

@@ -16,16 +16,15 @@ def pinned(case):
 
 
 def use(kind, mode):
-    """Return the test of one network of test_coverage.py in one clipping mode."""
+    """Return the test of one network and mode of engines/test_coverage.py."""
     name = "test_parameters_are_reached_however_they_are_used"
-    return f"test_coverage.py::{name}[{kind}-{mode}]"
+    return f"engines/test_coverage.py::{name}[{kind}-{mode}]"
 
 
 def as_many(kind):
     """Return the test with as many samples as positions."""
-    return (
-        f"test_coverage.py::test_as_many_samples_as_positions_are_not_confused[{kind}]"
-    )
+    name = "test_as_many_samples_as_positions_are_not_confused"
+    return f"engines/test_coverage.py::{name}[{kind}]"
 
 
 def broken(file, test, *edits):

@@ -7,20 +7,28 @@ rank" waits for training on several processes.
 
 from dataclasses import dataclass
 
-RELEASE, CLIPPING, SUM = "noisy_release.py", "clipping.py", "clipped_sum.py"
+RELEASE, CLIPPING, SUM = (
+    "ledger/noisy_release.py",
+    "clipping/clipper.py",
+    "clipping/clipped_sum.py",
+)
 REPORT = "engine_report.py"
-BLOCKS = "blocks.py"
-SECURE, STREAM, SAMPLING = "secure_noise.py", "key_stream.py", "sampling.py"
+BLOCKS = "clipping/groups.py"
+SECURE, STREAM, SAMPLING = (
+    "noise/secure.py",
+    "noise/aes_stream.py",
+    "sampling/sampler.py",
+)
 
-NOISE = ("test_noise_law.py::test_every_parameter_gets_its_own_share[secure]",)
+NOISE = ("noise/test_noise_law.py::test_every_parameter_gets_its_own_share[secure]",)
 INDEPENDENCE = (
-    "test_noise_law.py::test_steps_layers_and_neighbours_are_independent[secure]",
+    "noise/test_noise_law.py::test_steps_layers_and_neighbours_are_independent[secure]",
 )
 SENSITIVITY = (
-    "test_sensitivity.py::test_a_huge_record_moves_it_by_all_of_c[Abadi-mlp]",
+    "clipping/test_sensitivity.py::test_a_huge_record_moves_it_by_all_of_c[Abadi-mlp]",
 )
 SAMPLER = (
-    "test_sampler_law.py::test_each_record_joins_each_step_by_its_own_coin[secure]",
+    "sampling/test_sampler_law.py::test_each_record_joins_each_step_by_its_own_coin[secure]",
 )
 
 
@@ -105,7 +113,7 @@ PLANTED = [
         SECURE,
         "values.view_as(waves).addcmul_(radii, waves, value=scale)",
         "values.add_(radii[0] * waves[0, 0], alpha=scale)",
-        ("test_secure_noise.py::test_a_million_numbers_have_the_law",),
+        ("noise/test_secure.py::test_a_million_numbers_have_the_law",),
     ),
 ]
 
@@ -138,28 +146,30 @@ OTHERS = [
         REPORT,
         "return odometer.epsilon(slack, self.plan.accountant)",
         "return slack",
-        ("test_glue.py::test_epsilon_is_epsilon",),
+        ("engines/test_code_between_layers.py::test_epsilon_is_epsilon",),
     ),
     bug(
         "the sum not cleared between steps",
         "logical_batch.py",
         "            self.total.reset()\n            self._backward_ran = True",
         "            self._backward_ran = True",
-        ("test_sensitivity.py::test_a_step_leaves_nothing_behind_for_the_next",),
+        (
+            "clipping/test_sensitivity.py::test_a_step_leaves_nothing_behind_for_the_next",
+        ),
     ),
     bug(
         "dropout off while training",
         "attachment.py",
         "        self._mechanism.start()\n",
         "        self._mechanism.start()\n        module.eval()\n",
-        ("test_glue.py::test_dropout_stays_on_while_training",),
+        ("engines/test_code_between_layers.py::test_dropout_stays_on_while_training",),
     ),
     bug(
         "momentum made of gradients without noise",
         "attachment.py",
         "parameter.grad = gradient\n",
         "parameter.grad = gradient * 0.0\n",
-        ("test_noise_law.py::test_momentum_is_made_of_noisy_gradients",),
+        ("noise/test_noise_law.py::test_momentum_is_made_of_noisy_gradients",),
     ),
     bug(
         "noise drawn twice",
@@ -173,21 +183,26 @@ OTHERS = [
         RELEASE,
         "deviation, told.divisor\n",
         "deviation, float(total.size)\n",
-        ("test_sensitivity.py::test_the_sum_is_divided_by_a_public_constant",),
+        ("clipping/test_sensitivity.py::test_the_sum_is_divided_by_a_public_constant",),
     ),
     bug(
         "samples that are not finite kept",
         SUM,
         "kept = torch.isfinite(norms).nonzero()",
         "kept = torch.ones_like(norms).nonzero()",
-        ("test_sensitivity.py::test_a_sample_left_out_leaves_the_others_alone",),
+        (
+            "clipping/test_sensitivity.py::test_a_sample_left_out_leaves_the_others_alone",
+        ),
     ),
     bug(
         "rate 3 % too high",
         SAMPLING,
         "        q = self.sample_rate\n",
         "        q = 1.03 * self.sample_rate\n",
-        (*SAMPLER, "test_poisson_sampling.py::test_each_record_has_its_own_coin"),
+        (
+            *SAMPLER,
+            "sampling/test_poisson_sampling.py::test_each_record_has_its_own_coin",
+        ),
     ),
     bug(
         "empty batches skipped",
@@ -195,21 +210,23 @@ OTHERS = [
         "            self.position += 1\n",
         "            self.position += 1\n            if not len(indices):\n"
         "                continue\n",
-        ("test_sampler_law.py::test_empty_batches_are_steps_and_get_noise",),
+        ("sampling/test_sampler_law.py::test_empty_batches_are_steps_and_get_noise",),
     ),
     bug(
         "secure batches from a seed",
-        "sources.py",
+        "noise/generators.py",
         "return Sources(NOISES[noise](0), KeyStream(), None)",
         'return Sources(NOISES[noise](0), seeded_generator(0, "sampling"), None)',
-        ("test_glue.py::test_nobody_can_repeat_the_batches_of_a_secure_run",),
+        (
+            "engines/test_code_between_layers.py::test_nobody_can_repeat_the_batches_of_a_secure_run",
+        ),
     ),
     bug(
         "a forked child keeps the key",
         STREAM,
         "if self._process != os.getpid():",
         "if False:",
-        ("test_secure_noise.py::test_a_forked_child_draws_other_noise",),
+        ("noise/test_secure.py::test_a_forked_child_draws_other_noise",),
     ),
     bug(
         "a resumed run keeps the key",
@@ -218,7 +235,7 @@ OTHERS = [
         "        self._take_key()",
         '        """Take no fresh key."""',
         (
-            "test_secure_noise.py::test_a_state_holds_nothing_and_a_resume_takes_a_fresh_key",
+            "noise/test_secure.py::test_a_state_holds_nothing_and_a_resume_takes_a_fresh_key",
         ),
     ),
     bug(
@@ -227,7 +244,7 @@ OTHERS = [
         "            round_to_grid(piece, standard_deviation)\n",
         "",
         (
-            "test_secure_noise.py::test_what_is_released_does_not_show_the_low_bits_of_the_sum",
+            "noise/test_secure.py::test_what_is_released_does_not_show_the_low_bits_of_the_sum",
         ),
     ),
     bug(
@@ -235,14 +252,16 @@ OTHERS = [
         RELEASE,
         "bound = total.clipper.max_grad_norm",
         "bound = told.max_grad_norm_at(step)",
-        ("test_receipt.py::test_options_changed_once_attached_give_no_epsilon",),
+        ("ledger/test_receipt.py::test_options_changed_once_attached_give_no_epsilon",),
     ),
     bug(
         "lost steps not counted",
-        "ledger.py",
+        "ledger/ledger.py",
         "        self._add(release)\n        self.lost_steps",
         "        self.lost_steps",
-        ("test_receipt.py::test_lost_steps_are_counted_where_noise_is_not_repeated",),
+        (
+            "ledger/test_receipt.py::test_lost_steps_are_counted_where_noise_is_not_repeated",
+        ),
     ),
 ]
 

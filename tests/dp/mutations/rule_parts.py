@@ -4,11 +4,11 @@ from tests.dp.mutations.breaking import as_many, broken, every_way, pinned, use
 
 GRADIENTS = "layers/test_convolution_gradients.py::"
 GHOST = "layers/test_ghost_norm.py::"
-LONGEST = "test_longest_contribution.py::"
+LONGEST = "clipping/test_longest_contribution.py::"
 
 PARTS = {
     "RNN": broken(
-        "layers/gates.py",
+        "layers/recurrent_gates.py",
         every_way("RNN"),
         ("no biases in the ghost norm", "found.plus_one()", "found"),
         (
@@ -24,7 +24,7 @@ PARTS = {
     ),
     "GRU": {
         **broken(
-            "layers/gates.py",
+            "layers/recurrent_gates.py",
             every_way("GRU"),
             (
                 "one candidate for both maps",
@@ -33,7 +33,7 @@ PARTS = {
             ),
         ),
         **broken(
-            "layers/cells.py",
+            "layers/recurrent_cells.py",
             every_way("GRU"),
             (
                 "reset gate forgotten",
@@ -48,7 +48,7 @@ PARTS = {
         ),
     },
     "LSTM": broken(
-        "layers/cells.py",
+        "layers/recurrent_cells.py",
         every_way("LSTM"),
         ("slope of the forget gate", "f * (1 - f), out=df", "f, out=df"),
         (
@@ -114,7 +114,7 @@ PARTS = {
             ),
         ),
         **broken(
-            "recording.py",
+            "engines/recording.py",
             use("Bare", "instantiate"),
             (
                 "copies not watched",
@@ -125,7 +125,7 @@ PARTS = {
     },
     "shared parameters": {
         **broken(
-            "layers/outer.py",
+            "layers/outer_products.py",
             use("Twice", "ghost"),
             (
                 "cross terms once",
@@ -145,7 +145,7 @@ PARTS = {
             ),
         ),
         **broken(
-            "uses.py",
+            "engines/layer_calls.py",
             use("SharedCell", "instantiate"),
             ("the last use only", "else whole.add_(before)", "else whole"),
             (
@@ -180,13 +180,13 @@ PARTS = {
         ),
     ),
     "where the samples are": broken(
-        "layouts.py",
+        "engines/batch_dims.py",
         as_many("PositionsFirst"),
         (
             "one pass is enough",
             "return all(len(shape)",
             "return any(len(shape)",
-            "test_layouts.py",
+            "engines/test_batch_dims.py",
         ),
         ("always first", "range(min(dims, len(shape)))", "range(1)"),
         (

@@ -38,7 +38,7 @@ LAYERS = {
         ),
     ),
     "Conv2d": broken(
-        "layers/conv.py",
+        "layers/conv2d.py",
         every_way("Conv2d"),
         ("padding mode ignored", PADDING_MODE, 'mode = "constant"'),
         ("one group in the norm", GROUPS, LARGEST_GROUP),
@@ -88,7 +88,7 @@ LAYERS = {
         ),
     ),
     "convolution gradients": broken(
-        "layers/convolution.py",
+        "layers/conv_gradients.py",
         f"{GRADIENTS}test_each_way_gives_autograds_gradients[rows]",
         (
             "stride ignored between kernel rows",

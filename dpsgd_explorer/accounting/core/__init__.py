@@ -1,0 +1,1 @@
+"""What the accountants share: the mixture, transforms, roots, validation."""

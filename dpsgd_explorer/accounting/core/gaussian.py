@@ -1,0 +1,141 @@
+"""The Gaussian mechanism without subsampling, exactly.
+
+T steps with noise multiplier σ are one Gaussian with μ = √T / σ; its privacy loss is
+normal with mean μ²/2 and variance μ².  With x = ε/μ - μ/2, φ and Φ the normal density
+and distribution function, and M(x) = (1 - Φ(x)) / φ(x) Mills' ratio,
+
+    δ(ε) = Φ(-x) - e^ε Φ(-x - μ) = φ(x) (M(x) - M(x + μ)).
+
+The second form keeps its digits however small δ is.
+
+Source: Balle and Wang (2018), arXiv:1805.06530v2, Theorem 8; the same as Dong, Roth and
+Su (2019), arXiv:1905.02383, Corollary 2.13.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import numpy.typing as npt
+from scipy.special import erfcx, ndtr
+
+from dpsgd_explorer.accounting.core import validation as domains
+from dpsgd_explorer.accounting.core.root_finding import (
+    first_safe,
+    least_noise,
+    unreachable,
+)
+from dpsgd_explorer.accounting.core.validation import MAX_NOISE_MULTIPLIER
+
+SMALL_MU = 1e-5  # below it -μ M'(x + μ/2) has more true digits than M(x) - M(x + μ)
+CERTAIN = 10.0  # 1 - Φ(-10) < 1e-23: an x below -CERTAIN gives δ = 1
+
+
+def gaussian_delta(epsilon: float, noise_multiplier: float, steps: int = 1) -> float:
+    """Return the exact delta of Gaussian steps on all records.
+
+    Args:
+        epsilon: At least 0.
+        noise_multiplier: Noise std over the sensitivity; 0 gives delta 1.
+        steps: How often; 0 gives delta 0.
+
+    Raises:
+        AccountingError: an argument is outside its domain.
+    """
+    return delta_of_mu(domains.epsilon(epsilon), _mu(noise_multiplier, steps))
+
+
+def delta_of_mu(loss: float, mu: float) -> float:
+    """Return δ(ε) of N(0, 1) against N(μ, 1), for loss ε >= 0 and μ from 0 to ∞."""
+    if mu == 0:
+        return 0.0
+    return 1.0 if math.isinf(mu) else _delta(loss / mu - mu / 2, mu)
+
+
+def deltas_of_mu(losses: npt.NDArray[np.float64], mu: float) -> npt.NDArray[np.float64]:
+    """Return the same for many losses, which may be negative; 0 < μ < ∞; [K] -> [K].
+
+    δ(-ε) = 1 - e^-ε + e^-ε δ(ε).
+    """
+    x = np.abs(losses) / mu - mu / 2
+    with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+        density = np.exp(-x * x / 2) / 2  # over √(2/π), which Mills' ratio brings
+        far = density * erfcx((x + mu) / math.sqrt(2))
+        near = np.where(x > 0, density * erfcx(x / math.sqrt(2)), ndtr(-x))
+    positive = near - far
+    gain = np.exp(np.minimum(losses, 0.0))
+    return np.asarray(
+        np.where(losses < 0, -np.expm1(np.minimum(losses, 0.0)), 0.0) + gain * positive
+    )
+
+
+def gaussian_epsilon(delta: float, noise_multiplier: float, steps: int = 1) -> float:
+    """Return the exact epsilon of Gaussian steps on all records, rounded up.
+
+    Args:
+        delta: In (0, 1).
+        noise_multiplier: Noise std over the sensitivity; 0 gives infinity.
+        steps: How often; 0 gives 0.
+
+    Raises:
+        AccountingError: an argument is outside its domain.
+    """
+    return epsilon_of_mu(domains.delta(delta), _mu(noise_multiplier, steps))
+
+
+def epsilon_of_mu(target: float, mu: float) -> float:
+    """Return ε, rounded up, at which N(0, 1) against N(μ, 1) keeps δ = target."""
+    if math.isinf(mu):
+        return math.inf
+    low = max(-mu / 2, -CERTAIN)
+    if mu == 0 or _delta(low, mu) <= target:
+        return 0.0
+    high = math.sqrt(-2 * math.log(target))  # δ <= e^(-x²/2): Chernoff's bound
+    x = first_safe(lambda x: _delta(x, mu) - target, low, high)
+    return mu * (x + mu / 2)
+
+
+def gaussian_noise_multiplier(epsilon: float, delta: float, steps: int = 1) -> float:
+    """Return the least noise multiplier of Gaussian steps on all records, rounded up.
+
+    Args:
+        epsilon: Target for all steps, greater than 0.
+        delta: In (0, 1).
+        steps: How often, at least 1.
+
+    Raises:
+        AccountingError: an argument is outside its domain.
+    """
+    target, slack = domains.target_epsilon(epsilon), domains.delta(delta)
+    count = domains.steps(steps, least=1)
+
+    def excess(noise: float) -> float:
+        mu = _mu(noise, count)
+        return _delta(target / mu - mu / 2, mu) - slack
+
+    noise = least_noise(excess)
+    if math.isinf(noise):
+        raise unreachable(epsilon, gaussian_epsilon(slack, MAX_NOISE_MULTIPLIER, count))
+    return noise
+
+
+def _mu(noise_multiplier: float, steps: int) -> float:
+    noise, count = domains.noise_multiplier(noise_multiplier), domains.steps(steps)
+    if count == 0:
+        return 0.0
+    return math.sqrt(count) / noise if noise else math.inf
+
+
+def _delta(x: float, mu: float) -> float:
+    density = math.exp(-x * x / 2) / math.sqrt(2 * math.pi)
+    if mu < SMALL_MU:
+        middle = x + mu / 2
+        slope = middle * _mills(middle) - 1  # M'(x) = x M(x) - 1
+        return -density * mu * slope if density else 0.0
+    far = density * _mills(x + mu)  # x + μ >= μ/2 > 0
+    return (density * _mills(x) if x > 0 else float(ndtr(-x))) - far
+
+
+def _mills(x: float) -> float:
+    return math.sqrt(math.pi / 2) * float(erfcx(x / math.sqrt(2)))

@@ -1,0 +1,201 @@
+"""Searches that end on the safe side of the answer.
+
+``scipy.optimize`` would take 0.3 s to import, and gives the root without its bracket.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from decimal import ROUND_CEILING, Context
+from functools import cache
+from typing import TypeVar
+
+from dpsgd_explorer.accounting.core.accountant import Accountant
+from dpsgd_explorer.accounting.core.validation import MAX_NOISE_MULTIPLIER
+from dpsgd_explorer.errors import AccountingError
+
+Function = Callable[[float], float]
+Found = TypeVar("Found")
+Point = tuple[float, float]  # argument and value
+
+TOLERANCE = 1e-12
+PRECISION = 2e-10  # enough where each value takes milliseconds
+QUICK_PRECISION = 1e-4  # the same where a bound will do
+LEAST_SHARE = 0.05  # of a bracket, that the first guess is from its ends
+SMALLEST_STRIDE = 0.01
+AHEAD = 1.2  # of a stride, over what the last two values ask
+LEAST_GAIN = 0.05
+LARGEST_STRIDE = 4.0
+
+
+def first_safe(
+    excess: Function, low: float, high: float, tolerance: float = TOLERANCE
+) -> float:
+    """Return where a decreasing function stops being positive, or just behind.
+
+    Args:
+        excess: Decreasing, finite, positive at low and not at high.
+        low: Left end of the bracket.
+        high: Right end of the bracket.
+        tolerance: Half of how far the answer may be off.
+
+    Returns:
+        A point whose value was seen not to be positive, within twice the tolerance of
+        one, relative to its size if that is above 1, whose value was seen to be.
+
+    Source: Chandrupatla (1997), Advances in Engineering Software 28(3), 145-149:
+    inverse quadratic interpolation where it is sure to fall into the bracket, else
+    bisection.
+    """
+    last, other = (high, excess(high)), (low, excess(low))
+    share = last[1] / (last[1] - other[1])
+    share = min(max(share, LEAST_SHARE), 1 - LEAST_SHARE)
+    while True:
+        x = last[0] + share * (other[0] - last[0])
+        new = (x, excess(x))
+        if (new[1] > 0) == (last[1] > 0):
+            before = last
+        else:
+            before, other = other, last
+        last = new
+        least_share = tolerance * max(abs(x), 1.0) / abs(other[0] - last[0])
+        if least_share > 0.5:
+            return other[0] if last[1] > 0 else last[0]
+        share = _interpolated(last, other, before)
+        share = min(max(share, least_share), 1 - least_share)
+
+
+def confirmed(
+    accountants: Sequence[Accountant],
+    search: Callable[[Accountant], Found],
+    keeps: Callable[[Accountant, Found], bool],
+) -> Found:
+    """Return what a search finds with the first accountant that the last one confirms.
+
+    Args:
+        accountants: As ``Accountant.searchers`` gives them.
+        search: With one of them.
+        keeps: Tells whether an accountant allows what was found.
+    """
+    *quick, last = accountants
+    for accountant in quick:
+        found = search(accountant)
+        if keeps(last, found):
+            return found
+    return search(last)
+
+
+def _interpolated(last: Point, other: Point, before: Point) -> float:
+    """Return how far to go from the last point to the other one, in (0, 1)."""
+    (x1, f1), (x2, f2), (x3, f3) = last, other, before
+    if f3 in (f1, f2):
+        return 0.5
+    place, value = (x1 - x2) / (x3 - x2), (f1 - f2) / (f3 - f2)
+    if value**2 >= place or (1 - value) ** 2 >= 1 - place:
+        return 0.5
+    quadratic = f1 / (f2 - f1) * f3 / (f2 - f3)
+    return quadratic + (x3 - x1) / (x2 - x1) * f1 / (f3 - f1) * f2 / (f3 - f2)
+
+
+def most_steps(excess: Callable[[int], float], start: float, most: int) -> int:
+    """Return the largest whole number at which an increasing function is not positive.
+
+    Args:
+        excess: Of a number of steps; log(spent / target) serves well.
+        start: A guess.
+        most: That may be returned.
+    """
+    low, high = (0, -math.inf), (most + 1, math.inf)
+    guess, turn = min(max(round(start), 1), most), 0
+    while high[0] - low[0] > 1:
+        value = excess(guess)
+        if value <= 0:
+            low = (guess, value)
+        else:
+            high = (guess, value)
+        turn += 1
+        guess = _next_steps(low, high, turn)
+    return low[0]
+
+
+def _next_steps(low: Point, high: Point, turn: int) -> int:
+    """Return where to look between the two: on the line, or halfway; in log steps."""
+    left, right = math.log(max(low[0], 0.5)), math.log(high[0])
+    share = 0.5
+    if math.isfinite(low[1]) and math.isfinite(high[1]) and turn % 4:
+        share = -low[1] / (high[1] - low[1])
+        width = 1 / max(low[0], 1) / max(right - left, 1e-300)
+        share = min(max(share, width), 1 - width) if width < 0.5 else 0.5
+    elif math.isfinite(low[1]):
+        share = min(math.log(4) / (right - left), 0.5)
+    elif math.isfinite(high[1]):
+        share = max(1 - math.log(4) / (right - left), 0.5)
+    guess = round(math.exp(left + share * (right - left)))
+    return int(min(max(guess, low[0] + 1), high[0] - 1))
+
+
+def least_noise(
+    excess: Function,
+    start: float = 1.0,
+    tolerance: float = TOLERANCE,
+    steepness: float = 1.0,
+) -> float:
+    """Return the least noise multiplier at which a decreasing function is not positive.
+
+    Args:
+        excess: Of the noise multiplier; how much more is spent than may be.
+        start: A guess.
+        tolerance: As of ``first_safe``, of the logarithm.
+        steepness: About how often the logarithm of what is spent falls by 1 where that
+            of the noise multiplier rises by 1.
+
+    Returns:
+        At least 1 / MAX_NOISE_MULTIPLIER; infinity if MAX_NOISE_MULTIPLIER is not
+        enough.
+    """
+
+    @cache  # the ends of the bracket are asked for again
+    def of_log(log_noise: float) -> float:
+        return excess(min(math.exp(log_noise), MAX_NOISE_MULTIPLIER))
+
+    end = math.log(MAX_NOISE_MULTIPLIER)
+    low, high = _bracket(of_log, math.log(start), end, steepness)
+    if low == high and high > 0:
+        return math.inf
+    found = high if low == high else first_safe(of_log, low, high, tolerance)
+    return min(math.exp(found), MAX_NOISE_MULTIPLIER)
+
+
+def _bracket(excess: Function, start: float, end: float, steepness: float) -> Point:
+    """Return low < high around the root in [-end, end], or the end next to it twice."""
+    here, stride = (start, excess(start)), 1 / steepness
+    least = SMALLEST_STRIDE / steepness
+    sign = 1.0 if here[1] > 0 else -1.0
+    while sign * here[0] < end:
+        stride = min(max(AHEAD * stride * _log_ratio(here[1]), least), LARGEST_STRIDE)
+        x = sign * min(sign * here[0] + stride, end)
+        there = (x, excess(x))
+        if (there[1] > 0) != (sign > 0):
+            return min(here[0], x), max(here[0], x)
+        gained = _log_ratio(here[1]) - _log_ratio(there[1])
+        least, stride = 2 * stride, stride / max(gained, LEAST_GAIN)
+        here = there
+    return here[0], here[0]
+
+
+def _log_ratio(excess: float) -> float:
+    """Return |log| of spent / target, up to about 7, from 1 less the smaller ratio."""
+    return -math.log1p(-min(abs(excess), 0.999))
+
+
+def unreachable(
+    target_epsilon: object, least: float, setting: str = "noise"
+) -> AccountingError:
+    """Return the error for a target below the least that any value of it reaches."""
+    nearest = Context(prec=3, rounding=ROUND_CEILING).create_decimal(least)
+    return AccountingError(
+        f"target_epsilon must be at least {nearest:g}, the least that any {setting} "
+        f"reaches here, got {target_epsilon!r}. Raise target_epsilon or delta.",
+        field="target_epsilon",
+    )

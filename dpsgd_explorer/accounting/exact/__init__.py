@@ -1,0 +1,1 @@
+"""The exact accountant: privacy losses composed by contour integrals."""

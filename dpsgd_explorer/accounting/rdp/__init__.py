@@ -1,0 +1,1 @@
+"""Rényi differential privacy: moments of the privacy loss."""

@@ -1,0 +1,120 @@
+"""The Rényi accountant: divergences add up over steps and give epsilon at the end.
+
+If R(α) is the sum of the divergences of all steps, then for every order α > 1
+
+    ε(δ) <= R(α) + log(1 - 1/α) - log(αδ) / (α - 1),
+
+and, as total variation is at most √(1 - e^-R(α)), ε = 0 holds once that is below δ.
+
+Source: composition: Mironov (2017), arXiv:1702.07476v3, Proposition 1; conversion:
+Canonne, Kamath and Steinke (2020), arXiv:2004.00010v4, Proposition 12; total
+variation: the inequality of Bretagnolle and Huber.
+
+Notation: A orders, S numbers of steps, P phases.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from dpsgd_explorer.accounting.core.accountant import (
+    Accountant,
+    Floats,
+    Phase,
+    Status,
+    steps_by_phase,
+)
+from dpsgd_explorer.accounting.rdp.replaced_record import replaced_divergences
+from dpsgd_explorer.accounting.rdp.subsampled_gaussian import ORDERS, renyi_divergences
+
+AT_ONCE = 4096  # numbers of steps, each a row of [A]
+STEPS = {
+    "add_or_remove_one": renyi_divergences,
+    "replace_one": replaced_divergences,
+}
+
+
+class RdpAccountant(Accountant):
+    """Adds Rényi divergences and takes the order that gives the least epsilon."""
+
+    label = "Rényi (RDP)"
+    status: ClassVar[Status] = "bound"
+    note = (
+        "Never too small. Usually 5 to 10 % above the exact value, "
+        "several times above it for one step or a tiny sample rate."
+    )
+
+    def epsilons(
+        self,
+        phases: Sequence[Phase],
+        steps: npt.ArrayLike,
+        delta: float,
+        relation: str = "add_or_remove_one",
+    ) -> Floats:
+        done = np.atleast_1d(np.asarray(steps))
+        parts = np.array_split(done, done.size // AT_ONCE + 1)  # bounds the memory
+        return np.concatenate(
+            [epsilon_from_rdp(composed(phases, x, relation), delta) for x in parts]
+        )
+
+    def delta(
+        self,
+        phases: Sequence[Phase],
+        epsilon: float,
+        relation: str = "add_or_remove_one",
+    ) -> float:
+        total = sum(phase.steps for phase in phases)
+        return delta_from_rdp(composed(phases, [total], relation)[0], epsilon)
+
+
+def composed(
+    phases: Sequence[Phase], steps: npt.ArrayLike, relation: str = "add_or_remove_one"
+) -> Floats:
+    """Return the divergences after each number of steps.
+
+    Shapes: steps [S] -> [S, A].
+    """
+    of_step = STEPS[relation]
+    rdp = np.array([of_step(p.sample_rate, p.noise_multiplier) for p in phases])
+    return added_up(steps_by_phase(phases, steps), rdp)
+
+
+def added_up(counts: Floats, rdp: Floats) -> Floats:
+    """Return the divergences of so many steps of each phase.
+
+    Shapes: counts [S, P], rdp of a step [P, A] -> [S, A].
+    """
+    infinite = np.isinf(rdp)
+    total = counts @ np.where(infinite, 0.0, rdp)
+    total[(counts > 0) @ infinite] = math.inf
+    return np.asarray(total)
+
+
+def epsilon_from_rdp(rdp: Floats, delta: float, orders: Floats = ORDERS) -> Floats:
+    """Return the least epsilon over all orders.
+
+    Shapes: rdp [..., A], orders [A] -> [...].
+    """
+    shrink = np.log1p(-1 / orders)
+    offsets = shrink - (math.log(delta) + np.log(orders)) / (orders - 1)  # [A]
+    least = np.maximum((rdp + offsets).min(axis=-1), 0.0)
+    return np.where(total_variation(rdp) <= delta, 0.0, least)
+
+
+def delta_from_rdp(rdp: Floats, epsilon: float, orders: Floats = ORDERS) -> float:
+    """Return the least delta over all orders; rdp and orders are [A]."""
+    logs = (orders - 1) * (rdp - epsilon + np.log1p(-1 / orders)) - np.log(orders)
+    return min(math.exp(min(logs.min(), 0.0)), float(total_variation(rdp)))
+
+
+def total_variation(rdp: Floats) -> Floats:
+    """Return a bound on the total variation, the delta of epsilon 0; [..., A] -> [...].
+
+    The divergence rises with its order, so the smallest order bounds best.
+    """
+    return np.asarray(np.sqrt(-np.expm1(-rdp.min(axis=-1))))

@@ -1,0 +1,203 @@
+"""Rényi divergences as data: kept, added to those of elsewhere, and read as ε.
+
+A curve holds upper bounds R(α) at some orders.  (α - 1) R(α) of the true divergences is
+convex in α and 0 at α = 1, so that between two known orders it lies below the chord of
+the bounds: curves known at different orders add up at the orders of either.  Beyond the
+largest order of one of them nothing is known.
+
+Source: van Erven and Harremoës (2014), arXiv:1206.2459v2, Corollary 2 (convexity);
+addition: Mironov (2017), arXiv:1702.07476v3, Proposition 1; conversion: as ``rdp``.
+
+Notation: A orders.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from dpsgd_explorer.accounting.core import validation as domains
+from dpsgd_explorer.accounting.core.accountant import SENSITIVITY, Floats, Phase
+from dpsgd_explorer.accounting.rdp.accountant import (
+    composed,
+    delta_from_rdp,
+    epsilon_from_rdp,
+)
+from dpsgd_explorer.accounting.rdp.subsampled_gaussian import ORDERS
+from dpsgd_explorer.errors import AccountingError
+
+VERSION = 1
+KIND = "rdp_curve"
+ADD_OR_REMOVE = "add_or_remove_one"
+
+
+@dataclass(frozen=True, eq=False)
+class RdpCurve:
+    """Bounds on Rényi divergences; an instance that exists is valid.
+
+    Attributes:
+        orders: α, ascending, each greater than 1, [A].
+        divergences: R(α), at least 0, may be infinite, [A].
+        neighboring_relation: What one record may change.
+
+    Raises:
+        AccountingError: names the attribute that is outside its domain.
+    """
+
+    orders: Floats
+    divergences: Floats
+    neighboring_relation: str = ADD_OR_REMOVE
+
+    def __post_init__(self) -> None:
+        orders = _row("orders", self.orders)
+        values = _row("divergences", self.divergences)
+        if not (np.all(orders > 1) and np.all(np.diff(orders) > 0)):
+            domains.refuse("orders", "ascending and greater than 1", self.orders)
+        if not np.all(np.isfinite(orders)):
+            domains.refuse("orders", "finite", self.orders)
+        if values.shape != orders.shape or not np.all(values >= 0):
+            rule = f"{len(orders)} numbers of at least 0, one for each order"
+            domains.refuse("divergences", rule, self.divergences)
+        relation_of(self.neighboring_relation)
+        object.__setattr__(self, "orders", orders)
+        object.__setattr__(self, "divergences", values)
+
+    @classmethod
+    def of(
+        cls, phases: Sequence[Phase], neighboring_relation: str = ADD_OR_REMOVE
+    ) -> Self:
+        """Return the curve of all phases, at the orders of the Rényi accountant."""
+        relation = relation_of(neighboring_relation)
+        total = sum(phase.steps for phase in phases)
+        ascending = np.argsort(ORDERS)
+        values = np.zeros(len(ORDERS))
+        if total:
+            values = composed(phases, [total], relation)[0]
+        return cls(ORDERS[ascending], values[ascending], relation)
+
+    def at(self, orders: npt.ArrayLike) -> Floats:
+        """Return R at other orders greater than 1, infinite beyond the largest known.
+
+        Shapes: orders [K] -> [K].
+        """
+        asked = _row("orders", orders)
+        if not np.all(asked > 1):
+            domains.refuse("orders", "greater than 1", orders)
+        orders = np.concatenate([[1.0], self.orders])
+        moments = np.concatenate([[0.0], (self.orders - 1) * self.divergences])
+        place = np.clip(np.searchsorted(orders, asked), 1, len(orders) - 1)
+        share = (asked - orders[place - 1]) / (orders[place] - orders[place - 1])
+        with np.errstate(invalid="ignore"):  # 0 times infinity, at a known order
+            chords = (1 - share) * moments[place - 1] + share * moments[place]
+        values = np.where(np.isnan(chords), math.inf, chords) / (asked - 1)
+        exact = self.orders[place - 1] == asked
+        values = np.where(exact, self.divergences[place - 1], values)
+        return np.where(asked > self.orders[-1], math.inf, values)
+
+    def compose(self, other: RdpCurve) -> RdpCurve:
+        """Return the curve of both, done one after the other, at the orders of either.
+
+        Raises:
+            AccountingError: they speak of different neighbouring relations.
+        """
+        if other.neighboring_relation != self.neighboring_relation:
+            rule = f"{self.neighboring_relation!r}, as the other curve's"
+            domains.refuse("neighboring_relation", rule, other.neighboring_relation)
+        orders = np.union1d(self.orders, other.orders)
+        orders = orders[orders <= min(self.orders[-1], other.orders[-1])]
+        total = self.at(orders) + other.at(orders)
+        return RdpCurve(orders, total, self.neighboring_relation)
+
+    def self_compose(self, count: int) -> RdpCurve:
+        """Return the curve of the same, done so often, at least once."""
+        times = domains.steps(count, least=1)
+        values = times * self.divergences
+        return RdpCurve(self.orders, values, self.neighboring_relation)
+
+    def epsilon(self, delta: float) -> float:
+        """Return ε at delta in (0, 1), a bound; infinite where every order is."""
+        slack = domains.delta(delta)
+        return float(epsilon_from_rdp(self.divergences, slack, self.orders))
+
+    def delta(self, epsilon: float) -> float:
+        """Return δ at epsilon >= 0, a bound."""
+        loss = domains.epsilon(epsilon)
+        return delta_from_rdp(self.divergences, loss, self.orders)
+
+    def to_json(self) -> str:
+        """Return the curve as JSON; infinite divergences are null."""
+        values = [x if math.isfinite(x) else None for x in self.divergences.tolist()]
+        data = {
+            "version": VERSION,
+            "kind": KIND,
+            "neighboring_relation": self.neighboring_relation,
+            "orders": self.orders.tolist(),
+            "divergences": values,
+        }
+        return json.dumps(data, allow_nan=False)
+
+    @classmethod
+    def from_json(cls, text: str) -> Self:
+        """Read what ``to_json`` wrote.
+
+        Raises:
+            AccountingError: it is something else: nothing is guessed.
+        """
+        names = ("neighboring_relation", "orders", "divergences")
+        relation, orders, values = read_json(text, KIND, VERSION, names)
+        found = np.array([math.inf if x is None else x for x in values])
+        return cls(orders, found, relation)
+
+
+def read_json(text: str, kind: str, version: int, names: Sequence[str]) -> list[Any]:
+    """Return the values of these names from JSON of a kind and version.
+
+    Raises:
+        AccountingError: it holds something else.
+    """
+    try:
+        data = json.loads(text)
+        known = data["version"] == version and data["version"] is not True
+        if not known or data["kind"] != kind or set(data) != {*names, *HEAD}:
+            raise KeyError(kind)
+        if not all(isinstance(data[name], LISTS.get(name, list)) for name in names):
+            raise TypeError(kind)
+        return [data[name] for name in names]
+    except (KeyError, TypeError, ValueError) as error:
+        raise AccountingError(
+            f"{kind} must be JSON that to_json wrote, got {text[:80]!r}.", field=kind
+        ) from error
+
+
+HEAD = ("version", "kind")
+LISTS: dict[str, type] = {"neighboring_relation": str}
+
+
+def relation_of(name: str) -> str:
+    """Return a neighbouring relation that there is.
+
+    Raises:
+        AccountingError: there is none of this name.
+    """
+    if name not in SENSITIVITY:
+        rule = f"one of {', '.join(SENSITIVITY)}"
+        domains.refuse("neighboring_relation", rule, name)
+    return name
+
+
+def _row(name: str, values: npt.ArrayLike) -> Floats:
+    """Return a row of real numbers, read-only, [A]."""
+    try:
+        row = np.array(values, dtype=np.float64)
+    except (TypeError, ValueError):
+        domains.refuse(name, "a list of numbers", values)
+    if row.ndim != 1 or not row.size or np.isnan(row).any():
+        domains.refuse(name, "a list of numbers, one or more", values)
+    row.flags.writeable = False
+    return row

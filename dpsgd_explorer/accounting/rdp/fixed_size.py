@@ -1,0 +1,115 @@
+"""Batches of fixed size: m of N records, drawn without replacement for each step.
+
+Neighbours differ by one replaced record, q = m/N, and in a batch that holds the record
+the sum moves by up to two clipping bounds: μ = 2/σ.  For every ε >= 0 and in either
+direction, the curve of a step is at most that of (1 - q) N(0, 1) + q N(μ, 1) against
+N(0, 1), which some data reach: all other gradients opposite to the record's.
+
+The largest curve that this allows is its own mirror image.  With y(v) the loss of that
+pair (``mixture``), of noise multiplier σ/2, it is a loss of y with the record's weight
+wherever y > 0, of -y with the weights exchanged, and of 0 with what is left.  Its
+moment of order α is 1 + E[g],
+
+    E[g] = ∫ over y(v) > 0 of (g(y) + e^y g(-y)) φ(v) dv,
+    g(ℓ) = e^(αℓ) - 1 - α (e^ℓ - 1) >= 0,
+
+summed on Gauss' nodes, all terms positive.  Where there would be too many (large
+orders, little noise), the moments' joint convexity serves: R(α) is at most
+log(1 - q + q e^(2α (α - 1) / σ²)) / (α - 1).
+
+Source: the curve: Balle, Barthe and Gaboardi (2018), arXiv:1807.01647v2, Theorem 9.
+Differs: Wang, Balle and Kasiviswanathan (2019), arXiv:1808.00087v2, bound divergences
+by those of the mechanism at other orders, which is up to several times looser here.
+
+Notation: A orders, M nodes.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import lru_cache
+
+import numpy as np
+import numpy.typing as npt
+
+from dpsgd_explorer.accounting.core import validation as domains
+from dpsgd_explorer.accounting.core.accountant import Floats, Phase
+from dpsgd_explorer.accounting.core.mixture import log_mixture
+from dpsgd_explorer.accounting.rdp.accountant import epsilon_from_rdp
+from dpsgd_explorer.accounting.rdp.replaced_record import (
+    ROUNDING,
+    convexity_bound,
+    shared_nodes,
+)
+from dpsgd_explorer.accounting.rdp.subsampled_gaussian import (
+    LEAST_RATE,
+    ORDERS,
+    REACH,
+    log_excess,
+)
+
+PANEL = 12  # Gauss' nodes in one
+GAUSS = np.polynomial.legendre.leggauss(PANEL)
+LEAST_NOISE = 0.1  # below it the convexity bound serves
+
+
+def fixed_size_epsilon(
+    sample_rate: float, noise_multiplier: float, steps: int, delta: float
+) -> float:
+    """Return ε of steps on batches of fixed size, for one replaced record; a bound.
+
+    Args:
+        sample_rate: Batch size over N, in (0, 1].
+        noise_multiplier: Noise std over the clipping bound; 0 gives infinity.
+        steps: At least 0.
+        delta: In (0, 1).
+
+    Raises:
+        AccountingError: an argument is outside its domain.
+    """
+    run = Phase(sample_rate, noise_multiplier, steps)
+    slack = domains.delta(delta)
+    if run.steps == 0:
+        return 0.0
+    rdp = run.steps * fixed_size_divergences(run.sample_rate, run.noise_multiplier)
+    return float(epsilon_from_rdp(rdp, slack))
+
+
+@lru_cache(maxsize=1024)
+def fixed_size_divergences(sample_rate: float, noise_multiplier: float) -> Floats:
+    """Return R(α) of one step for each of ORDERS, [A]; infinite without noise.
+
+    Args:
+        sample_rate: Batch size over N, in (0, 1].
+        noise_multiplier: At least 0, over the clipping bound.
+
+    Returns:
+        A read-only array: it is kept for the next call.
+    """
+    values = convexity_bound(sample_rate, noise_multiplier)
+    if noise_multiplier >= LEAST_NOISE:
+        rate = max(sample_rate, LEAST_RATE)
+        for part in shared_nodes(noise_multiplier, PANEL):
+            found = _integrated(rate, noise_multiplier / 2, ORDERS[part])
+            values[part] = np.minimum(values[part], found * ROUNDING)
+    values.flags.writeable = False
+    return values
+
+
+def _integrated(q: float, noise: float, orders: Floats) -> Floats:
+    """Return R(α) at some orders; noise is over what a replaced record moves."""
+    v, log_weights = _nodes(0.5 / noise, float(orders.max()) / noise + REACH, noise)
+    y = log_mixture(v, q, noise)[0]
+    normal = log_weights - 0.5 * v * v
+    losses, weights = np.concatenate([y, -y]), np.concatenate([normal, normal + y])
+    logs = log_excess(losses, weights, 1.0, orders)
+    return np.asarray(np.logaddexp(0.0, logs) / (orders - 1))
+
+
+def _nodes(start: float, end: float, noise: float) -> tuple[Floats, Floats]:
+    """Return Gauss' nodes on short panels from start on, and logs of their weights."""
+    width = 0.5 * min(max(noise, 0.05), 1.0)
+    panels = math.ceil((max(end, start) - start + 2 * REACH) / width)
+    middles = start + width * (np.arange(panels) + 0.5)
+    v: npt.NDArray[np.float64] = np.add.outer(middles, 0.5 * width * GAUSS[0]).ravel()
+    return v, np.tile(np.log(0.5 * width * GAUSS[1]), panels)

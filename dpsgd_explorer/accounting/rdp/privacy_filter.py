@@ -1,0 +1,167 @@
+"""A privacy filter: a budget fixed beforehand, for steps that are chosen on the way.
+
+An accountant that composes given phases covers phases that were fixed beforehand.  A
+filter also covers those of which σ, q and number depend on all that was released so
+far: at one order α, fixed beforehand as well, the divergences of the steps are added
+up, and what would bring their sum above
+
+    B = ε - log(1 - 1/α) + log(αδ) / (α - 1)
+
+is refused.  All that is released is then (α, B)-Rényi private, and so (ε, δ).
+
+It does not cover:
+
+- another order than the one fixed, or the best of several, chosen at the end;
+- an ε read off before the budget is spent: what holds is the whole budget;
+- choices that depend on the records other than through what was released;
+- budgets of single records, which the source also treats.
+
+A bound: at the same δ, the exact accountant allows more, of phases fixed beforehand.
+
+Source: Feldman and Zrnic (2021), arXiv:2008.11193, on fully adaptive composition and
+Rényi filters; conversion: as ``rdp``.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import ClassVar
+
+import numpy as np
+
+from dpsgd_explorer.accounting.core import validation as domains
+from dpsgd_explorer.accounting.core.accountant import Phase, Status
+from dpsgd_explorer.accounting.core.validation import MAX_STEPS
+from dpsgd_explorer.accounting.rdp.curve import ADD_OR_REMOVE, RdpCurve, relation_of
+from dpsgd_explorer.accounting.rdp.subsampled_gaussian import ORDERS
+from dpsgd_explorer.errors import AccountingError
+
+ROUNDING = 1 + 1e-12  # of a sum of divergences
+
+
+class RenyiFilter:
+    """Spends a budget of (ε, δ) on steps that may be chosen by what was released.
+
+    Attributes:
+        epsilon: Of all that is ever released.
+        delta: Of the same.
+        order: α, at which divergences are counted.
+        budget: B, the divergence that may be spent.
+        spent: The divergence that was.
+        neighboring_relation: What one record may change.
+    """
+
+    status: ClassVar[Status] = "bound"
+
+    def __init__(
+        self,
+        epsilon: float,
+        delta: float,
+        *,
+        order: float | None = None,
+        neighboring_relation: str = ADD_OR_REMOVE,
+    ) -> None:
+        """Fix the budget.
+
+        Args:
+            epsilon: Greater than 0.
+            delta: In (0, 1).
+            order: Greater than 1; unless given, the one that allows the most steps on
+                all records.
+            neighboring_relation: What one record may change.
+
+        Raises:
+            AccountingError: an argument is outside its domain, or the order leaves no
+                budget of this ε and δ.
+        """
+        self.epsilon = domains.target_epsilon(epsilon)
+        self.delta = domains.delta(delta)
+        self.order = self._best_order() if order is None else _order(order)
+        self.budget = self._budget(self.order)
+        self.neighboring_relation = relation_of(neighboring_relation)
+        self.spent = 0.0
+        if self.budget <= 0:
+            raise AccountingError(
+                f"order must leave a budget of epsilon = {epsilon!r} at delta = "
+                f"{delta!r}, got {self.order!r}, at which the conversion alone takes "
+                "more. Raise order, epsilon or delta.",
+                field="order",
+            )
+
+    @property
+    def left(self) -> float:
+        """The divergence that may still be spent."""
+        return max(self.budget - self.spent, 0.0)
+
+    def steps_left(self, sample_rate: float, noise_multiplier: float) -> int:
+        """Return how many such steps the budget still allows, up to MAX_STEPS."""
+        one = self._divergence(Phase(sample_rate, noise_multiplier, 1))
+        if one * MAX_STEPS <= self.left:
+            return MAX_STEPS
+        count = int(self.left / one)
+        run = Phase(sample_rate, noise_multiplier, max(count, 0))
+        return run.steps if self._fits(run) else max(run.steps - 1, 0)
+
+    def affords(
+        self, sample_rate: float, noise_multiplier: float, steps: int = 1
+    ) -> bool:
+        """Return whether the budget allows so many such steps; spends nothing."""
+        return self._fits(Phase(sample_rate, noise_multiplier, steps))
+
+    def spend(
+        self, sample_rate: float, noise_multiplier: float, steps: int = 1
+    ) -> None:
+        """Count steps of DP-SGD; call it before they are made.
+
+        Raises:
+            AccountingError: the budget does not allow them; nothing is counted, and
+                nothing may be released.
+        """
+        self._count(self._divergence(Phase(sample_rate, noise_multiplier, steps)))
+
+    def spend_curve(self, curve: RdpCurve) -> None:
+        """Count something else by its divergences, such as a curve from elsewhere.
+
+        Raises:
+            AccountingError: as ``spend``, or it has another neighbouring relation.
+        """
+        if curve.neighboring_relation != self.neighboring_relation:
+            rule = f"{self.neighboring_relation!r}, as the filter's"
+            domains.refuse("neighboring_relation", rule, curve.neighboring_relation)
+        self._count(float(curve.at([self.order])[0]))
+
+    def _count(self, divergence: float) -> None:
+        total = self.spent + divergence
+        if not total * ROUNDING <= self.budget:
+            raise AccountingError(
+                f"steps must stay within the budget: they need a divergence of "
+                f"{divergence:.6g} of order {self.order:g}, got {self.left:.6g} left "
+                f"of {self.budget:.6g}. Stop here, or take fewer steps or more noise.",
+                field="steps",
+            )
+        self.spent = total
+
+    def _fits(self, run: Phase) -> bool:
+        return (self.spent + self._divergence(run)) * ROUNDING <= self.budget
+
+    def _divergence(self, run: Phase) -> float:
+        if not run.steps:
+            return 0.0
+        curve = RdpCurve.of([run], self.neighboring_relation)
+        return float(curve.at([self.order])[0])
+
+    def _budget(self, order: float) -> float:
+        taken = math.log1p(-1 / order) - math.log(order * self.delta) / (order - 1)
+        return self.epsilon - taken
+
+    def _best_order(self) -> float:
+        """Return the order whose budget allows most: R rises with α at σ fixed."""
+        budgets = np.array([self._budget(float(order)) for order in ORDERS])
+        return float(ORDERS[int(np.argmax(budgets / ORDERS))])
+
+
+def _order(value: object) -> float:
+    order = domains.finite("order", value)
+    if order <= 1 or order > ORDERS.max():
+        domains.refuse("order", f"above 1 and at most {ORDERS.max():g}", value)
+    return order

@@ -1,0 +1,114 @@
+"""Rényi divergences of one Poisson-subsampled Gaussian step, of a replaced record.
+
+With v = z/σ and y(v) = log(1 - q + q w(v)) as for an added record (``mixture``), the
+two worlds have the densities e^y(v) and e^y(-v) over N(0, 1): mirror images, so that
+one direction is as large as the other.  The moment of order α is 1 + E[g],
+
+    g = e^(αℓ) - 1 - α (e^ℓ - 1) >= 0,    ℓ = y(v) - y(-v),    v ~ e^y(-v) N(0, 1),
+
+summed like that of an added record.  Where there would be too many nodes (large orders,
+little noise) the least of two bounds serves: with P, Q the two worlds and S without the
+record, by Q >= (1 - q) S and by the joint convexity of the moments,
+
+    R(α) <= R_removed(α) - log(1 - q),
+    R(α) <= log(1 - q + q e^(2α (α - 1) / σ²)) / (α - 1),
+
+the latter being exact without sampling, where doubling the sensitivity is all.
+
+Source: the pair of worlds: as of the exact accountant (``sampled_loss``).
+
+Notation: A orders, M nodes.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import lru_cache
+
+import numpy as np
+import numpy.typing as npt
+
+from dpsgd_explorer.accounting.core.accountant import Floats
+from dpsgd_explorer.accounting.core.mixture import log_mixture
+from dpsgd_explorer.accounting.rdp.subsampled_gaussian import (
+    LEAST_NOISE,
+    LEAST_RATE,
+    ORDERS,
+    REACH,
+    log_excess,
+    renyi_divergences,
+)
+
+EDGES = (11.0, 64.0, 300.0, 1024.0)  # orders up to each share their nodes
+MOST_NODES = 20_000
+ROUNDING = 1 + 1e-9
+
+
+@lru_cache(maxsize=4096)
+def replaced_divergences(sample_rate: float, noise_multiplier: float) -> Floats:
+    """Return R(α) of one step for each of ORDERS, [A]; infinite without noise.
+
+    Args:
+        sample_rate: In (0, 1].
+        noise_multiplier: At least 0, over the clipping bound.
+
+    Returns:
+        A read-only array: it is kept for the next call.
+    """
+    values = divergence_bounds(sample_rate, noise_multiplier)
+    if sample_rate < 1 and noise_multiplier >= LEAST_NOISE:
+        for part in shared_nodes(noise_multiplier):
+            found = _integrated(max(sample_rate, LEAST_RATE), noise_multiplier, part)
+            values[part] = np.minimum(values[part], found * ROUNDING)
+    values.flags.writeable = False
+    return values
+
+
+def convexity_bound(q: float, sigma: float) -> Floats:
+    """Return R(α) of a sum that a replaced record moves with probability q, [A]."""
+    if sigma == 0:
+        return np.full_like(ORDERS, math.inf)
+    log_moments = 2 * ORDERS * (ORDERS - 1) / sigma / sigma
+    if q < 1:
+        large = np.logaddexp(math.log1p(-q), math.log(q) + log_moments)
+        small = np.log1p(q * np.expm1(np.minimum(log_moments, 1.0)))
+        log_moments = np.where(log_moments > 1, large, small)
+    return np.asarray(log_moments / (ORDERS - 1))
+
+
+def divergence_bounds(q: float, sigma: float) -> Floats:
+    """Return the lesser of the two bounds, [A]."""
+    mixed = convexity_bound(q, sigma)
+    if q == 1 or sigma == 0:
+        return mixed
+    removed = renyi_divergences(q, sigma) - math.log1p(-q)
+    return np.asarray(np.minimum(mixed, removed))
+
+
+def shared_nodes(sigma: float, each: int = 1) -> list[npt.NDArray[np.intp]]:
+    """Return the places of orders that are integrated, those with the same nodes.
+
+    Args:
+        sigma: Noise multiplier.
+        each: Nodes within a spacing.
+    """
+    most = 0.5 * sigma * (MOST_NODES / each * _spacing(sigma) - 2 * REACH)
+    parts = [
+        np.flatnonzero((low < ORDERS) & (high >= ORDERS) & (most >= ORDERS))
+        for low, high in zip((1.0, *EDGES), EDGES, strict=False)
+    ]
+    return [part for part in parts if len(part)]
+
+
+def _integrated(q: float, sigma: float, part: npt.NDArray[np.intp]) -> Floats:
+    orders = ORDERS[part]
+    spacing = _spacing(sigma)
+    top = max(2 * float(orders.max()), 2.0) / sigma + REACH
+    v = np.arange(-REACH - 1 / sigma, top, spacing)  # [M]
+    there, here = log_mixture(v, q, sigma)[0], log_mixture(-v, q, sigma)[0]
+    logs = log_excess(there - here, here - 0.5 * v * v, spacing, orders)
+    return np.asarray(np.logaddexp(0.0, logs) / (orders - 1))
+
+
+def _spacing(sigma: float) -> float:
+    return 0.5 * min(max(sigma, 0.1), 1.0)

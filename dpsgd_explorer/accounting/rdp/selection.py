@@ -1,0 +1,138 @@
+"""The price of choosing: the best of a random number of trials.
+
+A private mechanism, such as a whole run with settings drawn at random, is repeated K
+times; the best outcome is released, by a score that is part of it, and K is not.  With
+a K that is random the price does not grow with the number of settings.
+
+| K | shape η | divergence of order λ, R(λ) being that of one trial |
+|---|---|---|
+| logarithmic, geometric, … | 0, 1, any | R(λ) + c + log(E[K]) / (λ - 1) |
+| Poisson | infinite | R(λ) + E[K] δ + log(E[K]) / (λ - 1) |
+
+with c the least (1 + η) ((1 - 1/λ') R(λ') + log(1/γ) / λ') over all orders λ', γ the
+parameter of the truncated negative binomial, and δ that of one trial at
+ε = log(1 + 1 / (λ - 1)).  Of trials that are purely ε-private the whole is (2 + η) ε:
+3ε for a geometric K.
+
+Bounds.  Not covered: a K that is chosen or fixed, trials that learn from each other,
+scores on the records that the trial does not pay for, and any look at the other trials.
+
+Source: Papernot and Steinke (2022), arXiv:2110.03620v2, Theorems 2 and 6; pure, for a
+geometric K: Liu and Talwar (2019), arXiv:1811.07971.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from dpsgd_explorer.accounting.core import validation as domains
+from dpsgd_explorer.accounting.core.accountant import Floats
+from dpsgd_explorer.accounting.rdp.curve import RdpCurve
+
+MOST_TRIALS = 1e9
+MOST_SHAPE = 1e3  # beyond, take infinity
+HALVINGS = 200
+ROUNDING = 1e-11
+NEAR_ZERO = 1e-8  # shape at which the logarithmic distribution is as good
+
+
+def best_of_trials(trial: RdpCurve, mean_trials: float, shape: float = 1.0) -> RdpCurve:
+    """Return the divergences of the best of a random number of trials, a bound.
+
+    Args:
+        trial: Divergences of one trial.
+        mean_trials: E[K], at least 1.
+        shape: η: 0 logarithmic, 1 geometric, infinity Poisson, which may be 0 trials;
+            what lies between is the truncated negative binomial.
+
+    Returns:
+        At the orders of the trial's curve; ``epsilon`` of it at a delta is the price.
+
+    Raises:
+        AccountingError: an argument is outside its domain.
+    """
+    mean, eta = _mean(mean_trials), _shape(shape)
+    orders, one = trial.orders, trial.divergences
+    selected = one + math.log(mean) / (orders - 1)
+    if math.isinf(eta):
+        slack = [trial.delta(math.log1p(1 / (order - 1))) for order in orders]
+        selected = selected + mean * np.array(slack)
+    else:
+        selected = selected + _constant(trial, mean, eta)
+    # A divergence rises with its order: none is above that of a larger one.
+    least = np.minimum.accumulate(selected[::-1])[::-1]
+    return RdpCurve(orders, least, trial.neighboring_relation)
+
+
+def best_of_pure_trials(epsilon: float, shape: float = 1.0) -> float:
+    """Return ε of the best of a random number of trials that are ε-private, δ = 0.
+
+    Args:
+        epsilon: Of one trial, at least 0.
+        shape: η, finite; 1 is geometric, of any mean.
+
+    Raises:
+        AccountingError: an argument is outside its domain; Poisson has no such bound.
+    """
+    eta = _shape(shape)
+    if math.isinf(eta):
+        domains.refuse("shape", "finite for trials with δ = 0", shape)
+    return (2 + eta) * domains.epsilon(epsilon)
+
+
+def trial_parameter(mean_trials: float, shape: float = 1.0) -> float:
+    """Return γ of the truncated negative binomial with this mean and finite shape.
+
+    P(K = k) is proportional to (1 - γ)^k Γ(k + η) / k!, k >= 1; γ = 1 is one trial.
+    Rounded down, which is safe.
+
+    Raises:
+        AccountingError: an argument is outside its domain.
+    """
+    mean, eta = _mean(mean_trials), _shape(shape)
+    if math.isinf(eta):
+        domains.refuse("shape", "finite: a Poisson number has no γ", shape)
+    low, high = math.log(1 / (8 * (1 + eta) * mean**2)), 0.0  # log γ
+    for _ in range(HALVINGS):
+        middle = 0.5 * (low + high)
+        if _log_mean(middle, eta) < math.log(mean):
+            high = middle
+        else:
+            low = middle
+    return math.exp(low) * (1 - ROUNDING)
+
+
+def _constant(trial: RdpCurve, mean: float, eta: float) -> float:
+    """Return c; λ' = 1 counts too, at which a divergence is no matter."""
+    surprise = -math.log(trial_parameter(mean, eta))
+    with np.errstate(invalid="ignore"):
+        terms: Floats = (1 - 1 / trial.orders) * trial.divergences
+    return (1 + eta) * min(float((terms + surprise / trial.orders).min()), surprise)
+
+
+def _log_mean(log_gamma: float, eta: float) -> float:
+    """Return log E[K] = log(η (1 - γ) / (γ (1 - γ^η))), η log(1/γ) below for η = 0."""
+    if log_gamma == 0:
+        return 0.0
+    top = math.log(-math.expm1(log_gamma)) - log_gamma
+    if eta < NEAR_ZERO:
+        return top - math.log(-log_gamma)
+    return top + math.log(eta) - math.log(-math.expm1(eta * log_gamma))
+
+
+def _mean(value: object) -> float:
+    mean = domains.finite("mean_trials", value)
+    if not 1 <= mean <= MOST_TRIALS:
+        domains.refuse("mean_trials", f"from 1 to {MOST_TRIALS:g}", value)
+    return mean
+
+
+def _shape(value: object) -> float:
+    if value == math.inf:
+        return math.inf
+    shape = domains.finite("shape", value)
+    if not 0 <= shape <= MOST_SHAPE:
+        domains.refuse("shape", f"from 0 to {MOST_SHAPE:g}, or infinity", value)
+    return shape

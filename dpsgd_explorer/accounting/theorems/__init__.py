@@ -1,0 +1,1 @@
+"""Accountants that are theorems: composition, zCDP, Gaussian privacy."""

@@ -1,0 +1,171 @@
+"""Poisson batches that are cut to a largest size: accelerators want fixed shapes.
+
+A batch is drawn by Poisson sampling; of more than B records, B stay, chosen at random.
+``truncated_step`` bounds one step from above and from below; steps compose as they do
+without a cap.  At a cap some five standard deviations above the expected batch, next to
+nothing is lost.
+
+Where the integrals cannot be trusted (less noise than 0.2), another bound holds: with
+Ψ = P(Binomial(N, q) > B), T steps differ from those without a cap with probability at
+most TΨ, whatever the data set, so that
+
+    |δ_B(ε) - δ(ε)| <= TΨ (1 + e^ε).
+
+Source: of the latter, Chua et al. (2024), "Scalable DP-SGD: Shuffling vs. Poisson
+Subsampling", arXiv:2411.04205, on truncated batches.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from dpsgd_explorer.accounting.core import validation as domains
+from dpsgd_explorer.accounting.core.accountant import Phase
+from dpsgd_explorer.accounting.core.root_finding import first_safe
+from dpsgd_explorer.accounting.exact.accountant import (
+    DIRECTIONS,
+    Bounds,
+    ExactAccountant,
+)
+from dpsgd_explorer.accounting.exact.composition import Composition
+from dpsgd_explorer.accounting.exact.discretized_pld import POINTS
+from dpsgd_explorer.accounting.exact.fallback_bounds import ROUNDING
+from dpsgd_explorer.accounting.exact.privacy_loss import Loss
+from dpsgd_explorer.accounting.exact.truncated_poisson import (
+    TruncatedStep,
+    binomial_tail,
+)
+from dpsgd_explorer.accounting.intervals import RELATION, Sides, two_sided
+from dpsgd_explorer.accounting.registry import accountant_for
+from dpsgd_explorer.errors import AccountingError
+
+GENEROUS = 1 + 1e-9  # by which a loss is raised until it pays for itself
+LARGEST = 700.0  # whose exponential is a float
+MOST_RECORDS = 10**12
+ROUNDS = 60
+
+
+def truncated_poisson_epsilon(
+    sample_rate: float,
+    noise_multiplier: float,
+    steps: int,
+    delta: float,
+    *,
+    sample_size: int,
+    max_batch_size: int,
+    neighboring_relation: str = RELATION,
+) -> Sides:
+    """Return ε of steps whose Poisson batches are cut, from below and from above.
+
+    Args:
+        sample_rate: Poisson inclusion probability q a step, in (0, 1].
+        noise_multiplier: Noise std over the clipping bound; 0 gives infinity.
+        steps: At least 0.
+        delta: In (0, 1).
+        sample_size: Records N of the larger of two neighbouring data sets.
+        max_batch_size: Records B that a batch may hold.
+        neighboring_relation: What one record may change.
+
+    Raises:
+        AccountingError: an argument is outside its domain; or the noise multiplier is
+            below 0.2, and so small a cap is exceeded too often for any ε at this delta.
+    """
+    run = Phase(sample_rate, noise_multiplier, steps)
+    terms = (delta, sample_size, max_batch_size, neighboring_relation)
+    upper = truncated_upper(run, *terms)
+    if isinstance(upper, Sides):
+        return upper
+    step = TruncatedStep(
+        run.sample_rate, run.noise_multiplier, sample_size, max_batch_size
+    )
+    least = replace(run, sample_rate=step.least_rate)
+    exact, relation = ExactAccountant(), neighboring_relation
+    lower = exact.bounds([least], [run.steps], delta, relation).lower
+    return two_sided(Bounds(np.minimum(lower, upper), np.array([upper]))).last
+
+
+def truncated_upper(
+    run: Phase,
+    delta: float,
+    sample_size: int,
+    max_batch_size: int,
+    relation: str,
+    refinements: int = len(POINTS),
+) -> float | Sides:
+    """Return ε from above, or both sides where they come together.
+
+    Raises:
+        AccountingError: as ``truncated_poisson_epsilon``.
+    """
+    accountant_for("exact", relation)
+    slack = domains.delta(delta)
+    size = domains.whole("sample_size", sample_size, 1, MOST_RECORDS)
+    cap = domains.whole("max_batch_size", max_batch_size, 1, MOST_RECORDS)
+    if run.steps == 0 or run.noise_multiplier == 0 or cap >= size:
+        exact = ExactAccountant(refinements)
+        return two_sided(exact.bounds([run], [run.steps], slack, relation)).last
+    step = TruncatedStep(run.sample_rate, run.noise_multiplier, size, cap)
+    if not step.is_within_reach:
+        return _by_excess(run, slack, size, cap, relation)
+    losses = [step.loss(way) for way in DIRECTIONS[relation]]
+    return _composed(losses, run.steps, slack, refinements)
+
+
+def _composed(
+    losses: Sequence[Loss], steps: int, delta: float, refinements: int
+) -> float:
+    """Return ε of so many steps, from above; the largest of all directions."""
+
+    def single(epsilon: float) -> float:
+        return max(float(x.deltas(np.array([epsilon]))[0]) for x in losses)
+
+    if steps * single(0.0) * (1 + ROUNDING) <= delta:  # total variation adds up
+        return 0.0
+    if steps == 1:
+        aim = delta / (1 + ROUNDING)
+        high = max(loss.span(aim)[1] for loss in losses)
+        return high and first_safe(lambda x: single(x) - aim, 0.0, high)
+    counts = np.array([[float(steps)]])
+    ways = [Composition([loss], refinements) for loss in losses]
+    found = [way.epsilons(counts, delta)[1][0] for way in ways]
+    return max(float(max(found)), 0.0)
+
+
+def _by_excess(run: Phase, slack: float, size: int, cap: int, relation: str) -> Sides:
+    """Return both sides by how often any batch is cut at all."""
+    exact = ExactAccountant()
+    excess = run.steps * binomial_tail(size, run.sample_rate, cap)
+
+    def epsilons(loss: float, side: int) -> Bounds:
+        """Return ε at the delta that is left, or that is added, at a loss."""
+        moved = slack - side * excess * (1 + math.exp(min(loss, LARGEST)))
+        if moved <= 0:
+            raise AccountingError(
+                f"max_batch_size must be exceeded more rarely for delta = {slack!r} "
+                f"and a noise multiplier below 0.2, got {cap!r}, which {run.steps} "
+                f"steps exceed with a probability of up to {min(excess, 1.0):.2g}. "
+                "Raise max_batch_size.",
+                field="max_batch_size",
+            )
+        capped = min(moved, 1 - 1e-12)
+        return exact.bounds([run], [run.steps], capped, relation)
+
+    upper = float(epsilons(0.0, 1).upper[0])
+    for _ in range(ROUNDS):  # rises to where the loss pays for itself
+        following = float(epsilons(upper * GENEROUS, 1).upper[0])
+        if following <= upper * GENEROUS:
+            upper = upper * GENEROUS
+            break
+        upper = following
+    else:
+        raise AccountingError(
+            f"max_batch_size must leave a part of delta = {slack!r}, got {cap!r}. "
+            "Raise max_batch_size.",
+            field="max_batch_size",
+        )
+    low = epsilons(upper, -1).lower  # more is added at a larger loss
+    return two_sided(Bounds(low, low * 0 + upper)).last

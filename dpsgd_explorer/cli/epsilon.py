@@ -1,0 +1,203 @@
+"""``python -m dpsgd_explorer epsilon``: what DP-SGD spends, and with which terms."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+from dataclasses import asdict
+from fractions import Fraction
+from typing import Any, cast
+
+from dpsgd_explorer import accounting
+from dpsgd_explorer.accounting import ACCOUNTANTS, NAMES, SAMPLINGS, Phase, round_up
+from dpsgd_explorer.accounting.batches import (
+    TRUNCATED,
+    Batches,
+    batches_answers,
+    batches_sides,
+)
+from dpsgd_explorer.accounting.comparison import DOES_NOT_APPLY, Answer
+from dpsgd_explorer.accounting.core import validation as domains
+from dpsgd_explorer.accounting.core.accountant import Status
+from dpsgd_explorer.accounting.intervals import APPROXIMATION, Sides
+from dpsgd_explorer.accounting.registry import ALL
+
+SIGMA_DIGITS = 4
+EPSILON_DIGITS = 4
+POISSON = SAMPLINGS[0]
+RELATIONS = {
+    "add_or_remove_one": "adding or removing one record",
+    "replace_one": "replacing one record",
+}
+SAMPLED = {
+    "poisson": "Poisson sampling at rate {:.6g}",
+    "full_batch": "full batches, rate {:.6g}",
+    "fixed_size": "batches of fixed size, {:.6g} of the records",
+    TRUNCATED: "Poisson sampling at rate {:.6g}, batches cut",
+}
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Tell the parser what the command takes."""
+    parser.add_argument(
+        "--sample-rate",
+        type=sample_rate,
+        required=True,
+        help="batch size / N, in (0, 1]; a fraction as 256/60000 will do",
+    )
+    known = parser.add_mutually_exclusive_group(required=True)
+    known.add_argument(
+        "--noise-multiplier", type=float, help="noise std / clipping bound; gives ε"
+    )
+    known.add_argument("--target-epsilon", type=float, help="gives the noise for it")
+    parser.add_argument("--steps", type=int, required=True, help="updates of the model")
+    parser.add_argument("--delta", type=float, required=True, help="below 1 / N")
+    names = ", ".join(NAMES)
+    parser.add_argument("--accountant", default="exact", help=f"one of {names}")
+    parser.add_argument(
+        "--relation", default="add_or_remove_one", help="or replace_one"
+    )
+    parser.add_argument(
+        "--sampling", default=POISSON, help=f"one of {', '.join(SAMPLINGS)}"
+    )
+    parser.add_argument(
+        "--max-batch-size", type=int, help=f"records a batch may hold, for {TRUNCATED}"
+    )
+    parser.add_argument(
+        "--sample-size", type=int, help=f"records of the data, for {TRUNCATED}"
+    )
+    parser.add_argument("--json", action="store_true", help="answer as JSON")
+
+
+def sample_rate(text: str) -> float:
+    """Read 0.01 or 256/60000.
+
+    Raises:
+        ArgumentTypeError: it is neither.
+    """
+    try:
+        return float(Fraction(text))
+    except (ValueError, ZeroDivisionError, OverflowError):
+        raise argparse.ArgumentTypeError(
+            f"must be a number, or a batch size over N as 256/60000, got {text!r}"
+        ) from None
+
+
+def carry_out(options: argparse.Namespace) -> int:
+    """Tell ε, or the noise for a target; 0 if there is an answer."""
+    if options.relation not in RELATIONS:
+        rule = f"one of {', '.join(RELATIONS)}"
+        domains.refuse("neighboring_relation", rule, options.relation)
+    noise = options.noise_multiplier
+    sigma = _noise(options) if noise is None else noise
+    run = Phase(options.sample_rate, sigma, options.steps)
+    answers = _answers(run, options)
+    if options.json:
+        print(json.dumps(_records(run, answers, options), allow_nan=False))
+    else:
+        print(_told(run, answers, options))
+    return 0
+
+
+def claim(accountant: str, status: str) -> str:
+    """Return who counted, and what kind of answer this one is."""
+    label = ACCOUNTANTS[accountant].label
+    return label if label.lower() == status else f"{label}: {status}"
+
+
+def _noise(options: argparse.Namespace) -> float:
+    """Return the noise for the target, rounded up."""
+    if options.sampling != POISSON:
+        domains.refuse("sampling", f"{POISSON!r} for a target", options.sampling)
+    least = accounting.noise_multiplier(
+        options.target_epsilon,
+        options.sample_rate,
+        options.steps,
+        options.delta,
+        options.accountant,
+        options.relation,
+    )
+    digits: int = 10**SIGMA_DIGITS
+    return math.ceil(least * digits) / digits
+
+
+def _answers(run: Phase, options: argparse.Namespace) -> dict[str, Sides | str]:
+    """Return what each accountant asked says, or why it says nothing.
+
+    Raises:
+        AccountingError: an argument is outside its domain, or the one accountant that
+            was asked says nothing.
+    """
+    batches = Batches(options.sampling, options.sample_size, options.max_batch_size)
+    if options.accountant == ALL:
+        told = batches_answers(run, options.delta, options.relation, batches)
+        return {name: _sides(answer) for name, answer in told.items()}
+    terms = (options.delta, options.accountant, options.relation)
+    return {options.accountant: batches_sides(run, *terms, batches)}
+
+
+def _sides(answer: Answer) -> Sides | str:
+    if answer.epsilon is None:
+        return answer.reason
+    upper = None if answer.status == APPROXIMATION else answer.epsilon
+    return Sides(answer.epsilon, None, upper, cast(Status, answer.status))
+
+
+def _told(
+    run: Phase, answers: dict[str, Sides | str], options: argparse.Namespace
+) -> str:
+    """Return the answers for a person: one with its terms, or all below each other."""
+    head = f"σ = {run.noise_multiplier}, {run.steps} steps:"
+    terms = terms_of(run.sample_rate, options.delta, options.relation, options.sampling)
+    if options.accountant == ALL:
+        lines = [_line(name, found) for name, found in answers.items()]
+        return "\n".join([f"{head} {terms}", *lines])
+    [(name, found)] = answers.items()
+    assert isinstance(found, Sides)
+    shown = round_up(found.value, EPSILON_DIGITS)
+    return f"{head} ε = {shown}\n{terms}; {claim(name, found.status)}"
+
+
+def _line(name: str, found: Sides | str) -> str:
+    if isinstance(found, str):
+        return f"ε = {'–':>12}  {ACCOUNTANTS[name].label}: {DOES_NOT_APPLY}; {found}"
+    shown = round_up(found.value, EPSILON_DIGITS)
+    return f"ε = {shown:>12}  {claim(name, found.status)}"
+
+
+def terms_of(
+    rate: float,
+    delta: float,
+    relation: str = "add_or_remove_one",
+    sampling: str = POISSON,
+) -> str:
+    """Return what an epsilon means nothing without."""
+    drawn = SAMPLED[sampling].format(rate) if sampling in SAMPLED else sampling
+    return f"δ = {delta:g}, {RELATIONS[relation]}, {drawn}"
+
+
+def _records(
+    run: Phase, answers: dict[str, Sides | str], options: argparse.Namespace
+) -> list[dict[str, Any]] | dict[str, Any]:
+    """Return the answers as the HTTP interface gives them: never without terms."""
+    shared = {
+        "delta": options.delta,
+        "neighboring_relation": options.relation,
+        "sampling": options.sampling,
+        **asdict(run),
+    }
+    records = [
+        {"accountant": name, **_numbers(found), **shared}
+        for name, found in answers.items()
+    ]
+    return records if options.accountant == ALL else records[0]
+
+
+def _numbers(found: Sides | str) -> dict[str, Any]:
+    if isinstance(found, str):
+        nothing = dict.fromkeys(("value", "lower", "upper"))
+        return {**nothing, "status": DOES_NOT_APPLY, "reason": found}
+    numbers = asdict(found)
+    infinite = {name for name, x in numbers.items() if x == math.inf}
+    return {name: None if name in infinite else x for name, x in numbers.items()}

@@ -1,0 +1,253 @@
+"""The command line: ``python -m dpsgd_explorer`` and one of its commands.
+
+Each command imports what it needs when it is called: torch takes seconds to load, and
+only ``train`` uses it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import sys
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TextIO
+
+from dpsgd_explorer.errors import ConfigError, ExplorerError
+from dpsgd_explorer.settings import Settings
+
+if TYPE_CHECKING:
+    from dpsgd_explorer.cli.train import RunFiles
+    from dpsgd_explorer.experiments.config import RunConfig
+    from dpsgd_explorer.experiments.events import Event
+    from dpsgd_explorer.experiments.regression_config import RegressionConfig
+    from dpsgd_explorer.experiments.training_config import TrainingConfig
+
+REFUSED = 2
+STOPPED = 130  # what a shell says after Ctrl-C
+
+Command = Callable[[argparse.Namespace], int]
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Carry out one command; return the exit code."""
+    options = _parser().parse_args(arguments)
+    command: Command = options.carry_out
+    try:
+        return command(options)
+    except ExplorerError as error:
+        print(f"{options.command}: {error}", file=sys.stderr)
+        return REFUSED
+    except KeyboardInterrupt:
+        return STOPPED
+
+
+def _parser() -> argparse.ArgumentParser:
+    root = argparse.ArgumentParser(
+        prog="dpsgd_explorer",
+        description="See, run and check differentially private training.",
+    )
+    commands = root.add_subparsers(dest="command", required=True, metavar="COMMAND")
+
+    def add(name: str, carry_out: Command, text: str) -> argparse.ArgumentParser:
+        command = commands.add_parser(name, help=text, description=text)
+        command.set_defaults(carry_out=carry_out)
+        return command
+
+    add("serve", _serve, "Start the pages and the worker; Ctrl-C ends both.")
+    worker = add("worker", _work, "Start a worker that trains the runs in the queue.")
+    worker.add_argument(
+        "--until-stdin-closes",
+        action="store_true",
+        help="end when standard input does, and so with whoever started this",
+    )
+    _add_train_options(add("train", _train, "Carry out one run, tell how it goes."))
+    _add_prune(add)
+    _add_epsilon(add)
+    _add_regression(add)
+    return root
+
+
+def _add_train_options(parser: argparse.ArgumentParser) -> None:
+    from dpsgd_explorer.cli.train import add_options
+
+    parser.add_argument(
+        "--config",
+        metavar="FILE",
+        required=True,
+        help="JSON object of settings, {} for the default run; - is standard input",
+    )
+    where = parser.add_mutually_exclusive_group()
+    where.add_argument(
+        "--events", metavar="FILE", help="write the events there as JSON lines"
+    )
+    where.add_argument(
+        "--json",
+        action="store_true",
+        help="write the events to standard output, the progress to standard error",
+    )
+    add_options(parser)
+
+
+def _add_epsilon(add: Callable[..., argparse.ArgumentParser]) -> None:
+    from dpsgd_explorer.cli import epsilon as command
+
+    text = "Tell what DP-SGD spends, or the noise for a target."
+    command.add_options(add("epsilon", command.carry_out, text))
+
+
+def _add_regression(add: Callable[..., argparse.ArgumentParser]) -> None:
+    from dpsgd_explorer.cli import regression as command
+
+    text = "Release a private linear regression of a table."
+    command.add_options(add("regression", command.carry_out, text))
+
+
+def _add_prune(add: Callable[..., argparse.ArgumentParser]) -> None:
+    from dpsgd_explorer.cli import prune as command
+
+    text = "Delete the runs that ended long ago and shrink the database."
+    command.add_options(add("prune", command.carry_out, text))
+
+
+def _serve(_options: argparse.Namespace) -> int:
+    from dpsgd_explorer.server.supervisor import serve
+
+    return serve(Settings.from_environment())
+
+
+def _work(options: argparse.Namespace) -> int:
+    import logging
+
+    from dpsgd_explorer.runs.worker.consumer import Consumer
+    from dpsgd_explorer.runs.worker.parent_watch import Lifeline
+
+    logging.basicConfig(format="%(levelname)s %(name)s: %(message)s")
+    consumer = Consumer(Settings.from_environment())
+    if options.until_stdin_closes:
+        Lifeline(at_end=consumer.stop)
+    consumer.run()
+    return 0
+
+
+def _train(options: argparse.Namespace) -> int:
+    # Settings and file are checked before torch is loaded: mistakes are told at once.
+    from dpsgd_explorer.cli.train import check_options
+    from dpsgd_explorer.experiments.kinds import parse
+
+    config = parse(_read_json(options.config))
+    check_options(options, config)
+    progress = sys.stderr if options.json else sys.stdout
+    with _event_file(options) as lines:
+        files = _files(config, options)
+        if lines is not None and not options.json:
+            files.cut(lines)
+        for event in files.events():
+            if lines is not None:
+                line = {"kind": event.kind, "data": event.data}
+                print(json.dumps(line, allow_nan=False), file=lines, flush=True)
+            if event.kind in ("evaluation", "end"):
+                print(_progress(event, config), file=progress, flush=True)
+    if options.weights is not None:
+        files.save_weights(options.weights, config)
+    return 0
+
+
+def _files(config: RunConfig, options: argparse.Namespace) -> RunFiles:
+    from dpsgd_explorer.cli.train import RunFiles
+    from dpsgd_explorer.experiments.kinds import KINDS
+    from dpsgd_explorer.experiments.performance import PerformanceSettings
+
+    performance = PerformanceSettings.from_settings(Settings.from_environment())
+    return RunFiles(KINDS[config.kind], config, options.checkpoint, performance)
+
+
+def _progress(event: Event, config: RunConfig) -> str:
+    """Return what to tell a person after an evaluation, and at the end."""
+    from dpsgd_explorer.accounting import round_up
+
+    data = event.data
+    epsilon = math.inf if data["epsilon"] is None else data["epsilon"]
+    reached = REACHED[config.kind](data)
+    line = (
+        f"step {data['step']:>5} of {config.planned_steps}   ε {round_up(epsilon):>6}"
+        f"   {reached}   {data['seconds']:.1f} s"
+    )
+    if event.kind == "evaluation":
+        return line
+    return f"{line}   {data['reason']}\n{TERMS[config.kind](config, data['step'])}"
+
+
+def _training_terms(config: TrainingConfig, steps: int) -> str:
+    from dpsgd_explorer.accounting import Phase
+    from dpsgd_explorer.accounting.intervals import epsilon_sides
+    from dpsgd_explorer.cli.epsilon import claim, terms_of
+
+    plan = config.plan
+    if not plan.is_private:
+        return "no noise was added: not private"
+    run = Phase(plan.sample_rate, plan.noise_multiplier, steps)
+    status = epsilon_sides([run], plan.delta, plan.accountant).status
+    who = claim(plan.deciding_accountant, status)
+    return f"{terms_of(plan.sample_rate, plan.delta)}; {who}"
+
+
+def _regression_terms(config: RegressionConfig, _steps: int) -> str:
+    from dpsgd_explorer.cli.epsilon import terms_of
+
+    if config.uses_private_rate:
+        return "the learning rate was taken from the data: not private"
+    terms = terms_of(1.0, config.delta, config.neighboring_relation, "full_batch")
+    return f"{terms}; one Gaussian: exact"
+
+
+REACHED: dict[str, Callable[[dict[str, Any]], str]] = {
+    "training": lambda data: f"accuracy {data['test_accuracy']:.2%}",
+    "regression": lambda data: (
+        f"median MSE {math.inf if (mse := data['mse_median']) is None else mse:.4f}"
+    ),
+}
+TERMS: dict[str, Callable[[Any, int], str]] = {
+    "training": _training_terms,
+    "regression": _regression_terms,
+}
+
+
+def _read_json(name: str) -> object:
+    """Read a JSON file; ConfigError says what is wrong with it."""
+    try:
+        text = sys.stdin.read() if name == "-" else Path(name).read_text("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or "it is not UTF-8 text"
+        raise ConfigError(
+            "--config", f"--config must be a file that can be read: {name}: {reason}."
+        ) from None
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError as error:
+        raise ConfigError(
+            "--config",
+            f"--config must hold JSON, line {error.lineno} does not: {error.msg}.",
+        ) from None
+
+
+def _event_file(options: argparse.Namespace) -> AbstractContextManager[TextIO | None]:
+    """Open where the events go; None: nowhere."""
+    if options.json:
+        return nullcontext(sys.stdout)
+    if options.events is None:
+        return nullcontext(None)
+    try:
+        return Path(options.events).open("a+", encoding="utf-8")
+    except OSError as error:
+        raise ConfigError(
+            "--events",
+            "--events must be a file that can be written: "
+            f"{options.events}: {error.strerror}.",
+        ) from None
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,46 @@
+"""``prune``: delete the runs that ended long ago, at once, and shrink the database."""
+
+from __future__ import annotations
+
+import argparse
+import math
+
+from dpsgd_explorer.errors import ConfigError
+from dpsgd_explorer.settings import Settings
+
+MIB = 2**20
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options."""
+    parser.add_argument(
+        "--days",
+        type=float,
+        help="keep the runs that ended in that many last days; 0 keeps none that has "
+        "ended (default: DPSGD_KEEP_DAYS)",
+    )
+
+
+def carry_out(options: argparse.Namespace) -> int:
+    """Delete, shrink, say what was done."""
+    from dpsgd_explorer.runs.store import retention
+    from dpsgd_explorer.runs.store.store import RunStore
+
+    settings = Settings.from_environment()
+    days = settings.keep_days if options.days is None else options.days
+    if days is None or not 0 <= days < math.inf:
+        raise ConfigError(
+            "--days",
+            "--days must be a number of days, 0 or more, where DPSGD_KEEP_DAYS is none;"
+            f" got {options.days}.",
+        )
+    store = RunStore.from_settings(settings)
+    runs, size = sum(store.counts().values()), store.database.size
+    while retention.step(store, days):
+        pass
+    store.database.compact()
+    left = sum(store.counts().values())
+    freed = (size - store.database.size) / MIB
+    store.database.close()
+    print(f"{runs - left} runs deleted, {left} left; {freed:.1f} MiB given back")
+    return 0

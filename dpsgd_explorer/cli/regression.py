@@ -1,0 +1,216 @@
+"""``python -m dpsgd_explorer regression``: one release from a table of one's own."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from dpsgd_explorer.accounting import round_up
+from dpsgd_explorer.cli.table_file import Table, read_table
+from dpsgd_explorer.errors import DivergedError
+from dpsgd_explorer.regression import checks, housing, noisy_gradient_descent
+from dpsgd_explorer.regression.checks import Array
+from dpsgd_explorer.regression.perturbation import RIDGE_FACTOR, adassp, ssp
+from dpsgd_explorer.regression.preprocessing import ROWS, Prepared, Preprocessing
+
+ROWS_BECOME = {
+    "refuse": "of norm at most",
+    "clip": "shortened to norm",
+    "normalize": "brought to norm",
+}
+METHODS = ("adassp", "ssp", "noisy_gd")
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Tell the parser what the command takes."""
+    data = parser.add_argument_group("data")
+    data.add_argument(
+        "--csv", type=Path, metavar="FILE", help="default: California housing"
+    )
+    data.add_argument("--target", default="", help="the column to predict")
+    data.add_argument(
+        "--bounds",
+        default="",
+        metavar="NAME=RANGE,…",
+        help="each feature is divided by its own; known without the data",
+    )
+    data.add_argument("--x-bound", type=float, default=1.0, help="norm of a row")
+    data.add_argument("--y-bound", type=float, help="size of a label")
+    data.add_argument(
+        "--rows", choices=ROWS, help="what to do with rows beyond; default: refuse"
+    )
+    price = parser.add_argument_group("privacy")
+    price.add_argument("--epsilon", type=float, required=True)
+    price.add_argument("--delta", type=float, required=True, help="below 1 / n")
+    price.add_argument(
+        "--relation", choices=checks.RELATIONS, default="add_or_remove_one"
+    )
+    how = parser.add_argument_group("method")
+    how.add_argument("--method", choices=METHODS, default="adassp")
+    how.add_argument("--variant", choices=checks.VARIANTS, default="tight")
+    how.add_argument("--ridge", type=float, default=0.0, help="for ssp")
+    how.add_argument("--ridge-factor", type=float, default=RIDGE_FACTOR)
+    how.add_argument("--steps", type=int, help="for noisy_gd; or the noise of each")
+    how.add_argument("--noise-multiplier", type=float, help="for noisy_gd")
+    how.add_argument("--learning-rate", type=float, help="for noisy_gd")
+    how.add_argument("--public-size", type=int, help="n, for the rate of noisy_gd")
+    how.add_argument(
+        "--seed", type=int, help="makes the noise repeatable, therefore not private"
+    )
+    parser.add_argument("--json", action="store_true", help="answer as JSON")
+
+
+def carry_out(options: argparse.Namespace) -> int:
+    """Release coefficients and tell what they cost; 0 if all went well."""
+    table, preprocessing = _data(options)
+    prepared = preprocessing.apply(table.X, table.y)
+    theta, spent = _release(options, prepared, preprocessing.y_bound)
+    answer = {
+        "method": options.method,
+        "theta": dict(zip(table.names, theta.tolist(), strict=True)),
+        "feature_ranges": list(preprocessing.feature_ranges),
+        "x_bound": preprocessing.x_bound,
+        "y_bound": preprocessing.y_bound,
+        "rows": preprocessing.rows,
+        "epsilon": spent,
+        "delta": options.delta,
+        "neighboring_relation": options.relation,
+        "is_private": options.seed is None,
+    }
+    print(json.dumps(answer, allow_nan=False) if options.json else _told(answer))
+    print(_owner_only(prepared, preprocessing), file=sys.stderr)
+    return 0
+
+
+def _data(options: argparse.Namespace) -> tuple[Table, Preprocessing]:
+    """Return the table, and what brings it within the stated bounds."""
+    ranges: tuple[float, ...] = ()
+    y_bound: float | None = None
+    if options.csv is None:
+        table = Table(*housing.load(), housing.FEATURES, housing.LABEL)
+        ranges, y_bound, rows = housing.RANGES, housing.NOTEBOOK.y_bound, "normalize"
+    else:
+        table = read_table(options.csv, options.target)
+        rows = "refuse"
+    if options.bounds or options.csv:
+        ranges = parse_bounds(options.bounds, table.names)
+    bound = y_bound if options.y_bound is None else options.y_bound
+    if bound is None:
+        checks.refuse(
+            "--y-bound",
+            "--y-bound must be stated: the largest size a label can have, known "
+            "without looking at the data.",
+        )
+    return table, Preprocessing(ranges, options.x_bound, bound, options.rows or rows)
+
+
+def parse_bounds(text: str, names: tuple[str, ...]) -> tuple[float, ...]:
+    """Return the range of each feature from ``name=range,name=range``.
+
+    Raises:
+        ConfigError: a feature has none, one is no number, or a name is unknown.
+    """
+    ranges: dict[str, float] = {}
+    for part in filter(None, text.split(",")):
+        name, _, value = part.rpartition("=")
+        try:
+            ranges[name.strip()] = float(value)
+        except ValueError:
+            checks.refuse("--bounds", f"--bounds must be NAME=NUMBER, got {part!r}.")
+    strange = [name for name in ranges if name not in names]
+    missing = [name for name in names if name not in ranges]
+    if strange or missing:
+        checks.refuse(
+            "--bounds",
+            "--bounds must give each feature the range it can have, known without "
+            f"looking at the data; missing: {', '.join(missing) or 'none'}; unknown: "
+            f"{', '.join(strange) or 'none'}.",
+        )
+    return tuple(ranges[name] for name in names)
+
+
+def _release(
+    options: argparse.Namespace, prepared: Prepared, y_bound: float
+) -> tuple[Array, float]:
+    """Return the coefficients and the epsilon that was spent."""
+    shared: dict[str, Any] = {
+        "delta": options.delta,
+        "x_bound": options.x_bound,
+        "y_bound": y_bound,
+        "neighboring_relation": options.relation,
+        "rng": np.random.default_rng(options.seed),
+    }
+    if options.method == "noisy_gd":
+        path = noisy_gradient_descent(
+            prepared.X,
+            prepared.y,
+            target_epsilon=options.epsilon,
+            steps=options.steps,
+            noise_multiplier=options.noise_multiplier,
+            learning_rate=options.learning_rate,
+            public_size=options.public_size,
+            **shared,
+        )
+        if path.diverged:
+            raise DivergedError(
+                "the descent must stay finite, and it left the finite numbers: "
+                f"learning_rate {path.learning_rate:g} is too large. Its budget is "
+                "spent; the next try costs again."
+            )
+        return path.theta, path.epsilon
+    shared |= {"epsilon": options.epsilon, "variant": options.variant}
+    release = (
+        ssp(prepared.X, prepared.y, ridge=options.ridge, **shared)
+        if options.method == "ssp"
+        else adassp(prepared.X, prepared.y, ridge_factor=options.ridge_factor, **shared)
+    )
+    return release.theta, release.epsilon
+
+
+def _told(answer: dict[str, Any]) -> str:
+    """Return the answer for a person."""
+    lines = [f"{name:>12}  {value: .6g}" for name, value in answer["theta"].items()]
+    seeded = "" if answer["is_private"] else "; seeded, therefore not private"
+    return "\n".join(
+        [
+            *lines,
+            f"{answer['method']}, ε = {round_up(answer['epsilon'], 4)} (exact), "
+            f"δ = {answer['delta']:g}, {answer['neighboring_relation']}{seeded}",
+            "Coefficients are for rows divided by the stated ranges and then "
+            f"{ROWS_BECOME[answer['rows']]} {answer['x_bound']:g}.",
+        ]
+    )
+
+
+def _owner_only(prepared: Prepared, preprocessing: Preprocessing) -> str:
+    """Return what was clipped: a count over private rows, so not for publication."""
+    count = len(prepared.X)
+    rows = (
+        f"{prepared.shortened_rows} of {count} rows were longer than "
+        f"{preprocessing.x_bound:g} and were shortened"
+        if preprocessing.rows == "clip"
+        else f"all {count} rows were brought to norm {preprocessing.x_bound:g}"
+        if preprocessing.rows == "normalize"
+        else f"all {count} rows keep the bounds"
+    )
+    return (
+        f"For the owner of the data only, not private: {rows}; "
+        f"{prepared.clipped_labels} labels were clipped at {preprocessing.y_bound:g}."
+        + _collinear(prepared)
+    )
+
+
+def _collinear(prepared: Prepared) -> str:
+    """Return a warning if least squares has more than one solution."""
+    rank, dim = np.linalg.matrix_rank(prepared.X), prepared.X.shape[1]
+    if rank == dim:
+        return ""
+    return (
+        f" The {dim} columns have rank {rank} only (constant, collinear, or fewer rows "
+        "than columns): no coefficient has a meaning of its own."
+    )

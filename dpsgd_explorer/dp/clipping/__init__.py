@@ -1,0 +1,1 @@
+"""Clipping: the bound, its groups of parameters, the clipped sum."""

@@ -1,0 +1,1 @@
+"""How per-sample gradients are computed: the four engines and what they share."""

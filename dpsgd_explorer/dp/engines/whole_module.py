@@ -1,0 +1,181 @@
+"""What the engines have in common that run the whole module in their own way."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Self
+
+import torch
+from torch import Tensor, nn
+from torch.utils._pytree import TreeSpec, tree_flatten, tree_unflatten
+
+from dpsgd_explorer.dp.engines.backprop_capture import Taps
+from dpsgd_explorer.dp.engines.base import Mechanism
+from dpsgd_explorer.dp.engines.norm_methods import ClippingMode
+from dpsgd_explorer.dp.engines.samples import unit_of
+from dpsgd_explorer.dp.engines.stored_samples import StoredSamples
+from dpsgd_explorer.dp.kernels.precision import accumulation_dtype
+from dpsgd_explorer.dp.modules.forward_patch import StandIn
+from dpsgd_explorer.errors import UnsupportedModuleError
+
+
+class WholeModule(Mechanism):
+    """Stands in for the module's forward."""
+
+    def __init__(
+        self,
+        module: nn.Module,
+        *,
+        clipping_mode: ClippingMode,
+        loss_reduction: str,
+        by_parameter: bool = False,
+    ) -> None:
+        super().__init__(
+            module,
+            clipping_mode=clipping_mode,
+            loss_reduction=loss_reduction,
+            by_parameter=by_parameter,
+        )
+        self._parameters = _trainable_parameters(module, by_parameter)
+        self._taps: Taps | None = None
+        self._stand_in: StandIn | None = None
+        self._forward: Any = None
+
+    def parameters(self) -> dict[str, dict[str, nn.Parameter]]:
+        return self._parameters
+
+    def start(self) -> None:
+        self._forward = self.module.forward
+        self._stand_in = StandIn(self.module, self._called)
+
+    def stop(self) -> None:
+        if self._stand_in is not None:
+            self._stand_in.remove()
+            self._stand_in = None
+        self._replace_taps(None)
+
+    def _called(self, own_forward: Any, args: Any, kwargs: Any) -> Any:
+        if not torch.is_grad_enabled():
+            return own_forward(*args, **kwargs)
+        size = self.prepare(args, kwargs)
+        output = self._run(args, kwargs, size)
+        self.outputs.watch(output)
+        self.watch_loss(output, size)
+        return output
+
+    @abstractmethod
+    def _run(self, args: Any, kwargs: Any, size: int) -> Any:
+        """Return the module's output for so many samples, and watch for backward."""
+
+    def _replace_taps(self, new: Taps | None) -> None:
+        if self._taps is not None:
+            self._taps.close(
+                "backward came too late: the module has run again since, or the engine "
+                "was detached. Call backward before the next forward pass."
+            )
+        self._taps = new
+
+    @property
+    def _trained(self) -> list[nn.Parameter]:
+        return [p for own in self._parameters.values() for p in own.values()]
+
+    def _tapped(self, taps: Taps, tree: OutputTree, values: Iterable[Tensor]) -> Any:
+        """Return the module's output for the batch, watched.
+
+        Args:
+            taps: What waits for the gradients; a tensor's key is its place.
+            tree: The form of one sample's output.
+            values: Its tensors for all samples: [B, ...] each.
+        """
+        tensors = [taps.tap(str(i), value) for i, value in enumerate(values)]
+        return tree.filled(
+            self._reduced(tensor) if scalar else tensor
+            for tensor, scalar in zip(tensors, tree.scalars, strict=True)
+        )
+
+    def _reduced(self, losses: Tensor) -> Tensor:
+        """Return the batch's loss from the samples' own: [B] -> []."""
+        return losses.mean() if self.loss_reduction == "mean" else losses.sum()
+
+    def _stored(self, found: Mapping[int, Tensor], size: int) -> StoredSamples:
+        """Return samples from {parameter's id: [B, *shape]}; 0 for what is missing."""
+
+        def rows(parameter: nn.Parameter) -> Tensor:
+            dtype = accumulation_dtype(parameter.dtype)
+            if id(parameter) in found:
+                return found[id(parameter)].to(dtype)
+            return parameter.new_zeros(size, *parameter.shape, dtype=dtype)
+
+        gradients = {
+            unit: {local: rows(p) for local, p in own.items()}
+            for unit, own in self._parameters.items()
+        }
+        return StoredSamples(gradients, size)
+
+
+@dataclass(frozen=True)
+class OutputTree:
+    """The form of what the module returns for one sample.
+
+    Attributes:
+        spec: The tree.
+        filled_places: Whether each leaf is a tensor; the others are None.
+        scalars: Whether each tensor is one number, such as the sample's own loss.
+    """
+
+    spec: TreeSpec
+    filled_places: list[bool]
+    scalars: list[bool]
+
+    @classmethod
+    def part(cls, output: Any, rows: int) -> tuple[list[Tensor], Self]:
+        """Return the tensors of an output for ``rows`` samples, 0 or 1, and its form.
+
+        Raises:
+            UnsupportedModuleError: a leaf is neither None, nor one number, nor a
+                tensor with one row per sample.
+        """
+        leaves, spec = tree_flatten(output)
+        for leaf in leaves:
+            _check_leaf(leaf, rows)
+        tensors = [leaf for leaf in leaves if leaf is not None]
+        places = [leaf is not None for leaf in leaves]
+        return tensors, cls(spec, places, [tensor.dim() == 0 for tensor in tensors])
+
+    def filled(self, tensors: Iterable[Tensor]) -> Any:
+        """Return the tree with these tensors in their places."""
+        rest = iter(tensors)
+        leaves = [next(rest) if place else None for place in self.filled_places]
+        return tree_unflatten(leaves, self.spec)
+
+
+def _check_leaf(leaf: Any, rows: int) -> None:
+    if leaf is None:
+        return
+    if not isinstance(leaf, Tensor):
+        raise UnsupportedModuleError(
+            f"the module's output holds a {type(leaf).__name__}, which this engine "
+            "cannot join over samples. Return tensors alone (of a language model: "
+            'use_cache=False), or use engine="hooks".'
+        )
+    if leaf.dim() and leaf.shape[0] != rows:
+        raise UnsupportedModuleError(
+            "the module's outputs must be tensors with one row per sample, or one "
+            f"number for all of them; one sample gave shape {list(leaf.shape)}. "
+            'Return them so, or use engine="hooks".'
+        )
+
+
+def _trainable_parameters(
+    module: nn.Module, by_parameter: bool
+) -> dict[str, dict[str, nn.Parameter]]:
+    """Return {unit: {local name: parameter}}, a shared parameter once."""
+    parameters: dict[str, dict[str, nn.Parameter]] = {}
+    for name, parameter in module.named_parameters():
+        if parameter.requires_grad:
+            layer, _, local = name.rpartition(".")
+            unit, key = unit_of(layer, local, by_parameter)
+            parameters.setdefault(unit, {})[key] = parameter
+    return parameters

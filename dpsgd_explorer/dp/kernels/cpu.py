@@ -1,0 +1,175 @@
+"""Faster pieces in place of torch's, on CPUs, each as exact as what it replaces.
+
+| piece | where | how it differs from torch |
+|---|---|---|
+| max pooling with stride 1 | modules ``nn.MaxPool2d`` | not at all |
+| float32 products by oneDNN | where a probe finds them faster and exact | round-off |
+| freed memory is kept | C libraries with ``mallopt`` | not at all |
+
+Nothing happens until ``in_use``; that is the one switch.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from functools import cache
+from statistics import median
+from time import process_time
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from dpsgd_explorer.dp.kernels.full_precision import Verified
+from dpsgd_explorer.dp.kernels.max_pool import max_pool
+from dpsgd_explorer.dp.modules.forward_patch import StandIn
+
+#: How much faster a product must be for another way to be worth it.
+WORTHWHILE = 1.25
+#: Largest error of a float32 product, over its largest entry: bfloat16 gives 1e-3.
+EXACT = 4e-6
+
+PROBE_SIZE, PROBE_TURNS = 384, 7
+
+# Parameters of mallopt in the GNU C library, and the values that its own adaptation
+# ends at once it has seen a large block.
+TRIM_THRESHOLD, MMAP_MAX = -1, -4
+KEEP, RELEASE = (
+    {TRIM_THRESHOLD: -1, MMAP_MAX: 0},
+    {TRIM_THRESHOLD: 2**26, MMAP_MAX: 2**16},
+)
+
+
+class Probe(NamedTuple):
+    """What a product costs either way on this processor.
+
+    Attributes:
+        stock_seconds: As torch does it.
+        onednn_seconds: By oneDNN.
+        onednn_error: Of the latter, over the largest entry.
+        has_tiles: Whether the processor has matrix units that round to bfloat16.
+    """
+
+    stock_seconds: float
+    onednn_seconds: float
+    onednn_error: float
+    has_tiles: bool
+
+    @property
+    def chooses_onednn(self) -> bool:
+        """Whether oneDNN is faster and still float32."""
+        faster = self.onednn_seconds * WORTHWHILE < self.stock_seconds
+        return faster and self.onednn_error <= EXACT and not self.has_tiles
+
+
+@contextmanager
+def in_use(*modules: nn.Module, products: bool = True) -> Iterator[None]:
+    """Use the faster pieces meanwhile, and pool faster in these modules.
+
+    Args:
+        modules: Models; what is inside them is found.
+        products: Whether to use oneDNN's products where the probe says so.  Without
+            them no bit changes, and nothing depends on a measurement.
+    """
+    with ExitStack() as undo:
+        undo.enter_context(_memory_kept())
+        if products and probe().chooses_onednn:
+            undo.enter_context(_onednn_products())
+        for module in modules:
+            for each in module.modules():
+                if _pools_by_one(each):
+                    undo.callback(StandIn(each, _pooling(each)).remove)
+        yield
+
+
+@cache
+def probe() -> Probe:
+    """Measure a product both ways, once a process."""
+    generator = torch.Generator().manual_seed(0)
+    a, b = (torch.randn(PROBE_SIZE, PROBE_SIZE, generator=generator) for _ in "ab")
+    exact = a.double() @ b.double()
+    tiles = torch.cpu._is_amx_tile_supported()
+    stock: list[float] = []
+    onednn: list[float] = []
+    found = a @ b
+    for _ in range(PROBE_TURNS):
+        stock.append(_seconds(a, b))
+        if not tiles:
+            with _onednn_products():
+                onednn.append(_seconds(a, b))
+                found = a @ b
+    error = float((found - exact).abs().max() / exact.abs().max())
+    return Probe(median(stock), median(onednn or stock), error, tiles)
+
+
+def _seconds(a: Tensor, b: Tensor) -> float:
+    start = process_time()
+    torch.mm(a, b)
+    return process_time() - start
+
+
+@contextmanager
+def _onednn_products() -> Iterator[None]:
+    """Let float32 products go through oneDNN.
+
+    torch ties that to the permission to round to bfloat16, of which processors without
+    units for it make no use; hence the probe.
+    """
+    settings = torch.backends.mkldnn.matmul  # type: ignore[attr-defined]
+    before = settings.fp32_precision, Verified.products
+    settings.fp32_precision, Verified.products = "bf16", True
+    try:
+        yield
+    finally:
+        settings.fp32_precision, Verified.products = before
+
+
+@contextmanager
+def _memory_kept() -> Iterator[None]:
+    """Keep freed memory for the next step instead of handing it back to the system.
+
+    Every step frees and asks for the same large blocks, and each page that comes back
+    from the system is cleared first.
+    """
+    mallopt = _mallopt()
+    try:
+        for parameter, value in KEEP.items():
+            mallopt(parameter, value)
+        yield
+    finally:
+        for parameter, value in RELEASE.items():
+            mallopt(parameter, value)
+
+
+def _mallopt() -> Callable[[int, int], Any]:
+    """Return the C library's ``mallopt``, or one that does nothing."""
+    own: Callable[[int, int], Any] | None = getattr(ctypes.CDLL(None), "mallopt", None)
+    return own or (lambda parameter, value: 0)
+
+
+def _pools_by_one(module: nn.Module) -> bool:
+    """Whether the module is a max pooling that ``max_pool`` can stand in for."""
+    return type(module) is nn.MaxPool2d and (
+        _pair(module.stride) == _pair(module.dilation) == (1, 1)
+        and _pair(module.padding) == (0, 0)
+        and not module.return_indices
+    )
+
+
+def _pooling(module: nn.Module) -> Callable[[Callable[..., Any], Any, Any], Any]:
+    def forward(own_forward: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+        x = args[0] if args else kwargs.get("input")
+        if not isinstance(x, Tensor) or x.dim() != 4 or x.device.type != "cpu":
+            return own_forward(*args, **kwargs)
+        size = _pair(module.kernel_size)
+        fits = size[0] <= x.shape[2] and size[1] <= x.shape[3] and x.numel() > 0
+        return max_pool(x, size) if fits else own_forward(*args, **kwargs)
+
+    return forward
+
+
+def _pair(value: Any) -> tuple[int, int]:
+    height, width = value if isinstance(value, tuple | list) else (value, value)
+    return int(height), int(width)

@@ -1,0 +1,142 @@
+"""Layer rule for the two linear maps of a recurrent cell, over all its steps.
+
+The weights W_ih and W_hh act on x_t and h_{t-1} at every step, so a sample's gradients
+are sum_t g_t x_t^T and sum_t g_t h_{t-1}^T with g_t the gradient at the gates.  Where
+both maps see the same g (all cells but the GRU) their squared norms share one Gram
+matrix: <X X^T + H H^T + 2, G G^T>, with a 1 for each bias.
+
+In a GRU the candidate's hidden half is multiplied by the reset gate, so its gates have
+four blocks [r, z, n_h, n_x], of which the hidden map sees the first three, and the
+input map r, z and n_x.
+
+Source: derived here from Li et al. (2022), arXiv:2110.05679, section 4.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor
+
+from dpsgd_explorer.dp.layers.base import (
+    GradientRule,
+    MultiplyAdds,
+    scale_samples,
+    trains,
+)
+from dpsgd_explorer.dp.layers.outer_products import OuterProduct
+from dpsgd_explorer.dp.layers.rewrite import Part
+from dpsgd_explorer.dp.layers.round_off import Gram, excess, gram, gram_norms
+
+Steps = tuple[Tensor, Tensor]
+"""Inputs [B, T, I] and hidden states before each step [B, T, H]."""
+
+MAPS = ("ih", "hh")
+
+
+class GatesRule(GradientRule[Part, Steps]):
+    """Backprops: gradients at the gates, [B, T, k H]; k = 1, 4, or 4 for a GRU."""
+
+    parameter_names: ClassVar[tuple[str, ...]] = (
+        "weight_ih",
+        "weight_hh",
+        "bias_ih",
+        "bias_hh",
+    )
+
+    def __init__(self, *, splits_candidate: bool) -> None:
+        self._splits_candidate = splits_candidate
+
+    def record(self, layer: Part, args: Any, kwargs: Any) -> Steps:
+        """Return the two inputs; the recurrent layer's own forward gives them."""
+        inputs, hidden = args
+        return inputs, hidden
+
+    def per_sample_gradients(
+        self, layer: Part, activations: Steps, backprops: Tensor
+    ) -> dict[str, Tensor]:
+        gradients = {}
+        gates = self._gates(backprops)
+        for name, values, g in zip(MAPS, activations, gates, strict=True):
+            if trains(layer, f"weight_{name}"):
+                gradients[f"weight_{name}"] = torch.bmm(g.transpose(1, 2), values)
+            if trains(layer, f"bias_{name}"):
+                gradients[f"bias_{name}"] = g.sum(1)
+        return gradients
+
+    def squared_norms(
+        self, layer: Part, activations: Steps, backprops: Tensor
+    ) -> Tensor:
+        grams = [
+            _input_gram(layer, name, values)
+            for name, values in zip(MAPS, activations, strict=True)
+        ]
+        gates = self._gates(backprops)
+        if not self._splits_candidate:
+            return gram_norms(grams[0].plus(grams[1]), gram(gates[0]))
+        norms = [gram_norms(k, gram(g)) for k, g in zip(grams, gates, strict=True)]
+        return norms[0] + norms[1]
+
+    def weighted_gradients(
+        self,
+        layer: Part,
+        activations: Steps,
+        backprops: Tensor,
+        weights: Tensor,
+        sums: Mapping[str, Tensor],
+    ) -> None:
+        positions = weights.repeat_interleave(backprops.shape[1])  # [B T]
+        gates = self._gates(backprops)
+        for name, values, g in zip(MAPS, activations, gates, strict=True):
+            g = g.flatten(0, 1)  # [B T, k H], and wider than the values
+            if f"weight_{name}" in sums:
+                scaled = scale_samples(values, weights).flatten(0, 1)
+                sums[f"weight_{name}"].addmm_(g.t(), scaled)
+            if f"bias_{name}" in sums:
+                sums[f"bias_{name}"].addmv_(g.t(), positions)
+
+    def multiply_adds(
+        self, layer: Part, activations: Steps, backprops: Tensor
+    ) -> MultiplyAdds:
+        """T^2 (I + H + k H) against T (I + H) k H, the gates once or twice."""
+        inputs, hidden = activations
+        steps, width = backprops.shape[1:]
+        read = inputs.shape[2] + hidden.shape[2]
+        written = len(layer.weight_hh)
+        gram = 2 * written if self._splits_candidate else width
+        return MultiplyAdds(steps**2 * (read + gram), steps * read * written)
+
+    def excess(self, layer: Part, activations: Steps, backprops: Tensor) -> float:
+        inputs, hidden = activations
+        steps, width = backprops.shape[1:]
+        return excess(steps, inputs.shape[2] + hidden.shape[2], width)
+
+    def factors(
+        self, layer: Part, activations: Steps, backprops: Tensor
+    ) -> dict[str, OuterProduct]:
+        products = {}
+        gates = self._gates(backprops)
+        for name, values, g in zip(MAPS, activations, gates, strict=True):
+            products[f"weight_{name}"] = OuterProduct(g, values)
+            products[f"bias_{name}"] = OuterProduct(g, torch.ones_like(g[..., :1]))
+        return {name: each for name, each in products.items() if trains(layer, name)}
+
+    def _gates(self, backprops: Tensor) -> tuple[Tensor, Tensor]:
+        """Return what the input's and the hidden state's map see, [B, T, .] each."""
+        if not self._splits_candidate:
+            return backprops, backprops
+        width = backprops.shape[2] // 4
+        shared, n_x = backprops[..., : 2 * width], backprops[..., 3 * width :]
+        return torch.cat([shared, n_x], 2), backprops[..., : 3 * width]
+
+
+def _input_gram(layer: Part, name: str, values: Tensor) -> Gram:
+    """Return x_s.x_t where the weight is trained, and 1 more where the bias is."""
+    if trains(layer, f"weight_{name}"):
+        found = gram(values)
+    else:
+        steps = values.shape[1]
+        found = Gram(values.new_zeros(len(values), steps, steps), 0)
+    return found.plus_one() if trains(layer, f"bias_{name}") else found

@@ -1,0 +1,1 @@
+"""What was released, and what the accountant was told of it."""

@@ -1,0 +1,1 @@
+"""What is learnt of a torch module and put on it: forward patches, hooks, state."""

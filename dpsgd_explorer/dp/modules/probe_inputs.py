@@ -1,0 +1,246 @@
+"""Random batches of the shapes, dtypes and id ranges of a real one.
+
+Nothing is read from the real tensors but their shape and dtype.  What does not have
+one row a sample (a flag, a mask for all) is passed on as it is.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Container, Mapping
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.utils._pytree import (
+    tree_flatten,
+    tree_leaves,
+    tree_map,
+    tree_unflatten,
+)
+
+from dpsgd_explorer.dp.layers.records import tensors_of
+from dpsgd_explorer.errors import UnsupportedModuleError
+
+SAMPLES = 3
+"""Rows of every random batch."""
+
+SEED = 20_160_701
+IGNORED = -100
+"""What torch's and others' losses leave out, where they are not told otherwise."""
+
+Shape = tuple[int, ...]
+
+
+def random_call(
+    module: nn.Module,
+    call: Any,
+    size: int,
+    seed: int,
+    scale: float = 1.0,
+    classes: Mapping[int, int] | None = None,
+) -> Any:
+    """Return ``call`` with random rows.
+
+    Args:
+        module: What is called; ids stay within its smallest embedding table.
+        call: Tree of inputs.
+        size: Its number of samples.
+        seed: Of the random rows.
+        scale: Standard deviation of numbers.
+        classes: {leaf of the tree: number of classes} of those that are labels.
+    """
+    generator = torch.Generator().manual_seed(seed)
+    ids = smallest_table(module)
+    wide = [leaf for leaf in tree_leaves(call) if has_rows(leaf, size)]
+    steps = min((leaf.shape[1] for leaf in wide if leaf.dim() > 1), default=0)
+    labels = classes or {}
+
+    def draw(shape: tuple[int, ...], like: Tensor, place: int) -> Tensor:
+        if like.is_floating_point():
+            return torch.randn(shape, generator=generator) * scale
+        if like.dtype == torch.bool:
+            return _random_mask(shape, seed, generator)
+        if place in labels:
+            return torch.randint(0, labels[place], shape, generator=generator)
+        if len(shape) == 1 and steps:  # as lengths of sequences: 0 is none
+            return torch.randint(1, 1 + min(ids, steps), shape, generator=generator)
+        return torch.randint(0, ids, shape, generator=generator)
+
+    return _with_rows(call, size, draw)
+
+
+def smallest_table(module: nn.Module) -> int:
+    """Return a number of ids that every embedding table has; 2 without a table."""
+    tables = nn.Embedding | nn.EmbeddingBag
+    sizes = [m.num_embeddings for m in module.modules() if isinstance(m, tables)]
+    return min(sizes, default=2)
+
+
+def _random_mask(shape: Shape, seed: int, generator: torch.Generator) -> Tensor:
+    """Return a mask with both values in each row, of a number that differs by row.
+
+    Whether True counts or is left out cannot be known; neither may be all of a row.
+    """
+    if len(shape) == 1:
+        return torch.arange(shape[0]) % 2 == seed % 2
+    whole = (*shape[:1], math.prod(shape[1:])) if shape[-1] == 1 else shape
+    length = whole[-1]
+    order = torch.rand(whole, generator=generator).argsort(-1)
+    counts = 1 + (torch.arange(shape[0]) + seed) % max(1, length - 1)
+    return (order < counts.view(-1, *[1] * (len(whole) - 1))).reshape(shape)
+
+
+def random_targets(targets: Any, size: int, outputs: Any, draw_number: int = 0) -> Any:
+    """Return labels below the classes of the outputs, masks, or numbers in (0, 1).
+
+    Args:
+        targets: An example, of which shapes and dtypes are used.
+        size: Its number of samples.
+        outputs: Of the module, for SAMPLES rows.
+        draw_number: Labels go on from those of the draw before, through all classes.
+    """
+    generator = torch.Generator().manual_seed(SEED + draw_number)
+
+    def draw(shape: tuple[int, ...], like: Tensor, place: int) -> Tensor:
+        if like.is_floating_point():
+            return torch.rand(shape, generator=generator)
+        if like.dtype == torch.bool:
+            return _random_mask(shape, draw_number, generator)
+        count = math.prod(shape)
+        order = torch.randperm(count, generator=generator) + draw_number * count
+        return (order % _classes(shape, outputs)).view(shape)
+
+    return _with_rows(targets, size, draw)
+
+
+def draws_of_all_classes(targets: Any, size: int, outputs: Any) -> int:
+    """Return how many draws of ``random_targets`` it takes to see every class."""
+    needed = [1]
+    for leaf in tensors_of(targets):
+        if has_rows(leaf, size) and _is_integer(leaf):
+            shape = (SAMPLES, *leaf.shape[1:])
+            needed.append(-(-_classes(shape, outputs) // max(1, math.prod(shape))))
+    return max(needed)
+
+
+def _classes(shape: Shape, outputs: Any) -> int:
+    """Return the length of the dimension that outputs have and such labels have not.
+
+    Where there is none, it is the shortest that is not the samples', which every
+    loss takes.
+    """
+    first = tuple(next(leaf.shape for leaf in tensors_of(outputs)))
+    dims = range(1, len(first))
+    fitting = [first[d] for d in dims if first[:d] + first[d + 1 :] == shape]
+    lengths = fitting or [length for length in first[1:] if length > 1]
+    return min((length for length in lengths if length > 1), default=2)
+
+
+def with_ignored(tree: Any, places: Container[int] | None = None) -> Any:
+    """Return labels of which some are IGNORED: as many as the row's number, not all.
+
+    Labels without another dimension are ignored in the second row.
+
+    Args:
+        tree: Of labels, or with labels among its leaves.
+        places: The leaves that are labels; all that have whole numbers if not given.
+    """
+    leaves, spec = tree_flatten(tree)
+    for place, leaf in enumerate(leaves):
+        asked = places is None or place in places
+        if asked and has_rows(leaf, SAMPLES) and _is_integer(leaf):
+            leaves[place] = _some_ignored(leaf)
+    return tree_unflatten(leaves, spec)
+
+
+def _some_ignored(labels: Tensor) -> Tensor:
+    labels = labels.clone()
+    flat = labels.view(SAMPLES, -1)
+    width = flat.shape[1]
+    if width < 2:
+        flat[1] = IGNORED
+    for row in range(SAMPLES):
+        flat[row, : min(row, width - 1)] = IGNORED
+    return labels
+
+
+def _is_integer(leaf: Tensor) -> bool:
+    return leaf.dtype in (torch.int16, torch.int32, torch.int64)
+
+
+def random_slopes(outputs: Any) -> list[Tensor]:
+    """Return a random linear loss: a factor for each number of the outputs.
+
+    A scalar output is a loss already and gets the factor 1.
+
+    Raises:
+        UnsupportedModuleError: an output has neither one row a sample nor no row.
+    """
+    generator = torch.Generator().manual_seed(SEED)
+    slopes = []
+    for leaf in _float_leaves(outputs):
+        if leaf.dim() > 0 and len(leaf) != SAMPLES:
+            raise UnsupportedModuleError(
+                f"the module must give one row for each of {SAMPLES} samples, got an "
+                f"output of shape {list(leaf.shape)}. Keep the samples in the first "
+                "dimension."
+            )
+        shape = leaf.shape if leaf.dim() else (1,)
+        slopes.append(torch.randn(shape, generator=generator).to(leaf))
+    return slopes
+
+
+def linear_loss(outputs: Any, slopes: list[Tensor], scale: float) -> Tensor:
+    """Return sum_i <outputs_i, slopes_i> / scale, plus the scalar outputs."""
+    pairs = list(zip(_float_leaves(outputs), slopes, strict=True))
+    total = torch.zeros(())
+    for leaf in (leaf for leaf, _ in pairs if not leaf.dim()):  # read before the rest
+        total = total + leaf.cpu()
+    for leaf, slope in pairs:
+        if leaf.dim():
+            total = total + ((leaf * slope).sum() / scale).cpu()
+    return total
+
+
+def keep_row(kept: Any, other: Any, i: int) -> Any:
+    """Return the tree ``other`` with row i of ``kept``."""
+    return tree_map(lambda own, new: replace_row(new, own, i), kept, other)
+
+
+def replace_row(own: Any, new: Any, i: int) -> Any:
+    """Return the leaf ``own`` with row i of ``new``; what has no rows stays."""
+    if not has_rows(own, SAMPLES):
+        return own
+    mixed = own.clone()
+    mixed[i] = new[i]
+    return mixed
+
+
+def rotated(tree: Any) -> Any:
+    """Return the tree with every sample's row handed to the next."""
+    return tree_map(lambda x: x.roll(1, 0) if has_rows(x, SAMPLES) else x, tree)
+
+
+def without_last(tree: Any) -> Any:
+    """Return the tree with one sample fewer."""
+    return tree_map(lambda x: x[:-1] if has_rows(x, SAMPLES) else x, tree)
+
+
+def _with_rows(
+    tree: Any, size: int, draw: Callable[[Shape, Tensor, int], Tensor]
+) -> Any:
+    leaves, spec = tree_flatten(tree)
+    for place, leaf in enumerate(leaves):
+        if has_rows(leaf, size):
+            leaves[place] = draw((SAMPLES, *leaf.shape[1:]), leaf, place).to(leaf)
+    return tree_unflatten(leaves, spec)
+
+
+def has_rows(leaf: Any, size: int) -> bool:
+    """Whether a leaf is a tensor with one row a sample."""
+    return isinstance(leaf, Tensor) and leaf.dim() > 0 and len(leaf) == size
+
+
+def _float_leaves(outputs: Any) -> list[Tensor]:
+    return [leaf for leaf in tensors_of(outputs) if leaf.is_floating_point()]

@@ -1,0 +1,127 @@
+"""What a module consists of: submodules, forwards, hooks and parameters.
+
+The safety check proves something of a module as it was.  Its structure is compared
+before every pass, and a module that was changed since is checked anew.  Hooks are
+compared as functions: one that is taken off and put on again changes nothing.
+"""
+
+from __future__ import annotations
+
+from operator import is_
+from typing import Any, NamedTuple
+
+from torch import nn
+from torch.nn.modules import module as torch_module
+
+from dpsgd_explorer.dp.modules.forward_patch import StandIn
+from dpsgd_explorer.dp.modules.hooks import ModuleHook
+
+GLOBAL_HOOKS: tuple[dict[int, Any], ...] = (
+    torch_module._global_forward_pre_hooks,
+    torch_module._global_forward_hooks,
+    torch_module._global_backward_pre_hooks,
+    torch_module._global_backward_hooks,
+)
+HOOKS = (
+    "_forward_pre_hooks",
+    "_forward_hooks",
+    "_backward_pre_hooks",
+    "_backward_hooks",
+)
+
+
+class _Part(NamedTuple):
+    """One module as it was; what an engine put there is left out."""
+
+    module: nn.Module
+    kind: type[nn.Module]
+    forward: Any
+    own_forward: Any
+    children: list[nn.Module | None]
+    hooks: list[Any]
+    parameters: list[nn.Parameter | None]
+    trained: list[bool]
+
+
+class Structure:
+    """The structure of a module at the time this is made."""
+
+    def __init__(self, module: nn.Module) -> None:
+        self._parts = [_part(each) for each in module.modules()]
+        self._global_hooks = _global_hooks()
+
+    def holds(self) -> bool:
+        """Whether nothing has changed since."""
+        if _global_hooks() != self._global_hooks:
+            return False
+        for (
+            module,
+            kind,
+            forward,
+            own_forward,
+            children,
+            hooks,
+            old,
+            trained,
+        ) in self._parts:
+            inside = module.__dict__
+            parameters = inside["_parameters"].values()
+            if (
+                module.__class__ is not kind
+                or kind.forward is not forward
+                or _own_forward(inside) is not own_forward
+                or [*inside["_modules"].values()] != children
+                or ((_has_hooks(inside) or hooks) and _hooks(inside) != hooks)
+                or len(parameters) != len(old)
+                or not all(map(is_, parameters, old))
+                or (old and _trained(parameters) != trained)
+            ):
+                return False
+        return True
+
+
+def _part(module: nn.Module) -> _Part:
+    inside = module.__dict__
+    kind = type(module)
+    parameters = [*inside["_parameters"].values()]
+    return _Part(
+        module,
+        kind,
+        kind.forward,
+        _own_forward(inside),
+        [*inside["_modules"].values()],
+        _hooks(inside),
+        parameters,
+        _trained(parameters),
+    )
+
+
+def _own_forward(inside: dict[str, Any]) -> Any:
+    forward = inside.get("forward")
+    return None if forward.__class__ is StandIn else forward
+
+
+def _has_hooks(inside: dict[str, Any]) -> bool:
+    return bool(
+        inside["_forward_hooks"]
+        or inside["_forward_pre_hooks"]
+        or inside["_backward_hooks"]
+        or inside["_backward_pre_hooks"]
+    )
+
+
+def _hooks(inside: dict[str, Any]) -> list[Any]:
+    return [
+        hook
+        for place in HOOKS
+        for hook in inside[place].values()
+        if hook.__class__ is not ModuleHook
+    ]
+
+
+def _trained(parameters: Any) -> list[bool]:
+    return [p is not None and p.requires_grad for p in parameters]
+
+
+def _global_hooks() -> list[Any]:
+    return [hook for hooks in GLOBAL_HOOKS for hook in hooks.values()]

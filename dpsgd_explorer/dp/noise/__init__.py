@@ -1,0 +1,1 @@
+"""Noise: where it comes from and how it is scheduled."""

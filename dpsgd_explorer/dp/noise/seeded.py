@@ -1,0 +1,62 @@
+"""Gaussian noise from a generator of our own.
+
+Noise is drawn in pieces that stay in cache and added on the way; it is never held
+for all parameters at once, and never drawn in less than float32.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+from dpsgd_explorer.dp.noise.base import NoiseSource
+from dpsgd_explorer.dp.noise.secure import SecureNoise
+
+PIECE = 2**16  # numbers drawn at a time
+
+
+class SeededNoise:
+    """Noise that its seed repeats: for demonstrations, and therefore not private."""
+
+    note = "reproducible, therefore not private"
+    repeatable = True
+
+    def __init__(self, seed: int) -> None:
+        self._generator = seeded_generator(seed, "noise")
+
+    def add_to(self, values: Tensor, standard_deviation: float) -> None:
+        """Add independent N(0, standard_deviation^2) to every entry of [P]."""
+        for piece in torch.split(values, PIECE):
+            draw = torch.empty(len(piece), dtype=values.dtype)
+            draw.normal_(0.0, standard_deviation, generator=self._generator)
+            piece.add_(draw.to(values.device))
+
+    def state(self) -> Tensor:
+        """Return the generator's state."""
+        return self._generator.get_state()
+
+    def restore(self, state: Tensor) -> None:
+        """Go back to a state."""
+        self._generator.set_state(state)
+
+
+NOISES: dict[str, Callable[[int], NoiseSource]] = {
+    "secure": lambda seed: SecureNoise(),
+    "seeded": SeededNoise,
+}
+"""Name -> source, made from a seed; the secure one has none."""
+
+
+def seeded_generator(seed: int, purpose: str) -> torch.Generator:
+    """Return a generator whose stream is its own for each purpose."""
+    digest = hashlib.sha256(f"{purpose}/{seed}".encode()).digest()
+    return torch.Generator().manual_seed(int.from_bytes(digest[:8], "big"))
+
+
+def fresh_seed() -> int:
+    """Return a seed from the operating system."""
+    return secrets.randbits(63)

@@ -1,0 +1,55 @@
+"""Per-sample gradients as a plain function."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from dpsgd_explorer.dp.engines.hooks import BookKeeping
+from dpsgd_explorer.dp.engines.samples import Samples
+from dpsgd_explorer.dp.modules.probe_inputs import SAMPLES
+from dpsgd_explorer.dp.safety.check import LossFunction, compare_sizes, undisturbed
+
+
+def per_sample_gradients(
+    model: nn.Module, loss_fn: LossFunction, x: Tensor, y: Tensor
+) -> dict[str, Tensor]:
+    """Return {parameter's name: [B, *shape]}, row i of sample i's own loss.
+
+    One forward and one backward; the loss is evaluated on each sample alone, so that
+    it does not matter whether ``loss_fn`` takes a mean or a sum.  These gradients are
+    neither clipped nor noised: not private.
+
+    Raises:
+        UnsupportedModuleError: a trainable module has no rule.
+    """
+    mechanism = BookKeeping(model, clipping_mode="instantiate", loss_reduction="sum")
+    received: list[Samples] = []
+    mechanism.receive = received.append
+    mechanism.start()
+    try:
+        with torch.enable_grad():
+            _learn_layouts(mechanism, x)
+            outputs = model(x)
+            rows = [slice(i, i + 1) for i in range(len(x))]
+            losses = [loss_fn(outputs[row], y[row]) for row in rows]
+            loss = torch.stack(losses).sum() if losses else outputs.sum()
+            loss.backward()
+    finally:
+        mechanism.stop()
+    found = received[0].per_sample_gradients()
+    return {
+        name: found[name] if name in found else p.new_zeros(len(x), *p.shape)
+        for name, p in model.named_parameters()
+        if p.requires_grad
+    }
+
+
+def _learn_layouts(mechanism: BookKeeping, x: Tensor) -> None:
+    """Show the mechanism passes of two sizes, as the engine's safety check does."""
+    if not len(x):
+        return
+    with undisturbed(mechanism):
+        mechanism.module.eval()
+        rows = torch.arange(SAMPLES, device=x.device) % len(x)
+        compare_sizes(mechanism, ((x[rows],), {}), ((x[rows[:-1]],), {}))

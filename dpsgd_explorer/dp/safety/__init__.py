@@ -1,0 +1,1 @@
+"""The check before the first step, and the repairs it suggests."""

@@ -1,0 +1,362 @@
+"""Proof before the first step, by measurement on random inputs.
+
+DP-SGD clips each sample's own gradient.  That bounds a sample's influence only if no
+other sample's gradient depends on it.  Names of layers do not tell (a frozen batch
+norm mixes samples, and so may three lines of a user's forward), so the gradients
+themselves are compared, on inputs that have nothing to do with the data:
+
+1. the gradient of sample i stays the same when all others change, and nothing that
+   the module stores remembers what the samples were (modules in training mode);
+2. neither depends on how many samples there are, so the loss is reduced as said
+   (random draws at their means, since other sizes draw other masks);
+3. the gradients add up to autograd's;
+4. no clipped sample is longer than the bound.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from dpsgd_explorer.dp.clipping.clipped_sum import ClippedSum
+from dpsgd_explorer.dp.clipping.clipper import Clipper
+from dpsgd_explorer.dp.engines.base import Mechanism, batch_size_of, ignored, unscaled
+from dpsgd_explorer.dp.engines.samples import Samples
+from dpsgd_explorer.dp.layers.records import tensors_of
+from dpsgd_explorer.dp.losses.labels import labels_of
+from dpsgd_explorer.dp.losses.target_check import TargetCheck
+from dpsgd_explorer.dp.modules import probe_inputs as random_batch
+from dpsgd_explorer.dp.modules.input_rows import called
+from dpsgd_explorer.dp.modules.probe_inputs import SAMPLES, SEED
+from dpsgd_explorer.dp.modules.state import Changes, ModuleState, refuse_different
+from dpsgd_explorer.dp.safety.expected_draws import expected_draws
+from dpsgd_explorer.dp.safety.mixing_module import find_culprit
+from dpsgd_explorer.errors import ExplorerError, MixedLossError, UnsupportedModuleError
+
+LossFunction = Callable[[Any, Any], Tensor]
+Rows = dict[str, Tensor]
+
+OTHERS_SCALE = 10.0
+TOLERANCE = 1e-3  # float32 round-off is far below, a shared statistic far above
+ROUND_OFFS = 8  # what replaces it in lower precision
+
+
+class SafetyCheck:
+    """Measures one module under one mechanism; changes nothing that lasts.
+
+    Args:
+        mechanism: How per-sample gradients will be made; started.
+        clipper: How they will be clipped.
+        args, kwargs: A call of the module, of which shapes and dtypes are used.
+        loss_fn: ``loss_fn(outputs, targets)``; without it the outputs are checked
+            under a random linear loss, and the loss itself is not.
+        targets: The loss function's second argument, of which shape and dtype are used.
+    """
+
+    def __init__(
+        self,
+        mechanism: Mechanism,
+        clipper: Clipper,
+        args: Any,
+        kwargs: Any,
+        *,
+        loss_fn: LossFunction | None = None,
+        targets: Any = None,
+    ) -> None:
+        self._mechanism = mechanism
+        self._module = mechanism.module
+        self._clipper = clipper
+        self._call = (args, kwargs)
+        self._size = batch_size_of(args, kwargs)
+        self._tolerance = _tolerance(self._module)
+        self._loss_fn = loss_fn
+        self._targets = targets
+        self._labels: dict[int, int] | None = None
+
+    def run(self) -> None:
+        """Raise UnsupportedModuleError unless all four hold."""
+        self._mechanism.input_rows.forget()
+        with self._session():
+            call = self._random_call(SEED)
+            self._module.eval()
+            compare_sizes(self._mechanism, call, random_batch.without_last(call))
+            targets = self._random_targets(call)
+            self._check_independence(call, targets)
+            self._check_ignored_labels(call, targets)
+            self._module.eval()
+            self._check_targets(call)
+            self._check_size(call, targets)
+            samples = self._samples(call, targets)
+            rows = self._rows(samples)
+            self._check_sum(call, targets, rows)
+            self._check_sensitivity(samples)
+
+    @contextmanager
+    def _session(self) -> Iterator[None]:
+        """Let passes be made that leave nothing behind."""
+        mechanism = self._mechanism
+        with undisturbed(mechanism) as self._state, _explained(mechanism):
+            self._call = mechanism.input_rows.marked(self._call, self._size)
+            yield
+
+    def _check_independence(self, call: Any, targets: Any) -> None:
+        self._module.train()
+        samples, changes = self._samples_and_changes(call, targets)
+        other = self._random_call(SEED + 1, scale=OTHERS_SCALE)
+        moved = random_batch.rotated(targets)
+        calls = {i: random_batch.keep_row(call, other, i) for i in range(SAMPLES)}
+        for i, changed in calls.items():
+            other_targets = random_batch.keep_row(targets, moved, i)
+            others, new = self._samples_and_changes(changed, other_targets)
+            refuse_different(self._module, changes, new)
+            if not self._equal(self._row(samples, i), self._row(others, i)):
+                raise UnsupportedModuleError(
+                    find_culprit(self._module, call, calls, SEED)
+                )
+
+    def _check_ignored_labels(self, call: Any, targets: Any) -> None:
+        """Repeat that with some labels ignored, if the module itself takes labels."""
+        if not self._labels or any(leaf.is_cuda for leaf in tensors_of(call)):
+            return  # on a GPU, a bad index would be more than an exception
+        some = random_batch.with_ignored(call, self._labels)
+        # Where the loss shows that it is weighted, such a batch is refused in training.
+        with suppress(MixedLossError):
+            self._check_independence(some, targets)
+
+    def _check_targets(self, call: Any) -> None:
+        """Measure the loss alone, with targets of all classes and ignored ones."""
+        if self._loss_fn is None:
+            return
+        other = self._random_call(SEED + 1)
+        with torch.no_grad():
+            outputs, others = (called(self._module, c) for c in (call, other))
+        TargetCheck(
+            self._loss_fn,
+            outputs,
+            others,
+            self._targets,
+            size=self._size,
+            loss_reduction=self._mechanism.loss_reduction,
+            tolerance=self._tolerance,
+        ).run()
+
+    def _check_size(self, call: Any, targets: Any) -> None:
+        """Compare two sizes in training mode, with random draws at their means."""
+        self._module.train()
+        with expected_draws():
+            samples, changes = self._samples_and_changes(call, targets)
+            fewer, new = self._samples_and_changes(
+                *random_batch.without_last((call, targets))
+            )
+        refuse_different(self._module, changes, new, sizes=True)
+        rows = {name: rows[:-1] for name, rows in self._rows(samples).items()}
+        if not self._equal(rows, self._rows(fewer)):
+            raise UnsupportedModuleError(self._size_refusal())
+        self._module.eval()
+
+    def _size_refusal(self) -> str:
+        return (
+            "a sample's gradient must not depend on the batch size. Either the loss is "
+            f"not a {self._mechanism.loss_reduction} over samples, as loss_reduction "
+            "says, or the module uses the number of samples."
+        )
+
+    def _check_sum(self, call: Any, targets: Any, rows: Rows) -> None:
+        with self._unwatched():
+            named = dict(self._module.named_parameters())
+            loss = self._loss(call, targets)
+            wanted = [named[name] for name in rows]
+            expected = torch.autograd.grad(loss, wanted, allow_unused=True)
+        scale = self._mechanism.loss_scale(SAMPLES)
+        total = {name: gradient.sum(0).div_(scale) for name, gradient in rows.items()}
+        largest = _largest(total)
+        for (name, own), reference in zip(total.items(), expected, strict=True):
+            if reference is None:
+                reference = torch.zeros_like(own)
+            if not self._close(own, reference.to(own.dtype), largest):
+                raise UnsupportedModuleError(
+                    f"the per-sample gradients of {name} do not add up to autograd's: "
+                    "it is used outside its layer's own forward, or the loss that the "
+                    f"module gives is no {self._mechanism.loss_reduction} over "
+                    "samples, as loss_reduction says. Call the layer instead, use "
+                    'engine="microbatch", or change loss_reduction.'
+                )
+
+    def _check_sensitivity(self, samples: list[Samples]) -> None:
+        norms = torch.cat([self._clipper.norms(s.squared_norms()) for s in samples])
+        bound = float(norms[norms > 0].min()) / 2 if bool((norms > 0).any()) else 1.0
+        clipper = self._clipper.shrunk_to(bound)
+        total = ClippedSum(self._mechanism.parameters(), clipper)
+        for each in samples:
+            for i in range(len(each)):
+                total.reset()
+                total.add(each.take(torch.tensor([i])))
+                if not total.norm() <= bound * (1 + self._tolerance):
+                    raise UnsupportedModuleError(
+                        "a clipped gradient is longer than max_grad_norm: a layer rule "
+                        f"is wrong ({total.norm() / bound:.3g} times the bound)."
+                    )
+
+    def _samples_and_changes(
+        self, call: Any, targets: Any
+    ) -> tuple[list[Samples], Changes]:
+        """Return the samples of a pass and what it changed in the module's state."""
+        self._state.restore()
+        samples = self._samples(call, targets)
+        return samples, self._state.changes()
+
+    def _samples(self, call: Any, targets: Any) -> list[Samples]:
+        received: list[Samples] = []
+        self._mechanism.receive = received.append
+        loss = self._loss(call, targets)
+        if not loss.requires_grad:
+            raise UnsupportedModuleError(
+                "no trained parameter reaches the loss by its layer's own forward. "
+                "Call the layers instead of using their weights, or use "
+                'engine="vmap" or "microbatch".'
+            )
+        loss.backward()  # type: ignore[no-untyped-call]
+        return received
+
+    def _row(self, samples: list[Samples], i: int) -> Rows:
+        """Return the gradients of sample i, [1, *shape] each."""
+        for each in samples:
+            if i < len(each):
+                return self._rows([each.take(torch.tensor([i]))])
+            i -= len(each)
+        raise IndexError(i)
+
+    def _rows(self, samples: list[Samples]) -> Rows:
+        """Return {name: [B, *shape]} of every trainable parameter, 0 if not used."""
+        parts = [each.per_sample_gradients() for each in samples]
+        found = parts[0]
+        if len(parts) > 1:
+            found = {n: torch.cat([part[n] for part in parts]) for n in parts[0]}
+        if not math.isfinite(sum(_length(rows) for rows in found.values())):
+            raise UnsupportedModuleError(
+                "the module gives gradients that are not finite on standard normal "
+                "inputs, so its samples cannot be told apart. Scale its inputs, or "
+                "start from other parameters."
+            )
+        size = sum(len(each) for each in samples)
+        return {
+            name: found[name] if name in found else p.new_zeros(size, *p.shape)
+            for name, p in self._module.named_parameters()
+            if p.requires_grad
+        }
+
+    def _loss(self, call: Any, targets: Any) -> Tensor:
+        torch.manual_seed(SEED)  # the same random masks in every pass
+        outputs = called(self._module, call)
+        if self._loss_fn is not None:
+            loss = self._loss_fn(outputs, targets)
+            if loss.dim():
+                raise UnsupportedModuleError(
+                    "the loss must be one number for the batch, a mean or a sum over "
+                    f"samples; got shape {list(loss.shape)}. Reduce it in loss_fn."
+                )
+            return loss
+        scale = self._mechanism.loss_scale(batch_size_of(*call))
+        return random_batch.linear_loss(outputs, targets, scale)
+
+    def _random_call(self, seed: int, scale: float = 1.0) -> Any:
+        if self._labels is None:
+            with self._unwatched():
+                self._labels = labels_of(self._module, self._call, self._size)
+        return random_batch.random_call(
+            self._module, self._call, self._size, seed, scale, self._labels
+        )
+
+    @contextmanager
+    def _unwatched(self) -> Iterator[None]:
+        self._mechanism.stop()
+        try:
+            yield
+        finally:
+            self._mechanism.start()
+
+    def _random_targets(self, call: Any) -> Any:
+        with torch.no_grad():
+            outputs = called(self._module, call)
+        if self._loss_fn is None:
+            return random_batch.random_slopes(outputs)
+        return random_batch.random_targets(self._targets, self._size, outputs)
+
+    def _equal(self, first: Rows, second: Rows) -> bool:
+        largest = _largest(first)
+        return all(self._close(g, second[name], largest) for name, g in first.items())
+
+    def _close(self, first: Tensor, second: Tensor, largest: float) -> bool:
+        return _length(first - second) <= self._tolerance * largest
+
+
+def compare_sizes(mechanism: Mechanism, call: Any, fewer: Any) -> None:
+    """Show the mechanism passes of two sizes: what changes counts the samples."""
+    with mechanism.learning():
+        # Once more, since what one layer is told moves the shapes of the next.
+        for each in (call, fewer, call):
+            called(mechanism.module, each)
+
+
+def _largest(rows: Rows) -> float:
+    return max((_length(values) for values in rows.values()), default=0.0)
+
+
+def _length(values: Tensor) -> float:
+    """Return the largest absolute entry, or NaN; the quickest pass over the values."""
+    if not values.numel():
+        return 0.0
+    least, most = torch.aminmax(values)
+    return float(torch.maximum(-least, most))
+
+
+def _tolerance(module: nn.Module) -> float:
+    """Return the largest relative difference that round-off explains."""
+    dtypes = {p.dtype for p in module.parameters() if p.is_floating_point()}
+    for device in {p.device.type for p in module.parameters()}:
+        if torch.is_autocast_enabled(device):
+            dtypes.add(torch.get_autocast_dtype(device))
+    return max([TOLERANCE, *(ROUND_OFFS * torch.finfo(d).eps for d in dtypes)])
+
+
+@contextmanager
+def _explained(mechanism: Mechanism) -> Iterator[None]:
+    """Say of an error on the check's own inputs where it comes from."""
+    try:
+        yield
+    except ExplorerError:
+        raise
+    except (RuntimeError, ValueError, TypeError, LookupError, AttributeError) as error:
+        reason = f"{type(error).__name__}: {next(iter(str(error).splitlines()), '')}"
+        raise UnsupportedModuleError(
+            "the safety check cannot run the module on random inputs of these shapes, "
+            f"dtypes and ranges of ids ({reason}). {mechanism.advice(error)}"
+        ) from error
+
+
+@contextmanager
+def undisturbed(mechanism: Mechanism) -> Iterator[ModuleState]:
+    """Put back random state, stored values, modes and callbacks, whatever happens."""
+    module = mechanism.module
+    receive, before_forward = mechanism.receive, mechanism.before_forward
+    note_loss = mechanism.note_loss
+    scale_of_loss = mechanism.scale_of_loss
+    modes = {each: each.training for each in module.modules()}
+    state = ModuleState(module)
+    devices = sorted({p.device.index for p in module.parameters() if p.is_cuda})
+    try:
+        mechanism.before_forward, mechanism.scale_of_loss = None, unscaled
+        mechanism.note_loss = ignored
+        with torch.random.fork_rng(devices=devices), torch.enable_grad():
+            yield state
+    finally:
+        mechanism.receive, mechanism.before_forward = receive, before_forward
+        mechanism.scale_of_loss, mechanism.note_loss = scale_of_loss, note_loss
+        for each, mode in modes.items():
+            each.training = mode
+        state.restore()

@@ -1,0 +1,129 @@
+"""The safety check's comparisons at the size of a real batch.
+
+Three rows show nearly everything, but not what begins with more.  Here whole batches of
+random rows are compared, by the norms of their samples' gradients, which costs about
+three steps and the memory of one.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.utils._pytree import tree_map
+
+from dpsgd_explorer.dp.engines.samples import Samples
+from dpsgd_explorer.dp.modules import probe_inputs as random_batch
+from dpsgd_explorer.dp.modules.probe_inputs import SAMPLES, SEED
+from dpsgd_explorer.dp.modules.state import Changes, refuse_different
+from dpsgd_explorer.dp.safety.check import Rows, SafetyCheck
+from dpsgd_explorer.dp.safety.expected_draws import expected_draws
+from dpsgd_explorer.dp.safety.mixing_module import find_culprit
+from dpsgd_explorer.errors import UnsupportedModuleError
+
+LARGE_SCALE = 100.0
+"""Standard deviation of the rows that change: some modules mix large values only."""
+SHOWN = 2
+"""Rows that the search for the module at fault looks at."""
+
+
+class RealSizeCheck(SafetyCheck):
+    """Compares batches of the size of the call's; see SafetyCheck."""
+
+    def run(self) -> None:
+        """Raise UnsupportedModuleError if half of a batch moves the other half.
+
+        Or if what the module stores depends on the samples or their number, or most
+        gradients depend on that number.
+        """
+        with self._session():
+            self._module.eval()
+            call = self._random_call(SEED)
+            other = self._random_call(SEED + 1, scale=LARGE_SCALE)
+            targets = self._random_targets(call)
+            rows = torch.arange(self._size) % SAMPLES
+            few = call, targets
+            first = _spread(few, rows)
+            second = _spread((other, random_batch.rotated(targets)), rows)
+            self._module.train()
+            with expected_draws():
+                norms, changes = self._norms_and_changes(first)
+                self._compare_halves(first, second, norms, changes)
+                self._compare_with_few(few, rows, norms, changes)
+
+    def _compare_halves(
+        self, first: Any, second: Any, norms: Rows, changes: Changes
+    ) -> None:
+        generator = torch.Generator().manual_seed(SEED)
+        half = torch.rand(self._size, generator=generator) < 0.5
+        half[0], half[1] = True, False
+        for kept in (half, ~half):
+            mixed = tree_map(lambda a, b, k=kept: _rows_of(k, a, b), first, second)
+            others, new = self._norms_and_changes(mixed)
+            refuse_different(self._module, changes, new)
+            if not self._equal(_where(norms, kept), _where(others, kept)):
+                shown = kept.nonzero().flatten()[:SHOWN].tolist()
+                calls = dict.fromkeys(shown, mixed[0])
+                raise UnsupportedModuleError(
+                    find_culprit(self._module, first[0], calls, SEED)
+                )
+
+    def _compare_with_few(
+        self, few: Any, rows: Tensor, norms: Rows, changes: Changes
+    ) -> None:
+        """Compare a batch's norms with those of the few samples that it repeats."""
+        own, new = self._norms_and_changes(few)
+        refuse_different(self._module, changes, new, sizes=True)
+        repeated = {
+            name: values[rows.to(values.device)] for name, values in own.items()
+        }
+        if not self._mostly_equal(norms, repeated):
+            raise UnsupportedModuleError(self._size_refusal())
+
+    def _mostly_equal(self, first: Rows, second: Rows) -> bool:
+        """Whether most samples agree; round-off may lift a few over a kink."""
+        largest = max(float(values.max()) for values in first.values())
+        close = [
+            (values - second[name]).abs() <= self._tolerance * largest
+            for name, values in first.items()
+        ]
+        return float(torch.stack(close).all(0).float().mean()) > 0.5
+
+    def _norms_and_changes(self, batch: Any) -> tuple[Rows, Changes]:
+        """Return {unit: norms of the samples' gradients [B]}, and what was stored."""
+        samples, changes = self._samples_and_changes(*batch)
+        size = sum(len(each) for each in samples)
+        return {
+            unit: _norms(unit, samples, size) for unit in self._mechanism.parameters()
+        }, changes
+
+
+def _norms(unit: str, samples: list[Samples], size: int) -> Tensor:
+    squared = [each.squared_norms() for each in samples]
+    if any(unit not in each for each in squared):
+        return torch.zeros(size)
+    return torch.cat([each[unit] for each in squared]).sqrt()
+
+
+def _spread(tree: Any, rows: Tensor) -> Any:
+    """Return the tree with these of its few rows."""
+    return tree_map(
+        lambda x: x[rows.to(x.device)] if _has_rows(x, SAMPLES) else x, tree
+    )
+
+
+def _rows_of(kept: Tensor, own: Any, other: Any) -> Any:
+    """Return ``other`` with those rows of ``own`` that are kept."""
+    if not _has_rows(own, len(kept)):
+        return own
+    shape = [len(kept), *[1] * (own.dim() - 1)]
+    return torch.where(kept.to(own.device).view(shape), own, other)
+
+
+def _where(norms: Rows, kept: Tensor) -> Rows:
+    return {name: values[kept.to(values.device)] for name, values in norms.items()}
+
+
+def _has_rows(leaf: Any, size: int) -> bool:
+    return isinstance(leaf, Tensor) and leaf.dim() > 0 and len(leaf) == size

@@ -1,0 +1,1 @@
+"""Poisson sampling and the loader that draws by it."""

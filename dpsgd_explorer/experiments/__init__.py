@@ -1,0 +1,1 @@
+"""What can be asked for, without torch: configurations, kinds, events, presets."""

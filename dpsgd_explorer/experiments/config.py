@@ -1,0 +1,164 @@
+"""What the settings of every kind of run have in common.
+
+An instance that exists is valid; nothing downstream checks again.  Each field
+carries what the form, the API, the command line and the docs say about it.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping
+from typing import Any, ClassVar, Self
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from dpsgd_explorer.errors import ConfigError
+from dpsgd_explorer.experiments.messages import config_error
+
+LARGEST_SEED = 2**31 - 1
+
+
+def setting(
+    default: Any,
+    *,
+    label: str,
+    help: str,
+    group: str,
+    symbol: str = "",
+    choices: Mapping[str, str] | None = None,
+    marks: Iterable[float] = (),
+    ends: tuple[str, str] | None = None,
+    step: float | None = None,
+    words: str = "",
+    **domain: Any,
+) -> Any:
+    """Return a pydantic field that also says how to ask a person for it.
+
+    Args:
+        default: Value when nothing is said.
+        label: Name for people.
+        help: One or two sentences that stand under the field.
+        group: Heading it stands under in the form.
+        symbol: Letter of the formulas, "" if it has none.
+        choices: Allowed values and their labels.
+        marks: Evenly spaced stops of the slider (their spacing tells its scale).
+        ends: What gets better at the slider's low and high end.
+        step: Smallest sensible change.
+        words: What is allowed, where neither choices nor limits say it.
+        domain: gt, ge, lt, le as pydantic knows them.
+    """
+    ask: dict[str, Any] = {"label": label, "help": help, "group": group}
+    ask |= {"symbol": symbol, "step": step, "marks": list(marks), "ends": ends}
+    if words:
+        ask["domain"] = words
+    if choices is not None:
+        ask |= {"choices": dict(choices), "enum": list(choices)}
+    return Field(
+        default, title=label, description=help, json_schema_extra=ask, **domain
+    )
+
+
+class RunConfig(BaseModel, ABC):
+    """The settings of one run; each kind of run has its own class of them.
+
+    Attributes:
+        TO_COST_LESS: What to change, other than the length, when a run costs too much.
+    """
+
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", strict=True, allow_inf_nan=False
+    )
+
+    TO_COST_LESS: ClassVar[str]
+
+    kind: str
+
+    @property
+    @abstractmethod
+    def planned_steps(self) -> int:
+        """Steps of the run, if nothing ends it early."""
+
+    @property
+    @abstractmethod
+    def length_setting(self) -> str:
+        """The setting that says how long the run is."""
+
+    @property
+    @abstractmethod
+    def cost(self) -> float:
+        """Multiply-adds of the whole run, or what takes as long."""
+
+    def check_reachable(self) -> None:
+        """Raise ConfigError if no run can be what these settings ask for together."""
+
+    @classmethod
+    def parse(cls, values: object) -> Self:
+        """Build from JSON values; ConfigError names each field, its rule and value."""
+        return cls._build(values)
+
+    @classmethod
+    def from_query(cls, values: Mapping[str, str]) -> Self:
+        """Build from the text of a query string or form; "" means not given."""
+        typed = {name: text for name, text in values.items() if text}
+        read = {name: _from_text(cls, name, text) for name, text in typed.items()}
+        return cls._build(read, typed)
+
+    @classmethod
+    def _build(cls, values: object, typed: Mapping[str, str] | None = None) -> Self:
+        try:
+            return cls.model_validate(values)
+        except ValidationError as error:
+            raise config_error(error, cls, typed) from None
+
+    @model_validator(mode="after")
+    def _choices_are_known(self) -> Self:
+        for name, field in type(self).model_fields.items():
+            extra = field.json_schema_extra
+            choices = extra.get("choices") if isinstance(extra, dict) else None
+            if isinstance(choices, dict):
+                _check_choice(name, getattr(self, name), choices)
+        return self
+
+
+def check_pair(config: RunConfig, first: str, second: str) -> None:
+    """Refuse a configuration in which both of two settings are set."""
+    a, b = getattr(config, first), getattr(config, second)
+    if a is not None and b is not None:
+        raise ConfigError(
+            first,
+            f"give {first} or {second}, not both; got {first} = {a:g} "
+            f"and {second} = {b:g}.",
+        )
+
+
+def evenly_spent(steps: int, points: int) -> list[int]:
+    """Return about so many steps up to the last, evenly spread over ε.
+
+    ε grows about with the root of the steps, hence the squares.
+    """
+    return sorted({math.ceil(steps * (i / points) ** 2) for i in range(1, points + 1)})
+
+
+def _check_choice(name: str, value: object, choices: Mapping[str, Any]) -> None:
+    if value not in choices:
+        raise ConfigError(
+            name, f"{name} must be one of {', '.join(choices)}, got {value!r}."
+        )
+
+
+def _from_text(cls: type[BaseModel], name: str, text: str) -> object:
+    """Read a number or a truth value where the field wants one; else keep the text."""
+    field = cls.model_fields.get(name)
+    wanted = str(field.annotation) if field else ""
+    if "bool" in wanted:
+        return {"true": True, "1": True, "on": True, "false": False, "0": False}.get(
+            text.lower(), text
+        )
+    for kind in (int, float):
+        if kind.__name__ in wanted:
+            try:
+                return kind(text)
+            except ValueError:
+                continue
+    return text

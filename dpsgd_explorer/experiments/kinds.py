@@ -1,0 +1,97 @@
+"""The kinds of runs: one line each.  Loads neither torch nor what carries them out."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from dpsgd_explorer.errors import ConfigError
+from dpsgd_explorer.experiments.config import RunConfig
+from dpsgd_explorer.experiments.engines_config import EnginesConfig
+from dpsgd_explorer.experiments.experiment import Work
+from dpsgd_explorer.experiments.performance import PerformanceSettings
+from dpsgd_explorer.experiments.regression_config import RegressionConfig
+from dpsgd_explorer.experiments.training_config import TrainingConfig
+
+DEFAULT_KIND = "training"
+
+
+@dataclass(frozen=True)
+class Kind:
+    """What can be run.
+
+    Attributes:
+        config: Its settings; their ``kind`` is its name.
+        module: Module of the class that carries it out; may load torch.
+        work: Name of that class.
+        measured: What its ``evaluation`` events and its summary say of the result.
+    """
+
+    config: type[RunConfig]
+    module: str
+    work: str
+    measured: tuple[str, ...]
+
+    @property
+    def name(self) -> str:
+        """What ``kind`` says in its settings."""
+        name: str = self.config.model_fields["kind"].default
+        return name
+
+    def start(
+        self,
+        config: RunConfig,
+        *,
+        checkpoint: bytes | None = None,
+        performance: PerformanceSettings | None = None,
+    ) -> Work:
+        """Return the run, at its start or where the checkpoint was made.
+
+        Raises:
+            ConfigError: the checkpoint belongs to another configuration.
+            DataError: a data file is missing or damaged.
+        """
+        made: Work = getattr(importlib.import_module(self.module), self.work)(
+            config, checkpoint=checkpoint, performance=performance
+        )
+        return made
+
+
+LOOPS = "dpsgd_explorer.training"
+ACCURACY = ("test_accuracy", "test_loss")
+ERROR = ("mse_median", "mse_low", "mse_high")
+KINDS = {
+    kind.name: kind
+    for kind in (
+        Kind(TrainingConfig, f"{LOOPS}.dp_sgd", "Training", ACCURACY),
+        Kind(RegressionConfig, f"{LOOPS}.regression", "Descending", ERROR),
+        Kind(EnginesConfig, f"{LOOPS}.engine_comparison", "Comparing", ("difference",)),
+    )
+}
+
+
+def kind_of(values: object) -> Kind:
+    """Return the kind that settings name; the usual one if they name none.
+
+    Raises:
+        ConfigError: there is none of this name.
+    """
+    if not isinstance(values, Mapping) or "kind" not in values:
+        return KINDS[DEFAULT_KIND]
+    name = values["kind"]
+    if not isinstance(name, str) or name not in KINDS:
+        raise ConfigError(
+            "kind", f"kind must be one of {', '.join(KINDS)}, got {name!r}."
+        )
+    return KINDS[name]
+
+
+def parse(values: Any) -> RunConfig:
+    """Build the configuration of a run of any kind from JSON values.
+
+    Raises:
+        ConfigError: names each field at fault, its rule and what came.
+    """
+    return kind_of(values).config.parse(values)

@@ -1,0 +1,245 @@
+"""What a run of noisy gradient descent on California housing is asked to do.
+
+Two of noise, steps and ε say what is spent; the third follows from them, exactly.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any, ClassVar, Literal, Self
+
+from pydantic import field_validator, model_validator
+
+from dpsgd_explorer.accounting import gaussian_epsilon
+from dpsgd_explorer.errors import AccountingError, ConfigError
+from dpsgd_explorer.experiments.config import (
+    LARGEST_SEED,
+    RunConfig,
+    evenly_spent,
+    setting,
+)
+from dpsgd_explorer.regression import housing
+from dpsgd_explorer.regression.bounds import Bounds
+from dpsgd_explorer.regression.checks import RELATIONS
+from dpsgd_explorer.regression.descents import Ground
+from dpsgd_explorer.regression.noisy_gd import MAX_STEPS, RATES, schedule
+
+DEFAULT_NOISE = 500.0
+DEFAULT_EPSILON = 2.0
+LARGEST_RATE = 10.0
+SPEND = ("noise_multiplier", "steps", "target_epsilon")
+# A step takes as long as so many multiply-adds of a training run, and so does a
+# coordinate of a repetition: its noise is drawn. Measured.
+STEP_COST = 150_000
+COORDINATE_COST = 200
+
+
+class RegressionConfig(RunConfig):
+    """The settings of one descent; an instance that exists is valid.
+
+    Of ``noise_multiplier``, ``steps`` and ``target_epsilon`` two are set; what is left
+    out takes its default.
+    """
+
+    TO_COST_LESS: ClassVar[str] = "fewer repetitions or less noise"
+
+    kind: Literal["regression"] = "regression"
+    rows: str = setting(
+        "normalize",
+        label="Rows",
+        help="Features are divided by fixed ranges; then each row is brought to norm "
+        "B, or only shortened to it.",
+        group="Data",
+        choices={"normalize": "brought to norm B", "clip": "clipped at norm B"},
+    )
+    x_bound: float = setting(
+        1.0,
+        label="Row bound",
+        symbol="B",
+        help="Largest norm of a row. Public, not taken from the data.",
+        group="Data",
+        gt=0,
+        le=100,
+    )
+    y_bound: float = setting(
+        5.0,
+        label="Label bound",
+        symbol="Y",
+        help="Labels beyond it are cut. Public, not taken from the data.",
+        group="Data",
+        gt=0,
+        le=1000,
+    )
+    neighboring_relation: str = setting(
+        RELATIONS[0],
+        label="Neighbours",
+        help="Replacing one record costs twice the noise.",
+        group="Privacy",
+        choices={RELATIONS[0]: "one record more or less", RELATIONS[1]: "one replaced"},
+    )
+    delta: float = setting(
+        1e-6,
+        label="Slack",
+        symbol="δ",
+        help=f"Below one over N = {housing.SIZE:,}.",
+        group="Privacy",
+        gt=0,
+        lt=1 / housing.SIZE,
+    )
+    target_epsilon: float | None = setting(
+        None,
+        label="Target",
+        symbol="ε",
+        help="What all steps together may spend.",
+        group="Privacy",
+        gt=0,
+        le=1000,
+    )
+    noise_multiplier: float | None = setting(
+        None,
+        label="Noise of a step",
+        symbol="σ",
+        help="Standard deviation of the noise, in units of the gradient’s sensitivity.",
+        group="Privacy",
+        gt=0,
+        le=1e6,
+    )
+    steps: int | None = setting(
+        None,
+        label="Steps",
+        symbol="T",
+        help="Left out: as many as target and noise allow.",
+        group="Descent",
+        ge=1,
+        le=MAX_STEPS,
+    )
+    learning_rate: float | str = setting(
+        RATES[0],
+        label="Learning rate",
+        symbol="η",
+        help="A number; or from public bounds; or the notebook’s, which uses λ_max of "
+        "the private XᵀX and so is not private.",
+        group="Descent",
+        words=f"{', '.join(RATES)}; or above 0, at most {LARGEST_RATE:g}",
+    )
+    rate_factor: float = setting(
+        1.0,
+        label="Rate factor",
+        help="The learning rate is multiplied by it.",
+        group="Descent",
+        gt=0,
+        le=1000,
+    )
+    repetitions: int = setting(
+        20,
+        label="Repetitions",
+        symbol="R",
+        help="Independent descents, of which median and 5 to 95 % band are told.",
+        group="Run",
+        ge=1,
+        le=1000,
+    )
+    evaluations: int = setting(
+        100,
+        label="Evaluations",
+        help="Points on the curve of errors, evenly spread over ε.",
+        group="Run",
+        ge=1,
+        le=200,
+    )
+    seed: int = setting(
+        0,
+        label="Seed",
+        help="Repeats the run exactly. Whoever knows it can take the noise away.",
+        group="Run",
+        ge=0,
+        le=LARGEST_SEED,
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _fill_in(cls, values: Any) -> Any:
+        """Give noise and target their defaults until two of the three are said."""
+        if not isinstance(values, dict):
+            return values
+        filled = dict(values)
+        usual = {"target_epsilon": DEFAULT_EPSILON, "noise_multiplier": DEFAULT_NOISE}
+        for name, value in usual.items():
+            if sum(filled.get(one) is not None for one in SPEND) < 2:
+                filled[name] = value if filled.get(name) is None else filled[name]
+        return filled
+
+    @field_validator("learning_rate", mode="before")
+    @classmethod
+    def _rate_is_known(cls, rate: object) -> object:
+        is_number = isinstance(rate, int | float) and not isinstance(rate, bool)
+        if rate in RATES or (is_number and 0 < float(str(rate)) <= LARGEST_RATE):
+            return rate
+        raise ConfigError(
+            "learning_rate",
+            f"learning_rate must be {', '.join(RATES)} or a number above 0 and at "
+            f"most {LARGEST_RATE:g}, got {rate!r}.",
+        )
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> Self:
+        if all(getattr(self, name) is not None for name in SPEND):
+            raise ConfigError(
+                "steps",
+                f"give two of {', '.join(SPEND)}, not all: the third follows.",
+            )
+        try:
+            self.schedule  # noqa: B018  whether the three fit shows only here
+        except AccountingError as error:
+            raise ConfigError(error.field or "target_epsilon", str(error)) from error
+        return self
+
+    @cached_property
+    def schedule(self) -> tuple[float, int]:
+        """Noise multiplier and number of steps."""
+        return schedule(
+            self.noise_multiplier, self.steps, self.target_epsilon, self.delta
+        )
+
+    @property
+    def planned_steps(self) -> int:
+        """Steps of the run."""
+        return self.schedule[1]
+
+    @property
+    def length_setting(self) -> str:
+        """The setting that says how long the run is."""
+        return "steps"
+
+    @property
+    def cost(self) -> float:
+        """What the steps take, in multiply-adds of a training run."""
+        coordinates = self.repetitions * len(housing.FEATURES)
+        one_step = STEP_COST + COORDINATE_COST * coordinates
+        return float(self.planned_steps * one_step)
+
+    @property
+    def epsilon(self) -> float:
+        """What all steps spend: exact, and never above the target."""
+        noise, steps = self.schedule
+        return gaussian_epsilon(self.delta, noise, steps)
+
+    @property
+    def uses_private_rate(self) -> bool:
+        """Whether the learning rate is taken from the data, which ε does not cover."""
+        return self.learning_rate == "notebook"
+
+    @property
+    def ground(self) -> Ground:
+        """The data within their bounds."""
+        return Ground(self.rows, self.x_bound, self.y_bound)
+
+    @property
+    def bounds(self) -> Bounds:
+        """Public bounds of the records."""
+        return Bounds(self.x_bound, self.y_bound, self.neighboring_relation)
+
+    @property
+    def evaluation_steps(self) -> list[int]:
+        """Steps after which the error is measured, evenly spread over ε."""
+        return evenly_spent(self.planned_steps, self.evaluations)

@@ -1,0 +1,1 @@
+"""The table of runs: leases, admission, events, the fair queue."""

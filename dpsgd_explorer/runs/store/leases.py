@@ -1,0 +1,265 @@
+"""What a worker may do: claim a run, write for it, give it back.
+
+A claim raises the run's fence number, and each write names the number it was given.
+A worker that was stopped for longer than its lease finds the number changed and its
+write refused, so no run is ever written by two.
+
+Leases are counted by the machine's monotonic clock, which all its processes share and
+nobody sets: SQLite's processes are on one machine.  After a restart of the machine that
+clock begins anew, so a lease that ends later than any can is over too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Literal
+
+from sqlalchemy import Connection, RowMapping, select, update
+
+from dpsgd_explorer.errors import LeaseLostError
+from dpsgd_explorer.experiments.events import Event
+from dpsgd_explorer.runs.store import fair_queue as waiting_line
+from dpsgd_explorer.runs.store import holder
+from dpsgd_explorer.runs.store.database import Database
+from dpsgd_explorer.runs.store.records import Checkpoint, Claim
+from dpsgd_explorer.runs.store.schema import (
+    CANCELLED,
+    INTERRUPTED,
+    QUEUED,
+    RUNNING,
+    checkpoints,
+    runs,
+)
+from dpsgd_explorer.runs.store.transitions import move, write_events
+
+LARGEST_TRIES = 3
+# A worker cannot extend its lease while another process keeps the database to itself:
+# so, longer than that should ever be.
+LEASE_SECONDS = 15.0
+LONGEST_LEASE_SECONDS = 4 * LEASE_SECONDS
+LOST_WORKER = {
+    "code": "worker_lost",
+    "message": f"the worker was lost {LARGEST_TRIES} times during this run; "
+    "start it again, with a smaller batch if memory is short.",
+}
+
+
+class LeasedRuns:
+    """The worker's half of the store; every write for a run checks the fence."""
+
+    database: Database
+    clock: Callable[[], float]
+    lease_clock: Callable[[], float]
+
+    def claim(
+        self,
+        run_id: str | None = None,
+        *,
+        lease_s: float = LEASE_SECONDS,
+        running_per_visitor: int | None = None,
+    ) -> Claim | None:
+        """Take the run that is next in line, or this one; None if there is none."""
+        with self.database.write() as connection:
+            chosen = run_id or waiting_line.next_in_line(
+                connection, running_per_visitor
+            )
+            run = _row(connection, chosen) if chosen else None
+            if run is None or run["state"] != QUEUED:
+                return None
+            waiting_line.count_start(connection, run["id"])
+            fence, lease_until = run["fence"] + 1, self.lease_clock() + lease_s
+            move(
+                connection,
+                run,
+                RUNNING,
+                self.clock(),
+                fence=fence,
+                lease_until=lease_until,
+                holder=holder.own_name(),
+            )
+            return Claim(run["id"], fence)
+
+    def heartbeat(self, claim: Claim, *, lease_s: float = LEASE_SECONDS) -> None:
+        """Keep the lease while there is nothing to write."""
+        with self.database.write() as connection:
+            self._held(connection, claim, lease_s)
+
+    def extend_unspoken(
+        self, claim: Claim, lease_until: float | None, *, lease_s: float = LEASE_SECONDS
+    ) -> float | None:
+        """Keep the lease for a process that is to hold it and has not written yet.
+
+        Args:
+            claim: What it was handed.
+            lease_until: What this returned before; None at first.
+            lease_s: How long it is to hold.
+
+        Returns:
+            Until when it holds; None: the process has written, or the run is not its.
+        """
+        with self.database.write() as connection:
+            run = _row(connection, claim.run_id)
+            if run is None or lease_until not in (None, run["lease_until"]):
+                return None
+            try:
+                return self._extended(connection, claim, lease_s)
+            except LeaseLostError:
+                return None
+
+    def append(
+        self, claim: Claim, events: Sequence[Event], *, lease_s: float = LEASE_SECONDS
+    ) -> int:
+        """Store events at the end of the log; return the newest sequence number."""
+        with self.database.write() as connection:
+            run = self._held(connection, claim, lease_s)
+            entries = [(event.kind, event.data) for event in events]
+            last_seq = write_events(connection, claim.run_id, run["last_seq"], entries)
+            steps = [event.data["step"] for event in events if "step" in event.data]
+            connection.execute(
+                update(runs)
+                .where(runs.c.id == claim.run_id)
+                .values(last_seq=last_seq, step=max([run["step"], *steps]))
+            )
+            return last_seq
+
+    def save_checkpoint(
+        self, claim: Claim, data: bytes, *, lease_s: float = LEASE_SECONDS
+    ) -> None:
+        """Replace the checkpoint by one that was made behind the newest event."""
+        with self.database.write() as connection:
+            run = self._held(connection, claim, lease_s)
+            values = {"seq": run["last_seq"], "data": data}
+            mine = checkpoints.c.run_id == claim.run_id
+            changed = connection.execute(update(checkpoints).where(mine).values(values))
+            if not changed.rowcount:
+                connection.execute(
+                    checkpoints.insert().values(run_id=claim.run_id, **values)
+                )
+
+    def checkpoint(self, run_id: str) -> Checkpoint | None:
+        """Return the newest checkpoint of a run that has not ended."""
+        query = select(checkpoints.c.seq, checkpoints.c.data).where(
+            checkpoints.c.run_id == run_id
+        )
+        with self.database.read() as connection:
+            row = connection.execute(query).one_or_none()
+        return None if row is None else Checkpoint(row[0], row[1])
+
+    def finish(
+        self, claim: Claim, state: str, *, error: dict[str, str] | None = None
+    ) -> None:
+        """End the run; its summary is taken from its log."""
+        with self.database.write(ends=True) as connection:
+            run = self._held(connection, claim, 0)
+            move(connection, run, state, self.clock(), error=error)
+
+    def release(self, claim: Claim, *, lost: bool) -> str:
+        """Give a run back to the queue; return its new state.
+
+        Args:
+            claim: Our own.
+            lost: The worker died under it, which may happen a few times only; else
+                the worker is being shut down, which may happen as often as it likes.
+        """
+        with self.database.write(ends=True) as connection:
+            run = self._held(connection, claim, 0)
+            return _give_back(connection, run, self.clock(), lost=lost)
+
+    def order(self, claim: Claim) -> Literal["go on", "cancel", "stop", "lapsed"]:
+        """Return what the holder of a claim is to do; this only reads.
+
+        "stop": the run is not its any more.  "lapsed": the lease ran out.  While a
+        holder that is stopped within a write has the database locked, nobody can take
+        the run from it, but everybody can read that its lease has run out.
+        """
+        query = select(runs.c.cancel, runs.c.lease_until).where(
+            runs.c.id == claim.run_id,
+            runs.c.fence == claim.fence,
+            runs.c.state == RUNNING,
+        )
+        with self.database.read() as connection:
+            run = connection.execute(query).one_or_none()
+        if run is None:
+            return "stop"
+        if run.cancel:
+            return "cancel"
+        return "lapsed" if run.lease_until < self.lease_clock() else "go on"
+
+    def reap(self) -> list[str]:
+        """Queue again every run whose holder is lost; return those to ring for."""
+        running = select(runs).where(runs.c.state == RUNNING)
+        with self.database.read() as connection:
+            if not self._lost(connection.execute(running).mappings()):
+                return []
+        with self.database.write(ends=True) as connection:
+            now = self.clock()
+            lost = self._lost(connection.execute(running).mappings())
+            states = [_give_back(connection, run, now, lost=True) for run in lost]
+        return [run["id"] for run, to in zip(lost, states, strict=True) if to == QUEUED]
+
+    def _lost(self, running: Iterable[RowMapping]) -> list[RowMapping]:
+        """Return the runs whose lease ran out, or whose worker is gone."""
+        now = self.lease_clock()
+        return [
+            run
+            for run in running
+            if not now <= run["lease_until"] <= now + LONGEST_LEASE_SECONDS
+            or holder.is_gone(run["holder"])
+        ]
+
+    def overdue(
+        self, seconds: float, *, running_per_visitor: int | None = None
+    ) -> list[str]:
+        """Return the run that is next in line if it has waited for longer than that.
+
+        One that comes from the future was made before the clock was set back.
+        """
+        with self.database.read() as connection:
+            run_id = waiting_line.next_in_line(connection, running_per_visitor)
+            run = _row(connection, run_id) if run_id else None
+        if run is None or 0 <= self.clock() - run["created_at"] < seconds:
+            return []
+        return [run["id"]]
+
+    def _held(self, connection: Connection, claim: Claim, lease_s: float) -> RowMapping:
+        """Extend the lease and return the run, or raise LeaseLostError."""
+        run = _row(connection, claim.run_id)
+        self._extended(connection, claim, lease_s)
+        assert run is not None
+        return run
+
+    def _extended(self, connection: Connection, claim: Claim, lease_s: float) -> float:
+        """Extend the lease and return its end, or raise LeaseLostError."""
+        mine = (
+            runs.c.id == claim.run_id,
+            runs.c.fence == claim.fence,
+            runs.c.state == RUNNING,
+        )
+        until = self.lease_clock() + lease_s
+        statement = update(runs).where(*mine).values(lease_until=until)
+        if not connection.execute(statement).rowcount:
+            raise LeaseLostError(
+                f"run {claim.run_id} is no longer held under fence {claim.fence}; "
+                "nothing more is written for it."
+            )
+        return until
+
+
+def _row(connection: Connection, run_id: str) -> RowMapping | None:
+    query = select(runs).where(runs.c.id == run_id)
+    return connection.execute(query).mappings().one_or_none()
+
+
+def _give_back(
+    connection: Connection, run: RowMapping, now: float, *, lost: bool
+) -> str:
+    """Queue a running run again, unless its visitor or its history ends it here."""
+    if run["cancel"]:
+        move(connection, run, CANCELLED, now)
+        return CANCELLED
+    tries = run["tries"] + lost
+    if tries >= LARGEST_TRIES:
+        move(connection, run, INTERRUPTED, now, error=LOST_WORKER, tries=tries)
+        return INTERRUPTED
+    move(connection, run, QUEUED, now, tries=tries, lease_until=None)
+    return QUEUED

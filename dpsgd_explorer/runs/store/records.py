@@ -1,0 +1,100 @@
+"""What the store hands out: plain, frozen records."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import RowMapping
+
+from dpsgd_explorer.runs.store.schema import FINAL_STATES
+
+
+@dataclass(frozen=True, kw_only=True)
+class Run:
+    """One run as everyone may see it; times are unix seconds.
+
+    Attributes:
+        config: The settings it was asked for with, as JSON values.
+        summary: ``epsilon, delta, steps, seconds`` and what its kind measures
+            (``test_accuracy, test_loss``), as far as known; empty until it has ended.
+        error: ``code`` and ``message`` of a run that failed or was interrupted.
+        step: Steps taken so far.
+        steps: Steps planned.
+        last_seq: Sequence number of its newest event.
+    """
+
+    id: str
+    kind: str
+    state: str
+    visitor: str
+    name: str
+    group: str
+    parent: str
+    config: dict[str, Any]
+    summary: dict[str, Any]
+    error: dict[str, str] | None
+    step: int
+    steps: int
+    created_at: float
+    started_at: float | None
+    ended_at: float | None
+    last_seq: int
+
+    @property
+    def has_ended(self) -> bool:
+        """No event will follow."""
+        return self.state in FINAL_STATES
+
+    @classmethod
+    def from_row(cls, row: RowMapping) -> Run:
+        """Read a row of the runs table; the worker's own columns stay behind."""
+        values = {name: row[name] for name in cls.__dataclass_fields__}
+        for name in ("config", "summary", "error"):
+            values[name] = json.loads(values[name]) if values[name] else None
+        return cls(**values)
+
+
+@dataclass(frozen=True, slots=True)
+class StoredEvent:
+    """One entry of a run's log.
+
+    Attributes:
+        id: Position among the events of all runs.
+        seq: Position in its run's log: 1, 2, …
+        kind: ``state``, ``phase``, ``progress``, ``step``, ``evaluation`` or ``end``.
+        data: JSON text.
+    """
+
+    id: int
+    run_id: str
+    seq: int
+    kind: str
+    data: str
+
+    @property
+    def ends_run(self) -> bool:
+        """No event of this run will follow."""
+        return self.kind == "state" and json.loads(self.data)["state"] in FINAL_STATES
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """The right to write for a run, until the lease ends or the fence moves on."""
+
+    run_id: str
+    fence: int
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """Where a run can be taken up again.
+
+    Attributes:
+        seq: The last event the training had given when it was made.
+        data: ``checkpoint()`` of the work that its kind does; None: the start.
+    """
+
+    seq: int
+    data: bytes | None

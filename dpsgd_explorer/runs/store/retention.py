@@ -1,0 +1,58 @@
+"""Delete what has ended long ago, and give its room back to the disk.
+
+A little at a time, so that neither the worker that does it nor anyone who writes waits
+for long.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+
+from dpsgd_explorer.errors import ExplorerError
+from dpsgd_explorer.runs.store.store import RunStore
+
+DAY = 24 * 60 * 60
+RUNS_A_STEP = 20
+PAGES_A_STEP = 2_000  # of 4 KiB
+logger = logging.getLogger(__name__)
+
+
+class Sweep:
+    """Deletes, once a day, the runs that ended more than some days ago."""
+
+    def __init__(
+        self,
+        store: RunStore,
+        keep_days: int | None,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """Do nothing yet.
+
+        Args:
+            store: Where the runs are.
+            keep_days: How many days they stay; None: for ever.
+            clock: Gives seconds, for the next day only.
+        """
+        self._store, self._keep_days, self._clock = store, keep_days, clock
+        self._due = clock()
+
+    def tend(self) -> None:
+        """Do a little of what is due; call again and again."""
+        if self._keep_days is None or self._clock() < self._due:
+            return
+        try:
+            if not step(self._store, self._keep_days):
+                self._due = self._clock() + DAY
+        except ExplorerError as error:
+            logger.warning("old runs could not be deleted: %s", error)
+            self._due = self._clock() + DAY
+
+
+def step(store: RunStore, keep_days: float) -> int:
+    """Delete some old runs, or give some room back; 0: there is nothing to do."""
+    before = store.clock() - keep_days * DAY
+    deleted = store.delete_ended(before, RUNS_A_STEP)
+    return deleted or store.database.shrink(PAGES_A_STEP)

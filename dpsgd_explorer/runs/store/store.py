@@ -1,0 +1,281 @@
+"""Every run, its log and its place in the queue: what the web layer asks and changes.
+
+Whoever has a run's id may read it; only its visitor may stop, rename or delete it.
+"""
+
+from __future__ import annotations
+
+import math
+import secrets
+import time
+from collections.abc import Callable, Iterator
+from typing import Any, Self
+
+from sqlalchemy import RowMapping, Select, func, insert, select, update
+
+from dpsgd_explorer.errors import ConfigError, RunNotFoundError
+from dpsgd_explorer.experiments.config import RunConfig
+from dpsgd_explorer.quotas import Quotas
+from dpsgd_explorer.runs.store import admission, expected_start
+from dpsgd_explorer.runs.store import fair_queue as waiting_line
+from dpsgd_explorer.runs.store.database import PATIENCE_SECONDS, Database
+from dpsgd_explorer.runs.store.leases import LeasedRuns
+from dpsgd_explorer.runs.store.records import Run, StoredEvent
+from dpsgd_explorer.runs.store.schema import (
+    CANCELLED,
+    MOVES,
+    QUEUED,
+    RUNNING,
+    events,
+    runs,
+)
+from dpsgd_explorer.runs.store.transitions import forget, move, to_json, write_events
+from dpsgd_explorer.settings import Settings
+
+PAGE = 200  # events, of up to a few kB
+LONGEST_NAME = 60
+
+
+class RunStore(LeasedRuns):
+    """The runs table and its log; safe to share between threads."""
+
+    def __init__(
+        self,
+        database_url: str,
+        *,
+        quotas: Quotas | None = None,
+        cost_limit: float = math.inf,
+        workers: int = 1,
+        clock: Callable[[], float] = time.time,
+        lease_clock: Callable[[], float] = time.monotonic,
+        patience_s: float = PATIENCE_SECONDS,
+    ) -> None:
+        """Open the database; one that is new gets its tables.
+
+        Args:
+            database_url: SQLAlchemy's form of address.
+            quotas: What one visitor may do; None: no limits.
+            cost_limit: Multiply-adds that one run, or one group, may need.
+            workers: Runs that train at the same time.
+            clock: Gives unix seconds.
+            lease_clock: Gives seconds that all processes of the machine count alike.
+            patience_s: How long a write waits while another process writes.
+        """
+        self.database = Database(database_url, patience_s=patience_s)
+        self.clock, self.lease_clock = clock, lease_clock
+        self._quotas = quotas or Quotas()
+        self._cost_limit = cost_limit
+        self._workers = workers
+
+    @classmethod
+    def from_settings(cls, settings: Settings) -> Self:
+        """Open the store of this copy of the product, with its limits."""
+        return cls(
+            settings.database_url,
+            quotas=settings.quotas,
+            cost_limit=settings.run_cost,
+            workers=settings.workers,
+        )
+
+    def create(
+        self,
+        config: RunConfig,
+        *,
+        visitor: str,
+        network: str = "",
+        name: str = "",
+        group: str = "",
+        parent: str = "",
+    ) -> Run:
+        """Queue a run; its first event says so.
+
+        Args:
+            config: What to do.
+            visitor: Whose it is.
+            network: Where the request comes from, see ``networks``; "" if no quota
+                counts it.
+            name: What the visitor calls it.
+            group: What the visitor calls it and others, which are one launch.
+            parent: The run whose settings it was made from.
+
+        Raises:
+            ConfigError: the run is beyond the resource bound or out of reach, or a
+                name is not one.
+            QuotaError: the visitor, the network or the site has too many.
+            StorageFullError: there is no room; runs that exist can still be read.
+        """
+        config.check_reachable()
+        run_id, now = secrets.token_urlsafe(16), self.clock()
+        values = {
+            "id": run_id,
+            "kind": config.kind,
+            "state": QUEUED,
+            "visitor": visitor,
+            "name": _checked("name", name),
+            "group": _checked("group", group),
+            "parent": parent,
+            "config": to_json(config.model_dump(mode="json")),
+            "steps": config.planned_steps,
+            "created_at": now,
+            "last_seq": 1,
+        }
+        with self.database.write() as connection:
+            admission.admit(
+                connection,
+                config,
+                admission.Launch(
+                    run_id=run_id, visitor=visitor, network=network, group=group
+                ),
+                quotas=self._quotas,
+                cost_limit=self._cost_limit,
+                now=now,
+            )
+            connection.execute(insert(runs).values(values))
+            write_events(connection, run_id, 0, [("state", {"state": QUEUED})])
+        return self.get(run_id)
+
+    def get(self, run_id: str) -> Run:
+        """Return a run; RunNotFoundError if there is none."""
+        with self.database.read() as connection:
+            row = connection.execute(_by_id(run_id)).mappings().one_or_none()
+        return Run.from_row(_found(row, run_id))
+
+    def runs_of(self, visitor: str, limit: int = 100) -> list[Run]:
+        """Return a visitor's runs, newest first."""
+        query = (
+            select(runs)
+            .where(runs.c.visitor == visitor)
+            .order_by(runs.c.created_at.desc(), runs.c.id)
+            .limit(limit)
+        )
+        with self.database.read() as connection:
+            return [Run.from_row(row) for row in connection.execute(query).mappings()]
+
+    def rename(self, run_id: str, visitor: str, name: str) -> Run:
+        """Give a run another name; "" takes it away."""
+        mine = (runs.c.id == run_id, runs.c.visitor == visitor)
+        statement = update(runs).where(*mine).values(name=_checked("name", name))
+        with self.database.write() as connection:
+            if not connection.execute(statement).rowcount:
+                raise _not_found(run_id)
+        return self.get(run_id)
+
+    def cancel(self, run_id: str, visitor: str) -> Run:
+        """End a queued run now; ask the worker to end a running one.
+
+        A run that has ended stays as it is.
+        """
+        with self.database.write(ends=True) as connection:
+            row = connection.execute(_by_id(run_id, visitor)).mappings().one_or_none()
+            run = _found(row, run_id)
+            if run["state"] == RUNNING:
+                asked = update(runs).where(runs.c.id == run_id).values(cancel=True)
+                connection.execute(asked)
+            elif CANCELLED in MOVES[run["state"]]:
+                move(connection, run, CANCELLED, self.clock())
+        return self.get(run_id)
+
+    def delete(self, run_id: str, visitor: str) -> None:
+        """Forget a run and its log; one that is running loses its worker by it."""
+        with self.database.write(ends=True) as connection:
+            row = connection.execute(_by_id(run_id, visitor)).mappings().one_or_none()
+            _found(row, run_id)
+            forget(connection, [run_id])
+
+    def delete_ended(self, before: float, limit: int) -> int:
+        """Forget some runs that ended before a time; return how many."""
+        old = select(runs.c.id).where(runs.c.ended_at < before).limit(limit)
+        with self.database.write(ends=True) as connection:
+            run_ids = connection.scalars(old).all()
+            forget(connection, run_ids)
+        return len(run_ids)
+
+    def events(
+        self, run_id: str, after: int = 0, limit: int | None = None
+    ) -> list[StoredEvent]:
+        """Return a run's events with ``seq > after``, oldest first."""
+        query = (
+            select(events)
+            .where(events.c.run_id == run_id, events.c.seq > after)
+            .order_by(events.c.seq)
+            .limit(limit)
+        )
+        return self._events(query)
+
+    def each_event(self, run_id: str, after: int = 0) -> Iterator[StoredEvent]:
+        """Give a run's events with ``seq > after``, read a page at a time."""
+        while page := self.events(run_id, after, PAGE):
+            yield from page
+            after = page[-1].seq
+
+    def events_since(self, event_id: int, limit: int) -> list[StoredEvent]:
+        """Return events of all runs with ``id > event_id``, oldest first."""
+        query = select(events).where(events.c.id > event_id).order_by(events.c.id)
+        return self._events(query.limit(limit))
+
+    def last_event_id(self) -> int:
+        """Return the id of the newest event of all; 0 if there is none."""
+        with self.database.read() as connection:
+            return connection.scalar(select(func.max(events.c.id))) or 0
+
+    def queue_position(self, run_id: str) -> int | None:
+        """Return 1 for the run that is next, and so on; None if it is not queued."""
+        with self.database.read() as connection:
+            return waiting_line.position(connection, run_id)
+
+    def expected_start_seconds(self, run_id: str) -> float | None:
+        """Return in about how many seconds a queued run starts; None if unknown."""
+        with self.database.read() as connection:
+            return expected_start.expected_start_seconds(
+                connection,
+                run_id,
+                workers=self._workers,
+                running_per_visitor=self._quotas.running,
+                now=self.clock(),
+            )
+
+    def counts(self) -> dict[str, int]:
+        """Return the number of runs in each state."""
+        query = select(runs.c.state, func.count().label("number")).group_by(
+            runs.c.state
+        )
+        with self.database.read() as connection:
+            rows = connection.execute(query).all()
+        return dict.fromkeys(MOVES, 0) | {row.state: row.number for row in rows}
+
+    def launches_since(self, visitor: str, timestamp: float) -> int:
+        """Return how many launches a visitor made; a group is one."""
+        with self.database.read() as connection:
+            return admission.launches_since(connection, visitor, timestamp)
+
+    def _events(self, query: Select[Any]) -> list[StoredEvent]:
+        with self.database.read() as connection:
+            return [StoredEvent(*row) for row in connection.execute(query)]
+
+
+def _by_id(run_id: str, visitor: str | None = None) -> Select[Any]:
+    query = select(runs).where(runs.c.id == run_id)
+    return query if visitor is None else query.where(runs.c.visitor == visitor)
+
+
+def _found(row: RowMapping | None, run_id: str) -> RowMapping:
+    if row is None:
+        raise _not_found(run_id)
+    return row
+
+
+def _not_found(run_id: str) -> RunNotFoundError:
+    return RunNotFoundError(
+        f"there is no run {run_id!r} here, or it is another visitor's."
+    )
+
+
+def _checked(field: str, text: str) -> str:
+    """Return the text if it can be a name: short, in one line, printable."""
+    if len(text) > LONGEST_NAME or not text.isprintable():
+        raise ConfigError(
+            field,
+            f"{field} must have at most {LONGEST_NAME} printable characters, "
+            f"got {text[: 2 * LONGEST_NAME]!r}.",
+        )
+    return text

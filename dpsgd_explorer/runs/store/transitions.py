@@ -1,0 +1,127 @@
+"""Statements that change a run and its log together, inside a caller's transaction."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from sqlalchemy import Connection, RowMapping, delete, func, insert, select, update
+
+from dpsgd_explorer.experiments.kinds import KINDS
+from dpsgd_explorer.runs.store.schema import (
+    FINAL_STATES,
+    MOVES,
+    RUNNING,
+    checkpoints,
+    events,
+    runs,
+)
+
+Entry = tuple[str, Mapping[str, Any]]
+
+
+def to_json(value: object) -> str:
+    """Return compact JSON text; NaN and infinity raise ValueError."""
+    return json.dumps(value, allow_nan=False, separators=(",", ":"), ensure_ascii=False)
+
+
+def write_events(
+    connection: Connection, run_id: str, last_seq: int, entries: Sequence[Entry]
+) -> int:
+    """Add entries behind ``last_seq``; return the new last sequence number."""
+    rows = [
+        {"run_id": run_id, "seq": last_seq + i, "kind": kind, "data": to_json(data)}
+        for i, (kind, data) in enumerate(entries, start=1)
+    ]
+    if rows:
+        connection.execute(insert(events), rows)
+    return last_seq + len(rows)
+
+
+def move(
+    connection: Connection,
+    run: RowMapping,
+    state: str,
+    now: float,
+    *,
+    error: dict[str, str] | None = None,
+    **values: Any,
+) -> None:
+    """Bring a run into ``state``; the first start and the end are told in its log.
+
+    A run that goes back to the queue says nothing: when it is resumed, its log is the
+    one it would have had without the break.
+    """
+    assert state in MOVES[run["state"]], f"{run['state']} -> {state}"
+    is_final = state in FINAL_STATES
+    if is_final:
+        # First, so that on a full disk the room of the checkpoint can be used.
+        connection.execute(delete(checkpoints).where(checkpoints.c.run_id == run["id"]))
+        values |= {"ended_at": now, "lease_until": None}
+        values |= {"summary": to_json(summary(connection, run))}
+    starts = state == RUNNING and run["started_at"] is None
+    if is_final or starts:
+        data = {"state": state} | ({"error": error} if error else {})
+        values["last_seq"] = write_events(
+            connection, run["id"], run["last_seq"], [("state", data)]
+        )
+    if starts:
+        values["started_at"] = now
+    if error:
+        values["error"] = to_json(error)
+    connection.execute(
+        update(runs).where(runs.c.id == run["id"]).values(state=state, **values)
+    )
+
+
+def forget(connection: Connection, run_ids: Sequence[str]) -> None:
+    """Delete runs with all that is stored of them but their launches."""
+    for column in (events.c.run_id, checkpoints.c.run_id, runs.c.id):
+        connection.execute(delete(column.table).where(column.in_(run_ids)))
+
+
+def summary(connection: Connection, run: RowMapping) -> dict[str, Any]:
+    """Return what a run came to, each value from the newest event that tells it.
+
+    A run that was stopped has no ``end`` event: its last step says what was spent,
+    its last evaluation how well it did; ``measured`` of its kind names what that is.
+    """
+    merged: dict[str, Any] = {"delta": json.loads(run["config"]).get("delta")}
+    for data in _newest_of_each_kind(connection, run["id"]):
+        merged |= data
+    if "step" not in merged:
+        return {}
+    merged["steps"] = merged["step"]
+    measured = KINDS[run["kind"]].measured
+    names = ("epsilon", "delta", *measured, "steps", "seconds")
+    told = {name: merged.get(name) for name in names}
+    return told | _status(connection, run["id"])
+
+
+def _status(connection: Connection, run_id: str) -> dict[str, str]:
+    """Return what kind of answer the run's epsilon is, as its newest phase says."""
+    query = (
+        select(events.c.data)
+        .where(events.c.run_id == run_id, events.c.kind == "phase")
+        .order_by(events.c.seq.desc())
+        .limit(1)
+    )
+    phase = json.loads(connection.scalar(query) or "{}")
+    return {"status": phase["status"]} if "status" in phase else {}
+
+
+def _newest_of_each_kind(connection: Connection, run_id: str) -> list[dict[str, Any]]:
+    """Return the data of the last step, evaluation and end, oldest first."""
+    kinds = ("step", "evaluation", "end")
+    newest = (
+        select(func.max(events.c.seq))
+        .where(events.c.run_id == run_id, events.c.kind.in_(kinds))
+        .group_by(events.c.kind)
+    )
+    query = (
+        select(events.c.data)
+        .where(events.c.run_id == run_id, events.c.seq.in_(newest))
+        .order_by(events.c.seq)
+    )
+    return [json.loads(data) for data in connection.scalars(query)]

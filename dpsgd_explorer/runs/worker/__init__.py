@@ -1,0 +1,1 @@
+"""What carries runs out: the consumer, its processes, their supervision."""

@@ -1,0 +1,276 @@
+"""The process of one run: ``python -m dpsgd_explorer.runs.worker.child LEASE``.
+
+It is started ahead of time, loads what every run needs, and waits for its run on
+standard input; meanwhile it computes features that are still missing.  It writes the
+store itself, under the fence number it was handed, and ends when its run does, or when
+the worker that started it dies.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import math
+import os
+import sys
+import threading
+import time
+from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext, suppress
+
+from dpsgd_explorer.errors import (
+    CheckpointError,
+    ExplorerError,
+    LeaseLostError,
+    ReplayError,
+    StorageFullError,
+)
+from dpsgd_explorer.experiments import kinds
+from dpsgd_explorer.experiments.config import RunConfig
+from dpsgd_explorer.experiments.events import Event
+from dpsgd_explorer.experiments.experiment import Work
+from dpsgd_explorer.experiments.performance import PerformanceSettings
+from dpsgd_explorer.runs.store.records import Checkpoint, Claim, StoredEvent
+from dpsgd_explorer.runs.store.schema import DONE
+from dpsgd_explorer.runs.store.store import RunStore
+from dpsgd_explorer.runs.store.transitions import to_json
+from dpsgd_explorer.runs.worker import limits
+from dpsgd_explorer.runs.worker import outcomes as verdicts
+from dpsgd_explorer.runs.worker.event_writer import Recorder
+from dpsgd_explorer.runs.worker.parent_watch import Lifeline, die_with_parent
+from dpsgd_explorer.settings import Settings
+
+CHECKPOINT_SECONDS = 1.0
+# Checkpoints may take this share of the time; a big model is stored less often.
+CHECKPOINT_SHARE = 0.05
+# A run that has said nothing for so long says how far the features are.
+PROGRESS_SECONDS = 0.5
+REHEARSAL = ("adult", "logistic")  # the quickest to load
+WITH_FEATURES = ("mnist", "scattering_linear")
+IDLE_NICENESS = 19
+IDLE_MIB = 900  # left free, lest the pictures displace a run
+# Kinds of events that the training does not give, or not in every run alike.
+NOT_REPEATED = frozenset({"state", "progress"})
+BEGINNING = Checkpoint(0, None)
+logger = logging.getLogger(__name__)
+
+
+def main(arguments: list[str]) -> int:
+    """Prepare, wait for a run, train it; return the exit code."""
+    settings, lease_s = Settings.from_environment(), float(arguments[0])
+    die_with_parent()
+    lifeline = Lifeline(at_end=lambda: os._exit(0))
+    logging.basicConfig(format="%(levelname)s %(name)s: %(message)s")
+    limits.apply(
+        memory_mib=settings.run_memory_mib,
+        seconds=settings.run_seconds,
+        threads=settings.threads,
+    )
+    problem = _load(settings, lifeline)
+    with idle_work(settings, lifeline) if problem is None else nullcontext():
+        claim = Claim(**json.loads(lifeline.first_line()))
+    if problem is not None and verdicts.is_want_of_memory(problem):
+        return verdicts.EXIT_CANNOT_LOAD  # nor is there memory to store a verdict
+    store = RunStore(settings.database_url, patience_s=math.inf)
+    return carry_out(store, claim, settings, lease_s=lease_s)
+
+
+def _load(settings: Settings, lifeline: Lifeline) -> Exception | None:
+    """Load what every run needs; return what prevents that."""
+    try:
+        # Here and in Kind.start: torch is loaded in this process only, its memory
+        # limited.
+        from dpsgd_explorer.training.dp_sgd import warm_up
+    except Exception as error:  # whatever a library says that lacks memory
+        logger.exception("torch cannot be loaded")
+        return error
+    if not lifeline.has_called:
+        with _logged():
+            performance = PerformanceSettings.from_settings(settings)
+            warm_up(*REHEARSAL, performance=performance)
+    return None
+
+
+@contextmanager
+def idle_work(settings: Settings, lifeline: Lifeline) -> Iterator[None]:
+    """Have something done ahead while nothing else is, if there is memory to spare."""
+    work = IdleWork(settings, lifeline)
+    if not lifeline.has_called and limits.free_memory_mib() >= IDLE_MIB:
+        work.start()
+    yield
+    work.end()
+
+
+class IdleWork:
+    """Reads the pictures and computes their missing features, until a run comes.
+
+    It works in a thread of its own, which computes behind everybody else.  A run waits
+    for a piece of some milliseconds, or for the pictures if these are what it needs.
+    """
+
+    def __init__(self, settings: Settings, lifeline: Lifeline) -> None:
+        """Do nothing yet."""
+        self._cache_dir = settings.instance_dir / "cache"
+        self._lifeline = lifeline
+        self._ended = threading.Event()
+        self._piece = threading.Lock()
+
+    def start(self) -> None:
+        """Begin."""
+        threading.Thread(target=self._work, name="idle work", daemon=True).start()
+
+    def end(self) -> None:
+        """Wait for the piece in hand; none follows."""
+        self._ended.set()
+        with self._piece:
+            pass
+
+    def _work(self) -> None:
+        with _logged():
+            from dpsgd_explorer.training import inputs
+
+            pieces = inputs.missing_pieces(*WITH_FEATURES, self._cache_dir)
+            _lower_priority()
+            with inputs.one_process(self._cache_dir, self._stops) as is_alone:
+                while is_alone and self._compute_one(pieces):
+                    pass
+
+    def _compute_one(self, pieces: Iterator[None]) -> bool:
+        with self._piece:
+            return not self._stops() and next(pieces, self) is not self
+
+    def _stops(self) -> bool:
+        return self._ended.is_set() or self._lifeline.has_called
+
+
+def _lower_priority() -> None:
+    """Let everybody else compute before this thread."""
+    with suppress(OSError):  # where threads have none of their own
+        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), IDLE_NICENESS)
+
+
+@contextmanager
+def _logged() -> Iterator[None]:
+    """Log what does not work ahead of time; a run that needs it tells its visitor."""
+    try:
+        yield
+    except (ExplorerError, OSError, MemoryError, RuntimeError) as error:
+        logger.error("%s: %s", type(error).__name__, error)
+
+
+def carry_out(
+    store: RunStore, claim: Claim, settings: Settings, *, lease_s: float
+) -> int:
+    """Train the claimed run to its end, good or bad; return the exit code."""
+    try:
+        with Recorder(store, claim, lease_s=lease_s) as recorder:
+            state, error = _outcome(store, claim, settings, recorder)
+        store.finish(claim, state, error=error)
+    except LeaseLostError as lost:
+        logger.warning("%s", lost)
+        return verdicts.EXIT_LEASE_LOST
+    except StorageFullError as full:
+        logger.warning("run %s: %s", claim.run_id, full)
+        return verdicts.EXIT_STORAGE_FULL
+    return 0
+
+
+def _outcome(
+    store: RunStore, claim: Claim, settings: Settings, recorder: Recorder
+) -> tuple[str, dict[str, str] | None]:
+    """Train, and return how it ended; only what cannot be stored is raised."""
+    try:
+        _train(store, claim, settings, recorder)
+    except (LeaseLostError, StorageFullError):
+        raise
+    except Exception as error:
+        logger.exception("run %s ended with an error", claim.run_id)
+        return verdicts.of_exception(error, settings.run_memory_mib)
+    return DONE, None
+
+
+def _train(
+    store: RunStore, claim: Claim, settings: Settings, recorder: Recorder
+) -> None:
+    """Train from the last checkpoint on, or from the start."""
+    teller = Teller(recorder)
+    performance = PerformanceSettings.from_settings(settings, teller.tell_progress)
+    config = kinds.parse(store.get(claim.run_id).config)
+    start = store.checkpoint(claim.run_id) or BEGINNING
+    try:
+        work = _work(config, start, performance)
+    except CheckpointError as error:
+        logger.warning("run %s is repeated from its start: %s", claim.run_id, error)
+        start = BEGINNING
+        work = _work(config, start, performance)
+    told = deque(
+        event
+        for event in store.events(claim.run_id, start.seq)
+        if event.kind not in NOT_REPEATED
+    )
+    _record(work, told, recorder, teller)
+
+
+def _work(
+    config: RunConfig, start: Checkpoint, performance: PerformanceSettings
+) -> Work:
+    kind = kinds.KINDS[config.kind]
+    return kind.start(config, checkpoint=start.data, performance=performance)
+
+
+class Teller:
+    """Has the run's events stored, and how far its features are between them."""
+
+    def __init__(self, recorder: Recorder) -> None:
+        self._recorder = recorder
+        self._silent_since = time.monotonic()
+
+    def tell(self, event: Event) -> None:
+        """Store an event."""
+        self._recorder.add(event)
+        self._silent_since = time.monotonic()
+
+    def tell_progress(self, done: int, total: int) -> None:
+        """Say how many rows of features are done, if nothing was said for a while."""
+        if time.monotonic() - self._silent_since >= PROGRESS_SECONDS:
+            data = {"what": "features", "done": done, "total": total}
+            self.tell(Event("progress", data))
+
+
+def _record(
+    work: Work, told: deque[StoredEvent], recorder: Recorder, teller: Teller
+) -> None:
+    """Store each event, after those that were told before have come again."""
+    due = time.monotonic() + CHECKPOINT_SECONDS
+    for event in work.events():
+        if told:
+            _check_repeats(event, told.popleft())
+            continue
+        teller.tell(event)
+        begin = time.monotonic()
+        if begin >= due:
+            recorder.add_checkpoint(work.checkpoint())
+            now = time.monotonic()
+            due = now + max(CHECKPOINT_SECONDS, (now - begin) / CHECKPOINT_SHARE)
+    if told:
+        raise _replay_error(told[0])
+
+
+def _check_repeats(event: Event, told: StoredEvent) -> None:
+    """Compare an event with the one that stands in the log at its place."""
+    before = Event(event.kind, json.loads(told.data))
+    again = Event(event.kind, json.loads(to_json(event.data)))
+    if event.kind != told.kind or again.timeless() != before.timeless():
+        raise _replay_error(told)
+
+
+def _replay_error(told: StoredEvent) -> ReplayError:
+    return ReplayError(
+        f"resumed, the run did not repeat its event {told.seq} ({told.kind}); it was "
+        "stopped, for its noise may have been drawn anew. Start the run again."
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,128 @@
+"""The consumer: hears doorbells, claims runs, has each trained by a child process."""
+
+from __future__ import annotations
+
+import logging
+import signal
+import threading
+
+from dpsgd_explorer.errors import ExplorerError
+from dpsgd_explorer.runs.doorbell import Doorbell
+from dpsgd_explorer.runs.store.leases import LEASE_SECONDS
+from dpsgd_explorer.runs.store.retention import Sweep
+from dpsgd_explorer.runs.store.store import RunStore
+from dpsgd_explorer.runs.worker.heartbeat import Heartbeat
+from dpsgd_explorer.runs.worker.process_pool import Crew
+from dpsgd_explorer.runs.worker.supervision import Supervision
+from dpsgd_explorer.settings import Settings
+
+# A run that was queued this long ago and has no worker was not heard of.
+OVERDUE_SECONDS = 5.0
+TEND_SECONDS = 1.0
+RETRY_SECONDS = 10.0
+# How often a thread looks for a doorbell.
+LISTEN_SECONDS = 0.1
+SHUTDOWN_SECONDS = 6.0
+logger = logging.getLogger(__name__)
+
+
+class Consumer:
+    """Trains as many runs at a time as it has threads."""
+
+    def __init__(self, settings: Settings, *, lease_s: float = LEASE_SECONDS) -> None:
+        """Open store and queue; nothing is started yet."""
+        self.store = RunStore.from_settings(settings)
+        self.doorbell = Doorbell(settings, self.answer)
+        self._settings = settings
+        self._crew = Crew(settings, lease_s)
+        self._lease_s = lease_s
+        self._sweep = Sweep(self.store, settings.keep_days)
+        self._heartbeat = Heartbeat(settings.instance_dir)
+        self._running_per_visitor = settings.quotas.running
+        self._busy = 0
+        self._lock = threading.Lock()
+        self._stop = threading.Event()
+
+    def run(self) -> None:
+        """Serve until SIGTERM or SIGINT; runs in progress go back to the queue."""
+        huey = self.doorbell.huey.create_consumer(
+            workers=self._settings.workers,
+            periodic=False,
+            initial_delay=LISTEN_SECONDS,
+            max_delay=LISTEN_SECONDS,
+            shutdown_timeout=SHUTDOWN_SECONDS,
+        )
+        self._heartbeat.beat()
+        huey.start()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, self._on_signal)
+        overdue_s = 0.0  # at first: whatever waited for us to start
+        while not self._stop.is_set():
+            self.tend(overdue_s)
+            self._heartbeat.beat()
+            overdue_s = OVERDUE_SECONDS
+            huey.check_worker_health()
+            self._stop.wait(TEND_SECONDS)
+        huey.stop(graceful=True)
+        self._heartbeat.end()
+        self.close()
+
+    def stop(self) -> None:
+        """Have everything end soon."""
+        self._stop.set()
+
+    def close(self) -> None:
+        """End what waits for work."""
+        self._crew.close()
+        self.store.database.close()
+
+    def answer(self, _run_id: str) -> None:
+        """Train whatever is next in line until nothing is; called by a doorbell."""
+        with self._lock:
+            self._busy += 1
+        try:
+            while not self._stop.is_set() and self._answer_one():
+                pass
+        except ExplorerError as error:
+            logger.warning("no run could be claimed: %s", error)
+            self._stop.wait(RETRY_SECONDS)  # nor will another be, for a while
+        finally:
+            with self._lock:
+                self._busy -= 1
+
+    def tend(self, overdue_s: float = OVERDUE_SECONDS) -> None:
+        """Do what falls due: lost leases, lost doorbells, the spare process."""
+        try:
+            to_ring = self.store.reap()
+            if not to_ring and self._busy < self._settings.workers:
+                to_ring = self.store.overdue(
+                    overdue_s, running_per_visitor=self._running_per_visitor
+                )
+        except ExplorerError as error:
+            logger.warning("lost runs could not be looked for: %s", error)
+            to_ring = []
+        for run_id in to_ring:
+            self.doorbell.ring(run_id)
+        self._sweep.tend()
+        self._crew.keep_warm(beside_runs=self._busy > 0)
+
+    def _answer_one(self) -> bool:
+        claim = self.store.claim(
+            lease_s=self._lease_s, running_per_visitor=self._running_per_visitor
+        )
+        if claim is None:
+            return False
+        process = self._crew.take()
+        Supervision(
+            self.store,
+            claim,
+            process,
+            self._settings,
+            self._stop,
+            lease_s=self._lease_s,
+        ).watch()
+        return True
+
+    def _on_signal(self, *_: object) -> None:
+        # In a thread: here it might wait for a lock that we hold ourselves.
+        threading.Thread(target=self.stop).start()

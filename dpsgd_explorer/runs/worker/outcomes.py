@@ -1,0 +1,98 @@
+"""How a run ends when it does not end well: state, code and a sentence for people."""
+
+from __future__ import annotations
+
+import signal
+
+from dpsgd_explorer.errors import DivergedError, ExplorerError, ReplayError
+from dpsgd_explorer.runs.store.schema import FAILED, INTERRUPTED
+
+# Exit codes of a training process, after sysexits.h.
+EXIT_CANNOT_LOAD = 71  # EX_OSERR: less memory than loading takes
+EXIT_STORAGE_FULL = 74  # EX_IOERR: no room, so the verdict could not be stored either
+EXIT_LEASE_LOST = 75  # EX_TEMPFAIL: the run is another's now
+
+WANT_OF_MEMORY = (
+    "can't allocate memory",
+    "cannot allocate memory",
+    "failed to map segment",
+    "bad_alloc",
+)
+Verdict = tuple[str, dict[str, str]]
+
+
+def of_exception(error: Exception, memory_mib: int) -> Verdict:
+    """Return the verdict on a run whose training raised ``error``."""
+    if isinstance(error, ReplayError):
+        return _verdict(INTERRUPTED, "replay_mismatch", str(error))
+    if isinstance(error, DivergedError):
+        return _verdict(FAILED, "diverged", str(error))
+    if isinstance(error, ExplorerError):
+        return _verdict(FAILED, "refused", str(error))
+    if is_want_of_memory(error):
+        return memory_limit(memory_mib)
+    return _verdict(
+        FAILED,
+        "internal_error",
+        f"the run ended with an error of ours ({type(error).__name__}); "
+        "the server's log has the details.",
+    )
+
+
+def of_exit(code: int, *, seconds: int) -> Verdict:
+    """Return the verdict on a process that ended with ``code`` and stored none."""
+    if code == EXIT_STORAGE_FULL:
+        return _verdict(
+            INTERRUPTED,
+            "storage_full",
+            "storage full: the server's disk has no room for the rest of this run.",
+        )
+    if code == -signal.SIGXCPU:
+        return time_limit(seconds)
+    how = f"signal {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
+    return _verdict(
+        FAILED,
+        "crashed",
+        f"the training process ended with {how}; start the run again.",
+    )
+
+
+def time_limit(seconds: int) -> Verdict:
+    """Return the verdict on a run that took too long."""
+    return _verdict(
+        FAILED,
+        "time_limit",
+        f"the run was stopped after {seconds} seconds, the limit of this site; "
+        "take fewer steps, a smaller batch or a smaller model.",
+    )
+
+
+def memory_limit(memory_mib: int) -> Verdict:
+    """Return the verdict on a run that wanted too much memory."""
+    return _verdict(
+        FAILED,
+        "memory_limit",
+        f"the run needed more memory than it may have ({memory_mib} MiB); "
+        "take a smaller batch or a smaller model.",
+    )
+
+
+def cannot_load(memory_mib: int) -> Verdict:
+    """Return the verdict on a run whose process had too little memory to begin."""
+    return _verdict(
+        FAILED,
+        "memory_limit",
+        f"a run may have {memory_mib} MiB of memory here, and torch alone takes more; "
+        "the site's operator has to raise DPSGD_RUN_MEMORY_MIB.",
+    )
+
+
+def _verdict(state: str, code: str, message: str) -> Verdict:
+    return state, {"code": code, "message": message}
+
+
+def is_want_of_memory(error: Exception) -> bool:
+    """Memory was refused; torch and the loader of libraries have no class for it."""
+    if isinstance(error, MemoryError):
+        return True
+    return any(words in str(error).lower() for words in WANT_OF_MEMORY)

@@ -1,0 +1,139 @@
+"""The training processes of one consumer, two of them always warm.
+
+Loading torch and the data takes seconds, so spare processes do it ahead of time.
+Processes are started afresh, never forked: a fork of a process that has used OpenMP
+hangs.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import threading
+import time
+from contextlib import suppress
+from dataclasses import asdict
+
+from dpsgd_explorer.runs.store.records import Claim
+from dpsgd_explorer.runs.worker import limits
+from dpsgd_explorer.settings import Settings
+
+# A new spare waits this long, lest loading it slow down the start of a run.
+SPARE_DELAY_SECONDS = 1.5
+LONGEST_DELAY_SECONDS = 60.0
+# Two, for runs that follow each other; the second lets the first one load alone.
+SPARES = 2
+NEXT_SPARE_DELAY_SECONDS = 4.0
+# What a warm process takes, measured.
+SPARE_MIB = 900
+GRACE_SECONDS = 3.0
+THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS")
+
+
+class TrainingProcess:
+    """A child in a process group of its own; it dies with us."""
+
+    program: tuple[str, ...] = ("-m", "dpsgd_explorer.runs.worker.child")
+
+    def __init__(self, settings: Settings, lease_s: float) -> None:
+        """Start it; it begins to load at once."""
+        threads = {name: str(settings.threads) for name in THREAD_VARIABLES}
+        self._popen = subprocess.Popen(
+            [sys.executable, *self.program, str(lease_s)],
+            stdin=subprocess.PIPE,
+            bufsize=0,
+            env=os.environ | settings.to_environment() | threads,
+            process_group=0,
+        )
+
+    @property
+    def pid(self) -> int:
+        """The system's number for it."""
+        return self._popen.pid
+
+    def hand_over(self, claim: Claim) -> None:
+        """Tell it which run is its."""
+        assert self._popen.stdin is not None
+        with suppress(BrokenPipeError):  # it is dead then, as its exit code will tell
+            self._popen.stdin.write(json.dumps(asdict(claim)).encode() + b"\n")
+
+    def exit_code(self, timeout: float = 0) -> int | None:
+        """Return how it ended, or None if it goes on after ``timeout`` seconds."""
+        try:
+            return self._popen.wait(timeout)
+        except subprocess.TimeoutExpired:
+            return None
+
+    def end(self, grace_s: float = GRACE_SECONDS) -> None:
+        """Ask it to end, then make it."""
+        self._popen.terminate()
+        if self.exit_code(grace_s) is None:
+            self._popen.kill()
+            self._popen.wait()
+        self.close()
+
+    def close(self) -> None:
+        """Let go of our end of its standard input."""
+        assert self._popen.stdin is not None
+        self._popen.stdin.close()
+
+
+class Crew:
+    """Hands out a warm process and has the next one loaded."""
+
+    def __init__(self, settings: Settings, lease_s: float) -> None:
+        """Start with nothing; ``keep_warm`` starts the first spare."""
+        self._settings, self._lease_s = settings, lease_s
+        self._lock = threading.Lock()
+        self._spares: list[TrainingProcess] = []  # the oldest first
+        self._spare_due = 0.0
+        self._died = 0  # spares in a row, before they were of use
+
+    def keep_warm(self, *, beside_runs: bool) -> None:
+        """Start a spare if one is missing; call again and again.
+
+        Args:
+            beside_runs: Runs are being trained: they come first, so the spare must
+                leave as much memory free as it takes, as a second one always must.
+        """
+        now = time.monotonic()
+        with self._lock:
+            self._drop_dead(now)
+            if len(self._spares) >= SPARES or now < self._spare_due:
+                return
+            asks_for_room = beside_runs or bool(self._spares)
+            if not asks_for_room or limits.free_memory_mib() >= 2 * SPARE_MIB:
+                self._spares.append(self._start())
+                self._spare_due = now + NEXT_SPARE_DELAY_SECONDS
+
+    def take(self) -> TrainingProcess:
+        """Return the warmest spare, or a cold process if there is none."""
+        with self._lock:
+            now = time.monotonic()
+            self._drop_dead(now)
+            self._spare_due = now + SPARE_DELAY_SECONDS
+            if self._spares:
+                self._died = 0
+                return self._spares.pop(0)
+        return self._start()
+
+    def close(self) -> None:
+        """End the spares."""
+        with self._lock:
+            for spare in self._spares:
+                spare.end()
+            self._spares.clear()
+
+    def _drop_dead(self, now: float) -> None:
+        """Forget the spares that ended; wait longer each time before the next."""
+        for spare in [each for each in self._spares if each.exit_code() is not None]:
+            spare.close()
+            self._spares.remove(spare)
+            delay = SPARE_DELAY_SECONDS * 2**self._died
+            self._spare_due = now + min(delay, LONGEST_DELAY_SECONDS)
+            self._died += 1
+
+    def _start(self) -> TrainingProcess:
+        return TrainingProcess(self._settings, self._lease_s)

@@ -1,0 +1,107 @@
+"""The web process: gunicorn, set up in code, on a socket that is open already.
+
+Started by ``serve`` as ``python -m dpsgd_explorer.server.gunicorn SOCKET``.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import socket
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from gunicorn import util
+from gunicorn.app.base import BaseApplication
+from gunicorn.http import wsgi
+
+from dpsgd_explorer.runs.worker.parent_watch import Lifeline, die_with_parent
+from dpsgd_explorer.server.intake_worker import IntakeWorker
+from dpsgd_explorer.settings import Settings
+
+if TYPE_CHECKING:
+    from flask import Flask
+
+# Open streams end after this; the pages they belong to connect again.
+GRACEFUL_SECONDS = 2
+MEMORY_FOLDER = Path("/dev/shm")
+LONGEST_REQUEST_LINE = 8190  # the most gunicorn takes
+
+
+class WebServer(BaseApplication):  # type: ignore[misc]  # gunicorn has no types
+    """One process of many threads: an open event stream holds a thread."""
+
+    def __init__(self, settings: Settings, socket_number: int) -> None:
+        """Take over a listening socket by its file descriptor."""
+        self._settings = settings
+        self._socket_number = socket_number
+        super().__init__()
+
+    def load_config(self) -> None:
+        for name, value in self._options().items():
+            self.cfg.set(name, value)
+
+    def load(self) -> Flask:
+        # Here: gunicorn's master process needs none of it.
+        from dpsgd_explorer.web import create_app
+
+        return create_app(self._settings)
+
+    def _options(self) -> dict[str, Any]:
+        return {
+            "bind": f"fd://{self._socket_number}",
+            "worker_class": IntakeWorker,
+            "workers": 1,
+            "threads": self._settings.web_threads,
+            "graceful_timeout": GRACEFUL_SECONDS,
+            "loglevel": "warning",
+            "accesslog": None,
+            "post_fork": lambda _arbiter, _worker: die_with_parent(),
+            "preload_app": False,  # the worker's threads start in the worker
+            "control_socket_disable": True,
+            "limit_request_line": LONGEST_REQUEST_LINE,
+            # What a proxy adds is read in one place, web.create_app.
+            "forwarder_headers": "",
+            "secure_scheme_headers": {},
+            "worker_tmp_dir": str(self._heartbeat_folder()),
+        }
+
+    def _heartbeat_folder(self) -> Path:
+        """Return a folder we may write to, in memory if there is one."""
+        if os.access(MEMORY_FOLDER, os.W_OK):
+            return MEMORY_FOLDER
+        return self._settings.instance_dir
+
+
+def write_error(client: socket.socket, status: int, reason: str, message: str) -> None:
+    """Answer what is no HTTP request as every other error is answered."""
+    from dpsgd_explorer.web.http.headers import SECURITY_HEADERS
+
+    code = re.sub(r"\W+", "_", reason.lower())
+    body = json.dumps({"error": {"code": code, "message": message}})
+    headers = {
+        "Connection": "close",
+        "Content-Type": "application/json",
+        "Content-Length": str(len(body)),
+        **SECURITY_HEADERS,
+    }
+    lines = [f"{name}: {value}\r\n" for name, value in headers.items()]
+    head = f"HTTP/1.1 {status} {reason}\r\n{''.join(lines)}\r\n"
+    util.write_nonblock(client, (head + body).encode("ascii"))
+
+
+def main(arguments: list[str]) -> None:
+    """Serve until SIGTERM, or until the process that started us is gone."""
+    die_with_parent()
+    util.write_error = write_error  # gunicorn has no setting for either
+    wsgi.SERVER = "dpsgd-explorer"
+    server = WebServer(Settings.from_environment(), int(arguments[0]))
+    Lifeline(at_end=lambda: os.kill(os.getpid(), signal.SIGTERM))
+    server.run()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

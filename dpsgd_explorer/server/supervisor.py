@@ -1,0 +1,254 @@
+"""The whole product in one command: web server and consumer under a supervisor.
+
+The supervisor is small on purpose.  It opens the socket, so that a port in use is told
+at once and no request is refused while the web server starts; it starts both, starts
+them again if they crash, passes SIGTERM and SIGINT on, and leaves no process behind.
+As a container's first process it also collects orphans.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import select
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from dpsgd_explorer.errors import ConfigError
+from dpsgd_explorer.runs.worker.heartbeat import (
+    HUNG_SECONDS,
+    file_of,
+    forget,
+    seconds_since,
+)
+from dpsgd_explorer.settings import Settings
+
+BACKLOG = 1024
+WAKE_SECONDS = 1.0
+# A service that lives shorter than this has not started.
+START_SECONDS = 5.0
+MOST_FAILED_STARTS = 3
+SHUTDOWN_SECONDS = 8.0
+# Waking up takes no longer, unless the whole machine or container was paused.
+PAUSE_SECONDS = 5.0
+
+
+@dataclass
+class Service:
+    """One process that is to run as long as we do.
+
+    Attributes:
+        name: What the log calls it.
+        command: Arguments of the Python interpreter.
+        sockets: File descriptors it inherits.
+        signs: The folder in which it leaves signs of life; None: it leaves none.
+    """
+
+    name: str
+    command: list[str]
+    sockets: tuple[int, ...] = ()
+    signs: Path | None = None
+    process: subprocess.Popen[bytes] | None = None
+    started_at: float = 0.0
+    failed_starts: int = 0
+
+    def start(self) -> None:
+        """Start it in a process group of its own, its lifeline in our hands."""
+        self.started_at = time.monotonic()
+        self.process = subprocess.Popen(
+            [sys.executable, *self.command],
+            stdin=subprocess.PIPE,
+            pass_fds=self.sockets,
+            process_group=0,
+        )
+
+    def signal(self, number: int) -> None:
+        """Send a signal, if it runs."""
+        if self.process is not None:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self.process.pid, number)
+
+    def kill_if_hung(self, since: float) -> None:
+        """Kill a process that has left no sign of life for too long.
+
+        Args:
+            since: When we began to watch, by the monotonic clock.
+        """
+        if self.signs is None or self.process is None:
+            return
+        seen = seconds_since(file_of(self.signs, self.process.pid))
+        watched = time.monotonic() - max(since, self.started_at)
+        if watched > HUNG_SECONDS and (seen is None or seen > HUNG_SECONDS):
+            _log(f"the {self.name} hangs and is killed")
+            self.signal(signal.SIGKILL)
+
+    def has_ended(self, code: int) -> None:
+        """Take note that its process is gone."""
+        assert self.process is not None
+        if self.signs is not None:
+            forget(file_of(self.signs, self.process.pid))
+        self.process.returncode = code  # we waited for it, so Popen need not
+        assert self.process.stdin is not None
+        self.process.stdin.close()
+        self.process = None
+        is_early = time.monotonic() - self.started_at < START_SECONDS
+        self.failed_starts = self.failed_starts + 1 if is_early else 0
+
+
+class Supervisor:
+    """Keeps services running until told to stop."""
+
+    def __init__(self, services: list[Service]) -> None:
+        """Start nothing yet."""
+        self._services = services
+        self._stopping = False
+
+    def run(self) -> int:
+        """Return the exit code: 0 after a signal, 1 if a service does not start."""
+        with self._signals() as wake:
+            for service in self._services:
+                service.start()
+            awake = awake_since = time.monotonic()
+            while not self._stopping and not self._failed():
+                _sleep(wake, WAKE_SECONDS)
+                self._collect()
+                self._restart()
+                before, awake = awake, time.monotonic()
+                if awake - before > PAUSE_SECONDS:  # we were stopped, as they may be
+                    awake_since = awake
+                for service in self._services:
+                    service.kill_if_hung(awake_since)
+            code = 0 if self._stopping else 1
+            self._end_all(wake)
+        return code
+
+    def _failed(self) -> Service | None:
+        """Return a service that was started in vain too often."""
+        for service in self._services:
+            if service.failed_starts >= MOST_FAILED_STARTS:
+                _log(f"the {service.name} does not start; its messages are above")
+                return service
+        return None
+
+    def _restart(self) -> None:
+        for service in self._services:
+            if service.process is None and not self._stopping and not self._failed():
+                _log(f"the {service.name} ended; starting it again")
+                service.start()
+
+    def _collect(self) -> None:
+        """Take note of every process that has ended, adopted orphans included."""
+        with contextlib.suppress(ChildProcessError):
+            while (ended := os.waitpid(-1, os.WNOHANG))[0]:
+                for service in self._services:
+                    if service.process is not None and service.process.pid == ended[0]:
+                        service.has_ended(os.waitstatus_to_exitcode(ended[1]))
+
+    def _end_all(self, wake: int) -> None:
+        """Ask every service to end, wait, then make it."""
+        for service in self._services:
+            service.signal(signal.SIGTERM)
+        end = time.monotonic() + SHUTDOWN_SECONDS
+        while self._running() and time.monotonic() < end:
+            _sleep(wake, WAKE_SECONDS)
+            self._collect()
+        for service in self._running():
+            _log(f"the {service.name} did not end in time and is killed")
+            service.signal(signal.SIGKILL)
+            assert service.process is not None
+            service.process.wait()
+
+    def _running(self) -> list[Service]:
+        return [service for service in self._services if service.process is not None]
+
+    @contextlib.contextmanager
+    def _signals(self) -> Iterator[int]:
+        """Give a descriptor that wakes a select whenever a signal comes."""
+        wake, written = os.pipe()
+        os.set_blocking(wake, False)
+        os.set_blocking(written, False)
+        handlers = {
+            signal.SIGTERM: self._stop,
+            signal.SIGINT: self._stop,
+            signal.SIGCHLD: lambda *_: None,  # only to be woken
+        }
+        before = {
+            number: signal.signal(number, new) for number, new in handlers.items()
+        }
+        signal.set_wakeup_fd(written)
+        try:
+            yield wake
+        finally:
+            signal.set_wakeup_fd(-1)
+            for number, old in before.items():
+                signal.signal(number, old)
+            os.close(wake)
+            os.close(written)
+
+    def _stop(self, *_: object) -> None:
+        self._stopping = True
+
+
+def serve(settings: Settings) -> int:
+    """Run the product until SIGTERM or SIGINT; return the exit code.
+
+    Raises:
+        ConfigError: nothing can listen at this host and port.
+    """
+    with listening_socket(settings.host, settings.port) as listener:
+        host, port = listener.getsockname()[:2]
+        _log(
+            f"DP-SGD Explorer is at http://{_browsable(host)}:{port}  (Ctrl-C ends it)"
+        )
+        number = listener.fileno()
+        web = ["-m", "dpsgd_explorer.server.gunicorn", str(number)]
+        worker = ["-m", "dpsgd_explorer", "worker", "--until-stdin-closes"]
+        return Supervisor(
+            [
+                Service("web server", web, (number,)),
+                Service("worker", worker, signs=settings.instance_dir),
+            ]
+        ).run()
+
+
+def listening_socket(host: str, port: int) -> socket.socket:
+    """Return an open socket; ConfigError says why there is none."""
+    try:
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        return socket.create_server((host, port), family=family, backlog=BACKLOG)
+    except OSError as error:
+        if error.errno == errno.EADDRINUSE:
+            raise ConfigError(
+                "PORT",
+                f"port {port} on {host} is in use by another program; end that one, "
+                f"or choose another port, such as PORT={port + 1}.",
+            ) from None
+        raise ConfigError(
+            "HOST",
+            f"HOST and PORT must be an address of this machine, got {host}:{port} "
+            f"({error.strerror}).",
+        ) from None
+
+
+def _browsable(host: str) -> str:
+    """Return what to type into a browser here for the host we listen on."""
+    if host in ("0.0.0.0", "::"):
+        return "127.0.0.1"
+    return f"[{host}]" if ":" in host else host
+
+
+def _sleep(wake: int, seconds: float) -> None:
+    """Wait for a signal, at most this long."""
+    if select.select([wake], [], [], seconds)[0]:
+        os.read(wake, 4096)
+
+
+def _log(message: str) -> None:
+    print(message, flush=True)

@@ -1,0 +1,35 @@
+"""A trained model as files: weights as safetensors, the receipt as JSON beside them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from safetensors.torch import save
+from torch import Tensor
+
+from dpsgd_explorer.atomic_file import write_whole
+
+
+def save_weights(
+    path: Path,
+    weights: Mapping[str, Tensor],
+    receipt: Mapping[str, Any] | None,
+    about: Mapping[str, str],
+) -> Path:
+    """Write weights and receipt; return where the receipt is.
+
+    Args:
+        path: Ends in ".safetensors"; the receipt has ".receipt.json" instead.
+        weights: {name: tensor}, as in ``state_dict``.
+        receipt: Of the engine; null in the file if the run was not private.
+        about: Texts for the header of the weights.
+    """
+    contiguous = {name: tensor.contiguous() for name, tensor in weights.items()}
+    write_whole(path, save(contiguous, dict(about)))
+    beside = path.with_suffix(".receipt.json")
+    text = json.dumps(receipt, allow_nan=False, indent=2)
+    write_whole(beside, f"{text}\n".encode())
+    return beside

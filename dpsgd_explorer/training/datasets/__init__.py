@@ -1,0 +1,1 @@
+"""The data sets as tensors: one table, one file per data set."""

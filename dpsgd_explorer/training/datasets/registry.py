@@ -1,0 +1,70 @@
+"""The data sets as tensors: one table, one file a data set.
+
+Sizes and shapes stand in ``catalogue``; a test compares them with what is here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from threading import Lock
+
+from torch import Tensor
+
+from dpsgd_explorer.training.datasets import adult, mnist
+from dpsgd_explorer.training.datasets.files import DataFile
+
+
+@dataclass(frozen=True)
+class Records:
+    """One part of a data set.
+
+    Attributes:
+        inputs: [N, ...] float32.
+        targets: [N] int64.
+        digest: sha256 of the file that the inputs were read from.
+    """
+
+    inputs: Tensor
+    targets: Tensor
+    digest: str
+
+    def __len__(self) -> int:
+        return len(self.targets)
+
+
+@dataclass(frozen=True)
+class Loader:
+    """How a data set is read, and the two files that its inputs come from."""
+
+    load: Callable[[], tuple[Tensor, Tensor, Tensor, Tensor]]
+    train: DataFile
+    test: DataFile
+
+
+LOADERS: dict[str, Loader] = {
+    "mnist": Loader(mnist.load, mnist.TRAIN_IMAGES, mnist.TEST_IMAGES),
+    "adult": Loader(adult.load, adult.TRAIN, adult.TEST),
+}
+_reading = {name: Lock() for name in LOADERS}
+
+
+def load(name: str) -> tuple[Records, Records]:
+    """Return the training and the test records; read once a process, by one thread.
+
+    Raises:
+        DataError: a file is missing or damaged.
+    """
+    with _reading[name]:
+        return _read(name)
+
+
+@cache
+def _read(name: str) -> tuple[Records, Records]:
+    loader = LOADERS[name]
+    inputs, targets, test_inputs, test_targets = loader.load()
+    return (
+        Records(inputs, targets, loader.train.sha256),
+        Records(test_inputs, test_targets, loader.test.sha256),
+    )

@@ -1,0 +1,241 @@
+"""The loop of one run: batches in, events out.
+
+``Training`` can be left after any event and taken up again from its checkpoint; the
+events that follow are those of an uninterrupted run, bit for bit, times aside.
+"""
+
+from __future__ import annotations
+
+import io
+from collections import deque
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from dpsgd_explorer.accounting import Phase
+from dpsgd_explorer.accounting.intervals import epsilon_sides
+from dpsgd_explorer.dp.kernels import cpu as kernels
+from dpsgd_explorer.dp.kernels.threads import threads
+from dpsgd_explorer.dp.noise.seeded import seeded_generator
+from dpsgd_explorer.errors import DivergedError
+from dpsgd_explorer.experiments.events import NOT_PRIVATE, Event
+from dpsgd_explorer.experiments.experiment import Work
+from dpsgd_explorer.experiments.performance import PerformanceSettings
+from dpsgd_explorer.experiments.training_config import TrainingConfig
+from dpsgd_explorer.training import inputs, models
+from dpsgd_explorer.training.evaluation import evaluate
+from dpsgd_explorer.training.event_schedule import Schedule
+from dpsgd_explorer.training.train_step import OPTIMIZERS, PlainUpdates, PrivateUpdates
+
+
+def train(
+    config: TrainingConfig,
+    checkpoint: bytes | None = None,
+    *,
+    performance: PerformanceSettings | None = None,
+) -> Iterator[Event]:
+    """Run a configuration and yield what happens; see ``events``.
+
+    Raises:
+        DataError: a data file is missing or damaged.
+        DivergedError: parameters or loss became non-finite.
+    """
+    training = Training(config, checkpoint=checkpoint, performance=performance)
+    return training.events()
+
+
+class Training(Work):
+    """One run and its state.
+
+    Args:
+        config: What to do.
+        checkpoint: From ``checkpoint()`` of a run of the same configuration.
+        performance: How to compute it; changes seconds only.
+
+    Raises:
+        ConfigError: the checkpoint belongs to another configuration.
+        DataError: a data file is missing or damaged.
+    """
+
+    config: TrainingConfig
+
+    def __init__(
+        self,
+        config: TrainingConfig,
+        *,
+        checkpoint: bytes | None = None,
+        performance: PerformanceSettings | None = None,
+    ) -> None:
+        super().__init__(config)
+        self._performance = performance or PerformanceSettings()
+        with threads(self._performance.num_threads):
+            self._prepare()
+            self._begin(checkpoint)
+
+    def _prepare(self) -> None:
+        config = self.config
+        self._schedule = Schedule.of(config)
+        self._data = inputs.load(
+            config.dataset,
+            config.model,
+            self._performance.cache_dir,
+            self._performance.on_progress,
+        )
+        seed = seeded_generator(config.seed, "initialisation").initial_seed()
+        self._model = models.build(config.model, config.dataset, seed)
+        self._optimizer = OPTIMIZERS[config.optimizer](self._model, config)
+        updates = PrivateUpdates if config.private else PlainUpdates
+        self._updates = updates(config, self._model, self._optimizer)
+
+    @contextmanager
+    def _computing(self) -> Iterator[None]:
+        """Compute as the performance settings say, meanwhile."""
+        pieces = self._performance.kernels
+        with ExitStack() as undo:
+            undo.enter_context(threads(self._performance.num_threads))
+            if pieces != "off":
+                products = pieces == "fast"
+                undo.enter_context(kernels.in_use(self._model, products=products))
+            yield
+
+    def weights(self) -> dict[str, Tensor]:
+        """Return the model's parameters and buffers by name."""
+        return dict(self._model.state_dict())
+
+    def receipt(self) -> dict[str, Any] | None:
+        """Return what the accountant was told and what was done; None if no privacy."""
+        return self._updates.receipt()
+
+    def _packed(self, state: dict[str, Any]) -> bytes:
+        """Return a checkpoint that ``torch.load(..., weights_only=True)`` reads."""
+        buffer = io.BytesIO()
+        torch.save(state, buffer)
+        return buffer.getvalue()
+
+    def _unpacked(self, checkpoint: bytes) -> dict[str, Any]:
+        state: dict[str, Any] = torch.load(io.BytesIO(checkpoint), weights_only=True)
+        return state
+
+    def _state(self) -> dict[str, Any]:
+        return {
+            "model": self._model.state_dict(),
+            "optimizer": self._optimizer.state_dict(),
+            "updates": self._updates.state_dict(),
+        }
+
+    def _take_up(self, state: dict[str, Any]) -> None:
+        self._model.load_state_dict(state["model"])
+        self._optimizer.load_state_dict(state["optimizer"])
+        self._updates.load_state_dict(state["updates"])
+
+    def _advance(self) -> None:
+        """Do the next step, if there is one, and say what is to be said after it."""
+        schedule = self._schedule
+        if self._step < schedule.last:
+            self._learn()
+        if self._step in schedule.evaluated:
+            self._evaluate()
+        if self._step == schedule.last:
+            self._end()
+
+    def _learn(self) -> None:
+        indices = next(self._updates.batches)
+        rows, targets = self._data.train[indices], self._data.train_targets[indices]
+        loss = self._updates.step(rows, targets)
+        self._step += 1
+        self._check_finite("loss", 0.0 if loss is None else loss)
+        for name, parameter in self._model.named_parameters():
+            self._check_finite(f"parameter {name}", parameter)
+        if self._step in self._schedule.told:
+            diagnostics = {
+                "loss": loss,
+                "batch_size": len(indices),
+                **self._updates.measurements(),
+            }
+            self._say("step", diagnostics=diagnostics)
+
+    def _evaluate(self) -> None:
+        accuracy, loss = evaluate(self._model, self._data.test, self._data.test_targets)
+        self._check_finite("test loss", loss)
+        self._tested = {"test_accuracy": accuracy, "test_loss": loss}
+        self._say("evaluation", **self._tested)
+
+    def _end(self) -> None:
+        stopped = self._schedule.last < self.config.plan.steps
+        self._say(
+            "end",
+            delta=self.config.delta,
+            **self._tested,
+            reason="stop_at_epsilon" if stopped else "finished",
+            receipt=self._updates.receipt(),
+        )
+        self._ended = True
+
+    def _epsilon(self) -> float | None:
+        return self._schedule.epsilons[self._step]
+
+    def _phase(self) -> Event:
+        config, plan = self.config, self.config.plan
+        return Event(
+            "phase",
+            {
+                "step": 0,
+                "sample_rate": plan.sample_rate,
+                "noise_multiplier": plan.noise_multiplier if config.private else None,
+                "max_grad_norm": config.max_grad_norm,
+                "expected_batch_size": plan.expected_batch_size,
+                "steps": plan.steps,
+                "sample_size": plan.sample_size,
+                "delta": plan.delta,
+                "accountant": plan.deciding_accountant,
+                "status": self._status(),
+                "private": config.private,
+                "norm_edges": self._updates.norm_edges,
+            },
+        )
+
+    def _status(self) -> str:
+        """Return what kind of answer the ε of the whole run is."""
+        plan = self.config.plan
+        if not plan.is_private:
+            return NOT_PRIVATE
+        run = Phase(plan.sample_rate, plan.noise_multiplier, self._schedule.last)
+        return epsilon_sides([run], plan.delta, plan.accountant).status
+
+    def _check_finite(self, what: str, value: float | Tensor) -> None:
+        """Raise DivergedError unless every entry of the value is finite."""
+        if not bool(torch.isfinite(torch.as_tensor(value)).all()):
+            raise DivergedError(
+                f"the run diverged: after step {self._step} its {what} was no longer "
+                f"finite. Lower learning_rate (it is {self.config.learning_rate:g})"
+                + (" or max_grad_norm." if self.config.private else ".")
+            )
+
+
+def warm_up(
+    dataset: str = "mnist",
+    model: str = "scattering_linear",
+    *,
+    performance: PerformanceSettings | None = None,
+) -> None:
+    """Do once what only the first run of a process has to do, for a quick start.
+
+    Loads the data set, computes the test features and rehearses one step, for torch
+    loads a good part of itself only then.
+
+    Args:
+        dataset: A key of the catalogue's data sets.
+        model: A key of its models that fits it.
+        performance: As the run will have it: its cache folder is used.
+    """
+    rehearsal = TrainingConfig(
+        dataset=dataset,
+        model=model,
+        steps=1,
+        expected_batch_size=1,
+        noise_multiplier=1.0,
+    )
+    deque(train(rehearsal, performance=performance), maxlen=0)

@@ -1,0 +1,239 @@
+"""A comparison of the engines as a run: one contender in, its figures out.
+
+``Comparing`` can be left after any event and taken up again from its checkpoint; what
+it says of the numbers is the same each time, what it says of time and memory is
+measured anew.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from dpsgd_explorer.dp.engines.norm_methods import Choice
+from dpsgd_explorer.dp.kernels.threads import threads
+from dpsgd_explorer.dp.noise.seeded import seeded_generator
+from dpsgd_explorer.errors import UnsupportedModuleError
+from dpsgd_explorer.experiments.engines_config import (
+    CONTENDERS,
+    ORDINARY,
+    EnginesConfig,
+)
+from dpsgd_explorer.experiments.events import NOT_PRIVATE, Event
+from dpsgd_explorer.experiments.experiment import Work
+from dpsgd_explorer.experiments.performance import PerformanceSettings
+from dpsgd_explorer.experiments.training_config import HOLDS_GRADIENTS, MOST_HELD_BYTES
+from dpsgd_explorer.training import networks
+from dpsgd_explorer.training.timing import (
+    Step,
+    Timing,
+    attached,
+    machine,
+    ordinary_step,
+    peak_bytes,
+    private_step,
+    time_in_turns,
+)
+
+SECONDS = 0.5  # CPU time of one contender's timing, roughly
+SEED = 0
+
+Shapes = tuple[tuple[int, ...], bool, int]  # of one input; whether token ids; classes
+
+BUILDERS: dict[str, Callable[[int], nn.Module]] = {
+    "mlp": lambda width: networks.mlp(784, width, width, 10),
+    "cnn": networks.two_convolutions,
+    "lstm": networks.LastStateClassifier,
+    "transformer": networks.TransformerClassifier,
+}
+INPUTS: dict[str, Callable[[int], Shapes]] = {
+    "mlp": lambda length: ((784,), False, 10),
+    "cnn": lambda length: ((3, 32, 32), False, 10),
+    "lstm": lambda length: ((length,), True, 2),
+    "transformer": lambda length: ((length,), True, 2),
+}
+
+
+class Comparing(Work):
+    """One comparison and its state.
+
+    Args:
+        config: What to compare the engines on.
+        checkpoint: From ``checkpoint()`` of a run of the same configuration.
+        performance: Taken for the sake of all kinds of run; one thread is measured.
+
+    Raises:
+        ConfigError: the checkpoint belongs to another configuration.
+    """
+
+    checkpoint_version = 2
+    config: EnginesConfig
+
+    def __init__(
+        self,
+        config: EnginesConfig,
+        *,
+        checkpoint: bytes | None = None,
+        performance: PerformanceSettings | None = None,
+    ) -> None:
+        super().__init__(config)
+        self._gradients: list[list[Tensor]] = []
+        self._largest: float | None = None
+        self._begin(checkpoint)
+
+    @contextmanager
+    def _computing(self) -> Iterator[None]:
+        with threads(1), warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)  # of torch.vmap's pace
+            yield
+
+    def _state(self) -> dict[str, Any]:
+        return {}
+
+    def _take_up(self, state: dict[str, Any]) -> None:
+        for name in CONTENDERS[: self._step]:  # made again rather than kept
+            with threads(1), suppress(UnsupportedModuleError):
+                if not self._reason_to_skip(name):
+                    self._compared(name)
+
+    def _advance(self) -> None:
+        """Measure the next contender, and say what was found."""
+        name = CONTENDERS[self._step]
+        found = self._found(name)
+        self._step += 1
+        self._say("step", diagnostics={})
+        self._say("evaluation", engine=name, **found)
+        if self._step == len(CONTENDERS):
+            end = {"difference": self._largest, "reason": "finished"}
+            self._say("end", delta=None, **end)
+            self._ended = True
+
+    def _found(self, name: str) -> dict[str, Any]:
+        """Return the figures of one contender, or why it refuses."""
+        figures: dict[str, Any] = dict.fromkeys(
+            ("milliseconds", "ratio", "ratio_low", "ratio_high", "peak_bytes")
+        )
+        refused = self._reason_to_skip(name)
+        difference: float | None = None
+        layers: list[dict[str, Any]] = []
+        if not refused:
+            try:
+                difference = self._compared(name)
+                choices, step = self._step_of(name)
+                figures["peak_bytes"] = peak_bytes(step.run)
+                layers = [_choice(choice) for choice in reversed(choices())]
+                figures |= _times(self._timed(name, step))
+            except UnsupportedModuleError as error:
+                refused = str(error)
+        told = {"difference": difference, "refused": refused, "layers": layers}
+        return figures | told
+
+    def _reason_to_skip(self, name: str) -> str:
+        config = self.config
+        held = 8 * config.batch_size * config.parameters
+        if name != HOLDS_GRADIENTS or held <= MOST_HELD_BYTES:
+            return ""
+        return (
+            f"{name} holds every sample's gradient at once: "
+            f"{held / 2**30:.1f} GiB in double precision, and this comparison lets it "
+            f"have {MOST_HELD_BYTES / 2**30:.0f}. Take a smaller batch or width."
+        )
+
+    def _compared(self, name: str) -> float | None:
+        """Return how far an engine's gradients are from those of any before it.
+
+        The largest difference of two entries over the largest entry, in double
+        precision, without noise; None if there is nothing to compare with.
+        """
+        if name == ORDINARY:
+            return None
+        own = self._gradients_of(name)
+        largest = max(float(gradient.abs().max()) for gradient in own)
+        apart = [_apart(own, other) / largest for other in self._gradients]
+        self._gradients.append(own)
+        if not apart:
+            return None
+        self._largest = max(self._largest or 0.0, *apart)
+        return max(apart)
+
+    def _gradients_of(self, name: str) -> list[Tensor]:
+        """Return the clipped mean gradient of each parameter, float64."""
+        model, (x, y) = self._model().double(), self._data()
+        x = x.double() if x.is_floating_point() else x
+        _, optimizer = attached(model, len(y), name, noise_multiplier=0.0)
+        F.cross_entropy(model(x), y).backward()  # type: ignore[no-untyped-call]
+        optimizer.step()
+        return [p.grad for p in model.parameters() if p.grad is not None]
+
+    def _step_of(self, name: str) -> tuple[Callable[[], list[Choice]], Step]:
+        """Return a contender's step, and what tells the way that each layer chose."""
+        if name == ORDINARY:
+            return list, ordinary_step(self._model(), self._data())
+        engine, step = private_step(self._model(), self._data(), name)
+        return engine.explain, step
+
+    def _timed(self, name: str, step: Step) -> Timing:
+        if name == ORDINARY:
+            return time_in_turns({name: step}, SECONDS)[name]
+        ordinary = ordinary_step(self._model(), self._data())
+        return time_in_turns({ORDINARY: ordinary, name: step}, SECONDS)[name]
+
+    def _model(self) -> nn.Module:
+        """Return the model, its parameters the same each time."""
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(SEED)
+            return BUILDERS[self.config.model](self.config.width)
+
+    def _data(self) -> tuple[Tensor, Tensor]:
+        """Return random inputs and targets, the same each time."""
+        config = self.config
+        own, are_ids, classes = INPUTS[config.model](config.sequence_length)
+        generator = seeded_generator(SEED, "inputs")
+        shape = (config.batch_size, *own)
+        if are_ids:
+            x = torch.randint(0, networks.VOCABULARY, shape, generator=generator)
+        else:
+            x = torch.randn(shape, generator=generator)
+        return x, torch.randint(0, classes, shape[:1], generator=generator)
+
+    def _phase(self) -> Event:
+        told = {"sample_rate": 1.0, "noise_multiplier": None, "status": NOT_PRIVATE}
+        sizes = {"parameters": self.config.parameters, "steps": len(CONTENDERS)}
+        made = {"machine": machine() | {"torch": torch.__version__}}
+        return Event("phase", {"step": 0, "private": False} | told | sizes | made)
+
+    def _epsilon(self) -> float | None:
+        return None
+
+
+def _apart(own: list[Tensor], other: list[Tensor]) -> float:
+    pairs = zip(own, other, strict=True)
+    return max(float((a - b).abs().max()) for a, b in pairs)
+
+
+def _times(timing: Timing) -> dict[str, float]:
+    return {
+        "milliseconds": timing.milliseconds,
+        "ratio": timing.ratio,
+        "ratio_low": timing.low,
+        "ratio_high": timing.high,
+    }
+
+
+def _choice(choice: Choice) -> dict[str, Any]:
+    cost = choice.multiply_adds
+    return {
+        "layer": choice.layer,
+        "kind": choice.kind,
+        "way": choice.way,
+        "output_shape": list(choice.output_shape),
+        "ghost": None if cost is None else cost.ghost,
+        "instantiate": None if cost is None else cost.instantiate,
+        "reason": choice.reason,
+    }

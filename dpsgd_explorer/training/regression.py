@@ -1,0 +1,149 @@
+"""One noisy gradient descent as a run: chunks of steps in, events out.
+
+``Descending`` can be left after any event and taken up again from its checkpoint; the
+events that follow are those of an uninterrupted run, bit for bit, times aside.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from dpsgd_explorer.errors import DivergedError
+from dpsgd_explorer.experiments.events import NOT_PRIVATE, Event
+from dpsgd_explorer.experiments.experiment import Work
+from dpsgd_explorer.experiments.performance import PerformanceSettings
+from dpsgd_explorer.experiments.regression_config import RegressionConfig
+from dpsgd_explorer.regression import housing
+from dpsgd_explorer.regression.comparison import Spread
+from dpsgd_explorer.regression.noisy_gd import Descent, resolve_rate
+
+
+class Descending(Work):
+    """One run of noisy gradient descent and its state.
+
+    Args:
+        config: What to do.
+        checkpoint: From ``checkpoint()`` of a run of the same configuration.
+        performance: Taken for the sake of all kinds of run; nothing here needs it.
+
+    Raises:
+        ConfigError: the checkpoint belongs to another configuration.
+        DataError: the data file is missing or damaged.
+    """
+
+    config: RegressionConfig
+
+    def __init__(
+        self,
+        config: RegressionConfig,
+        *,
+        checkpoint: bytes | None = None,
+        performance: PerformanceSettings | None = None,
+    ) -> None:
+        super().__init__(config)
+        self._statistics, self._judge = config.ground.statistics, config.ground.judge
+        self._descent = self._decide()
+        self._rng = np.random.default_rng(config.seed)
+        self._theta = np.zeros((config.repetitions, self._statistics.dim))
+        self._begin(checkpoint)
+
+    def _state(self) -> dict[str, Any]:
+        return {
+            "theta": self._theta.tolist(),
+            "generator": self._rng.bit_generator.state,
+        }
+
+    def _take_up(self, state: dict[str, Any]) -> None:
+        self._theta = np.array(state["theta"])
+        self._rng.bit_generator.state = state["generator"]
+
+    def _decide(self) -> Descent:
+        """Return the descent with its learning rate; n counts as public here."""
+        config, n = self.config, self._statistics.n
+        rate = resolve_rate(
+            config.learning_rate, self._statistics, config.bounds, config.schedule, n
+        )
+        noise, steps = config.schedule
+        return Descent(
+            bounds=config.bounds,
+            noise_multiplier=noise,
+            steps=steps,
+            learning_rate=config.rate_factor * rate,
+            delta=config.delta,
+        )
+
+    def _advance(self) -> None:
+        """Walk to the next point and say what is to be said there."""
+        upto = next(step for step in self._points if step > self._step)
+        self._theta = self._descent.advance(
+            self._statistics, self._theta, upto - self._step, self._rng
+        )
+        self._step = upto
+        errors = self._judge.mse_of(self._theta)
+        lost = int(np.isinf(errors).sum())
+        if lost == len(errors):
+            raise DivergedError(
+                f"the run diverged: by step {self._step} every repetition had left the "
+                f"finite numbers. Lower learning_rate (it is "
+                f"{self._descent.learning_rate:.3g}) or rate_factor."
+            )
+        measured = _measured(Spread.of(errors))
+        self._say("step", diagnostics={"diverged": lost, **self._lengths()})
+        self._say("evaluation", **measured)
+        if self._step == self._descent.steps:
+            self._say("end", delta=self.config.delta, **measured, reason="finished")
+            self._ended = True
+
+    @property
+    def _points(self) -> list[int]:
+        return self.config.evaluation_steps
+
+    def _lengths(self) -> dict[str, float | None]:
+        """Return how long the coefficients are, and the noise on each coordinate."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            norm = np.median(np.linalg.norm(self._theta, axis=1))
+            sensitivity = self.config.bounds.gradient_sensitivity(norm)
+        noise = self._descent.noise_multiplier * float(sensitivity)
+        return {"theta_norm": _finite(float(norm)), "noise_std": _finite(noise)}
+
+    def _epsilon(self) -> float | None:
+        [epsilon] = self._descent.epsilons([self._step])
+        return epsilon
+
+    def _phase(self) -> Event:
+        config, descent = self.config, self._descent
+        return Event(
+            "phase",
+            {
+                "step": 0,
+                "sample_rate": 1.0,
+                "noise_multiplier": descent.noise_multiplier,
+                "expected_batch_size": housing.SIZE,
+                "steps": descent.steps,
+                "sample_size": housing.SIZE,
+                "delta": config.delta,
+                "neighboring_relation": config.neighboring_relation,
+                "status": NOT_PRIVATE if config.uses_private_rate else "exact",
+                "private": True,
+                "learning_rate": descent.learning_rate,
+                "learning_rate_is_private": not config.uses_private_rate,
+                "repetitions": config.repetitions,
+                "nonprivate_mse": self._judge.mse,
+                "trivial_mse": self._judge.trivial_mse,
+            },
+        )
+
+
+def _measured(spread: Spread) -> dict[str, float | None]:
+    return {
+        "mse_median": _finite(spread.median),
+        "mse_low": _finite(spread.low),
+        "mse_high": _finite(spread.high),
+    }
+
+
+def _finite(value: float) -> float | None:
+    return value if math.isfinite(value) else None

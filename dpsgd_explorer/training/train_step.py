@@ -1,0 +1,154 @@
+"""One step of learning from one Poisson batch, with privacy and without."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch.optim import SGD, Adam, Optimizer
+
+from dpsgd_explorer.dp.engine import PrivacyEngine
+from dpsgd_explorer.dp.noise.seeded import seeded_generator
+from dpsgd_explorer.dp.sampling.sampler import PoissonSampler
+from dpsgd_explorer.experiments.training_config import TrainingConfig
+from dpsgd_explorer.training.diagnostics import norm_counts, norm_edges
+
+OPTIMIZERS: dict[str, Callable[[nn.Module, TrainingConfig], Optimizer]] = {
+    "sgd": lambda model, config: SGD(
+        model.parameters(), lr=config.learning_rate, momentum=config.momentum
+    ),
+    "adam": lambda model, config: Adam(model.parameters(), lr=config.learning_rate),
+}
+
+MEASUREMENTS = ("clipped_fraction", "norm_counts", "noise_to_signal", "non_finite")
+
+
+class Updates(ABC):
+    """Trains a model batch by batch.
+
+    Attributes:
+        batches: Indices of each step's records, int64 [B]; may be empty.
+        norm_edges: Bins of ``norm_counts``; None if norms are not measured.
+    """
+
+    batches: Iterator[Tensor]
+    norm_edges: list[float] | None = None
+
+    def __init__(self, model: nn.Module, optimizer: Optimizer) -> None:
+        self._model = model
+        self._optimizer = optimizer
+
+    def step(self, inputs: Tensor, targets: Tensor) -> float | None:
+        """Update the model; return the mean loss of the batch, None for an empty one.
+
+        Shapes: inputs [B, ...], targets [B].
+        """
+        size = len(targets)
+        total = F.cross_entropy(self._model(inputs), targets, reduction="sum")
+        (total / self.divisor(size)).backward()  # type: ignore[no-untyped-call]
+        self._optimizer.step()
+        self._optimizer.zero_grad()
+        return total.item() / size if size else None
+
+    @abstractmethod
+    def divisor(self, size: int) -> int:
+        """Return what the loss of a batch of this size is divided by."""
+
+    @abstractmethod
+    def measurements(self) -> dict[str, Any]:
+        """Return what is known of the last batch's gradients, as JSON values."""
+
+    @abstractmethod
+    def receipt(self) -> dict[str, Any] | None:
+        """Return what the accountant was told and what was done; None if no privacy."""
+
+    @abstractmethod
+    def state_dict(self) -> dict[str, Any]:
+        """Return what sampling and noise go on from."""
+
+    @abstractmethod
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go on from a state."""
+
+
+class PrivateUpdates(Updates):
+    """DP-SGD: every sample clipped, noise added, by the engine."""
+
+    def __init__(
+        self, config: TrainingConfig, model: nn.Module, optimizer: Optimizer
+    ) -> None:
+        super().__init__(model, optimizer)
+        self.norm_edges = norm_edges(config.max_grad_norm)
+        self._engine = PrivacyEngine(
+            model,
+            plan=config.plan,
+            max_grad_norm=config.max_grad_norm,
+            clipping_mode=config.clipping_mode,
+            clipping_fn=config.clipping_fn,
+            clipping_style=config.clipping_style,
+            engine=config.engine,
+            noise="seeded",
+            seed=config.seed,
+        )
+        self._engine.attach(optimizer)
+        everyone = torch.arange(config.sample_size)
+        loader = self._engine.poisson_loader((everyone,))
+        self.batches = (indices for (indices,) in loader)
+
+    def divisor(self, size: int) -> int:
+        """Return the batch's own size: the engine undoes this mean."""
+        return max(size, 1)
+
+    def measurements(self) -> dict[str, Any]:
+        seen = self._engine.diagnostics
+        return {
+            "clipped_fraction": seen.clipped_fraction,
+            "norm_counts": norm_counts(seen.norms, self.norm_edges or []),
+            "noise_to_signal": seen.noise_to_signal,
+            "non_finite": seen.non_finite,
+        }
+
+    def receipt(self) -> dict[str, Any] | None:
+        return self._engine.receipt()
+
+    def state_dict(self) -> dict[str, Any]:
+        return self._engine.state_dict()
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        self._engine.load_state_dict(state)
+
+
+class PlainUpdates(Updates):
+    """Ordinary SGD on the very batches that a private run of the same seed draws.
+
+    No sample's own gradient is computed, so there are no norms to tell of.
+    """
+
+    def __init__(
+        self, config: TrainingConfig, model: nn.Module, optimizer: Optimizer
+    ) -> None:
+        super().__init__(model, optimizer)
+        self._expected = config.expected_batch_size
+        generator = seeded_generator(config.seed, "sampling")
+        self._sampler = PoissonSampler(config.plan, generator)
+        self.batches = iter(self._sampler)
+
+    def divisor(self, size: int) -> int:
+        """Return the expected batch size, which private runs divide by too."""
+        return self._expected
+
+    def measurements(self) -> dict[str, Any]:
+        return dict.fromkeys(MEASUREMENTS)
+
+    def receipt(self) -> dict[str, Any] | None:
+        return None
+
+    def state_dict(self) -> dict[str, Any]:
+        return self._sampler.state()
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        self._sampler.restore(state)

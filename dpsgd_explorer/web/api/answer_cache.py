@@ -1,0 +1,72 @@
+"""Answers that follow from the question alone: computed once, one at a time.
+
+Computations in threads of one process only take time from each other: in turn, half
+of them are done by when all would be.
+"""
+
+from __future__ import annotations
+
+import gzip
+from collections import OrderedDict
+from collections.abc import Callable, Hashable
+from threading import Lock
+
+from flask import Response, current_app, request
+
+from dpsgd_explorer.web.http.compression import LEVEL
+
+LANES = {"quick": Lock(), "slow": Lock(), "pages": Lock(), "reports": Lock()}
+ANSWERS = 64  # of one route, of up to about 100 kB
+PAGES = 256  # of all routes, compressed, of up to about 20 kB
+
+
+class AnswerCache:
+    """The answers that were asked for last, by question."""
+
+    def __init__(self, size: int = ANSWERS) -> None:
+        """Hold at most ``size`` answers."""
+        self._size = size
+        self._lock = Lock()
+        self._answers: OrderedDict[Hashable, bytes] = OrderedDict()
+
+    def answer(
+        self, question: Hashable, lane: str, compute: Callable[[], bytes]
+    ) -> bytes:
+        """Return the answer; a new one is computed in its turn of the lane."""
+        if (known := self._known(question)) is not None:
+            return known
+        with LANES[lane]:
+            if (known := self._known(question)) is not None:  # computed meanwhile
+                return known
+            computed = compute()
+            with self._lock:
+                self._answers[question] = computed
+                if len(self._answers) > self._size:
+                    self._answers.popitem(last=False)
+            return computed
+
+    def _known(self, question: Hashable) -> bytes | None:
+        with self._lock:
+            if question in self._answers:
+                self._answers.move_to_end(question)
+            return self._answers.get(question)
+
+
+def cached_page(render: Callable[[], str], lane: str = "pages") -> Response:
+    """Answer with a page that follows from its address alone, and say nothing else.
+
+    Args:
+        render: Returns the page; only called if the address is new.
+        lane: In which of ``LANES`` it waits for its turn.
+    """
+    cache: AnswerCache = current_app.extensions["pages"]
+    address = (request.path, request.query_string)
+    packed = cache.answer(
+        address, lane, lambda: gzip.compress(render().encode(), LEVEL, mtime=0)
+    )
+    takes_packed = request.accept_encodings["gzip"] > 0
+    response = Response(packed if takes_packed else gzip.decompress(packed))
+    response.vary.add("Accept-Encoding")
+    if takes_packed:
+        response.content_encoding = "gzip"
+    return response

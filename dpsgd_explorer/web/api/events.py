@@ -1,0 +1,101 @@
+"""A run's log as it grows: one stream of server-sent events, or page by page.
+
+Both carry the same entries; the id of an event is its sequence number in the log.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from flask import Blueprint, Response, current_app, request
+
+from dpsgd_explorer.runs.feed import Hub
+from dpsgd_explorer.runs.store.records import Run, StoredEvent
+from dpsgd_explorer.runs.store.store import RunStore
+from dpsgd_explorer.settings import Settings
+from dpsgd_explorer.web.api.operation import operation, reply
+from dpsgd_explorer.web.http.networks import network_of
+from dpsgd_explorer.web.http.stream_limit import Listeners
+from dpsgd_explorer.web.http.visitor import current_visitor
+from dpsgd_explorer.web.run_views.models import Log, LogEntry, Page, Position
+
+bp = Blueprint("events_api", __name__, url_prefix="/api/v1/runs/<run_id>")
+
+EVENT_STREAM = "text/event-stream"
+POSITION = re.compile("[0-9]{1,15}")
+RECONNECT_MS = 2000
+
+
+@operation(
+    bp, "GET", "/events", query=Position, media_types=(EVENT_STREAM,), errors=(503,)
+)
+def events(run_id: str, query: Position) -> Response:
+    """Stream the log behind ``Last-Event-ID``, else behind ``after``.
+
+    204 if the run has ended and nothing follows: the browser then stops asking.
+    """
+    run = _store().get(run_id)  # before the stream: afterwards the status is sent
+    after = _position(run, query.after)
+    if run.has_ended and after == run.last_seq:
+        return Response(status=204)
+    listeners: Listeners = current_app.extensions["listeners"]
+    visitor = _counted_visitor()
+    listeners.enter(visitor)
+    response = Response(
+        _frames(current_app.extensions["hub"], run_id, after),
+        mimetype=EVENT_STREAM,
+        headers={"Cache-Control": "no-cache", "X-Accel-Buffering": "no"},
+    )
+    # Also if not one frame was taken.
+    response.call_on_close(lambda: listeners.leave(visitor))
+    return response
+
+
+@operation(bp, "GET", "/events.json", query=Page, answer=Log)
+def log(run_id: str, query: Page) -> Response:
+    """Return the entries of the log behind ``after``, oldest first."""
+    run = _store().get(run_id)
+    entries = _store().events(run_id, after=query.after, limit=query.limit)
+    return reply(
+        Log(
+            state=run.state,
+            last_seq=run.last_seq,
+            events=[LogEntry.of(event) for event in entries],
+        )
+    )
+
+
+def frame(event: StoredEvent) -> str:
+    """Return one server-sent event; its data is JSON on a single line."""
+    return f"id: {event.seq}\nevent: {event.kind}\ndata: {event.data}\n\n"
+
+
+def _frames(hub: Hub, run_id: str, after: int) -> Iterator[str]:
+    yield f"retry: {RECONNECT_MS}\n\n"
+    for event in hub.follow(run_id, after):
+        yield ": heartbeat\n\n" if event is None else frame(event)
+
+
+def _position(run: Run, asked: int) -> int:
+    """Return the entry to go on behind; what is no place in this log is its start."""
+    text = request.headers.get("Last-Event-ID")
+    if text is not None:
+        asked = int(text) if POSITION.fullmatch(text) else 0
+    return asked if asked <= run.last_seq else 0
+
+
+def _counted_visitor() -> str:
+    """Return whose stream this is: a visitor's, or in public an address's."""
+    if visitor := current_visitor():
+        return visitor
+    settings: Settings = current_app.extensions["settings"]
+    is_counted = settings.profile == "public" and network_of(
+        request.remote_addr, settings.quotas.exempt_networks
+    )
+    return request.remote_addr or "" if is_counted else ""
+
+
+def _store() -> RunStore:
+    store: RunStore = current_app.extensions["run_store"]
+    return store

@@ -1,0 +1,151 @@
+"""A run to take away: its numbers, its settings, and how to repeat it."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
+from itertools import takewhile
+from typing import Any
+
+from flask import (
+    Blueprint,
+    Response,
+    abort,
+    current_app,
+    request,
+    stream_with_context,
+)
+
+from dpsgd_explorer import __version__
+from dpsgd_explorer.experiments.kinds import KINDS
+from dpsgd_explorer.runs.store.records import Run, StoredEvent
+from dpsgd_explorer.runs.store.store import RunStore
+from dpsgd_explorer.web.api.answer_cache import LANES
+from dpsgd_explorer.web.api.operation import operation
+from dpsgd_explorer.web.api.recount import odometer_of
+from dpsgd_explorer.web.run_views.models import LogEntry, RunSummary, links
+from dpsgd_explorer.web.run_views.registry import VIEWS
+from dpsgd_explorer.web.run_views.repeat_notebook import repeat_notebook
+from dpsgd_explorer.web.run_views.repeat_script import repeat_script
+from dpsgd_explorer.web.run_views.report import report
+
+bp = Blueprint("exports", __name__, url_prefix="/api/v1/runs/<run_id>")
+
+SPENT = ("step", "epsilon", "seconds")
+
+
+Log = Callable[[], Iterator[StoredEvent]]
+
+
+def as_json(run: Run, log: Log) -> Iterator[str]:
+    """Write settings, summary, an odometer that can go on, and the whole log."""
+    whole = RunSummary.of(run, "").model_dump(mode="json", exclude={"mine", "links"})
+    whole["config"] = run.config
+    spent = odometer_of(log(), run.id)
+    whole["odometer"] = json.loads(spent.to_json()) if spent else None
+    whole["made_with"] = f"DP-SGD Explorer {__version__}"
+    yield _strict(whole, indent=1).removesuffix("\n}")
+    yield ',\n "events": ['
+    for i, event in enumerate(log()):
+        entry = _strict(LogEntry.of(event).model_dump(mode="json"))
+        yield f"{',' if i else ''}\n  {entry}"
+    yield "\n ]\n}\n"
+
+
+def as_csv(run: Run, log: Log) -> Iterator[str]:
+    """Write a row for each step and evaluation, each with the terms of its ε.
+
+    An empty ``epsilon`` means that there is no guarantee.
+    """
+    view, told = VIEWS[run.kind], (*SPENT, *KINDS[run.kind].measured)
+    told += view.more
+    terms = view.terms(run.config).model_dump() if view.terms else {}
+    outside = [f"not_private_{name}" for name in view.diagnostics]
+    yield _row(["kind", *told, *outside, *terms])
+    for event in log():
+        if event.kind in ("step", "evaluation"):
+            data = json.loads(event.data)
+            diagnostics = data.get("diagnostics", {})
+            row = [data.get(name) for name in told]
+            row += [diagnostics.get(name) for name in view.diagnostics]
+            yield _row([event.kind, *row, *terms.values()])
+
+
+def as_python(run: Run, log: Log) -> str:
+    """Return a script that repeats the run and compares its numbers."""
+    return repeat_script(run)
+
+
+def as_notebook(run: Run, log: Log) -> str:
+    """Return a Jupyter notebook that repeats the run and compares its numbers."""
+    return repeat_notebook(run)
+
+
+def as_html(run: Run, log: Log) -> str:
+    """Return a report that needs no network: one file with its charts."""
+    address = request.host_url.rstrip("/") + links(run.id)["page"]
+    with LANES["reports"]:
+        return report(run, [LogEntry.of(event) for event in log()], address)
+
+
+def _strict(value: object, **layout: Any) -> str:
+    return json.dumps(value, allow_nan=False, **layout)
+
+
+def _row(values: Iterable[object]) -> str:
+    text = io.StringIO()
+    csv.writer(text).writerow(values)
+    return text.getvalue()
+
+
+@dataclass(frozen=True)
+class Format:
+    """A way to take a run away: as one text, or as a stream of a log of any length."""
+
+    media_type: str
+    write: Callable[[Run, Log], str | Iterator[str]]
+
+
+FORMATS: Mapping[str, Format] = {
+    "csv": Format("text/csv", as_csv),
+    "html": Format("text/html", as_html),
+    "ipynb": Format("application/x-ipynb+json", as_notebook),
+    "json": Format("application/json", as_json),
+    "py": Format("text/x-python", as_python),
+}
+
+
+@operation(
+    bp,
+    "GET",
+    "/export.<extension>",
+    media_types=tuple(entry.media_type for entry in FORMATS.values()),
+    choices={"extension": list(FORMATS)},
+)
+def export(run_id: str, extension: str) -> Response:
+    """Download a run as it stands now: its log, or what repeats it."""
+    if extension not in FORMATS:
+        abort(404)
+    chosen, store = FORMATS[extension], _store()
+    run = store.get(run_id)
+    text = chosen.write(run, partial(_events_of, store, run))
+    name = f"dpsgd-run-{run_id[:8]}.{extension}"
+    return Response(
+        text if isinstance(text, str) else stream_with_context(text),
+        mimetype=chosen.media_type,
+        headers={"Content-Disposition": f'attachment; filename="{name}"'},
+    )
+
+
+def _events_of(store: RunStore, run: Run) -> Iterator[StoredEvent]:
+    """Give the log as far as it went when the run was read."""
+    return takewhile(lambda event: event.seq <= run.last_seq, store.each_event(run.id))
+
+
+def _store() -> RunStore:
+    store: RunStore = current_app.extensions["run_store"]
+    return store

@@ -1,0 +1,124 @@
+"""How an API route is declared: once, for Flask, for validation and for OpenAPI."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from flask import Blueprint, Response, current_app, request
+from pydantic import BaseModel, ValidationError
+
+from dpsgd_explorer.errors import ConfigError
+from dpsgd_explorer.experiments.messages import config_error
+from dpsgd_explorer.experiments.training_config import TrainingConfig
+from dpsgd_explorer.web.api.answer_cache import AnswerCache
+from dpsgd_explorer.web.http.request_guard import json_body
+
+JSON = "application/json"
+View = Callable[..., Response]
+Model = TypeVar("Model", bound=BaseModel)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Operation:
+    """What the specification says about a route.
+
+    Attributes:
+        query: Model of the query string; the view gets it as ``query``.
+        body: Model of the JSON body; the view gets it as ``body``.
+        answer: Model of a successful answer, None where it is not JSON of ours.
+        choices: Allowed values of path parameters.
+        errors: Statuses beyond those that follow from the rest.
+        lane: Where the answer follows from the query alone: in which of ``LANES`` it
+            is computed, one at a time.  The last ones are kept.
+    """
+
+    method: str
+    path: str
+    name: str
+    summary: str
+    query: type[BaseModel] | None = None
+    body: type[BaseModel] | None = None
+    answer: type[BaseModel] | None = None
+    status: int = 200
+    media_types: tuple[str, ...] = (JSON,)
+    choices: dict[str, list[str]] = field(default_factory=dict)
+    errors: tuple[int, ...] = ()
+    lane: str = ""
+
+
+class Endpoint:
+    """Parses what a request says, then calls the view."""
+
+    def __init__(self, view: View, operation: Operation) -> None:
+        self.view = view
+        self.operation = operation
+        self._cache = AnswerCache()
+
+    def __call__(self, **values: Any) -> Response:
+        """Answer the request; ConfigError names the query or body field at fault."""
+        if self.operation.query is not None:
+            values["query"] = parse_query(self.operation.query)
+            if self.operation.lane:
+                text = self._cache.answer(
+                    values["query"],
+                    self.operation.lane,
+                    lambda: self.view(**values).get_data(),
+                )
+                return Response(text, mimetype=JSON)
+        if self.operation.body is not None:
+            values["body"] = parse(self.operation.body, json_body())
+        return self.view(**values)
+
+
+def operation(
+    blueprint: Blueprint, method: str, path: str, **described: Any
+) -> Callable[[View], View]:
+    """Register a view as an API route; ``described`` is as Operation has it."""
+
+    def register(view: View) -> View:
+        name = view.__name__
+        summary = (inspect.getdoc(view) or "").partition("\n")[0]
+        about = Operation(
+            method=method, path=path, name=name, summary=summary, **described
+        )
+        blueprint.add_url_rule(path, name, Endpoint(view, about), methods=[method])
+        return view
+
+    return register
+
+
+def parse_query(model: type[Model]) -> Model:
+    """Return the query string as a model; "" means not given.
+
+    Raises:
+        ConfigError: names a field at fault, or one that is given twice: which of its
+            values is meant is not guessed.
+    """
+    for name, texts in request.args.lists():
+        if len(texts) > 1:
+            raise ConfigError(
+                name, f"{name} must be given once, got {len(texts)} values: {texts}."
+            )
+    values = {name: text for name, text in request.args.items() if text}
+    if issubclass(model, TrainingConfig):
+        return model.from_query(values)
+    return parse(model, values)
+
+
+def parse(model: type[Model], values: object) -> Model:
+    """Return the values as a model; ConfigError names each field at fault."""
+    try:
+        return model.model_validate(values)
+    except ValidationError as error:
+        raise config_error(error, model) from None
+
+
+def reply(
+    answer: BaseModel, status: int = 200, headers: dict[str, str] | None = None
+) -> Response:
+    """Answer with a model as JSON."""
+    text = current_app.json.dumps(answer.model_dump(mode="json"))
+    return Response(text, status, headers, mimetype=JSON)

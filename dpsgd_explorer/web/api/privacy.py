@@ -1,0 +1,282 @@
+"""Questions to the accountants, and what a configuration would spend."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, replace
+from functools import lru_cache, partial
+
+from flask import Blueprint, Response, current_app
+
+from dpsgd_explorer import accounting
+from dpsgd_explorer.accounting import Phase
+from dpsgd_explorer.accounting.batches import (
+    POISSON,
+    Batches,
+    batches_answers,
+    batches_sides,
+)
+from dpsgd_explorer.accounting.core.validation import MAX_STEPS
+from dpsgd_explorer.accounting.intervals import (
+    APPROXIMATION,
+    Sides,
+    curve_sides,
+    delta_sides,
+    epsilon_sides,
+    spends_more,
+)
+from dpsgd_explorer.accounting.previews import preview
+from dpsgd_explorer.accounting.registry import ALL, accountant_for, deciding
+from dpsgd_explorer.accounting.trade_off import trade_off_sides
+from dpsgd_explorer.experiments.cost import check_cost
+from dpsgd_explorer.experiments.training_config import TrainingConfig
+from dpsgd_explorer.web.api.operation import operation, reply
+from dpsgd_explorer.web.questions.accountant_race import race
+from dpsgd_explorer.web.questions.privacy import (
+    Curve,
+    CurveAnswer,
+    CurvesAnswer,
+    EnclosedEpsilon,
+    Epsilon,
+    EpsilonAnswer,
+    PlanAnswer,
+    PrivacyAnswer,
+    PrivacyTerms,
+    TradeOffAnswer,
+    finite,
+    rounded,
+)
+from dpsgd_explorer.web.questions.privacy_models import (
+    RELATIONS,
+    CurveQuestion,
+    CurvesQuestion,
+    DeltaQuestion,
+    EpsilonQuestion,
+    NoiseQuestion,
+    PlanQuestion,
+    PrivacyQuestion,
+    SampleRateQuestion,
+    StepsQuestion,
+    TradeOffQuestion,
+)
+
+bp = Blueprint("privacy_api", __name__, url_prefix="/api/v1/privacy")
+question = partial(operation, bp, "GET", lane="slow")
+quick_question = partial(operation, bp, "GET", lane="quick")
+
+cached_preview = lru_cache(maxsize=128)(preview)
+FEW_POINTS = 9  # of a preliminary answer
+CLOSE = 1e-4  # relative: how near a number is tried that would spend too much
+
+
+@quick_question("/epsilon", query=EpsilonQuestion, answer=EpsilonAnswer)
+def epsilon(query: EpsilonQuestion) -> Response:
+    """Return the epsilon that so many steps spend; null without noise."""
+    run = Phase(query.sample_rate, query.noise_multiplier, query.steps)
+    batches = query.batches
+    found = batches_sides(run, query.delta, **query.asked_of, batches=batches)
+    answer = _answer(query, found, run, query.delta, found, batches)
+    return reply(EpsilonAnswer(**answer.model_dump() | asdict(batches)))
+
+
+@quick_question("/delta", query=DeltaQuestion, answer=PrivacyAnswer)
+def delta(query: DeltaQuestion) -> Response:
+    """Return the delta with which so many steps spend this epsilon."""
+    run = Phase(query.sample_rate, query.noise_multiplier, query.steps)
+    found = delta_sides([run], query.epsilon, **query.asked_of)
+    spent = replace(found, value=query.epsilon)
+    return reply(_answer(query, found, run, found.value, spent))
+
+
+@question("/noise_multiplier", query=NoiseQuestion, answer=PrivacyAnswer)
+def noise_multiplier(query: NoiseQuestion) -> Response:
+    """Return the least noise multiplier that stays within a target epsilon."""
+    least = accounting.noise_multiplier(**query.model_dump())
+    run = Phase(query.sample_rate, least, query.steps)
+    near = replace(run, noise_multiplier=least * (1 - CLOSE))
+    return reply(_solved(query, run, least, (near, near.noise_multiplier)))
+
+
+@question("/steps", query=StepsQuestion, answer=PrivacyAnswer)
+def steps(query: StepsQuestion) -> Response:
+    """Return the largest number of steps that stays within a target epsilon."""
+    most = accounting.steps(**query.model_dump())
+    run = Phase(query.sample_rate, query.noise_multiplier, most)
+    near = replace(run, steps=min(most + 1, MAX_STEPS))
+    return reply(_solved(query, run, most, (near, most)))
+
+
+@question("/sample_rate", query=SampleRateQuestion, answer=PrivacyAnswer)
+def sample_rate(query: SampleRateQuestion) -> Response:
+    """Return the largest sample rate that stays within a target epsilon."""
+    most = accounting.sample_rate(**query.model_dump())
+    run = Phase(most, query.noise_multiplier, query.steps)
+    near = replace(run, sample_rate=min(most * (1 + CLOSE), 1.0))
+    return reply(_solved(query, run, most, (near, near.sample_rate)))
+
+
+@question("/trade_off", query=TradeOffQuestion, answer=TradeOffAnswer)
+def trade_off(query: TradeOffQuestion) -> Response:
+    """Return how well any attacker can tell who was used, by false alarms."""
+    last = query.points - 1
+    alarms = [(i / last) ** 2 for i in range(query.points)]  # denser near 0
+    run = Phase(query.sample_rate, query.noise_multiplier, query.steps)
+    found = trade_off_sides([run], alarms, **query.asked_of)
+    asked = query.model_dump(exclude={"points"})
+    return reply(
+        TradeOffAnswer(
+            **asked | {"accountant": deciding(query.accountant)},
+            status=found.status,
+            false_positive_rate=alarms,
+            true_positive_rate=found.values,
+            lower=found.lower,
+            upper=found.upper,
+        )
+    )
+
+
+@question("/curve", query=CurveQuestion, answer=CurveAnswer)
+def curve(query: CurveQuestion) -> Response:
+    """Return epsilon along the steps of a run."""
+    steps = Curve.steps_up_to(query.steps, query.points)
+    run = Phase(query.sample_rate, query.noise_multiplier, query.steps)
+    found = curve_sides([run], steps, query.delta, **query.asked_of)
+    terms = PrivacyTerms.of(
+        query.accountant, query.delta, query.neighboring_relation, found.status
+    )
+    return reply(
+        CurveAnswer(
+            **terms.model_dump(),
+            **Curve.through(steps, found.values).model_dump(),
+            lower=_finite_all(found.lower),
+            upper=_finite_all(found.upper),
+            sample_rate=query.sample_rate,
+            noise_multiplier=query.noise_multiplier,
+        )
+    )
+
+
+@question("/curves", query=CurvesQuestion, answer=CurvesAnswer)
+def curves(query: CurvesQuestion) -> Response:
+    """Return epsilon along the steps as every accountant counts it."""
+    return reply(race(query))
+
+
+@operation(bp, "GET", "/plan", query=PlanQuestion, answer=PlanAnswer)
+def plan(query: PlanQuestion) -> Response:
+    """Return what a configuration would spend and do, without running it."""
+    check_cost(query, current_app.extensions["settings"].run_cost)
+    return reply(planned(query, query.points, preliminary=query.preliminary))
+
+
+def _solved(
+    query: NoiseQuestion | StepsQuestion | SampleRateQuestion,
+    run: Phase,
+    value: float,
+    near: tuple[Phase, float],
+) -> PrivacyAnswer:
+    """Return the answer to a question with a target, and what it really spends.
+
+    ``near`` is a run that spends too much, if that can be proven, and what then
+    encloses the answer from its side.  The status is that of the answer: exact where
+    it is enclosed, else a bound, also where ε at the answer is exact.
+    """
+    terms = (query.delta, query.accountant, query.neighboring_relation)
+    spent = epsilon_sides([run], *terms)
+    beyond, edge = near
+    other = edge if spends_more([beyond], query.target_epsilon, *terms) else None
+    own = None if spent.status == APPROXIMATION else value
+    sides = (other, own) if isinstance(query, NoiseQuestion) else (own, other)
+    status = spent.status
+    if status != APPROXIMATION and beyond != run:  # the end of the domain is the answer
+        status = "bound" if other is None else "exact"
+    return _answer(query, Sides(value, *sides, status), run, query.delta, spent)
+
+
+def _answer(
+    query: PrivacyQuestion,
+    found: Sides,
+    run: Phase,
+    delta: float,
+    spent: Sides,
+    batches: Batches = POISSON,
+) -> PrivacyAnswer:
+    terms = Epsilon.spent(
+        spent.value, query.accountant, delta, query.neighboring_relation, found.status
+    )
+    return PrivacyAnswer(
+        **terms.model_dump(),
+        value=finite(found.value),
+        lower=finite(found.lower),
+        upper=finite(found.upper),
+        sample_rate=run.sample_rate,
+        noise_multiplier=run.noise_multiplier,
+        steps=run.steps,
+        epsilons=_of_all(
+            query.accountant, run, delta, query.neighboring_relation, batches
+        ),
+    )
+
+
+def _of_all(
+    accountant: str,
+    run: Phase,
+    delta: float,
+    relation: str = RELATIONS[0],
+    batches: Batches = POISSON,
+) -> dict[str, float | None] | None:
+    """Return what each accountant says of a run, None unless all were asked."""
+    if accountant != ALL or not 0 < delta < 1:
+        return None
+    answers = batches_answers(run, delta, relation, batches)
+    return {
+        name: rounded(answer.epsilon)
+        for name, answer in answers.items()
+        if answer.epsilon is not None
+    }
+
+
+def _finite_all(values: list[float] | None) -> list[float | None] | None:
+    return None if values is None else [finite(value) for value in values]
+
+
+def planned(
+    config: TrainingConfig, points: int | None, *, preliminary: bool = False
+) -> PlanAnswer:
+    """Return what a run does and spends, with a curve of at most so many points.
+
+    A preliminary answer takes at most a tenth of a second of a processor.
+    """
+    plan = config.preliminary_plan if preliminary else config.plan
+    last_step = plan.steps
+    if plan.is_private and config.stop_at_epsilon is not None:
+        last_step = plan.steps_within(config.stop_at_epsilon, quick=preliminary)
+    run = Phase(plan.sample_rate, plan.noise_multiplier, last_step)
+    if preliminary and points is not None:
+        points = min(points, FEW_POINTS)
+    asked = [last_step] if points is None else Curve.steps_up_to(last_step, points)
+    found = cached_preview(
+        run, tuple(asked), plan.delta, plan.accountant, quick=preliminary
+    )
+    target = config.target_epsilon if preliminary and plan.is_private else None
+    if target is not None and last_step == plan.steps:
+        found = found.raised_to(target)
+    line = None if points is None else Curve.through(found.steps, found.epsilons)
+    return PlanAnswer(
+        **EnclosedEpsilon.between(
+            found.spent, plan.accountant, plan.delta
+        ).model_dump(),
+        accountants=[
+            name for name in accounting.NAMES if not accountant_for(name).why_not([run])
+        ],
+        epsilons=_of_all(plan.accountant, run, plan.delta),
+        private=plan.is_private,
+        sample_size=plan.sample_size,
+        expected_batch_size=plan.expected_batch_size,
+        sample_rate=plan.sample_rate,
+        noise_multiplier=plan.noise_multiplier,
+        steps=plan.steps,
+        epochs=plan.steps * plan.sample_rate,
+        last_step=last_step,
+        curve=line,
+        noise_is_bound=target is not None,
+    )

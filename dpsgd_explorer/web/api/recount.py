@@ -1,0 +1,115 @@
+"""A run's ε by another accountant, from what its log says was done."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from itertools import pairwise
+from typing import Any
+
+from flask import Blueprint, Response, current_app
+from pydantic import BaseModel, ConfigDict
+
+from dpsgd_explorer.accounting import Odometer, Phase
+from dpsgd_explorer.accounting.intervals import curve_sides
+from dpsgd_explorer.errors import ConfigError
+from dpsgd_explorer.experiments.events import NOT_PRIVATE
+from dpsgd_explorer.runs.store.records import StoredEvent
+from dpsgd_explorer.runs.store.store import RunStore
+from dpsgd_explorer.web.api.operation import operation, reply
+from dpsgd_explorer.web.questions.privacy import Curve, EnclosedEpsilon
+from dpsgd_explorer.web.questions.privacy_models import (
+    DEFAULT_ACCOUNTANT,
+    AccountantName,
+)
+from dpsgd_explorer.web.run_views.registry import VIEWS
+
+bp = Blueprint("recount_api", __name__, url_prefix="/api/v1/runs/<run_id>")
+
+COUNTED = ("step", "evaluation", "end")
+
+
+class RecountQuestion(BaseModel):
+    """Who is to count? Left out: the accountant that the run was planned with."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    accountant: AccountantName | None = None
+
+
+class RecountAnswer(EnclosedEpsilon):
+    """What the run has spent so far, and after each step that its log speaks of."""
+
+    curve: Curve
+
+
+@operation(bp, "GET", "/epsilon", query=RecountQuestion, answer=RecountAnswer)
+def recount(run_id: str, query: RecountQuestion) -> Response:
+    """Return a run's epsilon along its log as another accountant counts it."""
+    store: RunStore = current_app.extensions["run_store"]
+    run = store.get(run_id)
+    name = query.accountant or run.config.get("accountant", DEFAULT_ACCOUNTANT)
+    log = [(event.kind, _data(event)) for event in store.events(run_id)]
+    phases, delta = phases_of([data for kind, data in log if kind == "phase"])
+    steps = sorted({0, *(data["step"] for kind, data in log if kind in COUNTED)})
+    found = curve_sides(phases, steps, delta, name)
+    own = VIEWS[run.kind].terms_of(run.config)
+    terms = {
+        **own.model_dump(),
+        **EnclosedEpsilon.between(found.last, name, delta).model_dump(),
+        "neighboring_relation": own.neighboring_relation,
+        "sampling": own.sampling,
+        "status": own.status if own.status == NOT_PRIVATE else found.status,
+    }
+    return reply(RecountAnswer(**terms, curve=Curve.through(steps, found.values)))
+
+
+def phases_of(told: Iterable[dict[str, Any]]) -> tuple[list[Phase], float]:
+    """Return what was done, phase by phase, and at which delta.
+
+    Args:
+        told: The data of the log's ``phase`` events, in order.
+
+    Raises:
+        ConfigError: the run has no guarantee, or has not begun.
+    """
+    begun = list(told)
+    if not begun or any(phase.get("noise_multiplier") is None for phase in begun):
+        raise ConfigError(
+            "accountant",
+            "accountant needs a run that has begun and adds noise; this one has no "
+            "noise to count. Choose a private run.",
+        )
+    last = begun[-1]["steps"]
+    ends = [*(later["step"] for _, later in pairwise(begun)), last]
+    phases = [
+        Phase(phase["sample_rate"], phase["noise_multiplier"], end - phase["step"])
+        for phase, end in zip(begun, ends, strict=True)
+    ]
+    return phases, float(begun[0]["delta"])
+
+
+def odometer_of(log: Iterable[StoredEvent], label: str) -> Odometer | None:
+    """Return what a run has done to its records so far; None if it has no guarantee."""
+    left, told, odometer = 0, [], Odometer()
+    for event in log:
+        if event.kind == "phase":
+            told.append(_data(event))
+        elif event.kind in COUNTED:
+            left = max(left, _data(event)["step"])
+    try:
+        phases, _ = phases_of(told)
+    except ConfigError:
+        return None
+    for phase in phases:
+        done = min(left, phase.steps)
+        left -= done
+        if done:
+            q, sigma = phase.sample_rate, phase.noise_multiplier
+            odometer.add_dp_sgd(q, sigma, done, label)
+    return odometer
+
+
+def _data(event: StoredEvent) -> dict[str, Any]:
+    data: dict[str, Any] = json.loads(event.data)
+    return data

@@ -1,0 +1,134 @@
+"""The comparison of private linear regressions, as JSON."""
+
+from __future__ import annotations
+
+import math
+from typing import Literal
+
+from flask import Blueprint, Response
+from pydantic import BaseModel
+
+from dpsgd_explorer.regression.comparison import EPSILONS, Spread
+from dpsgd_explorer.web.api.operation import operation, reply
+from dpsgd_explorer.web.questions.regression import METHODS, RegressionQuestion
+from dpsgd_explorer.web.questions.regression_results import Followed, View
+
+bp = Blueprint("regression_api", __name__, url_prefix="/api/v1/regression")
+
+
+class Band(BaseModel):
+    """Errors at each point of an axis; null where they are infinite. Not private."""
+
+    median: list[float | None]
+    low: list[float | None]
+    high: list[float | None]
+
+    @classmethod
+    def of(cls, spreads: tuple[Spread, ...]) -> Band:
+        """Return spreads as columns."""
+        return cls(
+            median=[_finite(spread.median) for spread in spreads],
+            low=[_finite(spread.low) for spread in spreads],
+            high=[_finite(spread.high) for spread in spreads],
+        )
+
+
+class Released(BaseModel):
+    """One noisy statistic and its part of the budget."""
+
+    name: str
+    share: float
+    noise_multiplier: float
+    sensitivity: float
+
+
+class Descent(BaseModel):
+    """Noisy gradient descent as it spends."""
+
+    steps: list[int]
+    epsilons: list[float]
+    mse: Band
+    noise_multiplier: float
+    learning_rate: float
+    learning_rate_is_private: bool
+    repetitions: int
+
+    @classmethod
+    def of(cls, followed: Followed) -> Descent:
+        """Return a followed walk."""
+        walk = followed.walk
+        return cls(
+            steps=list(followed.trace.steps),
+            epsilons=list(followed.epsilons),
+            mse=Band.of(followed.trace.spreads),
+            noise_multiplier=walk.noise_multiplier,
+            learning_rate=walk.learning_rate,
+            learning_rate_is_private=walk.rate != "notebook",
+            repetitions=walk.repetitions,
+        )
+
+
+class ComparisonAnswer(BaseModel):
+    """Errors of all methods on California housing, with what each epsilon is about.
+
+    Errors, baselines and coefficients of the cloud's center are computed from the data
+    and are not private.
+    """
+
+    delta: float
+    neighboring_relation: str
+    status: Literal["exact"] = "exact"
+    nonprivate_mse: float
+    bounded_mse: float
+    trivial_mse: float
+    epsilons: list[float]
+    mse: dict[str, Band]
+    epsilon: float
+    epsilon_spent: float
+    released: list[Released]
+    coefficients: list[list[float]]
+    nonprivate_coefficients: list[float]
+    descent: Descent
+
+
+@operation(
+    bp,
+    "GET",
+    "/comparison",
+    query=RegressionQuestion,
+    answer=ComparisonAnswer,
+    errors=(429,),
+)
+def comparison(query: RegressionQuestion) -> Response:
+    """Return the errors of SSP, AdaSSP and noisy gradient descent."""
+    view = View(query, waits=True)
+    budget = view.budget
+    return reply(
+        ComparisonAnswer(
+            delta=query.delta,
+            neighboring_relation=query.neighboring_relation,
+            nonprivate_mse=view.judge.mse,
+            bounded_mse=view.clipped_mse,
+            trivial_mse=view.judge.trivial_mse,
+            epsilons=list(EPSILONS),
+            mse={name: Band.of(view.sweeps[name].spreads) for name in METHODS},
+            epsilon=query.epsilon,
+            epsilon_spent=budget.epsilon,
+            released=[
+                Released(
+                    name=part.name,
+                    share=budget.shares[part.name],
+                    noise_multiplier=budget.noise_multipliers[part.name],
+                    sensitivity=part.sensitivity,
+                )
+                for part in budget.parts
+            ],
+            coefficients=view.cloud.tolist(),
+            nonprivate_coefficients=view.judge.theta[view.columns].tolist(),
+            descent=Descent.of(view.followed[""]),
+        )
+    )
+
+
+def _finite(value: float) -> float | None:
+    return value if math.isfinite(value) else None

@@ -1,0 +1,108 @@
+"""Launch, list, read, rename, stop and delete runs."""
+
+from __future__ import annotations
+
+from flask import Blueprint, Response, current_app, request
+
+from dpsgd_explorer.errors import ConfigError, RunNotFoundError
+from dpsgd_explorer.runs.doorbell import Doorbell
+from dpsgd_explorer.runs.store.records import Run
+from dpsgd_explorer.runs.store.store import RunStore
+from dpsgd_explorer.settings import Settings
+from dpsgd_explorer.web.api.operation import operation, reply
+from dpsgd_explorer.web.http.networks import network_of
+from dpsgd_explorer.web.http.visitor import current_visitor, known_visitor
+from dpsgd_explorer.web.run_views.models import (
+    ANY_REQUEST,
+    Rename,
+    RunAnswer,
+    RunList,
+    RunRequest,
+    RunSummary,
+)
+
+bp = Blueprint("runs_api", __name__, url_prefix="/api/v1/runs")
+
+
+@operation(
+    bp, "POST", "", body=ANY_REQUEST, answer=RunAnswer, status=201, errors=(429, 507)
+)
+def launch(body: RunRequest) -> Response:
+    """Queue a run; 201 with its Location."""
+    labels = body.labels
+    if labels["parent"]:
+        _check_parent(labels["parent"])
+    run = _store().create(
+        body.config, visitor=known_visitor(), network=_network(), **labels
+    )
+    _doorbell().ring(run.id)
+    answer = _answer(run)
+    return reply(answer, 201, {"Location": answer.links["self"]})
+
+
+@operation(bp, "GET", "", answer=RunList)
+def list_runs() -> Response:
+    """Return this visitor's runs, newest first."""
+    visitor = current_visitor()
+    mine = _store().runs_of(visitor) if visitor else []
+    return reply(RunList(runs=[RunSummary.of(run, visitor) for run in mine]))
+
+
+@operation(bp, "GET", "/<run_id>", answer=RunAnswer)
+def show(run_id: str) -> Response:
+    """Return one run; whoever has its id may read it."""
+    return reply(_answer(_store().get(run_id)))
+
+
+@operation(bp, "PATCH", "/<run_id>", body=Rename, answer=RunAnswer)
+def rename(run_id: str, body: Rename) -> Response:
+    """Give a run of this visitor another name."""
+    return reply(_answer(_store().rename(run_id, current_visitor(), body.name)))
+
+
+@operation(bp, "DELETE", "/<run_id>", status=204)
+def delete(run_id: str) -> Response:
+    """Delete a run of this visitor with its log; 204. A running one is stopped."""
+    _store().delete(run_id, current_visitor())
+    return Response(status=204)
+
+
+@operation(bp, "POST", "/<run_id>/cancel", answer=RunAnswer)
+def cancel(run_id: str) -> Response:
+    """Stop a run of this visitor; a running one ends within seconds."""
+    return reply(_answer(_store().cancel(run_id, current_visitor())))
+
+
+def _answer(run: Run) -> RunAnswer:
+    store = _store()
+    return RunAnswer.of(
+        run,
+        current_visitor(),
+        queue_position=store.queue_position(run.id),
+        expected_start_seconds=store.expected_start_seconds(run.id),
+    )
+
+
+def _check_parent(run_id: str) -> None:
+    try:
+        run_id.encode()  # the database takes no half of a surrogate pair
+        _store().get(run_id)
+    except (RunNotFoundError, UnicodeEncodeError):
+        raise ConfigError(
+            "parent", f"parent must be the id of a run on this site, got {run_id!r}."
+        ) from None
+
+
+def _network() -> str:
+    settings: Settings = current_app.extensions["settings"]
+    return network_of(request.remote_addr, settings.quotas.exempt_networks)
+
+
+def _store() -> RunStore:
+    store: RunStore = current_app.extensions["run_store"]
+    return store
+
+
+def _doorbell() -> Doorbell:
+    doorbell: Doorbell = current_app.extensions["doorbell"]
+    return doorbell

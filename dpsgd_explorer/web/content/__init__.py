@@ -1,0 +1,1 @@
+"""What pages say: chapters, formulas, references, numbers."""

@@ -1,0 +1,122 @@
+"""What the trainer says of the choices of clipping and engine, and what they did.
+
+The words are ours; every number is read from what was recorded (``recorded/choices``,
+``recorded/engines``) and computed here.
+"""
+
+from __future__ import annotations
+
+import json
+import statistics
+from functools import cache
+from typing import Any
+
+from dpsgd_explorer.experiments.catalogue import DATA_SETS, MODELS
+from dpsgd_explorer.experiments.training_config import TrainingConfig
+from dpsgd_explorer.web.forms.form import text_of
+from dpsgd_explorer.web.pages.engines_lab import comparison
+from dpsgd_explorer.web.recorded import runs as recorded
+
+RECORDED = recorded.FOLDER / "choices" / "clipping.json"
+
+WORDS: dict[str, dict[str, str]] = {
+    "clipping_fn": {
+        "Abadi": "A gradient longer than C is shortened to C, a shorter one is kept.",
+        "automatic": "Every gradient is brought to about C, also a short one, so C "
+        "only scales the step.",
+        "global": "A gradient longer than C is left out, a shorter one is kept: a "
+        "small C leaves out much.",
+    },
+    "clipping_style": {
+        "all-layer": "One length over all layers decides: the direction stays.",
+        "layer-wise": "Each of n layers is clipped to C/√n by itself, which turns the "
+        "gradient.",
+        "param-wise": "Each of n tensors is clipped to C/√n by itself, which turns the "
+        "gradient more.",
+    },
+    "clipping_mode": {
+        "MixOpt": "Each layer takes the cheaper way for its shape.",
+        "MixGhostClip": "The same, but gradients made for a length are made again for "
+        "the sum: less memory, more time.",
+        "ghost": "No layer makes a gradient to learn its length: good for wide layers, "
+        "bad for large pictures and long sequences.",
+        "instantiate": "Every layer makes each record’s gradient and keeps it: good "
+        "for small layers, bad for wide ones.",
+    },
+    "engine": {
+        "hooks": "Keeps what each layer saw, and makes lengths and sum from it.",
+        "extending": "The same within each layer’s own backward.",
+        "vmap": "Maps the model over the records, and holds all gradients at once.",
+        "microbatch": "Runs one record at a time.",
+    },
+}
+
+
+@cache
+def choice_notes() -> dict[str, dict[str, str]]:
+    """Return {setting: {choice: what it is, and what it did}}."""
+    effects = {**_accuracies(), "clipping_mode": _modes(), "engine": _engines()}
+    return {
+        field: {
+            choice: f"{text} {effects[field][choice]}" for choice, text in of.items()
+        }
+        for field, of in WORDS.items()
+    }
+
+
+@cache
+def _stored() -> dict[str, Any]:
+    stored: dict[str, Any] = json.loads(RECORDED.read_text(encoding="utf-8"))
+    return stored
+
+
+def _accuracies() -> dict[str, dict[str, str]]:
+    """Return what runs reached that differ in the choice alone."""
+    stored = _stored()
+    config = TrainingConfig.parse(stored["config"])
+    where = f"{DATA_SETS[config.dataset].label}, {MODELS[config.model].label}"
+    terms = f"ε = {text_of(config.target_epsilon)}, C = {config.max_grad_norm:g}, "
+    terms += f"{len(stored['seeds'])} seeds"
+    return {
+        field: {
+            choice: f"Recorded: {_percent(of[choice])}{_others(of, choice)} ({where}, "
+            f"{terms}, all else equal)."
+            for choice in of
+        }
+        for field, of in stored["accuracy"].items()
+    }
+
+
+def _others(of: dict[str, list[float]], own: str) -> str:
+    rest = [f"{name} {_percent(of[name])}" for name in of if name != own]
+    return f"; {', '.join(rest)}"
+
+
+def _percent(accuracies: list[float]) -> str:
+    return f"{100 * statistics.mean(accuracies):.1f} %"
+
+
+def _modes() -> dict[str, str]:
+    """Return time and memory of each mode over an ordinary step."""
+    modes = _stored()["modes"]
+    return {
+        mode: f"Recorded: {one['time']:.2f} × the time and {one['memory']:.2f} × the "
+        f"memory of an ordinary step (small CNN, batches of {modes['batch_size']})."
+        for mode, one in modes["figures"].items()
+    }
+
+
+def _engines() -> dict[str, str]:
+    """Return time and memory of each engine over an ordinary step."""
+    found = [
+        event["data"]
+        for event in comparison()["events"]
+        if event["kind"] == "evaluation"
+    ]
+    plan, ordinary = comparison()["plan"], found[0]["peak_bytes"]
+    return {
+        one["engine"]: f"Recorded: {one['ratio']:.2f} × the time and "
+        f"{one['peak_bytes'] / ordinary:.2f} × the memory of an ordinary step "
+        f"({plan['model'].lower()}, batches of {plan['batch_size']}); same numbers."
+        for one in found[1:]
+    }

@@ -1,0 +1,81 @@
+"""Tables of the chapters: the default run's settings varied, and the recorded runs."""
+
+from __future__ import annotations
+
+from functools import cache
+
+from dpsgd_explorer.accounting import noise_multiplier, round_up
+from dpsgd_explorer.experiments.presets import PRESETS
+from dpsgd_explorer.experiments.training_config import TrainingConfig
+from dpsgd_explorer.web.figures.odds import percent_at_most
+from dpsgd_explorer.web.recorded.runs import RecordedRun, recorded
+
+TARGETS = (0.3, 1.0, 2.0, 3.0, 8.0)
+LENGTHS = (75, 150, 300, 600, 1200, 2400)
+LENGTH_TARGET = 3.0
+PRESET_HEAD = ("preset", "ε", "qN", "steps", "σ", "C", "η", "test accuracy, %")
+
+Rows = list[tuple[str, ...]]
+
+
+@cache
+def default() -> TrainingConfig:
+    """Return the trainer's default run."""
+    return TrainingConfig.parse({})
+
+
+@cache
+def needed(target_epsilon: float, steps: int) -> float:
+    """Return the noise multiplier of the default run for another target or length."""
+    plan = default().plan
+    return noise_multiplier(
+        target_epsilon, plan.sample_rate, steps, plan.delta, plan.accountant
+    )
+
+
+def noise_ratio(from_epsilon: float, to_epsilon: float) -> str:
+    """Return how much more noise the second target asks for."""
+    steps = default().plan.steps
+    return f"{needed(to_epsilon, steps) / needed(from_epsilon, steps):.1f}"
+
+
+def targets() -> Rows:
+    """Return ε, σ and the attacker's best share of right guesses."""
+    steps = default().plan.steps
+    return [
+        (f"{e:g}", round_up(needed(e, steps), 3), percent_at_most(e, default().delta))
+        for e in TARGETS
+    ]
+
+
+def lengths() -> Rows:
+    """Return steps, epochs, σ and σ over the root of the steps, at one ε."""
+    plan = default().plan
+    return [
+        (
+            f"{t:,}",
+            f"{t * plan.sample_rate:.1f}",
+            round_up(needed(LENGTH_TARGET, t), 3),
+            f"{needed(LENGTH_TARGET, t) / t**0.5:.3f}",
+        )
+        for t in LENGTHS
+    ]
+
+
+def presets() -> Rows:
+    """Return the settings of each preset, and what its recorded run reached."""
+    return [_preset(preset.label, recorded(preset.slug)) for preset in PRESETS]
+
+
+def _preset(label: str, run: RecordedRun) -> tuple[str, ...]:
+    config = run.config
+    return (
+        label,
+        round_up(run.summary["epsilon"]),
+        f"{config.expected_batch_size:,}",
+        f"{config.plan.steps:,}",
+        round_up(config.plan.noise_multiplier, 3),
+        f"{config.max_grad_norm:g}",
+        f"{config.learning_rate:g}",
+        f"{100 * run.summary['test_accuracy']:.1f}",
+    )

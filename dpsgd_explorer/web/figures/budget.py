@@ -1,0 +1,248 @@
+"""How ε grows along a run, and what a batch size costs: accounting's own numbers."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cache, partial
+
+from markupsafe import Markup
+
+from dpsgd_explorer.accounting import Plan, epsilon_curve, gaussian_epsilon, round_up
+from dpsgd_explorer.experiments.catalogue import DATA_SETS
+from dpsgd_explorer.web.figures.svg import Picture, Plot, Scale
+
+DELTA = 1e-5
+SAMPLE_SIZE = DATA_SETS["mnist"].train_size
+# Growth: the classic MNIST run of the field's tutorials.
+BATCH_SIZE = 256
+NOISE_MULTIPLIER = 1.1
+EPOCHS = 60
+SHOWN_STEPS = (1, 10, 100, 1_000, 10_000)
+# Batch: one target, one length, several batch sizes.
+TARGET_EPSILON = 3.0
+BATCH_EPOCHS = 20
+BATCH_SIZES = (64, 256, 1024, 4096, 16384)
+FIXED_NOISE = 1.1
+
+
+@dataclass(frozen=True)
+class Growth:
+    """ε after some steps, counted in three ways."""
+
+    steps: int
+    summed: float
+    composed: float
+    sampled: float
+
+
+def classic_plan() -> Plan:
+    """Return the plan of the run whose ε is followed."""
+    return Plan.create(
+        sample_size=SAMPLE_SIZE,
+        expected_batch_size=BATCH_SIZE,
+        epochs=EPOCHS,
+        noise_multiplier=NOISE_MULTIPLIER,
+        delta=DELTA,
+        accountant="exact",
+    )
+
+
+@cache
+def growth(steps: tuple[int, ...]) -> tuple[Growth, ...]:
+    """Return ε after each number of steps.
+
+    ``summed`` adds up the exact ε of single full-batch steps, each at δ / steps;
+    ``composed`` is the exact ε of all of them at δ; ``sampled`` is that with
+    Poisson sampling.
+    """
+    plan = classic_plan()
+    sampled = epsilon_curve(
+        plan.sample_rate,
+        plan.noise_multiplier,
+        DELTA,
+        steps=list(steps),
+        accountant=plan.accountant,
+    )
+    sigma = plan.noise_multiplier
+    return tuple(
+        Growth(
+            t,
+            t * gaussian_epsilon(DELTA / t, sigma),
+            gaussian_epsilon(DELTA, sigma, t),
+            value,
+        )
+        for t, value in zip(steps, sampled, strict=True)
+    )
+
+
+@cache
+def growth_picture() -> Picture:
+    """Return three curves of ε over the steps of one run."""
+    plan = classic_plan()
+    end = growth((plan.steps,))[0]
+    return Picture(
+        title=(
+            f"After {plan.steps:,} steps: ε = {end.summed:,.0f} if you add up, "
+            f"{end.composed:,.0f} if you compose, {round_up(end.sampled)} if you count "
+            "the sampling too"
+        ),
+        sub=(
+            f"ε at δ = 1e-5 over steps; σ = {NOISE_MULTIPLIER}, {BATCH_SIZE} of "
+            f"{SAMPLE_SIZE:,} records expected in a batch; add or remove one record"
+        ),
+        wide=_grow((904, 360), narrow=False),
+        narrow=_grow((342, 300), narrow=True),
+        head=("steps", "added up", "composed exactly", "with Poisson sampling"),
+        rows=tuple(
+            (
+                f"{g.steps:,}",
+                round_up(g.summed),
+                round_up(g.composed),
+                round_up(g.sampled),
+            )
+            for g in growth((*SHOWN_STEPS, plan.steps))
+        ),
+        status="exact",
+        note="The lower line is exact. In the other two, every record is used in every "
+        "step; adding up is a bound.",
+    )
+
+
+def _grow(size: tuple[int, int], *, narrow: bool) -> Markup:
+    total = classic_plan().steps
+    steps = tuple(sorted({round(s) for s in Scale(1, total, 0, 1, True).spread(60)}))
+    points = growth(steps)
+    values = [v for p in points for v in (p.summed, p.composed, p.sampled)]
+    low, high = math.floor(math.log10(min(values))), math.ceil(math.log10(max(values)))
+    plot = Plot.framed(
+        size,
+        (1, total),
+        (10.0**low, 10.0**high),
+        log_x=True,
+        log_y=True,
+        left=60,
+        right=16 if narrow else 170,
+    )
+    decades = range(low, high + 1, 2 if narrow else 1)
+    plot.y_axis([(10.0**p, f"{10.0**p:,g}") for p in decades], "ε, log scale")
+    ticks = (1, 100, 10_000) if narrow else SHOWN_STEPS
+    plot.x_axis([(t, f"{t:,}") for t in ticks], "steps, log scale")
+    lines = (
+        ("summed", "s-twin thin dashed", "twin", "added up"),
+        ("composed", "s-good thin", "good", "composed exactly"),
+        ("sampled", "s-private", "private", "sampling counted"),
+    )
+    for name, line, words, label in lines:
+        curve = [(p.steps, getattr(p, name)) for p in points]
+        plot.line(curve, line)
+        at, side = (curve[-1], "start") if not narrow else (curve[-12], "end")
+        shift = (10.0, 4.5) if not narrow else (0.0, -14.0)
+        plot.text(
+            at, label, f"{words} halo", "start" if side == "start" else "end", shift
+        )
+    return plot.svg(
+        "Three rising lines on log scales: adding up is highest, exact composition is "
+        "far lower, and counting the sampling is lowest by orders of magnitude."
+    )
+
+
+@dataclass(frozen=True)
+class BatchCost:
+    """One batch size: the noise it needs, and what it would spend at fixed noise."""
+
+    batch_size: int
+    steps: int
+    noise_multiplier: float
+    epsilon_at_fixed_noise: float
+
+    @property
+    def noise_per_update(self) -> float:
+        """Noise on the average gradient, in units of C: σ / (qN)."""
+        return self.noise_multiplier / self.batch_size
+
+
+@cache
+def batch_costs() -> tuple[BatchCost, ...]:
+    """Return the cost of each batch size at the same number of epochs."""
+    plan = partial(
+        Plan.create,
+        sample_size=SAMPLE_SIZE,
+        epochs=BATCH_EPOCHS,
+        delta=DELTA,
+        accountant="exact",
+    )
+    costs = []
+    for size in BATCH_SIZES:
+        aimed = plan(expected_batch_size=size, target_epsilon=TARGET_EPSILON)
+        fixed = plan(expected_batch_size=size, noise_multiplier=FIXED_NOISE)
+        costs.append(
+            BatchCost(size, aimed.steps, aimed.noise_multiplier, fixed.epsilon())
+        )
+    return tuple(costs)
+
+
+@cache
+def batch_picture() -> Picture:
+    """Return the noise on the average gradient against the batch size, at one ε."""
+    costs = batch_costs()
+    small, large = costs[0], costs[-2]
+    ratio = small.noise_per_update / large.noise_per_update
+    return Picture(
+        title=(
+            f"At the same ε, a batch of {large.batch_size:,} carries {ratio:.0f} times "
+            f"less noise an update than one of {small.batch_size}"
+        ),
+        sub=(
+            "Noise on the average gradient, σ / (qN), in units of C, at ε = "
+            f"{TARGET_EPSILON:g}, δ = 1e-5 and {BATCH_EPOCHS} epochs of "
+            f"{SAMPLE_SIZE:,} records"
+        ),
+        wide=_batch((904, 320), narrow=False),
+        narrow=_batch((342, 260), narrow=True),
+        head=(
+            "batch qN",
+            "steps",
+            f"σ for ε = {TARGET_EPSILON:g}",
+            "noise σ / (qN)",
+            f"ε if σ = {FIXED_NOISE}",
+        ),
+        rows=tuple(
+            (
+                f"{c.batch_size:,}",
+                f"{c.steps:,}",
+                round_up(c.noise_multiplier, 3),
+                f"{c.noise_per_update:.2g}",
+                round_up(c.epsilon_at_fixed_noise),
+            )
+            for c in costs
+        ),
+        status="exact",
+        note="Add or remove one record, Poisson sampling, exact accountant.",
+    )
+
+
+def _batch(size: tuple[int, int], *, narrow: bool) -> Markup:
+    plot = Plot.framed(
+        size,
+        (50, 20_000),
+        (1e-4, 0.03),
+        log_x=True,
+        log_y=True,
+        left=52,
+        right=16 if narrow else 60,
+    )
+    plot.y_axis(
+        [(v, f"{v:g}") for v in (1e-4, 1e-3, 1e-2)], "noise in units of C, log scale"
+    )
+    plot.x_axis([(b, f"{b:,}") for b in BATCH_SIZES], "expected batch size, log scale")
+    points = [(float(c.batch_size), c.noise_per_update) for c in batch_costs()]
+    plot.line(points, "s-private")
+    for cost, point in zip(batch_costs(), points, strict=True):
+        plot.dot(point, "f-private", 4)
+        label = f"{cost.steps:,} steps" if not narrow else f"{cost.steps:,}"
+        plot.text(point, label, "halo", "start", (8, -8))
+    return plot.svg(
+        "Falling line: the larger the expected batch, the less noise is left on the "
+        "average gradient."
+    )

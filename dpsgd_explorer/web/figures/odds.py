@@ -1,0 +1,86 @@
+"""What epsilon means, in odds.
+
+An attacker says "in" or "out", knowing every record but yours.  The promise, for the
+outcomes at which he says "in" and for those at which he says "out", reads
+
+    TPR <= e^ε FPR + δ    and    1 - FPR <= e^ε (1 - TPR) + δ.
+
+Their sum bounds his right guesses at an even chance, (TPR + 1 - FPR) / 2, by
+(e^ε + δ) / (1 + e^ε).
+"""
+
+from __future__ import annotations
+
+import math
+from decimal import ROUND_CEILING, Decimal
+from functools import cache
+from typing import Literal
+
+from markupsafe import Markup
+
+from dpsgd_explorer.web.figures.svg import Anchor, Picture, Plot
+
+SHOWN = (0.1, 0.5, 1.0, 2.0, 3.0, 5.0, 8.0, 10.0)
+WORDS = {
+    0.1: "barely better than a coin",
+    1.0: "a hint, with room for denial",
+    3.0: "a strong suspicion",
+    8.0: "next to no limit",
+}
+TICKS = {False: (0.1, 0.2, 0.5, 1, 2, 5, 10), True: (0.1, 1, 10)}
+
+
+def attacker_accuracy(epsilon: float, delta: float = 0.0) -> float:
+    """Return the largest share of right guesses, from 1/2 to 1."""
+    odds = math.exp(-epsilon)
+    return min((1 + delta * odds) / (1 + odds), 1.0)
+
+
+def percent_at_most(epsilon: float, delta: float = 0.0) -> str:
+    """Return the bound in percent, rounded up, fine enough not to read 100."""
+    share = Decimal(repr(attacker_accuracy(epsilon, delta))) * 100
+    digits = 1 if share < 99 else 2 if share < Decimal("99.99") else 4
+    rounded = share.quantize(Decimal(1).scaleb(-digits), rounding=ROUND_CEILING)
+    return f"{rounded:f}"
+
+
+@cache
+def odds_picture(size: Literal["page", "column"] = "column") -> Picture:
+    """Return the curve of attacker_accuracy with four readings on it."""
+    wide = (1152, 300) if size == "page" else (904, 300)
+    return Picture(
+        title=(
+            f"At ε = 1, an attacker who starts at 50 % ends at {percent_at_most(1)} % "
+            f"or less; at ε = 8, at {percent_at_most(8)} %"
+        ),
+        sub=(
+            "Largest certainty, %, that your record was used, for an attacker who "
+            "knows all the others and sees everything that is released (δ = 0)"
+        ),
+        wide=_draw(wide, narrow=False),
+        narrow=_draw((342, 230), narrow=True),
+        head=("ε", "right at most, %"),
+        rows=tuple((f"{e:g}", percent_at_most(e)) for e in SHOWN),
+        status="exact",
+    )
+
+
+def _draw(size: tuple[int, int], *, narrow: bool) -> Markup:
+    plot = Plot.framed(size, (0.05, 12.0), (50.0, 100.0), log_x=True, top=34)
+    values = [(e, 100 * attacker_accuracy(e)) for e in plot.x.spread(90)]
+    plot.y_axis([(y, f"{y}") for y in range(50, 101, 25 if narrow else 10)], "%")
+    plot.area(values, "f-wash-attack", 50)
+    plot.x_axis([(x, f"{x:g}") for x in TICKS[narrow]], "ε, log scale")
+    plot.line(values, "s-attack")
+    for epsilon, words in WORDS.items():
+        at = (epsilon, 100 * attacker_accuracy(epsilon))
+        plot.dot(at, "f-attack")
+        plot.text(at, f"{percent_at_most(epsilon)} %", "attack halo", "end", (-8, -10))
+        if not narrow:
+            below = epsilon > 0.5
+            side: Anchor = "end" if epsilon > 5 else "start"
+            plot.text(at, words, "halo", side, (10, 22 if below else -26))
+    return plot.svg(
+        f"Curve rising from 50 percent at small epsilon over {percent_at_most(1)} "
+        f"percent at 1 to {percent_at_most(8)} percent at 8."
+    )

@@ -1,0 +1,150 @@
+"""Randomised response: a survey that protects each answer, and what that costs.
+
+Each person tells the truth with probability p = e^ε / (1 + e^ε), else the opposite.
+For a true share λ of n people, the share of recorded yes is y with mean
+λ (2p - 1) + 1 - p, so (y - (1 - p)) / (2p - 1) estimates λ without bias.
+
+Source: Warner (1965), "Randomized response: a survey technique for eliminating
+evasive answer bias"; the error is the standard deviation of a mean of n coins.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import cache, partial
+
+from markupsafe import Markup
+
+from dpsgd_explorer.accounting import round_up
+from dpsgd_explorer.web.figures.svg import Picture, Plot
+
+SURVEY_EPSILON = math.log(3)  # two coins: truth on heads, the second coin on tails
+TRUE_SHARE = 0.3
+PEOPLE = (100, 1_000, 10_000, 100_000)
+SHOWN = (0.1, 0.5, 1.0, 2.0, 4.0)
+
+
+def truth_probability(epsilon: float) -> float:
+    """Return how often the recorded answer is the true one."""
+    return 1 / (1 + math.exp(-epsilon))
+
+
+def standard_error(epsilon: float, people: int, share: float = TRUE_SHARE) -> float:
+    """Return the standard deviation of the estimated share."""
+    p = truth_probability(epsilon)
+    recorded = share * (2 * p - 1) + 1 - p
+    return math.sqrt(recorded * (1 - recorded) / people) / (2 * p - 1)
+
+
+def curator_error(epsilon: float, people: int) -> float:
+    """Return the same for a trusted curator who adds Laplace noise to the count once.
+
+    One person added or removed changes the count by 1, so the scale is 1/ε and the
+    standard deviation √2/ε; the number of people counts as public.
+    """
+    return math.sqrt(2) / epsilon / people
+
+
+@cache
+def answers_picture() -> Picture:
+    """Return what is recorded, by what is true."""
+    p = truth_probability(SURVEY_EPSILON)
+    ratio = math.exp(SURVEY_EPSILON)
+    return Picture(
+        title=(
+            f"A recorded yes is {ratio:.0f} times as likely if yes is the truth, "
+            "and it never proves it"
+        ),
+        sub="Probability, %, of each recorded answer, by the true answer",
+        wide=_bars((904, 250), p, narrow=False),
+        narrow=_bars((342, 250), p, narrow=True),
+        head=("true answer", "recorded yes, %", "recorded no, %"),
+        rows=(
+            ("yes", f"{100 * p:.0f}", f"{100 - 100 * p:.0f}"),
+            ("no", f"{100 - 100 * p:.0f}", f"{100 * p:.0f}"),
+        ),
+        status="exact",
+        note=(
+            f"ε = ln {ratio:.0f} = {round_up(SURVEY_EPSILON)} when rounded up, δ = 0, "
+            "for one answer replaced by the other."
+        ),
+    )
+
+
+def _bars(size: tuple[int, int], p: float, *, narrow: bool) -> Markup:
+    plot = Plot.framed(size, (0, 2), (0, 1), bottom=32)
+    plot.y_axis([(y / 100, f"{y}") for y in (0, 25, 50, 75, 100)], "%")
+    truths = (("yes", -1, "f-attack", "attack"), ("no", 1, "f-twin", "twin"))
+    for recorded_as, place in (("yes", 0.5), ("no", 1.5)):
+        for truth, side, fill, words in truths:
+            chance = p if truth == recorded_as else 1 - p
+            left, right = sorted((place + 0.03 * side, place + 0.22 * side))
+            plot.bar((left, right), (0, chance), fill)
+            middle = ((left + right) / 2, chance)
+            share = f"{100 * chance:.0f} %"
+            label = share if narrow else f"truth: {truth}, {share}"
+            plot.text(middle, label, f"{words} halo", "middle", (0, -8))
+            if narrow:
+                plot.text(middle, truth, f"{words} halo", "middle", (0, -24))
+    plot.x_axis([(0.5, "recorded yes"), (1.5, "recorded no")], "")
+    return plot.svg(
+        f"Bars: who would truly say yes is recorded as yes in {100 * p:.0f} percent, "
+        f"who would truly say no in {100 - 100 * p:.0f} percent."
+    )
+
+
+@cache
+def price_picture() -> Picture:
+    """Return the error of the survey against ε, for several numbers of people."""
+    few, many = PEOPLE[1], PEOPLE[3]
+    return Picture(
+        title=(
+            f"At ε = 1, {few:,} people give the share to about "
+            f"±{points(standard_error(1, few))} points, {many:,} to "
+            f"±{points(standard_error(1, many))}"
+        ),
+        sub=(
+            "Standard error of the estimated share, percentage points, when the true "
+            f"share is {TRUE_SHARE:.0%}"
+        ).replace("%", " %"),
+        wide=_errors((904, 320), narrow=False),
+        narrow=_errors((342, 260), narrow=True),
+        head=("ε", *(f"{n:,} people" for n in PEOPLE)),
+        rows=tuple(
+            (f"{e:g}", *(points(standard_error(e, n)) for n in PEOPLE)) for e in SHOWN
+        ),
+        status="exact",
+    )
+
+
+def _errors(size: tuple[int, int], *, narrow: bool) -> Markup:
+    plot = Plot.framed(
+        size,
+        (0.1, 5.0),
+        (0.1, 200.0),
+        log_x=True,
+        log_y=True,
+        left=44,
+        right=64 if narrow else 130,
+    )
+    plot.y_axis([(y, f"{y:g}") for y in (0.1, 1, 10, 100)], "points, log scale")
+    plot.x_axis([(x, f"{x:g}") for x in (0.1, 0.3, 1, 3)], "ε, log scale")
+    for people in PEOPLE:
+        line = plot.curve(partial(_error_in_points, people), "s-private")
+        label = f"{people:,}" if narrow else f"{people:,} people"
+        plot.text(line[-1], label, "private", shift=(8, 4.5))
+    return plot.svg(
+        f"{len(PEOPLE)} falling lines, one for each number of people; a hundred times "
+        "the people lie a factor of ten lower."
+    )
+
+
+def _error_in_points(people: int, epsilon: float) -> float:
+    return 100 * standard_error(epsilon, people)
+
+
+def points(share: float) -> str:
+    """Return percentage points with two significant digits."""
+    points = 100 * share
+    digits = max(0, 1 - math.floor(math.log10(points)))
+    return f"{points:.{digits}f}"

@@ -1,0 +1,116 @@
+"""A recorded run: accuracy against ε, beside the same batches without privacy."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from markupsafe import Markup
+
+from dpsgd_explorer.accounting import Phase, Plan, round_up
+from dpsgd_explorer.accounting.intervals import epsilon_sides
+from dpsgd_explorer.web.figures.svg import Picture, Plot, Point, Status
+from dpsgd_explorer.web.recorded.runs import RecordedRun
+
+ROWS = 10
+
+
+def accuracy_picture(
+    run: RecordedRun, twin: RecordedRun, size: tuple[int, int] = (848, 380)
+) -> Picture:
+    """Return accuracy against ε, with the same batches without privacy behind it.
+
+    The twin has spent nothing it could be drawn against; it stands at the ε that the
+    private run has spent at the same step.
+    """
+    curve = spent_and_accuracy(run, run)
+    beside = spent_and_accuracy(twin, run)
+    data = run.config.data
+    accuracy, unprotected = curve[-1][1], beside[-1][1]
+    return Picture(
+        title=(
+            f"At ε = {round_up(curve[-1][0])} the model is right on "
+            f"{100 * accuracy:.1f} of 100 unseen records; without privacy, on "
+            f"{100 * unprotected:.1f}"
+        ),
+        sub=f"Test accuracy, %, on the {data.test_size:,} test records of {data.label}",
+        wide=_draw(size, curve, beside, narrow=False),
+        narrow=_draw((342, 260), curve, beside, narrow=True),
+        head=("ε spent", "private, %", "without privacy, %"),
+        rows=tuple(
+            (round_up(e), f"{100 * a:.1f}", f"{100 * b:.1f}")
+            for (e, a), (_, b) in _thinned(list(zip(curve, beside, strict=True)))
+        ),
+        kind="recorded",
+        status=_status(run.config.plan),
+    )
+
+
+def _status(plan: Plan) -> Status:
+    """Return what kind of answer the ε of the whole run is."""
+    phase = Phase(plan.sample_rate, plan.noise_multiplier, plan.steps)
+    return epsilon_sides([phase], plan.delta, plan.accountant).status
+
+
+def spent_and_accuracy(run: RecordedRun, spender: RecordedRun) -> list[Point]:
+    """Return ε spent by ``spender`` and accuracy of ``run``, for each evaluation."""
+    steps = [step for step, _ in run.curve()]
+    spent = spender.config.plan.epsilons(steps)
+    return [(e, a) for e, (_, a) in zip(spent, run.curve(), strict=True)]
+
+
+def _thinned(rows: list[Any]) -> list[Any]:
+    """Return about ten of the rows, the last one among them."""
+    stride = max(1, math.ceil(len(rows) / ROWS))
+    return rows[::-1][::stride][::-1]
+
+
+def _draw(
+    size: tuple[int, int], curve: list[Point], beside: list[Point], *, narrow: bool
+) -> Markup:
+    wall = curve[-1][0]
+    floor = _floor(curve)
+    plot = Plot.framed(size, (0, 1.08 * wall), (floor, 100))
+    tick = _tick((100 - floor) / 5)
+    levels = [floor + tick * i for i in range(math.floor((100 - floor) / tick) + 1)]
+    plot.y_axis([(level, f"{level:g}") for level in levels], "%")
+    stride = _tick(wall / (3 if narrow else 6))
+    marks = [stride * i for i in range(math.floor(1.001 * wall / stride) + 1)]
+    plot.x_axis([(mark, f"{mark:g}") for mark in marks], "ε spent (δ = 1e-5)")
+    plot.bar((wall, plot.x.high), (floor, 100), "f-wash-budget")
+    for points, css in ((beside, "s-twin thin dashed"), (curve, "s-private")):
+        plot.line(_above(points, floor), css)
+    plot.path([(wall, floor), (wall, 100)], "line s-budget")
+    end = (wall, 100 * curve[-1][1])
+    plot.dot(end, "f-private")
+    private = f"private, {end[1]:.1f} %"
+    plot.text(end, private, "private halo", "end", (-12, 30))
+    unprotected = f"same batches without privacy, {100 * beside[-1][1]:.1f} %"
+    words = unprotected.replace("same batches ", "") if narrow else unprotected
+    middle = (0.62 * wall, 100 * beside[-1][1])
+    plot.text(middle, words, "twin halo", "middle", (0, -10))
+    budget = f"budget ε = {round_up(wall)}"
+    plot.text((wall, floor), budget, "budget halo", "end", (-8, -12))
+    return plot.svg(
+        f"Test accuracy against epsilon: it ends at {end[1]:.1f} percent with epsilon "
+        f"{round_up(wall)}; the run without privacy ends at "
+        f"{100 * beside[-1][1]:.1f} percent."
+    )
+
+
+def _floor(curve: list[Point]) -> float:
+    """Return where the accuracy axis begins: the tens below a fifth of the way."""
+    early = 100 * curve[len(curve) // 8][1]
+    return min(90.0, 10 * math.floor(early / 10))
+
+
+def _above(points: list[Point], floor: float) -> list[Point]:
+    """Return the points after the last one below the floor, in percent."""
+    below = [i for i, (_, a) in enumerate(points) if 100 * a < floor]
+    return [(e, 100 * a) for e, a in points[below[-1] + 1 if below else 0 :]]
+
+
+def _tick(rough: float) -> float:
+    """Return the round number next above: 1, 2 or 5 times a power of ten."""
+    power = 10.0 ** math.floor(math.log10(rough))
+    return next(f * power for f in (1, 2, 5, 10) if f * power >= rough * 0.999)

@@ -1,0 +1,156 @@
+"""The linear-regression lab's smaller drawings: a cloud, and a budget."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from markupsafe import Markup
+
+from dpsgd_explorer.accounting import round_up
+from dpsgd_explorer.regression.checks import Array
+from dpsgd_explorer.regression.perturbation import LABELS
+from dpsgd_explorer.web.figures.svg import Anchor, Picture, Plot
+from dpsgd_explorer.web.forms.form import text_of
+from dpsgd_explorer.web.questions.regression import METHODS
+from dpsgd_explorer.web.questions.regression_results import View, epsilon_text
+
+WIDE, NARROW = (816, 300), (342, 280)
+COLOURS = {"adassp": "private", "ssp": "attack"}
+
+
+def cloud_picture(view: View) -> Picture:
+    """Return the coefficients that could have been released."""
+    question, cloud = view.question, view.cloud
+    exact = view.judge.theta[view.columns]
+    low, high = np.quantile(cloud[:, 0], (0.05, 0.95), method="inverted_cdf")
+    return Picture(
+        title=f"{question.first} is {signed(exact[0])} without privacy; nine in ten "
+        f"releases say between {signed(low)} and {signed(high)}",
+        sub=f"{len(cloud)} releases by {METHODS[question.method]} at ε = "
+        f"{epsilon_text(question.epsilon)}; one coefficient across, one up",
+        wide=_cloud(view, WIDE, narrow=False),
+        narrow=_cloud(view, NARROW, narrow=True),
+        head=("coefficient", "non-private", "5 %", "median", "95 %"),
+        rows=tuple(
+            _quantiles(name, exact[i], cloud[:, i])
+            for i, name in enumerate((question.first, question.second))
+        ),
+        kind="computed",
+        status="exact",
+        note="You would be shown one of these dots, and nobody could tell which. The "
+        "named dot is the non-private solution; a ridge pulls releases towards zero.",
+        is_private=False,
+    )
+
+
+def percent(share: float, digits: int = 0) -> str:
+    """Return a share as it is printed."""
+    return f"{100 * share:.{digits}f} %"
+
+
+def signed(value: float) -> str:
+    """Return a coefficient to two decimals, with a true minus sign."""
+    return f"{value:.2f}".replace("-", "−")
+
+
+def _quantiles(name: str, exact: float, values: Array) -> tuple[str, ...]:
+    low, middle, high = np.quantile(values, (0.05, 0.5, 0.95), method="inverted_cdf")
+    return (name, *(f"{value:.3g}" for value in (exact, low, middle, high)))
+
+
+def _cloud(view: View, size: tuple[int, int], *, narrow: bool) -> Markup:
+    exact = view.judge.theta[view.columns]
+    ranges = [_window(view.cloud[:, i], exact[i]) for i in range(2)]
+    plot = Plot.framed(size, ranges[0], ranges[1], left=52, top=30)
+    plot.y_axis(round_ticks(ranges[1], 5), view.question.second)
+    plot.x_axis(round_ticks(ranges[0], 4 if narrow else 7), view.question.first)
+    shown = 0
+    for point in view.cloud.tolist():
+        if all(a <= v <= b for v, (a, b) in zip(point, ranges, strict=True)):
+            plot.speck(
+                (point[0], point[1]), f"f-{COLOURS[view.question.method]} soft", 4
+            )
+            shown += 1
+    plot.dot((exact[0], exact[1]), "f-ink", 5)
+    is_right = 2 * exact[0] > sum(ranges[0])
+    side: Anchor = "end" if is_right else "start"
+    shift = (-10 if is_right else 10, -8)
+    plot.text((exact[0], exact[1]), "non-private", "ink halo", side, shift)
+    if shown < len(view.cloud):
+        away = f"{len(view.cloud) - shown} of {len(view.cloud)} lie outside"
+        plot.text((plot.x.high, plot.y.high), away, "halo", "end", (0, -12))
+    return plot.svg(
+        f"A cloud of {shown} dots around the non-private coefficients of "
+        f"{view.question.first} and {view.question.second}."
+    )
+
+
+def _window(values: Array, exact: float) -> tuple[float, float]:
+    """Return a range that holds the middle of the cloud and the exact value."""
+    low, high = np.quantile(values, (0.08, 0.92), method="inverted_cdf")
+    low, high = min(low, exact), max(high, exact)
+    room = 0.25 * (high - low) or 1.0
+    return float(low - room), float(high + room)
+
+
+def budget_picture(view: View) -> Picture:
+    """Return how the budget is split over what is released."""
+    budget, method = view.budget, METHODS[view.question.method]
+    largest = max(budget.shares, key=lambda name: budget.shares[name])
+    return Picture(
+        title=f"{LABELS[largest]} takes {percent(budget.shares[largest])} of "
+        f"{method}’s budget; all of it is one Gaussian with ε = "
+        f"{round_up(budget.epsilon, 4)}",
+        sub="Share of 1/σ², the quantity that adds up over releases",
+        wide=_bar(view, (816, 96)),
+        narrow=_bar(view, (342, 96)),
+        head=("released", "share", "σ", "sensitivity", "noise std"),
+        rows=tuple(
+            (
+                LABELS[part.name],
+                percent(budget.shares[part.name], 1),
+                round_up(budget.noise_multipliers[part.name], 3),
+                f"{part.sensitivity:.4g}",
+                round_up(budget.noise_stds[part.name], 3),
+            )
+            for part in budget.parts
+        ),
+        kind="computed",
+        status="exact",
+        note=f"{relation(view).capitalize()}; δ = {text_of(view.question.delta)}.",
+    )
+
+
+def _bar(view: View, size: tuple[int, int]) -> Markup:
+    plot = Plot.framed(size, (0, 1), (0, 1), left=2, right=2, top=30, bottom=22)
+    begin = 0.0
+    fills = {"xtx": "f-private", "xty": "f-attack", "lambda_min": "f-twin"}
+    for name, share in view.budget.shares.items():
+        plot.bar((begin, begin + share), (0, 1), fills[name])
+        plot.text((begin, 1), LABELS[name], "ink", "start", (2, -8))
+        if share > 0.12:
+            plot.text((begin, 0), percent(share), "", "start", (2, 17))
+        begin += share
+    return plot.svg(
+        "A bar of the budget: "
+        + ", ".join(f"{LABELS[n]} {percent(s)}" for n, s in view.budget.shares.items())
+    )
+
+
+def round_ticks(bounds: tuple[float, float], most: int) -> list[tuple[float, str]]:
+    """Return round values between the bounds, at most so many."""
+    low, high = bounds
+    step = 10 ** math.floor(math.log10((high - low) / most))
+    while (high - low) / step > most:
+        step *= 2 if f"{step:e}"[0] in "15" else 2.5
+    first = math.ceil(low / step)
+    values = [step * i for i in range(first, math.floor(high / step) + 1)]
+    return [(value, f"{value:.6g}") for value in values]
+
+
+def relation(view: View) -> str:
+    """Return what ε is about."""
+    if view.question.neighboring_relation == "replace_one":
+        return "one record replaced"
+    return "one record added or removed"

@@ -1,0 +1,141 @@
+"""Ordinary SGD on the toy problem, with and without one record: what it moves."""
+
+from __future__ import annotations
+
+import math
+import random
+import statistics
+from collections.abc import Sequence
+from functools import cache, partial
+from itertools import groupby
+
+from markupsafe import Markup
+
+from dpsgd_explorer.web.figures import toy_problem as toy
+from dpsgd_explorer.web.figures.svg import Anchor, Picture, Plot
+from dpsgd_explorer.web.figures.toy_problem import Vector
+
+SEED = 3
+BATCH_SIZE = 4
+EPOCHS = 12
+LEARNING_RATE = 0.25
+START: Vector = (-0.9, -0.2)
+LEVELS = (0.05, 0.2, 0.45, 0.8)
+
+
+def batches() -> list[list[int]]:
+    """Return the records of each step: a fresh shuffle each epoch, cut in pieces."""
+    source = random.Random(SEED)
+    cut = []
+    for _ in range(EPOCHS):
+        order = list(range(toy.SIZE))
+        source.shuffle(order)
+        cut += [order[i : i + BATCH_SIZE] for i in range(0, toy.SIZE, BATCH_SIZE)]
+    return cut
+
+
+def path(without: int | None = None) -> list[Vector]:
+    """Return θ after each step; ``without`` leaves one record out of its batches."""
+    points, theta = toy.records(), START
+    visited = [theta]
+    for batch in batches():
+        drawn = [toy.gradient(theta, points[i]) for i in batch if i != without]
+        step = toy.scaled(toy.total(drawn), -LEARNING_RATE / len(drawn))
+        theta = theta[0] + step[0], theta[1] + step[1]
+        visited.append(theta)
+    return visited
+
+
+def moves() -> list[float]:
+    """Return, for each record, how far its absence moves the end of training."""
+    end = path()[-1]
+    ends = (path(without=i)[-1] for i in range(toy.SIZE))
+    return [math.dist(end, other) for other in ends]
+
+
+@cache
+def descent_picture() -> Picture:
+    """Return both paths over the loss, and how much each record moves the end."""
+    distances = moves()
+    odd, others = distances[toy.ODD], distances[: toy.ODD]
+    usual = statistics.median(others)
+    return Picture(
+        title=(
+            f"Leaving out one record of {toy.SIZE} moves the end of training by "
+            f"{odd:.2f}, {odd / usual:.0f} times what a usual record does"
+        ),
+        sub=(
+            f"Two parameters, {len(batches())} steps of SGD, batches of {BATCH_SIZE}; "
+            "rings: equal training loss"
+        ),
+        wide=_draw((904, 400), narrow=False),
+        narrow=_draw((342, 330), narrow=True),
+        head=("record left out", "end moves by"),
+        rows=(
+            ("the odd one", f"{odd:.3f}"),
+            ("the most moving of the others", f"{max(others):.3f}"),
+            ("the median of the others", f"{usual:.3f}"),
+            ("the least moving of the others", f"{min(others):.3f}"),
+        ),
+        note="Made-up records, real training: a straight line through "
+        f"{toy.SIZE} points, one of them far off. Both paths see the same batches.",
+    )
+
+
+def _draw(size: tuple[int, int], *, narrow: bool) -> Markup:
+    x_range = (-1.35, 1.45) if narrow else (-2.2, 2.4)
+    plot = Plot.framed(size, x_range, (-0.55, 1.15), left=36, top=30)
+    with_all, without = path(), path(without=toy.ODD)
+    plot.y_axis([(y, f"{y:g}") for y in (-0.5, 0, 0.5, 1)], "intercept b")
+    slopes = (-1, 0, 1) if narrow else (-2, -1, 0, 1, 2)
+    plot.x_axis([(x, f"{x}") for x in slopes], "slope a")
+    for level in LEVELS:
+        for visible, arc in groupby(_ring(level), partial(_inside, plot)):
+            if visible:
+                plot.path(arc, "line thin s-faint faint")
+    plot.line(without, "thin s-twin dashed")
+    plot.line(with_all, "thin s-attack")
+    plot.dot(START, "f-ink", 4)
+    plot.dot(without[-1], "f-twin")
+    plot.dot(with_all[-1], "f-attack")
+    plot.text(START, "start", "ink halo", "end", (-10, 4))
+    side: Anchor = "end" if narrow else "start"
+    plot.text(
+        without[-1],
+        "without the odd record",
+        "twin halo",
+        side,
+        (0 if narrow else 12, -16 if narrow else -8),
+    )
+    plot.text(with_all[-1], "with all records", "attack halo", "start", (12, 18))
+    return plot.svg(
+        "Two zigzag paths from one starting point over rings of equal loss; they end "
+        "apart, although they differ in one record only."
+    )
+
+
+def _inside(plot: Plot, point: Vector) -> bool:
+    return (
+        plot.x.low <= point[0] <= plot.x.high and plot.y.low <= point[1] <= plot.y.high
+    )
+
+
+def _ring(level: float) -> Sequence[Vector]:
+    """Return points whose mean loss over all records lies ``level`` above the least.
+
+    The loss is quadratic: (θ - θ*)ᵀ H (θ - θ*) / 2 with H = [[m2, m1], [m1, 1]], which
+    is u² + v² for u = √(m2 - m1²) (a - a*), v = m1 (a - a*) + (b - b*).
+    """
+    points = toy.records()
+    m1 = statistics.fmean(x for x, _ in points)
+    m2 = statistics.fmean(x * x for x, _ in points)
+    fit = statistics.linear_regression([x for x, _ in points], [y for _, y in points])
+    radius, spread = math.sqrt(2 * level), math.sqrt(m2 - m1 * m1)
+    ring = []
+    for turn in range(73):
+        t = 2 * math.pi * turn / 72
+        slope = radius * math.cos(t) / spread
+        ring.append(
+            (fit.slope + slope, fit.intercept + radius * math.sin(t) - m1 * slope)
+        )
+    return ring

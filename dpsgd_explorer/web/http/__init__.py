@@ -1,0 +1,1 @@
+"""What every request and answer passes: headers, compression, errors, visitors."""

@@ -1,0 +1,64 @@
+"""What every answer tells the browser it may do, static files included.
+
+The two hashes admit the two style elements that plotly.js makes by itself: one that
+is empty (its rules are added by script) and the style sheet of its map library.
+The second belongs to the pinned version; tests/web/http/test_csp.py computes it from
+the bundle.  See docs/decisions/0001-plotly-and-csp.md.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+from urllib.parse import urlsplit
+
+from flask import Response
+
+EMPTY_STYLE = "'sha256-47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU='"
+PLOTLY_MAP_STYLE = "'sha256-ji27qzEtxXZW+7dun6UwjHXJ18e6WAin1VvNtkzIE/o='"
+
+CONTENT_SECURITY_POLICY = {
+    "default-src": "'none'",
+    "script-src": "'self'",
+    "style-src": f"'self' {EMPTY_STYLE} {PLOTLY_MAP_STYLE}",
+    "img-src": "'self' data: blob:",  # plotly.js draws a PNG by way of both
+    "font-src": "'self'",
+    "connect-src": "'self'",
+    "base-uri": "'none'",
+    "form-action": "'self'",
+    "frame-ancestors": "'none'",
+}
+UNUSED_FEATURES = ("camera", "display-capture", "geolocation", "microphone", "payment")
+
+SECURITY_HEADERS = {
+    "Content-Security-Policy": "; ".join(
+        f"{name} {sources}" for name, sources in CONTENT_SECURITY_POLICY.items()
+    ),
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "same-origin",
+    "Permissions-Policy": ", ".join(f"{name}=()" for name in UNUSED_FEATURES),
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+}
+
+
+class _Headers(Protocol):
+    def __setitem__(self, name: str, value: str, /) -> None: ...
+
+
+def add_security_headers(headers: _Headers) -> None:
+    """Set the headers of the table on any answer."""
+    for name, value in SECURITY_HEADERS.items():
+        headers[name] = value
+
+
+def finish(response: Response) -> Response:
+    """Add the headers; a computed answer depends on who asks, and when.
+
+    A redirection leads to a path: the name of the host is the client's to know.
+    """
+    add_security_headers(response.headers)
+    if response.location:
+        path = urlsplit(response.location)._replace(scheme="", netloc="")
+        response.location = path.geturl()
+    response.headers.setdefault("Cache-Control", "private, no-cache")
+    return response

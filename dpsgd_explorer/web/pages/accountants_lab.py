@@ -1,0 +1,227 @@
+"""The accountant race: one run, counted by every accountant at once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+from urllib.parse import urlencode
+
+from flask import Response, render_template, request
+from pydantic import BaseModel, ConfigDict
+
+from dpsgd_explorer import accounting
+from dpsgd_explorer.accounting import ACCOUNTANTS, Phase, round_up
+from dpsgd_explorer.experiments.config import setting
+from dpsgd_explorer.web.api.answer_cache import cached_page
+from dpsgd_explorer.web.forms.lab_form import lab_fields, read_lab
+from dpsgd_explorer.web.pages.labs import bp
+from dpsgd_explorer.web.questions.accountant_race import race
+from dpsgd_explorer.web.questions.privacy import CurvesAnswer, Racer
+from dpsgd_explorer.web.questions.privacy_models import CurvesQuestion
+
+POINTS = 31
+WHAT_IF = ("forget", "shuffle")
+
+
+class RaceQuestion(BaseModel):
+    """The run that is counted."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+    sample_rate: float = setting(
+        0.01,
+        label="Sample rate",
+        symbol="q",
+        help="Each record joins a step with this probability.",
+        group="Run",
+        marks=(1e-5, 1e-4, 1e-3, 1e-2, 0.1, 1),
+        gt=0,
+        le=1,
+    )
+    noise_multiplier: float = setting(
+        4.0,
+        label="Noise multiplier",
+        symbol="σ",
+        help="Noise on the sum, in units of C.",
+        group="Run",
+        marks=(0.5, 1, 2, 4, 8),
+        gt=0,
+        le=1000,
+    )
+    steps: int = setting(
+        10_000,
+        label="Steps",
+        symbol="T",
+        help="Length of the race.",
+        group="Run",
+        marks=(10, 100, 1_000, 10_000, 100_000),
+        ge=2,
+        le=10_000_000,
+    )
+    delta: float = setting(
+        1e-5,
+        label="Slack",
+        symbol="δ",
+        help="The same for every accountant.",
+        group="Run",
+        marks=(1e-9, 1e-8, 1e-7, 1e-6, 1e-5, 1e-4),
+        gt=0,
+        lt=1,
+    )
+
+    @property
+    def curves(self) -> CurvesQuestion:
+        """The same, as the API is asked for it."""
+        return CurvesQuestion(**self.model_dump(), points=POINTS)
+
+
+@dataclass(frozen=True)
+class Surprise:
+    """A race whose end few expect.
+
+    Attributes:
+        shown: The two accountants whose answers are told, the larger first.
+        why: What is to be learned from it.
+    """
+
+    title: str
+    settings: dict[str, str]
+    shown: tuple[str, str]
+    why: str
+
+    @property
+    def address(self) -> str:
+        """The part of the address behind the question mark."""
+        return urlencode(self.settings)
+
+    @property
+    def note(self) -> str:
+        """What the two accountants say at the end of the race."""
+        return "; ".join(
+            f"{ACCOUNTANTS[name].label}: {_text(_spent(self.settings, name))}"
+            for name in self.shown
+        )
+
+
+SURPRISES = (
+    Surprise(
+        "The run that made DP-SGD known",
+        {
+            "sample_rate": "0.01",
+            "noise_multiplier": "4",
+            "steps": "10000",
+            "delta": "1e-5",
+        },
+        ("moments", "exact"),
+        "In 2016 the moments accountant brought ε down from hundreds. A quarter of "
+        "what it counts was never spent: its orders end at 32, its way back to ε is "
+        "old.",
+    ),
+    Surprise(
+        "A better theorem can lose",
+        {
+            "sample_rate": "1",
+            "noise_multiplier": "10",
+            "steps": "100",
+            "delta": "1e-5",
+        },
+        ("advanced", "basic"),
+        "Advanced composition buys its square root with a second term, which is large "
+        "where a step’s own ε is. Then plain adding is better, and both are far off.",
+    ),
+    Surprise(
+        "Below the truth is not better",
+        {
+            "sample_rate": "0.01485",
+            "noise_multiplier": "0.65",
+            "steps": "202",
+            "delta": "7.4e-6",
+        },
+        ("exact", "gdp"),
+        "The central limit is not reached after 202 noisy steps. The smaller number "
+        "promises what the run does not keep.",
+    ),
+    Surprise(
+        "A valid bound, far too large",
+        {
+            "sample_rate": "1e-5",
+            "noise_multiplier": "0.8",
+            "steps": "100000",
+            "delta": "1e-6",
+        },
+        ("rdp", "exact"),
+        "Rényi divergences see rare, large losses through a moment of high order. "
+        "When a record is hardly ever used, that moment is nearly all rare events.",
+    ),
+)
+
+
+@bp.get("/accountants/")
+def accountants() -> Response:
+    """Show the race with the settings of the address; wrong ones stand corrected."""
+    return cached_page(_page, lane="slow")
+
+
+def _page() -> str:
+    form, question = read_lab(RaceQuestion, request.args.to_dict())
+    answer = race(question.curves) if question else None
+    return render_template(
+        "labs/accountants.html",
+        form=form,
+        fields=lab_fields(RaceQuestion),
+        surprises=SURPRISES,
+        what_if={name: request.args.get(name) == "true" for name in WHAT_IF},
+        question=question,
+        rows=standings(answer) if answer else [],
+        page_data={
+            "fields": [ask.for_script() for ask in lab_fields(RaceQuestion).values()],
+            "surprises": [one.settings for one in SURPRISES],
+            "points": POINTS,
+            "answer": answer.model_dump(mode="json") if answer else None,
+        },
+    )
+
+
+def standings(answer: CurvesAnswer) -> list[dict[str, Any]]:
+    """Return a row for each accountant: what it says at the end of the race."""
+    return [
+        {
+            "label": racer.label,
+            "status": racer.status,
+            "note": _why_not(racer, answer) if racer.reason else racer.note,
+            "epsilon": _text(racer.epsilon[-1]) if racer.epsilon else "–",
+        }
+        for racer in answer.curves
+    ]
+
+
+def _why_not(racer: Racer, answer: CurvesAnswer) -> str:
+    """Return why an accountant says nothing: for people, not for a program."""
+    whole = Phase(1.0, answer.noise_multiplier, answer.steps[-1])
+    if answer.sample_rate < 1 and not ACCOUNTANTS[racer.accountant].why_not([whole]):
+        return "Does not count sampling; applies at q = 1."
+    return racer.reason[:1].upper() + racer.reason[1:]
+
+
+@cache
+def _answer_to(settings: tuple[tuple[str, str], ...], accountant: str) -> float:
+    values = dict(settings)
+    return accounting.epsilon(
+        sample_rate=float(values["sample_rate"]),
+        noise_multiplier=float(values["noise_multiplier"]),
+        steps=int(values["steps"]),
+        delta=float(values["delta"]),
+        accountant=accountant,
+    )
+
+
+def _spent(settings: dict[str, str], accountant: str) -> float:
+    return _answer_to(tuple(settings.items()), accountant)
+
+
+def _text(epsilon: float | None) -> str:
+    """Return an epsilon, rounded up; small ones with more decimals."""
+    if epsilon is None:
+        return "∞"
+    return round_up(epsilon, 2 if epsilon >= 1 else 4)

@@ -1,0 +1,68 @@
+"""The landing page: one recorded run, already drawn, and two doors."""
+
+from __future__ import annotations
+
+from functools import cache
+
+from flask import Blueprint, Response, render_template
+
+from dpsgd_explorer.accounting import ACCOUNTANTS, round_up
+from dpsgd_explorer.web.api.answer_cache import cached_page
+from dpsgd_explorer.web.content.numbers import small
+from dpsgd_explorer.web.figures.odds import odds_picture, percent_at_most
+from dpsgd_explorer.web.figures.recorded_run import accuracy_picture
+from dpsgd_explorer.web.figures.svg import Picture
+from dpsgd_explorer.web.recorded.runs import RecordedRun, recorded
+
+bp = Blueprint("home", __name__)
+
+SHOWN_RUN = "mnist-strict"
+TWIN = "mnist-strict-twin"
+
+
+@bp.get("/")
+def index() -> Response:
+    """Show the landing page."""
+    return cached_page(_page)
+
+
+def _page() -> str:
+    run, twin = recorded(SHOWN_RUN), recorded(TWIN)
+    return render_template(
+        "home/index.html",
+        run=run,
+        twin=twin,
+        accuracy=shown_accuracy(),
+        odds=odds_picture("page"),
+        facts=facts(run, twin),
+        accountant=ACCOUNTANTS[run.config.accountant],
+    )
+
+
+@cache
+def shown_accuracy() -> Picture:
+    """Return the picture of the recorded run."""
+    return accuracy_picture(recorded(SHOWN_RUN), recorded(TWIN))
+
+
+def facts(run: RecordedRun, twin: RecordedRun) -> list[tuple[str, ...]]:
+    """Return what the run came to: symbol, value, unit, meaning."""
+    accuracy, unprotected = (100 * one.summary["test_accuracy"] for one in (run, twin))
+    epsilon = run.summary["epsilon"]
+    return [
+        ("", f"{accuracy:.1f}", "%", "of unseen records classified right"),
+        (
+            "",
+            f"{unprotected - accuracy:.1f}",
+            "points",
+            "is what privacy cost against the same batches without it",
+        ),
+        ("ε =", round_up(epsilon), "", f"spent, at δ = {small(run.config.delta)}"),
+        (
+            "",
+            percent_at_most(epsilon, run.config.delta),
+            "%",
+            "at most: how often an attacker is right about whether you were in. "
+            "A coin is right 50 %",
+        ),
+    ]

@@ -1,0 +1,63 @@
+"""The labs: one line each, and the page that lists them.
+
+A lab's own module adds its page to ``bp`` before the application registers it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from flask import Blueprint, Response, render_template
+
+from dpsgd_explorer.web.api.answer_cache import cached_page
+
+bp = Blueprint("labs", __name__, url_prefix="/labs")
+
+
+@dataclass(frozen=True)
+class Lab:
+    """One lab; ``endpoint`` is the name of its page's view in ``bp``."""
+
+    endpoint: str
+    title: str
+    question: str
+    summary: str
+
+
+TABLE = (
+    Lab(
+        "accountants",
+        "Accountant race",
+        "The same run, counted by everyone: who is right?",
+        "Basic and advanced composition, moments, RDP, the central limit and the exact "
+        "ε climb together, each with what it claims.",
+    ),
+    Lab(
+        "planner",
+        "Budget planner",
+        "ε, δ, noise, batch, epochs: what follows from four of them?",
+        "Lock four numbers and the fifth solves as you drag; walk along the line of "
+        "equal ε, read the odds, and train what you planned.",
+    ),
+    Lab(
+        "linear_regression",
+        "Private linear regression",
+        "Noisy statistics or noisy steps?",
+        "SSP, AdaSSP and noisy gradient descent on California housing: error against "
+        "ε, the cloud of what could have been released, and what each part costs.",
+    ),
+    Lab(
+        "engines",
+        "Engines",
+        "Four ways to the same gradient: what does each cost?",
+        "Hooks, extending, vmap and micro-batches on a model of your size: the largest "
+        "difference between their numbers, time, memory, and which way each layer "
+        "chose and why.",
+    ),
+)
+
+
+@bp.get("/")
+def index() -> Response:
+    """List the labs that exist."""
+    return cached_page(lambda: render_template("labs/index.html", labs=TABLE))

@@ -1,0 +1,188 @@
+"""The Learning Hub: a list of chapters, and each chapter at its own address."""
+
+from __future__ import annotations
+
+import io
+import keyword
+import tokenize
+from collections.abc import Mapping
+from functools import cache, partial
+from typing import Any
+
+from flask import Blueprint, Response, abort, current_app, render_template, url_for
+from markupsafe import Markup, escape
+
+from dpsgd_explorer.experiments.training_config import TrainingConfig
+from dpsgd_explorer.web.api.answer_cache import cached_page
+from dpsgd_explorer.web.content import formulas as maths
+from dpsgd_explorer.web.content import numbers as quantities
+from dpsgd_explorer.web.content import tables
+from dpsgd_explorer.web.content.chapters import (
+    CHAPTERS,
+    Chapter,
+    headings,
+    neighbours,
+    reading_minutes,
+    unbroken,
+)
+from dpsgd_explorer.web.content.references import SOURCES
+from dpsgd_explorer.web.figures import budget, odds, regression_chapter, tail
+from dpsgd_explorer.web.figures import dpsgd_step as microscope
+from dpsgd_explorer.web.figures import gradient_norms as lengths
+from dpsgd_explorer.web.figures import randomized_response as response
+from dpsgd_explorer.web.figures import sgd_steps as descent
+from dpsgd_explorer.web.figures import toy_problem as toy
+from dpsgd_explorer.web.recorded.runs import recorded
+
+bp = Blueprint("learn", __name__, url_prefix="/learn")
+bp.add_app_template_global(maths.math, "math")
+
+PICTURES = {
+    "answers": response.answers_picture,
+    "price": response.price_picture,
+    "odds": odds.odds_picture,
+    "tail": tail.tail_picture,
+    "descent": descent.descent_picture,
+    "microscope": microscope.microscope_picture,
+    "step": microscope.step,
+    "expected_batch": microscope.EXPECTED_BATCH_SIZE,
+    "batch": budget.batch_picture,
+    "growth": budget.growth_picture,
+    "methods": regression_chapter.comparison_picture,
+    "pull": regression_chapter.pull_picture,
+    "rates": regression_chapter.rates_picture,
+    "lengths": lambda: lengths.lengths_picture(recorded(SHOWN_RUN)),
+}
+THUMBNAILS = {
+    "intro": "answers",
+    "dp-concepts": "tail",
+    "sgd-basics": "descent",
+    "dpsgd-intro": "microscope",
+    "parameters": "lengths",
+    "privacy-accounting": "growth",
+    "private-linear-regression": "methods",
+}
+SHOWN_RUN = "mnist-strict"
+TOKEN_CLASSES = {
+    tokenize.COMMENT: "c",
+    tokenize.NUMBER: "k",
+    tokenize.STRING: "k",
+}
+
+
+@bp.get("/")
+def index() -> Response:
+    """Show all chapters."""
+    return cached_page(partial(render_template, "learn/index.html"))
+
+
+@bp.get("/<slug>/")
+def chapter(slug: str) -> Response:
+    """Show one chapter; 404 if there is none of this name."""
+    wanted = CHAPTERS.get(slug)
+    if wanted is None:
+        abort(404)
+    return cached_page(partial(_page, wanted))
+
+
+def _page(wanted: Chapter) -> str:
+    before, after = neighbours(wanted)
+    return render_template(
+        wanted.template,
+        chapter=wanted,
+        before=before,
+        after=after,
+        headings=headings,
+        unbroken=unbroken,
+    )
+
+
+@bp.app_context_processor
+def parts() -> dict[str, Any]:
+    """Return what the templates of chapters and landing page may call."""
+    return {
+        "chapters": list(CHAPTERS.values()),
+        "minutes": minutes,
+        "total_minutes": total_minutes,
+        "default": tables.default().plan,
+        "number": quantities,
+        "picture": PICTURES,
+        "regression": regression_chapter,
+        "tables": tables,
+        "thumbnails": THUMBNAILS,
+        "toy": toy,
+        "snippet": snippet,
+        "sources": SOURCES,
+        "trainer": trainer,
+        "protects": protects,
+    }
+
+
+@cache
+def minutes(chapter: Chapter) -> int:
+    """Return how long a chapter takes to read."""
+    return reading_minutes(_source(chapter.template))
+
+
+def total_minutes() -> int:
+    """Return how long all chapters take to read."""
+    return sum(minutes(chapter) for chapter in CHAPTERS.values())
+
+
+def trainer(settings: Mapping[str, object]) -> str:
+    """Return the trainer's address for a configuration that it accepts.
+
+    Raises:
+        ConfigError: a setting is unknown or outside its domain.
+    """
+    query = _query(settings)
+    TrainingConfig.from_query(query)
+    return url_for("train.index", **query)
+
+
+def protects(settings: Mapping[str, object]) -> bool:
+    """Whether a run with these settings has a guarantee at all."""
+    return TrainingConfig.from_query(_query(settings)).plan.is_private
+
+
+def snippet(name: str) -> Markup:
+    """Return a file of ``templates/learn/code``, comments and values marked."""
+    return _marked(_source(f"learn/code/{name}"))
+
+
+@cache
+def _marked(source: str) -> Markup:
+    pieces, end = [], (1, 0)
+    lines = source.splitlines(keepends=True)
+    for token in tokenize.generate_tokens(io.StringIO(source).readline):
+        pieces.append(escape(_between(lines, end, token.start)))
+        css = TOKEN_CLASSES.get(token.type) or ("w" * keyword.iskeyword(token.string))
+        text = escape(token.string)
+        pieces.append(
+            Markup('<span class="{}">{}</span>').format(css, text) if css else text
+        )
+        end = token.end
+    return Markup("").join(pieces).strip()
+
+
+def _between(lines: list[str], start: tuple[int, int], end: tuple[int, int]) -> str:
+    """Return the text between two positions (line from 1, column from 0)."""
+    if start[0] == end[0]:
+        return lines[start[0] - 1][start[1] : end[1]] if start[0] <= len(lines) else ""
+    first = lines[start[0] - 1][start[1] :] if start[0] <= len(lines) else ""
+    last = lines[end[0] - 1][: end[1]] if end[0] <= len(lines) else ""
+    return first + "".join(lines[start[0] : end[0] - 1]) + last
+
+
+def _source(template: str) -> str:
+    loader = current_app.jinja_env.loader
+    assert loader is not None  # Flask always sets one
+    return loader.get_source(current_app.jinja_env, template)[0]
+
+
+def _query(settings: Mapping[str, object]) -> dict[str, Any]:
+    """Return settings as an address carries them."""
+    return {
+        name: str(value).lower() if isinstance(value, bool) else str(value)
+        for name, value in settings.items()
+    }

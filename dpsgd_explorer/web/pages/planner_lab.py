@@ -1,0 +1,83 @@
+"""The budget planner: lock four numbers, the fifth follows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from flask import Response, render_template, request
+
+from dpsgd_explorer.accounting import ACCOUNTANTS, round_up
+from dpsgd_explorer.errors import ConfigError
+from dpsgd_explorer.experiments.catalogue import DATA_SETS
+from dpsgd_explorer.web.api.answer_cache import cached_page
+from dpsgd_explorer.web.api.budget import BudgetAnswer, answer_to
+from dpsgd_explorer.web.forms.form import Form, text_of
+from dpsgd_explorer.web.forms.lab_form import lab_fields, read_lab
+from dpsgd_explorer.web.pages.labs import bp
+from dpsgd_explorer.web.questions.budget import SOLVABLE, BudgetQuestion
+from dpsgd_explorer.web.questions.privacy_models import DEFAULT_ACCOUNTANT
+
+SOLVED_DIGITS = {"noise_multiplier": 4, "epsilon": 4}
+
+
+@bp.get("/planner/")
+def planner() -> Response:
+    """Show the planner with the numbers of the address; wrong ones stand corrected."""
+    return cached_page(_page, lane="slow")
+
+
+def _page() -> str:
+    solve = request.args.get("solve") or lab_fields(BudgetQuestion)["solve"].default
+    form, question = read_lab(BudgetQuestion, request.args.to_dict(), follows=solve)
+    answer, form = _answered(form, question)
+    fields = {n: ask for n, ask in lab_fields(BudgetQuestion).items() if n != "solve"}
+    return render_template(
+        "labs/planner.html",
+        form=form,
+        fields=fields,
+        solvable=SOLVABLE,
+        solve=form.texts["solve"] if form.texts["solve"] in SOLVABLE else "",
+        answer=answer,
+        facts=facts_of(answer),
+        accountant=ACCOUNTANTS[DEFAULT_ACCOUNTANT],
+        sizes={data.label: data.train_size for data in DATA_SETS.values()},
+        page_data={
+            "fields": [ask.for_script() for ask in fields.values()],
+            "answer": answer.model_dump(mode="json") if answer else None,
+        },
+    )
+
+
+def facts_of(answer: BudgetAnswer | None) -> dict[str, str]:
+    """Return the planner's results as they are printed; dashes where there are none."""
+    if answer is None:
+        return dict.fromkeys(("epsilon", "odds", "noise", "steps", "rate"), "–")
+    return {
+        "epsilon": answer.epsilon_text,
+        "odds": f"{answer.odds} %",
+        "noise": f"{answer.noise_per_update:.3g} C",
+        "steps": f"{answer.steps:,}",
+        "rate": f"{answer.sample_rate:.3g}",
+    }
+
+
+def _answered(
+    form: Form, question: BudgetQuestion | None
+) -> tuple[BudgetAnswer | None, Form]:
+    """Return the answer with the solved number in its box, or what is wrong."""
+    if question is None:
+        return None, form
+    try:
+        answer = answer_to(question)
+    except ConfigError as error:
+        return None, Form(form.texts, error.fields)
+    solved = {question.solve: solved_text(question.solve, answer)}
+    return answer, Form(form.texts | solved)
+
+
+def solved_text(name: str, answer: BudgetAnswer) -> str:
+    """Return the number that follows, rounded to the safe side."""
+    value: Any = answer.budget if name == "epsilon" else getattr(answer, name)
+    if name in SOLVED_DIGITS:
+        return round_up(value, SOLVED_DIGITS[name])
+    return text_of(float(f"{value:.4g}") if name in ("delta", "epochs") else value)

@@ -1,0 +1,192 @@
+"""The lab of private linear regression: its page, and its results as they change."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+from urllib.parse import urlencode
+
+from flask import render_template, request
+
+from dpsgd_explorer.errors import QuotaError
+from dpsgd_explorer.regression import housing
+from dpsgd_explorer.web.api.operation import parse
+from dpsgd_explorer.web.figures.regression import PICTURES
+from dpsgd_explorer.web.pages.labs import bp
+from dpsgd_explorer.web.questions.regression import (
+    METHODS,
+    RegressionQuestion,
+    form_fields,
+    form_groups,
+    read_question,
+)
+from dpsgd_explorer.web.questions.regression_results import (
+    NAMES,
+    View,
+    epsilon_text,
+    mse,
+)
+
+WAIT = "wait"  # in an address: a long descent is to be computed now
+WORSE = 1.1  # an error so much larger is called larger
+
+# label, note ({steps} of the descent), settings
+PRESETS: tuple[tuple[str, str, dict[str, str]], ...] = (
+    ("This site’s defaults", "tight, public learning rate", {}),
+    (
+        "The notebook’s figure",
+        "large noise, {steps:,} steps",
+        {
+            "variant": "notebook",
+            "noise_multiplier": "500",
+            "rate": "notebook",
+            "epsilon": "2",
+        },
+    ),
+    (
+        "Its small-noise descent",
+        "less noise, {steps:,} steps",
+        {"variant": "notebook", "rate": "notebook", "epsilon": "2"},
+    ),
+    (
+        "Little privacy to spend",
+        "everything at ε = 0.1",
+        {"epsilon": "0.1", "method": "ssp"},
+    ),
+    (
+        "Labels cut at 2",
+        "bias against noise",
+        {"y_bound": "2", "epsilon": "0.2"},
+    ),
+)
+
+
+@dataclass(frozen=True)
+class PresetLink:
+    """A set-up one click away; ``settings`` are those that differ from the defaults."""
+
+    label: str
+    note: str
+    settings: dict[str, str]
+
+    @property
+    def address(self) -> str:
+        """The part of the address behind the question mark."""
+        return urlencode(self.settings)
+
+
+@cache
+def preset_links() -> tuple[PresetLink, ...]:
+    """Return the presets, their notes filled in."""
+    return tuple(
+        PresetLink(
+            label,
+            note.format(steps=parse(RegressionQuestion, settings).walked),
+            settings,
+        )
+        for label, note, settings in PRESETS
+    )
+
+
+@bp.get("/linear-regression/")
+def linear_regression() -> str:
+    """Show the lab with the settings of the address; wrong ones stand corrected."""
+    form, question = read_question(_settings())
+    return render_template(
+        "labs/linear_regression.html",
+        form=form,
+        groups=form_groups(),
+        presets=preset_links(),
+        size=housing.SIZE,
+        query={name: text for name, text in _settings().items() if text},
+        guesses=guesses(),
+        page_data={"fields": [ask.for_script() for ask in form_fields().values()]},
+        **_results(question, form.errors),
+    )
+
+
+@bp.get("/linear-regression/results")
+def linear_regression_results() -> str:
+    """Return the results alone, for the page's script."""
+    form, question = read_question(_settings())
+    return render_template(
+        "labs/_regression_results.html", **_results(question, form.errors)
+    )
+
+
+def _settings() -> dict[str, str]:
+    return {name: text for name, text in request.args.items() if name != WAIT}
+
+
+def _results(
+    question: RegressionQuestion | None, errors: dict[str, str]
+) -> dict[str, Any]:
+    """Return what the results' template needs; nothing to draw while a setting is bad.
+
+    A long descent that cannot be computed now, since another one is, is told so.
+    """
+    shared: dict[str, Any] = {"errors": errors, "view": None, "busy": "", "figures": {}}
+    if question is None:
+        return shared
+    view = View(question, waits=WAIT in request.args)
+    try:
+        _ = view.followed
+    except QuotaError as error:
+        shared["busy"] = str(error)
+        view = View(question)
+    figures = {name: draw(view) for name, draw in PICTURES.items()}
+    return shared | {
+        "view": view,
+        "figures": figures,
+        "facts": facts(view),
+        "variants": _variant_rows(view),
+        "run": question.run.model_dump(mode="json", exclude_none=True),
+        "wait_query": urlencode({**_settings(), WAIT: "1"}),
+    }
+
+
+def facts(view: View) -> list[tuple[str, str]]:
+    """Return the numbers above the charts."""
+    ground = view.question.ground.prepared
+    rows, labels = ground.shortened_rows, ground.clipped_labels
+    return [
+        ("Without privacy", mse(view.judge.mse)),
+        ("Bounds alone, no noise", mse(view.clipped_mse)),
+        ("Rows beyond B", f"{rows:,}"),
+        ("Labels cut at Y", f"{labels:,}"),
+    ]
+
+
+def _variant_rows(view: View) -> list[tuple[str, ...]]:
+    """Return both ways to spend one budget, side by side."""
+    rows: list[tuple[str, ...]] = []
+    for name, sweeps in view.chosen.items():
+        before, after = (sweeps[v].spreads[0].median for v in ("notebook", "tight"))
+        change = 100 * (after / before - 1) if math.isfinite(before) else math.nan
+        told = "–" if math.isnan(change) else f"{change:+.1f} %".replace("-", "−")
+        rows.append((METHODS[name], mse(before), mse(after), told))
+    return rows
+
+
+@cache
+def guesses() -> dict[str, Any]:
+    """Return what the two questions are answered with: computed, not remembered."""
+    small = View(RegressionQuestion(epsilon=0.1, variant="notebook"))
+    notebook = View(RegressionQuestion(noise_multiplier=500.0, rate="notebook"))
+    usual, larger = notebook.followed[""].end, notebook.followed["× 10"].end
+    return {
+        "winner": small.standings[0].name,
+        "epsilon": epsilon_text(small.question.epsilon),
+        "medians": {s.name: mse(s.spread.median) for s in small.standings},
+        "names": NAMES,
+        "usual": mse(usual.median),
+        "larger": mse(larger.median),
+        "band": (mse(larger.low), mse(larger.high)),
+        "larger_is": "better"
+        if larger.median * WORSE < usual.median
+        else "worse"
+        if larger.median > usual.median * WORSE
+        else "the same",
+    }

@@ -1,0 +1,146 @@
+"""The trainer: settings, what they will spend, and the run as it goes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache, partial
+from typing import Any
+from urllib.parse import urlencode
+
+from flask import Blueprint, Response, render_template, request
+
+from dpsgd_explorer.experiments.catalogue import DATA_SETS, MODELS
+from dpsgd_explorer.experiments.presets import PRESETS
+from dpsgd_explorer.experiments.training_config import TrainingConfig
+from dpsgd_explorer.web.api.answer_cache import cached_page
+from dpsgd_explorer.web.content.choice_notes import choice_notes
+from dpsgd_explorer.web.forms.form import (
+    SWITCHES,
+    Form,
+    fitting_models,
+    form_fields,
+    form_groups,
+    read_form,
+    to_query,
+)
+from dpsgd_explorer.web.pages.runs import LATEST, RunRow, rows
+from dpsgd_explorer.web.questions.plan_preview import (
+    VIEWS,
+    chart_facts,
+    data_note,
+    model_note,
+    plan_of,
+    plan_texts,
+    truth_of,
+)
+from dpsgd_explorer.web.recorded import runs as recorded
+
+bp = Blueprint("train", __name__, url_prefix="/train")
+
+
+@dataclass(frozen=True)
+class PresetLink:
+    """A set-up one click away.
+
+    Attributes:
+        query: Its settings, as the address carries them.
+        result: Summary of its recorded run, empty if there is none.
+    """
+
+    slug: str
+    label: str
+    note: str
+    query: dict[str, str]
+    result: dict[str, Any]
+
+    @property
+    def address(self) -> str:
+        """The part of the address behind the question mark."""
+        return urlencode(self.query)
+
+
+@bp.get("/")
+def index() -> str | Response:
+    """Show the trainer with the settings of the address; wrong ones stand corrected."""
+    latest = rows(LATEST)
+    return _page(latest) if latest else cached_page(partial(_page, latest))
+
+
+def _page(latest: list[RunRow]) -> str:
+    form = read_form(request.args.to_dict())
+    plan = plan_of(form.config) if form.config else None
+    return render_template(
+        "train/index.html",
+        form=form,
+        groups=form_groups(),
+        switches={switch.name: switch for switch in SWITCHES},
+        choice_notes=notes_of(form),
+        fitting={
+            "model": fitting_models().get(form.texts["dataset"]),
+            "accountant": plan["accountants"] if plan else None,
+        },
+        presets=preset_links(),
+        query=to_query(form.config) if form.config else None,
+        plan=plan_texts(plan),
+        truth=truth_of(plan),
+        texts_of={name: ask.label for name, ask in form_fields().items()},
+        views=VIEWS | {"runs": "Runs"},
+        rows=latest,
+        page_data=_page_data(form, plan),
+    )
+
+
+def notes_of(form: Form) -> dict[str, str]:
+    """Return what is said about what is chosen, by setting."""
+    said = {
+        field: of.get(form.texts[field], "") for field, of in choice_notes().items()
+    }
+    dataset, model = DATA_SETS.get(form.texts["dataset"]), form.texts["model"]
+    if dataset is None or model not in fitting_models()[form.texts["dataset"]]:
+        return said
+    return said | {
+        "dataset": data_note(dataset),
+        "model": model_note(MODELS[model], form.texts["dataset"]),
+    }
+
+
+@cache
+def preset_links() -> list[PresetLink]:
+    """Return the presets with what their recorded runs reached."""
+    return [
+        PresetLink(
+            slug=preset.slug,
+            label=preset.label,
+            note=preset.note,
+            query=to_query(TrainingConfig.parse(preset.config)),
+            result=run.summary if (run := recorded_run(preset.slug)) else {},
+        )
+        for preset in PRESETS
+    ]
+
+
+def recorded_run(slug: str) -> recorded.RecordedRun | None:
+    """Return a preset's recorded run, None if none was made."""
+    if not (recorded.FOLDER / f"{slug}.json").is_file():
+        return None
+    return recorded.recorded(slug)
+
+
+def recorded_curves() -> dict[str, list[dict[str, Any]]]:
+    """Return the evaluations of each preset's recorded run."""
+    runs = {preset.slug: recorded_run(preset.slug) for preset in PRESETS}
+    return {slug: run.data("evaluation") for slug, run in runs.items() if run}
+
+
+def _page_data(form: Form, plan: dict[str, Any] | None) -> dict[str, Any]:
+    """Return what the script needs and the page does not say."""
+    return {
+        "fields": [ask.for_script() for ask in form_fields().values()],
+        "switches": {switch.name: list(switch.members) for switch in SWITCHES},
+        "presets": {preset.slug: preset.query for preset in preset_links()},
+        "recorded": recorded_curves(),
+        "facts": chart_facts(),
+        "notes": choice_notes(),
+        "config": form.config.model_dump(mode="json") if form.config else None,
+        "plan": plan,
+    }

@@ -1,0 +1,1 @@
+"""Questions about privacy and their answers, without Flask."""

@@ -1,0 +1,61 @@
+"""The accountant race: what every accountant says of one run, step by step."""
+
+from __future__ import annotations
+
+import math
+from decimal import ROUND_CEILING, Context
+
+from dpsgd_explorer.accounting import ACCOUNTANTS, Accountant, Phase
+from dpsgd_explorer.accounting.intervals import curve_sides
+from dpsgd_explorer.errors import AccountingError
+from dpsgd_explorer.web.questions.privacy import Curve, CurvesAnswer, Racer
+from dpsgd_explorer.web.questions.privacy_models import RELATIONS, CurvesQuestion
+
+SYNONYMS = ("glw",)  # answered by another accountant, so it would run beside itself
+DIGITS = Context(prec=6, rounding=ROUND_CEILING)
+SILENT = "does not apply"
+
+
+def race(question: CurvesQuestion) -> CurvesAnswer:
+    """Return the curve of each accountant; one that refuses says why instead."""
+    steps = Curve.steps_by_ratio(question.steps, question.points)
+    run = Phase(question.sample_rate, question.noise_multiplier, question.steps)
+    return CurvesAnswer(
+        delta=question.delta,
+        neighboring_relation=RELATIONS[0],
+        sample_rate=question.sample_rate,
+        noise_multiplier=question.noise_multiplier,
+        steps=steps,
+        curves=[_racer(name, run, steps, question.delta) for name in racers()],
+    )
+
+
+def racers() -> dict[str, Accountant]:
+    """Return the accountants that differ from each other."""
+    return {name: one for name, one in ACCOUNTANTS.items() if name not in SYNONYMS}
+
+
+def significant(epsilon: float) -> float | None:
+    """Return epsilon to six digits, not below it; None for what no float holds."""
+    if math.isinf(epsilon):
+        return None
+    shown = float(DIGITS.create_decimal(epsilon))
+    return None if math.isinf(shown) else shown
+
+
+def _racer(name: str, run: Phase, steps: list[int], delta: float) -> Racer:
+    accountant = ACCOUNTANTS[name]
+    status, reason, values = SILENT, "", list[float]()
+    try:
+        found = curve_sides([run], steps, delta, name)
+        values, status = found.values, found.status
+    except AccountingError as error:
+        reason = str(error)
+    return Racer(
+        accountant=name,
+        label=accountant.label,
+        status=status,
+        note=accountant.note,
+        reason=reason,
+        epsilon=[significant(value) for value in values],
+    )

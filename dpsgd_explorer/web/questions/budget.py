@@ -1,0 +1,287 @@
+"""The budget planner: five linked numbers, of which four are given and one follows."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+from pydantic import BaseModel, ConfigDict, field_validator
+
+from dpsgd_explorer import accounting
+from dpsgd_explorer.accounting import Phase, round_up
+from dpsgd_explorer.accounting.core import validation as domains
+from dpsgd_explorer.accounting.intervals import Sides, epsilon_sides
+from dpsgd_explorer.accounting.plan import steps_of
+from dpsgd_explorer.errors import AccountingError, ConfigError
+from dpsgd_explorer.experiments.config import setting
+from dpsgd_explorer.web.questions.privacy_models import DEFAULT_ACCOUNTANT
+
+SOLVABLE = {
+    "epsilon": "ε",
+    "delta": "δ",
+    "noise_multiplier": "σ",
+    "expected_batch_size": "batch",
+    "epochs": "epochs",
+}
+MOST_RECORDS = 10**9
+LEAST_DELTA = 1e-15  # below it nobody asks, and a sum has no digits left
+
+
+class BudgetQuestion(BaseModel):
+    """Four of five numbers; the one that ``solve`` names follows from the others."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+    solve: str = setting(
+        "noise_multiplier",
+        label="Solve for",
+        help="The other four stay as they are.",
+        group="Solve",
+        choices=SOLVABLE,
+    )
+    sample_size: int = setting(
+        60_000,
+        label="Records",
+        symbol="N",
+        help="To learn from.",
+        group="Data",
+        ge=2,
+        le=MOST_RECORDS,
+    )
+    epsilon: float = setting(
+        3.0,
+        label="Budget",
+        symbol="ε",
+        help="What the whole run spends.",
+        group="Budget",
+        marks=(0.1, 0.3, 1, 3, 10),
+        ends=("more private", "more accurate"),
+        gt=0,
+        le=1000,
+    )
+    delta: float = setting(
+        1e-5,
+        label="Slack",
+        symbol="δ",
+        help="Below one over N.",
+        group="Budget",
+        marks=(1e-9, 1e-8, 1e-7, 1e-6, 1e-5),
+        ge=LEAST_DELTA,
+        lt=1,
+    )
+    noise_multiplier: float = setting(
+        1.0,
+        label="Noise multiplier",
+        symbol="σ",
+        help="Noise on the sum, in units of C.",
+        group="Budget",
+        marks=(0.5, 1, 2, 4, 8),
+        ends=("more accurate", "more private"),
+        gt=0,
+        le=1000,
+    )
+    expected_batch_size: int = setting(
+        1024,
+        label="Expected batch size",
+        symbol="qN",
+        help="Records a step on average.",
+        group="Budget",
+        marks=(64, 256, 1024, 4096, 16384),
+        ends=("cheaper step", "steadier step"),
+        ge=1,
+        le=MOST_RECORDS,
+    )
+    epochs: float = setting(
+        20.0,
+        label="Epochs",
+        help="How often a record is used on average.",
+        group="Budget",
+        marks=(1, 3, 10, 30, 100),
+        ends=("spends less", "learns longer"),
+        gt=0,
+        le=10_000,
+    )
+
+    @field_validator("solve")
+    @classmethod
+    def _can_be_solved_for(cls, name: str) -> str:
+        if name not in SOLVABLE:
+            known = ", ".join(SOLVABLE)
+            raise ConfigError("solve", f"solve must be one of {known}, got {name!r}.")
+        return name
+
+
+@dataclass(frozen=True, kw_only=True)
+class Budget:
+    """All five numbers, and the steps that they make.
+
+    Attributes:
+        epsilon: What may be spent; ``spent`` is never above it.
+    """
+
+    sample_size: int
+    epsilon: float
+    delta: float
+    noise_multiplier: float
+    expected_batch_size: int
+    steps: int
+
+    @property
+    def sample_rate(self) -> float:
+        """Inclusion probability q of a step."""
+        return self.expected_batch_size / self.sample_size
+
+    @property
+    def epochs(self) -> float:
+        """How often a record is used on average."""
+        return self.steps * self.sample_rate
+
+    @property
+    def noise_per_update(self) -> float:
+        """Noise std on the average gradient, in units of C: σ / (qN)."""
+        return self.noise_multiplier / self.expected_batch_size
+
+    @cached_property
+    def sides(self) -> Sides:
+        """What the accountant says of these numbers, and what encloses it."""
+        run = Phase(self.sample_rate, self.noise_multiplier, self.steps)
+        return epsilon_sides([run], self.delta, DEFAULT_ACCOUNTANT)
+
+    @property
+    def spent(self) -> float:
+        """What these numbers spend, at most."""
+        return self.sides.value
+
+
+def solve(question: BudgetQuestion) -> Budget:
+    """Return the budget with the number that was asked for.
+
+    Raises:
+        ConfigError: the four given numbers do not go together, or leave none.
+    """
+    _check(question)
+    try:
+        return SOLVERS[question.solve](_given(question), question)
+    except AccountingError as error:
+        field = "epsilon" if error.field == "target_epsilon" else error.field
+        message = str(error).replace("target_epsilon", "epsilon")
+        raise ConfigError(field, message) from None
+
+
+def _given(question: BudgetQuestion) -> Budget:
+    return Budget(
+        sample_size=question.sample_size,
+        epsilon=question.epsilon,
+        delta=question.delta,
+        noise_multiplier=question.noise_multiplier,
+        expected_batch_size=question.expected_batch_size,
+        steps=steps_of(
+            question.epochs, question.sample_size, question.expected_batch_size
+        ),
+    )
+
+
+def _for_epsilon(given: Budget, _: BudgetQuestion) -> Budget:
+    return replace(given, epsilon=given.spent)
+
+
+def _for_delta(given: Budget, _: BudgetQuestion) -> Budget:
+    delta = accounting.delta(
+        given.sample_rate,
+        given.noise_multiplier,
+        given.steps,
+        given.epsilon,
+        accountant=DEFAULT_ACCOUNTANT,
+    )
+    return replace(given, delta=max(delta, LEAST_DELTA))
+
+
+def _for_noise(given: Budget, _: BudgetQuestion) -> Budget:
+    noise = accounting.noise_multiplier(
+        given.epsilon,
+        given.sample_rate,
+        given.steps,
+        given.delta,
+        accountant=DEFAULT_ACCOUNTANT,
+    )
+    return replace(given, noise_multiplier=noise)
+
+
+def _for_epochs(given: Budget, _: BudgetQuestion) -> Budget:
+    steps = accounting.steps(
+        given.epsilon,
+        given.sample_rate,
+        given.noise_multiplier,
+        given.delta,
+        accountant=DEFAULT_ACCOUNTANT,
+    )
+    if steps == 0:
+        raise _too_little(replace(given, steps=1), "a single step")
+    return replace(given, steps=steps)
+
+
+def _for_batch(given: Budget, question: BudgetQuestion) -> Budget:
+    """Return a batch within the budget, at the same epochs: no other is 1 % larger."""
+
+    def at(size: int) -> Budget:
+        steps = steps_of(question.epochs, question.sample_size, size)
+        return replace(given, expected_batch_size=size, steps=steps)
+
+    longest = domains.MAX_STEPS
+    least = max(1, math.ceil(question.epochs * question.sample_size / longest))
+    if at(least).spent > given.epsilon:
+        raise _too_little(at(least), f"batches of {least:,}")
+    fits = _fitting(lambda size: at(size).spent <= given.epsilon)
+    return at(fits(least, given.sample_size))
+
+
+def _fitting(within: Callable[[int], bool]) -> Callable[[int, int], int]:
+    """Return a search between a size that fits and one that may not, by ratios."""
+
+    def search(good: int, bad: int) -> int:
+        if within(bad):
+            return bad
+        while bad - good > max(1, good // 100):
+            middle = min(max(math.isqrt(good * bad), good + 1), bad - 1)
+            good, bad = (middle, bad) if within(middle) else (good, middle)
+        return good
+
+    return search
+
+
+def _too_little(least: Budget, what: str) -> ConfigError:
+    return ConfigError(
+        "epsilon",
+        f"epsilon must be at least {round_up(least.spent, 4)}, which {what} alone "
+        f"would spend, got {least.epsilon:g}. Raise epsilon or noise_multiplier.",
+    )
+
+
+def _check(question: BudgetQuestion) -> None:
+    """Refuse what does not go together.
+
+    Raises:
+        ConfigError: names the number at fault.
+    """
+    size = question.sample_size
+    if question.expected_batch_size > size and question.solve != "expected_batch_size":
+        raise ConfigError(
+            "expected_batch_size",
+            f"expected_batch_size must be at most N = {size}, got "
+            f"{question.expected_batch_size}.",
+        )
+    if question.delta >= 1 / size and question.solve != "delta":
+        raise ConfigError(
+            "delta", f"delta must be below 1/N = 1/{size}, got {question.delta:g}."
+        )
+
+
+SOLVERS: dict[str, Callable[[Budget, BudgetQuestion], Budget]] = {
+    "epsilon": _for_epsilon,
+    "delta": _for_delta,
+    "noise_multiplier": _for_noise,
+    "expected_batch_size": _for_batch,
+    "epochs": _for_epochs,
+}

@@ -1,0 +1,136 @@
+"""What is known of a run before it starts: its plan, and the ranges of its charts.
+
+Axis ranges stand before the first point comes, so that nothing jumps; the odds under
+the ticks of the ε axis are computed here, since the browser computes nothing about ε.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import cache, lru_cache
+from typing import Any
+
+from dpsgd_explorer.accounting import ACCOUNTANTS, round_up
+from dpsgd_explorer.experiments.catalogue import DATA_SETS, MODELS, DataSet, Model
+from dpsgd_explorer.experiments.training_config import TrainingConfig
+from dpsgd_explorer.web.api.privacy import planned
+from dpsgd_explorer.web.figures.odds import percent_at_most
+from dpsgd_explorer.web.forms.form import fitting_models, text_of
+
+TICK_POWERS = range(-4, 3)
+TICKS = 10
+CURVE_POINTS = 101
+PLANS = 256
+VIEWS = {"accuracy": "Accuracy", "gradients": "Gradients", "loss": "Loss"}
+PLAN_TEXTS: dict[str, Callable[[dict[str, Any]], str]] = {
+    "epsilon": lambda plan: str(plan["epsilon_text"]),
+    "delta": lambda plan: text_of(plan["delta"]),
+    "noise_multiplier": lambda plan: (
+        round_up(plan["noise_multiplier"], 3) if plan["private"] else "0"
+    ),
+    "sample_rate": lambda plan: f"{plan['sample_rate']:.3g}",
+    "steps": lambda plan: f"{plan['steps']:,}",
+    "epochs": lambda plan: f"{plan['epochs']:.3g}",
+    "accountant": lambda plan: ACCOUNTANTS[plan["accountant"]].label,
+}
+EVEN = 0.5  # a majority below it: several classes, guessing stays far down
+
+
+@lru_cache(maxsize=PLANS)
+def plan_of(config: TrainingConfig) -> dict[str, Any]:
+    """Return what /api/v1/privacy/plan answers, with the curve of ε.
+
+    Raises:
+        ConfigError: no noise reaches the target.
+    """
+    return planned(config, CURVE_POINTS).model_dump(mode="json")
+
+
+def plan_texts(plan: dict[str, Any] | None) -> dict[str, str]:
+    """Return each value of a plan as it is printed; a dash where there is no plan."""
+    if plan is None:
+        return dict.fromkeys(PLAN_TEXTS, "–")
+    return {name: write(plan) for name, write in PLAN_TEXTS.items()}
+
+
+def truth_of(plan: dict[str, Any] | None) -> tuple[str, str, str]:
+    """Return class and words of the badge beside an epsilon, and which terms hold.
+
+    The terms: "private", "open" (there is no noise) or "unknown" (there is no plan).
+    """
+    if plan is None:
+        return "not-private", "", "unknown"
+    if not plan["private"]:
+        return "not-private", "not private", "open"
+    return plan["status"], plan["status"], "private"
+
+
+@cache
+def chart_facts() -> dict[str, Any]:
+    """Return what charts need beyond a plan: data sets, models, ticks with odds."""
+    return {
+        "data_sets": {name: _data_set(name, data) for name, data in DATA_SETS.items()},
+        "models": {name: _model(model) for name, model in MODELS.items()},
+        "accountants": {name: one.label for name, one in ACCOUNTANTS.items()},
+        "claims": {name: one.status for name, one in ACCOUNTANTS.items()},
+        "scales": [
+            _scale(factor, power) for power in TICK_POWERS for factor in (1, 2, 5)
+        ],
+    }
+
+
+def accuracy_range(data: DataSet) -> tuple[float, float]:
+    """Return where the accuracy axis begins and ends.
+
+    One that begins at 0 is drawn as errors by ratio; else close up on working runs.
+    """
+    if data.majority < EVEN:
+        return 0.0, 0.995
+    floor = math.floor(20 * data.majority) / 20  # guessing lies just above it
+    return floor, round(min(floor + 0.15, 1.0), 2)
+
+
+def _data_set(name: str, data: DataSet) -> dict[str, Any]:
+    floor, ceiling = accuracy_range(data)
+    return {
+        "label": data.label,
+        "sample_size": data.train_size,
+        "classes": data.classes,
+        "baseline": data.majority,
+        "accuracy_floor": floor,
+        "accuracy_ceiling": ceiling,
+        "models": fitting_models()[name],
+        "note": data_note(data),
+    }
+
+
+def data_note(data: DataSet) -> str:
+    """Return the sentence that stands under the choice of the data set."""
+    sizes = f"{data.train_size:,} records to learn from, {data.test_size:,} to test."
+    return f"{data.note} {sizes}"
+
+
+def _model(model: Model) -> dict[str, Any]:
+    notes = {dataset: model_note(model, dataset) for dataset in model.parameters}
+    return {"label": model.label, "notes": notes}
+
+
+def model_note(model: Model, dataset: str) -> str:
+    """Return the sentence that stands under the choice of the model."""
+    return f"{model.note} {model.parameters[dataset]:,} parameters."
+
+
+def _scale(factor: int, power: int) -> dict[str, Any]:
+    """Return ticks a round step apart, each with the best odds of an attacker."""
+    digits = max(0, -power)
+    values = [float(f"{factor * i}e{power}") for i in range(TICKS + 1)]
+    ticks = [
+        {
+            "epsilon": value,
+            "text": f"{value:.{digits}f}",
+            "odds": percent_at_most(value),
+        }
+        for value in values
+    ]
+    return {"step": values[1], "ticks": ticks}

@@ -1,0 +1,238 @@
+"""What the privacy routes answer.
+
+Every epsilon travels with what it means: delta, the neighbouring relation, the
+sampling scheme, the accountant and whether that gives a bound or an approximation.
+"""
+
+from __future__ import annotations
+
+import math
+
+from pydantic import BaseModel
+
+from dpsgd_explorer.accounting import ACCOUNTANTS, round_up
+from dpsgd_explorer.accounting.intervals import Sides
+from dpsgd_explorer.accounting.registry import deciding
+from dpsgd_explorer.web.questions.privacy_models import RELATIONS
+
+EPSILON_DIGITS = 4
+
+
+class PrivacyTerms(BaseModel):
+    """What any epsilon beside it is to be read with."""
+
+    delta: float
+    neighboring_relation: str
+    sampling: str = "poisson"
+    accountant: str
+    status: str
+
+    @classmethod
+    def of(
+        cls,
+        accountant: str,
+        delta: float,
+        neighboring_relation: str = RELATIONS[0],
+        status: str = "",
+    ) -> PrivacyTerms:
+        """Return the terms of an answer at delta.
+
+        Its status is the accountant's, unless this very answer has another.
+        """
+        return PrivacyTerms(
+            delta=delta,
+            accountant=deciding(accountant),
+            neighboring_relation=neighboring_relation,
+            status=status or ACCOUNTANTS[deciding(accountant)].status,
+        )
+
+
+class Epsilon(PrivacyTerms):
+    """One epsilon, rounded up; null and "∞" where there is no guarantee."""
+
+    epsilon: float | None
+    epsilon_text: str
+
+    @classmethod
+    def spent(
+        cls,
+        epsilon: float,
+        accountant: str,
+        delta: float,
+        neighboring_relation: str = RELATIONS[0],
+        status: str = "",
+    ) -> Epsilon:
+        """Return the answer for the accountant's value, which may be infinite."""
+        terms = PrivacyTerms.of(accountant, delta, neighboring_relation, status)
+        return Epsilon(
+            **terms.model_dump(),
+            epsilon=rounded(epsilon),
+            epsilon_text=round_up(epsilon),
+        )
+
+
+class EnclosedEpsilon(Epsilon):
+    """One epsilon, and what encloses the truth; null where nothing is proven."""
+
+    lower: float | None
+    upper: float | None
+
+    @classmethod
+    def between(
+        cls,
+        sides: Sides,
+        accountant: str,
+        delta: float,
+        neighboring_relation: str = RELATIONS[0],
+    ) -> EnclosedEpsilon:
+        """Return the answer for what an accountant says."""
+        said = (accountant, delta, neighboring_relation, sides.status)
+        return EnclosedEpsilon(
+            **Epsilon.spent(sides.value, *said).model_dump(),
+            lower=finite(sides.lower),
+            upper=finite(sides.upper),
+        )
+
+
+class EveryEpsilon(BaseModel):
+    """What each accountant says of the same run, rounded up, if all were asked.
+
+    Null otherwise, and for an epsilon that is infinite; an accountant that says
+    nothing of such a run is left out.
+    """
+
+    epsilons: dict[str, float | None] | None = None
+
+
+class PrivacyAnswer(Epsilon, EveryEpsilon):
+    """What was asked for, and the epsilon that goes with it, the question repeated.
+
+    ``value`` is the answer; the truth lies between ``lower`` and ``upper`` as far as
+    the accountant proves it, null where it does not.
+    """
+
+    value: float | None
+    lower: float | None
+    upper: float | None
+    sample_rate: float
+    noise_multiplier: float
+    steps: int
+
+
+class EpsilonAnswer(PrivacyAnswer):
+    """The epsilon of a run, with the sizes of batches that are cut."""
+
+    sample_size: int | None
+    max_batch_size: int | None
+
+
+class Curve(BaseModel):
+    """Epsilon after each of these steps; null where there is no guarantee."""
+
+    steps: list[int]
+    epsilon: list[float | None]
+
+    @classmethod
+    def through(cls, steps: list[int], epsilons: list[float]) -> Curve:
+        """Return the curve with each epsilon rounded up."""
+        return cls(steps=steps, epsilon=[rounded(value) for value in epsilons])
+
+    @staticmethod
+    def steps_up_to(last: int, points: int) -> list[int]:
+        """Return about so many steps, evenly spread from 0 to the last."""
+        return sorted({math.ceil(last * i / (points - 1)) for i in range(points)})
+
+    @staticmethod
+    def steps_by_ratio(last: int, points: int) -> list[int]:
+        """Return about so many steps from 1 to the last, by equal ratios."""
+        return sorted({round(last ** (i / (points - 1))) for i in range(points)})
+
+
+class CurveAnswer(PrivacyTerms, Curve):
+    """A curve with its terms and the question.
+
+    The truth at each step lies between ``lower`` and ``upper`` as far as the
+    accountant proves it; null where it does not.
+    """
+
+    lower: list[float | None] | None
+    upper: list[float | None] | None
+    sample_rate: float
+    noise_multiplier: float
+
+
+class TradeOffAnswer(BaseModel):
+    """The largest true positive rate at each false positive rate, of any attack.
+
+    It follows from δ at so many ε, so it is a bound even where each δ is exact. The
+    best attack lies between ``lower`` and ``upper`` as far as the accountant proves
+    it; null where it does not. ``true_positive_rate`` is the upper one.
+    """
+
+    neighboring_relation: str
+    sampling: str = "poisson"
+    accountant: str
+    status: str
+    sample_rate: float
+    noise_multiplier: float
+    steps: int
+    false_positive_rate: list[float]
+    true_positive_rate: list[float]
+    lower: list[float] | None
+    upper: list[float] | None
+
+
+class Racer(BaseModel):
+    """One accountant and what it says; ``reason`` where it says nothing here."""
+
+    accountant: str
+    label: str
+    status: str
+    note: str
+    reason: str
+    epsilon: list[float | None]
+
+
+class CurvesAnswer(BaseModel):
+    """The curves of all accountants over the same steps, spread by equal ratios."""
+
+    delta: float
+    neighboring_relation: str
+    sampling: str = "poisson"
+    sample_rate: float
+    noise_multiplier: float
+    steps: list[int]
+    curves: list[Racer]
+
+
+class PlanAnswer(EnclosedEpsilon, EveryEpsilon):
+    """What a configuration will do, before it is run.
+
+    ``epsilon`` is what ``last_step`` steps spend: fewer than ``steps`` if
+    ``stop_at_epsilon`` ends the run early. ``accountants`` are those that say
+    something of such a run. A preliminary answer has few points, and bounds:
+    ``last_step`` is at most that of the run. Where ``noise_is_bound``, the noise is at
+    least that of the run, and ``epsilon`` the target, which the run spends at most.
+    """
+
+    accountants: list[str]
+    private: bool
+    sample_size: int
+    expected_batch_size: int
+    sample_rate: float
+    noise_multiplier: float
+    steps: int
+    epochs: float
+    last_step: int
+    curve: Curve | None
+    noise_is_bound: bool
+
+
+def finite(value: float | None) -> float | None:
+    """Return a number as JSON can hold it."""
+    return value if value is not None and math.isfinite(value) else None
+
+
+def rounded(epsilon: float) -> float | None:
+    """Return epsilon as a number that is not below it; None for infinity."""
+    return None if math.isinf(epsilon) else float(round_up(epsilon, EPSILON_DIGITS))

@@ -1,0 +1,221 @@
+"""What the privacy routes are asked."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+
+from dpsgd_explorer.accounting import ACCOUNTANTS, NAMES, SAMPLINGS
+from dpsgd_explorer.accounting.batches import Batches
+from dpsgd_explorer.accounting.core import validation as domains
+from dpsgd_explorer.accounting.truncated_poisson import MOST_RECORDS
+from dpsgd_explorer.errors import ConfigError
+from dpsgd_explorer.experiments.training_config import TrainingConfig
+
+DEFAULT_ACCOUNTANT: str = TrainingConfig.model_fields["accountant"].default
+RELATIONS = tuple(
+    dict.fromkeys(
+        relation
+        for accountant in ACCOUNTANTS.values()
+        for relation in accountant.neighboring_relations
+    )
+)
+MOST_POINTS = 1000
+MOST_RACE_POINTS = 120
+
+
+def _known_accountant(name: str) -> str:
+    return _one_of("accountant", name, NAMES)
+
+
+def _known_relation(name: str) -> str:
+    return _one_of("neighboring_relation", name, RELATIONS)
+
+
+def _known_sampling(name: str) -> str:
+    return _one_of("sampling", name, SAMPLINGS)
+
+
+def _one_of(field: str, name: str, known: tuple[str, ...]) -> str:
+    if name not in known:
+        raise ConfigError(
+            field, f"{field} must be one of {', '.join(known)}, got {name!r}."
+        )
+    return name
+
+
+SampleRate = Annotated[
+    float, Field(gt=0, le=1, description="Poisson inclusion probability q of a step.")
+]
+NoiseMultiplier = Annotated[
+    float,
+    Field(
+        ge=0,
+        le=domains.MAX_NOISE_MULTIPLIER,
+        description="Noise std over the clipping bound; 0: none.",
+    ),
+]
+Steps = Annotated[
+    int, Field(ge=0, le=domains.MAX_STEPS, description="Steps of the run.")
+]
+SomeSteps = Annotated[
+    int, Field(ge=1, le=domains.MAX_STEPS, description="Steps of the run.")
+]
+Delta = Annotated[float, Field(gt=0, lt=1, description="Below one over N.")]
+TargetEpsilon = Annotated[
+    float, Field(gt=0, le=1000, description="What the run may spend.")
+]
+Points = Annotated[int, Field(ge=2, le=MOST_POINTS, description="Points of the curve.")]
+AccountantName = Annotated[
+    str,
+    AfterValidator(_known_accountant),
+    Field(json_schema_extra={"enum": list(NAMES)}),
+]
+Relation = Annotated[
+    str,
+    AfterValidator(_known_relation),
+    Field(json_schema_extra={"enum": list(RELATIONS)}),
+]
+
+
+Sampling = Annotated[
+    str,
+    AfterValidator(_known_sampling),
+    Field(
+        json_schema_extra={"enum": list(SAMPLINGS)},
+        description="How batches are drawn; those that are cut need both sizes.",
+    ),
+]
+Records = Annotated[
+    int,
+    Field(ge=1, le=MOST_RECORDS, description="Of the data, or a batch at most."),
+]
+
+
+class Question(BaseModel):
+    """Something about a Poisson-subsampled Gaussian that is repeated."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+
+class PrivacyQuestion(Question):
+    """A question to one accountant about one way to count neighbours.
+
+    With accountant "all" the exact one answers; where the answer is one run's epsilon,
+    ``epsilons`` holds what each of them says.
+    """
+
+    accountant: AccountantName = DEFAULT_ACCOUNTANT
+    neighboring_relation: Relation = RELATIONS[0]
+
+    @property
+    def asked_of(self) -> dict[str, Any]:
+        """The arguments that every question of ``accounting`` takes."""
+        return {
+            "accountant": self.accountant,
+            "neighboring_relation": self.neighboring_relation,
+        }
+
+
+class EpsilonQuestion(PrivacyQuestion):
+    """What do so many steps with this noise spend?"""
+
+    sample_rate: SampleRate
+    noise_multiplier: NoiseMultiplier
+    steps: Steps
+    delta: Delta = 1e-5
+    sampling: Sampling = SAMPLINGS[0]
+    sample_size: Records | None = None
+    max_batch_size: Records | None = None
+
+    @property
+    def batches(self) -> Batches:
+        """How the batches are drawn.
+
+        Raises:
+            AccountingError: names a size that is missing, or that is not looked at.
+        """
+        return Batches(self.sampling, self.sample_size, self.max_batch_size)
+
+
+class CurveQuestion(PrivacyQuestion):
+    """How does epsilon grow up to so many steps?"""
+
+    sample_rate: SampleRate
+    noise_multiplier: NoiseMultiplier
+    steps: Steps
+    delta: Delta = 1e-5
+    points: Points = 200
+
+
+class CurvesQuestion(Question):
+    """How does epsilon grow, as each accountant counts it?"""
+
+    sample_rate: SampleRate
+    noise_multiplier: Annotated[float, Field(gt=0, le=domains.MAX_NOISE_MULTIPLIER)]
+    steps: SomeSteps
+    delta: Delta = 1e-5
+    points: int = Field(60, ge=2, le=MOST_RACE_POINTS, description="Points of each.")
+
+
+class DeltaQuestion(PrivacyQuestion):
+    """With which delta do so many steps spend this epsilon?"""
+
+    sample_rate: SampleRate
+    noise_multiplier: NoiseMultiplier
+    steps: Steps
+    epsilon: float = Field(ge=0, le=1000, description="The epsilon that is promised.")
+
+
+class NoiseQuestion(PrivacyQuestion):
+    """How much noise keeps so many steps within a target?"""
+
+    sample_rate: SampleRate
+    steps: SomeSteps
+    delta: Delta = 1e-5
+    target_epsilon: TargetEpsilon
+
+
+class StepsQuestion(PrivacyQuestion):
+    """How many steps stay within a target?"""
+
+    sample_rate: SampleRate
+    noise_multiplier: NoiseMultiplier
+    delta: Delta = 1e-5
+    target_epsilon: TargetEpsilon
+
+
+class SampleRateQuestion(PrivacyQuestion):
+    """How many records may a step use on average within a target?"""
+
+    noise_multiplier: NoiseMultiplier
+    steps: SomeSteps
+    delta: Delta = 1e-5
+    target_epsilon: TargetEpsilon
+
+
+class TradeOffQuestion(PrivacyQuestion):
+    """How well can an attacker tell who was used?"""
+
+    sample_rate: SampleRate
+    noise_multiplier: NoiseMultiplier
+    steps: Steps
+    points: int = Field(41, ge=3, le=MOST_POINTS, description="Points of the curve.")
+
+
+class PlanQuestion(TrainingConfig):
+    """What would this configuration spend?"""
+
+    points: int | None = Field(
+        None,
+        ge=2,
+        le=MOST_POINTS,
+        description="Points of the curve of ε; none if left out.",
+    )
+    preliminary: bool = Field(
+        False,
+        description="Answer at once: with few points, and for a target with the noise "
+        "that quick bounds ask for, which is never too little. A run takes the noise "
+        "of the answer that is not preliminary.",
+    )

@@ -1,0 +1,259 @@
+"""What the linear-regression lab shows: numbers and the sentences they support.
+
+Errors are computed from the data and are not private; a median of few repetitions is
+a guess, so two methods are told apart only where the ranges of their medians are.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+
+import numpy as np
+
+from dpsgd_explorer.accounting import gaussian_epsilon, round_up
+from dpsgd_explorer.regression import housing
+from dpsgd_explorer.regression.budget import Budget
+from dpsgd_explorer.regression.checks import VARIANTS, Array
+from dpsgd_explorer.regression.comparison import EPSILONS, Spread, Sweep, sweep
+from dpsgd_explorer.regression.descents import Ground, Trace, Walk, trace
+from dpsgd_explorer.regression.perturbation import Perturbation
+from dpsgd_explorer.regression.statistics import Statistics
+from dpsgd_explorer.web.questions.regression import METHODS, RegressionQuestion
+
+CLOUD = 50
+CONFIDENCE_Z = 1.96
+DESCENT = "noisy gradient descent"
+NAMES = {**METHODS, "noisy_gd": DESCENT}
+
+
+@dataclass(frozen=True)
+class Followed:
+    """A descent's errors with what it had spent, null if it has yet to be computed."""
+
+    walk: Walk
+    trace: Trace
+    epsilons: tuple[float, ...]
+
+    @property
+    def end(self) -> Spread:
+        """Of the error after the last step."""
+        return self.trace.spreads[-1]
+
+    def within(self, epsilon: float) -> Spread | None:
+        """Return the error at the last point that has spent at most epsilon."""
+        kept = [
+            spread
+            for spent, spread in zip(self.epsilons, self.trace.spreads, strict=True)
+            if spent <= epsilon
+        ]
+        return kept[-1] if kept else None
+
+
+@dataclass(frozen=True)
+class Standing:
+    """One method at the ε that is looked at.
+
+    Attributes:
+        name: "adassp", "ssp" or "noisy_gd".
+        spread: Of the error.
+        range: In which the median of infinitely many repetitions lies, at about 95 %.
+    """
+
+    name: str
+    spread: Spread
+    range: tuple[float, float]
+
+
+@dataclass(frozen=True)
+class View:
+    """The answer to a question; parts are computed when they are looked at.
+
+    Attributes:
+        question: What was asked.
+        waits: Whether a long descent may be computed now.
+    """
+
+    question: RegressionQuestion
+    waits: bool = False
+
+    @property
+    def judge(self) -> Statistics:
+        """What errors are measured on."""
+        return self.question.ground.judge
+
+    @cached_property
+    def clipped_mse(self) -> float:
+        """Error of least squares on the bounded data, with no noise at all."""
+        return float(self.judge.mse_of(self.question.ground.statistics.theta))
+
+    @cached_property
+    def sweeps(self) -> dict[str, Sweep]:
+        """SSP and AdaSSP at the notebook's budgets."""
+        return {name: self._sweep(name, EPSILONS) for name in METHODS}
+
+    @cached_property
+    def chosen(self) -> dict[str, dict[str, Sweep]]:
+        """Both ways to spend the budget looked at, by method and variant."""
+        at = (self.question.epsilon,)
+        return {
+            name: {variant: self._sweep(name, at, variant) for variant in VARIANTS}
+            for name in METHODS
+        }
+
+    @cached_property
+    def walks(self) -> dict[str, Walk]:
+        """The descent, and the same with a tenth and ten times the rate."""
+        factors = {"÷ 10": 0.1, "": 1.0, "× 10": 10.0}
+        return {name: self.question.walk(factor) for name, factor in factors.items()}
+
+    @property
+    def must_wait(self) -> bool:
+        """Whether a descent is long, and may not be computed now."""
+        return not self.waits and not self.walks[""].is_at_hand
+
+    @cached_property
+    def followed(self) -> dict[str, Followed]:
+        """The descents that are at hand, or were waited for."""
+        wanted = {
+            name: walk
+            for name, walk in self.walks.items()
+            if walk.is_at_hand or (self.waits and name == "")
+        }
+        return {name: self._follow(walk) for name, walk in wanted.items()}
+
+    @cached_property
+    def budget(self) -> Budget:
+        """How the method that is looked at splits its budget."""
+        question = self.question
+        method = question.perturbation(question.method)
+        return method.budget(question.epsilon, question.delta)
+
+    @cached_property
+    def cloud(self) -> Array:
+        """Released coefficients of the two chosen features, [50, 2]."""
+        question = self.question
+        thetas = question.perturbation(question.method).release(
+            question.ground.statistics,
+            self.budget,
+            np.random.default_rng([question.seed, CLOUD]),
+            CLOUD,
+        )
+        return thetas[:, self.columns]
+
+    @property
+    def columns(self) -> list[int]:
+        """Places of the two chosen features."""
+        chosen = (self.question.first, self.question.second)
+        return [housing.FEATURES.index(name) for name in chosen]
+
+    @cached_property
+    def standings(self) -> tuple[Standing, ...]:
+        """The methods at the ε looked at, best median first."""
+        swept = {
+            name: by_variant[self.question.variant]
+            for name, by_variant in self.chosen.items()
+        }
+        found = [
+            Standing(name, sweep.spreads[0], median_range(sweep.mse[0]))
+            for name, sweep in swept.items()
+        ]
+        descent = self.followed.get("")
+        reached = descent.within(self.question.epsilon) if descent else None
+        if reached is not None:
+            found.append(Standing("noisy_gd", reached, _range_of(reached)))
+        return tuple(sorted(found, key=lambda standing: standing.spread.median))
+
+    def _sweep(
+        self, method: str, epsilons: tuple[float, ...], variant: str | None = None
+    ) -> Sweep:
+        question = self.question
+        return swept(
+            question.perturbation(method, variant),
+            question.ground,
+            epsilons,
+            question.delta,
+            (question.repetitions, question.seed),
+        )
+
+    def _follow(self, walk: Walk) -> Followed:
+        found = trace(walk)
+        spent = spent_along(walk.noise_multiplier, found.steps, self.question.delta)
+        return Followed(walk, found, spent)
+
+
+@lru_cache(maxsize=64)
+def spent_along(
+    noise_multiplier: float, steps: tuple[int, ...], delta: float
+) -> tuple[float, ...]:
+    """Return what a descent has spent after so many steps, exactly."""
+    return tuple(gaussian_epsilon(delta, noise_multiplier, count) for count in steps)
+
+
+@lru_cache(maxsize=128)
+def swept(
+    method: Perturbation,
+    ground: Ground,
+    epsilons: tuple[float, ...],
+    delta: float,
+    draws: tuple[int, int],
+) -> Sweep:
+    """Return a sweep; ``draws`` are repetitions and seed."""
+    repetitions, seed = draws
+    rng = np.random.default_rng(seed)
+    return sweep(
+        method,
+        ground.statistics,
+        epsilons,
+        delta,
+        rng,
+        repetitions,
+        evaluate_on=ground.judge,
+    )
+
+
+def median_range(values: Array) -> tuple[float, float]:
+    """Return the order statistics between which the true median lies, at about 95 %.
+
+    The number of [R] values below the true median is binomial (R, 1/2).
+    """
+    ordered, count = np.sort(values), len(values)
+    away = CONFIDENCE_Z * math.sqrt(count) / 2
+    low = max(0, math.floor(count / 2 - away))
+    high = min(count - 1, math.ceil(count / 2 + away))
+    return float(ordered[low]), float(ordered[high])
+
+
+def verdict(view: View) -> str:
+    """Return who wins at the ε looked at, as a sentence."""
+    best, *others = view.standings
+    told = "; ".join(f"{NAMES[s.name]} {mse(s.spread.median)}" for s in view.standings)
+    at = f"At ε = {epsilon_text(view.question.epsilon)}"
+    near = [s for s in others if s.range[0] <= best.range[1]]
+    if near:
+        names = " and ".join(NAMES[s.name] for s in (best, *near))
+        return f"{at}, {names} are too close to tell apart ({told})"
+    return f"{at}, {NAMES[best.name]} has the least error ({told})"
+
+
+def mse(value: float) -> str:
+    """Return an error as it is printed."""
+    if not math.isfinite(value):
+        return "∞"
+    return f"{value:.4f}" if value < 10 else f"{value:,.0f}" if value < 1e6 else "> 10⁶"
+
+
+def epsilon_text(epsilon: float) -> str:
+    """Return a chosen ε as it was typed, else rounded up."""
+    return f"{epsilon:g}" if epsilon == round(epsilon, 4) else round_up(epsilon, 4)
+
+
+def _range_of(spread: Spread) -> tuple[float, float]:
+    """Return a wide range for a median of which only the spread was kept.
+
+    The 5 to 95 % band is 3.29 standard deviations of a normal sample, whose median has
+    1.25 of them over the root of its size.
+    """
+    away = CONFIDENCE_Z * 1.25 * (spread.high - spread.low) / 3.29 / math.sqrt(20)
+    return spread.median - away, spread.median + away

@@ -1,0 +1,1 @@
+"""Runs recorded by commands in tools/, and what reads them."""

@@ -1,0 +1,64 @@
+"""Runs that this code made once and that ship with it: ``recorded/<slug>.json``.
+
+Each file holds a run's ``config``, its ``events`` (kind and data, in order) and its
+``summary``; ``tools/record_runs.py`` makes them anew.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from dpsgd_explorer.errors import DataError
+from dpsgd_explorer.experiments.training_config import TrainingConfig
+
+FOLDER = Path(__file__).parent
+
+Data = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class RecordedRun:
+    """One stored run; ``events`` are pairs of kind and data."""
+
+    slug: str
+    config: TrainingConfig
+    events: tuple[tuple[str, Data], ...]
+    summary: Data
+
+    def data(self, kind: str) -> list[Data]:
+        """Return the data of all events of a kind."""
+        return [data for name, data in self.events if name == kind]
+
+    @property
+    def query(self) -> Data:
+        """Return the settings that differ from the defaults, for an address."""
+        stated = self.config.model_dump(exclude_none=True)
+        usual = TrainingConfig.parse({}).model_dump(exclude_none=True)
+        return {n: v for n, v in stated.items() if usual.get(n) != v}
+
+    def curve(self) -> list[tuple[int, float]]:
+        """Return step and test accuracy of each evaluation."""
+        return [(e["step"], e["test_accuracy"]) for e in self.data("evaluation")]
+
+
+@cache
+def recorded(slug: str) -> RecordedRun:
+    """Return a recorded run.
+
+    Raises:
+        DataError: there is none of this name.
+    """
+    path = FOLDER / f"{slug}.json"
+    if not path.is_file():
+        raise DataError(
+            f"there is no recorded run {slug!r} in {FOLDER.name}/; make it with "
+            "tools/record_runs.py."
+        )
+    stored = json.loads(path.read_text(encoding="utf-8"))
+    events = tuple((event["kind"], event["data"]) for event in stored["events"])
+    config = TrainingConfig.parse(stored["config"])
+    return RecordedRun(slug, config, events, stored["summary"])

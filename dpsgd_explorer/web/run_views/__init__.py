@@ -1,0 +1,1 @@
+"""How each kind of run is listed, shown and taken away."""

@@ -1,0 +1,130 @@
+"""How the runs of one kind are shown and taken away; ``run_kinds`` has one a kind."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from dpsgd_explorer.accounting import round_up
+from dpsgd_explorer.errors import ConfigError
+from dpsgd_explorer.experiments.config import RunConfig
+from dpsgd_explorer.runs.store.records import Run
+from dpsgd_explorer.web.forms.form import FormField, text_of
+from dpsgd_explorer.web.questions.privacy import Epsilon, PrivacyTerms, rounded
+
+Settings = dict[str, Any]  # a configuration as JSON values
+Summary = dict[str, Any]
+Points = list[dict[str, Any]]  # data of the log's entries of one kind
+
+
+@dataclass(frozen=True)
+class Section:
+    """A part of a report: its heading, one sentence and one of plotly's figures."""
+
+    heading: str
+    note: str
+    figure: dict[str, Any]
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunView:
+    """What the pages and exports of a kind differ in.
+
+    Attributes:
+        template: Its page; extends ``runs/show.html``.
+        fields: The settings with their labels, in order.
+        title: What a run without a name is called.
+        subject: The same in a report, where the settings follow.
+        result: What it reached, as one cell of a table; "" if not known.
+        terms: What its epsilon is to be read with; None if it spends nothing.
+        page: What the template needs beyond what all have.
+        page_data: What the page's script needs beyond what all have.
+        diagnostics: Names in a ``step`` event's diagnostics that fit into a table.
+        columns: Columns of a report's table: name in an evaluation, head, format.
+        sections: Of a report, from its steps and its evaluations.
+        more: Further names in its events that go into a table.
+        missing: How a report prints a value that is not there.
+        running: What a run that goes on is said to do.
+    """
+
+    template: str
+    fields: Callable[[], dict[str, FormField]]
+    title: Callable[[Settings], str]
+    subject: Callable[[Settings], str]
+    result: Callable[[Summary], str]
+    terms: Callable[[Settings], PrivacyTerms] | None
+    page: Callable[[Any], dict[str, Any]]
+    page_data: Callable[[Any], dict[str, Any]]
+    diagnostics: tuple[str, ...]
+    columns: tuple[tuple[str, str, str], ...]
+    sections: Callable[[Points, Points], list[Section]]
+    more: tuple[str, ...] = ()
+    missing: str = "∞"
+    running: str = "Training"
+
+    def terms_of(self, config: Settings) -> PrivacyTerms:
+        """Return what its epsilon is to be read with.
+
+        Raises:
+            ConfigError: runs of this kind spend nothing.
+        """
+        if self.terms is None:
+            raise ConfigError("accountant", "accountant: this run spends nothing.")
+        return self.terms(config)
+
+    def spent(
+        self, epsilon: float | None, config: Settings, status: str = ""
+    ) -> Epsilon:
+        """Return an epsilon of the log with its terms; None is infinite.
+
+        Its status is the accountant's, unless the log says that this one has another.
+        """
+        value = math.inf if epsilon is None else epsilon
+        terms = self.terms_of(config).model_dump()
+        return Epsilon(
+            **(terms | ({"status": status} if status else {})),
+            epsilon=rounded(value),
+            epsilon_text=round_up(value),
+        )
+
+    def name_of(self, run: Run) -> str:
+        """Return what a run is called."""
+        return run.name or self.title(run.config)
+
+    def settings(self, config: RunConfig) -> dict[str, list[tuple[FormField, str]]]:
+        """Return every setting that is set, with its text, under its heading."""
+        values = config.model_dump(mode="json")
+        groups: dict[str, list[tuple[FormField, str]]] = {}
+        for name, ask in self.fields().items():
+            if values[name] is not None:
+                entry = (ask, in_words(ask, values[name]))
+                groups.setdefault(ask.group, []).append(entry)
+        return groups
+
+
+def in_words(ask: FormField, value: object) -> str:
+    """Return a setting's value as a person reads it."""
+    text = text_of(value)
+    if ask.kind == "boolean":
+        return "on" if value else "off"
+    return ask.choices.get(text, text)
+
+
+def chart(*, x: list[Any], y: list[Any], x_title: str, y_title: str) -> dict[str, Any]:
+    """Return a line in one of plotly's figures."""
+    line = {"type": "scatter", "mode": "lines+markers", "x": x, "y": y}
+    axes = {"zeroline": False, "gridcolor": "#d9dee3"}
+    return {
+        "data": [line | {"line": {"color": SERIES}, "marker": {"size": 4}}],
+        "layout": {
+            "xaxis": axes | {"title": {"text": x_title}, "rangemode": "tozero"},
+            "yaxis": axes | {"title": {"text": y_title}},
+            "margin": {"l": 70, "r": 20, "t": 20, "b": 60},
+            "plot_bgcolor": "white",
+        },
+    }
+
+
+SERIES = "#0072b2"

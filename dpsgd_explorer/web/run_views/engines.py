@@ -1,0 +1,141 @@
+"""Runs of kind "engines" as they are listed, shown and reported."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dpsgd_explorer.experiments.engines_config import (
+    CONTENDERS,
+    ORDINARY,
+    EnginesConfig,
+)
+from dpsgd_explorer.web.forms.form import FormField, text_of
+from dpsgd_explorer.web.forms.lab_form import lab_fields
+from dpsgd_explorer.web.run_views.base import (
+    SERIES,
+    Points,
+    RunView,
+    Section,
+    Settings,
+    Summary,
+)
+
+MIB = 2**20
+MEASURING = "Measuring"
+
+
+def fields() -> dict[str, FormField]:
+    """Return its settings with their labels."""
+    return lab_fields(EnginesConfig)
+
+
+def title(config: Settings) -> str:
+    """Return what the engines are compared on, in short."""
+    sizes = f"d = {config['width']}, B = {config['batch_size']}"
+    if EnginesConfig.parse(config).measured.reads_sequences:
+        sizes += f", T = {config['sequence_length']}"
+    return f"Engines, {config['model']}, {sizes}"
+
+
+def subject(config: Settings) -> str:
+    """Return what the engines are compared on."""
+    given = EnginesConfig.parse(config)
+    return (
+        f"The engines compared: {given.measured.label}, {given.parameters:,} parameters"
+    )
+
+
+def result(summary: Summary) -> str:
+    """Return how far the engines are apart."""
+    difference = summary.get("difference")
+    return "" if difference is None else f"{difference:.0e} apart"
+
+
+def page(config: EnginesConfig) -> dict[str, Any]:
+    """Return what the page says beside the run."""
+    return {"query": lab_query(config)}
+
+
+def page_data(config: EnginesConfig) -> dict[str, Any]:
+    """Return what the charts need before the first figure comes."""
+    return {"plan": plan_of(config)}
+
+
+def plan_of(config: EnginesConfig) -> dict[str, Any]:
+    """Return what is going to be measured on what."""
+    return {
+        "private": False,
+        "running": MEASURING,
+        "steps": config.planned_steps,
+        "last_step": config.planned_steps,
+        "contenders": list(CONTENDERS),
+        "parameters": config.parameters,
+        "model": config.measured.label,
+        "batch_size": config.batch_size,
+    }
+
+
+def lab_query(config: EnginesConfig) -> dict[str, str]:
+    """Return the address of the lab with these settings."""
+    return {name: text_of(getattr(config, name)) for name in fields()}
+
+
+def sections(_steps: Points, evaluations: Points) -> list[Section]:
+    """Return time and memory beside the ordinary step's."""
+    found = [point for point in evaluations if not point["refused"]]
+    return [
+        Section(
+            "Time of a step",
+            "CPU time of one thread over that of the ordinary step, in turns with it.",
+            _bars(found, "ratio", [point["ratio"] for point in found]),
+        ),
+        Section(
+            "Memory of a step",
+            "The most that torch holds at once beyond what stays, in MiB.",
+            _bars(found, "MiB", [point["peak_bytes"] / MIB for point in found]),
+        ),
+    ]
+
+
+def _bars(found: Points, unit: str, values: list[float]) -> dict[str, Any]:
+    names = [point["engine"] for point in found]
+    colors = ["#8a949e" if name == ORDINARY else SERIES for name in names]
+    bar = {"type": "bar", "x": names, "y": values, "marker": {"color": colors}}
+    axis = {"title": {"text": unit}, "gridcolor": "#d9dee3", "rangemode": "tozero"}
+    margin = {"l": 70, "r": 20, "t": 20, "b": 60}
+    return {
+        "data": [bar],
+        "layout": {"yaxis": axis, "margin": margin, "plot_bgcolor": "white"},
+    }
+
+
+VIEW = RunView(
+    template="runs/engines.html",
+    fields=fields,
+    title=title,
+    subject=subject,
+    result=result,
+    terms=None,
+    page=page,
+    page_data=page_data,
+    diagnostics=(),
+    columns=(
+        ("engine", "engine", "{}"),
+        ("difference", "largest difference", "{:.0e}"),
+        ("milliseconds", "ms", "{:.2f}"),
+        ("ratio", "time / ordinary", "{:.2f}"),
+        ("peak_bytes", "bytes", "{:,}"),
+    ),
+    sections=sections,
+    more=(
+        "engine",
+        "milliseconds",
+        "ratio",
+        "ratio_low",
+        "ratio_high",
+        "peak_bytes",
+        "refused",
+    ),
+    missing="–",
+    running=MEASURING,
+)

@@ -1,0 +1,196 @@
+"""What the run routes are told and what they answer."""
+
+from __future__ import annotations
+
+import json
+from functools import reduce
+from operator import or_
+from typing import Any, Self
+
+from flask import url_for
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    RootModel,
+    create_model,
+    model_validator,
+)
+
+from dpsgd_explorer.experiments.config import RunConfig
+from dpsgd_explorer.experiments.kinds import KINDS, kind_of, parse
+from dpsgd_explorer.runs.store.records import Run, StoredEvent
+from dpsgd_explorer.web.questions.privacy import Epsilon
+from dpsgd_explorer.web.run_views.registry import VIEWS
+
+MOST_EVENTS = 5000
+LARGEST_SEQ = 2**53 - 1  # what JSON and JavaScript hold exactly
+EXPORT_FORMATS = ("csv", "html", "ipynb", "json", "py")
+
+
+class Labels(BaseModel):
+    """What a visitor calls a run."""
+
+    name: str = Field("", description="For people; at most 60 printable characters.")
+    group: str = Field("", description="Runs that were launched together share it.")
+    parent: str = Field("", description="Id of the run this one repeats or varies.")
+
+
+REQUESTS: dict[str, type[RunConfig]] = {
+    name: create_model(
+        f"{name.capitalize()}Request",
+        __base__=(Labels, kind.config),  # type: ignore[arg-type]  # unlike bases
+        __doc__=f"The settings of a run of kind {name}, and what its visitor calls it.",
+    )
+    for name, kind in KINDS.items()
+}
+
+
+class RunRequest(RootModel[Any]):
+    """A run of some kind: its settings, and what its visitor calls it."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _by_kind(cls, values: Any) -> Any:
+        return REQUESTS[kind_of(values).name].parse(values)
+
+    @property
+    def config(self) -> RunConfig:
+        """The settings alone."""
+        return parse(self.root.model_dump(exclude=set(Labels.model_fields)))
+
+    @property
+    def labels(self) -> dict[str, str]:
+        """Name, group and parent."""
+        told: dict[str, str] = self.root.model_dump(include=set(Labels.model_fields))
+        return told
+
+
+# The same, with all kinds spelled out for the specification.
+ANY_REQUEST = create_model(
+    "RunRequest",
+    __base__=RunRequest,
+    __doc__=RunRequest.__doc__,
+    root=(reduce(or_, REQUESTS.values()), Field(discriminator="kind")),
+)
+
+
+class Rename(BaseModel):
+    """Another name for a run; "" takes it away."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    name: str
+
+
+class Position(BaseModel):
+    """From where on a log is wanted."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    after: int = Field(
+        0, ge=0, le=LARGEST_SEQ, description="The last entry you have; 0: none."
+    )
+
+
+class Page(Position):
+    """A part of a log."""
+
+    limit: int = Field(1000, ge=1, le=MOST_EVENTS, description="Entries at most.")
+
+
+class RunSummary(BaseModel):
+    """A run as lists show it; times are unix seconds.
+
+    ``privacy`` is what the run has spent, with the terms it is to be read with; null
+    until it has ended, or if it uses no data.
+    """
+
+    id: str
+    kind: str
+    state: str
+    name: str
+    group: str
+    parent: str
+    mine: bool
+    step: int
+    steps: int
+    created_at: float
+    started_at: float | None
+    ended_at: float | None
+    last_seq: int
+    summary: dict[str, Any]
+    privacy: Epsilon | None
+    error: dict[str, str] | None
+    links: dict[str, str]
+
+    @classmethod
+    def of(cls, run: Run, visitor: str, **more: Any) -> Self:
+        """Return what this visitor may see of a run: all but whose it is."""
+        shared = set(cls.model_fields) & set(run.__dataclass_fields__)
+        return cls(
+            **{name: getattr(run, name) for name in shared},
+            mine=bool(visitor) and run.visitor == visitor,
+            privacy=_privacy(run),
+            links=links(run.id),
+            **more,
+        )
+
+
+class RunAnswer(RunSummary):
+    """A run with its settings, and while it is queued its place in line."""
+
+    config: dict[str, Any]
+    queue_position: int | None = Field(description="1 for the run that is next.")
+    expected_start_seconds: float | None = Field(
+        description="In about how many seconds it starts: an estimate from what the "
+        "last runs of each kind took; null if there is nothing to go by."
+    )
+
+
+class RunList(BaseModel):
+    """A visitor's runs, newest first."""
+
+    runs: list[RunSummary]
+
+
+class LogEntry(BaseModel):
+    """One entry of a run's log; docs/architecture.md says what each kind holds."""
+
+    seq: int
+    kind: str
+    data: dict[str, Any]
+
+    @classmethod
+    def of(cls, event: StoredEvent) -> Self:
+        """Return an entry as it was stored."""
+        return cls(seq=event.seq, kind=event.kind, data=json.loads(event.data))
+
+
+class Log(BaseModel):
+    """Entries behind the position asked for; ask again after the last of them."""
+
+    state: str
+    last_seq: int
+    events: list[LogEntry]
+
+
+def links(run_id: str) -> dict[str, str]:
+    """Return the addresses of a run."""
+    api = f"/api/v1/runs/{run_id}"
+    return {
+        "self": api,
+        "page": url_for("runs.show", run_id=run_id),
+        "events": f"{api}/events",
+        "log": f"{api}/events.json",
+        "epsilon": f"{api}/epsilon",
+        "cancel": f"{api}/cancel",
+        **{f"export_{name}": f"{api}/export.{name}" for name in EXPORT_FORMATS},
+    }
+
+
+def _privacy(run: Run) -> Epsilon | None:
+    view, told = VIEWS[run.kind], run.summary
+    if not told or view.terms is None:
+        return None
+    return view.spent(told["epsilon"], run.config, told.get("status", ""))

@@ -1,0 +1,159 @@
+"""Runs of kind "regression" as they are listed, shown and reported."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from dpsgd_explorer.accounting import gaussian_epsilon, round_up
+from dpsgd_explorer.experiments.events import NOT_PRIVATE
+from dpsgd_explorer.experiments.regression_config import RegressionConfig
+from dpsgd_explorer.web.forms.form import FormField, text_of
+from dpsgd_explorer.web.forms.lab_form import lab_fields
+from dpsgd_explorer.web.questions.privacy import PrivacyTerms
+from dpsgd_explorer.web.questions.regression_results import mse
+from dpsgd_explorer.web.run_views.base import (
+    Points,
+    RunView,
+    Section,
+    Settings,
+    Summary,
+    chart,
+)
+
+DESCENDING = "Descending"
+RELATIONS = {
+    "add_or_remove_one": "add or remove one record",
+    "replace_one": "replace one record",
+}
+
+
+def fields() -> dict[str, FormField]:
+    """Return its settings with their labels."""
+    return lab_fields(RegressionConfig)
+
+
+def title(config: Settings) -> str:
+    """Return what is fitted, and what it may spend."""
+    given = RegressionConfig.parse(config)
+    noise, steps = given.schedule
+    return f"Noisy descent, {steps:,} steps, σ = {text_of(float(f'{noise:.4g}'))}"
+
+
+def subject(_config: Settings) -> str:
+    """Return what is fitted to what."""
+    return "Linear regression by noisy gradient descent on California housing"
+
+
+def result(summary: Summary) -> str:
+    """Return the median error."""
+    if "mse_median" not in summary:
+        return ""
+    median = summary["mse_median"]
+    return f"MSE {mse(math.inf if median is None else median)}"
+
+
+def terms(config: Settings) -> PrivacyTerms:
+    """Return what its epsilon is to be read with: all steps are one Gaussian."""
+    return PrivacyTerms(
+        delta=config["delta"],
+        neighboring_relation=config["neighboring_relation"],
+        sampling="none",
+        accountant="gaussian",
+        status=status(config["learning_rate"]),
+    )
+
+
+def status(learning_rate: float | str) -> str:
+    """Return what kind of truth its epsilon is; a rate from the data voids it."""
+    return NOT_PRIVATE if learning_rate == "notebook" else "exact"
+
+
+def page(config: RegressionConfig) -> dict[str, Any]:
+    """Return what the page says of the plan."""
+    told = status(config.learning_rate)
+    return {
+        "query": lab_query(config),
+        "delta": text_of(config.delta),
+        "relation": RELATIONS[config.neighboring_relation],
+        "truth": (told.replace(" ", "-"), told, "private"),
+    }
+
+
+def page_data(config: RegressionConfig) -> dict[str, Any]:
+    """Return what the chart needs before the first point comes."""
+    noise, steps = config.schedule
+    judge = config.ground.judge
+    return {
+        "plan": {
+            "private": True,
+            "running": DESCENDING,
+            "status": status(config.learning_rate),
+            "steps": steps,
+            "last_step": steps,
+            "delta": config.delta,
+            "noise_multiplier": noise,
+            "epsilon": config.epsilon,
+            "epsilon_text": round_up(config.epsilon),
+            "first_epsilon": gaussian_epsilon(config.delta, noise),
+            "relation": RELATIONS[config.neighboring_relation],
+            "repetitions": config.repetitions,
+            "nonprivate_mse": judge.mse,
+            "trivial_mse": judge.trivial_mse,
+        }
+    }
+
+
+def lab_query(config: RegressionConfig) -> dict[str, str]:
+    """Return the address of the lab with the descent set as in a run."""
+    noise, steps = config.schedule
+    shared = ("rows", "x_bound", "y_bound", "neighboring_relation", "delta")
+    named = isinstance(config.learning_rate, str)
+    query = {name: getattr(config, name) for name in (*shared, "rate_factor", "seed")}
+    query |= {"noise_multiplier": noise, "steps": steps}
+    query["rate" if named else "learning_rate"] = config.learning_rate
+    return {name: text_of(value) for name, value in query.items()}
+
+
+def sections(_steps: Points, evaluations: Points) -> list[Section]:
+    """Return the error against what was spent."""
+    figure = chart(
+        x=[point["epsilon"] for point in evaluations],
+        y=[point["mse_median"] for point in evaluations],
+        x_title="ε spent",
+        y_title="mean squared error, median",
+    )
+    figure["layout"]["yaxis"]["type"] = "log"
+    figure["data"] = [*_band(evaluations), *figure["data"]]
+    note = "Median and 5 to 95 % band of the repetitions, computed from the data."
+    return [Section("Error as the budget is spent", note, figure)]
+
+
+def _band(points: Points) -> list[dict[str, Any]]:
+    """Return the two edges of the band, the ground between them filled."""
+    edge = {"type": "scatter", "mode": "lines", "line": {"width": 0}}
+    x = [point["epsilon"] for point in points]
+    low, high = ([point[name] for point in points] for name in ("mse_low", "mse_high"))
+    filled = {"fill": "tonexty", "fillcolor": "rgba(0, 114, 178, 0.15)"}
+    shared = edge | {"x": x, "hoverinfo": "skip", "showlegend": False}
+    return [shared | {"y": low}, shared | {"y": high} | filled]
+
+
+VIEW = RunView(
+    template="runs/regression.html",
+    fields=fields,
+    title=title,
+    subject=subject,
+    result=result,
+    terms=terms,
+    page=page,
+    page_data=page_data,
+    diagnostics=("diverged", "theta_norm", "noise_std"),
+    columns=(
+        ("mse_median", "MSE, median", "{:.4f}"),
+        ("mse_low", "5 %", "{:.4f}"),
+        ("mse_high", "95 %", "{:.4f}"),
+    ),
+    sections=sections,
+    running=DESCENDING,
+)

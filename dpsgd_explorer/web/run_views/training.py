@@ -1,0 +1,126 @@
+"""Runs of kind "training" as they are listed, shown and reported."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dpsgd_explorer.experiments.catalogue import DATA_SETS, MODELS
+from dpsgd_explorer.experiments.events import NOT_PRIVATE
+from dpsgd_explorer.experiments.training_config import TrainingConfig
+from dpsgd_explorer.web.forms.form import form_fields, text_of, to_query
+from dpsgd_explorer.web.questions.plan_preview import (
+    VIEWS,
+    chart_facts,
+    plan_of,
+    plan_texts,
+    truth_of,
+)
+from dpsgd_explorer.web.questions.privacy import PrivacyTerms
+from dpsgd_explorer.web.run_views.base import (
+    Points,
+    RunView,
+    Section,
+    Settings,
+    Summary,
+    chart,
+)
+
+
+def title(config: Settings) -> str:
+    """Return what it trains on and what it may spend."""
+    return f"{DATA_SETS[config['dataset']].label}, {_privacy_in_short(config)}"
+
+
+def subject(config: Settings) -> str:
+    """Return what is trained on what."""
+    return f"{MODELS[config['model']].label} on {DATA_SETS[config['dataset']].label}"
+
+
+def result(summary: Summary) -> str:
+    """Return the test accuracy in percent."""
+    accuracy = summary.get("test_accuracy")
+    return "" if accuracy is None else f"{100 * accuracy:.1f} %"
+
+
+def terms(config: Settings) -> PrivacyTerms:
+    """Return what its accountant's answers are to be read with."""
+    noisy = config["private"] and config["noise_multiplier"] != 0
+    status = "" if noisy else NOT_PRIVATE
+    return PrivacyTerms.of(config["accountant"], config["delta"], status=status)
+
+
+def page(config: TrainingConfig) -> dict[str, Any]:
+    """Return what the page says of the plan."""
+    plan = plan_of(config)
+    return {
+        "query": to_query(config),
+        "plan": plan_texts(plan),
+        "truth": truth_of(plan),
+        "views": VIEWS,
+    }
+
+
+def page_data(config: TrainingConfig) -> dict[str, Any]:
+    """Return what the charts need."""
+    return {"plan": plan_of(config), "facts": chart_facts()}
+
+
+def sections(steps: Points, evaluations: Points) -> list[Section]:
+    """Return accuracy against what was spent, and the loss along the steps."""
+    return [
+        Section("Test accuracy", "", accuracy_figure(evaluations)),
+        Section(
+            "Training loss",
+            "Computed on the training records and outside the guarantee.",
+            chart(
+                x=[point["step"] for point in steps],
+                y=[point["diagnostics"]["loss"] for point in steps],
+                x_title="step",
+                y_title="training loss (not private)",
+            ),
+        ),
+    ]
+
+
+def accuracy_figure(points: Points) -> dict[str, Any]:
+    """Return test accuracy against epsilon; against steps without a guarantee."""
+    private = all(point["epsilon"] is not None for point in points)
+    name, words = ("epsilon", "ε spent") if private else ("step", "step")
+    return chart(
+        x=[point[name] for point in points],
+        y=[100 * point["test_accuracy"] for point in points],
+        x_title=words,
+        y_title="test accuracy, %",
+    )
+
+
+def _privacy_in_short(config: Settings) -> str:
+    if not config["private"]:
+        return "without privacy"
+    if config["target_epsilon"] is not None:
+        return f"ε = {text_of(config['target_epsilon'])}"
+    return f"σ = {text_of(config['noise_multiplier'])}"
+
+
+VIEW = RunView(
+    template="runs/training.html",
+    fields=form_fields,
+    title=title,
+    subject=subject,
+    result=result,
+    terms=terms,
+    page=page,
+    page_data=page_data,
+    diagnostics=(
+        "loss",
+        "clipped_fraction",
+        "noise_to_signal",
+        "batch_size",
+        "non_finite",
+    ),
+    columns=(
+        ("test_accuracy", "test accuracy", "{:.2%}"),
+        ("test_loss", "test loss", "{:.4f}"),
+    ),
+    sections=sections,
+)

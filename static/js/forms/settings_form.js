@@ -1,0 +1,176 @@
+/** The settings form: sliders beside boxes, switches, errors at their fields. */
+
+import {ApiError} from "../lib/api.js";
+import {given, missing, toJson} from "./query.js";
+import {positionOf, valueAt} from "./slider.js";
+
+export class SettingsForm {
+  /**
+   * @param {HTMLFormElement} form
+   * @param {{fields: import("./query.js").Field[], switches: Record<string, string[]>}} about
+   * @param {(input?: HTMLElement, about?: {typing: boolean}) => void} onChange typing: more keys may come
+   */
+  constructor(form, {fields, switches}, onChange) {
+    this.form = form;
+    this.fields = fields;
+    this.switches = switches;
+    this.onChange = onChange;
+    this.byName = Object.fromEntries(fields.map((field) => [field.name, field]));
+    this.sliders = Object.fromEntries(
+      [...form.querySelectorAll("[data-slider]")].map((slider) => [slider.dataset.slider, slider]),
+    );
+    form.addEventListener("input", (event) => this.changed(event.target));
+    form.addEventListener("change", (event) => this.left(event.target));
+    form.addEventListener("submit", (event) => event.preventDefault());
+    for (const name of Object.keys(this.sliders)) this.describeSlider(name);
+  }
+
+  changed(input) {
+    if (input.dataset.slider) this.slid(input.dataset.slider);
+    else if (this.sliders[input.name]) this.moveSlider(input.name);
+    const field = this.byName[input.dataset.slider ?? input.name];
+    if (field) this.showError(field, ""); // it was about what stood there before
+    this.typed = isBox(input);
+    this.onChange(input, {typing: this.typed});
+  }
+
+  /** A box that is left, or in which Enter was pressed, says all it has to say. */
+  left(input) {
+    if (this.typed && isBox(input)) this.onChange(input, {typing: false});
+    this.typed = false;
+  }
+
+  slid(name) {
+    const {marks, step, kind} = this.byName[name];
+    const value = valueAt(marks, Number(this.sliders[name].value), {step, whole: kind === "integer"});
+    this.form.elements[name].value = asTyped(value);
+    this.describeSlider(name);
+  }
+
+  moveSlider(name) {
+    const text = this.form.elements[name].value;
+    const value = Number(text);
+    if (text === "" || Number.isNaN(value)) return;
+    this.sliders[name].value = String(positionOf(this.byName[name].marks, value));
+    this.describeSlider(name);
+  }
+
+  describeSlider(name) {
+    this.sliders[name].setAttribute("aria-valuetext", this.form.elements[name].value || "not set");
+  }
+
+  /** The chosen member of each switch. */
+  get chosen() {
+    return Object.fromEntries(Object.keys(this.switches).map((name) => [name, this.form.elements[name].value]));
+  }
+
+  /** Every box as it stands. @returns {Record<string, string>} */
+  get texts() {
+    return Object.fromEntries(this.fields.map(({name}) => [name, this.form.elements[name].value.trim()]));
+  }
+
+  /** What counts, as text. */
+  get given() {
+    return given(this.fields, this.texts, this.chosen);
+  }
+
+  /** What counts, as JSON values. */
+  get json() {
+    return toJson(this.fields, this.given);
+  }
+
+  /** @throws {ApiError} if a box is empty that must not be */
+  requireFilled() {
+    const fields = Object.fromEntries(missing(this.given).filter((name) => !this.form.elements[name].readOnly).map((name) => [name, `${name} must be given.`]));
+    if (Object.keys(fields).length > 0) throw new ApiError(422, {fields});
+  }
+
+  /** Take over a whole set-up. @param {Record<string, string>} texts */
+  fill(texts) {
+    if (texts.model !== undefined) this.offer("model", [texts.model]);
+    if (texts.accountant !== undefined) this.offer("accountant", null);
+    for (const [name, members] of Object.entries(this.switches)) {
+      const member = members.find((one) => texts[one] !== undefined);
+      if (member) this.form.elements[name].value = member;
+    }
+    for (const {name, switch: of} of this.fields) {
+      if (texts[name] !== undefined || of === "") this.form.elements[name].value = texts[name] ?? "";
+      if (this.sliders[name]) this.moveSlider(name);
+    }
+    this.onChange();
+  }
+
+  /** Put a value into one box. */
+  set(name, value, {quietly = false} = {}) {
+    this.form.elements[name].value = asTyped(value);
+    if (this.sliders[name]) this.moveSlider(name);
+    if (!quietly) this.onChange();
+  }
+
+  /**
+   * Offer these values of a choice only, null: all; what was chosen stays if it is among them.
+   * @param {string} name of the setting
+   * @param {string[] | null} values
+   */
+  offer(name, values) {
+    const select = this.form.elements[name];
+    const {choices} = this.fields.find((field) => field.name === name);
+    const offered = values ?? Object.keys(choices);
+    const before = select.value;
+    select.replaceChildren(...offered.map((value) => new Option(choices[value] ?? value, value)));
+    if (offered.includes(before)) select.value = before;
+  }
+
+  /** Show these errors and take every other away. @param {Record<string, string>} errors by field */
+  showErrors(errors) {
+    for (const field of this.fields) this.showError(field, errors[field.name] ?? "");
+    const wrong = this.fields.filter(({name}) => errors[name]);
+    this.listErrors(wrong);
+    const [first] = wrong;
+    if (first) this.form.querySelector(`[data-field="${first.name}"]`).closest("details")?.setAttribute("open", "");
+  }
+
+  /** Name the fields that are wrong where the answer would stand, each a link to its box. */
+  listErrors(wrong) {
+    const links = wrong.flatMap(({name, label}, i) => {
+      const link = document.createElement("a");
+      link.href = `#${name}`;
+      link.textContent = label;
+      link.addEventListener("click", (event) => {
+        event.preventDefault(); // the part of the address behind # names the run
+        document.getElementById(name).focus();
+      });
+      return i === 0 ? [link] : [", ", link];
+    });
+    this.form.querySelector("[data-to-correct]").replaceChildren("To correct: ", ...links, ".");
+  }
+
+  showError({name, label}, message) {
+    const box = this.form.querySelector(`[data-field="${name}"]`);
+    const line = document.getElementById(`${name}-error`);
+    box.classList.toggle("invalid", message !== "");
+    line.textContent = message.startsWith(name) ? label + message.slice(name.length) : message;
+    line.hidden = message === "";
+    for (const input of box.querySelectorAll("[aria-describedby]")) {
+      if (message) input.setAttribute("aria-invalid", "true");
+      else input.removeAttribute("aria-invalid");
+    }
+  }
+
+  /** Move to the first field that is wrong. */
+  focusError() {
+    this.form.querySelector(".invalid [aria-invalid]")?.focus();
+  }
+}
+
+/** Whether an input is typed into. */
+function isBox(input) {
+  return input.matches("input:not([type])");
+}
+
+/** 0.1 as "0.1", 1e-5 as "1e-5". */
+export function asTyped(value) {
+  return typeof value === "number" && value !== 0 && Math.abs(value) < 1e-3
+    ? value.toExponential().replace("e+", "e")
+    : String(value);
+}

@@ -1,0 +1,93 @@
+/** Launches a lab's descent as a run, and follows it where it was launched. */
+
+import {mse} from "../charts/descent.js";
+import {status} from "./status.js";
+import {ApiError, postJson} from "../lib/api.js";
+import {integer, plural, roundUp} from "../lib/format.js";
+import {LiveRun} from "./live_run.js";
+
+const RUNS = "/api/v1/runs";
+
+export class DescentRun {
+  /** @param {HTMLElement} root holds [data-run], [data-run-stop], [data-run-open], [data-run-about], [data-run-said], progress */
+  constructor(root) {
+    this.root = root;
+    this.part = (name) => root.querySelector(`[data-run${name}]`);
+    this.progress = root.querySelector("progress");
+    /** @type {LiveRun | null} */
+    this.live = null;
+    this.part("").addEventListener("click", () => this.launch());
+    this.part("-stop").addEventListener("click", () => this.stop());
+    addEventListener("pagehide", () => this.live?.pause());
+    addEventListener("pageshow", (event) => event.persisted && this.live?.resume());
+  }
+
+  /** What would be run now. @param {Record<string, any>} settings of a run of kind "regression" */
+  offer(settings) {
+    this.settings = settings;
+    const {steps, repetitions, noise_multiplier: noise} = settings;
+    this.part("-about").textContent = `${plural(steps, "step")} with σ = ${noise}, ${integer(repetitions)} times.`;
+  }
+
+  async launch() {
+    const {settings} = this;
+    this.part("").disabled = true;
+    this.say("Queued");
+    try {
+      this.follow(await postJson(RUNS, settings));
+    } catch (error) {
+      this.part("").disabled = false;
+      this.refused(error);
+    }
+  }
+
+  follow(answer) {
+    const {steps} = answer;
+    const plan = {private: true, steps, last_step: steps, budget_text: "0", digits: 2};
+    const open = this.part("-open");
+    open.href = answer.links.page;
+    open.hidden = this.part("-stop").hidden = this.progress.hidden = false;
+    this.live = new LiveRun(answer, {plan}, this, () => this.moved());
+    this.live.resume();
+  }
+
+  /** As a bench: what LiveRun has to tell. */
+  show(scene) {
+    this.scene = scene;
+    this.update({});
+  }
+
+  update(change) {
+    Object.assign(this.scene, change);
+    const {log, plan, about} = this.scene;
+    const now = status(log, plan, about);
+    this.progress.max = now.steps;
+    this.progress.value = now.step;
+    if (log.error) this.say(`${now.word}: ${log.error.message}`);
+    else this.say(`${now.word}, ${now.detail}${this.reached(log)}`);
+  }
+
+  reached({evaluations}) {
+    const last = evaluations.at(-1);
+    return last ? `: ε ${roundUp(last.epsilon)}, median MSE ${mse(last.mse_median)}` : "";
+  }
+
+  moved() {
+    if (!this.live.log.isFinal) return;
+    this.part("").disabled = false;
+    this.part("-stop").hidden = this.progress.hidden = true;
+  }
+
+  async stop() {
+    if (!this.live.stopping) await this.live.stop().catch((error) => this.refused(error));
+  }
+
+  refused(error) {
+    if (!(error instanceof ApiError)) throw error;
+    this.say(error.message);
+  }
+
+  say(text) {
+    this.part("-said").textContent = text;
+  }
+}

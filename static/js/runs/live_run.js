@@ -1,0 +1,98 @@
+/** One run that is followed: its log, its feed, its place in the queue. */
+
+import {getJson, postJson} from "../lib/api.js";
+import {RunLog} from "./run_log.js";
+import {RunFeed} from "./sse.js";
+
+const QUEUE_MS = 2000;
+const LATE_MS = 3000; // a first step that takes longer is waited for
+
+export class LiveRun {
+  /**
+   * @param {Record<string, any>} answer the run as the API shows it
+   * @param {Record<string, any>} scene what the bench shows of it beside its log
+   * @param {{show: (scene: object) => void, update: (change: object) => void}} bench
+   * @param {() => void} onState called when the state changes
+   */
+  constructor(answer, scene, bench, onState) {
+    this.answer = answer;
+    this.bench = bench;
+    this.onState = onState;
+    this.log = new RunLog();
+    this.stopping = false;
+    this.late = false;
+    this.takePlace(answer);
+    this.feed = new RunFeed({
+      eventsUrl: answer.links.events,
+      logUrl: answer.links.log,
+      onEvent: (event) => this.take(event),
+    });
+    bench.show({...scene, log: this.log, about: this.about});
+  }
+
+  get about() {
+    const {queuePosition, expectedStart, stopping, late} = this;
+    return {queuePosition, expectedStart, stopping, late};
+  }
+
+  takePlace(answer) {
+    this.queuePosition = answer.queue_position;
+    this.expectedStart = answer.expected_start_seconds;
+  }
+
+  resume() {
+    this.feed.open(this.log.seq);
+    this.watchQueue();
+    this.expectStep();
+  }
+
+  pause() {
+    this.feed.close();
+    clearTimeout(this.lateTimer);
+    clearTimeout(this.queueTimer);
+  }
+
+  take(event) {
+    const before = this.log.state;
+    this.log.add(event);
+    if (this.log.isFinal) this.stopping = false;
+    this.bench.update({about: this.about});
+    if (this.log.state === before) return;
+    this.expectStep();
+    this.onState();
+  }
+
+  /** From each change of state on, a while is granted. */
+  expectStep() {
+    clearTimeout(this.lateTimer);
+    this.late = false;
+    this.lateTimer = setTimeout(() => {
+      this.late = true;
+      this.bench.update({about: this.about});
+    }, LATE_MS);
+  }
+
+  async watchQueue() {
+    clearTimeout(this.queueTimer);
+    if (this.log.state !== "queued") return;
+    const answer = await getJson(this.answer.links.self).catch(() => null);
+    if (answer && this.log.state === "queued") {
+      this.takePlace(answer);
+      this.bench.update({about: this.about});
+    }
+    this.queueTimer = setTimeout(() => this.watchQueue(), QUEUE_MS);
+  }
+
+  /** Ask the server to end the run; it does so within seconds. */
+  async stop() {
+    this.stopping = true;
+    this.bench.update({about: this.about});
+    try {
+      await postJson(this.answer.links.cancel, {});
+    } catch (error) {
+      this.stopping = false;
+      this.bench.update({about: this.about});
+      throw error;
+    }
+  }
+}

@@ -1,0 +1,81 @@
+/** The page of one run of any kind: followed while it goes on, replayed once it has ended. */
+
+import {ApiError, deleteJson, getJson} from "../lib/api.js";
+import {LiveRun} from "./live_run.js";
+import {Replay} from "./replay.js";
+import {RunLog} from "./run_log.js";
+import {FINAL_STATES} from "./sse.js";
+import {showTimes} from "../lib/times.js";
+
+const PAGE = 5000;
+
+export class RunPage {
+  /**
+   * @param {(root: HTMLElement, data: Record<string, any>) => {bench: object, scene: object}} make
+   *   makes what draws the run, and says what it shows beside the log
+   */
+  constructor(make) {
+    this.page = document.querySelector("[data-run-page]");
+    const data = JSON.parse(document.getElementById("page-data").textContent);
+    this.run = {...data.run, config: data.config};
+    Object.assign(this, make(this.part("bench"), {...data, run: this.run}));
+    showTimes(this.page);
+    this.part("delete")?.addEventListener("click", () => this.forget());
+    if (FINAL_STATES.has(this.run.state)) this.loadAndReplay();
+    else this.follow();
+  }
+
+  part(name) {
+    return this.page.querySelector(`[data-${name}]`);
+  }
+
+  async loadAndReplay() {
+    const log = new RunLog();
+    let last = 0;
+    do {
+      const answer = await getJson(`${this.run.links.log}?after=${log.seq}&limit=${PAGE}`);
+      for (const event of answer.events) log.add(event);
+      last = answer.events.length ? answer.last_seq : log.seq;
+    } while (log.seq < last);
+    this.replay(log);
+  }
+
+  replay(log) {
+    this.bench.show({...this.scene, log, whole: log, about: {replaying: true}});
+    if (log.latest.step > 0) new Replay(this.part("replay"), log, (past) => this.bench.update({log: past}));
+  }
+
+  follow() {
+    const live = new LiveRun(this.run, this.scene, this.bench, () => this.moved(live));
+    addEventListener("pagehide", () => live.pause());
+    addEventListener("pageshow", (event) => event.persisted && live.resume());
+    this.part("stop")?.addEventListener("click", () => this.stop(live));
+    live.resume();
+  }
+
+  moved({log}) {
+    if (!log.isFinal) return;
+    this.part("stop")?.remove();
+    this.replay(log);
+  }
+
+  async stop(live) {
+    if (!live.stopping) await live.stop().catch((error) => this.showError(error));
+  }
+
+  async forget() {
+    try {
+      await deleteJson(this.run.links.self);
+      location.assign(this.part("delete").dataset.delete);
+    } catch (error) {
+      this.showError(error);
+    }
+  }
+
+  showError(error) {
+    if (!(error instanceof ApiError)) throw error;
+    const line = this.part("run-error");
+    line.textContent = error.message;
+    line.hidden = false;
+  }
+}

@@ -1,0 +1,21 @@
+/** What the bench shows of a training, beside its log. */
+
+import {chartPlan} from "../charts/plan.js";
+import {terms} from "../forms/plan_panel.js";
+import {clock} from "../lib/times.js";
+
+/**
+ * @param {Record<string, any>} run as the API shows it, with its config
+ * @param {Record<string, any>} plan
+ * @param {Record<string, any>} facts
+ */
+export function trainingScene(run, plan, facts) {
+  const {config} = run;
+  return {
+    plan: chartPlan(plan, config, facts),
+    title: `Run of ${clock(run.created_at)}`,
+    file: `run-${run.id.slice(0, 6)}`,
+    terms: terms(plan, facts),
+    recount: {url: run.links.epsilon, plan, config, facts},
+  };
+}

@@ -1,0 +1,161 @@
+"""How batches are drawn, who answers, and the solvers beside them."""
+
+import math
+
+import numpy as np
+import pytest
+from scipy.special import ndtr, ndtri
+
+from dpsgd_explorer.accounting import (
+    ACCOUNTANTS,
+    SAMPLINGS,
+    Odometer,
+    all_epsilons,
+    epsilon,
+    fixed_size_epsilon,
+    gaussian_epsilon,
+    sample_rate,
+    trade_off,
+)
+from dpsgd_explorer.accounting.core.accountant import Phase
+from dpsgd_explorer.accounting.trade_off import trade_off_sides
+from dpsgd_explorer.errors import AccountingError
+
+RUN = (0.01, 4.0, 10_000, 1e-5)
+
+
+def test_all_of_them_say_what_they_are_worth():
+    answers = all_epsilons(*RUN)
+    assert list(answers) == list(ACCOUNTANTS)
+    assert answers.pop("zcdp").status == "does not apply"
+    for name, answer in answers.items():
+        assert answer.status == ACCOUNTANTS[name].status
+        assert answer.epsilon == epsilon(*RUN, name)
+
+
+def test_of_shuffled_batches_nobody_speaks_and_each_says_why():
+    for answer in all_epsilons(*RUN, sampling="shuffled").values():
+        assert (answer.status, answer.epsilon) == ("does not apply", None)
+        assert "Chua et al. 2024" in answer.reason
+        assert "lesson" in answer.reason
+
+
+def test_batches_of_fixed_size_have_one_answer():
+    told = all_epsilons(*RUN, sampling="fixed_size", neighboring_relation="replace_one")
+    assert {name for name, one in told.items() if one.epsilon} == {"rdp"}
+    assert told["rdp"].epsilon == fixed_size_epsilon(*RUN)
+
+
+def test_a_full_batch_is_every_record():
+    told = all_epsilons(*RUN, sampling="full_batch")
+    assert all("sample_rate must be 1" in one.reason for one in told.values())
+    told = all_epsilons(1.0, 10.0, 100, 1e-5, sampling="full_batch")
+    assert told["exact"].epsilon == gaussian_epsilon(1e-5, 10.0, 100)
+    assert told["zcdp"].status == "bound"
+
+
+def test_a_sampling_that_is_not_there_is_refused_by_what_is():
+    with pytest.raises(AccountingError, match="'dealt'") as caught:
+        all_epsilons(*RUN, sampling="dealt")
+    assert all(name in str(caught.value) for name in SAMPLINGS)
+
+
+@pytest.mark.parametrize("name", ["exact", "rdp", "gdp", "basic"])
+def test_the_sample_rate_is_the_largest_that_keeps_the_target(name):
+    most = sample_rate(2.0, 1.1, 14_062, 1e-5, name)
+    assert epsilon(most, 1.1, 14_062, 1e-5, name) <= 2.0
+    assert epsilon(1.001 * most, 1.1, 14_062, 1e-5, name) > 2.0
+
+
+def test_the_ends_of_the_sample_rate():
+    assert sample_rate(1.0, 1000.0, 1, 1e-5) == 1.0
+    with pytest.raises(AccountingError, match="target_epsilon must be at least"):
+        sample_rate(1e-3, 0.5, 10**6, 1e-12, "rdp")
+
+
+def test_the_trade_off_of_a_gaussian_is_that_of_two_normals():
+    # TPR = Φ(μ - Φ⁻¹(1 - α)), tables of the normal distribution, μ = 1.
+    alarms = [0.0013499, 0.0227501, 0.1586553, 0.5, 0.8413447]
+    powers = [0.0227501, 0.1586553, 0.5, 0.8413447, 0.9772499]
+    ours = trade_off(1.0, 1.0, 1, false_positive_rates=alarms)
+    assert all(a >= b - 1e-6 for a, b in zip(ours, powers, strict=True))
+    assert ours == pytest.approx(powers, abs=4e-3)
+
+
+@pytest.mark.parametrize("relation", ["add_or_remove_one", "replace_one"])
+def test_the_best_test_of_one_gaussian_lies_between_the_sides(relation):
+    alarms = np.linspace(0, 1, 101) ** 2
+    mu = {"add_or_remove_one": 0.8, "replace_one": 1.6}[relation]
+    found = trade_off_sides([Phase(1.0, 1.25, 1)], alarms, "exact", relation)
+    powers = ndtr(mu - ndtri(1 - alarms))
+    assert np.all(found.lower <= powers + 1e-12)
+    assert np.all(powers <= np.array(found.upper) + 1e-12)
+    assert np.all(np.subtract(found.upper, found.lower) < 5e-3)
+
+
+def test_the_best_test_of_one_sampled_step_lies_between_the_sides():
+    q, sigma, cut = 0.1, 0.9, np.linspace(-9, 10, 40_001)
+    without, with_it = ndtr(cut), (1 - q) * ndtr(cut) + q * ndtr(cut - 1 / sigma)
+    alarms = np.linspace(0, 1, 101) ** 2
+    best = np.maximum(
+        np.interp(alarms, 1 - without[::-1], 1 - with_it[::-1]),
+        np.interp(alarms, with_it, without),
+    )
+    found = trade_off_sides([Phase(q, sigma, 1)], alarms)
+    assert np.all(found.lower <= best + 1e-6)
+    assert np.all(best <= found.upper)
+    assert np.all(np.subtract(found.upper, found.lower) < 0.01)
+
+
+def test_an_approximation_encloses_no_test():
+    found = trade_off_sides([Phase(0.01, 1.1, 1000)], [0.1], "gdp")
+    assert (found.lower, found.upper, found.status) == (None, None, "approximation")
+    assert trade_off_sides([Phase(0.01, 1.1, 1000)], [0.1], "rdp").lower is None
+
+
+def test_the_ends_of_the_trade_off():
+    alarms = [0.0, 0.25, 1.0]
+    assert trade_off(0.1, 1.0, 0, false_positive_rates=alarms) == alarms
+    assert trade_off(0.1, 0.0, 1, false_positive_rates=alarms) == [1.0] * 3
+    with pytest.raises(AccountingError, match="from 0 to 1"):
+        trade_off(0.1, 1.0, 1, false_positive_rates=[1.5])
+
+
+def test_an_odometer_composes_different_mechanisms():
+    odometer = Odometer()
+    assert odometer.epsilon(1e-5) == 0
+    odometer.add_gaussians([5.0, 12.0], "SSP")
+    odometer.add_gaussian(10.0)
+    one = 1 / math.hypot(1 / 5, 1 / 12, 1 / 10)
+    assert odometer.epsilon(1e-5) == pytest.approx(gaussian_epsilon(1e-5, one))
+    odometer.add_dp_sgd(0.01, 4.0, 6_000)
+    odometer.add_dp_sgd(0.01, 4.0, 4_000)
+    assert len(odometer.entries) == 4
+    queries = gaussian_epsilon(1e-5, one)
+    assert max(queries, epsilon(*RUN)) < odometer.epsilon(1e-5)
+    assert odometer.epsilon(1e-5) < queries + epsilon(*RUN)
+
+
+def test_an_odometer_goes_on_from_its_checkpoint():
+    odometer = Odometer()
+    odometer.add_dp_sgd(0.02, 1.5, 300)
+    odometer.add_gaussian(np.float64(9.0), "count")
+    again = Odometer.from_json(odometer.to_json())
+    assert again.entries == odometer.entries
+    assert again.epsilon(1e-6) == odometer.epsilon(1e-6)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "[]",
+        '{"version": 2, "entries": []}',
+        '{"version": 1, "entries": [{"label": "x"}]}',
+        '{"version": 1, "entries": [{"label": "x", "mechanism": "laplace", "phase": '
+        '{"sample_rate": 1, "noise_multiplier": 1, "steps": 1}}]}',
+    ],
+)
+def test_a_checkpoint_that_is_none_is_refused(text):
+    with pytest.raises(AccountingError):
+        Odometer.from_json(text)

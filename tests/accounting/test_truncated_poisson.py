@@ -1,0 +1,232 @@
+"""Poisson batches that are cut to a largest size."""
+
+import collections
+import itertools
+import math
+
+import mpmath as mp
+import numpy as np
+import pytest
+from dp_accounting import dp_event as events
+from dp_accounting.pld import PLDAccountant
+from scipy import stats
+
+from dpsgd_explorer.accounting import Phase, delta, epsilon, truncated_poisson_epsilon
+from dpsgd_explorer.accounting.exact.accountant import DIRECTIONS, ExactAccountant
+from dpsgd_explorer.accounting.exact.truncated_poisson import (
+    TruncatedStep,
+    binomial_tail,
+)
+from dpsgd_explorer.errors import AccountingError
+
+RELATIONS = ["add_or_remove_one", "replace_one"]
+CAPS = (10, 15, 20, 40)  # from the expected batch on
+RUN = (256 / 60_000, 1.1, 14_062, 1e-5)
+SIZE = 60_000
+
+
+def asked(cap, run=RUN, size=SIZE, **terms):
+    return truncated_poisson_epsilon(
+        *run, sample_size=size, max_batch_size=cap, **terms
+    )
+
+
+def test_a_cap_far_above_the_batch_loses_nothing():
+    found = asked(400)
+    assert found.status == "exact"
+    assert found.value == found.upper == pytest.approx(epsilon(*RUN), rel=1e-6)
+    assert found.lower <= epsilon(*RUN) <= found.upper
+    assert asked(SIZE).upper == pytest.approx(epsilon(*RUN), rel=1e-6)
+
+
+# What dp-accounting 0.6 answers with the same cap, rounded up in the last digit.
+@pytest.mark.parametrize(
+    ("cap", "theirs"), [(256, 12.63), (300, 3.460), (330, 2.3839), (350, 2.3818)]
+)
+def test_a_near_cap_costs_no_more_than_dp_accounting_says(cap, theirs):
+    found = asked(cap)
+    assert found.lower < epsilon(*RUN) < found.upper <= theirs
+    assert found.status == ("exact" if cap == 350 else "bound")
+
+
+@pytest.mark.parametrize("relation", RELATIONS)
+def test_epsilon_falls_with_a_cap_above_the_batch(relation):
+    run = (0.1, 1.0, 20, 1e-5)
+    spent = [asked(cap, run, 100, neighboring_relation=relation) for cap in CAPS]
+    upper = [found.upper for found in spent]
+    lower = [found.lower for found in spent]
+    assert upper == sorted(upper, reverse=True)
+    assert lower == sorted(lower)
+    whole = epsilon(*run, neighboring_relation=relation)
+    assert all(low <= whole <= high for low, high in zip(lower, upper, strict=True))
+
+
+def worlds(q, size, cap, record, other):
+    """Return the sums of a batch and their probabilities, by going through all draws.
+
+    The others' gradients are all alike.
+    """
+    sums = collections.Counter()
+    for drawn in itertools.product([0, 1], repeat=size):
+        members = [i for i, joins in enumerate(drawn) if joins]
+        chance = math.prod(q if joins else 1 - q for joins in drawn)
+        kept = list(itertools.combinations(members, min(cap, len(members))))
+        for batch in kept:
+            total = sum(record if i == 0 else other for i in batch)
+            sums[total] += chance / len(kept)
+    return sums
+
+
+def hockey_stick(ones, others, sigma, loss):
+    z = np.arange(-14, 14, 1e-3)
+
+    def density(sums):
+        return sum(p * stats.norm.pdf(z, s, sigma) for s, p in sums.items())
+
+    gain = density(ones) - math.exp(loss) * density(others)
+    return np.maximum(gain, 0).sum() * 1e-3
+
+
+@pytest.mark.parametrize(("record", "other"), [(1, 0), (1, -1), (1, 1), (1, -0.5)])
+@pytest.mark.parametrize(("q", "cap"), [(0.5, 2), (0.3, 1), (0.9, 3), (1.0, 2)])
+@pytest.mark.parametrize("relation", RELATIONS)
+def test_one_step_lies_between_its_sides_whatever_the_others(
+    q, cap, record, other, relation
+):
+    size, sigma, slack = 5, 1.3, 0.02
+    found = asked(cap, (q, sigma, 1, slack), size, neighboring_relation=relation)
+    here = worlds(q, size, cap, record, other)
+    if relation == "replace_one":
+        there = worlds(q, size, cap, -record, other)
+    else:
+        there = worlds(q, size - 1, cap, other, other)
+    for ones, others in ((here, there), (there, here)):
+        assert hockey_stick(ones, others, sigma, found.upper) <= slack * (1 + 1e-6)
+    if other == 0:
+        reached = [
+            hockey_stick(ones, others, sigma, found.lower)
+            for ones, others in ((here, there), (there, here))
+        ]
+        assert max(reached) == pytest.approx(slack, rel=1e-3)
+
+
+@pytest.mark.parametrize("relation", RELATIONS)
+def test_two_steps_are_what_one_convolved_with_itself_is(relation):
+    q, sigma, slack, size, cap = 0.2, 1.2, 1e-3, 40, 8
+    found = asked(cap, (q, sigma, 2, slack), size, neighboring_relation=relation)
+    step = TruncatedStep(q, sigma, size, cap)
+    spent = []
+    for way in DIRECTIONS[relation]:
+        loss = step.loss(way)
+        v = np.arange(-20, 25, 5e-3)
+        total = 0.0
+        for weight, part in zip(loss.weights, loss.parts, strict=True):
+            log_density, losses, _ = part._log_integrand(v)
+            chance = weight * np.exp(log_density) / math.sqrt(2 * math.pi) * 5e-3
+            total += chance @ loss.deltas(found.upper - losses)
+        spent.append(total)
+    assert max(spent) == pytest.approx(slack, rel=1e-4)
+    assert max(spent) <= slack * (1 + 1e-9)
+
+
+def test_much_less_noise_costs_what_an_excess_may():
+    q, sigma, steps, slack = 256 / 60_000, 0.19, 3, 1e-5
+    near, far = (asked(cap, (q, sigma, steps, slack)) for cap in (410, 430))
+    assert near.upper > far.upper >= epsilon(q, sigma, steps, slack) > near.lower
+    excess = steps * sum(
+        math.exp(
+            math.lgamma(SIZE + 1)
+            - math.lgamma(k + 1)
+            - math.lgamma(SIZE - k + 1)
+            + k * math.log(q)
+            + (SIZE - k) * math.log1p(-q)
+        )
+        for k in range(411, 700)
+    )
+    spent = delta(q, sigma, steps, near.upper) + excess * (1 + math.exp(near.upper))
+    assert spent <= slack
+    assert spent == pytest.approx(slack, rel=1e-3)
+
+
+@pytest.mark.parametrize("cap", [60, 75, 120])
+def test_it_is_dp_accountings_analysis_or_tighter(cap):
+    q, sigma, steps, slack = 0.05, 2.0, 50, 1e-5
+    step = events.TruncatedSubsampledGaussianDpEvent(1000, q, cap, sigma)
+    accountant = PLDAccountant(value_discretization_interval=1e-3)
+    accountant.compose(events.SelfComposedDpEvent(step, steps))
+    theirs = accountant.get_epsilon(slack)
+    found = asked(cap, (q, sigma, steps, slack), 1000)
+    assert 0.8 * theirs <= found.upper <= theirs
+    assert found.lower <= epsilon(q, sigma, steps, slack) <= found.upper * (1 + 1e-9)
+
+
+def test_replaced_records_and_runs_without_noise_or_steps():
+    run = (0.01, 4.0, 1000, 1e-5)
+    found = asked(300, run, 10_000, neighboring_relation="replace_one")
+    assert found.upper == pytest.approx(
+        epsilon(*run, neighboring_relation="replace_one"), rel=1e-6
+    )
+    assert asked(300, (0.01, 0.0, 10, 1e-5)).value == math.inf
+    assert asked(300, (0.01, 1.0, 0, 1e-5)).value == 0
+
+
+@pytest.mark.parametrize("cap", [256, 340])
+def test_with_so_little_noise_a_cap_that_is_exceeded_too_often_is_refused(cap):
+    with pytest.raises(AccountingError, match="Raise max_batch_size") as caught:
+        asked(cap, (256 / 60_000, 0.19, 14_062, 1e-5))
+    assert caught.value.field == "max_batch_size"
+
+
+@pytest.mark.parametrize("cap", [0, -3, 2.5, None])
+def test_a_cap_is_a_whole_number(cap):
+    with pytest.raises(AccountingError, match="max_batch_size must be"):
+        asked(cap)
+
+
+def exact_tail(size, rate, cap):
+    """P(Binomial > cap) by its first term and the continued ratios of the others."""
+    with mp.workdps(40):
+        size, q, k = mp.mpf(size), mp.mpf(rate), mp.mpf(cap + 1)
+        first = mp.loggamma(size + 1) - mp.loggamma(k + 1) - mp.loggamma(size - k + 1)
+        first += k * mp.log(q) + (size - k) * mp.log1p(-q)
+        term = total = mp.mpf(1)
+        while term > total * mp.mpf(10) ** -20:
+            term *= (size - k) / (k + 1) * q / (1 - q)
+            total, k = total + term, k + 1
+        return mp.exp(first) * total
+
+
+# (1e7, 1e-4, 1300): scipy's function for 32-bit integers was 8.5e-9 too small.
+@pytest.mark.parametrize(
+    ("size", "rate", "cap"),
+    [
+        (60_000, 256 / 60_000, 400),
+        (10_000_000, 1e-4, 1_300),
+        (2**31 + 5, 1e-7, 400),
+        (3 * 10**9, 1e-8, 90),
+        (10**12, 1e-9, 1_400),
+        (10**12, 1e-12, 2),
+        (40, 0.5, 39),
+    ],
+)
+def test_a_binomial_tail_is_never_too_small(size, rate, cap):
+    truth, found = exact_tail(size, rate, cap), binomial_tail(size, rate, cap)
+    assert truth <= found
+    assert found == pytest.approx(float(truth), rel=1e-6)
+
+
+@pytest.mark.parametrize("size", [2**31 - 1, 2**31, 3 * 10**9, 10**12])
+def test_data_sets_beyond_32_bits_spend_what_they_spend(size):
+    run = (0.1, 1.0, 1000, 1e-5)
+    single = asked(1, run, size)  # a record is in it about once in 2³¹ steps
+    assert single.upper <= epsilon(1e-9, 0.5, 1000, 1e-5)
+    wide = asked(int(0.1001 * size) + 200_000, run, size)
+    assert wide.lower <= epsilon(*run) * (1 + 1e-9)
+    assert wide.upper == pytest.approx(epsilon(*run), rel=1e-6)
+
+
+@pytest.mark.parametrize("slack", [math.nan, 0.0, -1e-9, 1.0, 2.0, math.inf])
+def test_no_epsilon_belongs_to_a_delta_that_is_none(slack):
+    with pytest.raises(AccountingError, match="delta must be") as caught:
+        ExactAccountant().bounds([Phase(0.1, 1.0, 10)], [10], slack)
+    assert caught.value.field == "delta"

@@ -1,0 +1,296 @@
+"""The commands as a person or a script calls them."""
+
+import io
+import json
+import math
+import re
+import subprocess
+import sys
+
+import pytest
+
+from dpsgd_explorer import accounting
+from dpsgd_explorer.cli.main import main
+from dpsgd_explorer.experiments.events import Event
+from dpsgd_explorer.experiments.training_config import TrainingConfig
+from dpsgd_explorer.training.dp_sgd import train
+
+SMALL = {
+    "dataset": "adult",
+    "model": "logistic",
+    "expected_batch_size": 256,
+    "noise_multiplier": 1.0,
+    "steps": 12,
+    "evaluations": 3,
+}
+RUN = {"sample_rate": 0.01, "steps": 1000, "delta": 1e-5}
+RUN_OPTIONS = ["--sample-rate", "0.01", "--steps", "1000", "--delta", "1e-5"]
+
+
+@pytest.fixture(autouse=True)
+def instance_dir(tmp_path, monkeypatch):
+    monkeypatch.setenv("DPSGD_INSTANCE_DIR", str(tmp_path / "instance"))
+
+
+@pytest.fixture
+def config_file(tmp_path):
+    file = tmp_path / "config.json"
+    file.write_text(json.dumps(SMALL))
+    return str(file)
+
+
+def timeless(lines):
+    return [Event(**json.loads(line)).timeless() for line in lines]
+
+
+@pytest.fixture(scope="module")
+def expected():
+    events = train(TrainingConfig.parse(SMALL))
+    return [(event.kind, event.timeless()) for event in events]
+
+
+@pytest.mark.parametrize(
+    "command", ["serve", "worker", "train", "prune", "epsilon", "regression"]
+)
+def test_every_command_explains_itself(command, capsys):
+    with pytest.raises(SystemExit) as left:
+        main([command, "--help"])
+    assert left.value.code == 0
+    told = capsys.readouterr().out
+    assert told.startswith(f"usage: dpsgd_explorer {command}")
+
+
+def test_without_a_command_the_commands_are_named(capsys):
+    with pytest.raises(SystemExit) as left:
+        main([])
+    assert left.value.code == 2
+    assert "COMMAND" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "from dpsgd_explorer.cli.main import main; "
+        "main(['epsilon', '--noise-multiplier', '1', '--sample-rate', '0.01', "
+        "'--steps', '9', '--delta', '1e-5'])",
+        "import dpsgd_explorer.runs.worker.consumer",
+        "import dpsgd_explorer.server.supervisor",
+        "import dpsgd_explorer.server.gunicorn",
+    ],
+    ids=["epsilon", "worker", "serve", "webserver"],
+)
+def test_only_training_loads_torch(statement):
+    check = "import sys; assert not {'torch', 'flask'} & set(sys.modules)"
+    subprocess.run([sys.executable, "-c", f"{statement}; {check}"], check=True)
+
+
+def test_epsilon_is_rounded_up_and_comes_with_its_terms(capsys):
+    assert main(["epsilon", "--noise-multiplier", "1.1", *RUN_OPTIONS]) == 0
+    told = capsys.readouterr().out
+    epsilon = accounting.epsilon(noise_multiplier=1.1, **RUN)
+    assert f"ε = {accounting.round_up(epsilon, 4)}\n" in told
+    shown = float(re.search(r"ε = (\S+)", told).group(1))
+    assert epsilon <= shown < epsilon + 1e-4
+    for term in ("δ = 1e-05", "one record", "Poisson", "rate 0.01", "Exact"):
+        assert term in told
+
+
+def test_the_classic_run_spends_what_is_known(capsys):
+    run = ["--steps", "14062", "--delta", "1e-5", "--noise-multiplier", "1.1"]
+    assert main(["epsilon", "--sample-rate", "256/60000", *run]) == 0
+    assert "ε = 2.3816\n" in capsys.readouterr().out
+
+
+def test_the_noise_told_for_a_target_reaches_it(capsys):
+    assert main(["epsilon", "--target-epsilon", "1.5", *RUN_OPTIONS]) == 0
+    sigma = float(re.search(r"σ = ([\d.]+)", capsys.readouterr().out).group(1))
+    exact = accounting.noise_multiplier(target_epsilon=1.5, **RUN)
+    assert exact <= sigma <= exact + 1e-4
+    assert accounting.epsilon(noise_multiplier=sigma, **RUN) <= 1.5
+
+
+def test_an_answer_that_fell_back_is_called_a_bound(capsys):
+    run = ["--steps", "3", "--delta", "1e-5", "--noise-multiplier", "0.05"]
+    assert main(["epsilon", "--sample-rate", "1e-5", *run]) == 0
+    assert "Exact: bound" in capsys.readouterr().out
+
+
+def test_an_answer_as_json_carries_its_sides_and_its_terms(capsys):
+    assert main(["epsilon", "--noise-multiplier", "1.1", *RUN_OPTIONS, "--json"]) == 0
+    answer = json.loads(capsys.readouterr().out)
+    assert answer["lower"] <= answer["upper"] == answer["value"]
+    terms = {
+        "accountant": "exact",
+        "status": "exact",
+        "neighboring_relation": "add_or_remove_one",
+        "sampling": "poisson",
+    }
+    assert answer.items() >= (terms | RUN | {"noise_multiplier": 1.1}).items()
+
+
+def test_all_accountants_answer_with_their_status(capsys):
+    options = ["--noise-multiplier", "1.1", *RUN_OPTIONS, "--accountant", "all"]
+    assert main(["epsilon", *options]) == 0
+    _, *lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == len(accounting.ACCOUNTANTS)
+    for line, entry in zip(lines, accounting.ACCOUNTANTS.values(), strict=True):
+        assert entry.label in line
+    assert any("zCDP: does not apply; accountant 'zcdp'" in line for line in lines)
+    assert main(["epsilon", *options, "--json"]) == 0
+    answers = json.loads(capsys.readouterr().out)
+    assert [one["accountant"] for one in answers] == list(accounting.ACCOUNTANTS)
+    assert {one["status"] for one in answers} == {
+        "exact",
+        "bound",
+        "approximation",
+        "does not apply",
+    }
+
+
+def test_the_noise_of_all_accountants_is_the_exact_ones(capsys):
+    options = ["--target-epsilon", "1", *RUN_OPTIONS, "--json", "--accountant"]
+    assert main(["epsilon", *options, "all"]) == 0
+    every = json.loads(capsys.readouterr().out)
+    assert main(["epsilon", *options, "exact"]) == 0
+    exact = json.loads(capsys.readouterr().out)
+    assert {one["noise_multiplier"] for one in every} == {exact["noise_multiplier"]}
+    assert every[0]["value"] == exact["value"] <= 1
+
+
+def test_batches_of_fixed_size_have_their_own_bound(capsys):
+    options = ["--noise-multiplier", "2", *RUN_OPTIONS, "--sampling", "fixed_size"]
+    replaced = ["--relation", "replace_one", "--accountant", "rdp"]
+    assert main(["epsilon", *options, *replaced]) == 0
+    told = capsys.readouterr().out
+    epsilon = accounting.fixed_size_epsilon(0.01, 2.0, 1000, 1e-5)
+    assert f"ε = {accounting.round_up(epsilon, 4)}\n" in told
+    assert "replacing one record, batches of fixed size" in told
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--noise-multiplier", "-1"], "noise_multiplier must be"),
+        (["--noise-multiplier", "1", "--relation", "x"], "neighboring_relation must"),
+        (["--noise-multiplier", "1", "--sampling", "x"], "sampling must be one of"),
+        (["--noise-multiplier", "1", "--sampling", "shuffled"], "sampling must be dr"),
+        (["--target-epsilon", "1", "--sampling", "full_batch"], "sampling must be 'p"),
+        (["--target-epsilon", "0"], "target_epsilon must be greater than 0"),
+        (["--noise-multiplier", "1", "--accountant", "x"], "accountant must be one of"),
+    ],
+    ids=[
+        "noise",
+        "relation",
+        "sampling",
+        "shuffled",
+        "target of another sampling",
+        "target",
+        "accountant",
+    ],
+)
+def test_a_question_without_an_answer_is_refused(options, message, capsys):
+    assert main(["epsilon", *options, *RUN_OPTIONS]) == 2
+    told = capsys.readouterr()
+    assert told.out == ""
+    assert told.err.startswith(f"epsilon: {message}")
+    assert told.err.count("\n") == 1
+
+
+def test_train_tells_its_progress_and_writes_its_events(
+    config_file, tmp_path, capsys, expected
+):
+    events = tmp_path / "events.jsonl"
+    assert main(["train", "--config", config_file, "--events", str(events)]) == 0
+    assert timeless(events.read_text().splitlines()) == [each for _, each in expected]
+    *lines, last, terms = capsys.readouterr().out.splitlines()
+    evaluated = [data for kind, (_, data) in expected if kind == "evaluation"]
+    assert len(lines) == len(evaluated)
+    for line, data in zip(lines, evaluated, strict=True):
+        assert line.startswith(f"step {data['step']:>5} of 12 ")
+        assert f"ε {accounting.round_up(data['epsilon']):>6} " in line
+        assert f"accuracy {data['test_accuracy']:.2%}" in line
+    assert last.endswith("finished")
+    assert "δ = 1e-05" in terms
+
+
+def test_train_reads_and_writes_pipes(monkeypatch, capsys, expected):
+    monkeypatch.setattr(sys, "stdin", io.StringIO(json.dumps(SMALL)))
+    assert main(["train", "--config", "-", "--json"]) == 0
+    told = capsys.readouterr()
+    assert timeless(told.out.splitlines()) == [each for _, each in expected]
+    assert "accuracy" in told.err
+
+
+def test_a_run_without_noise_is_called_not_private(tmp_path, capsys):
+    file = tmp_path / "config.json"
+    file.write_text(json.dumps(SMALL | {"noise_multiplier": 0.0, "steps": 2}))
+    assert main(["train", "--config", str(file)]) == 0
+    told = capsys.readouterr().out
+    assert f"ε {accounting.round_up(math.inf):>6} " in told
+    assert told.endswith("not private\n")
+
+
+@pytest.mark.parametrize(
+    ("rate", "terms"),
+    [("public", "full batches, rate 1; one Gaussian: exact"), ("notebook", "private")],
+)
+def test_train_carries_out_every_kind_of_run(tmp_path, capsys, rate, terms):
+    file = tmp_path / "config.json"
+    descent = {"noise_multiplier": 50.0, "steps": 9, "evaluations": 2}
+    settings = {"kind": "regression", "learning_rate": rate, **descent}
+    file.write_text(json.dumps(settings))
+    assert main(["train", "--config", str(file)]) == 0
+    *lines, told = capsys.readouterr().out.splitlines()
+    assert all("median MSE" in line for line in lines)
+    assert told.endswith(terms)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ('{"steps": 1,}', "--config must hold JSON, line 1 does not"),
+        ('{"stepz": 1}', "unknown setting 'stepz'"),
+        ("[]", "the body must be an object of settings"),
+        ('{"kind": "x"}', "kind must be one of training, regression, engines, got 'x'"),
+    ],
+    ids=["broken", "unknown", "no object", "kind"],
+)
+def test_a_bad_configuration_is_refused(tmp_path, capsys, text, message):
+    file = tmp_path / "config.json"
+    file.write_text(text)
+    assert main(["train", "--config", str(file)]) == 2
+    assert capsys.readouterr().err.startswith(f"train: {message}")
+
+
+def test_files_that_cannot_be_used_are_named(tmp_path, capsys, config_file):
+    missing = str(tmp_path / "nowhere" / "file")
+    assert main(["train", "--config", missing]) == 2
+    assert f"{missing}: No such file" in capsys.readouterr().err
+    assert main(["train", "--config", config_file, "--events", missing]) == 2
+    assert "--events must be a file that can be written" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("rate", ["256/0", "x", "1/2/3", "1e999"])
+def test_a_sample_rate_that_is_no_number_is_refused_in_a_sentence(rate, capsys):
+    rest = ["--steps", "5", "--delta", "1e-5", "--noise-multiplier", "1"]
+    with pytest.raises(SystemExit) as caught:
+        main(["epsilon", "--sample-rate", rate, *rest])
+    assert caught.value.code == 2
+    assert "--sample-rate" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        ["--sample-size", "1000"],
+        ["--max-batch-size", "30"],
+        ["--sampling", "truncated_poisson", "--sample-size", "1000"],
+        ["--sampling", "truncated_poisson", "--max-batch-size", "30"],
+    ],
+)
+def test_sizes_belong_to_batches_that_are_cut(more, capsys):
+    rest = ["--steps", "5", "--delta", "1e-5", "--noise-multiplier", "1"]
+    assert main(["epsilon", "--sample-rate", "0.01", *rest, *more]) == 2
+    told = capsys.readouterr().err
+    assert "sample_size" in told or "max_batch_size" in told
+    assert "got None" in told or "left out" in told

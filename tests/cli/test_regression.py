@@ -1,0 +1,102 @@
+import json
+
+import pytest
+
+from dpsgd_explorer.cli.main import main
+
+PRICE = ["--epsilon", "1", "--delta", "1e-3"]
+
+
+@pytest.fixture
+def own_table(tmp_path):
+    rows = "\n".join(f"{i % 10},{i % 7},{(i % 10) / 5}" for i in range(10_000))
+    place = tmp_path / "own.csv"
+    place.write_text(f"rooms,age,price\n{rows}\n")
+    return ["--csv", str(place), "--target", "price", "--bounds", "rooms=10,age=10"]
+
+
+def told(capsys, *options):
+    code = main(["regression", *options])
+    return code, capsys.readouterr()
+
+
+def test_california_housing_is_released_without_more_words(capsys):
+    code, said = told(capsys, "--epsilon", "1", "--delta", "1e-6")
+    assert code == 0
+    assert "MedInc" in said.out
+    assert "adassp, ε = 1.0000 (exact), δ = 1e-06, add_or_remove_one" in said.out
+    assert "owner of the data only" in said.err
+    assert "owner" not in said.out
+
+
+@pytest.mark.parametrize("method", ["ssp", "adassp", "noisy_gd"])
+def test_ones_own_table_is_released_by_each_method(capsys, own_table, method):
+    options = ["--y-bound", "2", "--x-bound", "1.5", "--method", method, "--json"]
+    extra = ["--steps", "50", "--public-size", "10000"] if method == "noisy_gd" else []
+    code, said = told(capsys, *own_table, *options, *PRICE, *extra)
+    answer = json.loads(said.out)
+    assert code == 0
+    assert set(answer["theta"]) == {"rooms", "age"}
+    assert 0.99 < answer["epsilon"] <= 1
+    assert answer["is_private"]
+    assert answer["theta"]["rooms"] == pytest.approx(2, abs=0.5)
+
+
+def test_a_seed_repeats_and_is_called_not_private(capsys, own_table):
+    options = [*own_table, "--y-bound", "2", "--x-bound", "1.5", "--seed", "3", *PRICE]
+    first, again = (told(capsys, *options)[1].out for _ in range(2))
+    assert first == again
+    assert "not private" in first
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--x-bound", "1.5"], "--y-bound must be stated"),
+        (["--y-bound", "2", "--x-bound", "0.9"], "row 10 has norm"),
+        (["--y-bound", "2", "--x-bound", "0.9"], "or clip: rows = clip."),
+        (["--y-bound", "1", "--x-bound", "1.5"], "y_bound = 1 must hold"),
+        (["--y-bound", "2", "--bounds", "rooms=10"], "missing: age"),
+        (["--y-bound", "2", "--bounds", "rooms=x,age=1"], "must be NAME=NUMBER"),
+        (["--y-bound", "2", "--target", "size"], "target must be one of rooms, age"),
+        (["--y-bound", "2", "--x-bound", "-1"], "x_bound must be greater than 0"),
+        (["--y-bound", "2", "--x-bound", "1.5", "--epsilon", "0"], ": epsilon must be"),
+        (["--y-bound", "2", "--x-bound", "1.5", "--delta", "1"], "less than 1"),
+        (
+            ["--y-bound", "2", "--x-bound", "1.5", "--method", "noisy_gd"],
+            "two of noise_multiplier, steps",
+        ),
+    ],
+)
+def test_a_mistake_is_told_in_one_line(capsys, own_table, options, message):
+    code, said = told(capsys, *own_table, *PRICE, *options)
+    assert code == 2
+    assert message in said.err
+    assert len(said.err.splitlines()) == 1
+    assert said.out == ""
+
+
+def test_clipping_is_counted_and_explained_to_the_owner(capsys, own_table):
+    options = ["--y-bound", "1", "--x-bound", "0.5", "--rows", "clip"]
+    code, said = told(capsys, *own_table, *options, *PRICE)
+    assert code == 0
+    assert "rows were longer than 0.5 and were shortened; 4000 labels" in said.err
+    assert "and then shortened to norm 0.5." in said.out
+
+
+def test_a_descent_that_diverges_is_told_so(capsys, own_table):
+    options = ["--y-bound", "2", "--x-bound", "1.5", "--method", "noisy_gd"]
+    code, said = told(
+        capsys, *own_table, *options, *PRICE, "--steps", "900", "--learning-rate", "9"
+    )
+    assert code == 2
+    assert "learning_rate 9 is too large" in said.err
+
+
+def test_collinear_columns_are_told_to_the_owner(capsys, tmp_path):
+    place = tmp_path / "twice.csv"
+    place.write_text("a,b,y\n" + "0.2,0.4,1\n0.1,0.2,0.5\n" * 50)
+    options = ["--csv", str(place), "--target", "y", "--bounds", "a=1,b=1"]
+    code, said = told(capsys, *options, "--y-bound", "1", *PRICE)
+    assert code == 0
+    assert "2 columns have rank 1 only" in said.err

@@ -1,0 +1,141 @@
+"""train keeps a checkpoint, goes on from it, and leaves weights with their receipt."""
+
+import json
+
+import pytest
+import torch
+from safetensors import safe_open
+from safetensors.torch import load_file
+
+from dpsgd_explorer.cli import train as run_files
+from dpsgd_explorer.cli.main import main
+from dpsgd_explorer.experiments.events import Event
+from dpsgd_explorer.experiments.training_config import TrainingConfig
+from dpsgd_explorer.training.dp_sgd import Training
+from tests.cli.test_main import SMALL
+
+
+@pytest.fixture(autouse=True)
+def instance_dir(tmp_path, monkeypatch):
+    monkeypatch.setenv("DPSGD_INSTANCE_DIR", str(tmp_path / "instance"))
+
+
+@pytest.fixture
+def train(tmp_path):
+    """Return what runs the command on SMALL with changes."""
+
+    def run(*options, **changes):
+        file = tmp_path / "config.json"
+        file.write_text(json.dumps(SMALL | changes))
+        return main(["train", "--config", str(file), *map(str, options)])
+
+    return run
+
+
+@pytest.fixture(scope="module")
+def whole():
+    """Return (events without times, weights, receipt) of an uninterrupted run."""
+    training = Training(TrainingConfig.parse(SMALL))
+    events = [event.timeless() for event in training.events()]
+    return events, training.weights(), training.receipt()
+
+
+def timeless(path):
+    lines = path.read_text().splitlines()
+    return [Event(**json.loads(line)).timeless() for line in lines]
+
+
+def test_weights_come_with_their_receipt(train, tmp_path, whole):
+    path = tmp_path / "model.safetensors"
+    assert train("--weights", path) == 0
+    _, weights, receipt = whole
+    torch.testing.assert_close(load_file(path), weights, rtol=0, atol=0)
+    assert json.loads((tmp_path / "model.receipt.json").read_text()) == receipt
+    assert receipt["epsilon"] > 0
+    with safe_open(path, "pt") as file:
+        assert TrainingConfig.parse(json.loads(file.metadata()["config"]))
+
+
+class StopError(Exception):
+    """Ends the process as a crash would, as far as the files are concerned."""
+
+
+@pytest.mark.parametrize("stop", [1, 3, 6])
+def test_a_run_goes_on_from_its_checkpoint(train, tmp_path, whole, monkeypatch, stop):
+    events, checkpoint = tmp_path / "events.jsonl", tmp_path / "state"
+    weights = tmp_path / "model.safetensors"
+    options = "--events", events, "--checkpoint", checkpoint, "--weights", weights
+    monkeypatch.setattr(run_files, "CHECKPOINT_SECONDS", 0.0)
+    own, seen = Training.checkpoint, []
+
+    def stopped(training):
+        seen.append(training)
+        if len(seen) > stop:
+            raise StopError
+        return own(training)
+
+    monkeypatch.setattr(Training, "checkpoint", stopped)
+    with pytest.raises(StopError):
+        train(*options)
+    assert not weights.exists()
+    assert len(timeless(events)) == stop + 1  # told, and to be told again
+    monkeypatch.setattr(Training, "checkpoint", own)
+    assert train(*options) == 0
+    assert timeless(events) == whole[0]
+    torch.testing.assert_close(load_file(weights), whole[1], rtol=0, atol=0)
+    assert json.loads((tmp_path / "model.receipt.json").read_text()) == whole[2]
+
+
+def test_a_finished_run_is_not_trained_again(train, tmp_path, whole):
+    events, checkpoint = tmp_path / "events.jsonl", tmp_path / "state"
+    for _ in range(2):
+        assert train("--events", events, "--checkpoint", checkpoint) == 0
+        assert timeless(events) == whole[0]
+
+
+def test_without_a_checkpoint_events_start_anew(train, tmp_path, whole):
+    events = tmp_path / "events.jsonl"
+    events.write_text("of an older run\n" * 99)
+    assert train("--events", events) == 0
+    assert timeless(events) == whole[0]
+
+
+def test_a_run_without_privacy_has_no_receipt(train, tmp_path):
+    path = tmp_path / "model.safetensors"
+    assert train("--weights", path, private=False) == 0
+    assert json.loads((tmp_path / "model.receipt.json").read_text()) is None
+
+
+def test_the_checkpoint_of_another_run_is_refused(train, tmp_path, capsys):
+    checkpoint = tmp_path / "state"
+    assert train("--checkpoint", checkpoint) == 0
+    assert train("--checkpoint", checkpoint, steps=13) == 2
+    assert "the checkpoint's config must be this run's" in capsys.readouterr().err
+
+
+def test_a_damaged_checkpoint_is_named(train, tmp_path, capsys):
+    checkpoint = tmp_path / "state"
+    checkpoint.write_bytes(b"nonsense")
+    assert train("--checkpoint", checkpoint) == 2
+    assert f"{checkpoint} is damaged" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("options", "changes", "message"),
+    [
+        (["--weights", "model.bin"], {}, "must end in .safetensors"),
+        (["--weights", "no/where.safetensors"], {}, "in a folder that there is"),
+        (["--checkpoint", "no/where"], {}, "--checkpoint must be in a folder"),
+    ],
+)
+def test_files_that_cannot_be_are_refused(train, capsys, options, changes, message):
+    assert train(*options, **changes) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_weights_of_a_regression_are_refused(tmp_path, capsys):
+    file = tmp_path / "config.json"
+    file.write_text(json.dumps({"kind": "regression"}))
+    weights = str(tmp_path / "x.safetensors")
+    assert main(["train", "--config", str(file), "--weights", weights]) == 2
+    assert "runs of kind training; got regression" in capsys.readouterr().err

@@ -1,0 +1,73 @@
+"""What is large goes through clipping in pieces, what is small all at once."""
+
+import pytest
+import torch
+from torch import nn
+
+from dpsgd_explorer.dp.engines import hooks as book_keeping
+from dpsgd_explorer.dp.engines.hooks import BookKeptSamples
+from tests.dp.engines.test_engines_agree import EXACT
+from tests.dp.engines.test_norm_methods import Sequences
+from tests.dp.nets import attached, clipped_sum
+
+SAMPLES = 8
+FITS = 3 * 2 * (64 * 64 + 64) * 8  # three samples' gradients of the two large layers
+
+
+def batch():
+    torch.manual_seed(0)
+    net = Sequences().double()
+    x = torch.randn(SAMPLES, 9, 64, dtype=torch.float64)
+    return net, x, torch.arange(SAMPLES) % 3
+
+
+@pytest.fixture
+def pieces(monkeypatch):
+    """Make pieces of the batch small, and note how each pass was divided."""
+    seen = []
+    divided = BookKeptSamples.divided
+
+    def noted(samples):
+        whole, pieces = divided(samples)
+        pieces = list(pieces)
+        seen.append((whole, [len(piece) for piece in pieces]))
+        return whole, iter(pieces)
+
+    monkeypatch.setattr(book_keeping, "CHUNK_BYTES", FITS)
+    monkeypatch.setattr(BookKeptSamples, "divided", noted)
+    return seen
+
+
+@pytest.mark.parametrize("style", ["all-layer", "layer-wise", "param-wise"])
+@pytest.mark.parametrize("bad", [[], [0], [3, 7], list(range(SAMPLES))])
+def test_the_sum_is_that_of_a_loop(bad, style, pieces):
+    net, x, y = batch()
+    x[bad] = torch.inf
+    good = [i for i in range(SAMPLES) if i not in bad]
+    options = {"clipping_style": style, "max_grad_norm": 0.3}
+    expected = clipped_sum(net, x[good], y[good], engine="microbatch", **options)
+    instantiate = {"clipping_mode": "instantiate", **options}
+    actual = clipped_sum(net, x, y, **instantiate)
+    torch.testing.assert_close(actual, expected, **EXACT)
+    whole, sizes = pieces[-1]
+    assert set(whole.per_sample_gradients()) >= {"norm.weight", "norm.bias"}
+    assert len(sizes) > 2
+    assert sum(sizes) == SAMPLES
+
+
+def test_every_sample_is_counted_once(pieces):
+    net, x, y = batch()
+    x[2] = torch.nan
+    engine, optimizer = attached(net, clipping_mode="instantiate")
+    nn.functional.cross_entropy(net(x), y).backward()
+    optimizer.step()
+    assert len(pieces[-1][1]) > 2
+    assert engine.diagnostics.non_finite == 1
+    assert engine.diagnostics.batch_size == SAMPLES
+    assert engine.diagnostics.norms.isfinite().sum() == SAMPLES - 1
+
+
+def test_what_fits_is_not_divided(pieces):
+    net, x, y = batch()
+    clipped_sum(net, x, y, clipping_mode="ghost")
+    assert pieces[-1] == (None, [SAMPLES])

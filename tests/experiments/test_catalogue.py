@@ -1,0 +1,78 @@
+"""Every number of the torch-free catalogue is the real one."""
+
+import pytest
+import torch
+from torch.utils.flop_counter import FlopCounterMode
+
+from dpsgd_explorer.experiments.catalogue import DATA_SETS, MODELS
+from dpsgd_explorer.training import inputs, models
+from dpsgd_explorer.training.datasets.registry import LOADERS, load
+
+PAIRS = [(model, data) for model in MODELS for data in MODELS[model].parameters]
+
+
+def one_row(model, dataset):
+    """A record as the model sees it, random."""
+    shape = DATA_SETS[dataset].input_shape
+    row = torch.rand(2, *shape, generator=torch.Generator().manual_seed(1))
+    if model in models.TRANSFORMS:
+        row = models.TRANSFORMS[model](shape)(row)
+    return row[:1]
+
+
+def test_the_tables_know_the_same_names():
+    assert LOADERS.keys() == DATA_SETS.keys()
+    assert models.BUILDERS.keys() == MODELS.keys()
+    assert models.TRANSFORMS.keys() <= MODELS.keys()
+
+
+@pytest.mark.parametrize("name", DATA_SETS)
+def test_sizes_shapes_and_labels_are_the_data_sets_own(name):
+    facts, (train, test) = DATA_SETS[name], load(name)
+    assert (len(train), len(test)) == (facts.train_size, facts.test_size)
+    for part in (train, test):
+        assert part.inputs.shape[1:] == facts.input_shape
+        assert part.inputs.dtype == torch.float32
+        assert len(part.inputs) == len(part.targets)
+        assert part.targets.unique().tolist() == list(range(facts.classes))
+
+
+@pytest.mark.parametrize("name", DATA_SETS)
+def test_majority_is_the_share_of_the_commonest_test_label(name):
+    counts = torch.bincount(load(name)[1].targets)
+    assert DATA_SETS[name].majority == int(counts.max()) / int(counts.sum())
+
+
+@pytest.mark.parametrize(("model", "dataset"), PAIRS)
+def test_parameters_are_the_models_own(model, dataset):
+    built = models.build(model, dataset, seed=1)
+    count = sum(p.numel() for p in built.parameters() if p.requires_grad)
+    assert MODELS[model].parameters[dataset] == count
+
+
+@pytest.mark.parametrize(("model", "dataset"), PAIRS)
+def test_multiply_adds_are_those_of_one_forward_pass(model, dataset):
+    built, row = models.build(model, dataset, seed=1), one_row(model, dataset)
+    with FlopCounterMode(display=False) as counter, torch.no_grad():
+        built(row)
+    # torch counts a multiply-add as two operations
+    assert MODELS[model].multiply_adds[dataset] == counter.get_total_flops() / 2
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_costs_and_parameters_are_told_for_the_same_data_sets(model):
+    facts = MODELS[model]
+    assert facts.parameters.keys() == facts.multiply_adds.keys()
+
+
+@pytest.mark.parametrize(("model", "dataset"), PAIRS)
+def test_outputs_are_one_score_a_class(model, dataset):
+    built = models.build(model, dataset, seed=1)
+    assert built(one_row(model, dataset)).shape == (1, DATA_SETS[dataset].classes)
+
+
+def test_a_model_sees_records_or_their_features():
+    plain = inputs.load("mnist", "mlp", None)
+    index = torch.tensor([3, 1])
+    assert torch.equal(plain.train[index], load("mnist")[0].inputs[index])
+    assert plain.test.shape == (10_000, 1, 28, 28)

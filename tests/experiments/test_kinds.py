@@ -1,0 +1,55 @@
+"""The table of kinds: settings say which, and each brings what carries it out."""
+
+import pytest
+
+from dpsgd_explorer.errors import ConfigError
+from dpsgd_explorer.experiments import kinds
+from dpsgd_explorer.experiments.kinds import KINDS
+from dpsgd_explorer.experiments.regression_config import RegressionConfig
+from dpsgd_explorer.experiments.training_config import TrainingConfig
+from dpsgd_explorer.training import timing as measuring
+
+SHORT = {
+    "training": {
+        "dataset": "adult",
+        "model": "logistic",
+        "expected_batch_size": 16,
+        "noise_multiplier": 2.0,
+        "steps": 2,
+        "evaluations": 1,
+    },
+    "regression": {"steps": 2, "noise_multiplier": 50.0, "evaluations": 1},
+    "engines": {"model": "mlp", "width": 4, "batch_size": 2},
+}
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_every_kind_is_carried_out_and_says_what_it_measures(name, monkeypatch):
+    monkeypatch.setattr(measuring, "VISIT_SECONDS", 0.0)
+    config = kinds.parse(SHORT[name] | {"kind": name})
+    assert isinstance(config, KINDS[name].config)
+    events = list(KINDS[name].start(config).events())
+    assert [events[0].kind, events[-1].kind] == ["phase", "end"]
+    told = [event.data for event in events if event.kind in ("evaluation", "end")]
+    assert all(data.keys() >= set(KINDS[name].measured) for data in told)
+    assert events[-1].data["step"] == config.planned_steps
+    assert config.length_setting in KINDS[name].config.model_fields
+    assert config.cost > 0
+
+
+def test_settings_that_name_no_kind_are_those_of_a_training():
+    assert isinstance(kinds.parse({}), TrainingConfig)
+    assert isinstance(kinds.parse({"kind": "regression"}), RegressionConfig)
+
+
+@pytest.mark.parametrize("name", ["sweep", "", 3, None, []], ids=str)
+def test_an_unknown_kind_is_refused_with_those_there_are(name):
+    with pytest.raises(ConfigError, match="training, regression, engines") as refusal:
+        kinds.parse({"kind": name})
+    assert refusal.value.field == "kind"
+
+
+@pytest.mark.parametrize("values", [[], "training", None], ids=str)
+def test_what_is_no_object_is_refused_as_such(values):
+    with pytest.raises(ConfigError, match="an object of settings"):
+        kinds.parse(values)

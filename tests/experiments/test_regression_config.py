@@ -1,0 +1,105 @@
+"""Settings of a regression run: two of noise, steps and ε, and public bounds."""
+
+import math
+
+import pytest
+
+from dpsgd_explorer.accounting import gaussian_epsilon
+from dpsgd_explorer.errors import ConfigError
+from dpsgd_explorer.experiments.cost import check_cost
+from dpsgd_explorer.experiments.regression_config import SPEND, RegressionConfig
+
+BAD = [
+    ({"colour": "red"}, "colour", "unknown setting"),
+    ({"noise_multiplier": 0}, "noise_multiplier", "greater than 0"),
+    ({"noise_multiplier": "50"}, "noise_multiplier", "'50'"),
+    ({"steps": 0}, "steps", "at least 1"),
+    ({"steps": 1.5}, "steps", "whole number"),
+    ({"target_epsilon": 0}, "target_epsilon", "greater than 0"),
+    (
+        {"steps": 9, "noise_multiplier": 2.0, "target_epsilon": 1.0},
+        "steps",
+        "give two of",
+    ),
+    ({"noise_multiplier": 1.0, "target_epsilon": 0.1}, "noise_multiplier", "Raise"),
+    ({"noise_multiplier": 1e6, "target_epsilon": 9.0}, "noise_multiplier", "Lower"),
+    ({"delta": 1e-3}, "delta", "less than 4.84"),
+    ({"x_bound": 0}, "x_bound", "greater than 0"),
+    ({"y_bound": -1}, "y_bound", "greater than 0"),
+    ({"rows": "refuse"}, "rows", "normalize, clip"),
+    ({"neighboring_relation": "twins"}, "neighboring_relation", "replace_one"),
+    ({"learning_rate": "best"}, "learning_rate", "public, notebook or a number"),
+    ({"learning_rate": 0}, "learning_rate", "above 0"),
+    ({"learning_rate": True}, "learning_rate", "True"),
+    ({"learning_rate": math.nan}, "learning_rate", "nan"),
+    ({"learning_rate": 1e9}, "learning_rate", "at most 10"),
+    ({"learning_rate": [1]}, "learning_rate", "[1]"),
+    ({"repetitions": 1001}, "repetitions", "at most 1000"),
+    ({"evaluations": 0}, "evaluations", "at least 1"),
+    ({"seed": 2**31}, "seed", "2147483648"),
+    ([], "", "object of settings"),
+]
+
+
+@pytest.mark.parametrize(("values", "field", "part"), BAD, ids=str)
+def test_bad_input_is_refused_with_field_rule_and_what_came(values, field, part):
+    with pytest.raises(ConfigError) as refusal:
+        RegressionConfig.parse(values)
+    assert refusal.value.field == field
+    assert part in str(refusal.value)
+
+
+def test_nothing_at_all_is_the_long_descent_of_the_notebook():
+    config = RegressionConfig.parse({})
+    assert config.schedule == (500.0, 50_251)
+    assert config.epsilon <= config.target_epsilon == 2
+
+
+@pytest.mark.parametrize(
+    ("given", "schedule"),
+    [
+        ({"noise_multiplier": 50.0}, (50.0, 502)),
+        ({"noise_multiplier": 50.0, "steps": 10}, (50.0, 10)),
+        ({"noise_multiplier": 50.0, "target_epsilon": 2.0}, (50.0, 502)),
+    ],
+    ids=str,
+)
+def test_two_of_three_give_the_third(given, schedule):
+    config = RegressionConfig.parse(given)
+    assert config.schedule == schedule
+    assert sum(getattr(config, name) is not None for name in SPEND) == 2
+
+
+def test_steps_and_target_give_the_least_noise_that_is_safe():
+    config = RegressionConfig.parse({"steps": 100, "target_epsilon": 0.5})
+    noise, steps = config.schedule
+    assert steps == 100
+    assert gaussian_epsilon(config.delta, noise, 100) <= 0.5
+    assert gaussian_epsilon(config.delta, noise * (1 - 1e-6), 100) > 0.5
+
+
+def test_what_is_stored_is_read_back_as_the_same():
+    config = RegressionConfig.parse({"steps": 7, "learning_rate": 1e-6})
+    assert RegressionConfig.parse(config.model_dump(mode="json")) == config
+
+
+def test_text_of_an_address_is_read_as_numbers_and_words():
+    read = RegressionConfig.from_query(
+        {"steps": "7", "learning_rate": "1e-6", "rows": "clip", "seed": ""}
+    )
+    assert (read.steps, read.learning_rate, read.rows) == (7, 1e-6, "clip")
+    assert RegressionConfig.from_query({"learning_rate": "notebook"}).seed == 0
+
+
+def test_points_end_with_the_last_step():
+    points = RegressionConfig.parse({}).evaluation_steps
+    assert points[-1] == 50_251
+    assert len(points) == 100
+
+
+def test_a_run_beyond_the_bound_is_refused_with_what_to_do():
+    config = RegressionConfig.parse({"repetitions": 1000})
+    check_cost(config, config.cost)
+    with pytest.raises(ConfigError, match="fewer repetitions") as refusal:
+        check_cost(config, config.cost / 2)
+    assert refusal.value.field == "steps"

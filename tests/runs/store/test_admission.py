@@ -1,0 +1,201 @@
+"""Quotas and the price of a run."""
+
+import contextlib
+
+import pytest
+from sqlalchemy import delete
+
+from dpsgd_explorer.errors import ConfigError, QuotaError
+from dpsgd_explorer.quotas import QUOTAS, Quotas
+from dpsgd_explorer.runs.store.schema import launches, runs
+from dpsgd_explorer.runs.store.store import RunStore
+
+
+@pytest.fixture
+def limited(database_url, clock):
+    opened = []
+
+    def limited(cost_limit=float("inf"), **quotas):
+        store = RunStore(
+            database_url, quotas=Quotas(**quotas), cost_limit=cost_limit, clock=clock
+        )
+        opened.append(store)
+        return store
+
+    yield limited
+    for store in opened:
+        store.database.close()
+
+
+def test_a_run_beyond_the_bound_is_refused_with_the_bound(limited, config):
+    store = limited(cost_limit=config.cost - 1)
+    with pytest.raises(ConfigError, match="multiply-adds") as refused:
+        store.create(config, visitor="ann")
+    assert refused.value.field == "steps"
+    assert store.counts()["queued"] == 0
+    assert limited(cost_limit=config.cost).create(config, visitor="ann")
+
+
+def test_a_visitor_may_queue_so_many(limited, config):
+    store = limited(queued=2)
+    first, _ = (store.create(config, visitor="ann") for _ in range(2))
+    with pytest.raises(QuotaError, match="2 launches queued") as refused:
+        store.create(config, visitor="ann")
+    assert refused.value.retry_after > 0
+    store.create(config, visitor="bob")
+    store.claim(first.id)
+    store.create(config, visitor="ann")
+
+
+def test_the_site_may_queue_so_many(limited, config):
+    store = limited(queued_in_all=2)
+    for visitor in ("ann", "bob"):
+        store.create(config, visitor=visitor)
+    with pytest.raises(QuotaError, match="2 runs are queued on this site"):
+        store.create(config, visitor="cy")
+
+
+def test_a_visitor_may_launch_so_many_a_day(limited, config, clock):
+    store = limited(launches_a_day=2)
+    store.create(config, visitor="ann")
+    clock.forward(600)
+    store.create(config, visitor="ann")
+    with pytest.raises(QuotaError, match="2 runs in 24 hours") as refused:
+        store.create(config, visitor="ann")
+    assert refused.value.retry_after == 24 * 3600 - 600
+    clock.forward(refused.value.retry_after + 1)
+    store.create(config, visitor="ann")
+
+
+def test_deleting_a_run_gives_no_launch_back(limited, config):
+    store = limited(launches_a_day=1)
+    run = store.create(config, visitor="ann")
+    store.delete(run.id, "ann")
+    with pytest.raises(QuotaError):
+        store.create(config, visitor="ann")
+
+
+def test_a_group_is_one_launch(limited, config, clock):
+    store = limited(queued=1, launches_a_day=1)
+    for _ in range(3):
+        store.create(config, visitor="ann", group="sweep")
+    assert store.launches_since("ann", clock()) == 1
+    with pytest.raises(QuotaError):
+        store.create(config, visitor="ann", group="another")
+
+
+def test_a_group_costs_no_more_than_one_run(limited, config):
+    store = limited(cost_limit=2.5 * config.cost)
+    for _ in range(2):
+        store.create(config, visitor="ann", group="sweep")
+    with pytest.raises(ConfigError, match="multiply-adds together"):
+        store.create(config, visitor="ann", group="sweep")
+    store.create(config, visitor="bob", group="sweep")
+
+
+def test_a_refused_launch_leaves_no_trace(limited, config, clock):
+    store = limited(queued=0)
+    with pytest.raises(QuotaError):
+        store.create(config, visitor="ann")
+    assert store.launches_since("ann", 0) == 0
+    assert store.events_since(0, 10) == []
+
+
+def test_launches_are_counted_from_a_time_on(store, config, clock):
+    store.create(config, visitor="ann")
+    clock.forward(10)
+    store.create(config, visitor="ann")
+    assert store.launches_since("ann", clock() - 5) == 1
+    assert store.launches_since("ann", clock() - 10) == 2
+
+
+def test_a_group_may_have_so_many_runs(limited, config):
+    store = limited(runs_in_group=3)
+    for _ in range(3):
+        store.create(config, visitor="ann", group="sweep")
+    with pytest.raises(QuotaError, match="may have 3 runs, and 'sweep' has"):
+        store.create(config, visitor="ann", group="sweep")
+    store.create(config, visitor="bob", group="sweep")
+    store.create(config, visitor="ann", group="another")
+
+
+@pytest.mark.parametrize("network", ["", "192.0.2.0/24"])
+def test_one_visitor_leaves_most_of_the_queue_to_others(
+    limited, config, clock, network
+):
+    store = limited(queued_in_all=8, queued_share=0.25)
+    for _ in range(2):
+        store.create(config, visitor="ann", network=network, group="mine")
+    with pytest.raises(QuotaError, match="2 of the site's 8 places") as refused:
+        store.create(config, visitor="ann", network=network, group="mine")
+    assert refused.value.retry_after > 0
+    clock.forward(1)  # or who is next would be drawn
+    store.create(config, visitor="bob")
+    store.claim()
+    store.create(config, visitor="ann", network=network, group="mine")
+
+
+def test_whoever_drops_the_cookie_is_counted_by_the_network(limited, config, clock):
+    store = limited(queued=1, network_queued=2, network_launches_a_day=3)
+    here, there = "192.0.2.0/24", "198.51.100.0/24"
+    names = iter(range(100))
+
+    def launch(network):
+        return store.create(config, visitor=f"new {next(names)}", network=network)
+
+    first, _ = launch(here), launch(here)
+    with pytest.raises(QuotaError, match=rf"{here} may have 2 launches queued"):
+        launch(here)
+    launch(there)
+    store.claim(first.id)
+    launch(here)
+    while store.claim():
+        pass
+    with pytest.raises(QuotaError, match=rf"{here} may launch 3 runs in 24 hours"):
+        launch(here)
+    clock.forward(24 * 3600 + 1)
+    launch(here)
+
+
+def test_groups_of_one_name_in_a_network_are_as_many_launches_as_visitors(
+    limited, config
+):
+    store = limited(network_queued=2)
+    for visitor in ("ann", "ann", "bob", "bob"):
+        store.create(config, visitor=visitor, network="192.0.2.0/24", group="sweep")
+    with pytest.raises(QuotaError):
+        store.create(config, visitor="cy", network="192.0.2.0/24", group="sweep")
+
+
+def test_a_run_that_waits_for_days_keeps_its_launch(limited, config, clock):
+    store = limited(queued=1, launches_a_day=1)
+    store.create(config, visitor="ann")
+    clock.forward(3 * 24 * 3600)
+    with pytest.raises(QuotaError, match="1 launches queued"):
+        store.create(config, visitor="ann")
+    store.claim()
+    store.create(config, visitor="ann")
+
+
+def test_the_public_profile_cannot_be_filled_by_one(limited, config):
+    """With or without a cookie, in one group or many."""
+    public = vars(QUOTAS["public"])
+    for group in ("mine", ""):
+        for names in (["ann"] * 55, [f"new {i}" for i in range(55)]):
+            store, got = limited(**public), 0
+            for visitor in names:
+                with contextlib.suppress(QuotaError):
+                    net = "192.0.2.0/24"
+                    store.create(config, visitor=visitor, network=net, group=group)
+                    got += 1
+            assert 0 < got <= public["queued_in_all"] / 4
+            store.create(config, visitor="eve", network="198.51.100.0/24")
+            with store.database.write() as connection:
+                connection.execute(delete(runs))
+                connection.execute(delete(launches))
+
+
+def test_the_local_profile_lets_a_visitor_do_anything(limited, config):
+    store = limited(**vars(QUOTAS["local"]))
+    for _ in range(30):
+        store.create(config, visitor="ann")

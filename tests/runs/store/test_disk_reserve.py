@@ -1,0 +1,87 @@
+"""On a full disk runs can still end, and everything else waits."""
+
+import shutil
+from types import SimpleNamespace
+
+import pytest
+
+from dpsgd_explorer.errors import StorageFullError
+from dpsgd_explorer.experiments.events import Event
+from dpsgd_explorer.runs.store.disk_reserve import RESERVE_BYTES
+
+
+@pytest.fixture
+def disk(monkeypatch):
+    """A disk that says it has as much room as the test sets."""
+    room = SimpleNamespace(free=2**40)
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: room)
+    return room
+
+
+@pytest.fixture
+def reserve(tmp_path):
+    return tmp_path / "runs.sqlite3.reserve"
+
+
+def test_room_is_kept_while_there_is_enough(store, config, reserve, disk):
+    store.create(config, visitor="ann")
+    assert reserve.stat().st_size == RESERVE_BYTES
+
+
+def test_a_write_that_finds_no_room_gives_the_reserve_away(
+    store, config, reserve, disk, fill_up
+):
+    store.create(config, visitor="ann")
+    claim = store.claim()
+    fill_up()
+    disk.free = 0
+    events = [Event("step", {"step": 1, "text": "x" * 100_000})]
+    with pytest.raises(StorageFullError, match="disk is full"):
+        store.append(claim, events)
+    assert not reserve.exists()
+
+
+@pytest.mark.parametrize(
+    ("act", "state"),
+    [
+        pytest.param(
+            lambda store, claim: store.finish(claim, "interrupted"),
+            "interrupted",
+            id="finish",
+        ),
+        pytest.param(
+            lambda store, claim: store.release(claim, lost=False),
+            "queued",
+            id="release",
+        ),
+        pytest.param(
+            lambda store, claim: store.cancel(claim.run_id, "ann"),
+            "running",
+            id="cancel",
+        ),
+    ],
+)
+def test_without_the_reserve_only_what_ends_something_is_stored(
+    store, config, reserve, disk, act, state
+):
+    store.create(config, visitor="ann")
+    claim = store.claim()
+    reserve.unlink()
+    disk.free = 0
+    with pytest.raises(StorageFullError):
+        store.create(config, visitor="ann")
+    with pytest.raises(StorageFullError):
+        store.heartbeat(claim)
+    act(store, claim)
+    assert store.get(claim.run_id).state == state
+    store.delete(claim.run_id, "ann")
+    assert store.runs_of("ann") == []
+
+
+def test_when_there_is_room_again_the_reserve_is_made_again(
+    store, config, reserve, disk
+):
+    store.create(config, visitor="ann")
+    reserve.unlink()
+    store.create(config, visitor="ann")
+    assert reserve.stat().st_size == RESERVE_BYTES

@@ -1,0 +1,214 @@
+"""The product as one command: it answers, survives a crash, leaves nothing behind."""
+
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from pathlib import Path
+
+import pytest
+
+from tests.ports import free_port
+
+START_SECONDS = 60
+
+
+def descendants(pid):
+    """All living processes below one."""
+    parents = {}
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            state, parent = stat.read_text().rpartition(")")[2].split()[:2]
+        except OSError:
+            continue  # it ended meanwhile
+        if state != "Z":
+            parents[int(stat.parent.name)] = int(parent)
+    found, layer = set(), {pid}
+    while layer := {child for child, parent in parents.items() if parent in layer}:
+        found |= layer
+    return found
+
+
+def children(pid):
+    """Living processes that this one started."""
+    return {each for each in descendants(pid) if parent_of(each) == pid}
+
+
+def has_begun(pid):
+    """Our code runs in it: its second thread is there."""
+    return len(list(Path(f"/proc/{pid}/task").glob("*"))) > 1
+
+
+def parent_of(pid):
+    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+
+
+def command_of(pid):
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_text().replace("\0", " ")
+    except OSError:
+        return ""
+
+
+def wait_until(condition, seconds=START_SECONDS):
+    end = time.monotonic() + seconds
+    while not (value := condition()):
+        assert time.monotonic() < end, f"not within {seconds} s"
+        time.sleep(0.02)
+    return value
+
+
+def alive(pids):
+    return [pid for pid in pids if command_of(pid)]
+
+
+@pytest.fixture
+def product(tmp_path):
+    """Start the product on a free port; give its process and its address."""
+    port = free_port()
+    process = subprocess.Popen(
+        [sys.executable, "-m", "dpsgd_explorer", "serve"],
+        env=os.environ | {"DPSGD_INSTANCE_DIR": str(tmp_path), "PORT": str(port)},
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    address = re.search(r"http://\S+", process.stdout.readline()).group()
+    assert address == f"http://127.0.0.1:{port}"
+    with urllib.request.urlopen(f"{address}/healthz", timeout=START_SECONDS) as answer:
+        assert answer.status == 200
+    wait_until(lambda: worker_of(process))
+    yield process, address
+    process.terminate()
+    process.wait(START_SECONDS)
+    process.stdout.close()
+
+
+def worker_of(process):
+    return [pid for pid in descendants(process.pid) if " worker " in command_of(pid)]
+
+
+def assert_all_end_after(number, process):
+    below = wait_until(lambda: (d := descendants(process.pid)) and len(d) >= 4 and d)
+    process.send_signal(number)
+    assert process.wait(START_SECONDS) == 0
+    assert alive(below) == []
+
+
+def seen_worker(address):
+    """What /healthz says once a worker was seen."""
+    with urllib.request.urlopen(f"{address}/healthz", timeout=START_SECONDS) as answer:
+        health = json.load(answer)
+    return health["worker_seen_seconds_ago"] is not None and health
+
+
+def test_sigterm_ends_every_process(product):
+    process, _ = product
+    assert_all_end_after(signal.SIGTERM, process)
+
+
+def test_a_killed_supervisor_leaves_no_orphan(product):
+    process, _ = product
+    below = wait_until(lambda: (d := descendants(process.pid)) and len(d) >= 4 and d)
+    process.kill()
+    process.wait()
+    wait_until(lambda: not alive(below))
+
+
+def test_a_crashed_worker_is_started_again_until_ctrl_c(product):
+    process, address = product
+    (before,) = worker_of(process)
+    os.kill(before, signal.SIGKILL)
+    with urllib.request.urlopen(f"{address}/healthz", timeout=START_SECONDS) as answer:
+        assert answer.status == 200
+    wait_until(lambda: worker_of(process) not in ([before], []))
+    health = wait_until(lambda: seen_worker(address))
+    assert health["worker_seen_seconds_ago"] < 30
+    assert_all_end_after(signal.SIGINT, process)
+
+
+def test_what_cannot_listen_ends_with_its_parent_too(product):
+    """Stopped here; elsewhere a library that loads keeps every thread waiting."""
+    process, _ = product
+    (consumer,) = worker_of(process)
+    (arbiter,) = children(process.pid) - {consumer}
+    deaf = wait_until(lambda: children(arbiter)) | wait_until(
+        lambda: children(consumer)
+    )
+    wait_until(lambda: all(has_begun(pid) for pid in deaf))
+    for pid in deaf:
+        os.kill(pid, signal.SIGSTOP)
+    for pid in (consumer, arbiter):
+        os.kill(pid, signal.SIGKILL)
+    wait_until(lambda: not alive(deaf))
+
+
+def test_a_service_that_hangs_is_replaced(tmp_path):
+    service = (
+        "import sys, time; from pathlib import Path; "
+        "from dpsgd_explorer.runs.worker.heartbeat import Heartbeat\n"
+        "heartbeat = Heartbeat(Path(sys.argv[1]))\n"
+        "while True: heartbeat.beat(); time.sleep(0.05)\n"
+    )
+    code = (
+        "import sys; from pathlib import Path\n"
+        "from dpsgd_explorer.server import supervisor\n"
+        "supervisor.HUNG_SECONDS = 2.0\n"
+        f"command = ['-c', {service!r}, sys.argv[1]]\n"
+        "worker = supervisor.Service('worker', command, signs=Path(sys.argv[1]))\n"
+        "raise SystemExit(supervisor.Supervisor([worker]).run())"
+    )
+    supervisor = subprocess.Popen(
+        [sys.executable, "-c", code, str(tmp_path)], stdout=subprocess.PIPE, text=True
+    )
+    try:
+        signs = tmp_path / "workers"
+        wait_until(lambda: list(signs.glob("*")))
+        (before,) = children(supervisor.pid)
+        os.kill(before, signal.SIGSTOP)
+        wait_until(lambda: children(supervisor.pid) - {before})
+        assert not (signs / str(before)).exists()
+    finally:
+        supervisor.terminate()
+    said, _ = supervisor.communicate(timeout=START_SECONDS)
+    assert supervisor.returncode == 0
+    assert "the worker hangs and is killed" in said
+
+
+def test_a_port_in_use_is_told_with_the_remedy(tmp_path):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        result = subprocess.run(
+            [sys.executable, "-m", "dpsgd_explorer", "serve"],
+            env=os.environ | {"DPSGD_INSTANCE_DIR": str(tmp_path), "PORT": str(port)},
+            capture_output=True,
+            text=True,
+            timeout=START_SECONDS,
+        )
+    assert result.returncode == 2
+    assert result.stderr == (
+        f"serve: port {port} on 127.0.0.1 is in use by another program; end that one, "
+        f"or choose another port, such as PORT={port + 1}.\n"
+    )
+
+
+def test_a_service_that_never_starts_ends_the_supervisor():
+    code = (
+        "from dpsgd_explorer.server.supervisor import Service, Supervisor\n"
+        "bad = Service('web server', ['-c', 'raise SystemExit(3)'])\n"
+        "good = Service('worker', ['-c', 'import time; time.sleep(60)'])\n"
+        "raise SystemExit(Supervisor([bad, good]).run())"
+    )
+    result = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        timeout=START_SECONDS,
+    )
+    assert result.returncode == 1
+    assert result.stdout.count("starting it again") == 2
+    assert "the web server does not start" in result.stdout

@@ -1,0 +1,143 @@
+"""A comparison of the engines: what it finds, and that it can be left and taken up."""
+
+import pytest
+
+from dpsgd_explorer.errors import ConfigError
+from dpsgd_explorer.experiments.engines_config import CONTENDERS, EnginesConfig
+from dpsgd_explorer.experiments.events import TIMES
+from dpsgd_explorer.experiments.training_config import TrainingConfig
+from dpsgd_explorer.training import engine_comparison as engines_loop
+from dpsgd_explorer.training import timing as measuring
+from dpsgd_explorer.training.dp_sgd import train
+from dpsgd_explorer.training.engine_comparison import Comparing
+
+TINY = EnginesConfig(model="mlp", width=4, batch_size=3)
+TOKENS = EnginesConfig(model="lstm", width=4, batch_size=3, sequence_length=2)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def brief():
+    """Time no longer than it takes to see that something was timed."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(engines_loop, "SECONDS", 0.0)
+        patch.setattr(measuring, "VISIT_SECONDS", 0.0)
+        yield
+
+
+@pytest.fixture(scope="module")
+def tiny(brief):
+    return list(Comparing(TINY).events())
+
+
+@pytest.fixture(scope="module")
+def tokens(brief):
+    return list(Comparing(TOKENS).events())
+
+
+def found_in(events):
+    return {e.data["engine"]: e.data for e in events if e.kind == "evaluation"}
+
+
+def test_each_engine_is_measured_once_after_the_ordinary_step(tiny):
+    found = found_in(tiny)
+    assert tuple(found) == CONTENDERS
+    assert [found[name]["step"] for name in found] == [1, 2, 3, 4, 5]
+    assert found["ordinary"]["ratio"] == 1.0
+    for one in found.values():
+        assert one["milliseconds"] > 0
+        assert one["peak_bytes"] > 0
+        assert one["ratio_low"] <= one["ratio"] <= one["ratio_high"]
+
+
+def test_the_engines_compute_the_same_and_it_is_said_how_nearly(tiny):
+    found = found_in(tiny)
+    assert found["ordinary"]["difference"] is found["hooks"]["difference"] is None
+    apart = [found[name]["difference"] for name in CONTENDERS[2:]]
+    assert max(apart) < 1e-13
+    assert tiny[-1].data["difference"] == max(apart)
+
+
+def test_an_engine_that_computes_something_else_is_found_out(monkeypatch):
+    real = engines_loop.attached
+
+    def planted(model, size, engine, **more):
+        made, optimizer = real(model, size, engine, **more)
+        if engine == "vmap":
+            optimizer.register_step_post_hook(
+                lambda *_: next(model.parameters()).grad.mul_(1.001)
+            )
+        return made, optimizer
+
+    monkeypatch.setattr(engines_loop, "attached", planted)
+    found = found_in(Comparing(TINY).events())
+    assert found["extending"]["difference"] < 1e-13
+    assert 1e-6 < found["vmap"]["difference"] < 1e-2
+
+
+def test_layers_say_which_way_they_chose_and_why(tiny):
+    found = found_in(tiny)
+    layers = found["hooks"]["layers"]
+    assert [one["layer"] for one in layers] == ["0", "2", "4"]
+    assert layers == found["extending"]["layers"]
+    assert all(one["way"] in ("ghost", "instantiate") for one in layers)
+    assert all(one["reason"] and one["ghost"] > 0 for one in layers)
+    assert found["vmap"]["layers"] == found["ordinary"]["layers"] == []
+
+
+def test_an_engine_that_refuses_is_told_with_its_message(tokens):
+    found = found_in(tokens)
+    assert found["vmap"]["refused"].startswith("lstm (LSTM) cannot be run by")
+    assert found["vmap"]["ratio"] is found["vmap"]["peak_bytes"] is None
+    assert found["microbatch"]["difference"] < 1e-13
+    assert all(not found[name]["refused"] for name in found if name != "vmap")
+
+
+def test_an_engine_that_would_hold_too_much_is_not_tried(monkeypatch):
+    monkeypatch.setattr(engines_loop, "MOST_HELD_BYTES", 1000)
+    found = found_in(Comparing(TINY).events())
+    assert "every sample's gradient at once" in found["vmap"]["refused"]
+    assert found["microbatch"]["refused"] == ""
+
+
+@pytest.mark.parametrize("left_after", [1, 6, 9])
+def test_it_goes_on_where_it_was_left(tokens, left_after):
+    first = Comparing(TOKENS)
+    events = first.events()
+    seen = [next(events) for _ in range(left_after)]
+    second = Comparing(TOKENS, checkpoint=first.checkpoint())
+    seen += second.events()
+    timeless = [event.timeless() for event in tokens]
+    assert [event.timeless() for event in seen] == timeless
+    assert second.events_emitted == len(tokens)
+
+
+def test_a_checkpoint_of_another_comparison_is_refused():
+    with pytest.raises(ConfigError, match="Start the run anew"):
+        Comparing(TINY, checkpoint=Comparing(TOKENS).checkpoint())
+
+
+def test_only_what_is_measured_may_differ_from_run_to_run(tiny):
+    told = {name for event in tiny for name in event.timeless()[1]}
+    assert "difference" in told
+    assert not told & TIMES
+
+
+SMALL = {
+    "dataset": "adult",
+    "model": "logistic",
+    "expected_batch_size": 8,
+    "noise_multiplier": 1.0,
+    "steps": 3,
+    "evaluations": 1,
+}
+
+
+@pytest.mark.parametrize("engine", ["extending", "vmap", "microbatch"])
+def test_a_training_comes_to_the_same_with_every_engine(engine):
+    usual = list(train(TrainingConfig(**SMALL)))
+    other = list(train(TrainingConfig(**SMALL, engine=engine)))
+    assert [e.kind for e in other] == [e.kind for e in usual]
+    ends = [events[-1].data for events in (usual, other)]
+    assert ends[1]["test_loss"] == pytest.approx(ends[0]["test_loss"], rel=1e-5)
+    told = [end["receipt"]["options"]["engine"] for end in ends]
+    assert told == ["hooks", engine]

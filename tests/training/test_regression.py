@@ -1,0 +1,127 @@
+"""A descent as a run: the library's errors, exact ε, nothing lost by a break."""
+
+import itertools
+import json
+
+import numpy as np
+import pytest
+
+from dpsgd_explorer.accounting import gaussian_epsilon
+from dpsgd_explorer.errors import ConfigError, DivergedError
+from dpsgd_explorer.experiments.regression_config import RegressionConfig
+from dpsgd_explorer.regression.comparison import Spread
+from dpsgd_explorer.regression.descents import Walk, compute
+from dpsgd_explorer.regression.noisy_gd import noisy_gradient_descent
+from dpsgd_explorer.training.regression import Descending
+
+SHORT = {"noise_multiplier": 50.0, "steps": 60, "repetitions": 5, "evaluations": 6}
+
+
+def configuration(**settings):
+    return RegressionConfig.parse(SHORT | settings)
+
+
+def told(config, kind):
+    return [event.data for event in Descending(config).events() if event.kind == kind]
+
+
+def test_the_errors_are_those_of_the_same_walk_in_the_lab():
+    walk = Walk(noise_multiplier=50.0, steps=60, repetitions=5, seed=3)
+    end = told(configuration(seed=3), "end")[0]
+    last = compute(walk).spreads[-1]
+    assert (end["mse_median"], end["mse_low"], end["mse_high"]) == (
+        last.median,
+        last.low,
+        last.high,
+    )
+
+
+def test_the_descent_is_the_librarys_own():
+    config = configuration(learning_rate=1e-5, repetitions=4)
+    prepared = config.ground.prepared
+    path = noisy_gradient_descent(
+        prepared.X,
+        prepared.y,
+        noise_multiplier=50.0,
+        steps=60,
+        delta=config.delta,
+        y_bound=5.0,
+        learning_rate=1e-5,
+        rng=np.random.default_rng(config.seed),
+        repetitions=4,
+    )
+    errors = config.ground.judge.mse_of(path.theta)
+    assert told(config, "end")[0]["mse_median"] == Spread.of(errors).median
+    assert told(config, "end")[0]["epsilon"] == path.epsilon
+
+
+def test_each_event_says_what_was_spent_by_then_exactly():
+    config = configuration()
+    points = told(config, "evaluation")
+    assert [point["step"] for point in points] == config.evaluation_steps
+    assert [point["epsilon"] for point in points] == [
+        gaussian_epsilon(config.delta, 50.0, step) for step in config.evaluation_steps
+    ]
+    assert [step["step"] for step in told(config, "step")] == config.evaluation_steps
+
+
+def test_the_phase_says_what_an_accountant_and_a_chart_need():
+    [phase] = told(configuration(), "phase")
+    assert phase["sample_rate"] == 1
+    assert (phase["noise_multiplier"], phase["steps"]) == (50.0, 60)
+    assert phase["nonprivate_mse"] < phase["trivial_mse"]
+    assert phase["learning_rate_is_private"]
+    notebook = configuration(learning_rate="notebook")
+    assert not told(notebook, "phase")[0]["learning_rate_is_private"]
+
+
+def test_replacing_a_record_doubles_the_noise_and_not_the_epsilon():
+    usual, replaced = (
+        told(configuration(neighboring_relation=relation), "step")[0]
+        for relation in ("add_or_remove_one", "replace_one")
+    )
+    assert usual["epsilon"] == replaced["epsilon"]
+    before, after = (one["diagnostics"]["noise_std"] for one in (usual, replaced))
+    assert after > 1.5 * before
+
+
+def test_a_run_killed_after_any_event_goes_on_with_the_very_next():
+    config = configuration()
+    whole = [event.timeless() for event in Descending(config).events()]
+    for count in range(len(whole) + 1):
+        begun = Descending(config)
+        list(itertools.islice(begun.events(), count))
+        resumed = Descending(config, checkpoint=begun.checkpoint())
+        assert resumed.events_emitted == count
+        assert [event.timeless() for event in resumed.events()] == whole[count:]
+
+
+def test_a_checkpoint_of_other_settings_is_refused():
+    checkpoint = Descending(configuration()).checkpoint()
+    with pytest.raises(ConfigError, match="Start the run anew"):
+        Descending(configuration(seed=9), checkpoint=checkpoint)
+
+
+def test_seconds_go_on_after_a_resume():
+    config = configuration()
+    state = json.loads(Descending(config).checkpoint()) | {"seconds": 40.0}
+    resumed = Descending(config, checkpoint=json.dumps(state).encode())
+    assert all(
+        event.data["seconds"] >= 40 for event in resumed.events() if event.kind == "end"
+    )
+
+
+def test_another_seed_is_another_descent():
+    assert told(configuration(seed=1), "end") != told(configuration(seed=2), "end")
+
+
+def test_a_descent_that_is_lost_says_so_and_tells_no_nan():
+    said = []
+
+    def listen():
+        for event in Descending(configuration(learning_rate=10.0)).events():
+            said.append((event.kind, json.dumps(event.data, allow_nan=False)))
+
+    with pytest.raises(DivergedError, match="Lower learning_rate"):
+        listen()
+    assert {kind for kind, _ in said} == {"phase", "step", "evaluation"}

@@ -1,0 +1,104 @@
+"""Pages that follow from their address are rendered once, for everybody."""
+
+import threading
+
+import pytest
+from flask import template_rendered
+
+from dpsgd_explorer.errors import ConfigError
+from dpsgd_explorer.web.api.answer_cache import AnswerCache
+from dpsgd_explorer.web.content.chapters import CHAPTERS
+from tests.web.conftest import SMALL
+
+PAGES = [
+    "/",
+    "/learn/",
+    "/labs/",
+    "/labs/accountants/",
+    "/labs/planner/",
+    "/train/",
+    *(f"/learn/{slug}/" for slug in CHAPTERS),
+]
+
+
+@pytest.fixture
+def rendered(app):
+    """The names of the templates rendered so far."""
+    names = []
+
+    def note(sender, template, context, **more):
+        names.append(template.name)
+
+    with template_rendered.connected_to(note, app):
+        yield names
+
+
+@pytest.mark.parametrize("address", PAGES)
+def test_a_page_is_rendered_once_however_often_it_is_read(app, rendered, address):
+    packed = {"Accept-Encoding": "gzip"}
+    texts = {app.test_client().get(address).text for _ in range(2)}
+    answer = app.test_client().get(address, headers=packed)
+    assert len(rendered) == 1
+    assert len(texts) == 1
+    assert answer.headers["Content-Encoding"] == "gzip"
+    assert answer.headers["Vary"] == "Accept-Encoding"
+    assert answer.mimetype == "text/html"
+    app.test_client().get(f"{address}?steps=7")
+    assert len(rendered) == 2
+
+
+def test_an_address_that_is_wrong_is_answered_as_before(client):
+    assert client.get("/learn/nothing/").status_code == 404
+    for _ in range(2):
+        assert "must be" in client.get("/train/?steps=-1").text
+
+
+def test_a_visitors_runs_are_on_their_own_page_alone(client, stranger):
+    plain = client.get("/train/").text
+    run_id = client.post("/api/v1/runs", json=SMALL).json["id"]
+    assert f"/runs/{run_id}/" in client.get("/train/").text
+    assert stranger.get("/train/").text == plain
+    assert f"/runs/{run_id}/" in client.get("/train/").text
+
+
+def test_what_is_asked_by_many_at_once_is_computed_once():
+    cache, computed, start = AnswerCache(), [], threading.Barrier(8)
+
+    def compute():
+        computed.append(threading.current_thread())
+        return b"answer"
+
+    def ask():
+        start.wait(30)
+        assert cache.answer("question", "quick", compute) == b"answer"
+
+    threads = [threading.Thread(target=ask) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(30)
+    assert len(computed) == 1
+
+
+def test_the_answer_unused_for_longest_is_forgotten_first():
+    cache, computed = AnswerCache(size=2), []
+
+    def ask(question):
+        return cache.answer(
+            question, "quick", lambda: computed.append(question) or b"answer"
+        )
+
+    for question in "abacabc":
+        ask(question)
+    assert computed == ["a", "b", "c", "b", "c"]
+
+
+def test_what_fails_is_not_kept():
+    cache = AnswerCache()
+
+    def fail():
+        raise ConfigError("q", "no answer")
+
+    with pytest.raises(ConfigError, match="no answer"):
+        cache.answer("question", "quick", fail)
+    assert cache.answer("question", "quick", lambda: b"answer") == b"answer"

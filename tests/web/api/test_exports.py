@@ -1,0 +1,250 @@
+"""A run taken away: complete, honest, and repeatable with the library."""
+
+import csv
+import io
+import json
+import os
+import re
+import subprocess
+import sys
+import tracemalloc
+
+import pytest
+
+from dpsgd_explorer.accounting import Odometer
+from dpsgd_explorer.experiments.events import Event
+from dpsgd_explorer.experiments.kinds import KINDS
+from dpsgd_explorer.experiments.training_config import TrainingConfig
+from dpsgd_explorer.web.http.assets import FRONT_DIR, plotly_bundle
+from tests.web.conftest import SMALL, error_of, recorded_events
+
+RUNS = "/api/v1/runs"
+NOT_PRIVATE = Event(
+    "end",
+    {"step": 4, "epsilon": None, "test_accuracy": 0.8, "test_loss": 0.5, "seconds": 1},
+)
+TRAIN = """
+import dataclasses, json, sys
+from dpsgd_explorer.accounting import Odometer
+from dpsgd_explorer.experiments.training_config import TrainingConfig
+from dpsgd_explorer.training.dp_sgd import train
+for event in train(TrainingConfig.parse(json.load(sys.stdin))):
+    print(json.dumps(dataclasses.asdict(event)))
+"""
+
+
+def download(client, run_id, extension):
+    answer = client.get(f"{RUNS}/{run_id}/export.{extension}")
+    assert answer.status_code == 200
+    assert answer.headers["Content-Disposition"] == (
+        f'attachment; filename="dpsgd-run-{run_id[:8]}.{extension}"'
+    )
+    return answer.text
+
+
+def test_json_holds_settings_summary_and_every_event(client, finished):
+    whole = json.loads(download(client, finished, "json"))
+    assert TrainingConfig.parse(whole["config"]) == TrainingConfig(**SMALL)
+    assert whole["privacy"]["epsilon_text"] == "1.00"
+    told = [(e["kind"], e["data"]) for e in whole["events"] if e["kind"] != "state"]
+    assert told == [(event.kind, event.data) for event in recorded_events()]
+
+
+def test_csv_has_a_row_for_each_step_and_evaluation(client, finished):
+    rows = list(csv.DictReader(io.StringIO(download(client, finished, "csv"))))
+    assert [row["kind"] for row in rows] == ["step"] * 2 + ["evaluation"] + [
+        "step"
+    ] * 2 + ["evaluation"]
+    assert [float(row["epsilon"]) for row in rows if row["kind"] == "step"] == [
+        0.25,
+        0.5,
+        0.75,
+        1.0,
+    ]
+    assert rows[2]["test_accuracy"] == "0.84"
+    assert rows[0]["not_private_clipped_fraction"] == "0.25"
+    assert {row["delta"] for row in rows} == {"1e-05"}
+    assert {row["neighboring_relation"] for row in rows} == {"add_or_remove_one"}
+
+
+@pytest.mark.parametrize("extension", ["csv", "json"])
+def test_a_long_log_is_never_in_memory_as_a_whole(client, store, run_id, extension):
+    note = "x" * 2000
+    claim = store.claim(run_id)
+    told = [
+        Event("step", {"step": i, "epsilon": 0.1, "seconds": note})
+        for i in range(1, 3001)
+    ]
+    store.append(claim, told)
+    del told
+    address = f"{RUNS}/{run_id}/export.{extension}"
+    tracemalloc.start()
+    with client.get(address, buffered=False) as answer:
+        length = sum(len(part) for part in answer.response)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert length > 3000 * len(note)
+    assert peak < length / 3
+
+
+def test_a_log_that_grows_is_taken_as_it_was(client, store, run_id):
+    claim = store.claim(run_id)
+    with client.get(f"{RUNS}/{run_id}/export.json", buffered=False) as answer:
+        parts = iter(answer.response)
+        text = next(parts).decode()
+        store.append(claim, recorded_events())
+        text += b"".join(parts).decode()
+    assert [event["seq"] for event in json.loads(text)["events"]] == [1, 2]
+
+
+def test_html_is_one_file_that_needs_nothing_else(client, finished):
+    client.patch(f"{RUNS}/{finished}", json={"name": "<script>alert(1)</script>"})
+    text = download(client, finished, "html")
+    assert "&lt;script&gt;alert(1)&lt;/script&gt;" in text
+    assert "<script>alert(1)" not in text
+    assert "<strong>ε = 1.00</strong> at δ = 1e-05" in text
+    assert text.count("Plotly.newPlot(") >= 2
+    own_part = text.replace(plotly_bundle().read_text(), "")
+    assert "src=" not in own_part
+    assert "https://" not in own_part
+
+
+def test_a_report_prints_one_unit_and_no_row_that_says_nothing(client, finished):
+    text = download(client, finished, "html")
+    own_part = text.replace(plotly_bundle().read_text(), "")
+    assert "<code>kind</code>" not in own_part
+    assert re.search(r'"y":\[[\d.]+,84\.0\]', own_part)
+    assert "test accuracy, %" in own_part
+
+
+@pytest.mark.parametrize(
+    ("events", "end", "says"),
+    [
+        ([], None, "It had not ended when"),
+        ([], "cancelled", "It ended before its first step."),
+        ([NOT_PRIVATE], "done", "<strong>Not private:</strong> ε = ∞"),
+    ],
+    ids=["running", "stopped at once", "not private"],
+)
+def test_a_report_says_what_there_is_to_say(client, store, run_id, events, end, says):
+    claim = store.claim(run_id)
+    store.append(claim, events)
+    if end:
+        store.finish(claim, end)
+    assert says in download(client, run_id, "html")
+
+
+@pytest.mark.parametrize("extension", ["xml", "json.gz", "__class__"])
+def test_an_unknown_format(client, finished, extension):
+    error_of(client.get(f"{RUNS}/{finished}/export.{extension}"), 404)
+
+
+@pytest.mark.parametrize("extension", ["csv", "html", "ipynb", "json", "py"])
+def test_a_run_that_waits_can_be_taken_away_too(client, run_id, extension):
+    assert download(client, run_id, extension)
+
+
+def test_the_script_of_an_unfinished_run_compares_with_nothing(client, run_id):
+    text = download(client, run_id, "py")
+    assert "Nothing to compare with: the recorded run is queued." in text
+    assert "RECORDED = {}\n" in text
+    compile(text, "repeat.py", "exec")
+
+
+# The script as it is, then with a recorded number that is off by very little.
+TWICE = """
+import runpy, sys
+script = runpy.run_path(sys.argv[1])
+print(script["main"]())
+script["RECORDED"]["test_accuracy"] += 1e-9
+print(script["main"]())
+"""
+
+
+@pytest.fixture
+def trained(client, store):
+    """A run that the training loop really made, in a process of its own."""
+    run_id = client.post(RUNS, json=SMALL | {"seed": 11}).json["id"]
+    lines = run_python(["-c", TRAIN], json.dumps(store.get(run_id).config))
+    claim = store.claim(run_id)
+    store.append(claim, [Event(**json.loads(line)) for line in lines.splitlines()])
+    store.finish(claim, "done")
+    return run_id
+
+
+def test_the_script_repeats_the_run_and_notices_if_not(client, trained, tmp_path):
+    script = tmp_path / "repeat.py"
+    script.write_text(download(client, trained, "py"))
+    told = run_python(["-c", TWICE, str(script)], "").splitlines()
+    summary = client.get(f"{RUNS}/{trained}").json["summary"]
+    recorded = {
+        name: summary[name]
+        for name in ("epsilon", "delta", *KINDS["training"].measured)
+    }
+    assert told.count(f"repeated {recorded}") == 2
+    assert [line for line in told if line in ("0", "1")] == ["0", "1"]
+
+
+def test_the_notebook_repeats_the_run_too(client, trained):
+    notebook = json.loads(download(client, trained, "ipynb"))
+    cells = [cell for cell in notebook["cells"] if cell["cell_type"] == "code"]
+    code = "\n".join("".join(cell["source"]) for cell in cells)
+    told = run_python(["-c", code + "\nprint(REPEATED == RECORDED)"], "")
+    assert told.splitlines()[-1] == "True"
+    assert code.count('"test_accuracy": ') == 1
+
+
+def run_python(arguments, stdin):
+    done = subprocess.run(
+        [sys.executable, *arguments],
+        input=stdin,
+        text=True,
+        capture_output=True,
+        check=True,
+        cwd=FRONT_DIR,
+        env=os.environ | {"PYTHONPATH": str(FRONT_DIR)},
+    )
+    return done.stdout
+
+
+def test_in_a_clean_environment_the_exports_give_the_same_digits(
+    client, trained, tmp_path, clean_python
+):
+    script, notebook = (download(client, trained, name) for name in ("py", "ipynb"))
+    summary = client.get(f"{RUNS}/{trained}").json["summary"]
+    names = ("epsilon", "delta", *KINDS["training"].measured)
+    repeated = {name: summary[name] for name in names}
+    bare = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    cells = json.loads(notebook)["cells"]
+    code = ["".join(c["source"]) for c in cells if c["cell_type"] == "code"]
+    for text, source in (
+        (script, script),
+        (notebook, "\n".join([*code, "print('repeated', REPEATED)"])),
+    ):
+        assert "python -m pip install ." in text[:600]
+        file = tmp_path / "repeat.py"
+        file.write_text(source)
+        command = [str(clean_python), str(file)]
+        told = subprocess.check_output(command, cwd=tmp_path, env=bare, text=True)
+        assert f"repeated {repeated}" in told.splitlines()
+
+
+def test_the_odometer_of_a_run_goes_on_in_the_library(client, store):
+    config = TrainingConfig.parse(SMALL | {"steps": 9})
+    run_id = client.post(RUNS, json=SMALL | {"steps": 9}).json["id"]
+    claim = store.claim(run_id)
+    events = list(KINDS["training"].start(config).events())
+    stopped = [e for e in events if e.data["step"] <= 4]  # of nine steps
+    store.append(claim, stopped)
+    store.finish(claim, "cancelled")
+    whole = json.loads(download(client, run_id, "json"))
+    odometer = Odometer.from_json(json.dumps(whole["odometer"]))
+    spent = odometer.epsilon(config.delta)
+    assert spent == pytest.approx(stopped[-1].data["epsilon"], rel=1e-6)
+    odometer.add_gaussian(20.0, "a count")
+    assert odometer.epsilon(config.delta) > spent
+
+
+def test_a_run_without_noise_has_no_odometer(client, store):
+    run_id = client.post(RUNS, json=SMALL | {"private": False}).json["id"]
+    assert json.loads(download(client, run_id, "json"))["odometer"] is None

@@ -1,0 +1,139 @@
+"""The specification against the routes, and against its own rules."""
+
+import re
+
+import pytest
+
+from dpsgd_explorer.experiments.kinds import KINDS
+from dpsgd_explorer.experiments.training_config import TrainingConfig
+from dpsgd_explorer.web.api.openapi import specification
+from dpsgd_explorer.web.api.operation import Endpoint
+from tests.web.conftest import SMALL
+
+OPERATIONS = {"get", "post", "patch", "delete"}
+SCHEMA_TYPES = {"string", "number", "integer", "boolean", "object", "array", "null"}
+
+
+@pytest.fixture
+def document(client):
+    return client.get("/openapi.json").json
+
+
+def operations(document):
+    for path, methods in document["paths"].items():
+        for method, operation in methods.items():
+            yield path, method, operation
+
+
+def walk(node):
+    yield node
+    if isinstance(node, dict | list):
+        for child in node.values() if isinstance(node, dict) else node:
+            yield from walk(child)
+
+
+def test_every_api_route_is_specified(app, document):
+    described = {(path, method) for path, method, _ in operations(document)}
+    for rule in app.url_map.iter_rules():
+        if not rule.rule.startswith("/api/"):
+            continue
+        assert isinstance(app.view_functions[rule.endpoint], Endpoint), rule
+        path = re.sub(r"<(\w+)>", r"{\1}", rule.rule)
+        for method in rule.methods - {"HEAD", "OPTIONS"}:
+            assert (path, method.lower()) in described, rule
+    assert {("/healthz", "get"), ("/openapi.json", "get")} <= described
+
+
+def test_the_document_is_well_formed(document):
+    assert document["openapi"] == "3.1.0"
+    assert {"title", "version"} <= set(document["info"])
+    names = []
+    for path, method, operation in operations(document):
+        assert method in OPERATIONS
+        assert operation["summary"].endswith("."), path
+        assert set(operation) <= {
+            "operationId",
+            "summary",
+            "parameters",
+            "requestBody",
+            "responses",
+        }
+        names.append(operation["operationId"])
+        for status, response in operation["responses"].items():
+            assert re.fullmatch(r"[2-5]\d\d", status)
+            assert response["description"]
+    assert len(set(names)) == len(names)
+
+
+def test_every_reference_leads_to_a_schema(document):
+    references = {
+        node["$ref"]
+        for node in walk(document)
+        if isinstance(node, dict) and isinstance(node.get("$ref"), str)
+    }
+    schemas = document["components"]["schemas"]
+    assert {ref.removeprefix("#/components/schemas/") for ref in references} <= set(
+        schemas
+    )
+    for node in walk(schemas):
+        if isinstance(node, dict) and isinstance(node.get("type"), str):
+            assert node["type"] in SCHEMA_TYPES
+
+
+def test_path_parameters_are_those_of_the_path(document):
+    for path, _, operation in operations(document):
+        declared = [p["name"] for p in operation["parameters"] if p["in"] == "path"]
+        assert declared == re.findall(r"{(\w+)}", path)
+        assert all(p["required"] for p in operation["parameters"] if p["in"] == "path")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_launch_takes_every_setting_of_its_kind_and_no_other(document, kind):
+    schemas = document["components"]["schemas"]
+    any_request = schemas["RunRequest"]
+    assert any_request["discriminator"]["propertyName"] == "kind"
+    reference = any_request["discriminator"]["mapping"][kind]
+    assert {"$ref": reference} in any_request["oneOf"]
+    request = schemas[reference.rpartition("/")[2]]
+    settings = set(KINDS[kind].config.model_fields)
+    assert set(request["properties"]) == settings | {"name", "group", "parent"}
+    assert request["properties"]["kind"]["const"] == kind
+    assert request["additionalProperties"] is False
+    assert "required" not in request
+
+
+def test_a_plan_is_asked_for_with_the_settings_of_a_training(document):
+    settings = set(TrainingConfig.model_fields)
+    plan = document["paths"]["/api/v1/privacy/plan"]["get"]["parameters"]
+    assert {parameter["name"] for parameter in plan} == settings | {
+        "points",
+        "preliminary",
+    }
+
+
+def test_answers_have_the_fields_that_are_specified(client, document):
+    answer = client.post("/api/v1/runs", json=SMALL).json
+    schema = document["components"]["schemas"]["RunAnswer"]
+    assert set(answer) == set(schema["properties"]) == set(schema["required"])
+
+
+def test_every_error_has_the_one_shape(document):
+    shape = {"$ref": "#/components/schemas/ErrorAnswer"}
+    for path, _, operation in operations(document):
+        for status, response in operation["responses"].items():
+            if int(status) >= 400:
+                assert response["content"]["application/json"]["schema"] == shape, path
+
+
+def test_a_route_says_what_it_may_refuse(document):
+    launch = document["paths"]["/api/v1/runs"]["post"]["responses"]
+    refused = {"400", "403", "411", "413", "415", "422", "429", "500", "503", "507"}
+    assert set(launch) == {"201"} | refused
+    stream = document["paths"]["/api/v1/runs/{run_id}/events"]["get"]["responses"]
+    assert set(stream) >= {"200", "404", "422", "503"}
+    assert set(stream["200"]["content"]) == {"text/event-stream"}
+
+
+def test_it_is_made_from_the_application(app):
+    with app.app_context():
+        assert specification(app)["paths"].keys() >= {"/api/v1/runs/{run_id}"}

@@ -1,0 +1,197 @@
+"""Launching, reading and ending runs, and who may do what."""
+
+import pytest
+
+from dpsgd_explorer.experiments.training_config import TrainingConfig
+from dpsgd_explorer.web.api.exports import FORMATS
+from dpsgd_explorer.web.run_views.models import EXPORT_FORMATS
+from tests.web.conftest import SMALL, error_of, recorded_events
+
+RUNS = "/api/v1/runs"
+
+
+def test_a_launch_answers_where_the_run_is(client):
+    answer = client.post(RUNS, json=SMALL)
+    assert answer.status_code == 201
+    assert answer.headers["Location"] == f"{RUNS}/{answer.json['id']}"
+    assert client.get(answer.headers["Location"]).json == answer.json
+    assert (answer.json["state"], answer.json["queue_position"]) == ("queued", 1)
+    assert answer.json["mine"] is True
+
+
+def test_no_settings_are_the_default_run(client):
+    config = client.post(RUNS, json={}).json["config"]
+    assert config == TrainingConfig().model_dump(mode="json")
+
+
+def test_the_stored_settings_are_those_that_came(client, store):
+    given = SMALL | {"name": "Füchse & <b>", "group": "g1", "seed": 3}
+    answer = client.post(RUNS, json=given).json
+    assert {name: answer["config"][name] for name in SMALL} == SMALL
+    assert not {"name", "group", "parent"} & set(answer["config"])
+    run = store.get(answer["id"])
+    assert (run.name, run.group) == ("Füchse & <b>", "g1")
+    assert TrainingConfig.parse(run.config).seed == 3
+
+
+def test_a_launch_rings_for_a_worker(app, client):
+    huey = app.extensions["doorbell"].huey
+    before = huey.pending_count()
+    client.post(RUNS, json=SMALL)
+    assert huey.pending_count() == before + 1
+
+
+def test_a_run_names_the_one_it_repeats(client, run_id):
+    answer = client.post(RUNS, json=SMALL | {"parent": run_id})
+    assert answer.json["parent"] == run_id
+
+
+def test_a_visitor_lists_their_own_runs_newest_first(client, stranger):
+    ids = [client.post(RUNS, json=SMALL).json["id"] for _ in range(3)]
+    assert [run["id"] for run in client.get(RUNS).json["runs"]] == ids[::-1]
+    assert stranger.get(RUNS).json == {"runs": []}
+
+
+def test_whoever_has_the_link_may_read(stranger, finished):
+    answer = stranger.get(f"{RUNS}/{finished}").json
+    assert (answer["state"], answer["mine"]) == ("done", False)
+
+
+def test_nobody_is_told_whose_a_run_is(client, store, finished):
+    visitor = store.get(finished).visitor
+    for path in ("", "/events.json", "/export.json", "/export.html", "/export.py"):
+        assert visitor not in client.get(f"{RUNS}/{finished}{path}").text
+
+
+def test_an_epsilon_that_was_spent_comes_with_its_terms(client, finished):
+    privacy = client.get(f"{RUNS}/{finished}").json["privacy"]
+    assert privacy == {
+        "epsilon": 1.0,  # 0.99999 rounded up at the fourth decimal
+        "epsilon_text": "1.00",
+        "delta": 1e-5,
+        "neighboring_relation": "add_or_remove_one",
+        "sampling": "poisson",
+        "accountant": "exact",
+        "status": "exact",
+    }
+
+
+def test_a_queued_run_is_stopped_by_its_visitor(client, run_id):
+    answer = client.post(f"{RUNS}/{run_id}/cancel")
+    assert (answer.status_code, answer.json["state"]) == (200, "cancelled")
+    events = client.get(f"{RUNS}/{run_id}/events.json").json["events"]
+    assert events[-1]["data"] == {"state": "cancelled"}
+
+
+def test_a_running_run_is_asked_to_stop(client, store, run_id):
+    claim = store.claim(run_id)
+    assert client.post(f"{RUNS}/{run_id}/cancel", json={}).status_code == 200
+    assert store.order(claim) == "cancel"
+
+
+def test_a_run_gets_another_name(client, run_id):
+    answer = client.patch(f"{RUNS}/{run_id}", json={"name": "first try"})
+    assert answer.json["name"] == "first try"
+    assert client.get(f"{RUNS}/{run_id}").json["name"] == "first try"
+
+
+def test_a_run_is_deleted_with_its_log(client, finished):
+    answer = client.delete(f"{RUNS}/{finished}")
+    assert (answer.status_code, answer.data) == (204, b"")
+    error_of(client.get(f"{RUNS}/{finished}"), 404)
+    error_of(client.get(f"{RUNS}/{finished}/events.json"), 404)
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body"),
+    [("DELETE", "", None), ("PATCH", "", {"name": "x"}), ("POST", "/cancel", None)],
+    ids=["delete", "rename", "cancel"],
+)
+def test_only_its_visitor_may_change_a_run(
+    client, stranger, run_id, method, path, body
+):
+    stranger.post(RUNS, json=SMALL)  # known, but someone else
+    before = client.get(f"{RUNS}/{run_id}").json
+    for other in (stranger, client.application.test_client()):
+        error_of(other.open(f"{RUNS}/{run_id}{path}", method=method, json=body), 404)
+    assert client.get(f"{RUNS}/{run_id}").json["state"] == before["state"]
+
+
+def test_links_lead_somewhere(client, finished):
+    links = client.get(f"{RUNS}/{finished}").json["links"]
+    assert len(links) == 6 + len(FORMATS)
+    for name, link in links.items():
+        if name not in ("cancel", "page"):
+            assert client.get(link, buffered=False).status_code == 200, name
+
+
+def test_links_name_every_export():
+    assert set(EXPORT_FORMATS) == set(FORMATS)
+
+
+def test_the_day_has_a_limit_in_the_public_profile(make_app):
+    app = make_app(profile="public")
+    client, store = app.test_client(), app.extensions["run_store"]
+    for _ in range(20):
+        run = client.post(RUNS, json=SMALL).json["id"]
+        client.delete(f"{RUNS}/{run}")  # deleting gives no new launch
+    answer = client.post(RUNS, json=SMALL)
+    assert error_of(answer, 429)["retry_after"] > 3600
+    assert store.counts()["queued"] == 0
+    assert app.test_client().post(RUNS, json=SMALL).status_code == 201
+
+
+def test_launches_without_a_cookie_are_counted_by_network(make_app):
+    app = make_app(profile="public")
+
+    def launch(address):
+        visitor = app.test_client()
+        from_there = {"REMOTE_ADDR": address}
+        return visitor.post("/api/v1/runs", json=SMALL, environ_base=from_there)
+
+    codes = [launch(f"192.0.2.{number}").status_code for number in range(13)]
+    assert codes == [201] * 12 + [429]
+    assert "192.0.2.0/24" in launch("192.0.2.99").json["error"]["message"]
+    assert launch("198.51.100.1").status_code == 201
+    assert launch("127.0.0.1").status_code == 201
+
+
+def test_a_group_in_public_ends_at_its_size(make_app):
+    client = make_app(profile="public").test_client()
+    codes = [
+        client.post("/api/v1/runs", json=SMALL | {"group": "mine"}).status_code
+        for _ in range(21)
+    ]
+    assert codes == [201] * 20 + [429]
+
+
+def test_the_place_in_line_that_is_shown_is_the_one_that_comes_true(
+    client, stranger, store
+):
+    for _ in range(4):
+        client.post("/api/v1/runs", json=SMALL)
+    running = store.claim()
+    mine = stranger.post("/api/v1/runs", json=SMALL).json
+    assert stranger.get(mine["links"]["self"]).json["queue_position"] == 1
+    store.finish(running, "done")
+    assert store.claim().run_id == mine["id"]
+
+
+def test_a_queued_run_says_in_how_many_seconds_it_is_expected_to_start(
+    client, stranger, store
+):
+    begun = store.clock()
+    store.clock = lambda: begun
+    first = client.post(RUNS, json=SMALL).json
+    assert (first["queue_position"], first["expected_start_seconds"]) == (1, 0)
+    claim = store.claim()
+    store.clock = lambda: begun + 40
+    store.append(claim, recorded_events())
+    store.finish(claim, "done")
+    client.post(RUNS, json=SMALL)
+    store.claim()
+    waits = stranger.post(RUNS, json=SMALL).json
+    assert waits["expected_start_seconds"] == pytest.approx(40)
+    assert client.get(waits["links"]["self"]).json["queue_position"] == 1
+    ended = client.get(first["links"]["self"]).json
+    assert (ended["queue_position"], ended["expected_start_seconds"]) == (None, None)

@@ -1,0 +1,63 @@
+"""How batches are drawn, asked by HTTP."""
+
+import pytest
+
+from dpsgd_explorer import accounting
+from tests.web.api.test_privacy import API, RUN, ask, truth_of
+from tests.web.conftest import error_of
+
+CUT = {"sampling": "truncated_poisson", "sample_size": 5000, "max_batch_size": 60}
+FIXED = {"sampling": "fixed_size", "neighboring_relation": "replace_one"}
+
+
+def test_batches_that_are_cut_are_answered_with_their_sizes(client):
+    answer = ask(client, "epsilon", **RUN, **CUT)
+    sizes = {name: CUT[name] for name in ("sample_size", "max_batch_size")}
+    found = accounting.truncated_poisson_epsilon(**RUN, **sizes)
+    assert answer.items() >= CUT.items()
+    sides = (found.value, found.lower, found.upper, found.status)
+    assert tuple(answer[n] for n in ("value", "lower", "upper", "status")) == sides
+    assert answer["value"] > truth_of()
+    every = ask(client, "epsilon", **RUN, **CUT, accountant="all")
+    assert every["epsilons"] == {"exact": answer["epsilon"]}
+
+
+def test_batches_of_fixed_size_are_answered_by_renyi(client):
+    answer = ask(client, "epsilon", **RUN, **FIXED, accountant="rdp")
+    found = accounting.fixed_size_epsilon(*RUN.values())
+    assert (answer["value"], answer["lower"], answer["status"]) == (
+        found,
+        None,
+        "bound",
+    )
+    assert (answer["sampling"], answer["sample_size"]) == ("fixed_size", None)
+
+
+@pytest.mark.parametrize(
+    ("changed", "field", "says"),
+    [
+        (CUT | {"sample_size": ""}, "sample_size", "given for sampling 'trunc"),
+        (CUT | {"max_batch_size": ""}, "max_batch_size", "given for sampling 'trunc"),
+        (CUT | {"sampling": ""}, "sample_size", "left out, sampling 'poisson'"),
+        (CUT | FIXED | {"accountant": "rdp"}, "sample_size", "left out"),
+        (CUT | {"max_batch_size": 0}, "max_batch_size", "at least 1"),
+        (CUT | {"accountant": "rdp"}, "accountant", "must be 'exact'"),
+        (FIXED, "accountant", "must be 'rdp'"),
+        ({"sampling": "fixed_size"}, "neighboring_relation", "'replace_one'"),
+        ({"sampling": "full_batch"}, "sample_rate", "must be 1"),
+        ({"sampling": "shuffled"}, "sampling", "Chua"),
+        ({"sampling": "dealt"}, "sampling", "one of poisson, "),
+    ],
+)
+def test_a_sampling_names_what_it_lacks(client, changed, field, says):
+    answer = client.get(f"{API}/epsilon", query_string=RUN | changed)
+    error = error_of(answer, 422)
+    assert error["field"] == field
+    assert says in error["message"]
+
+
+def test_sampling_is_specified(client):
+    paths = client.get("/openapi.json").json["paths"]
+    asked = {p["name"]: p for p in paths[f"{API}/epsilon"]["get"]["parameters"]}
+    assert asked["sampling"]["schema"]["enum"] == list(accounting.SAMPLINGS)
+    assert not asked["sample_size"]["required"]

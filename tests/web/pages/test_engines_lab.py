@@ -1,0 +1,151 @@
+"""The engines' lab and its runs: launched, listed, shown and taken away."""
+
+import csv
+import dataclasses
+import html
+import io
+import json
+import re
+
+import pytest
+
+from dpsgd_explorer.experiments.engines_config import CONTENDERS, EnginesConfig
+from dpsgd_explorer.experiments.kinds import KINDS, parse
+from dpsgd_explorer.experiments.training_config import ENGINES
+from dpsgd_explorer.training import engine_comparison as engines_loop
+from dpsgd_explorer.training import timing as measuring
+from dpsgd_explorer.web.content.choice_notes import WORDS, choice_notes
+from dpsgd_explorer.web.pages.engines_lab import MECHANISMS, RECORDED
+from dpsgd_explorer.web.pages.runs import changes
+from tests.web.api.test_exports import download, run_python
+from tests.web.conftest import SMALL, error_of
+from tests.web.pages.test_runs import rows_of
+
+RUNS = "/api/v1/runs"
+LAB = "/labs/engines/"
+ASKED = {"kind": "engines", "model": "mlp", "width": 4, "batch_size": 2}
+
+
+@pytest.fixture(scope="module")
+def compared():
+    """The events of a comparison that was really made."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(engines_loop, "SECONDS", 0.0)
+        patch.setattr(measuring, "VISIT_SECONDS", 0.0)
+        return list(KINDS["engines"].start(parse(ASKED)).events())
+
+
+@pytest.fixture
+def ended(client, store, compared):
+    """A comparison of ``client`` that has ended."""
+    run_id = client.post(RUNS, json=ASKED).json["id"]
+    claim = store.claim(run_id)
+    store.append(claim, compared)
+    store.finish(claim, "done")
+    return run_id
+
+
+def page_data(page):
+    return json.loads(re.search(r'id="page-data">(.*?)</script>', page, re.DOTALL)[1])
+
+
+def test_the_lab_shows_a_recorded_comparison_of_its_defaults_at_once(client):
+    shown = page_data(client.get(LAB).text)["recorded"]
+    stored = json.loads(RECORDED.read_text())
+    assert EnginesConfig.parse(stored["config"]) == EnginesConfig()
+    found = [e["data"] for e in shown["events"] if e["kind"] == "evaluation"]
+    assert tuple(one["engine"] for one in found) == CONTENDERS
+    assert all(not one["refused"] for one in found)
+    assert max(one["difference"] or 0 for one in found) < 1e-12
+    assert ">recorded<" in client.get(LAB).text
+
+
+def test_every_engine_is_explained():
+    assert MECHANISMS.keys() == ENGINES.keys()
+
+
+def test_settings_of_the_address_are_in_their_boxes_also_wrong_ones(client):
+    page = client.get(f"{LAB}?model=cnn&width=7").text
+    assert '<option value="cnn" selected>' in page
+    assert re.search(r'name="width"[^>]* value="7"', page)
+    assert "Width must be a multiple of 4" in html.unescape(page)
+
+
+@pytest.mark.parametrize(
+    ("change", "field"),
+    [({"width": 2000}, "width"), ({"model": "cnn", "width": 1024}, "batch_size")],
+    ids=str,
+)
+def test_what_is_too_large_is_refused_at_its_field(client, change, field):
+    error = error_of(client.post(RUNS, json=ASKED | change), 422)
+    assert error["fields"].keys() == {field}
+
+
+def test_it_says_how_far_the_engines_are_apart_and_spends_nothing(client, ended):
+    run = client.get(f"{RUNS}/{ended}").json
+    assert run["privacy"] is None
+    assert run["summary"]["difference"] < 1e-12
+    newest = rows_of(client.get("/runs/").text)[0]
+    assert newest[0].startswith("Engines, mlp, d = 4, B = 2")
+    assert newest[2] == "–"
+    assert newest[3] == f"{run['summary']['difference']:.0e} apart"
+    error = error_of(client.get(f"{RUNS}/{ended}/epsilon"), 422)
+    assert error["field"] == "accountant"
+
+
+def test_its_page_says_where_its_inputs_come_from_and_leads_back(client, ended):
+    page = client.get(f"/runs/{ended}/").text
+    assert "no data set was used" in page
+    assert "engines_run" in page
+    assert re.findall(r'data-chart="(\w+)"', page) == ["time", "memory"]
+    [link] = re.findall(rf'href="({LAB}\?[^"]*)"', page)
+    lab = client.get(html.unescape(link)).text
+    assert re.search(r'name="width"[^>]* value="4"', lab)
+    assert page_data(page)["plan"]["contenders"] == list(CONTENDERS)
+
+
+def test_csv_has_a_row_for_each_engine(client, ended):
+    rows = list(csv.DictReader(io.StringIO(download(client, ended, "csv"))))
+    found = [row for row in rows if row["kind"] == "evaluation"]
+    assert [row["engine"] for row in found] == list(CONTENDERS)
+    assert all(float(row["ratio"]) > 0 for row in found)
+
+
+def test_the_report_has_bars_and_no_epsilon(client, ended):
+    text = download(client, ended, "html")
+    body = text[: text.index("<script")] + text[text.rindex("</script>") :]
+    assert "so it spent nothing" in body
+    assert "Time of a step" in body
+    assert '<th class="number">ε</th>' not in text
+
+
+def test_the_script_repeats_the_numbers(client, ended, tmp_path):
+    script = tmp_path / "repeat.py"
+    script.write_text(download(client, ended, "py"))
+    told = run_python([str(script)], "")
+    assert "'difference'" in told
+
+
+def test_a_run_older_than_a_setting_is_compared_with_its_default(client, store):
+    first = store.get(client.post(RUNS, json=SMALL).json["id"])
+    second = store.get(client.post(RUNS, json=SMALL | {"engine": "vmap"}).json["id"])
+    older = {name: v for name, v in first.config.items() if name != "engine"}
+    [change] = changes(second, dataclasses.replace(first, config=older))
+    assert (change.ask.name, change.after) == ("engine", ENGINES["vmap"])
+    assert change.before == ENGINES["hooks"]
+
+
+@pytest.mark.parametrize("field", WORDS)
+def test_the_trainer_says_of_each_choice_what_it_did(client, field):
+    notes = choice_notes()[field]
+    [choices] = [
+        ask["choices"]
+        for ask in page_data(client.get("/train/").text)["fields"]
+        if ask["name"] == field
+    ]
+    assert notes.keys() == choices.keys()
+    for note in notes.values():
+        assert re.search(r"Recorded: \d+\.\d+ (%|×)", note)
+    choice = list(notes)[-1]
+    page = client.get(f"/train/?{field}={choice}&expected_batch_size=64").text
+    assert notes[choice] in html.unescape(page)

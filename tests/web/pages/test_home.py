@@ -1,0 +1,136 @@
+"""The landing page, and the frame that every page stands in."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from dpsgd_explorer.accounting import epsilon, round_up
+from dpsgd_explorer.experiments.presets import PRESETS
+from dpsgd_explorer.web.figures.odds import percent_at_most
+from dpsgd_explorer.web.pages.home import SHOWN_RUN, TWIN, facts
+from dpsgd_explorer.web.recorded.runs import recorded
+from tests.web.reading import Page, application
+
+STATIC = Path(__file__).parents[3] / "static"
+
+
+@pytest.fixture(scope="module")
+def client(shelf, tmp_path_factory):
+    with application(shelf, tmp_path_factory.mktemp("reading")) as app:
+        yield app.test_client()
+
+
+#: A target's noise is found by a search, whose last digits are the machine's.
+TOLERANCE = 1e-6
+
+
+@pytest.fixture(scope="module")
+def text(client):
+    return client.get("/").text
+
+
+def test_the_run_that_is_shown_was_really_made_by_this_configuration():
+    run, twin = recorded(SHOWN_RUN), recorded(TWIN)
+    plan = run.config.plan
+    end = run.data("end")[0]
+    again = epsilon(plan.sample_rate, plan.noise_multiplier, plan.steps, plan.delta)
+    assert end["epsilon"] == pytest.approx(again, rel=TOLERANCE)
+    told = end["receipt"]["told"]["noise_multiplier"]
+    assert told == pytest.approx(plan.noise_multiplier, rel=TOLERANCE)
+    assert run.data("phase")[0]["noise_multiplier"] == told
+    assert run.summary["test_accuracy"] == end["test_accuracy"] == run.curve()[-1][1]
+    assert not twin.config.private
+    assert twin.config.seed == run.config.seed
+    assert [step for step, _ in twin.curve()] == [step for step, _ in run.curve()]
+
+
+@pytest.mark.parametrize("preset", PRESETS, ids=lambda preset: preset.slug)
+def test_every_preset_has_a_recorded_run_of_its_configuration(preset):
+    config = recorded(preset.slug).config.model_dump()
+    assert preset.config.items() <= config.items()
+
+
+def test_every_number_of_the_shown_run_comes_from_its_events(text):
+    run, twin = recorded(SHOWN_RUN), recorded(TWIN)
+    accuracy = 100 * run.summary["test_accuracy"]
+    cost = 100 * twin.summary["test_accuracy"] - accuracy
+    spent = run.summary["epsilon"]
+    shown = [value for _, value, _, _ in facts(run, twin)]
+    expected = [f"{accuracy:.1f}", f"{cost:.1f}", round_up(spent)]
+    assert shown == [*expected, percent_at_most(spent, run.config.delta)]
+    for value in shown:
+        assert f'<span class="num">{value}</span>' in text
+    assert f"At ε = {round_up(spent)} the model is right on {accuracy:.1f}" in text
+
+
+def test_the_two_doors_and_the_chapters_are_there(client, text):
+    links = [a["href"] for a in Page(text).all("a")]
+    assert {"/train/", "/learn/", "/runs/", "/learn/intro/"} <= set(links)
+    for link in links:
+        if link.startswith("/"):
+            assert client.get(link).status_code == 200, link
+
+
+def test_the_recorded_run_can_be_run_again(text):
+    link = next(a["href"] for a in Page(text).all("a") if "/train/?" in a["href"])
+    assert link == "/train/?target_epsilon=1.0"
+
+
+def test_the_landing_page_is_light(client, text):
+    files = [a["href"] for a in Page(text).all("link")]
+    files += [a["src"] for a in Page(text).all("script")]
+    weight = len(text.encode())
+    for file in files:
+        with client.get(file) as answer:
+            weight += len(answer.data)
+    assert "plotly" not in text
+    assert weight < 150_000  # without compression
+
+
+def test_every_page_has_one_heading_a_way_past_the_frame_and_a_marked_place(client):
+    for address in ("/", "/learn/", "/learn/intro/", "/train/", "/runs/"):
+        text = client.get(address).text
+        page = Page(text)
+        assert len(page.all("h1")) == 1, address
+        assert page.all("html") == [{"lang": "en"}]
+        assert page.all("a")[0] == {"class": "skip", "href": "#main"}
+        assert page.all("main")[0]["id"] == "main"
+        links = Page(re.search(r"<nav class.*?</nav>", text, re.DOTALL)[0]).all("a")
+        places = ["/learn/", "/train/", "/labs/", "/runs/"]
+        assert [link["href"] for link in links] == places
+        marked = [link["href"] for link in links if "aria-current" in link]
+        assert marked == ([] if address == "/" else [f"/{address.split('/')[1]}/"])
+
+
+def test_a_page_that_is_not_there_says_so_in_the_frame(client):
+    answer = client.get("/nowhere", headers={"Accept": "text/html"})
+    assert answer.status_code == 404
+    assert "Error 404" in answer.text
+    assert 'href="/train/"' in answer.text
+
+
+def test_the_two_dark_themes_are_equal():
+    css = (STATIC / "css" / "tokens.css").read_text(encoding="utf-8")
+    css = re.sub(r"/\*.*?\*/", "", css, flags=re.DOTALL)
+    wish = re.search(r':root:not\(\[data-theme="light"\]\) \{(.*?)\}', css, re.DOTALL)
+    switch = re.search(r':root\[data-theme="dark"\] \{(.*?)\}', css, re.DOTALL)
+    declared = [re.sub(r"\s+", " ", found[1]).strip() for found in (wish, switch)]
+    assert declared[0] == declared[1]
+    assert declared[0].count("--") > 30
+
+
+def test_style_sheets_use_only_tokens_that_exist():
+    tokens = (STATIC / "css" / "tokens.css").read_text(encoding="utf-8")
+    known = set(re.findall(r"(--[\w-]+):", tokens))
+    for sheet in ("base", "home", "learn"):
+        css = (STATIC / "css" / f"{sheet}.css").read_text(encoding="utf-8")
+        assert set(re.findall(r"var\((--[\w-]+)", css)) <= known
+        assert not re.search(r"#[0-9a-fA-F]{3,8}\b", css), "colours are tokens"
+
+
+def test_the_theme_is_set_before_the_page_is_painted(text):
+    head = text[: text.index("</head>")]
+    script = re.search(r"<script[^>]*theme\.js[^>]*>", head)[0]
+    assert "defer" not in script
+    assert "module" not in script

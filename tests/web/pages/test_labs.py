@@ -1,0 +1,218 @@
+"""The labs as a reader without script gets them, and the regression lab's answers."""
+
+import html
+import json
+import re
+
+import pytest
+
+from dpsgd_explorer.regression import descents
+from dpsgd_explorer.web.pages import regression_lab as labs_regression
+from dpsgd_explorer.web.pages.labs import TABLE
+from dpsgd_explorer.web.questions.regression import RegressionQuestion, form_fields
+from dpsgd_explorer.web.questions.regression_results import (
+    Standing,
+    View,
+    median_range,
+    verdict,
+)
+from tests.web.conftest import error_of
+from tests.web.reading import Page
+
+PAGE = "/labs/linear-regression/"
+RESULTS = PAGE + "results"
+API = "/api/v1/regression/comparison"
+
+
+def shown(text):
+    """Return each chart's heading by the chart's id."""
+    found = re.findall(
+        r'<figure class="chart [^"]*" id="(\w+)">.*?<h3>(.*?)</h3>', text, re.DOTALL
+    )
+    return {name: html.unescape(heading) for name, heading in found}
+
+
+def test_the_list_leads_to_every_lab_and_the_header_to_the_list(client):
+    text = client.get("/labs/").text
+    links = [a["href"] for a in Page(text).all("a")]
+    for lab in TABLE:
+        assert lab.title in text
+    assert PAGE in links
+    assert links.count("/labs/") == 2  # header and footer
+    for link in set(links) - {"#main"}:
+        assert client.get(link).status_code == 200, link
+
+
+def test_the_page_shows_four_charts_each_with_its_table(client):
+    text = client.get(PAGE).text
+    assert set(shown(text)) == {"errors", "descent", "cloud", "budget"}
+    assert text.count('<table class="data">') == 5
+    assert text.count('class="badge exact"') == 4
+    for heading in shown(text).values():
+        assert re.search(r"\d", heading)
+
+
+def test_every_setting_of_the_address_is_in_its_box(client):
+    text = client.get(PAGE, query_string={"epsilon": "0.2", "variant": "notebook"}).text
+    assert re.search(r'name="epsilon"[^>]* value="0.2"', text)
+    assert '<option value="notebook" selected>' in text
+    assert "At ε = 0.2, " in shown(text)["errors"]
+
+
+@pytest.mark.parametrize(
+    ("name", "smallest"),
+    [
+        ("x_bound", 1e-6),
+        ("y_bound", 5e-324),
+        ("epsilon", 1e-30),
+        ("learning_rate", 5e-324),
+    ],
+)
+def test_the_smallest_numbers_that_are_allowed_are_answered(client, name, smallest):
+    answer = client.get(API, query_string={name: smallest})
+    assert answer.status_code == 200
+    text = client.get(PAGE, query_string={name: smallest}).text
+    assert set(shown(text)) == {"errors", "descent", "cloud", "budget"}
+
+
+def test_every_preset_is_a_question_that_can_be_asked(client):
+    for preset in labs_regression.preset_links():
+        assert set(preset.settings) <= set(form_fields())
+        assert set(shown(client.get(f"{PAGE}?{preset.address}").text)) == {
+            "errors",
+            "descent",
+            "cloud",
+            "budget",
+        }
+
+
+@pytest.mark.parametrize(
+    ("query", "name", "says"),
+    [
+        ({"epsilon": "0"}, "epsilon", "Budget must be greater than 0"),
+        ({"epsilon": "3"}, "epsilon", "at most 2"),
+        ({"epsilon": "nan"}, "epsilon", "a finite number"),
+        ({"delta": "1"}, "delta", "less than 4.8"),
+        ({"delta": "0"}, "delta", "greater than 0"),
+        ({"x_bound": "-1"}, "x_bound", "Row bound must be at least 1e-06, got -1"),
+        ({"y_bound": "0"}, "y_bound", "greater than 0"),
+        ({"ridge": "-2"}, "ridge", "at least 0"),
+        ({"repetitions": "1e9"}, "repetitions", "a whole number"),
+        ({"repetitions": "5000"}, "repetitions", "at most 200"),
+        ({"steps": "0"}, "steps", "at least 1"),
+        ({"learning_rate": "0"}, "learning_rate", "greater than 0"),
+        ({"steps": "10000000"}, "steps", "at most 200000"),
+        ({"variant": "loose"}, "variant", "one of notebook, tight"),
+        ({"rows": "refuse"}, "rows", "one of clip, normalize"),
+        ({"second": "MedInc"}, "second", "another feature than first"),
+        ({"noise_multiplier": "1000"}, "noise_multiplier", "at most 200,000 steps"),
+    ],
+)
+def test_a_bad_setting_is_told_at_its_field(client, query, name, says):
+    answer = client.get(PAGE, query_string=query)
+    assert answer.status_code == 200
+    [told] = re.findall(rf'id="{name}-error">(.*?)</p>', answer.text)
+    assert says in html.unescape(told)
+    [data] = re.findall(r'data-errors="(.*?)"', answer.text)
+    assert set(json.loads(html.unescape(data))) == {name}
+    assert shown(answer.text) == {}
+    error = error_of(client.get(API, query_string=query), 422)
+    assert error["field"] == name
+
+
+def test_results_alone_are_those_of_the_page(client):
+    query = {"epsilon": "0.3", "y_bound": "3"}
+    alone = client.get(RESULTS, query_string=query).text
+    assert shown(alone) == shown(client.get(PAGE, query_string=query).text)
+    assert "<html" not in alone
+
+
+def test_a_long_descent_is_computed_when_waited_for(client, monkeypatch):
+    monkeypatch.setattr(descents, "SHORT", 100)
+    descents.compute.cache_clear()
+    before = client.get(RESULTS).text
+    assert "descent" not in shown(before)
+    assert "This descent takes 502 steps" in before
+    [link] = re.findall(r'href="([^"]*)" data-wait', before)
+    after = client.get(html.unescape(link)).text
+    assert shown(after)["descent"].startswith("After 502 steps and ε = 1.9989 ")
+    with descents._long_walk:
+        busy = client.get(RESULTS, query_string={"wait": "1"}).text
+        assert "one long descent at a time" in busy
+        assert error_of(client.get(API), 429)["retry_after"] == 2
+
+
+def test_a_descent_that_diverges_is_said_to(client):
+    text = client.get(RESULTS, query_string={"rate_factor": "20"}).text
+    assert shown(text)["descent"].startswith(
+        "After 502 steps and ε = 1.9989 the descent has diverged"
+    )
+    assert not re.search(r"\bnan\b", text)
+
+
+def test_a_learning_rate_can_be_a_number(client):
+    public = View(RegressionQuestion()).walks[""].learning_rate
+    given = client.get(RESULTS, query_string={"learning_rate": repr(public)}).text
+    assert shown(given)["descent"] == shown(client.get(RESULTS).text)["descent"]
+    assert "as it was given" in given
+    query = {"learning_rate": "1e-5", "rate_factor": "2"}
+    descent = client.get(API, query_string=query).json["descent"]
+    assert descent["learning_rate"] == pytest.approx(2e-5)
+    assert descent["learning_rate_is_private"]
+
+
+def test_a_rate_from_the_data_leaves_no_claim_on_its_chart(client):
+    [public, notebook] = (
+        client.get(RESULTS, query_string={"rate": rate}).text
+        for rate in ("public", "notebook")
+    )
+    figure = r'id="descent".*?</figure>'
+    exact = '<span class="badge exact">'
+    assert exact in re.search(figure, public, re.DOTALL)[0]
+    assert exact not in re.search(figure, notebook, re.DOTALL)[0]
+
+
+def test_tight_bounds_show_their_bias(client):
+    text = client.get(RESULTS, query_string={"y_bound": "2"}).text
+    assert "bounds alone, no noise" in text
+    free = client.get(RESULTS).text
+    assert "bounds alone, no noise" not in free
+
+
+def test_the_guesses_are_answered_by_the_numbers(client):
+    guesses = labs_regression.guesses()
+    medians = {name: float(text) for name, text in guesses["medians"].items()}
+    assert guesses["winner"] == min(medians, key=medians.get) == "adassp"
+    assert guesses["larger_is"] == "worse"
+    text = client.get(PAGE).text
+    assert text.count('class="verdict right"') == 2
+
+
+def test_methods_are_told_apart_only_where_their_medians_are():
+    low, high = median_range(View(RegressionQuestion()).sweeps["ssp"].mse[0])
+    assert low < high
+    view = View(
+        RegressionQuestion(epsilon=2.0, noise_multiplier=500.0, rate="notebook")
+    )
+    assert "too close to tell apart" in verdict(view)
+    clear = View(RegressionQuestion(epsilon=0.1))
+    assert "AdaSSP has the least error" in verdict(clear)
+    assert all(isinstance(standing, Standing) for standing in clear.standings)
+
+
+def test_the_api_answers_what_the_page_draws(client):
+    answer = client.get(API, query_string={"variant": "notebook"}).json
+    assert answer["nonprivate_mse"] == pytest.approx(0.6053, abs=1e-4)
+    assert len(answer["epsilons"]) == len(answer["mse"]["ssp"]["median"]) == 50
+    assert 0.4999999 < answer["epsilon_spent"] <= 0.5
+    assert sum(part["share"] for part in answer["released"]) == pytest.approx(1)
+    names = [part["name"] for part in answer["released"]]
+    assert names == ["xtx", "xty", "lambda_min"]
+    assert len(answer["coefficients"]) == 50
+    assert answer["descent"]["learning_rate_is_private"]
+    assert answer["descent"]["epsilons"][-1] <= 2.0
+
+
+def test_infinite_errors_leave_as_null(client):
+    descent = client.get(API, query_string={"rate_factor": "20"}).json["descent"]
+    assert descent["mse"]["median"][-1] is None

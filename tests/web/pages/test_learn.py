@@ -1,0 +1,259 @@
+"""The Learning Hub: whole chapters, links that lead somewhere, code that runs."""
+
+import html
+import itertools
+import re
+import runpy
+from pathlib import Path
+from urllib.parse import parse_qsl, urlparse
+
+import pytest
+
+from dpsgd_explorer.accounting import ACCOUNTANTS
+from dpsgd_explorer.errors import ConfigError
+from dpsgd_explorer.experiments.training_config import TrainingConfig
+from dpsgd_explorer.web.content.chapters import (
+    CHAPTERS,
+    headings,
+    neighbours,
+    reading_minutes,
+    unbroken,
+)
+from dpsgd_explorer.web.content.references import SOURCES
+from dpsgd_explorer.web.figures.randomized_response import standard_error
+from dpsgd_explorer.web.pages import learn
+from tests.web.reading import Page, Reader, application
+
+CODE = Path(__file__).parents[3] / "templates" / "learn" / "code"
+SLUGS = [
+    "intro",
+    "dp-concepts",
+    "sgd-basics",
+    "dpsgd-intro",
+    "parameters",
+    "privacy-accounting",
+    "private-linear-regression",
+]
+
+
+@pytest.fixture(scope="module")
+def client(shelf, tmp_path_factory):
+    with application(shelf, tmp_path_factory.mktemp("reading")) as app:
+        yield app.test_client()
+
+
+@pytest.fixture(scope="module")
+def read(client):
+    return Reader(client)
+
+
+def test_the_chapters_keep_their_addresses_and_their_order():
+    assert list(CHAPTERS) == SLUGS
+    assert [chapter.number for chapter in CHAPTERS.values()] == [1, 2, 3, 4, 5, 6, 7]
+
+
+def test_the_hub_leads_to_every_chapter(client):
+    text = client.get("/learn/").text
+    for chapter in CHAPTERS.values():
+        assert f'href="/learn/{chapter.slug}/"' in text
+        assert chapter.title in text
+
+
+def test_an_unknown_chapter_is_not_found(client):
+    answer = client.get("/learn/nope/", headers={"Accept": "text/html"})
+    assert answer.status_code == 404
+    assert "Learn</a>" in answer.text
+
+
+@pytest.mark.parametrize("slug", SLUGS)
+def test_a_chapter_is_whole(read, slug):
+    text = read(slug)
+    page = Page(text)
+    classes = " ".join(a.get("class") or "" for _, a in page.elements).split()
+    assert classes.count("lede") == 1
+    assert "callout" in classes
+    assert text.count("<summary>Formally") == text.count("<summary>In code") == 1
+    assert 3 <= classes.count("quiz") <= 5
+    assert page.all("math")
+    assert {"try", "sources", "pager", "rail"} <= set(classes)
+
+
+@pytest.mark.parametrize("slug", SLUGS)
+def test_a_chapter_has_one_to_three_pictures_each_saying_what_it_is(read, slug):
+    text = read(slug)
+    figures = re.findall(r'<figure class="chart .*?</figure>', text, re.DOTALL)
+    assert 1 <= len(figures) <= 3
+    for figure in figures:
+        assert re.search(r'class="badge (recorded|computed|illustration)"', figure)
+        assert figure.count('role="img" aria-label="') == 2  # wide and narrow
+        assert '<table class="data">' in figure
+        title = re.search(r"<h3>(.*?)</h3>", figure)[1]
+        assert re.search(r"\d", title), f"a heading is a conclusion: {title}"
+
+
+@pytest.mark.parametrize("slug", SLUGS)
+def test_a_chapter_is_neither_a_note_nor_a_book(read, slug):
+    text = re.sub(
+        r"<(svg|table|figure|details|nav|footer|header|aside)\b.*?</\1>",
+        " ",
+        read(slug),
+        flags=re.DOTALL,
+    )
+    assert 800 <= len(Page(text).words) <= 1800
+
+
+@pytest.mark.parametrize("slug", SLUGS)
+def test_every_question_has_one_right_answer_and_a_reason_for_each(read, slug):
+    text = read(slug)
+    names = []
+    for quiz in re.findall(r'<fieldset class="quiz">.*?</fieldset>', text, re.DOTALL):
+        answers = quiz.count('type="radio"')
+        assert answers >= 3
+        assert quiz.count('class="verdict right"') == 1
+        reasons = re.findall(r'<p class="why">(.*?)</p>', quiz, re.DOTALL)
+        assert len(reasons) == answers
+        assert all(len(reason.split()) >= 5 for reason in reasons)
+        names += set(re.findall(r'name="([\w-]+)"', quiz))
+    assert len(names) == len(set(names)), "two questions would share their answer"
+
+
+@pytest.mark.parametrize("slug", ["", *SLUGS])
+def test_every_link_leads_somewhere(client, read, slug):
+    address = f"/learn/{slug}/" if slug else "/learn/"
+    for link in Page(read(slug)).all("a"):
+        target = urlparse(link["href"])
+        if target.scheme:
+            assert link["href"].startswith("https://arxiv.org/abs/")
+            continue
+        path = target.path or address
+        answer = client.get(path)
+        assert answer.status_code == 200, path
+        if target.fragment:
+            assert f'id="{target.fragment}"' in answer.text, link["href"]
+
+
+@pytest.mark.parametrize("slug", SLUGS)
+def test_every_trainer_link_is_a_configuration_that_can_run(read, slug):
+    links = [a["href"] for a in Page(read(slug)).all("a") if "/train/?" in a["href"]]
+    assert len(links) >= 2
+    for link in links:
+        query = dict(parse_qsl(urlparse(link).query, strict_parsing=True))
+        config = TrainingConfig.from_query(query)
+        assert config.plan.steps > 0
+        for name, text in query.items():
+            said = getattr(config, name)
+            assert str(said).lower() == text or float(said) == float(text)
+
+
+def test_a_wrong_trainer_link_breaks_the_page_and_not_the_reader(client):
+    with (
+        client.application.test_request_context(),
+        pytest.raises(ConfigError, match="max_grad_norm"),
+    ):
+        learn.trainer({"max_grad_norm": 0})
+
+
+def test_a_run_without_noise_is_said_to_protect_nothing():
+    assert learn.protects({"target_epsilon": 3})
+    assert not learn.protects({"noise_multiplier": 0})
+    assert not learn.protects({"private": False})
+
+
+@pytest.mark.parametrize("slug", SLUGS)
+def test_anchors_are_unique_and_the_rail_lists_every_section(read, slug):
+    text = read(slug)
+    ids = [a["id"] for _, a in Page(text).elements if "id" in a]
+    assert len(ids) == len(set(ids))
+    rail = re.search(r"<ul data-rail>(.*?)</ul>", text, re.DOTALL)[1]
+    assert re.findall(r'href="#([\w-]+)"', rail) == [id for id, _ in headings(text)]
+    assert len(headings(text)) >= 6
+
+
+@pytest.mark.parametrize("slug", SLUGS)
+def test_no_style_and_no_script_stands_in_the_page(read, slug):
+    for tag, attributes in Page(read(slug)).elements:
+        assert "style" not in attributes
+        assert not [name for name in attributes if name.startswith("on")]
+        assert tag != "style"
+        if tag == "script":
+            assert attributes.get("src")
+
+
+def test_chapters_follow_each_other(read):
+    order = list(CHAPTERS.values())
+    for chapter, after in itertools.pairwise(order):
+        assert neighbours(chapter)[1] is after
+        assert neighbours(after)[0] is chapter
+        text = read(chapter.slug)
+        assert f'href="/learn/{after.slug}/" rel="next"' in text
+    assert neighbours(order[0])[0] is None
+    assert neighbours(order[-1])[1] is None
+
+
+@pytest.mark.parametrize("file", sorted(CODE.glob("*.py")), ids=lambda file: file.stem)
+def test_the_code_of_a_chapter_runs_and_prints(file, capsys):
+    runpy.run_path(str(file), run_name="__main__")
+    assert capsys.readouterr().out.strip()
+    assert file.stem in CHAPTERS
+
+
+def test_a_record_is_read_out_of_its_gradient_as_the_chapter_says():
+    seen = runpy.run_path(str(CODE / "sgd-basics.py"))
+    assert seen["guess"] == int(seen["label"])
+    assert (seen["recovered"] - seen["picture"][0]).abs().max() < 1e-5
+
+
+def test_the_survey_finds_the_share_within_four_standard_errors():
+    seen = runpy.run_path(str(CODE / "intro.py"))  # seeded: no false alarm
+    error = standard_error(seen["epsilon"], seen["people"], seen["true_share"])
+    assert abs(seen["estimate"] - seen["true_share"]) < 4 * error
+
+
+def test_shown_code_is_the_file_that_runs(client):
+    with client.application.app_context():
+        for file in CODE.glob("*.py"):
+            shown = html.unescape(re.sub(r"<[^>]+>", "", learn.snippet(file.name)))
+            assert shown == file.read_text(encoding="utf-8").strip()
+
+
+def test_comments_and_values_of_shown_code_are_marked(client):
+    with client.application.app_context():
+        shown = learn.snippet("dpsgd-intro.py")
+    assert '<span class="c"># expected</span>' in shown
+    assert '<span class="k">2_000</span>' in shown
+    assert "<script" not in shown
+
+
+def test_every_epsilon_of_a_chapter_says_how_it_was_counted(read):
+    for slug in ("dpsgd-intro", "parameters", "privacy-accounting"):
+        words = " ".join(Page(read(slug)).words)
+        assert "one record added or removed, Poisson sampling and the exact" in words
+    assert ACCOUNTANTS["exact"].status == "exact"
+
+
+def test_papers_are_cited_by_arxiv_number_or_venue():
+    cited = set()
+    for chapter in CHAPTERS.values():
+        text = (CODE.parent / f"{chapter.slug}.html").read_text(encoding="utf-8")
+        cited |= set(re.findall(r'"(\w+)"', re.search(r"cite\((.*?)\)", text)[1]))
+    assert cited == set(SOURCES)
+    for paper in SOURCES.values():
+        assert bool(paper.arxiv) != bool(paper.where)
+        assert re.fullmatch(r"(\d{4}\.\d{4,5}|cs/\d{7})?", paper.arxiv)
+        if paper.arxiv[:1].isdigit():  # a preprint is no younger than its year
+            assert 2000 + int(paper.arxiv[:2]) <= paper.year
+
+
+def test_reading_time_counts_words_and_not_markup():
+    assert reading_minutes("<p>{{ number.f(1) }} {% if x %}</p>" + "word " * 180) == 1
+    assert reading_minutes("word " * 181) == 2
+
+
+def test_numbers_are_not_parted_from_their_sign():
+    assert unbroken("at ε = 3 and 50 % of <var>C</var> = 1") == (
+        "at ε\N{NO-BREAK SPACE}=\N{NO-BREAK SPACE}3 and 50\N{NO-BREAK SPACE}% of "
+        "<var>C</var>\N{NO-BREAK SPACE}=\N{NO-BREAK SPACE}1"
+    )
+    assert unbroken("a = b") == "a = b"
+    for other in ('<a id="1e-5">', "<pre>1e-5</pre>", "<svg><text>1e-5</text></svg>"):
+        assert unbroken(f"{other} 1e-5") == f'{other} <span class="num">1e-5</span>'

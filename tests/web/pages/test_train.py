@@ -1,0 +1,118 @@
+"""The trainer as the server sends it: before, or without, any script."""
+
+import json
+import re
+from html import unescape
+
+import pytest
+
+from dpsgd_explorer.experiments.presets import PRESETS
+from dpsgd_explorer.web.forms.form import form_fields, read_form
+from tests.web.conftest import SMALL
+
+
+@pytest.fixture
+def get(client):
+    def get(**query):
+        response = client.get("/train/", query_string=query)
+        assert response.status_code == 200
+        return response.text
+
+    return get
+
+
+def attributes_of(page, name):
+    """Return the opening tag of the control with a name."""
+    return re.search(rf'<(?:input|select)[^>]*\bname="{name}"[^>]*>', page)[0]
+
+
+def data_of(page):
+    """Return what the page hands to its script."""
+    found = re.search(r'id="page-data">(.*?)</script>', page, re.DOTALL)
+    return json.loads(found[1])
+
+
+def test_every_setting_has_a_control_with_a_label_and_help(get):
+    page = get()
+    for name, ask in form_fields().items():
+        control = attributes_of(page, name)
+        if ask.kind == "boolean":
+            assert f'aria-labelledby="{name}-label"' in page
+        else:
+            assert f'<label for="{name}"' in page
+            assert f'aria-describedby="{name}-help {name}-error"' in control
+        assert f'id="{name}-help"' in page
+        if ask.kind != "choice":
+            assert ask.help in unescape(page)
+
+
+def test_what_the_set_up_spends_stands_on_the_page_with_its_terms(get):
+    page = get(target_epsilon="2", delta="1e-6")
+    assert '<span data-plan="epsilon">2.00</span>' in page
+    assert '<span data-plan="delta">1e-6</span>' in page
+    assert "add or remove one record, Poisson sampling" in page
+
+
+def test_a_wrong_value_is_shown_at_its_field_and_the_rest_is_kept(get):
+    page = get(learning_rate="-3", seed="41", max_grad_norm="soft")
+    for name, typed in {"learning_rate": "-3", "max_grad_norm": "soft"}.items():
+        control = attributes_of(page, name)
+        assert f'value="{typed}"' in control
+        assert 'aria-invalid="true"' in control
+    message = re.search(r'id="learning_rate-error">(.*?)</p>', page)[1]
+    assert message == "Learning rate must be greater than 0, got -3."
+    assert 'value="41"' in attributes_of(page, "seed")
+    assert '<span data-plan="epsilon">–</span>' in page
+
+
+def test_what_was_typed_cannot_become_markup(get):
+    page = get(learning_rate='"><script>alert(1)</script>', other="<b>")
+    assert "<script>alert" not in page
+    assert "<b>" not in page
+
+
+def test_the_models_on_offer_fit_the_data_set(get):
+    select = re.search(r'<select id="model".*?</select>', get(**SMALL), re.DOTALL)[0]
+    assert re.findall(r'option value="(\w+)"', select) == ["logistic"]
+
+
+def test_presets_are_links_that_carry_a_whole_set_up(get):
+    page = get(target_epsilon="1")
+    links = re.findall(r'<a href="\?([^"]*)" data-preset="([\w-]+)"([^>]*)>', page)
+    assert [slug for _, slug, _ in links] == [preset.slug for preset in PRESETS]
+    current = [slug for _, slug, rest in links if "aria-current" in rest]
+    assert current == ["mnist-strict"]
+    for address, slug, _ in links:
+        query = dict(pair.split("=") for pair in unescape(address).split("&"))
+        assert query == data_of(page)["presets"][slug]
+        assert not read_form(query).errors
+
+
+def test_the_script_gets_the_plan_of_the_settings(get):
+    data = data_of(get(**SMALL))
+    assert data["config"]["expected_batch_size"] == SMALL["expected_batch_size"]
+    assert data["plan"]["steps"] == SMALL["steps"]
+    assert data["plan"]["curve"]["steps"][-1] == SMALL["steps"]
+    assert data_of(get(steps="0"))["plan"] is None
+
+
+def test_nothing_inline_that_the_content_policy_would_refuse(get):
+    page = get()
+    assert not re.search(r"\sstyle=|\son\w+=", page)
+    for tag in re.findall(r"<script[^>]*>", page):
+        assert "src=" in tag or 'type="application/json"' in tag
+
+
+def test_each_label_and_description_points_to_something_that_is_there(get):
+    page = get()
+    ids = re.findall(r'\bid="([^"]+)"', page)
+    assert len(ids) == len(set(ids))
+    pattern = r'(?:\bfor|aria-describedby|aria-labelledby|aria-controls)="([^"]+)"'
+    wanted = {word for text in re.findall(pattern, page) for word in text.split()}
+    assert wanted <= set(ids)
+
+
+def test_the_visitors_latest_runs_stand_below(client, get, finished):
+    page = get()
+    assert f"/runs/{finished}/" in page
+    assert "Finished" in page

@@ -1,0 +1,120 @@
+"""What charts know in advance: ranges, ticks, odds."""
+
+import math
+
+import pytest
+
+from dpsgd_explorer.experiments.catalogue import DATA_SETS
+from dpsgd_explorer.experiments.training_config import TrainingConfig
+from dpsgd_explorer.web.api.privacy import planned
+from dpsgd_explorer.web.questions.plan_preview import (
+    accuracy_range,
+    chart_facts,
+    plan_of,
+    plan_texts,
+    truth_of,
+)
+from dpsgd_explorer.web.recorded.runs import FOLDER, recorded
+
+
+def test_every_scale_steps_evenly_and_its_odds_are_those_of_the_promise():
+    for scale in chart_facts()["scales"]:
+        for i, tick in enumerate(scale["ticks"]):
+            assert tick["epsilon"] == pytest.approx(i * scale["step"], rel=1e-12)
+            assert float(tick["text"]) == pytest.approx(tick["epsilon"])
+            share = 100 / (1 + math.exp(-tick["epsilon"]))
+            assert share <= float(tick["odds"]) + 1e-9 <= share + 0.2
+
+
+def test_there_is_a_scale_for_every_budget_the_form_takes():
+    field = TrainingConfig.model_json_schema()["properties"]["target_epsilon"]
+    largest = field["anyOf"][0]["maximum"]
+    steps = [scale["step"] for scale in chart_facts()["scales"]]
+    assert steps == sorted(steps)
+    assert 10 * steps[-1] >= largest
+    assert 10 * steps[0] <= 0.01
+
+
+def test_the_accuracy_axis_holds_guessing_and_what_recorded_runs_reach():
+    for data in DATA_SETS.values():
+        floor, ceiling = accuracy_range(data)
+        assert 0 <= floor < ceiling < 1
+        assert floor <= data.majority < ceiling
+    for run in (recorded(file.stem) for file in FOLDER.glob("*.json")):
+        floor, ceiling = accuracy_range(run.config.data)
+        assert all(floor <= accuracy <= ceiling for _, accuracy in run.curve())
+
+
+def test_a_plan_is_what_the_api_answers(client):
+    query = {"dataset": "adult", "model": "logistic", "expected_batch_size": "1024"}
+    answer = client.get("/api/v1/privacy/plan", query_string=query | {"points": 101})
+    config = TrainingConfig.from_query(query)
+    assert answer.json == plan_of(config)
+
+
+@pytest.mark.parametrize("target", [0.5, 1.0, 3.0, 7.1])
+@pytest.mark.parametrize("dataset", ["mnist", "adult"])
+def test_the_noise_that_is_shown_spends_no_more_than_the_target(target, dataset):
+    """Typed back, 1.862 spent 3.0009 where 1.8624 was needed for 3."""
+    start = {"adult": {"model": "logistic"}}.get(dataset, {})
+    config = TrainingConfig(dataset=dataset, target_epsilon=target, **start)
+    shown = plan_texts(plan_of(config))["noise_multiplier"]
+    typed = config.model_copy(
+        update={"target_epsilon": None, "noise_multiplier": float(shown)}
+    )
+    assert len(shown.partition(".")[2]) == 3
+    assert 0.99 * target < typed.plan.epsilon() <= target
+
+
+def test_the_texts_of_a_plan_name_its_numbers():
+    texts = plan_texts(plan_of(TrainingConfig(target_epsilon=3.0)))
+    assert texts["epsilon"] == "3.00"
+    assert texts["delta"] == "1e-5"
+    assert texts["steps"] == "300"
+    assert texts["epochs"] == "20.5"
+    assert set(plan_texts(None).values()) == {"–"}
+
+
+def test_a_badge_says_what_kind_of_truth_it_is():
+    assert truth_of(plan_of(TrainingConfig()))[0] in {"exact", "bound", "approximation"}
+    assert truth_of(plan_of(TrainingConfig(private=False)))[0] == "not-private"
+
+
+SETTINGS = [
+    {"expected_batch_size": 7, "target_epsilon": 8.0},
+    {"expected_batch_size": 64, "target_epsilon": 0.5, "steps": 20},
+    {"expected_batch_size": 64, "target_epsilon": 3.0, "stop_at_epsilon": 2.0},
+    {"expected_batch_size": 64, "noise_multiplier": 0.6},
+    {"expected_batch_size": 2048, "target_epsilon": 3.0},
+    {"target_epsilon": 3.0, "private": False},
+]
+
+
+@pytest.mark.parametrize("asked", SETTINGS)
+def test_a_preliminary_answer_is_on_the_safe_side_of_the_final_one(client, asked):
+    query = {"dataset": "adult", "model": "logistic", "points": 101} | asked
+    first, last = (
+        client.get("/api/v1/privacy/plan", query_string=query | more).json
+        for more in ({"preliminary": True}, {})
+    )
+    assert first.keys() == last.keys()
+    assert first["noise_multiplier"] >= last["noise_multiplier"] * (1 - 1e-9)
+    assert first["last_step"] <= last["last_step"]
+    assert len(first["curve"]["steps"]) <= min(len(last["curve"]["steps"]), 9)
+    assert not last["noise_is_bound"]
+    private = asked.get("private", True)
+    assert first["noise_is_bound"] == (private and "target_epsilon" in asked)
+    if private and first["last_step"] == last["last_step"]:
+        assert first["epsilon"] >= last["epsilon"]
+        assert first["status"] in (last["status"], "bound")
+    if private and "target_epsilon" in asked:
+        assert first["epsilon"] <= asked["target_epsilon"]
+
+
+def test_a_run_takes_the_noise_of_the_final_answer():
+    config = TrainingConfig(
+        dataset="adult", model="logistic", expected_batch_size=7, target_epsilon=8.0
+    )
+    quick = planned(config, 101, preliminary=True).noise_multiplier
+    final = planned(config, 101).noise_multiplier
+    assert config.plan.noise_multiplier == final < quick
