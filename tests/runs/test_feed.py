@@ -9,6 +9,7 @@ from dpsgd_explorer.errors import RunNotFoundError
 from dpsgd_explorer.experiments.events import Event
 from dpsgd_explorer.runs import feed
 from dpsgd_explorer.runs.feed import Hub
+from dpsgd_explorer.runs.store import store as store_module
 from dpsgd_explorer.runs.store.store import RunStore
 from tests.runs.system_processes import PATIENCE_SECONDS
 
