@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from dpsgd_explorer.accounting.core import validation as domains
 from dpsgd_explorer.accounting.core.accountant import Accountant, Phase
+from dpsgd_explorer.accounting.core.phase_limits import check_count
 from dpsgd_explorer.accounting.exact.accountant import ExactAccountant
 from dpsgd_explorer.accounting.rdp.fixed_size import fixed_size_epsilon
 from dpsgd_explorer.accounting.registry import ACCOUNTANTS
@@ -74,6 +75,12 @@ def all_answers(
     Raises:
         AccountingError: there is no such sampling.
     """
+    able = [
+        one
+        for one in ACCOUNTANTS.values()
+        if not why_not(one, phases, sampling, neighboring_relation)
+    ]
+    check_count(able, phases, neighboring_relation)
     return {
         name: _answer(one, phases, delta, sampling, neighboring_relation)
         for name, one in ACCOUNTANTS.items()

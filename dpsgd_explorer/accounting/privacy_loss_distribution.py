@@ -76,9 +76,9 @@ class PrivacyLossDistribution:
                 losses are no floats; or the interval asks for too many points.
         """
         ways = DIRECTIONS[relation_of(neighboring_relation)]
-        check_count(phases, DISTRIBUTION)
-        total = sum(phase.steps for phase in phases)
         exact = ExactAccountant()
+        check_count([exact], phases, neighboring_relation, **DISTRIBUTION)
+        total = sum(phase.steps for phase in phases)
         top = 0.0
         if total:
             top = float(exact.epsilons(phases, [total], TAIL, neighboring_relation)[0])

@@ -122,7 +122,8 @@ def steps_after(
     target, slack = domains.target_epsilon(target_epsilon), domains.delta(delta)
     done = sum(phase.steps for phase in before)
     phases = [*before, Phase(sample_rate, noise_multiplier, MAX_STEPS)]
-    check_count(phases, SEARCH)
+    few = [*before, Phase(sample_rate, noise_multiplier, 1)]  # as it may turn out
+    check_count([chosen], few, neighboring_relation, **SEARCH)
 
     def excess(one: Accountant, count: int) -> float:
         total = [done + count]
@@ -156,7 +157,7 @@ def _least(
     """
     chosen = accountant_for(accountant, relation)
     target, slack = domains.target_epsilon(target_epsilon), domains.delta(delta)
-    check_count(phases(start), SEARCH)
+    check_count([chosen], phases(start), relation, **SEARCH)
 
     def spent(one: Accountant, number: float) -> float:
         asked = phases(number)

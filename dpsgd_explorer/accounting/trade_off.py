@@ -101,7 +101,7 @@ def _exact(
     chosen: ExactAccountant, phases: Sequence[Phase], alarms: Floats, relation: str
 ) -> tuple[Floats, Floats]:
     """Return the largest true positive rates from below and from above; [F], [F]."""
-    check_count(phases, TRADE_OFF)
+    check_count([chosen], phases, relation, **TRADE_OFF)
     total = sum(phase.steps for phase in phases)
     top = float(chosen.epsilons(phases, [total], DELTAS[0], relation)[0])
     losses = min(top, LARGEST) * SPREAD  # δ at many ε costs little more than at one

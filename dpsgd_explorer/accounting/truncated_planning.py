@@ -17,7 +17,6 @@ from dpsgd_explorer.accounting.exact.truncated_poisson import TruncatedStep
 from dpsgd_explorer.accounting.intervals import RELATION, CurveSides, Sides
 from dpsgd_explorer.accounting.trade_off import most_found, rates_of, trade_off_sides
 from dpsgd_explorer.accounting.truncated_poisson import (
-    truncated_poisson_epsilon,
     truncated_upper,
 )
 from dpsgd_explorer.errors import AccountingError
@@ -107,16 +106,8 @@ def truncated_poisson_trade_off(
     size, cap = sample_size, max_batch_size
 
     def spent(slack: float) -> float:
-        found = truncated_poisson_epsilon(
-            run.sample_rate,
-            run.noise_multiplier,
-            run.steps,
-            slack,
-            sample_size=size,
-            max_batch_size=cap,
-            neighboring_relation=neighboring_relation,
-        )
-        return found.value
+        found = truncated_upper(run, slack, size, cap, neighboring_relation)
+        return found.value if isinstance(found, Sides) else found
 
     high = most_found(alarms, spent)
     rate = run.sample_rate

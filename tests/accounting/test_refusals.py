@@ -3,17 +3,28 @@
 import numpy as np
 import pytest
 
-from dpsgd_explorer.accounting import Odometer, all_epsilons, sample_rate, trade_off
+from dpsgd_explorer.accounting import (
+    ACCOUNTANTS,
+    Odometer,
+    all_epsilons,
+    epsilon_curve,
+    sample_rate,
+    trade_off,
+)
 from dpsgd_explorer.accounting import epsilon as spent
 from dpsgd_explorer.accounting.core.accountant import Phase
 from dpsgd_explorer.accounting.core.phase_limits import (
     DISTRIBUTION,
+    MOST_ANSWERS,
     MOST_PHASES,
     MOST_WORK,
     SEARCH,
     TRADE_OFF,
 )
-from dpsgd_explorer.accounting.intervals import curve_sides
+from dpsgd_explorer.accounting.core.root_finding import least_noise
+from dpsgd_explorer.accounting.exact.accountant import ExactAccountant
+from dpsgd_explorer.accounting.exact.composition import Composition
+from dpsgd_explorer.accounting.intervals import RELATION, curve_sides, delta_sides
 from dpsgd_explorer.accounting.privacy_loss_distribution import PrivacyLossDistribution
 from dpsgd_explorer.accounting.remaining import noise_after, steps_after
 from dpsgd_explorer.accounting.trade_off import trade_off_sides
@@ -83,10 +94,19 @@ def several(count):
     return [Phase(0.01, 1 + i / count, 100) for i in range(count)]
 
 
+def of_low_noise(count):
+    low = [Phase(0.01, 0.2 + 0.1 * i / count, 2) for i in range(count - 1)]
+    return [Phase(0.01, 1.0, 2), *low]
+
+
+@pytest.mark.parametrize("make", [several, of_low_noise])
 @pytest.mark.parametrize(
     ("ask", "worth"),
     [
-        (lambda phases: curve_sides(phases, range(1, 101), 1e-5), 100),
+        (
+            lambda phases: curve_sides(phases, range(1, 101), 1e-5),
+            {"questions": 1, "answers": 100},
+        ),
         (lambda phases: trade_off_sides(phases, [0.1]), TRADE_OFF),
         (lambda phases: PrivacyLossDistribution.of(phases), DISTRIBUTION),
         (lambda phases: noise_after(phases, 3.0, 0.01, 10, 1e-5), SEARCH),
@@ -94,11 +114,58 @@ def several(count):
     ],
     ids=["curve", "trade-off", "distribution", "noise", "steps"],
 )
-def test_a_question_that_takes_long_for_many_phases_is_refused_before(ask, worth):
-    count = MOST_WORK // worth + 2
+def test_a_question_that_takes_long_for_many_phases_is_refused_before(
+    ask, worth, make, monkeypatch
+):
+    monkeypatch.setattr(Composition, "__init__", never)
+    work = ExactAccountant().work(make(100), worth["answers"], RELATION) / 100
+    count = int(MOST_WORK / (worth["questions"] * work)) + 2
     with pytest.raises(AccountingError, match=f"got {count:,}") as caught:
-        ask(several(count))
+        ask(make(count))
     assert caught.value.field == "phases"
+
+
+def never(*_args, **_options):
+    raise AssertionError("worked before it was refused")
+
+
+@pytest.mark.parametrize("name", [name for name in ACCOUNTANTS if name != "zcdp"])
+def test_more_numbers_of_steps_than_are_answered_at_once_are_refused(name):
+    asked = range(MOST_ANSWERS + 1)
+    with pytest.raises(AccountingError, match="got 50,001") as caught:
+        epsilon_curve(0.01, 1.0, 1e-5, steps=asked, accountant=name)
+    assert caught.value.field == "steps"
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda run: run.epsilon(1e-5, "rdp", "replace_one"),
+        lambda run: run.epsilon(1e-5, "moments", "replace_one"),
+        lambda run: run.rdp_curve("replace_one"),
+        lambda run: run.epsilons(1e-5),
+        lambda run: delta_sides(run.phases, 1.0, "basic"),
+        lambda run: run.noise_multiplier(1.0, 0.01, 10, 1e-5, "advanced"),
+    ],
+    ids=["rdp", "moments", "curve", "all", "delta", "search"],
+)
+def test_every_accountant_refuses_more_phases_than_it_answers_for_at_once(ask):
+    with pytest.raises(AccountingError, match="different pairs") as caught:
+        ask(of_different_noise(600))
+    assert caught.value.field == "phases"
+
+
+def test_a_target_far_below_a_jump_of_epsilon_is_searched_for_no_longer():
+    """ε falls from 1e-7 to 0 there: bisection to the tenth digit tells no more."""
+    asked = []
+
+    def excess(x):
+        asked.append(x)
+        return 1.0 if x < 0.7 else -1.0
+
+    found = least_noise(excess, 1.0, 1e-12)
+    assert 0.7 <= found < 0.7 + 3e-6
+    assert len(asked) <= 30
 
 
 def test_a_schedule_of_a_hundred_groups_has_a_curve_and_a_search():

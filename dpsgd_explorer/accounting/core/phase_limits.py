@@ -1,41 +1,62 @@
-"""How much one question about different phases may ask for, by counts alone.
+"""How much one question may ask for, by counts alone, before any work.
 
-A different phase costs about half a millisecond of an answer, and less of each further
-one.  Steps with the same sample rate and noise are one phase, however many they are.
+Steps with the same sample rate and noise are one phase, however many they are.  Work
+is counted in fifths of a millisecond, roughly.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from dpsgd_explorer.accounting.core.accountant import Phase
+from dpsgd_explorer.accounting.core.accountant import Accountant, Phase, different
 from dpsgd_explorer.errors import AccountingError
 
 MOST_PHASES = 3000
-#: Different phases times answers, such as the points of a curve.
+MOST_ANSWERS = 50_000  # such as the points of a curve
 MOST_WORK = 10_000
-#: Answers that a search, an attacker's curve and a distribution of losses are worth.
-SEARCH, TRADE_OFF, DISTRIBUTION = 60, 20, 90
+#: What a search, an attacker's curve and a distribution of losses are worth.
+SEARCH = {"questions": 20, "answers": 1}
+TRADE_OFF = {"questions": 3, "answers": 10}
+DISTRIBUTION = {"questions": 3, "answers": 60}
 
 
-def check_count(phases: Sequence[Phase], answers: int = 1) -> None:
-    """Refuse more different phases than are answered at once, before the work.
+def check_count(
+    accountants: Sequence[Accountant],
+    phases: Sequence[Phase],
+    relation: str,
+    *,
+    answers: int = 1,
+    questions: int = 1,
+) -> None:
+    """Refuse what would take long: too many different phases, or too many answers.
 
     Args:
+        accountants: That are asked, each of them.
         phases: What is asked about.
-        answers: How many there will be, or how many the question is worth.
+        relation: What one record may change.
+        answers: How many a question has.
+        questions: How many there will be, or how many it is worth.
 
     Raises:
         AccountingError: names the bound and what came.
     """
-    count = len({(phase.sample_rate, phase.noise_multiplier) for phase in phases})
-    most = min(MOST_PHASES, max(MOST_WORK // max(answers, 1), 1))
-    if count > most:
+    count = different(phases)
+    each = [one.work(phases, answers, relation) for one in accountants]
+    work = questions * sum(each)
+    if answers > MOST_ANSWERS or (count == 1 < answers and work > MOST_WORK):
+        most = min(MOST_ANSWERS, int(answers * MOST_WORK / max(work, 1.0)))
+        raise AccountingError(
+            f"steps must be at most {most:,} numbers at once, got {answers:,}. Ask "
+            "for fewer points of the curve.",
+            field="steps",
+        )
+    if count > MOST_PHASES or (count > 1 and work > MOST_WORK):
+        most = min(MOST_PHASES, int(count * MOST_WORK / work))
         raise AccountingError(
             f"phases must have at most {most:,} different pairs of sample rate and "
-            f"noise multiplier where {_asked(answers)}, got {count:,}. Round the noise "
-            "multipliers down to fewer values, which spends no less, or ask for less "
-            "at once.",
+            f"noise multiplier where {_asked(answers * questions)}, got {count:,}. "
+            "Round the noise multipliers down to fewer values, which spends no less, "
+            "or ask for less at once.",
             field="phases",
         )
 

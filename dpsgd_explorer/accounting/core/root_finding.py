@@ -22,6 +22,8 @@ Point = tuple[float, float]  # argument and value
 TOLERANCE = 1e-12
 PRECISION = 2e-10  # enough where each value takes milliseconds
 QUICK_PRECISION = 1e-4  # the same where a bound will do
+JUMP = 0.999  # on either side of a root, of numbers up to 1: near enough within
+JUMP_TOLERANCE = 1e-6
 LEAST_SHARE = 0.05  # of a bracket, that the first guess is from its ends
 SMALLEST_STRIDE = 0.01
 AHEAD = 1.2  # of a stride, over what the last two values ask
@@ -30,7 +32,11 @@ LARGEST_STRIDE = 4.0
 
 
 def first_safe(
-    excess: Function, low: float, high: float, tolerance: float = TOLERANCE
+    excess: Function,
+    low: float,
+    high: float,
+    tolerance: float = TOLERANCE,
+    jump: float = 0.0,
 ) -> float:
     """Return where a decreasing function stops being positive, or just behind.
 
@@ -39,6 +45,7 @@ def first_safe(
         low: Left end of the bracket.
         high: Right end of the bracket.
         tolerance: Half of how far the answer may be off.
+        jump: The same where both values next to the root are almost 1 in size.
 
     Returns:
         A point whose value was seen not to be positive, within twice the tolerance of
@@ -59,7 +66,9 @@ def first_safe(
         else:
             before, other = other, last
         last = new
-        least_share = tolerance * max(abs(x), 1.0) / abs(other[0] - last[0])
+        jumps = min(abs(last[1]), abs(other[1])) > JUMP
+        near = max(tolerance, jump) if jumps else tolerance
+        least_share = near * max(abs(x), 1.0) / abs(other[0] - last[0])
         if least_share > 0.5:
             return other[0] if last[1] > 0 else last[0]
         share = _interpolated(last, other, before)
@@ -144,7 +153,8 @@ def least_noise(
     """Return the least noise multiplier at which a decreasing function is not positive.
 
     Args:
-        excess: Of the noise multiplier; how much more is spent than may be.
+        excess: Of the noise multiplier, from -1 to 1; how much more is spent than may
+            be.  Where it jumps from one end to the other, a millionth is near enough.
         start: A guess.
         tolerance: As of ``first_safe``, of the logarithm.
         steepness: About how often the logarithm of what is spent falls by 1 where that
@@ -163,7 +173,11 @@ def least_noise(
     low, high = _bracket(of_log, math.log(start), end, steepness)
     if low == high and high > 0:
         return math.inf
-    found = high if low == high else first_safe(of_log, low, high, tolerance)
+    found = (
+        high
+        if low == high
+        else first_safe(of_log, low, high, tolerance, JUMP_TOLERANCE)
+    )
     return min(math.exp(found), MAX_NOISE_MULTIPLIER)
 
 

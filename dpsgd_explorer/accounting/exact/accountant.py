@@ -30,6 +30,7 @@ from dpsgd_explorer.accounting.core.accountant import (
     Floats,
     Phase,
     Status,
+    different,
     steps_by_phase,
 )
 from dpsgd_explorer.accounting.core.gaussian import delta_of_mu, epsilon_of_mu
@@ -57,6 +58,12 @@ GAP = 1e-4  # relative, up to which an answer is called exact
 CROSSED = 1e-8  # relative, by which sides may cross from the round-off of a large ε
 LEAST_RATE = 1e-9  # below it, or with less noise, only a bound is given
 LEAST_NOISE = 0.1
+RARELY, OFTEN = 0.1, 30.0  # steps with a record, on average
+LITTLE_NOISE = 0.4
+SOLVED = 200  # answers that each take their time, at most
+MANY = 1000.0  # of them, up to which little noise takes longer
+USUAL_WORK, FEW_WORK = (2.0, 1.0), (2.0, 1.5)  # as ``phase_work``
+SPARSE_WORK, RARE_WORK = (40.0, 3.0), (70.0, 2.0)
 DIRECTIONS: dict[str, tuple[Direction, ...]] = {
     "add_or_remove_one": ("remove", "add"),
     "replace_one": ("replace",),
@@ -137,6 +144,11 @@ class ExactAccountant(Accountant):
     ) -> float:
         return float(self.delta_bounds(phases, [epsilon], relation).upper[0])
 
+    def work(self, phases: Sequence[Phase], answers: int, relation: str) -> float:
+        question, answer = _phase_work(phases)
+        solved = min(answers, SOLVED) + answers / SOLVED  # the rest lie between
+        return different(phases) * (question + answer * solved)
+
     def bounds(
         self,
         phases: Sequence[Phase],
@@ -154,7 +166,7 @@ class ExactAccountant(Accountant):
         """
         domains.delta(delta)
         asked = np.atleast_1d(np.asarray(steps))
-        check_count(phases, len(asked))
+        check_count([self], phases, relation, answers=len(asked))
         counts = steps_by_phase(phases, asked)  # [S, P]
         phases, counts = _merged(phases, counts)
         lower, upper = np.zeros(len(counts)), np.zeros(len(counts))
@@ -239,6 +251,7 @@ class ExactAccountant(Accountant):
     ) -> Bounds:
         """Return δ of all phases at each ε >= 0, from below and from above."""
         losses = np.asarray(epsilons, dtype=float)
+        check_count([self], phases, relation, answers=len(losses))
         done = np.array([[phase.steps for phase in phases]], dtype=float)
         phases, (count, *_) = _merged(phases, done)
         if not _without_closed_form(phases, count[None])[0]:
@@ -255,6 +268,23 @@ class ExactAccountant(Accountant):
             low, high = composition.deltas(count, losses, floors)
             lower, upper = np.maximum(lower, low), np.maximum(upper, high)
         return Bounds(np.exp(lower), np.exp(upper))
+
+
+def _phase_work(phases: Sequence[Phase]) -> tuple[float, float]:
+    """Return what a different phase takes: more, the more rarely a record takes part.
+
+    Then losses are rare and large, and lines need many frequencies, or are in vain.
+    """
+    sampled = [phase for phase in phases if phase.sample_rate < 1 and phase.steps]
+    expected = math.fsum(phase.sample_rate * phase.steps for phase in sampled)
+    least = min((phase.noise_multiplier for phase in sampled), default=math.inf)
+    if not sampled or expected >= MANY:
+        return USUAL_WORK
+    if expected < RARELY:
+        return RARE_WORK
+    if least < LITTLE_NOISE:
+        return SPARSE_WORK
+    return FEW_WORK if expected < OFTEN else USUAL_WORK
 
 
 def _monotone(counts: Floats, lower: Floats, upper: Floats) -> tuple[Floats, Floats]:

@@ -34,6 +34,9 @@ class GlwAccountant(Accountant):
     ) -> tuple[Accountant, ...]:
         return self.exact.searchers(relation, quick=quick)
 
+    def work(self, phases: Sequence[Phase], answers: int, relation: str) -> float:
+        return self.exact.work(phases, answers, relation)
+
     def epsilons(
         self,
         phases: Sequence[Phase],

@@ -27,12 +27,16 @@ from dpsgd_explorer.accounting.core.accountant import (
     Floats,
     Phase,
     Status,
+    different,
     steps_by_phase,
 )
+from dpsgd_explorer.accounting.core.phase_limits import check_count
 from dpsgd_explorer.accounting.rdp.replaced_record import replaced_divergences
 from dpsgd_explorer.accounting.rdp.subsampled_gaussian import ORDERS, renyi_divergences
 
 AT_ONCE = 4096  # numbers of steps, each a row of [A]
+ADDED = 0.02  # what a sum takes, as ``phase_work``
+WORK = {"add_or_remove_one": 4.0, "replace_one": 60.0}  # of the divergences of a step
 STEPS = {
     "add_or_remove_one": renyi_divergences,
     "replace_one": replaced_divergences,
@@ -49,6 +53,9 @@ class RdpAccountant(Accountant):
         "several times above it for one step or a tiny sample rate."
     )
 
+    def work(self, phases: Sequence[Phase], answers: int, relation: str) -> float:
+        return different(phases) * (WORK[relation] + ADDED * answers)
+
     def epsilons(
         self,
         phases: Sequence[Phase],
@@ -57,6 +64,7 @@ class RdpAccountant(Accountant):
         relation: str = "add_or_remove_one",
     ) -> Floats:
         done = np.atleast_1d(np.asarray(steps))
+        check_count([self], phases, relation, answers=done.size)
         parts = np.array_split(done, done.size // AT_ONCE + 1)  # bounds the memory
         return np.concatenate(
             [epsilon_from_rdp(composed(phases, x, relation), delta) for x in parts]
@@ -68,6 +76,7 @@ class RdpAccountant(Accountant):
         epsilon: float,
         relation: str = "add_or_remove_one",
     ) -> float:
+        check_count([self], phases, relation)
         total = sum(phase.steps for phase in phases)
         return delta_from_rdp(composed(phases, [total], relation)[0], epsilon)
 

@@ -24,7 +24,9 @@ import numpy.typing as npt
 
 from dpsgd_explorer.accounting.core import validation as domains
 from dpsgd_explorer.accounting.core.accountant import SENSITIVITY, Floats, Phase
+from dpsgd_explorer.accounting.core.phase_limits import check_count
 from dpsgd_explorer.accounting.rdp.accountant import (
+    RdpAccountant,
     composed,
     delta_from_rdp,
     epsilon_from_rdp,
@@ -74,6 +76,7 @@ class RdpCurve:
     ) -> Self:
         """Return the curve of all phases, at the orders of the Rényi accountant."""
         relation = relation_of(neighboring_relation)
+        check_count([RdpAccountant()], phases, relation)
         total = sum(phase.steps for phase in phases)
         ascending = np.argsort(ORDERS)
         values = np.zeros(len(ORDERS))

@@ -17,8 +17,15 @@ from typing import ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from dpsgd_explorer.accounting.core.accountant import Accountant, Floats, Phase, Status
-from dpsgd_explorer.accounting.rdp.accountant import AT_ONCE, composed
+from dpsgd_explorer.accounting.core.accountant import (
+    Accountant,
+    Floats,
+    Phase,
+    Status,
+    different,
+)
+from dpsgd_explorer.accounting.core.phase_limits import check_count
+from dpsgd_explorer.accounting.rdp.accountant import ADDED, AT_ONCE, WORK, composed
 from dpsgd_explorer.accounting.rdp.subsampled_gaussian import ORDERS
 
 LARGEST_MOMENT = 32
@@ -36,6 +43,9 @@ class MomentsAccountant(Accountant):
         "the exact value, and never below log(1/δ)/32."
     )
 
+    def work(self, phases: Sequence[Phase], answers: int, relation: str) -> float:
+        return different(phases) * (WORK[relation] + ADDED * answers)
+
     def epsilons(
         self,
         phases: Sequence[Phase],
@@ -44,6 +54,7 @@ class MomentsAccountant(Accountant):
         relation: str = "add_or_remove_one",
     ) -> Floats:
         done = np.atleast_1d(np.asarray(steps))
+        check_count([self], phases, relation, answers=done.size)
         parts = np.array_split(done, done.size // AT_ONCE + 1)
         values = np.concatenate(
             [
@@ -62,6 +73,7 @@ class MomentsAccountant(Accountant):
         epsilon: float,
         relation: str = "add_or_remove_one",
     ) -> float:
+        check_count([self], phases, relation)
         total = sum(phase.steps for phase in phases)
         if total == 0:
             return 0.0

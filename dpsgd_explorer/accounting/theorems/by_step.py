@@ -31,12 +31,14 @@ from dpsgd_explorer.accounting.core.accountant import (
     over_sensitivity,
     steps_by_phase,
 )
+from dpsgd_explorer.accounting.core.phase_limits import check_count
 from dpsgd_explorer.accounting.core.root_finding import first_safe
 from dpsgd_explorer.accounting.theorems.per_step_epsilon import step_epsilons
 
 AT_ONCE = 256  # numbers of steps: bounds the memory
 SHARES = np.concatenate([np.geomspace(1e-4, 0.02, 8), np.arange(0.04, 0.99, 0.02)])
 LEAST_LOG_DELTA = -700.0
+INVERSION = 15  # questions that a δ is worth
 
 
 class ByStepAccountant(Accountant):
@@ -48,6 +50,7 @@ class ByStepAccountant(Accountant):
 
     status: ClassVar[Status] = "bound"
     shares: ClassVar[Floats] = SHARES
+    phase_work = (6.0, 0.35)
 
     @abstractmethod
     def composed(self, counts: Floats, losses: Floats, slack: Floats) -> Floats:
@@ -68,7 +71,9 @@ class ByStepAccountant(Accountant):
         delta: float,
         relation: str = "add_or_remove_one",
     ) -> Floats:
-        counts = steps_by_phase(phases, np.atleast_1d(np.asarray(steps)))  # [S, P]
+        asked = np.atleast_1d(np.asarray(steps))
+        check_count([self], phases, relation, answers=asked.size)
+        counts = steps_by_phase(phases, asked)  # [S, P]
         parts = np.array_split(counts, len(counts) // AT_ONCE + 1)
         over = over_sensitivity(phases, relation)
         return np.concatenate([self._epsilons(over, x, delta) for x in parts])
@@ -92,6 +97,7 @@ class ByStepAccountant(Accountant):
         epsilon: float,
         relation: str = "add_or_remove_one",
     ) -> float:
+        check_count([self], phases, relation, questions=INVERSION)
         total = sum(phase.steps for phase in phases)
 
         def excess(log_delta: float) -> float:

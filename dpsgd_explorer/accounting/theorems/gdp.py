@@ -31,6 +31,7 @@ from dpsgd_explorer.accounting.core.accountant import (
     steps_by_phase,
 )
 from dpsgd_explorer.accounting.core.gaussian import delta_of_mu, epsilon_of_mu
+from dpsgd_explorer.accounting.core.phase_limits import check_count
 
 LARGEST = 700.0  # whose exponential is a float
 
@@ -44,6 +45,7 @@ class GdpAccountant(Accountant):
         "Not a bound: may be below the truth, by 82 % for one step. "
         "Close for many steps with much noise."
     )
+    phase_work = (0.1, 0.05)
 
     def epsilons(
         self,
@@ -52,7 +54,9 @@ class GdpAccountant(Accountant):
         delta: float,
         relation: str = "add_or_remove_one",
     ) -> Floats:
-        counts = steps_by_phase(phases, np.atleast_1d(np.asarray(steps)))
+        asked = np.atleast_1d(np.asarray(steps))
+        check_count([self], phases, relation, answers=asked.size)
+        counts = steps_by_phase(phases, asked)
         return np.array(
             [epsilon_of_mu(delta, _mu(phases, count, relation)) for count in counts]
         )

@@ -12,13 +12,16 @@ Source: Kairouz, Oh and Viswanath (2015), arXiv:1311.0776v4, Theorems 3.3 and 3.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import ClassVar
 
 import numpy as np
 
-from dpsgd_explorer.accounting.core.accountant import Floats
+from dpsgd_explorer.accounting.core.accountant import Floats, Phase
 from dpsgd_explorer.accounting.theorems.by_step import SHARES, ByStepAccountant
 from dpsgd_explorer.accounting.theorems.randomized_response import composed_epsilons
+
+RESPONSES = 2.5  # what their composition takes at all shares, as ``phase_work``
 
 
 class OptimalAccountant(ByStepAccountant):
@@ -30,6 +33,9 @@ class OptimalAccountant(ByStepAccountant):
         "what is left to the truth is what these two numbers do not say."
     )
     shares: ClassVar[Floats] = np.append(0.0, SHARES[8::2])  # 0: basic composition
+
+    def work(self, phases: Sequence[Phase], answers: int, relation: str) -> float:
+        return super().work(phases, answers, relation) + RESPONSES * answers
 
     def composed(self, counts: Floats, losses: Floats, slack: Floats) -> Floats:
         steps = np.broadcast_to(counts.sum(axis=-1), losses.shape[:-1])
