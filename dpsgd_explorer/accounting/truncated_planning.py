@@ -21,6 +21,7 @@ from dpsgd_explorer.accounting.truncated_poisson import (
 )
 from dpsgd_explorer.errors import AccountingError
 
+REFINEMENTS = 1  # of discrete losses at each δ of a curve, which is a bound
 TOLERANCE = 1e-5  # relative, of the noise: each value may take milliseconds
 
 
@@ -106,7 +107,8 @@ def truncated_poisson_trade_off(
     size, cap = sample_size, max_batch_size
 
     def spent(slack: float) -> float:
-        found = truncated_upper(run, slack, size, cap, neighboring_relation)
+        terms = (slack, size, cap, neighboring_relation, REFINEMENTS)
+        found = truncated_upper(run, *terms)
         return found.value if isinstance(found, Sides) else found
 
     high = most_found(alarms, spent)
