@@ -6,17 +6,16 @@ import math
 
 from dpsgd_explorer.accounting.core import validation as domains
 from dpsgd_explorer.accounting.core.accountant import Accountant, Phase
-from dpsgd_explorer.accounting.core.initial_guesses import steps_guess
 from dpsgd_explorer.accounting.core.root_finding import (
     PRECISION,
-    QUICK_PRECISION,
     confirmed,
     least_noise,
     most_steps,
+    near_noise,
     unreachable,
 )
 from dpsgd_explorer.accounting.core.validation import MAX_NOISE_MULTIPLIER, MAX_STEPS
-from dpsgd_explorer.accounting.exact.initial_noise import noise_start
+from dpsgd_explorer.accounting.exact.initial_noise import noise_start, steps_start
 from dpsgd_explorer.accounting.registry import accountant_for
 
 
@@ -39,7 +38,7 @@ def noise_multiplier(
         delta: In (0, 1).
         accountant: Name in ACCOUNTANTS.
         neighboring_relation: What one record may change.
-        quick: Search with bounds that take a few milliseconds.
+        quick: Search with bounds that take a few milliseconds, not to the last digit.
 
     Returns:
         Never below the least one: ``epsilon`` of it is at most the target.  Within
@@ -60,9 +59,12 @@ def noise_multiplier(
 
     def search(one: Accountant) -> float:
         start, steepness = noise_start(target, rate, count, slack, neighboring_relation)
-        precision = QUICK_PRECISION if quick else PRECISION
+        if quick:
+            return near_noise(
+                lambda x: _log_ratio(spent(one, x), target), start, steepness
+            )
         return least_noise(
-            lambda x: _excess(spent(one, x), target), start, precision, steepness
+            lambda x: _excess(spent(one, x), target), start, PRECISION, steepness
         )
 
     def keeps(one: Accountant, noise: float) -> bool:
@@ -78,6 +80,10 @@ def noise_multiplier(
 def _excess(spent: float, target: float) -> float:
     """Return a smooth number in [-1, 1] that has the exact sign of spent - target."""
     return 1.0 if math.isinf(spent) else (spent - target) / max(spent, target)
+
+
+def _log_ratio(spent: float, target: float) -> float:
+    return math.log(spent) - math.log(target) if spent > 0 else -math.inf
 
 
 def steps(
@@ -115,10 +121,16 @@ def steps(
 
     def excess(one: Accountant, count: int) -> float:
         spent = one.epsilons([run], [count], slack, neighboring_relation)[0]
-        return math.log(spent) - math.log(target) if spent > 0 else -math.inf
+        return _log_ratio(float(spent), target)
 
     def search(one: Accountant) -> int:
-        start = steps_guess(target, run.sample_rate, run.noise_multiplier, slack)
+        start = steps_start(
+            target,
+            run.sample_rate,
+            run.noise_multiplier,
+            slack,
+            neighboring_relation,
+        )
         return most_steps(lambda x: excess(one, x), min(start, most), most)
 
     def keeps(one: Accountant, count: int) -> bool:

@@ -16,7 +16,6 @@ import numpy as np
 from dpsgd_explorer.accounting.core.accountant import Phase
 from dpsgd_explorer.accounting.exact.accountant import (
     FEW_FREQUENCIES,
-    Bounds,
     ExactAccountant,
 )
 from dpsgd_explorer.accounting.intervals import RELATION, Sides, curve_sides, two_sided
@@ -79,19 +78,18 @@ def preview(
         return Preview(list(steps), curve.values, curve.last)
     terms = (delta, neighboring_relation)
     done = np.asarray(steps)
+    spent = last.with_both_sides().bounds([run], done[-1:], *terms)
     rough = ExactAccountant(refinements=0, frequencies=FEW_FREQUENCIES)
     lines = rough.bounds([run], done, *terms)
     rows = np.flatnonzero(~lines.meet)
     if len(rows):
         share = np.linspace(0, len(rows) - 1, FEW if quick else NARROWED)
         rows = rows[np.unique(share.round().astype(int))]
-    lower, upper = lines.lower.copy(), lines.upper.copy()
-    for some in (rows, [len(done) - 1]):
-        if len(some):
-            found = last.bounds([run], done[some], *terms)
-            lower[some], upper[some] = found.lower, found.upper
-    shown = lines.meet
+        rows = rows[rows < len(done) - 1]
+    upper, shown = lines.upper.copy(), lines.meet
+    if len(rows):
+        upper[rows] = last.bounds([run], done[rows], *terms).upper
+    upper[-1] = spent.upper[-1]
     shown[rows] = shown[-1] = True
     upper = np.minimum(upper, upper[-1])  # ε rises with the steps
-    spent = two_sided(Bounds(lower[-1:], upper[-1:])).last
-    return Preview(done[shown].tolist(), upper[shown].tolist(), spent)
+    return Preview(done[shown].tolist(), upper[shown].tolist(), two_sided(spent).last)

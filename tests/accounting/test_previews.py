@@ -1,5 +1,7 @@
 """A preview is quick, never too small, and ends where a calibration ended."""
 
+import math
+
 import numpy as np
 import pytest
 
@@ -7,6 +9,7 @@ from dpsgd_explorer.accounting import ACCOUNTANTS, Phase, epsilon
 from dpsgd_explorer.accounting.calibration import noise_multiplier
 from dpsgd_explorer.accounting.calibration import steps as most_steps
 from dpsgd_explorer.accounting.exact.discretized_pld import Lattice
+from dpsgd_explorer.accounting.exact.initial_noise import noise_start, steps_start
 from dpsgd_explorer.accounting.previews import NARROWED, preview
 
 SMALL = [(7 / 32_561, 0.4071, 300), (64 / 60_000, 0.5337, 20), (1 / 60_000, 1.1, 300)]
@@ -40,13 +43,13 @@ def test_a_usual_plan_has_all_of_its_points(setting):
 
 @pytest.mark.parametrize("setting", SMALL)
 def test_discrete_losses_serve_few_steps_of_a_preview(setting, monkeypatch):
-    asked, tails = [], Lattice.tails
+    asked, tails = [], Lattice._tails
 
-    def counted(lattice, counts):
+    def counted(lattice, *terms):
         asked.append(lattice.points)
-        return tails(lattice, counts)
+        return tails(lattice, *terms)
 
-    monkeypatch.setattr(Lattice, "tails", counted)
+    monkeypatch.setattr(Lattice, "_tails", counted)
     run = Phase(*setting)
     found = preview(run, steps_of(run.steps), 1e-5)
     assert 0 < len(asked) <= 2 * 2 * (NARROWED + 1)  # two windows, two directions
@@ -97,6 +100,24 @@ def test_quickly_found_noise_keeps_the_target_and_is_never_less(batch, steps, ta
     assert least * (1 - 1e-9) <= quick <= least * (1 + 1e-3)
     spent = ACCOUNTANTS["exact"].bounds([Phase(asked[1], quick, steps)], [steps], 1e-5)
     assert spent.upper[0] <= target
+
+
+GUESSED = [(1, 20, 0.5), (7, 300, 8.0), (1, 3000, 3.0), (64, 3000, 0.5), (64, 300, 3.0)]
+
+
+@pytest.mark.parametrize(("batch", "steps", "target"), GUESSED)
+def test_searches_on_tiny_samples_begin_near_their_ends(batch, steps, target):
+    rate, relation = batch / 32_561, "add_or_remove_one"
+    noise = noise_multiplier(target, rate, steps, 1e-5)
+    start, steepness = noise_start(target, rate, steps, 1e-5, relation)
+    assert start == pytest.approx(noise, rel=0.05)
+    less = ACCOUNTANTS["exact"].epsilons(
+        [Phase(rate, 0.99 * noise, steps)], steps, 1e-5
+    )
+    slope = math.log(less[0] / target) / math.log(1.01)
+    assert 0.4 <= steepness / slope <= 2.5
+    count = steps_start(target, rate, noise, 1e-5, relation)
+    assert count == pytest.approx(steps, rel=0.35)
 
 
 def test_noise_for_many_steps_on_tiny_samples_spends_the_target():

@@ -24,6 +24,12 @@ PRECISION = 2e-10  # enough where each value takes milliseconds
 QUICK_PRECISION = 1e-4  # the same where a bound will do
 JUMP = 0.999  # on either side of a root, of numbers up to 1: near enough within
 JUMP_TOLERANCE = 1e-6
+CLOSE = 4e-4  # log of what is spent to what is aimed at, where a bound will do
+FARTHEST = 3.0  # the same, that counts
+LEAST_STEEPNESS = 0.5
+LONGEST_LOG_STEP = math.log(4)
+LEAST_RISE = 0.2  # of log ε with the log of the steps
+HELD_UP = 0.8  # of the last value, that the next one should be below
 LEAST_SHARE = 0.05  # of a bracket, that the first guess is from its ends
 SMALLEST_STRIDE = 0.01
 AHEAD = 1.2  # of a stride, over what the last two values ask
@@ -137,11 +143,17 @@ def _next_steps(low: Point, high: Point, turn: int) -> int:
         width = 1 / max(low[0], 1) / max(right - left, 1e-300)
         share = min(max(share, width), 1 - width) if width < 0.5 else 0.5
     elif math.isfinite(low[1]):
-        share = min(math.log(4) / (right - left), 0.5)
+        share = _stride(low[1]) / (right - left)
+        share = share if share < 0.5 else 1.0  # else the largest that there is
     elif math.isfinite(high[1]):
-        share = max(1 - math.log(4) / (right - left), 0.5)
+        share = max(1 - _stride(high[1]) / (right - left), 0.5)
     guess = round(math.exp(left + share * (right - left)))
     return int(min(max(guess, low[0] + 1), high[0] - 1))
+
+
+def _stride(excess: float) -> float:
+    """Return by how many log steps to go, so as to come out beyond the root."""
+    return min(abs(excess) / LEAST_RISE, LONGEST_LOG_STEP)
 
 
 def least_noise(
@@ -179,6 +191,46 @@ def least_noise(
         else first_safe(of_log, low, high, tolerance, JUMP_TOLERANCE)
     )
     return min(math.exp(found), MAX_NOISE_MULTIPLIER)
+
+
+def near_noise(excess: Function, start: float, steepness: float) -> float:
+    """Return a noise multiplier with which next to all that may be is spent.
+
+    On the line through the last two values, in logarithms; halfway where that leaves
+    the bracket, or a jump holds it up.
+
+    Args:
+        excess: Decreasing; of the noise multiplier: log of what is spent over the most
+            that may be.
+        start: A guess.
+        steepness: As of ``least_noise``.
+
+    Returns:
+        One at which the excess is from -2 CLOSE to 0; where a jump leaves none, the
+        least that was seen to spend no more than may be, within QUICK_PRECISION.
+        At least 1 / MAX_NOISE_MULTIPLIER; infinity if MAX_NOISE_MULTIPLIER is not
+        enough.
+    """
+    end = math.log(MAX_NOISE_MULTIPLIER)
+    low, high, x = -end, end, math.log(start)
+    before: Point | None = None
+    while high - low > QUICK_PRECISION:
+        over = excess(math.exp(x))
+        if -2 * CLOSE <= over <= 0:
+            return math.exp(x)
+        value = min(max(over + CLOSE, -FARTHEST), FARTHEST)
+        low, high = (x, high) if value > 0 else (low, x)
+        held_up = False
+        if before:
+            held_up = abs(value) > HELD_UP * abs(before[1])
+            slope = (before[1] - value) / (x - before[0])
+            steepness = max(slope, LEAST_STEEPNESS) if slope else steepness
+        before, x = (x, value), x + value / steepness
+        if (held_up and -end < low and high < end) or not low < x < high:
+            x = 0.5 * (low + high)
+    if high == end:
+        return MAX_NOISE_MULTIPLIER if excess(MAX_NOISE_MULTIPLIER) <= 0 else math.inf
+    return math.exp(high)
 
 
 def _bracket(excess: Function, start: float, end: float, steepness: float) -> Point:

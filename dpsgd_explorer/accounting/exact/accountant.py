@@ -102,6 +102,8 @@ class ExactAccountant(Accountant):
         refinements: int = len(POINTS),
         ways: int = 2,
         frequencies: int = MOST_FREQUENCIES,
+        *,
+        two_sided: bool = True,
     ) -> None:
         """Set what an answer may take.
 
@@ -109,23 +111,29 @@ class ExactAccountant(Accountant):
             refinements: How often discrete losses may be refined.
             ways: Directions to look at; one alone bounds ε from below.
             frequencies: That a line may have.
+            two_sided: Whether the lower side is wanted where no line serves.
         """
         self.refinements = refinements
         self.ways = ways
         self.frequencies = frequencies
+        self.two_sided = two_sided
 
     def searchers(
         self, relation: str, *, quick: bool = False
     ) -> tuple[ExactAccountant, ...]:
-        most = FEW_FREQUENCIES if quick else MOST_FREQUENCIES
-        last = ExactAccountant(refinements=1, frequencies=most)
-        if len(DIRECTIONS[relation]) == 1:
-            return (last,)
-        return (ExactAccountant(refinements=1, ways=1, frequencies=most), last)
+        ways = len(DIRECTIONS[relation])
+        if quick:
+            return (ExactAccountant(1, ways, FEW_FREQUENCIES, two_sided=False),)
+        return tuple(ExactAccountant(1, some) for some in range(1, ways + 1))
 
-    @property
-    def _limits(self) -> tuple[int, int]:
-        return self.refinements, self.frequencies
+    def with_both_sides(self) -> ExactAccountant:
+        """Return one that gives the lower side as well, and no larger upper one."""
+        return ExactAccountant(self.refinements, self.ways, self.frequencies)
+
+    def _composition(self, losses: Sequence[Loss]) -> Composition:
+        return Composition(
+            losses, self.refinements, self.frequencies, two_sided=self.two_sided
+        )
 
     def epsilons(
         self,
@@ -193,10 +201,10 @@ class ExactAccountant(Accountant):
             upper = crude_epsilons(phases, counts, delta, relation)
             return np.zeros(len(counts)), upper
         lower, upper = np.zeros(len(counts)), np.zeros(len(counts))
+        tops = np.zeros(len(counts))  # Chernoff's bound in the direction of upper
         log_delta = math.log(delta)
         for direction in DIRECTIONS[relation][: self.ways]:
-            losses = _losses(phases, direction, relation)
-            composition = Composition(losses, *self._limits)
+            composition = self._composition(_losses(phases, direction, relation))
             left, floors = np.arange(len(counts)), None
             if direction == "add":  # often so small that a crude bound settles it
                 left = np.flatnonzero(composition.chernoff(counts, log_delta) > upper)
@@ -206,8 +214,11 @@ class ExactAccountant(Accountant):
                 larger = left[high > upper[left]]
                 lower[larger] = np.maximum(lower[larger], low[high > upper[left]])
                 upper[larger] = high[high > upper[left]]
+                tops[larger] = composition.chernoff(counts[larger], log_delta)
         open_ = np.flatnonzero(~Bounds(lower, upper).meet)
-        if len(open_):
+        if not self.two_sided:
+            open_ = open_[upper[open_] >= tops[open_]]  # the others are narrowed
+        if len(open_) and self.refinements:
             low, high = crude(phases, counts[open_], delta, relation)
             lower[open_] = np.maximum(lower[open_], low)
             upper[open_] = np.minimum(upper[open_], high)
@@ -236,9 +247,7 @@ class ExactAccountant(Accountant):
             lower = both.lower if open_ or only is None else np.zeros(len(losses))
             return [Bounds(lower, both.upper)] * len(ways)
         found = [
-            Composition(_losses(phases, way, relation), *self._limits).deltas(
-                count, losses
-            )
+            self._composition(_losses(phases, way, relation)).deltas(count, losses)
             for way in ways
         ]
         return [Bounds(np.exp(low), np.exp(high)) for low, high in found]
@@ -263,7 +272,7 @@ class ExactAccountant(Accountant):
         lower, upper = np.full(len(losses), -np.inf), np.full(len(losses), -np.inf)
         for direction in DIRECTIONS[relation][: self.ways]:
             losses_of_steps = _losses(phases, direction, relation)
-            composition = Composition(losses_of_steps, *self._limits)
+            composition = self._composition(losses_of_steps)
             floors = lower if direction == "add" else None
             low, high = composition.deltas(count, losses, floors)
             lower, upper = np.maximum(lower, low), np.maximum(upper, high)

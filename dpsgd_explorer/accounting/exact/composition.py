@@ -59,6 +59,8 @@ class Composition:
         losses: Sequence[Loss],
         refinements: int = len(POINTS),
         frequencies: int = MOST_FREQUENCIES,
+        *,
+        two_sided: bool = True,
     ) -> None:
         """Start the lattice around tilt 1.
 
@@ -67,10 +69,11 @@ class Composition:
             refinements: How often discrete losses may be refined, where no line serves.
             frequencies: That a line may have; with fewer than may be, one line is tried
                 and none after few steps.
+            two_sided: Whether discrete losses are to give the lower side of ε as well.
         """
         self.losses = losses
         self.most, self.thorough = frequencies, frequencies == MOST_FREQUENCIES
-        self.refinements = refinements
+        self.refinements, self.two_sided = refinements, two_sided
         self._tilts = Tilts(losses)
 
     def epsilons(
@@ -174,6 +177,7 @@ class Composition:
             self._tilts.values,
             cumulants,
             self.refinements,
+            two_sided=self.two_sided,
         )
         lower[rows] = np.maximum(lower[rows], low)
         upper[rows] = np.minimum(upper[rows], high)

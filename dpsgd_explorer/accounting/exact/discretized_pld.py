@@ -28,14 +28,13 @@ import numpy.typing as npt
 from dpsgd_explorer.accounting.core.accountant import Floats
 from dpsgd_explorer.accounting.core.fourier import Complexes, log_moments
 from dpsgd_explorer.accounting.exact.discretization import above, below
+from dpsgd_explorer.accounting.exact.lattice_window import Window, chosen_window
 from dpsgd_explorer.accounting.exact.privacy_loss import EPS, Loss
 from dpsgd_explorer.accounting.exact.tails import LARGEST_LOG, Tails
 
 POINTS = (1 << 13, 1 << 15, 1 << 17, 1 << 19)  # of a period, one after the other
 MOST_WORK = 1 << 20  # points of all rows and phases
 GOAL = 9e-5  # relative gap between the sides that ends the refinement
-TAIL = 1e-7  # of δ, that may lie beyond the corners, or be folded over
-SOUND = 12.0  # log of how much more than δ the weighted sums may be
 NEAR = 1e-6  # of a spacing, by which a point on the lattice may be beside it
 LEAST_LOG = -1e300
 LEAST_SIZE = 1e-300  # of a transform, whose logarithm is a float
@@ -44,33 +43,8 @@ LEAST_DELTA = 1e-100  # of one step, below which nothing is narrowed
 WIDEST = 700.0  # period, whose exponential is a float
 LARGEST = 300.0  # loss of a step, whose exponential, and its square, are floats
 LEAST_SPACING = 1e-13  # of losses whose exponentials differ
-SPARE = 1.1  # width of a window with a larger tilt, over the narrowest
-TRIED = 16  # tilts
 SHIFTS = np.array([20.0, 30.0, 45.0, 70.0, 100.0, 150.0])  # of tilts, over the period
 SHARES = np.array([0.1, 0.2, 0.35, 0.5, 0.75, 1.0])  # the same, of the tilt
-
-
-@dataclass(frozen=True)
-class Window:
-    """Where the lattice lies.
-
-    Attributes:
-        tilt: c of the weights e^(cℓ).
-        low: Losses of a composition below are folded over, if there are any.
-        high: The same above.
-        steps: At most, of a composition.
-        spans: Where nearly all losses of a step lie, [P, 2].
-    """
-
-    tilt: float
-    low: float
-    high: float
-    steps: int
-    spans: Floats
-
-    @property
-    def width(self) -> float:
-        return self.high - self.low
 
 
 @dataclass(frozen=True)
@@ -112,17 +86,28 @@ def lattice_epsilons(
     tilts: Floats,
     cumulants: Floats,
     refinements: int = len(POINTS),
+    *,
+    two_sided: bool = True,
 ) -> tuple[Floats, Floats]:
     """Return ε at delta after each row of steps, from below and from above.
 
     Shapes: counts [T, P], tilts [J], cumulants (K of each row) [T, J] -> [T], [T].
 
+    Args:
+        losses: Of one step of each phase.
+        counts: Steps of each phase.
+        delta: In (0, 1).
+        tilts: Those that may be taken.
+        cumulants: K of each row.
+        refinements: How often the losses may be refined.
+        two_sided: Whether the lower side is wanted; without it any upper one will do.
+
     Returns:
         At least 0; 0 and infinity where nothing was found.
     """
     lower, upper = np.zeros(len(counts)), np.full(len(counts), np.inf)
-    single = np.array([loss.span(delta)[1] for loss in losses])  # of one step: less
-    floors = np.where(counts > 0, single, 0.0).max(axis=1)
+    other = lower if two_sided else upper  # that the upper side is to meet
+    floors = _floors(losses, counts if not two_sided else np.sign(counts), delta)
     octaves = np.floor(np.log2(counts.sum(axis=1)))
     for octave in np.unique(octaves):
         rows = np.flatnonzero(octaves == octave)
@@ -133,19 +118,38 @@ def lattice_epsilons(
             if not len(rows):
                 break
             for least in (np.maximum(lower, floors), lower.copy()):
-                left = rows[_gap(lower[rows], upper[rows]) >= gaps[-1]]
+                left = rows[_gap(other[rows], upper[rows]) >= gaps[-1]]
                 if not len(left):
                     break
-                window = _window(
+                window = chosen_window(
                     losses, counts[left], delta, least[left], tilts, cumulants[left]
                 )
                 lattice = Lattice(losses, window, points)
                 for row in left if lattice.useful else ():
-                    low, high = (x.epsilon(delta) for x in lattice.tails(counts[row]))
-                    lower[row] = max(lower[row], low)
+                    high = lattice.tails_above(counts[row]).epsilon(delta)
                     upper[row] = min(upper[row], high)
-            gaps.append(_gap(lower[rows], upper[rows]))
+                    if two_sided:
+                        low = lattice.tails_below(counts[row]).epsilon(delta)
+                        lower[row] = max(lower[row], low)
+            gaps.append(_gap(other[rows], upper[rows]))
     return lower, upper
+
+
+def _floors(losses: Sequence[Loss], counts: Floats, delta: float) -> Floats:
+    """Return the ε of each row's steps of one phase if their δ add up, [T].
+
+    That of a single step is below the truth; that of several is nearly so, and nearer.
+    """
+    return np.array(
+        [
+            max(
+                loss.span(delta / n)[1]
+                for loss, n in zip(losses, row, strict=True)
+                if n
+            )
+            for row in counts
+        ]
+    )
 
 
 def _gap(lower: Floats, upper: Floats) -> Floats:
@@ -189,14 +193,15 @@ def lattice_deltas(
         for points in _points(size, float(counts.sum()), refinements):
             if upper[row] - lower[row] <= GOAL:
                 break
-            epsilon, delta = epsilons[[row]], math.exp(lower[row])
-            window = _window(
-                losses, counts[None], delta, epsilon, tilts, cumulants[None]
+            delta = math.exp(lower[row])
+            window = chosen_window(
+                losses, counts[None], delta, epsilons[[row]], tilts, cumulants[None]
             )
             lattice = Lattice(losses, window, points)
             if lattice.useful:
-                tails = lattice.tails(counts)
-                low, high = (each.log_delta(float(epsilons[row])) for each in tails)
+                epsilon = float(epsilons[row])
+                low = lattice.tails_below(counts).log_delta(epsilon)
+                high = lattice.tails_above(counts).log_delta(epsilon)
                 lower[row], upper[row] = max(lower[row], low), min(upper[row], high)
     return lower, upper
 
@@ -243,14 +248,27 @@ class Lattice:
         self.shifts = np.append(up, -down)
         edge = min(spans.flat, key=abs)  # where a curve may have a corner itself
         self.offset = float(edge) % self.spacing
-        self.above, self.below = [], []
+        self._corners: list[tuple[Loss, int, Floats]] = []
         for loss, span in zip(losses, spans, strict=True):
             ends = (span - self.offset) / self.spacing
             first, last = math.floor(ends[0] + NEAR) - 1, math.ceil(ends[1] - NEAR) + 1
             corners = self.offset + self.spacing * np.arange(first, last + 1)  # [K]
-            self.above.append(self._weighted(first, corners, *above(loss, corners)))
-            self.below.append(self._weighted(first, corners, below(loss, corners), 0.0))
-        self.useful = all(step.shares.any() for step in self.above)
+            self._corners.append((loss, first, corners))
+        self.useful = all(step.shares.any() for step in self._above)
+
+    @cached_property
+    def _above(self) -> list[Discrete]:
+        return [
+            self._weighted(first, corners, *above(loss, corners))
+            for loss, first, corners in self._corners
+        ]
+
+    @cached_property
+    def _below(self) -> list[Discrete]:
+        return [
+            self._weighted(first, corners, below(loss, corners), 0.0)
+            for loss, first, corners in self._corners
+        ]
 
     def _weighted(
         self, first: int, corners: Floats, probabilities: Floats, infinite: float
@@ -275,9 +293,13 @@ class Lattice:
             self.shifts,
         )
 
-    def tails(self, counts: Floats) -> tuple[Tails, Tails]:
-        """Return δ after so many steps of each phase, from below and from above."""
-        return self._tails(self.below, counts, -1), self._tails(self.above, counts, 1)
+    def tails_below(self, counts: Floats) -> Tails:
+        """Return δ after so many steps of each phase, from below."""
+        return self._tails(self._below, counts, -1)
+
+    def tails_above(self, counts: Floats) -> Tails:
+        """Return δ after so many steps of each phase, from above."""
+        return self._tails(self._above, counts, 1)
 
     def _tails(self, phases: Sequence[Discrete], counts: Floats, side: int) -> Tails:
         steps = int(counts.sum())
@@ -349,47 +371,3 @@ class Lattice:
         loss = self.spacing * edge + float(counts.sum()) * self.offset
         logs = counts @ np.array([x.log_moments for x in phases]) - self.shifts * loss
         return math.exp(min(float(logs[side].min()), 0.0))
-
-
-def _window(
-    losses: Sequence[Loss],
-    counts: Floats,
-    delta: float,
-    epsilons: Floats,
-    tilts: Floats,
-    cumulants: Floats,
-) -> Window:
-    """Return about the narrowest window that is wide enough for all rows.
-
-    Shapes: counts [T, P], epsilons [T], tilts [J], cumulants [T, J].
-
-    Under the tilt c, P(S >= b) <= e^(K(c') - K(c) - (c' - c) b) for c' > c, and
-    likewise P(S <= a) for c' < c.  An error in the weighted sums is e^(K(c) - cε) / δ
-    times as much of δ.
-
-    Args:
-        losses: Of one step of each phase.
-        counts: Steps of each phase.
-        delta: About what is asked for.
-        epsilons: Not above which.
-        tilts: Those that may be taken.
-        cumulants: K of each row.
-    """
-    steps = int(counts.sum(axis=1).max())
-    spans = np.array([loss.span(TAIL * delta / steps) for loss in losses])
-    low, high = (counts @ spans).T  # [T], [T]: the ends of the sums
-    room = cumulants - np.outer(epsilons, tilts) - math.log(delta)  # [T, J]
-    sound = np.flatnonzero((room <= SOUND).all(axis=0))
-    if not len(sound):
-        sound = np.array([int(np.argmin(room.max(axis=0)))])
-    windows = []
-    for j in sound[:: max(len(sound) // TRIED, 1)]:
-        needed = np.maximum(room[:, [j]], 0.0) - math.log(TAIL)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            ends = (cumulants - cumulants[:, [j]] + needed) / (tilts - tilts[j])
-        start = np.maximum(ends[:, :j].max(axis=1, initial=-np.inf), low).min()
-        end = np.minimum(ends[:, j + 1 :].min(axis=1, initial=np.inf), high).max()
-        start = min(float(start), 0.0)
-        windows.append(Window(float(tilts[j]), start, float(end), steps, spans))
-    narrowest = min(window.width for window in windows)
-    return [window for window in windows if window.width <= SPARE * narrowest][-1]

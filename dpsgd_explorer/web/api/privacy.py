@@ -65,6 +65,7 @@ quick_question = partial(operation, bp, "GET", lane="quick")
 
 cached_preview = lru_cache(maxsize=128)(preview)
 FEW_POINTS = 9  # of a preliminary answer
+SPARED = 5e-3  # of ε, for what preliminary noise spends less than the run's will
 CLOSE = 1e-4  # relative: how near a number is tried that would spend too much
 
 
@@ -247,9 +248,12 @@ def planned(
     A preliminary answer takes at most a tenth of a second of a processor.
     """
     plan = config.preliminary_plan if preliminary else config.plan
-    last_step = plan.steps
+    target = config.target_epsilon if preliminary and plan.is_private else None
+    last_step, most = plan.steps, target
     if plan.is_private and config.stop_at_epsilon is not None:
-        last_step = plan.steps_within(config.stop_at_epsilon, quick=preliminary)
+        most = config.stop_at_epsilon
+        within = most * (1 - SPARED) if target is not None else most
+        last_step = plan.steps_within(within, quick=preliminary)
     run = Phase(plan.sample_rate, plan.noise_multiplier, last_step)
     if preliminary and points is not None:
         points = min(points, FEW_POINTS)
@@ -257,9 +261,8 @@ def planned(
     found = cached_preview(
         run, tuple(asked), plan.delta, plan.accountant, quick=preliminary
     )
-    target = config.target_epsilon if preliminary and plan.is_private else None
-    if target is not None and last_step == plan.steps:
-        found = found.raised_to(target)
+    if target is not None and most is not None:
+        found = found.raised_to(min(target, most))
     line = None if points is None else Curve.through(found.steps, found.epsilons)
     return PlanAnswer(
         **EnclosedEpsilon.between(

@@ -1,9 +1,12 @@
 """What charts know in advance: ranges, ticks, odds."""
 
+import itertools
 import math
 
 import pytest
 
+from dpsgd_explorer.accounting.exact.accountant import ExactAccountant
+from dpsgd_explorer.accounting.exact.discretized_pld import Lattice
 from dpsgd_explorer.experiments.catalogue import DATA_SETS
 from dpsgd_explorer.experiments.training_config import TrainingConfig
 from dpsgd_explorer.web.api.privacy import planned
@@ -109,6 +112,42 @@ def test_a_preliminary_answer_is_on_the_safe_side_of_the_final_one(client, asked
         assert first["status"] in (last["status"], "bound")
     if private and "target_epsilon" in asked:
         assert first["epsilon"] <= asked["target_epsilon"]
+
+
+MOST_ANSWERS = 8  # of the accountant, with one curve of few points
+MOST_POINTS = 9 << 15  # of all the Fourier transforms of discrete losses
+COSTLY = list(itertools.product((1, 7, 64), (20, 3000), (0.503, 3.02, 8.05)))
+
+
+@pytest.mark.parametrize("stop", [{}, {"stop_at_epsilon": 0.301}])
+@pytest.mark.parametrize(("batch", "steps", "target"), COSTLY)
+def test_a_preliminary_answer_asks_the_accountant_little(
+    monkeypatch, batch, steps, target, stop
+):
+    points, answers = [], []
+
+    def count(owner, name, into, cost):
+        method = getattr(owner, name)
+
+        def counted(this, *terms):
+            into.append(cost(this))
+            return method(this, *terms)
+
+        monkeypatch.setattr(owner, name, counted)
+
+    count(Lattice, "_tails", points, lambda lattice: lattice.points)
+    count(ExactAccountant, "bounds", answers, lambda _: 1)
+    config = TrainingConfig(
+        dataset="adult",
+        model="logistic",
+        expected_batch_size=batch,
+        steps=steps,
+        target_epsilon=target,
+        **stop,
+    )
+    planned(config, 101, preliminary=True)
+    assert 3 <= len(answers) <= MOST_ANSWERS * (1 + len(stop))
+    assert sum(points) <= MOST_POINTS
 
 
 def test_a_run_takes_the_noise_of_the_final_answer():
