@@ -5,13 +5,15 @@ BIN := $(VENV)/bin
 # Where the CPU wheel of torch comes from; see tools/install.py.
 TORCH_INDEX ?= https://download.pytorch.org/whl/cpu
 SCRIPT_TESTS = $(wildcard tests/js/*.test.js)
+# One process per core; the tests of a file stay in one process, for they share fixtures.
+PYTEST = $(BIN)/pytest -q -n auto --maxprocesses 8 --dist loadfile
 
 export TORCH_INDEX
 # Tests and benchmarks compare times and bits: one thread each.
-test bench: export OMP_NUM_THREADS = 1
+test test-all bench: export OMP_NUM_THREADS = 1
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check unit scripts format bench clean system-packages
+.PHONY: help run test test-all check unit scripts format bench clean system-packages
 
 help: ## Say what each target does
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -19,7 +21,10 @@ help: ## Say what each target does
 run: $(VENV)/run.installed ## Start the pages and the worker on http://127.0.0.1:8000 (HOST, PORT)
 	@exec $(BIN)/python -m dpsgd_explorer serve
 
-test: system-packages check unit scripts ## Run every check and test
+test: system-packages check scripts unit ## Check and test all that a change can break by mistake
+
+test-all: $(VENV)/dev.installed system-packages ## Run the long tests, which `make test` leaves out
+	$(PYTEST) -m long
 
 check: $(VENV)/dev.installed ## Lint, format and types, without tests
 	$(BIN)/ruff check .
@@ -28,7 +33,7 @@ check: $(VENV)/dev.installed ## Lint, format and types, without tests
 	$(BIN)/hadolint Dockerfile
 
 unit: $(VENV)/dev.installed system-packages
-	$(BIN)/pytest -q
+	$(PYTEST) -m "not long"
 
 scripts: system-packages
 	node --test $(SCRIPT_TESTS)

@@ -1,5 +1,6 @@
-"""One headless browser for every test that looks at a page."""
+"""What all tests share: the long ones' marker, the installed package, a browser."""
 
+import collections
 import contextlib
 import os
 import shutil
@@ -28,14 +29,52 @@ FLAGS = [
 PATIENCE_MS = 30_000
 ROOT = Path(__file__).parents[1]
 BROWSER_TESTS = Path(__file__).parent / "browser"
+LEFT_OUT = "left_out"  # {family of long tests: how many}, from each process
 
 
 def pytest_collection_modifyitems(items):
-    """Mark the browser tests, and let them come last: what is quick tells first."""
+    """Mark the browser tests and run them last, since other failures come sooner."""
     for item in items:
         if BROWSER_TESTS in item.path.parents:
             item.add_marker(pytest.mark.browser)
+        family_of(item)
     items.sort(key=lambda item: BROWSER_TESTS in item.path.parents)
+
+
+def family_of(item):
+    """Return the family that a long test names, None for any other test."""
+    mark = item.get_closest_marker("long")
+    if mark is None:
+        return None
+    if mark.kwargs or list(map(type, mark.args)) != [str]:
+        raise pytest.UsageError(
+            f'{item.nodeid}: the marker must name a family, as in long("every font").'
+        )
+    return mark.args[0]
+
+
+def pytest_deselected(items):
+    """Count the long tests that are left out, by family."""
+    config = items[0].config
+    families = collections.Counter(filter(None, map(family_of, items)))
+    output = getattr(config, "workeroutput", config.__dict__)
+    output[LEFT_OUT] = dict(families)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node):
+    """Take the count from a process of xdist; each has collected every test."""
+    node.config.__dict__[LEFT_OUT] = getattr(node, "workeroutput", {}).get(LEFT_OUT)
+
+
+def pytest_terminal_summary(terminalreporter, config):
+    """Report which long tests were left out."""
+    families = config.__dict__.get(LEFT_OUT)
+    if families:
+        count = sum(families.values())
+        terminalreporter.section(f"{count} long tests left out; run: make test-all")
+        for family, size in sorted(families.items()):
+            terminalreporter.line(f"{size:5} {family}")
 
 
 @pytest.fixture(scope="session")
