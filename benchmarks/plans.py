@@ -31,20 +31,34 @@ TARGETS: tuple[dict[str, float], ...] = (
     {"target_epsilon": 3.0},
     {"target_epsilon": 8.0},
 )
+STOP = 0.3  # ε
 
 
 def measured() -> dict[str, dict[str, float]]:
-    """Return the median and the largest CPU time of both answers, in milliseconds."""
+    """Return the median and the largest CPU time of each answer, in milliseconds."""
     import_module("scipy.optimize")  # as the web application does when it starts
-    grid = itertools.product(DATA, BATCHES, STEPS, TARGETS)
-    settings = [
-        data | {"expected_batch_size": batch, "steps": steps} | target
-        for data, batch, steps, target in grid
-    ]
+    settings, stopped = _settings(1.0), _settings(1.01)  # others, as noise is cached
+    for one in stopped:
+        one["stop_at_epsilon"] = STOP
     return {
-        name: _summary([_cost(one, preliminary=preliminary) for one in settings])
-        for name, preliminary in (("preliminary", True), ("full", False))
+        name: _summary([_cost(one, preliminary=preliminary) for one in asked])
+        for name, asked, preliminary in (
+            ("preliminary", settings, True),
+            ("preliminary, with a stop", stopped, True),
+            ("full", settings, False),
+        )
     }
+
+
+def _settings(scale: float) -> list[dict[str, Any]]:
+    return [
+        data
+        | {"expected_batch_size": batch, "steps": steps}
+        | {name: scale * value for name, value in target.items()}
+        for data, batch, steps, target in itertools.product(
+            DATA, BATCHES, STEPS, TARGETS
+        )
+    ]
 
 
 def _cost(settings: dict[str, Any], *, preliminary: bool) -> float:
