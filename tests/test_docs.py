@@ -12,7 +12,7 @@ from dpsgd_explorer.experiments.kinds import KINDS
 from dpsgd_explorer.settings import Settings
 from dpsgd_explorer.web import create_app
 from dpsgd_explorer.web.api.openapi import described_routes
-from tools import write_api_page, write_sharp_edges_page
+from tools import draw_architecture, write_api_page, write_sharp_edges_page
 from tools.write_configuration_page import page
 
 ROOT = Path(__file__).parents[1]
@@ -54,6 +54,29 @@ def test_the_page_of_the_library_is_up_to_date():
     written = (ROOT / "docs" / "api.md").read_text(encoding="utf-8")
     command = "python -m tools.write_api_page"
     assert written == write_api_page.page(), f"run {command}"
+
+
+ARCHITECTURE = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+
+
+def test_the_picture_of_the_layers_shows_those_there_are():
+    """Counts of modules and of imports may be those of an earlier day."""
+    drawn = draw_architecture.draw(draw_architecture.layers())
+    written = draw_architecture.PICTURE.read_text(encoding="utf-8")
+    names = [re.sub(r"\d[\d.]*", "", text) for text in (written, drawn)]
+    assert names[0] == names[1], "run python -m tools.draw_architecture"
+
+
+def test_the_architecture_names_every_folder_and_only_files_there_are():
+    package = ROOT / "dpsgd_explorer"
+    folders = {path.parent.relative_to(package) for path in package.rglob("*.py")}
+    bold = set(re.findall(r"\*\*([\w/]+)\*\*", ARCHITECTURE))
+    assert {folder.as_posix() for folder in folders} - {"."} <= bold
+    paths = re.findall(r"`((?:\w+/)+[\w.]+)`", ARCHITECTURE)
+    places = (ROOT, package)
+    assert [
+        path for path in paths if not any((at / path).exists() for at in places)
+    ] == []
 
 
 def test_every_environment_variable_is_documented():

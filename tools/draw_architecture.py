@@ -2,8 +2,8 @@
 
     python -m tools.draw_architecture
 
-One row per layer, the importing layers above the imported ones; one chip per folder with
-the number of its modules; one arc per pair of layers, as wide as the imports are many.
+One row per layer, the importing layers above the imported ones; one chip per folder
+with the number of its modules; one arc per pair of layers, wider for more imports.
 """
 
 from __future__ import annotations
@@ -69,6 +69,7 @@ def layers() -> list[Layer]:
 
 def draw(rows: list[Layer]) -> str:
     """Return the picture as SVG text."""
+    x = MARGIN + 12
     body: list[str] = []
     middle: dict[str, float] = {}
     top = float(MARGIN)
@@ -77,8 +78,8 @@ def draw(rows: list[Layer]) -> str:
         body.append(
             f'<rect class="layer" x="{MARGIN}" y="{top}" width="{BOX_WIDTH}" '
             f'height="{TITLE_HEIGHT + height}" rx="8"/>'
-            f'<text class="name" x="{MARGIN + 12}" y="{top + 22}">{layer.name}</text>'
-            f'<text x="{MARGIN + 130}" y="{top + 22}">{html.escape(layer.summary)}</text>'
+            f'<text class="name" x="{x}" y="{top + 22}">{layer.name}</text>'
+            f'<text x="{x + 120}" y="{top + 22}">{html.escape(layer.summary)}</text>'
         )
         body.extend(chips)
         middle[layer.name] = top + (TITLE_HEIGHT + height) / 2
@@ -114,7 +115,8 @@ def _layer(init: Path) -> Layer:
         for name in _imported(path)
         if name != folder.name and (PACKAGE / name / "__init__.py").exists()
     )
-    return Layer(folder.name, summary.partition("\n")[0], folders, imports)
+    sentence = summary.partition("\n")[0].replace("``", "")
+    return Layer(folder.name, sentence, folders, imports)
 
 
 def _imported(path: Path) -> list[str]:

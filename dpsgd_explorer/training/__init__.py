@@ -1,4 +1,1 @@
-"""Configuration, data sets, models and the loop of one training run.
-
-``config``, ``catalogue``, ``events`` and ``presets`` load no torch.
-"""
+"""How runs are carried out: data sets, models and training loops."""
