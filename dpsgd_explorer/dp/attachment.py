@@ -13,9 +13,8 @@ from dpsgd_explorer.dp.augmentation import AveragedViews
 from dpsgd_explorer.dp.backward_binding import BackwardBinding
 from dpsgd_explorer.dp.clipping.clipped_sum import ClippedSum
 from dpsgd_explorer.dp.clipping.groups import partition
-from dpsgd_explorer.dp.engines.base import NoteLoss, ignored, unscaled
+from dpsgd_explorer.dp.engines.base import NoteLoss, Samples, ignored, unscaled
 from dpsgd_explorer.dp.engines.norm_methods import Choice
-from dpsgd_explorer.dp.engines.samples import Samples
 from dpsgd_explorer.dp.logical_batch import LogicalBatch
 from dpsgd_explorer.dp.losses.watch import WATCH
 from dpsgd_explorer.dp.modules.refused import refuse_by_kind, refuse_compiled

@@ -15,10 +15,9 @@ import torch
 from torch import Tensor
 
 from dpsgd_explorer.dp.clipping.clipped_sum import Parameters
+from dpsgd_explorer.dp.engines.base import Samples, Sums, full_name
 from dpsgd_explorer.dp.engines.hooks import CHUNK_BYTES
-from dpsgd_explorer.dp.engines.samples import Samples, Sums, full_name
-from dpsgd_explorer.dp.layers.base import gradient_squared_norms
-from dpsgd_explorer.dp.layers.layout import add_weighted_rows
+from dpsgd_explorer.dp.layers.base import add_weighted_rows, gradient_squared_norms
 from dpsgd_explorer.errors import PrivacyError
 
 

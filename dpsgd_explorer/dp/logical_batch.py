@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from torch import nn
 
 from dpsgd_explorer.dp.clipping.clipped_sum import ClippedSum
-from dpsgd_explorer.dp.engines.samples import Samples
+from dpsgd_explorer.dp.engines.base import Samples
 from dpsgd_explorer.errors import PrivacyError
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+from dpsgd_explorer.dp.engines.base import Samples
 from dpsgd_explorer.dp.engines.hooks import BookKeeping
-from dpsgd_explorer.dp.engines.samples import Samples
 from dpsgd_explorer.dp.modules.probe_inputs import SAMPLES
 from dpsgd_explorer.dp.safety.check import LossFunction, compare_sizes, undisturbed
 

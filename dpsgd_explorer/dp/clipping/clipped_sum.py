@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from dpsgd_explorer.dp.clipping.clipper import Clipper
-from dpsgd_explorer.dp.engines.samples import Samples, Sums
+from dpsgd_explorer.dp.engines.base import Samples, Sums
 from dpsgd_explorer.dp.kernels.full_precision import full_precision
 from dpsgd_explorer.dp.kernels.precision import accumulation_dtype
 from dpsgd_explorer.dp.noise.base import Noise

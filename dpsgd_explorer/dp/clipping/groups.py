@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from torch import nn
 
-from dpsgd_explorer.dp.engines.samples import full_name, unit_of
+from dpsgd_explorer.dp.engines.base import full_name, unit_of
 from dpsgd_explorer.errors import ConfigError
 
 Name = tuple[str, str]

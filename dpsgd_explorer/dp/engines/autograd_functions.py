@@ -20,9 +20,8 @@ from dpsgd_explorer.dp.layers.base import Rule
 from dpsgd_explorer.dp.layers.conv2d import Conv2dRule
 from dpsgd_explorer.dp.layers.conv_nd import ConvNdRule
 from dpsgd_explorer.dp.layers.embedding import EmbeddingRule
-from dpsgd_explorer.dp.layers.group_norm import GroupNormRule
-from dpsgd_explorer.dp.layers.layer_norm import LayerNormRule
 from dpsgd_explorer.dp.layers.linear import LinearRule
+from dpsgd_explorer.dp.layers.normalization import GroupNormRule, LayerNormRule
 
 LayerT = TypeVar("LayerT", bound=nn.Module)
 Saved = tuple[Tensor, ...]

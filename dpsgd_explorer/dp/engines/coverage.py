@@ -6,8 +6,8 @@ from typing import Any
 
 from torch import Tensor, nn
 
+from dpsgd_explorer.dp.engines.base import unit_of
 from dpsgd_explorer.dp.engines.layer_calls import Name, Target
-from dpsgd_explorer.dp.engines.samples import unit_of
 from dpsgd_explorer.dp.layers import rule_for
 from dpsgd_explorer.dp.layers.base import Rule
 from dpsgd_explorer.dp.layers.rewrite import Part

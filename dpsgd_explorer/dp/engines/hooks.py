@@ -18,19 +18,18 @@ from torch import Tensor, nn
 from torch.utils.hooks import RemovableHandle
 
 from dpsgd_explorer.dp.engines.backprop_capture import start_graph
-from dpsgd_explorer.dp.engines.base import Mechanism
+from dpsgd_explorer.dp.engines.base import Mechanism, Samples, Sums, full_name
 from dpsgd_explorer.dp.engines.batch_dims import Layouts
 from dpsgd_explorer.dp.engines.coverage import Coverage
 from dpsgd_explorer.dp.engines.layer_calls import Use, Uses, added_by_layer, grouped
 from dpsgd_explorer.dp.engines.norm_methods import Asked, Choice, ClippingMode, Ways
 from dpsgd_explorer.dp.engines.recording import Recorded, Recording, SilentWatch
-from dpsgd_explorer.dp.engines.samples import Samples, Sums, full_name
 from dpsgd_explorer.dp.kernels.precision import accumulation_dtype, in_precision
 from dpsgd_explorer.dp.layers.base import BadInputError, GradientRule
-from dpsgd_explorer.dp.layers.records import map_tensors
 from dpsgd_explorer.dp.layers.rewrite import Rewrite
 from dpsgd_explorer.dp.modules.forward_patch import StandIn
 from dpsgd_explorer.dp.modules.hooks import ModuleHook
+from dpsgd_explorer.dp.modules.pytree import map_tensors
 from dpsgd_explorer.errors import PrivacyError
 
 #: Bytes of per-sample gradients that are held at once.

@@ -16,17 +16,17 @@ from typing import Any, NamedTuple, Protocol, Self
 import torch
 from torch import Tensor, nn
 
-from dpsgd_explorer.dp.engines.samples import Sums
+from dpsgd_explorer.dp.engines.base import Sums
 from dpsgd_explorer.dp.kernels.precision import accumulation_dtype, in_precision
 from dpsgd_explorer.dp.layers.base import (
     GradientRule,
     add_weighted,
+    add_weighted_rows,
     gradient_squared_norms,
 )
-from dpsgd_explorer.dp.layers.layout import add_weighted_rows
 from dpsgd_explorer.dp.layers.outer_products import OuterProduct, squared_norms_of_sum
-from dpsgd_explorer.dp.layers.records import map_tensors
 from dpsgd_explorer.dp.layers.round_off import UNSEEN, sum_of
+from dpsgd_explorer.dp.modules.pytree import map_tensors
 
 Name = tuple[str, str]
 """(layer, local name) of a parameter."""

@@ -11,8 +11,8 @@ from torch import Tensor, nn
 from torch.utils._pytree import tree_map
 
 from dpsgd_explorer.dp.layers.base import GradientRule, MultiplyAdds
-from dpsgd_explorer.dp.layers.records import map_tensors, tensors_of
 from dpsgd_explorer.dp.layers.round_off import UNSEEN
+from dpsgd_explorer.dp.modules.pytree import map_tensors, tensors_of
 from dpsgd_explorer.errors import ConfigError
 
 #: {mode: what it does}.  The first two force a way; the others let the rule choose

@@ -6,7 +6,7 @@ from typing import Any
 
 from torch import Tensor
 
-from dpsgd_explorer.dp.layers.records import tensors_of
+from dpsgd_explorer.dp.modules.pytree import tensors_of
 from dpsgd_explorer.errors import PrivacyError
 
 

@@ -16,10 +16,9 @@ from dpsgd_explorer.dp.engines.batch_dims import Layouts
 from dpsgd_explorer.dp.engines.coverage import Coverage
 from dpsgd_explorer.dp.engines.layer_calls import Target
 from dpsgd_explorer.dp.layers.base import BadInputError, GradientRule, LayerRule
-from dpsgd_explorer.dp.layers.expanded import ExpandedRule
 from dpsgd_explorer.dp.layers.linear import LinearRule
-from dpsgd_explorer.dp.layers.records import map_tensors, tensors_of
-from dpsgd_explorer.dp.layers.rewrite import Arrive, Part
+from dpsgd_explorer.dp.layers.rewrite import Arrive, ExpandedRule, Part
+from dpsgd_explorer.dp.modules.pytree import map_tensors, tensors_of
 from dpsgd_explorer.errors import PrivacyError, UnsupportedModuleError
 
 

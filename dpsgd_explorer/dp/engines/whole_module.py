@@ -12,13 +12,48 @@ from torch import Tensor, nn
 from torch.utils._pytree import TreeSpec, tree_flatten, tree_unflatten
 
 from dpsgd_explorer.dp.engines.backprop_capture import Taps
-from dpsgd_explorer.dp.engines.base import Mechanism
+from dpsgd_explorer.dp.engines.base import Mechanism, Samples, Sums, full_name, unit_of
 from dpsgd_explorer.dp.engines.norm_methods import ClippingMode
-from dpsgd_explorer.dp.engines.samples import unit_of
-from dpsgd_explorer.dp.engines.stored_samples import StoredSamples
 from dpsgd_explorer.dp.kernels.precision import accumulation_dtype
+from dpsgd_explorer.dp.layers.base import add_weighted, gradient_squared_norms
 from dpsgd_explorer.dp.modules.forward_patch import StandIn
 from dpsgd_explorer.errors import UnsupportedModuleError
+
+Gradients = dict[str, dict[str, Tensor]]
+
+
+class StoredSamples(Samples):
+    """Samples with their gradients, {unit: {local name: [B, *shape]}}."""
+
+    def __init__(self, gradients: Gradients, size: int) -> None:
+        self._gradients = gradients
+        self._size = size
+
+    def __len__(self) -> int:
+        return self._size
+
+    def squared_norms(self) -> dict[str, Tensor]:
+        return {
+            layer: gradient_squared_norms(own) for layer, own in self._gradients.items()
+        }
+
+    def add_weighted_gradients(self, weights: Mapping[str, Tensor], sums: Sums) -> None:
+        for layer, own in self._gradients.items():
+            add_weighted(own, weights[layer], sums[layer])
+
+    def per_sample_gradients(self) -> dict[str, Tensor]:
+        return {
+            full_name(layer, local): gradient
+            for layer, own in self._gradients.items()
+            for local, gradient in own.items()
+        }
+
+    def take(self, index: Tensor) -> Self:
+        gradients = {
+            layer: {local: g[index] for local, g in own.items()}
+            for layer, own in self._gradients.items()
+        }
+        return type(self)(gradients, len(index))
 
 
 class WholeModule(Mechanism):

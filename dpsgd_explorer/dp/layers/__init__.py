@@ -15,13 +15,15 @@ from dpsgd_explorer.dp.layers.conv_nd import ConvNdRule, ConvTransposeNdRule
 from dpsgd_explorer.dp.layers.embedding import EmbeddingRule
 from dpsgd_explorer.dp.layers.embedding_bag import EmbeddingBagRule
 from dpsgd_explorer.dp.layers.functional import FunctionalRewrite
-from dpsgd_explorer.dp.layers.group_norm import GroupNormRule
-from dpsgd_explorer.dp.layers.instance_norm import InstanceNormRule
-from dpsgd_explorer.dp.layers.layer_norm import LayerNormRule
 from dpsgd_explorer.dp.layers.linear import LinearRule
-from dpsgd_explorer.dp.layers.prelu import PReLURule
+from dpsgd_explorer.dp.layers.normalization import (
+    GroupNormRule,
+    InstanceNormRule,
+    LayerNormRule,
+    PReLURule,
+    RMSNormRule,
+)
 from dpsgd_explorer.dp.layers.recurrent import RecurrentRewrite
-from dpsgd_explorer.dp.layers.rms_norm import RMSNormRule
 from dpsgd_explorer.errors import ConfigError, UnsupportedModuleError
 
 RULES: dict[type[nn.Module], Rule[Any]] = {

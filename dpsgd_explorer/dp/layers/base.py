@@ -13,7 +13,6 @@ from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
 from torch import Tensor, nn
 
-from dpsgd_explorer.dp.layers.layout import add_weighted_rows, sample_rows
 from dpsgd_explorer.dp.layers.outer_products import OuterProduct
 from dpsgd_explorer.dp.layers.round_off import lengths, sum_of
 
@@ -193,3 +192,34 @@ def trains(layer: nn.Module, name: str) -> bool:
 def scale_samples(values: Tensor, weights: Tensor) -> Tensor:
     """Return weights[i] * values[i] for every sample i, [B, ...]."""
     return values * weights.view(-1, *[1] * (values.dim() - 1))
+
+
+def memory_order(gradient: Tensor) -> list[int]:
+    """Return the dimensions after the first, from the widest stride to the smallest.
+
+    A matrix product gives the gradient of a convolution in another memory order than
+    its weight has.  A norm does not depend on the order; a weighted sum is permuted
+    once, after the samples are added.
+    """
+    strides = gradient.stride()
+    return sorted(range(1, gradient.dim()), key=lambda d: -strides[d])
+
+
+def sample_rows(gradient: Tensor) -> Tensor:
+    """Return [B, *shape] as [B, P], entries in memory order: a view if there is one."""
+    if gradient.dim() == 1:  # of a parameter that is one number
+        return gradient.unsqueeze(1)
+    if gradient.is_contiguous():
+        return gradient.flatten(1)
+    return gradient.permute(0, *memory_order(gradient)).flatten(1)
+
+
+def add_weighted_rows(gradient: Tensor, weights: Tensor, total: Tensor) -> None:
+    """Add sum_i weights[i] * gradient[i] to ``total``, of one gradient's shape."""
+    if gradient.is_contiguous():
+        total.view(-1).addmv_(sample_rows(gradient).t(), weights)
+        return
+    order = memory_order(gradient)
+    ordered = gradient.permute(0, *order)
+    row = ordered.flatten(1).t() @ weights
+    total.permute([d - 1 for d in order]).add_(row.view(ordered.shape[1:]))

@@ -116,3 +116,18 @@ class Rewrite(Rule[LayerT], Generic[LayerT]):
         Raises:
             BadInputError: the layer does not take such inputs in a batch.
         """
+
+
+class ExpandedRule(GradientRule[nn.Module, tuple[()]]):
+    """A parameter ``value`` expanded to one copy per sample, [B, *shape].
+
+    The gradient of copy i is the gradient of sample i.
+    """
+
+    def record(self, layer: nn.Module, args: Any, kwargs: Any) -> tuple[()]:
+        return ()
+
+    def per_sample_gradients(
+        self, layer: nn.Module, activations: tuple[()], backprops: Tensor
+    ) -> dict[str, Tensor]:
+        return {"value": backprops}

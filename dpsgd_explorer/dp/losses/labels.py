@@ -9,9 +9,9 @@ from torch import Tensor, nn
 from torch.autograd.graph import Node
 from torch.utils._pytree import tree_flatten, tree_unflatten
 
-from dpsgd_explorer.dp.layers.records import tensors_of
 from dpsgd_explorer.dp.modules.input_rows import called
 from dpsgd_explorer.dp.modules.probe_inputs import SAMPLES, has_rows, smallest_table
+from dpsgd_explorer.dp.modules.pytree import tensors_of
 
 FARTHEST = 50
 """Operations behind a scalar output that are looked at."""

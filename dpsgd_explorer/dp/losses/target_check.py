@@ -16,11 +16,11 @@ import torch
 from torch import Tensor
 from torch.utils._pytree import tree_map
 
-from dpsgd_explorer.dp.layers.records import tensors_of
 from dpsgd_explorer.dp.losses.graph import Reader
 from dpsgd_explorer.dp.losses.marks import ModulePass, mark_outputs
 from dpsgd_explorer.dp.modules import probe_inputs as random_batch
 from dpsgd_explorer.dp.modules.probe_inputs import SAMPLES, SEED
+from dpsgd_explorer.dp.modules.pytree import tensors_of
 from dpsgd_explorer.errors import MixedLossError
 
 LossFunction = Callable[[Any, Any], Tensor]

@@ -19,7 +19,7 @@ from torch.utils._pytree import (
     tree_unflatten,
 )
 
-from dpsgd_explorer.dp.layers.records import tensors_of
+from dpsgd_explorer.dp.modules.pytree import tensors_of
 from dpsgd_explorer.errors import UnsupportedModuleError
 
 SAMPLES = 3

@@ -25,14 +25,19 @@ from torch import Tensor, nn
 
 from dpsgd_explorer.dp.clipping.clipped_sum import ClippedSum
 from dpsgd_explorer.dp.clipping.clipper import Clipper
-from dpsgd_explorer.dp.engines.base import Mechanism, batch_size_of, ignored, unscaled
-from dpsgd_explorer.dp.engines.samples import Samples
-from dpsgd_explorer.dp.layers.records import tensors_of
+from dpsgd_explorer.dp.engines.base import (
+    Mechanism,
+    Samples,
+    batch_size_of,
+    ignored,
+    unscaled,
+)
 from dpsgd_explorer.dp.losses.labels import labels_of
 from dpsgd_explorer.dp.losses.target_check import TargetCheck
 from dpsgd_explorer.dp.modules import probe_inputs as random_batch
 from dpsgd_explorer.dp.modules.input_rows import called
 from dpsgd_explorer.dp.modules.probe_inputs import SAMPLES, SEED
+from dpsgd_explorer.dp.modules.pytree import tensors_of
 from dpsgd_explorer.dp.modules.state import Changes, ModuleState, refuse_different
 from dpsgd_explorer.dp.safety.expected_draws import expected_draws
 from dpsgd_explorer.dp.safety.mixing_module import find_culprit

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 from torch.utils._pytree import tree_map
 
-from dpsgd_explorer.dp.engines.samples import Samples
+from dpsgd_explorer.dp.engines.base import Samples
 from dpsgd_explorer.dp.modules import probe_inputs as random_batch
 from dpsgd_explorer.dp.modules.probe_inputs import SAMPLES, SEED
 from dpsgd_explorer.dp.modules.state import Changes, refuse_different

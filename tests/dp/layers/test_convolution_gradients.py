@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from torch import nn
 
 from dpsgd_explorer.dp.layers import conv_gradients as convolution
+from dpsgd_explorer.dp.layers.base import add_weighted_rows, sample_rows
 from dpsgd_explorer.dp.layers.conv_gradients import convolution_gradients
-from dpsgd_explorer.dp.layers.layout import add_weighted_rows, sample_rows
 
 KINDS = {1: nn.Conv1d, 2: nn.Conv2d, 3: nn.Conv3d}
 EVERY_PATCH, NO_PATCH = 10**9, 0

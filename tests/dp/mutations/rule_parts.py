@@ -100,7 +100,7 @@ PARTS = {
     ),
     "bare parameters": {
         **broken(
-            "layers/expanded.py",
+            "layers/rewrite.py",
             use("Bare", "instantiate"),
             (
                 "mean over the batch",
@@ -197,7 +197,7 @@ PARTS = {
         ),
     ),
     "memory layout": broken(
-        "layers/layout.py",
+        "layers/base.py",
         f"{GRADIENTS}test_rows_and_sums_do_not_depend_on_the_order_in_memory",
         (
             "sums in memory order",
