@@ -33,6 +33,7 @@ from typing import Self
 
 from dpsgd_explorer.errors import ConfigError
 from dpsgd_explorer.quotas import NO_LIMIT, QUOTAS, VARIABLE, Quotas
+from dpsgd_explorer.validation import one_of
 
 #: Which of dp.kernels a run computes with.
 KERNELS = ("exact", "fast", "off")
@@ -144,12 +145,7 @@ class Settings:
 def _one_of(
     values: Mapping[str, str], name: str, choices: Collection[str], default: str
 ) -> str:
-    value = values.get(name, default)
-    if value not in choices:
-        raise ConfigError(
-            name, f"{name} must be one of {', '.join(choices)}, got {value!r}."
-        )
-    return value
+    return one_of(name, values.get(name, default), choices)
 
 
 def _count(values: Mapping[str, str], name: str, default: str) -> int | None:

@@ -20,6 +20,7 @@ from dpsgd_explorer.experiments.training_config import (
     DEFAULT_STEPS,
     TrainingConfig,
 )
+from dpsgd_explorer.experiments.vocabulary import SETTINGS
 from dpsgd_explorer.quotas import NO_LIMIT, QUOTAS, Quotas, variable
 
 PAGE = Path(__file__).parents[1] / "docs" / "configuration.md"
@@ -55,8 +56,8 @@ Kind `engines`, as `/labs/engines/` launches it: random inputs, no data set. A s
 need {most:.0e} multiply-adds; `width` is a multiple of 4.
 
 """
-TABLE = """| setting | symbol | default | allowed | meaning |
-|---|---|---|---|---|
+TABLE = """| setting | symbol | unit | default | allowed | meaning |
+|---|---|---|---|---|---|
 """
 MIDDLE = """
 ## Environment
@@ -112,8 +113,9 @@ def _setting_row(config: type[RunConfig], name: str, field: dict[str, Any]) -> s
     shown = "" if default is None else f"`{default}`".replace("True", "true")
     meaning = field.get("description", f"What is run: a {default}.")
     allowed = _domain(config, name, field)
+    unit = SETTINGS[name].unit if name in SETTINGS else ""
     return (
-        f"| `{name}` | {field.get('symbol', '')} | {shown} | {allowed} "
+        f"| `{name}` | {field.get('symbol', '')} | {unit} | {shown} | {allowed} "
         f"| {field.get('title', name)}. {meaning} |"
     )
 

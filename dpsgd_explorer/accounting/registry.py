@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dpsgd_explorer.accounting.core import validation
 from dpsgd_explorer.accounting.core.accountant import Accountant
 from dpsgd_explorer.accounting.exact.accountant import ExactAccountant
 from dpsgd_explorer.accounting.exact.glw import GlwAccountant
@@ -48,12 +49,7 @@ def accountant_for(
         AccountingError: there is none of this name, or not for this relation; the
             message names what there is.
     """
-    if name not in NAMES:
-        raise AccountingError(
-            f"accountant must be one of {', '.join(NAMES)}, got {name!r}.",
-            field="accountant",
-        )
-    chosen = ACCOUNTANTS[deciding(name)]
+    chosen = ACCOUNTANTS[deciding(validation.one_of("accountant", name, NAMES))]
     relations = chosen.neighboring_relations
     if neighboring_relation not in relations:
         raise AccountingError(

@@ -86,9 +86,7 @@ def sample_rate(text: str) -> float:
 
 def carry_out(options: argparse.Namespace) -> int:
     """Tell ε, or the noise for a target; 0 if there is an answer."""
-    if options.relation not in RELATIONS:
-        rule = f"one of {', '.join(RELATIONS)}"
-        domains.refuse("neighboring_relation", rule, options.relation)
+    domains.one_of("neighboring_relation", options.relation, RELATIONS)
     noise = options.noise_multiplier
     sigma = _noise(options) if noise is None else noise
     run = Phase(options.sample_rate, sigma, options.steps)

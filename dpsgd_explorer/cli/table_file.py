@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from dpsgd_explorer.regression.checks import Array, refuse
+from dpsgd_explorer.validation import one_of
 
 LARGEST_FILE = 2 * 1024 * 1024  # bytes
 
@@ -76,10 +77,7 @@ def parse_table(text: str, target: str) -> Table:
 def _check_head(names: list[str], target: str) -> None:
     if len(set(names)) < len(names) or "" in names:
         refuse("csv", f"csv must have distinct column names, got {', '.join(names)}.")
-    if target not in names:
-        refuse(
-            "target", f"target must be one of {', '.join(names)}; got {target or '–'}."
-        )
+    one_of("target", target, names)
     if len(names) < 2:
         refuse("csv", "csv must hold a feature beside the target; it has one column.")
 

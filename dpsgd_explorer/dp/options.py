@@ -28,6 +28,7 @@ from dpsgd_explorer.dp.engines.vmap import Vectorized
 from dpsgd_explorer.dp.noise.schedules import Schedule
 from dpsgd_explorer.dp.noise.seeded import NOISES
 from dpsgd_explorer.errors import ConfigError
+from dpsgd_explorer.validation import one_of
 
 ENGINES: dict[str, type[Mechanism]] = {
     "hooks": BookKeeping,
@@ -76,7 +77,7 @@ class Options:
             asked = getattr(self, field)
             by_layer = field == "clipping_mode" and isinstance(asked, Mapping)
             for value in asked.values() if by_layer else [asked]:
-                _require_choice(field, value, choices)
+                one_of(field, value, choices)
         for bound in self._bounds or [math.nan]:
             _require_positive("max_grad_norm", bound)
         if self.clipping_threshold is not None:
@@ -184,19 +185,13 @@ def _require_positive(field: str, value: Any) -> None:
         )
 
 
-def _require_choice(field: str, value: object, choices: Collection[str]) -> None:
-    if value not in choices:
-        known = ", ".join(choices)
-        raise ConfigError(field, f"{field} must be one of {known}; got {value!r}.")
-
-
 def moves_of(relation: str) -> float:
     """Return by how many clipped gradients the sums of neighbours differ.
 
     Raises:
         ConfigError: the relation is unknown.
     """
-    _require_choice("relation", relation, MOVES)
+    one_of("relation", relation, MOVES)
     return MOVES[relation]
 
 
@@ -225,7 +220,7 @@ def make_plan(
         epochs = 1
     _require_one(epochs=epochs, steps=steps)
     _require_one(target_epsilon=target_epsilon, noise_multiplier=noise_multiplier)
-    _require_choice("accounting_mode", accounting_mode, NAMES)
+    one_of("accounting_mode", accounting_mode, NAMES)
     if not 1 <= batch_size <= sample_size:
         raise ConfigError(
             "batch_size",

@@ -1,62 +1,20 @@
 """What the settings of every kind of run have in common.
 
-An instance that exists is valid; nothing downstream checks again.  Each field
-carries what the form, the API, the command line and the docs say about it.
+An instance that exists is valid; nothing downstream checks again.
 """
 
 from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping
-from typing import Any, ClassVar, Self
+from collections.abc import Mapping
+from typing import ClassVar, Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
 
 from dpsgd_explorer.errors import ConfigError
 from dpsgd_explorer.experiments.messages import config_error
-
-LARGEST_SEED = 2**31 - 1
-
-
-def setting(
-    default: Any,
-    *,
-    label: str,
-    help: str,
-    group: str,
-    symbol: str = "",
-    choices: Mapping[str, str] | None = None,
-    marks: Iterable[float] = (),
-    ends: tuple[str, str] | None = None,
-    step: float | None = None,
-    words: str = "",
-    **domain: Any,
-) -> Any:
-    """Return a pydantic field that also says how to ask a person for it.
-
-    Args:
-        default: Value when nothing is said.
-        label: Name for people.
-        help: One or two sentences that stand under the field.
-        group: Heading it stands under in the form.
-        symbol: Letter of the formulas, "" if it has none.
-        choices: Allowed values and their labels.
-        marks: Evenly spaced stops of the slider (their spacing tells its scale).
-        ends: What gets better at the slider's low and high end.
-        step: Smallest sensible change.
-        words: What is allowed, where neither choices nor limits say it.
-        domain: gt, ge, lt, le as pydantic knows them.
-    """
-    ask: dict[str, Any] = {"label": label, "help": help, "group": group}
-    ask |= {"symbol": symbol, "step": step, "marks": list(marks), "ends": ends}
-    if words:
-        ask["domain"] = words
-    if choices is not None:
-        ask |= {"choices": dict(choices), "enum": list(choices)}
-    return Field(
-        default, title=label, description=help, json_schema_extra=ask, **domain
-    )
+from dpsgd_explorer.validation import one_of
 
 
 class RunConfig(BaseModel, ABC):
@@ -117,7 +75,7 @@ class RunConfig(BaseModel, ABC):
             extra = field.json_schema_extra
             choices = extra.get("choices") if isinstance(extra, dict) else None
             if isinstance(choices, dict):
-                _check_choice(name, getattr(self, name), choices)
+                one_of(name, getattr(self, name), choices)
         return self
 
 
@@ -138,13 +96,6 @@ def evenly_spent(steps: int, points: int) -> list[int]:
     ε grows about with the root of the steps, hence the squares.
     """
     return sorted({math.ceil(steps * (i / points) ** 2) for i in range(1, points + 1)})
-
-
-def _check_choice(name: str, value: object, choices: Mapping[str, Any]) -> None:
-    if value not in choices:
-        raise ConfigError(
-            name, f"{name} must be one of {', '.join(choices)}, got {value!r}."
-        )
 
 
 def _from_text(cls: type[BaseModel], name: str, text: str) -> object:

@@ -9,8 +9,9 @@ from typing import ClassVar, Literal, NamedTuple, Self
 from pydantic import model_validator
 
 from dpsgd_explorer.errors import ConfigError
-from dpsgd_explorer.experiments.config import RunConfig, setting
-from dpsgd_explorer.experiments.training_config import ENGINES, PASSES
+from dpsgd_explorer.experiments.config import RunConfig
+from dpsgd_explorer.experiments.training_config import PASSES
+from dpsgd_explorer.experiments.vocabulary import ENGINES, setting
 
 ORDINARY = "ordinary"
 CONTENDERS = (ORDINARY, *ENGINES)
@@ -105,49 +106,15 @@ class EnginesConfig(RunConfig):
 
     kind: Literal["engines"] = "engines"
     model: str = setting(
+        "model",
         "transformer",
-        label="Model",
-        help="What every engine takes the gradients of, on random inputs.",
         group="Model",
+        help="What every engine takes the gradients of, on random inputs.",
         choices={name: model.label for name, model in MEASURED.items()},
     )
-    width: int = setting(
-        64,
-        label="Width",
-        symbol="d",
-        help="Units of a hidden layer, channels, or features of a token.",
-        group="Model",
-        ge=4,
-        le=1024,
-        step=4,
-        marks=(16, 64, 256, 1024),
-        ends=("fewer parameters", "more parameters"),
-        words="a multiple of 4 between 4 and 1024",
-    )
-    batch_size: int = setting(
-        32,
-        label="Batch size",
-        symbol="B",
-        help="Samples of a step; each needs the length of its own gradient.",
-        group="Input",
-        ge=1,
-        le=512,
-        step=1,
-        marks=(1, 8, 64, 512),
-        ends=("quicker", "more to share"),
-    )
-    sequence_length: int = setting(
-        16,
-        label="Sequence length",
-        symbol="T",
-        help="Tokens of a sample. Read by the LSTM and the transformer only.",
-        group="Input",
-        ge=1,
-        le=256,
-        step=1,
-        marks=(1, 4, 16, 64, 256),
-        ends=("norms from products", "norms from gradients"),
-    )
+    width: int = setting("width", 64, group="Model")
+    batch_size: int = setting("batch_size", 32, group="Input")
+    sequence_length: int = setting("sequence_length", 16, group="Input")
 
     @model_validator(mode="after")
     def _is_small_enough(self) -> Self:

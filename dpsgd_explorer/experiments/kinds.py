@@ -7,13 +7,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from dpsgd_explorer.errors import ConfigError
 from dpsgd_explorer.experiments.config import RunConfig
 from dpsgd_explorer.experiments.engines_config import EnginesConfig
 from dpsgd_explorer.experiments.experiment import Work
 from dpsgd_explorer.experiments.performance import PerformanceSettings
 from dpsgd_explorer.experiments.regression_config import RegressionConfig
 from dpsgd_explorer.experiments.training_config import TrainingConfig
+from dpsgd_explorer.validation import one_of
 
 DEFAULT_KIND = "training"
 
@@ -80,12 +80,7 @@ def kind_of(values: object) -> Kind:
     """
     if not isinstance(values, Mapping) or "kind" not in values:
         return KINDS[DEFAULT_KIND]
-    name = values["kind"]
-    if not isinstance(name, str) or name not in KINDS:
-        raise ConfigError(
-            "kind", f"kind must be one of {', '.join(KINDS)}, got {name!r}."
-        )
-    return KINDS[name]
+    return KINDS[one_of("kind", values["kind"], KINDS)]
 
 
 def parse(values: Any) -> RunConfig:

@@ -12,15 +12,10 @@ from pydantic import field_validator, model_validator
 
 from dpsgd_explorer.accounting import gaussian_epsilon
 from dpsgd_explorer.errors import AccountingError, ConfigError
-from dpsgd_explorer.experiments.config import (
-    LARGEST_SEED,
-    RunConfig,
-    evenly_spent,
-    setting,
-)
+from dpsgd_explorer.experiments.config import RunConfig, evenly_spent
+from dpsgd_explorer.experiments.vocabulary import setting
 from dpsgd_explorer.regression import housing
 from dpsgd_explorer.regression.bounds import Bounds
-from dpsgd_explorer.regression.checks import RELATIONS
 from dpsgd_explorer.regression.descents import Ground
 from dpsgd_explorer.regression.noisy_gd import MAX_STEPS, RATES, schedule
 
@@ -44,117 +39,67 @@ class RegressionConfig(RunConfig):
     TO_COST_LESS: ClassVar[str] = "fewer repetitions or less noise"
 
     kind: Literal["regression"] = "regression"
-    rows: str = setting(
-        "normalize",
-        label="Rows",
-        help="Features are divided by fixed ranges; then each row is brought to norm "
-        "B, or only shortened to it.",
-        group="Data",
-        choices={"normalize": "brought to norm B", "clip": "clipped at norm B"},
-    )
-    x_bound: float = setting(
-        1.0,
-        label="Row bound",
-        symbol="B",
-        help="Largest norm of a row. Public, not taken from the data.",
-        group="Data",
-        gt=0,
-        le=100,
-    )
-    y_bound: float = setting(
-        5.0,
-        label="Label bound",
-        symbol="Y",
-        help="Labels beyond it are cut. Public, not taken from the data.",
-        group="Data",
-        gt=0,
-        le=1000,
-    )
+    rows: str = setting("rows", "normalize", group="Data")
+    x_bound: float = setting("x_bound", 1.0, group="Data", slider=False)
+    y_bound: float = setting("y_bound", 5.0, group="Data", slider=False)
     neighboring_relation: str = setting(
-        RELATIONS[0],
-        label="Neighbours",
-        help="Replacing one record costs twice the noise.",
-        group="Privacy",
-        choices={RELATIONS[0]: "one record more or less", RELATIONS[1]: "one replaced"},
+        "neighboring_relation", "add_or_remove_one", group="Privacy"
     )
     delta: float = setting(
+        "delta",
         1e-6,
-        label="Slack",
-        symbol="δ",
-        help=f"Below one over N = {housing.SIZE:,}.",
         group="Privacy",
-        gt=0,
+        slider=False,
+        help=f"Below one over N = {housing.SIZE:,}.",
         lt=1 / housing.SIZE,
     )
     target_epsilon: float | None = setting(
+        "target_epsilon",
         None,
-        label="Target",
-        symbol="ε",
-        help="What all steps together may spend.",
         group="Privacy",
-        gt=0,
-        le=1000,
+        slider=False,
+        help="What all steps together may spend.",
     )
     noise_multiplier: float | None = setting(
+        "noise_multiplier",
         None,
-        label="Noise of a step",
-        symbol="σ",
-        help="Standard deviation of the noise, in units of the gradient’s sensitivity.",
         group="Privacy",
+        slider=False,
+        label="Noise of a step",
+        help="Standard deviation of the noise, in units of the gradient’s sensitivity.",
         gt=0,
         le=1e6,
     )
     steps: int | None = setting(
+        "steps",
         None,
-        label="Steps",
-        symbol="T",
-        help="Left out: as many as target and noise allow.",
         group="Descent",
+        slider=False,
+        help="Left out: as many as target and noise allow.",
         ge=1,
         le=MAX_STEPS,
     )
     learning_rate: float | str = setting(
+        "learning_rate",
         RATES[0],
-        label="Learning rate",
-        symbol="η",
+        group="Descent",
+        slider=False,
         help="A number; or from public bounds; or the notebook’s, which uses λ_max of "
         "the private XᵀX and so is not private.",
-        group="Descent",
         words=f"{', '.join(RATES)}; or above 0, at most {LARGEST_RATE:g}",
+        gt=None,
+        le=None,
     )
-    rate_factor: float = setting(
-        1.0,
-        label="Rate factor",
-        help="The learning rate is multiplied by it.",
-        group="Descent",
-        gt=0,
-        le=1000,
-    )
-    repetitions: int = setting(
-        20,
-        label="Repetitions",
-        symbol="R",
-        help="Independent descents, of which median and 5 to 95 % band are told.",
-        group="Run",
-        ge=1,
-        le=1000,
-    )
+    rate_factor: float = setting("rate_factor", 1.0, group="Descent", slider=False)
+    repetitions: int = setting("repetitions", 20, group="Run", slider=False, symbol="R")
     evaluations: int = setting(
+        "evaluations",
         100,
-        label="Evaluations",
+        group="Run",
+        slider=False,
         help="Points on the curve of errors, evenly spread over ε.",
-        group="Run",
-        ge=1,
-        le=200,
     )
-    seed: int = setting(
-        0,
-        label="Seed",
-        help="Repeats the run exactly. Whoever knows it can take the noise away.",
-        group="Run",
-        ge=0,
-        le=LARGEST_SEED,
-    )
+    seed: int = setting("seed", 0, group="Run", slider=False)
 
     @model_validator(mode="before")
     @classmethod

@@ -11,42 +11,13 @@ from typing import Any, ClassVar, Literal, Self
 
 from pydantic import model_validator
 
-from dpsgd_explorer.accounting import ACCOUNTANTS, Plan
+from dpsgd_explorer.accounting import Plan
 from dpsgd_explorer.accounting.plan import steps_of
-from dpsgd_explorer.accounting.registry import ALL
 from dpsgd_explorer.errors import ConfigError
 from dpsgd_explorer.experiments.catalogue import DATA_SETS, MODELS, DataSet
-from dpsgd_explorer.experiments.config import (
-    LARGEST_SEED,
-    RunConfig,
-    check_pair,
-    evenly_spent,
-    setting,
-)
+from dpsgd_explorer.experiments.config import RunConfig, check_pair, evenly_spent
+from dpsgd_explorer.experiments.vocabulary import setting
 
-OPTIMIZERS = {"sgd": "SGD", "adam": "Adam"}
-CLIPPING_FUNCTIONS = {
-    "Abadi": "Shorten to C",
-    "automatic": "Normalise all to C",
-    "global": "Leave out what is longer than C",
-}
-CLIPPING_STYLES = {
-    "all-layer": "All layers together",
-    "layer-wise": "Each layer by itself",
-    "param-wise": "Each parameter tensor by itself",
-}
-CLIPPING_MODES = {
-    "MixOpt": "Cheapest for each layer",
-    "MixGhostClip": "Cheapest norm, gradients made again",
-    "ghost": "Norms from Gram matrices",
-    "instantiate": "Store each gradient",
-}
-ENGINES = {
-    "hooks": "Hooks: keep what each layer saw",
-    "extending": "Extending: in the layers’ own backward",
-    "vmap": "vmap: the whole model, over its samples",
-    "microbatch": "Micro-batches: one sample at a time",
-}
 PLANS = 256  # that are remembered
 DEFAULT_STEPS = 300
 DEFAULT_EPSILON = 3.0
@@ -70,197 +41,48 @@ class TrainingConfig(RunConfig):
     TO_COST_LESS: ClassVar[str] = "a smaller expected_batch_size or a smaller model"
 
     kind: Literal["training"] = "training"
-    dataset: str = setting(
-        "mnist",
-        label="Data set",
-        help="What the model learns from.",
-        group="Data and model",
-        choices={name: data.label for name, data in DATA_SETS.items()},
-    )
-    model: str = setting(
-        "scattering_linear",
-        label="Model",
-        help="What is trained on it.",
-        group="Data and model",
-        choices={name: model.label for name, model in MODELS.items()},
-    )
-    private: bool = setting(
-        True,
-        label="Train with privacy",
-        help="Off: the same batches without clipping or noise. Not private.",
-        group="Privacy",
-    )
-    target_epsilon: float | None = setting(
-        None,
-        label="Target",
-        symbol="ε",
-        help="The noise is chosen so that the whole run spends this.",
-        group="Privacy",
-        gt=0,
-        le=1000,
-        step=0.1,
-        marks=(0.3, 1, 3, 10, 30),
-        ends=("more private", "more accurate"),
-    )
+    dataset: str = setting("dataset", "mnist", group="Data and model")
+    model: str = setting("model", "scattering_linear", group="Data and model")
+    private: bool = setting("private", True, group="Privacy")
+    target_epsilon: float | None = setting("target_epsilon", None, group="Privacy")
     noise_multiplier: float | None = setting(
+        "noise_multiplier",
         None,
-        label="Noise multiplier",
-        symbol="σ",
-        help="Standard deviation of the noise on the sum, in units of C.",
         group="Privacy",
-        ge=0,
+        help="Standard deviation of the noise on the sum, in units of C.",
         le=1000,
-        step=0.01,
-        marks=(0.5, 1, 2, 4, 8),
-        ends=("more accurate", "more private"),
     )
     delta: float = setting(
+        "delta",
         1e-5,
-        label="Slack",
-        symbol="δ",
+        group="Privacy",
         help="Probability mass the ε-band may leave out; below one over N.",
-        group="Privacy",
-        gt=0,
-        lt=1,
-        marks=(1e-9, 1e-8, 1e-7, 1e-6, 1e-5),
     )
-    max_grad_norm: float = setting(
-        0.1,
-        label="Clipping bound",
-        symbol="C",
-        help="Length a single record's gradient may keep. Does not change ε.",
-        group="Privacy",
-        gt=0,
-        le=1e6,
-        step=0.01,
-        marks=(0.03, 0.1, 0.3, 1, 3),
-        ends=("more bias", "more noise"),
-    )
-    clipping_fn: str = setting(
-        "Abadi",
-        label="Clipping function",
-        help="Shorten long gradients, bring all to one length, or leave long ones out.",
-        group="Privacy",
-        choices=CLIPPING_FUNCTIONS,
-    )
-    clipping_style: str = setting(
-        "all-layer",
-        label="Clipping style",
-        help="What is measured and clipped together; n blocks get C/√n each.",
-        group="Privacy",
-        choices=CLIPPING_STYLES,
-    )
-    clipping_mode: str = setting(
-        "MixOpt",
-        label="Clipping mode",
-        help="How the lengths are computed. The result is the same.",
-        group="Privacy",
-        choices=CLIPPING_MODES,
-    )
-    engine: str = setting(
-        "hooks",
-        label="Engine",
-        help="What computes each record’s gradient. The result is the same.",
-        group="Privacy",
-        choices=ENGINES,
-    )
-    accountant: str = setting(
-        "exact",
-        label="Accountant",
-        help="How ε is computed.",
-        group="Privacy",
-        choices={name: entry.label for name, entry in ACCOUNTANTS.items()}
-        | {ALL: "All; the exact one decides"},
-    )
+    max_grad_norm: float = setting("max_grad_norm", 0.1, group="Privacy")
+    clipping_fn: str = setting("clipping_fn", "Abadi", group="Privacy")
+    clipping_style: str = setting("clipping_style", "all-layer", group="Privacy")
+    clipping_mode: str = setting("clipping_mode", "MixOpt", group="Privacy")
+    engine: str = setting("engine", "hooks", group="Privacy")
+    accountant: str = setting("accountant", "exact", group="Privacy")
     expected_batch_size: int = setting(
-        4096,
-        label="Expected batch size",
-        symbol="qN",
-        help="Every record joins a step with probability q, each by its own coin.",
-        group="Optimisation",
-        ge=1,
-        step=1,
-        marks=(64, 256, 1024, 4096, 16384),
-        ends=("cheaper step", "steadier step"),
+        "expected_batch_size", 4096, group="Optimisation"
     )
-    steps: int | None = setting(
-        None,
-        label="Steps",
-        symbol="T",
-        help="Updates of the model.",
-        group="Optimisation",
-        ge=1,
-        le=100_000,
-        step=1,
-        marks=(10, 30, 100, 300, 1000, 3000),
-        ends=("spends less", "learns longer"),
-    )
+    steps: int | None = setting("steps", None, group="Optimisation", ge=1, le=100_000)
     epochs: float | None = setting(
+        "epochs",
         None,
-        label="Epochs",
-        help="Instead of steps: how often a record is used on average.",
         group="Optimisation",
-        gt=0,
-        le=10_000,
+        help="Instead of steps: how often a record is used on average.",
+        marks=(),
+        ends=None,
         step=0.5,
     )
-    optimizer: str = setting(
-        "sgd",
-        label="Optimizer",
-        help="What turns the noisy gradient into a step.",
-        group="Optimisation",
-        choices=OPTIMIZERS,
-    )
-    learning_rate: float = setting(
-        8.0,
-        label="Learning rate",
-        symbol="η",
-        help="Clipped gradients are at most C long, so tune η times C.",
-        group="Optimisation",
-        gt=0,
-        le=10_000,
-        step=0.01,
-        marks=(0.1, 1, 10, 100),
-        ends=("slower", "bolder"),
-    )
-    momentum: float = setting(
-        0.9,
-        label="Momentum",
-        help="Share of the last step that is kept. Used by SGD.",
-        group="Optimisation",
-        ge=0,
-        lt=1,
-        step=0.05,
-        marks=(0, 0.25, 0.5, 0.75),
-    )
-    stop_at_epsilon: float | None = setting(
-        None,
-        label="Stopping budget",
-        symbol="ε",
-        help="End before the step that would spend more. Empty: run all steps.",
-        group="Run",
-        gt=0,
-        le=1000,
-        step=0.1,
-    )
-    evaluations: int = setting(
-        40,
-        label="Evaluations",
-        help="Points on the accuracy curve, evenly spread over ε.",
-        group="Run",
-        ge=1,
-        le=200,
-        step=1,
-    )
-    seed: int = setting(
-        7,
-        label="Seed",
-        help="Repeats the run exactly. Whoever knows it can take the noise away.",
-        group="Run",
-        ge=0,
-        le=LARGEST_SEED,
-        step=1,
-    )
+    optimizer: str = setting("optimizer", "sgd", group="Optimisation")
+    learning_rate: float = setting("learning_rate", 8.0, group="Optimisation")
+    momentum: float = setting("momentum", 0.9, group="Optimisation")
+    stop_at_epsilon: float | None = setting("stop_at_epsilon", None, group="Run")
+    evaluations: int = setting("evaluations", 40, group="Run")
+    seed: int = setting("seed", 7, group="Run")
 
     @model_validator(mode="before")
     @classmethod

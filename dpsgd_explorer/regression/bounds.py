@@ -27,6 +27,7 @@ import numpy as np
 
 from dpsgd_explorer.regression import checks
 from dpsgd_explorer.regression.checks import Array
+from dpsgd_explorer.validation import one_of
 
 ROUNDING = 1e-12  # a row that was scaled to length B may be longer by this share
 
@@ -51,9 +52,7 @@ class Bounds:
     def __post_init__(self) -> None:
         checks.positive("x_bound", self.x_bound)
         checks.positive("y_bound", self.y_bound)
-        checks.one_of(
-            "neighboring_relation", self.neighboring_relation, checks.RELATIONS
-        )
+        one_of("neighboring_relation", self.neighboring_relation, checks.RELATIONS)
 
     @property
     def replaces(self) -> bool:

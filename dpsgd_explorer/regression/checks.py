@@ -7,7 +7,6 @@ do; rows are counted from 1.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from numbers import Integral, Real
 from typing import Any, NoReturn
 
@@ -89,13 +88,6 @@ def generator(rng: Any) -> Any:
             "numpy.random.default_rng(seed).",
         )
     return rng
-
-
-def one_of(name: str, value: object, choices: Sequence[str]) -> str:
-    """Return the value if it is one of the choices."""
-    if value not in choices:
-        refuse(name, f"{name} must be one of {', '.join(choices)}; got {value!r}.")
-    return str(value)
 
 
 def refuse(name: str, message: str) -> NoReturn:

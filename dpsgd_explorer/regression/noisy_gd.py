@@ -36,6 +36,7 @@ from dpsgd_explorer.regression.bounds import Bounds
 from dpsgd_explorer.regression.budget import exact_noise_multiplier, noise_for
 from dpsgd_explorer.regression.checks import Array
 from dpsgd_explorer.regression.statistics import Statistics
+from dpsgd_explorer.validation import one_of
 
 RATES = ("public", "notebook")
 MAX_STEPS = 1_000_000
@@ -222,7 +223,7 @@ def resolve_rate(
     if rate is None or rate == "public":
         return public_rate(statistics.dim, bounds, schedule, public_size)
     if isinstance(rate, str):
-        checks.one_of("learning_rate", rate, RATES)
+        one_of("learning_rate", rate, RATES)
         return notebook_rate(statistics, bounds, schedule)
     return checks.positive("learning_rate", rate)
 

@@ -36,6 +36,7 @@ from dpsgd_explorer.regression.bounds import Bounds
 from dpsgd_explorer.regression.budget import Budget, Part, split
 from dpsgd_explorer.regression.checks import Array
 from dpsgd_explorer.regression.statistics import Statistics
+from dpsgd_explorer.validation import one_of
 
 METHODS = ("ssp", "adassp")
 RATIOS = {"xtx": 2.0, "xty": 3.0, "lambda_min": 5.0}
@@ -65,8 +66,8 @@ class Perturbation:
     ridge_factor: float = RIDGE_FACTOR
 
     def __post_init__(self) -> None:
-        checks.one_of("method", self.method, METHODS)
-        checks.one_of("variant", self.variant, checks.VARIANTS)
+        one_of("method", self.method, METHODS)
+        one_of("variant", self.variant, checks.VARIANTS)
         checks.at_least_zero("ridge", self.ridge)
         checks.at_least_zero("ridge_factor", self.ridge_factor)
 

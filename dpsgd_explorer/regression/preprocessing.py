@@ -22,6 +22,7 @@ from dpsgd_explorer.errors import ConfigError
 from dpsgd_explorer.regression import checks
 from dpsgd_explorer.regression.bounds import Bounds
 from dpsgd_explorer.regression.checks import Array
+from dpsgd_explorer.validation import one_of
 
 ROWS = ("normalize", "clip", "refuse")
 
@@ -69,7 +70,7 @@ class Preprocessing:
         for value in self.feature_ranges:
             checks.positive("feature_ranges", value)
         Bounds(self.x_bound, self.y_bound)
-        checks.one_of("rows", self.rows, ROWS)
+        one_of("rows", self.rows, ROWS)
 
     def apply(self, features: Any, labels: Any) -> Prepared:
         """Return the prepared table.

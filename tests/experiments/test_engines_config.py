@@ -10,7 +10,8 @@ from dpsgd_explorer.experiments.engines_config import (
     MOST_A_STEP,
     EnginesConfig,
 )
-from dpsgd_explorer.experiments.training_config import ENGINES, TrainingConfig
+from dpsgd_explorer.experiments.training_config import TrainingConfig
+from dpsgd_explorer.experiments.vocabulary import ENGINES
 from dpsgd_explorer.settings import Settings
 from dpsgd_explorer.training.engine_comparison import BUILDERS, INPUTS
 

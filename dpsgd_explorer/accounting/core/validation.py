@@ -7,9 +7,11 @@ AccountingError with the argument's name in the message and in ``field``.
 from __future__ import annotations
 
 import math
+from collections.abc import Collection
 from numbers import Integral, Real
 from typing import NoReturn
 
+from dpsgd_explorer import validation
 from dpsgd_explorer.errors import AccountingError
 
 MAX_STEPS = 10**9
@@ -96,6 +98,15 @@ def finite(name: str, value: object) -> float:
     return number
 
 
+def one_of(name: str, value: object, choices: Collection[str]) -> str:
+    """Return the value if it is one of the choices."""
+    return validation.one_of(name, value, choices, _error)
+
+
+def _error(name: str, message: str) -> AccountingError:
+    return AccountingError(message, field=name)
+
+
 def refuse(name: str, rule: str, value: object) -> NoReturn:
     """Raise AccountingError: subject, rule, what came."""
-    raise AccountingError(f"{name} must be {rule}, got {value!r}.", field=name)
+    raise _error(name, f"{name} must be {rule}, got {value!r}.")

@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict
 
 from dpsgd_explorer import accounting
 from dpsgd_explorer.accounting import ACCOUNTANTS, Phase, round_up
-from dpsgd_explorer.experiments.config import setting
+from dpsgd_explorer.experiments.vocabulary import setting
 from dpsgd_explorer.web.api.answer_cache import cached_page
 from dpsgd_explorer.web.forms.lab_form import lab_fields, read_lab
 from dpsgd_explorer.web.pages.labs import bp
@@ -29,45 +29,27 @@ class RaceQuestion(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
-    sample_rate: float = setting(
-        0.01,
-        label="Sample rate",
-        symbol="q",
-        help="Each record joins a step with this probability.",
-        group="Run",
-        marks=(1e-5, 1e-4, 1e-3, 1e-2, 0.1, 1),
-        gt=0,
-        le=1,
-    )
+    sample_rate: float = setting("sample_rate", 0.01, group="Run")
     noise_multiplier: float = setting(
-        4.0,
-        label="Noise multiplier",
-        symbol="σ",
-        help="Noise on the sum, in units of C.",
-        group="Run",
-        marks=(0.5, 1, 2, 4, 8),
-        gt=0,
-        le=1000,
+        "noise_multiplier", 4.0, group="Run", ends=None, step=None, gt=0, le=1000
     )
     steps: int = setting(
+        "steps",
         10_000,
-        label="Steps",
-        symbol="T",
-        help="Length of the race.",
         group="Run",
+        help="Length of the race.",
         marks=(10, 100, 1_000, 10_000, 100_000),
+        ends=None,
+        step=None,
         ge=2,
         le=10_000_000,
     )
     delta: float = setting(
+        "delta",
         1e-5,
-        label="Slack",
-        symbol="δ",
-        help="The same for every accountant.",
         group="Run",
+        help="The same for every accountant.",
         marks=(1e-9, 1e-8, 1e-7, 1e-6, 1e-5, 1e-4),
-        gt=0,
-        lt=1,
     )
 
     @property

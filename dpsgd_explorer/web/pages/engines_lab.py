@@ -9,7 +9,7 @@ from typing import Any
 from flask import render_template, request
 
 from dpsgd_explorer.experiments.engines_config import EnginesConfig
-from dpsgd_explorer.experiments.training_config import ENGINES
+from dpsgd_explorer.experiments.vocabulary import ENGINES
 from dpsgd_explorer.web.forms.lab_form import read_lab
 from dpsgd_explorer.web.pages.labs import bp
 from dpsgd_explorer.web.recorded import runs as recorded

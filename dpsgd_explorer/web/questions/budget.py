@@ -15,7 +15,9 @@ from dpsgd_explorer.accounting.core import validation as domains
 from dpsgd_explorer.accounting.intervals import Sides, epsilon_sides
 from dpsgd_explorer.accounting.plan import steps_of
 from dpsgd_explorer.errors import AccountingError, ConfigError
-from dpsgd_explorer.experiments.config import setting
+from dpsgd_explorer.experiments.setting import Setting
+from dpsgd_explorer.experiments.vocabulary import MOST_RECORDS, setting
+from dpsgd_explorer.validation import one_of
 from dpsgd_explorer.web.questions.privacy_models import DEFAULT_ACCOUNTANT
 
 SOLVABLE = {
@@ -25,7 +27,6 @@ SOLVABLE = {
     "expected_batch_size": "batch",
     "epochs": "epochs",
 }
-MOST_RECORDS = 10**9
 LEAST_DELTA = 1e-15  # below it nobody asks, and a sum has no digits left
 
 
@@ -34,83 +35,31 @@ class BudgetQuestion(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
-    solve: str = setting(
-        "noise_multiplier",
+    solve: str = Setting(
         label="Solve for",
         help="The other four stay as they are.",
-        group="Solve",
         choices=SOLVABLE,
-    )
-    sample_size: int = setting(
-        60_000,
-        label="Records",
-        symbol="N",
-        help="To learn from.",
-        group="Data",
-        ge=2,
-        le=MOST_RECORDS,
-    )
-    epsilon: float = setting(
-        3.0,
-        label="Budget",
-        symbol="ε",
-        help="What the whole run spends.",
-        group="Budget",
-        marks=(0.1, 0.3, 1, 3, 10),
-        ends=("more private", "more accurate"),
-        gt=0,
-        le=1000,
-    )
-    delta: float = setting(
-        1e-5,
-        label="Slack",
-        symbol="δ",
-        help="Below one over N.",
-        group="Budget",
-        marks=(1e-9, 1e-8, 1e-7, 1e-6, 1e-5),
-        ge=LEAST_DELTA,
-        lt=1,
-    )
+    ).field("noise_multiplier", "Solve")
+    sample_size: int = setting("sample_size", 60_000, group="Data", ge=2)
+    epsilon: float = setting("epsilon", 3.0, group="Budget", gt=0)
+    delta: float = setting("delta", 1e-5, group="Budget", ge=LEAST_DELTA)
     noise_multiplier: float = setting(
-        1.0,
-        label="Noise multiplier",
-        symbol="σ",
-        help="Noise on the sum, in units of C.",
-        group="Budget",
-        marks=(0.5, 1, 2, 4, 8),
-        ends=("more accurate", "more private"),
-        gt=0,
-        le=1000,
+        "noise_multiplier", 1.0, group="Budget", step=None, gt=0, le=1000
     )
     expected_batch_size: int = setting(
+        "expected_batch_size",
         1024,
-        label="Expected batch size",
-        symbol="qN",
-        help="Records a step on average.",
         group="Budget",
-        marks=(64, 256, 1024, 4096, 16384),
-        ends=("cheaper step", "steadier step"),
-        ge=1,
+        help="Records a step on average.",
+        step=None,
         le=MOST_RECORDS,
     )
-    epochs: float = setting(
-        20.0,
-        label="Epochs",
-        help="How often a record is used on average.",
-        group="Budget",
-        marks=(1, 3, 10, 30, 100),
-        ends=("spends less", "learns longer"),
-        gt=0,
-        le=10_000,
-    )
+    epochs: float = setting("epochs", 20.0, group="Budget")
 
     @field_validator("solve")
     @classmethod
     def _can_be_solved_for(cls, name: str) -> str:
-        if name not in SOLVABLE:
-            known = ", ".join(SOLVABLE)
-            raise ConfigError("solve", f"solve must be one of {known}, got {name!r}.")
-        return name
+        return one_of("solve", name, SOLVABLE)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,10 +8,10 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from dpsgd_explorer.accounting import ACCOUNTANTS, NAMES, SAMPLINGS
 from dpsgd_explorer.accounting.batches import Batches
-from dpsgd_explorer.accounting.core import validation as domains
 from dpsgd_explorer.accounting.truncated_poisson import MOST_RECORDS
-from dpsgd_explorer.errors import ConfigError
 from dpsgd_explorer.experiments.training_config import TrainingConfig
+from dpsgd_explorer.experiments.vocabulary import parameter
+from dpsgd_explorer.validation import one_of
 
 DEFAULT_ACCOUNTANT: str = TrainingConfig.model_fields["accountant"].default
 RELATIONS = tuple(
@@ -26,46 +26,28 @@ MOST_RACE_POINTS = 120
 
 
 def _known_accountant(name: str) -> str:
-    return _one_of("accountant", name, NAMES)
+    return one_of("accountant", name, NAMES)
 
 
 def _known_relation(name: str) -> str:
-    return _one_of("neighboring_relation", name, RELATIONS)
+    return one_of("neighboring_relation", name, RELATIONS)
 
 
 def _known_sampling(name: str) -> str:
-    return _one_of("sampling", name, SAMPLINGS)
-
-
-def _one_of(field: str, name: str, known: tuple[str, ...]) -> str:
-    if name not in known:
-        raise ConfigError(
-            field, f"{field} must be one of {', '.join(known)}, got {name!r}."
-        )
-    return name
+    return one_of("sampling", name, SAMPLINGS)
 
 
 SampleRate = Annotated[
-    float, Field(gt=0, le=1, description="Poisson inclusion probability q of a step.")
+    float, parameter("sample_rate", "Poisson inclusion probability q of a step.")
 ]
 NoiseMultiplier = Annotated[
     float,
-    Field(
-        ge=0,
-        le=domains.MAX_NOISE_MULTIPLIER,
-        description="Noise std over the clipping bound; 0: none.",
-    ),
+    parameter("noise_multiplier", "Noise std over the clipping bound; 0: none."),
 ]
-Steps = Annotated[
-    int, Field(ge=0, le=domains.MAX_STEPS, description="Steps of the run.")
-]
-SomeSteps = Annotated[
-    int, Field(ge=1, le=domains.MAX_STEPS, description="Steps of the run.")
-]
-Delta = Annotated[float, Field(gt=0, lt=1, description="Below one over N.")]
-TargetEpsilon = Annotated[
-    float, Field(gt=0, le=1000, description="What the run may spend.")
-]
+Steps = Annotated[int, parameter("steps", "Steps of the run.")]
+SomeSteps = Annotated[int, parameter("steps", "Steps of the run.", ge=1)]
+Delta = Annotated[float, parameter("delta", "Below one over N.")]
+TargetEpsilon = Annotated[float, parameter("target_epsilon", "What the run may spend.")]
 Points = Annotated[int, Field(ge=2, le=MOST_POINTS, description="Points of the curve.")]
 AccountantName = Annotated[
     str,
@@ -153,7 +135,7 @@ class CurvesQuestion(Question):
     """How does epsilon grow, as each accountant counts it?"""
 
     sample_rate: SampleRate
-    noise_multiplier: Annotated[float, Field(gt=0, le=domains.MAX_NOISE_MULTIPLIER)]
+    noise_multiplier: Annotated[float, parameter("noise_multiplier", gt=0)]
     steps: SomeSteps
     delta: Delta = 1e-5
     points: int = Field(60, ge=2, le=MOST_RACE_POINTS, description="Points of each.")
@@ -165,7 +147,7 @@ class DeltaQuestion(PrivacyQuestion):
     sample_rate: SampleRate
     noise_multiplier: NoiseMultiplier
     steps: Steps
-    epsilon: float = Field(ge=0, le=1000, description="The epsilon that is promised.")
+    epsilon: float = parameter("epsilon", "The epsilon that is promised.")
 
 
 class NoiseQuestion(PrivacyQuestion):

@@ -9,14 +9,15 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict
 
 from dpsgd_explorer.errors import ConfigError
-from dpsgd_explorer.experiments.config import LARGEST_SEED, setting
 from dpsgd_explorer.experiments.regression_config import LARGEST_RATE, RegressionConfig
+from dpsgd_explorer.experiments.setting import Setting
+from dpsgd_explorer.experiments.vocabulary import setting
 from dpsgd_explorer.regression import housing
 from dpsgd_explorer.regression.bounds import Bounds
-from dpsgd_explorer.regression.checks import RELATIONS
 from dpsgd_explorer.regression.descents import LONGEST, Ground, Walk
 from dpsgd_explorer.regression.noisy_gd import RATES, steps_within
 from dpsgd_explorer.regression.perturbation import RIDGE_FACTOR, Perturbation
+from dpsgd_explorer.validation import one_of
 from dpsgd_explorer.web.forms.form import Form, FormField
 from dpsgd_explorer.web.forms.lab_form import lab_fields, read_lab
 
@@ -34,181 +35,147 @@ class RegressionQuestion(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     epsilon: float = setting(
+        "epsilon",
         0.5,
-        label="Budget",
-        symbol="ε",
-        help="The budget that the cloud, the bar and the sentences are about.",
         group=PRIVACY,
+        help="The budget that the cloud, the bar and the sentences are about.",
         marks=(0.1, 0.2, 0.5, 1, 2),
         ends=("more privacy", "less error"),
         gt=0,
         le=TOP_EPSILON,
     )
-    variant: str = setting(
-        "tight",
+    variant: str = Setting(
         label="Spending",
         help="Notebook: full noise beside the diagonal, and λ_min released. Tight: "
         "neither.",
-        group=PRIVACY,
         choices={"tight": "tight", "notebook": "the notebook"},
-    )
+    ).field("tight", PRIVACY)
     delta: float = setting(
+        "delta",
         1e-6,
-        label="Delta",
-        symbol="δ",
-        help=f"Below 1 / {housing.SIZE:,}.",
         group=PRIVACY,
-        gt=0,
+        slider=False,
+        label="Delta",
+        help=f"Below 1 / {housing.SIZE:,}.",
         lt=1 / housing.SIZE,
     )
     neighboring_relation: str = setting(
-        RELATIONS[0],
-        label="Neighbours",
-        help="Replacing costs √2 to 2 times the noise.",
+        "neighboring_relation",
+        "add_or_remove_one",
         group=PRIVACY,
-        choices={RELATIONS[0]: "one record more or less", RELATIONS[1]: "one replaced"},
+        help="Replacing costs √2 to 2 times the noise.",
     )
     rows: str = setting(
+        "rows",
         "normalize",
-        label="Rows",
+        group=DATA,
         help="Features are divided by fixed ranges first; then each row is brought to "
         "norm B, or only shortened to it.",
-        group=DATA,
-        choices={"normalize": "brought to norm B", "clip": "clipped at norm B"},
     )
     x_bound: float = setting(
+        "x_bound",
         1.0,
-        label="Row bound",
-        symbol="B",
+        group=DATA,
         help="Clipped rows keep their length up to B; beyond the longest of them a "
         "larger B only adds noise.",
-        group=DATA,
-        marks=(0.5, 1, 2, 4),
         ge=1e-6,  # of a much smaller one not even the square is a number
-        le=100,
     )
     y_bound: float = setting(
+        "y_bound",
         5.0,
-        label="Label bound",
-        symbol="Y",
-        help="A lower bound cuts high house values, and needs less noise.",
         group=DATA,
-        marks=(1, 2, 5, 10),
-        ends=("bias", "noise"),
-        gt=0,
-        le=1000,
+        help="A lower bound cuts high house values, and needs less noise.",
     )
-    method: str = setting(
-        "adassp",
+    method: str = Setting(
         label="Method",
         help="Whose cloud and bar are drawn. Released from the same noisy statistics.",
-        group=STATISTICS,
         choices=METHODS,
-    )
-    ridge: float = setting(
-        0.0,
+    ).field("adassp", STATISTICS)
+    ridge: float = Setting(
         label="Ridge of SSP",
         symbol="λ",
         help="Added to the diagonal of XᵀX; 0 in the notebook.",
-        group=STATISTICS,
         ge=0,
         le=1e6,
-    )
-    ridge_factor: float = setting(
-        RIDGE_FACTOR,
+    ).field(0.0, STATISTICS)
+    ridge_factor: float = Setting(
         label="Ridge factor of AdaSSP",
         symbol="c",
         help="λ = c √d σ₁: what drowns the noise. A choice, no confidence bound.",
-        group=STATISTICS,
         ge=0,
         le=100,
-    )
+    ).field(RIDGE_FACTOR, STATISTICS)
     noise_multiplier: float = setting(
+        "noise_multiplier",
         50.0,
-        label="Noise of a step",
-        symbol="σ",
-        help="More noise a step allows more steps: their number grows as σ².",
         group=DESCENT,
+        label="Noise of a step",
+        help="More noise a step allows more steps: their number grows as σ².",
         marks=(10, 50, 100, 500),
+        ends=None,
+        step=None,
         ge=1,
         le=1000,
     )
     steps: int | None = setting(
+        "steps",
         None,
-        label="Steps",
-        symbol="T",
-        help="Empty: as many as ε = 2 allows.",
         group=DESCENT,
+        slider=False,
+        help="Empty: as many as ε = 2 allows.",
         ge=1,
         le=LONGEST,
     )
-    rate: str = setting(
-        RATES[0],
+    rate: str = Setting(
         label="Learning rate",
         help="From public bounds, or the notebook’s, which uses λ_max of the private "
         "XᵀX and so is not private.",
-        group=DESCENT,
         choices={"public": "from public bounds", "notebook": "the notebook’s"},
-    )
+    ).field(RATES[0], DESCENT)
     learning_rate: float | None = setting(
+        "learning_rate",
         None,
-        label="Own rate",
-        symbol="η",
-        help="A learning rate of your own; empty: as chosen above.",
         group=DESCENT,
-        gt=0,
+        slider=False,
+        label="Own rate",
+        help="A learning rate of your own; empty: as chosen above.",
         le=LARGEST_RATE,
     )
     rate_factor: float = setting(
+        "rate_factor",
         1.0,
-        label="Rate factor",
-        help="Multiplies the rate; 10 and 0.1 times it stand beside it in the chart.",
         group=DESCENT,
-        marks=(0.01, 0.1, 1, 10),
+        help="Multiplies the rate; 10 and 0.1 times it stand beside it in the chart.",
         ge=1e-3,
         le=1e3,
     )
-    first: str = setting(
-        "MedInc",
+    first: str = Setting(
         label="Horizontal axis",
         help="Coefficient across the cloud.",
-        group=EXPERIMENT,
         choices=FEATURES,
-    )
-    second: str = setting(
-        "HouseAge",
+    ).field("MedInc", EXPERIMENT)
+    second: str = Setting(
         label="Vertical axis",
         help="Coefficient up the cloud.",
-        group=EXPERIMENT,
         choices=FEATURES,
-    )
+    ).field("HouseAge", EXPERIMENT)
     repetitions: int = setting(
+        "repetitions",
         100,
-        label="Repetitions",
-        help="Releases at each ε of which median and band are shown.",
         group=EXPERIMENT,
-        marks=(20, 50, 100, 200),
+        help="Releases at each ε of which median and band are shown.",
         ge=20,
         le=200,
     )
     seed: int = setting(
-        0,
-        label="Seed",
-        help="Another one draws other noise.",
-        group=EXPERIMENT,
-        ge=0,
-        le=LARGEST_SEED,
+        "seed", 0, group=EXPERIMENT, help="Another one draws other noise.", step=None
     )
 
     def model_post_init(self, _context: Any) -> None:
         """Refuse words that are no choice, and noise that leaves no step."""
         for name, ask in form_fields().items():
-            value = getattr(self, name)
-            if ask.choices and value not in ask.choices:
-                known = ", ".join(ask.choices)
-                raise ConfigError(
-                    name, f"{name} must be one of {known}; got {value!r}."
-                )
+            if ask.choices:
+                one_of(name, getattr(self, name), ask.choices)
         if self.first == self.second:
             raise ConfigError(
                 "second", "second must be another feature than first, got the same."

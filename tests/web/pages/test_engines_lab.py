@@ -11,7 +11,7 @@ import pytest
 
 from dpsgd_explorer.experiments.engines_config import CONTENDERS, EnginesConfig
 from dpsgd_explorer.experiments.kinds import KINDS, parse
-from dpsgd_explorer.experiments.training_config import ENGINES
+from dpsgd_explorer.experiments.vocabulary import ENGINES
 from dpsgd_explorer.training import engine_comparison as engines_loop
 from dpsgd_explorer.training import timing as measuring
 from dpsgd_explorer.web.content.choice_notes import WORDS, choice_notes

@@ -1,0 +1,98 @@
+"""A setting: what is said about one quantity, and the pydantic field made from it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from pydantic import Field
+
+
+@dataclass(frozen=True, kw_only=True)
+class Setting:
+    """What a form, the API, the command line and the docs say about one setting.
+
+    Attributes:
+        label: Name for people.
+        help: One or two sentences below the field.
+        symbol: Letter in the formulas, "" if it has none.
+        unit: What one of it is, "" for a choice or a pure number.
+        choices: Allowed values and their labels; None for a number.
+        marks: Evenly spaced stops of the slider (their spacing tells its scale).
+        ends: What improves towards the slider's low and high end.
+        step: Smallest sensible change.
+        words: The domain in words, where neither choices nor limits express it.
+        gt, ge, lt, le: Widest domain that any model allows, as pydantic has them.
+    """
+
+    label: str
+    help: str
+    symbol: str = ""
+    unit: str = ""
+    choices: Mapping[str, str] | None = None
+    marks: tuple[float, ...] = ()
+    ends: tuple[str, str] | None = None
+    step: float | None = None
+    words: str = ""
+    gt: float | None = None
+    ge: float | None = None
+    lt: float | None = None
+    le: float | None = None
+
+    @property
+    def limits(self) -> dict[str, float]:
+        """The domain as keyword arguments of pydantic's ``Field``."""
+        limits = {"gt": self.gt, "ge": self.ge, "lt": self.lt, "le": self.le}
+        return {name: limit for name, limit in limits.items() if limit is not None}
+
+    def narrowed(self, **changes: Any) -> Setting:
+        """Return the setting as one model has it.
+
+        A new limit replaces the one on its side.
+
+        Raises:
+            ValueError: a limit would widen the domain.
+        """
+        if changes.keys() & {"gt", "ge"}:
+            changes = {"gt": None, "ge": None} | changes
+        if changes.keys() & {"lt", "le"}:
+            changes = {"lt": None, "le": None} | changes
+        made = replace(self, **changes)
+        if not made._is_within(self):
+            raise ValueError(f"{made.limits} must lie within {self.limits}.")
+        return made
+
+    def _is_within(self, widest: Setting) -> bool:
+        """Whether each limit that is set is no wider than the widest one."""
+        low, high = _first(self.gt, self.ge), _first(self.lt, self.le)
+        widest_low = _first(widest.gt, widest.ge)
+        widest_high = _first(widest.lt, widest.le)
+        return (
+            (low is None or widest_low is None or low >= widest_low)
+            and (high is None or widest_high is None or high <= widest_high)
+            and not (self.ge is not None and self.ge == widest.gt)
+            and not (self.le is not None and self.le == widest.lt)
+        )
+
+    def field(self, default: Any, group: str) -> Any:
+        """Return a pydantic field; its schema holds what a form has to show."""
+        ask: dict[str, Any] = {"label": self.label, "help": self.help, "group": group}
+        ask |= {"symbol": self.symbol, "step": self.step}
+        ask |= {"marks": list(self.marks), "ends": self.ends}
+        if self.words:
+            ask["domain"] = self.words
+        if self.choices is not None:
+            ask |= {"choices": dict(self.choices), "enum": list(self.choices)}
+        limits: dict[str, Any] = self.limits
+        return Field(
+            default,
+            title=self.label,
+            description=self.help,
+            json_schema_extra=ask,
+            **limits,
+        )
+
+
+def _first(*limits: float | None) -> float | None:
+    return next((limit for limit in limits if limit is not None), None)
