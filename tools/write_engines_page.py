@@ -214,7 +214,7 @@ def _picked(layer: Layer) -> str:
     net = layer.net()
     engine, _ = _attached(net, "MixOpt")
     net(layer.inputs()).mean().backward()
-    counts = Counter(choice.way for choice in engine.explain())
+    counts = Counter(choice.norm_method for choice in engine.explain())
     if len(counts) == 1:
         return next(iter(counts))
     return ", ".join(f"{way} ({n})" for way, n in counts.items())

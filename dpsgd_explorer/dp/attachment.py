@@ -1,4 +1,4 @@
-"""An engine at work: one mechanism, one optimizer, one logical batch at a time."""
+"""A PrivacyEngine at work: one gradient engine, one optimizer, one logical batch."""
 
 from __future__ import annotations
 
@@ -13,8 +13,13 @@ from dpsgd_explorer.dp.augmentation import AveragedViews
 from dpsgd_explorer.dp.backward_binding import BackwardBinding
 from dpsgd_explorer.dp.clipping.clipped_sum import ClippedSum
 from dpsgd_explorer.dp.clipping.groups import partition
-from dpsgd_explorer.dp.engines.base import NoteLoss, Samples, ignored, unscaled
-from dpsgd_explorer.dp.engines.norm_methods import Choice
+from dpsgd_explorer.dp.engines.base import (
+    LossCallback,
+    PerSampleGradients,
+    ignored,
+    unit_loss_scale,
+)
+from dpsgd_explorer.dp.engines.norm_methods import NormChoice
 from dpsgd_explorer.dp.logical_batch import LogicalBatch
 from dpsgd_explorer.dp.losses.watch import WATCH
 from dpsgd_explorer.dp.modules.refused import refuse_by_kind, refuse_compiled
@@ -40,8 +45,8 @@ class Attachment:
             nothing else; see OptimizerCheck.
         options: How to clip.
         release: Turns the clipped sum of a logical batch into {parameter: gradient}.
-        scale_of_loss: What the user multiplies each loss with before backward.
-        note_loss: Called at each backward with what was read in its loss.
+        user_loss_scale: What the user multiplies each loss with before backward.
+        on_loss: Called at each backward with what was read in its loss.
 
     Attributes:
         batch: What happened since the last step.
@@ -58,21 +63,21 @@ class Attachment:
         optimizer: Optimizer,
         options: Options,
         release: Release,
-        scale_of_loss: Callable[[], float] = unscaled,
-        note_loss: NoteLoss = ignored,
+        user_loss_scale: Callable[[], float] = unit_loss_scale,
+        on_loss: LossCallback = ignored,
     ) -> None:
         _refuse_taken(module)
         refuse_by_kind(module)
         refuse_compiled(module)
         blocks = partition(options.clipping_style, module)
-        self._mechanism = ENGINES[options.engine](
+        self._gradient_engine = ENGINES[options.engine](
             module,
             clipping_mode=options.clipping_mode,
             loss_reduction=options.loss_reduction,
             by_parameter=blocks.by_parameter,
         )
         self._optimizer = OptimizerCheck(optimizer, module)
-        parameters = self._mechanism.parameters()
+        parameters = self._gradient_engine.parameters()
         self._parameters = [p for own in parameters.values() for p in own.values()]
         self._clipper = options.clipper(blocks)
         self.batch = LogicalBatch(
@@ -81,13 +86,13 @@ class Attachment:
             checked=options.sampling == "poisson",
         )
         self._release = release
-        self._scale_of_loss = self._mechanism.scale_of_loss = scale_of_loss
+        self._user_loss_scale = self._gradient_engine.user_loss_scale = user_loss_scale
         self._views = options.augmentation_multiplicity
-        self._mechanism.receive = self._add
-        self._check = PassCheck(self._mechanism, self._clipper)
-        self._mechanism.note_loss = note_loss
-        self._mechanism.before_forward = self._check
-        self._mechanism.start()
+        self._gradient_engine.on_gradients = self._add
+        self._check = PassCheck(self._gradient_engine, self._clipper)
+        self._gradient_engine.on_loss = on_loss
+        self._gradient_engine.before_forward = self._check
+        self._gradient_engine.start()
         self._modules = list(module.modules())
         _TAKEN.update(self._modules)
         self._binding = self._bind(optimizer)
@@ -95,16 +100,16 @@ class Attachment:
 
     def _bind(self, optimizer: Optimizer) -> OptimizerBinding | BackwardBinding:
         """Make the gradients due at the optimizer's step, or when backward ends."""
-        if not self._mechanism.releases_in_backward:
+        if not self._gradient_engine.releases_in_backward:
             return OptimizerBinding(optimizer, self._make_step, self.batch.clear)
-        self._mechanism.receive = self._add_and_release
+        self._gradient_engine.on_gradients = self._add_and_release
         return BackwardBinding(self._parameters)
 
     def undo(self) -> None:
         """Leave module and optimizer as they were."""
         WATCH.end()
         self._binding.release()
-        self._mechanism.stop()
+        self._gradient_engine.stop()
         _TAKEN.difference_update(self._modules)
         for parameter in self._parameters:
             vars(parameter).pop("private_grad", None)
@@ -113,9 +118,9 @@ class Attachment:
         """Clip the batches to come with the bounds of the start times a factor."""
         self._clipper.rescale(factor)
 
-    def explain(self) -> list[Choice]:
+    def explain(self) -> list[NormChoice]:
         """Return how the norms of the last pass were made."""
-        return self._mechanism.explain()
+        return self._gradient_engine.explain()
 
     def check_example(self, example: tuple[Any, Any], loss_fn: LossFunction) -> None:
         """Run the safety check on an example ``(inputs, targets)``."""
@@ -132,27 +137,27 @@ class Attachment:
             parameter.private_grad = gradient  # type: ignore[attr-defined]
             parameter.grad = gradient
 
-    def _add(self, samples: Samples) -> None:
+    def _add(self, samples: PerSampleGradients) -> None:
         """Add the samples of a backward to the batch."""
-        self._mechanism.outputs.check()
-        if not self._mechanism.module.training:
+        self._gradient_engine.outputs.check()
+        if not self._gradient_engine.module.training:
             raise PrivacyError(
                 "the module must be in training mode when its gradients are made; it "
                 "was in evaluation mode. Call module.train() before the forward pass, "
                 "and evaluate under torch.no_grad()."
             )
         if self._views > 1:
-            own = self._mechanism.parameters()
+            own = self._gradient_engine.parameters()
             samples = AveragedViews(samples, self._views, own)
         self.batch.add(samples)
 
-    def _add_and_release(self, samples: Samples) -> None:
+    def _add_and_release(self, samples: PerSampleGradients) -> None:
         """Add the samples of a backward; if they end the batch, set the gradients."""
         self._optimizer.check()
         self._add(samples)
         if self.batch.awaits_more or not self.batch.close():
             return
-        scale = self._scale_of_loss()
+        scale = self._user_loss_scale()
         for parameter, gradient in self._release(self.batch.total).items():
             parameter.grad = gradient if scale == 1.0 else gradient * scale
 

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from dpsgd_explorer.dp.clipping.clipped_sum import Parameters
-from dpsgd_explorer.dp.engines.base import Samples, Sums, full_name
+from dpsgd_explorer.dp.engines.base import GradientSums, PerSampleGradients, full_name
 from dpsgd_explorer.dp.engines.hooks import CHUNK_BYTES
 from dpsgd_explorer.dp.layers.base import add_weighted_rows, gradient_squared_norms
 from dpsgd_explorer.errors import PrivacyError
@@ -37,7 +37,7 @@ def views(
     return rows if augment is None else augment(rows)
 
 
-class AveragedViews(Samples):
+class AveragedViews(PerSampleGradients):
     """Samples whose gradients are means over views.
 
     Args:
@@ -50,7 +50,7 @@ class AveragedViews(Samples):
     """
 
     def __init__(
-        self, rows: Samples, multiplicity: int, parameters: Parameters
+        self, rows: PerSampleGradients, multiplicity: int, parameters: Parameters
     ) -> None:
         if len(rows) % multiplicity:
             raise PrivacyError(
@@ -74,7 +74,9 @@ class AveragedViews(Samples):
                 norms[unit] = gradient_squared_norms(gradients)
         return norms
 
-    def add_weighted_gradients(self, weights: Mapping[str, Tensor], sums: Sums) -> None:
+    def add_weighted_gradients(
+        self, weights: Mapping[str, Tensor], sums: GradientSums
+    ) -> None:
         """Add the means over views that the norms are of: views may cancel."""
         found = self._means or self.per_sample_gradients()
         for unit, own in self._parameters.items():
@@ -97,7 +99,7 @@ class AveragedViews(Samples):
         views._means = {name: g[index] for name, g in self._means.items()}
         return views
 
-    def divided(self) -> tuple[Self | None, Iterator[Self]]:
+    def split_by_memory(self) -> tuple[Self | None, Iterator[Self]]:
         return None, self._pieces()
 
     def _pieces(self) -> Iterator[Self]:

@@ -27,7 +27,7 @@ from dpsgd_explorer.dp.clipping.bound import ClippingSchedule, bound_of
 from dpsgd_explorer.dp.clipping.clipped_sum import ClippedSum
 from dpsgd_explorer.dp.clipping.groups import ClippingStyle, partition
 from dpsgd_explorer.dp.engine_state import EngineState
-from dpsgd_explorer.dp.engines.base import unscaled
+from dpsgd_explorer.dp.engines.base import unit_loss_scale
 from dpsgd_explorer.dp.engines.norm_methods import ClippingMode
 from dpsgd_explorer.dp.ledger import phases, spending
 from dpsgd_explorer.dp.ledger.diagnostics import Diagnostics, diagnose
@@ -190,7 +190,9 @@ class PrivacyEngine(EngineState):
         self._ledger = Ledger()
         self._part_size = physical_batch_size
         self._after = after
-        self._scale_of_loss = grad_scaler.get_scale if grad_scaler else unscaled
+        self._user_loss_scale = (
+            grad_scaler.get_scale if grad_scaler else unit_loss_scale
+        )
         self._vouched = self._loss_vouched = self._noted = False
         self._attachment: Attachment | None = None
         self._diagnostics: Diagnostics | None = None
@@ -242,8 +244,8 @@ class PrivacyEngine(EngineState):
             optimizer,
             self.options,
             self._release,
-            self._scale_of_loss,
-            note_loss=lambda reading, size: self._ledger.losses.note(reading, size),
+            self._user_loss_scale,
+            on_loss=lambda reading, size: self._ledger.losses.note(reading, size),
         )
         self._set_bound()
         self._noted = False

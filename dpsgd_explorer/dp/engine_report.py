@@ -10,7 +10,7 @@ from dpsgd_explorer.accounting.registry import ALL
 from dpsgd_explorer.dp import options, saved_state
 from dpsgd_explorer.dp.attachment import Attachment
 from dpsgd_explorer.dp.clipping.bound import Bound
-from dpsgd_explorer.dp.engines.norm_methods import Choice
+from dpsgd_explorer.dp.engines.norm_methods import NormChoice
 from dpsgd_explorer.dp.ledger import phases
 from dpsgd_explorer.dp.ledger.diagnostics import Diagnostics
 from dpsgd_explorer.dp.ledger.ledger import Ledger
@@ -147,7 +147,7 @@ class EngineReport:
         bound = self.options.sensitivity * self._bound.factor(self._ledger.steps)
         return bound * options.moves_of(relation)
 
-    def explain(self) -> list[Choice]:
+    def explain(self) -> list[NormChoice]:
         """Return, for each use of a layer at the last pass, how its norm was made.
 
         Ghost norm or gradients, what either costs at that shape, and why it was chosen;

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from torch import nn
 
 from dpsgd_explorer.dp.clipping.clipped_sum import ClippedSum
-from dpsgd_explorer.dp.engines.base import Samples
+from dpsgd_explorer.dp.engines.base import PerSampleGradients
 from dpsgd_explorer.errors import PrivacyError
 
 
@@ -62,7 +62,7 @@ class LogicalBatch:
             )
         self._drawn, self._to_come = (self._drawn or 0) + size, to_come
 
-    def add(self, samples: Samples) -> None:
+    def add(self, samples: PerSampleGradients) -> None:
         """Clip and add the samples of one backward."""
         if self._released:
             self._drop_cleared()

@@ -19,22 +19,22 @@ from dpsgd_explorer.dp.clipping.groups import (
     Partition,
     check_form,
 )
-from dpsgd_explorer.dp.engines.base import LOSS_REDUCTIONS, Mechanism
-from dpsgd_explorer.dp.engines.extending import Extending
-from dpsgd_explorer.dp.engines.hooks import BookKeeping
-from dpsgd_explorer.dp.engines.microbatch import MicroBatch
+from dpsgd_explorer.dp.engines.base import LOSS_REDUCTIONS, GradientEngine
+from dpsgd_explorer.dp.engines.extending import ExtendingEngine
+from dpsgd_explorer.dp.engines.hooks import HooksEngine
+from dpsgd_explorer.dp.engines.microbatch import MicrobatchEngine
 from dpsgd_explorer.dp.engines.norm_methods import CLIPPING_MODES, ClippingMode
-from dpsgd_explorer.dp.engines.vmap import Vectorized
+from dpsgd_explorer.dp.engines.vmap import VmapEngine
 from dpsgd_explorer.dp.noise.schedules import Schedule
 from dpsgd_explorer.dp.noise.seeded import NOISES
 from dpsgd_explorer.errors import ConfigError
 from dpsgd_explorer.validation import one_of
 
-ENGINES: dict[str, type[Mechanism]] = {
-    "hooks": BookKeeping,
-    "extending": Extending,
-    "vmap": Vectorized,
-    "microbatch": MicroBatch,
+ENGINES: dict[str, type[GradientEngine]] = {
+    "hooks": HooksEngine,
+    "extending": ExtendingEngine,
+    "vmap": VmapEngine,
+    "microbatch": MicrobatchEngine,
 }
 MOVES = {"add_or_remove_one": 1.0, "replace_one": 2.0}
 SAMPLINGS = ("poisson", "unchecked")

@@ -5,8 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from dpsgd_explorer.dp.engines.base import Samples
-from dpsgd_explorer.dp.engines.hooks import BookKeeping
+from dpsgd_explorer.dp.engines.base import PerSampleGradients
+from dpsgd_explorer.dp.engines.hooks import HooksEngine
 from dpsgd_explorer.dp.modules.probe_inputs import SAMPLES
 from dpsgd_explorer.dp.safety.check import LossFunction, compare_sizes, undisturbed
 
@@ -23,20 +23,22 @@ def per_sample_gradients(
     Raises:
         UnsupportedModuleError: a trainable module has no rule.
     """
-    mechanism = BookKeeping(model, clipping_mode="instantiate", loss_reduction="sum")
-    received: list[Samples] = []
-    mechanism.receive = received.append
-    mechanism.start()
+    gradient_engine = HooksEngine(
+        model, clipping_mode="instantiate", loss_reduction="sum"
+    )
+    received: list[PerSampleGradients] = []
+    gradient_engine.on_gradients = received.append
+    gradient_engine.start()
     try:
         with torch.enable_grad():
-            _learn_layouts(mechanism, x)
+            _learn_batch_dims(gradient_engine, x)
             outputs = model(x)
             rows = [slice(i, i + 1) for i in range(len(x))]
             losses = [loss_fn(outputs[row], y[row]) for row in rows]
             loss = torch.stack(losses).sum() if losses else outputs.sum()
             loss.backward()
     finally:
-        mechanism.stop()
+        gradient_engine.stop()
     found = received[0].per_sample_gradients()
     return {
         name: found[name] if name in found else p.new_zeros(len(x), *p.shape)
@@ -45,11 +47,11 @@ def per_sample_gradients(
     }
 
 
-def _learn_layouts(mechanism: BookKeeping, x: Tensor) -> None:
-    """Show the mechanism passes of two sizes, as the engine's safety check does."""
+def _learn_batch_dims(gradient_engine: HooksEngine, x: Tensor) -> None:
+    """Run passes of two batch sizes, as the safety check of the engine does."""
     if not len(x):
         return
-    with undisturbed(mechanism):
-        mechanism.module.eval()
+    with undisturbed(gradient_engine):
+        gradient_engine.module.eval()
         rows = torch.arange(SAMPLES, device=x.device) % len(x)
-        compare_sizes(mechanism, ((x[rows],), {}), ((x[rows[:-1]],), {}))
+        compare_sizes(gradient_engine, ((x[rows],), {}), ((x[rows[:-1]],), {}))

@@ -16,7 +16,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from dpsgd_explorer.dp.engines.norm_methods import Choice
+from dpsgd_explorer.dp.engines.norm_methods import NormChoice
 from dpsgd_explorer.dp.kernels.threads import threads
 from dpsgd_explorer.dp.noise.seeded import seeded_generator
 from dpsgd_explorer.errors import UnsupportedModuleError
@@ -171,7 +171,7 @@ class Comparing(Work):
         optimizer.step()
         return [p.grad for p in model.parameters() if p.grad is not None]
 
-    def _step_of(self, name: str) -> tuple[Callable[[], list[Choice]], Step]:
+    def _step_of(self, name: str) -> tuple[Callable[[], list[NormChoice]], Step]:
         """Return a contender's step, and what tells the way that each layer chose."""
         if name == ORDINARY:
             return list, ordinary_step(self._model(), self._data())
@@ -226,12 +226,12 @@ def _times(timing: Timing) -> dict[str, float]:
     }
 
 
-def _choice(choice: Choice) -> dict[str, Any]:
+def _choice(choice: NormChoice) -> dict[str, Any]:
     cost = choice.multiply_adds
     return {
         "layer": choice.layer,
         "kind": choice.kind,
-        "way": choice.way,
+        "way": choice.norm_method,
         "output_shape": list(choice.output_shape),
         "ghost": None if cost is None else cost.ghost,
         "instantiate": None if cost is None else cost.instantiate,

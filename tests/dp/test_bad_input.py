@@ -6,7 +6,7 @@ from torch import nn
 from torch.nn.utils.rnn import pack_sequence
 
 from dpsgd_explorer.dp import PrivacyEngine
-from dpsgd_explorer.dp.engines.hooks import BookKeeping
+from dpsgd_explorer.dp.engines.hooks import HooksEngine
 from dpsgd_explorer.errors import ConfigError, PrivacyError, UnsupportedModuleError
 from tests.dp.nets import attached
 
@@ -86,14 +86,14 @@ BAD = {
 def test_a_wrong_input_is_refused_by_the_layers_name(name):
     layer, make, reason = BAD[name]
     net = Net(layer, make)
-    mechanism = BookKeeping(net, clipping_mode="MixOpt", loss_reduction="sum")
-    mechanism.start()
+    gradient_engine = HooksEngine(net, clipping_mode="MixOpt", loss_reduction="sum")
+    gradient_engine.start()
     with pytest.raises(UnsupportedModuleError) as caught:
         net(torch.randn(3, 2))
     assert str(caught.value).startswith(f"layer ({type(layer).__name__}) ")
     assert reason in str(caught.value)
     assert all(p.requires_grad for p in net.parameters())
-    mechanism.stop()
+    gradient_engine.stop()
     assert not any(each._forward_hooks for each in net.modules())
     assert not any("forward" in vars(each) for each in net.modules())
 

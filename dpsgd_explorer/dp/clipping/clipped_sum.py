@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from dpsgd_explorer.dp.clipping.clipper import Clipper
-from dpsgd_explorer.dp.engines.base import Samples, Sums
+from dpsgd_explorer.dp.engines.base import GradientSums, PerSampleGradients
 from dpsgd_explorer.dp.kernels.full_precision import full_precision
 from dpsgd_explorer.dp.kernels.precision import accumulation_dtype
 from dpsgd_explorer.dp.noise.base import Noise
@@ -66,7 +66,7 @@ class ClippedSum:
         self._norms = []
         self.size = self._shortened = self._non_finite = 0
 
-    def add(self, samples: Samples) -> None:
+    def add(self, samples: PerSampleGradients) -> None:
         """Clip every sample and add it.
 
         A sample whose gradient is not finite is left out; what it contributes is 0.
@@ -74,8 +74,8 @@ class ClippedSum:
         with full_precision():
             self._add(samples)
 
-    def _add(self, samples: Samples) -> None:
-        whole, pieces = samples.divided()
+    def _add(self, samples: PerSampleGradients) -> None:
+        whole, pieces = samples.split_by_memory()
         known = {} if whole is None else whole.squared_norms()
         clipped, start = [], 0
         for piece in pieces:
@@ -180,7 +180,7 @@ def _shortened(factors: Iterable[Tensor]) -> int:
     return int((smallest < 1.0).sum())
 
 
-def _allocate(parameters: Parameters) -> tuple[list[Tensor], Sums]:
+def _allocate(parameters: Parameters) -> tuple[list[Tensor], GradientSums]:
     """Return zeroed flat buffers and their views, one a parameter."""
     every = [p for own in parameters.values() for p in own.values()]
     sizes: dict[tuple[torch.dtype, torch.device], int] = {}

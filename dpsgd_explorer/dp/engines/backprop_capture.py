@@ -16,7 +16,7 @@ from torch.autograd import Variable
 from dpsgd_explorer.errors import PrivacyError
 
 
-class Taps:
+class BackpropCapture:
     """The output gradients of one forward pass, delivered once, when backward ends.
 
     Args:

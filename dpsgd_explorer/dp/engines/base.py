@@ -11,8 +11,8 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import PackedSequence
 
 from dpsgd_explorer.dp.engines.norm_methods import (
-    Choice,
     ClippingMode,
+    NormChoice,
     check_layer_names,
 )
 from dpsgd_explorer.dp.engines.pass_outputs import Outputs
@@ -23,11 +23,11 @@ from dpsgd_explorer.dp.modules.pytree import tensors_of
 from dpsgd_explorer.dp.modules.structure import Structure
 from dpsgd_explorer.errors import PrivacyError
 
-Sums = Mapping[str, Mapping[str, Tensor]]
+GradientSums = Mapping[str, Mapping[str, Tensor]]
 """{layer, or unit of one: {parameter's local name: tensor of its shape}}."""
 
 
-class Samples(ABC):
+class PerSampleGradients(ABC):
     """The gradients of B samples, however they are held.
 
     All values belong to each sample's own loss: a mean over the batch is undone.
@@ -42,7 +42,9 @@ class Samples(ABC):
         """Return {layer: squared norm over its trainable parameters, [B]}."""
 
     @abstractmethod
-    def add_weighted_gradients(self, weights: Mapping[str, Tensor], sums: Sums) -> None:
+    def add_weighted_gradients(
+        self, weights: Mapping[str, Tensor], sums: GradientSums
+    ) -> None:
         """Add sum_i weights[layer][i] * gradient_i to the sums."""
 
     @abstractmethod
@@ -53,7 +55,7 @@ class Samples(ABC):
     def take(self, index: Tensor) -> Self:
         """Return the samples at these positions, in this order."""
 
-    def divided(self) -> tuple[Self | None, Iterator[Self]]:
+    def split_by_memory(self) -> tuple[Self | None, Iterator[Self]]:
         """Return the parameters in two parts, the second of them in pieces.
 
         The gradients of the first part, if there is one, fit in memory for all samples
@@ -75,12 +77,12 @@ def unit_of(layer: str, parameter: str, by_parameter: bool) -> tuple[str, str]:
     return (full_name(layer, parameter), "") if by_parameter else (layer, parameter)
 
 
-Receive = Callable[[Samples], None]
-NoteLoss = Callable[[LossReading, int], None]
+GradientsCallback = Callable[[PerSampleGradients], None]
+LossCallback = Callable[[LossReading, int], None]
 LOSS_REDUCTIONS = ("mean", "sum")
 
 
-class Mechanism(ABC):
+class GradientEngine(ABC):
     """Watches a module's passes and hands the samples of each backward on.
 
     Args:
@@ -97,8 +99,8 @@ class Mechanism(ABC):
         proven: The structure of which the safety check has proven what it proves, None
             if that of the module is another.
         outputs: What the last pass returned.
-        scale_of_loss: Called for what the user's losses are multiplied with.
-        note_loss: Called at each backward with what was read in the graph of its loss,
+        user_loss_scale: Called for what the user's losses are multiplied with.
+        on_loss: Called at each backward with what was read in the graph of its loss,
             and the number of samples.
         releases_in_backward: Whether the noisy gradient is due when backward ends, and
             not at the optimizer's step.
@@ -120,12 +122,12 @@ class Mechanism(ABC):
         self.clipping_mode = clipping_mode
         self.loss_reduction = loss_reduction
         self.by_parameter = by_parameter
-        self.receive: Receive = _refuse
+        self.on_gradients: GradientsCallback = _refuse
         self.before_forward: Callable[[Any, Any], None] | None = None
-        self.proven: Structure | None = None
+        self.verified: Structure | None = None
         self.outputs = Outputs()
-        self.scale_of_loss: Callable[[], float] = unscaled
-        self.note_loss: NoteLoss = ignored
+        self.user_loss_scale: Callable[[], float] = unit_loss_scale
+        self.on_loss: LossCallback = ignored
         self._pass: ModulePass | None = None
 
     @abstractmethod
@@ -144,18 +146,18 @@ class Mechanism(ABC):
     def stop(self) -> None:
         """Leave the module as it was."""
 
-    def explain(self) -> list[Choice]:
+    def explain(self) -> list[NormChoice]:
         """Return how the norms of the last pass were made; [] if by no choice."""
         return []
 
-    def advice(self, error: Exception) -> str:
+    def remedy(self, error: Exception) -> str:
         """Return what to do when the module fails on the safety check's inputs."""
         return (
             "Give the engine example_inputs and loss_fn that fit together, and make "
             "what cannot be random (offsets, lengths, indices) inside the module."
         )
 
-    def learning(self) -> AbstractContextManager[None]:
+    def learning_batch_dims(self) -> AbstractContextManager[None]:
         """Let passes of different sizes tell where the samples are, meanwhile."""
         return nullcontext()
 
@@ -165,9 +167,9 @@ class Mechanism(ABC):
         Raises:
             PrivacyError: other parameters are trainable than when it started.
         """
-        if self.proven is None or not self.proven.holds():
+        if self.verified is None or not self.verified.holds():
             self._check_trainable()
-            self.proven = None
+            self.verified = None
         if self.before_forward is not None:
             self.before_forward(args, kwargs)
         return batch_size_of(args, kwargs)
@@ -185,18 +187,20 @@ class Mechanism(ABC):
 
     def watch_loss(self, outputs: Any, size: int) -> None:
         """Have the graph read that leads from the loss of this pass to its outputs."""
-        self._pass = ModulePass(size, self.loss_reduction, lambda: self.scale_of_loss())
+        self._pass = ModulePass(
+            size, self.loss_reduction, lambda: self.user_loss_scale()
+        )
         mark_outputs(outputs, self._pass)
 
-    def backward_came(self) -> None:
+    def report_loss(self) -> None:
         """Hand on what was read of the loss of the last pass."""
         if self._pass is not None:
-            self.note_loss(self._pass.reading, self._pass.size)
+            self.on_loss(self._pass.reading, self._pass.size)
 
-    def loss_scale(self, batch_size: int) -> float:
+    def gradient_scale(self, batch_size: int) -> float:
         """Return what turns a gradient of the user's loss into a sample's own."""
         samples = float(batch_size) if self.loss_reduction == "mean" else 1.0
-        return samples / self.scale_of_loss()
+        return samples / self.user_loss_scale()
 
 
 def trainable_parameters(module: nn.Module) -> set[nn.Parameter]:
@@ -238,7 +242,7 @@ def batch_size_of(args: Any, kwargs: Any) -> int:
     )
 
 
-def unscaled() -> float:
+def unit_loss_scale() -> float:
     """Return the scale of a loss that is not scaled."""
     return 1.0
 
@@ -247,5 +251,5 @@ def ignored(reading: LossReading, size: int) -> None:
     """Take no notice of a loss, as where gradients are only looked at."""
 
 
-def _refuse(samples: Samples) -> None:
+def _refuse(samples: PerSampleGradients) -> None:
     raise PrivacyError("gradients arrived, but no engine is attached to take them.")

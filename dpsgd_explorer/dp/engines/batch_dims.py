@@ -13,7 +13,7 @@ from dpsgd_explorer.dp.layers.base import BadInputError
 Shape = tuple[int, ...]
 
 
-class Layouts:
+class BatchDims:
     """Remembers {call: {batch size: shape}} while ``learning``, and tells by it."""
 
     def __init__(self) -> None:
@@ -24,7 +24,7 @@ class Layouts:
         """Start anew."""
         self._seen = {}
 
-    def sample_dim(
+    def batch_dim(
         self,
         call: str,
         shape: Shape,

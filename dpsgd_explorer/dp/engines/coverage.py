@@ -10,7 +10,7 @@ from dpsgd_explorer.dp.engines.base import unit_of
 from dpsgd_explorer.dp.engines.layer_calls import Name, Target
 from dpsgd_explorer.dp.layers import rule_for
 from dpsgd_explorer.dp.layers.base import Rule
-from dpsgd_explorer.dp.layers.rewrite import Part
+from dpsgd_explorer.dp.layers.rewrite import LayerPart
 from dpsgd_explorer.errors import UnsupportedModuleError
 
 Parameters = dict[str, dict[str, nn.Parameter]]
@@ -80,13 +80,13 @@ class Coverage:
         if layer in self._targets:
             targets, parameters = self._targets[layer]
             return targets, parameters
-        if isinstance(layer, Part):
+        if isinstance(layer, LayerPart):
             start, stop, own = layer.start, layer.stop, dict(layer.whole)
         else:
             start, stop = 0, None
             own = dict(layer.named_parameters(recurse=False))
         own = {n: p for n, p in own.items() if id(p) in self._owners}
         targets = {n: Target(*self._owners[id(p)], start, stop) for n, p in own.items()}
-        if not isinstance(layer, Part):
+        if not isinstance(layer, LayerPart):
             self._targets[layer] = targets, own
         return targets, own

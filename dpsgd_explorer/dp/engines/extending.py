@@ -12,12 +12,12 @@ from collections.abc import Callable
 from typing import Any, ClassVar
 
 from dpsgd_explorer.dp.engines.autograd_functions import function_of, run_in_place_of
-from dpsgd_explorer.dp.engines.hooks import BookKeeping
+from dpsgd_explorer.dp.engines.hooks import HooksEngine
 from dpsgd_explorer.dp.layers.rewrite import Rewrite
-from dpsgd_explorer.dp.modules.forward_patch import StandIn
+from dpsgd_explorer.dp.modules.forward_patch import ForwardPatch
 
 
-class Extending(BookKeeping):
+class ExtendingEngine(HooksEngine):
     """Runs the layers that have a function by it; the others as hooks do."""
 
     releases_in_backward: ClassVar[bool] = True
@@ -26,7 +26,7 @@ class Extending(BookKeeping):
         super()._watch_layer(name, rule)
         if not isinstance(rule, Rewrite):
             layer = self._coverage.layers[name]
-            self._stand_ins.append(StandIn(layer, self._extended(name, rule)))
+            self._patches.append(ForwardPatch(layer, self._extended(name, rule)))
 
     def _extended(self, name: str, rule: Any) -> Callable[..., Any]:
         layer = self._coverage.layers[name]

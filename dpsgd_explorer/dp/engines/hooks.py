@@ -18,16 +18,35 @@ from torch import Tensor, nn
 from torch.utils.hooks import RemovableHandle
 
 from dpsgd_explorer.dp.engines.backprop_capture import start_graph
-from dpsgd_explorer.dp.engines.base import Mechanism, Samples, Sums, full_name
-from dpsgd_explorer.dp.engines.batch_dims import Layouts
+from dpsgd_explorer.dp.engines.base import (
+    GradientEngine,
+    GradientSums,
+    PerSampleGradients,
+    full_name,
+)
+from dpsgd_explorer.dp.engines.batch_dims import BatchDims
 from dpsgd_explorer.dp.engines.coverage import Coverage
-from dpsgd_explorer.dp.engines.layer_calls import Use, Uses, added_by_layer, grouped
-from dpsgd_explorer.dp.engines.norm_methods import Asked, Choice, ClippingMode, Ways
-from dpsgd_explorer.dp.engines.recording import Recorded, Recording, SilentWatch
+from dpsgd_explorer.dp.engines.layer_calls import (
+    LayerCall,
+    LayerCallGroup,
+    added_by_layer,
+    grouped,
+)
+from dpsgd_explorer.dp.engines.norm_methods import (
+    ClippingMode,
+    NormChoice,
+    NormMethodSelector,
+    NormRequest,
+)
+from dpsgd_explorer.dp.engines.recording import (
+    ForwardRecording,
+    PendingLayerCall,
+    ReplayCallRecorder,
+)
 from dpsgd_explorer.dp.kernels.precision import accumulation_dtype, in_precision
 from dpsgd_explorer.dp.layers.base import BadInputError, GradientRule
 from dpsgd_explorer.dp.layers.rewrite import Rewrite
-from dpsgd_explorer.dp.modules.forward_patch import StandIn
+from dpsgd_explorer.dp.modules.forward_patch import ForwardPatch
 from dpsgd_explorer.dp.modules.hooks import ModuleHook
 from dpsgd_explorer.dp.modules.pytree import map_tensors
 from dpsgd_explorer.errors import PrivacyError
@@ -36,10 +55,10 @@ from dpsgd_explorer.errors import PrivacyError
 CHUNK_BYTES = 16 * 2**20
 
 
-class BookKeptSamples(Samples):
+class DeferredGradients(PerSampleGradients):
     """The samples of one backward, as the layers' inputs and output gradients."""
 
-    def __init__(self, groups: list[Uses], size: int, scale: float) -> None:
+    def __init__(self, groups: list[LayerCallGroup], size: int, scale: float) -> None:
         self._groups = groups
         self._size = size
         self._scale = scale
@@ -54,7 +73,9 @@ class BookKeptSamples(Samples):
         scaled = torch._foreach_mul(list(total.values()), self._scale**2)
         return dict(zip(total, scaled, strict=True))
 
-    def add_weighted_gradients(self, weights: Mapping[str, Tensor], sums: Sums) -> None:
+    def add_weighted_gradients(
+        self, weights: Mapping[str, Tensor], sums: GradientSums
+    ) -> None:
         factors = {id(w): w * self._scale for w in weights.values()}
         scaled = {layer: factors[id(w)] for layer, w in weights.items()}
         for group in self._groups:
@@ -74,7 +95,7 @@ class BookKeptSamples(Samples):
         groups = [group.take(index) for group in self._groups]
         return type(self)(groups, size, self._scale)
 
-    def divided(self) -> tuple[Self | None, Iterator[Self]]:
+    def split_by_memory(self) -> tuple[Self | None, Iterator[Self]]:
         """Take what is small together: each piece of the batch has a price in calls."""
         needed = {group: self._size * group.gradient_bytes() for group in self._groups}
         if sum(needed.values()) <= CHUNK_BYTES:
@@ -88,7 +109,7 @@ class BookKeptSamples(Samples):
         large = self._of([group for group in self._groups if group not in small])
         return self._of(small) if small else None, large._pieces()
 
-    def _of(self, groups: list[Uses]) -> Self:
+    def _of(self, groups: list[LayerCallGroup]) -> Self:
         return type(self)(groups, self._size, self._scale)
 
     def _pieces(self) -> Iterator[Self]:
@@ -98,7 +119,7 @@ class BookKeptSamples(Samples):
             yield self.take(slice(start, start + size))
 
 
-class BookKeeping(Mechanism):
+class HooksEngine(GradientEngine):
     """Forward hooks on the trainable layers, taps on their outputs."""
 
     def __init__(
@@ -116,28 +137,30 @@ class BookKeeping(Mechanism):
             by_parameter=by_parameter,
         )
         self._coverage = Coverage(module, by_parameter=by_parameter)
-        self._ways = Ways(clipping_mode)
-        self._layouts = Layouts()
+        self._norm_methods = NormMethodSelector(clipping_mode)
+        self._batch_dims = BatchDims()
         self._handles: list[RemovableHandle] = []
-        self._stand_ins: list[StandIn] = []
-        self._recording: Recording | None = None
-        self._asked: dict[str, list[Asked]] = {}
+        self._patches: list[ForwardPatch] = []
+        self._recording: ForwardRecording | None = None
+        self._asked: dict[str, list[NormRequest]] = {}
         self._open_pass = False
         self._fast_attention = True
 
     def parameters(self) -> dict[str, dict[str, nn.Parameter]]:
         return self._coverage.parameters
 
-    def explain(self) -> list[Choice]:
+    def explain(self) -> list[NormChoice]:
         """Return what was chosen for each use at the last pass, in forward order."""
         return [
-            self._ways.explain(each) for own in self._asked.values() for each in own
+            self._norm_methods.explain(each)
+            for own in self._asked.values()
+            for each in own
         ]
 
-    def advice(self, error: Exception) -> str:
+    def remedy(self, error: Exception) -> str:
         shared = self._recording.shared_layers if self._recording is not None else []
         if not shared or not isinstance(error, RuntimeError):
-            return super().advice(error)
+            return super().remedy(error)
         return (
             f"The output of {', '.join(shared)} is the same for all samples, and this "
             "engine adds a dimension of samples to it. Let the layer see one row per "
@@ -145,14 +168,14 @@ class BookKeeping(Mechanism):
         )
 
     @contextmanager
-    def learning(self) -> Iterator[None]:
+    def learning_batch_dims(self) -> Iterator[None]:
         """Compare the shapes of passes of different sizes meanwhile."""
-        self._layouts.forget()
-        self._layouts.learning = True
+        self._batch_dims.forget()
+        self._batch_dims.learning = True
         try:
             yield
         finally:
-            self._layouts.learning = False
+            self._batch_dims.learning = False
 
     def start(self) -> None:
         self._handles = [
@@ -170,15 +193,15 @@ class BookKeeping(Mechanism):
     def stop(self) -> None:
         for handle in self._handles:
             handle.remove()
-        for stand_in in self._stand_ins:
+        for stand_in in self._patches:
             stand_in.remove()
-        self._handles, self._stand_ins = [], []
+        self._handles, self._patches = [], []
         self._replace_recording(None)
 
     def _watch_layer(self, name: str, rule: Any) -> None:
         layer = self._coverage.layers[name]
         if isinstance(rule, Rewrite):
-            self._stand_ins.append(StandIn(layer, self._rewritten(name, rule)))
+            self._patches.append(ForwardPatch(layer, self._rewritten(name, rule)))
             return
         before = ModuleHook(self._before_layer(name, rule))
         after = ModuleHook(self._after_layer(name, rule))
@@ -192,7 +215,9 @@ class BookKeeping(Mechanism):
             return
         batch_size = self.prepare(args, kwargs)
         self._replace_recording(
-            Recording(self._coverage, self._layouts, batch_size, self._deliver)
+            ForwardRecording(
+                self._coverage, self._batch_dims, batch_size, self._deliver
+            )
         )
         self._ask_for_parameter_gradients(False)
         self._fast_attention = torch.backends.mha.get_fastpath_enabled()
@@ -208,7 +233,7 @@ class BookKeeping(Mechanism):
             if self._recording is not None:
                 self.watch_loss(output, self._recording.batch_size)
 
-    def _replace_recording(self, new: Recording | None) -> None:
+    def _replace_recording(self, new: ForwardRecording | None) -> None:
         if self._recording is not None:
             self._recording.taps.close(
                 "backward came too late: the module has run again since, or the engine "
@@ -221,7 +246,7 @@ class BookKeeping(Mechanism):
             for parameter in parameters.values():
                 parameter.requires_grad_(wanted)
 
-    def _now_recording(self) -> Recording | None:
+    def _now_recording(self) -> ForwardRecording | None:
         """Return the open recording, if this call belongs to it and can be trained."""
         return self._recording if self._open_pass and torch.is_grad_enabled() else None
 
@@ -276,7 +301,7 @@ class BookKeeping(Mechanism):
             if self._recording is None or not self._replays():
                 return own_forward(*args, **kwargs)
             self._check_replay(name)
-            silent = SilentWatch(self._recording, name)
+            silent = ReplayCallRecorder(self._recording, name)
             self._ask_for_parameter_gradients(False)
             try:
                 return rule.forward(layer, own_forward, silent, args, kwargs)
@@ -298,18 +323,18 @@ class BookKeeping(Mechanism):
         """Whether backward runs a checkpointed part of the recorded pass again."""
         return _in_backward() and torch.is_grad_enabled()
 
-    def _deliver(self, pairs: list[tuple[Recorded, Tensor]]) -> None:
+    def _deliver(self, pairs: list[tuple[PendingLayerCall, Tensor]]) -> None:
         recording = self._recording
         if recording is None:
             raise PrivacyError("gradients arrived for a pass that was not recorded.")
-        self.backward_came()
+        self.report_loss()
         self._asked = {}
         uses = [self._use(recorded, gradient) for recorded, gradient in pairs]
         size = recording.batch_size
-        samples = BookKeptSamples(grouped(uses), size, self.loss_scale(size))
-        self.receive(samples)
+        samples = DeferredGradients(grouped(uses), size, self.gradient_scale(size))
+        self.on_gradients(samples)
 
-    def _use(self, recorded: Recorded, backprops: Tensor) -> Use:
+    def _use(self, recorded: PendingLayerCall, backprops: Tensor) -> LayerCall:
         """Return the use in its parameters' precision or better, and its way."""
         parameter = next(iter(recorded.parameters.values()))
         dtype = accumulation_dtype(parameter.dtype)
@@ -319,16 +344,16 @@ class BookKeeping(Mechanism):
         name, rule, layer = recorded.name, recorded.rule, recorded.layer
         backprops = in_precision(backprops, dtype)
         asked = name, rule, layer, activations, backprops
-        self._asked.setdefault(name, []).append(Asked.outline(*asked))
-        return Use(
+        self._asked.setdefault(name, []).append(NormRequest.outline(*asked))
+        return LayerCall(
             rule,
             layer,
             activations,
             backprops,
             recorded.targets,
             recorded.parameters,
-            ghost=self._ways.chooses_ghost(*asked),
-            keeps=self._ways.keeps_gradients(name),
+            ghost=self._norm_methods.chooses_ghost(*asked),
+            keeps=self._norm_methods.keeps_gradients(name),
         )
 
 

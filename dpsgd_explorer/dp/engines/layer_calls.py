@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, Protocol, Self
 import torch
 from torch import Tensor, nn
 
-from dpsgd_explorer.dp.engines.base import Sums
+from dpsgd_explorer.dp.engines.base import GradientSums
 from dpsgd_explorer.dp.kernels.precision import accumulation_dtype, in_precision
 from dpsgd_explorer.dp.layers.base import (
     GradientRule,
@@ -56,7 +56,7 @@ class Target(NamedTuple):
 
 
 @dataclass(eq=False)
-class Use:
+class LayerCall:
     """One use: what went in, and the gradient that came back to what came out.
 
     Attributes:
@@ -123,7 +123,7 @@ class Use:
         """Return the gradients as outer products, if they have that form."""
         return self.rule.factors(self.layer, *self._record())
 
-    def add_weighted(self, weights: Mapping[str, Tensor], sums: Sums) -> None:
+    def add_weighted(self, weights: Mapping[str, Tensor], sums: GradientSums) -> None:
         """Add sum_i weights[layer][i] * gradient_i to the sums of each layer."""
         into = {
             local: t.rows_of(sums[t.layer][t.parameter])
@@ -138,7 +138,9 @@ class Use:
             scratch = {n: s if n in own else s.clone() for n, s in into.items()}
             self._add_weighted(own_weights, scratch)
 
-    def add_weighted_to_one(self, weights: Mapping[str, Tensor], sums: Sums) -> None:
+    def add_weighted_to_one(
+        self, weights: Mapping[str, Tensor], sums: GradientSums
+    ) -> None:
         """Do the same where all parameters belong to one layer."""
         layer = next(iter(self.targets.values())).layer
         own = sums[layer]
@@ -179,7 +181,7 @@ class Use:
         return sum(p.numel() * p.element_size() for p in self.parameters.values())
 
 
-class Uses(Protocol):
+class LayerCallGroup(Protocol):
     """One use, or several that share parameters."""
 
     def squared_norms(self) -> dict[str, Tensor]:
@@ -188,7 +190,7 @@ class Uses(Protocol):
     def per_sample_gradients(self) -> dict[Name, Tensor]:
         """Return {whole parameter: [B, *shape]}."""
 
-    def add_weighted(self, weights: Mapping[str, Tensor], sums: Sums) -> None:
+    def add_weighted(self, weights: Mapping[str, Tensor], sums: GradientSums) -> None:
         """Add sum_i weights[layer][i] * gradient_i to the sums."""
 
     def take(self, index: Tensor | slice) -> Self:
@@ -198,10 +200,10 @@ class Uses(Protocol):
         """Return what instantiating one sample's gradients takes."""
 
 
-class OneUse:
+class SingleLayerCall:
     """The only use of its parameters, which belong to one layer."""
 
-    def __init__(self, use: Use) -> None:
+    def __init__(self, use: LayerCall) -> None:
         self._use = _widened([use])[0]
 
     def squared_norms(self) -> dict[str, Tensor]:
@@ -211,7 +213,7 @@ class OneUse:
     def per_sample_gradients(self) -> dict[Name, Tensor]:
         return summed_gradients([self._use])
 
-    def add_weighted(self, weights: Mapping[str, Tensor], sums: Sums) -> None:
+    def add_weighted(self, weights: Mapping[str, Tensor], sums: GradientSums) -> None:
         self._use.add_weighted_to_one(weights, sums)
 
     def take(self, index: Tensor | slice) -> Self:
@@ -221,7 +223,7 @@ class OneUse:
         return self._use.gradient_bytes()
 
 
-class SharedUses:
+class SharedLayerCalls:
     """Uses that have parameters in common, or parameters of several layers.
 
     Without gradients only where every use is an outer product.
@@ -229,7 +231,7 @@ class SharedUses:
     The sum is made of what was measured, as for a single use.
     """
 
-    def __init__(self, uses: list[Use]) -> None:
+    def __init__(self, uses: list[LayerCall]) -> None:
         self._uses = _widened(uses)
         self._instantiates = not all(use.ghost for use in uses)
         self._gradients: dict[Name, Tensor] = {}
@@ -265,7 +267,7 @@ class SharedUses:
     def per_sample_gradients(self) -> dict[Name, Tensor]:
         return summed_gradients(self._uses)
 
-    def add_weighted(self, weights: Mapping[str, Tensor], sums: Sums) -> None:
+    def add_weighted(self, weights: Mapping[str, Tensor], sums: GradientSums) -> None:
         if not self._instantiates:
             for use in self._uses:
                 use.add_weighted(weights, sums)
@@ -284,10 +286,10 @@ class SharedUses:
         return sum(use.gradient_bytes() for use in self._uses)
 
 
-def grouped(uses: Iterable[Use]) -> list[Uses]:
+def grouped(uses: Iterable[LayerCall]) -> list[LayerCallGroup]:
     """Return the uses, those that share a parameter together."""
-    group_of: dict[Use, list[Use]] = {}
-    users: dict[Name, list[tuple[Target, Use]]] = {}
+    group_of: dict[LayerCall, list[LayerCall]] = {}
+    users: dict[Name, list[tuple[Target, LayerCall]]] = {}
     for use in uses:
         group_of[use] = [use]
         for target in use.targets.values():
@@ -300,7 +302,9 @@ def grouped(uses: Iterable[Use]) -> list[Uses]:
     return [_group(group) for group in groups.values()]
 
 
-def _join(group_of: dict[Use, list[Use]], first: Use, second: Use) -> None:
+def _join(
+    group_of: dict[LayerCall, list[LayerCall]], first: LayerCall, second: LayerCall
+) -> None:
     into, group = group_of[first], group_of[second]
     if into is not group:
         into += group
@@ -313,12 +317,16 @@ def _overlap(a: Target, b: Target) -> bool:
     return max(a.start, b.start) < min(a.stop, b.stop)
 
 
-def _group(uses: list[Use]) -> Uses:
+def _group(uses: list[LayerCall]) -> LayerCallGroup:
     layers = {target.layer for use in uses for target in use.targets.values()}
-    return OneUse(uses[0]) if len(uses) == len(layers) == 1 else SharedUses(uses)
+    return (
+        SingleLayerCall(uses[0])
+        if len(uses) == len(layers) == 1
+        else SharedLayerCalls(uses)
+    )
 
 
-def summed_gradients(uses: Iterable[Use]) -> dict[Name, Tensor]:
+def summed_gradients(uses: Iterable[LayerCall]) -> dict[Name, Tensor]:
     """Return {parameter: [B, *shape]}, summed over its uses."""
     total: dict[Name, Tensor] = {}
     for use in uses:
@@ -335,7 +343,7 @@ def summed_gradients(uses: Iterable[Use]) -> dict[Name, Tensor]:
     return total
 
 
-def _widened(uses: list[Use]) -> list[Use]:
+def _widened(uses: list[LayerCall]) -> list[LayerCall]:
     """Return the uses in float64 where float32 would be seen, by shapes alone.
 
     The excess grows with the power 3/2 of the positions, over which uses add up.

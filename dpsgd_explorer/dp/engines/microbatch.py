@@ -13,16 +13,16 @@ import torch
 from torch import Tensor
 from torch.utils._pytree import tree_flatten, tree_unflatten
 
-from dpsgd_explorer.dp.engines.backprop_capture import Taps
-from dpsgd_explorer.dp.engines.whole_module import OutputTree, WholeModule
+from dpsgd_explorer.dp.engines.backprop_capture import BackpropCapture
+from dpsgd_explorer.dp.engines.whole_module import OutputTree, WholeModuleEngine
 
 
-class MicroBatch(WholeModule):
+class MicrobatchEngine(WholeModuleEngine):
     """Runs the module sample by sample."""
 
     def _run(self, args: Any, kwargs: Any, size: int) -> Any:
         runs, tree = self._runs(args, kwargs, size)
-        taps = Taps(lambda gradients: self._deliver(runs[:size], gradients))
+        taps = BackpropCapture(lambda gradients: self._deliver(runs[:size], gradients))
         self._replace_taps(taps)
         joined = (_joined(each) for each in zip(*runs, strict=True))
         return self._tapped(taps, tree, joined)
@@ -46,17 +46,17 @@ class MicroBatch(WholeModule):
     def _deliver(
         self, runs: list[list[Tensor]], backprops: Mapping[str, Tensor]
     ) -> None:
-        self.backward_came()
-        scale = self.loss_scale(len(runs))
+        self.report_loss()
+        scale = self.gradient_scale(len(runs))
         if not runs:
-            self.receive(self._stored({}, 0))
+            self.on_gradients(self._stored({}, 0))
         for i, outputs in enumerate(runs):
             pairs = [
                 (outputs[int(name)], _row_of(g, i, outputs[int(name)]) * scale)
                 for name, g in backprops.items()
                 if outputs[int(name)].requires_grad
             ]
-            self.receive(self._stored(self._backward(pairs), 1))
+            self.on_gradients(self._stored(self._backward(pairs), 1))
 
     def _backward(self, pairs: list[tuple[Tensor, Tensor]]) -> dict[int, Tensor]:
         """Return {parameter's id: gradient of one sample}; unused ones are missing."""

@@ -32,7 +32,7 @@ ClippingMode = str | Mapping[str, str]
 
 
 @dataclass(frozen=True)
-class Choice:
+class NormChoice:
     """What was chosen for one use of a layer at the last pass, and why.
 
     Attributes:
@@ -40,7 +40,7 @@ class Choice:
         kind: Its type, or the part of it.
         input_shapes: Of what was kept of its call, samples first.
         output_shape: Of its output, samples first.
-        way: "ghost" or "instantiate".
+        norm_method: "ghost" or "instantiate".
         multiply_adds: What either way costs a sample, where the rule counts it.
         reason: Why, in words.
     """
@@ -49,13 +49,13 @@ class Choice:
     kind: str
     input_shapes: tuple[tuple[int, ...], ...]
     output_shape: tuple[int, ...]
-    way: str
+    norm_method: str
     multiply_adds: MultiplyAdds | None
     reason: str
 
 
 @dataclass(frozen=True, slots=True)
-class Outline:
+class TensorSpec:
     """What is remembered of a tensor, without its numbers, which would take memory."""
 
     shape: torch.Size
@@ -71,14 +71,14 @@ class Outline:
         return torch.empty(self.shape, dtype=self.dtype, device="meta")
 
 
-class Asked(NamedTuple):
+class NormRequest(NamedTuple):
     """For what a way was chosen: of the tensors nothing but their outlines."""
 
     layer_name: str
     rule: GradientRule[Any, Any]
     layer: nn.Module
     activations: Any
-    backprops: Outline
+    backprops: TensorSpec
 
     @classmethod
     def outline(
@@ -90,11 +90,11 @@ class Asked(NamedTuple):
         backprops: Tensor,
     ) -> Self:
         """Return what is asked at a use of a layer, in outlines."""
-        shapes = map_tensors(Outline.of, activations)
-        return cls(name, rule, layer, shapes, Outline.of(backprops))
+        shapes = map_tensors(TensorSpec.of, activations)
+        return cls(name, rule, layer, shapes, TensorSpec.of(backprops))
 
 
-class Ways:
+class NormMethodSelector:
     """Chooses the way of each use of a layer, anew for the shapes of every pass."""
 
     def __init__(self, mode: ClippingMode) -> None:
@@ -141,10 +141,10 @@ class Ways:
             return False
         return rule.multiply_adds(layer, activations, backprops) is not None
 
-    def explain(self, asked: Asked) -> Choice:
+    def explain(self, asked: NormRequest) -> NormChoice:
         """Return what was chosen when this was asked, and why."""
         name, rule, layer = asked[:3]
-        activations = tree_map(Outline.drawn, asked.activations)
+        activations = tree_map(TensorSpec.drawn, asked.activations)
         backprops = asked.backprops.drawn()
         mode = self.mode_of(name)
         cost = rule.multiply_adds(layer, activations, backprops)
@@ -153,12 +153,12 @@ class Ways:
         avoided = ""
         if not ghost and rule.prefers_ghost(layer, activations, backprops):
             avoided = "float32 would be seen in norms without gradients"
-        return Choice(
+        return NormChoice(
             layer=name,
             kind=getattr(layer, "kind", type(layer).__name__),
             input_shapes=tuple(tuple(x.shape) for x in tensors_of(activations)),
             output_shape=tuple(backprops.shape),
-            way="ghost" if ghost else "instantiate",
+            norm_method="ghost" if ghost else "instantiate",
             multiply_adds=cost,
             reason=forced or avoided or _reason(cost, ghost),
         )

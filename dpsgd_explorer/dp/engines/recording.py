@@ -11,24 +11,24 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from dpsgd_explorer.dp.engines.backprop_capture import Taps, start_graph
-from dpsgd_explorer.dp.engines.batch_dims import Layouts
+from dpsgd_explorer.dp.engines.backprop_capture import BackpropCapture, start_graph
+from dpsgd_explorer.dp.engines.batch_dims import BatchDims
 from dpsgd_explorer.dp.engines.coverage import Coverage
 from dpsgd_explorer.dp.engines.layer_calls import Target
 from dpsgd_explorer.dp.layers.base import BadInputError, GradientRule, LayerRule
 from dpsgd_explorer.dp.layers.linear import LinearRule
-from dpsgd_explorer.dp.layers.rewrite import Arrive, ExpandedRule, Part
+from dpsgd_explorer.dp.layers.rewrite import BackpropCallback, ExpandedRule, LayerPart
 from dpsgd_explorer.dp.modules.pytree import map_tensors, tensors_of
 from dpsgd_explorer.errors import PrivacyError, UnsupportedModuleError
 
 
 @dataclass(eq=False)
-class Recorded:
+class PendingLayerCall:
     """One use, of which the gradient has not come back yet.
 
     Attributes:
         name: Of the layer, for messages and for the choice of a way.
-        sample_dim: Where the samples are in the output.
+        batch_dim: Where the samples are in the output.
         versions: Of the activations when they were kept.
     """
 
@@ -38,7 +38,7 @@ class Recorded:
     activations: Any
     targets: dict[str, Target]
     parameters: dict[str, nn.Parameter]
-    sample_dim: int
+    batch_dim: int
     versions: list[int]
 
     def check_unchanged(self) -> None:
@@ -50,7 +50,7 @@ class Recorded:
             )
 
 
-class Recording:
+class ForwardRecording:
     """The uses of one forward pass, and the taps that wait for their gradients.
 
     Args:
@@ -67,24 +67,24 @@ class Recording:
     def __init__(
         self,
         coverage: Coverage,
-        layouts: Layouts,
+        batch_dims: BatchDims,
         batch_size: int,
-        deliver: Callable[[list[tuple[Recorded, Tensor]]], None],
+        deliver: Callable[[list[tuple[PendingLayerCall, Tensor]]], None],
     ) -> None:
         self.batch_size = batch_size
-        self.taps = Taps(self._arrived)
+        self.taps = BackpropCapture(self._arrived)
         self.is_trained = coverage.is_trained
         self.shared_layers: list[str] = []
         self._coverage = coverage
-        self.layouts = layouts
+        self.batch_dims = batch_dims
         self._deliver = deliver
-        self._records: dict[str, Recorded] = {}
+        self._records: dict[str, PendingLayerCall] = {}
         self._calls: Counter[str] = Counter()
 
-    def watch(self, name: str) -> LayerWatch:
+    def watch(self, name: str) -> ForwardCallRecorder:
         """Return the watch of the next call of a layer."""
         self._calls[name] += 1
-        return LayerWatch(self, name, f"{name}#{self._calls[name]}")
+        return ForwardCallRecorder(self, name, f"{name}#{self._calls[name]}")
 
     def bad_input(self, name: str, error: BadInputError) -> UnsupportedModuleError:
         """Return the exception that names the layer."""
@@ -109,17 +109,17 @@ class Recording:
     ) -> Tensor:
         """Record a call of a layer; the returned tensor is its output from now on."""
         layer = self._coverage.layers[name]
-        activations = rule.record(layer, args, kwargs)
+        activations = rule.saved_activations(layer, args, kwargs)
         watch = self.watch(name)
         dim: int | None = 0
         if isinstance(rule, LayerRule):
             dims = rule.position_dims(layer, activations)
             shape = tuple(activations.shape)
-            dim = watch.dim_of("input", shape, max(1, dims), share=dims > 0)
+            dim = watch.batch_dim("input", shape, max(1, dims), share=dims > 0)
             if dim is None:
                 self.shared_layers.append(name)
             activations, out = _samples_first(activations, out, dim, self.batch_size)
-        if out.shape[dim or 0] != self.batch_size and not self.layouts.learning:
+        if out.shape[dim or 0] != self.batch_size and not self.batch_dims.learning:
             wrong = BadInputError(
                 f"must give one row for each of the {self.batch_size} samples, got "
                 f"shape {list(out.shape)}"
@@ -133,20 +133,20 @@ class Recording:
         rule: GradientRule[Any, Any],
         layer: nn.Module,
         activations: Any,
-        sample_dim: int = 0,
+        batch_dim: int = 0,
     ) -> str:
         """Note a use and return its key."""
         activations = map_tensors(_detached, activations)
         targets, parameters = self._coverage.targets(name, layer)
         key = str(len(self._records))
-        self._records[key] = Recorded(
+        self._records[key] = PendingLayerCall(
             name,
             rule,
             layer,
             activations,
             targets,
             parameters,
-            sample_dim,
+            batch_dim,
             _versions(activations),
         )
         return key
@@ -157,7 +157,7 @@ class Recording:
             return output
         return self.taps.tap(key, output)
 
-    def expect(self, key: str) -> Arrive:
+    def expect(self, key: str) -> BackpropCallback:
         """Return what takes the gradient of a use from an operation of our own."""
         if not self._records[key].targets:
             return lambda gradient: None
@@ -168,39 +168,39 @@ class Recording:
         for key, gradient in gradients.items():
             record = self._records[key]
             record.check_unchanged()
-            dim = record.sample_dim
+            dim = record.batch_dim
             pairs.append((record, gradient.transpose(0, dim) if dim else gradient))
         self._records = {}
         self._deliver(pairs)
 
 
-class LayerWatch:
+class ForwardCallRecorder:
     """What a rewritten forward shows its inside to; see layers.rewrite.Watch."""
 
-    def __init__(self, recording: Recording, name: str, call: str) -> None:
+    def __init__(self, recording: ForwardRecording, name: str, call: str) -> None:
         self.batch_size = recording.batch_size
         self._recording, self._name, self._call = recording, name, call
         self.is_trained = recording.is_trained
 
-    def linear(self, part: Part, inputs: Tensor, *, sample_dim: int = 0) -> Tensor:
-        record = inputs.transpose(0, sample_dim)
+    def linear(self, part: LayerPart, inputs: Tensor, *, batch_dim: int = 0) -> Tensor:
+        record = inputs.transpose(0, batch_dim)
         keep = self._recording.keep
-        key = keep(self._name, LinearRule(), part, record, sample_dim)
+        key = keep(self._name, LinearRule(), part, record, batch_dim)
         return self._recording.tap(key, _linear(part, inputs))
 
     def expanded(self, layer: nn.Module, name: str) -> Tensor:
-        part = Part(layer, {"value": name}, kind=name)
+        part = LayerPart(layer, {"value": name}, kind=name)
         copies = part.value.detach().expand(self.batch_size, *part.value.shape)
         key = self._recording.keep(self._name, ExpandedRule(), part, ())
         return self._recording.tap(key, copies)
 
-    def record(
+    def add_call(
         self, rule: GradientRule[Any, Any], part: nn.Module, activations: Any
-    ) -> Arrive:
+    ) -> BackpropCallback:
         key = self._recording.keep(self._name, rule, part, activations)
         return self._recording.expect(key)
 
-    def dim_of(
+    def batch_dim(
         self,
         label: str,
         shape: tuple[int, ...],
@@ -210,7 +210,7 @@ class LayerWatch:
         share: bool = True,
     ) -> int | None:
         try:
-            return self._recording.layouts.sample_dim(
+            return self._recording.batch_dims.batch_dim(
                 f"{self._call}.{label}",
                 shape,
                 self.batch_size,
@@ -222,33 +222,33 @@ class LayerWatch:
             raise self._recording.bad_input(self._name, error) from error
 
 
-class SilentWatch:
+class ReplayCallRecorder:
     """Lets a checkpointed forward run again in backward as it ran before.
 
     Gradients are asked for where they were, and nothing is recorded a second time.
     """
 
-    def __init__(self, recording: Recording, name: str) -> None:
+    def __init__(self, recording: ForwardRecording, name: str) -> None:
         self.batch_size = recording.batch_size
-        self._layouts, self._call = recording.layouts, f"{name}#1"
+        self._batch_dims, self._call = recording.batch_dims, f"{name}#1"
         self.is_trained = recording.is_trained
 
-    def linear(self, part: Part, inputs: Tensor, *, sample_dim: int = 0) -> Tensor:
+    def linear(self, part: LayerPart, inputs: Tensor, *, batch_dim: int = 0) -> Tensor:
         return start_graph(_linear(part, inputs))
 
     def expanded(self, layer: nn.Module, name: str) -> Tensor:
         value = layer.get_parameter(name).detach()
         return start_graph(value.expand(self.batch_size, *value.shape))
 
-    def record(
+    def add_call(
         self, rule: GradientRule[Any, Any], part: nn.Module, activations: Any
-    ) -> Arrive:
+    ) -> BackpropCallback:
         return lambda gradient: None
 
-    def dim_of(
+    def batch_dim(
         self, label: str, shape: tuple[int, ...], dims: int, *, likely: int = 0
     ) -> int | None:
-        return self._layouts.sample_dim(
+        return self._batch_dims.batch_dim(
             f"{self._call}.{label}",
             shape,
             self.batch_size,
@@ -270,7 +270,7 @@ def _samples_first(
     return inputs.expand(rows[0]), output.expand(rows[1])
 
 
-def _linear(part: Part, inputs: Tensor) -> Tensor:
+def _linear(part: LayerPart, inputs: Tensor) -> Tensor:
     with torch.no_grad():
         weight, bias = part.weight, part.bias if "bias" in part.names else None
     return F.linear(inputs, weight.detach(), None if bias is None else bias.detach())

@@ -16,18 +16,20 @@ import torch
 from torch import Tensor, nn
 from torch.utils._pytree import tree_flatten, tree_unflatten
 
-from dpsgd_explorer.dp.engines.backprop_capture import Taps
-from dpsgd_explorer.dp.engines.whole_module import OutputTree, WholeModule
+from dpsgd_explorer.dp.engines.backprop_capture import BackpropCapture
+from dpsgd_explorer.dp.engines.whole_module import OutputTree, WholeModuleEngine
 from dpsgd_explorer.errors import ExplorerError, UnsupportedModuleError
 
 
-class Vectorized(WholeModule):
+class VmapEngine(WholeModuleEngine):
     """Maps the module over the samples."""
 
     def _run(self, args: Any, kwargs: Any, size: int) -> Any:
         copies = {p: _copies(p, size) for p in self._trained}
         outputs, tree = self._outputs(args, kwargs, size, copies)
-        taps = Taps(lambda gradients: self._deliver(outputs, copies, gradients, size))
+        taps = BackpropCapture(
+            lambda gradients: self._deliver(outputs, copies, gradients, size)
+        )
         self._replace_taps(taps)
         return self._tapped(taps, tree, (output.detach() for output in outputs))
 
@@ -62,8 +64,8 @@ class Vectorized(WholeModule):
         backprops: Mapping[str, Tensor],
         size: int,
     ) -> None:
-        self.backward_came()
-        scale = self.loss_scale(size)
+        self.report_loss()
+        scale = self.gradient_scale(size)
         pairs = [
             (outputs[int(name)], gradient * scale)
             for name, gradient in backprops.items()
@@ -74,7 +76,7 @@ class Vectorized(WholeModule):
             gradients = self._backward(pairs, list(copies.values()))
             each = zip(copies, gradients, strict=True)
             found = {id(p): g for p, g in each if g is not None}
-        self.receive(self._stored(found, size))
+        self.on_gradients(self._stored(found, size))
 
     def _backward(
         self, pairs: list[tuple[Tensor, Tensor]], copies: list[Tensor]

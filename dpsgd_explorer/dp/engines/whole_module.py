@@ -11,18 +11,24 @@ import torch
 from torch import Tensor, nn
 from torch.utils._pytree import TreeSpec, tree_flatten, tree_unflatten
 
-from dpsgd_explorer.dp.engines.backprop_capture import Taps
-from dpsgd_explorer.dp.engines.base import Mechanism, Samples, Sums, full_name, unit_of
+from dpsgd_explorer.dp.engines.backprop_capture import BackpropCapture
+from dpsgd_explorer.dp.engines.base import (
+    GradientEngine,
+    GradientSums,
+    PerSampleGradients,
+    full_name,
+    unit_of,
+)
 from dpsgd_explorer.dp.engines.norm_methods import ClippingMode
 from dpsgd_explorer.dp.kernels.precision import accumulation_dtype
 from dpsgd_explorer.dp.layers.base import add_weighted, gradient_squared_norms
-from dpsgd_explorer.dp.modules.forward_patch import StandIn
+from dpsgd_explorer.dp.modules.forward_patch import ForwardPatch
 from dpsgd_explorer.errors import UnsupportedModuleError
 
 Gradients = dict[str, dict[str, Tensor]]
 
 
-class StoredSamples(Samples):
+class MaterializedGradients(PerSampleGradients):
     """Samples with their gradients, {unit: {local name: [B, *shape]}}."""
 
     def __init__(self, gradients: Gradients, size: int) -> None:
@@ -37,7 +43,9 @@ class StoredSamples(Samples):
             layer: gradient_squared_norms(own) for layer, own in self._gradients.items()
         }
 
-    def add_weighted_gradients(self, weights: Mapping[str, Tensor], sums: Sums) -> None:
+    def add_weighted_gradients(
+        self, weights: Mapping[str, Tensor], sums: GradientSums
+    ) -> None:
         for layer, own in self._gradients.items():
             add_weighted(own, weights[layer], sums[layer])
 
@@ -56,7 +64,7 @@ class StoredSamples(Samples):
         return type(self)(gradients, len(index))
 
 
-class WholeModule(Mechanism):
+class WholeModuleEngine(GradientEngine):
     """Stands in for the module's forward."""
 
     def __init__(
@@ -74,8 +82,8 @@ class WholeModule(Mechanism):
             by_parameter=by_parameter,
         )
         self._parameters = _trainable_parameters(module, by_parameter)
-        self._taps: Taps | None = None
-        self._stand_in: StandIn | None = None
+        self._taps: BackpropCapture | None = None
+        self._patch: ForwardPatch | None = None
         self._forward: Any = None
 
     def parameters(self) -> dict[str, dict[str, nn.Parameter]]:
@@ -83,12 +91,12 @@ class WholeModule(Mechanism):
 
     def start(self) -> None:
         self._forward = self.module.forward
-        self._stand_in = StandIn(self.module, self._called)
+        self._patch = ForwardPatch(self.module, self._called)
 
     def stop(self) -> None:
-        if self._stand_in is not None:
-            self._stand_in.remove()
-            self._stand_in = None
+        if self._patch is not None:
+            self._patch.remove()
+            self._patch = None
         self._replace_taps(None)
 
     def _called(self, own_forward: Any, args: Any, kwargs: Any) -> Any:
@@ -104,7 +112,7 @@ class WholeModule(Mechanism):
     def _run(self, args: Any, kwargs: Any, size: int) -> Any:
         """Return the module's output for so many samples, and watch for backward."""
 
-    def _replace_taps(self, new: Taps | None) -> None:
+    def _replace_taps(self, new: BackpropCapture | None) -> None:
         if self._taps is not None:
             self._taps.close(
                 "backward came too late: the module has run again since, or the engine "
@@ -116,7 +124,9 @@ class WholeModule(Mechanism):
     def _trained(self) -> list[nn.Parameter]:
         return [p for own in self._parameters.values() for p in own.values()]
 
-    def _tapped(self, taps: Taps, tree: OutputTree, values: Iterable[Tensor]) -> Any:
+    def _tapped(
+        self, taps: BackpropCapture, tree: OutputTree, values: Iterable[Tensor]
+    ) -> Any:
         """Return the module's output for the batch, watched.
 
         Args:
@@ -134,7 +144,7 @@ class WholeModule(Mechanism):
         """Return the batch's loss from the samples' own: [B] -> []."""
         return losses.mean() if self.loss_reduction == "mean" else losses.sum()
 
-    def _stored(self, found: Mapping[int, Tensor], size: int) -> StoredSamples:
+    def _stored(self, found: Mapping[int, Tensor], size: int) -> MaterializedGradients:
         """Return samples from {parameter's id: [B, *shape]}; 0 for what is missing."""
 
         def rows(parameter: nn.Parameter) -> Tensor:
@@ -147,7 +157,7 @@ class WholeModule(Mechanism):
             unit: {local: rows(p) for local, p in own.items()}
             for unit, own in self._parameters.items()
         }
-        return StoredSamples(gradients, size)
+        return MaterializedGradients(gradients, size)
 
 
 @dataclass(frozen=True)

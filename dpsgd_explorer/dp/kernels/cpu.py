@@ -24,7 +24,7 @@ from torch import Tensor, nn
 
 from dpsgd_explorer.dp.kernels.full_precision import Verified
 from dpsgd_explorer.dp.kernels.max_pool import max_pool
-from dpsgd_explorer.dp.modules.forward_patch import StandIn
+from dpsgd_explorer.dp.modules.forward_patch import ForwardPatch
 
 #: How much faster a product must be for another way to be worth it.
 WORTHWHILE = 1.25
@@ -80,7 +80,7 @@ def in_use(*modules: nn.Module, products: bool = True) -> Iterator[None]:
         for module in modules:
             for each in module.modules():
                 if _pools_by_one(each):
-                    undo.callback(StandIn(each, _pooling(each)).remove)
+                    undo.callback(ForwardPatch(each, _pooling(each)).remove)
         yield
 
 

@@ -19,7 +19,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from dpsgd_explorer.dp.layers.base import BadInputError
-from dpsgd_explorer.dp.layers.rewrite import Part, Rewrite, Watch
+from dpsgd_explorer.dp.layers.rewrite import CallRecorder, LayerPart, Rewrite
 
 ARGUMENTS = signature(nn.MultiheadAttention.forward)
 
@@ -42,7 +42,7 @@ class MultiheadAttentionRewrite(Rewrite[nn.MultiheadAttention]):
         self,
         layer: nn.MultiheadAttention,
         own_forward: Callable[..., Any],
-        watch: Watch,
+        recorder: CallRecorder,
         args: Any,
         kwargs: Any,
     ) -> tuple[Tensor, Tensor | None]:
@@ -50,21 +50,21 @@ class MultiheadAttentionRewrite(Rewrite[nn.MultiheadAttention]):
         bound.apply_defaults()
         given = bound.arguments
         inputs = [given[name] for name in ("query", "key", "value")]
-        q, k, v = _projected(layer, watch, _samples_first(layer, watch, inputs))
-        k, v, added = _with_added_rows(layer, watch, k, v)
+        q, k, v = _projected(layer, recorder, _samples_first(layer, recorder, inputs))
+        k, v, added = _with_added_rows(layer, recorder, k, v)
         mask = _mask(layer, given, added, q)
         q, k, v = (_by_head(layer, each) for each in (q, k, v))
         attended, weights = _attend(layer, q, k, v, mask, given["need_weights"])
-        out = Part(layer, _names(layer.out_proj, "out_proj."), kind="output")
+        out = LayerPart(layer, _names(layer.out_proj, "out_proj."), kind="output")
         attended = attended.permute(2, 0, 1, 3).flatten(2)  # [T, B, E], as in torch
-        output = watch.linear(out, attended, sample_dim=1)
+        output = recorder.linear(out, attended, batch_dim=1)
         if weights is not None and given["average_attn_weights"]:
             weights = weights.mean(1)
         return output.transpose(0, 1) if layer.batch_first else output, weights
 
 
 def _samples_first(
-    layer: nn.MultiheadAttention, watch: Watch, inputs: list[Tensor]
+    layer: nn.MultiheadAttention, recorder: CallRecorder, inputs: list[Tensor]
 ) -> list[Tensor]:
     """Return query, key and value as [B, T, E], the same one where they are."""
     for each in inputs:
@@ -72,9 +72,9 @@ def _samples_first(
             raise BadInputError(
                 f"takes a batch of 3 dimensions; got shape {list(each.shape)}"
             )
-        if each.shape[0 if layer.batch_first else 1] != watch.batch_size:
+        if each.shape[0 if layer.batch_first else 1] != recorder.batch_size:
             raise BadInputError(
-                f"must see one row for each of the {watch.batch_size} samples, got "
+                f"must see one row for each of the {recorder.batch_size} samples, got "
                 f"shape {list(each.shape)} with batch_first={layer.batch_first}"
             )
     turned = {
@@ -84,14 +84,14 @@ def _samples_first(
 
 
 def _projected(
-    layer: nn.MultiheadAttention, watch: Watch, inputs: list[Tensor]
+    layer: nn.MultiheadAttention, recorder: CallRecorder, inputs: list[Tensor]
 ) -> list[Tensor]:
     """Return q, k and v, [B, T, E] each."""
     width = layer.embed_dim
     bias = {"bias": "in_proj_bias"} if layer.in_proj_bias is not None else {}
     if layer.in_proj_weight is not None and inputs[0] is inputs[1] is inputs[2]:
-        part = Part(layer, {"weight": "in_proj_weight", **bias}, kind="q, k, v")
-        return list(watch.linear(part, inputs[0]).chunk(3, -1))
+        part = LayerPart(layer, {"weight": "in_proj_weight", **bias}, kind="q, k, v")
+        return list(recorder.linear(part, inputs[0]).chunk(3, -1))
     outputs = []
     for i, name in enumerate(("q", "k", "v")):
         if layer.in_proj_weight is not None:
@@ -99,33 +99,35 @@ def _projected(
                 {"weight": "in_proj_weight", **bias},
                 (i * width, (i + 1) * width),
             )
-            part = Part(layer, names, start=rows[0], stop=rows[1], kind=name)
-            outputs.append(watch.linear(part, inputs[i]))
+            part = LayerPart(layer, names, start=rows[0], stop=rows[1], kind=name)
+            outputs.append(recorder.linear(part, inputs[i]))
         else:
-            part = Part(layer, {"weight": f"{name}_proj_weight"}, kind=name)
-            outputs.append(_with_bias(layer, watch, watch.linear(part, inputs[i]), i))
+            part = LayerPart(layer, {"weight": f"{name}_proj_weight"}, kind=name)
+            outputs.append(
+                _with_bias(layer, recorder, recorder.linear(part, inputs[i]), i)
+            )
     return outputs
 
 
 def _with_bias(
-    layer: nn.MultiheadAttention, watch: Watch, values: Tensor, i: int
+    layer: nn.MultiheadAttention, recorder: CallRecorder, values: Tensor, i: int
 ) -> Tensor:
     """Add a third of the joint bias, handed out once for each sample."""
     if layer.in_proj_bias is None:
         return values
     width = layer.embed_dim
     part = slice(i * width, (i + 1) * width)
-    return values + watch.expanded(layer, "in_proj_bias")[:, None, part]
+    return values + recorder.expanded(layer, "in_proj_bias")[:, None, part]
 
 
 def _with_added_rows(
-    layer: nn.MultiheadAttention, watch: Watch, k: Tensor, v: Tensor
+    layer: nn.MultiheadAttention, recorder: CallRecorder, k: Tensor, v: Tensor
 ) -> tuple[Tensor, Tensor, int]:
     """Append the rows that add_bias_kv and add_zero_attn ask for, and count them."""
     added = 0
     if layer.bias_k is not None:
-        k = torch.cat([k, watch.expanded(layer, "bias_k")[:, 0]], 1)
-        v = torch.cat([v, watch.expanded(layer, "bias_v")[:, 0]], 1)
+        k = torch.cat([k, recorder.expanded(layer, "bias_k")[:, 0]], 1)
+        v = torch.cat([v, recorder.expanded(layer, "bias_v")[:, 0]], 1)
         added += 1
     if layer.add_zero_attn:
         k, v = F.pad(k, (0, 0, 0, 1)), F.pad(v, (0, 0, 0, 1))

@@ -17,7 +17,7 @@ from dpsgd_explorer.dp.layers.outer_products import OuterProduct
 from dpsgd_explorer.dp.layers.round_off import lengths, sum_of
 
 LayerT = TypeVar("LayerT", bound=nn.Module)
-RecordT = TypeVar("RecordT")
+ActivationsT = TypeVar("ActivationsT")
 
 
 class MultiplyAdds(NamedTuple):
@@ -48,7 +48,7 @@ class Rule(ABC, Generic[LayerT]):
         return ""
 
 
-class GradientRule(Rule[LayerT], Generic[LayerT, RecordT]):
+class GradientRule(Rule[LayerT], Generic[LayerT, ActivationsT]):
     """Per-sample gradients of one kind of layer, from a record of its call.
 
     Only :meth:`record` and :meth:`per_sample_gradients` are required.  The other
@@ -66,17 +66,17 @@ class GradientRule(Rule[LayerT], Generic[LayerT, RecordT]):
         """
 
     @abstractmethod
-    def record(self, layer: LayerT, args: Any, kwargs: Any) -> RecordT:
+    def saved_activations(self, layer: LayerT, args: Any, kwargs: Any) -> ActivationsT:
         """Return what must be kept of a call."""
 
     @abstractmethod
     def per_sample_gradients(
-        self, layer: LayerT, activations: RecordT, backprops: Tensor
+        self, layer: LayerT, activations: ActivationsT, backprops: Tensor
     ) -> dict[str, Tensor]:
         """Return {trainable parameter's local name: [B, *parameter.shape]}."""
 
     def squared_norms(
-        self, layer: LayerT, activations: RecordT, backprops: Tensor
+        self, layer: LayerT, activations: ActivationsT, backprops: Tensor
     ) -> Tensor:
         """Return the squared L2 norm over the layer's trainable parameters, [B].
 
@@ -89,7 +89,7 @@ class GradientRule(Rule[LayerT], Generic[LayerT, RecordT]):
     def weighted_gradients(
         self,
         layer: LayerT,
-        activations: RecordT,
+        activations: ActivationsT,
         backprops: Tensor,
         weights: Tensor,
         sums: Mapping[str, Tensor],
@@ -100,7 +100,7 @@ class GradientRule(Rule[LayerT], Generic[LayerT, RecordT]):
         )
 
     def multiply_adds(
-        self, layer: LayerT, activations: RecordT, backprops: Tensor
+        self, layer: LayerT, activations: ActivationsT, backprops: Tensor
     ) -> MultiplyAdds | None:
         """Return what either way costs at these shapes; None if there is one only.
 
@@ -109,13 +109,15 @@ class GradientRule(Rule[LayerT], Generic[LayerT, RecordT]):
         return None
 
     def prefers_ghost(
-        self, layer: LayerT, activations: RecordT, backprops: Tensor
+        self, layer: LayerT, activations: ActivationsT, backprops: Tensor
     ) -> bool:
         """Whether norms without gradients are the cheaper way for these shapes."""
         cost = self.multiply_adds(layer, activations, backprops)
         return cost is not None and cost.ghost < cost.instantiate
 
-    def excess(self, layer: LayerT, activations: RecordT, backprops: Tensor) -> float:
+    def excess(
+        self, layer: LayerT, activations: ActivationsT, backprops: Tensor
+    ) -> float:
         """Return by how much float32 makes norms without gradients longer, relatively.
 
         Like the costs it goes by shapes alone.  Where it is seen, the rule is given
@@ -124,7 +126,7 @@ class GradientRule(Rule[LayerT], Generic[LayerT, RecordT]):
         return 0.0
 
     def factors(
-        self, layer: LayerT, activations: RecordT, backprops: Tensor
+        self, layer: LayerT, activations: ActivationsT, backprops: Tensor
     ) -> dict[str, OuterProduct] | None:
         """Return the gradients as outer products, for parameters with several uses.
 
@@ -137,12 +139,12 @@ class LayerRule(GradientRule[LayerT, Tensor], Generic[LayerT]):
     """A rule that needs nothing but the layer's first input."""
 
     def check(self, layer: LayerT, args: Any, kwargs: Any) -> None:
-        inputs = self.record(layer, args, kwargs)
+        inputs = self.saved_activations(layer, args, kwargs)
         reason = self.wrong_input(layer, inputs)
         if reason:
             raise BadInputError(f"{reason}; got shape {list(inputs.shape)}")
 
-    def record(self, layer: LayerT, args: Any, kwargs: Any) -> Tensor:
+    def saved_activations(self, layer: LayerT, args: Any, kwargs: Any) -> Tensor:
         inputs: Tensor = args[0] if args else next(iter(kwargs.values()))
         return inputs
 

@@ -48,7 +48,7 @@ class EmbeddingBagRule(GradientRule[nn.EmbeddingBag, Bags]):
         if reason:
             raise BadInputError(reason)
 
-    def record(self, layer: nn.EmbeddingBag, args: Any, kwargs: Any) -> Bags:
+    def saved_activations(self, layer: nn.EmbeddingBag, args: Any, kwargs: Any) -> Bags:
         names = ("input", "offsets", "per_sample_weights")
         given = dict(zip(names, args, strict=False)) | kwargs
         ids, inside, scales = _padded(layer, **given)

@@ -20,7 +20,7 @@ from torch import Tensor, nn
 from torch.utils._pytree import tree_flatten, tree_unflatten
 
 from dpsgd_explorer.dp.layers.base import BadInputError
-from dpsgd_explorer.dp.layers.rewrite import Rewrite, Watch
+from dpsgd_explorer.dp.layers.rewrite import CallRecorder, Rewrite
 from dpsgd_explorer.errors import ExplorerError
 
 
@@ -34,13 +34,13 @@ class FunctionalRewrite(Rewrite[nn.Module]):
         self,
         layer: nn.Module,
         own_forward: Callable[..., Any],
-        watch: Watch,
+        recorder: CallRecorder,
         args: Any,
         kwargs: Any,
     ) -> Any:
-        if watch.batch_size == 0:
+        if recorder.batch_size == 0:
             return own_forward(*args, **kwargs)
-        call = _Mapped(layer, own_forward, watch, (args, kwargs))
+        call = _Mapped(layer, own_forward, recorder, (args, kwargs))
         try:
             return call.outputs()
         except ExplorerError:
@@ -57,22 +57,26 @@ class _Mapped:
     """One call of the module, mapped over the samples."""
 
     def __init__(
-        self, layer: nn.Module, forward: Callable[..., Any], watch: Watch, call: Any
+        self,
+        layer: nn.Module,
+        forward: Callable[..., Any],
+        recorder: CallRecorder,
+        call: Any,
     ) -> None:
-        self._layer, self._forward, self._watch = layer, forward, watch
-        self._size = watch.batch_size
+        self._layer, self._forward, self._recorder = layer, forward, recorder
+        self._size = recorder.batch_size
         self._leaves, self._spec = tree_flatten(call)
         self._rows = [
             i
             for i, leaf in enumerate(self._leaves)
             if isinstance(leaf, Tensor)
-            and watch.dim_of(f"input {i}", tuple(leaf.shape), 1) == 0
+            and recorder.batch_dim(f"input {i}", tuple(leaf.shape), 1) == 0
         ]
         own = layer.named_parameters(recurse=False)
         self._copies = {
-            name: watch.expanded(layer, name)
+            name: recorder.expanded(layer, name)
             for name, parameter in own
-            if watch.is_trained(parameter)
+            if recorder.is_trained(parameter)
         }
         self._out_spec: Any = None
 
@@ -92,7 +96,7 @@ class _Mapped:
         for i, row in zip(self._rows, rows, strict=True):
             leaves[i] = row.unsqueeze(0)
         args, kwargs = tree_unflatten(leaves, self._spec)
-        gate = _Gate(index, self._watch)
+        gate = _Gate(index, self._recorder)
         with _handed_out(self._layer, copies), gate.opened(self._layer):
             output = self._forward(*args, **kwargs)
         found, self._out_spec = tree_flatten(output)
@@ -119,8 +123,8 @@ class _Gate:
     Out there, modules call each other plainly.
     """
 
-    def __init__(self, index: Tensor, watch: Watch) -> None:
-        self._index, self._watch = index, watch
+    def __init__(self, index: Tensor, recorder: CallRecorder) -> None:
+        self._index, self._recorder = index, recorder
         self._trips = 0
         self._outside = False
 
@@ -148,7 +152,7 @@ class _Gate:
             if self._outside:
                 return module._call_impl(*args, **kwargs)  # type: ignore[no-untyped-call]
             self._trips += 1
-            trip = _Trip(module, (args, kwargs), self._watch, f"trip {self._trips}")
+            trip = _Trip(module, (args, kwargs), self._recorder, f"trip {self._trips}")
             self._outside = True
             try:
                 outputs = _WholeBatch.apply(trip, self._index, *trip.tensors)  # type: ignore[no-untyped-call]
@@ -162,8 +166,10 @@ class _Gate:
 class _Trip:
     """One call that leaves the map."""
 
-    def __init__(self, module: nn.Module, call: Any, watch: Watch, label: str) -> None:
-        self._module, self._watch, self._label = module, watch, label
+    def __init__(
+        self, module: nn.Module, call: Any, recorder: CallRecorder, label: str
+    ) -> None:
+        self._module, self._recorder, self._label = module, recorder, label
         self._leaves, self._spec = tree_flatten(call)
         self.tensors = [leaf for leaf in self._leaves if isinstance(leaf, Tensor)]
         self.out_spec: Any = None
@@ -183,9 +189,9 @@ class _Trip:
         self, outputs: list[Tensor], likely: int
     ) -> tuple[tuple[Tensor, ...], Any]:
         """Return the outputs as the map sees them, and their mapped dimensions."""
-        dim_of, label = self._watch.dim_of, self._label
+        batch_dim, label = self._recorder.batch_dim, self._label
         dims = tuple(
-            dim_of(f"{label}, {i}", tuple(out.shape), 2, likely=likely)
+            batch_dim(f"{label}, {i}", tuple(out.shape), 2, likely=likely)
             for i, out in enumerate(outputs)
         )
         rows = [

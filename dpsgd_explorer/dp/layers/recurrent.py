@@ -25,7 +25,7 @@ from dpsgd_explorer.dp.layers.recurrent_cells import (
     Run,
 )
 from dpsgd_explorer.dp.layers.recurrent_gates import GatesRule
-from dpsgd_explorer.dp.layers.rewrite import Part, Rewrite, Watch
+from dpsgd_explorer.dp.layers.rewrite import CallRecorder, LayerPart, Rewrite
 
 CELLS: dict[str, Callable[..., Cell]] = {
     "RNN_TANH": partial(PlainCell, nonlinearity="tanh"),
@@ -45,17 +45,17 @@ class RecurrentRewrite(Rewrite[nn.RNNBase]):
         self,
         layer: nn.RNNBase,
         own_forward: Callable[..., Any],
-        watch: Watch,
+        recorder: CallRecorder,
         args: Any,
         kwargs: Any,
     ) -> Any:
         given = dict(zip(("input", "hx"), args, strict=False)) | kwargs
-        sequences = _unpacked(layer, watch, given["input"])
+        sequences = _unpacked(layer, recorder, given["input"])
         h, c = _initial_states(layer, sequences, given.get("hx"))
         values, last_h, last_c = sequences.values, [], []
         for i in range(layer.num_layers):
             directions = [
-                _run(layer, watch, sequences._replace(values=values), i, d, h, c)
+                _run(layer, recorder, sequences._replace(values=values), i, d, h, c)
                 for d in range(2 if layer.bidirectional else 1)
             ]
             values = torch.cat([run[0] for run in directions], 2)
@@ -100,19 +100,21 @@ class _Sequences(NamedTuple):
         )
 
 
-def _unpacked(layer: nn.RNNBase, watch: Watch, given: Any) -> _Sequences:
+def _unpacked(layer: nn.RNNBase, recorder: CallRecorder, given: Any) -> _Sequences:
     if isinstance(given, PackedSequence):
         values, lengths = pad_packed_sequence(given)
-        _check(layer, watch, values, batch_dim=1)
+        _check(layer, recorder, values, batch_dim=1)
         steps = torch.arange(len(values)).unsqueeze(1)
         active = (steps < lengths).unsqueeze(2).to(values)
         return _Sequences(values, active, lengths, given, False)
-    _check(layer, watch, given, batch_dim=0 if layer.batch_first else 1)
+    _check(layer, recorder, given, batch_dim=0 if layer.batch_first else 1)
     values = given.transpose(0, 1) if layer.batch_first else given
     return _Sequences(values, None, None, None, layer.batch_first)
 
 
-def _check(layer: nn.RNNBase, watch: Watch, values: Any, batch_dim: int) -> None:
+def _check(
+    layer: nn.RNNBase, recorder: CallRecorder, values: Any, batch_dim: int
+) -> None:
     """Raise BadInputError unless these are a batch of sequences."""
     if not isinstance(values, Tensor) or values.dim() != 3:
         shape = list(values.shape) if isinstance(values, Tensor) else type(values)
@@ -121,10 +123,10 @@ def _check(layer: nn.RNNBase, watch: Watch, values: Any, batch_dim: int) -> None
         raise BadInputError(
             f"takes {layer.input_size} numbers a step; got {values.shape[2]}"
         )
-    if values.shape[batch_dim] != watch.batch_size:
+    if values.shape[batch_dim] != recorder.batch_size:
         raise BadInputError(
-            f"must see one row for each of the {watch.batch_size} samples, got shape "
-            f"{list(values.shape)} with batch_first={layer.batch_first}"
+            f"must see one row for each of the {recorder.batch_size} samples, got "
+            f"shape {list(values.shape)} with batch_first={layer.batch_first}"
         )
 
 
@@ -149,7 +151,7 @@ def _initial_states(
 
 def _run(
     layer: nn.RNNBase,
-    watch: Watch,
+    recorder: CallRecorder,
     sequences: _Sequences,
     i: int,
     direction: int,
@@ -160,14 +162,16 @@ def _run(
     suffix = f"_l{i}" + ("_reverse" if direction else "")
     names = [f"weight_{m}" for m in ("ih", "hh")]
     names += [f"bias_{m}" for m in ("ih", "hh")] if layer.bias else []
-    part = Part(layer, {n: n + suffix for n in names}, kind=f"{layer.mode}{suffix}")
+    part = LayerPart(
+        layer, {n: n + suffix for n in names}, kind=f"{layer.mode}{suffix}"
+    )
     projection = (
-        Part(layer, {"weight": f"weight_hr{suffix}"}) if layer.proj_size else None
+        LayerPart(layer, {"weight": f"weight_hr{suffix}"}) if layer.proj_size else None
     )
     weight_hr = None if projection is None else projection.weight.detach()
     cell = CELLS[layer.mode](part, weight_hr, sequences.active, bool(direction))
     first = i * (2 if layer.bidirectional else 1) + direction
-    arrive = _Arrivals(watch, cell, part, projection, sequences.values)
+    arrive = _Arrivals(recorder, cell, part, projection, sequences.values)
     anchor = torch.empty(0, requires_grad=True)
     outputs: tuple[Tensor, Tensor, Tensor] = Run.apply(  # type: ignore[no-untyped-call]
         cell, arrive, anchor, sequences.values, h[first], c[first]
@@ -180,9 +184,14 @@ class _Arrivals:
     """Hands a cell's gradients on to the uses of its parameters, samples first."""
 
     def __init__(
-        self, watch: Watch, cell: Cell, part: Part, projection: Part | None, x: Tensor
+        self,
+        recorder: CallRecorder,
+        cell: Cell,
+        part: LayerPart,
+        projection: LayerPart | None,
+        x: Tensor,
     ) -> None:
-        self._watch, self._cell, self._x = watch, cell, x
+        self._recorder, self._cell, self._x = recorder, cell, x
         self._part, self._projection = part, projection
         self._gates: Callable[[Tensor], None] | None = None
         self._projected: Callable[[Tensor], None] | None = None
@@ -191,10 +200,10 @@ class _Arrivals:
         """Note the uses, once the states before each step are known."""
         steps = _samples_first(self._x), _samples_first(self._cell.hidden_before)
         rule = GatesRule(splits_candidate=self._cell.splits_candidate)
-        self._gates = self._watch.record(rule, self._part, steps)
+        self._gates = self._recorder.add_call(rule, self._part, steps)
         if self._projection is not None and isinstance(self._cell, LSTMCell):
             unprojected = _samples_first(self._cell.unprojected)
-            self._projected = self._watch.record(
+            self._projected = self._recorder.add_call(
                 LinearRule(), self._projection, unprojected
             )
 

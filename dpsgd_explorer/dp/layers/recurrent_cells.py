@@ -18,10 +18,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from dpsgd_explorer.dp.layers.rewrite import Part
+from dpsgd_explorer.dp.layers.rewrite import LayerPart
 from dpsgd_explorer.errors import PrivacyError
 
-Arrive = Callable[[Tensor], None]
+BackpropCallback = Callable[[Tensor], None]
 
 
 class Cell(ABC):
@@ -39,7 +39,7 @@ class Cell(ABC):
 
     def __init__(
         self,
-        part: Part,
+        part: LayerPart,
         projection: Tensor | None,
         active: Tensor | None,
         reverse: bool,

@@ -27,7 +27,7 @@ from dpsgd_explorer.dp.layers.base import (
     trains,
 )
 from dpsgd_explorer.dp.layers.outer_products import OuterProduct
-from dpsgd_explorer.dp.layers.rewrite import Part
+from dpsgd_explorer.dp.layers.rewrite import LayerPart
 from dpsgd_explorer.dp.layers.round_off import Gram, excess, gram, gram_norms
 
 Steps = tuple[Tensor, Tensor]
@@ -36,7 +36,7 @@ Steps = tuple[Tensor, Tensor]
 MAPS = ("ih", "hh")
 
 
-class GatesRule(GradientRule[Part, Steps]):
+class GatesRule(GradientRule[LayerPart, Steps]):
     """Backprops: gradients at the gates, [B, T, k H]; k = 1, 4, or 4 for a GRU."""
 
     parameter_names: ClassVar[tuple[str, ...]] = (
@@ -49,13 +49,13 @@ class GatesRule(GradientRule[Part, Steps]):
     def __init__(self, *, splits_candidate: bool) -> None:
         self._splits_candidate = splits_candidate
 
-    def record(self, layer: Part, args: Any, kwargs: Any) -> Steps:
+    def saved_activations(self, layer: LayerPart, args: Any, kwargs: Any) -> Steps:
         """Return the two inputs; the recurrent layer's own forward gives them."""
         inputs, hidden = args
         return inputs, hidden
 
     def per_sample_gradients(
-        self, layer: Part, activations: Steps, backprops: Tensor
+        self, layer: LayerPart, activations: Steps, backprops: Tensor
     ) -> dict[str, Tensor]:
         gradients = {}
         gates = self._gates(backprops)
@@ -67,7 +67,7 @@ class GatesRule(GradientRule[Part, Steps]):
         return gradients
 
     def squared_norms(
-        self, layer: Part, activations: Steps, backprops: Tensor
+        self, layer: LayerPart, activations: Steps, backprops: Tensor
     ) -> Tensor:
         grams = [
             _input_gram(layer, name, values)
@@ -81,7 +81,7 @@ class GatesRule(GradientRule[Part, Steps]):
 
     def weighted_gradients(
         self,
-        layer: Part,
+        layer: LayerPart,
         activations: Steps,
         backprops: Tensor,
         weights: Tensor,
@@ -98,7 +98,7 @@ class GatesRule(GradientRule[Part, Steps]):
                 sums[f"bias_{name}"].addmv_(g.t(), positions)
 
     def multiply_adds(
-        self, layer: Part, activations: Steps, backprops: Tensor
+        self, layer: LayerPart, activations: Steps, backprops: Tensor
     ) -> MultiplyAdds:
         """T^2 (I + H + k H) against T (I + H) k H, the gates once or twice."""
         inputs, hidden = activations
@@ -108,13 +108,13 @@ class GatesRule(GradientRule[Part, Steps]):
         gram = 2 * written if self._splits_candidate else width
         return MultiplyAdds(steps**2 * (read + gram), steps * read * written)
 
-    def excess(self, layer: Part, activations: Steps, backprops: Tensor) -> float:
+    def excess(self, layer: LayerPart, activations: Steps, backprops: Tensor) -> float:
         inputs, hidden = activations
         steps, width = backprops.shape[1:]
         return excess(steps, inputs.shape[2] + hidden.shape[2], width)
 
     def factors(
-        self, layer: Part, activations: Steps, backprops: Tensor
+        self, layer: LayerPart, activations: Steps, backprops: Tensor
     ) -> dict[str, OuterProduct]:
         products = {}
         gates = self._gates(backprops)
@@ -132,7 +132,7 @@ class GatesRule(GradientRule[Part, Steps]):
         return torch.cat([shared, n_x], 2), backprops[..., : 3 * width]
 
 
-def _input_gram(layer: Part, name: str, values: Tensor) -> Gram:
+def _input_gram(layer: LayerPart, name: str, values: Tensor) -> Gram:
     """Return x_s.x_t where the weight is trained, and 1 more where the bias is."""
     if trains(layer, f"weight_{name}"):
         found = gram(values)

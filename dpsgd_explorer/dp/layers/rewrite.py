@@ -2,7 +2,8 @@
 
 A recurrent layer's gates, or the projections inside attention, are not outputs of any
 module.  While a pass is recorded, such a layer's forward is replaced by an equal one
-that shows them to a :class:`Watch`; the module and its state dict stay as they are.
+that passes them to a :class:`CallRecorder`; the module and its state dict stay as they
+are.
 """
 
 from __future__ import annotations
@@ -15,11 +16,11 @@ from torch import Tensor, nn
 
 from dpsgd_explorer.dp.layers.base import GradientRule, LayerT, Rule
 
-Arrive = Callable[[Tensor], None]
+BackpropCallback = Callable[[Tensor], None]
 """Takes the gradient that came back, [B, ...]."""
 
 
-class Part(nn.Module):
+class LayerPart(nn.Module):
     """Some parameters of a layer, or rows of them, under the names of another rule.
 
     Args:
@@ -66,7 +67,7 @@ class Part(nn.Module):
         return len(self.weight)
 
 
-class Watch(Protocol):
+class CallRecorder(Protocol):
     """Where a rewritten forward shows what is inside it.
 
     Attributes:
@@ -78,18 +79,18 @@ class Watch(Protocol):
     def is_trained(self, parameter: Tensor) -> bool:
         """Whether a parameter is to be trained; flags are off during a pass."""
 
-    def linear(self, part: Part, inputs: Tensor, *, sample_dim: int = 0) -> Tensor:
+    def linear(self, part: LayerPart, inputs: Tensor, *, batch_dim: int = 0) -> Tensor:
         """Return inputs weight^T + bias, watched; inputs [B, T, d] or [T, B, d]."""
 
     def expanded(self, layer: nn.Module, name: str) -> Tensor:
         """Return a parameter once for each sample, [B, *shape], watched."""
 
-    def record(
+    def add_call(
         self, rule: GradientRule[Any, Any], part: nn.Module, activations: Any
-    ) -> Arrive:
+    ) -> BackpropCallback:
         """Note a use; what is returned must be called with its output's gradient."""
 
-    def dim_of(
+    def batch_dim(
         self, label: str, shape: tuple[int, ...], dims: int, *, likely: int = 0
     ) -> int | None:
         """Return which of the leading ``dims`` dimensions counts the samples.
@@ -107,7 +108,7 @@ class Rewrite(Rule[LayerT], Generic[LayerT]):
         self,
         layer: LayerT,
         own_forward: Callable[..., Any],
-        watch: Watch,
+        recorder: CallRecorder,
         args: Any,
         kwargs: Any,
     ) -> Any:
@@ -124,7 +125,7 @@ class ExpandedRule(GradientRule[nn.Module, tuple[()]]):
     The gradient of copy i is the gradient of sample i.
     """
 
-    def record(self, layer: nn.Module, args: Any, kwargs: Any) -> tuple[()]:
+    def saved_activations(self, layer: nn.Module, args: Any, kwargs: Any) -> tuple[()]:
         return ()
 
     def per_sample_gradients(

@@ -78,7 +78,7 @@ class Reader:
         return False
 
     def is_loss_scale(self, value: float) -> bool:
-        scales = [each.scale_of_loss() for each in self.passes]
+        scales = [each.user_loss_scale() for each in self.passes]
         return value != 1.0 and value in scales
 
     def _sum_of(self, roots: Sequence[Edge]) -> Reduced:

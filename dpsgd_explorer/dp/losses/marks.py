@@ -23,13 +23,13 @@ class ModulePass:
     Attributes:
         size: Records, B.
         loss_reduction: How the user's loss is expected to join them.
-        scale_of_loss: Called for what the user's losses are multiplied with.
+        user_loss_scale: Called for what the user's losses are multiplied with.
         reading: What was read in the graph of the loss.
     """
 
     size: int
     loss_reduction: str
-    scale_of_loss: Callable[[], float]
+    user_loss_scale: Callable[[], float]
     reading: LossReading = UNREAD
 
 

@@ -12,7 +12,7 @@ Forward = Callable[[Callable[..., Any], Any, Any], Any]
 """Called with (the module's own forward, args, kwargs)."""
 
 
-class StandIn:
+class ForwardPatch:
     """A forward on the instance; the class, the state dict and hooks are untouched.
 
     A deep copy of the module, or one read from a file, gets its own forward back: it is

@@ -32,7 +32,7 @@ LEAST_ROWS = 3
 
 
 @dataclass(frozen=True, eq=False)
-class Shared:
+class SharedInput:
     """An input that all samples share, kept out of the way of what cuts rows."""
 
     value: Tensor
@@ -129,7 +129,9 @@ class InputRows:
 
 def called(module: nn.Module, call: Any) -> Any:
     """Return what the module gives for a call in which shared inputs may be marked."""
-    args, kwargs = tree_map(lambda x: x.value if isinstance(x, Shared) else x, call)
+    args, kwargs = tree_map(
+        lambda x: x.value if isinstance(x, SharedInput) else x, call
+    )
     return module(*args, **kwargs)
 
 
@@ -138,7 +140,7 @@ def _wrapped(call: Any, rows: Iterable[bool]) -> Any:
 
     def wrap(leaf: Any) -> Any:
         has_rows = next(rest)
-        return Shared(leaf) if isinstance(leaf, Tensor) and not has_rows else leaf
+        return SharedInput(leaf) if isinstance(leaf, Tensor) and not has_rows else leaf
 
     return tree_map(wrap, call)
 

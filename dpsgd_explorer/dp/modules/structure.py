@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from torch import nn
 from torch.nn.modules import module as torch_module
 
-from dpsgd_explorer.dp.modules.forward_patch import StandIn
+from dpsgd_explorer.dp.modules.forward_patch import ForwardPatch
 from dpsgd_explorer.dp.modules.hooks import ModuleHook
 
 GLOBAL_HOOKS: tuple[dict[int, Any], ...] = (
@@ -98,7 +98,7 @@ def _part(module: nn.Module) -> _Part:
 
 def _own_forward(inside: dict[str, Any]) -> Any:
     forward = inside.get("forward")
-    return None if forward.__class__ is StandIn else forward
+    return None if forward.__class__ is ForwardPatch else forward
 
 
 def _has_hooks(inside: dict[str, Any]) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from dpsgd_explorer.dp.clipping.clipper import Clipper
-from dpsgd_explorer.dp.engines.base import Mechanism, batch_size_of
+from dpsgd_explorer.dp.engines.base import GradientEngine, batch_size_of
 from dpsgd_explorer.dp.modules.probe_inputs import SAMPLES
 from dpsgd_explorer.dp.modules.refused import refuse_by_kind
 from dpsgd_explorer.dp.modules.structure import Structure
@@ -24,12 +24,12 @@ class PassCheck:
     before the next pass.
 
     Args:
-        mechanism: How per-sample gradients are made.
+        gradient_engine: Computes the per-sample gradients.
         clipper: How they are clipped.
     """
 
-    def __init__(self, mechanism: Mechanism, clipper: Clipper) -> None:
-        self._mechanism = mechanism
+    def __init__(self, gradient_engine: GradientEngine, clipper: Clipper) -> None:
+        self._gradient_engine = gradient_engine
         self._clipper = clipper
         self._proven: list[tuple[Structure, int]] = []
 
@@ -37,9 +37,9 @@ class PassCheck:
         """Run what checks a pass with these inputs needs."""
         size = batch_size_of(args, kwargs)
         largest = self._largest()
-        asked = self._mechanism, self._clipper, args, kwargs
+        asked = self._gradient_engine, self._clipper, args, kwargs
         if loss or largest is None:
-            refuse_by_kind(self._mechanism.module)
+            refuse_by_kind(self._gradient_engine.module)
             SafetyCheck(*asked, **loss).run()
             largest = SAMPLES
         elif size <= self._sufficient(largest):
@@ -51,12 +51,12 @@ class PassCheck:
 
     def _largest(self) -> int | None:
         """Return the largest size at which the module was proven as it is now."""
-        if self._mechanism.proven is not None:
+        if self._gradient_engine.verified is not None:
             return self._proven[0][1]
         for i, (structure, largest) in enumerate(self._proven):
             if structure.holds():
                 self._proven.insert(0, self._proven.pop(i))
-                self._mechanism.proven = structure
+                self._gradient_engine.verified = structure
                 return largest
         return None
 
@@ -64,7 +64,7 @@ class PassCheck:
         return largest if largest == SAMPLES else 2 * largest
 
     def _remember(self, largest: int) -> None:
-        structure = Structure(self._mechanism.module)
+        structure = Structure(self._gradient_engine.module)
         others = [each for each in self._proven if not each[0].holds()]
         self._proven = [(structure, largest), *others[: MOST_PROVEN - 1]]
-        self._mechanism.proven = structure
+        self._gradient_engine.verified = structure

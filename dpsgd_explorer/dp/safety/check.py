@@ -26,11 +26,11 @@ from torch import Tensor, nn
 from dpsgd_explorer.dp.clipping.clipped_sum import ClippedSum
 from dpsgd_explorer.dp.clipping.clipper import Clipper
 from dpsgd_explorer.dp.engines.base import (
-    Mechanism,
-    Samples,
+    GradientEngine,
+    PerSampleGradients,
     batch_size_of,
     ignored,
-    unscaled,
+    unit_loss_scale,
 )
 from dpsgd_explorer.dp.losses.labels import labels_of
 from dpsgd_explorer.dp.losses.target_check import TargetCheck
@@ -52,10 +52,10 @@ ROUND_OFFS = 8  # what replaces it in lower precision
 
 
 class SafetyCheck:
-    """Measures one module under one mechanism; changes nothing that lasts.
+    """Measures one module under one gradient engine; changes nothing that lasts.
 
     Args:
-        mechanism: How per-sample gradients will be made; started.
+        gradient_engine: Computes the per-sample gradients; started.
         clipper: How they will be clipped.
         args, kwargs: A call of the module, of which shapes and dtypes are used.
         loss_fn: ``loss_fn(outputs, targets)``; without it the outputs are checked
@@ -65,7 +65,7 @@ class SafetyCheck:
 
     def __init__(
         self,
-        mechanism: Mechanism,
+        gradient_engine: GradientEngine,
         clipper: Clipper,
         args: Any,
         kwargs: Any,
@@ -73,8 +73,8 @@ class SafetyCheck:
         loss_fn: LossFunction | None = None,
         targets: Any = None,
     ) -> None:
-        self._mechanism = mechanism
-        self._module = mechanism.module
+        self._gradient_engine = gradient_engine
+        self._module = gradient_engine.module
         self._clipper = clipper
         self._call = (args, kwargs)
         self._size = batch_size_of(args, kwargs)
@@ -85,11 +85,11 @@ class SafetyCheck:
 
     def run(self) -> None:
         """Raise UnsupportedModuleError unless all four hold."""
-        self._mechanism.input_rows.forget()
+        self._gradient_engine.input_rows.forget()
         with self._session():
             call = self._random_call(SEED)
             self._module.eval()
-            compare_sizes(self._mechanism, call, random_batch.without_last(call))
+            compare_sizes(self._gradient_engine, call, random_batch.without_last(call))
             targets = self._random_targets(call)
             self._check_independence(call, targets)
             self._check_ignored_labels(call, targets)
@@ -104,9 +104,9 @@ class SafetyCheck:
     @contextmanager
     def _session(self) -> Iterator[None]:
         """Let passes be made that leave nothing behind."""
-        mechanism = self._mechanism
-        with undisturbed(mechanism) as self._state, _explained(mechanism):
-            self._call = mechanism.input_rows.marked(self._call, self._size)
+        gradient_engine = self._gradient_engine
+        with undisturbed(gradient_engine) as self._state, _explained(gradient_engine):
+            self._call = gradient_engine.input_rows.marked(self._call, self._size)
             yield
 
     def _check_independence(self, call: Any, targets: Any) -> None:
@@ -146,7 +146,7 @@ class SafetyCheck:
             others,
             self._targets,
             size=self._size,
-            loss_reduction=self._mechanism.loss_reduction,
+            loss_reduction=self._gradient_engine.loss_reduction,
             tolerance=self._tolerance,
         ).run()
 
@@ -165,10 +165,11 @@ class SafetyCheck:
         self._module.eval()
 
     def _size_refusal(self) -> str:
+        reduction = self._gradient_engine.loss_reduction
         return (
             "a sample's gradient must not depend on the batch size. Either the loss is "
-            f"not a {self._mechanism.loss_reduction} over samples, as loss_reduction "
-            "says, or the module uses the number of samples."
+            f"not a {reduction} over samples, as loss_reduction says, or the module "
+            "uses the number of samples."
         )
 
     def _check_sum(self, call: Any, targets: Any, rows: Rows) -> None:
@@ -177,7 +178,7 @@ class SafetyCheck:
             loss = self._loss(call, targets)
             wanted = [named[name] for name in rows]
             expected = torch.autograd.grad(loss, wanted, allow_unused=True)
-        scale = self._mechanism.loss_scale(SAMPLES)
+        scale = self._gradient_engine.gradient_scale(SAMPLES)
         total = {name: gradient.sum(0).div_(scale) for name, gradient in rows.items()}
         largest = _largest(total)
         for (name, own), reference in zip(total.items(), expected, strict=True):
@@ -187,16 +188,16 @@ class SafetyCheck:
                 raise UnsupportedModuleError(
                     f"the per-sample gradients of {name} do not add up to autograd's: "
                     "it is used outside its layer's own forward, or the loss that the "
-                    f"module gives is no {self._mechanism.loss_reduction} over "
+                    f"module gives is no {self._gradient_engine.loss_reduction} over "
                     "samples, as loss_reduction says. Call the layer instead, use "
                     'engine="microbatch", or change loss_reduction.'
                 )
 
-    def _check_sensitivity(self, samples: list[Samples]) -> None:
+    def _check_sensitivity(self, samples: list[PerSampleGradients]) -> None:
         norms = torch.cat([self._clipper.norms(s.squared_norms()) for s in samples])
         bound = float(norms[norms > 0].min()) / 2 if bool((norms > 0).any()) else 1.0
         clipper = self._clipper.shrunk_to(bound)
-        total = ClippedSum(self._mechanism.parameters(), clipper)
+        total = ClippedSum(self._gradient_engine.parameters(), clipper)
         for each in samples:
             for i in range(len(each)):
                 total.reset()
@@ -209,15 +210,15 @@ class SafetyCheck:
 
     def _samples_and_changes(
         self, call: Any, targets: Any
-    ) -> tuple[list[Samples], Changes]:
+    ) -> tuple[list[PerSampleGradients], Changes]:
         """Return the samples of a pass and what it changed in the module's state."""
         self._state.restore()
         samples = self._samples(call, targets)
         return samples, self._state.changes()
 
-    def _samples(self, call: Any, targets: Any) -> list[Samples]:
-        received: list[Samples] = []
-        self._mechanism.receive = received.append
+    def _samples(self, call: Any, targets: Any) -> list[PerSampleGradients]:
+        received: list[PerSampleGradients] = []
+        self._gradient_engine.on_gradients = received.append
         loss = self._loss(call, targets)
         if not loss.requires_grad:
             raise UnsupportedModuleError(
@@ -228,7 +229,7 @@ class SafetyCheck:
         loss.backward()  # type: ignore[no-untyped-call]
         return received
 
-    def _row(self, samples: list[Samples], i: int) -> Rows:
+    def _row(self, samples: list[PerSampleGradients], i: int) -> Rows:
         """Return the gradients of sample i, [1, *shape] each."""
         for each in samples:
             if i < len(each):
@@ -236,7 +237,7 @@ class SafetyCheck:
             i -= len(each)
         raise IndexError(i)
 
-    def _rows(self, samples: list[Samples]) -> Rows:
+    def _rows(self, samples: list[PerSampleGradients]) -> Rows:
         """Return {name: [B, *shape]} of every trainable parameter, 0 if not used."""
         parts = [each.per_sample_gradients() for each in samples]
         found = parts[0]
@@ -266,7 +267,7 @@ class SafetyCheck:
                     f"samples; got shape {list(loss.shape)}. Reduce it in loss_fn."
                 )
             return loss
-        scale = self._mechanism.loss_scale(batch_size_of(*call))
+        scale = self._gradient_engine.gradient_scale(batch_size_of(*call))
         return random_batch.linear_loss(outputs, targets, scale)
 
     def _random_call(self, seed: int, scale: float = 1.0) -> Any:
@@ -279,11 +280,11 @@ class SafetyCheck:
 
     @contextmanager
     def _unwatched(self) -> Iterator[None]:
-        self._mechanism.stop()
+        self._gradient_engine.stop()
         try:
             yield
         finally:
-            self._mechanism.start()
+            self._gradient_engine.start()
 
     def _random_targets(self, call: Any) -> Any:
         with torch.no_grad():
@@ -300,12 +301,12 @@ class SafetyCheck:
         return _length(first - second) <= self._tolerance * largest
 
 
-def compare_sizes(mechanism: Mechanism, call: Any, fewer: Any) -> None:
-    """Show the mechanism passes of two sizes: what changes counts the samples."""
-    with mechanism.learning():
+def compare_sizes(gradient_engine: GradientEngine, call: Any, fewer: Any) -> None:
+    """Run passes of two batch sizes: the dimension that changes is the batch's."""
+    with gradient_engine.learning_batch_dims():
         # Once more, since what one layer is told moves the shapes of the next.
         for each in (call, fewer, call):
-            called(mechanism.module, each)
+            called(gradient_engine.module, each)
 
 
 def _largest(rows: Rows) -> float:
@@ -330,7 +331,7 @@ def _tolerance(module: nn.Module) -> float:
 
 
 @contextmanager
-def _explained(mechanism: Mechanism) -> Iterator[None]:
+def _explained(gradient_engine: GradientEngine) -> Iterator[None]:
     """Say of an error on the check's own inputs where it comes from."""
     try:
         yield
@@ -340,28 +341,40 @@ def _explained(mechanism: Mechanism) -> Iterator[None]:
         reason = f"{type(error).__name__}: {next(iter(str(error).splitlines()), '')}"
         raise UnsupportedModuleError(
             "the safety check cannot run the module on random inputs of these shapes, "
-            f"dtypes and ranges of ids ({reason}). {mechanism.advice(error)}"
+            f"dtypes and ranges of ids ({reason}). {gradient_engine.remedy(error)}"
         ) from error
 
 
 @contextmanager
-def undisturbed(mechanism: Mechanism) -> Iterator[ModuleState]:
+def undisturbed(gradient_engine: GradientEngine) -> Iterator[ModuleState]:
     """Put back random state, stored values, modes and callbacks, whatever happens."""
-    module = mechanism.module
-    receive, before_forward = mechanism.receive, mechanism.before_forward
-    note_loss = mechanism.note_loss
-    scale_of_loss = mechanism.scale_of_loss
+    module = gradient_engine.module
+    on_gradients, before_forward = (
+        gradient_engine.on_gradients,
+        gradient_engine.before_forward,
+    )
+    on_loss = gradient_engine.on_loss
+    user_loss_scale = gradient_engine.user_loss_scale
     modes = {each: each.training for each in module.modules()}
     state = ModuleState(module)
     devices = sorted({p.device.index for p in module.parameters() if p.is_cuda})
     try:
-        mechanism.before_forward, mechanism.scale_of_loss = None, unscaled
-        mechanism.note_loss = ignored
+        gradient_engine.before_forward, gradient_engine.user_loss_scale = (
+            None,
+            unit_loss_scale,
+        )
+        gradient_engine.on_loss = ignored
         with torch.random.fork_rng(devices=devices), torch.enable_grad():
             yield state
     finally:
-        mechanism.receive, mechanism.before_forward = receive, before_forward
-        mechanism.scale_of_loss, mechanism.note_loss = scale_of_loss, note_loss
+        gradient_engine.on_gradients, gradient_engine.before_forward = (
+            on_gradients,
+            before_forward,
+        )
+        gradient_engine.user_loss_scale, gradient_engine.on_loss = (
+            user_loss_scale,
+            on_loss,
+        )
         for each, mode in modes.items():
             each.training = mode
         state.restore()

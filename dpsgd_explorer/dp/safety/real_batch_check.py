@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 from torch.utils._pytree import tree_map
 
-from dpsgd_explorer.dp.engines.base import Samples
+from dpsgd_explorer.dp.engines.base import PerSampleGradients
 from dpsgd_explorer.dp.modules import probe_inputs as random_batch
 from dpsgd_explorer.dp.modules.probe_inputs import SAMPLES, SEED
 from dpsgd_explorer.dp.modules.state import Changes, refuse_different
@@ -95,11 +95,12 @@ class RealSizeCheck(SafetyCheck):
         samples, changes = self._samples_and_changes(*batch)
         size = sum(len(each) for each in samples)
         return {
-            unit: _norms(unit, samples, size) for unit in self._mechanism.parameters()
+            unit: _norms(unit, samples, size)
+            for unit in self._gradient_engine.parameters()
         }, changes
 
 
-def _norms(unit: str, samples: list[Samples], size: int) -> Tensor:
+def _norms(unit: str, samples: list[PerSampleGradients], size: int) -> Tensor:
     squared = [each.squared_norms() for each in samples]
     if any(unit not in each for each in squared):
         return torch.zeros(size)

@@ -16,11 +16,11 @@ from torch import nn
 from dpsgd_explorer.dp.augmentation import AveragedViews
 from dpsgd_explorer.dp.clipping.clipped_sum import ClippedSum
 from dpsgd_explorer.dp.clipping.clipper import Clipper
-from dpsgd_explorer.dp.engines.extending import Extending
-from dpsgd_explorer.dp.engines.hooks import BookKeeping
-from dpsgd_explorer.dp.engines.microbatch import MicroBatch
+from dpsgd_explorer.dp.engines.extending import ExtendingEngine
+from dpsgd_explorer.dp.engines.hooks import HooksEngine
+from dpsgd_explorer.dp.engines.microbatch import MicrobatchEngine
 from dpsgd_explorer.dp.engines.norm_methods import CLIPPING_MODES
-from dpsgd_explorer.dp.engines.vmap import Vectorized
+from dpsgd_explorer.dp.engines.vmap import VmapEngine
 from dpsgd_explorer.dp.kernels import cpu as kernels
 from dpsgd_explorer.dp.kernels.full_precision import full_precision
 from dpsgd_explorer.dp.layers import register_rule
@@ -136,10 +136,10 @@ NETS = {
     "bare parameter": Bare,
 }
 ENGINES = {
-    "hooks": BookKeeping,
-    "extending": Extending,
-    "vmap": Vectorized,
-    "microbatch": MicroBatch,
+    "hooks": HooksEngine,
+    "extending": ExtendingEngine,
+    "vmap": VmapEngine,
+    "microbatch": MicrobatchEngine,
 }
 WAYS = {(engine, "MixOpt") for engine in ENGINES}
 WAYS |= {("hooks", mode) for mode in CLIPPING_MODES}
@@ -151,11 +151,11 @@ class Clipped:
 
     def __init__(self, net, engine, mode):
         self.net = net
-        mechanism = ENGINES[engine](net, clipping_mode=mode, loss_reduction="sum")
-        parameters = mechanism.parameters()
+        gradient_engine = ENGINES[engine](net, clipping_mode=mode, loss_reduction="sum")
+        parameters = gradient_engine.parameters()
         self.sum = ClippedSum(parameters, Clipper("Abadi", [list(parameters)], [1.0]))
-        mechanism.receive = self.sum.add
-        mechanism.start()
+        gradient_engine.on_gradients = self.sum.add
+        gradient_engine.start()
 
     def length(self, x, slopes_of):
         """Return how long the sum is under a linear loss."""
@@ -283,11 +283,13 @@ def test_many_layers_together_add_no_more_than_c(layers):
 def test_views_that_cancel_add_no_more_than_c():
     torch.manual_seed(0)
     net = nn.Linear(16, 8)
-    mechanism = BookKeeping(net, clipping_mode="MixOpt", loss_reduction="sum")
-    parameters = mechanism.parameters()
+    gradient_engine = HooksEngine(net, clipping_mode="MixOpt", loss_reduction="sum")
+    parameters = gradient_engine.parameters()
     total = ClippedSum(parameters, Clipper("Abadi", [list(parameters)], [1.0]))
-    mechanism.receive = lambda rows: total.add(AveragedViews(rows, 2, parameters))
-    mechanism.start()
+    gradient_engine.on_gradients = lambda rows: total.add(
+        AveragedViews(rows, 2, parameters)
+    )
+    gradient_engine.start()
     for seed in range(20):
         total.reset()
         views = cancelling(seed, 16, 2, -5.0)[0]

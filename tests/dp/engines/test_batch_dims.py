@@ -1,29 +1,29 @@
 """Which dimension counts the samples is told by passes of different sizes."""
 
-from dpsgd_explorer.dp.engines.batch_dims import Layouts
+from dpsgd_explorer.dp.engines.batch_dims import BatchDims
 
 
 def learnt(shape_of):
-    layouts = Layouts()
-    layouts.learning = True
+    batch_dims = BatchDims()
+    batch_dims.learning = True
     for size in (2, 3):
-        layouts.sample_dim("layer#1.input", shape_of(size), size, 2, may_share=True)
-    layouts.learning = False
-    return layouts
+        batch_dims.batch_dim("layer#1.input", shape_of(size), size, 2, may_share=True)
+    batch_dims.learning = False
+    return batch_dims
 
 
 def test_as_many_positions_as_samples_of_one_pass_are_not_samples():
-    layouts = learnt(lambda size: (2, size, 5))
-    assert layouts.sample_dim("layer#1.input", (2, 2, 5), 2, 2, may_share=True) == 1
+    batch_dims = learnt(lambda size: (2, size, 5))
+    assert batch_dims.batch_dim("layer#1.input", (2, 2, 5), 2, 2, may_share=True) == 1
 
 
 def test_what_never_moves_is_shared():
-    layouts = learnt(lambda size: (2, 4))
-    assert layouts.sample_dim("layer#1.input", (2, 4), 2, 2, may_share=True) is None
+    batch_dims = learnt(lambda size: (2, 4))
+    assert batch_dims.batch_dim("layer#1.input", (2, 4), 2, 2, may_share=True) is None
 
 
 def test_a_later_call_is_read_as_the_last_one_that_was_seen():
-    layouts = learnt(lambda size: (4, size, 5))
+    batch_dims = learnt(lambda size: (4, size, 5))
     for call in ("layer#2.input", "layer#7.input"):
-        assert layouts.sample_dim(call, (6, 6, 5), 6, 2, may_share=True) == 1
-    assert layouts.sample_dim("other#2.input", (6, 5, 5), 6, 2, may_share=True) == 0
+        assert batch_dims.batch_dim(call, (6, 6, 5), 6, 2, may_share=True) == 1
+    assert batch_dims.batch_dim("other#2.input", (6, 5, 5), 6, 2, may_share=True) == 0

@@ -5,7 +5,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from dpsgd_explorer.dp.engines.hooks import BookKeeping
+from dpsgd_explorer.dp.engines.hooks import HooksEngine
 from dpsgd_explorer.dp.options import CHOICES
 from dpsgd_explorer.errors import UnsupportedModuleError
 from tests.dp.engines.test_engines_agree import EXACT, loop_sum
@@ -296,4 +296,4 @@ def test_frozen_it_is_accepted():
 def test_a_module_without_trainable_parameters_is_refused():
     net = nn.Linear(4, 3).requires_grad_(False)
     with pytest.raises(UnsupportedModuleError, match="no trainable parameters"):
-        BookKeeping(net, clipping_mode="MixOpt", loss_reduction="mean")
+        HooksEngine(net, clipping_mode="MixOpt", loss_reduction="mean")

@@ -14,7 +14,7 @@ from dpsgd_explorer.dp import PrivacyEngine
 from dpsgd_explorer.dp.clipping.clipper import CLIPPING_FUNCTIONS
 from dpsgd_explorer.dp.clipping.groups import CLIPPING_STYLES
 from dpsgd_explorer.dp.engines.autograd_functions import FUNCTIONS, function_of
-from dpsgd_explorer.dp.engines.extending import Extending
+from dpsgd_explorer.dp.engines.extending import ExtendingEngine
 from dpsgd_explorer.dp.layers import RULES, rule_for
 from dpsgd_explorer.errors import PrivacyError
 from tests.dp.engines.test_engines_agree import EXACT, loop_sum
@@ -252,7 +252,7 @@ def test_all_layers_in_all_styles_and_functions_agree(style, function):
 def test_every_layer_gives_the_gradients_of_one_backward_a_sample(kind, data):
     own = data.draw(rule_case(kind))
     slopes = random_slopes(own)
-    samples, _ = observe(own, slopes, kind=Extending)
+    samples, _ = observe(own, slopes, kind=ExtendingEngine)
     expected = loop_gradients(own, slopes)
     torch.testing.assert_close(engine_gradients(samples, own.net), expected, **EXACT)
 

@@ -21,7 +21,7 @@ class Sequences(nn.Module):
 
 
 def ways(engine):
-    return {choice.layer: choice.way for choice in engine.explain()}
+    return {choice.layer: choice.norm_method for choice in engine.explain()}
 
 
 def one_pass(net, steps):

@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 from dpsgd_explorer.dp.engines import hooks as book_keeping
-from dpsgd_explorer.dp.engines.hooks import BookKeptSamples
+from dpsgd_explorer.dp.engines.hooks import DeferredGradients
 from tests.dp.engines.test_engines_agree import EXACT
 from tests.dp.engines.test_norm_methods import Sequences
 from tests.dp.nets import attached, clipped_sum
@@ -25,16 +25,16 @@ def batch():
 def pieces(monkeypatch):
     """Make pieces of the batch small, and note how each pass was divided."""
     seen = []
-    divided = BookKeptSamples.divided
+    split_by_memory = DeferredGradients.split_by_memory
 
     def noted(samples):
-        whole, pieces = divided(samples)
+        whole, pieces = split_by_memory(samples)
         pieces = list(pieces)
         seen.append((whole, [len(piece) for piece in pieces]))
         return whole, iter(pieces)
 
     monkeypatch.setattr(book_keeping, "CHUNK_BYTES", FITS)
-    monkeypatch.setattr(BookKeptSamples, "divided", noted)
+    monkeypatch.setattr(DeferredGradients, "split_by_memory", noted)
     return seen
 
 

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 from torch.utils._pytree import tree_leaves, tree_map
 
-from dpsgd_explorer.dp.engines.hooks import BookKeeping
+from dpsgd_explorer.dp.engines.hooks import HooksEngine
 
 SEED = 7
 
@@ -71,20 +71,20 @@ def vmap_gradients(case, slopes):
     return mapped(detached, case.inputs, slopes)
 
 
-def observe(case, slopes, mode="MixOpt", seed=None, kind=BookKeeping):
+def observe(case, slopes, mode="MixOpt", seed=None, kind=HooksEngine):
     """Return the engine's samples after one forward and one backward."""
-    mechanism = kind(case.net, clipping_mode=mode, loss_reduction="sum")
+    gradient_engine = kind(case.net, clipping_mode=mode, loss_reduction="sum")
     received = []
-    mechanism.receive = received.append
-    mechanism.start()
+    gradient_engine.on_gradients = received.append
+    gradient_engine.start()
     try:
         if seed is not None:
             torch.manual_seed(seed)
         linear_loss(case.net(*case.inputs), slopes).backward()
     finally:
-        mechanism.stop()
+        gradient_engine.stop()
     assert all(p.grad is None for p in case.net.parameters())
-    return received[0], mechanism
+    return received[0], gradient_engine
 
 
 def engine_gradients(samples, net):
@@ -104,9 +104,9 @@ def squared_norms(gradients, batch):
     return total
 
 
-def weighted_sums(samples, mechanism, weights):
+def weighted_sums(samples, gradient_engine, weights):
     """Return {name: sum_i weights[i] * gradient_i}, added to what was there: 1."""
-    parameters = mechanism.parameters()
+    parameters = gradient_engine.parameters()
     sums = {
         layer: {local: torch.ones_like(p) for local, p in own.items()}
         for layer, own in parameters.items()

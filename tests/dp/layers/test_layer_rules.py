@@ -50,12 +50,12 @@ def test_every_way_is_that_of_one_backward_a_sample(kind, data):
         for name, gradient in gradients.items()
     }
     for mode in ("ghost", "instantiate", "MixGhostClip"):
-        samples, mechanism = observe(case, slopes, mode)
+        samples, gradient_engine = observe(case, slopes, mode)
         norms = sum(samples.squared_norms().values())
         expected = squared_norms(gradients, size)
         assert bool((norms >= expected * (1 - EXACT["rtol"])).all())
         torch.testing.assert_close(norms, expected, **NEVER_SHORT)
-        actual = weighted_sums(samples, mechanism, weights)
+        actual = weighted_sums(samples, gradient_engine, weights)
         torch.testing.assert_close(actual, sums, **EXACT)
     actual = engine_gradients(samples, case.net)
     torch.testing.assert_close(actual, gradients, **EXACT)

@@ -160,8 +160,8 @@ OTHERS = [
     bug(
         "dropout off while training",
         "attachment.py",
-        "        self._mechanism.start()\n",
-        "        self._mechanism.start()\n        module.eval()\n",
+        "        self._gradient_engine.start()\n",
+        "        self._gradient_engine.start()\n        module.eval()\n",
         ("engines/test_code_between_layers.py::test_dropout_stays_on_while_training",),
     ),
     bug(

@@ -68,8 +68,8 @@ PARTS = {
         ("q, k and v share rows", "start=rows[0], stop=rows[1]", "start=0, stop=width"),
         (
             "key's row from the value's",
-            'watch.expanded(layer, "bias_k")',
-            'watch.expanded(layer, "bias_v")',
+            'recorder.expanded(layer, "bias_k")',
+            'recorder.expanded(layer, "bias_v")',
         ),
         (
             "joint bias in the wrong third",
@@ -77,7 +77,7 @@ PARTS = {
             "part = slice(0, width)",
             pinned("keys_of_another_width"),
         ),
-        ("positions for samples", "attended, sample_dim=1)", "attended, sample_dim=0)"),
+        ("positions for samples", "attended, batch_dim=1)", "attended, batch_dim=0)"),
     ),
     "any module": broken(
         "layers/functional.py",
@@ -94,8 +94,8 @@ PARTS = {
         ),
         (
             "samples in reverse",
-            "name: watch.expanded(layer, name)",
-            "name: watch.expanded(layer, name).flip(0)",
+            "name: recorder.expanded(layer, name)",
+            "name: recorder.expanded(layer, name).flip(0)",
         ),
     ),
     "bare parameters": {
