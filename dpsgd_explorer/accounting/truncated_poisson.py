@@ -34,7 +34,7 @@ from dpsgd_explorer.accounting.exact.accountant import (
 from dpsgd_explorer.accounting.exact.composition import Composition
 from dpsgd_explorer.accounting.exact.discretized_pld import POINTS
 from dpsgd_explorer.accounting.exact.fallback_bounds import ROUNDING
-from dpsgd_explorer.accounting.exact.privacy_loss import Loss
+from dpsgd_explorer.accounting.exact.privacy_loss import PrivacyLoss
 from dpsgd_explorer.accounting.exact.truncated_poisson import (
     TruncatedStep,
     binomial_tail,
@@ -116,7 +116,7 @@ def truncated_upper(
 
 
 def _composed(
-    losses: Sequence[Loss], steps: int, delta: float, refinements: int
+    losses: Sequence[PrivacyLoss], steps: int, delta: float, refinements: int
 ) -> float:
     """Return ε of so many steps, from above; the largest of all directions."""
 
@@ -127,7 +127,7 @@ def _composed(
         return 0.0
     if steps == 1:
         aim = delta / (1 + ROUNDING)
-        high = max(loss.span(aim)[1] for loss in losses)
+        high = max(loss.loss_range(aim)[1] for loss in losses)
         return high and first_safe(lambda x: single(x) - aim, 0.0, high)
     counts = np.array([[float(steps)]])
     ways = [Composition([loss], refinements) for loss in losses]

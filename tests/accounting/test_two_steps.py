@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dpsgd_explorer.accounting import Phase
-from dpsgd_explorer.accounting.exact.subsampled_gaussian import Sampled
+from dpsgd_explorer.accounting.exact.subsampled_gaussian import SubsampledGaussianLoss
 from dpsgd_explorer.accounting.intervals import epsilon_sides
 
 # Both had an upper side that was too low: one step's transform falls to 1e-12, where
@@ -74,7 +74,7 @@ def delta_by_floats(one, other, loss, nodes):
     v = np.linspace(-12, 12 + 1 / sigma, nodes)
     y = np.log1p(q * np.expm1((v - 0.5 / sigma) / sigma))
     weight = np.exp(y - v * v / 2) * (v[1] - v[0]) / math.sqrt(2 * math.pi)
-    step = Sampled(one.sample_rate, one.noise_multiplier, "remove")
+    step = SubsampledGaussianLoss(one.sample_rate, one.noise_multiplier, "remove")
     return float(weight @ step.deltas(loss - y))
 
 

@@ -36,7 +36,7 @@ from dpsgd_explorer.accounting.core.accountant import (
 from dpsgd_explorer.accounting.core.gaussian import delta_of_mu, epsilon_of_mu
 from dpsgd_explorer.accounting.core.phase_limits import check_count
 from dpsgd_explorer.accounting.exact.composition import Composition
-from dpsgd_explorer.accounting.exact.contour import MOST_FREQUENCIES
+from dpsgd_explorer.accounting.exact.contour import MAX_FREQUENCIES
 from dpsgd_explorer.accounting.exact.discretized_pld import POINTS
 from dpsgd_explorer.accounting.exact.fallback_bounds import (
     ROUNDING,
@@ -46,12 +46,12 @@ from dpsgd_explorer.accounting.exact.fallback_bounds import (
     done_phases,
     variations,
 )
-from dpsgd_explorer.accounting.exact.privacy_loss import Direction, Gaussian, Loss
+from dpsgd_explorer.accounting.exact.privacy_loss import Direction, PrivacyLoss
 from dpsgd_explorer.accounting.exact.single_step import (
     single_step_delta,
     single_step_epsilon,
 )
-from dpsgd_explorer.accounting.exact.subsampled_gaussian import Sampled
+from dpsgd_explorer.accounting.exact.step_losses import step_losses
 
 FEW_FREQUENCIES = 1 << 9  # that take a few milliseconds
 GAP = 1e-4  # relative, up to which an answer is called exact
@@ -101,7 +101,7 @@ class ExactAccountant(Accountant):
         self,
         refinements: int = len(POINTS),
         ways: int = 2,
-        frequencies: int = MOST_FREQUENCIES,
+        frequencies: int = MAX_FREQUENCIES,
         *,
         two_sided: bool = True,
     ) -> None:
@@ -130,7 +130,7 @@ class ExactAccountant(Accountant):
         """Return one that gives the lower side as well, and no larger upper one."""
         return ExactAccountant(self.refinements, self.ways, self.frequencies)
 
-    def _composition(self, losses: Sequence[Loss]) -> Composition:
+    def _composition(self, losses: Sequence[PrivacyLoss]) -> Composition:
         return Composition(
             losses, self.refinements, self.frequencies, two_sided=self.two_sided
         )
@@ -204,17 +204,19 @@ class ExactAccountant(Accountant):
         tops = np.zeros(len(counts))  # Chernoff's bound in the direction of upper
         log_delta = math.log(delta)
         for direction in DIRECTIONS[relation][: self.ways]:
-            composition = self._composition(_losses(phases, direction, relation))
+            composition = self._composition(step_losses(phases, direction, relation))
             left, floors = np.arange(len(counts)), None
             if direction == "add":  # often so small that a crude bound settles it
-                left = np.flatnonzero(composition.chernoff(counts, log_delta) > upper)
+                left = np.flatnonzero(
+                    composition.chernoff_epsilons(counts, log_delta) > upper
+                )
                 floors = upper[left]
             if len(left):
                 low, high = composition.epsilons(counts[left], delta, floors)
                 larger = left[high > upper[left]]
                 lower[larger] = np.maximum(lower[larger], low[high > upper[left]])
                 upper[larger] = high[high > upper[left]]
-                tops[larger] = composition.chernoff(counts[larger], log_delta)
+                tops[larger] = composition.chernoff_epsilons(counts[larger], log_delta)
         open_ = np.flatnonzero(~Bounds(lower, upper).meet)
         if not self.two_sided:
             open_ = open_[upper[open_] >= tops[open_]]  # the others are narrowed
@@ -238,7 +240,7 @@ class ExactAccountant(Accountant):
         ways = DIRECTIONS[relation]
         only = _sampled_step(phases, count)
         if only is not None and _within_reach(phases, count):
-            steps = [_losses([only], way, relation)[0] for way in ways]
+            steps = [step_losses([only], way, relation)[0] for way in ways]
             curves = [np.maximum(step.deltas(losses), 0.0) for step in steps]
             return [Bounds(curve * (1 - ROUNDING), curve) for curve in curves]
         open_ = _without_closed_form(phases, count[None])[0]
@@ -247,7 +249,9 @@ class ExactAccountant(Accountant):
             lower = both.lower if open_ or only is None else np.zeros(len(losses))
             return [Bounds(lower, both.upper)] * len(ways)
         found = [
-            self._composition(_losses(phases, way, relation)).deltas(count, losses)
+            self._composition(step_losses(phases, way, relation)).log_deltas(
+                count, losses
+            )
             for way in ways
         ]
         return [Bounds(np.exp(low), np.exp(high)) for low, high in found]
@@ -271,10 +275,10 @@ class ExactAccountant(Accountant):
             return Bounds(*crude_deltas(phases, count, losses, relation))
         lower, upper = np.full(len(losses), -np.inf), np.full(len(losses), -np.inf)
         for direction in DIRECTIONS[relation][: self.ways]:
-            losses_of_steps = _losses(phases, direction, relation)
+            losses_of_steps = step_losses(phases, direction, relation)
             composition = self._composition(losses_of_steps)
             floors = lower if direction == "add" else None
-            low, high = composition.deltas(count, losses, floors)
+            low, high = composition.log_deltas(count, losses, floors)
             lower, upper = np.maximum(lower, low), np.maximum(upper, high)
         return Bounds(np.exp(lower), np.exp(upper))
 
@@ -305,15 +309,6 @@ def _monotone(counts: Floats, lower: Floats, upper: Floats) -> tuple[Floats, Flo
     low[order] = np.maximum.accumulate(lower[order])
     high[order] = np.minimum.accumulate(upper[order][::-1])[::-1]
     return low, high
-
-
-def _losses(phases: Sequence[Phase], direction: Direction, relation: str) -> list[Loss]:
-    return [
-        Gaussian(SENSITIVITY[relation] / phase.noise_multiplier)
-        if phase.sample_rate == 1
-        else Sampled(phase.sample_rate, phase.noise_multiplier, direction)
-        for phase in phases
-    ]
 
 
 def _without_closed_form(

@@ -1,11 +1,11 @@
-"""ε at δ, and δ at ε, of a composition in one direction, from below and from above.
+"""Bounds on ε at δ, and on δ at ε, of a composition in one direction.
 
-The line of ``contour`` may lie anywhere right of 0; its place c decides how fast the
-sum converges and how many digits cancel.  ``tilts`` finds good places; rows with like
-places share a line, other lines are tried until the two sides meet, and discrete losses
-serve where none does.
+The contour may lie at any tilt c > 0; c decides how fast its sum converges and how many
+digits cancel.  Rows with near saddle points and like numbers of steps share a contour
+(``row_batches``).  A second contour is tried where the bounds of the first do not meet,
+and discretised PLDs where no contour serves.
 
-Notation: P phases, T rows (numbers of steps), J tilts.
+Notation: P phases, T rows (numbers of steps, or ε), J tilts.
 """
 
 from __future__ import annotations
@@ -20,8 +20,7 @@ from dpsgd_explorer.accounting.core.accountant import Floats
 from dpsgd_explorer.accounting.core.chebyshev import crowded, polynomial
 from dpsgd_explorer.accounting.exact.contour import (
     FEW_STEPS,
-    MOST_FREQUENCIES,
-    TOLERANCE,
+    MAX_FREQUENCIES,
     Contour,
 )
 from dpsgd_explorer.accounting.exact.discretized_pld import (
@@ -29,152 +28,181 @@ from dpsgd_explorer.accounting.exact.discretized_pld import (
     lattice_deltas,
     lattice_epsilons,
 )
-from dpsgd_explorer.accounting.exact.privacy_loss import Loss
-from dpsgd_explorer.accounting.exact.root_enclosure import are_close, enclose
-from dpsgd_explorer.accounting.exact.row_batches import blocks, halves
-from dpsgd_explorer.accounting.exact.saddle_points import MARGIN, Tilts, near
+from dpsgd_explorer.accounting.exact.privacy_loss import PrivacyLoss
+from dpsgd_explorer.accounting.exact.root_enclosure import (
+    RootEnclosure,
+    bounds_meet,
+    enclose_roots,
+)
+from dpsgd_explorer.accounting.exact.row_batches import (
+    Indices,
+    row_batches,
+    split_in_two,
+)
+from dpsgd_explorer.accounting.exact.saddle_points import (
+    MARGIN,
+    SaddlePoints,
+    alias_window,
+)
+from dpsgd_explorer.accounting.exact.tolerances import TOLERANCES
 
-MOST_ROWS = 64  # to which discrete losses are fitted
-GAP = 1e-4  # relative, above which discrete losses are tried
-GOAL = 1e-6  # relative gap that ends the search for a better line
-DETOUR = -3  # to a second line, in tilts
-DELTA_SPAN = 4  # the same where all have as many steps
+SECOND_CONTOUR = -3  # tilts from the first one
+COMPARISON_OCTAVES = 4.0  # of a batch whose sums are only compared
+DELTA_TILT_SPAN = 4  # of a batch of ε with the same steps
+# A contour is made for a log δ.  If a root lies further from it than NEAR_MOVE and its
+# bounds do not meet, or further than FAR_MOVE, the contour is made again.
+NEAR_MOVE, FAR_MOVE = 0.1, 2.0
 LEAST_LOG_DELTA = -60.0  # of a δ that is worth many frequencies
-HASTY_ROWS = 256  # that as few frequencies are taken for, where it is not
-ROUGH = 1e-3  # tolerance of a comparison, and the octaves that share one
-ROUGH_OCTAVES = 4.0
-NEAR, FAR = 0.1, 2.0  # moves of log δ from where a line was made for
-MOST_PARTINGS = 3  # of rows that no line serves together
-FEW_ROWS = 3  # that are not parted further where no line serves
-MANY_ROWS = 36  # from which a few are solved first
-AT_ONCE = 512  # rows of one sum
-MOST_TERMS = 1 << 18  # of all its rows
+SMALL_DELTA_ROWS = 256  # a smaller δ takes as few frequencies as so many rows
+MAX_PLD_ROWS = 64  # rows for which discretised PLDs are composed
+MANY_ROWS = 36  # from which some are solved first, and the others begin between them
+MAX_SPLITS = 3  # of batches that no contour serves
+FEW_ROWS = 3  # of a batch that is not split
+MAX_SUM_ROWS = 512  # of one sum
+MAX_TERMS = 1 << 18  # of all rows of one sum
 
 
 class Composition:
-    """Steps of one or more losses in one direction."""
+    """The composition of steps of one or more phases in one direction.
+
+    14,062 steps on batches of 256 of 60,000 with σ = 1.1, at δ = 1e-5:
+
+    >>> from dpsgd_explorer.accounting.exact import subsampled_gaussian
+    >>> step = subsampled_gaussian.SubsampledGaussianLoss(256 / 60_000, 1.1, "remove")
+    >>> lower, upper = Composition([step]).epsilons(np.array([[14_062.0]]), 1e-5)
+    >>> round(float(lower[0]), 6), round(float(upper[0]), 6)
+    (2.381597, 2.381597)
+    """
 
     def __init__(
         self,
-        losses: Sequence[Loss],
+        losses: Sequence[PrivacyLoss],
         refinements: int = len(POINTS),
-        frequencies: int = MOST_FREQUENCIES,
+        max_frequencies: int = MAX_FREQUENCIES,
         *,
         two_sided: bool = True,
     ) -> None:
-        """Start the lattice around tilt 1.
+        """Evaluate the cumulants around tilt 1.
 
         Args:
-            losses: Of one step of each phase.
-            refinements: How often discrete losses may be refined, where no line serves.
-            frequencies: That a line may have; with fewer than may be, one line is tried
-                and none after few steps.
-            two_sided: Whether discrete losses are to give the lower side of ε as well.
+            losses: Privacy loss of one step of each phase.
+            refinements: How often discretised PLDs may be refined.
+            max_frequencies: Largest number of frequencies of a contour.  Below
+                MAX_FREQUENCIES one contour is tried, and none after few steps.
+            two_sided: Whether discretised PLDs give lower bounds on ε as well.
         """
         self.losses = losses
-        self.most, self.thorough = frequencies, frequencies == MOST_FREQUENCIES
+        self.max_frequencies = max_frequencies
+        self.is_thorough = max_frequencies == MAX_FREQUENCIES
         self.refinements, self.two_sided = refinements, two_sided
-        self._tilts = Tilts(losses)
+        self._saddles = SaddlePoints(losses)
 
     def epsilons(
         self, counts: Floats, delta: float, floors: Floats | None = None
     ) -> tuple[Floats, Floats]:
-        """Return ε at delta after each row of steps, from below and from above.
+        """Return lower and upper bounds on ε at delta after each row of steps.
 
-        Shapes: counts [T, P], at least 2 steps a row; floors [T] -> [T], [T].
+        Shapes: counts [T, P], at least 2 steps per row; floors [T] -> [T], [T].
 
         Args:
             counts: Steps of each phase.
             delta: In (0, 1).
-            floors: Below which an ε is of no interest: rows that are seen to lie there
-                get their floor as both sides.
+            floors: A smaller ε is of no interest.  Rows that are proven to be below
+                their floor get it as both bounds.
 
         Returns:
-            Real numbers, also negative ones.  The upper one is at most Chernoff's
-            bound; the lower one is -infinity where none was found.
+            Real numbers, also negative ones.  The upper bound is at most Chernoff's;
+            the lower one is -infinity where none was found.
         """
         lower, upper = np.full(len(counts), -np.inf), np.full(len(counts), np.inf)
         log_delta = math.log(delta)
-        places, starts = self._tilts.saddles(counts, log_delta)
+        indices, guesses = self._saddles.at_delta(counts, log_delta)
         if floors is not None:
             goals = np.full_like(floors, log_delta)
-            below = self._are_below(counts, places, floors, goals)
+            below = self._are_below(counts, indices, floors, goals)
             lower[below] = upper[below] = floors[below]
-            places[below] = -1
-        left, partings = self._blocks(counts, places), 0
-        while left:
-            block = rows = left.pop()
-            served = False
-            for at in self._lines(int(np.median(places[rows]))):
-                for part in np.array_split(rows, len(rows) // AT_ONCE + 1):
-                    found = self._solve(counts[part], at, starts[part], log_delta)
+            indices[below] = -1
+        batches, splits = self._batches(counts, indices), 0
+        while batches:
+            batch = rows = batches.pop()
+            is_served = False
+            for index in self._contour_indices(int(np.median(indices[rows]))):
+                for part in np.array_split(rows, len(rows) // MAX_SUM_ROWS + 1):
+                    found = self._solve(counts[part], index, guesses[part], log_delta)
                     if found is not None:
-                        served = True
-                        lower[part] = np.maximum(lower[part], found[0])
-                        upper[part] = np.minimum(upper[part], found[1])
-                rows = rows[~are_close(lower[rows], upper[rows], GOAL)]
+                        is_served = True
+                        lower[part] = np.maximum(lower[part], found.lower)
+                        upper[part] = np.minimum(upper[part], found.upper)
+                meet = bounds_meet(lower[rows], upper[rows], TOLERANCES.contour_gap)
+                rows = rows[~meet]
                 if not len(rows):
                     break
-            if not served and len(block) > FEW_ROWS and partings < MOST_PARTINGS:
-                partings += 1
-                left += halves(block, counts.sum(axis=1))
+            if not is_served and len(batch) > FEW_ROWS and splits < MAX_SPLITS:
+                splits += 1
+                batches += split_in_two(batch, counts.sum(axis=1))
         self._refine(counts, delta, lower, upper)
-        return lower, np.minimum(upper, self._tilts.chernoff(counts, log_delta))
+        return lower, np.minimum(upper, self.chernoff_epsilons(counts, log_delta))
 
-    def _blocks(
-        self, counts: Floats, places: npt.NDArray[np.intp]
-    ) -> list[npt.NDArray[np.intp]]:
-        """Return the rows that may share a line and are worth one."""
+    def chernoff_epsilons(self, counts: Floats, log_delta: float) -> Floats:
+        """Return Chernoff's upper bounds on ε at δ; [T, P] -> [T]."""
+        return self._saddles.chernoff_epsilons(counts, log_delta)
+
+    def _batches(self, counts: Floats, indices: Indices) -> list[Indices]:
+        """Return the batches of rows that are worth a contour."""
         steps = counts.sum(axis=1)
-        if self.refinements and not self.thorough:  # discrete losses are as quick
-            places = np.where(steps < FEW_STEPS, -1, places)
-        return list(blocks(places, steps))
+        if self.refinements and not self.is_thorough:  # discretised PLDs are as quick
+            indices = np.where(steps < FEW_STEPS, -1, indices)
+        return list(row_batches(indices, steps))
+
+    def _contour_indices(self, index: int) -> list[int]:
+        """Return the tilts of the contours to try for a saddle point, as indices."""
+        second = index + SECOND_CONTOUR
+        return [index, second][: 1 + (self.is_thorough and second >= MARGIN // 2)]
 
     def _are_below(
-        self,
-        counts: Floats,
-        places: npt.NDArray[np.intp],
-        epsilons: Floats,
-        log_deltas: Floats,
+        self, counts: Floats, indices: Indices, epsilons: Floats, log_deltas: Floats
     ) -> npt.NDArray[np.bool_]:
-        """Tell of which rows δ is seen to lie below some at ε, [T], by rough sums."""
-        seen = np.zeros(len(counts), dtype=bool)
-        for rows in blocks(places, counts.sum(axis=1), ROUGH_OCTAVES):
-            for part in np.array_split(rows, len(rows) // AT_ONCE + 1):
+        """Return which rows are proven to have a smaller δ at ε, by rough sums; [T]."""
+        proven = np.zeros(len(counts), dtype=bool)
+        for rows in row_batches(indices, counts.sum(axis=1), COMPARISON_OCTAVES):
+            for part in np.array_split(rows, len(rows) // MAX_SUM_ROWS + 1):
                 contour = self._contour(
                     counts[part],
-                    int(np.median(places[part])),
+                    int(np.median(indices[part])),
                     epsilons[part],
                     log_deltas[part],
-                    tolerance=ROUGH,
+                    tolerance=TOLERANCES.comparison_error,
                 )
-                if not contour.useless:
-                    found = contour.sum(epsilons[part], turns=False)
-                    seen[part] = contour.at_most(found) <= log_deltas[part]
-        return seen
+                if contour.is_usable:
+                    point = contour.sum(epsilons[part], derivative=False)
+                    proven[part] = contour.upper_bound(point) <= log_deltas[part]
+        return proven
 
     def _refine(
         self, counts: Floats, delta: float, lower: Floats, upper: Floats
     ) -> None:
-        """Narrow what the lines have left open, by discrete losses.
+        """Narrow the bounds that do not meet, in place, by discretised PLDs.
 
-        Where many rows are open only some are narrowed: the others lie between them.
+        Of many such rows only some: ε rises with the steps, so that the bounds of the
+        others follow from theirs (``ExactAccountant``).
         """
-        rows = np.flatnonzero(~are_close(np.maximum(lower, 0.0), upper, GAP))
+        gap = TOLERANCES.exact_gap
+        rows = np.flatnonzero(~bounds_meet(np.maximum(lower, 0.0), upper, gap))
         if not len(rows):
             return
         steps = counts[rows].sum(axis=1)
         rows = rows[np.argsort(steps, kind="stable")]
-        if len(rows) > MOST_ROWS:
+        if len(rows) > MAX_PLD_ROWS:
             steps = np.sort(steps)
-            some = np.searchsorted(steps, np.geomspace(steps[0], steps[-1], MOST_ROWS))
-            rows = rows[np.unique(some.clip(max=len(rows) - 1))]
-        cumulants = self._tilts.cumulants(counts[rows])[0]
+            spread = np.geomspace(steps[0], steps[-1], MAX_PLD_ROWS)
+            some = np.searchsorted(steps, spread).clip(max=len(rows) - 1)
+            rows = rows[np.unique(some)]
+        cumulants = self._saddles.cumulants(counts[rows])[0]
         low, high = lattice_epsilons(
             self.losses,
             counts[rows],
             delta,
-            self._tilts.values,
+            self._saddles.tilts,
             cumulants,
             self.refinements,
             two_sided=self.two_sided,
@@ -182,144 +210,154 @@ class Composition:
         lower[rows] = np.maximum(lower[rows], low)
         upper[rows] = np.minimum(upper[rows], high)
 
-    def chernoff(self, counts: Floats, log_delta: float) -> Floats:
-        """Return an upper bound on ε at δ from K alone; [T, P] -> [T]."""
-        return self._tilts.chernoff(counts, log_delta)
-
-    def _lines(self, place: int) -> list[int]:
-        """Return the tilts of the lines to try."""
-        detour = place + DETOUR
-        return [place, detour][: 1 + (self.thorough and detour >= MARGIN // 2)]
-
     def _solve(
-        self,
-        counts: Floats,
-        place: int,
-        starts: Floats,
-        log_delta: float,
-    ) -> tuple[Floats, Floats] | None:
-        """Return both sides for rows that share a line, None if it does not serve.
+        self, counts: Floats, index: int, guesses: Floats, log_delta: float
+    ) -> RootEnclosure | None:
+        """Return ε of rows that share a contour, None if the contour does not serve.
 
-        Many rows begin on the polynomial, in log steps, through a few solved ones.
+        Of many rows, those at Chebyshev nodes of the log of the steps are solved first.
+        The polynomial through them is where the others begin.
         """
         heights = np.log(counts.sum(axis=1))
-        many = len(counts) > MANY_ROWS
-        some = crowded(heights) if many else np.arange(len(counts))
+        are_many = len(counts) > MANY_ROWS
+        nodes = crowded(heights) if are_many else np.arange(len(counts))
+        terms = (counts[nodes], index)
         contour = self._contour(
-            counts[some], place, starts[some], log_delta, rows=len(counts)
+            *terms, guesses[nodes], log_delta, sharing_rows=len(counts)
         )
-        if contour.useless:
+        if not contour.is_usable:
             return None
-        found = enclose(contour, starts[some], log_delta)
-        moved = np.abs(found[0] - starts[some]) * contour.tilt
-        loose = ~are_close(*found[1:], GOAL) & (moved > NEAR)
-        if np.any((moved > FAR) | loose) and np.all(np.isfinite(found[0])):
+        found = enclose_roots(contour, guesses[nodes], log_delta)
+        moves = np.abs(found.roots - guesses[nodes]) * contour.tilt
+        meet = bounds_meet(found.lower, found.upper, TOLERANCES.contour_gap)
+        is_off = (moves > FAR_MOVE) | (~meet & (moves > NEAR_MOVE))
+        if np.any(is_off) and np.all(np.isfinite(found.roots)):
             better = self._contour(
-                counts[some], place, found[0], log_delta, rows=len(counts)
+                *terms, found.roots, log_delta, sharing_rows=len(counts)
             )
-            if not better.useless:
+            if better.is_usable:
                 contour = better
-                found = enclose(contour, found[0], log_delta)
-        if many:
-            if not are_close(found[1], found[2], GAP).any():
+                found = enclose_roots(contour, found.roots, log_delta)
+        if are_many:
+            if not bounds_meet(found.lower, found.upper, TOLERANCES.exact_gap).any():
                 return None
-            contour = contour.of(counts, self._tilts.cumulants(counts, near(place)))
-            found = enclose(contour, polynomial(heights, some, found[0]), log_delta)
-        return found[1], found[2]
+            window = alias_window(index)
+            contour = contour.for_rows(counts, self._saddles.cumulants(counts, window))
+            starts = polynomial(heights, nodes, found.roots)
+            found = enclose_roots(contour, starts, log_delta)
+        return found
 
     def _contour(
         self,
         counts: Floats,
-        place: int,
+        index: int,
         epsilons: Floats,
         log_deltas: Floats | float,
         *,
-        tolerance: float = TOLERANCE,
-        rows: int = 1,
+        tolerance: float = TOLERANCES.sum_error,
+        sharing_rows: int = 1,
     ) -> Contour:
-        """Return the line at a tilt, good near some ε and δ, for so many rows."""
-        window = near(place)
+        """Return the contour at a tilt, for sums near some ε and δ.
+
+        Args:
+            counts: Steps of each phase, [T, P].
+            index: Index of the tilt.
+            epsilons: ε of each row, about, [T].
+            log_deltas: log δ of each row, about, [T] or ().
+            tolerance: Error of aliasing, and of the cut-off, relative to δ.
+            sharing_rows: Rows that will share the contour and so its MAX_TERMS.
+        """
+        window = alias_window(index)
         return Contour(
             self.losses,
             counts,
-            self._tilts.values[window],
-            self._tilts.cumulants(counts, window),
-            place - window.start,
+            self._saddles.tilts[window],
+            self._saddles.cumulants(counts, window),
+            index - window.start,
             epsilons,
             np.broadcast_to(log_deltas, epsilons.shape),
-            min(self.most, MOST_TERMS // max(rows, len(counts))),
+            min(self.max_frequencies, MAX_TERMS // max(sharing_rows, len(counts))),
             tolerance,
         )
 
-    def deltas(
+    def log_deltas(
         self, counts: Floats, epsilons: Floats, floors: Floats | None = None
     ) -> tuple[Floats, Floats]:
-        """Return log δ of one row of steps at each ε, from below and from above.
+        """Return lower and upper bounds on log δ of one row of steps at each ε.
 
         Shapes: counts [P], at least 2 steps; epsilons, floors [T] -> [T], [T].
 
         Args:
             counts: Steps of each phase.
-            epsilons: At which δ is asked for.
-            floors: Log δ below which one is of no interest: rows that are seen to lie
-                there get their floor as both sides.
+            epsilons: ε at which δ is asked for.
+            floors: A smaller log δ is of no interest.  Rows that are proven to be below
+                their floor get it as both bounds.
         """
         rows = np.broadcast_to(counts, (len(epsilons), len(counts)))
-        places, guesses = self._tilts.places_of(rows, epsilons)
+        indices, guesses = self._saddles.at_epsilon(rows, epsilons)
         lower = np.full(len(rows), -np.inf)
-        upper = self._tilts.log_chernoff(rows, epsilons)
+        upper = self._saddles.chernoff_log_deltas(rows, epsilons)
         if floors is not None:
-            some = np.where(np.isfinite(floors), places, -1)
+            some = np.where(np.isfinite(floors), indices, -1)
             below = self._are_below(rows, some, epsilons, floors)
             lower[below] = upper[below] = floors[below]
-            places[below] = -1
-        for at in blocks(places, counts.sum() * np.ones(len(rows)), span=DELTA_SPAN):
-            matters = bool(np.any(upper[at] > LEAST_LOG_DELTA))
-            lines = self._lines(int(np.median(places[at])))
-            for line in lines if matters else lines[:1]:
-                low, high = self._sums(
-                    rows[at], line, epsilons[at], guesses[at], hasty=not matters
+            indices[below] = -1
+        steps = counts.sum() * np.ones(len(rows))
+        for batch in row_batches(indices, steps, tilt_span=DELTA_TILT_SPAN):
+            matters = bool(np.any(upper[batch] > LEAST_LOG_DELTA))
+            contours = self._contour_indices(int(np.median(indices[batch])))
+            for index in contours if matters else contours[:1]:
+                low, high = self._contour_log_deltas(
+                    rows[batch],
+                    index,
+                    epsilons[batch],
+                    guesses[batch],
+                    sharing_rows=1 if matters else SMALL_DELTA_ROWS,
                 )
-                lower[at] = np.maximum(lower[at], low)
-                upper[at] = np.minimum(upper[at], high)
-                if np.all(upper[at] - lower[at] < GOAL):
+                lower[batch] = np.maximum(lower[batch], low)
+                upper[batch] = np.minimum(upper[batch], high)
+                if np.all(upper[batch] - lower[batch] < TOLERANCES.contour_gap):
                     break
-        open_ = np.flatnonzero((upper - lower > GAP) & (upper > LEAST_LOG_DELTA))
+        matter = upper > LEAST_LOG_DELTA
+        open_ = np.flatnonzero((upper - lower > TOLERANCES.exact_gap) & matter)
         if len(open_):
-            cumulants = self._tilts.cumulants(counts[None])[0, 0]
             low, high = lattice_deltas(
                 self.losses,
                 counts,
                 epsilons[open_],
-                self._tilts.values,
-                cumulants,
+                self._saddles.tilts,
+                self._saddles.cumulants(counts[None])[0, 0],
                 self.refinements,
             )
             lower[open_] = np.maximum(lower[open_], low)
             upper[open_] = np.minimum(upper[open_], high)
         return lower, upper
 
-    def _sums(
+    def _contour_log_deltas(
         self,
         rows: Floats,
-        place: int,
+        index: int,
         epsilons: Floats,
         guesses: Floats,
         *,
-        hasty: bool,
+        sharing_rows: int,
     ) -> tuple[Floats, Floats]:
-        many = HASTY_ROWS if hasty else 1
-        contour = self._contour(rows, place, epsilons, guesses, rows=many)
-        if contour.useless:
+        """Return bounds on log δ from one contour: -infinity and 0 if it is useless."""
+        contour = self._contour(
+            rows, index, epsilons, guesses, sharing_rows=sharing_rows
+        )
+        if not contour.is_usable:
             return np.full_like(epsilons, -np.inf), np.zeros_like(epsilons)
-        found = contour.sum(epsilons, turns=False)
-        logs, _ = contour.log_delta(found)
+        point = contour.sum(epsilons, derivative=False)
+        logs, _ = contour.log_delta(point)
         if np.nanmax(np.abs(logs - guesses), initial=0.0) > 1.0:
             better = np.where(np.isfinite(logs), logs, guesses)
-            second = self._contour(rows, place, epsilons, better, rows=many)
-            if not second.useless:
-                contour, found = second, second.sum(epsilons, turns=False)
-        low, high = contour.at_least(found), contour.at_most(found)
+            second = self._contour(
+                rows, index, epsilons, better, sharing_rows=sharing_rows
+            )
+            if second.is_usable:
+                contour, point = second, second.sum(epsilons, derivative=False)
+        low, high = contour.lower_bound(point), contour.upper_bound(point)
         return (
             np.where(np.isfinite(low), low, -np.inf),
             np.where(np.isfinite(high), np.minimum(high, 0.0), 0.0),

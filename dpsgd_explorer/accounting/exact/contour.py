@@ -1,29 +1,30 @@
-"""δ(ε) of a composition by the contour integral, with bounds on its error.
+"""δ(ε) of a composition by a contour integral, with bounds on its errors.
 
-With K(s) the sum of the steps' log E_P[e^(sℓ)] and any c > 0,
+Let K(s) be the sum of the steps' cumulant generating functions.  For every tilt c > 0
 
     δ(ε) = E_P[(1 - e^(ε - L))_+] = (1 / 2πi) ∫ e^(K(s) - sε) / (s (s + 1)) ds
 
-along Re s = c.  The trapezoid rule with spacing h on that line gives S(ε), and
+along the contour Re s = c.  The trapezoid rule with spacing h gives a sum S(ε), and by
+Poisson's summation formula
 
     S(ε) = sum over all integers m of δ(ε + mp) e^(cmp),    p = 2π/h.
 
-Every term is positive, so an infinite sum is never below δ(ε); those with m != 0 are
-bounded by Chernoff's inequality at other tilts.  Four errors remain, relative to δ:
+Every term is positive, so the infinite sum is never below δ(ε).  Chernoff's inequality
+at other tilts bounds the terms with m != 0.  Four errors remain, relative to δ:
 
-| error | bounded by | side |
+| error | bounded by | bounds |
 |---|---|---|
 | aliasing: the terms m != 0 | κ(c') e^(K(c') - c'ε) / (e^(∣c' - c∣p) - 1) | lower |
 | cut-off: frequencies above U | e^(K(c) - cε) ρ(U) / (πU) | both |
-| transforms of the steps | (1 + e/∣φ∣)^n - 1 times the term, e of ``Line`` | both |
-| round-off | estimated: in e, and a few last places of each term | both |
+| the steps' transforms | (1 + e/∣φ∣)^n - 1 times the term, e of ``Transform`` | both |
+| round-off | assumed: in e, and a few last places of each term | both |
 
 Here κ(x) = x^x / (1 + x)^(1 + x), c' is any other tilt, above c for the terms with
-m > 0, below it for the others, and ρ comes from ``Loss.log_decay``.
+m > 0 and below it for the others, and ρ comes from ``PrivacyLoss.log_decay_bound``.
 
 Source: the integral: Alghamdi et al. (2023), "The Saddle-Point Method in Differential
-Privacy", ICML.  Differs: they expand the integrand at its saddle point;
-here it is summed.
+Privacy", ICML.  Differs: they expand the integrand at its saddle point; here it is
+summed.  The derivation of the bounds: docs/math.md, section 3.
 
 Notation: P phases, T rows (numbers of steps), J tilts, N frequencies.
 """
@@ -39,283 +40,324 @@ import numpy as np
 import numpy.typing as npt
 
 from dpsgd_explorer.accounting.core.accountant import Floats
-from dpsgd_explorer.accounting.exact.privacy_loss import EPS, Loss
+from dpsgd_explorer.accounting.exact.privacy_loss import PrivacyLoss
+from dpsgd_explorer.accounting.exact.tolerances import MACHINE_EPSILON, TOLERANCES
 
 Rows = slice | npt.NDArray[np.intp]
 
-TOLERANCE = 1e-10  # of each error, relative to δ
-FEW_STEPS = 50  # below which the integrand falls slowly, and this is asked instead:
-FEW_TOLERANCE = 1e-6
-NODES = 4096  # on average, where as many frequencies are taken as may be
-MOST_FREQUENCIES = 1 << 13
-LEAST_ERROR, LARGEST_ERROR = 1e-40, 1e-6  # that are asked of a transform
-USELESS_TAIL = 20.0  # log of the cut-off's error over the tolerance
-LARGEST_LOG = 700.0  # whose exponential is a float
-EVERY = slice(None)
-FEW_ROWS = 9  # from which the spacing is chosen for all
+FEW_STEPS = 50  # below this number the integrand falls slowly: ``few_steps_error``
+NODES_PER_FREQUENCY = 4096  # on average, where the most frequencies are taken
+MAX_FREQUENCIES = 1 << 13  # of one contour
+LARGEST_LOG_EXCESS = 20.0  # log of cut-off error over its tolerance: beyond, useless
+LARGEST_LOG = 700.0  # its exponential is a float
+LEAST_VARIANCE = 1e-300  # K'', so that it has an inverse
+LAST_PLACES = 8  # round-off of one term, in units of the last place
+MAX_PERIOD_ROWS = 9  # rows that choose the spacing for all
+ALL = slice(None)
 
 
 @dataclass(frozen=True)
-class Sum:
-    """The trapezoid sum at one ε a row, less the factor e^(K(c) - cε); all [T].
+class TrapezoidSum:
+    """S(ε) / e^(K(c) - cε) at one ε per row; [T] each.
 
     Attributes:
-        epsilons: Where.
-        total: The sum, which may come out below 0 where only noise is left.
-        turns: Its derivative, NaN where it was not asked for.
+        epsilons: ε.
+        total: The sum.  It may come out negative where only round-off is left.
+        derivative: Its derivative by ε, NaN where it was not asked for.
     """
 
     epsilons: Floats
     total: Floats
-    turns: Floats
+    derivative: Floats
 
 
 @dataclass(frozen=True)
 class CutOff:
-    """Where a sum stops.
+    """The frequency above which no term is taken.
 
     Attributes:
-        frequency: The last one, U.
-        log_decays: Bound on the logarithm of each step's transform beyond, [P].
+        frequency: U.
+        log_decays: Bounds on the log of each step's transform above U, [P].
     """
 
     frequency: float
     log_decays: Floats
 
-    def decay(self, counts: Floats) -> float:
-        """Return log ρ(U), of the row in which it is largest; [T, P] -> ()."""
+    def log_decay(self, counts: Floats) -> float:
+        """Return log ρ(U) of the row with the largest one; [T, P] -> ()."""
         return float((counts @ self.log_decays).max())
 
-    def log_tail(self, counts: Floats) -> float:
-        """Return log of the bound on what lies beyond, in every row."""
-        return self.decay(counts) - math.log(math.pi * self.frequency)
+    def log_error(self, counts: Floats) -> float:
+        """Return log of the bound on the missing terms, ρ(U) / (πU), of all rows."""
+        return self.log_decay(counts) - math.log(math.pi * self.frequency)
 
 
 class Contour:
-    """The trapezoid rule on one vertical line, for several rows of step counts."""
+    """The trapezoid rule on one contour, for several rows of step counts.
+
+    Attributes:
+        tilt: c, the real part of s.
+        period: p.
+        is_usable: Whether sums may be asked for.  Otherwise the frequencies do not
+            suffice, or a step has no transform with as many.
+        curvature_bound: Bound on the second derivative of the sum, [T].
+    """
 
     def __init__(
         self,
-        losses: Sequence[Loss],
+        losses: Sequence[PrivacyLoss],
         counts: Floats,
         tilts: Floats,
         cumulants: Floats,
-        at: int,
+        index: int,
         epsilons: Floats,
         log_deltas: Floats,
-        most: int = MOST_FREQUENCIES,
-        tolerance: float = TOLERANCE,
+        max_frequencies: int = MAX_FREQUENCIES,
+        tolerance: float = TOLERANCES.sum_error,
     ) -> None:
         """Choose spacing and number of frequencies, and evaluate the transforms.
 
         Shapes: counts [T, P], tilts [J], cumulants [3, T, J], epsilons, log_deltas [T].
 
         Args:
-            losses: Of a step of each phase, [P].
+            losses: Privacy loss of one step of each phase, [P].
             counts: Steps of each phase in each row.
-            tilts: Those at which K is known, ascending.
+            tilts: Tilts with known cumulants, ascending.
             cumulants: K, K', K'' of each row at those tilts.
-            at: Index of the tilt c.
-            epsilons: Near which the rows will be asked.
-            log_deltas: About what δ is there.
-            most: Frequencies that may be taken.
-            tolerance: Of each error, relative to δ.
-
-        Attribute ``useless`` tells that they do not suffice: do not ask for sums then.
+            index: Index of the contour's tilt c.
+            epsilons: Where the rows' sums will be needed, about.
+            log_deltas: log δ there, about.
+            max_frequencies: Largest number of frequencies.
+            tolerance: Error of aliasing, and of the cut-off, relative to δ.
         """
         self.counts, self.tilts, self.cumulants = counts, tilts, cumulants[0]
-        self.at, self.tilt = at, float(tilts[at])
-        self.log_scale = cumulants[0, :, at]
-        few = counts.sum(axis=1).min() < FEW_STEPS
-        log_tolerance = math.log(max(tolerance, FEW_TOLERANCE if few else 0.0))
-        self.period = self._period(epsilons, log_deltas, log_tolerance)
+        self.index, self.tilt = index, float(tilts[index])
+        self.log_scale = cumulants[0, :, index]
+        is_short = counts.sum(axis=1).min() < FEW_STEPS
+        least_error = TOLERANCES.few_steps_error if is_short else 0.0
+        log_tolerance = math.log(max(tolerance, least_error))
+        self.period = self._choose_period(epsilons, log_deltas, log_tolerance)
         self.spacing = 2 * math.pi / self.period
-        room = self.log_scale - self.tilt * epsilons - log_deltas
-        excess = float(room.max()) - log_tolerance
-        spread = float(cumulants[2, :, at].min())
-        start = math.sqrt(2 * max(excess, 1.0) / max(spread, 1e-300))
-        limit = most * self.spacing
-        self.cut = self._cut_off(losses, excess, min(start, limit), limit)
-        cut = self.cut.frequency
-        number = math.ceil(cut / self.spacing) + 1
-        self.useless = self.cut.log_tail(counts) + excess > USELESS_TAIL
-        if self.useless:
+        # The terms of S are e^cancellation times as large as δ.
+        cancellation = self.log_scale - self.tilt * epsilons - log_deltas
+        error_budget = float(cancellation.max()) - log_tolerance
+        variance = float(cumulants[2, :, index].min())
+        start = math.sqrt(2 * max(error_budget, 1.0) / max(variance, LEAST_VARIANCE))
+        limit = max_frequencies * self.spacing
+        self.cut = self._cut_off(losses, error_budget, min(start, limit), limit)
+        number = math.ceil(self.cut.frequency / self.spacing) + 1
+        excess = self.cut.log_error(counts) + error_budget
+        self.is_usable = not excess > LARGEST_LOG_EXCESS
+        if not self.is_usable:
             return
-        wanted = math.exp(-max(excess, 0.0)) / max(float(counts.sum(axis=1).max()), 1.0)
-        wanted = min(max(wanted, LEAST_ERROR), LARGEST_ERROR)
-        products = NODES * most // len(losses)
-        found = [
-            loss.line(self.tilt, self.spacing, number, wanted, products)
+        steps = max(float(counts.sum(axis=1).max()), 1.0)
+        wanted = math.exp(-max(error_budget, 0.0)) / steps
+        wanted = max(wanted, TOLERANCES.least_transform_error)
+        wanted = min(wanted, TOLERANCES.largest_transform_error)
+        max_products = NODES_PER_FREQUENCY * max_frequencies // len(losses)
+        transforms = [
+            loss.transform(self.tilt, self.spacing, number, wanted, max_products)
             for loss in losses
         ]
-        self.lines = [line for line in found if line is not None]
-        self.useless = len(self.lines) < len(found)
-        if not self.useless:
-            self._sum_up()
+        self.transforms = [found for found in transforms if found is not None]
+        self.is_usable = len(self.transforms) == len(transforms)
+        if self.is_usable:
+            self._compose()
 
-    def of(self, counts: Floats, cumulants: Floats) -> Contour:
-        """Return the same line for other rows, which lie between its own."""
+    def for_rows(self, counts: Floats, cumulants: Floats) -> Contour:
+        """Return the same contour for other rows, whose steps lie between its own.
+
+        Shapes: counts [T, P], cumulants [3, T, J].
+        """
         other = copy(self)
         other.counts, other.cumulants = counts, cumulants[0]
-        other._sum_up()
+        other._compose()
         return other
 
-    def _sum_up(self) -> None:
-        """Add the lines' logarithms up, with the kernel and the bound on errors."""
-        counts, lines = self.counts, self.lines
-        self.means = counts @ np.array([line.mean for line in lines])  # [T]
-        self.log_scale = counts @ np.array([line.log_moment for line in lines])
-        ratios = np.array([line.log_ratios for line in lines])  # [P, N]
-        errors = np.array([line.errors for line in lines])  # [P, N]
+    def _compose(self) -> None:
+        """Set each row's terms, and the bounds on their errors."""
+        counts, transforms = self.counts, self.transforms
+        self.means = counts @ np.array([step.mean for step in transforms])  # [T]
+        self.log_scale = counts @ np.array([step.log_moment for step in transforms])
+        ratios = np.array([step.log_ratios for step in transforms])  # [P, N]
+        errors = np.array([step.errors for step in transforms])  # [P, N]
         relative = errors * np.exp(np.minimum(-ratios.real, LARGEST_LOG))
-        # (1 + e/|φ|)^n - 1 >= |(φ + e)^n - φ^n| / |φ|^n
-        doubt = np.expm1(np.minimum(counts @ np.log1p(relative), LARGEST_LOG))
+        # |(φ + e)^n - φ^n| / |φ|^n <= (1 + e/|φ|)^n - 1
+        logs = np.minimum(counts @ np.log1p(relative), LARGEST_LOG)
+        error_bounds = np.expm1(logs)  # [T, N], relative to each term
         self.frequencies = self.spacing * np.arange(ratios.shape[1])  # [N]
         s = self.tilt + 1j * self.frequencies
         kernel = self.spacing / math.pi / (s * (s + 1))
-        kernel[0] /= 2
-        logs = counts @ ratios + np.log(kernel)  # [T, N]
-        self.sizes, self.phases = np.exp(logs.real), logs.imag
-        doubt += EPS * (8 + np.abs(logs.imag))
-        self.error = (self.sizes * doubt).sum(axis=1)  # [T]
-        self.error += math.exp(self.cut.log_tail(counts))
-        self.turning = EPS * (self.sizes @ self.frequencies)  # [T]: error a unit of ε
-        self.bend = self.sizes @ self.frequencies**2  # [T]: |second derivative| <=
-        own = counts @ np.array([line.moment_error for line in lines])
-        self.own = own + EPS * np.abs(self.log_scale)  # of e^K(c), [T]
+        kernel[0] /= 2  # the sum over k and -k counts k = 0 once
+        terms = counts @ ratios + np.log(kernel)  # [T, N]
+        self.sizes, self.phases = np.exp(terms.real), terms.imag
+        error_bounds += MACHINE_EPSILON * (LAST_PLACES + np.abs(terms.imag))
+        self.error = (self.sizes * error_bounds).sum(axis=1)  # [T], at ε = mean
+        self.error += math.exp(self.cut.log_error(counts))
+        # Round-off of the angles u (mean - ε), per unit of |mean - ε|; [T].
+        self.angle_error = MACHINE_EPSILON * (self.sizes @ self.frequencies)
+        self.curvature_bound = self.sizes @ self.frequencies**2  # [T]
+        scale_error = counts @ np.array([step.moment_error for step in transforms])
+        self.scale_error = scale_error + MACHINE_EPSILON * np.abs(self.log_scale)
 
-    def sum(self, epsilons: Floats, *, turns: bool = True) -> Sum:
-        """Return the sum at one ε a row, and its derivative or NaN; [T]."""
-        with np.errstate(invalid="ignore"):  # an ε without bounds gives NaN
+    def sum(self, epsilons: Floats, *, derivative: bool = True) -> TrapezoidSum:
+        """Return the sum at one ε per row, with its derivative or NaN; [T]."""
+        with np.errstate(invalid="ignore"):  # an infinite ε gives NaN
             angles = np.outer(self.means - epsilons, self.frequencies)
             angles += self.phases
             total = np.einsum("tn,tn->t", self.sizes, np.cos(angles))
-            if not turns:
-                return Sum(epsilons, total, np.full_like(total, np.nan))
+            if not derivative:
+                return TrapezoidSum(epsilons, total, np.full_like(total, np.nan))
             sines = np.sin(angles, out=angles)
             sines *= self.frequencies
-            return Sum(epsilons, total, np.einsum("tn,tn->t", self.sizes, sines))
+            slope = np.einsum("tn,tn->t", self.sizes, sines)
+            return TrapezoidSum(epsilons, total, slope)
 
-    def log_delta(self, found: Sum) -> tuple[Floats, Floats]:
-        """Return log S(ε), NaN where the sum is not positive, and its derivative."""
+    def log_delta(self, point: TrapezoidSum) -> tuple[Floats, Floats]:
+        """Return log S(ε), NaN where S is not positive, and its derivative; [T]."""
         with np.errstate(all="ignore"):
-            logs = self._factor(found.epsilons) + np.log(found.total)
-            return logs, found.turns / found.total - self.tilt
+            logs = self._log_factor(point.epsilons) + np.log(point.total)
+            return logs, point.derivative / point.total - self.tilt
 
-    def doubt(self, found: Sum, *, aliasing: bool) -> Floats:
-        """Return how far S may be off, relative to it; [T]."""
-        x = found.epsilons
+    def error_bound(self, point: TrapezoidSum, *, aliasing: bool) -> Floats:
+        """Return the bound on the error of S relative to S; [T]."""
+        epsilons = point.epsilons
         with np.errstate(all="ignore"):
-            doubt = self._error(found, 0.0) / found.total + self._own(x)
+            bound = self._sum_error(point, 0.0) / point.total
+            bound += self._factor_error(epsilons)
             if aliasing:
-                alias = self._log_alias(x, self.period)
-                doubt += np.exp(alias - self._factor(x)) / found.total
-            return np.asarray(doubt)
+                alias = self._log_alias(epsilons, self.period)
+                bound += np.exp(alias - self._log_factor(epsilons)) / point.total
+            return np.asarray(bound)
 
-    def at_most(self, found: Sum, shift: Floats | float = 0.0) -> Floats:
-        """Return a bound on log δ from above at ε + shift; [T].
+    def upper_bound(self, point: TrapezoidSum, shift: Floats | float = 0.0) -> Floats:
+        """Return an upper bound on log δ(ε + shift) from the sum at ε; [T].
 
-        Taylor: the sum differs from its tangent by at most bend shift² / 2.
+        Taylor: the sum differs from its tangent by the curvature term at most.
         """
         with np.errstate(all="ignore"):
-            total = self._tangent(found, shift) + self._error(found, shift)
-            return self._scaled(found, shift, total, 1)
+            total = self._tangent(point, shift) + self._sum_error(point, shift)
+            return self._log_scaled(point, shift, total, 1)
 
-    def at_least(self, found: Sum, shift: Floats | float = 0.0) -> Floats:
-        """Return a bound on log δ from below at ε + shift, NaN for none; [T]."""
+    def lower_bound(self, point: TrapezoidSum, shift: Floats | float = 0.0) -> Floats:
+        """Return a lower bound on log δ(ε + shift), NaN for none; [T]."""
         with np.errstate(all="ignore"):
-            total = self._tangent(found, shift) - self._error(found, shift)
-            logs = self._scaled(found, shift, total, -1)
-            alias = self._log_alias(found.epsilons + shift, self.period)
+            total = self._tangent(point, shift) - self._sum_error(point, shift)
+            logs = self._log_scaled(point, shift, total, -1)
+            alias = self._log_alias(point.epsilons + shift, self.period)
             return np.asarray(logs + np.log1p(-np.exp(alias - logs)))
 
-    def _tangent(self, found: Sum, shift: Floats | float) -> Floats:
-        return found.total + np.where(shift == 0, 0.0, shift * found.turns)
+    def _tangent(self, point: TrapezoidSum, shift: Floats | float) -> Floats:
+        return point.total + np.where(shift == 0, 0.0, shift * point.derivative)
 
-    def _error(self, found: Sum, shift: Floats | float) -> Floats:
+    def _sum_error(self, point: TrapezoidSum, shift: Floats | float) -> Floats:
         """Return a bound on the errors of the tangent at ε + shift; [T]."""
-        turns = np.abs(self.means - found.epsilons) + 8 * np.abs(shift)
-        bow = 0.5 * self.bend * np.square(shift)
-        return np.asarray(self.error + self.turning * turns + bow)
+        distance = np.abs(self.means - point.epsilons) + LAST_PLACES * np.abs(shift)
+        curvature_term = 0.5 * self.curvature_bound * np.square(shift)
+        return np.asarray(self.error + self.angle_error * distance + curvature_term)
 
-    def _scaled(
-        self, found: Sum, shift: Floats | float, total: Floats, side: int
+    def _log_scaled(
+        self, point: TrapezoidSum, shift: Floats | float, total: Floats, sign: int
     ) -> Floats:
-        """Return log of the total with its factor, and the factor's error; [T]."""
-        epsilons = found.epsilons + shift
-        own = np.log1p(side * self._own(epsilons))
-        return np.asarray(self._factor(epsilons) + np.log(total) + own)
+        """Return log of the total times its factor, and the factor's error; [T]."""
+        epsilons = point.epsilons + shift
+        error = np.log1p(sign * self._factor_error(epsilons))
+        return np.asarray(self._log_factor(epsilons) + np.log(total) + error)
 
-    def _factor(self, epsilons: Floats) -> Floats:
-        """Return log of e^(K(c) - cε)."""
+    def _log_factor(self, epsilons: Floats) -> Floats:
+        """Return log of e^(K(c) - cε), by which the sums are divided; [T]."""
         return np.asarray(self.log_scale - self.tilt * epsilons)
 
-    def _own(self, epsilons: Floats) -> Floats:
-        """Return the relative error of the same."""
-        return np.asarray(self.own + EPS * np.abs(self.tilt * epsilons))
+    def _factor_error(self, epsilons: Floats) -> Floats:
+        """Return the relative error of e^(K(c) - cε): its scale's and round-off."""
+        round_off = MACHINE_EPSILON * np.abs(self.tilt * epsilons)
+        return np.asarray(self.scale_error + round_off)
 
     def _log_alias(self, epsilons: Floats, period: float) -> Floats:
-        """Return log of the bound on all terms with m != 0; [T]."""
+        """Return log of the bound on all terms with m != 0; [T].
+
+        Both series are geometric.  The best tilt bounds each of them; below c also
+        the tilt 0, where the bound is δ <= 1.
+        """
         gaps = np.abs(self.tilts - self.tilt) * period
         logs = self._log_chernoff(epsilons) - _log_expm1(gaps)  # [T, J]
-        left = np.min(logs[:, : self.at], axis=1, initial=np.inf)
-        left = np.minimum(
-            left, -_log_expm1(np.array([self.tilt * period]))
-        )  # tilt 0: δ <= 1
-        right = np.min(logs[:, self.at + 1 :], axis=1, initial=np.inf)
+        left = np.min(logs[:, : self.index], axis=1, initial=np.inf)
+        left = np.minimum(left, -_log_expm1(np.array([self.tilt * period])))
+        right = np.min(logs[:, self.index + 1 :], axis=1, initial=np.inf)
         return np.asarray(np.logaddexp(left, right))
 
-    def _log_chernoff(self, epsilons: Floats, rows: Rows = EVERY) -> Floats:
-        """Return log of κ(c') e^(K(c') - c'ε) for every tilt; [T, J]."""
+    def _log_chernoff(self, epsilons: Floats, rows: Rows = ALL) -> Floats:
+        """Return log of κ(c') e^(K(c') - c'ε) for every tilt c'; [T, J]."""
         return log_chernoff(self.tilts, self.cumulants[rows], epsilons)
 
-    def _period(self, epsilons: Floats, log_deltas: Floats, log_tol: float) -> float:
-        """Return about the least p whose aliasing is within the tolerance."""
-        some = np.linspace(0, len(epsilons) - 1, FEW_ROWS).astype(np.intp)
-        if len(epsilons) > FEW_ROWS:
-            epsilons, log_deltas = epsilons[some], log_deltas[some]
-        else:
-            some = np.arange(len(epsilons))
+    def _choose_period(
+        self, epsilons: Floats, log_deltas: Floats, log_tolerance: float
+    ) -> float:
+        """Return about the least p with an aliasing error within the tolerance."""
+        rows = np.arange(len(epsilons))
+        if len(epsilons) > MAX_PERIOD_ROWS:
+            rows = np.linspace(0, len(epsilons) - 1, MAX_PERIOD_ROWS).astype(np.intp)
+            epsilons, log_deltas = epsilons[rows], log_deltas[rows]
         gaps = np.abs(self.tilts - self.tilt)
-        excess = self._log_chernoff(epsilons, some) - log_deltas[:, None] - log_tol
-        gaps[self.at] = np.inf
+        logs = self._log_chernoff(epsilons, rows)
+        excess = logs - log_deltas[:, None] - log_tolerance
+        gaps[self.index] = np.inf
         needed = np.logaddexp(0.0, excess) / gaps  # [T, J]
-        free = np.logaddexp(0.0, -log_deltas - log_tol) / self.tilt  # tilt 0
-        needed[:, self.at] = np.inf
-        left = np.minimum(np.min(needed[:, : self.at], axis=1, initial=np.inf), free)
-        right = np.min(needed[:, self.at + 1 :], axis=1, initial=np.inf)
+        at_zero = np.logaddexp(0.0, -log_deltas - log_tolerance) / self.tilt
+        needed[:, self.index] = np.inf
+        left = np.min(needed[:, : self.index], axis=1, initial=np.inf)
+        left = np.minimum(left, at_zero)
+        right = np.min(needed[:, self.index + 1 :], axis=1, initial=np.inf)
         return max(float(np.maximum(left, right).max()), 1 / self.tilt)
 
     def _cut_off(
-        self, losses: Sequence[Loss], room: float, frequency: float, most: float
+        self,
+        losses: Sequence[PrivacyLoss],
+        error_budget: float,
+        frequency: float,
+        limit: float,
     ) -> CutOff:
-        """Return where the sum may stop, with what lies beyond within the room."""
-        bounds = [loss.log_decay(self.tilt) for loss in losses]
+        """Return the least U found whose cut-off error is within the error budget.
+
+        Args:
+            losses: Privacy loss of one step of each phase.
+            error_budget: -log of the error that is allowed.
+            frequency: U to begin with; it grows until the error is small enough.
+            limit: Largest U.
+        """
+        bounds = [loss.log_decay_bound(self.tilt) for loss in losses]
         while True:
             cut = CutOff(frequency, np.array([bound(frequency) for bound in bounds]))
-            excess = cut.log_tail(self.counts) + room
-            if excess <= 0 or frequency >= most:
+            excess = cut.log_error(self.counts) + error_budget
+            if excess <= 0 or frequency >= limit:
                 return cut
-            growth, decay = 2.0, cut.decay(self.counts)
-            if decay < -1:
+            growth, decay = 2.0, cut.log_decay(self.counts)
+            if decay < -1:  # log ρ(U) falls about as U²
                 growth = min(max(1.02 * math.sqrt(1 - excess / decay), 1.05), 2.0)
-            frequency = min(frequency * growth, most)
+            frequency = min(frequency * growth, limit)
 
 
 def log_chernoff(tilts: Floats, cumulants: Floats, epsilons: Floats) -> Floats:
-    """Return log of Chernoff's bound on δ at one ε a row, κ(c) e^(K(c) - cε).
+    """Return log of Chernoff's bound on δ at one ε per row, κ(c) e^(K(c) - cε).
 
     Shapes: tilts [J], cumulants [T, J], epsilons [T] -> [T, J].
     """
-    return cumulants + log_peaks(tilts) - np.outer(epsilons, tilts)
+    return cumulants + log_kappa(tilts) - np.outer(epsilons, tilts)
 
 
-def log_peaks(tilts: Floats) -> Floats:
-    """Return log κ(c), κ(c) = c^c / (1 + c)^(1 + c); [J] -> [J]."""
+def log_kappa(tilts: Floats) -> Floats:
+    """Return log κ(c), κ(c) = c^c / (1 + c)^(1 + c); [J] -> [J].
+
+    κ(c) is the maximum of (1 - e^-y) e^-cy over y > 0, taken at e^-y = c / (1 + c).
+    So (1 - e^-y)_+ <= κ(c) e^cy for all y.  At c = 1 it is 1/4:
+
+    >>> round(float(np.exp(log_kappa(np.array([1.0])))[0]), 12)
+    0.25
+    """
     return tilts * np.log(tilts) - (1 + tilts) * np.log1p(tilts)
 
 
 def _log_expm1(values: Floats) -> Floats:
-    """Return log(e^x - 1) for x >= 0, -inf at 0."""
+    """Return log(e^x - 1) for x >= 0, -infinity at 0."""
     with np.errstate(divide="ignore"):
         return np.asarray(values + np.log(-np.expm1(-values)))

@@ -17,13 +17,14 @@ from __future__ import annotations
 import numpy as np
 
 from dpsgd_explorer.accounting.core.accountant import Floats
-from dpsgd_explorer.accounting.exact.privacy_loss import EPS, Loss
+from dpsgd_explorer.accounting.exact.privacy_loss import PrivacyLoss
+from dpsgd_explorer.accounting.exact.tolerances import MACHINE_EPSILON
 
 TINY = 1e-300
 STEEP = 0.3  # of a curve, by which it is not lowered in one go
 
 
-def above(loss: Loss, corners: Floats) -> tuple[Floats, float]:
+def above(loss: PrivacyLoss, corners: Floats) -> tuple[Floats, float]:
     """Return a larger curve's discrete loss; [K] -> [K], ().
 
     Returns:
@@ -33,7 +34,7 @@ def above(loss: Loss, corners: Floats) -> tuple[Floats, float]:
     return _probabilities(corners, _slopes(corners, curve)), float(curve[-1])
 
 
-def below(loss: Loss, corners: Floats) -> Floats:
+def below(loss: PrivacyLoss, corners: Floats) -> Floats:
     """Return a smaller curve's discrete loss; [K] -> [K].
 
     Either both ends of a chord are lowered by what it may be off, or, where that would
@@ -48,10 +49,10 @@ def below(loss: Loss, corners: Floats) -> Floats:
     steep = gaps > STEEP * (curve[1:] - curve[-1])
     left = np.append(np.where(steep, curve[:-1] - continued, gaps), 0.0)
     right = np.insert(np.where(steep, 0.0, gaps), 0, 0.0)
-    lowered = curve - np.maximum(left, right) - 4 * EPS * curve - curve[-1]
+    lowered = curve - np.maximum(left, right) - 4 * MACHINE_EPSILON * curve - curve[-1]
     lowered[np.append(lowered[1:] <= 0, True)] = 0.0  # reached before a corner
     lowered = np.maximum(lowered, 0.0)
-    slopes = _slopes(corners, lowered, 1.0 - 4 * EPS - float(curve[-1]))
+    slopes = _slopes(corners, lowered, 1.0 - 4 * MACHINE_EPSILON - float(curve[-1]))
     # the largest convex curve below the points has the isotonic slopes
     slopes[:-1] = isotonic_regression(slopes[:-1], weights=widths).x
     return _probabilities(corners, slopes)
@@ -71,7 +72,7 @@ def _slopes(corners: Floats, curve: Floats, origin: float = 1.0) -> Floats:
     return np.append(rises / np.diff(np.exp(corners), prepend=0.0), 0.0)
 
 
-def _gaps(loss: Loss, corners: Floats, curve: Floats) -> Floats:
+def _gaps(loss: PrivacyLoss, corners: Floats, curve: Floats) -> Floats:
     """Return a bound on chord less curve between neighbours; [K] -> [K - 1].
 
     In either half of it a chord is off by what it is off in the middle at most, and by

@@ -29,8 +29,9 @@ from dpsgd_explorer.accounting.core.accountant import Floats
 from dpsgd_explorer.accounting.core.fourier import Complexes, log_moments
 from dpsgd_explorer.accounting.exact.discretization import above, below
 from dpsgd_explorer.accounting.exact.lattice_window import Window, chosen_window
-from dpsgd_explorer.accounting.exact.privacy_loss import EPS, Loss
+from dpsgd_explorer.accounting.exact.privacy_loss import PrivacyLoss
 from dpsgd_explorer.accounting.exact.tails import LARGEST_LOG, Tails
+from dpsgd_explorer.accounting.exact.tolerances import MACHINE_EPSILON
 
 POINTS = (1 << 13, 1 << 15, 1 << 17, 1 << 19)  # of a period, one after the other
 MOST_WORK = 1 << 20  # points of all rows and phases
@@ -38,7 +39,9 @@ GOAL = 9e-5  # relative gap between the sides that ends the refinement
 NEAR = 1e-6  # of a spacing, by which a point on the lattice may be beside it
 LEAST_LOG = -1e300
 LEAST_SIZE = 1e-300  # of a transform, whose logarithm is a float
-ROUND_OFF = 2.5 * EPS  # a step, of the root of the squares: twice the largest measured
+ROUND_OFF = (
+    2.5 * MACHINE_EPSILON
+)  # a step, of the root of the squares: twice the largest measured
 LEAST_DELTA = 1e-100  # of one step, below which nothing is narrowed
 WIDEST = 700.0  # period, whose exponential is a float
 LARGEST = 300.0  # loss of a step, whose exponential, and its square, are floats
@@ -80,7 +83,7 @@ class Discrete:
 
 
 def lattice_epsilons(
-    losses: Sequence[Loss],
+    losses: Sequence[PrivacyLoss],
     counts: Floats,
     delta: float,
     tilts: Floats,
@@ -135,7 +138,7 @@ def lattice_epsilons(
     return lower, upper
 
 
-def _floors(losses: Sequence[Loss], counts: Floats, delta: float) -> Floats:
+def _floors(losses: Sequence[PrivacyLoss], counts: Floats, delta: float) -> Floats:
     """Return the ε of each row's steps of one phase if their δ add up, [T].
 
     That of a single step is below the truth; that of several is nearly so, and nearer.
@@ -143,7 +146,7 @@ def _floors(losses: Sequence[Loss], counts: Floats, delta: float) -> Floats:
     return np.array(
         [
             max(
-                loss.span(delta / n)[1]
+                loss.loss_range(delta / n)[1]
                 for loss, n in zip(losses, row, strict=True)
                 if n
             )
@@ -173,7 +176,7 @@ def _are_worth(gaps: list[Floats], points: int) -> npt.NDArray[np.bool_]:
 
 
 def lattice_deltas(
-    losses: Sequence[Loss],
+    losses: Sequence[PrivacyLoss],
     counts: Floats,
     epsilons: Floats,
     tilts: Floats,
@@ -220,7 +223,9 @@ def _spare(steps: float) -> int:
 class Lattice:
     """Both curves of each phase on one lattice."""
 
-    def __init__(self, losses: Sequence[Loss], window: Window, points: int) -> None:
+    def __init__(
+        self, losses: Sequence[PrivacyLoss], window: Window, points: int
+    ) -> None:
         """Evaluate the curves.
 
         Args:
@@ -248,7 +253,7 @@ class Lattice:
         self.shifts = np.append(up, -down)
         edge = min(spans.flat, key=abs)  # where a curve may have a corner itself
         self.offset = float(edge) % self.spacing
-        self._corners: list[tuple[Loss, int, Floats]] = []
+        self._corners: list[tuple[PrivacyLoss, int, Floats]] = []
         for loss, span in zip(losses, spans, strict=True):
             ends = (span - self.offset) / self.spacing
             first, last = math.floor(ends[0] + NEAR) - 1, math.ceil(ends[1] - NEAR) + 1

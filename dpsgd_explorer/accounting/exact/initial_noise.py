@@ -1,6 +1,6 @@
 """Where the exact accountant's searches for noise and for steps begin.
 
-``Tilts`` tells about what a run spends in a tenth of a millisecond: mostly within a
+``SaddlePoints`` gives about ε of a run in a tenth of a millisecond: mostly within a
 hundredth, where large losses are rare half as much again.  There the δ of the steps add
 up, as if one loss alone decided, within a thousandth where q √T is small.  In between
 the logarithms of both guesses are mixed.  Only guesses: a search ends on values of its
@@ -22,12 +22,12 @@ from dpsgd_explorer.accounting.exact.accountant import (
     LEAST_NOISE,
     LEAST_RATE,
 )
-from dpsgd_explorer.accounting.exact.saddle_points import Tilts
+from dpsgd_explorer.accounting.exact.saddle_points import SaddlePoints
 from dpsgd_explorer.accounting.exact.single_step import (
     single_step_delta,
     single_step_epsilon,
 )
-from dpsgd_explorer.accounting.exact.subsampled_gaussian import Sampled
+from dpsgd_explorer.accounting.exact.subsampled_gaussian import SubsampledGaussianLoss
 
 PRECISION = 1e-3  # relative, of a guess
 TURN = 1.1  # ratio of the noise multipliers between which the slope is taken
@@ -50,8 +50,8 @@ def noise_start(
     counts = np.array([[float(steps)]])
 
     def by_tilts(noise: float) -> float:
-        tilts = Tilts([Sampled(rate, noise, direction)])
-        return float(tilts.saddles(counts, math.log(delta))[1][0])
+        saddles = SaddlePoints([SubsampledGaussianLoss(rate, noise, direction)])
+        return float(saddles.at_delta(counts, math.log(delta))[1][0])
 
     def by_sum(noise: float) -> float:
         return single_step_epsilon(rate, noise, delta / steps, relation)
@@ -84,15 +84,17 @@ def steps_start(
     if _crowd(target, rate, added) < 0.5:
         return added
     counts = np.geomspace(1, MAX_STEPS, STEPS_TRIED)
-    tilts = Tilts([Sampled(rate, noise, DIRECTIONS[relation][0])])
-    spent = tilts.saddles(counts[:, None], math.log(delta))[1]
+    saddles = SaddlePoints(
+        [SubsampledGaussianLoss(rate, noise, DIRECTIONS[relation][0])]
+    )
+    spent = saddles.at_delta(counts[:, None], math.log(delta))[1]
     return float(
         np.exp(np.interp(target, np.maximum.accumulate(spent), np.log(counts)))
     )
 
 
 def _crowd(target: float, rate: float, steps: float) -> float:
-    """Return how much of the guess is that of ``Tilts``, from 0 to 1."""
+    """Return how much of the guess is that of ``SaddlePoints``, from 0 to 1."""
     crowd = rate * math.sqrt(steps) * (1 + target * target / LARGE_SQUARE) / CROWDED
     return 1 / (1 + crowd**-SHARPNESS)
 

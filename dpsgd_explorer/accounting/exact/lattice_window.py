@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dpsgd_explorer.accounting.core.accountant import Floats
-from dpsgd_explorer.accounting.exact.privacy_loss import Loss
+from dpsgd_explorer.accounting.exact.privacy_loss import PrivacyLoss
 
 TAIL = 1e-7  # of δ, that may lie beyond the corners, or be folded over
 SOUND = (12.0, 18.0, 24.0)  # log of weighted sums over δ: the first that a tilt keeps
@@ -44,7 +44,7 @@ class Window:
 
 
 def chosen_window(
-    losses: Sequence[Loss],
+    losses: Sequence[PrivacyLoss],
     counts: Floats,
     delta: float,
     epsilons: Floats,
@@ -68,7 +68,7 @@ def chosen_window(
         cumulants: K of each row.
     """
     steps = int(counts.sum(axis=1).max())
-    spans = np.array([loss.span(TAIL * delta / steps) for loss in losses])
+    spans = np.array([loss.loss_range(TAIL * delta / steps) for loss in losses])
     low, high = (counts @ spans).T  # [T], [T]: the ends of the sums
     room = cumulants - np.outer(epsilons, tilts) - math.log(delta)  # [T, J]
     levels = (np.flatnonzero((room <= most).all(axis=0)) for most in SOUND)

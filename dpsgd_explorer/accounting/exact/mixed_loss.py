@@ -1,10 +1,11 @@
-"""The privacy loss of a step that draws, in the open, which mechanism it applies.
+"""The privacy loss of a step whose output tells which of several mechanisms ran.
 
-With probability w_i the i-th mechanism runs, and the outcome tells which.  Then
+The i-th mechanism runs with probability w_i, independently of the data.  Then
 
     δ(ε) = Σ w_i δ_i(ε),    e^K(s) = Σ w_i e^K_i(s),
 
-in each direction, and likewise off the real line.
+in each direction and for complex s.  The tilted distribution mixes the mechanisms with
+the shares w_i e^(K_i(c) - K(c)).
 
 Notation: I mechanisms, J tilts, N frequencies.
 """
@@ -19,35 +20,38 @@ import numpy as np
 
 from dpsgd_explorer.accounting.core.accountant import Floats
 from dpsgd_explorer.accounting.core.fourier import log1p
-from dpsgd_explorer.accounting.exact.privacy_loss import EPS, Line, Loss
+from dpsgd_explorer.accounting.exact.privacy_loss import PrivacyLoss, Transform
+from dpsgd_explorer.accounting.exact.tolerances import MACHINE_EPSILON
 
-SMALL = 0.5  # moment below which e^K - 1 has more digits than e^K
-LARGEST_TAIL = 0.25  # of a mechanism that hardly ever runs
+SMALL_CUMULANT = 0.5  # |K_i| below which Σ w_i (e^K_i - 1) has more digits than e^K
+LARGEST_TAIL = 0.25  # asked of one mechanism, however rarely it runs
+LEAST_SIZE = 1e-300  # of a transform, so that it has a logarithm
 
 
 @dataclass(frozen=True)
-class Mixed(Loss):
-    """A step of one of several mechanisms; the outcome tells of which.
+class MixtureLoss(PrivacyLoss):
+    """The loss of a step of one of several mechanisms, known from the output.
 
     Attributes:
-        weights: Probabilities of the mechanisms, each greater than 0, [I].
-        parts: Their losses in one direction, [I].
+        weights: Probabilities w_i of the mechanisms, each greater than 0, [I].
+        parts: Losses of the mechanisms in one direction, [I].
     """
 
     weights: tuple[float, ...]
-    parts: tuple[Loss, ...]
+    parts: tuple[PrivacyLoss, ...]
 
     @property
     def largest_tilt(self) -> float:  # type: ignore[override]  # as an attribute
-        """The least of the parts'."""
+        """The smallest of the parts' largest tilts."""
         return min(part.largest_tilt for part in self.parts)
 
-    def moments(self, tilts: Floats) -> Floats:
-        found = np.array([part.moments(tilts) for part in self.parts])  # [I, 3, J]
-        total, shares = self._mixed(found[:, 0])
-        mean = (shares * found[:, 1]).sum(axis=0)
-        spread = (shares * (found[:, 2] + (found[:, 1] - mean) ** 2)).sum(axis=0)
-        return np.array([total, mean, spread])
+    def cumulants(self, tilts: Floats) -> Floats:
+        """Return K, K' and K''; the variance is that within and between the parts."""
+        of_parts = np.array([part.cumulants(tilts) for part in self.parts])  # [I, 3, J]
+        total, shares = self._mixed(of_parts[:, 0])
+        mean = (shares * of_parts[:, 1]).sum(axis=0)
+        variance = shares * (of_parts[:, 2] + (of_parts[:, 1] - mean) ** 2)
+        return np.array([total, mean, variance.sum(axis=0)])
 
     def _mixed(self, cumulants: Floats) -> tuple[Floats, Floats]:
         """Return K, and each part's share of e^K; [I, J] -> [J], [I, J]."""
@@ -55,61 +59,76 @@ class Mixed(Loss):
         top = logs.max(axis=0)
         sums = np.exp(logs - top).sum(axis=0)
         total = top + np.log(sums)
-        small = np.asarray(np.abs(cumulants).max(axis=0) < SMALL)
+        small = np.asarray(np.abs(cumulants).max(axis=0) < SMALL_CUMULANT)
         excess = np.array(self.weights) @ np.expm1(np.where(small, cumulants, 0.0))
-        excess += math.fsum(self.weights) - 1  # those of an upper side may exceed 1
+        excess += math.fsum(self.weights) - 1  # weights rounded up may exceed 1
         return np.where(small, np.log1p(excess), total), np.exp(logs - top) / sums
 
-    def line(
-        self, tilt: float, spacing: float, count: int, tolerance: float, products: int
-    ) -> Line | None:
-        each = products // len(self.parts)
-        asked = (tilt, spacing, count, tolerance, each)
-        lines = [line for x in self.parts if (line := x.line(*asked)) is not None]
-        if len(lines) < len(self.parts):
+    def transform(
+        self,
+        tilt: float,
+        spacing: float,
+        count: int,
+        tolerance: float,
+        max_products: int,
+    ) -> Transform | None:
+        """Return the mixture of the parts' transforms, None if one is useless.
+
+        Like theirs, its ratios are summed as differences from 1, so that a sum of many
+        parts near 1 keeps its digits.
+        """
+        terms = (tilt, spacing, count, tolerance, max_products // len(self.parts))
+        transforms = [
+            part for loss in self.parts if (part := loss.transform(*terms)) is not None
+        ]
+        if len(transforms) < len(self.parts):
             return None
-        total, columns = self._mixed(np.array([[line.log_moment] for line in lines]))
+        log_moments = np.array([[part.log_moment] for part in transforms])
+        total, columns = self._mixed(log_moments)
         shares = columns[:, 0]
-        mean = float(shares @ np.array([line.mean for line in lines]))
-        own = max(line.moment_error for line in lines) + 4 * EPS
-        turns = spacing * np.arange(count)
+        mean = float(shares @ np.array([part.mean for part in transforms]))
+        scale_error = max(part.moment_error for part in transforms)
+        scale_error += 4 * MACHINE_EPSILON
+        frequencies = spacing * np.arange(count)
         excess = np.zeros(count, dtype=np.complex128)
         errors = np.zeros(count)
-        for share, line in zip(shares, lines, strict=True):
-            angle = turns * (line.mean - mean)
-            apart = np.expm1(line.log_ratios + 1j * angle)
-            excess += share * apart
-            noise = (2 * own + 4 * EPS) * np.abs(apart) + EPS * np.abs(angle)
-            errors += share * (line.errors + noise)
-        return Line(float(total[0]), mean, log1p(excess), errors, own)
+        for share, part in zip(shares, transforms, strict=True):
+            angle = frequencies * (part.mean - mean)
+            difference = np.expm1(part.log_ratios + 1j * angle)
+            excess += share * difference
+            round_off = (2 * scale_error + 4 * MACHINE_EPSILON) * np.abs(difference)
+            round_off += MACHINE_EPSILON * np.abs(angle)
+            errors += share * (part.errors + round_off)
+        return Transform(float(total[0]), mean, log1p(excess), errors, scale_error)
 
     def deltas(self, epsilons: Floats) -> Floats:
-        found = np.array([part.deltas(epsilons) for part in self.parts])
-        return np.asarray(np.array(self.weights) @ found)
+        of_parts = np.array([part.deltas(epsilons) for part in self.parts])
+        return np.asarray(np.array(self.weights) @ of_parts)
 
-    def span(self, tail: float) -> tuple[float, float]:
+    def loss_range(self, tail: float) -> tuple[float, float]:
+        """Return the union of the parts' ranges, each with an equal share of tail."""
         tails = tail / (len(self.parts) * np.array(self.weights))
-        ends = [
-            part.span(float(min(x, LARGEST_TAIL)))
-            for part, x in zip(self.parts, tails, strict=True)
+        ranges = [
+            part.loss_range(float(min(share, LARGEST_TAIL)))
+            for part, share in zip(self.parts, tails, strict=True)
         ]
-        return min(low for low, _ in ends), max(high for _, high in ends)
+        return min(low for low, _ in ranges), max(high for _, high in ranges)
 
-    def log_decay(self, tilt: float) -> Callable[[float], float]:
-        at = np.array([tilt])
-        cumulants = np.array([part.moments(at)[0] for part in self.parts])
+    def log_decay_bound(self, tilt: float) -> Callable[[float], float]:
+        tilts = np.array([tilt])
+        cumulants = np.array([part.cumulants(tilts)[0] for part in self.parts])
         shares = self._mixed(cumulants)[1][:, 0]
-        bounds = [part.log_decay(tilt) for part in self.parts]
+        bounds = [part.log_decay_bound(tilt) for part in self.parts]
 
         def bound(frequency: float) -> float:
             sizes = [math.exp(part(frequency)) for part in bounds]
-            return min(math.log(max(float(shares @ sizes), 1e-300)), 0.0)
+            return min(math.log(max(float(shares @ sizes), LEAST_SIZE)), 0.0)
 
         return bound
 
 
-def mixed(weights: Sequence[float], parts: Sequence[Loss]) -> Loss:
-    """Return the loss of the mixture, the part itself if there is only one."""
+def mixed_loss(weights: Sequence[float], parts: Sequence[PrivacyLoss]) -> PrivacyLoss:
+    """Return the loss of the mixture; of a single part, the part itself."""
     if len(parts) == 1:
         return parts[0]
-    return Mixed(tuple(weights), tuple(parts))
+    return MixtureLoss(tuple(weights), tuple(parts))

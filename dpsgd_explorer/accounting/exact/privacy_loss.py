@@ -1,10 +1,18 @@
-"""The privacy loss of one step: its moments, and its transform on a vertical line.
+"""The privacy loss of one step: its cumulants, transform, privacy curve and range.
 
-Let P be the step's output with the record, Q without it (or the other way round), and
-ℓ = log P/Q.  Everything that composition needs is K(s) = log E_P[e^(sℓ)]: it adds up
-over steps.
+Let P and Q be the distributions of a step's output for two neighbouring data sets, and
+ℓ = log P/Q the privacy loss of an output.  Composition needs the cumulant generating
+function K(s) = log E_P[e^(sℓ)] alone, for complex s: over independent steps it adds up.
+Two evaluations of it are asked for:
 
-Notation: J tilts c, N frequencies u.
+- ``cumulants``: K, K' and K'' at real s = c, the tilt.  K' and K'' are mean and
+  variance of ℓ under the tilted distribution, whose density is e^(cℓ - K(c)) P.
+- ``transform``: K(c + iu) on the vertical line Re s = c, the contour, for evenly
+  spaced frequencies u.
+
+The privacy curve is δ(ε) = E_P[(1 - e^(ε - ℓ))_+], for ε of either sign.
+
+Notation: J tilts c, N frequencies u, K values of ε.
 """
 
 from __future__ import annotations
@@ -20,23 +28,24 @@ import numpy as np
 from dpsgd_explorer.accounting.core.accountant import Floats
 from dpsgd_explorer.accounting.core.fourier import Complexes
 from dpsgd_explorer.accounting.core.gaussian import deltas_of_mu, epsilon_of_mu
+from dpsgd_explorer.accounting.exact.tolerances import MACHINE_EPSILON
 
 Direction = Literal["remove", "add", "replace"]
 
-EPS = float(np.finfo(float).eps)
-USELESS = 1e12
-
 
 @dataclass(frozen=True)
-class Line:
-    """log(E_P[e^(sℓ)] / E_P[e^(cℓ)]) at s = c + ihk for k = 0 ... N - 1.
+class Transform:
+    """The transform of one step on a contour: φ_k = E_P[e^((c + ihk)ℓ)] / E_P[e^(cℓ)].
+
+    The tilted mean is split off, φ_k = e^(ihk mean) r_k: the angles of r_k stay small,
+    so that its logarithm keeps its digits when it is multiplied by many steps.
 
     Attributes:
         log_moment: K(c).
-        mean: Of ℓ under the tilt c.
-        log_ratios: The logarithms less the phase i h k mean, [N].
-        errors: Bounds on the errors of the ratios, [N].
-        moment_error: Bound on that of e^K(c), relative.
+        mean: K'(c), the mean of ℓ under the tilted distribution.
+        log_ratios: log r_k for k = 0 ... N - 1, [N].
+        errors: Bounds on the errors of r_k, [N].
+        moment_error: Bound on the error of e^K(c), relative.
     """
 
     log_moment: float
@@ -46,91 +55,97 @@ class Line:
     moment_error: float
 
 
-class Loss(ABC):
+class PrivacyLoss(ABC):
     """The privacy loss of one step in one direction.
 
     Attributes:
-        largest_tilt: Up to which the moments are cheap enough.
+        largest_tilt: Above this tilt the cumulants take too long.
     """
 
     largest_tilt: float = math.inf
 
     @abstractmethod
-    def moments(self, tilts: Floats) -> Floats:
+    def cumulants(self, tilts: Floats) -> Floats:
         """Return K, K' and K'' at each tilt; [J] -> [3, J]."""
 
     @abstractmethod
-    def line(
+    def transform(
         self,
         tilt: float,
         spacing: float,
         count: int,
         tolerance: float,
-        products: int,
-    ) -> Line | None:
-        """Return the transform on a vertical line, None if it would be useless.
+        max_products: int,
+    ) -> Transform | None:
+        """Return the transform on the contour Re s = c, None if it would be useless.
 
         Args:
-            tilt: Its real part c, above 0.
-            spacing: Of the frequencies, h.
-            count: How many, N.
-            tolerance: Error that is wanted; USELESS times as much is no help.
-            products: Of frequencies and nodes, that may be taken.
+            tilt: c, greater than 0.
+            spacing: Distance h of the frequencies.
+            count: Number N of frequencies.
+            tolerance: Error that is asked of each ratio.
+            max_products: Largest product of the numbers of frequencies and nodes.
         """
 
     @abstractmethod
     def deltas(self, epsilons: Floats) -> Floats:
-        """Return the step's own δ at each ε, which may be negative; [K] -> [K]."""
+        """Return δ of this one step at each ε of either sign; [K] -> [K]."""
 
     @abstractmethod
-    def span(self, tail: float) -> tuple[float, float]:
-        """Return between which losses all but such a tail lies.
+    def loss_range(self, tail: float) -> tuple[float, float]:
+        """Return losses (low, high) with P(ℓ < low) <= tail and δ(high) <= tail."""
 
-        Below: P(ℓ < low) <= tail.  Above: δ(high) <= tail.
+    @abstractmethod
+    def log_decay_bound(self, tilt: float) -> Callable[[float], float]:
+        """Return a bound on log |φ(u)| for all u at or above its argument.
+
+        Here φ(u) = E_P[e^((c + iu)ℓ)] / E_P[e^(cℓ)], c the tilt.
         """
-
-    @abstractmethod
-    def log_decay(self, tilt: float) -> Callable[[float], float]:
-        """Return a bound on log |E[e^((c + iu)ℓ)]| / E[e^(cℓ)] for all |u| >= ..."""
 
 
 @dataclass(frozen=True)
-class Gaussian(Loss):
-    """A step on all records: K(s) = μ² s (s + 1) / 2."""
+class GaussianLoss(PrivacyLoss):
+    """The loss of N(μ, 1) against N(0, 1): K(s) = μ² s (s + 1) / 2.
+
+    One step on all records has μ = sensitivity / (noise std), T steps √T times as much.
+
+    >>> GaussianLoss(mu=0.5).cumulants(np.array([2.0])).ravel().tolist()
+    [0.75, 0.625, 0.25]
+    """
 
     mu: float
 
-    def moments(self, tilts: Floats) -> Floats:
+    def cumulants(self, tilts: Floats) -> Floats:
         square = self.mu**2
         slopes = square * (tilts + 0.5)
         return np.array(
             [square * tilts * (tilts + 1) / 2, slopes, np.full_like(tilts, square)]
         )
 
-    def line(
+    def transform(
         self,
         tilt: float,
         spacing: float,
         count: int,
         tolerance: float,
-        products: int,
-    ) -> Line:
+        max_products: int,
+    ) -> Transform:
         u = spacing * np.arange(count)
         square = self.mu**2
-        return Line(
+        return Transform(
             square * tilt * (tilt + 1) / 2,
             square * (tilt + 0.5),
             (-square * u * u / 2).astype(np.complex128),
             np.zeros(count),
-            EPS * square * tilt * (tilt + 1),
+            MACHINE_EPSILON * square * tilt * (tilt + 1),
         )
 
     def deltas(self, epsilons: Floats) -> Floats:
         return deltas_of_mu(epsilons, self.mu)
 
-    def span(self, tail: float) -> tuple[float, float]:
+    def loss_range(self, tail: float) -> tuple[float, float]:
         high = epsilon_of_mu(tail, self.mu)
         return -high, high
 
-    def log_decay(self, tilt: float) -> Callable[[float], float]:
+    def log_decay_bound(self, tilt: float) -> Callable[[float], float]:
         return lambda frequency: -((self.mu * frequency) ** 2) / 2

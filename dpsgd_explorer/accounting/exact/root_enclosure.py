@@ -1,102 +1,138 @@
-"""Where a contour's sum crosses δ, and what is certain about it.
+"""Enclosure of the ε at which a contour's sum is δ.
+
+Newton's method gives a root of S(ε) = δ, for all rows of a contour at once.  Then ε is
+moved by the error bound to either side, until the bounds on log δ there confirm that
+the true root lies between the two.
 
 Notation: T rows (numbers of steps).
 """
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 import numpy.typing as npt
 
 from dpsgd_explorer.accounting.core.accountant import Floats
-from dpsgd_explorer.accounting.exact.contour import Contour, Sum
+from dpsgd_explorer.accounting.exact.contour import Contour, TrapezoidSum
+from dpsgd_explorer.accounting.exact.tolerances import TOLERANCES
 
-SETTLED = 1e-11  # of the sum: what the tangent at its place leaves out
-MOST_ITERATIONS = 40
-MOST_SHIFTS = 5
+MAX_NEWTON_STEPS = 40
+MAX_WIDENINGS = 5  # of the interval, fourfold each
+LAST_STEP = 1e-14  # relative step at which x has no more digits to gain
+LONGEST_STEP = 1 / 4  # of the period: S is not δ's shape beyond
+SHIFT_MARGIN = 1.01  # over the error bound, for its own change with ε
 
 
-def enclose(
-    contour: Contour, starts: Floats, log_delta: float
-) -> tuple[Floats, Floats, Floats]:
-    """Return ε of each row where S = δ, and one seen to lie below and above the truth.
+class RootEnclosure(NamedTuple):
+    """ε of each row at δ, and bounds on it; [T] each.
 
-    Shapes: starts [T] -> [T], [T], [T].
-
-    Returns:
-        The roots; the lower and the upper side, infinite where nothing is certain.
+    Attributes:
+        roots: ε with S(ε) = δ.
+        lower: Confirmed lower bound, -infinity where none was confirmed.
+        upper: Confirmed upper bound, infinity where none was confirmed.
     """
-    found, step = _newton(contour, starts, log_delta)
-    _, slope = contour.log_delta(found)
-    lower, upper = (_side(contour, found, step, slope, log_delta, i) for i in (-1, 1))
-    return found.epsilons + np.where(np.isfinite(step), step, 0.0), lower, upper
+
+    roots: Floats
+    lower: Floats
+    upper: Floats
 
 
-def _newton(contour: Contour, starts: Floats, log_delta: float) -> tuple[Sum, Floats]:
-    """Return sums near δ and Newton's next step; bisection where steps leave."""
-    x = starts.copy()
+def enclose_roots(contour: Contour, guesses: Floats, log_delta: float) -> RootEnclosure:
+    """Return the root of S(ε) = δ of each row, with confirmed bounds.
+
+    Shapes: guesses [T] -> [T] each.
+    """
+    point, step = _newton(contour, guesses, log_delta)
+    _, slope = contour.log_delta(point)
+    lower, upper = (
+        _bound(contour, point, step, slope, log_delta, sign) for sign in (-1, 1)
+    )
+    roots = point.epsilons + np.where(np.isfinite(step), step, 0.0)
+    return RootEnclosure(roots, lower, upper)
+
+
+def _newton(
+    contour: Contour, guesses: Floats, log_delta: float
+) -> tuple[TrapezoidSum, Floats]:
+    """Return sums near the roots, and Newton's next step, not yet taken.
+
+    A row is settled where the curvature term of that step is negligible.  Steps that
+    leave a bracket are replaced by its bisection.
+    """
+    x = guesses.copy()
     low, high = np.full_like(x, -np.inf), np.full_like(x, np.inf)
-    reach = contour.period / 4
-    for _ in range(MOST_ITERATIONS):
-        found = contour.sum(x)
-        value, slope = contour.log_delta(found)
+    longest = contour.period * LONGEST_STEP
+    for _ in range(MAX_NEWTON_STEPS):
+        point = contour.sum(x)
+        value, slope = contour.log_delta(point)
         excess = value - log_delta
-        over = excess > 0  # NaN: too far out, where nothing but noise is left
+        over = excess > 0  # False for NaN: only round-off is left so far to the right
         low, high = np.where(over, x, low), np.where(over, high, x)
         with np.errstate(invalid="ignore", divide="ignore"):
-            step = np.clip(excess / -slope, -reach, reach)
-            left_out = contour.bend * step * step <= 2 * SETTLED * found.total
-            settled = (slope < 0) & left_out
-        step = np.where(np.isfinite(step) & (slope < 0), step, -reach)
+            step = np.clip(excess / -slope, -longest, longest)
+            curvature_term = contour.curvature_bound * step * step
+            negligible = curvature_term <= 2 * TOLERANCES.tangent_error * point.total
+            settled = (slope < 0) & negligible
+        step = np.where(np.isfinite(step) & (slope < 0), step, -longest)
         new = x + step
-        bounded = np.isfinite(low) & np.isfinite(high)
-        outside = bounded & ((new <= low) | (new >= high)) & ~settled
+        bracketed = np.isfinite(low) & np.isfinite(high)
+        outside = bracketed & ((new <= low) | (new >= high)) & ~settled
         with np.errstate(invalid="ignore"):
             new = np.where(outside, 0.5 * (low + high), new)
-        moved = new - x
-        settled |= np.abs(moved) <= 1e-14 * np.abs(x)
+        settled |= np.abs(new - x) <= LAST_STEP * np.abs(x)
         if settled.all():
             break
         x = np.where(settled, x, new)
-    return found, step
+    return point, step
 
 
-def _side(
+def _bound(
     contour: Contour,
-    found: Sum,
+    point: TrapezoidSum,
     step: Floats,
     slope: Floats,
     log_delta: float,
-    side: int,
+    sign: int,
 ) -> Floats:
-    """Return an ε that is seen to lie above (side 1) or below (-1) the true one."""
+    """Return a confirmed bound on each row's ε, from above (sign 1) or below (-1).
+
+    The sum's tangent at the known point confirms nearly always; otherwise the sum at
+    the bound itself, with wider and wider shifts.
+    """
     with np.errstate(invalid="ignore", divide="ignore"):
-        doubt = contour.doubt(found, aliasing=side < 0)
-        shift = 1.01 * doubt / -slope + 2e-15 * np.abs(found.epsilons)
-        result = _seen(contour, found, step + side * shift, log_delta, side)
-        for _ in range(MOST_SHIFTS):
-            if np.isfinite(result).all():
+        error = contour.error_bound(point, aliasing=sign < 0)
+        round_off = TOLERANCES.root * np.abs(point.epsilons)
+        shift = SHIFT_MARGIN * error / -slope + round_off
+        bound = _confirmed(contour, point, step + sign * shift, log_delta, sign)
+        for _ in range(MAX_WIDENINGS):
+            if np.isfinite(bound).all():
                 break
-            x = found.epsilons + step + side * shift  # too far for the tangent
-            there = _seen(contour, contour.sum(x, turns=False), 0.0, log_delta, side)
-            result = np.where(np.isfinite(result), result, there)
+            moved = contour.sum(point.epsilons + step + sign * shift, derivative=False)
+            retried = _confirmed(contour, moved, 0.0, log_delta, sign)
+            bound = np.where(np.isfinite(bound), bound, retried)
             shift = 4 * shift
-    return result
+    return bound
 
 
-def _seen(
-    contour: Contour, found: Sum, shift: Floats | float, log_delta: float, side: int
+def _confirmed(
+    contour: Contour,
+    point: TrapezoidSum,
+    shift: Floats | float,
+    log_delta: float,
+    sign: int,
 ) -> Floats:
-    """Return ε + shift where it is seen to lie on its side, else infinity; [T]."""
-    if side > 0:
-        seen = contour.at_most(found, shift) <= log_delta
+    """Return ε + shift where it is proven to bound the root, else infinity; [T]."""
+    if sign > 0:
+        proven = contour.upper_bound(point, shift) <= log_delta
     else:
-        seen = contour.at_least(found, shift) >= log_delta
-    return np.where(seen, found.epsilons + shift, side * np.inf)
+        proven = contour.lower_bound(point, shift) >= log_delta
+    return np.where(proven, point.epsilons + shift, sign * np.inf)
 
 
-def are_close(lower: Floats, upper: Floats, goal: float) -> npt.NDArray[np.bool_]:
-    """Tell whether both sides meet within the goal, or ε is 0."""
+def bounds_meet(lower: Floats, upper: Floats, gap: float) -> npt.NDArray[np.bool_]:
+    """Return whether the relative gap is within `gap`, or ε is 0; [T]."""
     with np.errstate(invalid="ignore"):
-        near = np.isfinite(upper) & (upper - lower <= goal * np.abs(upper))
-        return np.asarray(near | (upper <= 0))
+        meet = np.isfinite(upper) & (upper - lower <= gap * np.abs(upper))
+        return np.asarray(meet | (upper <= 0))

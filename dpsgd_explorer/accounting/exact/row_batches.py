@@ -1,6 +1,6 @@
-"""Which rows may share a line: like tilts, like numbers of steps.
+"""Batches of rows that share a contour: near saddle points, like numbers of steps.
 
-Notation: T rows.
+Notation: T rows (numbers of steps, or ε).
 """
 
 from __future__ import annotations
@@ -13,33 +13,44 @@ import numpy.typing as npt
 
 from dpsgd_explorer.accounting.core.accountant import Floats
 
-SPAN = 9  # tilts of rows that share a line
-MANY = 16  # steps from which a block is OCTAVES wide, before one
-OCTAVES = 2.0
+Indices = npt.NDArray[np.intp]
+
+TILT_SPAN = 9  # neighbouring tilts whose rows share a contour
+OCTAVES = 2.0  # factor in the number of steps, as a power of 2, within one batch
+MANY_STEPS = 16  # from which that holds; below, a batch is one octave wide
 
 
-def blocks(
-    places: npt.NDArray[np.intp],
+def row_batches(
+    indices: Indices,
     steps: Floats,
     octaves: float = OCTAVES,
-    span: int = SPAN,
-) -> Iterator[npt.NDArray[np.intp]]:
-    """Yield the rows that may share a line: like tilts, like numbers of steps.
+    tilt_span: int = TILT_SPAN,
+) -> Iterator[Indices]:
+    """Yield batches of rows that share a contour.
 
-    The fewest steps of a block decide how many frequencies all rows take, which costs
-    little where they are few anyway.
+    The row with the fewest steps decides how many frequencies all rows of its batch
+    take.  Its transform decays most slowly.
+
+    Shapes: indices [T], steps [T].
+
+    Args:
+        indices: Index of each row's saddle point in the grid of tilts; rows with -1
+            are in no batch.
+        steps: Number of steps of each row.
+        octaves: Widest ratio of numbers of steps in one batch, as a power of 2.
+        tilt_span: Number of neighbouring tilts in one batch.
     """
     heights = np.log2(steps)
-    few = math.log2(MANY)
-    blocks = np.where(steps < MANY, heights, few + (heights - few) / octaves)
-    blocks = np.where(places >= 0, np.floor(blocks), -1)
-    for block in np.unique(blocks[blocks >= 0]):
-        rows = np.flatnonzero(blocks == block)
-        groups = (places[rows] - places[rows].min()) // span
+    few = math.log2(MANY_STEPS)
+    levels = np.where(steps < MANY_STEPS, heights, few + (heights - few) / octaves)
+    levels = np.where(indices >= 0, np.floor(levels), -1)
+    for level in np.unique(levels[levels >= 0]):
+        rows = np.flatnonzero(levels == level)
+        groups = (indices[rows] - indices[rows].min()) // tilt_span
         for group in np.unique(groups):
             yield rows[groups == group]
 
 
-def halves(rows: npt.NDArray[np.intp], steps: Floats) -> list[npt.NDArray[np.intp]]:
-    """Return the rows with fewer and those with more steps."""
+def split_in_two(rows: Indices, steps: Floats) -> list[Indices]:
+    """Return the half of the rows with fewer steps, and the other half."""
     return np.array_split(rows[np.argsort(steps[rows], kind="stable")], 2)

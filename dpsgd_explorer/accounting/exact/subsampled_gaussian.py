@@ -1,7 +1,7 @@
 """The privacy loss of a step on a Poisson sample.
 
-In v = z/σ, the noise in units of its standard deviation, let w = e^((v - 1/2σ)/σ) be
-the ratio of N(1, σ²) to N(0, σ²), and y(v) = log(1 - q + q w):
+Let v = z/σ be the noise in units of its standard deviation, w = e^((v - 1/2σ)/σ) the
+ratio of N(1, σ²) to N(0, σ²), and y(v) = log(1 - q + q w).  Then
 
 | direction | density of P over N(0, 1) | ℓ |
 |---|---|---|
@@ -9,27 +9,31 @@ the ratio of N(1, σ²) to N(0, σ²), and y(v) = log(1 - q + q w):
 | add | 1 | -y(v) |
 | replace | e^y(v) | y(v) - y(-v) |
 
-The integrals over v are trapezoid sums with nodes where
+**Transform.**  E_P[e^(sℓ)] is a trapezoid sum over v.  Its nodes lie where
 
     t(v) = v / d + U ℓ(v) / 2π
 
-is a whole number: a spacing of d, and one node more for every turn of the fastest
-e^(iuℓ), u <= U.  The integrand is analytic for |Im v| < πσ (there 1 - q + q w = 0).
-On v + iτ its modulus grows by e^(u Im ℓ) at most, and e^(2π Im t) by as much and by
-e^(2πτ/d) more.  So for all u up to U the error is at most
+is an integer: with spacing d, and one more node per revolution of e^(iUℓ), which
+oscillates fastest.  The integrand is analytic for |Im v| < πσ; there 1 - q + q w = 0.
+On v + iτ its modulus grows by e^(u Im ℓ) at most.  The factor e^(2π Im t), by which the
+trapezoid rule damps it, grows by as much and by e^(2πτ/d) more.  So for all u <= U the
+error is at most
 
     2 B(τ) / (e^(2πτ/d) - 1),    B(τ) = ∫ |integrand of E_P[e^(cℓ)] at v + iτ| dv,
 
-for every τ < πσ, and d is taken as this asks.
+for every τ < πσ.  d is chosen so that this is the tolerance.  Where that takes too many
+nodes, they are evenly spaced in ℓ, and a fast Fourier transform gives all frequencies;
+its error is the transform itself beyond the frequency of the nodes.
 
-The same shift bounds what is cut off.  On a path v + iτ(v) on which Im ℓ >= 0 the
-integrand of E_P[e^((c + iu)ℓ)] has the factor e^(-u Im ℓ), which falls with u: the
-integral of its modulus at u = U bounds the transform at every u >= U.
+**Decay.**  On a path v + iτ(v) with Im ℓ >= 0 the integrand of E_P[e^((c + iu)ℓ)] has
+the factor e^(-u Im ℓ), which falls with u.  The integral of its modulus at u = U
+therefore bounds the transform at every u >= U.
 
-Source: trapezoid rule: Trefethen and Weideman (2014), SIAM Review 56(3);
-the three pairs: Zhu, Dong and Wang (2022), arXiv:2106.08567v2, for add and remove.
+Source: the trapezoid rule's error: Trefethen and Weideman (2014), SIAM Review 56(3),
+section 5; the pairs P, Q: Zhu, Dong and Wang (2022), arXiv:2106.08567v2, for add and
+remove.
 
-Notation: J tilts c, M nodes v, N frequencies u, H heights τ.
+Notation: J tilts c, M nodes v, N frequencies u, H heights τ, K values of ε.
 """
 
 from __future__ import annotations
@@ -51,29 +55,43 @@ from dpsgd_explorer.accounting.core.fourier import (
     transform_excess,
 )
 from dpsgd_explorer.accounting.core.mixture import log_mixture, shifted_mixture
-from dpsgd_explorer.accounting.exact.privacy_loss import USELESS, Direction, Line, Loss
+from dpsgd_explorer.accounting.exact.privacy_loss import (
+    Direction,
+    PrivacyLoss,
+    Transform,
+)
 from dpsgd_explorer.accounting.exact.single_step import STEP_CURVES, single_step_epsilon
+from dpsgd_explorer.accounting.exact.tolerances import TOLERANCES
 
-REACH = 11.0  # standard deviations on either side; beyond lies less than 1e-27
-FAR = 150.0  # the same where the growth off the real line matters
-MOST_REACH = 2e4
-LEAST_ERROR = 1e-16  # below the round-off of a Fourier transform
-MOST_POINTS = 1 << 17  # of a Fourier transform
-HOPELESS = 1e-3  # error of a transform of size 1
-MOST_FOLDS = 3  # as many periods of nodes
-SUM_NOISE = 1e-15  # of a sum of positive terms and its logarithm, estimated
-ROUND_OFF = 2e-15  # of e^(ihℓ) - 1, relative, estimated: a few last places
-LOG_ROOT = math.log(2 * math.pi) / 2  # of the normal density's denominator
-LARGEST_ANGLE = 1.5  # of the path that bounds the transform, below π
-HEIGHTS = np.linspace(0.12, 0.96, 8)  # of the strip's, or of HIGHEST
-HIGHEST = 12.0
-MOST_REFINEMENTS = 8
-NEAR = 1e-7
+NODE_REACH = 11.0  # standard deviations beyond the modes; outside lies less than 1e-27
+NODE_LOG_DROP = 150.0  # below its maximum the integrand is dropped, grown by τ or not
+LARGEST_CENTER = 2e4  # standard deviations from 0 to the mode at the largest tilt
+MARGIN_LOG = 10  # added to NEGLIGIBLE where nodes are placed, then normalised
+MAX_FFT_POINTS = 1 << 17
+MAX_FOLDS = 3  # periods of the loss grid that nodes may cover
+MAX_NEWTON_STEPS = 8  # per node; from a cubic interpolant two or three are enough
+LOG_ROOT_TWO_PI = math.log(2 * math.pi) / 2  # log of the normal density's denominator
+LARGEST_ANGLE = 1.5  # Im v / σ of the path that bounds the transform, below π
+STRIP_SHARES = np.linspace(0.12, 0.96, 8)  # heights τ tried, over min(πσ, HIGHEST)
+HIGHEST = 12.0  # standard deviations
 
 
 @dataclass(frozen=True)
-class Sampled(Loss):
-    """A step on a Poisson sample, with sample rate q < 1 and noise multiplier σ."""
+class SubsampledGaussianLoss(PrivacyLoss):
+    """The loss of a step on a Poisson sample.
+
+    The cumulants at s = 1 give the Rényi divergence of order 2, which for q = 0.1 and
+    σ = 1 is log(1 + q² (e^(1/σ²) - 1)) = log 1.0171828:
+
+    >>> step = SubsampledGaussianLoss(0.1, 1.0, "remove")
+    >>> round(float(step.cumulants(np.array([1.0]))[0, 0]), 10)
+    0.0170368632
+
+    Attributes:
+        sample_rate: q, in (0, 1).
+        noise_multiplier: σ, noise std over the sensitivity, greater than 0.
+        direction: Which of P and Q contains the record.
+    """
 
     sample_rate: float
     noise_multiplier: float
@@ -81,34 +99,40 @@ class Sampled(Loss):
 
     @property
     def largest_tilt(self) -> float:  # type: ignore[override]  # as an attribute
-        """The nodes reach to (1 + tilt) / σ."""
+        """The tilt at which the mode lies LARGEST_CENTER from 0: (1 + tilt) / σ."""
         share = self.sample_rate if self.direction == "add" else 1.0
-        return MOST_REACH * self.noise_multiplier / share
+        return LARGEST_CENTER * self.noise_multiplier / share
 
-    def moments(self, tilts: Floats) -> Floats:
+    def cumulants(self, tilts: Floats) -> Floats:
+        """Return K, K' and K'' by a trapezoid sum with half the coarse spacing."""
         v, weight, loss, _ = self.nodes(
-            float(tilts.min()), float(tilts.max()), self.coarse() / 2
+            float(tilts.min()), float(tilts.max()), self.coarse_spacing() / 2
         )
         logs = weight + tilts[:, None] * loss  # [J, M]
         top = logs.max(axis=1)
         shares = np.exp(logs - top[:, None])
         sums = shares.sum(axis=1)
         mean = shares @ loss / sums
-        spread = shares @ (loss * loss) / sums - mean * mean
+        variance = shares @ (loss * loss) / sums - mean * mean
         step = (v[1] - v[0]) / math.sqrt(2 * math.pi)
-        return np.array([top + np.log(sums * step), mean, np.maximum(spread, 0.0)])
+        return np.array([top + np.log(sums * step), mean, np.maximum(variance, 0.0)])
 
-    def line(
+    def transform(
         self,
         tilt: float,
         spacing: float,
         count: int,
         tolerance: float,
-        products: int,
-    ) -> Line | None:
-        nodes = self._place(tilt, spacing * count, tolerance, products // count)
+        max_products: int,
+    ) -> Transform | None:
+        """Return the transform from nodes that are dense where e^(iUℓ) oscillates.
+
+        Where that takes too many of them, from nodes evenly spaced in ℓ.
+        """
+        largest, max_nodes = spacing * count, max_products // count
+        nodes = self._place_nodes(tilt, largest, tolerance, max_nodes)
         if nodes is None:
-            return self._dense_line(tilt, spacing, count, tolerance)
+            return self._transform_by_fft(tilt, spacing, count, tolerance)
         v, density = nodes
         weight, loss, _ = self._log_integrand(v)
         logs = weight + tilt * loss - np.log(density)
@@ -117,67 +141,71 @@ class Sampled(Loss):
         loss = loss - mean
         excess = transform_excess(shares, spacing * loss, count)
         width = spacing * float(shares @ np.abs(loss))  # >= E|e^(ihℓ) - 1|
-        noise = ROUND_OFF * np.minimum(width * np.arange(count), 2.0)
+        round_off = TOLERANCES.exponential * np.minimum(width * np.arange(count), 2.0)
         error = tolerance + left_out
-        return Line(
-            log_total - LOG_ROOT,
+        return Transform(
+            log_total - LOG_ROOT_TWO_PI,
             mean,
             log1p(excess),
-            error + noise,
-            error + SUM_NOISE * (1 + abs(log_total)),
+            error + round_off,
+            error + TOLERANCES.positive_sum * (1 + abs(log_total)),
         )
 
-    def _place(
-        self, tilt: float, frequency: float, tolerance: float, most: int
+    def _place_nodes(
+        self, tilt: float, frequency: float, tolerance: float, max_nodes: int
     ) -> tuple[Floats, Floats] | None:
-        """Return nodes for all frequencies up to this, and dt/dv there; [M], [M].
+        """Return nodes v, where t(v) is an integer, and dt/dv there; [M], [M].
 
-        Returns:
-            None if there would be more nodes than may be.
+        A cubic interpolant of the inverse of t begins; Newton's method ends.
+
+        Args:
+            tilt: c.
+            frequency: U, the largest frequency that the nodes resolve.
+            tolerance: Relative error of the sum.
+            max_nodes: None is returned if there would be more.
         """
-        base = _tilted(self, tilt)
-        kept = np.flatnonzero(base.logs > base.logs.max() - NEGLIGIBLE - 10)
+        base = _tilted_integrand(self, tilt)
+        kept = np.flatnonzero(base.logs > base.logs.max() - NEGLIGIBLE - MARGIN_LOG)
         span = slice(kept[0], kept[-1] + 1)
         fine = self._spacing(tilt, tolerance)
-        turns = frequency / (2 * math.pi) * (-1 if self.direction == "add" else 1)
-        centre = int(np.argmax(base.logs))
-        v0, loss0 = float(base.v[centre]), float(base.loss[centre])
-        ends = (base.v[span] - v0) / fine + turns * (base.loss[span] - loss0)
-        t: Floats = np.arange(math.ceil(ends[0]), math.floor(ends[-1]) + 1.0)
-        if len(t) > most:
+        per_loss = frequency / (2 * math.pi) * (-1 if self.direction == "add" else 1)
+        mode = int(np.argmax(base.logs))
+        v0, loss0 = float(base.v[mode]), float(base.loss[mode])
+        known = (base.v[span] - v0) / fine + per_loss * (base.loss[span] - loss0)
+        t: Floats = np.arange(math.ceil(known[0]), math.floor(known[-1]) + 1.0)
+        if len(t) > max_nodes:
             return None
-        v = inverse(t, base.v[span], ends, 1 / fine + turns * base.slope[span])
-        for _ in range(MOST_REFINEMENTS):
+        v = inverse(t, base.v[span], known, 1 / fine + per_loss * base.slope[span])
+        for _ in range(MAX_NEWTON_STEPS):
             _, loss, slope = self._log_integrand(v)
-            step = (v - v0) / fine + turns * (loss - loss0) - t
-            step /= 1 / fine + turns * slope
+            step = (v - v0) / fine + per_loss * (loss - loss0) - t
+            step /= 1 / fine + per_loss * slope
             v = v - step
-            if np.abs(step).max() < NEAR:  # whose square is below the tolerance
+            if np.abs(step).max() < TOLERANCES.node_step:
                 break
-        return v, 1 / fine + turns * self._log_integrand(v)[2]
+        return v, 1 / fine + per_loss * self._log_integrand(v)[2]
 
-    def _dense_line(
+    def _transform_by_fft(
         self, tilt: float, spacing: float, count: int, tolerance: float
-    ) -> Line | None:
-        """Return the same from nodes evenly spaced in ℓ, by a Fourier transform.
+    ) -> Transform | None:
+        """Return the transform from nodes evenly spaced in ℓ; None if it is useless.
 
-        The error of this trapezoid rule is the transform itself beyond the frequency
-        of the nodes, which ``log_decay`` bounds.
-
-        Returns:
-            None if the error would be useless.
+        The grid of losses folds over periodically: e^(ihkℓ) has the period 2π/h.  The
+        error of this trapezoid rule is the transform itself beyond the frequency of the
+        nodes, which ``log_decay_bound`` bounds.
         """
-        if self.direction == "replace":
+        if self.direction == "replace":  # its loss is not explicit in v
             return None
-        size, error = self._dense_size(tilt, spacing, count, tolerance)
+        size, error = self._fft_size(tilt, spacing, count, tolerance)
         period = 2 * math.pi / spacing
         edge = math.log1p(-self.sample_rate)  # y > log(1 - q)
-        base = _tilted(self, tilt)
+        base = _tilted_integrand(self, tilt)
         kept = base.logs > base.logs.max() - NEGLIGIBLE
         reach = float(np.abs(base.loss[kept]).max()) - edge
         folds = math.ceil(reach / period)
-        error += ROUND_OFF
-        if error >= min(USELESS * tolerance, HOPELESS) or folds > MOST_FOLDS:
+        error += TOLERANCES.exponential
+        useless = min(TOLERANCES.useless_ratio * tolerance, TOLERANCES.useless_error)
+        if error >= useless or folds > MAX_FOLDS:
             return None
         points = min(folds * size, math.ceil(reach / period * size))
         height: Floats = np.asarray(np.arange(0.5, points) * (period / size))
@@ -193,15 +221,16 @@ class Sampled(Loss):
         ratios = sums * np.exp(1j * spacing * np.arange(count) * start)
         error += left_out
         logs = np.log(np.maximum(np.abs(ratios), error)) + sign * 1j * np.angle(ratios)
-        log_moment = log_total + math.log(period / size) - LOG_ROOT
-        noise = SUM_NOISE * (1 + abs(log_moment))
-        return Line(log_moment, sign * mean, logs, np.full(count, error), error + noise)
+        log_moment = log_total + math.log(period / size) - LOG_ROOT_TWO_PI
+        round_off = TOLERANCES.positive_sum * (1 + abs(log_moment))
+        errors = np.full(count, error)
+        return Transform(log_moment, sign * mean, logs, errors, error + round_off)
 
     def deltas(self, epsilons: Floats) -> Floats:
         q, sigma = self.sample_rate, self.noise_multiplier
         return STEP_CURVES[self.direction](q, sigma, epsilons)
 
-    def span(self, tail: float) -> tuple[float, float]:
+    def loss_range(self, tail: float) -> tuple[float, float]:
         q, sigma = self.sample_rate, self.noise_multiplier
         if self.direction == "replace":
             high = single_step_epsilon(q, sigma, tail, "replace_one")
@@ -210,15 +239,15 @@ class Sampled(Loss):
         edge = math.log1p(-q)
         return (edge, high) if self.direction == "remove" else (-high, -edge)
 
-    def _dense_size(
+    def _fft_size(
         self, tilt: float, spacing: float, count: int, tolerance: float
     ) -> tuple[int, float]:
-        """Return how many nodes a period needs, and the error that remains."""
-        decay = self.log_decay(tilt)
+        """Return the number of nodes per period, and the error that remains."""
+        log_decay = self.log_decay_bound(tilt)
         size = 1 << (4 * count - 1).bit_length()
         while True:
-            error = 4 * math.exp(decay(spacing * (size - count)))
-            if error < max(tolerance, LEAST_ERROR) or size >= MOST_POINTS:
+            error = 4 * math.exp(log_decay(spacing * (size - count)))
+            if error < max(tolerance, TOLERANCES.fft_error) or size >= MAX_FFT_POINTS:
                 return size, error
             size *= 2
 
@@ -231,65 +260,79 @@ class Sampled(Loss):
         weight = loss if sign > 0 else 0.0
         return weight + tilt * loss - 0.5 * v * v - np.log(log_mixture(v, q, sigma)[1])
 
-    def log_decay(self, tilt: float) -> Callable[[float], float]:
-        base = _tilted(self, tilt)
+    def log_decay_bound(self, tilt: float) -> Callable[[float], float]:
+        """Return the bound from two paths v + iτ(v), of which the better one counts.
+
+        τ is proportional to u ℓ'(v), the direction of steepest descent, while that is
+        small, and levels off at LARGEST_ANGLE σ, before the singularity at πσ.
+        """
+        base = _tilted_integrand(self, tilt)
         sigma = self.noise_multiplier
-        most = LARGEST_ANGLE * sigma
+        highest = LARGEST_ANGLE * sigma
         strengths = np.array([[0.5], [1.0]]) / (1 + 1 / sigma**2)
-        size, bend = np.abs(base.slope), self._curvature(base.v)
+        size, curvature = np.abs(base.slope), self._curvature(base.v)
 
         def bound(frequency: float) -> float:
-            """Return the lower one of two sums of |integrand| on paths in the strip."""
             pull = strengths * frequency
-            room = most + pull * size
-            height = most * pull * size / room  # [2, M]
-            steep = most * most * pull * bend / (room * room)
-            weight, loss, turn = self._shifted(base.v, height)
-            logs = weight + tilt * loss - frequency * turn
-            logs += 0.5 * np.log1p(steep * steep)
+            scale = highest + pull * size
+            height = highest * pull * size / scale  # τ, [2, M]
+            steepness = highest * highest * pull * curvature / (scale * scale)  # τ'
+            weight, loss, imaginary = self._shifted(base.v, height)
+            logs = weight + tilt * loss - frequency * imaginary
+            logs += 0.5 * np.log1p(steepness * steepness)  # |dv| = √(1 + τ'²)
             return min(0.0, *(log_sum(path) - base.log_total for path in logs))
 
         return bound
 
     def _spacing(self, tilt: float, tolerance: float) -> float:
-        """Return the spacing d of nodes at frequency 0 for this relative error."""
-        base = _tilted(self, tilt)
+        """Return the spacing d of nodes at frequency 0 for this relative error.
+
+        Of the heights τ tried, the one that allows the largest d.
+        """
+        base = _tilted_integrand(self, tilt)
         v, log_total = base.v[::2], base.log_total - math.log(2)
-        heights = min(math.pi * self.noise_multiplier, HIGHEST) * HEIGHTS  # [H]
+        heights = min(math.pi * self.noise_multiplier, HIGHEST) * STRIP_SHARES  # [H]
         weight, loss, _ = self._shifted(v, heights[:, None])  # [H, M]
         logs = weight + tilt * loss
         top = logs.max(axis=1)
         growth = top + np.log(np.exp(logs - top[:, None]).sum(axis=1)) - log_total
-        wanted = growth + math.log(2 / tolerance)
-        return min(float((2 * math.pi * heights / wanted).max()), self.coarse())
+        needed = growth + math.log(2 / tolerance)
+        largest = float((2 * math.pi * heights / needed).max())
+        return min(largest, self.coarse_spacing())
 
-    def coarse(self) -> float:
+    def coarse_spacing(self) -> float:
+        """Return a spacing that resolves the integrand, finer for little noise."""
         return 0.5 * min(max(self.noise_multiplier, 0.02), 1.0)
 
     def nodes(
         self, low: float, high: float, spacing: float
     ) -> tuple[Floats, Floats, Floats, Floats]:
-        """Return where the integrand with tilts from low to high is not negligible.
+        """Return the nodes at which the integrand is not negligible for some tilt.
 
-        The slope of y lies in [0, 1/σ], left of 0 in [0, q/σ]: behind the ends the
+        The slope of y lies in [0, 1/σ], left of 0 in [0, q/σ]: beyond the ends the
         integrand falls at least as fast as a normal density.
 
+        Args:
+            low: Smallest tilt.
+            high: Largest tilt.
+            spacing: Distance of the nodes.
+
         Returns:
-            Nodes v, log density of P, loss and its slope there, each [M].
+            Nodes v, log density of P, loss and its slope there; [M] each.
         """
         left, right = {
             "remove": (0.0, 1 + high),
             "add": (-high * self.sample_rate, 0.0),
             "replace": (-high, 1 + high),
         }[self.direction]
-        first = math.floor((left / self.noise_multiplier - REACH) / spacing)
-        last = math.ceil((right / self.noise_multiplier + REACH) / spacing)
+        sigma = self.noise_multiplier
+        first = math.floor((left / sigma - NODE_REACH) / spacing)
+        last = math.ceil((right / sigma + NODE_REACH) / spacing)
         v: Floats = np.asarray(spacing * np.arange(first, last + 1))
         weight, loss, slope = self._log_integrand(v)
         ends = [weight + low * loss, weight + high * loss]
-        kept = np.flatnonzero(
-            np.any([logs > logs.max() - FAR for logs in ends], axis=0)
-        )
+        matter = [logs > logs.max() - NODE_LOG_DROP for logs in ends]
+        kept = np.flatnonzero(np.any(matter, axis=0))
         span = slice(kept[0], kept[-1] + 1)
         return v[span], weight[span], loss[span], slope[span]
 
@@ -302,58 +345,52 @@ class Sampled(Loss):
             return normal, -y, -slope
         if self.direction == "remove":
             return normal + y, y, slope
-        other, back = log_mixture(-v, q, sigma)
-        return normal + y, y - other, slope + back
+        mirrored, mirrored_slope = log_mixture(-v, q, sigma)
+        return normal + y, y - mirrored, slope + mirrored_slope
 
     def _shifted(self, v: Floats, height: Floats) -> tuple[Floats, Floats, Floats]:
         """Return the real parts of both at v ± i height, and |Im ℓ|; [..., M].
 
         The loss falls with v if a record is added: the path is then the lower one,
-        on which Im ℓ is as positive.
+        on which Im ℓ is positive as well.
         """
         q, sigma = self.sample_rate, self.noise_multiplier
         normal = 0.5 * (height * height - v * v)
-        y, turn = shifted_mixture(v, height, q, sigma)
+        y, imaginary = shifted_mixture(v, height, q, sigma)
         if self.direction == "add":
-            return normal, -y, turn
+            return normal, -y, imaginary
         if self.direction == "remove":
-            return normal + y, y, turn
-        other, back = shifted_mixture(-v, height, q, sigma)
-        return normal + y, y - other, turn + back
+            return normal + y, y, imaginary
+        mirrored, mirrored_imaginary = shifted_mixture(-v, height, q, sigma)
+        return normal + y, y - mirrored, imaginary + mirrored_imaginary
 
     def _curvature(self, v: Floats) -> Floats:
-        """Return d|ℓ'|/dv."""
+        """Return d|ℓ'|/dv; y' is a logistic function, so that y'' = y' (1/σ - y')."""
         q, sigma = self.sample_rate, self.noise_multiplier
 
-        def bend(v: Floats) -> Floats:
+        def curvature(v: Floats) -> Floats:
             slope = log_mixture(v, q, sigma)[1]
             return slope * (1 / sigma - slope)
 
-        return bend(v) - bend(-v) if self.direction == "replace" else bend(v)
+        if self.direction == "replace":
+            return curvature(v) - curvature(-v)
+        return curvature(v)
 
 
 @dataclass(frozen=True)
-class _Tilted:
-    """Where a step's integrand with one tilt is not negligible; [M] each.
+class _TiltedIntegrand:
+    """A step's integrand of E_P[e^(cℓ)], where it is not negligible; [M] each."""
 
-    Attributes:
-        v: Evenly spaced nodes.
-        logs: Log of the integrand.
-        loss: The privacy loss.
-        slope: Its derivative.
-        log_total: Of the sum of the integrand.
-    """
-
-    v: Floats
-    logs: Floats
-    loss: Floats
-    slope: Floats
-    log_total: float
+    v: Floats  # evenly spaced nodes
+    logs: Floats  # log of the integrand
+    loss: Floats  # privacy loss
+    slope: Floats  # derivative of the privacy loss
+    log_total: float  # log of the integrand's sum
 
 
 @lru_cache(maxsize=256)
-def _tilted(step: Sampled, tilt: float) -> _Tilted:
+def _tilted_integrand(step: SubsampledGaussianLoss, tilt: float) -> _TiltedIntegrand:
     """Return the nodes that every evaluation at a tilt starts from."""
-    v, weight, loss, slope = step.nodes(tilt, tilt, step.coarse() / 2)
+    v, weight, loss, slope = step.nodes(tilt, tilt, step.coarse_spacing() / 2)
     logs = weight + tilt * loss
-    return _Tilted(v, logs, loss, slope, log_sum(logs))
+    return _TiltedIntegrand(v, logs, loss, slope, log_sum(logs))

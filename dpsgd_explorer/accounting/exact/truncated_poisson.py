@@ -30,9 +30,13 @@ from dataclasses import dataclass
 from scipy.special import betainc
 
 from dpsgd_explorer.accounting.exact.accountant import LEAST_NOISE, LEAST_RATE
-from dpsgd_explorer.accounting.exact.mixed_loss import mixed
-from dpsgd_explorer.accounting.exact.privacy_loss import Direction, Gaussian, Loss
-from dpsgd_explorer.accounting.exact.subsampled_gaussian import Sampled
+from dpsgd_explorer.accounting.exact.mixed_loss import mixed_loss
+from dpsgd_explorer.accounting.exact.privacy_loss import (
+    Direction,
+    GaussianLoss,
+    PrivacyLoss,
+)
+from dpsgd_explorer.accounting.exact.subsampled_gaussian import SubsampledGaussianLoss
 
 TAIL_ERROR = 1e-7  # of a binomial tail, relative: 80 times the largest that was seen
 LEAST_TAIL = 1e-300  # below which a tail is no normal float
@@ -69,7 +73,7 @@ class TruncatedStep:
         full, kept = self._full(1), self._kept(-1)
         return min(self.sample_rate * (1 - full) + kept, self.sample_rate)
 
-    def loss(self, direction: Direction) -> Loss:
+    def loss(self, direction: Direction) -> PrivacyLoss:
         """Return a loss whose curve is nowhere below the step's."""
         q, sigma = self.sample_rate, self.noise_multiplier
         high, low = self._full(1), self._full(-1)
@@ -82,7 +86,7 @@ class TruncatedStep:
             (high - low, q, sigma / 2),
         ]
         present = [case for case in cases if case[0] > 0]
-        return mixed(
+        return mixed_loss(
             [weight for weight, _, _ in present],
             [_sampled(max(q, LEAST_RATE), x, direction) for _, q, x in present],
         )
@@ -100,10 +104,10 @@ class TruncatedStep:
         return cut * self.max_batch_size / self.sample_size
 
 
-def _sampled(rate: float, noise: float, direction: Direction) -> Loss:
+def _sampled(rate: float, noise: float, direction: Direction) -> PrivacyLoss:
     if rate > 1 - LEAST_RATE:
-        return Gaussian(MOVES[direction] / noise)
-    return Sampled(rate, noise, direction)
+        return GaussianLoss(MOVES[direction] / noise)
+    return SubsampledGaussianLoss(rate, noise, direction)
 
 
 def binomial_tail(size: int, rate: float, cap: int, side: int = 1) -> float:

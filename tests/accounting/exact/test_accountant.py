@@ -25,7 +25,7 @@ from dpsgd_explorer.accounting import (
 )
 from dpsgd_explorer.accounting.exact.accountant import DIRECTIONS
 from dpsgd_explorer.accounting.exact.composition import Composition
-from dpsgd_explorer.accounting.exact.subsampled_gaussian import Sampled
+from dpsgd_explorer.accounting.exact.subsampled_gaussian import SubsampledGaussianLoss
 
 EXACT = ACCOUNTANTS["exact"]
 PROPERTY = settings(
@@ -113,7 +113,9 @@ def test_both_directions_of_the_golden_settings(golden, direction):
     runs = [s for s in golden["settings"].values() if s["q"] < 1 and s["steps"] > 1]
     assert len(runs) == 19
     for run in runs:
-        composition = Composition([Sampled(run["q"], run["sigma"], direction)])
+        composition = Composition(
+            [SubsampledGaussianLoss(run["q"], run["sigma"], direction)]
+        )
         steps = np.array([[float(run["steps"])]])
         lower, upper = composition.epsilons(steps, run["delta"])
         assert upper[0] == pytest.approx(run[f"eps_{direction}"], rel=1e-6)
@@ -330,32 +332,38 @@ def test_one_step_is_its_integral_and_add_is_smaller(q):
 @pytest.mark.parametrize("direction", ["remove", "add"])
 def test_sums_with_too_few_frequencies_still_bracket_the_truth(golden, most, direction):
     run = golden["settings"]["mnist_tfp_60ep"]
-    loss = Sampled(run["q"], run["sigma"], direction)
-    composition = Composition([loss], frequencies=most)
+    loss = SubsampledGaussianLoss(run["q"], run["sigma"], direction)
+    composition = Composition([loss], max_frequencies=most)
     counts, log_delta = np.array([[float(run["steps"])]]), math.log(run["delta"])
-    places, starts = composition._tilts.saddles(counts, log_delta)
-    line = composition._contour(counts, int(places[0]), starts, log_delta)
-    assert not line.useless
+    places, starts = composition._saddles.at_delta(counts, log_delta)
+    contour = composition._contour(counts, int(places[0]), starts, log_delta)
+    assert contour.is_usable
     truth = np.array([run[f"eps_{direction}"]])
-    found = line.sum(truth)
-    assert line.at_least(found)[0] <= log_delta <= line.at_most(found)[0]
-    near = line.sum(truth + 1e-3)
-    assert line.at_least(near, -1e-3)[0] <= log_delta <= line.at_most(near, -1e-3)[0]
+    found = contour.sum(truth)
+    assert contour.lower_bound(found)[0] <= log_delta <= contour.upper_bound(found)[0]
+    near = contour.sum(truth + 1e-3)
+    assert (
+        contour.lower_bound(near, -1e-3)[0]
+        <= log_delta
+        <= contour.upper_bound(near, -1e-3)[0]
+    )
 
 
 @pytest.mark.parametrize("direction", ["remove", "add"])
 def test_a_rough_sum_is_too_large_by_what_it_says_at_most(golden, direction):
     run = golden["settings"]["mnist_tfp_60ep"]
-    composition = Composition([Sampled(run["q"], run["sigma"], direction)])
+    composition = Composition(
+        [SubsampledGaussianLoss(run["q"], run["sigma"], direction)]
+    )
     counts, log_delta = np.array([[float(run["steps"])]]), math.log(run["delta"])
-    places, starts = composition._tilts.saddles(counts, log_delta)
-    line = composition._contour(
+    places, starts = composition._saddles.at_delta(counts, log_delta)
+    contour = composition._contour(
         counts, int(places[0]), starts, log_delta, tolerance=0.3
     )
-    found = line.sum(np.array([run[f"eps_{direction}"]]))
-    logs, _ = line.log_delta(found)
+    found = contour.sum(np.array([run[f"eps_{direction}"]]))
+    logs, _ = contour.log_delta(found)
     assert logs[0] > log_delta + 1e-6
-    assert line.at_least(found)[0] <= log_delta <= line.at_most(found)[0]
+    assert contour.lower_bound(found)[0] <= log_delta <= contour.upper_bound(found)[0]
 
 
 @pytest.mark.parametrize(

@@ -18,33 +18,33 @@ from dpsgd_explorer.accounting.exact.discretized_pld import (
     lattice_epsilons,
 )
 from dpsgd_explorer.accounting.exact.fallback_bounds import crude_epsilons
-from dpsgd_explorer.accounting.exact.privacy_loss import Gaussian
+from dpsgd_explorer.accounting.exact.privacy_loss import GaussianLoss
 from dpsgd_explorer.accounting.exact.single_step import (
     single_step_delta,
     single_step_epsilon,
 )
-from dpsgd_explorer.accounting.exact.subsampled_gaussian import Sampled
+from dpsgd_explorer.accounting.exact.subsampled_gaussian import SubsampledGaussianLoss
 from dpsgd_explorer.accounting.remaining import steps_after
 
 DIRECTIONS = ["remove", "add", "replace"]
-LOSSES = [Sampled(1e-3, 0.7, direction) for direction in DIRECTIONS]
-LOSSES += [Sampled(0.3, 2.0, direction) for direction in DIRECTIONS]
-LOSSES += [Gaussian(0.5)]
+LOSSES = [SubsampledGaussianLoss(1e-3, 0.7, direction) for direction in DIRECTIONS]
+LOSSES += [SubsampledGaussianLoss(0.3, 2.0, direction) for direction in DIRECTIONS]
+LOSSES += [GaussianLoss(0.5)]
 
 
 def by_lattice(losses, counts, delta, refinements=3):
     composition = Composition(losses)
     rows = np.atleast_2d(np.asarray(counts, dtype=float))
-    composition._tilts.saddles(rows, math.log(delta))
-    tilts = composition._tilts.values
-    cumulants = composition._tilts.cumulants(rows)[0]
+    composition._saddles.at_delta(rows, math.log(delta))
+    tilts = composition._saddles.tilts
+    cumulants = composition._saddles.cumulants(rows)[0]
     found = lattice_epsilons(losses, rows, delta, tilts, cumulants, refinements)
     return composition, tilts, cumulants, found
 
 
 @pytest.mark.parametrize("loss", LOSSES, ids=str)
 def test_the_two_curves_enclose_the_true_one(loss):
-    low, high = loss.span(1e-12)
+    low, high = loss.loss_range(1e-12)
     corners = np.linspace(low - 0.01, high + 0.01, 700)
     upper, infinite = above(loss, corners)
     lower = below(loss, corners)
@@ -64,16 +64,16 @@ def test_many_losses_at_once_are_each_by_itself(q, sigma, direction):
     relation = {"remove": "add_or_remove_one", "replace": "replace_one"}[direction]
     epsilons = np.linspace(0, 3, 31)
     alone = [single_step_delta(q, sigma, float(x), relation) for x in epsilons]
-    at_once = Sampled(q, sigma, direction).deltas(epsilons)
+    at_once = SubsampledGaussianLoss(q, sigma, direction).deltas(epsilons)
     assert at_once == pytest.approx(alone, rel=1e-9, abs=1e-18)
 
 
 @pytest.mark.parametrize("loss", LOSSES, ids=str)
 def test_at_a_negative_loss_a_curve_is_that_of_the_swapped_pair(loss):
     swapped = loss
-    if isinstance(loss, Sampled) and loss.direction != "replace":
+    if isinstance(loss, SubsampledGaussianLoss) and loss.direction != "replace":
         other = "add" if loss.direction == "remove" else "remove"
-        swapped = Sampled(loss.sample_rate, loss.noise_multiplier, other)
+        swapped = SubsampledGaussianLoss(loss.sample_rate, loss.noise_multiplier, other)
     x = np.linspace(-2, 2, 41)
     mirrored = -np.expm1(x) + np.exp(x) * swapped.deltas(-x)
     assert loss.deltas(x) == pytest.approx(mirrored, abs=1e-14)
@@ -89,7 +89,7 @@ def test_at_a_negative_loss_a_curve_is_that_of_the_swapped_pair(loss):
     st.sampled_from(DIRECTIONS),
 )
 def test_discrete_losses_and_the_contour_agree(log_q, log_sigma, log_t, slack, way):
-    loss = Sampled(10**log_q, 10**log_sigma, way)
+    loss = SubsampledGaussianLoss(10**log_q, 10**log_sigma, way)
     count, delta = [float(int(10**log_t))], 10**slack
     composition, tilts, cumulants, (low, high) = by_lattice([loss], count, delta, 2)
     lower, upper = composition.epsilons(np.array([count]), delta)
@@ -103,7 +103,11 @@ def test_discrete_losses_and_the_contour_agree(log_q, log_sigma, log_t, slack, w
 
 
 def test_unlike_phases_compose():
-    losses = [Sampled(0.02, 0.8, "remove"), Gaussian(0.2), Sampled(0.1, 2.0, "remove")]
+    losses = [
+        SubsampledGaussianLoss(0.02, 0.8, "remove"),
+        GaussianLoss(0.2),
+        SubsampledGaussianLoss(0.1, 2.0, "remove"),
+    ]
     composition, _, _, (low, high) = by_lattice(losses, [5.0, 2.0, 30.0], 1e-6)
     lower, upper = composition.epsilons(np.array([[5.0, 2.0, 30.0]]), 1e-6)
     assert upper[0] - lower[0] < 1e-6 * upper[0]
@@ -121,7 +125,7 @@ def test_few_steps_on_tiny_samples_are_exact(steps):
     y = np.log1p(q * np.expm1((v - 0.5 / sigma) / sigma))
     weight = np.exp(y - v * v / 2) * (v[1] - v[0]) / math.sqrt(2 * math.pi)
     if steps == 2:
-        step = Sampled(q, sigma, "remove")
+        step = SubsampledGaussianLoss(q, sigma, "remove")
         for side, sign in ((sides.lower[0], 1), (sides.upper[0], -1)):
             error = float(weight @ step.deltas(side - y)) / delta - 1
             assert 0 <= sign * error < 1e-3
@@ -210,7 +214,7 @@ def test_moments_by_blocks_are_those_of_the_definition(tilt):
     ],
 )
 def test_sides_at_the_least_deltas_agree_with_other_bounds(phase, slack):
-    loss = Sampled(phase.sample_rate, phase.noise_multiplier, "remove")
+    loss = SubsampledGaussianLoss(phase.sample_rate, phase.noise_multiplier, "remove")
     counts = np.array([[float(phase.steps)]])
     *_, (lower, upper) = by_lattice([loss], counts, slack)
     most = crude_epsilons([phase], counts, slack, "add_or_remove_one")
@@ -219,13 +223,13 @@ def test_sides_at_the_least_deltas_agree_with_other_bounds(phase, slack):
 
 def test_a_search_for_steps_evaluates_the_moments_of_a_step_once(monkeypatch):
     seen = []
-    original = Sampled.moments
+    original = SubsampledGaussianLoss.cumulants
 
     def counted(self, tilts):
         seen.append((self, float(tilts[0]), len(tilts)))
         return original(self, tilts)
 
-    monkeypatch.setattr(Sampled, "moments", counted)
+    monkeypatch.setattr(SubsampledGaussianLoss, "cumulants", counted)
     phases = [Phase(1.3e-7, 3 + i / 5, 2) for i in range(5)]
     steps_after(phases, 1e-3, 1.3e-7, 3.0, 1e-12)
     assert len(seen) == len(set(seen)) > len(phases)

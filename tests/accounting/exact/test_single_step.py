@@ -16,7 +16,7 @@ from dpsgd_explorer.accounting import (
     noise_multiplier,
 )
 from dpsgd_explorer.accounting.exact.single_step import single_step_delta
-from dpsgd_explorer.accounting.exact.subsampled_gaussian import Sampled
+from dpsgd_explorer.accounting.exact.subsampled_gaussian import SubsampledGaussianLoss
 from dpsgd_explorer.accounting.intervals import curve_sides, epsilon_sides
 from dpsgd_explorer.errors import AccountingError
 
@@ -43,7 +43,7 @@ def replaced(q, sigma, loss):
 def test_a_replaced_record_costs_what_its_definition_says(q, sigma, share):
     loss = share * (2 / sigma + 0.5 / sigma**2 + 30 / sigma)
     truth = replaced(q, sigma, loss)
-    found = Sampled(q, sigma, "replace").deltas(np.array([loss, -loss]))
+    found = SubsampledGaussianLoss(q, sigma, "replace").deltas(np.array([loss, -loss]))
     if truth > 1e-100:
         assert found[0] == pytest.approx(float(truth), rel=1e-9)
     mirrored = -math.expm1(-loss) + math.exp(-loss) * found[0]
@@ -103,7 +103,7 @@ def test_large_losses_of_tiny_samples_keep_their_delta(loss):
         near = mp.ncdf(1 / (2 * mp.mpf(sigma)) - inner * sigma)
         far = mp.exp(inner) * mp.ncdf(-1 / (2 * mp.mpf(sigma)) - inner * sigma)
         truth = float(q * (near - far))
-    found = Sampled(q, sigma, "remove").deltas(np.array([loss]))[0]
+    found = SubsampledGaussianLoss(q, sigma, "remove").deltas(np.array([loss]))[0]
     alone = single_step_delta(q, sigma, loss, "add_or_remove_one")
     assert [found, alone] == pytest.approx([truth, truth], rel=1e-9)
 
