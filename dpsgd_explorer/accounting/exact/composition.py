@@ -1,9 +1,9 @@
 """Bounds on ε at δ, and on δ at ε, of a composition in one direction.
 
 The contour may lie at any tilt c > 0; c decides how fast its sum converges and how many
-digits cancel.  Rows with near saddle points and like numbers of steps share a contour
-(``row_batches``).  A second contour is tried where the bounds of the first do not meet,
-and discretised PLDs where no contour serves.
+digits cancel.  Rows with near saddle points and like numbers of steps share a contour.
+A second one is tried where the bounds of the first do not meet, and discretised PLDs
+where no contour serves.
 
 Notation: P phases, T rows (numbers of steps, or ε), J tilts.
 """
@@ -11,7 +11,7 @@ Notation: P phases, T rows (numbers of steps, or ε), J tilts.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -34,21 +34,20 @@ from dpsgd_explorer.accounting.exact.root_enclosure import (
     bounds_meet,
     enclose_roots,
 )
-from dpsgd_explorer.accounting.exact.row_batches import (
-    Indices,
-    row_batches,
-    split_in_two,
-)
 from dpsgd_explorer.accounting.exact.saddle_points import (
     MARGIN,
+    Indices,
     SaddlePoints,
     alias_window,
 )
 from dpsgd_explorer.accounting.exact.tolerances import TOLERANCES
 
 SECOND_CONTOUR = -3  # tilts from the first one
-COMPARISON_OCTAVES = 4.0  # of a batch whose sums are only compared
-DELTA_TILT_SPAN = 4  # of a batch of ε with the same steps
+TILT_SPAN = 9  # neighbouring tilts whose rows share a contour
+DELTA_TILT_SPAN = 4  # the same for several ε after the same steps
+OCTAVES = 2.0  # log2 of the ratio of steps in one batch, from MANY_STEPS steps on
+COMPARISON_OCTAVES = 4.0  # the same where sums are only compared
+MANY_STEPS = 16  # with fewer, a batch is one octave wide
 # A contour is made for a log δ.  If a root lies further from it than NEAR_MOVE and its
 # bounds do not meet, or further than FAR_MOVE, the contour is made again.
 NEAR_MOVE, FAR_MOVE = 0.1, 2.0
@@ -362,3 +361,32 @@ class Composition:
             np.where(np.isfinite(low), low, -np.inf),
             np.where(np.isfinite(high), np.minimum(high, 0.0), 0.0),
         )
+
+
+def row_batches(
+    indices: Indices,
+    steps: Floats,
+    octaves: float = OCTAVES,
+    tilt_span: int = TILT_SPAN,
+) -> Iterator[Indices]:
+    """Yield batches of rows that share a contour; rows with index -1 are in none.
+
+    The row with the fewest steps, whose transform decays most slowly, decides how many
+    frequencies all rows of its batch take.
+
+    Shapes: indices (saddle points, in the grid of tilts), steps [T].
+    """
+    heights = np.log2(steps)
+    few = math.log2(MANY_STEPS)
+    levels = np.where(steps < MANY_STEPS, heights, few + (heights - few) / octaves)
+    levels = np.where(indices >= 0, np.floor(levels), -1)
+    for level in np.unique(levels[levels >= 0]):
+        rows = np.flatnonzero(levels == level)
+        groups = (indices[rows] - indices[rows].min()) // tilt_span
+        for group in np.unique(groups):
+            yield rows[groups == group]
+
+
+def split_in_two(rows: Indices, steps: Floats) -> list[Indices]:
+    """Return the half of the rows with fewer steps, and the other half."""
+    return np.array_split(rows[np.argsort(steps[rows], kind="stable")], 2)

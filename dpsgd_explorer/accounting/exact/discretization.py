@@ -1,18 +1,29 @@
-"""Curves with corners: a step's privacy curve from above and from below.
+"""Connect-the-dots discretisation: privacy curves as probability masses, and back.
 
-δ(x), x = e^ε, is convex and falls.  Between points x_k it lies
+δ(x), x = e^ε, of a step is convex and falls.  Between the points x_k of a grid it lies
 
-- below its chords, and above the neighbouring chords, continued;
-- so above its chords lowered by as much as they may be off.
+- below its chords: they are a **pessimistic** curve;
+- above the neighbouring chords, continued.  So it lies above its chords lowered by
+  as much as they may be off: they are an **optimistic** curve.
 
-A convex, falling curve that ends at 0 and has corners at x_k is that of a discrete
-privacy loss with the values log x_k: q_k, the bend at x_k, is its probability without
-the record, and x_k q_k that with it.
+A convex, falling, piecewise linear curve that ends at 0 is that of a discrete privacy
+loss with the values log x_k: the change of slope at x_k is the loss's probability
+under Q, and x_k times as much its probability under P.  A larger curve of each step
+gives a larger curve of the composition (``discretized_pld``), whose tail masses give δ:
 
-Notation: K corners, at losses an equal spacing apart.
+    δ(ε) = P(L > ε) - e^ε Q(L > ε).
+
+Source: the pessimistic curve: Doroshenko et al. (2022), "Connect the Dots",
+arXiv:2207.04380.  Differs: the optimistic curve.
+
+Notation: K points of a step's grid, an equal distance of losses apart; N points of a
+composition's.
 """
 
 from __future__ import annotations
+
+import math
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -20,71 +31,158 @@ from dpsgd_explorer.accounting.core.accountant import Floats
 from dpsgd_explorer.accounting.exact.privacy_loss import PrivacyLoss
 from dpsgd_explorer.accounting.exact.tolerances import MACHINE_EPSILON
 
-TINY = 1e-300
-STEEP = 0.3  # of a curve, by which it is not lowered in one go
+LEAST_SLOPE_CHANGE = 1e-300  # so that it has an inverse
+STEEP = 0.3  # share of a curve's value by which it is not lowered at both ends
+ROUND_OFF = 4 * MACHINE_EPSILON  # of a curve's values, relative
+LARGEST_LOG = 340.0  # its exponential, and the inverse, have floats as squares
 
 
-def above(loss: PrivacyLoss, corners: Floats) -> tuple[Floats, float]:
-    """Return a larger curve's discrete loss; [K] -> [K], ().
+def pessimistic_masses(loss: PrivacyLoss, grid: Floats) -> tuple[Floats, float]:
+    """Return masses of a discrete loss whose privacy curve is nowhere smaller.
+
+    Shapes: grid [K] -> [K], ().
+
+    Args:
+        loss: Privacy loss of one step.
+        grid: Losses at equal distances, ascending.
 
     Returns:
-        Probabilities of the corners, and of an infinite loss.
+        Probabilities under P of the losses of the grid, and of an infinite loss.
     """
-    curve = loss.deltas(corners)
-    return _probabilities(corners, _slopes(corners, curve)), float(curve[-1])
+    curve = loss.deltas(grid)
+    return _masses(grid, _slopes(grid, curve)), float(curve[-1])
 
 
-def below(loss: PrivacyLoss, corners: Floats) -> Floats:
-    """Return a smaller curve's discrete loss; [K] -> [K].
+def optimistic_masses(loss: PrivacyLoss, grid: Floats) -> Floats:
+    """Return masses of a discrete loss whose privacy curve is nowhere larger.
 
-    Either both ends of a chord are lowered by what it may be off, or, where that would
-    leave next to nothing, the left one to the next chord, continued.
+    Both ends of a chord are lowered by as much as it may be off.  Where that would
+    leave next to nothing, the left end alone is lowered, to the next chord, continued.
+    The loss is never infinite.
+
+    Shapes: grid [K] -> [K].
     """
-    from scipy.optimize import isotonic_regression  # takes 0.3 s
+    from scipy.optimize import isotonic_regression  # its import takes 0.3 s
 
-    curve = loss.deltas(corners)
-    gaps = _gaps(loss, corners, curve)
-    widths = np.diff(np.exp(corners), prepend=0.0)
-    continued = curve[1:] - _slopes(corners, curve)[2:] * widths[1:]
-    steep = gaps > STEEP * (curve[1:] - curve[-1])
-    left = np.append(np.where(steep, curve[:-1] - continued, gaps), 0.0)
-    right = np.insert(np.where(steep, 0.0, gaps), 0, 0.0)
-    lowered = curve - np.maximum(left, right) - 4 * MACHINE_EPSILON * curve - curve[-1]
-    lowered[np.append(lowered[1:] <= 0, True)] = 0.0  # reached before a corner
+    curve = loss.deltas(grid)
+    errors = _chord_errors(loss, grid, curve)
+    widths = np.diff(np.exp(grid), prepend=0.0)
+    continued = curve[1:] - _slopes(grid, curve)[2:] * widths[1:]
+    steep = errors > STEEP * (curve[1:] - curve[-1])
+    left = np.append(np.where(steep, curve[:-1] - continued, errors), 0.0)
+    right = np.insert(np.where(steep, 0.0, errors), 0, 0.0)
+    lowered = curve - np.maximum(left, right) - ROUND_OFF * curve - curve[-1]
+    lowered[np.append(lowered[1:] <= 0, True)] = 0.0  # 0 is reached before a point
     lowered = np.maximum(lowered, 0.0)
-    slopes = _slopes(corners, lowered, 1.0 - 4 * MACHINE_EPSILON - float(curve[-1]))
-    # the largest convex curve below the points has the isotonic slopes
+    slopes = _slopes(grid, lowered, 1.0 - ROUND_OFF - float(curve[-1]))
+    # The largest convex curve below the points has the isotonic regression of slopes.
     slopes[:-1] = isotonic_regression(slopes[:-1], weights=widths).x
-    return _probabilities(corners, slopes)
+    return _masses(grid, slopes)
 
 
-def _probabilities(corners: Floats, slopes: Floats) -> Floats:
-    """Return those of the corners; round-off of 0 may be negative; [K], [K + 1]."""
-    return np.asarray(np.exp(corners) * np.diff(slopes))
+def _masses(grid: Floats, slopes: Floats) -> Floats:
+    """Return the masses under P; round-off may be negative; [K], [K + 1] -> [K]."""
+    return np.asarray(np.exp(grid) * np.diff(slopes))
 
 
-def _slopes(corners: Floats, curve: Floats, origin: float = 1.0) -> Floats:
-    """Return the slopes before, between and behind the corners; [K] -> [K + 1].
+def _slopes(grid: Floats, curve: Floats, origin: float = 1.0) -> Floats:
+    """Return the slopes before, between and after the points; [K] -> [K + 1].
 
-    At x = 0, a loss of -infinity, the curve has the value origin.
+    Args:
+        grid: Losses log x_k.
+        curve: Values at the points.
+        origin: Value at x = 0, a loss of -infinity.
     """
     rises = np.diff(curve, prepend=origin)
-    return np.append(rises / np.diff(np.exp(corners), prepend=0.0), 0.0)
+    return np.append(rises / np.diff(np.exp(grid), prepend=0.0), 0.0)
 
 
-def _gaps(loss: PrivacyLoss, corners: Floats, curve: Floats) -> Floats:
-    """Return a bound on chord less curve between neighbours; [K] -> [K - 1].
+def _chord_errors(loss: PrivacyLoss, grid: Floats, curve: Floats) -> Floats:
+    """Return bounds on chord minus curve between neighbours; [K] -> [K - 1].
 
-    In either half of it a chord is off by what it is off in the middle at most, and by
-    what the half's own chord is off, which the neighbouring ones, continued, bound.
+    In either half of its interval a chord is off by two parts at most: its distance
+    from the curve in the middle, and the error of the chord of the half itself.  The
+    chords next to that one, continued, bound the latter.
     """
-    places = np.empty(2 * len(corners) - 1)
-    places[::2], places[1::2] = corners, 0.5 * (corners[:-1] + corners[1:])
-    fine = np.empty_like(places)
-    fine[::2], fine[1::2] = curve, loss.deltas(places[1::2])
-    bends = np.maximum(np.diff(_slopes(places, fine)), TINY)
-    widths = np.diff(np.exp(places))
-    halves = widths / (1 / bends[:-1] + 1 / bends[1:])
+    fine_grid = np.empty(2 * len(grid) - 1)
+    fine_grid[::2], fine_grid[1::2] = grid, 0.5 * (grid[:-1] + grid[1:])
+    fine = np.empty_like(fine_grid)
+    fine[::2], fine[1::2] = curve, loss.deltas(fine_grid[1::2])
+    changes = np.maximum(np.diff(_slopes(fine_grid, fine)), LEAST_SLOPE_CHANGE)
+    widths = np.diff(np.exp(fine_grid))
+    halves = widths / (1 / changes[:-1] + 1 / changes[1:])
     share = widths[::2] / (widths[::2] + widths[1::2])
     middle = np.maximum(curve[:-1] + share * np.diff(curve) - fine[1::2], 0.0)
     return np.asarray(middle + np.maximum(halves[::2], halves[1::2]))
+
+
+@dataclass(frozen=True)
+class CompositionTail:
+    """Tail masses of a composition's discretised PLD, which bound δ on one side.
+
+    The losses are L_k = origin + offsets_k.  For L_(k-1) < ε <= L_k
+
+        δ(ε) / e^log_scale = p_tails_k - e^(ε - origin) q_tails_k,
+
+    up to error_bounds_k.  The scale keeps the numbers within the range of floats.
+
+    Attributes:
+        sign: 1 for upper bounds, -1 for lower bounds.
+        origin: Loss of offset 0.
+        offsets: Ascending from 0, [N].
+        p_tails: P(L >= L_k), scaled, [N].
+        q_tails: e^origin Q(L >= L_k), scaled, [N].
+        error_bounds: Bounds on folding and round-off, scaled; [N], falling.
+        log_scale: Log of the factor of the scaled numbers.
+        infinite: Probability of an infinite loss, which is added to δ.
+    """
+
+    sign: int
+    origin: float
+    offsets: Floats
+    p_tails: Floats
+    q_tails: Floats
+    error_bounds: Floats
+    log_scale: float
+    infinite: float
+
+    def epsilon(self, delta: float) -> float:
+        """Return the bound on ε >= 0 at delta; infinity, or 0, if there is none."""
+        nothing = math.inf if self.sign > 0 else 0.0
+        finite = delta - self.infinite
+        if finite <= 0 or abs(math.log(finite) - self.log_scale) > LARGEST_LOG:
+            return nothing
+        target = math.exp(math.log(finite) - self.log_scale)
+        errors = self.sign * self.error_bounds
+        deltas = self.p_tails - self.q_tails * np.exp(self.offsets) + errors
+        above = np.flatnonzero(deltas > target)
+        if not len(above):
+            return max(self.origin, 0.0) if self.sign > 0 else 0.0
+        last = int(above[-1])
+        if last + 1 == len(self.p_tails):
+            return nothing
+        return max(self.origin + self._offset(last, target - errors[last]), 0.0)
+
+    def _offset(self, last: int, target: float) -> float:
+        """Return where δ, which is linear in e^ε after a point, has this value."""
+        low, high = self.offsets[last : last + 2]
+        gain, q_tail = self.p_tails[last + 1] - target, self.q_tails[last + 1]
+        if q_tail <= 0:  # nothing but round-off is left
+            return float(high if self.sign > 0 else low)
+        offset = math.log(gain) - math.log(q_tail) if gain > 0 else -math.inf
+        return float(np.clip(offset, low, high))
+
+    def log_delta(self, epsilon: float) -> float:
+        """Return the bound on log δ at epsilon; outside the grid 0, or -infinity."""
+        offset = epsilon - self.origin
+        index = int(np.searchsorted(self.offsets, offset))
+        if offset < 0 or index == len(self.offsets):
+            return 0.0 if self.sign > 0 else -math.inf
+        delta = self.p_tails[index] - self.q_tails[index] * math.exp(offset)
+        delta += self.sign * self.error_bounds[max(index - 1, 0)]
+        if self.sign > 0:
+            delta = max(delta, math.exp(-LARGEST_LOG))  # further on, weights are 0
+        log_delta = math.log(delta) + self.log_scale if delta > 0 else -math.inf
+        if not self.infinite:
+            return min(log_delta, 0.0)
+        return min(float(np.logaddexp(log_delta, math.log(self.infinite))), 0.0)

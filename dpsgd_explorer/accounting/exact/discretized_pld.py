@@ -27,10 +27,14 @@ import numpy.typing as npt
 
 from dpsgd_explorer.accounting.core.accountant import Floats
 from dpsgd_explorer.accounting.core.fourier import Complexes, log_moments
-from dpsgd_explorer.accounting.exact.discretization import above, below
+from dpsgd_explorer.accounting.exact.discretization import (
+    LARGEST_LOG,
+    CompositionTail,
+    optimistic_masses,
+    pessimistic_masses,
+)
 from dpsgd_explorer.accounting.exact.lattice_window import Window, chosen_window
 from dpsgd_explorer.accounting.exact.privacy_loss import PrivacyLoss
-from dpsgd_explorer.accounting.exact.tails import LARGEST_LOG, Tails
 from dpsgd_explorer.accounting.exact.tolerances import MACHINE_EPSILON
 
 POINTS = (1 << 13, 1 << 15, 1 << 17, 1 << 19)  # of a period, one after the other
@@ -264,14 +268,14 @@ class Lattice:
     @cached_property
     def _above(self) -> list[Discrete]:
         return [
-            self._weighted(first, corners, *above(loss, corners))
+            self._weighted(first, corners, *pessimistic_masses(loss, corners))
             for loss, first, corners in self._corners
         ]
 
     @cached_property
     def _below(self) -> list[Discrete]:
         return [
-            self._weighted(first, corners, below(loss, corners), 0.0)
+            self._weighted(first, corners, optimistic_masses(loss, corners), 0.0)
             for loss, first, corners in self._corners
         ]
 
@@ -298,15 +302,17 @@ class Lattice:
             self.shifts,
         )
 
-    def tails_below(self, counts: Floats) -> Tails:
+    def tails_below(self, counts: Floats) -> CompositionTail:
         """Return δ after so many steps of each phase, from below."""
         return self._tails(self._below, counts, -1)
 
-    def tails_above(self, counts: Floats) -> Tails:
+    def tails_above(self, counts: Floats) -> CompositionTail:
         """Return δ after so many steps of each phase, from above."""
         return self._tails(self._above, counts, 1)
 
-    def _tails(self, phases: Sequence[Discrete], counts: Floats, side: int) -> Tails:
+    def _tails(
+        self, phases: Sequence[Discrete], counts: Floats, side: int
+    ) -> CompositionTail:
         steps = int(counts.sum())
         least = int(counts @ np.array([x.first for x in phases]))
         most = int(counts @ np.array([x.last for x in phases]))
@@ -333,13 +339,13 @@ class Lattice:
         squares = np.cumsum((weights * weights)[::-1])[::-1]
         log_total = float(counts @ np.array([x.log_total for x in phases]))
         finite = float(counts @ np.log1p([-min(x.infinite, 0.5) for x in phases]))
-        return Tails(
-            side=side,
-            bottom=bottom,
-            heights=heights,
-            kept=np.cumsum(scaled[::-1])[::-1],
-            lost=np.cumsum((scaled * np.exp(-heights))[::-1])[::-1],
-            doubt=folded * weights + noise * np.sqrt(squares),  # Cauchy-Schwarz
+        return CompositionTail(
+            sign=side,
+            origin=bottom,
+            offsets=heights,
+            p_tails=np.cumsum(scaled[::-1])[::-1],
+            q_tails=np.cumsum((scaled * np.exp(-heights))[::-1])[::-1],
+            error_bounds=folded * weights + noise * np.sqrt(squares),  # Cauchy-Schwarz
             log_scale=log_total - self.tilt * bottom,
             infinite=-math.expm1(finite),
         )

@@ -11,7 +11,10 @@ from scipy.special import logsumexp
 from dpsgd_explorer.accounting.core.accountant import Phase
 from dpsgd_explorer.accounting.exact.accountant import ExactAccountant
 from dpsgd_explorer.accounting.exact.composition import Composition
-from dpsgd_explorer.accounting.exact.discretization import above, below
+from dpsgd_explorer.accounting.exact.discretization import (
+    optimistic_masses,
+    pessimistic_masses,
+)
 from dpsgd_explorer.accounting.exact.discretized_pld import (
     Discrete,
     lattice_deltas,
@@ -46,8 +49,8 @@ def by_lattice(losses, counts, delta, refinements=3):
 def test_the_two_curves_enclose_the_true_one(loss):
     low, high = loss.loss_range(1e-12)
     corners = np.linspace(low - 0.01, high + 0.01, 700)
-    upper, infinite = above(loss, corners)
-    lower = below(loss, corners)
+    upper, infinite = pessimistic_masses(loss, corners)
+    lower = optimistic_masses(loss, corners)
     assert lower.min() >= 0
     assert upper.min() > -1e-12
     assert upper.sum() + infinite == pytest.approx(1, abs=1e-9)
