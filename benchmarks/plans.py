@@ -16,8 +16,7 @@ from importlib import import_module
 from typing import Any
 
 from dpsgd_explorer.experiments.training_config import TrainingConfig
-from dpsgd_explorer.web.api.privacy import planned
-from dpsgd_explorer.web.questions.plan_preview import CURVE_POINTS
+from dpsgd_explorer.web.questions.plan_preview import CURVE_POINTS, planned
 
 DATA: tuple[dict[str, Any], ...] = (
     {"dataset": "adult", "model": "logistic"},

@@ -1,6 +1,7 @@
 """The rules of docs/architecture.md, checked on the source itself."""
 
 import ast
+import graphlib
 import subprocess
 import sys
 from pathlib import Path
@@ -146,6 +147,62 @@ def test_accounting_needs_nothing_but_numpy_and_scipy():
         [sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT
     )
     assert done.stderr.strip() == ""
+
+
+def files_imported_by(path):
+    """Return the modules of the package that a file imports, by their files."""
+    found = set()
+    for _, name in imported(ast.parse(path.read_text(encoding="utf-8"))):
+        while name.startswith(f"{NAME}."):
+            base = ROOT / name.replace(".", "/")
+            candidates = (base.with_suffix(".py"), base / "__init__.py")
+            if file := next((file for file in candidates if file.is_file()), None):
+                found.add(file)
+                break
+            name = name.rpartition(".")[0]
+    return found - {path}
+
+
+@pytest.fixture(scope="module")
+def imports():
+    """File to files, without the top-level modules that everyone may name."""
+    return {
+        path: {file for file in files_imported_by(path) if file.parent != PACKAGE}
+        for path in PACKAGE.rglob("*.py")
+    }
+
+
+def circle_in(graph):
+    """Return the nodes of one circle, in order; nothing where there is none."""
+    try:
+        graphlib.TopologicalSorter(graph).prepare()
+    except graphlib.CycleError as error:
+        return [str(node.relative_to(PACKAGE)) for node in error.args[1]]
+    return []
+
+
+def test_no_files_import_each_other_in_a_circle(imports):
+    assert circle_in(imports) == []
+
+
+def test_no_folders_import_each_other_in_a_circle(imports):
+    """A folder is its own modules: ``__init__`` shows the outside what lies below."""
+    folders = {}
+    for path, files in imports.items():
+        if path.name != "__init__.py":
+            folders.setdefault(path.parent, set()).update(
+                file.parent
+                for file in files
+                if file.name != "__init__.py" and file.parent != path.parent
+            )
+    assert circle_in(folders) == []
+
+
+def test_the_exact_accountant_does_not_know_the_others(imports):
+    """The registry lists it among them, so it would wait for itself."""
+    registry = PACKAGE / "accounting" / "registry.py"
+    exact = (PACKAGE / "accounting" / "exact").glob("*.py")
+    assert [path.name for path in exact if registry in imports[path]] == []
 
 
 def test_every_package_is_a_layer():

@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
 
 from dpsgd_explorer.errors import ConfigError
 from dpsgd_explorer.experiments.messages import config_error
-from dpsgd_explorer.validation import one_of
+from dpsgd_explorer.experiments.setting import check_choices
 
 
 class RunConfig(BaseModel, ABC):
@@ -71,11 +71,7 @@ class RunConfig(BaseModel, ABC):
 
     @model_validator(mode="after")
     def _choices_are_known(self) -> Self:
-        for name, field in type(self).model_fields.items():
-            extra = field.json_schema_extra
-            choices = extra.get("choices") if isinstance(extra, dict) else None
-            if isinstance(choices, dict):
-                one_of(name, getattr(self, name), choices)
+        check_choices(self)
         return self
 
 

@@ -6,7 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from pydantic import Field
+from pydantic import BaseModel, Field
+
+from dpsgd_explorer.validation import one_of
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,6 +94,19 @@ class Setting:
             json_schema_extra=ask,
             **limits,
         )
+
+
+def check_choices(settings: BaseModel) -> None:
+    """Refuse a value that is none of its setting's choices.
+
+    Raises:
+        ConfigError: names the setting, its choices and the value.
+    """
+    for name, field in type(settings).model_fields.items():
+        extra = field.json_schema_extra
+        choices = extra.get("choices") if isinstance(extra, dict) else None
+        if isinstance(choices, dict):
+            one_of(name, getattr(settings, name), choices)
 
 
 def _first(*limits: float | None) -> float | None:

@@ -181,9 +181,8 @@ class TrainingConfig(RunConfig):
         return steps_of(self.epochs, self.sample_size, self.expected_batch_size)
 
     def check_reachable(self) -> None:
-        """Raise ConfigError if no noise reaches the target."""
-        if self.private and self.target_epsilon is not None:
-            _ = self.plan
+        """Raise ConfigError if no noise reaches the target, or none is accounted."""
+        _ = self.plan
 
     @property
     def length_setting(self) -> str:

@@ -103,7 +103,7 @@ SETTINGS: dict[str, Setting] = {
         le=MAX_NOISE_MULTIPLIER,
     ),
     "delta": Setting(
-        label="Slack",
+        label="Delta",
         symbol="δ",
         unit="probability",
         help="Below one over N.",

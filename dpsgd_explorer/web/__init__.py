@@ -21,7 +21,6 @@ from dpsgd_explorer.web.api import exports
 from dpsgd_explorer.web.api import privacy as privacy_api
 from dpsgd_explorer.web.api import recount as recount_api
 from dpsgd_explorer.web.api import regression as regression_api
-from dpsgd_explorer.web.api import renyi as renyi_api
 from dpsgd_explorer.web.api import runs as runs_api
 from dpsgd_explorer.web.api import service as service_api
 from dpsgd_explorer.web.api.answer_cache import PAGES as CACHED_PAGES
@@ -54,7 +53,6 @@ API = (
     exports,
     privacy_api,
     budget_api,
-    renyi_api,
     regression_api,
     service_api,
 )

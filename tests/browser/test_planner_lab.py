@@ -102,11 +102,11 @@ def test_the_plan_stands_in_the_address(page, open_page):
 
 
 def test_what_does_not_go_together_is_told_at_its_field(page):
-    box(page, "Slack δ").fill("0.01")
+    box(page, "Delta δ").fill("0.01")
     expect(page.locator("#delta-error")).to_contain_text("must be below 1/N")
     expect(page.locator('[data-fact="epsilon"]')).to_have_text("–")
     expect(page.get_by_role("link", name="Train this")).to_be_hidden()
-    box(page, "Slack δ").fill("1e-6")
+    box(page, "Delta δ").fill("1e-6")
     expect(page.locator("#delta-error")).to_be_hidden()
     expect(page.locator('[data-fact="epsilon"]')).to_have_text("3.00")
 

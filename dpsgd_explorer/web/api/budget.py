@@ -14,7 +14,6 @@ from dpsgd_explorer.experiments.catalogue import DATA_SETS
 from dpsgd_explorer.experiments.presets import PRESETS
 from dpsgd_explorer.experiments.training_config import TrainingConfig
 from dpsgd_explorer.web.api.operation import operation, reply
-from dpsgd_explorer.web.figures.odds import percent_at_most
 from dpsgd_explorer.web.forms.form import to_query
 from dpsgd_explorer.web.questions.budget import Budget, BudgetQuestion, solve
 from dpsgd_explorer.web.questions.budget_map import (
@@ -24,6 +23,7 @@ from dpsgd_explorer.web.questions.budget_map import (
     batch_rows,
     budget_map,
 )
+from dpsgd_explorer.web.questions.odds import percent_at_most
 from dpsgd_explorer.web.questions.privacy import EnclosedEpsilon, rounded
 from dpsgd_explorer.web.questions.privacy_models import DEFAULT_ACCOUNTANT
 

@@ -8,12 +8,11 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from flask import Blueprint, Response, current_app, request
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel
 
 from dpsgd_explorer.errors import ConfigError
-from dpsgd_explorer.experiments.messages import config_error
-from dpsgd_explorer.experiments.training_config import TrainingConfig
 from dpsgd_explorer.web.api.answer_cache import AnswerCache
+from dpsgd_explorer.web.forms.form import parse, parse_texts
 from dpsgd_explorer.web.http.request_guard import json_body
 
 JSON = "application/json"
@@ -102,18 +101,7 @@ def parse_query(model: type[Model]) -> Model:
             raise ConfigError(
                 name, f"{name} must be given once, got {len(texts)} values: {texts}."
             )
-    values = {name: text for name, text in request.args.items() if text}
-    if issubclass(model, TrainingConfig):
-        return model.from_query(values)
-    return parse(model, values)
-
-
-def parse(model: type[Model], values: object) -> Model:
-    """Return the values as a model; ConfigError names each field at fault."""
-    try:
-        return model.model_validate(values)
-    except ValidationError as error:
-        raise config_error(error, model) from None
+    return parse_texts(model, request.args)
 
 
 def reply(

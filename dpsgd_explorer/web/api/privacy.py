@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import asdict, replace
-from functools import lru_cache, partial
+from functools import partial
 
 from flask import Blueprint, Response, current_app
 
 from dpsgd_explorer import accounting
-from dpsgd_explorer.accounting import Phase
+from dpsgd_explorer.accounting import Phase, RdpCurve, RenyiFilter, best_of_trials
 from dpsgd_explorer.accounting.batches import (
     POISSON,
     Batches,
-    batches_answers,
     batches_sides,
 )
 from dpsgd_explorer.accounting.core.validation import MAX_STEPS
@@ -24,37 +24,38 @@ from dpsgd_explorer.accounting.intervals import (
     epsilon_sides,
     spends_more,
 )
-from dpsgd_explorer.accounting.previews import preview
-from dpsgd_explorer.accounting.registry import ALL, accountant_for, deciding
+from dpsgd_explorer.accounting.registry import deciding
 from dpsgd_explorer.accounting.trade_off import trade_off_sides
 from dpsgd_explorer.experiments.cost import check_cost
-from dpsgd_explorer.experiments.training_config import TrainingConfig
 from dpsgd_explorer.web.api.operation import operation, reply
 from dpsgd_explorer.web.questions.accountant_race import race
+from dpsgd_explorer.web.questions.plan_preview import planned
 from dpsgd_explorer.web.questions.privacy import (
     Curve,
     CurveAnswer,
     CurvesAnswer,
-    EnclosedEpsilon,
     Epsilon,
     EpsilonAnswer,
+    FilterAnswer,
     PlanAnswer,
     PrivacyAnswer,
     PrivacyTerms,
+    SelectionAnswer,
     TradeOffAnswer,
+    epsilons_of_all,
     finite,
-    rounded,
 )
 from dpsgd_explorer.web.questions.privacy_models import (
-    RELATIONS,
     CurveQuestion,
     CurvesQuestion,
     DeltaQuestion,
     EpsilonQuestion,
+    FilterQuestion,
     NoiseQuestion,
     PlanQuestion,
     PrivacyQuestion,
     SampleRateQuestion,
+    SelectionQuestion,
     StepsQuestion,
     TradeOffQuestion,
 )
@@ -63,9 +64,7 @@ bp = Blueprint("privacy_api", __name__, url_prefix="/api/v1/privacy")
 question = partial(operation, bp, "GET", lane="slow")
 quick_question = partial(operation, bp, "GET", lane="quick")
 
-cached_preview = lru_cache(maxsize=128)(preview)
-FEW_POINTS = 9  # of a preliminary answer
-SPARED = 5e-3  # of ε, for what preliminary noise spends less than the run's will
+RENYI = "rdp"
 CLOSE = 1e-4  # relative: how near a number is tried that would spend too much
 
 
@@ -162,6 +161,46 @@ def curves(query: CurvesQuestion) -> Response:
     return reply(race(query))
 
 
+@quick_question("/selection", query=SelectionQuestion, answer=SelectionAnswer)
+def selection(query: SelectionQuestion) -> Response:
+    """Return what the best of a random number of runs spends; a bound."""
+    run = Phase(query.sample_rate, query.noise_multiplier, query.steps)
+    trial = RdpCurve.of([run], query.neighboring_relation)
+    shape = math.inf if query.poisson else query.shape
+    best = best_of_trials(trial, query.mean_trials, shape)
+    terms = (RENYI, query.delta, query.neighboring_relation)
+    single = Epsilon.spent(trial.epsilon(query.delta), *terms)
+    repeated = query.model_dump(exclude={"delta", "neighboring_relation"})
+    return reply(
+        SelectionAnswer(
+            **Epsilon.spent(best.epsilon(query.delta), *terms).model_dump(),
+            **repeated,
+            trial_epsilon=single.epsilon,
+        )
+    )
+
+
+@quick_question("/filter", query=FilterQuestion, answer=FilterAnswer)
+def budget_filter(query: FilterQuestion) -> Response:
+    """Return how many steps a budget allows whose steps may be chosen on the way."""
+    relation = query.neighboring_relation
+    budget = RenyiFilter(
+        query.target_epsilon, query.delta, neighboring_relation=relation
+    )
+    rate, noise = query.sample_rate, query.noise_multiplier
+    return reply(
+        FilterAnswer(
+            **PrivacyTerms.of(RENYI, query.delta, relation).model_dump(),
+            target_epsilon=query.target_epsilon,
+            order=budget.order,
+            budget=budget.budget,
+            steps=budget.steps_left(rate, noise),
+            sample_rate=rate,
+            noise_multiplier=noise,
+        )
+    )
+
+
 @operation(bp, "GET", "/plan", query=PlanQuestion, answer=PlanAnswer)
 def plan(query: PlanQuestion) -> Response:
     """Return what a configuration would spend and do, without running it."""
@@ -212,74 +251,11 @@ def _answer(
         sample_rate=run.sample_rate,
         noise_multiplier=run.noise_multiplier,
         steps=run.steps,
-        epsilons=_of_all(
+        epsilons=epsilons_of_all(
             query.accountant, run, delta, query.neighboring_relation, batches
         ),
     )
 
 
-def _of_all(
-    accountant: str,
-    run: Phase,
-    delta: float,
-    relation: str = RELATIONS[0],
-    batches: Batches = POISSON,
-) -> dict[str, float | None] | None:
-    """Return what each accountant says of a run, None unless all were asked."""
-    if accountant != ALL or not 0 < delta < 1:
-        return None
-    answers = batches_answers(run, delta, relation, batches)
-    return {
-        name: rounded(answer.epsilon)
-        for name, answer in answers.items()
-        if answer.epsilon is not None
-    }
-
-
 def _finite_all(values: list[float] | None) -> list[float | None] | None:
     return None if values is None else [finite(value) for value in values]
-
-
-def planned(
-    config: TrainingConfig, points: int | None, *, preliminary: bool = False
-) -> PlanAnswer:
-    """Return what a run does and spends, with a curve of at most so many points.
-
-    A preliminary answer takes at most a tenth of a second of a processor.
-    """
-    plan = config.preliminary_plan if preliminary else config.plan
-    target = config.target_epsilon if preliminary and plan.is_private else None
-    last_step, most = plan.steps, target
-    if plan.is_private and config.stop_at_epsilon is not None:
-        most = config.stop_at_epsilon
-        within = most * (1 - SPARED) if target is not None else most
-        last_step = plan.steps_within(within, quick=preliminary)
-    run = Phase(plan.sample_rate, plan.noise_multiplier, last_step)
-    if preliminary and points is not None:
-        points = min(points, FEW_POINTS)
-    asked = [last_step] if points is None else Curve.steps_up_to(last_step, points)
-    found = cached_preview(
-        run, tuple(asked), plan.delta, plan.accountant, quick=preliminary
-    )
-    if target is not None and most is not None:
-        found = found.raised_to(min(target, most))
-    line = None if points is None else Curve.through(found.steps, found.epsilons)
-    return PlanAnswer(
-        **EnclosedEpsilon.between(
-            found.spent, plan.accountant, plan.delta
-        ).model_dump(),
-        accountants=[
-            name for name in accounting.NAMES if not accountant_for(name).why_not([run])
-        ],
-        epsilons=_of_all(plan.accountant, run, plan.delta),
-        private=plan.is_private,
-        sample_size=plan.sample_size,
-        expected_batch_size=plan.expected_batch_size,
-        sample_rate=plan.sample_rate,
-        noise_multiplier=plan.noise_multiplier,
-        steps=plan.steps,
-        epochs=plan.steps * plan.sample_rate,
-        last_step=last_step,
-        curve=line,
-        noise_is_bound=target is not None,
-    )

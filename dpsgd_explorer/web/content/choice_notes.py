@@ -13,11 +13,10 @@ from typing import Any
 
 from dpsgd_explorer.experiments.catalogue import DATA_SETS, MODELS
 from dpsgd_explorer.experiments.training_config import TrainingConfig
-from dpsgd_explorer.web.forms.form import text_of
-from dpsgd_explorer.web.pages.engines_lab import comparison
-from dpsgd_explorer.web.recorded import runs as recorded
+from dpsgd_explorer.web.forms.fields import text_of
+from dpsgd_explorer.web.recorded.runs import FOLDER, recorded_comparison
 
-RECORDED = recorded.FOLDER / "choices" / "clipping.json"
+RECORDED = FOLDER / "choices" / "clipping.json"
 
 WORDS: dict[str, dict[str, str]] = {
     "clipping_fn": {
@@ -108,15 +107,12 @@ def _modes() -> dict[str, str]:
 
 def _engines() -> dict[str, str]:
     """Return time and memory of each engine over an ordinary step."""
-    found = [
-        event["data"]
-        for event in comparison()["events"]
-        if event["kind"] == "evaluation"
-    ]
-    plan, ordinary = comparison()["plan"], found[0]["peak_bytes"]
+    config, events = recorded_comparison()
+    measured = [event["data"] for event in events if event["kind"] == "evaluation"]
+    model, ordinary = config.measured.label.lower(), measured[0]["peak_bytes"]
     return {
-        one["engine"]: f"Recorded: {one['ratio']:.2f} × the time and "
-        f"{one['peak_bytes'] / ordinary:.2f} × the memory of an ordinary step "
-        f"({plan['model'].lower()}, batches of {plan['batch_size']}); same numbers."
-        for one in found[1:]
+        engine["engine"]: f"Recorded: {engine['ratio']:.2f} × the time and "
+        f"{engine['peak_bytes'] / ordinary:.2f} × the memory of an ordinary step "
+        f"({model}, batches of {config.batch_size}); same numbers."
+        for engine in measured[1:]
     }

@@ -14,7 +14,7 @@ from dpsgd_explorer import accounting
 from dpsgd_explorer.accounting import round_up
 from dpsgd_explorer.experiments.catalogue import MODELS
 from dpsgd_explorer.web.figures import randomized_response as response
-from dpsgd_explorer.web.figures.odds import percent_at_most
+from dpsgd_explorer.web.questions.odds import percent_at_most
 
 DELTA = 1e-5
 ACCOUNTANT = "exact"  # as the chapters say of every ε without another word

@@ -7,7 +7,7 @@ from functools import cache
 from dpsgd_explorer.accounting import noise_multiplier, round_up
 from dpsgd_explorer.experiments.presets import PRESETS
 from dpsgd_explorer.experiments.training_config import TrainingConfig
-from dpsgd_explorer.web.figures.odds import percent_at_most
+from dpsgd_explorer.web.questions.odds import percent_at_most
 from dpsgd_explorer.web.recorded.runs import RecordedRun, recorded
 
 TARGETS = (0.3, 1.0, 2.0, 3.0, 8.0)

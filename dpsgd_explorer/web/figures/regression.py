@@ -18,7 +18,7 @@ from dpsgd_explorer.web.figures.regression_parts import (
     round_ticks,
 )
 from dpsgd_explorer.web.figures.svg import Anchor, Picture, Plot, Point
-from dpsgd_explorer.web.forms.form import text_of
+from dpsgd_explorer.web.forms.fields import text_of
 from dpsgd_explorer.web.questions.regression import METHODS, TOP_EPSILON
 from dpsgd_explorer.web.questions.regression_results import (
     NAMES,

@@ -11,7 +11,7 @@ from dpsgd_explorer.accounting import round_up
 from dpsgd_explorer.regression.checks import Array
 from dpsgd_explorer.regression.perturbation import LABELS
 from dpsgd_explorer.web.figures.svg import Anchor, Picture, Plot
-from dpsgd_explorer.web.forms.form import text_of
+from dpsgd_explorer.web.forms.fields import text_of
 from dpsgd_explorer.web.questions.regression import METHODS
 from dpsgd_explorer.web.questions.regression_results import View, epsilon_text
 

@@ -1,319 +1,170 @@
-"""The settings form: made from TrainingConfig's metadata, filled with what was typed.
-
-Nothing here names a setting's domain, label or help; those stand in the config.
-What is said here is how a page asks: which two settings exclude each other, and
-which can wait in a fold.
-"""
+"""A form that was sent: the texts of its boxes, its faults, and the settings."""
 
 from __future__ import annotations
 
-import math
-from bisect import bisect_right
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import cache
-from itertools import pairwise
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Generic, TypeVar
+
+from pydantic import BaseModel, ValidationError
 
 from dpsgd_explorer.errors import ConfigError
-from dpsgd_explorer.experiments.catalogue import DATA_SETS, MODELS
-from dpsgd_explorer.experiments.training_config import TrainingConfig
-
-NOT_ASKED = frozenset({"kind"})
-FOLDED = frozenset(
-    {
-        "delta",
-        "clipping_fn",
-        "clipping_mode",
-        "engine",
-        "accountant",
-        "optimizer",
-        "momentum",
-        "stop_at_epsilon",
-        "evaluations",
-    }
+from dpsgd_explorer.experiments.config import RunConfig
+from dpsgd_explorer.experiments.messages import config_error
+from dpsgd_explorer.web.forms.fields import (
+    FormField,
+    Switch,
+    form_fields,
+    layout_of,
+    text_of,
 )
-SMALL = 0.01  # marks below it are written as powers of ten
-FORM_SYMBOLS = {"seed": "", "steps": ""}  # the box is labelled well enough without
+
+Model = TypeVar("Model", bound=BaseModel)
 
 
 @dataclass(frozen=True)
-class Switch:
-    """Two settings of which exactly one is given, and the radio that says which."""
-
-    name: str
-    label: str
-    members: dict[str, str]
-
-
-SWITCHES = (
-    Switch(
-        "fix",
-        "What to fix",
-        {"target_epsilon": "target ε", "noise_multiplier": "noise σ"},
-    ),
-    Switch("duration", "Length of the run in", {"steps": "steps", "epochs": "epochs"}),
-)
-
-
-@dataclass(frozen=True, kw_only=True)
-class FormField:
-    """One setting as the page asks for it.
-
-    Attributes:
-        kind: "integer", "number", "boolean" or "choice".
-        switch: Name of the switch it hangs on, "" if none.
-        optional: An empty box means "not set".
-        private_only: It says nothing about a run without privacy.
-    """
-
-    name: str
-    label: str
-    help: str
-    group: str
-    symbol: str
-    kind: str
-    choices: dict[str, str]
-    marks: list[float]
-    ends: tuple[str, str] | None
-    step: float | None
-    default: str
-    switch: str
-    folded: bool
-    optional: bool
-    private_only: bool
-
-    @property
-    def mark_texts(self) -> list[str]:
-        """The words under the slider's marks."""
-        return [_short(mark) for mark in self.marks]
-
-    def position(self, text: str) -> float:
-        """Return where a typed value stands on the slider; 0 if it is no number."""
-        try:
-            return slider_position(self.marks, float(text))
-        except ValueError:
-            return 0.0
-
-    @property
-    def opens_switch(self) -> bool:
-        """Whether the radio of its switch stands before it."""
-        return any(next(iter(s.members)) == self.name for s in SWITCHES)
-
-    def for_script(self) -> dict[str, Any]:
-        """Return what the page's script needs to know."""
-        names = (
-            "name",
-            "label",
-            "kind",
-            "choices",
-            "marks",
-            "step",
-            "switch",
-            "optional",
-            "default",
-        )
-        return {name: getattr(self, name) for name in names}
-
-
-@dataclass(frozen=True)
-class Form:
-    """The typed text of each setting, what is wrong with it, and the config if nothing.
+class Form(Generic[Model]):
+    """The texts of a form, its faults, and the settings where it has none.
 
     Attributes:
         texts: What the boxes show, by setting.
-        errors: A message for each setting that was found wrong.
-        strangers: Messages about what is in the address and is no setting.
-        config: The settings, None while one is wrong.
+        errors: A message for each setting at fault.
+        unknown: Names in the address that are no settings of the form.
+        switches: Switches of the form.
+        settings: The validated model; None while a setting is at fault.
     """
 
     texts: dict[str, str]
     errors: dict[str, str] = field(default_factory=dict)
-    strangers: list[str] = field(default_factory=list)
-    config: TrainingConfig | None = None
+    unknown: list[str] = field(default_factory=list)
+    switches: tuple[Switch, ...] = ()
+    settings: Model | None = None
 
     @property
     def chosen(self) -> dict[str, str]:
-        """The member of each switch that counts: what is filled in, or has to be."""
-        asked = {name for name, text in self.texts.items() if text} | self.errors.keys()
+        """Member of each switch that counts: the one filled in or at fault."""
+        given = {name for name, text in self.texts.items() if text} | self.errors.keys()
         return {
             switch.name: next(
-                (name for name in switch.members if name in asked),
+                (name for name in switch.members if name in given),
                 next(iter(switch.members)),
             )
-            for switch in SWITCHES
+            for switch in self.switches
         }
 
-    def opens(self, fields: list[FormField]) -> bool:
-        """Whether a fold must be open: something in it is wrong or out of the usual."""
+    def opens(self, fields: Sequence[FormField]) -> bool:
+        """Whether one of the fields is at fault or differs from its default."""
         return any(
-            ask.name in self.errors or self.texts[ask.name] != ask.default
-            for ask in fields
+            field.name in self.errors or self.texts[field.name] != field.default
+            for field in fields
         )
 
 
-@cache
-def form_fields() -> dict[str, FormField]:
-    """Return every setting that is asked for, in the config's order."""
-    schema = TrainingConfig.model_json_schema()["properties"]
-    return {
-        name: _form_field(name, about)
-        for name, about in schema.items()
-        if name not in NOT_ASKED and len(about.get("choices", "many")) > 1
-    }
+def read_form(
+    model: type[Model], query: Mapping[str, str], *, solved: str = ""
+) -> Form[Model]:
+    """Read an address; every text is shown again, whatever is wrong with it.
 
-
-def form_groups() -> dict[str, list[FormField]]:
-    """Return the settings under their headings."""
-    groups: dict[str, list[FormField]] = {}
-    for ask in form_fields().values():
-        groups.setdefault(ask.group, []).append(ask)
-    return groups
-
-
-def read_form(query: Mapping[str, str]) -> Form:
-    """Read an address; whatever is wrong with it, everything typed is kept."""
-    fields = form_fields()
+    Args:
+        model: The settings that the form asks for.
+        query: The address, as texts.
+        solved: The setting that is the answer: its box may be empty.
+    """
+    fields, switches = form_fields(model), layout_of(model).switches
     given = {name: text.strip() for name, text in query.items()}
-    switches = {switch.name: given.pop(switch.name, "") for switch in SWITCHES}
+    radios = {switch.name: given.pop(switch.name, "") for switch in switches}
     known = {name: given.pop(name) for name in list(given) if name in fields}
-    strangers = [
-        f"There is no setting {name!r}; it is ignored."
-        for name, text in given.items()
-        if text
-    ]
-    _drop_unchosen(known, switches)
-    errors = empty_boxes(fields, known)
+    _drop_unchosen(known, switches, radios)
+    form = Form[Model](
+        texts=_texts(fields, known, switches),
+        errors=_empty_boxes(fields, known, solved),
+        unknown=[name for name, text in given.items() if text],
+        switches=switches,
+    )
     try:
-        config = TrainingConfig.from_query(known)
-        config.plan  # noqa: B018  a target that no noise reaches shows only here
+        settings = parse_texts(model, known)
+        if isinstance(settings, RunConfig):
+            settings.check_reachable()
     except ConfigError as error:
-        errors |= {name: in_words(name, text) for name, text in error.fields.items()}
-    if errors:
-        return Form(_texts(known), errors, strangers)
-    return Form(_texts(known), strangers=strangers, config=config)
+        faults = {n: _labelled(fields, n, text) for n, text in error.fields.items()}
+        return replace(form, errors=form.errors | faults)
+    return form if form.errors else replace(form, settings=settings)
 
 
-def empty_boxes(
-    fields: Mapping[str, FormField], texts: Mapping[str, str]
-) -> dict[str, str]:
-    """Return a message for each box that came empty and must hold something."""
-    return {
-        name: f"{fields[name].label} must be given."
-        for name, text in texts.items()
-        if not text and not fields[name].optional
-    }
+def parse(model: type[Model], values: object) -> Model:
+    """Return values as a model.
+
+    Raises:
+        ConfigError: names each field at fault.
+    """
+    try:
+        return model.model_validate(values)
+    except ValidationError as error:
+        raise config_error(error, model) from None
 
 
-def in_words(name: str, message: str) -> str:
-    """Return a message with the setting's label for its name in the first place."""
-    ask = form_fields().get(name)
-    if ask is None or not message.startswith(name):
-        return message
-    return ask.label + message.removeprefix(name)
+def parse_texts(model: type[Model], texts: Mapping[str, str]) -> Model:
+    """Return the texts of an address as a model; "" means not given.
+
+    Raises:
+        ConfigError: names each field at fault.
+    """
+    filled = {name: text for name, text in texts.items() if text}
+    if issubclass(model, RunConfig):
+        return model.from_query(filled)
+    return parse(model, filled)
 
 
-def to_query(config: TrainingConfig) -> dict[str, str]:
-    """Return the address of a configuration: every setting that is asked for."""
-    values = config.model_dump(mode="json")
+def to_query(settings: BaseModel) -> dict[str, str]:
+    """Return the address of a form with these settings: every one that is set."""
+    values = settings.model_dump(mode="json")
     return {
         name: text_of(values[name])
-        for name in form_fields()
+        for name in form_fields(type(settings))
         if values[name] is not None
     }
 
 
-def fitting_models() -> dict[str, list[str]]:
-    """Return the models that can be trained on each data set."""
+def _empty_boxes(
+    fields: Mapping[str, FormField], texts: Mapping[str, str], solved: str
+) -> dict[str, str]:
     return {
-        dataset: [name for name, model in MODELS.items() if dataset in model.parameters]
-        for dataset in DATA_SETS
+        name: f"{fields[name].label} must be given."
+        for name, text in texts.items()
+        if not text and not fields[name].optional and name != solved
     }
 
 
-def slider_position(marks: Sequence[float], value: float) -> float:
-    """Return the place of a value between evenly spaced marks: 0 on the first."""
-    if not marks[0] < value < marks[-1]:  # NaN stands at the end, like the infinite
-        return 0.0 if value <= marks[0] else len(marks) - 1.0
-    low = bisect_right(marks, value) - 1
-    a, b = marks[low], marks[low + 1]
-    if evenly_spaced(marks):
-        return low + (value - a) / (b - a)
-    return low + math.log(value / a) / math.log(b / a)
+def _labelled(fields: Mapping[str, FormField], name: str, message: str) -> str:
+    """Return a message with the setting's label for its name in the first place."""
+    if name not in fields or not message.startswith(name):
+        return message
+    return fields[name].label + message.removeprefix(name)
 
 
-def evenly_spaced(marks: Sequence[float]) -> bool:
-    """Whether a slider's marks are equally far apart; else equal ratios are meant."""
-    gaps = [b - a for a, b in pairwise(marks)]
-    return all(math.isclose(gap, gaps[0]) for gap in gaps)
+def _drop_unchosen(
+    known: dict[str, str], switches: Sequence[Switch], radios: Mapping[str, str]
+) -> None:
+    """Keep one member of each switch where the address has both.
 
-
-def _short(mark: float) -> str:
-    if 0 < mark < SMALL:
-        return f"{mark:.0e}".replace("e-0", "e-")
-    if mark < 10_000:
-        return f"{mark:,.12g}"
-    return f"{mark / (1000 if mark % 1000 == 0 else 1024):.0f}k"
-
-
-def _form_field(name: str, about: dict[str, Any]) -> FormField:
-    kinds = {about.get("type")} | {one.get("type") for one in about.get("anyOf", [])}
-    switch = next((s.name for s in SWITCHES if name in s.members), "")
-    default = TrainingConfig().model_dump(mode="json")[name]
-    return FormField(
-        name=name,
-        label=about["label"],
-        help=about["help"],
-        group=about["group"],
-        symbol=FORM_SYMBOLS.get(name, about["symbol"]),
-        kind=_kind(about, kinds),
-        choices=about.get("choices", {}),
-        marks=about["marks"],
-        ends=about["ends"],
-        step=about["step"],
-        default=text_of(default),
-        switch=switch,
-        folded=name in FOLDED,
-        optional="null" in kinds and not switch,
-        private_only=about["group"] == "Privacy" and name != "private",
-    )
-
-
-def _kind(about: dict[str, Any], kinds: set[Any]) -> str:
-    if "choices" in about:
-        return "choice"
-    return next(kind for kind in ("boolean", "integer", "number") if kind in kinds)
-
-
-def _drop_unchosen(known: dict[str, str], switches: Mapping[str, str]) -> None:
-    """Leave the member of each switch that counts, where both are in the address.
-
-    A form without script sends both: the radio says which one, else the one that is
-    filled in does.
+    A form without script sends both: the radio selects one, else the one filled in.
     """
-    for switch in SWITCHES:
+    for switch in switches:
         given = {name: known.pop(name) for name in switch.members if name in known}
         filled = {name: text for name, text in given.items() if text}
-        if (choice := switches[switch.name]) in switch.members:
+        if (choice := radios[switch.name]) in switch.members:
             filled = {choice: given[choice]} if choice in given else {}
         known |= filled or dict(list(given.items())[:1])
 
 
-def _texts(known: Mapping[str, str]) -> dict[str, str]:
+def _texts(
+    fields: Mapping[str, FormField],
+    known: Mapping[str, str],
+    switches: Sequence[Switch],
+) -> dict[str, str]:
     """Return the text of every box: what was typed, else the default."""
-    texts = {name: ask.default for name, ask in form_fields().items()}
-    for switch in SWITCHES:
+    texts = {name: field.default for name, field in fields.items()}
+    for switch in switches:
         if switch.members.keys() & known.keys():
             texts |= dict.fromkeys(switch.members, "")
     return texts | dict(known)
-
-
-def text_of(value: object) -> str:
-    """Return a value as one types it: 8, 0.1, 1e-5, true."""
-    if value is None or isinstance(value, str):
-        return value or ""
-    if isinstance(value, bool):
-        return str(value).lower()
-    return (
-        f"{value:.15g}".replace("e-0", "e-") if isinstance(value, float) else str(value)
-    )

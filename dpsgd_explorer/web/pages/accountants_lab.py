@@ -8,26 +8,25 @@ from typing import Any
 from urllib.parse import urlencode
 
 from flask import Response, render_template, request
-from pydantic import BaseModel, ConfigDict
 
 from dpsgd_explorer import accounting
 from dpsgd_explorer.accounting import ACCOUNTANTS, Phase, round_up
 from dpsgd_explorer.experiments.vocabulary import setting
 from dpsgd_explorer.web.api.answer_cache import cached_page
-from dpsgd_explorer.web.forms.lab_form import lab_fields, read_lab
+from dpsgd_explorer.web.forms.fields import form_fields, script_fields
+from dpsgd_explorer.web.forms.form import read_form
 from dpsgd_explorer.web.pages.labs import bp
 from dpsgd_explorer.web.questions.accountant_race import race
 from dpsgd_explorer.web.questions.privacy import CurvesAnswer, Racer
 from dpsgd_explorer.web.questions.privacy_models import CurvesQuestion
+from dpsgd_explorer.web.questions.question import Question
 
 POINTS = 31
 WHAT_IF = ("forget", "shuffle")
 
 
-class RaceQuestion(BaseModel):
+class RaceQuestion(Question):
     """The run that is counted."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     sample_rate: float = setting("sample_rate", 0.01, group="Run")
     noise_multiplier: float = setting(
@@ -146,18 +145,19 @@ def accountants() -> Response:
 
 
 def _page() -> str:
-    form, question = read_lab(RaceQuestion, request.args.to_dict())
+    form = read_form(RaceQuestion, request.args.to_dict())
+    question = form.settings
     answer = race(question.curves) if question else None
     return render_template(
         "labs/accountants.html",
         form=form,
-        fields=lab_fields(RaceQuestion),
+        fields=form_fields(RaceQuestion),
         surprises=SURPRISES,
         what_if={name: request.args.get(name) == "true" for name in WHAT_IF},
         question=question,
         rows=standings(answer) if answer else [],
         page_data={
-            "fields": [ask.for_script() for ask in lab_fields(RaceQuestion).values()],
+            "fields": script_fields(RaceQuestion),
             "surprises": [one.settings for one in SURPRISES],
             "points": POINTS,
             "answer": answer.model_dump(mode="json") if answer else None,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from functools import cache
 from typing import Any
 
@@ -10,12 +9,11 @@ from flask import render_template, request
 
 from dpsgd_explorer.experiments.engines_config import EnginesConfig
 from dpsgd_explorer.experiments.vocabulary import ENGINES
-from dpsgd_explorer.web.forms.lab_form import read_lab
+from dpsgd_explorer.web.forms.fields import form_groups, script_fields
+from dpsgd_explorer.web.forms.form import read_form
 from dpsgd_explorer.web.pages.labs import bp
-from dpsgd_explorer.web.recorded import runs as recorded
-from dpsgd_explorer.web.run_views.engines import fields, plan_of
-
-RECORDED = recorded.FOLDER / "engines" / "transformer.json"
+from dpsgd_explorer.web.recorded.runs import recorded_comparison
+from dpsgd_explorer.web.run_views.engines import plan_of
 
 # What it computes from, in one sentence each.
 MECHANISMS = {
@@ -33,18 +31,15 @@ MECHANISMS = {
 @bp.get("/engines/")
 def engines() -> str:
     """Show the lab with the settings of the address; wrong ones stand corrected."""
-    form, _ = read_lab(EnginesConfig, request.args)
-    groups: dict[str, list[Any]] = {}
-    for ask in fields().values():
-        groups.setdefault(ask.group, []).append(ask)
+    form = read_form(EnginesConfig, request.args)
     return render_template(
         "labs/engines.html",
         form=form,
-        groups=groups,
+        groups=form_groups(EnginesConfig),
         labels=ENGINES,
         mechanisms=MECHANISMS,
         page_data={
-            "fields": [ask.for_script() for ask in fields().values()],
+            "fields": script_fields(EnginesConfig),
             "recorded": comparison(),
             "errors": form.errors,
         },
@@ -54,6 +49,5 @@ def engines() -> str:
 @cache
 def comparison() -> dict[str, Any]:
     """Return the recorded comparison: its plan and its events."""
-    stored = json.loads(RECORDED.read_text(encoding="utf-8"))
-    config = EnginesConfig.parse(stored["config"])
-    return {"plan": plan_of(config), "events": stored["events"]}
+    config, events = recorded_comparison()
+    return {"plan": plan_of(config), "events": events}

@@ -9,9 +9,10 @@ from flask import Blueprint, Response, render_template
 from dpsgd_explorer.accounting import ACCOUNTANTS, round_up
 from dpsgd_explorer.web.api.answer_cache import cached_page
 from dpsgd_explorer.web.content.numbers import small
-from dpsgd_explorer.web.figures.odds import odds_picture, percent_at_most
+from dpsgd_explorer.web.figures.odds import odds_picture
 from dpsgd_explorer.web.figures.recorded_run import accuracy_picture
 from dpsgd_explorer.web.figures.svg import Picture
+from dpsgd_explorer.web.questions.odds import percent_at_most
 from dpsgd_explorer.web.recorded.runs import RecordedRun, recorded
 
 bp = Blueprint("home", __name__)

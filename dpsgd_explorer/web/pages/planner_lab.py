@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from flask import Response, render_template, request
@@ -11,8 +12,8 @@ from dpsgd_explorer.errors import ConfigError
 from dpsgd_explorer.experiments.catalogue import DATA_SETS
 from dpsgd_explorer.web.api.answer_cache import cached_page
 from dpsgd_explorer.web.api.budget import BudgetAnswer, answer_to
-from dpsgd_explorer.web.forms.form import Form, text_of
-from dpsgd_explorer.web.forms.lab_form import lab_fields, read_lab
+from dpsgd_explorer.web.forms.fields import form_fields, text_of
+from dpsgd_explorer.web.forms.form import Form, read_form
 from dpsgd_explorer.web.pages.labs import bp
 from dpsgd_explorer.web.questions.budget import SOLVABLE, BudgetQuestion
 from dpsgd_explorer.web.questions.privacy_models import DEFAULT_ACCOUNTANT
@@ -27,10 +28,11 @@ def planner() -> Response:
 
 
 def _page() -> str:
-    solve = request.args.get("solve") or lab_fields(BudgetQuestion)["solve"].default
-    form, question = read_lab(BudgetQuestion, request.args.to_dict(), follows=solve)
-    answer, form = _answered(form, question)
-    fields = {n: ask for n, ask in lab_fields(BudgetQuestion).items() if n != "solve"}
+    fields = dict(form_fields(BudgetQuestion))
+    solve = request.args.get("solve") or fields["solve"].default
+    form = read_form(BudgetQuestion, request.args.to_dict(), solved=solve)
+    answer, form = _answered(form)
+    del fields["solve"]
     return render_template(
         "labs/planner.html",
         form=form,
@@ -42,7 +44,7 @@ def _page() -> str:
         accountant=ACCOUNTANTS[DEFAULT_ACCOUNTANT],
         sizes={data.label: data.train_size for data in DATA_SETS.values()},
         page_data={
-            "fields": [ask.for_script() for ask in fields.values()],
+            "fields": [field.for_script() for field in fields.values()],
             "answer": answer.model_dump(mode="json") if answer else None,
         },
     )
@@ -62,17 +64,18 @@ def facts_of(answer: BudgetAnswer | None) -> dict[str, str]:
 
 
 def _answered(
-    form: Form, question: BudgetQuestion | None
-) -> tuple[BudgetAnswer | None, Form]:
+    form: Form[BudgetQuestion],
+) -> tuple[BudgetAnswer | None, Form[BudgetQuestion]]:
     """Return the answer with the solved number in its box, or what is wrong."""
+    question = form.settings
     if question is None:
         return None, form
     try:
         answer = answer_to(question)
     except ConfigError as error:
-        return None, Form(form.texts, error.fields)
+        return None, replace(form, errors=error.fields)
     solved = {question.solve: solved_text(question.solve, answer)}
-    return answer, Form(form.texts | solved)
+    return answer, replace(form, texts=form.texts | solved)
 
 
 def solved_text(name: str, answer: BudgetAnswer) -> str:

@@ -12,15 +12,13 @@ from flask import render_template, request
 
 from dpsgd_explorer.errors import QuotaError
 from dpsgd_explorer.regression import housing
-from dpsgd_explorer.web.api.operation import parse
 from dpsgd_explorer.web.figures.regression import PICTURES
+from dpsgd_explorer.web.forms.fields import form_groups, script_fields
+from dpsgd_explorer.web.forms.form import Form, parse, read_form
 from dpsgd_explorer.web.pages.labs import bp
 from dpsgd_explorer.web.questions.regression import (
     METHODS,
     RegressionQuestion,
-    form_fields,
-    form_groups,
-    read_question,
 )
 from dpsgd_explorer.web.questions.regression_results import (
     NAMES,
@@ -93,41 +91,43 @@ def preset_links() -> tuple[PresetLink, ...]:
 @bp.get("/linear-regression/")
 def linear_regression() -> str:
     """Show the lab with the settings of the address; wrong ones stand corrected."""
-    form, question = read_question(_settings())
+    form = read_form(RegressionQuestion, _settings())
     return render_template(
         "labs/linear_regression.html",
         form=form,
-        groups=form_groups(),
+        groups=form_groups(RegressionQuestion),
         presets=preset_links(),
         size=housing.SIZE,
         query={name: text for name, text in _settings().items() if text},
         guesses=guesses(),
-        page_data={"fields": [ask.for_script() for ask in form_fields().values()]},
-        **_results(question, form.errors),
+        page_data={"fields": script_fields(RegressionQuestion)},
+        **_results(form),
     )
 
 
 @bp.get("/linear-regression/results")
 def linear_regression_results() -> str:
     """Return the results alone, for the page's script."""
-    form, question = read_question(_settings())
-    return render_template(
-        "labs/_regression_results.html", **_results(question, form.errors)
-    )
+    form = read_form(RegressionQuestion, _settings())
+    return render_template("labs/_regression_results.html", **_results(form))
 
 
 def _settings() -> dict[str, str]:
     return {name: text for name, text in request.args.items() if name != WAIT}
 
 
-def _results(
-    question: RegressionQuestion | None, errors: dict[str, str]
-) -> dict[str, Any]:
+def _results(form: Form[RegressionQuestion]) -> dict[str, Any]:
     """Return what the results' template needs; nothing to draw while a setting is bad.
 
     A long descent that cannot be computed now, since another one is, is told so.
     """
-    shared: dict[str, Any] = {"errors": errors, "view": None, "busy": "", "figures": {}}
+    question = form.settings
+    shared: dict[str, Any] = {
+        "errors": form.errors,
+        "view": None,
+        "busy": "",
+        "figures": {},
+    }
     if question is None:
         return shared
     view = View(question, waits=WAIT in request.args)

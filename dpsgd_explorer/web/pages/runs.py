@@ -11,9 +11,8 @@ from dpsgd_explorer.experiments.kinds import KINDS, parse
 from dpsgd_explorer.runs.store.records import Run
 from dpsgd_explorer.runs.store.schema import FINAL_STATES
 from dpsgd_explorer.runs.store.store import RunStore
-from dpsgd_explorer.web.forms.form import FormField
+from dpsgd_explorer.web.forms.fields import FormField
 from dpsgd_explorer.web.http.visitor import current_visitor
-from dpsgd_explorer.web.run_views.base import in_words
 from dpsgd_explorer.web.run_views.models import RunSummary
 from dpsgd_explorer.web.run_views.registry import VIEWS
 
@@ -42,7 +41,7 @@ STATE_WORDS = {
 class Change:
     """One setting that differs from the run before; a text is "" if it is not set."""
 
-    ask: FormField
+    field: FormField
     before: str
     after: str
 
@@ -141,8 +140,8 @@ def changes(run: Run, before: Run) -> list[Change]:
     usual = {n: f.default for n, f in KINDS[run.kind].config.model_fields.items()}
     new, old = usual | run.config, usual | before.config
     return [
-        Change(ask, in_words(ask, old[name]), in_words(ask, new[name]))
-        for name, ask in VIEWS[run.kind].fields().items()
+        Change(field, field.in_words(old[name]), field.in_words(new[name]))
+        for name, field in VIEWS[run.kind].fields.items()
         if new[name] != old[name]
     ]
 

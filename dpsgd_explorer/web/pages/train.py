@@ -14,20 +14,14 @@ from dpsgd_explorer.experiments.presets import PRESETS
 from dpsgd_explorer.experiments.training_config import TrainingConfig
 from dpsgd_explorer.web.api.answer_cache import cached_page
 from dpsgd_explorer.web.content.choice_notes import choice_notes
-from dpsgd_explorer.web.forms.form import (
-    SWITCHES,
-    Form,
-    fitting_models,
-    form_fields,
-    form_groups,
-    read_form,
-    to_query,
-)
+from dpsgd_explorer.web.forms.fields import form_fields, form_groups, script_fields
+from dpsgd_explorer.web.forms.form import Form, read_form, to_query
 from dpsgd_explorer.web.pages.runs import LATEST, RunRow, rows
 from dpsgd_explorer.web.questions.plan_preview import (
     VIEWS,
     chart_facts,
     data_note,
+    fitting_models,
     model_note,
     plan_of,
     plan_texts,
@@ -67,30 +61,31 @@ def index() -> str | Response:
 
 
 def _page(latest: list[RunRow]) -> str:
-    form = read_form(request.args.to_dict())
-    plan = plan_of(form.config) if form.config else None
+    form = read_form(TrainingConfig, request.args.to_dict())
+    config, fields = form.settings, form_fields(TrainingConfig)
+    plan = plan_of(config) if config else None
     return render_template(
         "train/index.html",
         form=form,
-        groups=form_groups(),
-        switches={switch.name: switch for switch in SWITCHES},
+        groups=form_groups(TrainingConfig),
+        switches={switch.name: switch for switch in form.switches},
         choice_notes=notes_of(form),
         fitting={
             "model": fitting_models().get(form.texts["dataset"]),
             "accountant": plan["accountants"] if plan else None,
         },
         presets=preset_links(),
-        query=to_query(form.config) if form.config else None,
+        query=to_query(config) if config else None,
         plan=plan_texts(plan),
         truth=truth_of(plan),
-        texts_of={name: ask.label for name, ask in form_fields().items()},
+        labels={name: field.label for name, field in fields.items()},
         views=VIEWS | {"runs": "Runs"},
         rows=latest,
         page_data=_page_data(form, plan),
     )
 
 
-def notes_of(form: Form) -> dict[str, str]:
+def notes_of(form: Form[TrainingConfig]) -> dict[str, str]:
     """Return what is said about what is chosen, by setting."""
     said = {
         field: of.get(form.texts[field], "") for field, of in choice_notes().items()
@@ -132,15 +127,17 @@ def recorded_curves() -> dict[str, list[dict[str, Any]]]:
     return {slug: run.data("evaluation") for slug, run in runs.items() if run}
 
 
-def _page_data(form: Form, plan: dict[str, Any] | None) -> dict[str, Any]:
+def _page_data(
+    form: Form[TrainingConfig], plan: dict[str, Any] | None
+) -> dict[str, Any]:
     """Return what the script needs and the page does not say."""
     return {
-        "fields": [ask.for_script() for ask in form_fields().values()],
-        "switches": {switch.name: list(switch.members) for switch in SWITCHES},
+        "fields": script_fields(TrainingConfig),
+        "switches": {switch.name: list(switch.members) for switch in form.switches},
         "presets": {preset.slug: preset.query for preset in preset_links()},
         "recorded": recorded_curves(),
         "facts": chart_facts(),
         "notes": choice_notes(),
-        "config": form.config.model_dump(mode="json") if form.config else None,
+        "config": form.settings.model_dump(mode="json") if form.settings else None,
         "plan": plan,
     }

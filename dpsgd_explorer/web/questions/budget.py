@@ -7,8 +7,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from pydantic import BaseModel, ConfigDict, field_validator
-
 from dpsgd_explorer import accounting
 from dpsgd_explorer.accounting import Phase, round_up
 from dpsgd_explorer.accounting.core import validation as domains
@@ -17,8 +15,8 @@ from dpsgd_explorer.accounting.plan import steps_of
 from dpsgd_explorer.errors import AccountingError, ConfigError
 from dpsgd_explorer.experiments.setting import Setting
 from dpsgd_explorer.experiments.vocabulary import MOST_RECORDS, setting
-from dpsgd_explorer.validation import one_of
 from dpsgd_explorer.web.questions.privacy_models import DEFAULT_ACCOUNTANT
+from dpsgd_explorer.web.questions.question import Question
 
 SOLVABLE = {
     "epsilon": "ε",
@@ -30,10 +28,8 @@ SOLVABLE = {
 LEAST_DELTA = 1e-15  # below it nobody asks, and a sum has no digits left
 
 
-class BudgetQuestion(BaseModel):
+class BudgetQuestion(Question):
     """Four of five numbers; the one that ``solve`` names follows from the others."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     solve: str = Setting(
         label="Solve for",
@@ -55,11 +51,6 @@ class BudgetQuestion(BaseModel):
         le=MOST_RECORDS,
     )
     epochs: float = setting("epochs", 20.0, group="Budget")
-
-    @field_validator("solve")
-    @classmethod
-    def _can_be_solved_for(cls, name: str) -> str:
-        return one_of("solve", name, SOLVABLE)
 
 
 @dataclass(frozen=True, kw_only=True)

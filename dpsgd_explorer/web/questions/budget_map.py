@@ -8,13 +8,14 @@ from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 
 from dpsgd_explorer.accounting import epsilon_curve
 from dpsgd_explorer.accounting.plan import steps_of
 from dpsgd_explorer.errors import ConfigError
 from dpsgd_explorer.web.questions.budget import LEAST_DELTA, BudgetQuestion, solve
 from dpsgd_explorer.web.questions.privacy_models import DEFAULT_ACCOUNTANT
+from dpsgd_explorer.web.questions.question import Question
 
 EPOCHS = (0.5, 200.0)  # ends of the map
 NOISE = (0.5, 12.0)
@@ -26,10 +27,8 @@ BATCH_SIZES = (64, 256, 1024, 4096, 16384)
 Floats = npt.NDArray[np.float64]
 
 
-class MapQuestion(BaseModel):
+class MapQuestion(Question):
     """Where on the map does a run spend how much?"""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     sample_size: int = Field(60_000, ge=2, le=10**9, description="Records N.")
     expected_batch_size: int = Field(1024, ge=1, le=10**9, description="qN.")

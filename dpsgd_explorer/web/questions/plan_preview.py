@@ -11,17 +11,27 @@ from collections.abc import Callable
 from functools import cache, lru_cache
 from typing import Any
 
-from dpsgd_explorer.accounting import ACCOUNTANTS, round_up
+from dpsgd_explorer import accounting
+from dpsgd_explorer.accounting import ACCOUNTANTS, Phase, round_up
+from dpsgd_explorer.accounting.previews import preview
+from dpsgd_explorer.accounting.registry import accountant_for
 from dpsgd_explorer.experiments.catalogue import DATA_SETS, MODELS, DataSet, Model
 from dpsgd_explorer.experiments.training_config import TrainingConfig
-from dpsgd_explorer.web.api.privacy import planned
-from dpsgd_explorer.web.figures.odds import percent_at_most
-from dpsgd_explorer.web.forms.form import fitting_models, text_of
+from dpsgd_explorer.web.forms.fields import text_of
+from dpsgd_explorer.web.questions.odds import percent_at_most
+from dpsgd_explorer.web.questions.privacy import (
+    Curve,
+    EnclosedEpsilon,
+    PlanAnswer,
+    epsilons_of_all,
+)
 
 TICK_POWERS = range(-4, 3)
 TICKS = 10
 CURVE_POINTS = 101
 PLANS = 256
+FEW_POINTS = 9  # of a preliminary answer
+SPARED = 5e-3  # of ε, for what preliminary noise spends less than the run's will
 VIEWS = {"accuracy": "Accuracy", "gradients": "Gradients", "loss": "Loss"}
 PLAN_TEXTS: dict[str, Callable[[dict[str, Any]], str]] = {
     "epsilon": lambda plan: str(plan["epsilon_text"]),
@@ -34,6 +44,7 @@ PLAN_TEXTS: dict[str, Callable[[dict[str, Any]], str]] = {
     "epochs": lambda plan: f"{plan['epochs']:.3g}",
     "accountant": lambda plan: ACCOUNTANTS[plan["accountant"]].label,
 }
+cached_preview = lru_cache(maxsize=128)(preview)
 EVEN = 0.5  # a majority below it: several classes, guessing stays far down
 
 
@@ -66,6 +77,51 @@ def truth_of(plan: dict[str, Any] | None) -> tuple[str, str, str]:
     return plan["status"], plan["status"], "private"
 
 
+def planned(
+    config: TrainingConfig, points: int | None, *, preliminary: bool = False
+) -> PlanAnswer:
+    """Return what a run does and spends, with a curve of at most so many points.
+
+    A preliminary answer takes at most a tenth of a second of a processor.
+    """
+    plan = config.preliminary_plan if preliminary else config.plan
+    target = config.target_epsilon if preliminary and plan.is_private else None
+    last_step, most = plan.steps, target
+    if plan.is_private and config.stop_at_epsilon is not None:
+        most = config.stop_at_epsilon
+        within = most * (1 - SPARED) if target is not None else most
+        last_step = plan.steps_within(within, quick=preliminary)
+    run = Phase(plan.sample_rate, plan.noise_multiplier, last_step)
+    if preliminary and points is not None:
+        points = min(points, FEW_POINTS)
+    asked = [last_step] if points is None else Curve.steps_up_to(last_step, points)
+    found = cached_preview(
+        run, tuple(asked), plan.delta, plan.accountant, quick=preliminary
+    )
+    if target is not None and most is not None:
+        found = found.raised_to(min(target, most))
+    line = None if points is None else Curve.through(found.steps, found.epsilons)
+    return PlanAnswer(
+        **EnclosedEpsilon.between(
+            found.spent, plan.accountant, plan.delta
+        ).model_dump(),
+        accountants=[
+            name for name in accounting.NAMES if not accountant_for(name).why_not([run])
+        ],
+        epsilons=epsilons_of_all(plan.accountant, run, plan.delta),
+        private=plan.is_private,
+        sample_size=plan.sample_size,
+        expected_batch_size=plan.expected_batch_size,
+        sample_rate=plan.sample_rate,
+        noise_multiplier=plan.noise_multiplier,
+        steps=plan.steps,
+        epochs=plan.steps * plan.sample_rate,
+        last_step=last_step,
+        curve=line,
+        noise_is_bound=target is not None,
+    )
+
+
 @cache
 def chart_facts() -> dict[str, Any]:
     """Return what charts need beyond a plan: data sets, models, ticks with odds."""
@@ -89,6 +145,14 @@ def accuracy_range(data: DataSet) -> tuple[float, float]:
         return 0.0, 0.995
     floor = math.floor(20 * data.majority) / 20  # guessing lies just above it
     return floor, round(min(floor + 0.15, 1.0), 2)
+
+
+def fitting_models() -> dict[str, list[str]]:
+    """Return the models that can be trained on each data set."""
+    return {
+        dataset: [name for name, model in MODELS.items() if dataset in model.parameters]
+        for dataset in DATA_SETS
+    }
 
 
 def _data_set(name: str, data: DataSet) -> dict[str, Any]:

@@ -10,9 +10,10 @@ import math
 
 from pydantic import BaseModel
 
-from dpsgd_explorer.accounting import ACCOUNTANTS, round_up
+from dpsgd_explorer.accounting import ACCOUNTANTS, Phase, round_up
+from dpsgd_explorer.accounting.batches import POISSON, Batches, batches_answers
 from dpsgd_explorer.accounting.intervals import Sides
-from dpsgd_explorer.accounting.registry import deciding
+from dpsgd_explorer.accounting.registry import ALL, deciding
 from dpsgd_explorer.web.questions.privacy_models import RELATIONS
 
 EPSILON_DIGITS = 4
@@ -182,6 +183,29 @@ class TradeOffAnswer(BaseModel):
     upper: list[float] | None
 
 
+class SelectionAnswer(Epsilon):
+    """ε of releasing the best run alone, and of one run, the question repeated."""
+
+    trial_epsilon: float | None
+    mean_trials: float
+    shape: float
+    poisson: bool
+    sample_rate: float
+    noise_multiplier: float
+    steps: int
+
+
+class FilterAnswer(PrivacyTerms):
+    """The budget, as a divergence of this order, and the steps that it allows."""
+
+    target_epsilon: float
+    order: float
+    budget: float
+    steps: int
+    sample_rate: float
+    noise_multiplier: float
+
+
 class Racer(BaseModel):
     """One accountant and what it says; ``reason`` where it says nothing here."""
 
@@ -236,3 +260,21 @@ def finite(value: float | None) -> float | None:
 def rounded(epsilon: float) -> float | None:
     """Return epsilon as a number that is not below it; None for infinity."""
     return None if math.isinf(epsilon) else float(round_up(epsilon, EPSILON_DIGITS))
+
+
+def epsilons_of_all(
+    accountant: str,
+    run: Phase,
+    delta: float,
+    relation: str = RELATIONS[0],
+    batches: Batches = POISSON,
+) -> dict[str, float | None] | None:
+    """Return what each accountant says of a run, None unless all were asked."""
+    if accountant != ALL or not 0 < delta < 1:
+        return None
+    answers = batches_answers(run, delta, relation, batches)
+    return {
+        name: rounded(answer.epsilon)
+        for name, answer in answers.items()
+        if answer.epsilon is not None
+    }

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, Field
 
 from dpsgd_explorer.accounting import ACCOUNTANTS, NAMES, SAMPLINGS
 from dpsgd_explorer.accounting.batches import Batches
+from dpsgd_explorer.accounting.rdp.selection import MOST_SHAPE, MOST_TRIALS
 from dpsgd_explorer.accounting.truncated_poisson import MOST_RECORDS
 from dpsgd_explorer.experiments.training_config import TrainingConfig
 from dpsgd_explorer.experiments.vocabulary import parameter
 from dpsgd_explorer.validation import one_of
+from dpsgd_explorer.web.questions.question import Question
 
 DEFAULT_ACCOUNTANT: str = TrainingConfig.model_fields["accountant"].default
 RELATIONS = tuple(
@@ -73,12 +75,6 @@ Records = Annotated[
     int,
     Field(ge=1, le=MOST_RECORDS, description="Of the data, or a batch at most."),
 ]
-
-
-class Question(BaseModel):
-    """Something about a Poisson-subsampled Gaussian that is repeated."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
 
 class PrivacyQuestion(Question):
@@ -184,6 +180,36 @@ class TradeOffQuestion(PrivacyQuestion):
     noise_multiplier: NoiseMultiplier
     steps: Steps
     points: int = Field(41, ge=3, le=MOST_POINTS, description="Points of the curve.")
+
+
+class SelectionQuestion(Question):
+    """What does the best of a random number of runs spend?"""
+
+    sample_rate: SampleRate
+    noise_multiplier: NoiseMultiplier
+    steps: SomeSteps
+    delta: Delta = 1e-5
+    neighboring_relation: Relation = RELATIONS[0]
+    mean_trials: float = Field(
+        10, ge=1, le=MOST_TRIALS, description="Runs on average; their number is random."
+    )
+    shape: float = Field(
+        1,
+        ge=0,
+        le=MOST_SHAPE,
+        description="Of their number: 0 logarithmic, 1 geometric.",
+    )
+    poisson: bool = Field(False, description="Their number is Poisson instead.")
+
+
+class FilterQuestion(Question):
+    """How many such steps does a budget allow that is fixed beforehand?"""
+
+    target_epsilon: TargetEpsilon
+    sample_rate: SampleRate
+    noise_multiplier: NoiseMultiplier
+    delta: Delta = 1e-5
+    neighboring_relation: Relation = RELATIONS[0]
 
 
 class PlanQuestion(TrainingConfig):

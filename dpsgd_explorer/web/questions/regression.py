@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Self
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import model_validator
 
 from dpsgd_explorer.errors import ConfigError
 from dpsgd_explorer.experiments.regression_config import LARGEST_RATE, RegressionConfig
@@ -17,9 +16,7 @@ from dpsgd_explorer.regression.bounds import Bounds
 from dpsgd_explorer.regression.descents import LONGEST, Ground, Walk
 from dpsgd_explorer.regression.noisy_gd import RATES, steps_within
 from dpsgd_explorer.regression.perturbation import RIDGE_FACTOR, Perturbation
-from dpsgd_explorer.validation import one_of
-from dpsgd_explorer.web.forms.form import Form, FormField
-from dpsgd_explorer.web.forms.lab_form import lab_fields, read_lab
+from dpsgd_explorer.web.questions.question import Question
 
 TOP_EPSILON = 2.0  # where the axis of ε ends, as in the notebook
 SHORT_WALKS, LONG_WALKS = 100, 20  # repetitions of a descent
@@ -29,10 +26,8 @@ PRIVACY, DATA, STATISTICS = "Privacy", "Bounds", "Noisy statistics"
 DESCENT, EXPERIMENT = "Noisy gradient descent", "Experiment"
 
 
-class RegressionQuestion(BaseModel):
+class RegressionQuestion(Question):
     """How do the private linear regressions fare on California housing?"""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     epsilon: float = setting(
         "epsilon",
@@ -55,7 +50,6 @@ class RegressionQuestion(BaseModel):
         1e-6,
         group=PRIVACY,
         slider=False,
-        label="Delta",
         help=f"Below 1 / {housing.SIZE:,}.",
         lt=1 / housing.SIZE,
     )
@@ -171,11 +165,9 @@ class RegressionQuestion(BaseModel):
         "seed", 0, group=EXPERIMENT, help="Another one draws other noise.", step=None
     )
 
-    def model_post_init(self, _context: Any) -> None:
-        """Refuse words that are no choice, and noise that leaves no step."""
-        for name, ask in form_fields().items():
-            if ask.choices:
-                one_of(name, getattr(self, name), ask.choices)
+    @model_validator(mode="after")
+    def _is_consistent(self) -> Self:
+        """Refuse equal axes, and noise that leaves no step."""
         if self.first == self.second:
             raise ConfigError(
                 "second", "second must be another feature than first, got the same."
@@ -187,6 +179,7 @@ class RegressionQuestion(BaseModel):
                 f"ε = {TOP_EPSILON:g}, got {self.noise_multiplier:g}. Lower it, or "
                 "state the steps.",
             )
+        return self
 
     @property
     def ground(self) -> Ground:
@@ -242,23 +235,3 @@ class RegressionQuestion(BaseModel):
             repetitions=walk.repetitions,
             seed=self.seed,
         )
-
-
-def form_fields() -> dict[str, FormField]:
-    """Return the settings as the page asks for them."""
-    return lab_fields(RegressionQuestion)
-
-
-def form_groups() -> dict[str, list[FormField]]:
-    """Return the settings under their headings."""
-    groups: dict[str, list[FormField]] = {}
-    for ask in form_fields().values():
-        groups.setdefault(ask.group, []).append(ask)
-    return groups
-
-
-def read_question(
-    query: Mapping[str, str],
-) -> tuple[Form, RegressionQuestion | None]:
-    """Read an address; whatever is wrong with it, everything typed is kept."""
-    return read_lab(RegressionQuestion, query)

@@ -13,9 +13,11 @@ from pathlib import Path
 from typing import Any
 
 from dpsgd_explorer.errors import DataError
+from dpsgd_explorer.experiments.engines_config import EnginesConfig
 from dpsgd_explorer.experiments.training_config import TrainingConfig
 
 FOLDER = Path(__file__).parent
+COMPARISON = FOLDER / "engines" / "transformer.json"
 
 Data = dict[str, Any]
 
@@ -62,3 +64,10 @@ def recorded(slug: str) -> RecordedRun:
     events = tuple((event["kind"], event["data"]) for event in stored["events"])
     config = TrainingConfig.parse(stored["config"])
     return RecordedRun(slug, config, events, stored["summary"])
+
+
+@cache
+def recorded_comparison() -> tuple[EnginesConfig, list[Data]]:
+    """Return the recorded comparison of the engines: its settings and its events."""
+    stored = json.loads(COMPARISON.read_text(encoding="utf-8"))
+    return EnginesConfig.parse(stored["config"]), stored["events"]

@@ -11,7 +11,7 @@ from dpsgd_explorer.accounting import round_up
 from dpsgd_explorer.errors import ConfigError
 from dpsgd_explorer.experiments.config import RunConfig
 from dpsgd_explorer.runs.store.records import Run
-from dpsgd_explorer.web.forms.form import FormField, text_of
+from dpsgd_explorer.web.forms.fields import FormField, form_fields
 from dpsgd_explorer.web.questions.privacy import Epsilon, PrivacyTerms, rounded
 
 Settings = dict[str, Any]  # a configuration as JSON values
@@ -34,7 +34,7 @@ class RunView:
 
     Attributes:
         template: Its page; extends ``runs/show.html``.
-        fields: The settings with their labels, in order.
+        config: Its settings.
         title: What a run without a name is called.
         subject: The same in a report, where the settings follow.
         result: What it reached, as one cell of a table; "" if not known.
@@ -50,7 +50,7 @@ class RunView:
     """
 
     template: str
-    fields: Callable[[], dict[str, FormField]]
+    config: type[RunConfig]
     title: Callable[[Settings], str]
     subject: Callable[[Settings], str]
     result: Callable[[Summary], str]
@@ -89,6 +89,11 @@ class RunView:
             epsilon_text=round_up(value),
         )
 
+    @property
+    def fields(self) -> dict[str, FormField]:
+        """Fields of its settings, in order."""
+        return form_fields(self.config)
+
     def name_of(self, run: Run) -> str:
         """Return what a run is called."""
         return run.name or self.title(run.config)
@@ -97,19 +102,11 @@ class RunView:
         """Return every setting that is set, with its text, under its heading."""
         values = config.model_dump(mode="json")
         groups: dict[str, list[tuple[FormField, str]]] = {}
-        for name, ask in self.fields().items():
+        for name, field in self.fields.items():
             if values[name] is not None:
-                entry = (ask, in_words(ask, values[name]))
-                groups.setdefault(ask.group, []).append(entry)
+                entry = (field, field.in_words(values[name]))
+                groups.setdefault(field.group, []).append(entry)
         return groups
-
-
-def in_words(ask: FormField, value: object) -> str:
-    """Return a setting's value as a person reads it."""
-    text = text_of(value)
-    if ask.kind == "boolean":
-        return "on" if value else "off"
-    return ask.choices.get(text, text)
 
 
 def chart(*, x: list[Any], y: list[Any], x_title: str, y_title: str) -> dict[str, Any]:

@@ -9,8 +9,7 @@ from dpsgd_explorer.experiments.engines_config import (
     ORDINARY,
     EnginesConfig,
 )
-from dpsgd_explorer.web.forms.form import FormField, text_of
-from dpsgd_explorer.web.forms.lab_form import lab_fields
+from dpsgd_explorer.web.forms.form import to_query
 from dpsgd_explorer.web.run_views.base import (
     SERIES,
     Points,
@@ -22,11 +21,6 @@ from dpsgd_explorer.web.run_views.base import (
 
 MIB = 2**20
 MEASURING = "Measuring"
-
-
-def fields() -> dict[str, FormField]:
-    """Return its settings with their labels."""
-    return lab_fields(EnginesConfig)
 
 
 def title(config: Settings) -> str:
@@ -53,7 +47,7 @@ def result(summary: Summary) -> str:
 
 def page(config: EnginesConfig) -> dict[str, Any]:
     """Return what the page says beside the run."""
-    return {"query": lab_query(config)}
+    return {"query": to_query(config)}
 
 
 def page_data(config: EnginesConfig) -> dict[str, Any]:
@@ -73,11 +67,6 @@ def plan_of(config: EnginesConfig) -> dict[str, Any]:
         "model": config.measured.label,
         "batch_size": config.batch_size,
     }
-
-
-def lab_query(config: EnginesConfig) -> dict[str, str]:
-    """Return the address of the lab with these settings."""
-    return {name: text_of(getattr(config, name)) for name in fields()}
 
 
 def sections(_steps: Points, evaluations: Points) -> list[Section]:
@@ -111,7 +100,7 @@ def _bars(found: Points, unit: str, values: list[float]) -> dict[str, Any]:
 
 VIEW = RunView(
     template="runs/engines.html",
-    fields=fields,
+    config=EnginesConfig,
     title=title,
     subject=subject,
     result=result,

@@ -8,8 +8,7 @@ from typing import Any
 from dpsgd_explorer.accounting import gaussian_epsilon, round_up
 from dpsgd_explorer.experiments.events import NOT_PRIVATE
 from dpsgd_explorer.experiments.regression_config import RegressionConfig
-from dpsgd_explorer.web.forms.form import FormField, text_of
-from dpsgd_explorer.web.forms.lab_form import lab_fields
+from dpsgd_explorer.web.forms.fields import text_of
 from dpsgd_explorer.web.questions.privacy import PrivacyTerms
 from dpsgd_explorer.web.questions.regression_results import mse
 from dpsgd_explorer.web.run_views.base import (
@@ -26,11 +25,6 @@ RELATIONS = {
     "add_or_remove_one": "add or remove one record",
     "replace_one": "replace one record",
 }
-
-
-def fields() -> dict[str, FormField]:
-    """Return its settings with their labels."""
-    return lab_fields(RegressionConfig)
 
 
 def title(config: Settings) -> str:
@@ -141,7 +135,7 @@ def _band(points: Points) -> list[dict[str, Any]]:
 
 VIEW = RunView(
     template="runs/regression.html",
-    fields=fields,
+    config=RegressionConfig,
     title=title,
     subject=subject,
     result=result,

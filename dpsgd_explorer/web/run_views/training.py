@@ -7,7 +7,8 @@ from typing import Any
 from dpsgd_explorer.experiments.catalogue import DATA_SETS, MODELS
 from dpsgd_explorer.experiments.events import NOT_PRIVATE
 from dpsgd_explorer.experiments.training_config import TrainingConfig
-from dpsgd_explorer.web.forms.form import form_fields, text_of, to_query
+from dpsgd_explorer.web.forms.fields import text_of
+from dpsgd_explorer.web.forms.form import to_query
 from dpsgd_explorer.web.questions.plan_preview import (
     VIEWS,
     chart_facts,
@@ -104,7 +105,7 @@ def _privacy_in_short(config: Settings) -> str:
 
 VIEW = RunView(
     template="runs/training.html",
-    fields=form_fields,
+    config=TrainingConfig,
     title=title,
     subject=subject,
     result=result,

@@ -120,30 +120,6 @@ def test_colours_come_from_classes_alone(picture):
             assert not {"style", "fill", "stroke"} & set(mark.keys())
 
 
-@pytest.mark.parametrize("delta", [0.0, 0.01])
-@pytest.mark.parametrize("e", [0.1, 1.0, 3.0])
-def test_the_odds_are_the_most_that_the_promise_allows(e, delta):
-    """The best true-positive rate for each false-positive rate on a fine grid."""
-
-    def allowed(fpr):
-        return min(math.exp(e) * fpr + delta, 1 - math.exp(-e) * (1 - delta - fpr), 1)
-
-    grid = [i / 5000 for i in range(5001)]
-    best = max((allowed(fpr) + 1 - fpr) / 2 for fpr in grid)
-    bound = odds.attacker_accuracy(e, delta)
-    assert best <= bound * (1 + 1e-12)
-    assert best == pytest.approx(bound, rel=1e-3)
-
-
-def test_odds_are_rounded_up_and_never_read_as_certain():
-    assert odds.percent_at_most(0) == "50.0"
-    assert odds.percent_at_most(1) == "73.2"  # 73.106
-    assert odds.percent_at_most(8) == "99.97"
-    assert float(odds.percent_at_most(12)) < 100
-    for e in (0.3, 2.0, 5.0):
-        assert float(odds.percent_at_most(e)) >= 100 * odds.attacker_accuracy(e)
-
-
 def test_the_survey_s_error_is_that_of_all_possible_outcomes():
     """Enumerate how many of 12 sheets say yes, for 12 people drawn at random."""
     n, share = 12, response.TRUE_SHARE

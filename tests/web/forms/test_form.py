@@ -8,41 +8,46 @@ from dpsgd_explorer.errors import ConfigError
 from dpsgd_explorer.experiments.catalogue import DATA_SETS, MODELS
 from dpsgd_explorer.experiments.presets import PRESETS
 from dpsgd_explorer.experiments.training_config import TrainingConfig
-from dpsgd_explorer.web.forms.form import (
-    FOLDED,
-    SWITCHES,
+from dpsgd_explorer.web.forms import form as forms
+from dpsgd_explorer.web.forms.fields import (
     evenly_spaced,
-    fitting_models,
     form_fields,
     form_groups,
-    read_form,
+    layout_of,
     slider_position,
     text_of,
-    to_query,
 )
+from dpsgd_explorer.web.forms.form import to_query
+from dpsgd_explorer.web.questions.plan_preview import fitting_models
 
+FIELDS = form_fields(TrainingConfig)
+LAYOUT = layout_of(TrainingConfig)
 TYPED = {"dataset": "adult", "model": "logistic", "seed": "12"}
 
 
+def read_form(query):
+    return forms.read_form(TrainingConfig, query)
+
+
 def test_every_setting_with_a_choice_is_asked_for():
-    asked = form_fields()
     for name, field in TrainingConfig.model_fields.items():
-        ask = field.json_schema_extra or {}
-        single = len(ask.get("choices", "many")) < 2
-        assert (name in asked) == (bool(ask) and not single), name
-    assert {ask.name for group in form_groups().values() for ask in group} == set(asked)
+        extra = field.json_schema_extra or {}
+        single = len(extra.get("choices", "many")) < 2
+        assert (name in FIELDS) == (bool(extra) and not single), name
+    groups = form_groups(TrainingConfig).values()
+    assert {field.name for group in groups for field in group} == set(FIELDS)
 
 
 def test_what_the_page_folds_or_switches_is_a_setting():
     names = set(TrainingConfig.model_fields)
-    assert names >= FOLDED
-    assert all(names >= switch.members.keys() for switch in SWITCHES)
-    assert not names & {switch.name for switch in SWITCHES}
+    assert names >= LAYOUT.folded
+    assert all(names >= switch.members.keys() for switch in LAYOUT.switches)
+    assert not names & {switch.name for switch in LAYOUT.switches}
 
 
 def test_an_empty_address_is_the_default_run():
     form = read_form({})
-    assert form.config == TrainingConfig()
+    assert form.settings == TrainingConfig()
     assert not form.errors
     assert form.texts["max_grad_norm"] == "0.1"
     assert form.texts["delta"] == "1e-5"
@@ -51,13 +56,13 @@ def test_an_empty_address_is_the_default_run():
 @pytest.mark.parametrize("preset", PRESETS, ids=lambda preset: preset.slug)
 def test_an_address_brings_back_its_configuration(preset):
     config = TrainingConfig.parse(preset.config)
-    assert read_form(to_query(config)).config == config
+    assert read_form(to_query(config)).settings == config
 
 
 def test_the_address_names_every_setting_that_counts():
     query = to_query(TrainingConfig(noise_multiplier=1.5, epochs=2.5))
     left_out = {"target_epsilon", "steps", "stop_at_epsilon"}
-    assert set(query) == set(form_fields()) - left_out
+    assert set(query) == set(FIELDS) - left_out
     assert (query["noise_multiplier"], query["epochs"]) == ("1.5", "2.5")
 
 
@@ -77,8 +82,8 @@ def test_the_address_names_every_setting_that_counts():
 )
 def test_a_wrong_value_is_named_at_its_field_and_everything_typed_is_kept(name, text):
     form = read_form(TYPED | {name: text})
-    assert form.config is None
-    label = form_fields()[name].label
+    assert form.settings is None
+    label = FIELDS[name].label
     assert form.errors[name].startswith((label, "model")), form.errors
     assert text.lower() in form.errors[name].lower()
     assert form.texts[name] == text
@@ -89,23 +94,23 @@ def test_the_radio_says_which_of_two_boxes_counts():
     both = {"target_epsilon": "2", "noise_multiplier": "1.5"}
     assert "noise_multiplier" in read_form(both).errors
     form = read_form(both | {"fix": "noise_multiplier"})
-    assert form.config.noise_multiplier == 1.5
-    assert form.config.target_epsilon is None
+    assert form.settings.noise_multiplier == 1.5
+    assert form.settings.target_epsilon is None
     assert form.chosen["fix"] == "noise_multiplier"
 
 
 @pytest.mark.parametrize("name", ["max_grad_norm", "target_epsilon", "epochs", "seed"])
 def test_a_box_that_came_empty_is_wrong_and_stays_empty(name):
     form = read_form(TYPED | {name: " "})
-    assert form.errors == {name: f"{form_fields()[name].label} must be given."}
-    assert (form.config, form.texts[name]) == (None, "")
+    assert form.errors == {name: f"{FIELDS[name].label} must be given."}
+    assert (form.settings, form.texts[name]) == (None, "")
     assert form.chosen["duration"] == ("epochs" if name == "epochs" else "steps")
 
 
 def test_an_empty_box_that_may_be_empty_is_not_set():
-    assert read_form({"stop_at_epsilon": ""}).config == TrainingConfig()
+    assert read_form({"stop_at_epsilon": ""}).settings == TrainingConfig()
     unchosen = {"target_epsilon": "", "noise_multiplier": "1.5"}
-    assert read_form(unchosen).config.noise_multiplier == 1.5
+    assert read_form(unchosen).settings.noise_multiplier == 1.5
     both = {"target_epsilon": "", "noise_multiplier": ""}
     assert set(read_form(both).errors) == {"target_epsilon"}
 
@@ -126,12 +131,12 @@ def test_what_was_typed_is_echoed_as_it_was_typed(text, says):
 
 def test_what_is_no_setting_is_said_and_ignored():
     form = read_form({"utm_source": "letter", "seed": "3"})
-    assert form.config.seed == 3
-    assert form.strangers == ["There is no setting 'utm_source'; it is ignored."]
+    assert form.settings.seed == 3
+    assert form.unknown == ["utm_source"]
 
 
 def test_a_fold_opens_when_something_in_it_is_unusual_or_wrong():
-    folded = [ask for ask in form_groups()["Privacy"] if ask.folded]
+    folded = [field for field in form_groups(TrainingConfig)["Privacy"] if field.folded]
     assert not read_form({}).opens(folded)
     assert read_form({"delta": "1e-7"}).opens(folded)
     assert read_form({"delta": "2"}).opens(folded)
@@ -150,12 +155,12 @@ def test_only_models_that_fit_are_offered():
 
 
 def test_a_slider_has_its_marks_evenly_spaced():
-    for ask in form_fields().values():
-        if not ask.marks:
+    for field in FIELDS.values():
+        if not field.marks:
             continue
-        for i, mark in enumerate(ask.marks):
-            assert slider_position(ask.marks, mark) == pytest.approx(i)
-        assert evenly_spaced(ask.marks) or min(ask.marks) > 0
+        for i, mark in enumerate(field.marks):
+            assert slider_position(field.marks, mark) == pytest.approx(i)
+        assert evenly_spaced(field.marks) or min(field.marks) > 0
 
 
 def test_a_slider_stands_between_marks_by_ratio():
@@ -163,7 +168,7 @@ def test_a_slider_stands_between_marks_by_ratio():
     assert slider_position([0, 0.5, 1], 0.75) == pytest.approx(1.5)
     assert slider_position([1, 10, 100], 5000) == 2
     assert slider_position([1, 10, 100], 0.1) == 0
-    assert form_fields()["seed"].position("x") == 0
+    assert FIELDS["seed"].position("x") == 0
 
 
 @pytest.mark.parametrize(

@@ -15,8 +15,9 @@ from dpsgd_explorer.experiments.vocabulary import ENGINES
 from dpsgd_explorer.training import engine_comparison as engines_loop
 from dpsgd_explorer.training import timing as measuring
 from dpsgd_explorer.web.content.choice_notes import WORDS, choice_notes
-from dpsgd_explorer.web.pages.engines_lab import MECHANISMS, RECORDED
+from dpsgd_explorer.web.pages.engines_lab import MECHANISMS
 from dpsgd_explorer.web.pages.runs import changes
+from dpsgd_explorer.web.recorded.runs import recorded_comparison
 from tests.web.api.test_exports import download, run_python
 from tests.web.conftest import SMALL, error_of
 from tests.web.pages.test_runs import rows_of
@@ -51,8 +52,8 @@ def page_data(page):
 
 def test_the_lab_shows_a_recorded_comparison_of_its_defaults_at_once(client):
     shown = page_data(client.get(LAB).text)["recorded"]
-    stored = json.loads(RECORDED.read_text())
-    assert EnginesConfig.parse(stored["config"]) == EnginesConfig()
+    config, _ = recorded_comparison()
+    assert config == EnginesConfig()
     found = [e["data"] for e in shown["events"] if e["kind"] == "evaluation"]
     assert tuple(one["engine"] for one in found) == CONTENDERS
     assert all(not one["refused"] for one in found)
@@ -131,7 +132,7 @@ def test_a_run_older_than_a_setting_is_compared_with_its_default(client, store):
     second = store.get(client.post(RUNS, json=SMALL | {"engine": "vmap"}).json["id"])
     older = {name: v for name, v in first.config.items() if name != "engine"}
     [change] = changes(second, dataclasses.replace(first, config=older))
-    assert (change.ask.name, change.after) == ("engine", ENGINES["vmap"])
+    assert (change.field.name, change.after) == ("engine", ENGINES["vmap"])
     assert change.before == ENGINES["hooks"]
 
 

@@ -7,8 +7,8 @@ import pytest
 
 from dpsgd_explorer.accounting import epsilon, round_up
 from dpsgd_explorer.experiments.presets import PRESETS
-from dpsgd_explorer.web.figures.odds import percent_at_most
 from dpsgd_explorer.web.pages.home import SHOWN_RUN, TWIN, facts
+from dpsgd_explorer.web.questions.odds import percent_at_most
 from dpsgd_explorer.web.recorded.runs import recorded
 from tests.web.reading import Page, application
 

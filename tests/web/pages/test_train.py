@@ -7,7 +7,9 @@ from html import unescape
 import pytest
 
 from dpsgd_explorer.experiments.presets import PRESETS
-from dpsgd_explorer.web.forms.form import form_fields, read_form
+from dpsgd_explorer.experiments.training_config import TrainingConfig
+from dpsgd_explorer.web.forms.fields import form_fields
+from dpsgd_explorer.web.forms.form import read_form
 from tests.web.conftest import SMALL
 
 
@@ -34,16 +36,16 @@ def data_of(page):
 
 def test_every_setting_has_a_control_with_a_label_and_help(get):
     page = get()
-    for name, ask in form_fields().items():
+    for name, field in form_fields(TrainingConfig).items():
         control = attributes_of(page, name)
-        if ask.kind == "boolean":
+        if field.kind == "boolean":
             assert f'aria-labelledby="{name}-label"' in page
         else:
             assert f'<label for="{name}"' in page
             assert f'aria-describedby="{name}-help {name}-error"' in control
         assert f'id="{name}-help"' in page
-        if ask.kind != "choice":
-            assert ask.help in unescape(page)
+        if field.kind != "choice":
+            assert field.help in unescape(page)
 
 
 def test_what_the_set_up_spends_stands_on_the_page_with_its_terms(get):
@@ -85,7 +87,7 @@ def test_presets_are_links_that_carry_a_whole_set_up(get):
     for address, slug, _ in links:
         query = dict(pair.split("=") for pair in unescape(address).split("&"))
         assert query == data_of(page)["presets"][slug]
-        assert not read_form(query).errors
+        assert not read_form(TrainingConfig, query).errors
 
 
 def test_the_script_gets_the_plan_of_the_settings(get):

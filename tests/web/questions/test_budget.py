@@ -9,9 +9,9 @@ import pytest
 
 from dpsgd_explorer import accounting
 from dpsgd_explorer.experiments.training_config import TrainingConfig
-from dpsgd_explorer.web.figures.odds import attacker_accuracy
 from dpsgd_explorer.web.questions import budget_map
 from dpsgd_explorer.web.questions.budget import SOLVABLE, BudgetQuestion, solve
+from dpsgd_explorer.web.questions.odds import attacker_accuracy
 from dpsgd_explorer.web.questions.privacy_models import DEFAULT_ACCOUNTANT
 from tests.web.conftest import error_of
 

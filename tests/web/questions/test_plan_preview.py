@@ -9,12 +9,12 @@ from dpsgd_explorer.accounting.exact.accountant import ExactAccountant
 from dpsgd_explorer.accounting.exact.discretized_pld import Lattice
 from dpsgd_explorer.experiments.catalogue import DATA_SETS
 from dpsgd_explorer.experiments.training_config import TrainingConfig
-from dpsgd_explorer.web.api.privacy import planned
 from dpsgd_explorer.web.questions.plan_preview import (
     accuracy_range,
     chart_facts,
     plan_of,
     plan_texts,
+    planned,
     truth_of,
 )
 from dpsgd_explorer.web.recorded.runs import FOLDER, recorded

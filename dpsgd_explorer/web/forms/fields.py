@@ -1,0 +1,244 @@
+"""Form fields, made from the metadata of a model's settings.
+
+A label, a domain, a help text and the marks of a slider are declared with the setting
+itself. ``LAYOUTS`` adds what only a page decides: which two settings exclude each
+other, and which are folded away.
+"""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_right
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from itertools import pairwise
+from typing import Any
+
+from pydantic import BaseModel
+
+from dpsgd_explorer.experiments.training_config import TrainingConfig
+
+SMALL = 0.01  # marks below it are written as powers of ten
+KINDS = ("boolean", "integer", "number", "string")  # of JSON, in order of precedence
+SCRIPT_ATTRIBUTES = (
+    "name",
+    "label",
+    "kind",
+    "choices",
+    "marks",
+    "step",
+    "switch",
+    "optional",
+    "default",
+)
+
+
+@dataclass(frozen=True)
+class Switch:
+    """Two settings of which exactly one is given, and the radio that selects it."""
+
+    name: str
+    label: str
+    members: dict[str, str]
+
+
+@dataclass(frozen=True)
+class Layout:
+    """What a page decides about the fields of a model.
+
+    Attributes:
+        switches: Pairs of settings that exclude each other.
+        folded: Settings behind "More".
+        symbols: Symbols other than those of the settings; "" for none.
+        has_private_group: Whether the group "Privacy" is empty of meaning for a run
+            without privacy.
+    """
+
+    switches: tuple[Switch, ...] = ()
+    folded: frozenset[str] = frozenset()
+    symbols: tuple[tuple[str, str], ...] = ()
+    has_private_group: bool = False
+
+
+LAYOUTS: dict[type[BaseModel], Layout] = {
+    TrainingConfig: Layout(
+        switches=(
+            Switch(
+                "fix",
+                "What to fix",
+                {"target_epsilon": "target ε", "noise_multiplier": "noise σ"},
+            ),
+            Switch(
+                "duration",
+                "Length of the run in",
+                {"steps": "steps", "epochs": "epochs"},
+            ),
+        ),
+        folded=frozenset(
+            {
+                "delta",
+                "clipping_fn",
+                "clipping_mode",
+                "engine",
+                "accountant",
+                "optimizer",
+                "momentum",
+                "stop_at_epsilon",
+                "evaluations",
+            }
+        ),
+        symbols=(("seed", ""), ("steps", "")),
+        has_private_group=True,
+    )
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class FormField:
+    """One setting as a page asks for it.
+
+    Attributes:
+        kind: "integer", "number", "boolean", "string" or "choice".
+        switch: Name of the switch that it belongs to, "" if none.
+        opens_switch: Whether it is the first member of its switch.
+        optional: Whether an empty box means "not set".
+        private_only: Whether it has no effect on a run without privacy.
+    """
+
+    name: str
+    label: str
+    help: str
+    group: str
+    symbol: str
+    kind: str
+    choices: dict[str, str]
+    marks: list[float]
+    ends: tuple[str, str] | None
+    step: float | None
+    default: str
+    switch: str
+    opens_switch: bool
+    folded: bool
+    optional: bool
+    private_only: bool
+
+    @property
+    def mark_texts(self) -> list[str]:
+        """Words under the slider's marks."""
+        return [_short(mark) for mark in self.marks]
+
+    def position(self, text: str) -> float:
+        """Return the place of a typed value on the slider; 0 if it is no number."""
+        try:
+            return slider_position(self.marks, float(text))
+        except ValueError:
+            return 0.0
+
+    def in_words(self, value: object) -> str:
+        """Return a value of the setting as a person reads it."""
+        if self.kind == "boolean":
+            return "on" if value else "off"
+        text = text_of(value)
+        return self.choices.get(text, text)
+
+    def for_script(self) -> dict[str, Any]:
+        """Return what the page's script needs to know."""
+        return {name: getattr(self, name) for name in SCRIPT_ATTRIBUTES}
+
+
+def layout_of(model: type[BaseModel]) -> Layout:
+    """Return the layout of a model's form; most have none of their own."""
+    return LAYOUTS.get(model, Layout())
+
+
+@cache
+def form_fields(model: type[BaseModel]) -> dict[str, FormField]:
+    """Return the fields of a model's form, in the model's order.
+
+    A setting has a field if it has a label and more than one choice.
+    """
+    schemas = model.model_json_schema()["properties"]
+    defaults = model().model_dump(mode="json")  # validators complete some
+    return {
+        name: _form_field(name, schema, layout_of(model), defaults[name])
+        for name, schema in schemas.items()
+        if "label" in schema and len(schema.get("choices", "many")) > 1
+    }
+
+
+def form_groups(model: type[BaseModel]) -> dict[str, list[FormField]]:
+    """Return the fields of a model's form by heading."""
+    groups: dict[str, list[FormField]] = {}
+    for field in form_fields(model).values():
+        groups.setdefault(field.group, []).append(field)
+    return groups
+
+
+def script_fields(model: type[BaseModel]) -> list[dict[str, Any]]:
+    """Return the fields of a model's form for the page's script."""
+    return [field.for_script() for field in form_fields(model).values()]
+
+
+def slider_position(marks: Sequence[float], value: float) -> float:
+    """Return the place of a value between evenly spaced marks: 0 on the first."""
+    if not marks[0] < value < marks[-1]:  # NaN is at the end, like the infinite
+        return 0.0 if value <= marks[0] else len(marks) - 1.0
+    low = bisect_right(marks, value) - 1
+    a, b = marks[low], marks[low + 1]
+    if evenly_spaced(marks):
+        return low + (value - a) / (b - a)
+    return low + math.log(value / a) / math.log(b / a)
+
+
+def evenly_spaced(marks: Sequence[float]) -> bool:
+    """Whether a slider's marks are equally far apart; else their ratios are equal."""
+    gaps = [b - a for a, b in pairwise(marks)]
+    return all(math.isclose(gap, gaps[0]) for gap in gaps)
+
+
+def text_of(value: object) -> str:
+    """Return a value as one types it: 8, 0.1, 1e-5, true."""
+    if value is None or isinstance(value, str):
+        return value or ""
+    if isinstance(value, bool):
+        return str(value).lower()
+    return (
+        f"{value:.15g}".replace("e-0", "e-") if isinstance(value, float) else str(value)
+    )
+
+
+def _form_field(
+    name: str, schema: dict[str, Any], layout: Layout, default: object
+) -> FormField:
+    types = {part.get("type") for part in (schema, *schema.get("anyOf", ()))}
+    switch = next((s for s in layout.switches if name in s.members), None)
+    is_choice = "choices" in schema
+    return FormField(
+        name=name,
+        label=schema["label"],
+        help=schema["help"],
+        group=schema["group"],
+        symbol=dict(layout.symbols).get(name, schema["symbol"]),
+        kind="choice" if is_choice else next(kind for kind in KINDS if kind in types),
+        choices=schema.get("choices", {}),
+        marks=schema["marks"],
+        ends=schema["ends"],
+        step=schema["step"],
+        default=text_of(default),
+        switch=switch.name if switch else "",
+        opens_switch=switch is not None and name == next(iter(switch.members)),
+        folded=name in layout.folded,
+        optional="null" in types and switch is None,
+        private_only=layout.has_private_group
+        and schema["group"] == "Privacy"
+        and name != "private",
+    )
+
+
+def _short(mark: float) -> str:
+    if 0 < mark < SMALL:
+        return f"{mark:.0e}".replace("e-0", "e-")
+    if mark < 10_000:
+        return f"{mark:,.12g}"
+    return f"{mark / (1000 if mark % 1000 == 0 else 1024):.0f}k"
