@@ -3,28 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import ExitStack
 from typing import Any
 from weakref import WeakSet
 
-from torch import Tensor, nn
+from torch import nn
 from torch.optim import Optimizer
 
 from dpsgd_explorer.dp.augmentation import AveragedViews
-from dpsgd_explorer.dp.backward_binding import BackwardBinding
 from dpsgd_explorer.dp.clipping.clipped_sum import ClippedSum
 from dpsgd_explorer.dp.clipping.groups import partition
-from dpsgd_explorer.dp.engines.base import (
-    LossCallback,
-    PerSampleGradients,
-    ignored,
-    unit_loss_scale,
-)
+from dpsgd_explorer.dp.engine_state import EngineState
+from dpsgd_explorer.dp.engines.base import PerSampleGradients, unit_loss_scale
 from dpsgd_explorer.dp.engines.norm_methods import NormChoice
+from dpsgd_explorer.dp.ledger import spending
+from dpsgd_explorer.dp.ledger.noisy_release import Gradients
 from dpsgd_explorer.dp.logical_batch import LogicalBatch
+from dpsgd_explorer.dp.losses.reading import LossReading
 from dpsgd_explorer.dp.losses.watch import WATCH
 from dpsgd_explorer.dp.modules.refused import refuse_by_kind, refuse_compiled
-from dpsgd_explorer.dp.optimizer_hooks import OptimizerBinding
-from dpsgd_explorer.dp.options import ENGINES, Options
+from dpsgd_explorer.dp.optimizer_hooks import BackwardBinding, OptimizerBinding
+from dpsgd_explorer.dp.options import ENGINES
 from dpsgd_explorer.dp.safety.attach_check import PassCheck
 from dpsgd_explorer.dp.safety.check import LossFunction
 from dpsgd_explorer.dp.safety.optimizer_check import OptimizerCheck
@@ -32,8 +31,6 @@ from dpsgd_explorer.errors import PrivacyError
 
 _TAKEN: WeakSet[nn.Module] = WeakSet()
 """Modules, with all inside them, that some engine is attached to."""
-
-Release = Callable[[ClippedSum], dict[nn.Parameter, Tensor]]
 
 
 class Attachment:
@@ -43,13 +40,11 @@ class Attachment:
         module: The model.
         optimizer: Must train the module's trainable parameters, all of them and
             nothing else; see OptimizerCheck.
-        options: How to clip.
-        release: Turns the clipped sum of a logical batch into {parameter: gradient}.
-        user_loss_scale: What the user multiplies each loss with before backward.
-        on_loss: Called at each backward with what was read in its loss.
+        state: The run: its options, and what releases the gradients of a step.
+        user_loss_scale: Returns the factor of each loss before backward.
 
     Attributes:
-        batch: What happened since the last step.
+        batch: The logical batch since the last step.
 
     Raises:
         UnsupportedModuleError: a trainable module is not covered.
@@ -61,11 +56,10 @@ class Attachment:
         self,
         module: nn.Module,
         optimizer: Optimizer,
-        options: Options,
-        release: Release,
+        state: EngineState,
         user_loss_scale: Callable[[], float] = unit_loss_scale,
-        on_loss: LossCallback = ignored,
     ) -> None:
+        options = state.options
         _refuse_taken(module)
         refuse_by_kind(module)
         refuse_compiled(module)
@@ -85,18 +79,20 @@ class Attachment:
             self._parameters,
             checked=options.sampling == "poisson",
         )
-        self._release = release
+        self._state = state
+        self._spending_noted = False
         self._user_loss_scale = self._gradient_engine.user_loss_scale = user_loss_scale
         self._views = options.augmentation_multiplicity
         self._gradient_engine.on_gradients = self._add
         self._check = PassCheck(self._gradient_engine, self._clipper)
-        self._gradient_engine.on_loss = on_loss
+        self._gradient_engine.on_loss = self._record_loss
         self._gradient_engine.before_forward = self._check
         self._gradient_engine.start()
         self._modules = list(module.modules())
         _TAKEN.update(self._modules)
         self._binding = self._bind(optimizer)
         WATCH.begin()
+        self.set_bound()
 
     def _bind(self, optimizer: Optimizer) -> OptimizerBinding | BackwardBinding:
         """Make the gradients due at the optimizer's step, or when backward ends."""
@@ -114,28 +110,47 @@ class Attachment:
         for parameter in self._parameters:
             vars(parameter).pop("private_grad", None)
 
-    def rescale(self, factor: float) -> None:
-        """Clip the batches to come with the bounds of the start times a factor."""
-        self._clipper.rescale(factor)
+    def set_bound(self) -> None:
+        """Clip the next batch with the bound of its step."""
+        self._clipper.rescale(self._state.bound_factor)
 
     def explain(self) -> list[NormChoice]:
         """Return how the norms of the last pass were made."""
         return self._gradient_engine.explain()
 
     def check_example(self, example: tuple[Any, Any], loss_fn: LossFunction) -> None:
-        """Run the safety check on an example ``(inputs, targets)``."""
+        """Run the safety check on an example ``(inputs, targets)``.
+
+        Raises:
+            UnsupportedModuleError: it failed, and the attachment was undone.
+        """
         inputs, targets = example
         args = inputs if isinstance(inputs, tuple) else (inputs,)
-        self._check(args, {}, targets=targets, loss_fn=loss_fn)
+        with ExitStack() as on_failure:
+            on_failure.callback(self.undo)
+            self._check(args, {}, targets=targets, loss_fn=loss_fn)
+            on_failure.pop_all()
 
     def _make_step(self) -> None:
         """Turn the logical batch into the gradients that the step will use."""
         self._optimizer.check()
         if not self.batch.close():
             return  # no gradient: torch's optimizers leave such a parameter alone
-        for parameter, gradient in self._release(self.batch.total).items():
+        for parameter, gradient in self._release().items():
             parameter.private_grad = gradient  # type: ignore[attr-defined]
             parameter.grad = gradient
+
+    def _release(self) -> Gradients:
+        """Return the noisy gradients of the logical batch, and record the step."""
+        gradients = self._state.release(self.batch.total)
+        if not self._spending_noted:
+            spending.note(gradients, self._state.ledger.writer)
+            self._spending_noted = True
+        self.set_bound()
+        return gradients
+
+    def _record_loss(self, reading: LossReading, size: int) -> None:
+        self._state.ledger.losses.note(reading, size)
 
     def _add(self, samples: PerSampleGradients) -> None:
         """Add the samples of a backward to the batch."""
@@ -158,7 +173,7 @@ class Attachment:
         if self.batch.awaits_more or not self.batch.close():
             return
         scale = self._user_loss_scale()
-        for parameter, gradient in self._release(self.batch.total).items():
+        for parameter, gradient in self._release().items():
             parameter.grad = gradient if scale == 1.0 else gradient * scale
 
 

@@ -10,9 +10,8 @@ Source: Abadi et al. (2016), arXiv:1607.00133, Algorithm 1.
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from typing import Any
 
 from torch import Tensor, nn
@@ -20,90 +19,83 @@ from torch.amp import GradScaler
 from torch.optim import Optimizer
 from torch.utils.data import Dataset
 
-from dpsgd_explorer.accounting import Plan
-from dpsgd_explorer.dp import options
+from dpsgd_explorer.accounting import Odometer, Phase, Plan
+from dpsgd_explorer.dp import argument_checks
 from dpsgd_explorer.dp.attachment import Attachment
-from dpsgd_explorer.dp.clipping.bound import ClippingSchedule, bound_of
-from dpsgd_explorer.dp.clipping.clipped_sum import ClippedSum
+from dpsgd_explorer.dp.clipping.bound import ClippingSchedule
 from dpsgd_explorer.dp.clipping.groups import ClippingStyle, partition
-from dpsgd_explorer.dp.engine_state import EngineState
+from dpsgd_explorer.dp.engine_report import EngineReport
+from dpsgd_explorer.dp.engine_state import new_state
 from dpsgd_explorer.dp.engines.base import unit_loss_scale
-from dpsgd_explorer.dp.engines.norm_methods import ClippingMode
-from dpsgd_explorer.dp.ledger import phases, spending
-from dpsgd_explorer.dp.ledger.diagnostics import Diagnostics, diagnose
-from dpsgd_explorer.dp.ledger.ledger import Ledger
-from dpsgd_explorer.dp.ledger.noisy_release import noisy_release
-from dpsgd_explorer.dp.noise.generators import sources
+from dpsgd_explorer.dp.engines.norm_methods import ClippingMode, NormChoice
+from dpsgd_explorer.dp.ledger import spending
+from dpsgd_explorer.dp.ledger.diagnostics import Diagnostics
 from dpsgd_explorer.dp.noise.schedules import Schedule
+from dpsgd_explorer.dp.options import Options, sensitivity_factor
+from dpsgd_explorer.dp.plan_arguments import PlanArguments
 from dpsgd_explorer.dp.safety.check import LossFunction
-from dpsgd_explorer.dp.sampling.sampler import Collate, PoissonLoader, PoissonSampler
+from dpsgd_explorer.dp.sampling.sampler import Collate, PoissonLoader
 from dpsgd_explorer.errors import PrivacyError
 
 
-class PrivacyEngine(EngineState):
+class PrivacyEngine:
     """Makes an optimizer's steps differentially private, or refuses.
 
     Args:
         module: The model.  What has ``requires_grad`` when attached is trained.
         batch_size: Expected size of a logical batch: the sample rate is
-            ``batch_size / sample_size`` and the noisy sum is divided by it.
+            ``batch_size / sample_size``, and the noisy sum is divided by it.
         sample_size: Records in the data set, N.
-        target_epsilon: Spend this over all steps; the noise is chosen for it.
-        target_delta: delta, below 1/N; 1/(2N) if not given.
+        target_epsilon: Epsilon of all steps together; the noise is chosen for it.
+        target_delta: Delta, below 1/N; 1/(2N) if not given.
         max_grad_norm: Clipping bound C on a sample's gradient (L2), shared equally by
-            the blocks; or the bound of each block.
+            the clipping groups; or the bound of each group.
         epochs: Length of the run; or give ``steps``.  With ``noise_multiplier`` neither
-            need be given: the run is open-ended, epsilon is that of the steps done,
-            ``poisson_loader`` yields one epoch each time it is iterated, and
-            ``plan.steps`` is the batches of one.
+            need be given: the run is then open-ended, ``poisson_loader`` yields one
+            epoch per iteration, and ``plan.steps`` is the batches of one epoch.
         noise_multiplier: Noise std over C; or give ``target_epsilon``.  0 clips only,
             and epsilon is infinite.
         accounting_mode: A key of ACCOUNTANTS, or "all": the exact accountant decides,
-            and the receipt says what each of them makes of the run.
+            and the receipt holds the epsilon of each.
         named_params: For users of FastDP: must be all trainable parameters.
-        clipping_mode: A key of CLIPPING_MODES, or {layer's name: such a key}; how norms
-            are made, not what they are.
+        clipping_mode: A key of CLIPPING_MODES, or {layer's name: such a key}: how norms
+            are computed; their values do not depend on it.
         clipping_fn: A key of CLIPPING_FUNCTIONS.
         clipping_style: A key of CLIPPING_STYLES; or names of the layers at which a
-            block begins; or the blocks, as lists of names.
-        clipping_threshold: Longer gradients than this are left out by "global";
+            clipping group begins; or the groups, as lists of names.
+        clipping_threshold: With "global", longer gradients than this are left out;
             ``max_grad_norm`` if not given.
         origin_params: For users of FastDP; checked, and changes nothing.
         loss_reduction: "mean" or "sum": how the loss joins the samples.  As in other
             libraries, the gradient of a "sum" is not divided by the batch size.
-        noise: "secure": of noise and batches nobody can know or repeat anything.
-            "seeded": both come again with the seed, and whoever knows it can take the
-            noise away.
+        noise: "secure": noise and batches are unpredictable and not repeatable.
+            "seeded": both repeat with the seed, and who knows it can remove the noise.
         engine: A key of ENGINES.
-        physical_batch_size: Largest part in which ``poisson_loader`` hands a batch
-            out.  The loop stays as it is; a step before the last part does nothing.
+        physical_batch_size: Most samples per part in which ``poisson_loader`` yields a
+            batch.  The loop is the same; a step before the last part does nothing.
         sampling: "poisson": batches must come from ``poisson_loader``.  "unchecked":
-            from anywhere, and epsilon is given only to those who vouch for them.
+            from anywhere, and epsilon is given only if the caller vouches for them.
         example_inputs: A batch ``(inputs, targets)`` as the loader yields it: the
             safety check then runs when attached, and checks the loss too.  Shapes and
             dtypes are used, not values.
         loss_fn: ``loss_fn(outputs, targets)``; given with ``example_inputs``.
         steps: Length of the run; or give ``epochs``, or neither.
-        seed: Of seeded noise and its batches; drawn from the operating system if not
-            given.
+        seed: Seed of seeded noise and of its batches; random if not given.
         plan: Instead of sizes, length, noise, delta and accountant.
-        noise_schedule: How the noise multiplier changes (``dp.schedules``); it is that
-            of the first step.  Accounted step by step.
-        clipping_schedule: How the clipping bound changes: a schedule, or
+        noise_schedule: Change of the noise multiplier from step to step
+            (``dp.schedules``), 1 at the first; accounted step by step.
+        clipping_schedule: Change of the clipping bound: a schedule, or
             ``AdaptiveClipping`` to follow a quantile of the norms.
-        augmentation_multiplicity: Views of each sample, one after the other in the
-            batch; a sample's gradient is the mean over its views (``dp.augmentation``).
-        grad_scaler: What scales the losses against underflow in half precision; the
-            scale is taken out before clipping.  With ``engine="extending"`` only, for
-            a scaler looks for gradients before the step.
-        after: The engine of an earlier phase on the same records: ``get_epsilon`` is
-            then that of both.  ``target_epsilon`` is that of this phase alone.
+        augmentation_multiplicity: Views per sample, next to each other in the batch; a
+            sample's gradient is the mean over its views (``dp.views``).
+        grad_scaler: Scales the losses against underflow in half precision; the scale is
+            removed before clipping.  Needs ``engine="extending"``, since a scaler
+            expects gradients before the step.
+        after: The engine of an earlier phase on the same records: ``get_epsilon`` then
+            covers both.  ``target_epsilon`` is that of this phase alone.
 
     Attributes:
         module: The model.
-        plan: What the accountant is told.
-        options: How gradients are clipped, noised and sampled.
-        seed: Of noise and sampling, given or drawn; None if noise is secure.
 
     Raises:
         ConfigError: naming the argument at fault.
@@ -143,7 +135,7 @@ class PrivacyEngine(EngineState):
         grad_scaler: GradScaler | None = None,
         after: PrivacyEngine | None = None,
     ) -> None:
-        self.options = options.Options(
+        settings = Options(
             engine=engine,
             clipping_mode=clipping_mode,
             clipping_fn=clipping_fn,
@@ -157,45 +149,44 @@ class PrivacyEngine(EngineState):
             clipping_schedule=clipping_schedule,
             augmentation_multiplicity=augmentation_multiplicity,
         )
-        options.check_grad_scaler(grad_scaler, engine)
-        options.check_physical_batch_size(physical_batch_size, sampling)
-        options.check_parameter_lists(module, named_params, origin_params)
-        self.options.clipper(partition(clipping_style, module))  # refuses unknown names
-        options.require_together(example_inputs=example_inputs, loss_fn=loss_fn)
+        argument_checks.check_grad_scaler(grad_scaler, engine)
+        argument_checks.check_physical_batch_size(physical_batch_size, sampling)
+        argument_checks.check_parameter_lists(module, named_params, origin_params)
+        settings.clipper(partition(clipping_style, module))  # refuses unknown names
+        argument_checks.require_together(example_inputs=example_inputs, loss_fn=loss_fn)
+        arguments = PlanArguments(
+            batch_size,
+            sample_size,
+            steps,
+            epochs,
+            noise_multiplier,
+            target_epsilon,
+            target_delta,
+        )
+        self._state = new_state(settings, arguments, plan, accounting_mode, seed)
+        earlier: EngineReport | None = None if after is None else after._report
+        self._report: EngineReport = EngineReport(self._state, earlier)
         self.module = module
-        asked: dict[str, Any] = {
-            "batch_size": batch_size,
-            "sample_size": sample_size,
-            "steps": steps,
-            "epochs": epochs,
-            "noise_multiplier": noise_multiplier,
-            "target_epsilon": target_epsilon,
-            "target_delta": target_delta,
-        }
-        self.plan = plan = options.plan_from(plan, accounting_mode, **asked)
-        self._open_ended = options.is_open_ended(**asked)
-        if self._open_ended:
-            options.refuse_schedules(
-                noise_schedule=noise_schedule, clipping_schedule=clipping_schedule
-            )
-        if noise_schedule is not None and target_epsilon is not None:
-            self.plan = plan = phases.calibrated(plan, noise_schedule, target_epsilon)
-        self._bound = bound_of(clipping_schedule, plan)
-        self._noise, coins, self.seed = sources(noise, seed)
-        self._steps_are_final = noise_multiplier is None
         self._example = example_inputs
         self._loss_fn = loss_fn
-        epoch = plan.steps if self._open_ended else None
-        self._sampler = PoissonSampler(plan, coins, epoch=epoch)
-        self._ledger = Ledger()
         self._part_size = physical_batch_size
-        self._after = after
-        self._user_loss_scale = (
-            grad_scaler.get_scale if grad_scaler else unit_loss_scale
-        )
-        self._vouched = self._loss_vouched = self._noted = False
+        self._loss_scale = grad_scaler.get_scale if grad_scaler else unit_loss_scale
         self._attachment: Attachment | None = None
-        self._diagnostics: Diagnostics | None = None
+
+    @property
+    def plan(self) -> Plan:
+        """What the accountant is told: sizes, steps, noise, delta."""
+        return self._state.plan
+
+    @property
+    def options(self) -> Options:
+        """How gradients are clipped, noised and sampled."""
+        return self._state.options
+
+    @property
+    def seed(self) -> int | None:
+        """Seed of noise and sampling, given or drawn; None if noise is secure."""
+        return self._state.seed
 
     def poisson_loader(
         self,
@@ -215,15 +206,11 @@ class PrivacyEngine(EngineState):
             num_workers: Processes that fetch records ahead; the batches are the same,
                 and a saved state is that of the last batch handed out.
         """
+        sampler = self._state.sampler
         if steps is not None:
-            self._sampler.end_after(steps)
+            sampler.end_after(steps)
         return PoissonLoader(
-            dataset,
-            self._sampler,
-            self._note_draw,
-            collate,
-            self._part_size,
-            num_workers,
+            dataset, sampler, self._note_draw, collate, self._part_size, num_workers
         )
 
     def attach(self, optimizer: Optimizer) -> None:
@@ -239,22 +226,11 @@ class PrivacyEngine(EngineState):
         """
         if self._attachment is not None:
             raise PrivacyError("the engine is attached already; call detach() first.")
-        self._attachment = Attachment(
-            self.module,
-            optimizer,
-            self.options,
-            self._release,
-            self._user_loss_scale,
-            on_loss=lambda reading, size: self._ledger.losses.note(reading, size),
-        )
-        self._set_bound()
-        self._noted = False
-        self._warn_of_uncounted_steps()
+        attachment = Attachment(self.module, optimizer, self._state, self._loss_scale)
         if self._example is not None and self._loss_fn is not None:
-            with ExitStack() as undo:
-                undo.callback(self.detach)
-                self._attachment.check_example(self._example, self._loss_fn)
-                undo.pop_all()
+            attachment.check_example(self._example, self._loss_fn)
+        self._attachment = attachment
+        spending.warn_of_uncounted(self.module, self._report.writers())
 
     def detach(self) -> None:
         """Leave module and optimizer as they were; what was spent stays counted."""
@@ -262,21 +238,15 @@ class PrivacyEngine(EngineState):
             self._attachment.undo()
             self._attachment = None
 
-    @contextmanager
-    def accumulating(self) -> Iterator[None]:
+    def accumulating(self) -> AbstractContextManager[None]:
         """Let the backward calls inside be parts of the batch that the next one ends.
 
-        Only ``engine="extending"`` has to be told, and only of batches that do not come
-        from ``poisson_loader``: elsewhere ``step()`` or the loader says where one ends.
+        Needed with ``engine="extending"`` alone, and for batches that do not come from
+        ``poisson_loader``: elsewhere ``step()`` or the loader ends a batch.
         """
         if self._attachment is None:
             raise PrivacyError("there is no batch to add to before attach().")
-        batch = self._attachment.batch
-        batch.accumulating = True
-        try:
-            yield
-        finally:
-            batch.accumulating = False
+        return self._attachment.batch.accumulate()
 
     def _note_draw(self, size: int, to_come: int, begins: bool) -> None:
         if self._attachment is None:
@@ -286,28 +256,142 @@ class PrivacyEngine(EngineState):
             )
         self._attachment.batch.draw(size, to_come, begins)
 
-    def _release(self, total: ClippedSum) -> dict[nn.Parameter, Tensor]:
-        """Return the gradients of one step, and write it down."""
-        if self._steps_are_final and self._ledger.steps >= self.plan.steps:
-            raise PrivacyError(
-                f"all {self.plan.steps} planned steps are done; one more would spend "
-                "more than was planned. Plan more steps from the start, or give "
-                "noise_multiplier instead of target_epsilon or plan."
-            )
-        step, told = self._ledger.steps, self._told
-        gradients, done = noisy_release(
-            total, self._noise, told, self._sampler.sample_rate, step
-        )
-        self._diagnostics = diagnose(total, done.noise_multiplier * done.max_grad_norm)
-        counted = self._bound.observe(
-            self._diagnostics.norms,
-            done.max_grad_norm,
-            self._noise if self.plan.is_private else None,
-        )
-        done = dataclasses.replace(done, count_noise_multiplier=counted)
-        self._ledger.record(done, total.size)
-        if not self._noted:
-            spending.note(gradients, self._ledger.writer)
-            self._noted = True
-        self._set_bound()
-        return gradients
+    def get_epsilon(
+        self,
+        delta: float | None = None,
+        *,
+        assume_poisson: bool = False,
+        assume_per_sample_loss: bool = False,
+    ) -> float:
+        """Return the epsilon of the steps done so far, with those of earlier phases.
+
+        Infinite without noise.
+
+        Args:
+            delta: The plan's if not given.
+            assume_poisson: Vouch that batches from elsewhere were Poisson samples.
+            assume_per_sample_loss: Vouch that every loss was a mean or sum of a term
+                for each sample, and divided by nothing that depends on the batch.
+
+        Raises:
+            PrivacyError: sampling or loss were neither checked nor vouched for, or
+                something else was done than the accountant was told.
+        """
+        self._report.vouch(poisson=assume_poisson, loss=assume_per_sample_loss)
+        return self._report.epsilon(delta)
+
+    def get_epsilons(
+        self,
+        delta: float | None = None,
+        *,
+        assume_poisson: bool = False,
+        assume_per_sample_loss: bool = False,
+    ) -> dict[str, float]:
+        """Return the same by each accountant, {name: epsilon}.
+
+        Accountants that do not cover such steps are left out, as zCDP is with sampling.
+        "gdp" is an approximation, all others are bounds.
+
+        Args and Raises: as ``get_epsilon``.
+        """
+        self._report.vouch(poisson=assume_poisson, loss=assume_per_sample_loss)
+        return self._report.epsilons(delta)
+
+    def odometer(self) -> Odometer:
+        """Return the steps done so far, to compose with other releases, and to store.
+
+        Raises:
+            PrivacyError: as ``get_epsilon`` does.
+        """
+        return self._report.odometer()
+
+    def phases(self) -> list[Phase]:
+        """Return the steps done so far, after those of the earlier engines.
+
+        Raises:
+            PrivacyError: as ``get_epsilon`` does, for any of them.
+        """
+        return self._report.phases()
+
+    def receipt(self) -> dict[str, Any]:
+        """Return what the accountant was told next to what was done, as JSON values.
+
+        Raises:
+            PrivacyError: the two differ.
+        """
+        return self._report.receipt()
+
+    def sensitivity(self, relation: str = "add_or_remove_one") -> float:
+        """Return how far one record can move the clipped sum of the next step (L2).
+
+        The noise is ``noise_multiplier`` times that of adding or removing a record.
+
+        Raises:
+            ConfigError: the relation is unknown.
+        """
+        bound = self.options.sensitivity * self._state.bound_factor
+        return bound * sensitivity_factor(relation)
+
+    def explain(self) -> list[NormChoice]:
+        """Return, for each call of a layer at the last pass, how its norm was made.
+
+        Ghost norm or gradients, what either costs at that shape, and why it was chosen;
+        [] for an engine that has no choice.
+
+        Raises:
+            PrivacyError: no optimizer is attached.
+        """
+        if self._attachment is None:
+            raise PrivacyError("there is nothing to explain before attach().")
+        return self._attachment.explain()
+
+    @property
+    def steps_done(self) -> int:
+        """Steps that have released a gradient."""
+        return self._state.ledger.steps
+
+    @property
+    def diagnostics(self) -> Diagnostics:
+        """Statistics of the last step's batch; not private."""
+        if self._state.diagnostics is None:
+            raise PrivacyError("there are no diagnostics before the first step.")
+        return self._state.diagnostics
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return tensors and plain values from which a run continues.
+
+        Model and optimizer are not in it.  Bit for bit if noise is seeded.  A secure
+        key is not saved: noise and batches after the resume are fresh ones.
+
+        Raises:
+            PrivacyError: a batch is between its draw and its step.
+        """
+        if self._attachment is not None:
+            self._attachment.batch.refuse_in_flight("saved")
+        return self._state.as_data(self._report.earlier_phases())
+
+    def load_state_dict(self, state: dict[str, Any], *, lost_steps: int = 0) -> None:
+        """Continue from where ``state_dict`` was called.
+
+        Steps that this engine has made and the state does not know of are counted as
+        lost: epsilon never shrinks.
+
+        Args:
+            state: What it returned.
+            lost_steps: Steps that any process made after that, whose models or metrics
+                may have been seen.  Seeded noise repeats them, and they cost nothing;
+                secure noise does not, so they are counted, and the run is that much
+                shorter.  Steps that this engine has made itself need not be given.
+
+        Raises:
+            ConfigError: the state belongs to a run with other settings.
+            PrivacyError: a batch is between its draw and its step; or this engine is
+                ahead of the state, and seeded noise would be used again.
+        """
+        if self._attachment is not None:
+            self._attachment.batch.refuse_in_flight("restored")
+        size = sum(p.numel() for p in self.module.parameters() if p.requires_grad)
+        earlier = self._report.earlier_phases()
+        self._state.restore(state, earlier, lost_steps, parameters=size)
+        if self._attachment is not None:
+            self._attachment.set_bound()

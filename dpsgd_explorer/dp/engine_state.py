@@ -1,122 +1,246 @@
-"""How a PrivacyEngine is saved, and how a run goes on from what was saved."""
+"""The state of a run: what changes from step to step, and is saved and restored."""
 
 from __future__ import annotations
 
-import warnings
+import dataclasses
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from torch import nn
-
-from dpsgd_explorer.dp import saved_state
-from dpsgd_explorer.dp.engine_report import EngineReport
-from dpsgd_explorer.dp.ledger import spending
+from dpsgd_explorer.accounting import Phase, Plan
+from dpsgd_explorer.dp.clipping.bound import Bound, bound_of
+from dpsgd_explorer.dp.clipping.clipped_sum import ClippedSum
+from dpsgd_explorer.dp.ledger import phases
+from dpsgd_explorer.dp.ledger.accounted_run import AccountedRun
+from dpsgd_explorer.dp.ledger.diagnostics import Diagnostics, diagnose
 from dpsgd_explorer.dp.ledger.ledger import Ledger
-from dpsgd_explorer.errors import PrivacyError, PrivacyWarning
+from dpsgd_explorer.dp.ledger.noisy_release import Gradients, noisy_release
+from dpsgd_explorer.dp.noise.base import NoiseSource
+from dpsgd_explorer.dp.noise.generators import generators
+from dpsgd_explorer.dp.noise.noise_plan import NoisePlan
+from dpsgd_explorer.dp.options import Options
+from dpsgd_explorer.dp.plan_arguments import PlanArguments, refuse_schedules
+from dpsgd_explorer.dp.sampling.sampler import PoissonSampler
+from dpsgd_explorer.errors import ConfigError, PrivacyError
+
+STATE_VERSION = 4
+"""Version of the saved layout; a state of another version is refused."""
 
 
-class EngineState(EngineReport):
-    """Saves and restores all that a run needs beside its model and its optimizer.
+@dataclasses.dataclass(kw_only=True)
+class EngineState:
+    """One run: its settings, its random sources and the record of its steps.
 
     Attributes:
-        module: The model.
+        plan: Sizes, steps, noise multiplier, delta and accountant.
+        options: How gradients are clipped, noised and sampled.
+        open_ended: Whether the run has no length; the plan's is then one epoch.
+        steps_are_final: Whether more steps than the plan's are refused.
+        noise: Source of the noise.
+        seed: Seed of noise and sampling; None if noise is secure.
+        sampler: Draws the batches.
+        bound: Clipping bound of each step.
+        ledger: Record of the steps that were made.
+        diagnostics: Statistics of the last step, not private and not saved.
     """
 
-    module: nn.Module
+    plan: Plan
+    options: Options
+    open_ended: bool
+    steps_are_final: bool
+    noise: NoiseSource
+    seed: int | None
+    sampler: PoissonSampler
+    bound: Bound
+    ledger: Ledger = dataclasses.field(default_factory=Ledger)
+    diagnostics: Diagnostics | None = None
 
-    def state_dict(self) -> dict[str, Any]:
-        """Return tensors and plain values from which a run goes on.
+    @property
+    def run(self) -> AccountedRun:
+        """What the accountant assumes of the run."""
+        return AccountedRun(
+            plan=self.plan,
+            noise=self.noise_plan,
+            poisson=self.options.sampling == "poisson",
+            open_ended=self.open_ended,
+        )
 
-        Bit for bit if noise is seeded.  A secure key is not saved: noise and batches
-        after the resume are fresh ones.
+    @property
+    def noise_plan(self) -> NoisePlan:
+        """Noise, clipping bound and divisor of each step."""
+        plan, options = self.plan, self.options
+        schedule = options.noise_schedule
+        constant_bound = options.clipping_schedule is None
+        return NoisePlan(
+            noise_multiplier=plan.noise_multiplier,
+            sensitivity=options.sensitivity,
+            divisor=(
+                float(plan.expected_batch_size)
+                if options.loss_reduction == "mean"
+                else 1.0
+            ),
+            noise_factor=None if schedule is None else schedule.over(plan.steps),
+            bound_factor=None if constant_bound else self.bound.factor,
+            count_noise=self.bound.count_noise,
+        )
 
-        Raises:
-            PrivacyError: a batch is between its draw and its step.
-        """
-        saved_state.refuse_in_flight(self._in_flight, "saved")
-        return {
-            **self._settings,
-            "seed": self.seed,
-            "noise": self._noise.state(),
-            "sampler": self._sampler.state(),
-            "ledger": self._ledger.as_data(),
-            "bound": self._bound.state(),
-        }
+    @property
+    def bound_factor(self) -> float:
+        """Factor of the clipping bound at the next step."""
+        return self.bound.factor(self.ledger.steps)
 
-    def load_state_dict(self, state: dict[str, Any], *, lost_steps: int = 0) -> None:
-        """Go on from where ``state_dict`` was called.
-
-        Steps that this engine has made and the state does not know of are counted as
-        lost: epsilon never shrinks.
+    def release(self, total: ClippedSum) -> Gradients:
+        """Return the noisy gradients of the next step, and record the step.
 
         Args:
-            state: What it returned.
-            lost_steps: Steps made after that by whichever process, whose models or
-                metrics anybody may have seen.  Seeded noise repeats them, and they cost
-                nothing; secure noise does not, so they are counted, and the run is that
-                much shorter.  Those that this engine has made itself need not be given.
+            total: The clipped sum of its logical batch.
+
+        Raises:
+            PrivacyError: all planned steps were made, and more would exceed the target.
+        """
+        if self.steps_are_final and self.ledger.steps >= self.plan.steps:
+            raise PrivacyError(
+                f"all {self.plan.steps} planned steps are done; one more would spend "
+                "more than was planned. Plan more steps from the start, or give "
+                "noise_multiplier instead of target_epsilon or plan."
+            )
+        gradients, done = noisy_release(
+            total,
+            self.noise,
+            self.noise_plan,
+            self.sampler.sample_rate,
+            self.ledger.steps,
+        )
+        diagnostics = diagnose(total, done.noise_multiplier * done.max_grad_norm)
+        count_noise = self.bound.observe(
+            diagnostics.norms,
+            done.max_grad_norm,
+            self.noise if self.plan.is_private else None,
+        )
+        done = dataclasses.replace(done, count_noise_multiplier=count_noise)
+        self.ledger.record(done, total.size)
+        self.diagnostics = diagnostics
+        return gradients
+
+    def as_data(self, earlier: Sequence[Phase]) -> dict[str, Any]:
+        """Return tensors and plain values from which ``restore`` continues the run.
+
+        Args:
+            earlier: Steps of the engines before this one.
+        """
+        return {
+            **self._settings(earlier),
+            "seed": self.seed,
+            "noise": self.noise.state(),
+            "sampler": self.sampler.state(),
+            "ledger": self.ledger.as_data(),
+            "bound": self.bound.state(),
+        }
+
+    def restore(
+        self,
+        state: Mapping[str, Any],
+        earlier: Sequence[Phase],
+        lost_steps: int,
+        parameters: int,
+    ) -> None:
+        """Continue from a saved state.
+
+        Args:
+            state: What ``as_data`` returned.
+            earlier: Steps of the engines before this one.
+            lost_steps: Steps released after the state was saved, by any process.
+            parameters: Entries of a gradient.
 
         Raises:
             ConfigError: the state belongs to a run with other settings.
-            PrivacyError: a batch is between its draw and its step; or this engine is
-                ahead of the state, and seeded noise would be used again.
+            PrivacyError: this state is ahead of the saved one, and seeded noise would
+                be added to other gradients again.
         """
-        saved_state.refuse_in_flight(self._in_flight, "restored")
-        saved_state.check_same_run(state, self._settings)
-        ledger = Ledger.from_data(state["ledger"], self._ledger.writer)
-        known = self._ledger.released_by
-        ahead = ledger.missing(known)
-        if ahead and self._noise.repeatable:
+        _check_same_run(state, self._settings(earlier))
+        ledger = Ledger.from_data(state["ledger"], self.ledger.writer)
+        released_by = self.ledger.released_by
+        ahead = ledger.missing(released_by)
+        if ahead and self.noise.repeatable:
             raise PrivacyError(
                 f"this engine has made {ahead} steps that the saved state does not "
                 "know of, and seeded noise would be added to other gradients again. "
                 "Load the state into a new PrivacyEngine, which repeats those steps."
             )
         self.seed = state["seed"]
-        self._noise.restore(state["noise"])
-        self._sampler.restore(state["sampler"])
-        ledger.losses.add(self._ledger.losses)
-        self._ledger = ledger
-        self._bound.restore(state["bound"])
-        if not self._noise.repeatable:
+        self.noise.restore(state["noise"])
+        self.sampler.restore(state["sampler"])
+        ledger.losses.add(self.ledger.losses)
+        self.ledger = ledger
+        self.bound.restore(state["bound"])
+        if not self.noise.repeatable:
             lost = max(ahead, lost_steps)
             ledger.fresh_resumes += 1
-            ledger.learn(known, lost)
-            self._count_lost(lost)
-        self._set_bound()
+            ledger.learn(released_by, lost)
+            self._record_lost(lost, parameters)
 
-    def _count_lost(self, steps: int) -> None:
-        trained = [p for p in self.module.parameters() if p.requires_grad]
-        size = sum(p.numel() for p in trained)
-        self._bound.skip(steps)
+    def _record_lost(self, steps: int, parameters: int) -> None:
+        self.bound.skip(steps)
         for _ in range(steps):
-            lost = self._told.release(size, 1, self._ledger.steps)
-            self._ledger.record_lost(lost)
-        self._sampler.position += steps
+            lost = self.run.release(parameters, 1, self.ledger.steps)
+            self.ledger.record_lost(lost)
+        self.sampler.position += steps
 
-    def _set_bound(self) -> None:
-        """Let the next batch be clipped with the bound of its step."""
-        if self._attachment is not None:
-            self._attachment.rescale(self._bound.factor(self._ledger.steps))
+    def _settings(self, earlier: Sequence[Phase]) -> dict[str, Any]:
+        """Return what all states of one run have in common, as JSON values."""
+        return {
+            "version": STATE_VERSION,
+            "plan": dataclasses.asdict(self.plan),
+            "options": self.options.as_data(),
+            "earlier": phases.as_data(earlier),
+        }
 
-    @property
-    def _in_flight(self) -> bool:
-        return self._attachment is not None and self._attachment.batch.in_flight
 
-    @property
-    def _writers(self) -> set[str]:
-        """Names of the ledgers whose steps this engine counts."""
-        earlier = self._after
-        others = earlier._writers if isinstance(earlier, EngineState) else set()
-        return {self._ledger.writer, *self._ledger.released_by, *others}
+def new_state(
+    options: Options,
+    arguments: PlanArguments,
+    plan: Plan | None,
+    accounting_mode: str,
+    seed: int | None,
+) -> EngineState:
+    """Return the state of a run before its first step.
 
-    def _warn_of_uncounted_steps(self) -> None:
-        names = spending.spent_elsewhere(self.module, self._writers)
-        if names:
-            warnings.warn(
-                f"another engine has released gradients of {', '.join(names[:3])}"
-                f"{' and others' if len(names) > 3 else ''}, and this one does not "
-                "count what that has spent. If it was on the same records, give it as "
-                "after=; epsilon is too small otherwise.",
-                PrivacyWarning,
-                stacklevel=3,
+    Args:
+        options: How gradients are clipped, noised and sampled.
+        arguments: Sizes, length, noise and delta, as the user gave them.
+        plan: Given by the user in place of the arguments.
+        accounting_mode: A key of ACCOUNTANTS, or "all".
+        seed: Seed of seeded noise; drawn if None.
+
+    Raises:
+        ConfigError: naming the argument at fault.
+    """
+    plan = arguments.plan(plan, accounting_mode, options.noise_schedule)
+    if arguments.open_ended:
+        refuse_schedules(
+            noise_schedule=options.noise_schedule,
+            clipping_schedule=options.clipping_schedule,
+        )
+    bound = bound_of(options.clipping_schedule, plan)
+    noise, generator, seed = generators(options.noise, seed)
+    epoch = plan.steps if arguments.open_ended else None
+    return EngineState(
+        plan=plan,
+        options=options,
+        open_ended=arguments.open_ended,
+        steps_are_final=arguments.noise_multiplier is None,
+        noise=noise,
+        seed=seed,
+        sampler=PoissonSampler(plan, generator, epoch=epoch),
+        bound=bound,
+    )
+
+
+def _check_same_run(state: Mapping[str, Any], settings: Mapping[str, Any]) -> None:
+    """Raise ConfigError if the state belongs to a run with other settings."""
+    for name, value in settings.items():
+        if state.get(name) != value:
+            raise ConfigError(
+                name,
+                f"the saved {name} must be this engine's, {value}; "
+                f"got {state.get(name)}.",
             )

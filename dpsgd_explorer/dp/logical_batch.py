@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 
 from torch import nn
 
@@ -20,7 +21,7 @@ class LogicalBatch:
         checked: Whether batches must come from the engine's own loader.
 
     Attributes:
-        accumulating: Whether the user said that more is to come.
+        total: The clipped sum.
     """
 
     def __init__(
@@ -33,17 +34,33 @@ class LogicalBatch:
         self._to_come = self._held = 0
         self._backward_ran = False
         self._released = False
-        self.accumulating = False
+        self._accumulating = False
 
-    @property
-    def in_flight(self) -> bool:
-        """Whether something was drawn or computed that no step has used."""
-        return self._drawn is not None or self._backward_ran
+    def refuse_in_flight(self, action: str) -> None:
+        """Raise PrivacyError if a batch was drawn or computed that no step has used.
+
+        Args:
+            action: What the engine would be: "saved", "restored".
+        """
+        if self._drawn is not None or self._backward_ran:
+            raise PrivacyError(
+                f"the engine cannot be {action} between a batch's draw and its step: "
+                "the noise of that step would be used twice. Do it after step()."
+            )
+
+    @contextmanager
+    def accumulate(self) -> Iterator[None]:
+        """Let the backward calls inside be parts of a batch that a later one ends."""
+        self._accumulating = True
+        try:
+            yield
+        finally:
+            self._accumulating = False
 
     @property
     def awaits_more(self) -> bool:
         """Whether samples of the batch have still to go through backward."""
-        return self.accumulating or self.total.size < (self._drawn or 0)
+        return self._accumulating or self.total.size < (self._drawn or 0)
 
     def draw(self, size: int, to_come: int = 0, begins: bool = True) -> None:
         """Note that the loader hands out so many samples.

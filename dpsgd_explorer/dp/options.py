@@ -7,9 +7,6 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields
 from typing import Any
 
-from torch import nn
-
-from dpsgd_explorer.accounting import NAMES, Plan
 from dpsgd_explorer.dp.clipping.adaptive import AdaptiveClipping
 from dpsgd_explorer.dp.clipping.bound import ClippingSchedule
 from dpsgd_explorer.dp.clipping.clipper import CLIPPING_FUNCTIONS, Clipper, equal_bounds
@@ -36,8 +33,8 @@ ENGINES: dict[str, type[GradientEngine]] = {
     "vmap": VmapEngine,
     "microbatch": MicrobatchEngine,
 }
-MOVES = {"add_or_remove_one": 1.0, "replace_one": 2.0}
-SAMPLINGS = ("poisson", "unchecked")
+SENSITIVITY_FACTORS = {"add_or_remove_one": 1.0, "replace_one": 2.0}
+"""Neighbouring relation -> clipped gradients by which the sums of neighbours differ."""
 
 CHOICES: dict[str, Collection[str]] = {
     "engine": ENGINES,
@@ -46,7 +43,7 @@ CHOICES: dict[str, Collection[str]] = {
     "clipping_style": CLIPPING_STYLES,
     "loss_reduction": LOSS_REDUCTIONS,
     "noise": NOISES,
-    "sampling": SAMPLINGS,
+    "sampling": ("poisson", "unchecked"),
 }
 
 
@@ -185,195 +182,11 @@ def _require_positive(field: str, value: Any) -> None:
         )
 
 
-def moves_of(relation: str) -> float:
+def sensitivity_factor(relation: str) -> float:
     """Return by how many clipped gradients the sums of neighbours differ.
 
     Raises:
         ConfigError: the relation is unknown.
     """
-    one_of("relation", relation, MOVES)
-    return MOVES[relation]
-
-
-def make_plan(
-    *,
-    batch_size: int | None,
-    sample_size: int | None,
-    steps: int | None,
-    epochs: float | None,
-    noise_multiplier: float | None,
-    target_epsilon: float | None,
-    target_delta: float | None,
-    accounting_mode: str,
-) -> Plan:
-    """Return the plan of a run; delta is 1/(2N) unless said otherwise.
-
-    Raises:
-        ConfigError: naming the argument at fault.
-    """
-    if batch_size is None or sample_size is None:
-        raise ConfigError(
-            "batch_size" if batch_size is None else "sample_size",
-            "batch_size and sample_size must be given, or a plan that holds them.",
-        )
-    if is_open_ended(epochs=epochs, steps=steps, noise_multiplier=noise_multiplier):
-        epochs = 1
-    _require_one(epochs=epochs, steps=steps)
-    _require_one(target_epsilon=target_epsilon, noise_multiplier=noise_multiplier)
-    one_of("accounting_mode", accounting_mode, NAMES)
-    if not 1 <= batch_size <= sample_size:
-        raise ConfigError(
-            "batch_size",
-            f"batch_size must be between 1 and sample_size = {sample_size}; "
-            f"got {batch_size}.",
-        )
-    delta = 1 / (2 * sample_size) if target_delta is None else target_delta
-    if not 0 < delta < 1 / sample_size:
-        raise ConfigError(
-            "target_delta",
-            f"target_delta must be above 0 and below 1/N = 1/{sample_size}; "
-            f"got {delta!r}.",
-        )
-    return Plan.create(
-        sample_size=sample_size,
-        expected_batch_size=batch_size,
-        steps=steps,
-        epochs=epochs,
-        noise_multiplier=noise_multiplier,
-        target_epsilon=target_epsilon,
-        delta=delta,
-        accountant=accounting_mode,
-    )
-
-
-def is_open_ended(
-    *,
-    noise_multiplier: float | None,
-    steps: int | None = None,
-    epochs: float | None = None,
-    **others: object,
-) -> bool:
-    """Whether noise is given and no length; ``others`` do not matter."""
-    return noise_multiplier is not None and steps is None and epochs is None
-
-
-def refuse_schedules(**schedules: object) -> None:
-    """Raise ConfigError if a schedule is given to a run without a length."""
-    for name, schedule in schedules.items():
-        if isinstance(schedule, Schedule):
-            raise ConfigError(
-                name,
-                f"{name} changes along the run, whose length is not given. Give epochs "
-                "or steps.",
-            )
-
-
-def plan_from(plan: Plan | None, accounting_mode: str, **asked: Any) -> Plan:
-    """Return the plan, or one made of what is asked.
-
-    Raises:
-        ConfigError: both are given, or what is asked is no plan.
-    """
-    if plan is None:
-        return make_plan(accounting_mode=accounting_mode, **asked)
-    _refuse_beside_plan(**asked)
-    return plan
-
-
-def _refuse_beside_plan(**values: object) -> None:
-    for name, value in values.items():
-        if value is not None:
-            raise ConfigError(
-                name, f"{name} must not be given beside plan, which holds it already."
-            )
-
-
-def require_together(**values: object) -> None:
-    """Raise ConfigError if some of the values are given and some are not."""
-    missing = [name for name, value in values.items() if value is None]
-    if 0 < len(missing) < len(values):
-        raise ConfigError(
-            missing[0],
-            f"give all of {' and '.join(values)} or none; {missing[0]} is missing.",
-        )
-
-
-def check_parameter_lists(
-    module: nn.Module,
-    named_params: Sequence[tuple[str, nn.Parameter]] | None,
-    origin_params: Sequence[str] | None,
-) -> None:
-    """Check what users of FastDP pass to choose parameters.
-
-    ``named_params`` must be all trainable parameters.  ``origin_params`` must be parts
-    of parameter names; autograd is never asked for a parameter's gradient here, so
-    there is nothing that it could save.
-
-    Raises:
-        ConfigError: naming the argument at fault.
-    """
-    names = {id(p): name for name, p in module.named_parameters()}
-    trainable = {key: names[key] for key in _trainable(module)}
-    if named_params is not None:
-        _check_same(trainable, {id(p): name for name, p in named_params})
-    for origin in origin_params or ():
-        if not any(origin in name for name in names.values()):
-            raise ConfigError(
-                "origin_params",
-                f"origin_params must be parts of parameter names; got {origin!r}, and "
-                f"there are {', '.join(names.values())}.",
-            )
-
-
-def _trainable(module: nn.Module) -> list[int]:
-    return [id(p) for p in module.parameters() if p.requires_grad]
-
-
-def _check_same(trainable: Mapping[int, str], listed: Mapping[int, str]) -> None:
-    odd = [name for key, name in trainable.items() if key not in listed]
-    odd += [name for key, name in listed.items() if key not in trainable]
-    if odd:
-        raise ConfigError(
-            "named_params",
-            "named_params must list all trainable parameters of the module and nothing "
-            f"else; at odds: {', '.join(odd)}. Freeze what is not to be trained with "
-            "requires_grad_(False).",
-        )
-
-
-def check_grad_scaler(scaler: object, engine: str) -> None:
-    """Raise ConfigError if a scaler of losses is given that nothing would heed."""
-    if scaler is not None and not ENGINES[engine].releases_in_backward:
-        raise ConfigError(
-            "grad_scaler",
-            "grad_scaler must be given with engine='extending', where gradients are "
-            f"there before the step; got engine={engine!r}.",
-        )
-
-
-def check_physical_batch_size(size: int | None, sampling: str) -> None:
-    """Raise ConfigError if batches cannot be split into parts of this size."""
-    if size is None:
-        return
-    if not isinstance(size, int) or size < 1:
-        raise ConfigError(
-            "physical_batch_size",
-            f"physical_batch_size must be a whole number above 0; got {size!r}.",
-        )
-    if sampling != "poisson":
-        raise ConfigError(
-            "physical_batch_size",
-            f"physical_batch_size splits the batches of poisson_loader; got {size} "
-            f"with sampling={sampling!r}. Split the batch and call backward once for "
-            "each part, then step once.",
-        )
-
-
-def _require_one(**values: object) -> None:
-    given = [name for name, value in values.items() if value is not None]
-    if len(given) != 1:
-        came = " and ".join(given) or "neither"
-        raise ConfigError(
-            next(iter(values)),
-            f"give exactly one of {' and '.join(values)}; got {came}.",
-        )
+    one_of("relation", relation, SENSITIVITY_FACTORS)
+    return SENSITIVITY_FACTORS[relation]

@@ -37,10 +37,10 @@ def test_the_odometer_of_an_engine_goes_on_with_other_queries():
     engine = private_run(net, optim.SGD(net.parameters(), lr=0.1), data(), 4)
     odometer = Odometer.from_json(engine.odometer().to_json())
     assert sum(phase.steps for phase in odometer.phases) == 4
-    slack = engine.plan.delta
-    assert odometer.epsilon(slack) == engine.get_epsilon()
+    delta = engine.plan.delta
+    assert odometer.epsilon(delta) == engine.get_epsilon()
     odometer.add_gaussian(10.0)
-    assert odometer.epsilon(slack) > engine.get_epsilon()
+    assert odometer.epsilon(delta) > engine.get_epsilon()
 
 
 def test_no_step_spends_nothing_and_no_noise_spends_everything():
@@ -111,7 +111,7 @@ def test_a_plan_changed_on_the_way_gives_no_epsilon():
     net = linear()
     optimizer = optim.SGD(net.parameters(), lr=0.1)
     engine = private_run(net, optimizer, data(), steps=3)
-    engine.plan = Plan.create(
+    engine._state.plan = Plan.create(
         sample_size=40,
         expected_batch_size=8,
         steps=3,

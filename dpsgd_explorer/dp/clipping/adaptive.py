@@ -125,18 +125,6 @@ class AdaptiveBound:
         self._factors = list(state)
 
 
-def gradient_noise(planned: float, count: float) -> float:
-    """Return the gradient's noise multiplier beside a count's; both make the planned.
-
-    Args:
-        planned: Noise multiplier of the two together.
-        count: That of the count; 0 if there is none.
-    """
-    if not count or not planned:
-        return planned
-    return 1 / math.sqrt(planned**-2 - count**-2)
-
-
 def _require_positive(name: str, value: float) -> None:
     _require(name, value, "a finite number above 0", 0 < value < math.inf)
 

@@ -1,4 +1,4 @@
-"""The one moment at which something leaves the engine: a noisy gradient."""
+"""The release of a step: the only place where a gradient leaves the engine."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from torch import Tensor, nn
 
 from dpsgd_explorer.dp.clipping.clipped_sum import ClippedSum
 from dpsgd_explorer.dp.ledger.ledger import Release
-from dpsgd_explorer.dp.ledger.receipt import Told
 from dpsgd_explorer.dp.noise.base import Meter, NoiseSource
+from dpsgd_explorer.dp.noise.noise_plan import NoisePlan
 
 Gradients = dict[nn.Parameter, Tensor]
 
@@ -15,35 +15,36 @@ Gradients = dict[nn.Parameter, Tensor]
 def noisy_release(
     total: ClippedSum,
     noise: NoiseSource,
-    told: Told,
+    noise_plan: NoisePlan,
     sample_rate: float,
     step: int = 0,
 ) -> tuple[Gradients, Release]:
-    """Return the gradients of one step, and what is to be written down of it.
+    """Return the noisy gradients of one step, and the record of how they were made.
 
-    What is written is what was done: the noise by the meter, the bound by the clipper,
-    the rate by the sampler.  It is held against what was told elsewhere.
+    The record holds what was measured, never the plan: the noise by the meter, the
+    bound by the clipper, the rate by the sampler.  Comparing it with the plan therefore
+    finds a fault in any of them.
 
     Args:
         total: The clipped sum of a whole logical batch.
-        noise: Where the noise comes from.
-        told: How much of it there has to be, and by what the sum is divided.
-        sample_rate: Of the sampler that drew the batch.
-        step: How many were made before.
+        noise: Source of the noise.
+        noise_plan: Noise and divisor of each step.
+        sample_rate: Rate of the sampler that drew the batch.
+        step: Number of steps released before.
     """
-    deviation = told.noise_multiplier_at(step) * told.max_grad_norm_at(step)
     meter = Meter(noise)
     gradients = total.release(
-        meter if told.plan.is_private else None, deviation, told.divisor
+        meter if noise_plan.is_private else None,
+        noise_plan.standard_deviation_at(step),
+        noise_plan.divisor,
     )
     bound = total.clipper.max_grad_norm
-    done = Release(
+    return gradients, Release(
         sample_rate=sample_rate,
         noise_multiplier=meter.standard_deviation / bound,
         noise_draws=meter.numbers // total.numel,
         noise_numbers=meter.numbers,
         parameters=total.numel,
         max_grad_norm=bound,
-        divisor=told.divisor,
+        divisor=noise_plan.divisor,
     )
-    return gradients, done

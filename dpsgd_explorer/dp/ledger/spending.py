@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Collection, Iterable, MutableMapping
 
 from torch import Tensor, nn
 from torch.utils.weak import WeakTensorKeyDictionary
+
+from dpsgd_explorer.errors import PrivacyWarning
 
 _WRITERS: MutableMapping[Tensor, set[str]] = WeakTensorKeyDictionary()
 """{parameter: names of the ledgers that count its releases}."""
@@ -17,10 +20,27 @@ def note(parameters: Iterable[Tensor], writer: str) -> None:
         _WRITERS[parameter] = {*_WRITERS.get(parameter, ()), writer}
 
 
-def spent_elsewhere(module: nn.Module, writers: Collection[str]) -> list[str]:
-    """Return the trained parameters of which other ledgers count releases."""
-    return [
+def warn_of_uncounted(module: nn.Module, writers: Collection[str]) -> None:
+    """Warn of trained parameters of which other ledgers count releases.
+
+    Args:
+        module: The model.
+        writers: Names of the ledgers that the caller counts.
+
+    Warns:
+        PrivacyWarning: attributed to the caller's caller.
+    """
+    names = [
         name
         for name, p in module.named_parameters()
         if p.requires_grad and not _WRITERS.get(p, set()) <= set(writers)
     ]
+    if names:
+        warnings.warn(
+            f"another engine has released gradients of {', '.join(names[:3])}"
+            f"{' and others' if len(names) > 3 else ''}, and this one does not "
+            "count what that has spent. If it was on the same records, give it as "
+            "after=; epsilon is too small otherwise.",
+            PrivacyWarning,
+            stacklevel=3,
+        )

@@ -1,4 +1,4 @@
-"""Where an engine's noise and its sampling coins come from."""
+"""The random generators of a run: one of its noise, one of its sampling."""
 
 from __future__ import annotations
 
@@ -12,30 +12,30 @@ from dpsgd_explorer.dp.noise.seeded import NOISES, fresh_seed, seeded_generator
 from dpsgd_explorer.errors import ConfigError
 
 
-class Sources(NamedTuple):
-    """Two streams that have nothing to do with each other.
+class Generators(NamedTuple):
+    """Two independent streams.
 
     Attributes:
-        noise: Gaussian.
-        coins: Of the sampler: who was drawn must stay secret too, or sampling does
-            not amplify.
-        seed: Of both, given or drawn; None if there is none.
+        noise: Gaussian noise.
+        sampling: Uniform numbers of the sampler.  Under secure noise they are secret
+            too: sampling amplifies privacy only if membership in a batch is unknown.
+        seed: Seed of both, given or drawn; None if noise is secure.
     """
 
     noise: NoiseSource
-    coins: torch.Generator | KeyStream
+    sampling: torch.Generator | KeyStream
     seed: int | None
 
 
-def sources(noise: str, seed: int | None) -> Sources:
-    """Return the sources of a run.
+def generators(noise: str, seed: int | None) -> Generators:
+    """Return the generators of a run.
 
     Args:
         noise: A key of NOISES.
-        seed: Only for ``noise="seeded"``.
+        seed: Seed for ``noise="seeded"``; drawn from the operating system if None.
 
     Raises:
-        ConfigError: a seed was given to what must not have one.
+        ConfigError: a seed was given with secure noise.
     """
     if noise == "secure":
         if seed is not None:
@@ -44,6 +44,6 @@ def sources(noise: str, seed: int | None) -> Sources:
                 f'seed must not be given with noise="secure"; got {seed!r}. Pass '
                 'noise="seeded" for a run that can be repeated and is not private.',
             )
-        return Sources(NOISES[noise](0), KeyStream(), None)
+        return Generators(NOISES[noise](0), KeyStream(), None)
     seed = fresh_seed() if seed is None else seed
-    return Sources(NOISES[noise](seed), seeded_generator(seed, "sampling"), seed)
+    return Generators(NOISES[noise](seed), seeded_generator(seed, "sampling"), seed)

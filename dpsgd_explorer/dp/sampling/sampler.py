@@ -144,15 +144,6 @@ class PoissonSampler:
             return self._generator.uniforms(count)
         return torch.rand(count, dtype=torch.float64, generator=self._generator)
 
-    @staticmethod
-    def note(checked: bool, vouched: bool) -> str:
-        """Return what a receipt says about where the batches came from."""
-        if checked:
-            return "Poisson, by the engine's own sampler"
-        if vouched:
-            return "not checked; the caller vouched for Poisson sampling"
-        return "not checked; no epsilon"
-
     def state(self) -> dict[str, Any]:
         """Return what a resumed run needs to draw the same batches."""
         marked = self._mark is not None

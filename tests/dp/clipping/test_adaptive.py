@@ -10,8 +10,8 @@ from dpsgd_explorer.accounting import Plan
 from dpsgd_explorer.dp.clipping.adaptive import (
     AdaptiveBound,
     AdaptiveClipping,
-    gradient_noise,
 )
+from dpsgd_explorer.dp.noise.noise_plan import NoisePlan
 from dpsgd_explorer.dp.noise.seeded import SeededNoise
 from dpsgd_explorer.errors import ConfigError, PrivacyError
 from tests.dp.nets import attached, data, linear, private_run
@@ -106,7 +106,8 @@ def test_a_noisy_gradient_has_more_noise_beside_a_count():
     noise = torch.cat([p.grad.flatten() for p in net.parameters()])
     expected = 1 / math.sqrt(1 - 1.5**-2)
     assert noise.std().item() == pytest.approx(expected, rel=0.05)
-    assert gradient_noise(1.0, 1.5) == pytest.approx(expected)
+    plan = NoisePlan(noise_multiplier=1.0, sensitivity=1.0, divisor=1, count_noise=1.5)
+    assert plan.noise_multiplier_at(0) == pytest.approx(expected)
 
 
 def test_a_resumed_run_goes_on_with_its_bound():

@@ -176,7 +176,7 @@ def test_the_sensitivity_scales_the_noise_and_is_on_the_receipt():
     assert engine.sensitivity("replace_one") == pytest.approx(10.0)
     with pytest.raises(ConfigError, match="relation must be one of"):
         engine.sensitivity("swap")
-    line = engine._ledger.lines()[0]
+    line = engine._state.ledger.lines()[0]
     assert (line["max_grad_norm"], line["noise_multiplier"]) == (5.0, 2.0)
 
 

@@ -35,7 +35,7 @@ def test_epsilon_is_epsilon():
 
 def drawn(**options):
     engine = PrivacyEngine(linear(), **SETTINGS, **options)
-    return [indices.tolist() for indices in engine._sampler]
+    return [indices.tolist() for indices in engine._state.sampler]
 
 
 def test_nobody_can_repeat_the_batches_of_a_secure_run():

@@ -13,9 +13,11 @@ from torch import nn
 
 from dpsgd_explorer.accounting import ACCOUNTANTS, Plan
 from dpsgd_explorer.dp import PrivacyEngine
+from dpsgd_explorer.dp.ledger.accounted_run import AccountedRun
 from dpsgd_explorer.dp.ledger.ledger import BatchSizes, Ledger
-from dpsgd_explorer.dp.ledger.receipt import Told, check, receipt_text
+from dpsgd_explorer.dp.ledger.receipt import receipt_text
 from dpsgd_explorer.dp.noise.base import Meter
+from dpsgd_explorer.dp.noise.noise_plan import NoisePlan
 from dpsgd_explorer.dp.noise.seeded import SeededNoise
 from dpsgd_explorer.errors import PrivacyError
 
@@ -94,7 +96,7 @@ def test_told_and_done_are_side_by_side():
 def test_batch_sizes_are_told_and_marked_not_private():
     run = started()
     sizes = []
-    run[2]._sampler.draw, drawn = _spied(run[2]._sampler.draw, sizes)
+    run[2]._state.sampler.draw, drawn = _spied(run[2]._state.sampler.draw, sizes)
     seen = advance(run).receipt()["not_private"]["batch_sizes"]
     assert drawn is sizes
     assert seen == {
@@ -131,9 +133,9 @@ def test_all_accountants_are_reported_and_the_exact_one_decides():
     engine = advance(started(**target, accounting_mode="all"))
     exact = started(**target)[2]
     assert engine.plan.noise_multiplier == exact.plan.noise_multiplier
-    done, slack = engine.phases(), engine.plan.delta
+    done, delta = engine.phases(), engine.plan.delta
     spent = {
-        name: accountant.epsilons(done, [STEPS], slack)[0]
+        name: accountant.epsilons(done, [STEPS], delta)[0]
         for name, accountant in ACCOUNTANTS.items()
         if name != "zcdp"  # which knows no sampling
     }
@@ -190,7 +192,7 @@ def test_options_changed_once_attached_give_no_epsilon(steps_before, change, fie
     engine = run[2]
     if steps_before:
         advance(run, steps_before)
-    engine.options = dataclasses.replace(engine.options, **change)
+    engine._state.options = dataclasses.replace(engine.options, **change)
     advance(run, 1)
     for ask in (engine.get_epsilon, engine.receipt):
         with pytest.raises(PrivacyError, match=field):
@@ -200,7 +202,7 @@ def test_options_changed_once_attached_give_no_epsilon(steps_before, change, fie
 @pytest.mark.parametrize("rate", [0.1, 0.21])
 def test_another_rate_than_was_told_gives_no_epsilon(rate):
     run = started()
-    run[2]._sampler.sample_rate = rate
+    run[2]._state.sampler.sample_rate = rate
     with pytest.raises(PrivacyError, match=f"sample_rate was {rate}"):
         advance(run).receipt()
 
@@ -213,8 +215,9 @@ PLAN = Plan.create(
     delta=1e-4,
     accountant="rdp",
 )
-TOLD = Told(plan=PLAN, max_grad_norm=0.7, divisor=100.0, poisson=True)
-AS_PLANNED = TOLD.release(parameters=20, steps=50)
+NOISE = NoisePlan(noise_multiplier=1.5, sensitivity=0.7, divisor=100.0)
+PLANNED = AccountedRun(plan=PLAN, noise=NOISE, poisson=True)
+AS_PLANNED = PLANNED.release(parameters=20, steps=50)
 
 
 def ledger_with(sizes=None, **changes):
@@ -225,7 +228,7 @@ def ledger_with(sizes=None, **changes):
 
 
 def test_a_run_as_planned_passes():
-    check(TOLD, ledger_with())
+    PLANNED.check(ledger_with())
 
 
 @pytest.mark.parametrize(
@@ -244,20 +247,20 @@ def test_a_run_as_planned_passes():
 def test_any_difference_is_refused_by_name(change):
     (name,) = change
     with pytest.raises(PrivacyError, match=name):
-        check(TOLD, ledger_with(**change))
+        PLANNED.check(ledger_with(**change))
 
 
 @pytest.mark.parametrize(("samples", "passes"), [(4600, True), (5000, True)])
 def test_likely_batch_sizes_pass(samples, passes):
-    check(TOLD, ledger_with(BatchSizes(batches=50, samples=samples)))
+    PLANNED.check(ledger_with(BatchSizes(batches=50, samples=samples)))
 
 
 @pytest.mark.parametrize("samples", [0, 4000, 6000, 50_000])
 def test_batch_sizes_that_no_poisson_sampler_makes_are_refused(samples):
     sizes = BatchSizes(batches=50, samples=samples)
     with pytest.raises(PrivacyError, match="5000 samples"):
-        check(TOLD, ledger_with(sizes))
-    check(dataclasses.replace(TOLD, poisson=False), ledger_with(sizes))
+        PLANNED.check(ledger_with(sizes))
+    dataclasses.replace(PLANNED, poisson=False).check(ledger_with(sizes))
 
 
 def test_the_alarm_of_batch_sizes_is_as_rare_as_it_says():
@@ -265,7 +268,7 @@ def test_the_alarm_of_batch_sizes_is_as_rare_as_it_says():
     outside = 0.0
     for samples in range(3000, 7000):
         try:
-            check(TOLD, ledger_with(BatchSizes(batches=50, samples=samples)))
+            PLANNED.check(ledger_with(BatchSizes(batches=50, samples=samples)))
         except PrivacyError:
             outside += law.pmf(samples)
     assert 1e-16 < outside < 1e-12

@@ -52,7 +52,7 @@ def bug(name, file, old, new, tests):
 
 
 SCALE = "scale = MARGIN * math.sqrt(2) * standard_deviation"
-DEVIATION = "deviation = told.noise_multiplier_at(step) * told.max_grad_norm_at(step)"
+DEVIATION = "noise_plan.standard_deviation_at(step)"
 ALL_LAYERS = "return dict.fromkeys(blocks[0], function(norms, bound))"
 WHILE = "        while self.position < self.steps:\n"
 NEXT_BATCH = WHILE + "            indices = self.draw()\n"
@@ -81,10 +81,14 @@ PLANTED = [
     bug("noise / sqrt 2", SECURE, SCALE, f"{SCALE} / math.sqrt(2)", NOISE),
     bug("noise / 2", SECURE, SCALE, f"{SCALE} / 2", NOISE),
     bug(
-        "noise / sqrt B", RELEASE, DEVIATION, f"{DEVIATION} / told.divisor**0.5", NOISE
+        "noise / sqrt B",
+        RELEASE,
+        DEVIATION,
+        f"{DEVIATION} / noise_plan.divisor**0.5",
+        NOISE,
     ),
-    bug("noise / B", RELEASE, DEVIATION, f"{DEVIATION} / told.divisor", NOISE),
-    bug("no noise", RELEASE, "meter if told.plan.is_private else None", "None", NOISE),
+    bug("noise / B", RELEASE, DEVIATION, f"{DEVIATION} / noise_plan.divisor", NOISE),
+    bug("no noise", RELEASE, "meter if noise_plan.is_private else None", "None", NOISE),
     bug(
         "clipped at 2 C",
         CLIPPING,
@@ -144,8 +148,8 @@ OTHERS = [
     bug(
         "delta returned for epsilon",
         REPORT,
-        "return odometer.epsilon(slack, self.plan.accountant)",
-        "return slack",
+        "return self.odometer().epsilon(self._delta(delta), plan.accountant)",
+        "return self._delta(delta)",
         ("engines/test_code_between_layers.py::test_epsilon_is_epsilon",),
     ),
     bug(
@@ -181,8 +185,8 @@ OTHERS = [
     bug(
         "divided by the batch as drawn",
         RELEASE,
-        "deviation, told.divisor\n",
-        "deviation, float(total.size)\n",
+        "        noise_plan.divisor,\n    )",
+        "        float(total.size),\n    )",
         ("clipping/test_sensitivity.py::test_the_sum_is_divided_by_a_public_constant",),
     ),
     bug(
@@ -215,8 +219,8 @@ OTHERS = [
     bug(
         "secure batches from a seed",
         "noise/generators.py",
-        "return Sources(NOISES[noise](0), KeyStream(), None)",
-        'return Sources(NOISES[noise](0), seeded_generator(0, "sampling"), None)',
+        "return Generators(NOISES[noise](0), KeyStream(), None)",
+        'return Generators(NOISES[noise](0), seeded_generator(0, "sampling"), None)',
         (
             "engines/test_code_between_layers.py::test_nobody_can_repeat_the_batches_of_a_secure_run",
         ),
@@ -251,7 +255,7 @@ OTHERS = [
         "the receipt repeats what was told",
         RELEASE,
         "bound = total.clipper.max_grad_norm",
-        "bound = told.max_grad_norm_at(step)",
+        "bound = noise_plan.max_grad_norm_at(step)",
         ("ledger/test_receipt.py::test_options_changed_once_attached_give_no_epsilon",),
     ),
     bug(

@@ -31,7 +31,7 @@ def drawn(noise):
         seed=3 if noise == "seeded" else None,
     )
     table = np.zeros((STEPS, SIZE))
-    for row, indices in zip(table, engine._sampler, strict=True):
+    for row, indices in zip(table, engine._state.sampler, strict=True):
         row[indices.numpy()] = 1
     return table
 

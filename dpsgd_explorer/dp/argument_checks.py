@@ -1,0 +1,91 @@
+"""Checks of a PrivacyEngine's arguments that no other class takes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from torch import nn
+
+from dpsgd_explorer.dp.options import ENGINES
+from dpsgd_explorer.errors import ConfigError
+
+
+def require_together(**values: object) -> None:
+    """Raise ConfigError if some of the values are given and some are not."""
+    missing = [name for name, value in values.items() if value is None]
+    if 0 < len(missing) < len(values):
+        raise ConfigError(
+            missing[0],
+            f"give all of {' and '.join(values)} or none; {missing[0]} is missing.",
+        )
+
+
+def check_parameter_lists(
+    module: nn.Module,
+    named_params: Sequence[tuple[str, nn.Parameter]] | None,
+    origin_params: Sequence[str] | None,
+) -> None:
+    """Check what users of FastDP pass to choose parameters.
+
+    ``named_params`` must be all trainable parameters.  ``origin_params`` must be parts
+    of parameter names; autograd is never asked for a parameter's gradient here, so
+    there is nothing that it could save.
+
+    Raises:
+        ConfigError: naming the argument at fault.
+    """
+    names = {id(p): name for name, p in module.named_parameters()}
+    trainable = {key: names[key] for key in _trainable(module)}
+    if named_params is not None:
+        _check_same(trainable, {id(p): name for name, p in named_params})
+    for origin in origin_params or ():
+        if not any(origin in name for name in names.values()):
+            raise ConfigError(
+                "origin_params",
+                f"origin_params must be parts of parameter names; got {origin!r}, and "
+                f"there are {', '.join(names.values())}.",
+            )
+
+
+def _trainable(module: nn.Module) -> list[int]:
+    return [id(p) for p in module.parameters() if p.requires_grad]
+
+
+def _check_same(trainable: Mapping[int, str], listed: Mapping[int, str]) -> None:
+    odd = [name for key, name in trainable.items() if key not in listed]
+    odd += [name for key, name in listed.items() if key not in trainable]
+    if odd:
+        raise ConfigError(
+            "named_params",
+            "named_params must list all trainable parameters of the module and nothing "
+            f"else; at odds: {', '.join(odd)}. Freeze what is not to be trained with "
+            "requires_grad_(False).",
+        )
+
+
+def check_grad_scaler(scaler: object, engine: str) -> None:
+    """Raise ConfigError if a scaler of losses is given that nothing would heed."""
+    if scaler is not None and not ENGINES[engine].releases_in_backward:
+        raise ConfigError(
+            "grad_scaler",
+            "grad_scaler must be given with engine='extending', where gradients are "
+            f"there before the step; got engine={engine!r}.",
+        )
+
+
+def check_physical_batch_size(size: int | None, sampling: str) -> None:
+    """Raise ConfigError if batches cannot be split into parts of this size."""
+    if size is None:
+        return
+    if not isinstance(size, int) or size < 1:
+        raise ConfigError(
+            "physical_batch_size",
+            f"physical_batch_size must be a whole number above 0; got {size!r}.",
+        )
+    if sampling != "poisson":
+        raise ConfigError(
+            "physical_batch_size",
+            f"physical_batch_size splits the batches of poisson_loader; got {size} "
+            f"with sampling={sampling!r}. Split the batch and call backward once for "
+            "each part, then step once.",
+        )
