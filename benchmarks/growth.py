@@ -9,7 +9,7 @@ from typing import Any
 
 from benchmarks.measure import peak_memory, prepared
 from benchmarks.models import CASES, Case
-from dpsgd_explorer.training.networks import TransformerClassifier, mlp
+from dpsgd_explorer.training.models import TransformerClassifier, perceptron
 from dpsgd_explorer.training.timing import time_in_turns
 
 WAYS = ["ordinary", "hooks", "opacus_hooks", "opacus_ghost"]
@@ -27,7 +27,7 @@ def batch_case(batch: int) -> Case:
 
 def width_case(batch: int, width: int) -> Case:
     """Return a perceptron with one hidden layer of a width."""
-    make = partial(mlp, 784, width, width, 10)
+    make = partial(perceptron, 784, width, width, 10)
     return Case("width", make, (784,), False, 10, batch, (width,))
 
 

@@ -7,18 +7,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 from torch import Tensor, nn
 
-from dpsgd_explorer.training.networks import (
+from dpsgd_explorer.training.models import (
     VOCABULARY,
     LastStateClassifier,
     TransformerClassifier,
-    cnn,
     cnn_cifar,
-    logistic_regression,
-    mlp,
+    logistic,
+    perceptron,
+    tanh_cnn,
 )
 
 LENGTH = 64
@@ -64,18 +65,18 @@ class Case:
 
 
 def _wide_mlp() -> nn.Module:
-    return mlp(784, 2048, 2048, 10)
+    return perceptron(784, 2048, 2048, 10)
 
 
 def _small_mlp() -> nn.Module:
-    return mlp(784, 256, 128, 10)
+    return perceptron(784, 256, 128, 10)
 
 
 _ALL = (
-    Case("logreg", logistic_regression, (784,), False, 10, 1024),
+    Case("logreg", partial(logistic, (784,), 10), (784,), False, 10, 1024),
     Case("mlp", _small_mlp, (784,), False, 10, 256),
     Case("wide_mlp", _wide_mlp, (784,), False, 10, 512),
-    Case("cnn", cnn, (1, 28, 28), False, 10, 512),
+    Case("cnn", tanh_cnn, (1, 28, 28), False, 10, 512),
     Case("cnn_cifar", cnn_cifar, (3, 32, 32), False, 10, 256),
     Case("lstm", LastStateClassifier, (LENGTH,), True, 2, 128),
     Case("transformer", TransformerClassifier, (LENGTH,), True, 2, 64),

@@ -1,4 +1,4 @@
-"""Records the noisy descents of the notebook's figures: many repetitions of each.
+"""Records the noisy specs of the notebook's figures: many repetitions of each.
 
     python -m tools.record_descents
 
@@ -11,7 +11,7 @@ import itertools
 import json
 import sys
 
-from dpsgd_explorer.regression.descents import RECORDED, Walk, as_entry, compute
+from dpsgd_explorer.regression.descents import RECORDED, DescentSpec, as_entry, compute
 from dpsgd_explorer.regression.noisy_gd import RATES, steps_within
 
 EPSILON, DELTA = 2.0, 1e-6
@@ -20,11 +20,11 @@ FACTORS = (1.0, 10.0, 0.1)
 REPETITIONS = 100
 
 
-def walks() -> list[Walk]:
+def specs() -> list[DescentSpec]:
     """Return what is recorded: each rate, ten times it, and a tenth of it."""
     steps = steps_within(EPSILON, NOISE, DELTA)
     return [
-        Walk(
+        DescentSpec(
             noise_multiplier=NOISE,
             steps=steps,
             rate=rate,
@@ -36,8 +36,8 @@ def walks() -> list[Walk]:
 
 
 def main() -> int:
-    """Walk them all and write the file."""
-    entries = [as_entry(walk, compute(walk)) for walk in walks()]
+    """DescentSpec them all and write the file."""
+    entries = [as_entry(spec, compute(spec)) for spec in specs()]
     text = ",\n".join(json.dumps(entry, allow_nan=False) for entry in entries)
     RECORDED.write_text(f"[\n{text}\n]\n", encoding="utf-8")
     return 0

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from dpsgd_explorer.experiments.engines_config import EnginesConfig
 from dpsgd_explorer.training.dp_sgd import warm_up
-from dpsgd_explorer.training.engine_comparison import Comparing
+from dpsgd_explorer.training.engine_comparison import EngineComparison
 
 FOLDER = Path(__file__).parents[1] / "dpsgd_explorer" / "web" / "recorded" / "engines"
 
@@ -22,7 +22,9 @@ def main() -> int:
     """Measure once to warm up, as the worker's process does, and once for the file."""
     config = EnginesConfig()
     warm_up("adult", "logistic")
-    events = [{"kind": e.kind, "data": e.data} for e in Comparing(config).events()]
+    events = [
+        {"kind": e.kind, "data": e.data} for e in EngineComparison(config).events()
+    ]
     stored = {"config": config.model_dump(mode="json"), "events": events}
     FOLDER.mkdir(parents=True, exist_ok=True)
     path = FOLDER / f"{config.model}.json"

@@ -122,12 +122,12 @@ def _work(options: argparse.Namespace) -> int:
     import logging
 
     from dpsgd_explorer.runs.worker.consumer import Consumer
-    from dpsgd_explorer.runs.worker.parent_watch import Lifeline
+    from dpsgd_explorer.runs.worker.parent_watch import ParentWatch
 
     logging.basicConfig(format="%(levelname)s %(name)s: %(message)s")
     consumer = Consumer(Settings.from_environment())
     if options.until_stdin_closes:
-        Lifeline(at_end=consumer.stop)
+        ParentWatch(at_end=consumer.stop)
     consumer.run()
     return 0
 
@@ -165,7 +165,7 @@ def _files(config: RunConfig, options: argparse.Namespace) -> RunFiles:
 
 
 def _progress(event: Event, config: RunConfig) -> str:
-    """Return what to tell a person after an evaluation, and at the end."""
+    """Return the line printed after an evaluation, and at the end."""
     from dpsgd_explorer.accounting import round_up
 
     data = event.data

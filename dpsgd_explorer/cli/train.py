@@ -1,4 +1,4 @@
-"""The files that ``train`` keeps: checkpoint, events, weights and receipt."""
+"""The files that ``train`` writes: checkpoint, events, weights and receipt."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from dpsgd_explorer.errors import CheckpointError, ConfigError
 if TYPE_CHECKING:
     from dpsgd_explorer.experiments.config import RunConfig
     from dpsgd_explorer.experiments.events import Event
-    from dpsgd_explorer.experiments.experiment import Work
+    from dpsgd_explorer.experiments.experiment import Experiment
     from dpsgd_explorer.experiments.kinds import Kind
     from dpsgd_explorer.experiments.performance import PerformanceSettings
 
@@ -39,7 +39,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def check_options(options: argparse.Namespace, config: RunConfig) -> None:
-    """Raise ConfigError if the run could not be kept as asked, before it starts."""
+    """Raise ConfigError before the run starts if its files cannot be written."""
     if options.weights is not None:
         if config.kind != "training":
             raise ConfigError(
@@ -59,7 +59,7 @@ def check_options(options: argparse.Namespace, config: RunConfig) -> None:
 
 
 class RunFiles:
-    """Starts or resumes one run, and keeps it.
+    """Start or resume one run, and save its state.
 
     Args:
         kind: Of the run.
@@ -68,7 +68,7 @@ class RunFiles:
         performance: How to compute it.
 
     Attributes:
-        work: The run.
+        experiment: The run.
 
     Raises:
         ConfigError: the checkpoint is damaged, or of another run.
@@ -83,30 +83,30 @@ class RunFiles:
     ) -> None:
         self._path = None if checkpoint is None else Path(checkpoint)
         self._written = time.monotonic()
-        kept = None
+        checkpoint_bytes = None
         if self._path is not None and self._path.exists():
-            kept = self._path.read_bytes()
-        with _damage_told(self._path):
-            self.work: Work = kind.start(
-                config, checkpoint=kept, performance=performance
+            checkpoint_bytes = self._path.read_bytes()
+        with _damage_named(self._path):
+            self.experiment: Experiment = kind.start(
+                config, checkpoint=checkpoint_bytes, performance=performance
             )
-        self._told = self.work.events_emitted
+        self._events_written = self.experiment.events_emitted
 
     def events(self) -> Iterator[Event]:
-        """Yield the events still to come; the checkpoint follows them."""
-        for event in self.work.events():
+        """Yield the remaining events; save a checkpoint about once a second."""
+        for event in self.experiment.events():
             yield event
-            # Behind the yield: whoever took the event has dealt with it.
+            # After the yield: the caller has stored the event by then.
             if time.monotonic() - self._written >= CHECKPOINT_SECONDS:
-                self._keep()
-        self._keep()
+                self._save_checkpoint()
+        self._save_checkpoint()
 
     def cut(self, events: IO[str]) -> None:
-        """Leave in a file of events the lines that this run will not write again."""
+        """Cut a file of events after the lines that this run will not write again."""
         if not events.seekable():
             return
         events.seek(0)
-        for _ in range(self._told):
+        for _ in range(self._events_written):
             events.readline()
         events.seek(events.tell())
         events.truncate()
@@ -114,22 +114,22 @@ class RunFiles:
     def save_weights(self, path: str, config: RunConfig) -> None:
         """Write the weights of a run of kind training, and its receipt."""
         from dpsgd_explorer.training.artifacts import save_weights
-        from dpsgd_explorer.training.dp_sgd import Training
+        from dpsgd_explorer.training.dp_sgd import TrainingExperiment
 
-        if isinstance(self.work, Training):
+        if isinstance(self.experiment, TrainingExperiment):
             about = {"config": config.model_dump_json()}
-            receipt = self.work.receipt()
-            save_weights(Path(path), self.work.weights(), receipt, about)
+            receipt = self.experiment.receipt()
+            save_weights(Path(path), self.experiment.weights(), receipt, about)
 
-    def _keep(self) -> None:
+    def _save_checkpoint(self) -> None:
         if self._path is not None:
-            write_whole(self._path, self.work.checkpoint())
+            write_whole(self._path, self.experiment.checkpoint())
         self._written = time.monotonic()
 
 
 @contextmanager
-def _damage_told(path: Path | None) -> Iterator[None]:
-    """Say which file is damaged."""
+def _damage_named(path: Path | None) -> Iterator[None]:
+    """Name the file in the error about a damaged checkpoint."""
     try:
         yield
     except CheckpointError as error:

@@ -1,1 +1,20 @@
-"""What can be asked for, without torch: configurations, kinds, events, presets."""
+"""What can be asked for, without torch: configurations, kinds, events, presets.
+
+The names below are the public ones; scripts that users export import them from here.
+"""
+
+from dpsgd_explorer.experiments.engines_config import EnginesConfig
+from dpsgd_explorer.experiments.kinds import KINDS, parse, start
+from dpsgd_explorer.experiments.presets import PRESETS
+from dpsgd_explorer.experiments.regression_config import RegressionConfig
+from dpsgd_explorer.experiments.training_config import TrainingConfig
+
+__all__ = [
+    "KINDS",
+    "PRESETS",
+    "EnginesConfig",
+    "RegressionConfig",
+    "TrainingConfig",
+    "parse",
+    "start",
+]

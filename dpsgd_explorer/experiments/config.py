@@ -75,6 +75,17 @@ class RunConfig(BaseModel, ABC):
         return self
 
 
+def check_cost(config: RunConfig, bound: float) -> None:
+    """Raise ConfigError, naming the field to lower, if a run costs more."""
+    if config.cost > bound:
+        field = config.length_setting
+        raise ConfigError(
+            field,
+            f"{field}: a run may need at most {bound:.2g} multiply-adds, got "
+            f"{config.cost:.2g}. Take fewer {field}, {config.TO_COST_LESS}.",
+        )
+
+
 def check_pair(config: RunConfig, first: str, second: str) -> None:
     """Refuse a configuration in which both of two settings are set."""
     a, b = getattr(config, first), getattr(config, second)

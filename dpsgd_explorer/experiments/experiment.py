@@ -19,7 +19,7 @@ from dpsgd_explorer.experiments.config import RunConfig
 from dpsgd_explorer.experiments.events import Event, Kind
 
 
-class Work(ABC):
+class Experiment(ABC):
     """One run and its state; a subclass ends its ``__init__`` with ``_begin``.
 
     Attributes:
@@ -77,7 +77,7 @@ class Work(ABC):
     def checkpoint(self) -> bytes:
         """Return all that a resumed run needs; call it between two events."""
         return self._packed(
-            self._own()
+            self._identity()
             | {
                 "step": self._step,
                 "ended": self._ended,
@@ -90,7 +90,7 @@ class Work(ABC):
 
     def _restore(self, checkpoint: bytes) -> None:
         state = self._unpacked(checkpoint)
-        for name, value in self._own().items():
+        for name, value in self._identity().items():
             if state[name] != value:
                 raise CheckpointError(
                     f"the checkpoint's {name} must be this run's, {value}; got "
@@ -102,16 +102,16 @@ class Work(ABC):
         self.events_emitted = state["events_emitted"]
         self._started -= state["seconds"]
         self._waiting.extend(Event(kind, data) for kind, data in state["waiting"])
-        self._take_up(state)
+        self._load_state(state)
 
-    def _own(self) -> dict[str, Any]:
+    def _identity(self) -> dict[str, Any]:
         """Return what a checkpoint must share with the run."""
         return {
             "version": self.checkpoint_version,
             "config": self.config.model_dump_json(),
         }
 
-    def _say(self, kind: Kind, **data: Any) -> None:
+    def _emit(self, kind: Kind, **data: Any) -> None:
         """Let an event of the present step wait to be yielded."""
         now = {
             "step": self._step,
@@ -151,5 +151,5 @@ class Work(ABC):
         """Return what a resumed run needs besides the counters."""
 
     @abstractmethod
-    def _take_up(self, state: dict[str, Any]) -> None:
+    def _load_state(self, state: dict[str, Any]) -> None:
         """Take over what ``_state`` returned."""

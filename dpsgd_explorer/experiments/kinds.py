@@ -9,7 +9,7 @@ from typing import Any
 
 from dpsgd_explorer.experiments.config import RunConfig
 from dpsgd_explorer.experiments.engines_config import EnginesConfig
-from dpsgd_explorer.experiments.experiment import Work
+from dpsgd_explorer.experiments.experiment import Experiment
 from dpsgd_explorer.experiments.performance import PerformanceSettings
 from dpsgd_explorer.experiments.regression_config import RegressionConfig
 from dpsgd_explorer.experiments.training_config import TrainingConfig
@@ -25,13 +25,13 @@ class Kind:
     Attributes:
         config: Its settings; their ``kind`` is its name.
         module: Module of the class that carries it out; may load torch.
-        work: Name of that class.
+        experiment: Name of that class.
         measured: What its ``evaluation`` events and its summary say of the result.
     """
 
     config: type[RunConfig]
     module: str
-    work: str
+    experiment: str
     measured: tuple[str, ...]
 
     @property
@@ -46,17 +46,20 @@ class Kind:
         *,
         checkpoint: bytes | None = None,
         performance: PerformanceSettings | None = None,
-    ) -> Work:
+    ) -> Experiment:
         """Return the run, at its start or where the checkpoint was made.
 
         Raises:
             ConfigError: the checkpoint belongs to another configuration.
             DataError: a data file is missing or damaged.
         """
-        made: Work = getattr(importlib.import_module(self.module), self.work)(
+        experiment_class = getattr(
+            importlib.import_module(self.module), self.experiment
+        )
+        experiment: Experiment = experiment_class(
             config, checkpoint=checkpoint, performance=performance
         )
-        return made
+        return experiment
 
 
 LOOPS = "dpsgd_explorer.training"
@@ -65,9 +68,14 @@ ERROR = ("mse_median", "mse_low", "mse_high")
 KINDS = {
     kind.name: kind
     for kind in (
-        Kind(TrainingConfig, f"{LOOPS}.dp_sgd", "Training", ACCURACY),
-        Kind(RegressionConfig, f"{LOOPS}.regression", "Descending", ERROR),
-        Kind(EnginesConfig, f"{LOOPS}.engine_comparison", "Comparing", ("difference",)),
+        Kind(TrainingConfig, f"{LOOPS}.dp_sgd", "TrainingExperiment", ACCURACY),
+        Kind(RegressionConfig, f"{LOOPS}.regression", "RegressionExperiment", ERROR),
+        Kind(
+            EnginesConfig,
+            f"{LOOPS}.engine_comparison",
+            "EngineComparison",
+            ("difference",),
+        ),
     )
 }
 
@@ -90,3 +98,19 @@ def parse(values: Any) -> RunConfig:
         ConfigError: names each field at fault, its rule and what came.
     """
     return kind_of(values).config.parse(values)
+
+
+def start(
+    config: RunConfig,
+    *,
+    checkpoint: bytes | None = None,
+    performance: PerformanceSettings | None = None,
+) -> Experiment:
+    """Return the run of a configuration of any kind; see ``Kind.start``.
+
+    Raises:
+        ConfigError: the checkpoint belongs to another configuration.
+        DataError: a data file is missing or damaged.
+    """
+    kind = KINDS[config.kind]
+    return kind.start(config, checkpoint=checkpoint, performance=performance)

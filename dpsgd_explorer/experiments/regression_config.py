@@ -16,7 +16,7 @@ from dpsgd_explorer.experiments.config import RunConfig, evenly_spent
 from dpsgd_explorer.experiments.vocabulary import setting
 from dpsgd_explorer.regression import housing
 from dpsgd_explorer.regression.bounds import Bounds
-from dpsgd_explorer.regression.descents import Ground
+from dpsgd_explorer.regression.descents import PreparedHousing
 from dpsgd_explorer.regression.noisy_gd import MAX_STEPS, RATES, schedule
 
 DEFAULT_NOISE = 500.0
@@ -175,9 +175,9 @@ class RegressionConfig(RunConfig):
         return self.learning_rate == "notebook"
 
     @property
-    def ground(self) -> Ground:
+    def prepared_housing(self) -> PreparedHousing:
         """The data within their bounds."""
-        return Ground(self.rows, self.x_bound, self.y_bound)
+        return PreparedHousing(self.rows, self.x_bound, self.y_bound)
 
     @property
     def bounds(self) -> Bounds:

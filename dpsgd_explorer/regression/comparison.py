@@ -173,10 +173,10 @@ def sweep(
         repetitions: R, of each.
         evaluate_on: What errors are measured on; None means ``statistics``.
     """
-    judge = evaluate_on or statistics
+    evaluation_set = evaluate_on or statistics
     budgets = tuple(method.budget(epsilon, delta) for epsilon in epsilons)
     mse = [
-        judge.mse_of(method.release(statistics, budget, rng, repetitions))
+        evaluation_set.mse_of(method.release(statistics, budget, rng, repetitions))
         for budget in budgets
     ]
     return Sweep(method, budgets, np.array(mse))

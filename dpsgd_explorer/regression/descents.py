@@ -12,6 +12,7 @@ import threading
 from dataclasses import asdict, dataclass
 from functools import cache, lru_cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -24,16 +25,16 @@ from dpsgd_explorer.regression.preprocessing import Prepared, Preprocessing
 from dpsgd_explorer.regression.statistics import Statistics
 
 RECORDED = Path(__file__).parent / "data" / "descents.json"
-ANY_DELTA = 0.5  # the walk does not depend on it, only what it is said to have spent
-SHORT = 1_500  # steps that may be walked while somebody waits
+ANY_DELTA = 0.5  # no error depends on δ, only the ε that is reported
+SHORT = 1_500  # steps that may be planned_steps while somebody waits
 LONGEST = 200_000
 BUSY_SECONDS = 2
 
-_long_walk = threading.Lock()
+_long_descent = threading.Lock()
 
 
 @dataclass(frozen=True)
-class Ground:
+class PreparedHousing:
     """California housing, prepared within bounds.
 
     Attributes:
@@ -47,7 +48,7 @@ class Ground:
     y_bound: float = 5.0
 
     @property
-    def prepared(self) -> Prepared:
+    def table(self) -> Prepared:
         """The table within its bounds."""
         return _prepared(self)
 
@@ -57,16 +58,16 @@ class Ground:
         return _statistics(self)[0]
 
     @property
-    def judge(self) -> Statistics:
-        """What they are judged by: the same rows, labels as they are."""
+    def evaluation_set(self) -> Statistics:
+        """What errors are measured on: the same rows, labels as they are."""
         return _statistics(self)[1]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Walk:
+class DescentSpec:
     """A noisy gradient descent, many times; ``rate`` is a number or one of RATES."""
 
-    ground: Ground = Ground()
+    prepared_housing: PreparedHousing = PreparedHousing()
     neighboring_relation: str = "add_or_remove_one"
     noise_multiplier: float
     steps: int
@@ -78,13 +79,17 @@ class Walk:
     @property
     def bounds(self) -> Bounds:
         """Public bounds of the records."""
-        ground = self.ground
-        return Bounds(ground.x_bound, ground.y_bound, self.neighboring_relation)
+        prepared_housing = self.prepared_housing
+        return Bounds(
+            prepared_housing.x_bound,
+            prepared_housing.y_bound,
+            self.neighboring_relation,
+        )
 
     @property
     def learning_rate(self) -> float:
         """The rate as a number; n counts as public here."""
-        statistics = self.ground.statistics
+        statistics = self.prepared_housing.statistics
         schedule = (self.noise_multiplier, self.steps)
         return self.rate_factor * resolve_rate(
             self.rate, statistics, self.bounds, schedule, statistics.n
@@ -98,7 +103,7 @@ class Walk:
 
 @dataclass(frozen=True)
 class Trace:
-    """The error along a walk: not private.
+    """The error along a descent: not private.
 
     Attributes:
         steps: Numbers of steps at the points kept.
@@ -109,73 +114,72 @@ class Trace:
     spreads: tuple[Spread, ...]
 
 
-def trace(walk: Walk) -> Trace:
-    """Return a walk's errors, recorded or computed.
+def trace(spec: DescentSpec) -> Trace:
+    """Return the errors of a descent, recorded or computed.
 
     Raises:
         QuotaError: another long one is being computed; try again shortly.
     """
-    known = recorded().get(walk)
+    known = recorded().get(spec)
     if known is not None:
         return known
-    if walk.steps <= SHORT:
-        return compute(walk)
-    if not _long_walk.acquire(blocking=False):
+    if spec.steps <= SHORT:
+        return compute(spec)
+    if not _long_descent.acquire(blocking=False):
         raise QuotaError(
             "one long descent at a time is computed here, and one is; try again in "
             f"{BUSY_SECONDS} seconds.",
             BUSY_SECONDS,
         )
     try:
-        return compute(walk)
+        return compute(spec)
     finally:
-        _long_walk.release()
+        _long_descent.release()
 
 
 @lru_cache(maxsize=256)
-def compute(walk: Walk) -> Trace:
-    """Walk, and return the errors."""
+def compute(spec: DescentSpec) -> Trace:
+    """DescentSpec, and return the errors."""
     descent = Descent(
-        bounds=walk.bounds,
-        noise_multiplier=walk.noise_multiplier,
-        steps=walk.steps,
-        learning_rate=walk.learning_rate,
+        bounds=spec.bounds,
+        noise_multiplier=spec.noise_multiplier,
+        steps=spec.steps,
+        learning_rate=spec.learning_rate,
         delta=ANY_DELTA,
     )
     path = descent.run(
-        walk.ground.statistics,
-        np.random.default_rng(walk.seed),
-        walk.repetitions,
-        evaluate_on=walk.ground.judge,
+        spec.prepared_housing.statistics,
+        np.random.default_rng(spec.seed),
+        spec.repetitions,
+        evaluate_on=spec.prepared_housing.evaluation_set,
     )
     return Trace(path.steps, Spread.of_each(path.mse))
 
 
 @cache
-def recorded() -> dict[Walk, Trace]:
-    """Return the recorded walks."""
+def recorded() -> dict[DescentSpec, Trace]:
+    """Return the recorded descents."""
     entries = json.loads(RECORDED.read_text(encoding="utf-8"))
-    return {_walk(entry["walk"]): _trace(entry) for entry in entries}
+    return {_spec(entry["spec"]): _trace(entry) for entry in entries}
 
 
-def as_entry(walk: Walk, found: Trace) -> dict[str, object]:
-    """Return a walk as the file holds it; infinity is null."""
+def as_entry(spec: DescentSpec, found: Trace) -> dict[str, object]:
+    """Return a descent as the file holds it; infinity is null."""
     columns = ("median", "low", "high")
     values = {
         name: [_finite(getattr(spread, name)) for spread in found.spreads]
         for name in columns
     }
-    return {"walk": asdict(walk), "steps": list(found.steps), **values}
+    return {"spec": asdict(spec), "steps": list(found.steps), **values}
 
 
 def _finite(value: float) -> float | None:
     return float(f"{value:.6g}") if np.isfinite(value) else None
 
 
-def _walk(values: dict[str, object]) -> Walk:
-    ground = values["ground"]
-    assert isinstance(ground, dict)  # asdict wrote it
-    return Walk(**values | {"ground": Ground(**ground)})  # type: ignore[arg-type]
+def _spec(values: dict[str, Any]) -> DescentSpec:
+    prepared_housing = PreparedHousing(**values["prepared_housing"])
+    return DescentSpec(**values | {"prepared_housing": prepared_housing})
 
 
 def _trace(entry: dict[str, list[float | None]]) -> Trace:
@@ -187,13 +191,18 @@ def _trace(entry: dict[str, list[float | None]]) -> Trace:
 
 
 @lru_cache(maxsize=4)
-def _prepared(ground: Ground) -> Prepared:
-    step = Preprocessing(housing.RANGES, ground.x_bound, ground.y_bound, ground.rows)
+def _prepared(prepared_housing: PreparedHousing) -> Prepared:
+    step = Preprocessing(
+        housing.RANGES,
+        prepared_housing.x_bound,
+        prepared_housing.y_bound,
+        prepared_housing.rows,
+    )
     return step.apply(*housing.load())
 
 
 @lru_cache(maxsize=128)
-def _statistics(ground: Ground) -> tuple[Statistics, Statistics]:
-    prepared = ground.prepared
+def _statistics(prepared_housing: PreparedHousing) -> tuple[Statistics, Statistics]:
+    prepared = prepared_housing.table
     _, labels = housing.load()
     return Statistics.of(prepared.X, prepared.y), Statistics.of(prepared.X, labels)

@@ -286,13 +286,13 @@ class Descent:
         Shapes: theta [R, d]; the noise of a block of steps [b, R, d], drawn in one
         piece, step by step.
         """
-        judge = evaluate_on or statistics
+        evaluation_set = evaluate_on or statistics
         kept = kept_steps(self.steps, keep_every)
         theta = np.zeros((repetitions, statistics.dim))
         mse = np.empty((len(kept), repetitions))
         for point, (begin, end) in enumerate(zip((0, *kept), kept, strict=False)):
             theta = self.advance(statistics, theta, end - begin, rng)
-            mse[point] = judge.mse_of(theta)
+            mse[point] = evaluation_set.mse_of(theta)
         return Path(
             theta=theta,
             noise_multiplier=self.noise_multiplier,

@@ -18,7 +18,7 @@ from gunicorn import util
 from gunicorn.app.base import BaseApplication
 from gunicorn.http import wsgi
 
-from dpsgd_explorer.runs.worker.parent_watch import Lifeline, die_with_parent
+from dpsgd_explorer.runs.worker.parent_watch import ParentWatch, die_with_parent
 from dpsgd_explorer.server.intake_worker import IntakeWorker
 from dpsgd_explorer.settings import Settings
 
@@ -99,7 +99,7 @@ def main(arguments: list[str]) -> None:
     util.write_error = write_error  # gunicorn has no setting for either
     wsgi.SERVER = "dpsgd-explorer"
     server = WebServer(Settings.from_environment(), int(arguments[0]))
-    Lifeline(at_end=lambda: os.kill(os.getpid(), signal.SIGTERM))
+    ParentWatch(at_end=lambda: os.kill(os.getpid(), signal.SIGTERM))
     server.run()
 
 

@@ -60,7 +60,7 @@ class Service:
     failed_starts: int = 0
 
     def start(self) -> None:
-        """Start it in a process group of its own, its lifeline in our hands."""
+        """Start it in its own process group, with a pipe from us as standard input."""
         self.started_at = time.monotonic()
         self.process = subprocess.Popen(
             [sys.executable, *self.command],

@@ -1,7 +1,7 @@
 """The loop of one run: batches in, events out.
 
-``Training`` can be left after any event and taken up again from its checkpoint; the
-events that follow are those of an uninterrupted run, bit for bit, times aside.
+``TrainingExperiment`` can stop after any event and resume from its checkpoint.  The
+events that follow equal those of an uninterrupted run, bit for bit, times aside.
 """
 
 from __future__ import annotations
@@ -13,7 +13,8 @@ from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import torch
-from torch import Tensor
+import torch.nn.functional as F
+from torch import Tensor, nn
 
 from dpsgd_explorer.accounting import Phase
 from dpsgd_explorer.accounting.intervals import epsilon_sides
@@ -22,13 +23,18 @@ from dpsgd_explorer.dp.kernels.threads import threads
 from dpsgd_explorer.dp.noise.seeded import seeded_generator
 from dpsgd_explorer.errors import DivergedError
 from dpsgd_explorer.experiments.events import NOT_PRIVATE, Event
-from dpsgd_explorer.experiments.experiment import Work
+from dpsgd_explorer.experiments.experiment import Experiment
 from dpsgd_explorer.experiments.performance import PerformanceSettings
 from dpsgd_explorer.experiments.training_config import TrainingConfig
 from dpsgd_explorer.training import inputs, models
-from dpsgd_explorer.training.evaluation import evaluate
 from dpsgd_explorer.training.event_schedule import Schedule
-from dpsgd_explorer.training.train_step import OPTIMIZERS, PlainUpdates, PrivateUpdates
+from dpsgd_explorer.training.train_step import (
+    OPTIMIZERS,
+    PlainTrainStep,
+    PrivateTrainStep,
+)
+
+EVALUATION_BATCH = 500  # records predicted at a time: these fit in cache
 
 
 def train(
@@ -43,11 +49,13 @@ def train(
         DataError: a data file is missing or damaged.
         DivergedError: parameters or loss became non-finite.
     """
-    training = Training(config, checkpoint=checkpoint, performance=performance)
+    training = TrainingExperiment(
+        config, checkpoint=checkpoint, performance=performance
+    )
     return training.events()
 
 
-class Training(Work):
+class TrainingExperiment(Experiment):
     """One run and its state.
 
     Args:
@@ -87,8 +95,8 @@ class Training(Work):
         seed = seeded_generator(config.seed, "initialisation").initial_seed()
         self._model = models.build(config.model, config.dataset, seed)
         self._optimizer = OPTIMIZERS[config.optimizer](self._model, config)
-        updates = PrivateUpdates if config.private else PlainUpdates
-        self._updates = updates(config, self._model, self._optimizer)
+        train_step = PrivateTrainStep if config.private else PlainTrainStep
+        self._train_step = train_step(config, self._model, self._optimizer)
 
     @contextmanager
     def _computing(self) -> Iterator[None]:
@@ -107,7 +115,7 @@ class Training(Work):
 
     def receipt(self) -> dict[str, Any] | None:
         """Return what the accountant was told and what was done; None if no privacy."""
-        return self._updates.receipt()
+        return self._train_step.receipt()
 
     def _packed(self, state: dict[str, Any]) -> bytes:
         """Return a checkpoint that ``torch.load(..., weights_only=True)`` reads."""
@@ -123,13 +131,13 @@ class Training(Work):
         return {
             "model": self._model.state_dict(),
             "optimizer": self._optimizer.state_dict(),
-            "updates": self._updates.state_dict(),
+            "train_step": self._train_step.state_dict(),
         }
 
-    def _take_up(self, state: dict[str, Any]) -> None:
+    def _load_state(self, state: dict[str, Any]) -> None:
         self._model.load_state_dict(state["model"])
         self._optimizer.load_state_dict(state["optimizer"])
-        self._updates.load_state_dict(state["updates"])
+        self._train_step.load_state_dict(state["train_step"])
 
     def _advance(self) -> None:
         """Do the next step, if there is one, and say what is to be said after it."""
@@ -142,9 +150,9 @@ class Training(Work):
             self._end()
 
     def _learn(self) -> None:
-        indices = next(self._updates.batches)
+        indices = next(self._train_step.batches)
         rows, targets = self._data.train[indices], self._data.train_targets[indices]
-        loss = self._updates.step(rows, targets)
+        loss = self._train_step.step(rows, targets)
         self._step += 1
         self._check_finite("loss", 0.0 if loss is None else loss)
         for name, parameter in self._model.named_parameters():
@@ -153,24 +161,24 @@ class Training(Work):
             diagnostics = {
                 "loss": loss,
                 "batch_size": len(indices),
-                **self._updates.measurements(),
+                **self._train_step.measurements(),
             }
-            self._say("step", diagnostics=diagnostics)
+            self._emit("step", diagnostics=diagnostics)
 
     def _evaluate(self) -> None:
         accuracy, loss = evaluate(self._model, self._data.test, self._data.test_targets)
         self._check_finite("test loss", loss)
         self._tested = {"test_accuracy": accuracy, "test_loss": loss}
-        self._say("evaluation", **self._tested)
+        self._emit("evaluation", **self._tested)
 
     def _end(self) -> None:
         stopped = self._schedule.last < self.config.plan.steps
-        self._say(
+        self._emit(
             "end",
             delta=self.config.delta,
             **self._tested,
             reason="stop_at_epsilon" if stopped else "finished",
-            receipt=self._updates.receipt(),
+            receipt=self._train_step.receipt(),
         )
         self._ended = True
 
@@ -193,7 +201,7 @@ class Training(Work):
                 "accountant": plan.deciding_accountant,
                 "status": self._status(),
                 "private": config.private,
-                "norm_edges": self._updates.norm_edges,
+                "norm_edges": self._train_step.norm_edges,
             },
         )
 
@@ -239,3 +247,19 @@ def warm_up(
         noise_multiplier=1.0,
     )
     deque(train(rehearsal, performance=performance), maxlen=0)
+
+
+@torch.no_grad()
+def evaluate(model: nn.Module, inputs: Tensor, targets: Tensor) -> tuple[float, float]:
+    """Return the share of right predictions and the mean cross-entropy.
+
+    Shapes: inputs [N, ...], targets [N].
+    """
+    right, loss = 0, 0.0
+    for start in range(0, len(targets), EVALUATION_BATCH):
+        batch = inputs[start : start + EVALUATION_BATCH]
+        labels = targets[start : start + EVALUATION_BATCH]
+        logits = model(batch)
+        right += int((logits.argmax(dim=1) == labels).sum())
+        loss += float(F.cross_entropy(logits, labels, reduction="sum"))
+    return right / len(targets), loss / len(targets)

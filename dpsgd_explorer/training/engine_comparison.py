@@ -1,8 +1,7 @@
 """A comparison of the engines as a run: one contender in, its figures out.
 
-``Comparing`` can be left after any event and taken up again from its checkpoint; what
-it says of the numbers is the same each time, what it says of time and memory is
-measured anew.
+``EngineComparison`` can stop after any event and resume from its checkpoint.  What it
+reports of the gradients is the same each time; time and memory are measured anew.
 """
 
 from __future__ import annotations
@@ -26,10 +25,10 @@ from dpsgd_explorer.experiments.engines_config import (
     EnginesConfig,
 )
 from dpsgd_explorer.experiments.events import NOT_PRIVATE, Event
-from dpsgd_explorer.experiments.experiment import Work
+from dpsgd_explorer.experiments.experiment import Experiment
 from dpsgd_explorer.experiments.performance import PerformanceSettings
 from dpsgd_explorer.experiments.training_config import HOLDS_GRADIENTS, MOST_HELD_BYTES
-from dpsgd_explorer.training import networks
+from dpsgd_explorer.training import models
 from dpsgd_explorer.training.timing import (
     Step,
     Timing,
@@ -47,10 +46,10 @@ SEED = 0
 Shapes = tuple[tuple[int, ...], bool, int]  # of one input; whether token ids; classes
 
 BUILDERS: dict[str, Callable[[int], nn.Module]] = {
-    "mlp": lambda width: networks.mlp(784, width, width, 10),
-    "cnn": networks.two_convolutions,
-    "lstm": networks.LastStateClassifier,
-    "transformer": networks.TransformerClassifier,
+    "mlp": lambda width: models.perceptron(784, width, width, 10),
+    "cnn": models.two_convolutions,
+    "lstm": models.LastStateClassifier,
+    "transformer": models.TransformerClassifier,
 }
 INPUTS: dict[str, Callable[[int], Shapes]] = {
     "mlp": lambda length: ((784,), False, 10),
@@ -60,7 +59,7 @@ INPUTS: dict[str, Callable[[int], Shapes]] = {
 }
 
 
-class Comparing(Work):
+class EngineComparison(Experiment):
     """One comparison and its state.
 
     Args:
@@ -96,7 +95,7 @@ class Comparing(Work):
     def _state(self) -> dict[str, Any]:
         return {}
 
-    def _take_up(self, state: dict[str, Any]) -> None:
+    def _load_state(self, state: dict[str, Any]) -> None:
         for name in CONTENDERS[: self._step]:  # made again rather than kept
             with threads(1), suppress(UnsupportedModuleError):
                 if not self._reason_to_skip(name):
@@ -107,11 +106,11 @@ class Comparing(Work):
         name = CONTENDERS[self._step]
         found = self._found(name)
         self._step += 1
-        self._say("step", diagnostics={})
-        self._say("evaluation", engine=name, **found)
+        self._emit("step", diagnostics={})
+        self._emit("evaluation", engine=name, **found)
         if self._step == len(CONTENDERS):
             end = {"difference": self._largest, "reason": "finished"}
-            self._say("end", delta=None, **end)
+            self._emit("end", delta=None, **end)
             self._ended = True
 
     def _found(self, name: str) -> dict[str, Any]:
@@ -197,7 +196,7 @@ class Comparing(Work):
         generator = seeded_generator(SEED, "inputs")
         shape = (config.batch_size, *own)
         if are_ids:
-            x = torch.randint(0, networks.VOCABULARY, shape, generator=generator)
+            x = torch.randint(0, models.VOCABULARY, shape, generator=generator)
         else:
             x = torch.randn(shape, generator=generator)
         return x, torch.randint(0, classes, shape[:1], generator=generator)

@@ -1,7 +1,7 @@
 """One noisy gradient descent as a run: chunks of steps in, events out.
 
-``Descending`` can be left after any event and taken up again from its checkpoint; the
-events that follow are those of an uninterrupted run, bit for bit, times aside.
+``RegressionExperiment`` can stop after any event and resume from its checkpoint.  The
+events that follow equal those of an uninterrupted run, bit for bit, times aside.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import numpy as np
 
 from dpsgd_explorer.errors import DivergedError
 from dpsgd_explorer.experiments.events import NOT_PRIVATE, Event
-from dpsgd_explorer.experiments.experiment import Work
+from dpsgd_explorer.experiments.experiment import Experiment
 from dpsgd_explorer.experiments.performance import PerformanceSettings
 from dpsgd_explorer.experiments.regression_config import RegressionConfig
 from dpsgd_explorer.regression import housing
@@ -21,7 +21,7 @@ from dpsgd_explorer.regression.comparison import Spread
 from dpsgd_explorer.regression.noisy_gd import Descent, resolve_rate
 
 
-class Descending(Work):
+class RegressionExperiment(Experiment):
     """One run of noisy gradient descent and its state.
 
     Args:
@@ -44,7 +44,10 @@ class Descending(Work):
         performance: PerformanceSettings | None = None,
     ) -> None:
         super().__init__(config)
-        self._statistics, self._judge = config.ground.statistics, config.ground.judge
+        self._statistics, self._evaluation_set = (
+            config.prepared_housing.statistics,
+            config.prepared_housing.evaluation_set,
+        )
         self._descent = self._decide()
         self._rng = np.random.default_rng(config.seed)
         self._theta = np.zeros((config.repetitions, self._statistics.dim))
@@ -56,7 +59,7 @@ class Descending(Work):
             "generator": self._rng.bit_generator.state,
         }
 
-    def _take_up(self, state: dict[str, Any]) -> None:
+    def _load_state(self, state: dict[str, Any]) -> None:
         self._theta = np.array(state["theta"])
         self._rng.bit_generator.state = state["generator"]
 
@@ -76,13 +79,13 @@ class Descending(Work):
         )
 
     def _advance(self) -> None:
-        """Walk to the next point and say what is to be said there."""
+        """DescentSpec to the next point and say what is to be said there."""
         upto = next(step for step in self._points if step > self._step)
         self._theta = self._descent.advance(
             self._statistics, self._theta, upto - self._step, self._rng
         )
         self._step = upto
-        errors = self._judge.mse_of(self._theta)
+        errors = self._evaluation_set.mse_of(self._theta)
         lost = int(np.isinf(errors).sum())
         if lost == len(errors):
             raise DivergedError(
@@ -91,10 +94,10 @@ class Descending(Work):
                 f"{self._descent.learning_rate:.3g}) or rate_factor."
             )
         measured = _measured(Spread.of(errors))
-        self._say("step", diagnostics={"diverged": lost, **self._lengths()})
-        self._say("evaluation", **measured)
+        self._emit("step", diagnostics={"diverged": lost, **self._lengths()})
+        self._emit("evaluation", **measured)
         if self._step == self._descent.steps:
-            self._say("end", delta=self.config.delta, **measured, reason="finished")
+            self._emit("end", delta=self.config.delta, **measured, reason="finished")
             self._ended = True
 
     @property
@@ -131,8 +134,8 @@ class Descending(Work):
                 "learning_rate": descent.learning_rate,
                 "learning_rate_is_private": not config.uses_private_rate,
                 "repetitions": config.repetitions,
-                "nonprivate_mse": self._judge.mse,
-                "trivial_mse": self._judge.trivial_mse,
+                "nonprivate_mse": self._evaluation_set.mse,
+                "trivial_mse": self._evaluation_set.trivial_mse,
             },
         )
 

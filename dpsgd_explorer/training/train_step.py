@@ -15,7 +15,6 @@ from dpsgd_explorer.dp.engine import PrivacyEngine
 from dpsgd_explorer.dp.noise.seeded import seeded_generator
 from dpsgd_explorer.dp.sampling.sampler import PoissonSampler
 from dpsgd_explorer.experiments.training_config import TrainingConfig
-from dpsgd_explorer.training.diagnostics import norm_counts, norm_edges
 
 OPTIMIZERS: dict[str, Callable[[nn.Module, TrainingConfig], Optimizer]] = {
     "sgd": lambda model, config: SGD(
@@ -24,10 +23,12 @@ OPTIMIZERS: dict[str, Callable[[nn.Module, TrainingConfig], Optimizer]] = {
     "adam": lambda model, config: Adam(model.parameters(), lr=config.learning_rate),
 }
 
+BINS = 40
+DECADES = 2  # the histogram of gradient norms reaches from C / 100 to 100 C
 MEASUREMENTS = ("clipped_fraction", "norm_counts", "noise_to_signal", "non_finite")
 
 
-class Updates(ABC):
+class TrainStep(ABC):
     """Trains a model batch by batch.
 
     Attributes:
@@ -75,7 +76,7 @@ class Updates(ABC):
         """Go on from a state."""
 
 
-class PrivateUpdates(Updates):
+class PrivateTrainStep(TrainStep):
     """DP-SGD: every sample clipped, noise added, by the engine."""
 
     def __init__(
@@ -122,7 +123,7 @@ class PrivateUpdates(Updates):
         self._engine.load_state_dict(state)
 
 
-class PlainUpdates(Updates):
+class PlainTrainStep(TrainStep):
     """Ordinary SGD on the very batches that a private run of the same seed draws.
 
     No sample's own gradient is computed, so there are no norms to tell of.
@@ -152,3 +153,26 @@ class PlainUpdates(Updates):
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         self._sampler.restore(state)
+
+
+def norm_edges(max_grad_norm: float) -> list[float]:
+    """Return the edges of the bins for gradient norms, evenly spaced in the logarithm.
+
+    They depend on C only, so that the histogram's axis stands still; C is the middle.
+    """
+    half = BINS // 2
+    return [
+        max_grad_norm * 10 ** (DECADES * (i - half) / half) for i in range(BINS + 1)
+    ]
+
+
+def norm_counts(norms: Tensor, edges: list[float]) -> list[int]:
+    """Return how many norms lie in each bin; [B] and [n + 1] -> [n].
+
+    A bin holds its upper edge but not its lower one, as a norm of C is not clipped.
+    The outer bins also hold what lies beyond; a norm that is not finite is in none.
+    """
+    inner = torch.tensor(edges[1:-1], dtype=torch.float64)
+    places = torch.bucketize(norms[norms.isfinite()].double(), inner)
+    counts: list[int] = torch.bincount(places, minlength=len(edges) - 1).tolist()
+    return counts

@@ -11,7 +11,7 @@ from dpsgd_explorer.cli import train as run_files
 from dpsgd_explorer.cli.main import main
 from dpsgd_explorer.experiments.events import Event
 from dpsgd_explorer.experiments.training_config import TrainingConfig
-from dpsgd_explorer.training.dp_sgd import Training
+from dpsgd_explorer.training.dp_sgd import TrainingExperiment
 from tests.cli.test_main import SMALL
 
 
@@ -35,7 +35,7 @@ def train(tmp_path):
 @pytest.fixture(scope="module")
 def whole():
     """Return (events without times, weights, receipt) of an uninterrupted run."""
-    training = Training(TrainingConfig.parse(SMALL))
+    training = TrainingExperiment(TrainingConfig.parse(SMALL))
     events = [event.timeless() for event in training.events()]
     return events, training.weights(), training.receipt()
 
@@ -66,7 +66,7 @@ def test_a_run_goes_on_from_its_checkpoint(train, tmp_path, whole, monkeypatch, 
     weights = tmp_path / "model.safetensors"
     options = "--events", events, "--checkpoint", checkpoint, "--weights", weights
     monkeypatch.setattr(run_files, "CHECKPOINT_SECONDS", 0.0)
-    own, seen = Training.checkpoint, []
+    own, seen = TrainingExperiment.checkpoint, []
 
     def stopped(training):
         seen.append(training)
@@ -74,12 +74,12 @@ def test_a_run_goes_on_from_its_checkpoint(train, tmp_path, whole, monkeypatch, 
             raise StopError
         return own(training)
 
-    monkeypatch.setattr(Training, "checkpoint", stopped)
+    monkeypatch.setattr(TrainingExperiment, "checkpoint", stopped)
     with pytest.raises(StopError):
         train(*options)
     assert not weights.exists()
     assert len(timeless(events)) == stop + 1  # told, and to be told again
-    monkeypatch.setattr(Training, "checkpoint", own)
+    monkeypatch.setattr(TrainingExperiment, "checkpoint", own)
     assert train(*options) == 0
     assert timeless(events) == whole[0]
     torch.testing.assert_close(load_file(weights), whole[1], rtol=0, atol=0)

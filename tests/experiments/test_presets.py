@@ -1,6 +1,6 @@
 import pytest
 
-from dpsgd_explorer.experiments.cost import check_cost
+from dpsgd_explorer.experiments.config import check_cost
 from dpsgd_explorer.experiments.presets import PRESETS
 from dpsgd_explorer.experiments.training_config import TrainingConfig
 from dpsgd_explorer.settings import Settings

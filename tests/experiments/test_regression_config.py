@@ -6,7 +6,7 @@ import pytest
 
 from dpsgd_explorer.accounting import gaussian_epsilon
 from dpsgd_explorer.errors import ConfigError
-from dpsgd_explorer.experiments.cost import check_cost
+from dpsgd_explorer.experiments.config import check_cost
 from dpsgd_explorer.experiments.regression_config import SPEND, RegressionConfig
 
 BAD = [

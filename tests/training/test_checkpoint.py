@@ -7,7 +7,7 @@ import torch
 from dpsgd_explorer.errors import ConfigError
 from dpsgd_explorer.experiments.catalogue import MODELS
 from dpsgd_explorer.experiments.training_config import TrainingConfig
-from dpsgd_explorer.training.dp_sgd import Training, train
+from dpsgd_explorer.training.dp_sgd import TrainingExperiment, train
 
 PAIRS = [(model, data) for model in MODELS for data in MODELS[model].parameters]
 CASES = [
@@ -25,7 +25,7 @@ def configuration(**settings):
 
 def interrupted(config, count):
     """Run until so many events were seen, and return the checkpoint."""
-    training = Training(config)
+    training = TrainingExperiment(config)
     list(itertools.islice(training.events(), count))
     assert training.events_emitted == count
     return training.checkpoint()
@@ -36,7 +36,7 @@ def test_a_run_killed_after_any_event_goes_on_with_the_very_next(settings):
     config = configuration(**settings)
     whole = [event.timeless() for event in train(config)]
     for count in range(len(whole) + 1):
-        resumed = Training(config, checkpoint=interrupted(config, count))
+        resumed = TrainingExperiment(config, checkpoint=interrupted(config, count))
         assert resumed.events_emitted == count
         assert [event.timeless() for event in resumed.events()] == whole[count:]
         assert resumed.events_emitted == len(whole)
@@ -47,7 +47,7 @@ def test_a_run_may_be_killed_again_and_again():
     whole = [event.timeless() for event in train(config)]
     seen, checkpoint = [], None
     for _ in whole:
-        training = Training(config, checkpoint=checkpoint)
+        training = TrainingExperiment(config, checkpoint=checkpoint)
         seen.append(next(training.events()).timeless())
         checkpoint = training.checkpoint()
     assert seen == whole
@@ -55,9 +55,9 @@ def test_a_run_may_be_killed_again_and_again():
 
 def test_seconds_go_on_after_a_resume():
     config = configuration(dataset="adult", model="logistic")
-    training = Training(config)
+    training = TrainingExperiment(config)
     last = list(itertools.islice(training.events(), 3))[-1]
-    resumed = Training(config, checkpoint=training.checkpoint())
+    resumed = TrainingExperiment(config, checkpoint=training.checkpoint())
     assert next(resumed.events()).data["seconds"] >= last.data["seconds"]
 
 
@@ -74,5 +74,5 @@ def test_another_runs_checkpoint_is_refused(other):
     kept = {"dataset": "adult", "model": "logistic"}
     checkpoint = interrupted(configuration(**kept), 2)
     with pytest.raises(ConfigError, match="the checkpoint's config must be") as refusal:
-        Training(configuration(**kept, **other), checkpoint=checkpoint)
+        TrainingExperiment(configuration(**kept, **other), checkpoint=checkpoint)
     assert refusal.value.field == "checkpoint"

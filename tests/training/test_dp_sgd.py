@@ -14,7 +14,7 @@ from dpsgd_explorer.experiments.training_config import TrainingConfig
 from dpsgd_explorer.settings import KERNELS
 from dpsgd_explorer.training import models
 from dpsgd_explorer.training.datasets.registry import load
-from dpsgd_explorer.training.dp_sgd import Training, train, warm_up
+from dpsgd_explorer.training.dp_sgd import TrainingExperiment, train, warm_up
 
 SAME = 1e-6  # relative: two evaluations of one ε
 PAIRS = [(model, data) for model in MODELS for data in MODELS[model].parameters]
@@ -307,7 +307,9 @@ def test_the_exact_pieces_change_no_bit(private):
 @pytest.mark.parametrize("pieces", KERNELS)
 def test_a_run_switches_the_pieces_off_between_events(adult, pieces):
     before = torch.backends.mkldnn.matmul.fp32_precision
-    training = Training(adult(), performance=PerformanceSettings(kernels=pieces))
+    training = TrainingExperiment(
+        adult(), performance=PerformanceSettings(kernels=pieces)
+    )
     for _ in training.events():
         assert torch.backends.mkldnn.matmul.fp32_precision == before
     assert training.events_emitted > 1

@@ -9,7 +9,7 @@ from dpsgd_explorer.experiments.training_config import TrainingConfig
 from dpsgd_explorer.training import engine_comparison as engines_loop
 from dpsgd_explorer.training import timing as measuring
 from dpsgd_explorer.training.dp_sgd import train
-from dpsgd_explorer.training.engine_comparison import Comparing
+from dpsgd_explorer.training.engine_comparison import EngineComparison
 
 TINY = EnginesConfig(model="mlp", width=4, batch_size=3)
 TOKENS = EnginesConfig(model="lstm", width=4, batch_size=3, sequence_length=2)
@@ -26,12 +26,12 @@ def brief():
 
 @pytest.fixture(scope="module")
 def tiny(brief):
-    return list(Comparing(TINY).events())
+    return list(EngineComparison(TINY).events())
 
 
 @pytest.fixture(scope="module")
 def tokens(brief):
-    return list(Comparing(TOKENS).events())
+    return list(EngineComparison(TOKENS).events())
 
 
 def found_in(events):
@@ -69,7 +69,7 @@ def test_an_engine_that_computes_something_else_is_found_out(monkeypatch):
         return made, optimizer
 
     monkeypatch.setattr(engines_loop, "attached", planted)
-    found = found_in(Comparing(TINY).events())
+    found = found_in(EngineComparison(TINY).events())
     assert found["extending"]["difference"] < 1e-13
     assert 1e-6 < found["vmap"]["difference"] < 1e-2
 
@@ -94,17 +94,17 @@ def test_an_engine_that_refuses_is_told_with_its_message(tokens):
 
 def test_an_engine_that_would_hold_too_much_is_not_tried(monkeypatch):
     monkeypatch.setattr(engines_loop, "MOST_HELD_BYTES", 1000)
-    found = found_in(Comparing(TINY).events())
+    found = found_in(EngineComparison(TINY).events())
     assert "every sample's gradient at once" in found["vmap"]["refused"]
     assert found["microbatch"]["refused"] == ""
 
 
 @pytest.mark.parametrize("left_after", [1, 6, 9])
 def test_it_goes_on_where_it_was_left(tokens, left_after):
-    first = Comparing(TOKENS)
+    first = EngineComparison(TOKENS)
     events = first.events()
     seen = [next(events) for _ in range(left_after)]
-    second = Comparing(TOKENS, checkpoint=first.checkpoint())
+    second = EngineComparison(TOKENS, checkpoint=first.checkpoint())
     seen += second.events()
     timeless = [event.timeless() for event in tokens]
     assert [event.timeless() for event in seen] == timeless
@@ -113,7 +113,7 @@ def test_it_goes_on_where_it_was_left(tokens, left_after):
 
 def test_a_checkpoint_of_another_comparison_is_refused():
     with pytest.raises(ConfigError, match="Start the run anew"):
-        Comparing(TINY, checkpoint=Comparing(TOKENS).checkpoint())
+        EngineComparison(TINY, checkpoint=EngineComparison(TOKENS).checkpoint())
 
 
 def test_only_what_is_measured_may_differ_from_run_to_run(tiny):

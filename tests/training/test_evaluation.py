@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from dpsgd_explorer.training.evaluation import BATCH, evaluate
+from dpsgd_explorer.training.dp_sgd import EVALUATION_BATCH, evaluate
 
 
 class Constant(nn.Module):
@@ -14,7 +14,9 @@ class Constant(nn.Module):
         return torch.tensor([[0.0, math.log(3.0)]]).expand(len(inputs), 2)
 
 
-@pytest.mark.parametrize("count", [4, BATCH, BATCH + 4], ids=["few", "batch", "rest"])
+@pytest.mark.parametrize(
+    "count", [4, EVALUATION_BATCH, EVALUATION_BATCH + 4], ids=["few", "batch", "rest"]
+)
 def test_accuracy_and_loss_are_those_of_a_known_predictor(count):
     targets = torch.arange(count) % 4 // 3  # every fourth is class 1
     accuracy, loss = evaluate(Constant(), torch.zeros(count, 1), targets)

@@ -10,9 +10,9 @@ from dpsgd_explorer.accounting import gaussian_epsilon
 from dpsgd_explorer.errors import ConfigError, DivergedError
 from dpsgd_explorer.experiments.regression_config import RegressionConfig
 from dpsgd_explorer.regression.comparison import Spread
-from dpsgd_explorer.regression.descents import Walk, compute
+from dpsgd_explorer.regression.descents import DescentSpec, compute
 from dpsgd_explorer.regression.noisy_gd import noisy_gradient_descent
-from dpsgd_explorer.training.regression import Descending
+from dpsgd_explorer.training.regression import RegressionExperiment
 
 SHORT = {"noise_multiplier": 50.0, "steps": 60, "repetitions": 5, "evaluations": 6}
 
@@ -22,13 +22,17 @@ def configuration(**settings):
 
 
 def told(config, kind):
-    return [event.data for event in Descending(config).events() if event.kind == kind]
+    return [
+        event.data
+        for event in RegressionExperiment(config).events()
+        if event.kind == kind
+    ]
 
 
 def test_the_errors_are_those_of_the_same_walk_in_the_lab():
-    walk = Walk(noise_multiplier=50.0, steps=60, repetitions=5, seed=3)
+    spec = DescentSpec(noise_multiplier=50.0, steps=60, repetitions=5, seed=3)
     end = told(configuration(seed=3), "end")[0]
-    last = compute(walk).spreads[-1]
+    last = compute(spec).spreads[-1]
     assert (end["mse_median"], end["mse_low"], end["mse_high"]) == (
         last.median,
         last.low,
@@ -38,7 +42,7 @@ def test_the_errors_are_those_of_the_same_walk_in_the_lab():
 
 def test_the_descent_is_the_librarys_own():
     config = configuration(learning_rate=1e-5, repetitions=4)
-    prepared = config.ground.prepared
+    prepared = config.prepared_housing.table
     path = noisy_gradient_descent(
         prepared.X,
         prepared.y,
@@ -50,7 +54,7 @@ def test_the_descent_is_the_librarys_own():
         rng=np.random.default_rng(config.seed),
         repetitions=4,
     )
-    errors = config.ground.judge.mse_of(path.theta)
+    errors = config.prepared_housing.evaluation_set.mse_of(path.theta)
     assert told(config, "end")[0]["mse_median"] == Spread.of(errors).median
     assert told(config, "end")[0]["epsilon"] == path.epsilon
 
@@ -87,25 +91,25 @@ def test_replacing_a_record_doubles_the_noise_and_not_the_epsilon():
 
 def test_a_run_killed_after_any_event_goes_on_with_the_very_next():
     config = configuration()
-    whole = [event.timeless() for event in Descending(config).events()]
+    whole = [event.timeless() for event in RegressionExperiment(config).events()]
     for count in range(len(whole) + 1):
-        begun = Descending(config)
+        begun = RegressionExperiment(config)
         list(itertools.islice(begun.events(), count))
-        resumed = Descending(config, checkpoint=begun.checkpoint())
+        resumed = RegressionExperiment(config, checkpoint=begun.checkpoint())
         assert resumed.events_emitted == count
         assert [event.timeless() for event in resumed.events()] == whole[count:]
 
 
 def test_a_checkpoint_of_other_settings_is_refused():
-    checkpoint = Descending(configuration()).checkpoint()
+    checkpoint = RegressionExperiment(configuration()).checkpoint()
     with pytest.raises(ConfigError, match="Start the run anew"):
-        Descending(configuration(seed=9), checkpoint=checkpoint)
+        RegressionExperiment(configuration(seed=9), checkpoint=checkpoint)
 
 
 def test_seconds_go_on_after_a_resume():
     config = configuration()
-    state = json.loads(Descending(config).checkpoint()) | {"seconds": 40.0}
-    resumed = Descending(config, checkpoint=json.dumps(state).encode())
+    state = json.loads(RegressionExperiment(config).checkpoint()) | {"seconds": 40.0}
+    resumed = RegressionExperiment(config, checkpoint=json.dumps(state).encode())
     assert all(
         event.data["seconds"] >= 40 for event in resumed.events() if event.kind == "end"
     )
@@ -119,7 +123,7 @@ def test_a_descent_that_is_lost_says_so_and_tells_no_nan():
     said = []
 
     def listen():
-        for event in Descending(configuration(learning_rate=10.0)).events():
+        for event in RegressionExperiment(configuration(learning_rate=10.0)).events():
             said.append((event.kind, json.dumps(event.data, allow_nan=False)))
 
     with pytest.raises(DivergedError, match="Lower learning_rate"):

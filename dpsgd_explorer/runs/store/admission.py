@@ -22,10 +22,9 @@ from sqlalchemy import (
 )
 
 from dpsgd_explorer.errors import ConfigError, QuotaError
-from dpsgd_explorer.experiments.config import RunConfig
-from dpsgd_explorer.experiments.cost import check_cost
+from dpsgd_explorer.experiments.config import RunConfig, check_cost
 from dpsgd_explorer.quotas import Quotas
-from dpsgd_explorer.runs.store import fair_queue as waiting_line
+from dpsgd_explorer.runs.store import fair_queue
 from dpsgd_explorer.runs.store.schema import QUEUED, launches, runs
 
 DAY = 24 * 60 * 60
@@ -104,7 +103,7 @@ def admit(
             launch=launch.name,
             cost=config.cost,
             at=now,
-            joined=waiting_line.starts(connection),
+            joined=fair_queue.starts(connection),
         )
     )
 

@@ -28,7 +28,7 @@ from sqlalchemy.exc import ArgumentError, DBAPIError
 
 from dpsgd_explorer.errors import ConfigError, StorageBusyError, StorageFullError
 from dpsgd_explorer.runs.store import schema
-from dpsgd_explorer.runs.store.disk_reserve import Reserve, storage_full
+from dpsgd_explorer.runs.store.disk_reserve import DiskReserve, storage_full
 from dpsgd_explorer.runs.store.private_file import keep_private
 
 # SQLite's own waiting; what goes beyond it is ours.
@@ -55,7 +55,7 @@ class Database:
         keep_private(file)
         self._file = file
         self._patience_s = patience_s
-        self._reserve = Reserve(file.with_name(f"{file.name}.reserve"))
+        self._reserve = DiskReserve(file.with_name(f"{file.name}.reserve"))
         self.engine = _engine(url, busy_timeout_s=min(patience_s, BUSY_TIMEOUT_SECONDS))
         self._writer = self.engine.execution_options(begin="BEGIN IMMEDIATE")
         with self.write(ends=True) as connection:

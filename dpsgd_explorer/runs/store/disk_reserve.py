@@ -27,7 +27,7 @@ def storage_full() -> StorageFullError:
     )
 
 
-class Reserve:
+class DiskReserve:
     """The file; whether it is there is the same for all processes."""
 
     def __init__(self, path: Path) -> None:

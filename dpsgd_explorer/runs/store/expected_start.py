@@ -1,7 +1,7 @@
 """In about how many seconds a queued run starts.
 
 The runs that train are let end and those that wait are let start, in the order of
-``waiting_line``, on as many workers as there are.  Each is taken to need its declared
+``fair_queue``, on as many workers as there are.  Each is taken to need its declared
 cost over the median speed of the last runs of its kind; one that trains is taken to go
 on at a pace between that and its own, nearer to its own the further it is.
 """
@@ -16,14 +16,14 @@ from statistics import median
 
 from sqlalchemy import Connection, RowMapping, select
 
-from dpsgd_explorer.runs.store import fair_queue as waiting_line
+from dpsgd_explorer.runs.store import fair_queue
 from dpsgd_explorer.runs.store.schema import DONE, QUEUED, RUNNING, launches, runs
 
 RECENT = 15  # runs of a kind whose speed counts
 
 
 @dataclass(frozen=True)
-class Work:
+class RemainingRun:
     """What is left of a run.
 
     Attributes:
@@ -35,7 +35,7 @@ class Work:
     seconds: float | None
 
 
-NOBODY = Work("", "", None)
+NO_RUN = RemainingRun("", "", None)
 
 
 def expected_start_seconds(
@@ -59,46 +59,55 @@ def expected_start_seconds(
         None if the run is not queued, or if no run of the kind of one that comes before
         it was done within the time that launches are remembered.
     """
-    places = waiting_line.in_order(connection)
+    places = fair_queue.in_order(connection)
     if run_id not in places:
         return None
     rows = {row["id"]: row for row in _unfinished(connection)}
     speeds = {kind: _speed(connection, kind) for kind in _kinds(rows.values())}
-    works = {each: _work(row, speeds[row["kind"]], now) for each, row in rows.items()}
-    line = [works[each] for each in places]
-    training = [works[each] for each, row in rows.items() if row["state"] == RUNNING]
-    return _start_of(run_id, line, training, workers, running_per_visitor)
+    remaining = {
+        run: _remaining(row, speeds[row["kind"]], now) for run, row in rows.items()
+    }
+    queue = [remaining[run] for run in places]
+    training = [remaining[run] for run, row in rows.items() if row["state"] == RUNNING]
+    return _start_of(run_id, queue, training, workers, running_per_visitor)
 
 
 def _start_of(
-    run_id: str, line: list[Work], training: list[Work], workers: int, limit: int | None
+    run_id: str,
+    queue: list[RemainingRun],
+    training: list[RemainingRun],
+    workers: int,
+    limit: int | None,
 ) -> float | None:
     """Let runs end and start until this one starts; return when that is."""
-    if any(each.seconds is None for each in training):
+    if any(run.seconds is None for run in training):
         return None
-    now, ends = 0.0, [(each.seconds or 0.0, each.visitor) for each in training]
+    now, ends = 0.0, [(run.seconds or 0.0, run.visitor) for run in training]
     heapq.heapify(ends)
-    while (first := _first_to_start(line, ends, workers, limit)).run_id != run_id:
-        if first is NOBODY:
+    while (first := _first_to_start(queue, ends, workers, limit)).run_id != run_id:
+        if first is NO_RUN:
             now, _ = heapq.heappop(ends)
         elif first.seconds is None:
             return None
         else:
-            line.remove(first)
+            queue.remove(first)
             heapq.heappush(ends, (now + first.seconds, first.visitor))
     return now
 
 
 def _first_to_start(
-    line: list[Work], ends: list[tuple[float, str]], workers: int, limit: int | None
-) -> Work:
+    queue: list[RemainingRun],
+    ends: list[tuple[float, str]],
+    workers: int,
+    limit: int | None,
+) -> RemainingRun:
     if len(ends) >= workers:
-        return NOBODY
+        return NO_RUN
     running = Counter(visitor for _, visitor in ends)
-    for each in line:
-        if limit is None or running[each.visitor] < limit:
-            return each
-    return NOBODY
+    for run in queue:
+        if limit is None or running[run.visitor] < limit:
+            return run
+    return NO_RUN
 
 
 def _unfinished(connection: Connection) -> Sequence[RowMapping]:
@@ -127,11 +136,11 @@ def _speed(connection: Connection, kind: str) -> float | None:
         .order_by(runs.c.ended_at.desc())
         .limit(RECENT)
     )
-    speeds = [float(each) for each in connection.scalars(query)]
+    speeds = [float(run) for run in connection.scalars(query)]
     return median(speeds) if speeds else None
 
 
-def _work(row: RowMapping, speed: float | None, now: float) -> Work:
+def _remaining(row: RowMapping, speed: float | None, now: float) -> RemainingRun:
     """Return what is left of a run.
 
     A share f of its steps took e seconds; the whole usually takes u.  Its pace is
@@ -143,4 +152,4 @@ def _work(row: RowMapping, speed: float | None, now: float) -> Work:
         usual = row["cost"] / speed
         passed = max(0.0, now - row["started_at"]) if row["state"] == RUNNING else 0.0
         seconds = left * (passed + left * usual)
-    return Work(row["id"], row["visitor"], seconds)
+    return RemainingRun(row["id"], row["visitor"], seconds)

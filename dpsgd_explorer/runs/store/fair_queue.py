@@ -38,14 +38,14 @@ def count_start(connection: Connection, run_id: str) -> None:
     connection.execute(update(launches).where(*first).values(started=number))
 
 
-def next_in_line(connection: Connection, running_per_visitor: int | None) -> str | None:
+def next_queued(connection: Connection, running_per_visitor: int | None) -> str | None:
     """Return the id of the run to start, or None.
 
     Args:
         connection: An open transaction.
         running_per_visitor: Visitors with this many running runs wait; None: no limit.
     """
-    line = _line().subquery()
+    line = _queued().subquery()
     query = select(line.c.id).order_by(*(line.c[name] for name in ORDER))
     if running_per_visitor is not None:
         query = query.where(line.c.running < running_per_visitor)
@@ -54,7 +54,7 @@ def next_in_line(connection: Connection, running_per_visitor: int | None) -> str
 
 def position(connection: Connection, run_id: str) -> int | None:
     """Return 1 for the run that is next, and so on; None if it is not queued."""
-    line = _line().subquery()
+    line = _queued().subquery()
     place = func.row_number().over(order_by=[line.c[name] for name in ORDER])
     places = select(line.c.id, place.label("place")).subquery()
     return connection.scalar(select(places.c.place).where(places.c.id == run_id))
@@ -62,12 +62,12 @@ def position(connection: Connection, run_id: str) -> int | None:
 
 def in_order(connection: Connection) -> Sequence[str]:
     """Return the ids of all queued runs, the next one first."""
-    line = _line().subquery()
+    line = _queued().subquery()
     query = select(line.c.id).order_by(*(line.c[name] for name in ORDER))
     return connection.scalars(query).all()
 
 
-def _line() -> Select[Any]:
+def _queued() -> Select[Any]:
     """Every queued run with its turn and how many its visitor has running.
 
     Visitors who wait equally long go in the order of their first runs, in every turn:

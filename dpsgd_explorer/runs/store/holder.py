@@ -16,7 +16,7 @@ ENDED = frozenset("ZX")
 
 @cache
 def own_name() -> str:
-    """Return the name of this process; "" where the system does not tell."""
+    """Return the name of this process; "" where the system gives none."""
     started = _started(os.getpid())
     return "" if started is None else f"{_machine()} {os.getpid()} {started}"
 

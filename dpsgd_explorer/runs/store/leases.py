@@ -18,8 +18,7 @@ from sqlalchemy import Connection, RowMapping, select, update
 
 from dpsgd_explorer.errors import LeaseLostError
 from dpsgd_explorer.experiments.events import Event
-from dpsgd_explorer.runs.store import fair_queue as waiting_line
-from dpsgd_explorer.runs.store import holder
+from dpsgd_explorer.runs.store import fair_queue, holder
 from dpsgd_explorer.runs.store.database import Database
 from dpsgd_explorer.runs.store.records import Checkpoint, Claim
 from dpsgd_explorer.runs.store.schema import (
@@ -60,13 +59,11 @@ class LeasedRuns:
     ) -> Claim | None:
         """Take the run that is next in line, or this one; None if there is none."""
         with self.database.write() as connection:
-            chosen = run_id or waiting_line.next_in_line(
-                connection, running_per_visitor
-            )
+            chosen = run_id or fair_queue.next_queued(connection, running_per_visitor)
             run = _row(connection, chosen) if chosen else None
             if run is None or run["state"] != QUEUED:
                 return None
-            waiting_line.count_start(connection, run["id"])
+            fair_queue.count_start(connection, run["id"])
             fence, lease_until = run["fence"] + 1, self.lease_clock() + lease_s
             move(
                 connection,
@@ -215,7 +212,7 @@ class LeasedRuns:
         One that comes from the future was made before the clock was set back.
         """
         with self.database.read() as connection:
-            run_id = waiting_line.next_in_line(connection, running_per_visitor)
+            run_id = fair_queue.next_queued(connection, running_per_visitor)
             run = _row(connection, run_id) if run_id else None
         if run is None or 0 <= self.clock() - run["created_at"] < seconds:
             return []

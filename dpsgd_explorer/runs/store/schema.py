@@ -112,7 +112,7 @@ launches = Table(
     Column("launch", String(60), nullable=False),
     Column("cost", Float, nullable=False),
     Column("at", Float, nullable=False),
-    # Counts of starts, see waiting_line:
+    # Counts of starts, see fair_queue:
     Column("joined", Integer, nullable=False),
     Column("started", Integer),
     Index("launches_of_visitor", "visitor", "at"),

@@ -16,8 +16,7 @@ from sqlalchemy import RowMapping, Select, func, insert, select, update
 from dpsgd_explorer.errors import ConfigError, RunNotFoundError
 from dpsgd_explorer.experiments.config import RunConfig
 from dpsgd_explorer.quotas import Quotas
-from dpsgd_explorer.runs.store import admission, expected_start
-from dpsgd_explorer.runs.store import fair_queue as waiting_line
+from dpsgd_explorer.runs.store import admission, expected_start, fair_queue
 from dpsgd_explorer.runs.store.database import PATIENCE_SECONDS, Database
 from dpsgd_explorer.runs.store.leases import LeasedRuns
 from dpsgd_explorer.runs.store.records import Run, StoredEvent
@@ -221,7 +220,7 @@ class RunStore(LeasedRuns):
     def queue_position(self, run_id: str) -> int | None:
         """Return 1 for the run that is next, and so on; None if it is not queued."""
         with self.database.read() as connection:
-            return waiting_line.position(connection, run_id)
+            return fair_queue.position(connection, run_id)
 
     def expected_start_seconds(self, run_id: str) -> float | None:
         """Return in about how many seconds a queued run starts; None if unknown."""

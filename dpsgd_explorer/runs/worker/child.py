@@ -29,22 +29,21 @@ from dpsgd_explorer.errors import (
 from dpsgd_explorer.experiments import kinds
 from dpsgd_explorer.experiments.config import RunConfig
 from dpsgd_explorer.experiments.events import Event
-from dpsgd_explorer.experiments.experiment import Work
+from dpsgd_explorer.experiments.experiment import Experiment
 from dpsgd_explorer.experiments.performance import PerformanceSettings
 from dpsgd_explorer.runs.store.records import Checkpoint, Claim, StoredEvent
 from dpsgd_explorer.runs.store.schema import DONE
 from dpsgd_explorer.runs.store.store import RunStore
 from dpsgd_explorer.runs.store.transitions import to_json
-from dpsgd_explorer.runs.worker import limits
-from dpsgd_explorer.runs.worker import outcomes as verdicts
-from dpsgd_explorer.runs.worker.event_writer import Recorder
-from dpsgd_explorer.runs.worker.parent_watch import Lifeline, die_with_parent
+from dpsgd_explorer.runs.worker import limits, outcomes
+from dpsgd_explorer.runs.worker.event_writer import EventWriter
+from dpsgd_explorer.runs.worker.parent_watch import ParentWatch, die_with_parent
 from dpsgd_explorer.settings import Settings
 
 CHECKPOINT_SECONDS = 1.0
 # Checkpoints may take this share of the time; a big model is stored less often.
 CHECKPOINT_SHARE = 0.05
-# A run that has said nothing for so long says how far the features are.
+# After this long without an event, a run reports the progress of its features.
 PROGRESS_SECONDS = 0.5
 REHEARSAL = ("adult", "logistic")  # the quickest to load
 WITH_FEATURES = ("mnist", "scattering_linear")
@@ -60,23 +59,23 @@ def main(arguments: list[str]) -> int:
     """Prepare, wait for a run, train it; return the exit code."""
     settings, lease_s = Settings.from_environment(), float(arguments[0])
     die_with_parent()
-    lifeline = Lifeline(at_end=lambda: os._exit(0))
+    parent_watch = ParentWatch(at_end=lambda: os._exit(0))
     logging.basicConfig(format="%(levelname)s %(name)s: %(message)s")
     limits.apply(
         memory_mib=settings.run_memory_mib,
         seconds=settings.run_seconds,
         threads=settings.threads,
     )
-    problem = _load(settings, lifeline)
-    with idle_work(settings, lifeline) if problem is None else nullcontext():
-        claim = Claim(**json.loads(lifeline.first_line()))
-    if problem is not None and verdicts.is_want_of_memory(problem):
-        return verdicts.EXIT_CANNOT_LOAD  # nor is there memory to store a verdict
+    problem = _load(settings, parent_watch)
+    with idle_work(settings, parent_watch) if problem is None else nullcontext():
+        claim = Claim(**json.loads(parent_watch.first_line()))
+    if problem is not None and outcomes.is_want_of_memory(problem):
+        return outcomes.EXIT_CANNOT_LOAD  # nor is there memory to store an outcome
     store = RunStore(settings.database_url, patience_s=math.inf)
     return carry_out(store, claim, settings, lease_s=lease_s)
 
 
-def _load(settings: Settings, lifeline: Lifeline) -> Exception | None:
+def _load(settings: Settings, parent_watch: ParentWatch) -> Exception | None:
     """Load what every run needs; return what prevents that."""
     try:
         # Here and in Kind.start: torch is loaded in this process only, its memory
@@ -85,7 +84,7 @@ def _load(settings: Settings, lifeline: Lifeline) -> Exception | None:
     except Exception as error:  # whatever a library says that lacks memory
         logger.exception("torch cannot be loaded")
         return error
-    if not lifeline.has_called:
+    if not parent_watch.has_called:
         with _logged():
             performance = PerformanceSettings.from_settings(settings)
             warm_up(*REHEARSAL, performance=performance)
@@ -93,10 +92,10 @@ def _load(settings: Settings, lifeline: Lifeline) -> Exception | None:
 
 
 @contextmanager
-def idle_work(settings: Settings, lifeline: Lifeline) -> Iterator[None]:
+def idle_work(settings: Settings, parent_watch: ParentWatch) -> Iterator[None]:
     """Have something done ahead while nothing else is, if there is memory to spare."""
-    work = IdleWork(settings, lifeline)
-    if not lifeline.has_called and limits.free_memory_mib() >= IDLE_MIB:
+    work = IdleWork(settings, parent_watch)
+    if not parent_watch.has_called and limits.free_memory_mib() >= IDLE_MIB:
         work.start()
     yield
     work.end()
@@ -109,10 +108,10 @@ class IdleWork:
     for a piece of some milliseconds, or for the pictures if these are what it needs.
     """
 
-    def __init__(self, settings: Settings, lifeline: Lifeline) -> None:
+    def __init__(self, settings: Settings, parent_watch: ParentWatch) -> None:
         """Do nothing yet."""
         self._cache_dir = settings.instance_dir / "cache"
-        self._lifeline = lifeline
+        self._parent_watch = parent_watch
         self._ended = threading.Event()
         self._piece = threading.Lock()
 
@@ -141,7 +140,7 @@ class IdleWork:
             return not self._stops() and next(pieces, self) is not self
 
     def _stops(self) -> bool:
-        return self._ended.is_set() or self._lifeline.has_called
+        return self._ended.is_set() or self._parent_watch.has_called
 
 
 def _lower_priority() -> None:
@@ -164,111 +163,114 @@ def carry_out(
 ) -> int:
     """Train the claimed run to its end, good or bad; return the exit code."""
     try:
-        with Recorder(store, claim, lease_s=lease_s) as recorder:
-            state, error = _outcome(store, claim, settings, recorder)
+        with EventWriter(store, claim, lease_s=lease_s) as writer:
+            state, error = _outcome(store, claim, settings, writer)
         store.finish(claim, state, error=error)
     except LeaseLostError as lost:
         logger.warning("%s", lost)
-        return verdicts.EXIT_LEASE_LOST
+        return outcomes.EXIT_LEASE_LOST
     except StorageFullError as full:
         logger.warning("run %s: %s", claim.run_id, full)
-        return verdicts.EXIT_STORAGE_FULL
+        return outcomes.EXIT_STORAGE_FULL
     return 0
 
 
 def _outcome(
-    store: RunStore, claim: Claim, settings: Settings, recorder: Recorder
+    store: RunStore, claim: Claim, settings: Settings, writer: EventWriter
 ) -> tuple[str, dict[str, str] | None]:
     """Train, and return how it ended; only what cannot be stored is raised."""
     try:
-        _train(store, claim, settings, recorder)
+        _train(store, claim, settings, writer)
     except (LeaseLostError, StorageFullError):
         raise
     except Exception as error:
         logger.exception("run %s ended with an error", claim.run_id)
-        return verdicts.of_exception(error, settings.run_memory_mib)
+        return outcomes.of_exception(error, settings.run_memory_mib)
     return DONE, None
 
 
 def _train(
-    store: RunStore, claim: Claim, settings: Settings, recorder: Recorder
+    store: RunStore, claim: Claim, settings: Settings, writer: EventWriter
 ) -> None:
     """Train from the last checkpoint on, or from the start."""
-    teller = Teller(recorder)
-    performance = PerformanceSettings.from_settings(settings, teller.tell_progress)
+    reporter = EventReporter(writer)
+    progress = reporter.report_progress
+    performance = PerformanceSettings.from_settings(settings, progress)
     config = kinds.parse(store.get(claim.run_id).config)
     start = store.checkpoint(claim.run_id) or BEGINNING
     try:
-        work = _work(config, start, performance)
+        experiment = _experiment(config, start, performance)
     except CheckpointError as error:
         logger.warning("run %s is repeated from its start: %s", claim.run_id, error)
         start = BEGINNING
-        work = _work(config, start, performance)
-    told = deque(
+        experiment = _experiment(config, start, performance)
+    expected = deque(
         event
         for event in store.events(claim.run_id, start.seq)
         if event.kind not in NOT_REPEATED
     )
-    _record(work, told, recorder, teller)
+    _store_events(experiment, expected, writer, reporter)
 
 
-def _work(
+def _experiment(
     config: RunConfig, start: Checkpoint, performance: PerformanceSettings
-) -> Work:
-    kind = kinds.KINDS[config.kind]
-    return kind.start(config, checkpoint=start.data, performance=performance)
+) -> Experiment:
+    return kinds.start(config, checkpoint=start.data, performance=performance)
 
 
-class Teller:
-    """Has the run's events stored, and how far its features are between them."""
+class EventReporter:
+    """Store the run's events and, while it is silent, the progress of its features."""
 
-    def __init__(self, recorder: Recorder) -> None:
-        self._recorder = recorder
+    def __init__(self, writer: EventWriter) -> None:
+        self._writer = writer
         self._silent_since = time.monotonic()
 
-    def tell(self, event: Event) -> None:
+    def report(self, event: Event) -> None:
         """Store an event."""
-        self._recorder.add(event)
+        self._writer.add(event)
         self._silent_since = time.monotonic()
 
-    def tell_progress(self, done: int, total: int) -> None:
-        """Say how many rows of features are done, if nothing was said for a while."""
+    def report_progress(self, done: int, total: int) -> None:
+        """Store how many rows of features are done, if no event came for a while."""
         if time.monotonic() - self._silent_since >= PROGRESS_SECONDS:
             data = {"what": "features", "done": done, "total": total}
-            self.tell(Event("progress", data))
+            self.report(Event("progress", data))
 
 
-def _record(
-    work: Work, told: deque[StoredEvent], recorder: Recorder, teller: Teller
+def _store_events(
+    experiment: Experiment,
+    expected: deque[StoredEvent],
+    writer: EventWriter,
+    reporter: EventReporter,
 ) -> None:
-    """Store each event, after those that were told before have come again."""
+    """Store each event, after checking that a resumed run repeats the stored ones."""
     due = time.monotonic() + CHECKPOINT_SECONDS
-    for event in work.events():
-        if told:
-            _check_repeats(event, told.popleft())
+    for event in experiment.events():
+        if expected:
+            _check_repeats(event, expected.popleft())
             continue
-        teller.tell(event)
+        reporter.report(event)
         begin = time.monotonic()
         if begin >= due:
-            recorder.add_checkpoint(work.checkpoint())
+            writer.add_checkpoint(experiment.checkpoint())
             now = time.monotonic()
             due = now + max(CHECKPOINT_SECONDS, (now - begin) / CHECKPOINT_SHARE)
-    if told:
-        raise _replay_error(told[0])
+    if expected:
+        raise _replay_error(expected[0])
 
 
-def _check_repeats(event: Event, told: StoredEvent) -> None:
-    """Compare an event with the one that stands in the log at its place."""
-    before = Event(event.kind, json.loads(told.data))
+def _check_repeats(event: Event, stored: StoredEvent) -> None:
+    """Raise ReplayError unless an event equals the one stored in its place."""
+    before = Event(event.kind, json.loads(stored.data))
     again = Event(event.kind, json.loads(to_json(event.data)))
-    if event.kind != told.kind or again.timeless() != before.timeless():
-        raise _replay_error(told)
+    if event.kind != stored.kind or again.timeless() != before.timeless():
+        raise _replay_error(stored)
 
 
-def _replay_error(told: StoredEvent) -> ReplayError:
+def _replay_error(stored: StoredEvent) -> ReplayError:
     return ReplayError(
-        f"resumed, the run did not repeat its event {told.seq} ({told.kind}); it was "
-        "stopped, for its noise may have been drawn anew. Start the run again."
+        f"resumed, the run did not repeat its event {stored.seq} ({stored.kind}); it "
+        "was stopped, for its noise may have been drawn anew. Start the run again."
     )
 
 

@@ -12,7 +12,7 @@ from dpsgd_explorer.runs.store.leases import LEASE_SECONDS
 from dpsgd_explorer.runs.store.retention import Sweep
 from dpsgd_explorer.runs.store.store import RunStore
 from dpsgd_explorer.runs.worker.heartbeat import Heartbeat
-from dpsgd_explorer.runs.worker.process_pool import Crew
+from dpsgd_explorer.runs.worker.process_pool import ProcessPool
 from dpsgd_explorer.runs.worker.supervision import Supervision
 from dpsgd_explorer.settings import Settings
 
@@ -34,7 +34,7 @@ class Consumer:
         self.store = RunStore.from_settings(settings)
         self.doorbell = Doorbell(settings, self.answer)
         self._settings = settings
-        self._crew = Crew(settings, lease_s)
+        self._pool = ProcessPool(settings, lease_s)
         self._lease_s = lease_s
         self._sweep = Sweep(self.store, settings.keep_days)
         self._heartbeat = Heartbeat(settings.instance_dir)
@@ -73,7 +73,7 @@ class Consumer:
 
     def close(self) -> None:
         """End what waits for work."""
-        self._crew.close()
+        self._pool.close()
         self.store.database.close()
 
     def answer(self, _run_id: str) -> None:
@@ -104,7 +104,7 @@ class Consumer:
         for run_id in to_ring:
             self.doorbell.ring(run_id)
         self._sweep.tend()
-        self._crew.keep_warm(beside_runs=self._busy > 0)
+        self._pool.keep_warm(beside_runs=self._busy > 0)
 
     def _answer_one(self) -> bool:
         claim = self.store.claim(
@@ -112,7 +112,7 @@ class Consumer:
         )
         if claim is None:
             return False
-        process = self._crew.take()
+        process = self._pool.take()
         Supervision(
             self.store,
             claim,

@@ -23,7 +23,7 @@ HEARTBEATS_IN_A_LEASE = 5
 Item = Event | bytes | None  # None: nothing more will come
 
 
-class Recorder:
+class EventWriter:
     """Use as a context manager: when it is left, everything is stored.
 
     Its methods raise what the storing met, after which nothing more is stored:
@@ -35,7 +35,7 @@ class Recorder:
         """Take the lease over from whoever made the claim."""
         self._store, self._claim, self._lease_s = store, claim, lease_s
         self._items: queue.Queue[Item] = queue.Queue(MOST_WAITING)
-        self._pool = ThreadPoolExecutor(1, thread_name_prefix="recorder")
+        self._pool = ThreadPoolExecutor(1, thread_name_prefix="writer")
         store.heartbeat(claim, lease_s=lease_s)
 
     def __enter__(self) -> Self:

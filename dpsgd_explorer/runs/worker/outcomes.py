@@ -9,7 +9,7 @@ from dpsgd_explorer.runs.store.schema import FAILED, INTERRUPTED
 
 # Exit codes of a training process, after sysexits.h.
 EXIT_CANNOT_LOAD = 71  # EX_OSERR: less memory than loading takes
-EXIT_STORAGE_FULL = 74  # EX_IOERR: no room, so the verdict could not be stored either
+EXIT_STORAGE_FULL = 74  # EX_IOERR: no room, so the outcome could not be stored either
 EXIT_LEASE_LOST = 75  # EX_TEMPFAIL: the run is another's now
 
 WANT_OF_MEMORY = (
@@ -18,20 +18,20 @@ WANT_OF_MEMORY = (
     "failed to map segment",
     "bad_alloc",
 )
-Verdict = tuple[str, dict[str, str]]
+Outcome = tuple[str, dict[str, str]]
 
 
-def of_exception(error: Exception, memory_mib: int) -> Verdict:
-    """Return the verdict on a run whose training raised ``error``."""
+def of_exception(error: Exception, memory_mib: int) -> Outcome:
+    """Return the outcome of a run whose training raised ``error``."""
     if isinstance(error, ReplayError):
-        return _verdict(INTERRUPTED, "replay_mismatch", str(error))
+        return _outcome(INTERRUPTED, "replay_mismatch", str(error))
     if isinstance(error, DivergedError):
-        return _verdict(FAILED, "diverged", str(error))
+        return _outcome(FAILED, "diverged", str(error))
     if isinstance(error, ExplorerError):
-        return _verdict(FAILED, "refused", str(error))
+        return _outcome(FAILED, "refused", str(error))
     if is_want_of_memory(error):
         return memory_limit(memory_mib)
-    return _verdict(
+    return _outcome(
         FAILED,
         "internal_error",
         f"the run ended with an error of ours ({type(error).__name__}); "
@@ -39,10 +39,10 @@ def of_exception(error: Exception, memory_mib: int) -> Verdict:
     )
 
 
-def of_exit(code: int, *, seconds: int) -> Verdict:
-    """Return the verdict on a process that ended with ``code`` and stored none."""
+def of_exit(code: int, *, seconds: int) -> Outcome:
+    """Return the outcome of a process that ended with ``code`` and stored none."""
     if code == EXIT_STORAGE_FULL:
-        return _verdict(
+        return _outcome(
             INTERRUPTED,
             "storage_full",
             "storage full: the server's disk has no room for the rest of this run.",
@@ -50,16 +50,16 @@ def of_exit(code: int, *, seconds: int) -> Verdict:
     if code == -signal.SIGXCPU:
         return time_limit(seconds)
     how = f"signal {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
-    return _verdict(
+    return _outcome(
         FAILED,
         "crashed",
         f"the training process ended with {how}; start the run again.",
     )
 
 
-def time_limit(seconds: int) -> Verdict:
-    """Return the verdict on a run that took too long."""
-    return _verdict(
+def time_limit(seconds: int) -> Outcome:
+    """Return the outcome of a run that took too long."""
+    return _outcome(
         FAILED,
         "time_limit",
         f"the run was stopped after {seconds} seconds, the limit of this site; "
@@ -67,9 +67,9 @@ def time_limit(seconds: int) -> Verdict:
     )
 
 
-def memory_limit(memory_mib: int) -> Verdict:
-    """Return the verdict on a run that wanted too much memory."""
-    return _verdict(
+def memory_limit(memory_mib: int) -> Outcome:
+    """Return the outcome of a run that wanted too much memory."""
+    return _outcome(
         FAILED,
         "memory_limit",
         f"the run needed more memory than it may have ({memory_mib} MiB); "
@@ -77,9 +77,9 @@ def memory_limit(memory_mib: int) -> Verdict:
     )
 
 
-def cannot_load(memory_mib: int) -> Verdict:
-    """Return the verdict on a run whose process had too little memory to begin."""
-    return _verdict(
+def cannot_load(memory_mib: int) -> Outcome:
+    """Return the outcome of a run whose process had too little memory to begin."""
+    return _outcome(
         FAILED,
         "memory_limit",
         f"a run may have {memory_mib} MiB of memory here, and torch alone takes more; "
@@ -87,7 +87,7 @@ def cannot_load(memory_mib: int) -> Verdict:
     )
 
 
-def _verdict(state: str, code: str, message: str) -> Verdict:
+def _outcome(state: str, code: str, message: str) -> Outcome:
     return state, {"code": code, "message": message}
 
 

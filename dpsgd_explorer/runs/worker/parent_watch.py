@@ -26,14 +26,14 @@ def die_with_parent() -> None:
         prctl(PR_SET_PDEATHSIG, int(signal.SIGKILL))
 
 
-class Lifeline:
+class ParentWatch:
     """Reads standard input: one line of orders, perhaps; then its end."""
 
     def __init__(self, at_end: Callable[[], None]) -> None:
         """Watch from now on; ``at_end`` is called in the watching thread."""
         self._at_end = at_end
         self._lines: queue.SimpleQueue[str] = queue.SimpleQueue()
-        threading.Thread(target=self._watch, name="lifeline", daemon=True).start()
+        threading.Thread(target=self._watch, name="parent watch", daemon=True).start()
 
     @property
     def has_called(self) -> bool:

@@ -80,7 +80,7 @@ class TrainingProcess:
         self._popen.stdin.close()
 
 
-class Crew:
+class ProcessPool:
     """Hands out a warm process and has the next one loaded."""
 
     def __init__(self, settings: Settings, lease_s: float) -> None:

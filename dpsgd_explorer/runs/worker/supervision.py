@@ -17,8 +17,7 @@ from dpsgd_explorer.runs.store.leases import LEASE_SECONDS
 from dpsgd_explorer.runs.store.records import Claim
 from dpsgd_explorer.runs.store.schema import CANCELLED
 from dpsgd_explorer.runs.store.store import RunStore
-from dpsgd_explorer.runs.worker import limits
-from dpsgd_explorer.runs.worker import outcomes as verdicts
+from dpsgd_explorer.runs.worker import limits, outcomes
 from dpsgd_explorer.runs.worker.event_writer import HEARTBEATS_IN_A_LEASE
 from dpsgd_explorer.runs.worker.process_pool import TrainingProcess
 from dpsgd_explorer.settings import Settings
@@ -99,7 +98,7 @@ class Supervision:
                 self._process.end()
                 return self._insist(settle)
         self._process.close()
-        if code != verdicts.EXIT_LEASE_LOST:
+        if code != outcomes.EXIT_LEASE_LOST:
             self._insist(lambda: self._settle(code))
 
     def _reason_to_end(self) -> Callable[[], object] | None:
@@ -115,7 +114,7 @@ class Supervision:
             logger.warning("run %s: its process says nothing", self._claim.run_id)
             return lambda: self._store.release(self._claim, lost=True)
         if time.monotonic() >= self._end:
-            return lambda: self._finish(verdicts.time_limit(self._settings.run_seconds))
+            return lambda: self._finish(outcomes.time_limit(self._settings.run_seconds))
         return None
 
     def _settle(self, code: int) -> None:
@@ -123,11 +122,11 @@ class Supervision:
         if self._store.order(self._claim) == "stop":
             return
         if self._could_not_load(code):
-            self._finish(verdicts.cannot_load(self._settings.run_memory_mib))
+            self._finish(outcomes.cannot_load(self._settings.run_memory_mib))
         elif code not in KILLED:
-            self._finish(verdicts.of_exit(code, seconds=self._settings.run_seconds))
+            self._finish(outcomes.of_exit(code, seconds=self._settings.run_seconds))
         elif limits.oom_kills() > self._oom_kills:
-            self._finish(verdicts.memory_limit(self._settings.run_memory_mib))
+            self._finish(outcomes.memory_limit(self._settings.run_memory_mib))
         else:
             logger.warning("the process of run %s was killed", self._claim.run_id)
             self._store.release(self._claim, lost=not self._stop.is_set())
@@ -135,10 +134,10 @@ class Supervision:
     def _could_not_load(self, code: int) -> bool:
         if code in ABORTED:
             return not self._hand_over.has_spoken
-        return code == verdicts.EXIT_CANNOT_LOAD
+        return code == outcomes.EXIT_CANNOT_LOAD
 
-    def _finish(self, verdict: verdicts.Verdict) -> None:
-        state, error = verdict
+    def _finish(self, outcome: outcomes.Outcome) -> None:
+        state, error = outcome
         self._store.finish(self._claim, state, error=error)
         logger.warning("run %s: %s", self._claim.run_id, error["message"])
 

@@ -26,7 +26,7 @@ from dpsgd_explorer.accounting.intervals import (
 )
 from dpsgd_explorer.accounting.registry import deciding
 from dpsgd_explorer.accounting.trade_off import trade_off_sides
-from dpsgd_explorer.experiments.cost import check_cost
+from dpsgd_explorer.experiments.config import check_cost
 from dpsgd_explorer.web.api.operation import operation, reply
 from dpsgd_explorer.web.questions.accountant_race import race
 from dpsgd_explorer.web.questions.plan_preview import planned

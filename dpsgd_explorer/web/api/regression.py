@@ -55,16 +55,16 @@ class Descent(BaseModel):
 
     @classmethod
     def of(cls, followed: Followed) -> Descent:
-        """Return a followed walk."""
-        walk = followed.walk
+        """Return a descent with its errors."""
+        spec = followed.spec
         return cls(
             steps=list(followed.trace.steps),
             epsilons=list(followed.epsilons),
             mse=Band.of(followed.trace.spreads),
-            noise_multiplier=walk.noise_multiplier,
-            learning_rate=walk.learning_rate,
-            learning_rate_is_private=walk.rate != "notebook",
-            repetitions=walk.repetitions,
+            noise_multiplier=spec.noise_multiplier,
+            learning_rate=spec.learning_rate,
+            learning_rate_is_private=spec.rate != "notebook",
+            repetitions=spec.repetitions,
         )
 
 
@@ -107,9 +107,9 @@ def comparison(query: RegressionQuestion) -> Response:
         ComparisonAnswer(
             delta=query.delta,
             neighboring_relation=query.neighboring_relation,
-            nonprivate_mse=view.judge.mse,
+            nonprivate_mse=view.evaluation_set.mse,
             bounded_mse=view.clipped_mse,
-            trivial_mse=view.judge.trivial_mse,
+            trivial_mse=view.evaluation_set.trivial_mse,
             epsilons=list(EPSILONS),
             mse={name: Band.of(view.sweeps[name].spreads) for name in METHODS},
             epsilon=query.epsilon,
@@ -124,7 +124,7 @@ def comparison(query: RegressionQuestion) -> Response:
                 for part in budget.parts
             ],
             coefficients=view.cloud.tolist(),
-            nonprivate_coefficients=view.judge.theta[view.columns].tolist(),
+            nonprivate_coefficients=view.evaluation_set.theta[view.columns].tolist(),
             descent=Descent.of(view.followed[""]),
         )
     )

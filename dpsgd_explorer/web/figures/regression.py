@@ -59,7 +59,7 @@ def errors_picture(view: View) -> Picture:
         note=f"ε at δ = {text_of(view.question.delta)}, exactly accounted, "
         f"{relation(view)}. The errors themselves are computed from the data. The "
         "descent is one path that spends as it goes; it was planned for its end."
-        + (UNPAID if view.question.walk().rate == "notebook" else ""),
+        + (UNPAID if view.question.descent_spec().rate == "notebook" else ""),
         is_private=False,
     )
 
@@ -144,23 +144,23 @@ def descent_picture(view: View) -> Picture | None:
 def path_picture(view: View) -> Picture:
     """Return the error of a descent that is at hand, as it spends."""
     main = view.followed[""]
-    walk = main.walk
+    spec = main.spec
     ends = "; ".join(
         f"rate {name}: {_end(found)}" for name, found in view.followed.items() if name
     )
     return Picture(
-        title=f"After {walk.steps:,} steps and ε = {round_up(main.epsilons[-1], 4)} "
+        title=f"After {spec.steps:,} steps and ε = {round_up(main.epsilons[-1], 4)} "
         f"{_outcome(main)}{'; ' + ends if ends else ''}",
-        sub=f"Median error of {walk.repetitions} descents, and the 5 to 95 % band "
-        f"at the chosen rate, against ε as it is spent; σ = {walk.noise_multiplier:g}",
+        sub=f"Median error of {spec.repetitions} descents, and the 5 to 95 % band "
+        f"at the chosen rate, against ε as it is spent; σ = {spec.noise_multiplier:g}",
         wide=_descent(view, WIDE, narrow=False),
         narrow=_descent(view, NARROW, narrow=True),
         head=("ε spent", "steps", *(f"rate {name}".strip() for name in view.followed)),
         rows=_descent_rows(view, main),
         kind="computed",
-        status="" if walk.rate == "notebook" else "exact",
-        note=f"Learning rate {text_of(float(f'{walk.learning_rate:.3g}'))}, "
-        f"{RATE_WORDS.get(walk.rate, 'as it was given')}.",
+        status="" if spec.rate == "notebook" else "exact",
+        note=f"Learning rate {text_of(float(f'{spec.learning_rate:.3g}'))}, "
+        f"{RATE_WORDS.get(spec.rate, 'as it was given')}.",
         is_private=False,
     )
 
@@ -209,8 +209,8 @@ def _descent(view: View, size: tuple[int, int], *, narrow: bool) -> Markup:
 
 
 def _plot(view: View, size: tuple[int, int], *, narrow: bool) -> Plot:
-    low = min(view.judge.mse, view.clipped_mse)
-    top = max(view.judge.trivial_mse, view.clipped_mse) * ROOM
+    low = min(view.evaluation_set.mse, view.clipped_mse)
+    top = max(view.evaluation_set.trivial_mse, view.clipped_mse) * ROOM
     low -= 0.06 * (top - low)
     right = 12 if narrow else 92
     plot = Plot.framed(size, (0, TOP_EPSILON), (low, top), left=44, right=right)
@@ -220,7 +220,11 @@ def _plot(view: View, size: tuple[int, int], *, narrow: bool) -> Plot:
 
 
 def _baselines(plot: Plot, view: View, *, narrow: bool) -> None:
-    mean, fit, bounded = view.judge.trivial_mse, view.judge.mse, view.clipped_mse
+    mean, fit, bounded = (
+        view.evaluation_set.trivial_mse,
+        view.evaluation_set.mse,
+        view.clipped_mse,
+    )
     far = 0.01 * (plot.y.high - plot.y.low)
     left = 4 if narrow else 60
     lines: list[tuple[float, str, str, Anchor]] = [

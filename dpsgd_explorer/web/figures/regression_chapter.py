@@ -45,12 +45,12 @@ def size() -> str:
 
 def nonprivate() -> str:
     """Return the error of least squares without privacy."""
-    return mse(_notebook().judge.mse)
+    return mse(_notebook().evaluation_set.mse)
 
 
 def trivial() -> str:
     """Return the error of always answering the mean."""
-    return mse(_notebook().judge.trivial_mse)
+    return mse(_notebook().evaluation_set.trivial_mse)
 
 
 def median(method: str, epsilon: float, variant: str = "tight") -> str:
@@ -72,7 +72,7 @@ def small_noise_end(rate: str) -> str:
 
 def lambda_min() -> str:
     """Return the least eigenvalue of X'X."""
-    return f"{_notebook().judge.lambda_min:.2f}"
+    return f"{_notebook().evaluation_set.lambda_min:.2f}"
 
 
 def lambda_min_noise() -> str:
@@ -82,20 +82,20 @@ def lambda_min_noise() -> str:
 
 def lambda_min_seen() -> str:
     """Return, in percent, how often its lower bound rises above 0 there."""
-    z = 1.96 - _notebook().judge.lambda_min / _lambda_min_std()
+    z = 1.96 - _notebook().evaluation_set.lambda_min / _lambda_min_std()
     return f"{50 * math.erfc(z / math.sqrt(2)):.1f}"
 
 
 def steps(noise_multiplier: float) -> str:
     """Return how many steps of a descent ε = 2 allows."""
-    return f"{RegressionQuestion(noise_multiplier=noise_multiplier).walked:,}"
+    return f"{RegressionQuestion(noise_multiplier=noise_multiplier).planned_steps:,}"
 
 
 def halved_noise_epsilon(noise_multiplier: float) -> str:
     """Return what such a descent spends if the sensitivity is taken for half of it."""
     question = RegressionQuestion(noise_multiplier=noise_multiplier)
     return round_up(
-        gaussian_epsilon(question.delta, noise_multiplier / 2, question.walked)
+        gaussian_epsilon(question.delta, noise_multiplier / 2, question.planned_steps)
     )
 
 

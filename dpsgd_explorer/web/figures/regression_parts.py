@@ -22,7 +22,7 @@ COLOURS = {"adassp": "private", "ssp": "attack"}
 def cloud_picture(view: View) -> Picture:
     """Return the coefficients that could have been released."""
     question, cloud = view.question, view.cloud
-    exact = view.judge.theta[view.columns]
+    exact = view.evaluation_set.theta[view.columns]
     low, high = np.quantile(cloud[:, 0], (0.05, 0.95), method="inverted_cdf")
     return Picture(
         title=f"{question.first} is {signed(exact[0])} without privacy; nine in ten "
@@ -60,7 +60,7 @@ def _quantiles(name: str, exact: float, values: Array) -> tuple[str, ...]:
 
 
 def _cloud(view: View, size: tuple[int, int], *, narrow: bool) -> Markup:
-    exact = view.judge.theta[view.columns]
+    exact = view.evaluation_set.theta[view.columns]
     ranges = [_window(view.cloud[:, i], exact[i]) for i in range(2)]
     plot = Plot.framed(size, ranges[0], ranges[1], left=52, top=30)
     plot.y_axis(round_ticks(ranges[1], 5), view.question.second)

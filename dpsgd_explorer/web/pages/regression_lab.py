@@ -81,7 +81,7 @@ def preset_links() -> tuple[PresetLink, ...]:
     return tuple(
         PresetLink(
             label,
-            note.format(steps=parse(RegressionQuestion, settings).walked),
+            note.format(steps=parse(RegressionQuestion, settings).planned_steps),
             settings,
         )
         for label, note, settings in PRESETS
@@ -149,10 +149,10 @@ def _results(form: Form[RegressionQuestion]) -> dict[str, Any]:
 
 def facts(view: View) -> list[tuple[str, str]]:
     """Return the numbers above the charts."""
-    ground = view.question.ground.prepared
-    rows, labels = ground.shortened_rows, ground.clipped_labels
+    table = view.question.prepared_housing.table
+    rows, labels = table.shortened_rows, table.clipped_labels
     return [
-        ("Without privacy", mse(view.judge.mse)),
+        ("Without privacy", mse(view.evaluation_set.mse)),
         ("Bounds alone, no noise", mse(view.clipped_mse)),
         ("Rows beyond B", f"{rows:,}"),
         ("Labels cut at Y", f"{labels:,}"),

@@ -13,13 +13,13 @@ from dpsgd_explorer.experiments.setting import Setting
 from dpsgd_explorer.experiments.vocabulary import setting
 from dpsgd_explorer.regression import housing
 from dpsgd_explorer.regression.bounds import Bounds
-from dpsgd_explorer.regression.descents import LONGEST, Ground, Walk
+from dpsgd_explorer.regression.descents import LONGEST, DescentSpec, PreparedHousing
 from dpsgd_explorer.regression.noisy_gd import RATES, steps_within
 from dpsgd_explorer.regression.perturbation import RIDGE_FACTOR, Perturbation
 from dpsgd_explorer.web.questions.question import Question
 
 TOP_EPSILON = 2.0  # where the axis of ε ends, as in the notebook
-SHORT_WALKS, LONG_WALKS = 100, 20  # repetitions of a descent
+SHORT_REPETITIONS, LONG_REPETITIONS = 100, 20  # repetitions of a descent
 METHODS = {"adassp": "AdaSSP", "ssp": "SSP"}
 FEATURES = dict(zip(housing.FEATURES, housing.FEATURES, strict=True))
 PRIVACY, DATA, STATISTICS = "Privacy", "Bounds", "Noisy statistics"
@@ -172,7 +172,7 @@ class RegressionQuestion(Question):
             raise ConfigError(
                 "second", "second must be another feature than first, got the same."
             )
-        if self.walked > LONGEST:
+        if self.planned_steps > LONGEST:
             raise ConfigError(
                 "noise_multiplier",
                 f"noise_multiplier must leave at most {LONGEST:,} steps within "
@@ -182,12 +182,12 @@ class RegressionQuestion(Question):
         return self
 
     @property
-    def ground(self) -> Ground:
+    def prepared_housing(self) -> PreparedHousing:
         """The data within their bounds."""
-        return Ground(self.rows, self.x_bound, self.y_bound)
+        return PreparedHousing(self.rows, self.x_bound, self.y_bound)
 
     @property
-    def walked(self) -> int:
+    def planned_steps(self) -> int:
         """Steps of the descent."""
         if self.steps is not None:
             return self.steps
@@ -204,34 +204,34 @@ class RegressionQuestion(Question):
             ridge_factor=self.ridge_factor,
         )
 
-    def walk(self, factor: float = 1.0) -> Walk:
+    def descent_spec(self, factor: float = 1.0) -> DescentSpec:
         """Return the descent as it is set, its rate times ``factor``."""
-        walk = Walk(
-            ground=self.ground,
+        spec = DescentSpec(
+            prepared_housing=self.prepared_housing,
             neighboring_relation=self.neighboring_relation,
             noise_multiplier=self.noise_multiplier,
-            steps=self.walked,
+            steps=self.planned_steps,
             rate=self.learning_rate or self.rate,
             rate_factor=float(f"{self.rate_factor * factor:.9g}"),
-            repetitions=SHORT_WALKS,
+            repetitions=SHORT_REPETITIONS,
             seed=self.seed,
         )
-        return walk if walk.is_at_hand else replace(walk, repetitions=LONG_WALKS)
+        return spec if spec.is_at_hand else replace(spec, repetitions=LONG_REPETITIONS)
 
     @property
     def run(self) -> RegressionConfig:
         """The descent as a run: the same draws, so the same errors."""
-        walk = self.walk()
+        spec = self.descent_spec()
         return RegressionConfig(
             rows=self.rows,
             x_bound=self.x_bound,
             y_bound=self.y_bound,
             neighboring_relation=self.neighboring_relation,
             delta=self.delta,
-            noise_multiplier=walk.noise_multiplier,
-            steps=walk.steps,
-            learning_rate=walk.rate,
-            rate_factor=walk.rate_factor,
-            repetitions=walk.repetitions,
+            noise_multiplier=spec.noise_multiplier,
+            steps=spec.steps,
+            learning_rate=spec.rate,
+            rate_factor=spec.rate_factor,
+            repetitions=spec.repetitions,
             seed=self.seed,
         )

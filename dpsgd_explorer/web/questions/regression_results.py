@@ -17,7 +17,12 @@ from dpsgd_explorer.regression import housing
 from dpsgd_explorer.regression.budget import Budget
 from dpsgd_explorer.regression.checks import VARIANTS, Array
 from dpsgd_explorer.regression.comparison import EPSILONS, Spread, Sweep, sweep
-from dpsgd_explorer.regression.descents import Ground, Trace, Walk, trace
+from dpsgd_explorer.regression.descents import (
+    DescentSpec,
+    PreparedHousing,
+    Trace,
+    trace,
+)
 from dpsgd_explorer.regression.perturbation import Perturbation
 from dpsgd_explorer.regression.statistics import Statistics
 from dpsgd_explorer.web.questions.regression import METHODS, RegressionQuestion
@@ -32,7 +37,7 @@ NAMES = {**METHODS, "noisy_gd": DESCENT}
 class Followed:
     """A descent's errors with what it had spent, null if it has yet to be computed."""
 
-    walk: Walk
+    spec: DescentSpec
     trace: Trace
     epsilons: tuple[float, ...]
 
@@ -79,14 +84,16 @@ class View:
     waits: bool = False
 
     @property
-    def judge(self) -> Statistics:
+    def evaluation_set(self) -> Statistics:
         """What errors are measured on."""
-        return self.question.ground.judge
+        return self.question.prepared_housing.evaluation_set
 
     @cached_property
     def clipped_mse(self) -> float:
         """Error of least squares on the bounded data, with no noise at all."""
-        return float(self.judge.mse_of(self.question.ground.statistics.theta))
+        return float(
+            self.evaluation_set.mse_of(self.question.prepared_housing.statistics.theta)
+        )
 
     @cached_property
     def sweeps(self) -> dict[str, Sweep]:
@@ -103,25 +110,27 @@ class View:
         }
 
     @cached_property
-    def walks(self) -> dict[str, Walk]:
+    def specs(self) -> dict[str, DescentSpec]:
         """The descent, and the same with a tenth and ten times the rate."""
         factors = {"÷ 10": 0.1, "": 1.0, "× 10": 10.0}
-        return {name: self.question.walk(factor) for name, factor in factors.items()}
+        return {
+            name: self.question.descent_spec(factor) for name, factor in factors.items()
+        }
 
     @property
     def must_wait(self) -> bool:
         """Whether a descent is long, and may not be computed now."""
-        return not self.waits and not self.walks[""].is_at_hand
+        return not self.waits and not self.specs[""].is_at_hand
 
     @cached_property
     def followed(self) -> dict[str, Followed]:
         """The descents that are at hand, or were waited for."""
         wanted = {
-            name: walk
-            for name, walk in self.walks.items()
-            if walk.is_at_hand or (self.waits and name == "")
+            name: spec
+            for name, spec in self.specs.items()
+            if spec.is_at_hand or (self.waits and name == "")
         }
-        return {name: self._follow(walk) for name, walk in wanted.items()}
+        return {name: self._follow(spec) for name, spec in wanted.items()}
 
     @cached_property
     def budget(self) -> Budget:
@@ -135,7 +144,7 @@ class View:
         """Released coefficients of the two chosen features, [50, 2]."""
         question = self.question
         thetas = question.perturbation(question.method).release(
-            question.ground.statistics,
+            question.prepared_housing.statistics,
             self.budget,
             np.random.default_rng([question.seed, CLOUD]),
             CLOUD,
@@ -151,13 +160,13 @@ class View:
     @cached_property
     def standings(self) -> tuple[Standing, ...]:
         """The methods at the ε looked at, best median first."""
-        swept = {
+        sweeps = {
             name: by_variant[self.question.variant]
             for name, by_variant in self.chosen.items()
         }
         found = [
             Standing(name, sweep.spreads[0], median_range(sweep.mse[0]))
-            for name, sweep in swept.items()
+            for name, sweep in sweeps.items()
         ]
         descent = self.followed.get("")
         reached = descent.within(self.question.epsilon) if descent else None
@@ -169,18 +178,18 @@ class View:
         self, method: str, epsilons: tuple[float, ...], variant: str | None = None
     ) -> Sweep:
         question = self.question
-        return swept(
+        return sweep_cached(
             question.perturbation(method, variant),
-            question.ground,
+            question.prepared_housing,
             epsilons,
             question.delta,
             (question.repetitions, question.seed),
         )
 
-    def _follow(self, walk: Walk) -> Followed:
-        found = trace(walk)
-        spent = spent_along(walk.noise_multiplier, found.steps, self.question.delta)
-        return Followed(walk, found, spent)
+    def _follow(self, spec: DescentSpec) -> Followed:
+        found = trace(spec)
+        spent = spent_along(spec.noise_multiplier, found.steps, self.question.delta)
+        return Followed(spec, found, spent)
 
 
 @lru_cache(maxsize=64)
@@ -192,9 +201,9 @@ def spent_along(
 
 
 @lru_cache(maxsize=128)
-def swept(
+def sweep_cached(
     method: Perturbation,
-    ground: Ground,
+    prepared_housing: PreparedHousing,
     epsilons: tuple[float, ...],
     delta: float,
     draws: tuple[int, int],
@@ -204,12 +213,12 @@ def swept(
     rng = np.random.default_rng(seed)
     return sweep(
         method,
-        ground.statistics,
+        prepared_housing.statistics,
         epsilons,
         delta,
         rng,
         repetitions,
-        evaluate_on=ground.judge,
+        evaluate_on=prepared_housing.evaluation_set,
     )
 
 

@@ -77,7 +77,7 @@ def page(config: RegressionConfig) -> dict[str, Any]:
 def page_data(config: RegressionConfig) -> dict[str, Any]:
     """Return what the chart needs before the first point comes."""
     noise, steps = config.schedule
-    judge = config.ground.judge
+    evaluation_set = config.prepared_housing.evaluation_set
     return {
         "plan": {
             "private": True,
@@ -92,8 +92,8 @@ def page_data(config: RegressionConfig) -> dict[str, Any]:
             "first_epsilon": gaussian_epsilon(config.delta, noise),
             "relation": RELATIONS[config.neighboring_relation],
             "repetitions": config.repetitions,
-            "nonprivate_mse": judge.mse,
-            "trivial_mse": judge.trivial_mse,
+            "nonprivate_mse": evaluation_set.mse,
+            "trivial_mse": evaluation_set.trivial_mse,
         }
     }
 

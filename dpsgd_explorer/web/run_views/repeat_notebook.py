@@ -10,7 +10,7 @@ from dpsgd_explorer.web.run_views.repeat_script import INSTALL, parts
 
 CARRY_OUT = """\
 curve = []
-for event in {work}(CONFIG).events():
+for event in start(CONFIG).events():
     if event.kind == "evaluation":
         curve.append(event.data)
         print(event.data)"""
@@ -32,7 +32,7 @@ def repeat_notebook(run: Run) -> str:
     )
     code = (
         f"{told['imports']}\n\nCONFIG = {told['settings']}",
-        CARRY_OUT.format(work=told["work"]),
+        CARRY_OUT,
         f"# {told['origin']}\nRECORDED = {told['recorded']}\n" + COMPARE,
     )
     cells = [_cell("markdown", title, 0)]

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from string import Template
 
-from dpsgd_explorer import __version__
+from dpsgd_explorer import __version__, experiments
 from dpsgd_explorer.experiments.kinds import KINDS
 from dpsgd_explorer.runs.store.records import Run
 
 # In a checkout of the project; its wheel will do as well.
+PUBLIC = experiments.__name__  # a path that stays when modules move
 INSTALL = "python -m pip install ."
 SCRIPT = Template('''\
 """Repeats run $run_id of DP-SGD Explorer $version.
@@ -34,7 +35,7 @@ RECORDED = $recorded
 
 def main() -> int:
     """Carry it out, print the curve; 1: a recorded number was not repeated."""
-    for event in $work(CONFIG).events():
+    for event in start(CONFIG).events():
         if event.kind == "evaluation":
             print(event.data)
     repeated = {name: event.data[name] for name in RECORDED}
@@ -71,10 +72,8 @@ def parts(run: Run) -> dict[str, str]:
             f'    "{name}": {run.summary[name]!r},' for name in measured
         )
     return {
-        "imports": f"from {config.__module__} import {config.__name__}\n"
-        f"from {kind.module} import {kind.work}",
+        "imports": f"from {PUBLIC} import {config.__name__}, start",
         "settings": f"{config.__name__}(\n{settings}\n)",
-        "work": kind.work,
         "origin": origin,
         "recorded": f"{{\n{recorded}\n}}" if recorded else "{}",
     }

@@ -15,8 +15,7 @@ from dpsgd_explorer.experiments.kinds import KINDS
 from dpsgd_explorer.experiments.training_config import TrainingConfig
 from dpsgd_explorer.runs.store.leases import LEASE_SECONDS
 from dpsgd_explorer.runs.store.schema import checkpoints
-from dpsgd_explorer.runs.worker import child
-from dpsgd_explorer.runs.worker import outcomes as verdicts
+from dpsgd_explorer.runs.worker import child, outcomes
 from dpsgd_explorer.runs.worker.child import carry_out
 from dpsgd_explorer.training import inputs
 from dpsgd_explorer.training.datasets import features
@@ -248,7 +247,7 @@ def test_a_lost_lease_stores_nothing_and_says_so(store, config, train, clock):
     clock.forward(LEASE_SECONDS + 1)
     store.reap()
     before = store.events(run.id)
-    assert train(old) == verdicts.EXIT_LEASE_LOST
+    assert train(old) == outcomes.EXIT_LEASE_LOST
     assert store.events(run.id) == before
 
 
@@ -256,7 +255,7 @@ def test_a_full_disk_ends_the_process_with_its_own_code(store, config, train, fi
     run = store.create(config, visitor="ann")
     claim = store.claim()
     fill_up()
-    assert train(claim) == verdicts.EXIT_STORAGE_FULL
+    assert train(claim) == outcomes.EXIT_STORAGE_FULL
     stored = told(store, run.id)
     assert len(stored) < 41  # none, if the first lot already did not fit
     assert stored == trained(config)[: len(stored)]

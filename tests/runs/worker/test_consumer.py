@@ -212,7 +212,7 @@ class Process(TrainingProcess):
     ids=[
         "signal",
         "exit code",
-        "no verdict",
+        "no outcome",
         "disk full",
         "killed",
         "asked to end",

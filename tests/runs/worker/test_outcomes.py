@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from dpsgd_explorer.errors import DataError, DivergedError, ReplayError
-from dpsgd_explorer.runs.worker import outcomes as verdicts
+from dpsgd_explorer.runs.worker import outcomes
 
 
 def failure_of(action):
@@ -32,13 +32,13 @@ def failure_of(action):
     ids=lambda value: type(value).__name__ if isinstance(value, Exception) else "",
 )
 def test_exceptions(error, state, code):
-    verdict = verdicts.of_exception(error, memory_mib=512)
-    assert (verdict[0], verdict[1]["code"]) == (state, code)
-    assert verdict[1]["message"].endswith(".")
+    outcome = outcomes.of_exception(error, memory_mib=512)
+    assert (outcome[0], outcome[1]["code"]) == (state, code)
+    assert outcome[1]["message"].endswith(".")
 
 
 def test_the_words_of_a_bug_stay_in_the_log():
-    _, error = verdicts.of_exception(RuntimeError("/secret/path"), memory_mib=512)
+    _, error = outcomes.of_exception(RuntimeError("/secret/path"), memory_mib=512)
     assert "secret" not in error["message"]
 
 
@@ -53,6 +53,6 @@ def test_the_words_of_a_bug_stay_in_the_log():
     ids=["storage full", "processor time", "signal", "exit code"],
 )
 def test_exit_codes(exit_code, state, code, words):
-    verdict = verdicts.of_exit(exit_code, seconds=60)
-    assert (verdict[0], verdict[1]["code"]) == (state, code)
-    assert words in verdict[1]["message"]
+    outcome = outcomes.of_exit(exit_code, seconds=60)
+    assert (outcome[0], outcome[1]["code"]) == (state, code)
+    assert words in outcome[1]["message"]

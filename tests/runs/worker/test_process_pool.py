@@ -6,9 +6,8 @@ import signal
 
 import pytest
 
-from dpsgd_explorer.runs.worker import limits
-from dpsgd_explorer.runs.worker import process_pool as crew
-from dpsgd_explorer.runs.worker.process_pool import Crew, TrainingProcess
+from dpsgd_explorer.runs.worker import limits, process_pool
+from dpsgd_explorer.runs.worker.process_pool import ProcessPool, TrainingProcess
 from dpsgd_explorer.settings import Settings
 
 
@@ -16,7 +15,7 @@ class Sleeper(TrainingProcess):
     program = ("-c", "import time; time.sleep(60)")
 
 
-class SleepyCrew(Crew):
+class SleepyPool(ProcessPool):
     """Its processes sleep instead of training; ``started`` has them all."""
 
     def __init__(self, settings):
@@ -30,7 +29,7 @@ class SleepyCrew(Crew):
 
 @pytest.fixture
 def sleepy_crew(tmp_path):
-    made = SleepyCrew(Settings.from_environment({"DPSGD_INSTANCE_DIR": str(tmp_path)}))
+    made = SleepyPool(Settings.from_environment({"DPSGD_INSTANCE_DIR": str(tmp_path)}))
     yield made
     made.close()
     for process in made.started:
@@ -39,8 +38,8 @@ def sleepy_crew(tmp_path):
 
 @pytest.fixture
 def at_once(monkeypatch):
-    monkeypatch.setattr(crew, "SPARE_DELAY_SECONDS", 0.0)
-    monkeypatch.setattr(crew, "NEXT_SPARE_DELAY_SECONDS", 0.0)
+    monkeypatch.setattr(process_pool, "SPARE_DELAY_SECONDS", 0.0)
+    monkeypatch.setattr(process_pool, "NEXT_SPARE_DELAY_SECONDS", 0.0)
 
 
 def test_the_spare_is_handed_out_and_replaced_after_a_while(sleepy_crew, monkeypatch):
@@ -50,7 +49,7 @@ def test_the_spare_is_handed_out_and_replaced_after_a_while(sleepy_crew, monkeyp
     assert sleepy_crew.take() is spare
     sleepy_crew.keep_warm(beside_runs=False)
     assert sleepy_crew.started == [spare]  # a run has just begun with it
-    monkeypatch.setattr(crew, "SPARE_DELAY_SECONDS", 0.0)
+    monkeypatch.setattr(process_pool, "SPARE_DELAY_SECONDS", 0.0)
     second = sleepy_crew.take()
     assert sleepy_crew.started == [spare, second]
     sleepy_crew.keep_warm(beside_runs=False)
@@ -69,7 +68,7 @@ def test_two_are_warm_and_the_older_goes_first(sleepy_crew, at_once):
 
 def test_spares_that_die_are_tried_ever_more_seldom(sleepy_crew, monkeypatch):
     now = 1000.0
-    monkeypatch.setattr(crew.time, "monotonic", lambda: now)
+    monkeypatch.setattr(process_pool.time, "monotonic", lambda: now)
     tried = []
     while now < 1400:
         before = len(sleepy_crew.started)
@@ -81,12 +80,14 @@ def test_spares_that_die_are_tried_ever_more_seldom(sleepy_crew, monkeypatch):
         now += 0.5
     gaps = [b - a for a, b in itertools.pairwise(tried)]
     assert gaps == sorted(gaps)
-    assert gaps[-1] >= crew.LONGEST_DELAY_SECONDS
+    assert gaps[-1] >= process_pool.LONGEST_DELAY_SECONDS
     assert len(tried) < 15
 
 
 def test_a_second_spare_needs_free_memory(sleepy_crew, at_once, monkeypatch):
-    monkeypatch.setattr(limits, "free_memory_mib", lambda: 2 * crew.SPARE_MIB - 1)
+    monkeypatch.setattr(
+        limits, "free_memory_mib", lambda: 2 * process_pool.SPARE_MIB - 1
+    )
     for _ in range(5):
         sleepy_crew.keep_warm(beside_runs=False)
     assert len(sleepy_crew.started) == 1
@@ -101,7 +102,8 @@ def test_a_dead_spare_is_not_handed_out(sleepy_crew):
 
 
 @pytest.mark.parametrize(
-    ("free_mib", "spares"), [(2 * crew.SPARE_MIB - 1, 0), (2 * crew.SPARE_MIB, 1)]
+    ("free_mib", "spares"),
+    [(2 * process_pool.SPARE_MIB - 1, 0), (2 * process_pool.SPARE_MIB, 1)],
 )
 def test_beside_a_run_a_spare_needs_free_memory(
     sleepy_crew, monkeypatch, free_mib, spares

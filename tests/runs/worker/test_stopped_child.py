@@ -5,7 +5,7 @@ import signal
 import sqlite3
 from contextlib import closing
 
-from dpsgd_explorer.runs.worker import outcomes as verdicts
+from dpsgd_explorer.runs.worker import outcomes
 from dpsgd_explorer.runs.worker.process_pool import TrainingProcess
 from tests.runs.real_runs import (
     answering,
@@ -65,7 +65,7 @@ def test_a_child_stopped_for_longer_than_its_lease_cannot_write(settings, consum
         before = store.events(run.id)
     finally:
         os.kill(process.pid, signal.SIGCONT)
-    assert process.exit_code(PATIENCE_SECONDS) == verdicts.EXIT_LEASE_LOST
+    assert process.exit_code(PATIENCE_SECONDS) == outcomes.EXIT_LEASE_LOST
     process.close()
     assert store.events(run.id) == before
 

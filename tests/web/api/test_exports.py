@@ -26,9 +26,8 @@ NOT_PRIVATE = Event(
 TRAIN = """
 import dataclasses, json, sys
 from dpsgd_explorer.accounting import Odometer
-from dpsgd_explorer.experiments.training_config import TrainingConfig
-from dpsgd_explorer.training.dp_sgd import train
-for event in train(TrainingConfig.parse(json.load(sys.stdin))):
+from dpsgd_explorer.experiments import parse, start
+for event in start(parse(json.load(sys.stdin))).events():
     print(json.dumps(dataclasses.asdict(event)))
 """
 

@@ -137,7 +137,7 @@ def test_a_long_descent_is_computed_when_waited_for(client, monkeypatch):
     [link] = re.findall(r'href="([^"]*)" data-wait', before)
     after = client.get(html.unescape(link)).text
     assert shown(after)["descent"].startswith("After 502 steps and ε = 1.9989 ")
-    with descents._long_walk:
+    with descents._long_descent:
         busy = client.get(RESULTS, query_string={"wait": "1"}).text
         assert "one long descent at a time" in busy
         assert error_of(client.get(API), 429)["retry_after"] == 2
@@ -152,7 +152,7 @@ def test_a_descent_that_diverges_is_said_to(client):
 
 
 def test_a_learning_rate_can_be_a_number(client):
-    public = View(RegressionQuestion()).walks[""].learning_rate
+    public = View(RegressionQuestion()).specs[""].learning_rate
     given = client.get(RESULTS, query_string={"learning_rate": repr(public)}).text
     assert shown(given)["descent"] == shown(client.get(RESULTS).text)["descent"]
     assert "as it was given" in given

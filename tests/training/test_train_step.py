@@ -4,7 +4,7 @@ import math
 import pytest
 import torch
 
-from dpsgd_explorer.training.diagnostics import norm_counts, norm_edges
+from dpsgd_explorer.training.train_step import norm_counts, norm_edges
 
 
 def test_edges_are_evenly_spaced_in_the_logarithm_around_the_bound():

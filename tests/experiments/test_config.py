@@ -2,7 +2,7 @@ import pytest
 
 from dpsgd_explorer.errors import ConfigError
 from dpsgd_explorer.experiments.catalogue import MODELS
-from dpsgd_explorer.experiments.cost import check_cost
+from dpsgd_explorer.experiments.config import check_cost
 from dpsgd_explorer.experiments.training_config import TrainingConfig
 
 
