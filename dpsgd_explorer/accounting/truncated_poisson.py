@@ -32,8 +32,8 @@ from dpsgd_explorer.accounting.exact.accountant import (
     ExactAccountant,
 )
 from dpsgd_explorer.accounting.exact.composition import Composition
-from dpsgd_explorer.accounting.exact.discretized_pld import POINTS
 from dpsgd_explorer.accounting.exact.fallback_bounds import ROUNDING
+from dpsgd_explorer.accounting.exact.pld_bounds import MAX_REFINEMENTS
 from dpsgd_explorer.accounting.exact.privacy_loss import PrivacyLoss
 from dpsgd_explorer.accounting.exact.truncated_poisson import (
     TruncatedStep,
@@ -94,7 +94,7 @@ def truncated_upper(
     sample_size: int,
     max_batch_size: int,
     relation: str,
-    refinements: int = len(POINTS),
+    refinements: int = MAX_REFINEMENTS,
 ) -> float | Sides:
     """Return ε from above, or both sides where they come together.
 

@@ -8,7 +8,7 @@ import pytest
 from dpsgd_explorer.accounting import ACCOUNTANTS, Phase, epsilon
 from dpsgd_explorer.accounting.calibration import noise_multiplier
 from dpsgd_explorer.accounting.calibration import steps as most_steps
-from dpsgd_explorer.accounting.exact.discretized_pld import Lattice
+from dpsgd_explorer.accounting.exact.discretized_pld import DiscretizedPlds
 from dpsgd_explorer.accounting.exact.initial_noise import noise_start, steps_start
 from dpsgd_explorer.accounting.previews import NARROWED, preview
 
@@ -43,13 +43,13 @@ def test_a_usual_plan_has_all_of_its_points(setting):
 
 @pytest.mark.parametrize("setting", SMALL)
 def test_discrete_losses_serve_few_steps_of_a_preview(setting, monkeypatch):
-    asked, tails = [], Lattice._tails
+    asked, tails = [], DiscretizedPlds._tail
 
-    def counted(lattice, *terms):
-        asked.append(lattice.points)
-        return tails(lattice, *terms)
+    def counted(plds, *terms):
+        asked.append(plds.points)
+        return tails(plds, *terms)
 
-    monkeypatch.setattr(Lattice, "_tails", counted)
+    monkeypatch.setattr(DiscretizedPlds, "_tail", counted)
     run = Phase(*setting)
     found = preview(run, steps_of(run.steps), 1e-5)
     assert 0 < len(asked) <= 2 * 2 * (NARROWED + 1)  # two windows, two directions

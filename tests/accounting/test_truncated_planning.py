@@ -10,7 +10,8 @@ from dpsgd_explorer.accounting import (
     truncated_poisson_noise_multiplier,
     truncated_poisson_trade_off,
 )
-from dpsgd_explorer.accounting.exact.discretized_pld import POINTS, Lattice
+from dpsgd_explorer.accounting.exact.discretized_pld import DiscretizedPlds
+from dpsgd_explorer.accounting.exact.pld_bounds import FFT_SIZES
 from dpsgd_explorer.errors import AccountingError
 
 DATA = {"sample_size": 1000, "max_batch_size": 75}
@@ -89,19 +90,19 @@ def test_a_target_that_no_noise_reaches_is_refused():
 
 
 # Each of 37 values of δ refined its discrete losses to the last: 2 to 6 seconds.
-def test_a_curve_of_two_cut_batches_takes_no_fine_lattices(monkeypatch):
+def test_a_curve_of_two_cut_batches_takes_no_fine_grids(monkeypatch):
     sizes = []
-    original = Lattice.__init__
+    original = DiscretizedPlds.__init__
 
     def counted(self, losses, window, points):
         sizes.append(points)
         original(self, losses, window, points)
 
-    monkeypatch.setattr(Lattice, "__init__", counted)
+    monkeypatch.setattr(DiscretizedPlds, "__init__", counted)
     few = {"sample_size": 26_130, "max_batch_size": 18}
     found = truncated_poisson_trade_off(
         3e-5, 0.42, 3, false_positive_rates=[0.01], **few
     )
     assert found.lower[0] <= found.upper[0]
-    assert POINTS[0] <= max(sizes) <= POINTS[1]
-    assert sizes.count(POINTS[1]) <= 3  # of the curve from below
+    assert FFT_SIZES[0] <= max(sizes) <= FFT_SIZES[1]
+    assert sizes.count(FFT_SIZES[1]) <= 3  # of the curve from below

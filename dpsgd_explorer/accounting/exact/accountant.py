@@ -37,7 +37,6 @@ from dpsgd_explorer.accounting.core.gaussian import delta_of_mu, epsilon_of_mu
 from dpsgd_explorer.accounting.core.phase_limits import check_count
 from dpsgd_explorer.accounting.exact.composition import Composition
 from dpsgd_explorer.accounting.exact.contour import MAX_FREQUENCIES
-from dpsgd_explorer.accounting.exact.discretized_pld import POINTS
 from dpsgd_explorer.accounting.exact.fallback_bounds import (
     ROUNDING,
     crude,
@@ -46,6 +45,7 @@ from dpsgd_explorer.accounting.exact.fallback_bounds import (
     done_phases,
     variations,
 )
+from dpsgd_explorer.accounting.exact.pld_bounds import MAX_REFINEMENTS
 from dpsgd_explorer.accounting.exact.privacy_loss import Direction, PrivacyLoss
 from dpsgd_explorer.accounting.exact.single_step import (
     single_step_delta,
@@ -99,7 +99,7 @@ class ExactAccountant(Accountant):
 
     def __init__(
         self,
-        refinements: int = len(POINTS),
+        refinements: int = MAX_REFINEMENTS,
         ways: int = 2,
         frequencies: int = MAX_FREQUENCIES,
         *,

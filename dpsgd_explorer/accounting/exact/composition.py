@@ -23,10 +23,10 @@ from dpsgd_explorer.accounting.exact.contour import (
     MAX_FREQUENCIES,
     Contour,
 )
-from dpsgd_explorer.accounting.exact.discretized_pld import (
-    POINTS,
-    lattice_deltas,
-    lattice_epsilons,
+from dpsgd_explorer.accounting.exact.pld_bounds import (
+    MAX_REFINEMENTS,
+    discretized_epsilons,
+    discretized_log_deltas,
 )
 from dpsgd_explorer.accounting.exact.privacy_loss import PrivacyLoss
 from dpsgd_explorer.accounting.exact.root_enclosure import (
@@ -76,7 +76,7 @@ class Composition:
     def __init__(
         self,
         losses: Sequence[PrivacyLoss],
-        refinements: int = len(POINTS),
+        refinements: int = MAX_REFINEMENTS,
         max_frequencies: int = MAX_FREQUENCIES,
         *,
         two_sided: bool = True,
@@ -197,7 +197,7 @@ class Composition:
             some = np.searchsorted(steps, spread).clip(max=len(rows) - 1)
             rows = rows[np.unique(some)]
         cumulants = self._saddles.cumulants(counts[rows])[0]
-        low, high = lattice_epsilons(
+        low, high = discretized_epsilons(
             self.losses,
             counts[rows],
             delta,
@@ -320,7 +320,7 @@ class Composition:
         matter = upper > LEAST_LOG_DELTA
         open_ = np.flatnonzero((upper - lower > TOLERANCES.exact_gap) & matter)
         if len(open_):
-            low, high = lattice_deltas(
+            low, high = discretized_log_deltas(
                 self.losses,
                 counts,
                 epsilons[open_],

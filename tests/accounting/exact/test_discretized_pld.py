@@ -1,4 +1,4 @@
-"""Discrete losses bracket the truth, as independent evaluations of it do."""
+"""Discretised PLDs bracket the truth, as independent evaluations of it do."""
 
 import math
 
@@ -15,12 +15,12 @@ from dpsgd_explorer.accounting.exact.discretization import (
     optimistic_masses,
     pessimistic_masses,
 )
-from dpsgd_explorer.accounting.exact.discretized_pld import (
-    Discrete,
-    lattice_deltas,
-    lattice_epsilons,
-)
+from dpsgd_explorer.accounting.exact.discretized_pld import TiltedPld
 from dpsgd_explorer.accounting.exact.fallback_bounds import crude_epsilons
+from dpsgd_explorer.accounting.exact.pld_bounds import (
+    discretized_epsilons,
+    discretized_log_deltas,
+)
 from dpsgd_explorer.accounting.exact.privacy_loss import GaussianLoss
 from dpsgd_explorer.accounting.exact.single_step import (
     single_step_delta,
@@ -35,13 +35,13 @@ LOSSES += [SubsampledGaussianLoss(0.3, 2.0, direction) for direction in DIRECTIO
 LOSSES += [GaussianLoss(0.5)]
 
 
-def by_lattice(losses, counts, delta, refinements=3):
+def by_discretized_plds(losses, counts, delta, refinements=3):
     composition = Composition(losses)
     rows = np.atleast_2d(np.asarray(counts, dtype=float))
     composition._saddles.at_delta(rows, math.log(delta))
     tilts = composition._saddles.tilts
     cumulants = composition._saddles.cumulants(rows)[0]
-    found = lattice_epsilons(losses, rows, delta, tilts, cumulants, refinements)
+    found = discretized_epsilons(losses, rows, delta, tilts, cumulants, refinements)
     return composition, tilts, cumulants, found
 
 
@@ -91,16 +91,18 @@ def test_at_a_negative_loss_a_curve_is_that_of_the_swapped_pair(loss):
     st.floats(-12, -3),
     st.sampled_from(DIRECTIONS),
 )
-def test_discrete_losses_and_the_contour_agree(log_q, log_sigma, log_t, slack, way):
+def test_discretised_plds_and_the_contour_agree(log_q, log_sigma, log_t, slack, way):
     loss = SubsampledGaussianLoss(10**log_q, 10**log_sigma, way)
     count, delta = [float(int(10**log_t))], 10**slack
-    composition, tilts, cumulants, (low, high) = by_lattice([loss], count, delta, 2)
+    composition, tilts, cumulants, (low, high) = by_discretized_plds(
+        [loss], count, delta, 2
+    )
     lower, upper = composition.epsilons(np.array([count]), delta)
     assert low <= np.maximum(upper, 0) * (1 + 1e-9)
     assert np.maximum(lower, 0) <= high * (1 + 1e-9)
     if 0 < high < np.inf:
         one, row = np.array([high[0]]), np.array(count)
-        least, most = lattice_deltas([loss], row, one, tilts, cumulants[0], 2)
+        least, most = discretized_log_deltas([loss], row, one, tilts, cumulants[0], 2)
         assert least[0] <= math.log(delta) + 1e-6
         assert least[0] <= most[0]
 
@@ -111,7 +113,7 @@ def test_unlike_phases_compose():
         GaussianLoss(0.2),
         SubsampledGaussianLoss(0.1, 2.0, "remove"),
     ]
-    composition, _, _, (low, high) = by_lattice(losses, [5.0, 2.0, 30.0], 1e-6)
+    composition, _, _, (low, high) = by_discretized_plds(losses, [5.0, 2.0, 30.0], 1e-6)
     lower, upper = composition.epsilons(np.array([[5.0, 2.0, 30.0]]), 1e-6)
     assert upper[0] - lower[0] < 1e-6 * upper[0]
     assert low[0] <= upper[0]
@@ -202,7 +204,7 @@ def test_moments_by_blocks_are_those_of_the_definition(tilt):
     shares[400:470] = 0.0
     shares[::50] = -1e-17
     shifts = np.array([0.5, 12.0, -0.2 * tilt, -tilt])
-    step = Discrete(0, corners, shares, np.zeros(0), 0.0, 0.0, shifts)
+    step = TiltedPld(0, corners, shares, np.zeros(0), 0.0, 0.0, shifts)
     kept = shares > 0
     logs = np.outer(shifts, corners[kept]) + np.log(shares[kept])
     assert step.log_moments == pytest.approx(logsumexp(logs, axis=1), abs=1e-11)
@@ -219,7 +221,7 @@ def test_moments_by_blocks_are_those_of_the_definition(tilt):
 def test_sides_at_the_least_deltas_agree_with_other_bounds(phase, slack):
     loss = SubsampledGaussianLoss(phase.sample_rate, phase.noise_multiplier, "remove")
     counts = np.array([[float(phase.steps)]])
-    *_, (lower, upper) = by_lattice([loss], counts, slack)
+    *_, (lower, upper) = by_discretized_plds([loss], counts, slack)
     most = crude_epsilons([phase], counts, slack, "add_or_remove_one")
     assert lower[0] <= min(upper[0], most[0])
 

@@ -6,7 +6,7 @@ import math
 import pytest
 
 from dpsgd_explorer.accounting.exact.accountant import ExactAccountant
-from dpsgd_explorer.accounting.exact.discretized_pld import Lattice
+from dpsgd_explorer.accounting.exact.discretized_pld import DiscretizedPlds
 from dpsgd_explorer.experiments.catalogue import DATA_SETS
 from dpsgd_explorer.experiments.training_config import TrainingConfig
 from dpsgd_explorer.web.questions.plan_preview import (
@@ -135,7 +135,7 @@ def test_a_preliminary_answer_asks_the_accountant_little(
 
         monkeypatch.setattr(owner, name, counted)
 
-    count(Lattice, "_tails", points, lambda lattice: lattice.points)
+    count(DiscretizedPlds, "_tail", points, lambda plds: plds.points)
     count(ExactAccountant, "bounds", answers, lambda _: 1)
     config = TrainingConfig(
         dataset="adult",

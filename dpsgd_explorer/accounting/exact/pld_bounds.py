@@ -1,0 +1,233 @@
+"""Bounds on ε and δ of a composition from discretised PLDs, refined until they meet.
+
+They serve where the contour integral needs too many frequencies: few steps on tiny
+samples.  Both bounds are off by the square of the grid's spacing, so that a fourfold
+refinement leaves a sixteenth of the gap.
+
+Notation: P phases, T rows (numbers of steps, or ε), J tilts.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from dpsgd_explorer.accounting.core.accountant import Floats
+from dpsgd_explorer.accounting.exact.discretized_pld import (
+    DiscretizedPlds,
+    PldWindow,
+    spare_points,
+)
+from dpsgd_explorer.accounting.exact.privacy_loss import PrivacyLoss
+from dpsgd_explorer.accounting.exact.tolerances import TOLERANCES
+
+FFT_SIZES = (1 << 13, 1 << 15, 1 << 17, 1 << 19)  # points of a period, one by one
+MAX_REFINEMENTS = len(FFT_SIZES)
+MAX_POINTS = 1 << 20  # of all rows and phases of one refinement
+LEAST_DELTA = 1e-100  # δ of a single step; a smaller δ is not narrowed
+LOG_CANCELLATIONS = (12.0, 18.0, 24.0)  # log of tilted masses near ε over δ: the first
+# bound that some tilt keeps for all rows chooses the tilts that are tried
+TILTS_TRIED = 16
+WIDTH_MARGIN = 1.1  # of a window with a larger tilt, over the narrowest
+
+
+def discretized_epsilons(
+    losses: Sequence[PrivacyLoss],
+    counts: Floats,
+    delta: float,
+    tilts: Floats,
+    cumulants: Floats,
+    refinements: int = MAX_REFINEMENTS,
+    *,
+    two_sided: bool = True,
+) -> tuple[Floats, Floats]:
+    """Return lower and upper bounds on ε at delta after each row of steps.
+
+    Rows within an octave of steps share a grid.  A grid is placed where ε is expected
+    (``_epsilon_floors``).  For rows whose gap that left as it was, another one of the
+    same size is placed for the known lower bounds alone.
+
+    Shapes: counts [T, P], tilts [J], cumulants [T, J] -> [T], [T].
+
+    Args:
+        losses: Privacy loss of one step of each phase.
+        counts: Steps of each phase.
+        delta: In (0, 1).
+        tilts: Tilts with known cumulants.
+        cumulants: K of each row.
+        refinements: Number of grids, from coarse to fine.
+        two_sided: Whether lower bounds are needed.  Without them the first finite upper
+            bound ends the refinement.
+
+    Returns:
+        At least 0; 0 and infinity where no bound was found.
+    """
+    lower, upper = np.zeros(len(counts)), np.full(len(counts), np.inf)
+    goal = lower if two_sided else upper  # that the upper bounds are to meet
+    floors = _epsilon_floors(losses, np.sign(counts) if two_sided else counts, delta)
+    octaves = np.floor(np.log2(counts.sum(axis=1)))
+    for octave in np.unique(octaves):
+        rows = np.flatnonzero(octaves == octave)
+        gaps = [np.ones(len(rows))]  # relative, after each refinement
+        steps = float(counts[rows].sum(axis=1).max())
+        for points in _grid_sizes(counts.size, steps, refinements):
+            rows = rows[_worth_refining(gaps, points)]
+            if not len(rows):
+                break
+            for least in (np.maximum(lower, floors), lower.copy()):
+                wide = rows[_relative_gap(goal[rows], upper[rows]) >= gaps[-1]]
+                if not len(wide):
+                    break
+                window = choose_window(
+                    losses, counts[wide], delta, least[wide], tilts, cumulants[wide]
+                )
+                plds = DiscretizedPlds(losses, window, points)
+                for row in wide if plds.is_usable else ():
+                    high = plds.upper_tail(counts[row]).epsilon(delta)
+                    upper[row] = min(upper[row], high)
+                    if two_sided:
+                        low = plds.lower_tail(counts[row]).epsilon(delta)
+                        lower[row] = max(lower[row], low)
+            gaps.append(_relative_gap(goal[rows], upper[rows]))
+    return lower, upper
+
+
+def discretized_log_deltas(
+    losses: Sequence[PrivacyLoss],
+    counts: Floats,
+    epsilons: Floats,
+    tilts: Floats,
+    cumulants: Floats,
+    refinements: int = MAX_REFINEMENTS,
+) -> tuple[Floats, Floats]:
+    """Return lower and upper bounds on log δ of one row of steps at each ε.
+
+    Shapes: counts [P], epsilons [T], tilts [J], cumulants [J] -> [T], [T].
+    """
+    done = [loss for loss, n in zip(losses, counts, strict=True) if n]
+    single = np.max([loss.deltas(epsilons) for loss in done], axis=0)  # <= δ
+    with np.errstate(divide="ignore"):
+        lower, upper = np.log(np.maximum(single, 0.0)), np.zeros(len(epsilons))
+    for row in np.flatnonzero(single > LEAST_DELTA):
+        curves = len(epsilons) * len(counts)
+        for points in _grid_sizes(curves, float(counts.sum()), refinements):
+            if upper[row] - lower[row] <= TOLERANCES.discretized_gap:
+                break
+            delta = math.exp(lower[row])
+            window = choose_window(
+                losses, counts[None], delta, epsilons[[row]], tilts, cumulants[None]
+            )
+            plds = DiscretizedPlds(losses, window, points)
+            if plds.is_usable:
+                epsilon = float(epsilons[row])
+                low = plds.lower_tail(counts).log_delta(epsilon)
+                high = plds.upper_tail(counts).log_delta(epsilon)
+                lower[row], upper[row] = max(lower[row], low), min(upper[row], high)
+    return lower, upper
+
+
+def choose_window(
+    losses: Sequence[PrivacyLoss],
+    counts: Floats,
+    delta: float,
+    epsilons: Floats,
+    tilts: Floats,
+    cumulants: Floats,
+) -> PldWindow:
+    """Return about the narrowest window that is wide enough for all rows.
+
+    Under the tilt c the sum S of the losses has, by Chernoff's inequality,
+
+        P(S >= b) <= e^(K(c') - K(c) - (c' - c) b)    for c' > c,
+
+    and likewise P(S <= a) for c' < c.  An error in the tilted masses is
+    e^(K(c) - cε) / δ times as much relative to δ.  So a and b follow from the tail that
+    may be folded over, and c from how narrow they are.
+
+    Shapes: counts [T, P], epsilons [T], tilts [J], cumulants [T, J].
+
+    Args:
+        losses: Privacy loss of one step of each phase.
+        counts: Steps of each phase.
+        delta: About the δ of the question.
+        epsilons: About the ε of each row, or less.
+        tilts: Tilts with known cumulants.
+        cumulants: K of each row.
+    """
+    steps = int(counts.sum(axis=1).max())
+    tail = TOLERANCES.tail
+    ranges = np.array([loss.loss_range(tail * delta / steps) for loss in losses])
+    low, high = (counts @ ranges).T  # [T], [T]: the ends of the sums
+    cancellation = cumulants - np.outer(epsilons, tilts) - math.log(delta)  # [T, J]
+    sets = (
+        np.flatnonzero((cancellation <= most).all(axis=0)) for most in LOG_CANCELLATIONS
+    )
+    least = np.array([int(np.argmin(cancellation.max(axis=0)))])
+    candidates = next((some for some in sets if len(some)), least)
+    windows = []
+    for j in candidates[:: max(len(candidates) // TILTS_TRIED, 1)]:
+        needed = np.maximum(cancellation[:, [j]], 0.0) - math.log(tail)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            ends = (cumulants - cumulants[:, [j]] + needed) / (tilts - tilts[j])
+        start = np.maximum(ends[:, :j].max(axis=1, initial=-np.inf), low).min()
+        end = np.minimum(ends[:, j + 1 :].min(axis=1, initial=np.inf), high).max()
+        start = min(float(start), 0.0)
+        windows.append(PldWindow(float(tilts[j]), start, float(end), steps, ranges))
+    widest = WIDTH_MARGIN * min(window.width for window in windows)
+    return [window for window in windows if window.width <= widest][-1]
+
+
+def _epsilon_floors(
+    losses: Sequence[PrivacyLoss], counts: Floats, delta: float
+) -> Floats:
+    """Return the largest ε at which one phase's steps have this δ added up, [T].
+
+    That of a single step is a lower bound.  That of several steps is nearer to ε and
+    may exceed it: it only places a grid.
+    """
+    return np.array(
+        [
+            max(
+                loss.loss_range(delta / n)[1]
+                for loss, n in zip(losses, row, strict=True)
+                if n
+            )
+            for row in counts
+        ]
+    )
+
+
+def _relative_gap(lower: Floats, upper: Floats) -> Floats:
+    """Return 1 - lower / upper: 1 for an infinite upper bound, 0 for ε = 0; [T]."""
+    with np.errstate(invalid="ignore", divide="ignore"):
+        gap = 1 - lower / upper
+    return np.where(np.isinf(upper), 1.0, np.where(upper <= 0, 0.0, gap))
+
+
+def _worth_refining(gaps: list[Floats], points: int) -> npt.NDArray[np.bool_]:
+    """Return the rows that a grid of so many points may close; narrow gaps to them.
+
+    The finest grid takes longer than all others together.  It is left out where the
+    gap, falling by the same factor again, would not close.
+    """
+    worth = gaps[-1] > TOLERANCES.discretized_gap
+    if points == FFT_SIZES[-1] and len(gaps) > 2:
+        worth &= gaps[-1] ** 2 <= TOLERANCES.discretized_gap * gaps[-2]
+    gaps[:] = [gap[worth] for gap in gaps]
+    return worth
+
+
+def _grid_sizes(curves: int, steps: float, refinements: int) -> list[int]:
+    """Return the sizes of grids to try, the first of which holds so many steps.
+
+    Args:
+        curves: Number of rows times phases, which limits the largest size.
+        steps: Largest number of steps.
+        refinements: Largest number of grids.
+    """
+    sizes = FFT_SIZES[: refinements + 1]
+    enough = [size for size in sizes if spare_points(steps) < size // 2]
+    return [size for size in enough[:refinements] if size * curves <= MAX_POINTS]
