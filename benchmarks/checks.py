@@ -15,7 +15,7 @@ import torch
 
 from benchmarks import record
 from benchmarks.models import CASES, Case
-from dpsgd_explorer.dp.engines.pass_outputs import Outputs
+from dpsgd_explorer.dp.engines.pass_outputs import PassOutputs
 from dpsgd_explorer.dp.modules.structure import Structure
 from dpsgd_explorer.dp.safety.optimizer_check import OptimizerCheck
 from dpsgd_explorer.training.timing import LEARNING_RATE, private_step
@@ -34,12 +34,12 @@ def measure(case: Case) -> dict[str, Any]:
     step.run()
     optimizer = torch.optim.SGD(model.parameters(), lr=LEARNING_RATE)
     structure, groups = Structure(model), OptimizerCheck(optimizer, model)
-    output, outputs = torch.zeros(2, 2), Outputs()
+    output, outputs = torch.zeros(2, 2), PassOutputs()
 
     def checks() -> None:
         structure.holds()
         groups.check()
-        outputs.watch(output)
+        outputs.remember(output)
         outputs.check()
 
     seconds, whole = _seconds(checks, CALLS), _seconds(step.run, 1)

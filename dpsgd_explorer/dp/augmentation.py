@@ -16,7 +16,7 @@ from torch import Tensor
 
 from dpsgd_explorer.dp.clipping.clipped_sum import Parameters
 from dpsgd_explorer.dp.engines.base import GradientSums, PerSampleGradients, full_name
-from dpsgd_explorer.dp.engines.hooks import CHUNK_BYTES
+from dpsgd_explorer.dp.engines.deferred_gradients import CHUNK_BYTES
 from dpsgd_explorer.dp.layers.base import add_weighted_rows, gradient_squared_norms
 from dpsgd_explorer.errors import PrivacyError
 
@@ -65,7 +65,7 @@ class AveragedViews(PerSampleGradients):
         return len(self._rows) // self._views
 
     def squared_norms(self) -> dict[str, Tensor]:
-        found = self._means = self.per_sample_gradients()
+        found = self._means = self.materialize()
         norms = {}
         for unit, own in self._parameters.items():
             names = [full_name(unit, local) for local in own]
@@ -78,17 +78,17 @@ class AveragedViews(PerSampleGradients):
         self, weights: Mapping[str, Tensor], sums: GradientSums
     ) -> None:
         """Add the means over views that the norms are of: views may cancel."""
-        found = self._means or self.per_sample_gradients()
+        found = self._means or self.materialize()
         for unit, own in self._parameters.items():
             for local in own:
                 name = full_name(unit, local)
                 if name in found:
                     add_weighted_rows(found[name], weights[unit], sums[unit][local])
 
-    def per_sample_gradients(self) -> dict[str, Tensor]:
+    def materialize(self) -> dict[str, Tensor]:
         return {
             name: rows.reshape(len(self), self._views, *rows.shape[1:]).mean(1)
-            for name, rows in self._rows.per_sample_gradients().items()
+            for name, rows in self._rows.materialize().items()
         }
 
     def take(self, index: Tensor | slice) -> Self:

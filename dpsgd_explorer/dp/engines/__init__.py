@@ -1,1 +1,29 @@
-"""How per-sample gradients are computed: the four engines and what they share."""
+"""Gradient engines: four ways to compute the clipped sum of per-sample gradients.
+
+DP-SGD (Abadi et al. 2016, arXiv:1607.00133, algorithm 1) needs, of a batch of B samples
+with gradients g_1 .. g_B, the norms ||g_i|| and then the sum of w_i g_i with
+w_i = min(1, C / ||g_i||).  Autograd computes the sum of g_i only.  The four engines
+give the same norms and the same sum up to rounding:
+
+| ``engine=`` | module | how | per-sample gradients in memory |
+|---|---|---|---|
+| "hooks" | ``hooks`` | algebra on inputs and output gradients | few |
+| "extending" | ``extending`` | the same, by autograd functions of layers | few |
+| "vmap" | ``vmap`` | one copy of the parameters per sample | all B |
+| "microbatch" | ``microbatch`` | one backward per sample | one |
+
+Notation: B samples, T positions (tokens, pixels), d inputs and p outputs of a layer;
+*activations* are what is saved of a layer's call, usually its input x [B, T, d];
+*backprops* are the gradient g of the loss with respect to its output [B, T, p].
+
+A reader begins with ``base`` (the interface) and ``microbatch`` (the definition in
+code), then follows a step of "hooks":
+
+1. ``coverage`` finds the rule of each trainable layer;
+2. ``recording`` saves the activations of each layer's call in the forward pass, with
+   ``batch_dims`` to find the dimension of the samples;
+3. ``backprop_capture`` collects the backprops in the backward pass;
+4. ``norm_methods`` chooses per layer between ghost norm and instantiated gradient;
+5. ``layer_calls`` computes norms and weighted sums, parameters shared by several
+   layer calls included.
+"""

@@ -1,8 +1,15 @@
-"""Autograd functions in the place of layers (``engine="extending"``).
+"""Autograd functions that run in place of layers (``engine="extending"``).
 
-Each runs a layer as torch does; in backward it hands the gradient of the output over
-and makes that of the input.  A gradient of weights is never made here, and the layer's
-input is not kept for one.
+Each runs its layer forward as torch does.  In backward it reports the gradient g of the
+output and returns the gradient of the input alone.  The gradient of the weight is never
+computed, and an input that only the weight's gradient needs is not saved.
+
+| layer | output | gradient of the input |
+|---|---|---|
+| Linear | x W^T + b | g W |
+| convolution | x * w + b | g convolved with w, transposed |
+| Embedding | W[ids] | none: ids are whole numbers |
+| LayerNorm, GroupNorm | w xhat + b | torch's kernel, asked for the input alone |
 """
 
 from __future__ import annotations
@@ -26,27 +33,27 @@ from dpsgd_explorer.dp.layers.normalization import GroupNormRule, LayerNormRule
 LayerT = TypeVar("LayerT", bound=nn.Module)
 Saved = tuple[Tensor, ...]
 ONLY_INPUT = [True, False, False]
-"""Which gradients torch's kernels are asked for: input, weight, bias."""
+"""Gradients that torch's backward kernels compute: of input, weight, bias."""
 
 
 class LayerFunction(ABC, Generic[LayerT]):
-    """One kind of layer, forward and back to its input."""
+    """The forward of one kind of layer, and its backward to the input."""
 
     def fits(self, layer: LayerT, x: Tensor) -> bool:
-        """Whether the layer can be run this way; if not, torch runs it."""
+        """Whether this function computes the layer's output; else torch runs it."""
         return True
 
     @abstractmethod
     def forward(self, layer: LayerT, x: Tensor) -> tuple[Tensor, Saved]:
-        """Return the output, and what ``backward`` needs."""
+        """Return the output and the tensors that ``backward`` needs."""
 
     @abstractmethod
     def backward(self, layer: LayerT, saved: Saved, gradient: Tensor) -> Tensor:
-        """Turn the gradient of the output into that of the input."""
+        """Return the gradient of the input, in its shape, from that of the output."""
 
 
 class LinearFunction(LayerFunction[nn.Linear]):
-    """y = x W^T + b, so the gradient of x is g W."""
+    """y = x W^T + b; the gradient of x is g W, [B, ..., p] -> [B, ..., d]."""
 
     def forward(self, layer: nn.Linear, x: Tensor) -> tuple[Tensor, Saved]:
         return F.linear(x, layer.weight, layer.bias), (layer.weight,)
@@ -56,9 +63,10 @@ class LinearFunction(LayerFunction[nn.Linear]):
 
 
 class ConvFunction(LayerFunction[_ConvNd]):
-    """A convolution; back to its input goes the transposed one."""
+    """A convolution; its gradient to the input is the transposed convolution."""
 
     def fits(self, layer: _ConvNd, x: Tensor) -> bool:
+        # torch pads explicitly for the other modes and for padding="same".
         return layer.padding_mode == "zeros" and not isinstance(layer.padding, str)
 
     def forward(self, layer: _ConvNd, x: Tensor) -> tuple[Tensor, Saved]:
@@ -68,14 +76,16 @@ class ConvFunction(LayerFunction[_ConvNd]):
     def backward(self, layer: _ConvNd, saved: Saved, gradient: Tensor) -> Tensor:
         x, weight = saved
         sizes = layer.stride, layer.padding, layer.dilation
-        whole = False, [0] * len(layer.kernel_size), layer.groups
-        back = torch.ops.aten.convolution_backward
-        found: Tensor = back(gradient, x, weight, None, *sizes, *whole, ONLY_INPUT)[0]
-        return found
+        not_transposed = False, [0] * len(layer.kernel_size), layer.groups
+        kernel = torch.ops.aten.convolution_backward
+        of_input: Tensor = kernel(
+            gradient, x, weight, None, *sizes, *not_transposed, ONLY_INPUT
+        )[0]
+        return of_input
 
 
 class EmbeddingFunction(LayerFunction[nn.Embedding]):
-    """Rows of a table; nothing goes back to ids."""
+    """Rows of a table, ids [B, ...] -> [B, ..., d]; ids have no gradient."""
 
     def forward(self, layer: nn.Embedding, x: Tensor) -> tuple[Tensor, Saved]:
         return F.embedding(x, layer.weight, layer.padding_idx), ()
@@ -85,12 +95,13 @@ class EmbeddingFunction(LayerFunction[nn.Embedding]):
 
 
 class LayerNormFunction(LayerFunction[nn.LayerNorm]):
-    """Each position standardised over its features, then scaled and moved."""
+    """w xhat + b, with xhat standardised over the features of each position."""
 
     def forward(self, layer: nn.LayerNorm, x: Tensor) -> tuple[Tensor, Saved]:
         out, mean, rstd = torch.native_layer_norm(
             x, layer.normalized_shape, layer.weight, layer.bias, layer.eps
         )
+        # Only tensors can be saved: an empty one where the layer has no weight.
         scale = layer.weight if layer.weight is not None else x.new_empty(0)
         return out, (x, mean, rstd, scale)
 
@@ -98,15 +109,15 @@ class LayerNormFunction(LayerFunction[nn.LayerNorm]):
         x, mean, rstd, scale = saved
         weight = scale if layer.weight is not None else None
         shape = layer.normalized_shape
-        back = torch.ops.aten.native_layer_norm_backward
-        found: Tensor = back(gradient, x, shape, mean, rstd, weight, None, ONLY_INPUT)[
-            0
-        ]
-        return found
+        kernel = torch.ops.aten.native_layer_norm_backward
+        of_input: Tensor = kernel(
+            gradient, x, shape, mean, rstd, weight, None, ONLY_INPUT
+        )[0]
+        return of_input
 
 
 class GroupNormFunction(LayerFunction[nn.GroupNorm]):
-    """Each group of channels standardised over positions, then scaled and moved."""
+    """w xhat + b, with xhat standardised over each group of channels."""
 
     def forward(self, layer: nn.GroupNorm, x: Tensor) -> tuple[Tensor, Saved]:
         x = x.contiguous()
@@ -119,10 +130,10 @@ class GroupNormFunction(LayerFunction[nn.GroupNorm]):
     def backward(self, layer: nn.GroupNorm, saved: Saved, gradient: Tensor) -> Tensor:
         x, mean, rstd, weight = saved
         sizes = len(x), layer.num_channels, x.shape[2:].numel()
-        back = torch.ops.aten.native_group_norm_backward
+        kernel = torch.ops.aten.native_group_norm_backward
         arguments = gradient.contiguous(), x, mean, rstd, weight, *sizes
-        found: Tensor = back(*arguments, layer.num_groups, ONLY_INPUT)[0]
-        return found
+        of_input: Tensor = kernel(*arguments, layer.num_groups, ONLY_INPUT)[0]
+        return of_input
 
 
 FUNCTIONS: Mapping[type[Rule[Any]], LayerFunction[Any]] = {
@@ -133,48 +144,49 @@ FUNCTIONS: Mapping[type[Rule[Any]], LayerFunction[Any]] = {
     LayerNormRule: LayerNormFunction(),
     GroupNormRule: GroupNormFunction(),
 }
-"""By the rule that a layer has; a layer with any other keeps torch's own backward."""
+"""{the layer's rule: function}; a layer with another rule keeps torch's backward."""
 
 
 def function_of(
     layer: nn.Module, rule: Rule[Any], args: Any, kwargs: Any
 ) -> LayerFunction[Any] | None:
-    """Return what can stand in for this call of a layer; None if torch has to run it.
+    """Return the function for this call of a layer; None if torch must run it.
 
-    Autocast chooses precisions for torch's own operations, so those are left alone.
+    Autocast chooses precisions for torch's own operations, so under autocast torch
+    runs the layer.
     """
     function = FUNCTIONS.get(type(rule))
     if function is None or len(args) + len(kwargs) != 1:
         return None
-    x = _only(args, kwargs)
+    x = _only_input(args, kwargs)
     plain = isinstance(x, Tensor) and not torch.is_autocast_enabled(x.device.type)
     return function if plain and function.fits(layer, x) else None
 
 
-def run_in_place_of(
+def apply_function(
     function: LayerFunction[Any], layer: nn.Module, args: Any, kwargs: Any
 ) -> Tensor:
-    """Return the layer's output, in autograd's graph.
+    """Return the layer's output, a node of autograd's graph.
 
     Args:
         function: From ``function_of`` for this call.
         layer: The layer.
-        args: Of its call.
-        kwargs: Of its call, too.
+        args: Positional arguments of the call.
+        kwargs: Keyword arguments of the call.
     """
-    # The anchor makes the graph start here where the input is in none.
+    # Only a function with an input that requires a gradient enters the graph.
     anchor = torch.empty(0, requires_grad=True)
-    x = _only(args, kwargs)
-    out: Tensor = _Replaced.apply(function, layer, anchor, x)  # type: ignore[no-untyped-call]
+    x = _only_input(args, kwargs)
+    out: Tensor = _LayerNode.apply(function, layer, anchor, x)  # type: ignore[no-untyped-call]
     return out
 
 
-def _only(args: Any, kwargs: Any) -> Any:
+def _only_input(args: Any, kwargs: Any) -> Any:
     return [*args, *kwargs.values()][0]
 
 
-class _Replaced(torch.autograd.Function):
-    """A layer in autograd's graph; its weights are not."""
+class _LayerNode(torch.autograd.Function):
+    """A layer as one node of autograd's graph, without an edge to its weights."""
 
     @staticmethod
     def forward(
@@ -184,18 +196,18 @@ class _Replaced(torch.autograd.Function):
         anchor: Tensor,
         x: Tensor,
     ) -> Tensor:
-        """Return the layer's output, whose taps are kept in this node."""
+        """Return the layer's output; ``BackpropCapture`` adds callbacks to the node."""
         out, saved = function.forward(layer, x)
-        ctx.function, ctx.layer, ctx.arrivals = function, layer, []
+        ctx.function, ctx.layer, ctx.backprop_callbacks = function, layer, []
         ctx.save_for_backward(*saved)
         return out
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
-        """Hand the output's gradient over and return the input's."""
-        for arrive in ctx.arrivals:
-            arrive(gradients[0])
-        back = None
+        """Report the output's gradient and return the input's."""
+        for callback in ctx.backprop_callbacks:
+            callback(gradients[0])
+        of_input = None
         if ctx.needs_input_grad[-1]:
-            back = ctx.function.backward(ctx.layer, ctx.saved_tensors, gradients[0])
-        return None, None, None, back
+            of_input = ctx.function.backward(ctx.layer, ctx.saved_tensors, gradients[0])
+        return None, None, None, of_input

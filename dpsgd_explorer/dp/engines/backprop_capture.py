@@ -1,7 +1,13 @@
-"""Takes the output gradients of one forward pass as backward goes by.
+"""Captures the output gradients of layers while backward runs.
 
-A tap sits on a layer's output.  Where nothing before it needs a gradient, the output
-itself becomes the start of autograd's graph; no parameter is ever asked for one.
+A capture is attached to a layer's output y and receives the gradient of the loss with
+respect to y, [B, ..., p].  Parameters are not in autograd's graph at all (the engine
+turns ``requires_grad`` off during forward), so torch computes no parameter gradient.
+That leaves one gap: a layer whose input needs no gradient, as the first one, would have
+an output outside any graph.  There the output becomes the root of a new graph.
+
+Source: Goodfellow (2015), arXiv:1510.01799, who reads the same two quantities, inputs
+and output gradients, from an ordinary backward.
 """
 
 from __future__ import annotations
@@ -13,6 +19,7 @@ import torch
 from torch import Tensor
 from torch.autograd import Variable
 
+from dpsgd_explorer.dp.layers.rewrite import BackpropCallback
 from dpsgd_explorer.errors import PrivacyError
 
 
@@ -20,8 +27,8 @@ class BackpropCapture:
     """The output gradients of one forward pass, delivered once, when backward ends.
 
     Args:
-        deliver: Called with {name: gradient}; an output that the loss does not
-            depend on is missing from it.
+        deliver: Called with {key: gradient}.  The key of an output that the loss does
+            not depend on is missing.
     """
 
     def __init__(self, deliver: Callable[[dict[str, Tensor]], None]) -> None:
@@ -29,30 +36,33 @@ class BackpropCapture:
         self._gradients: dict[str, Tensor] = {}
         self._refusal = ""
 
-    def tap(self, name: str, output: Tensor) -> Tensor:
-        """Return the output, watched from now on; use the returned tensor."""
-
-        def arrive(gradient: Tensor) -> None:
-            self._arrive(name, gradient)
-
-        arrivals = getattr(output.grad_fn, "arrivals", None)
-        if arrivals is not None:  # of a function in a layer's place
-            arrivals.append(arrive)
+    def attach(self, key: str, output: Tensor) -> Tensor:
+        """Return the output with a capture; the caller must use the returned tensor."""
+        callback = self.callback(key)
+        # An autograd function in a layer's place calls back itself; see
+        # ``autograd_functions``.
+        callbacks = getattr(output.grad_fn, "backprop_callbacks", None)
+        if callbacks is not None:
+            callbacks.append(callback)
             return output
         if output.requires_grad:
-            output.register_hook(arrive)  # type: ignore[no-untyped-call]
+            output.register_hook(callback)  # type: ignore[no-untyped-call]
             return output
-        return _start(output, arrive)
+        return _graph_root(output, callback)
 
-    def expect(self, name: str) -> Callable[[Tensor], None]:
-        """Return what an operation of our own calls with its output's gradient."""
-        return lambda gradient: self._arrive(name, gradient)
+    def callback(self, key: str) -> BackpropCallback:
+        """Return the function to call with the gradient of the output named ``key``."""
+
+        def receive(gradient: Tensor) -> None:
+            self._receive(key, gradient)
+
+        return receive
 
     def close(self, reason: str) -> None:
-        """Refuse every gradient that comes from now on."""
+        """Raise PrivacyError(reason) at every gradient that comes from now on."""
         self._refusal = reason
 
-    def _arrive(self, name: str, gradient: Tensor) -> None:
+    def _receive(self, key: str, gradient: Tensor) -> None:
         if self._refusal:
             raise PrivacyError(self._refusal)
         if torch.is_grad_enabled():
@@ -61,8 +71,9 @@ class BackpropCapture:
                 "gradients is not a sum over samples."
             )
         if not self._gradients:
+            # Autograd calls this once, after the last node of the running backward.
             Variable._execution_engine.queue_callback(self._finish)
-        self._gradients[name] = gradient
+        self._gradients[key] = gradient
 
     def _finish(self) -> None:
         self.close(
@@ -74,31 +85,36 @@ class BackpropCapture:
 
 
 def start_graph(output: Tensor) -> Tensor:
-    """Return the output as the start of a graph where it is in none, unwatched."""
-    return output if output.requires_grad else _start(output, lambda gradient: None)
+    """Return the output as the root of a graph if it is in none, without a capture."""
+    return output if output.requires_grad else _graph_root(output, lambda _: None)
 
 
-def _start(output: Tensor, arrive: Callable[[Tensor], None]) -> Tensor:
+def _graph_root(output: Tensor, callback: BackpropCallback) -> Tensor:
+    # Only a function with an input that requires a gradient enters the graph.
     anchor = torch.empty(0, requires_grad=True)
-    source: Tensor = _Source.apply(anchor, [output], arrive)  # type: ignore[no-untyped-call]
-    return source
+    root: Tensor = _GraphRoot.apply(anchor, [output], callback)  # type: ignore[no-untyped-call]
+    return root
 
 
-class _Source(torch.autograd.Function):
-    """Starts a graph at a tensor that has none."""
+class _GraphRoot(torch.autograd.Function):
+    """The first node of a graph; its result is a given tensor."""
 
     @staticmethod
     def forward(
-        ctx: Any, anchor: Tensor, box: list[Tensor], arrive: Callable[[Tensor], None]
+        ctx: Any, anchor: Tensor, box: list[Tensor], callback: BackpropCallback
     ) -> Tensor:
-        """Return the boxed tensor; boxed, so that it may be changed in place later."""
-        ctx.arrive = arrive
+        """Return the tensor in the box.
+
+        In a box: as an argument it would be an input of this node, and autograd would
+        forbid operations in place on the result, as an in-place ReLU that follows.
+        """
+        ctx.callback = callback
         output = box[0]
         # A second tensor on the same memory: a view could not be written to.
         return output.new_empty(0).set_(output)  # type: ignore[call-overload, no-any-return]
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[None, None, None]:
-        """Hand the gradient over; there is nothing before it."""
-        ctx.arrive(gradients[0])
+        """Report the gradient; no node comes before this one."""
+        ctx.callback(gradients[0])
         return None, None, None

@@ -1,4 +1,17 @@
-"""What the ways of getting at per-sample gradients have in common."""
+"""The interface of a gradient engine, and of the per-sample gradients that it delivers.
+
+A step has two sides.  The engine runs along with the module's forward and backward and
+delivers one :class:`PerSampleGradients` when backward ends.  Clipping asks that object
+for norms [B], turns them into factors w [B], and asks it to add sum_i w_i g_i:
+
+    squared = gradients.squared_norms()                   # {unit: [B]}
+    weights = {unit: factors(norms) ...}                  # {unit: [B]}
+    gradients.add_weighted_gradients(weights, sums)       # into {unit: {name: shape}}
+
+No step needs the gradients themselves, [B, *shape] per parameter, to exist.
+
+Source: Abadi et al. (2016), arXiv:1607.00133, algorithm 1.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +28,7 @@ from dpsgd_explorer.dp.engines.norm_methods import (
     NormChoice,
     check_layer_names,
 )
-from dpsgd_explorer.dp.engines.pass_outputs import Outputs
+from dpsgd_explorer.dp.engines.pass_outputs import PassOutputs
 from dpsgd_explorer.dp.losses.marks import ModulePass, mark_outputs
 from dpsgd_explorer.dp.losses.reading import LossReading
 from dpsgd_explorer.dp.modules.input_rows import InputRows
@@ -24,13 +37,14 @@ from dpsgd_explorer.dp.modules.structure import Structure
 from dpsgd_explorer.errors import PrivacyError
 
 GradientSums = Mapping[str, Mapping[str, Tensor]]
-"""{layer, or unit of one: {parameter's local name: tensor of its shape}}."""
+"""{unit: {local name of a parameter: tensor of its shape}}; see ``unit_of``."""
 
 
 class PerSampleGradients(ABC):
-    """The gradients of B samples, however they are held.
+    """The gradients g_1 .. g_B of one backward pass, materialized or not.
 
-    All values belong to each sample's own loss: a mean over the batch is undone.
+    g_i is the gradient of sample i's own loss: the factor 1 / B of a mean over the
+    batch and the scale of a ``GradScaler`` are removed.
     """
 
     @abstractmethod
@@ -39,27 +53,37 @@ class PerSampleGradients(ABC):
 
     @abstractmethod
     def squared_norms(self) -> dict[str, Tensor]:
-        """Return {layer: squared norm over its trainable parameters, [B]}."""
+        """Return {unit: squared L2 norms over its trainable parameters, [B]}.
+
+        Each is at least the squared length that ``add_weighted_gradients`` adds for the
+        sample at weight 1, rounding included: the norm must never be short.
+        """
 
     @abstractmethod
     def add_weighted_gradients(
         self, weights: Mapping[str, Tensor], sums: GradientSums
     ) -> None:
-        """Add sum_i weights[layer][i] * gradient_i to the sums."""
+        """Add sum_i weights[unit][i] * g_i to ``sums``, in place.
+
+        Args:
+            weights: {unit: clipping factors, [B]}.
+            sums: The clipped sum so far.
+        """
 
     @abstractmethod
-    def per_sample_gradients(self) -> dict[str, Tensor]:
-        """Return {parameter's full name: [B, *shape]}."""
+    def materialize(self) -> dict[str, Tensor]:
+        """Return {parameter's name in the module: gradients, [B, *shape]}."""
 
     @abstractmethod
     def take(self, index: Tensor) -> Self:
-        """Return the samples at these positions, in this order."""
+        """Return the gradients of the samples at these positions, in this order."""
 
     def split_by_memory(self) -> tuple[Self | None, Iterator[Self]]:
-        """Return the parameters in two parts, the second of them in pieces.
+        """Return parameters whose gradients fit in memory at once, and the rest.
 
-        The gradients of the first part, if there is one, fit in memory for all samples
-        at once; those of the second for the samples of a piece.
+        Returns:
+            (whole, pieces): ``whole`` holds some parameters for all B samples, or is
+            None.  ``pieces`` hold the other parameters, each for consecutive samples.
         """
         return None, iter((self,))
 
@@ -70,9 +94,10 @@ def full_name(layer: str, parameter: str) -> str:
 
 
 def unit_of(layer: str, parameter: str, by_parameter: bool) -> tuple[str, str]:
-    """Return the (unit, local name) under which norms and sums are kept.
+    """Return the (unit, local name) under which norms and sums are stored.
 
-    A unit is a layer, or a single parameter where layers are divided by blocks.
+    A unit is what gets a norm of its own: a layer, or with ``by_parameter`` a single
+    parameter.  ("fc", "bias") stays ("fc", "bias") or becomes ("fc.bias", "").
     """
     return (full_name(layer, parameter), "") if by_parameter else (layer, parameter)
 
@@ -83,27 +108,27 @@ LOSS_REDUCTIONS = ("mean", "sum")
 
 
 class GradientEngine(ABC):
-    """Watches a module's passes and hands the samples of each backward on.
+    """Observes a module's passes and delivers the per-sample gradients of each.
 
     Args:
-        module: The model; between ``start`` and ``stop`` its forward is watched.
+        module: The model; its passes are observed between ``start`` and ``stop``.
         clipping_mode: A key of CLIPPING_MODES, or {layer's name: such a key}.
-        loss_reduction: How the user's loss joins the samples of a batch.
-        by_parameter: Whether norms are wanted for each parameter, not each layer.
+        loss_reduction: "mean" or "sum": how the user's loss combines the samples.
+        by_parameter: Whether each parameter is a unit with a norm of its own, instead
+            of each layer.
 
     Attributes:
-        input_rows: Which inputs of the module have one row for each sample.
-        receive: Called at the end of each backward with its samples.
-        before_forward: Called with (args, kwargs) before each recorded forward, if
-            there is one.
-        proven: The structure of which the safety check has proven what it proves, None
-            if that of the module is another.
-        outputs: What the last pass returned.
-        user_loss_scale: Called for what the user's losses are multiplied with.
-        on_loss: Called at each backward with what was read in the graph of its loss,
-            and the number of samples.
-        releases_in_backward: Whether the noisy gradient is due when backward ends, and
-            not at the optimizer's step.
+        input_rows: Which inputs of the module have one row per sample.
+        on_gradients: Called with the per-sample gradients when a backward ends; by
+            ``microbatch`` once per sample.
+        before_forward: Called with (args, kwargs) before each observed forward, if set.
+        verified: The structure for which the safety check has passed; None after the
+            module has changed.
+        outputs: The outputs of the last pass.
+        user_loss_scale: Returns the factor on the user's losses, as of a GradScaler.
+        on_loss: Called at each backward with the reading of the loss's graph and B.
+        releases_in_backward: Whether the noisy gradient is due when backward ends, not
+            at the optimizer's step.
     """
 
     releases_in_backward: ClassVar[bool] = False
@@ -122,17 +147,17 @@ class GradientEngine(ABC):
         self.clipping_mode = clipping_mode
         self.loss_reduction = loss_reduction
         self.by_parameter = by_parameter
-        self.on_gradients: GradientsCallback = _refuse
+        self.on_gradients: GradientsCallback = _refuse_gradients
         self.before_forward: Callable[[Any, Any], None] | None = None
         self.verified: Structure | None = None
-        self.outputs = Outputs()
+        self.outputs = PassOutputs()
         self.user_loss_scale: Callable[[], float] = unit_loss_scale
-        self.on_loss: LossCallback = ignored
+        self.on_loss: LossCallback = ignore_loss
         self._pass: ModulePass | None = None
 
     @abstractmethod
     def parameters(self) -> dict[str, dict[str, nn.Parameter]]:
-        """Return {layer, or unit of one: {local name: trainable parameter}}.
+        """Return {unit: {local name: trainable parameter}}.
 
         Raises:
             UnsupportedModuleError: a trainable parameter is out of reach.
@@ -140,14 +165,14 @@ class GradientEngine(ABC):
 
     @abstractmethod
     def start(self) -> None:
-        """Begin to watch."""
+        """Install the hooks or the forward patch; passes are observed from now on."""
 
     @abstractmethod
     def stop(self) -> None:
-        """Leave the module as it was."""
+        """Remove them; the module is as it was before ``start``."""
 
     def explain(self) -> list[NormChoice]:
-        """Return how the norms of the last pass were made; [] if by no choice."""
+        """Return how the norms of the last pass were computed; [] without a choice."""
         return []
 
     def remedy(self, error: Exception) -> str:
@@ -158,15 +183,17 @@ class GradientEngine(ABC):
         )
 
     def learning_batch_dims(self) -> AbstractContextManager[None]:
-        """Let passes of different sizes tell where the samples are, meanwhile."""
+        """Return a context in which passes of two sizes show the batch dimension."""
         return nullcontext()
 
-    def prepare(self, args: Any, kwargs: Any) -> int:
-        """Check that a pass may be recorded, and return its number of samples.
+    def begin_pass(self, args: Any, kwargs: Any) -> int:
+        """Check that a pass may be observed, and return B.
 
         Raises:
-            PrivacyError: other parameters are trainable than when it started.
+            PrivacyError: the set of trainable parameters has changed since ``start``,
+                or no input has the samples in its first dimension.
         """
+        # The full comparison walks the module tree, so a verified structure skips it.
         if self.verified is None or not self.verified.holds():
             self._check_trainable()
             self.verified = None
@@ -175,7 +202,7 @@ class GradientEngine(ABC):
         return batch_size_of(args, kwargs)
 
     def _check_trainable(self) -> None:
-        known = {p for own in self.parameters().values() for p in own.values()}
+        known = {p for unit in self.parameters().values() for p in unit.values()}
         if trainable_parameters(self.module) != known:
             every = self.module.named_parameters()
             new = [name for name, p in every if p.requires_grad and p not in known]
@@ -186,46 +213,52 @@ class GradientEngine(ABC):
             )
 
     def watch_loss(self, outputs: Any, size: int) -> None:
-        """Have the graph read that leads from the loss of this pass to its outputs."""
+        """Mark the outputs of this pass, so that the graph of its loss can be read."""
+        # The attribute is read at backward: it may be replaced after this forward.
         self._pass = ModulePass(
             size, self.loss_reduction, lambda: self.user_loss_scale()
         )
         mark_outputs(outputs, self._pass)
 
     def report_loss(self) -> None:
-        """Hand on what was read of the loss of the last pass."""
+        """Report the reading of the last pass's loss to ``on_loss``."""
         if self._pass is not None:
             self.on_loss(self._pass.reading, self._pass.size)
 
     def gradient_scale(self, batch_size: int) -> float:
-        """Return what turns a gradient of the user's loss into a sample's own."""
+        """Return the factor from a gradient of the user's loss to that of one sample.
+
+        A mean over B samples holds each loss 1 / B times, and a GradScaler's factor s
+        multiplies all of them: the answer is B / s.  B = 256 and s = 65,536 give 2^-8.
+        """
         samples = float(batch_size) if self.loss_reduction == "mean" else 1.0
         return samples / self.user_loss_scale()
 
 
 def trainable_parameters(module: nn.Module) -> set[nn.Parameter]:
-    """Return what ``parameters()`` would of those that want a gradient.
+    """Return the parameters that require a gradient.
 
-    The tree is walked without names, which is quicker.
+    ``module.parameters()`` builds every name on the way; this runs at each unverified
+    pass and walks the tree without them.
     """
     found: set[nn.Parameter] = set()
-    seen, rest = {module}, [module]
-    for each in rest:
-        own = [p for p in each._parameters.values() if p is not None]
+    seen, queue = {module}, [module]
+    for current in queue:
+        own = [p for p in current._parameters.values() if p is not None]
         found.update(p for p in own if p.requires_grad)
-        new = [m for m in each._modules.values() if m is not None and m not in seen]
+        new = [m for m in current._modules.values() if m is not None and m not in seen]
         seen.update(new)
-        rest += new
+        queue += new
     return found
 
 
 def batch_size_of(args: Any, kwargs: Any) -> int:
-    """Return the first dimension of the first tensor among a module's inputs.
+    """Return B: the first dimension of the first tensor among a module's inputs.
 
     Raises:
         PrivacyError: no input has the samples in a dimension of its own.
     """
-    if any(isinstance(each, PackedSequence) for each in (*args, *kwargs.values())):
+    if any(isinstance(value, PackedSequence) for value in (*args, *kwargs.values())):
         raise PrivacyError(
             "the module must be called with one row for each sample; a PackedSequence "
             "has one for each step. Call it with padded sequences and their lengths, "
@@ -243,13 +276,13 @@ def batch_size_of(args: Any, kwargs: Any) -> int:
 
 
 def unit_loss_scale() -> float:
-    """Return the scale of a loss that is not scaled."""
+    """Return the scale of a loss that is not scaled: 1."""
     return 1.0
 
 
-def ignored(reading: LossReading, size: int) -> None:
-    """Take no notice of a loss, as where gradients are only looked at."""
+def ignore_loss(reading: LossReading, size: int) -> None:
+    """Do nothing with a loss: gradients are inspected, not trained with."""
 
 
-def _refuse(samples: PerSampleGradients) -> None:
+def _refuse_gradients(gradients: PerSampleGradients) -> None:
     raise PrivacyError("gradients arrived, but no engine is attached to take them.")

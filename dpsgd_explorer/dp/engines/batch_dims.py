@@ -1,9 +1,12 @@
-"""Which dimension of a layer's input counts the samples.
+"""Finds the dimension of a layer's input that counts the samples.
 
 A sequence of T positions may come as [B, T, d], as [T, B, d], or as one [T, d] for all
-samples, and nothing in a single shape tells them apart when T = B.  So the shapes of
-two passes of different size are compared before training; what changes with the batch
-counts the samples.
+samples, and a single shape does not tell them apart when T = B.  So the safety check
+runs two passes of different batch sizes before training, and the shapes are compared:
+the dimension that follows the batch size is the batch dimension.
+
+Worked: with B = 3 a layer sees [3, 3, 8], with B = 2 it sees [3, 2, 8].  Dimension 0
+was 3 both times; dimension 1 was 3 and 2, the batch sizes: it counts the samples.
 """
 
 from __future__ import annotations
@@ -14,14 +17,18 @@ Shape = tuple[int, ...]
 
 
 class BatchDims:
-    """Remembers {call: {batch size: shape}} while ``learning``, and tells by it."""
+    """Stores {call: {batch size: shape}} while ``learning``, and decides by it.
+
+    Attributes:
+        learning: Whether passes are run to compare their shapes, not to train.
+    """
 
     def __init__(self) -> None:
         self.learning = False
         self._seen: dict[str, dict[int, Shape]] = {}
 
     def forget(self) -> None:
-        """Start anew."""
+        """Discard all shapes."""
         self._seen = {}
 
     def batch_dim(
@@ -34,19 +41,20 @@ class BatchDims:
         may_share: bool,
         likely: int = 0,
     ) -> int | None:
-        """Return the dimension of the samples; None if all share one input.
+        """Return the batch dimension of one call's input; None if all samples share it.
 
         Args:
-            call: Which call this is, the same in every pass: "layer#number.input".
-            shape: Of its input.
+            call: Name of the call and input, equal in every pass: "layer#number.input".
+            shape: Shape of the input.
             size: B.
-            dims: The samples are in one of so many leading dimensions.
-            may_share: Whether they may be in none.
-            likely: Where they are if that cannot be told.
+            dims: Number of leading dimensions that may be the batch dimension.
+            may_share: Whether the input may have no batch dimension.
+            likely: The dimension to prefer where several fit.
 
         Raises:
-            BadInputError: it is none of these.
+            BadInputError: no dimension fits.
         """
+        # Outside learning a shape is judged by those learnt, and is not added to them.
         learnt = self._seen.setdefault(call, {}) if self.learning else {}
         learnt[size] = shape
         seen = learnt if self.learning else self._seen_of(call) or learnt
@@ -58,32 +66,33 @@ class BatchDims:
         if may_share and _shared(seen):
             return None
         if self.learning:
-            return 0  # the next pass will tell
+            return 0  # undecided until the pass of the other size
         raise BadInputError(
             f"must see one row for each of the {size} samples, got shape "
             f"{list(shape)}. Keep the samples in the first dimension"
         )
 
     def _seen_of(self, call: str) -> dict[int, Shape]:
-        """Return what was seen of a call, or of the layer's last one before it.
+        """Return the shapes learnt of a call, or of the layer's last call before it.
 
-        A layer may be called more often for longer sequences than it was before.
+        A cell that is called once per step runs more often on longer sequences than
+        the safety check showed; its later calls take after the earlier ones.
         """
         if call not in self._seen:
             layer, _, rest = call.rpartition("#")
             number, _, label = rest.partition(".")
             earlier = (f"{layer}#{k}.{label}" for k in range(int(number) - 1, 0, -1))
-            known = next((each for each in earlier if each in self._seen), None)
+            known = next((name for name in earlier if name in self._seen), None)
             self._seen[call] = {} if known is None else self._seen[known]
         return self._seen[call]
 
 
 def _counts(seen: dict[int, Shape], dim: int) -> bool:
-    """Whether this dimension was the batch size in all passes seen."""
+    """Whether this dimension had the batch size in all passes."""
     return all(len(shape) > dim and shape[dim] == size for size, shape in seen.items())
 
 
 def _shared(seen: dict[int, Shape]) -> bool:
-    """Whether the shape did not move with the batch size, or is a row for all."""
+    """Whether the shape is the same for all batch sizes, or is one row for all."""
     shapes = set(seen.values())
     return len(shapes) == 1 and (len(seen) > 1 or next(iter(shapes))[:1] == (1,))

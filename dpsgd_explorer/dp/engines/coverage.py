@@ -1,4 +1,8 @@
-"""Which layer is covered by which rule, and whose parameters are whose."""
+"""Assigns a rule to every layer with trainable parameters, and a unit to each of them.
+
+A parameter that two layers share (a tied embedding) belongs to the unit of the first
+layer in ``named_modules`` order; calls of the other layer add to the same gradient.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +11,7 @@ from typing import Any
 from torch import Tensor, nn
 
 from dpsgd_explorer.dp.engines.base import unit_of
-from dpsgd_explorer.dp.engines.layer_calls import Name, Target
+from dpsgd_explorer.dp.engines.layer_calls import GradientTarget, ParameterKey
 from dpsgd_explorer.dp.layers import rule_for
 from dpsgd_explorer.dp.layers.base import Rule
 from dpsgd_explorer.dp.layers.rewrite import LayerPart
@@ -25,9 +29,8 @@ class Coverage:
 
     Attributes:
         layers: {name: layer}.
-        rules: {name: its rule}.
-        parameters: {unit: {local name: trainable parameter}}; a shared parameter is
-            listed once, under the first layer that has it.
+        rules: {name: the layer's rule}.
+        parameters: {unit: {local name: trainable parameter}}, each parameter once.
 
     Raises:
         UnsupportedModuleError: nothing is trainable, or a layer's settings rule it out.
@@ -38,55 +41,65 @@ class Coverage:
         self.layers: dict[str, nn.Module] = {}
         self.rules: dict[str, Rule[Any]] = {}
         self.parameters: Parameters = {}
-        self._owners: dict[int, Name] = {}
+        # By id: parameters compare as tensors.
+        self._keys: dict[int, ParameterKey] = {}
         self._targets: dict[nn.Module, Any] = {}
         for name, layer in module.named_modules():
-            own = {
+            direct = {
                 local: parameter
                 for local, parameter in layer.named_parameters(recurse=False)
                 if parameter.requires_grad
             }
             if any(p.requires_grad for p in layer.parameters()):
-                self._add(name, layer, own)
+                self._add(name, layer, direct)
         if not self.layers:
             raise UnsupportedModuleError(
                 "the module has no trainable parameters, so there is nothing to train "
                 "with DP-SGD. Set requires_grad_(True) on some of them."
             )
 
-    def _add(self, name: str, layer: nn.Module, own: dict[str, nn.Parameter]) -> None:
+    def _add(
+        self, name: str, layer: nn.Module, direct: dict[str, nn.Parameter]
+    ) -> None:
         rule = rule_for(layer, name)
-        if own or rule.includes_children:
+        if direct or rule.includes_children:
             self.layers[name], self.rules[name] = layer, rule
-        for local, parameter in own.items():
-            if id(parameter) not in self._owners:
+        for local, parameter in direct.items():
+            if id(parameter) not in self._keys:
                 unit, key = unit_of(name, local, self._by_parameter)
-                self._owners[id(parameter)] = unit, key
+                self._keys[id(parameter)] = unit, key
                 self.parameters.setdefault(unit, {})[key] = parameter
 
     def is_trained(self, parameter: Tensor) -> bool:
-        """Whether a parameter is one of those to be trained."""
-        return id(parameter) in self._owners
+        """Whether a parameter was trainable when the engine was made."""
+        return id(parameter) in self._keys
 
-    def own(self, name: str) -> list[nn.Parameter]:
-        """Return the trainable parameters that a layer itself has, shared or not."""
+    def direct_parameters(self, name: str) -> list[nn.Parameter]:
+        """Return the trainable parameters of the layer itself, shared or not."""
         every = self.layers[name].named_parameters(recurse=False)
-        return [p for _, p in every if id(p) in self._owners]
+        return [p for _, p in every if id(p) in self._keys]
 
     def targets(
         self, name: str, layer: nn.Module
-    ) -> tuple[dict[str, Target], dict[str, nn.Parameter]]:
-        """Return {local name: whose gradient that is} of a layer, or a part of one."""
+    ) -> tuple[dict[str, GradientTarget], dict[str, nn.Parameter]]:
+        """Return where the gradients of a layer, or of a part of one, belong.
+
+        Returns:
+            ({local name: target}, {local name: parameter}), trainable ones only.
+        """
         if layer in self._targets:
             targets, parameters = self._targets[layer]
             return targets, parameters
         if isinstance(layer, LayerPart):
-            start, stop, own = layer.start, layer.stop, dict(layer.whole)
+            start, stop, direct = layer.start, layer.stop, dict(layer.whole)
         else:
             start, stop = 0, None
-            own = dict(layer.named_parameters(recurse=False))
-        own = {n: p for n, p in own.items() if id(p) in self._owners}
-        targets = {n: Target(*self._owners[id(p)], start, stop) for n, p in own.items()}
-        if not isinstance(layer, LayerPart):
-            self._targets[layer] = targets, own
-        return targets, own
+            direct = dict(layer.named_parameters(recurse=False))
+        direct = {n: p for n, p in direct.items() if id(p) in self._keys}
+        targets = {
+            n: GradientTarget(*self._keys[id(p)], start, stop)
+            for n, p in direct.items()
+        }
+        if not isinstance(layer, LayerPart):  # a part is made anew in every pass
+            self._targets[layer] = targets, direct
+        return targets, direct

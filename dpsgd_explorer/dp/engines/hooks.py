@@ -1,37 +1,36 @@
 """Per-sample clipping from one forward and one backward (``engine="hooks"``).
 
-Forward keeps each trainable layer's input, backward its output gradient; autograd is
-asked for no parameter gradient at all.  Norms and the clipped sum are then made from
-these two by the layer's rule, in pieces of the batch that fit in memory.
+Forward hooks save each trainable layer's input x [B, T, d]; backward hooks capture the
+gradient g [B, T, p] of its output.  Autograd computes no parameter gradient at all.
+From the pairs (x, g) each layer's rule computes norms [B], and after clipping the sum
+of w_i g_i, as one product over all samples: for a linear layer (w g)^T x, as expensive
+as the ordinary weight gradient that was saved.
 
-Source: Bu et al. (2022), arXiv:2210.00038 (book-keeping).
+Compared with its predecessors: ghost clipping (Li et al.; Lee and Kifer) runs backward
+a second time, on the losses weighted by w_i; book-keeping (Bu et al.) keeps g instead
+and needs no second backward.
+
+Sources: Bu et al. (2022), arXiv:2210.00038 (book-keeping); Lee and Kifer (2021),
+arXiv:2009.03106 (clipping by reweighted losses); Li et al. (2022), arXiv:2110.05679
+(ghost clipping); Yousefpour et al. (2021), arXiv:2109.12298 (Opacus: the hooks).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, Self
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.utils.hooks import RemovableHandle
 
 from dpsgd_explorer.dp.engines.backprop_capture import start_graph
-from dpsgd_explorer.dp.engines.base import (
-    GradientEngine,
-    GradientSums,
-    PerSampleGradients,
-    full_name,
-)
+from dpsgd_explorer.dp.engines.base import GradientEngine
 from dpsgd_explorer.dp.engines.batch_dims import BatchDims
 from dpsgd_explorer.dp.engines.coverage import Coverage
-from dpsgd_explorer.dp.engines.layer_calls import (
-    LayerCall,
-    LayerCallGroup,
-    added_by_layer,
-    grouped,
-)
+from dpsgd_explorer.dp.engines.deferred_gradients import DeferredGradients
+from dpsgd_explorer.dp.engines.layer_calls import LayerCall, grouped
 from dpsgd_explorer.dp.engines.norm_methods import (
     ClippingMode,
     NormChoice,
@@ -51,76 +50,14 @@ from dpsgd_explorer.dp.modules.hooks import ModuleHook
 from dpsgd_explorer.dp.modules.pytree import map_tensors
 from dpsgd_explorer.errors import PrivacyError
 
-#: Bytes of per-sample gradients that are held at once.
-CHUNK_BYTES = 16 * 2**20
-
-
-class DeferredGradients(PerSampleGradients):
-    """The samples of one backward, as the layers' inputs and output gradients."""
-
-    def __init__(self, groups: list[LayerCallGroup], size: int, scale: float) -> None:
-        self._groups = groups
-        self._size = size
-        self._scale = scale
-
-    def __len__(self) -> int:
-        return self._size
-
-    def squared_norms(self) -> dict[str, Tensor]:
-        total = added_by_layer(
-            each for group in self._groups for each in group.squared_norms().items()
-        )
-        scaled = torch._foreach_mul(list(total.values()), self._scale**2)
-        return dict(zip(total, scaled, strict=True))
-
-    def add_weighted_gradients(
-        self, weights: Mapping[str, Tensor], sums: GradientSums
-    ) -> None:
-        factors = {id(w): w * self._scale for w in weights.values()}
-        scaled = {layer: factors[id(w)] for layer, w in weights.items()}
-        for group in self._groups:
-            group.add_weighted(scaled, sums)
-
-    def per_sample_gradients(self) -> dict[str, Tensor]:
-        total: dict[str, Tensor] = {}
-        for group in self._groups:
-            for (layer, local), gradient in group.per_sample_gradients().items():
-                name = full_name(layer, local)
-                gradient = gradient if self._scale == 1.0 else gradient * self._scale
-                total[name] = total[name] + gradient if name in total else gradient
-        return total
-
-    def take(self, index: Tensor | slice) -> Self:
-        size = len(torch.empty(self._size)[index])
-        groups = [group.take(index) for group in self._groups]
-        return type(self)(groups, size, self._scale)
-
-    def split_by_memory(self) -> tuple[Self | None, Iterator[Self]]:
-        """Take what is small together: each piece of the batch has a price in calls."""
-        needed = {group: self._size * group.gradient_bytes() for group in self._groups}
-        if sum(needed.values()) <= CHUNK_BYTES:
-            return None, iter((self,))
-        small, room = [], CHUNK_BYTES // 4
-        for group in sorted(needed, key=lambda each: needed[each]):
-            room -= needed[group]
-            if room < 0:
-                break
-            small.append(group)
-        large = self._of([group for group in self._groups if group not in small])
-        return self._of(small) if small else None, large._pieces()
-
-    def _of(self, groups: list[LayerCallGroup]) -> Self:
-        return type(self)(groups, self._size, self._scale)
-
-    def _pieces(self) -> Iterator[Self]:
-        sample_bytes = sum(group.gradient_bytes() for group in self._groups)
-        size = max(1, CHUNK_BYTES // sample_bytes)
-        for start in range(0, self._size, size):
-            yield self.take(slice(start, start + size))
-
 
 class HooksEngine(GradientEngine):
-    """Forward hooks on the trainable layers, taps on their outputs."""
+    """Forward hooks on the trainable layers, captures on their outputs.
+
+    The life of a pass: a hook before the module opens a recording; hooks on the layers
+    record their calls; a hook after the module closes it; the capture delivers the
+    backprops when backward ends.
+    """
 
     def __init__(
         self,
@@ -142,7 +79,7 @@ class HooksEngine(GradientEngine):
         self._handles: list[RemovableHandle] = []
         self._patches: list[ForwardPatch] = []
         self._recording: ForwardRecording | None = None
-        self._asked: dict[str, list[NormRequest]] = {}
+        self._requests: dict[str, list[NormRequest]] = {}
         self._open_pass = False
         self._fast_attention = True
 
@@ -150,11 +87,11 @@ class HooksEngine(GradientEngine):
         return self._coverage.parameters
 
     def explain(self) -> list[NormChoice]:
-        """Return what was chosen for each use at the last pass, in forward order."""
+        """Return the norm method of each layer call of the last pass, by layer."""
         return [
-            self._norm_methods.explain(each)
-            for own in self._asked.values()
-            for each in own
+            self._norm_methods.explain(request)
+            for requests in self._requests.values()
+            for request in requests
         ]
 
     def remedy(self, error: Exception) -> str:
@@ -169,7 +106,7 @@ class HooksEngine(GradientEngine):
 
     @contextmanager
     def learning_batch_dims(self) -> Iterator[None]:
-        """Compare the shapes of passes of different sizes meanwhile."""
+        """Compare the shapes of passes of several batch sizes inside the context."""
         self._batch_dims.forget()
         self._batch_dims.learning = True
         try:
@@ -185,7 +122,7 @@ class HooksEngine(GradientEngine):
         ]
         for name, rule in self._coverage.rules.items():
             self._watch_layer(name, rule)
-        # Last, since the module may itself be one of the layers.
+        # Last: the module may itself be a layer, whose hook must see an open pass.
         self._handles.append(
             self.module.register_forward_hook(ModuleHook(self._close), always_call=True)
         )
@@ -193,8 +130,8 @@ class HooksEngine(GradientEngine):
     def stop(self) -> None:
         for handle in self._handles:
             handle.remove()
-        for stand_in in self._patches:
-            stand_in.remove()
+        for patch in self._patches:
+            patch.remove()
         self._handles, self._patches = [], []
         self._replace_recording(None)
 
@@ -211,15 +148,20 @@ class HooksEngine(GradientEngine):
         ]
 
     def _open(self, module: nn.Module, args: Any, kwargs: Any) -> None:
+        """Begin a recording, unless the pass is evaluated, nested, or in backward."""
         if self._open_pass or not torch.is_grad_enabled() or _in_backward():
             return
-        batch_size = self.prepare(args, kwargs)
+        batch_size = self.begin_pass(args, kwargs)
         self._replace_recording(
             ForwardRecording(
                 self._coverage, self._batch_dims, batch_size, self._deliver
             )
         )
-        self._ask_for_parameter_gradients(False)
+        # Without these flags autograd builds no path to the parameters, and computes
+        # no weight gradient in backward: the saving that pays for the clipped sum.
+        self._require_parameter_gradients(False)
+        # torch's fused attention runs where no parameter requires a gradient, and has
+        # no derivative.
         self._fast_attention = torch.backends.mha.get_fastpath_enabled()
         torch.backends.mha.set_fastpath_enabled(False)
         self._open_pass = True
@@ -228,43 +170,43 @@ class HooksEngine(GradientEngine):
         if self._open_pass and not _in_backward():
             self._open_pass = False
             torch.backends.mha.set_fastpath_enabled(self._fast_attention)
-            self._ask_for_parameter_gradients(True)
-            self.outputs.watch(output)
+            self._require_parameter_gradients(True)
+            self.outputs.remember(output)
             if self._recording is not None:
                 self.watch_loss(output, self._recording.batch_size)
 
     def _replace_recording(self, new: ForwardRecording | None) -> None:
         if self._recording is not None:
-            self._recording.taps.close(
+            self._recording.capture.close(
                 "backward came too late: the module has run again since, or the engine "
                 "was detached. Call backward before the next forward pass."
             )
         self._recording = new
 
-    def _ask_for_parameter_gradients(self, wanted: bool) -> None:
+    def _require_parameter_gradients(self, required: bool) -> None:
         for parameters in self._coverage.parameters.values():
             for parameter in parameters.values():
-                parameter.requires_grad_(wanted)
+                parameter.requires_grad_(required)
 
-    def _now_recording(self) -> ForwardRecording | None:
-        """Return the open recording, if this call belongs to it and can be trained."""
+    def _current_recording(self) -> ForwardRecording | None:
+        """Return the open recording; None outside a pass, and under ``no_grad``."""
         return self._recording if self._open_pass and torch.is_grad_enabled() else None
 
     def _before_layer(
         self, name: str, rule: GradientRule[Any, Any]
     ) -> Callable[..., None]:
-        own = self._coverage.own(name)
+        direct = self._coverage.direct_parameters(name)
 
         def before(layer: nn.Module, args: Any, kwargs: Any = None) -> None:
-            recording = self._now_recording()
+            recording = self._current_recording()
             if recording is not None:
-                # torch calls a hook that was taken away meanwhile, without kwargs: the
+                # torch calls a hook that was removed meanwhile, without kwargs: the
                 # safety check does that to a model that is one layer.
                 if kwargs is None:
                     return
                 recording.check(name, rule, args, kwargs)
             elif self._replays():
-                for parameter in own:
+                for parameter in direct:
                     parameter.requires_grad_(False)
 
         return before
@@ -272,16 +214,16 @@ class HooksEngine(GradientEngine):
     def _after_layer(
         self, name: str, rule: GradientRule[Any, Any]
     ) -> Callable[..., Tensor | None]:
-        own = self._coverage.own(name)
+        direct = self._coverage.direct_parameters(name)
 
         def after(layer: nn.Module, args: Any, kwargs: Any, out: Any) -> Tensor | None:
-            recording = self._now_recording()
+            recording = self._current_recording()
             if recording is not None and out is not None:
                 return recording.layer_call(name, rule, args, kwargs, out)
             if not self._replays():
                 return None
             self._check_replay(name)
-            for parameter in own:
+            for parameter in direct:
                 parameter.requires_grad_(True)
             return None if out is None else start_graph(out)
 
@@ -291,22 +233,22 @@ class HooksEngine(GradientEngine):
         layer = self._coverage.layers[name]
 
         def forward(own_forward: Callable[..., Any], args: Any, kwargs: Any) -> Any:
-            recording = self._now_recording()
+            recording = self._current_recording()
             if recording is not None:
-                watch = recording.watch(name)
+                recorder = recording.recorder(name)
                 try:
-                    return rule.forward(layer, own_forward, watch, args, kwargs)
+                    return rule.forward(layer, own_forward, recorder, args, kwargs)
                 except BadInputError as error:
                     raise recording.bad_input(name, error) from error
             if self._recording is None or not self._replays():
                 return own_forward(*args, **kwargs)
             self._check_replay(name)
-            silent = ReplayCallRecorder(self._recording, name)
-            self._ask_for_parameter_gradients(False)
+            replay = ReplayCallRecorder(self._recording, name)
+            self._require_parameter_gradients(False)
             try:
-                return rule.forward(layer, own_forward, silent, args, kwargs)
+                return rule.forward(layer, own_forward, replay, args, kwargs)
             finally:
-                self._ask_for_parameter_gradients(True)
+                self._require_parameter_gradients(True)
 
         return forward
 
@@ -328,31 +270,34 @@ class HooksEngine(GradientEngine):
         if recording is None:
             raise PrivacyError("gradients arrived for a pass that was not recorded.")
         self.report_loss()
-        self._asked = {}
-        uses = [self._use(recorded, gradient) for recorded, gradient in pairs]
+        self._requests = {}
+        calls = [self._layer_call(pending, gradient) for pending, gradient in pairs]
         size = recording.batch_size
-        samples = DeferredGradients(grouped(uses), size, self.gradient_scale(size))
-        self.on_gradients(samples)
-
-    def _use(self, recorded: PendingLayerCall, backprops: Tensor) -> LayerCall:
-        """Return the use in its parameters' precision or better, and its way."""
-        parameter = next(iter(recorded.parameters.values()))
-        dtype = accumulation_dtype(parameter.dtype)
-        activations = map_tensors(
-            lambda x: in_precision(x, dtype), recorded.activations
+        self.on_gradients(
+            DeferredGradients(grouped(calls), size, self.gradient_scale(size))
         )
-        name, rule, layer = recorded.name, recorded.rule, recorded.layer
+
+    def _layer_call(self, pending: PendingLayerCall, backprops: Tensor) -> LayerCall:
+        """Return the call with its norm method, in float32 or the parameter's better.
+
+        Under autocast activations and backprops may be bfloat16, whose 8 bits would
+        not bound a norm.
+        """
+        parameter = next(iter(pending.parameters.values()))
+        dtype = accumulation_dtype(parameter.dtype)
+        activations = map_tensors(lambda x: in_precision(x, dtype), pending.activations)
+        name, rule, layer = pending.name, pending.rule, pending.layer
         backprops = in_precision(backprops, dtype)
-        asked = name, rule, layer, activations, backprops
-        self._asked.setdefault(name, []).append(NormRequest.outline(*asked))
+        request = name, rule, layer, activations, backprops
+        self._requests.setdefault(name, []).append(NormRequest.of(*request))
         return LayerCall(
             rule,
             layer,
             activations,
             backprops,
-            recorded.targets,
-            recorded.parameters,
-            ghost=self._norm_methods.chooses_ghost(*asked),
+            pending.targets,
+            pending.parameters,
+            ghost=self._norm_methods.chooses_ghost(*request),
             keeps=self._norm_methods.keeps_gradients(name),
         )
 

@@ -1,9 +1,25 @@
-"""The uses of parameters in one pass, and what clipping wants to know of them.
+"""Norms and weighted sums of the layer calls of one pass.
 
-A use is one application of a rule to some parameters: the call of a layer, or a part
-of one.  Parameters with one use are left to its rule.  Those with several (tied
-weights, a layer called twice) need all their uses at once: the gradient of a sample
-is the sum over them.
+A layer call is one application of a rule: its activations x [B, T, d] and its backprops
+g [B, T, p].  For a linear layer the gradient of sample i is sum_t g_it x_it^T, [p, d],
+and two ways lead to its norm (``LayerCall.ghost``):
+
+- *instantiate* the gradients [B, p, d], then take their norms;
+- the *ghost norm*, of two Gram matrices [B, T, T] and no gradient:
+  ||sum_t g_t x_t^T||^2 = sum_st (x_s.x_t)(g_s.g_t).
+
+Worked: one sample, T = 2, x = (1, 0), (1, 1) and g = 2, -1.  The gradient is
+2 (1, 0) - (1, 1) = (1, -1), squared norm 2.  The Gram matrices are [[1, 1], [1, 2]] of
+x and [[4, -2], [-2, 1]] of g; the sum of their products is 4 - 2 - 2 + 2 = 2.
+
+A parameter with several calls (tied weights, a layer called twice) has as its gradient
+the sum over its calls, and the norm of a sum is not the sum of the norms.  Such calls
+are grouped in :class:`SharedLayerCalls`, which adds the cross terms of each pair.
+
+Sources: Goodfellow (2015), arXiv:1510.01799 (T = 1); Rochette et al. (2019),
+arXiv:1912.06015 (instantiated gradients of convolutions); Li et al. (2022),
+arXiv:2110.05679, section 4 (ghost norm).  The cross terms are derived in
+``layers.outer_products``.
 """
 
 from __future__ import annotations
@@ -28,22 +44,22 @@ from dpsgd_explorer.dp.layers.outer_products import OuterProduct, squared_norms_
 from dpsgd_explorer.dp.layers.round_off import UNSEEN, sum_of
 from dpsgd_explorer.dp.modules.pytree import map_tensors
 
-Name = tuple[str, str]
-"""(layer, local name) of a parameter."""
+ParameterKey = tuple[str, str]
+"""(unit, local name) of a parameter."""
 
 
-class Target(NamedTuple):
-    """Where a gradient belongs: a layer's parameter, or rows of it, start to stop."""
+class GradientTarget(NamedTuple):
+    """The parameter that a gradient belongs to, or its rows ``start`` to ``stop``."""
 
-    layer: str
+    unit: str
     parameter: str
     start: int = 0
     stop: int | None = None
 
     @property
-    def name(self) -> Name:
-        """Which parameter."""
-        return self.layer, self.parameter
+    def key(self) -> ParameterKey:
+        """The parameter."""
+        return self.unit, self.parameter
 
     @property
     def is_whole(self) -> bool:
@@ -51,32 +67,32 @@ class Target(NamedTuple):
         return self.stop is None
 
     def rows_of(self, values: Tensor) -> Tensor:
-        """Return the rows, as a view."""
+        """Return the rows of a tensor of the parameter's shape, as a view."""
         return values if self.stop is None else values[self.start : self.stop]
 
 
 @dataclass(eq=False)
 class LayerCall:
-    """One use: what went in, and the gradient that came back to what came out.
+    """One layer call with the gradient of its output.
 
     Attributes:
-        rule: Its algebra.
+        rule: The algebra of its gradients.
         layer: The module, or a part of one.
-        activations: The rule's record, samples first.
-        backprops: [B, ...].
-        targets: {local name: where its gradient belongs}, trainable ones only.
-        parameters: {local name: the parameter}, the same ones.
-        ghost: Whether norms are made without gradients.
-        keeps: Whether gradients made for the norm stay for the sum.
-        wide: Whether the ghost norm and its sum are made in float64.
-        gradients: Those that stayed, {local name: [B, *shape]}.
+        activations: What the rule saved of the call, samples first.
+        backprops: Gradient of the loss with respect to the output, [B, ...].
+        targets: {local name: where the gradient belongs}, trainable ones only.
+        parameters: {local name: parameter}, of the same names.
+        ghost: Whether norms are computed without gradients.
+        keeps: Whether gradients instantiated for the norm are stored for the sum.
+        wide: Whether the ghost norm and its sum are computed in float64.
+        gradients: The stored gradients, {local name: [B, *shape]}.
     """
 
     rule: GradientRule[Any, Any]
     layer: nn.Module
     activations: Any
     backprops: Tensor
-    targets: Mapping[str, Target]
+    targets: Mapping[str, GradientTarget]
     parameters: Mapping[str, nn.Parameter]
     ghost: bool
     keeps: bool
@@ -84,17 +100,17 @@ class LayerCall:
     gradients: dict[str, Tensor] = field(default_factory=dict)
 
     def squared_norms(self) -> Tensor:
-        """Return [B], over all parameters of the use together."""
+        """Return squared norms over all parameters of the call together, [B]."""
         if self.ghost:
-            found = self.rule.squared_norms(self.layer, *self._record())
-            return found.to(self.dtype)
-        gradients = self.per_sample_gradients()
+            norms = self.rule.squared_norms(self.layer, *self._inputs())
+            return norms.to(self.dtype)
+        gradients = self.materialize()
         if self.keeps:
             self.gradients = gradients
         return gradient_squared_norms(gradients)
 
-    def _record(self) -> tuple[Any, Tensor]:
-        """Return activations and backprops, in float64 if so decided."""
+    def _inputs(self) -> tuple[Any, Tensor]:
+        """Return activations and backprops, in float64 if the call is ``wide``."""
         if not self.wide:
             return self.activations, self.backprops
         activations = map_tensors(
@@ -104,69 +120,78 @@ class LayerCall:
 
     @property
     def dtype(self) -> torch.dtype:
-        """Of gradients and their norms."""
+        """The dtype of gradients and their norms."""
         return accumulation_dtype(next(iter(self.parameters.values())).dtype)
 
     def excess(self) -> float:
-        """Return by how much float32 makes the norm longer; 0 if made of gradients."""
+        """Return the relative lengthening of the ghost norm by float32's bounds.
+
+        0 where the norm is that of instantiated gradients, which need no such bound.
+        """
         if not self.ghost or self.dtype is not torch.float32:
             return 0.0
         return self.rule.excess(self.layer, self.activations, self.backprops)
 
-    def per_sample_gradients(self) -> dict[str, Tensor]:
-        """Return {local name: [B, *shape]}."""
+    def materialize(self) -> dict[str, Tensor]:
+        """Return {local name: gradients, [B, *shape]}."""
         return self.rule.per_sample_gradients(
             self.layer, self.activations, self.backprops
         )
 
     def factors(self) -> dict[str, OuterProduct] | None:
         """Return the gradients as outer products, if they have that form."""
-        return self.rule.factors(self.layer, *self._record())
+        return self.rule.factors(self.layer, *self._inputs())
 
     def add_weighted(self, weights: Mapping[str, Tensor], sums: GradientSums) -> None:
-        """Add sum_i weights[layer][i] * gradient_i to the sums of each layer."""
+        """Add sum_i weights[unit][i] * g_i to the sums of every unit of the call."""
         into = {
-            local: t.rows_of(sums[t.layer][t.parameter])
+            local: t.rows_of(sums[t.unit][t.parameter])
             for local, t in self.targets.items()
         }
-        owners = {t.layer: weights[t.layer] for t in self.targets.values()}
-        if len({id(each) for each in owners.values()}) == 1:
-            self._add_weighted(next(iter(owners.values())), into)
+        by_unit = {t.unit: weights[t.unit] for t in self.targets.values()}
+        # One weight vector for all units (clipping of the whole gradient): one product.
+        if len({id(vector) for vector in by_unit.values()}) == 1:
+            self._add_weighted(next(iter(by_unit.values())), into)
             return
-        for owner, own_weights in owners.items():  # each layer by its own factors
-            own = {n for n, target in self.targets.items() if target.layer == owner}
+        # Else the rule runs once per unit, and adds what belongs to others to scratch.
+        for unit, vector in by_unit.items():
+            own = {n for n, target in self.targets.items() if target.unit == unit}
             scratch = {n: s if n in own else s.clone() for n, s in into.items()}
-            self._add_weighted(own_weights, scratch)
+            self._add_weighted(vector, scratch)
 
     def add_weighted_to_one(
         self, weights: Mapping[str, Tensor], sums: GradientSums
     ) -> None:
-        """Do the same where all parameters belong to one layer."""
-        layer = next(iter(self.targets.values())).layer
-        own = sums[layer]
+        """Do the same where all parameters belong to one unit."""
+        unit = next(iter(self.targets.values())).unit
+        own = sums[unit]
         into = {local: t.rows_of(own[t.parameter]) for local, t in self.targets.items()}
-        self._add_weighted(weights[layer], into)
+        self._add_weighted(weights[unit], into)
 
     def _add_weighted(self, weights: Tensor, sums: Mapping[str, Tensor]) -> None:
-        """Add what was measured: gradients that the norm was made of, or their sum."""
+        """Add what the norm was computed of: the gradients, or the rule's own sum.
+
+        Two algorithms round differently.  A norm of one and a sum by the other would
+        let a contribution exceed C by the difference.
+        """
         if not self.ghost:
-            gradients = self.gradients or self.per_sample_gradients()
+            gradients = self.gradients or self.materialize()
             add_weighted(gradients, weights, sums)
             return
-        record = self._record()
+        inputs = self._inputs()
         if not self.wide:
-            self.rule.weighted_gradients(self.layer, *record, weights, sums)
+            self.rule.weighted_gradients(self.layer, *inputs, weights, sums)
             return
-        own = {
-            name: torch.zeros_like(each, dtype=torch.float64)
-            for name, each in sums.items()
+        wide = {
+            name: torch.zeros_like(total, dtype=torch.float64)
+            for name, total in sums.items()
         }
-        self.rule.weighted_gradients(self.layer, *record, weights.double(), own)
+        self.rule.weighted_gradients(self.layer, *inputs, weights.double(), wide)
         for name, total in sums.items():
-            total.add_(own[name])
+            total.add_(wide[name])
 
     def take(self, index: Tensor | slice) -> Self:
-        """Return the same for some of the samples."""
+        """Return the call for some of the samples."""
         return replace(
             self,
             activations=map_tensors(lambda x: x[index], self.activations),
@@ -175,129 +200,139 @@ class LayerCall:
         )
 
     def gradient_bytes(self) -> int:
-        """Return what instantiating one sample's gradient takes; 0 if nothing does."""
+        """Return the bytes of one sample's instantiated gradients; 0 for a ghost norm.
+
+        A ``nn.Linear(784, 256)`` in float32 has 785 * 256 * 4 = 803,840.
+        """
         if self.ghost:
             return 0
         return sum(p.numel() * p.element_size() for p in self.parameters.values())
 
 
 class LayerCallGroup(Protocol):
-    """One use, or several that share parameters."""
+    """One layer call, or several that share parameters."""
 
     def squared_norms(self) -> dict[str, Tensor]:
-        """Return {layer: [B]}."""
+        """Return {unit: squared norms, [B]}."""
 
-    def per_sample_gradients(self) -> dict[Name, Tensor]:
-        """Return {whole parameter: [B, *shape]}."""
+    def materialize(self) -> dict[ParameterKey, Tensor]:
+        """Return {parameter: gradients, [B, *shape]}."""
 
     def add_weighted(self, weights: Mapping[str, Tensor], sums: GradientSums) -> None:
-        """Add sum_i weights[layer][i] * gradient_i to the sums."""
+        """Add sum_i weights[unit][i] * g_i to the sums."""
 
     def take(self, index: Tensor | slice) -> Self:
-        """Return the same for some of the samples."""
+        """Return the group for some of the samples."""
 
     def gradient_bytes(self) -> int:
-        """Return what instantiating one sample's gradients takes."""
+        """Return the bytes of one sample's instantiated gradients."""
 
 
 class SingleLayerCall:
-    """The only use of its parameters, which belong to one layer."""
+    """The only call of its parameters, which belong to one unit."""
 
-    def __init__(self, use: LayerCall) -> None:
-        self._use = _widened([use])[0]
+    def __init__(self, call: LayerCall) -> None:
+        self._call = _widened([call])[0]
 
     def squared_norms(self) -> dict[str, Tensor]:
-        layer = next(iter(self._use.targets.values())).layer
-        return {layer: self._use.squared_norms()}
+        unit = next(iter(self._call.targets.values())).unit
+        return {unit: self._call.squared_norms()}
 
-    def per_sample_gradients(self) -> dict[Name, Tensor]:
-        return summed_gradients([self._use])
+    def materialize(self) -> dict[ParameterKey, Tensor]:
+        return summed_gradients([self._call])
 
     def add_weighted(self, weights: Mapping[str, Tensor], sums: GradientSums) -> None:
-        self._use.add_weighted_to_one(weights, sums)
+        self._call.add_weighted_to_one(weights, sums)
 
     def take(self, index: Tensor | slice) -> Self:
-        return type(self)(self._use.take(index))
+        return type(self)(self._call.take(index))
 
     def gradient_bytes(self) -> int:
-        return self._use.gradient_bytes()
+        return self._call.gradient_bytes()
 
 
 class SharedLayerCalls:
-    """Uses that have parameters in common, or parameters of several layers.
+    """Calls that share parameters, or one call with parameters of several units.
 
-    Without gradients only where every use is an outer product.
-
-    The sum is made of what was measured, as for a single use.
+    Norms are computed without gradients only where every call is a sum of outer
+    products; else the gradients of all calls are instantiated and added first.  The
+    weighted sum then adds the same gradients that the norm was computed of.
     """
 
-    def __init__(self, uses: list[LayerCall]) -> None:
-        self._uses = _widened(uses)
-        self._instantiates = not all(use.ghost for use in uses)
-        self._gradients: dict[Name, Tensor] = {}
+    def __init__(self, calls: list[LayerCall]) -> None:
+        self._calls = _widened(calls)
+        self._instantiates = not all(call.ghost for call in calls)
+        self._gradients: dict[ParameterKey, Tensor] = {}
 
     def squared_norms(self) -> dict[str, Tensor]:
-        """Return {layer: [B]}, by cross terms where every use is an outer product."""
+        """Return {unit: [B]}, by cross terms where every call is an outer product."""
         if not self._instantiates:
-            factors = [use.factors() for use in self._uses]
-            products = [each for each in factors if each is not None]
+            factors = [call.factors() for call in self._calls]
+            products = [product for product in factors if product is not None]
             if len(products) == len(factors):
-                return added_by_layer(self._norms_by_cross_terms(products))
+                return added_by_unit(self._norms_by_cross_terms(products))
             self._instantiates = True
-        gradients = summed_gradients(self._uses)
-        if all(use.keeps and not use.ghost for use in self._uses):
+        gradients = summed_gradients(self._calls)
+        if all(call.keeps and not call.ghost for call in self._calls):
             self._gradients = gradients
-        return added_by_layer(
-            (layer, gradient_squared_norms({parameter: gradient}))
-            for (layer, parameter), gradient in gradients.items()
+        return added_by_unit(
+            (unit, gradient_squared_norms({parameter: gradient}))
+            for (unit, parameter), gradient in gradients.items()
         )
 
     def _norms_by_cross_terms(
         self, factors: list[dict[str, OuterProduct]]
     ) -> Iterable[tuple[str, Tensor]]:
-        gathered: dict[Name, list[OuterProduct]] = {}
-        for use, own in zip(self._uses, factors, strict=True):
-            for local, product in own.items():
-                target = use.targets[local]
+        gathered: dict[ParameterKey, list[OuterProduct]] = {}
+        for call, products in zip(self._calls, factors, strict=True):
+            for local, product in products.items():
+                target = call.targets[local]
+                # Calls may use different rows of one weight (the projections of
+                # attention); their cross term covers the rows they share.
                 moved = replace(product, start=target.start)
-                gathered.setdefault(target.name, []).append(moved)
-        for (layer, _), products in gathered.items():
-            yield layer, squared_norms_of_sum(products).to(self._uses[0].dtype)
+                gathered.setdefault(target.key, []).append(moved)
+        for (unit, _), products_of_one in gathered.items():
+            norms = squared_norms_of_sum(products_of_one)
+            yield unit, norms.to(self._calls[0].dtype)
 
-    def per_sample_gradients(self) -> dict[Name, Tensor]:
-        return summed_gradients(self._uses)
+    def materialize(self) -> dict[ParameterKey, Tensor]:
+        return summed_gradients(self._calls)
 
     def add_weighted(self, weights: Mapping[str, Tensor], sums: GradientSums) -> None:
         if not self._instantiates:
-            for use in self._uses:
-                use.add_weighted(weights, sums)
+            for call in self._calls:
+                call.add_weighted(weights, sums)
             return
-        gradients = self._gradients or summed_gradients(self._uses)
-        for (layer, parameter), gradient in gradients.items():
-            add_weighted_rows(gradient, weights[layer], sums[layer][parameter])
+        gradients = self._gradients or summed_gradients(self._calls)
+        for (unit, parameter), gradient in gradients.items():
+            add_weighted_rows(gradient, weights[unit], sums[unit][parameter])
 
     def take(self, index: Tensor | slice) -> Self:
-        taken = type(self)([use.take(index) for use in self._uses])
+        taken = type(self)([call.take(index) for call in self._calls])
         taken._instantiates = self._instantiates
         taken._gradients = {name: g[index] for name, g in self._gradients.items()}
         return taken
 
     def gradient_bytes(self) -> int:
-        return sum(use.gradient_bytes() for use in self._uses)
+        return sum(call.gradient_bytes() for call in self._calls)
 
 
-def grouped(uses: Iterable[LayerCall]) -> list[LayerCallGroup]:
-    """Return the uses, those that share a parameter together."""
+def grouped(calls: Iterable[LayerCall]) -> list[LayerCallGroup]:
+    """Return the calls in groups: two calls that share a parameter are in one group.
+
+    Sharing is transitive: if calls 1 and 2 share a weight, and 2 and 3 a bias, all
+    three are one group.
+    """
     group_of: dict[LayerCall, list[LayerCall]] = {}
-    users: dict[Name, list[tuple[Target, LayerCall]]] = {}
-    for use in uses:
-        group_of[use] = [use]
-        for target in use.targets.values():
-            known = users.setdefault(target.name, [])
-            for other, user in known:
+    users: dict[ParameterKey, list[tuple[GradientTarget, LayerCall]]] = {}
+    for call in calls:
+        group_of[call] = [call]
+        for target in call.targets.values():
+            earlier = users.setdefault(target.key, [])
+            for other, user in earlier:
                 if _overlap(target, other):
-                    _join(group_of, user, use)
-            known.append((target, use))
+                    _join(group_of, user, call)
+            earlier.append((target, call))
     groups = {id(group): group for group in group_of.values()}
     return [_group(group) for group in groups.values()]
 
@@ -305,57 +340,59 @@ def grouped(uses: Iterable[LayerCall]) -> list[LayerCallGroup]:
 def _join(
     group_of: dict[LayerCall, list[LayerCall]], first: LayerCall, second: LayerCall
 ) -> None:
+    """Move the second call's group into the first's."""
     into, group = group_of[first], group_of[second]
     if into is not group:
         into += group
         group_of.update(dict.fromkeys(group, into))
 
 
-def _overlap(a: Target, b: Target) -> bool:
+def _overlap(a: GradientTarget, b: GradientTarget) -> bool:
+    """Whether two targets have a row of their parameter in common."""
     if a.stop is None or b.stop is None:
         return True
     return max(a.start, b.start) < min(a.stop, b.stop)
 
 
-def _group(uses: list[LayerCall]) -> LayerCallGroup:
-    layers = {target.layer for use in uses for target in use.targets.values()}
-    return (
-        SingleLayerCall(uses[0])
-        if len(uses) == len(layers) == 1
-        else SharedLayerCalls(uses)
-    )
+def _group(calls: list[LayerCall]) -> LayerCallGroup:
+    units = {target.unit for call in calls for target in call.targets.values()}
+    if len(calls) == len(units) == 1:
+        return SingleLayerCall(calls[0])
+    return SharedLayerCalls(calls)
 
 
-def summed_gradients(uses: Iterable[LayerCall]) -> dict[Name, Tensor]:
-    """Return {parameter: [B, *shape]}, summed over its uses."""
-    total: dict[Name, Tensor] = {}
-    for use in uses:
-        for local, gradient in use.per_sample_gradients().items():
-            target = use.targets[local]
-            if target.is_whole and target.name not in total:
-                total[target.name] = gradient
+def summed_gradients(calls: Iterable[LayerCall]) -> dict[ParameterKey, Tensor]:
+    """Return {parameter: gradients, [B, *shape]}, summed over its calls."""
+    total: dict[ParameterKey, Tensor] = {}
+    for call in calls:
+        for local, gradient in call.materialize().items():
+            target = call.targets[local]
+            if target.is_whole and target.key not in total:
+                total[target.key] = gradient  # the usual case, without a copy
                 continue
-            shape = len(gradient), *use.parameters[local].shape
+            shape = len(gradient), *call.parameters[local].shape
             whole = gradient.new_zeros(shape)
             target.rows_of(whole.transpose(0, 1)).transpose(0, 1).copy_(gradient)
-            before = total.get(target.name)
-            total[target.name] = whole if before is None else whole.add_(before)
+            before = total.get(target.key)
+            total[target.key] = whole if before is None else whole.add_(before)
     return total
 
 
-def _widened(uses: list[LayerCall]) -> list[LayerCall]:
-    """Return the uses in float64 where float32 would be seen, by shapes alone.
+def _widened(calls: list[LayerCall]) -> list[LayerCall]:
+    """Return the calls, in float64 where float32 would lengthen norms by over UNSEEN.
 
-    The excess grows with the power 3/2 of the positions, over which uses add up.
+    The decision depends on shapes alone, never on a value: it must not depend on the
+    data.  The excess of one call grows with its positions to the power 3/2; n calls add
+    over n times as many, so their sum is multiplied by the root of n once more.
     """
-    if sum(use.excess() for use in uses) * math.sqrt(len(uses)) <= UNSEEN:
-        return uses
-    return [replace(use, wide=use.ghost) for use in uses]
+    if sum(call.excess() for call in calls) * math.sqrt(len(calls)) <= UNSEEN:
+        return calls
+    return [replace(call, wide=call.ghost) for call in calls]
 
 
-def added_by_layer(norms: Iterable[tuple[str, Tensor]]) -> dict[str, Tensor]:
-    """Return {layer: sum of its squared norms}, added in float64."""
+def added_by_unit(norms: Iterable[tuple[str, Tensor]]) -> dict[str, Tensor]:
+    """Return {unit: sum of its squared norms, [B]}, added in float64."""
     parts: dict[str, list[Tensor]] = {}
-    for layer, values in norms:
-        parts.setdefault(layer, []).append(values)
-    return {layer: sum_of(own) for layer, own in parts.items()}
+    for unit, values in norms:
+        parts.setdefault(unit, []).append(values)
+    return {unit: sum_of(own) for unit, own in parts.items()}

@@ -1,7 +1,13 @@
-"""Per-sample gradients the plain way: one backward a sample (``engine="microbatch"``).
+"""Per-sample gradients by one backward per sample (``engine="microbatch"``).
 
-The module runs on each sample alone, and autograd differentiates each run alone, so
-any module will do.  Slow; the other engines are tested against it.
+The definition of a per-sample gradient as a program: the module runs on each sample
+alone, a batch of one, and autograd differentiates each run alone.  Any module will do,
+at B times the calls; one sample's gradients are in memory at a time.  The tests compare
+the other engines with this one.
+
+The forward needs one trick.  The user computes one loss from the outputs of the batch,
+so the B outputs are joined to one tensor [B, ...] outside of any graph; backward of the
+loss ends there with a gradient [B, ...], and row i of it continues into run i.
 """
 
 from __future__ import annotations
@@ -22,45 +28,60 @@ class MicrobatchEngine(WholeModuleEngine):
 
     def _run(self, args: Any, kwargs: Any, size: int) -> Any:
         runs, tree = self._runs(args, kwargs, size)
-        taps = BackpropCapture(lambda gradients: self._deliver(runs[:size], gradients))
-        self._replace_taps(taps)
-        joined = (_joined(each) for each in zip(*runs, strict=True))
-        return self._tapped(taps, tree, joined)
+        capture = BackpropCapture(
+            lambda gradients: self._deliver(runs[:size], gradients)
+        )
+        self._replace_capture(capture)
+        joined = (_joined(outputs) for outputs in zip(*runs, strict=True))
+        return self._captured(capture, tree, joined)
 
     def _runs(
         self, args: Any, kwargs: Any, size: int
     ) -> tuple[list[list[Tensor]], OutputTree]:
-        """Return each sample's outputs with their graphs; one empty run for nobody."""
+        """Return each sample's output tensors with their graphs, and their tree.
+
+        An empty batch, which Poisson sampling may draw, has one run on no rows: it
+        gives the tree.
+        """
         has_rows = self.input_rows.of((args, kwargs), size)
         leaves, spec = tree_flatten((args, kwargs))
         runs = []
         for row in [slice(i, i + 1) for i in range(size)] or [slice(0, 0)]:
             pairs = zip(leaves, has_rows, strict=True)
-            own = [leaf[row] if cut else leaf for leaf, cut in pairs]
-            own_args, own_kwargs = tree_unflatten(own, spec)
-            output = self._forward(*own_args, **own_kwargs)
-            tensors, tree = OutputTree.part(output, min(size, 1))
+            of_sample = [leaf[row] if cut else leaf for leaf, cut in pairs]
+            sample_args, sample_kwargs = tree_unflatten(of_sample, spec)
+            output = self._forward(*sample_args, **sample_kwargs)
+            tensors, tree = OutputTree.split(output, min(size, 1))
             runs.append(tensors)
         return runs, tree
 
     def _deliver(
         self, runs: list[list[Tensor]], backprops: Mapping[str, Tensor]
     ) -> None:
+        """Deliver the gradients sample by sample, so that one is in memory at a time.
+
+        Args:
+            runs: Each sample's output tensors.
+            backprops: {index of the tensor: gradient of the joined one, [B, ...]}.
+        """
         self.report_loss()
         scale = self.gradient_scale(len(runs))
         if not runs:
-            self.on_gradients(self._stored({}, 0))
+            self.on_gradients(self._materialized({}, 0))
         for i, outputs in enumerate(runs):
             pairs = [
-                (outputs[int(name)], _row_of(g, i, outputs[int(name)]) * scale)
-                for name, g in backprops.items()
-                if outputs[int(name)].requires_grad
+                (outputs[int(key)], _row_of(g, i, outputs[int(key)]) * scale)
+                for key, g in backprops.items()
+                if outputs[int(key)].requires_grad
             ]
-            self.on_gradients(self._stored(self._backward(pairs), 1))
+            self.on_gradients(self._materialized(self._backward(pairs), 1))
 
     def _backward(self, pairs: list[tuple[Tensor, Tensor]]) -> dict[int, Tensor]:
-        """Return {parameter's id: gradient of one sample}; unused ones are missing."""
-        if not pairs:  # this sample used no parameter
+        """Return {id of parameter: one sample's gradient, [1, *shape]}.
+
+        Parameters that the sample did not use are missing.
+        """
+        if not pairs:
             return {}
         gradients = torch.autograd.grad(
             [output for output, _ in pairs],
@@ -68,8 +89,8 @@ class MicrobatchEngine(WholeModuleEngine):
             [g for _, g in pairs],
             allow_unused=True,
         )
-        found = zip(self._trained, gradients, strict=True)
-        return {id(p): g.unsqueeze(0) for p, g in found if g is not None}
+        by_parameter = zip(self._trained, gradients, strict=True)
+        return {id(p): g.unsqueeze(0) for p, g in by_parameter if g is not None}
 
 
 def _joined(tensors: tuple[Tensor, ...]) -> Tensor:

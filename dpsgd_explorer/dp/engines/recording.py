@@ -1,4 +1,11 @@
-"""What is kept of one forward pass until its backward."""
+"""Saves the activations of every layer call in one forward pass, until its backward.
+
+Book-keeping begins here: of each call the activations stay (x, [B, T, d], which torch
+saves anyway), a :class:`BackpropCapture` waits for the gradient of its output
+(g, [B, T, p]), and when backward ends the pairs (x, g) are delivered.
+
+Source: Bu et al. (2022), arXiv:2210.00038 (book-keeping).
+"""
 
 from __future__ import annotations
 
@@ -14,7 +21,7 @@ from torch import Tensor, nn
 from dpsgd_explorer.dp.engines.backprop_capture import BackpropCapture, start_graph
 from dpsgd_explorer.dp.engines.batch_dims import BatchDims
 from dpsgd_explorer.dp.engines.coverage import Coverage
-from dpsgd_explorer.dp.engines.layer_calls import Target
+from dpsgd_explorer.dp.engines.layer_calls import GradientTarget
 from dpsgd_explorer.dp.layers.base import BadInputError, GradientRule, LayerRule
 from dpsgd_explorer.dp.layers.linear import LinearRule
 from dpsgd_explorer.dp.layers.rewrite import BackpropCallback, ExpandedRule, LayerPart
@@ -24,25 +31,30 @@ from dpsgd_explorer.errors import PrivacyError, UnsupportedModuleError
 
 @dataclass(eq=False)
 class PendingLayerCall:
-    """One use, of which the gradient has not come back yet.
+    """One layer call whose output gradient has not come back yet.
 
     Attributes:
-        name: Of the layer, for messages and for the choice of a way.
-        batch_dim: Where the samples are in the output.
-        versions: Of the activations when they were kept.
+        name: The layer's name, for messages and for its clipping mode.
+        rule: The algebra of its gradients.
+        layer: The module, or a part of one.
+        activations: What the rule saved, samples first.
+        targets: {local name: where the gradient belongs}.
+        parameters: {local name: parameter}, of the same names.
+        batch_dim: The dimension of the output that counts the samples.
+        versions: Version counters of the activations when they were saved.
     """
 
     name: str
     rule: GradientRule[Any, Any]
     layer: nn.Module
     activations: Any
-    targets: dict[str, Target]
+    targets: dict[str, GradientTarget]
     parameters: dict[str, nn.Parameter]
     batch_dim: int
     versions: list[int]
 
     def check_unchanged(self) -> None:
-        """Raise PrivacyError if an input was changed in place after its use."""
+        """Raise PrivacyError if an input was changed in place after the call."""
         if _versions(self.activations) != self.versions:
             raise PrivacyError(
                 f"the input of {self.name or 'the module'} was changed in place after "
@@ -51,17 +63,19 @@ class PendingLayerCall:
 
 
 class ForwardRecording:
-    """The uses of one forward pass, and the taps that wait for their gradients.
+    """The layer calls of one forward pass, in order, waiting for their backprops.
 
     Args:
-        coverage: Whose parameters are whose.
-        layouts: Where the samples are.
+        coverage: Rules and targets of the layers.
+        batch_dims: Where the samples are in the inputs.
         batch_size: B.
-        deliver: Called when backward ends, with the uses whose gradient came.
+        deliver: Called when backward ends, with (call, backprops [B, ...]) of each call
+            whose gradient came.
 
     Attributes:
-        shared_layers: Names of the layers with one output for all samples, to which a
-            dimension of samples was added.
+        capture: Collects the output gradients.
+        shared_layers: Names of the layers whose output was one for all samples and got
+            a dimension of samples.
     """
 
     def __init__(
@@ -72,28 +86,28 @@ class ForwardRecording:
         deliver: Callable[[list[tuple[PendingLayerCall, Tensor]]], None],
     ) -> None:
         self.batch_size = batch_size
-        self.taps = BackpropCapture(self._arrived)
+        self.capture = BackpropCapture(self._finish)
         self.is_trained = coverage.is_trained
         self.shared_layers: list[str] = []
         self._coverage = coverage
         self.batch_dims = batch_dims
         self._deliver = deliver
-        self._records: dict[str, PendingLayerCall] = {}
-        self._calls: Counter[str] = Counter()
+        self._pending: dict[str, PendingLayerCall] = {}
+        self._call_counts: Counter[str] = Counter()
 
-    def watch(self, name: str) -> ForwardCallRecorder:
-        """Return the watch of the next call of a layer."""
-        self._calls[name] += 1
-        return ForwardCallRecorder(self, name, f"{name}#{self._calls[name]}")
+    def recorder(self, name: str) -> ForwardCallRecorder:
+        """Return a recorder for the next call of a layer."""
+        self._call_counts[name] += 1
+        return ForwardCallRecorder(self, name, f"{name}#{self._call_counts[name]}")
 
     def bad_input(self, name: str, error: BadInputError) -> UnsupportedModuleError:
-        """Return the exception that names the layer."""
+        """Return an exception that names the layer."""
         kind = type(self._coverage.layers[name]).__name__
         return UnsupportedModuleError(f"{name or 'the module'} ({kind}) {error}.")
 
     def has_seen(self, name: str) -> bool:
         """Whether a layer was called in this pass."""
-        return name in self._calls
+        return name in self._call_counts
 
     def check(
         self, name: str, rule: GradientRule[Any, Any], args: Any, kwargs: Any
@@ -107,15 +121,15 @@ class ForwardRecording:
     def layer_call(
         self, name: str, rule: GradientRule[Any, Any], args: Any, kwargs: Any, out: Any
     ) -> Tensor:
-        """Record a call of a layer; the returned tensor is its output from now on."""
+        """Record a whole layer's call; the caller must use the returned output."""
         layer = self._coverage.layers[name]
         activations = rule.saved_activations(layer, args, kwargs)
-        watch = self.watch(name)
+        recorder = self.recorder(name)
         dim: int | None = 0
         if isinstance(rule, LayerRule):
             dims = rule.position_dims(layer, activations)
             shape = tuple(activations.shape)
-            dim = watch.batch_dim("input", shape, max(1, dims), share=dims > 0)
+            dim = recorder.batch_dim("input", shape, max(1, dims), share=dims > 0)
             if dim is None:
                 self.shared_layers.append(name)
             activations, out = _samples_first(activations, out, dim, self.batch_size)
@@ -125,9 +139,9 @@ class ForwardRecording:
                 f"shape {list(out.shape)}"
             )
             raise self.bad_input(name, wrong)
-        return self.tap(self.keep(name, rule, layer, activations, dim or 0), out)
+        return self.attach(self.add_call(name, rule, layer, activations, dim or 0), out)
 
-    def keep(
+    def add_call(
         self,
         name: str,
         rule: GradientRule[Any, Any],
@@ -135,11 +149,11 @@ class ForwardRecording:
         activations: Any,
         batch_dim: int = 0,
     ) -> str:
-        """Note a use and return its key."""
+        """Save a call's activations and return its key."""
         activations = map_tensors(_detached, activations)
         targets, parameters = self._coverage.targets(name, layer)
-        key = str(len(self._records))
-        self._records[key] = PendingLayerCall(
+        key = str(len(self._pending))
+        self._pending[key] = PendingLayerCall(
             name,
             rule,
             layer,
@@ -151,31 +165,31 @@ class ForwardRecording:
         )
         return key
 
-    def tap(self, key: str, output: Tensor) -> Tensor:
-        """Return the output, watched: its gradient belongs to this use."""
-        if not self._records[key].targets:
+    def attach(self, key: str, output: Tensor) -> Tensor:
+        """Return the output of a call with a capture of its gradient."""
+        if not self._pending[key].targets:  # all of its parameters are frozen
             return output
-        return self.taps.tap(key, output)
+        return self.capture.attach(key, output)
 
-    def expect(self, key: str) -> BackpropCallback:
-        """Return what takes the gradient of a use from an operation of our own."""
-        if not self._records[key].targets:
+    def callback(self, key: str) -> BackpropCallback:
+        """Return what an autograd function calls with the gradient of a call."""
+        if not self._pending[key].targets:
             return lambda gradient: None
-        return self.taps.expect(key)
+        return self.capture.callback(key)
 
-    def _arrived(self, gradients: Mapping[str, Tensor]) -> None:
+    def _finish(self, gradients: Mapping[str, Tensor]) -> None:
         pairs = []
         for key, gradient in gradients.items():
-            record = self._records[key]
-            record.check_unchanged()
-            dim = record.batch_dim
-            pairs.append((record, gradient.transpose(0, dim) if dim else gradient))
-        self._records = {}
+            call = self._pending[key]
+            call.check_unchanged()
+            dim = call.batch_dim
+            pairs.append((call, gradient.transpose(0, dim) if dim else gradient))
+        self._pending = {}
         self._deliver(pairs)
 
 
 class ForwardCallRecorder:
-    """What a rewritten forward shows its inside to; see layers.rewrite.Watch."""
+    """Records the inside of a rewritten forward; see layers.rewrite.CallRecorder."""
 
     def __init__(self, recording: ForwardRecording, name: str, call: str) -> None:
         self.batch_size = recording.batch_size
@@ -183,22 +197,22 @@ class ForwardCallRecorder:
         self.is_trained = recording.is_trained
 
     def linear(self, part: LayerPart, inputs: Tensor, *, batch_dim: int = 0) -> Tensor:
-        record = inputs.transpose(0, batch_dim)
-        keep = self._recording.keep
-        key = keep(self._name, LinearRule(), part, record, batch_dim)
-        return self._recording.tap(key, _linear(part, inputs))
+        key = self._recording.add_call(
+            self._name, LinearRule(), part, inputs.transpose(0, batch_dim), batch_dim
+        )
+        return self._recording.attach(key, _linear(part, inputs))
 
     def expanded(self, layer: nn.Module, name: str) -> Tensor:
         part = LayerPart(layer, {"value": name}, kind=name)
         copies = part.value.detach().expand(self.batch_size, *part.value.shape)
-        key = self._recording.keep(self._name, ExpandedRule(), part, ())
-        return self._recording.tap(key, copies)
+        key = self._recording.add_call(self._name, ExpandedRule(), part, ())
+        return self._recording.attach(key, copies)
 
     def add_call(
         self, rule: GradientRule[Any, Any], part: nn.Module, activations: Any
     ) -> BackpropCallback:
-        key = self._recording.keep(self._name, rule, part, activations)
-        return self._recording.expect(key)
+        key = self._recording.add_call(self._name, rule, part, activations)
+        return self._recording.callback(key)
 
     def batch_dim(
         self,
@@ -223,9 +237,10 @@ class ForwardCallRecorder:
 
 
 class ReplayCallRecorder:
-    """Lets a checkpointed forward run again in backward as it ran before.
+    """Runs a checkpointed forward again in backward, as it ran the first time.
 
-    Gradients are asked for where they were, and nothing is recorded a second time.
+    Activation checkpointing discards a part's graph and rebuilds it in backward.  The
+    rebuilt graph must begin where the first did; its calls are not recorded again.
     """
 
     def __init__(self, recording: ForwardRecording, name: str) -> None:
@@ -261,7 +276,11 @@ class ReplayCallRecorder:
 def _samples_first(
     inputs: Tensor, output: Tensor, dim: int | None, size: int
 ) -> tuple[Tensor, Tensor]:
-    """Bring the samples of the inputs to the front; give each its own shared row."""
+    """Move the samples of the inputs to the front; expand a shared input to B rows.
+
+    A shared input [T, d] becomes [B, T, d] and its output likewise, both as views: only
+    then does the output's gradient have one row per sample.
+    """
     if dim is not None:
         return inputs.transpose(0, dim) if dim else inputs, output
     if inputs.shape[0] != 1:

@@ -1,9 +1,13 @@
 """Per-sample gradients by ``torch.func.vmap`` of the whole module (``engine="vmap"``).
 
-Every sample gets its own copy of the parameters (a view, no memory) and the forward is
-mapped over samples and copies together.  The gradient of sample i's copy is then the
-gradient of sample i.  No rule for any layer is needed, but what vmap cannot map is
-refused, and all per-sample gradients are held at once.
+Each sample gets a copy of the parameters, theta_i = theta (a view [B, *shape], without
+memory), and the forward is mapped over samples and copies together.  The gradient of
+the loss with respect to copy i is the gradient of sample i, because no other sample
+uses that copy; one backward gives all of them, [B, *shape] per parameter.  No layer
+needs a rule; what vmap cannot map is refused.
+
+Source: Subramani et al. (2021), arXiv:2010.09063 (per-sample gradients by
+vectorisation).
 """
 
 from __future__ import annotations
@@ -27,11 +31,11 @@ class VmapEngine(WholeModuleEngine):
     def _run(self, args: Any, kwargs: Any, size: int) -> Any:
         copies = {p: _copies(p, size) for p in self._trained}
         outputs, tree = self._outputs(args, kwargs, size, copies)
-        taps = BackpropCapture(
+        capture = BackpropCapture(
             lambda gradients: self._deliver(outputs, copies, gradients, size)
         )
-        self._replace_taps(taps)
-        return self._tapped(taps, tree, (output.detach() for output in outputs))
+        self._replace_capture(capture)
+        return self._captured(capture, tree, (output.detach() for output in outputs))
 
     def _outputs(
         self,
@@ -41,11 +45,11 @@ class VmapEngine(WholeModuleEngine):
         copies: Mapping[nn.Parameter, Tensor],
     ) -> tuple[list[Tensor], OutputTree]:
         """Return the tensors of the module's output, [B, ...] each, and their tree."""
-        if size == 0:
-            tensors, tree = OutputTree.part(self._forward(*args, **kwargs), 0)
+        if size == 0:  # vmap refuses to map over nothing
+            tensors, tree = OutputTree.split(self._forward(*args, **kwargs), 0)
             return [t if t.dim() else t.new_zeros(0) for t in tensors], tree
         rows = self.input_rows.of((args, kwargs), size)
-        call = _Call(self.module, self._forward, copies, (args, kwargs), rows)
+        call = _MappedCall(self.module, self._forward, copies, (args, kwargs), rows)
         try:
             return call.outputs(), call.tree
         except ExplorerError:
@@ -64,19 +68,27 @@ class VmapEngine(WholeModuleEngine):
         backprops: Mapping[str, Tensor],
         size: int,
     ) -> None:
+        """Continue backward from the outputs to the copies, and deliver.
+
+        Args:
+            outputs: The tensors of the output, [B, ...] each, with their graph.
+            copies: {parameter: its copies, [B, *shape]}.
+            backprops: {index of the output: gradient, [B, ...]}.
+            size: B.
+        """
         self.report_loss()
         scale = self.gradient_scale(size)
         pairs = [
-            (outputs[int(name)], gradient * scale)
-            for name, gradient in backprops.items()
-            if size and outputs[int(name)].requires_grad
+            (outputs[int(key)], gradient * scale)
+            for key, gradient in backprops.items()
+            if size and outputs[int(key)].requires_grad
         ]
-        found: dict[int, Tensor] = {}
+        by_id: dict[int, Tensor] = {}
         if pairs:
             gradients = self._backward(pairs, list(copies.values()))
-            each = zip(copies, gradients, strict=True)
-            found = {id(p): g for p, g in each if g is not None}
-        self.on_gradients(self._stored(found, size))
+            by_parameter = zip(copies, gradients, strict=True)
+            by_id = {id(p): g for p, g in by_parameter if g is not None}
+        self.on_gradients(self._materialized(by_id, size))
 
     def _backward(
         self, pairs: list[tuple[Tensor, Tensor]], copies: list[Tensor]
@@ -96,8 +108,19 @@ class VmapEngine(WholeModuleEngine):
             ) from error
 
 
-class _Call:
-    """One call of the module, mapped over its samples."""
+class _MappedCall:
+    """One call of the module, mapped over its samples.
+
+    Args:
+        module: The model.
+        forward: Its own forward.
+        copies: {parameter: its copies, [B, *shape]}.
+        call: (args, kwargs).
+        rows: Whether each leaf of the call has one row per sample.
+
+    Attributes:
+        tree: The structure of one sample's output, after ``outputs``.
+    """
 
     def __init__(
         self,
@@ -108,16 +131,17 @@ class _Call:
         rows: Sequence[bool],
     ) -> None:
         self._forward, self._copies = forward, copies
+        # Every place that holds a trained parameter: a tied one has several.
         self._places = [
-            (each, name, parameter)
-            for each in module.modules()
-            for name, parameter in each._parameters.items()
+            (owner, name, parameter)
+            for owner in module.modules()
+            for name, parameter in owner._parameters.items()
             if parameter is not None and parameter in copies
         ]
-        self._padded = [
-            each
-            for each in module.modules()
-            if isinstance(each, nn.Embedding) and each.padding_idx is not None
+        self._padded_tables = [
+            table
+            for table in module.modules()
+            if isinstance(table, nn.Embedding) and table.padding_idx is not None
         ]
         self._leaves, self._call_spec = tree_flatten(call)
         self._rows = [i for i, has_rows in enumerate(rows) if has_rows]
@@ -125,43 +149,47 @@ class _Call:
 
     def outputs(self) -> list[Tensor]:
         """Return the leaves of the output for the whole batch, [B, ...] each."""
-        mapped = torch.vmap(self._one, randomness="different")
+        mapped = torch.vmap(self._of_one_sample, randomness="different")
         with _without_fast_attention():
             outputs = mapped(
                 list(self._copies.values()), [self._leaves[i] for i in self._rows]
             )
+        # Each sample was a batch of one: [B, 1, ...] -> [B, ...].
         return [out.flatten(0, 1) if out.dim() > 1 else out for out in outputs]
 
-    def _one(self, copies: list[Tensor], rows: list[Tensor]) -> list[Tensor]:
+    def _of_one_sample(self, copies: list[Tensor], rows: list[Tensor]) -> list[Tensor]:
         """Return the output tensors of one sample, a batch of one."""
         leaves = list(self._leaves)
         for i, row in zip(self._rows, rows, strict=True):
             leaves[i] = row.unsqueeze(0)
         args, kwargs = tree_unflatten(leaves, self._call_spec)
-        with self._handed_out(dict(zip(self._copies, copies, strict=True))):
-            tensors, self.tree = OutputTree.part(self._forward(*args, **kwargs), 1)
+        with self._parameters_replaced(dict(zip(self._copies, copies, strict=True))):
+            tensors, self.tree = OutputTree.split(self._forward(*args, **kwargs), 1)
         return tensors
 
     @contextmanager
-    def _handed_out(self, copies: Mapping[nn.Parameter, Tensor]) -> Iterator[None]:
-        """Let all modules find these tensors in the place of their parameters."""
+    def _parameters_replaced(
+        self, copies: Mapping[nn.Parameter, Tensor]
+    ) -> Iterator[None]:
+        """Put the copies in place of the parameters of all modules."""
         handles = [
-            each.register_forward_hook(_without_padding) for each in self._padded
+            table.register_forward_hook(_without_padding)
+            for table in self._padded_tables
         ]
         try:
-            for each, name, parameter in self._places:
-                each._parameters[name] = copies[parameter]  # type: ignore[assignment]
+            for owner, name, parameter in self._places:
+                owner._parameters[name] = copies[parameter]  # type: ignore[assignment]
             yield
         finally:
             for handle in handles:
                 handle.remove()
-            for each, name, parameter in self._places:
-                each._parameters[name] = parameter
+            for owner, name, parameter in self._places:
+                owner._parameters[name] = parameter
 
 
 @contextmanager
 def _without_fast_attention() -> Iterator[None]:
-    """Keep torch from its fused encoder layer, which has no derivative."""
+    """Disable torch's fused encoder layer, which has no derivative."""
     fast = torch.backends.mha.get_fastpath_enabled()
     torch.backends.mha.set_fastpath_enabled(False)
     try:
@@ -171,24 +199,25 @@ def _without_fast_attention() -> Iterator[None]:
 
 
 def _copies(parameter: nn.Parameter, size: int) -> Tensor:
+    """Return one copy of the parameter per sample, [B, *shape], all on one memory."""
     return parameter.detach().expand(size, *parameter.shape).requires_grad_()
 
 
 def _without_padding(table: nn.Embedding, args: Any, output: Tensor) -> Tensor:
-    """Keep gradients from the padding row, which torch.func.vmap gives them."""
+    """Cut the gradient to the padding row, which torch.func.vmap does not cut."""
     padding = (args[0] == table.padding_idx).unsqueeze(-1)
     return torch.where(padding, output.detach(), output)
 
 
-def _where_it_fails(module: nn.Module, call: _Call) -> str:
-    """Run a failing call again, and name the innermost module that was running."""
+def _where_it_fails(module: nn.Module, call: _MappedCall) -> str:
+    """Run a failing call again and return the innermost module that was running."""
     running: list[nn.Module] = []
-    names = {each: name for name, each in module.named_modules()}
+    names = {owner: name for name, owner in module.named_modules()}
     handles = []
-    for each in module.modules():
+    for owner in module.modules():
         handles += [
-            each.register_forward_pre_hook(lambda own, _: running.append(own)),
-            each.register_forward_hook(lambda *_: _leave(running)),
+            owner.register_forward_pre_hook(lambda entered, _: running.append(entered)),
+            owner.register_forward_hook(lambda *_: _leave(running)),
         ]
     try:
         call.outputs()
@@ -197,8 +226,8 @@ def _where_it_fails(module: nn.Module, call: _Call) -> str:
     finally:
         for handle in handles:
             handle.remove()
-    culprit = running[-1] if running else module
-    return f"{names[culprit] or 'the module'} ({type(culprit).__name__})"
+    failing = running[-1] if running else module
+    return f"{names[failing] or 'the module'} ({type(failing).__name__})"
 
 
 def _leave(running: list[nn.Module]) -> None:

@@ -1,4 +1,9 @@
-"""What the engines have in common that run the whole module in their own way."""
+"""The base of the engines that run the whole module: ``vmap`` and ``microbatch``.
+
+Both replace the module's forward and materialize all per-sample gradients,
+[B, *shape] per parameter.  No layer needs a rule.  Norms and sums are then those of
+plain tensors, so ``clipping_mode`` has no effect.
+"""
 
 from __future__ import annotations
 
@@ -26,10 +31,16 @@ from dpsgd_explorer.dp.modules.forward_patch import ForwardPatch
 from dpsgd_explorer.errors import UnsupportedModuleError
 
 Gradients = dict[str, dict[str, Tensor]]
+"""{unit: {local name: gradients, [B, *shape]}}."""
 
 
 class MaterializedGradients(PerSampleGradients):
-    """Samples with their gradients, {unit: {local name: [B, *shape]}}."""
+    """Per-sample gradients as tensors.
+
+    Args:
+        gradients: {unit: {local name: [B, *shape]}}.
+        size: B.
+    """
 
     def __init__(self, gradients: Gradients, size: int) -> None:
         self._gradients = gradients
@@ -40,32 +51,32 @@ class MaterializedGradients(PerSampleGradients):
 
     def squared_norms(self) -> dict[str, Tensor]:
         return {
-            layer: gradient_squared_norms(own) for layer, own in self._gradients.items()
+            unit: gradient_squared_norms(own) for unit, own in self._gradients.items()
         }
 
     def add_weighted_gradients(
         self, weights: Mapping[str, Tensor], sums: GradientSums
     ) -> None:
-        for layer, own in self._gradients.items():
-            add_weighted(own, weights[layer], sums[layer])
+        for unit, own in self._gradients.items():
+            add_weighted(own, weights[unit], sums[unit])
 
-    def per_sample_gradients(self) -> dict[str, Tensor]:
+    def materialize(self) -> dict[str, Tensor]:
         return {
-            full_name(layer, local): gradient
-            for layer, own in self._gradients.items()
+            full_name(unit, local): gradient
+            for unit, own in self._gradients.items()
             for local, gradient in own.items()
         }
 
     def take(self, index: Tensor) -> Self:
         gradients = {
-            layer: {local: g[index] for local, g in own.items()}
-            for layer, own in self._gradients.items()
+            unit: {local: g[index] for local, g in own.items()}
+            for unit, own in self._gradients.items()
         }
         return type(self)(gradients, len(index))
 
 
 class WholeModuleEngine(GradientEngine):
-    """Stands in for the module's forward."""
+    """Replaces the module's forward by one that a subclass defines."""
 
     def __init__(
         self,
@@ -82,7 +93,7 @@ class WholeModuleEngine(GradientEngine):
             by_parameter=by_parameter,
         )
         self._parameters = _trainable_parameters(module, by_parameter)
-        self._taps: BackpropCapture | None = None
+        self._capture: BackpropCapture | None = None
         self._patch: ForwardPatch | None = None
         self._forward: Any = None
 
@@ -91,78 +102,86 @@ class WholeModuleEngine(GradientEngine):
 
     def start(self) -> None:
         self._forward = self.module.forward
-        self._patch = ForwardPatch(self.module, self._called)
+        self._patch = ForwardPatch(self.module, self._observed_forward)
 
     def stop(self) -> None:
         if self._patch is not None:
             self._patch.remove()
             self._patch = None
-        self._replace_taps(None)
+        self._replace_capture(None)
 
-    def _called(self, own_forward: Any, args: Any, kwargs: Any) -> Any:
+    def _observed_forward(self, own_forward: Any, args: Any, kwargs: Any) -> Any:
         if not torch.is_grad_enabled():
             return own_forward(*args, **kwargs)
-        size = self.prepare(args, kwargs)
+        size = self.begin_pass(args, kwargs)
         output = self._run(args, kwargs, size)
-        self.outputs.watch(output)
+        self.outputs.remember(output)
         self.watch_loss(output, size)
         return output
 
     @abstractmethod
     def _run(self, args: Any, kwargs: Any, size: int) -> Any:
-        """Return the module's output for so many samples, and watch for backward."""
+        """Return the module's output for B = ``size`` samples, with a capture on it."""
 
-    def _replace_taps(self, new: BackpropCapture | None) -> None:
-        if self._taps is not None:
-            self._taps.close(
+    def _replace_capture(self, new: BackpropCapture | None) -> None:
+        if self._capture is not None:
+            self._capture.close(
                 "backward came too late: the module has run again since, or the engine "
                 "was detached. Call backward before the next forward pass."
             )
-        self._taps = new
+        self._capture = new
 
     @property
     def _trained(self) -> list[nn.Parameter]:
         return [p for own in self._parameters.values() for p in own.values()]
 
-    def _tapped(
-        self, taps: BackpropCapture, tree: OutputTree, values: Iterable[Tensor]
+    def _captured(
+        self, capture: BackpropCapture, tree: OutputTree, values: Iterable[Tensor]
     ) -> Any:
-        """Return the module's output for the batch, watched.
+        """Return the module's output for the batch, with a capture on each tensor.
 
         Args:
-            taps: What waits for the gradients; a tensor's key is its place.
-            tree: The form of one sample's output.
-            values: Its tensors for all samples: [B, ...] each.
+            capture: Collects the gradients; a tensor's key is its index.
+            tree: The structure of one sample's output.
+            values: Its tensors for all samples, [B, ...] each, outside any graph.
         """
-        tensors = [taps.tap(str(i), value) for i, value in enumerate(values)]
-        return tree.filled(
+        tensors = [capture.attach(str(i), value) for i, value in enumerate(values)]
+        return tree.fill(
             self._reduced(tensor) if scalar else tensor
             for tensor, scalar in zip(tensors, tree.scalars, strict=True)
         )
 
     def _reduced(self, losses: Tensor) -> Tensor:
-        """Return the batch's loss from the samples' own: [B] -> []."""
+        """Return the batch's loss from the samples' losses: [B] -> []."""
         return losses.mean() if self.loss_reduction == "mean" else losses.sum()
 
-    def _stored(self, found: Mapping[int, Tensor], size: int) -> MaterializedGradients:
-        """Return samples from {parameter's id: [B, *shape]}; 0 for what is missing."""
+    def _materialized(
+        self, gradients: Mapping[int, Tensor], size: int
+    ) -> MaterializedGradients:
+        """Return the gradients in units, in float32 or the parameter's better.
+
+        Args:
+            gradients: {id of parameter: [B, *shape]}; a missing parameter was not used
+                and has the gradient 0.
+            size: B.
+        """
 
         def rows(parameter: nn.Parameter) -> Tensor:
             dtype = accumulation_dtype(parameter.dtype)
-            if id(parameter) in found:
-                return found[id(parameter)].to(dtype)
+            if id(parameter) in gradients:
+                return gradients[id(parameter)].to(dtype)
             return parameter.new_zeros(size, *parameter.shape, dtype=dtype)
 
-        gradients = {
+        by_unit = {
             unit: {local: rows(p) for local, p in own.items()}
             for unit, own in self._parameters.items()
         }
-        return MaterializedGradients(gradients, size)
+        return MaterializedGradients(by_unit, size)
 
 
 @dataclass(frozen=True)
 class OutputTree:
-    """The form of what the module returns for one sample.
+    """The structure of what the module returns for one sample.
 
     Attributes:
         spec: The tree.
@@ -175,8 +194,8 @@ class OutputTree:
     scalars: list[bool]
 
     @classmethod
-    def part(cls, output: Any, rows: int) -> tuple[list[Tensor], Self]:
-        """Return the tensors of an output for ``rows`` samples, 0 or 1, and its form.
+    def split(cls, output: Any, rows: int) -> tuple[list[Tensor], Self]:
+        """Return the tensors of an output for ``rows`` samples, 0 or 1, and its tree.
 
         Raises:
             UnsupportedModuleError: a leaf is neither None, nor one number, nor a
@@ -189,10 +208,10 @@ class OutputTree:
         places = [leaf is not None for leaf in leaves]
         return tensors, cls(spec, places, [tensor.dim() == 0 for tensor in tensors])
 
-    def filled(self, tensors: Iterable[Tensor]) -> Any:
-        """Return the tree with these tensors in their places."""
-        rest = iter(tensors)
-        leaves = [next(rest) if place else None for place in self.filled_places]
+    def fill(self, tensors: Iterable[Tensor]) -> Any:
+        """Return the tree with these tensors as its leaves, in order."""
+        remaining = iter(tensors)
+        leaves = [next(remaining) if place else None for place in self.filled_places]
         return tree_unflatten(leaves, self.spec)
 
 

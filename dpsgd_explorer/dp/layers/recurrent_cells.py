@@ -12,16 +12,13 @@ as it is and no gradient arises.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from dpsgd_explorer.dp.layers.rewrite import LayerPart
+from dpsgd_explorer.dp.layers.rewrite import BackpropCallback, LayerPart
 from dpsgd_explorer.errors import PrivacyError
-
-BackpropCallback = Callable[[Tensor], None]
 
 
 class Cell(ABC):
@@ -236,14 +233,14 @@ class Run(torch.autograd.Function):
     def forward(
         ctx: Any,
         cell: Cell,
-        arrive: Callable[[Tensor], None],
+        callback: BackpropCallback,
         anchor: Tensor,
         x: Tensor,
         h: Tensor,
         c: Tensor,
     ) -> tuple[Tensor, Tensor, Tensor]:
         """Return outputs and last states; the anchor makes the graph start here."""
-        ctx.cell, ctx.arrive = cell, arrive
+        ctx.cell, ctx.callback = cell, callback
         outputs, last_h, last_c = cell.run(x, h, c)
         return outputs, last_h.clone(), last_c.clone()
 
@@ -257,6 +254,6 @@ class Run(torch.autograd.Function):
                 "the losses and call backward once."
             )
         gates, x, h, c = cell.back(*gradients)
-        ctx.arrive(gates)
-        ctx.arrive = None
+        ctx.callback(gates)
+        ctx.callback = None
         return None, None, None, x, h, c

@@ -29,7 +29,7 @@ from dpsgd_explorer.dp.engines.base import (
     GradientEngine,
     PerSampleGradients,
     batch_size_of,
-    ignored,
+    ignore_loss,
     unit_loss_scale,
 )
 from dpsgd_explorer.dp.losses.labels import labels_of
@@ -239,7 +239,7 @@ class SafetyCheck:
 
     def _rows(self, samples: list[PerSampleGradients]) -> Rows:
         """Return {name: [B, *shape]} of every trainable parameter, 0 if not used."""
-        parts = [each.per_sample_gradients() for each in samples]
+        parts = [each.materialize() for each in samples]
         found = parts[0]
         if len(parts) > 1:
             found = {n: torch.cat([part[n] for part in parts]) for n in parts[0]}
@@ -363,7 +363,7 @@ def undisturbed(gradient_engine: GradientEngine) -> Iterator[ModuleState]:
             None,
             unit_loss_scale,
         )
-        gradient_engine.on_loss = ignored
+        gradient_engine.on_loss = ignore_loss
         with torch.random.fork_rng(devices=devices), torch.enable_grad():
             yield state
     finally:

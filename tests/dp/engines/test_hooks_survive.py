@@ -95,13 +95,13 @@ def test_dropout_masks_are_used_once_and_not_drawn_again():
     torch.manual_seed(3)
     gradients = per_sample_gradients(net, F.cross_entropy, x, y)
     masked = copy.deepcopy(net)
-    mechanism_free = {n: g.sum(0) for n, g in gradients.items()}
+    without_engine = {n: g.sum(0) for n, g in gradients.items()}
     # Under the masks of this very pass, the sum is that of autograd: replay them.
     torch.manual_seed(3)
     again = per_sample_gradients(masked, F.cross_entropy, x, y)
     torch.manual_seed(4)
     other = per_sample_gradients(masked, F.cross_entropy, x, y)
-    for name, total in mechanism_free.items():
+    for name, total in without_engine.items():
         torch.testing.assert_close(total, again[name].sum(0), **EXACT)
     assert any(not torch.equal(gradients[n], other[n]) for n in gradients)
 

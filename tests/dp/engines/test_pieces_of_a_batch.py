@@ -4,8 +4,8 @@ import pytest
 import torch
 from torch import nn
 
-from dpsgd_explorer.dp.engines import hooks as book_keeping
-from dpsgd_explorer.dp.engines.hooks import DeferredGradients
+from dpsgd_explorer.dp.engines import deferred_gradients
+from dpsgd_explorer.dp.engines.deferred_gradients import DeferredGradients
 from tests.dp.engines.test_engines_agree import EXACT
 from tests.dp.engines.test_norm_methods import Sequences
 from tests.dp.nets import attached, clipped_sum
@@ -33,7 +33,7 @@ def pieces(monkeypatch):
         seen.append((whole, [len(piece) for piece in pieces]))
         return whole, iter(pieces)
 
-    monkeypatch.setattr(book_keeping, "CHUNK_BYTES", FITS)
+    monkeypatch.setattr(deferred_gradients, "CHUNK_BYTES", FITS)
     monkeypatch.setattr(DeferredGradients, "split_by_memory", noted)
     return seen
 
@@ -50,7 +50,7 @@ def test_the_sum_is_that_of_a_loop(bad, style, pieces):
     actual = clipped_sum(net, x, y, **instantiate)
     torch.testing.assert_close(actual, expected, **EXACT)
     whole, sizes = pieces[-1]
-    assert set(whole.per_sample_gradients()) >= {"norm.weight", "norm.bias"}
+    assert set(whole.materialize()) >= {"norm.weight", "norm.bias"}
     assert len(sizes) > 2
     assert sum(sizes) == SAMPLES
 

@@ -89,7 +89,7 @@ def observe(case, slopes, mode="MixOpt", seed=None, kind=HooksEngine):
 
 def engine_gradients(samples, net):
     """Return {name: [B, *shape]} of all trainable parameters."""
-    found = samples.per_sample_gradients()
+    found = samples.materialize()
     return {
         name: found[name] if name in found else p.new_zeros(len(samples), *p.shape)
         for name, p in trainable(net).items()

@@ -118,7 +118,7 @@ PARTS = {
             use("Bare", "instantiate"),
             (
                 "copies not watched",
-                "return self._recording.tap(key, copies)",
+                "return self._recording.attach(key, copies)",
                 "return copies",
             ),
         ),
@@ -150,8 +150,8 @@ PARTS = {
             ("the last use only", "else whole.add_(before)", "else whole"),
             (
                 "the sum not of what was measured",
-                "if not self._instantiates:\n            for use",
-                "if self._uses:\n            for use",
+                "if not self._instantiates:\n            for call",
+                "if self._calls:\n            for call",
                 LONGEST + "test_cancelling_positions_add_no_more_than_c[tied]",
             ),
         ),

@@ -1,0 +1,101 @@
+"""Per-sample gradients that are computed from layer calls when clipping asks for them.
+
+After backward each layer call holds activations x [B, T, d] and backprops g [B, T, p].
+Norms and weighted sums come from these by the call's rule; gradients [B, p, d] exist
+only where a rule instantiates them, and then for a piece of the batch that fits in
+CHUNK_BYTES.
+
+Source: Bu et al. (2022), arXiv:2210.00038 (book-keeping).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Self
+
+import torch
+from torch import Tensor
+
+from dpsgd_explorer.dp.engines.base import GradientSums, PerSampleGradients, full_name
+from dpsgd_explorer.dp.engines.layer_calls import LayerCallGroup, added_by_unit
+
+#: Bytes of instantiated gradients in memory at once.  A ``nn.Linear(784, 256)`` takes
+#: 803,840 per sample, so 256 samples are clipped in pieces of 20: 13 pieces.
+CHUNK_BYTES = 16 * 2**20
+
+
+class DeferredGradients(PerSampleGradients):
+    """The gradients of one pass, as its layer calls.
+
+    Args:
+        groups: The layer calls of the pass, those that share parameters together.
+        size: B.
+        scale: Factor from the gradients of the user's loss to those of one sample; see
+            ``GradientEngine.gradient_scale``.
+    """
+
+    def __init__(self, groups: list[LayerCallGroup], size: int, scale: float) -> None:
+        self._groups = groups
+        self._size = size
+        self._scale = scale
+
+    def __len__(self) -> int:
+        return self._size
+
+    def squared_norms(self) -> dict[str, Tensor]:
+        total = added_by_unit(
+            norms for group in self._groups for norms in group.squared_norms().items()
+        )
+        # ||s g||^2 = s^2 ||g||^2: B numbers per layer are scaled, not the backprops.
+        scaled = torch._foreach_mul(list(total.values()), self._scale**2)
+        return dict(zip(total, scaled, strict=True))
+
+    def add_weighted_gradients(
+        self, weights: Mapping[str, Tensor], sums: GradientSums
+    ) -> None:
+        # The same vector for all units stays one object, which the calls recognise.
+        factors = {id(w): w * self._scale for w in weights.values()}
+        scaled = {unit: factors[id(w)] for unit, w in weights.items()}
+        for group in self._groups:
+            group.add_weighted(scaled, sums)
+
+    def materialize(self) -> dict[str, Tensor]:
+        total: dict[str, Tensor] = {}
+        for group in self._groups:
+            for (unit, local), gradient in group.materialize().items():
+                name = full_name(unit, local)
+                gradient = gradient if self._scale == 1.0 else gradient * self._scale
+                total[name] = total[name] + gradient if name in total else gradient
+        return total
+
+    def take(self, index: Tensor | slice) -> Self:
+        size = len(torch.empty(self._size)[index])
+        groups = [group.take(index) for group in self._groups]
+        return type(self)(groups, size, self._scale)
+
+    def split_by_memory(self) -> tuple[Self | None, Iterator[Self]]:
+        """Return the small groups whole, and the large ones in pieces of the batch.
+
+        Every piece costs one call per group, so groups that together need a quarter of
+        CHUNK_BYTES are computed for the whole batch at once.
+        """
+        needed = {group: self._size * group.gradient_bytes() for group in self._groups}
+        if sum(needed.values()) <= CHUNK_BYTES:
+            return None, iter((self,))
+        small, bytes_left = [], CHUNK_BYTES // 4
+        for group in sorted(needed, key=lambda candidate: needed[candidate]):
+            bytes_left -= needed[group]
+            if bytes_left < 0:
+                break
+            small.append(group)
+        large = self._of([group for group in self._groups if group not in small])
+        return self._of(small) if small else None, large._pieces()
+
+    def _of(self, groups: list[LayerCallGroup]) -> Self:
+        return type(self)(groups, self._size, self._scale)
+
+    def _pieces(self) -> Iterator[Self]:
+        sample_bytes = sum(group.gradient_bytes() for group in self._groups)
+        size = max(1, CHUNK_BYTES // sample_bytes)
+        for start in range(0, self._size, size):
+            yield self.take(slice(start, start + size))
