@@ -26,7 +26,7 @@ def lines(page):
 
 
 def row(page, name):
-    rows = page.locator("[data-standings] tr")
+    rows = page.locator("[data-ranking] tr")
     return rows.filter(has_text=ACCOUNTANTS[name].label).first
 
 
@@ -110,7 +110,7 @@ def test_forgetting_the_sampling_counts_every_record_in_every_step(page):
 
 def test_of_shuffled_batches_nothing_is_claimed(page):
     page.get_by_label("batches are shuffled, yet counted as Poisson?").check()
-    badges = page.locator("[data-standings] .badge")
+    badges = page.locator("[data-ranking] .badge")
     expect(badges).to_have_text(["does not apply"] * len(racers()))
     expect(page.locator("[data-conclusion]")).to_contain_text("none of these numbers")
 

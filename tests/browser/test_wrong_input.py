@@ -8,7 +8,7 @@ from tests.browser.trainer import REFUSED, planned
 # Each page with boxes, and what it answers there.
 PAGES = {
     "/train/": ".plan",
-    "/labs/accountants/": "[data-standings]",
+    "/labs/accountants/": "[data-ranking]",
     "/labs/planner/": ".budget-facts",
     "/labs/linear-regression/": "#errors h3",
     "/labs/engines/": ".run-block",

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import {test} from "node:test";
-import {against, conclusion, epsilonText, figure, powers, runners, standings, table} from "../../static/js/charts/race.js";
+import {against, conclusion, epsilonText, figure, powers, ranking, runners, table} from "../../static/js/charts/race.js";
 import {SIZE, color} from "./support.js";
 
 const racer = (accountant, status, epsilon, label = accountant) => ({accountant, label, status, note: "", reason: "", epsilon});
@@ -26,7 +26,7 @@ test("each claim has its colour, and those of one claim differ by their dash", (
 
 test("an accountant that says nothing here is not drawn, and stands in the table", () => {
   assert.equal(figure(VIEW, color).traces.length, 4);
-  const row = standings(VIEW).find(({accountant}) => accountant === "zcdp");
+  const row = ranking(VIEW).find(({accountant}) => accountant === "zcdp");
   assert.deepEqual([row.text, row.against], ["–", ""]);
 });
 

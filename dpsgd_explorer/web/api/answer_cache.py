@@ -1,4 +1,4 @@
-"""Answers that follow from the question alone: computed once, one at a time.
+"""A cache of answers that follow from the question alone, computed one at a time.
 
 Computations in threads of one process only take time from each other: in turn, half
 of them are done by when all would be.
@@ -15,13 +15,14 @@ from flask import Response, current_app, request
 
 from dpsgd_explorer.web.http.compression import LEVEL
 
-LANES = {"quick": Lock(), "slow": Lock(), "pages": Lock(), "reports": Lock()}
+QUEUES = {"quick": Lock(), "slow": Lock(), "pages": Lock(), "reports": Lock()}
+View = Callable[..., Response]
 ANSWERS = 64  # of one route, of up to about 100 kB
 PAGES = 256  # of all routes, compressed, of up to about 20 kB
 
 
 class AnswerCache:
-    """The answers that were asked for last, by question."""
+    """The least recently used answers are dropped first."""
 
     def __init__(self, size: int = ANSWERS) -> None:
         """Hold at most ``size`` answers."""
@@ -30,12 +31,12 @@ class AnswerCache:
         self._answers: OrderedDict[Hashable, bytes] = OrderedDict()
 
     def answer(
-        self, question: Hashable, lane: str, compute: Callable[[], bytes]
+        self, question: Hashable, queue: str, compute: Callable[[], bytes]
     ) -> bytes:
-        """Return the answer; a new one is computed in its turn of the lane."""
+        """Return the answer; a new one is computed in its turn."""
         if (known := self._known(question)) is not None:
             return known
-        with LANES[lane]:
+        with QUEUES[queue]:
             if (known := self._known(question)) is not None:  # computed meanwhile
                 return known
             computed = compute()
@@ -52,17 +53,33 @@ class AnswerCache:
             return self._answers.get(question)
 
 
-def cached_page(render: Callable[[], str], lane: str = "pages") -> Response:
-    """Answer with a page that follows from its address alone, and say nothing else.
+def cached_answers(view: View, queue: str) -> View:
+    """Return a view whose JSON answers are cached by their query.
+
+    Args:
+        view: Called with ``query``, a hashable model; its answer is a success.
+        queue: One of ``QUEUES``.
+    """
+    cache = AnswerCache()
+
+    def cached(query: Hashable) -> Response:
+        text = cache.answer(query, queue, lambda: view(query=query).get_data())
+        return Response(text, mimetype="application/json")
+
+    return cached
+
+
+def cached_page(render: Callable[[], str], queue: str = "pages") -> Response:
+    """Return a page that follows from its address alone.
 
     Args:
         render: Returns the page; only called if the address is new.
-        lane: In which of ``LANES`` it waits for its turn.
+        queue: One of ``QUEUES``.
     """
     cache: AnswerCache = current_app.extensions["pages"]
     address = (request.path, request.query_string)
     packed = cache.answer(
-        address, lane, lambda: gzip.compress(render().encode(), LEVEL, mtime=0)
+        address, queue, lambda: gzip.compress(render().encode(), LEVEL, mtime=0)
     )
     takes_packed = request.accept_encodings["gzip"] > 0
     response = Response(packed if takes_packed else gzip.decompress(packed))

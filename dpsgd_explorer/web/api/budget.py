@@ -28,7 +28,7 @@ from dpsgd_explorer.web.questions.privacy import EnclosedEpsilon, rounded
 from dpsgd_explorer.web.questions.privacy_models import DEFAULT_ACCOUNTANT
 
 bp = Blueprint("budget_api", __name__, url_prefix="/api/v1/privacy")
-question = partial(operation, bp, "GET", lane="slow")
+question = partial(operation, bp, "GET", queue="slow")
 
 NOISE_DIGITS = 6
 

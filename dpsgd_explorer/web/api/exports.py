@@ -1,4 +1,4 @@
-"""A run to take away: its numbers, its settings, and how to repeat it."""
+"""Exports of a run: its numbers, its settings, and what reproduces it."""
 
 from __future__ import annotations
 
@@ -24,19 +24,17 @@ from dpsgd_explorer import __version__
 from dpsgd_explorer.experiments.kinds import KINDS
 from dpsgd_explorer.runs.store.records import Run, StoredEvent
 from dpsgd_explorer.runs.store.store import RunStore
-from dpsgd_explorer.web.api.answer_cache import LANES
+from dpsgd_explorer.web.api.answer_cache import QUEUES
 from dpsgd_explorer.web.api.operation import operation
 from dpsgd_explorer.web.api.recount import odometer_of
+from dpsgd_explorer.web.run_views import reproduce
 from dpsgd_explorer.web.run_views.models import LogEntry, RunSummary, links
 from dpsgd_explorer.web.run_views.registry import VIEWS
-from dpsgd_explorer.web.run_views.repeat_notebook import repeat_notebook
-from dpsgd_explorer.web.run_views.repeat_script import repeat_script
 from dpsgd_explorer.web.run_views.report import report
 
 bp = Blueprint("exports", __name__, url_prefix="/api/v1/runs/<run_id>")
 
 SPENT = ("step", "epsilon", "seconds")
-
 
 Log = Callable[[], Iterator[StoredEvent]]
 
@@ -61,34 +59,34 @@ def as_csv(run: Run, log: Log) -> Iterator[str]:
 
     An empty ``epsilon`` means that there is no guarantee.
     """
-    view, told = VIEWS[run.kind], (*SPENT, *KINDS[run.kind].measured)
-    told += view.more
+    view = VIEWS[run.kind]
+    columns = (*SPENT, *KINDS[run.kind].measured, *view.more)
     terms = view.terms(run.config).model_dump() if view.terms else {}
     outside = [f"not_private_{name}" for name in view.diagnostics]
-    yield _row(["kind", *told, *outside, *terms])
+    yield _row(["kind", *columns, *outside, *terms])
     for event in log():
         if event.kind in ("step", "evaluation"):
             data = json.loads(event.data)
             diagnostics = data.get("diagnostics", {})
-            row = [data.get(name) for name in told]
+            row = [data.get(name) for name in columns]
             row += [diagnostics.get(name) for name in view.diagnostics]
             yield _row([event.kind, *row, *terms.values()])
 
 
 def as_python(run: Run, log: Log) -> str:
     """Return a script that repeats the run and compares its numbers."""
-    return repeat_script(run)
+    return reproduce.script(run)
 
 
 def as_notebook(run: Run, log: Log) -> str:
     """Return a Jupyter notebook that repeats the run and compares its numbers."""
-    return repeat_notebook(run)
+    return reproduce.notebook(run)
 
 
 def as_html(run: Run, log: Log) -> str:
     """Return a report that needs no network: one file with its charts."""
     address = request.host_url.rstrip("/") + links(run.id)["page"]
-    with LANES["reports"]:
+    with QUEUES["reports"]:
         return report(run, [LogEntry.of(event) for event in log()], address)
 
 
@@ -127,7 +125,7 @@ FORMATS: Mapping[str, Format] = {
     choices={"extension": list(FORMATS)},
 )
 def export(run_id: str, extension: str) -> Response:
-    """Download a run as it stands now: its log, or what repeats it."""
+    """Download a run as it is now: its log, or what reproduces it."""
     if extension not in FORMATS:
         abort(404)
     chosen, store = FORMATS[extension], _store()
@@ -142,7 +140,7 @@ def export(run_id: str, extension: str) -> Response:
 
 
 def _events_of(store: RunStore, run: Run) -> Iterator[StoredEvent]:
-    """Give the log as far as it went when the run was read."""
+    """Yield the log up to the last event when the run was read."""
     return takewhile(lambda event: event.seq <= run.last_seq, store.each_event(run.id))
 
 

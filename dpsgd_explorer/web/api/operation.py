@@ -11,7 +11,7 @@ from flask import Blueprint, Response, current_app, request
 from pydantic import BaseModel
 
 from dpsgd_explorer.errors import ConfigError
-from dpsgd_explorer.web.api.answer_cache import AnswerCache
+from dpsgd_explorer.web.api.answer_cache import cached_answers
 from dpsgd_explorer.web.forms.form import parse, parse_texts
 from dpsgd_explorer.web.http.request_guard import json_body
 
@@ -30,8 +30,6 @@ class Operation:
         answer: Model of a successful answer, None where it is not JSON of ours.
         choices: Allowed values of path parameters.
         errors: Statuses beyond those that follow from the rest.
-        lane: Where the answer follows from the query alone: in which of ``LANES`` it
-            is computed, one at a time.  The last ones are kept.
     """
 
     method: str
@@ -45,7 +43,6 @@ class Operation:
     media_types: tuple[str, ...] = (JSON,)
     choices: dict[str, list[str]] = field(default_factory=dict)
     errors: tuple[int, ...] = ()
-    lane: str = ""
 
 
 class Endpoint:
@@ -54,28 +51,29 @@ class Endpoint:
     def __init__(self, view: View, operation: Operation) -> None:
         self.view = view
         self.operation = operation
-        self._cache = AnswerCache()
 
     def __call__(self, **values: Any) -> Response:
         """Answer the request; ConfigError names the query or body field at fault."""
         if self.operation.query is not None:
             values["query"] = parse_query(self.operation.query)
-            if self.operation.lane:
-                text = self._cache.answer(
-                    values["query"],
-                    self.operation.lane,
-                    lambda: self.view(**values).get_data(),
-                )
-                return Response(text, mimetype=JSON)
         if self.operation.body is not None:
             values["body"] = parse(self.operation.body, json_body())
         return self.view(**values)
 
 
 def operation(
-    blueprint: Blueprint, method: str, path: str, **described: Any
+    blueprint: Blueprint, method: str, path: str, *, queue: str = "", **described: Any
 ) -> Callable[[View], View]:
-    """Register a view as an API route; ``described`` is as Operation has it."""
+    """Register a view as an API route.
+
+    Args:
+        blueprint: Gets the route.
+        method: Of HTTP.
+        path: Below the blueprint's.
+        queue: One of ``answer_cache.QUEUES``, for an answer that follows from the
+            query alone: it is computed in its turn and cached.
+        described: As ``Operation`` has it.
+    """
 
     def register(view: View) -> View:
         name = view.__name__
@@ -83,7 +81,8 @@ def operation(
         about = Operation(
             method=method, path=path, name=name, summary=summary, **described
         )
-        blueprint.add_url_rule(path, name, Endpoint(view, about), methods=[method])
+        answer = cached_answers(view, queue) if queue else view
+        blueprint.add_url_rule(path, name, Endpoint(answer, about), methods=[method])
         return view
 
     return register

@@ -61,8 +61,8 @@ from dpsgd_explorer.web.questions.privacy_models import (
 )
 
 bp = Blueprint("privacy_api", __name__, url_prefix="/api/v1/privacy")
-question = partial(operation, bp, "GET", lane="slow")
-quick_question = partial(operation, bp, "GET", lane="quick")
+question = partial(operation, bp, "GET", queue="slow")
+quick_question = partial(operation, bp, "GET", queue="quick")
 
 RENYI = "rdp"
 CLOSE = 1e-4  # relative: how near a number is tried that would spend too much

@@ -108,10 +108,10 @@ def _errors(view: View, size: tuple[int, int], *, narrow: bool) -> Markup:
     _names(plot, ends, narrow=narrow)
     chosen = view.question.epsilon
     plot.path([(chosen, plot.y.low), (chosen, plot.y.high)], "line thin s-ink dotted")
-    for standing in view.standings:
-        if standing.spread.median <= plot.y.high:
-            at = (chosen, standing.spread.median)
-            plot.dot(at, f"f-{STYLES[standing.name]}", 4)
+    for ranked in view.ranking:
+        if ranked.spread.median <= plot.y.high:
+            at = (chosen, ranked.spread.median)
+            plot.dot(at, f"f-{STYLES[ranked.name]}", 4)
     return plot.svg(f"{verdict(view)}. All three fall towards the non-private error.")
 
 

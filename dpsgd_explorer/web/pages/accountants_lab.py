@@ -141,7 +141,7 @@ SURPRISES = (
 @bp.get("/accountants/")
 def accountants() -> Response:
     """Show the race with the settings of the address; wrong ones stand corrected."""
-    return cached_page(_page, lane="slow")
+    return cached_page(_page, queue="slow")
 
 
 def _page() -> str:
@@ -155,7 +155,7 @@ def _page() -> str:
         surprises=SURPRISES,
         what_if={name: request.args.get(name) == "true" for name in WHAT_IF},
         question=question,
-        rows=standings(answer) if answer else [],
+        rows=ranking(answer) if answer else [],
         page_data={
             "fields": script_fields(RaceQuestion),
             "surprises": [one.settings for one in SURPRISES],
@@ -165,7 +165,7 @@ def _page() -> str:
     )
 
 
-def standings(answer: CurvesAnswer) -> list[dict[str, Any]]:
+def ranking(answer: CurvesAnswer) -> list[dict[str, Any]]:
     """Return a row for each accountant: what it says at the end of the race."""
     return [
         {

@@ -24,7 +24,7 @@ SOLVED_DIGITS = {"noise_multiplier": 4, "epsilon": 4}
 @bp.get("/planner/")
 def planner() -> Response:
     """Show the planner with the numbers of the address; wrong ones stand corrected."""
-    return cached_page(_page, lane="slow")
+    return cached_page(_page, queue="slow")
 
 
 def _page() -> str:

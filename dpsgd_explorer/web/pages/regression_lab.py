@@ -177,9 +177,9 @@ def guesses() -> dict[str, Any]:
     notebook = View(RegressionQuestion(noise_multiplier=500.0, rate="notebook"))
     usual, larger = notebook.followed[""].end, notebook.followed["× 10"].end
     return {
-        "winner": small.standings[0].name,
+        "winner": small.ranking[0].name,
         "epsilon": epsilon_text(small.question.epsilon),
-        "medians": {s.name: mse(s.spread.median) for s in small.standings},
+        "medians": {s.name: mse(s.spread.median) for s in small.ranking},
         "names": NAMES,
         "usual": mse(usual.median),
         "larger": mse(larger.median),

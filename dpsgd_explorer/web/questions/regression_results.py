@@ -57,7 +57,7 @@ class Followed:
 
 
 @dataclass(frozen=True)
-class Standing:
+class RankedMethod:
     """One method at the ε that is looked at.
 
     Attributes:
@@ -158,21 +158,21 @@ class View:
         return [housing.FEATURES.index(name) for name in chosen]
 
     @cached_property
-    def standings(self) -> tuple[Standing, ...]:
+    def ranking(self) -> tuple[RankedMethod, ...]:
         """The methods at the ε looked at, best median first."""
         sweeps = {
             name: by_variant[self.question.variant]
             for name, by_variant in self.chosen.items()
         }
         found = [
-            Standing(name, sweep.spreads[0], median_range(sweep.mse[0]))
+            RankedMethod(name, sweep.spreads[0], median_range(sweep.mse[0]))
             for name, sweep in sweeps.items()
         ]
         descent = self.followed.get("")
         reached = descent.within(self.question.epsilon) if descent else None
         if reached is not None:
-            found.append(Standing("noisy_gd", reached, _range_of(reached)))
-        return tuple(sorted(found, key=lambda standing: standing.spread.median))
+            found.append(RankedMethod("noisy_gd", reached, _range_of(reached)))
+        return tuple(sorted(found, key=lambda ranked: ranked.spread.median))
 
     def _sweep(
         self, method: str, epsilons: tuple[float, ...], variant: str | None = None
@@ -236,8 +236,8 @@ def median_range(values: Array) -> tuple[float, float]:
 
 def verdict(view: View) -> str:
     """Return who wins at the ε looked at, as a sentence."""
-    best, *others = view.standings
-    told = "; ".join(f"{NAMES[s.name]} {mse(s.spread.median)}" for s in view.standings)
+    best, *others = view.ranking
+    told = "; ".join(f"{NAMES[s.name]} {mse(s.spread.median)}" for s in view.ranking)
     at = f"At ε = {epsilon_text(view.question.epsilon)}"
     near = [s for s in others if s.range[0] <= best.range[1]]
     if near:

@@ -166,7 +166,7 @@ export function against(value, truth) {
 }
 
 /** The race at one step: a line for every accountant. @returns {object[]} */
-export function standings({curves, cursor}) {
+export function ranking({curves, cursor}) {
   const truth = curves.find(({status}) => status === "exact")?.epsilon[cursor];
   return curves.map((racer) => {
     const value = racer.epsilon[cursor];
@@ -181,7 +181,7 @@ export function standings({curves, cursor}) {
 
 /** What the race shows, as a sentence with its numbers. */
 export function conclusion({steps, curves, valid}) {
-  const last = standings({curves, cursor: steps.length - 1});
+  const last = ranking({curves, cursor: steps.length - 1});
   if (!valid) return "Batches are shuffled: none of these numbers holds";
   const truth = last.find(({status}) => status === "exact");
   const bounds = last.filter((one) => one.status === "bound" && one.epsilon.at(-1) > 0);

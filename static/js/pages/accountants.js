@@ -1,7 +1,7 @@
 /** The accountant race: a run in the address, every accountant's ε along it, Go. */
 
 import {Chart} from "../charts/chart.js";
-import {against, conclusion, epsilonText, figure, standings, table} from "../charts/race.js";
+import {against, conclusion, epsilonText, figure, ranking, table} from "../charts/race.js";
 import {getJson} from "../lib/api.js";
 import {integer} from "../lib/format.js";
 import {Newest} from "../lib/newest.js";
@@ -136,7 +136,7 @@ function refuse(error) {
 
 /** What forgetting the sampling makes of the same run, by the tightest accountant. */
 async function compare(settings, answer, signal) {
-  const last = standings({curves: answer.curves, cursor: answer.steps.length - 1});
+  const last = ranking({curves: answer.curves, cursor: answer.steps.length - 1});
   const best = last.find(({status}) => status === "exact") ?? last.find(({status}) => status === "bound");
   if (!best) return;
   const other = part("forget").checked ? settings.sample_rate : "1";
@@ -184,7 +184,7 @@ function read(cursor) {
 
 function showStandings() {
   const valid = !part("shuffle").checked;
-  const rows = standings({curves: store.answer.curves, cursor: store.cursor}).map((one) => {
+  const rows = ranking({curves: store.answer.curves, cursor: store.cursor}).map((one) => {
     const status = valid ? one.status : "does not apply";
     const line = document.createElement("tr");
     line.className = status === "exact" ? "truth" : "";
@@ -194,7 +194,7 @@ function showStandings() {
     line.append(head, cell(one.text), cell(valid ? one.against : ""));
     return line;
   });
-  part("standings").replaceChildren(...rows);
+  part("ranking").replaceChildren(...rows);
   part("sampling").textContent = valid ? (part("forget").checked ? "every record in every step" : "Poisson sampling") : "Poisson sampling assumed, which does not hold";
   part("announce").textContent = running ? "" : conclusion({...store.answer, valid});
 }

@@ -1,12 +1,13 @@
 """Pages that follow from their address are rendered once, for everybody."""
 
 import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from flask import template_rendered
+from flask import Response, template_rendered
 
 from dpsgd_explorer.errors import ConfigError
-from dpsgd_explorer.web.api.answer_cache import AnswerCache
+from dpsgd_explorer.web.api.answer_cache import QUEUES, AnswerCache, cached_answers
 from dpsgd_explorer.web.content.chapters import CHAPTERS
 from tests.web.conftest import SMALL
 
@@ -80,7 +81,7 @@ def test_what_is_asked_by_many_at_once_is_computed_once():
     assert len(computed) == 1
 
 
-def test_the_answer_unused_for_longest_is_forgotten_first():
+def test_the_least_recently_used_answer_is_dropped_first():
     cache, computed = AnswerCache(size=2), []
 
     def ask(question):
@@ -93,7 +94,7 @@ def test_the_answer_unused_for_longest_is_forgotten_first():
     assert computed == ["a", "b", "c", "b", "c"]
 
 
-def test_what_fails_is_not_kept():
+def test_a_failure_is_not_cached_and_frees_its_queue():
     cache = AnswerCache()
 
     def fail():
@@ -101,4 +102,22 @@ def test_what_fails_is_not_kept():
 
     with pytest.raises(ConfigError, match="no answer"):
         cache.answer("question", "quick", fail)
+    assert not QUEUES["quick"].locked()
     assert cache.answer("question", "quick", lambda: b"answer") == b"answer"
+
+
+def test_a_cached_view_computes_each_question_once_and_in_its_queue():
+    calls = []
+
+    def view(query):
+        calls.append(query)
+        assert [name for name, lock in QUEUES.items() if lock.locked()] == ["slow"]
+        return Response(f"{query}")
+
+    answer = cached_answers(view, "slow")
+    with ThreadPoolExecutor(8) as clients:
+        numbers = [*range(4)] * 4
+        answers = list(clients.map(lambda number: answer(query=number), numbers))
+    assert [reply.get_data(as_text=True) for reply in answers] == [*"0123"] * 4
+    assert {reply.mimetype for reply in answers} == {"application/json"}
+    assert sorted(calls) == [0, 1, 2, 3]

@@ -12,7 +12,7 @@ from dpsgd_explorer.web.pages import regression_lab as labs_regression
 from dpsgd_explorer.web.pages.labs import TABLE
 from dpsgd_explorer.web.questions.regression import RegressionQuestion
 from dpsgd_explorer.web.questions.regression_results import (
-    Standing,
+    RankedMethod,
     View,
     median_range,
     verdict,
@@ -198,7 +198,7 @@ def test_methods_are_told_apart_only_where_their_medians_are():
     assert "too close to tell apart" in verdict(view)
     clear = View(RegressionQuestion(epsilon=0.1))
     assert "AdaSSP has the least error" in verdict(clear)
-    assert all(isinstance(standing, Standing) for standing in clear.standings)
+    assert all(isinstance(ranked, RankedMethod) for ranked in clear.ranking)
 
 
 def test_the_api_answers_what_the_page_draws(client):

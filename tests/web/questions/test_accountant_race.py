@@ -74,7 +74,7 @@ def test_a_bad_race_names_the_field(client, changes, field):
 def test_the_page_stands_in_full_without_script(client):
     text = client.get("/labs/accountants/", query_string=RUN).text
     data = json.loads(re.search(r'id="page-data">(.*?)</script>', text)[1])
-    table = text.split("data-standings")[1].split("</table>")[0]
+    table = text.split("data-ranking")[1].split("</table>")[0]
     for racer in data["answer"]["curves"]:
         assert racer["label"] in table
     assert data["answer"]["steps"][-1] == RUN["steps"]

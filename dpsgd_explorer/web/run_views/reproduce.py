@@ -1,7 +1,8 @@
-"""The script that repeats a run with the library and compares its numbers."""
+"""A script and a notebook that repeat a run with the library and compare numbers."""
 
 from __future__ import annotations
 
+import json
 from string import Template
 
 from dpsgd_explorer import __version__, experiments
@@ -47,16 +48,62 @@ def main() -> int:
 if __name__ == "__main__":
     sys.exit(main())
 ''')
+CARRY_OUT = """\
+curve = []
+for event in start(CONFIG).events():
+    if event.kind == "evaluation":
+        curve.append(event.data)
+        print(event.data)"""
+COMPARE = """\
+REPEATED = {name: event.data[name] for name in RECORDED}
+assert REPEATED == RECORDED, REPEATED
+REPEATED"""
 
 
-def repeat_script(run: Run) -> str:
+def script(run: Run) -> str:
     """Return Python source; it holds the run's settings and numbers, no free text."""
     return SCRIPT.substitute(
-        parts(run), run_id=run.id, version=__version__, install=INSTALL
+        _parts(run), run_id=run.id, version=__version__, install=INSTALL
     )
 
 
-def parts(run: Run) -> dict[str, str]:
+def notebook(run: Run) -> str:
+    """Return a Jupyter notebook, format 4.5; it holds no free text of the visitor."""
+    parts = _parts(run)
+    title = (
+        f"# Run {run.id} again\n\nMade by DP-SGD Explorer {__version__}. It needs the "
+        "package dpsgd_explorer of that version, Python 3.11 or later; in a checkout "
+        f"of it:\n\n    {INSTALL}\n\nThe same "
+        "settings and seed give the same numbers on the same kind of machine. A seed "
+        "that is known voids the guarantee: repeat a run to check it, never to publish."
+    )
+    code = (
+        f"{parts['imports']}\n\nCONFIG = {parts['settings']}",
+        CARRY_OUT,
+        f"# {parts['origin']}\nRECORDED = {parts['recorded']}\n" + COMPARE,
+    )
+    cells = [_cell("markdown", title, 0)]
+    cells += [_cell("code", source, i) for i, source in enumerate(code, start=1)]
+    document = {
+        "cells": cells,
+        "metadata": {"language_info": {"name": "python"}},
+        "nbformat": 4,
+        "nbformat_minor": 5,
+    }
+    return json.dumps(document, indent=1)
+
+
+def _cell(kind: str, source: str, number: int) -> dict[str, object]:
+    cell: dict[str, object] = {
+        "cell_type": kind,
+        "id": f"cell-{number}",
+        "metadata": {},
+        "source": source.splitlines(keepends=True),
+    }
+    return cell | ({"execution_count": None, "outputs": []} if kind == "code" else {})
+
+
+def _parts(run: Run) -> dict[str, str]:
     """Return the imports, the settings, where the numbers are from, and the numbers."""
     kind = KINDS[run.kind]
     config, measured = kind.config, ("epsilon", "delta", *kind.measured)
