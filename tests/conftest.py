@@ -2,6 +2,7 @@
 
 import collections
 import contextlib
+import itertools
 import os
 import shutil
 import subprocess
@@ -12,6 +13,8 @@ from pathlib import Path
 
 import pytest
 from playwright.sync_api import expect, sync_playwright
+
+from tests.families import LONG
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 FLAGS = [
@@ -32,13 +35,28 @@ BROWSER_TESTS = Path(__file__).parent / "browser"
 LEFT_OUT = "left_out"  # {family of long tests: how many}, from each process
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items):
-    """Mark the browser tests and run them last, since other failures come sooner."""
+    """Mark tests, and run those of the browser last: other failures come sooner."""
+    seen = set()
     for item in items:
         if BROWSER_TESTS in item.path.parents:
             item.add_marker(pytest.mark.browser)
+        if item.get_closest_marker("sweep") and not brings_new(item, seen):
+            item.add_marker(pytest.mark.long("every combination"))
         family_of(item)
     items.sort(key=lambda item: BROWSER_TESTS in item.path.parents)
+
+
+def brings_new(item, seen):
+    """Return whether parameters meet in this test that met in none before it."""
+    [strength] = item.get_closest_marker("sweep").args
+    test = item.nodeid.partition("[")[0]
+    values = sorted((name, id(value)) for name, value in item.callspec.params.items())
+    met = {(test, *some) for some in itertools.combinations(values, strength)}
+    new = met - seen
+    seen |= met
+    return bool(new)
 
 
 def family_of(item):
@@ -46,11 +64,13 @@ def family_of(item):
     mark = item.get_closest_marker("long")
     if mark is None:
         return None
-    if mark.kwargs or list(map(type, mark.args)) != [str]:
+    [family] = mark.args
+    if family not in LONG:
         raise pytest.UsageError(
-            f'{item.nodeid}: the marker must name a family, as in long("every font").'
+            f"{item.nodeid}: the marker's family must be one of {list(LONG)} "
+            f"(tests/families.py); got {family!r}."
         )
-    return mark.args[0]
+    return family
 
 
 def pytest_deselected(items):

@@ -50,7 +50,9 @@ def test_every_rule_has_a_layer():
 
 def test_every_broken_rule_is_on_the_page_and_was_seen():
     table = [(rule, name, colour) for rule, name, colour, *_ in rows("mutations")]
-    expected = [(rule, name, "red") for rule, own in BROKEN.items() for name in own]
+    expected = [
+        (rule, each.name, "red") for rule, own in BROKEN.items() for each in own
+    ]
     assert table == expected
 
 

@@ -2,40 +2,22 @@
 
     python -m tools.break_rules [rule ...]
 
-Every mutation of ``tests/dp/mutations/rules.py`` is planted in a copy of the package,
-one at a time, and the tests that ought to see it are run on the copy, as they are on
-the sound code.  The table goes to the terminal and to docs/engines.md, in place of the
-rows of the same rules; the exit status is 1 if a mutation was not seen.
+Every mutation of ``tests/dp/mutations/rules.py`` is planted in the package, one at a
+time in a process of its own, and the tests that must see it are run there; they are run
+on the sound code, too.  The table goes to the terminal and to docs/engines.md, in place
+of the rows of the same rules; the exit status is 1 if a mutation was not seen.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
-import os
-import subprocess
 import sys
-import tempfile
 from collections.abc import Sequence
-from pathlib import Path
 from typing import NamedTuple
 
+from tests.dp.mutations.arena import FAILED, PASSED, results
 from tests.dp.mutations.rules import RULES
-from tests.dp.test_mutations import folder_of, make_trial
 from tools.write_engines_page import put, taken
-
-ROOT = Path(__file__).parents[1]
-SOUND = "0 no bug"
-PASSED, FAILED = 0, 1
-#: Examples are the same each time, and a failing one is not made smaller.
-CONFTEST = """\
-from hypothesis import Phase, settings
-
-PHASES = [Phase.explicit, Phase.generate]
-
-settings.register_profile("mutant", phases=PHASES, derandomize=True)
-settings.load_profile("mutant")
-"""
 
 
 class Outcome(NamedTuple):
@@ -46,7 +28,7 @@ class Outcome(NamedTuple):
         mutation: How.
         test: The test that must see it.
         red: Whether it did.
-        seconds: How long that took.
+        seconds: CPU time of its tests.
     """
 
     rule: str
@@ -56,29 +38,21 @@ class Outcome(NamedTuple):
     seconds: float
 
 
-def outcomes(rules: Sequence[str], most: int | None = None) -> list[Outcome]:
-    """Return what became of each mutation of some rules.
-
-    Args:
-        rules: Keys of ``RULES``.
-        most: Mutations of each to try; all by default.
+def outcomes(rules: Sequence[str]) -> list[Outcome]:
+    """Return what became of each mutation of some rules, by their keys in ``RULES``.
 
     Raises:
         RuntimeError: the tests fail on the sound code, or did not run.
     """
-    asked = [(r, m) for r in rules for m in list(RULES[r].values())[:most]]
-    with tempfile.TemporaryDirectory() as folder:
-        arena = Path(folder)
-        tests = sorted({test for _, mutation in asked for test in mutation.tests})
-        _plant(arena / folder_of(SOUND), tests)
-        for i, (_, mutation) in enumerate(asked):
-            _plant(arena / f"{i + 1:03}", mutation.tests, mutation.edits)
-        _run(arena)
-        _result(arena / folder_of(SOUND), PASSED)
-        results = [_result(arena / f"{i + 1:03}") for i in range(len(asked))]
+    bugs = [(rule, each) for rule in rules for each in RULES[rule]]
+    sound, *found = results([f"{rule}: {each.name}" for rule, each in bugs])
+    ended = [(sound, (PASSED,)), *((result, (PASSED, FAILED)) for result in found)]
+    for result, codes in ended:
+        if result.code not in codes:
+            raise RuntimeError(f"the tests ended with {result.code}:\n{result.output}")
     return [
-        Outcome(rule, m.name, m.tests[0], code == FAILED, seconds)
-        for (rule, m), (code, seconds) in zip(asked, results, strict=True)
+        Outcome(rule, each.name, each.tests[0], result.code == FAILED, result.seconds)
+        for (rule, each), result in zip(bugs, found, strict=True)
     ]
 
 
@@ -116,34 +90,6 @@ def _merged(before: Sequence[str], new: Sequence[str]) -> list[str]:
 
 def _rule_of(line: str) -> str:
     return line.split("|")[1].strip() if line.startswith("| ") else ""
-
-
-def _plant(
-    folder: Path,
-    tests: Sequence[str],
-    edits: Sequence[tuple[str, str, str]] = (),
-) -> None:
-    make_trial(folder, tests, edits)
-    (folder / "conftest.py").write_text(CONFTEST, encoding="utf-8")
-
-
-def _run(arena: Path) -> None:
-    subprocess.run(
-        [sys.executable, "-m", "tests.dp.mutations.arena", str(arena)],
-        cwd=ROOT,
-        env={**os.environ, "OMP_NUM_THREADS": "1"},
-        check=True,
-    )
-
-
-def _result(trial: Path, wanted: int | None = None) -> tuple[int, float]:
-    """Return pytest's exit status and the seconds of a trial."""
-    output = (trial / "output.txt").read_text(encoding="utf-8")
-    result = json.loads((trial / "result.json").read_text(encoding="utf-8"))
-    code = int(result["code"])
-    if code not in (PASSED, FAILED) or (wanted is not None and code != wanted):
-        raise RuntimeError(f"the tests of {trial.name} gave {code}:\n{output}")
-    return code, float(result["seconds"])
 
 
 if __name__ == "__main__":

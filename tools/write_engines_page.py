@@ -74,9 +74,9 @@ samples; *microbatch* runs one sample at a time.
 
 ## Rules broken on purpose
 
-Written by `python -m tools.break_rules`: each bug is planted in a copy of the package,
-alone, and the test named beside it is run on the copy; on the sound code all of them
-pass. Seconds are those of that run.
+Written by `python -m tools.break_rules`: each bug is planted in the package,
+alone in its process, and the test named after it is run there; on the sound code all of
+them pass. Seconds are CPU time of that run.
 
 <!-- mutations -->
 <!-- /mutations -->

@@ -34,6 +34,7 @@ def settings_in(page):
     return {name: text for name, [text] in parse_qs(urlsplit(page.url).query).items()}
 
 
+@pytest.mark.long("more journeys")
 def test_go_runs_the_race_again_by_key(page):
     expect(lines(page).first).to_be_attached()
     before = page.locator("[data-cursor]").input_value()
@@ -58,6 +59,7 @@ def test_the_table_reads_any_step_by_arrow_key(page):
     assert truth <= float(shown) <= truth * 1.001
 
 
+@pytest.mark.long("more journeys")
 def test_pointing_at_the_chart_reads_the_step(page):
     chart = page.locator(".race-box")
     chart.scroll_into_view_if_needed()
@@ -75,6 +77,7 @@ def test_settings_stand_in_the_address_and_are_read_from_it(page, open_page):
     expect(again.get_by_label("Noise multiplier σ", exact=True)).to_have_value("2")
 
 
+@pytest.mark.long("more journeys")
 def test_batch_and_records_set_the_rate(page):
     page.get_by_label("As a batch of").fill("256")
     rate = page.get_by_label("Sample rate q", exact=True)
@@ -83,6 +86,7 @@ def test_batch_and_records_set_the_rate(page):
     expect(rate).to_have_value("0.01")
 
 
+@pytest.mark.long("more journeys")
 def test_a_surprise_fills_the_settings(page):
     link = page.locator(".presets [data-preset]").last
     link.click()
@@ -99,6 +103,7 @@ def test_a_wrong_rate_is_told_at_its_field_and_the_rest_stays(page):
     expect(page.locator("#sample_rate-error")).to_be_hidden()
 
 
+@pytest.mark.long("more journeys")
 def test_forgetting_the_sampling_counts_every_record_in_every_step(page):
     box = page.get_by_label("we forget that batches are sampled?")
     before = row(page, FIRST).locator("td").first.inner_text()
@@ -108,6 +113,7 @@ def test_forgetting_the_sampling_counts_every_record_in_every_step(page):
     assert settings_in(page)["forget"] == "true"
 
 
+@pytest.mark.long("more journeys")
 def test_of_shuffled_batches_nothing_is_claimed(page):
     page.get_by_label("batches are shuffled, yet counted as Poisson?").check()
     badges = page.locator("[data-ranking] .badge")
@@ -115,6 +121,7 @@ def test_of_shuffled_batches_nothing_is_claimed(page):
     expect(page.locator("[data-conclusion]")).to_contain_text("none of these numbers")
 
 
+@pytest.mark.long("more journeys")
 def test_the_whole_race_as_a_table_and_as_numbers(page):
     page.get_by_role("button", name="Show as table").click()
     expect(page.locator("#race-table tbody tr").first).to_contain_text("1")

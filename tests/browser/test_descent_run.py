@@ -44,6 +44,7 @@ def test_a_descent_runs_to_its_end_and_is_replayed(lab):
     expect(lab.locator(".scatterlayer .trace")).to_have_count(3)
 
 
+@pytest.mark.long("more journeys")
 def test_a_running_descent_outlives_a_change_of_settings_and_stops(open_page):
     page = open_page(LONG)
     launch(page)
@@ -59,6 +60,7 @@ def test_a_running_descent_outlives_a_change_of_settings_and_stops(open_page):
     expect(page.locator("tbody tr")).to_contain_text("Stopped")
 
 
+@pytest.mark.long("more journeys")
 def test_the_trainer_sends_whoever_has_its_link_to_the_page_of_the_run(lab):
     launch(lab)
     expect(said(lab)).to_contain_text("Finished")
@@ -68,6 +70,7 @@ def test_the_trainer_sends_whoever_has_its_link_to_the_page_of_the_run(lab):
     expect(lab.locator("[data-conclusion]")).to_contain_text("After 2,010")
 
 
+@pytest.mark.long("more journeys")
 def test_the_page_of_a_descent_is_accessible(lab, axe):
     launch(lab)
     expect(said(lab)).to_contain_text("Finished")

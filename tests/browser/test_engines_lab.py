@@ -1,5 +1,6 @@
 """The engines' lab by keyboard: a recorded comparison, one's own, its replay."""
 
+import pytest
 from playwright.sync_api import expect
 
 from tests.browser.trainer import REFUSED
@@ -12,6 +13,7 @@ def heading(page, chart):
     return page.locator(f'[data-chart="{chart}"] [data-conclusion]')
 
 
+@pytest.mark.long("more journeys")
 def test_a_comparison_is_made_and_replayed_by_keyboard(open_page, axe):
     page = open_page(LAB, expected=[REFUSED])
     expect(page.get_by_text("recorded", exact=True)).to_be_visible()

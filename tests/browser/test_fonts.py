@@ -9,6 +9,7 @@ from tests.browser.test_pages import open_everything, too_narrow
 from tests.browser.test_train import WATCH_FOR_SHIFTS
 from tests.browser.trainer import REFUSED, at, planned, run_button, status
 
+pytestmark = pytest.mark.long("every font set")
 PAGES = (
     "/",
     "/learn/dpsgd-intro/",

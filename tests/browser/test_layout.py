@@ -36,6 +36,7 @@ RINGS = """(box) => {
 }"""
 
 
+@pytest.mark.long("every page")
 @pytest.mark.parametrize("path", ["/train/", "/labs/engines/"])
 def test_run_is_in_view_at_every_width(open_page, path):
     page = open_page(path)
@@ -45,6 +46,7 @@ def test_run_is_in_view_at_every_width(open_page, path):
         expect(start).to_be_in_viewport(ratio=1)
 
 
+@pytest.mark.long("every page")
 def test_settings_fit_their_column_at_every_width(open_page):
     page = open_page("/train/")
     for width in WIDTHS:
@@ -66,6 +68,7 @@ def test_a_box_that_is_wrong_and_typed_in_has_one_ring(open_page):
     assert rate.evaluate(RINGS) == 1
 
 
+@pytest.mark.long("every page")
 def test_words_of_the_microscope_do_not_meet(open_page):
     page = open_page("/learn/dpsgd-intro/")
     for width in (705, 820, 900, 1088, 1440):
@@ -75,6 +78,7 @@ def test_words_of_the_microscope_do_not_meet(open_page):
         assert left["x"] + left["width"] < right["x"], width
 
 
+@pytest.mark.long("every page")
 def test_no_small_number_is_broken_over_two_lines(open_page, address):
     page = open_page("/train/")
     for path in NUMBERED:

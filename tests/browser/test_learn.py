@@ -58,6 +58,7 @@ def test_the_rail_follows_the_reader(open_page):
     expect(rail.locator("[aria-current]")).to_have_text("Sources")
 
 
+@pytest.mark.long("more journeys")
 def test_opening_a_chapter_calls_the_hook_that_a_site_may_fill(open_page):
     page = open_page("/learn/")
     page.add_init_script(
@@ -98,7 +99,11 @@ def test_the_keyboard_gets_past_the_frame_first(open_page):
     expect(page.locator("main :focus")).to_have_count(1)
 
 
-@pytest.mark.parametrize("path", ["/", "/learn/", *(f"/learn/{s}/" for s in CHAPTERS)])
+PATHS = ("/", "/learn/", *(f"/learn/{slug}/" for slug in CHAPTERS))
+
+
+@pytest.mark.long("every page")
+@pytest.mark.parametrize("path", PATHS)
 def test_nothing_hangs_over_the_side_with_all_folds_open(open_page, path):
     page = open_page(path)
     for fold in page.locator("details").all():
@@ -109,6 +114,7 @@ def test_nothing_hangs_over_the_side_with_all_folds_open(open_page, path):
         assert page.evaluate(sideways) <= 0, width
 
 
+@pytest.mark.long("more journeys")
 def test_printed_a_chapter_is_its_text(open_page):
     page = open_page("/learn/intro/")
     page.emulate_media(media="print")

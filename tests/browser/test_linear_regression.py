@@ -28,6 +28,7 @@ def test_a_slider_moves_by_keyboard_and_the_charts_follow(lab):
     expect(heading(lab, "errors")).to_contain_text("At ε = 2, ")
 
 
+@pytest.mark.long("more journeys")
 def test_the_switch_shows_what_the_same_privacy_buys(lab):
     expect(heading(lab, "budget")).to_contain_text("69 %")
     lab.get_by_label("Spending").select_option("notebook")
@@ -35,6 +36,7 @@ def test_the_switch_shows_what_the_same_privacy_buys(lab):
     expect(lab.locator("#budget svg:visible")).to_contain_text("λ_min")
 
 
+@pytest.mark.long("more journeys")
 def test_a_long_descent_comes_by_itself(lab):
     lab.get_by_label("Noise of a step", exact=False).first.fill("200")
     expect(heading(lab, "descent")).to_contain_text("After 8,040 steps")
@@ -54,6 +56,7 @@ def test_a_mistake_stands_at_its_field_and_the_charts_come_back(lab):
     expect(heading(lab, "errors")).to_be_visible()
 
 
+@pytest.mark.long("more journeys")
 def test_a_preset_sets_everything_and_an_open_table_stays_open(lab):
     lab.locator("#errors summary").click()
     lab.get_by_role("link", name=re.compile("The notebook’s figure")).click()
@@ -63,6 +66,7 @@ def test_a_preset_sets_everything_and_an_open_table_stays_open(lab):
     expect(lab.locator("[data-preset][aria-current]")).to_have_count(1)
 
 
+@pytest.mark.long("more journeys")
 def test_a_guess_is_answered_with_its_reason(lab):
     lab.get_by_text("Two guesses first").click()
     lab.get_by_label("AdaSSP: its ridge").check()

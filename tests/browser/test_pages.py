@@ -2,6 +2,7 @@
 
 from urllib.parse import urlsplit
 
+import pytest
 from playwright.sync_api import TimeoutError, expect
 
 from tests.browser.conftest import TINY
@@ -56,6 +57,7 @@ def crawl(page, address):
         yield path
 
 
+@pytest.mark.long("every page")
 def test_every_page_is_sound_for_all_eyes_and_on_a_telephone(open_page, address, axe):
     page = open_page(at(TINY), expected=[REFUSED])
     run_to_the_end(page)
@@ -69,6 +71,14 @@ def test_every_page_is_sound_for_all_eyes_and_on_a_telephone(open_page, address,
     assert {path: faults for path, faults in found.items() if faults} == {}
     assert visited >= {"", "learn", "train", "runs"}
     assert any(urlsplit(path).path.count("/") == 3 for path in found)
+
+
+@pytest.mark.parametrize("path", ["/", "/learn/dpsgd-intro/", "/train/", "/runs/"])
+def test_a_page_is_sound_for_all_eyes_and_on_a_telephone(open_page, axe, path):
+    page = open_page(path, expected=[REFUSED])
+    if path == "/train/":
+        open_everything(page)
+    assert in_both_themes(page, axe) + too_narrow(page) == []
 
 
 def open_everything(page):

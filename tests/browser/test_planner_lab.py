@@ -45,6 +45,7 @@ def test_the_fifth_follows_as_the_slider_moves_by_key(page):
     expect(page.locator("[data-conclusion]")).to_contain_text("100 epochs")
 
 
+@pytest.mark.long("more journeys")
 def test_what_is_solved_for_cannot_be_typed_and_the_rest_can(page):
     expect(box(page, NOISE)).not_to_be_editable()
     expect(box(page, EPSILON)).to_be_editable()
@@ -59,6 +60,7 @@ def test_what_is_solved_for_cannot_be_typed_and_the_rest_can(page):
     assert float(box(page, EPSILON).input_value()) < 1
 
 
+@pytest.mark.long("more journeys")
 @pytest.mark.parametrize(("symbol", "label"), [("batch", "Expected batch size qN")])
 def test_the_batch_can_follow_too(page, symbol, label):
     page.get_by_role("radio", name=symbol).check(force=True)
@@ -92,6 +94,7 @@ def test_train_this_opens_the_trainer_with_the_budget(page):
     )
 
 
+@pytest.mark.long("more journeys")
 def test_the_plan_stands_in_the_address(page, open_page):
     box(page, EPOCHS).fill("50")
     page.wait_for_url("**epochs=50**")
@@ -101,6 +104,7 @@ def test_the_plan_stands_in_the_address(page, open_page):
     expect(box(again, NOISE)).to_have_value(noise)
 
 
+@pytest.mark.long("more journeys")
 def test_what_does_not_go_together_is_told_at_its_field(page):
     box(page, "Delta δ").fill("0.01")
     expect(page.locator("#delta-error")).to_contain_text("must be below 1/N")
@@ -111,6 +115,7 @@ def test_what_does_not_go_together_is_told_at_its_field(page):
     expect(page.locator('[data-fact="epsilon"]')).to_have_text("3.00")
 
 
+@pytest.mark.long("more journeys")
 def test_other_data_is_planned_and_not_trained_here(page):
     box(page, "Records N").fill("50000")
     expect(page.get_by_role("link", name="Train this")).to_be_hidden()
@@ -119,6 +124,7 @@ def test_other_data_is_planned_and_not_trained_here(page):
     expect(page.get_by_role("link", name="Train this")).to_be_visible()
 
 
+@pytest.mark.long("more journeys")
 def test_the_map_as_a_table(page):
     page.get_by_role("button", name="Show as table").click()
     expect(page.locator("#map-table thead")).to_contain_text("ε = 3")

@@ -1,5 +1,6 @@
 """Runs that were made: listed, replayed, deleted."""
 
+import pytest
 from playwright.sync_api import expect
 
 from dpsgd_explorer.accounting import ACCOUNTANTS
@@ -45,6 +46,7 @@ def test_a_run_is_listed_trained_again_and_deleted_after_a_second_word(open_page
     expect(page.locator("[data-runs]")).to_contain_text("None yet")
 
 
+@pytest.mark.long("more journeys")
 def test_another_accountant_redraws_a_finished_run_without_training_it_again(
     open_page, finished_run
 ):

@@ -52,6 +52,7 @@ def test_a_slider_moves_by_keyboard_and_epsilon_follows(page):
     assert planned_noise(page) < noise
 
 
+@pytest.mark.long("more journeys")
 def test_a_typed_value_moves_its_slider(page):
     box(page, "Expected batch size qN").fill("256")
     expect(page.get_by_label("Expected batch size, slider")).to_have_value("1")
@@ -77,6 +78,7 @@ def test_another_data_set_offers_the_models_that_fit(page):
     expect(page.locator('[data-note="dataset"]')).to_contain_text("32,561 records")
 
 
+@pytest.mark.long("more journeys")
 def test_only_accountants_that_have_an_answer_are_offered(page):
     choice = box(page, "Accountant")
     page.locator("details", has=choice).locator("summary").click()
@@ -96,6 +98,7 @@ def test_only_accountants_that_have_an_answer_are_offered(page):
     expect(choice).to_have_value("rdp")
 
 
+@pytest.mark.long("more journeys")
 def test_after_a_preset_its_data_sets_other_models_are_still_offered(page):
     page.locator('[data-preset="mnist-cnn"]').click()
     expect(box(page, "Model").locator("option")).not_to_have_count(1)

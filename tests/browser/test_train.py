@@ -2,6 +2,7 @@
 
 import re
 
+import pytest
 from playwright.sync_api import expect
 
 from tests.browser.conftest import TINY
@@ -94,6 +95,7 @@ def test_a_run_grows_as_it_trains_another_waits_its_turn_and_it_is_stopped(open_
     expect(status(second)).to_have_text("Finished")
 
 
+@pytest.mark.long("more journeys")
 def test_a_diverging_run_says_why_and_one_without_privacy_has_no_budget(open_page):
     page = open_page(at(DIVERGING))
     expect(planned(page)).to_have_text("∞")
@@ -107,6 +109,7 @@ def test_a_diverging_run_says_why_and_one_without_privacy_has_no_budget(open_pag
     assert "NaN" not in page.locator(".bench").inner_text()
 
 
+@pytest.mark.long("more journeys")
 def test_a_page_that_gets_no_stream_polls_the_log(serve, open_page):
     threads_for_pages_only = serve(DPSGD_WEB_THREADS="32")
     page = open_page(at(TINY), at=threads_for_pages_only, expected=["status of 503"])

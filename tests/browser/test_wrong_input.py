@@ -45,6 +45,7 @@ MAY_BE_EMPTY = {
 }
 
 
+@pytest.mark.long("every box")
 @pytest.mark.parametrize("path", PAGES)
 def test_no_box_blanks_or_freezes_its_page_and_each_says_what_is_wrong(path, open_page):
     page = open_page(path, expected=[REFUSED])

@@ -257,6 +257,7 @@ def test_a_finished_run_says_so(adult):
     assert (end["reason"], end["step"], end["delta"]) == ("finished", 4, 1e-5)
 
 
+@pytest.mark.sweep(1)
 @pytest.mark.parametrize("private", [True, False])
 @pytest.mark.parametrize(("model", "dataset"), PAIRS)
 def test_the_same_configuration_and_seed_give_the_same_events(model, dataset, private):

@@ -62,6 +62,7 @@ def test_the_norm_is_taken_over_all_layers_together():
     assert all(torch.equal(own, expected) for own in factors.values())
 
 
+@pytest.mark.sweep(2)
 @FUNCTION
 @ENGINE
 @pytest.mark.parametrize("name", NETS)
@@ -103,6 +104,7 @@ def test_float32_keeps_the_bound_up_to_its_round_off(function):
 BAD = {"inf": torch.inf, "nan": torch.nan, "overflow": 1e200}
 
 
+@pytest.mark.sweep(2)
 @FUNCTION
 @ENGINE
 @pytest.mark.parametrize("value", BAD.values(), ids=BAD)

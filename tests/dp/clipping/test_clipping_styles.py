@@ -48,6 +48,7 @@ def loop_sum(net, x, y, blocks, function, bounds):
     return total
 
 
+@pytest.mark.sweep(2)
 @ENGINE
 @pytest.mark.parametrize("function", CLIPPING_FUNCTIONS)
 @pytest.mark.parametrize("style", STYLES)

@@ -193,6 +193,7 @@ def data(size=5):
     return x, torch.randint(0, 3, (size,))
 
 
+@pytest.mark.sweep(1)
 @MODES
 @pytest.mark.parametrize("make", COVERED, ids=lambda kind: kind.__name__)
 def test_parameters_are_reached_however_they_are_used(make, mode):

@@ -36,6 +36,7 @@ def loop_sum(net, x, y, function, bound=C):
     return {n: torch.einsum("b,b...->...", factors, g) for n, g in gradients.items()}
 
 
+@pytest.mark.sweep(2)
 @pytest.mark.parametrize("function", CLIPPING_FUNCTIONS)
 @pytest.mark.parametrize("engine", CHOICES["engine"])
 @NET
@@ -54,6 +55,7 @@ def test_each_clipping_mode_gives_the_same_sum(name, mode):
     torch.testing.assert_close(actual, loop_sum(net, x, y, "automatic"), **EXACT)
 
 
+@pytest.mark.sweep(1)
 @pytest.mark.parametrize("parts", [2, 5])
 @pytest.mark.parametrize("engine", CHOICES["engine"])
 @NET
@@ -64,6 +66,7 @@ def test_backward_in_parts_gives_one_logical_batch(name, engine, parts):
     torch.testing.assert_close(split, whole, **EXACT)
 
 
+@pytest.mark.sweep(1)
 @pytest.mark.parametrize("engine", CHOICES["engine"])
 @NET
 def test_mean_and_sum_of_losses_give_the_same_clipped_sum(name, engine):
@@ -82,6 +85,7 @@ def test_an_empty_batch_contributes_nothing(name, engine):
     assert total_norm(nobody) == 0.0
 
 
+@pytest.mark.sweep(1)
 @pytest.mark.parametrize("engine", CHOICES["engine"])
 @NET
 def test_samples_in_small_chunks_give_the_same_sum(name, engine, monkeypatch):

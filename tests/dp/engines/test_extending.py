@@ -231,6 +231,7 @@ def test_autocast_is_left_to_torch():
     torch.testing.assert_close(sums["extending"], sums["hooks"], rtol=0, atol=0)
 
 
+@pytest.mark.sweep(1)
 @pytest.mark.parametrize("function", CLIPPING_FUNCTIONS)
 @pytest.mark.parametrize("style", [*CLIPPING_STYLES, ["scale", "cell"]], ids=str)
 def test_all_layers_in_all_styles_and_functions_agree(style, function):

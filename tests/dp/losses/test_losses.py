@@ -48,6 +48,7 @@ def test_a_sum_gives_an_epsilon_where_it_is_said_to_be_one(name):
     assert done.get_epsilon() == done.plan.epsilon(done.steps_done)
 
 
+@pytest.mark.sweep(1)
 @ENGINE
 @pytest.mark.parametrize("name", PLANTED)
 def test_a_loss_that_mixes_samples_gives_no_epsilon(name, engine):

@@ -156,6 +156,7 @@ CALLS = {
 }
 
 
+@pytest.mark.sweep(2)
 @pytest.mark.parametrize("sizes", [SIZES, [STEPS, 2, 3, 1]], ids=str)
 @pytest.mark.parametrize("case", CALLS.values(), ids=CALLS)
 @pytest.mark.parametrize("engine", ENGINES)

@@ -1,216 +1,295 @@
-"""Each layer rule, and what it stands on, broken on purpose in three ways or more.
+"""Each layer rule, and what it is built on, broken in three ways or more.
 
 All are bugs that a rule has had somewhere: a bias forgotten in a norm, positions or
 uses added after squaring, a mode or an index that is ignored.
 """
 
-from tests.dp.mutations.breaking import broken, every_way, pinned, use
-from tests.dp.mutations.rule_parts import GRADIENTS, PARTS
+import contextlib
 
-PADDING_MODE = (
-    'mode = "constant" if layer.padding_mode == "zeros" else layer.padding_mode'
+from torch import nn
+
+from dpsgd_explorer.dp.engines import batch_dims, layer_calls
+from dpsgd_explorer.dp.engines.recording import ForwardCallRecorder
+from dpsgd_explorer.dp.layers import (
+    base,
+    functional,
+    outer_products,
+    round_off,
 )
-GROUPS = "norms = norms.view(len(backprops), layer.groups).sum(1)"
-LARGEST_GROUP = "norms = norms.view(len(backprops), layer.groups).amax(1)"
-STANDARDISED = "standardised * backprops"
-RAW = "activations * backprops"
+from dpsgd_explorer.dp.layers.rewrite import ExpandedRule
+from tests.dp.mutations.map_rules import (
+    convolution_2d,
+    convolution_gradients,
+    convolution_nd,
+    embedding_bags,
+    embeddings,
+    linear,
+    transposed,
+)
+from tests.dp.mutations.planting import alter, wrap
+from tests.dp.mutations.rule_changes import (
+    GHOST,
+    GRADIENTS,
+    LONGEST,
+    as_many,
+    broken,
+    every_way,
+    method,
+    use,
+    with_gradients,
+    with_layer,
+    with_recorder,
+)
+from tests.dp.mutations.sequence_rules import attentions, recurrent
 
-LAYERS = {
-    "Linear": broken(
-        "layers/linear.py",
-        every_way("Linear"),
-        ("no bias in the ghost norm", "x_gram = x_gram.plus_one()", "pass"),
-        (
-            "positions added after squaring",
-            "return gram_norms(x_gram, ",
-            "alone = x_gram.values * torch.eye(x.shape[1]).to(x)\n"
-            "        return gram_norms(x_gram._replace(values=alone), ",
+
+def norms():
+    def mean(real, rule, layer, values):
+        total = real(rule, layer, values)
+        return total * (total.numel() / max(1, values.numel()))
+
+    def centred(real, rule, layer, x):
+        return real(rule, layer, x - x.mean(-1, keepdim=True))
+
+    def bias_for_weight(found, layer, activations, backprops):
+        if "bias" in found:
+            found["bias"] = (activations * backprops).flatten(2).sum(2)
+
+    def raw(kind):
+        return wrap(method(kind, "standardised"), lambda real, rule, layer, x: x)
+
+    def seen(kind, **values):
+        changes = {name: lambda layer, own=own: own for name, own in values.items()}
+        return with_layer(method(kind, "standardised"), **changes)
+
+    return {
+        "LayerNorm": broken(
+            every_way("LayerNorm"),
+            {
+                "another eps": seen(nn.LayerNorm, eps=0.1),
+                "inputs not standardised": raw(nn.LayerNorm),
+                "mean over positions": wrap(method(nn.LayerNorm, "summed"), mean),
+            },
         ),
-        (
-            "samples not weighted",
-            "scaled = scale_samples(backprops, weights).flatten(0, -2)",
-            "scaled = backprops.flatten(0, -2)",
+        "RMSNorm": broken(
+            every_way("RMSNorm"),
+            {
+                "eps ignored": seen(nn.RMSNorm, eps=None),
+                "inputs not standardised": raw(nn.RMSNorm),
+                "inputs centred": wrap(method(nn.RMSNorm, "standardised"), centred),
+            },
         ),
-        (
-            "bias of one position",
-            'gradients["bias"] = g.sum(1)',
-            'gradients["bias"] = g[:, 0]',
+        "GroupNorm": broken(
+            every_way("GroupNorm"),
+            {
+                "one group": seen(nn.GroupNorm, num_groups=1),
+                "inputs not standardised": raw(nn.GroupNorm),
+                "mean over positions": wrap(method(nn.GroupNorm, "summed"), mean),
+            },
         ),
-    ),
-    "Conv2d": broken(
-        "layers/conv2d.py",
-        every_way("Conv2d"),
-        ("padding mode ignored", PADDING_MODE, 'mode = "constant"'),
-        ("one group in the norm", GROUPS, LARGEST_GROUP),
-        ("dilation of patches ignored", "step_h * dilation_h,", "step_h,"),
-        (
-            "bias not weighted",
-            "addmv_(sum_over_positions(backprops).t(), weights)",
-            "addmv_(sum_over_positions(backprops).t(), 0 * weights + 1)",
+        "InstanceNorm": broken(
+            every_way("InstanceNorm2d"),
+            {
+                "eps ignored": seen(nn.InstanceNorm2d, eps=1e-5),
+                "inputs not standardised": raw(nn.InstanceNorm2d),
+                "bias for weight": with_gradients(nn.InstanceNorm2d, bias_for_weight),
+            },
         ),
-        (
-            "patches not in the weight's order",
-            "in_order = split.transpose(2, 3).flatten(2)",
-            "in_order = split.flatten(2)",
-            use("Mirrored", "ghost"),
-        ),
-    ),
-    "Conv1d, Conv3d": broken(
-        "layers/conv_nd.py",
-        every_way("Conv1d"),
-        ("padding mode ignored", PADDING_MODE, 'mode = "constant"'),
-        ("one group in the norm", GROUPS, LARGEST_GROUP, every_way("Conv3d")),
-        (
-            "dilation of patches ignored",
-            "strides += [step[2 + i] * layer.dilation[i] for i in range(dims)]",
-            "strides += [step[2 + i] for i in range(dims)]",
-        ),
-        (
-            "bias of one position",
-            'gradients["bias"] = sum_over_positions(backprops)',
-            'gradients["bias"] = backprops.flatten(2)[..., 0]',
-        ),
-    ),
-    "ConvTranspose": broken(
-        "layers/conv_nd.py",
-        every_way("ConvTranspose2d"),
-        ("padding ignored", "F.pad(g, sides)", "g"),
-        (
-            "padding in the wrong dimension",
-            "for p in reversed(padding)",
-            "for p in padding",
-            every_way("ConvTranspose3d"),
-        ),
-        (
-            "samples not weighted",
-            "rows = scale_samples(rows, weights)",
-            "rows = rows * 1",
-        ),
-    ),
-    "convolution gradients": broken(
-        "layers/conv_gradients.py",
-        f"{GRADIENTS}test_each_way_gives_autograds_gradients[rows]",
-        (
-            "stride ignored between kernel rows",
-            "start, phase = divmod(row * windows.dilation[0], step)",
-            "start, phase = row * windows.dilation[0] // step, 0",
-        ),
-        (
-            "kernel rows upside down",
-            "out=gradients[:, row]",
-            "out=gradients[:, -1 - row]",
-        ),
-        (
-            "positions and kernel swapped",
-            "*(s * d for s, d in zip(steps, windows.dilation, strict=True)),",
-            "*(s * d for s, d in zip(steps, windows.stride, strict=True)),",
-            f"{GRADIENTS}test_each_way_gives_autograds_gradients[patches]",
-        ),
-    ),
-    "Embedding": broken(
-        "layers/embedding.py",
-        every_way("Embedding"),
-        ("padding row trained", "g = g.masked_fill(", "_ = g.masked_fill("),
-        (
-            "repeated ids squared one by one",
-            "pairs, where = torch.unique(_sample_ids(ids, rows), return_inverse=True)",
-            "pairs = _sample_ids(ids, rows); where = torch.arange(len(pairs))",
-            pinned("repeated_ids"),
-        ),
-        (
-            "repeated ids overwrite each other",
-            'sums["weight"].index_add_(0, ids.flatten(), scaled)',
-            'sums["weight"][ids.flatten()] += scaled',
-        ),
-        (
-            "samples share rows",
-            "return (samples.unsqueeze(1) * rows + ids).flatten()",
-            "return (samples.unsqueeze(1) * 0 + ids).flatten()",
-        ),
-    ),
-    "EmbeddingBag": broken(
-        "layers/embedding_bag.py",
-        every_way("EmbeddingBag"),
-        (
-            "duplicates in a bag counted once",
-            "(ids.unsqueeze(1) == ids.unsqueeze(2))",
-            "torch.eye(ids.shape[1], dtype=torch.bool).expand(len(ids), -1, -1)",
-        ),
-        (
-            "a mean taken for a sum",
-            "scales = scales / inside.sum(1, keepdim=True).clamp(min=1)",
-            "scales = scales / 1.0",
-            pinned("bags_of_other_lengths"),
-        ),
-        ("padding id counted", "(ids != layer.padding_idx)", "(ids == ids)"),
-        ("least instead of largest", "rows.argmax(1)", "rows.argmin(1)"),
-    ),
-    "LayerNorm": broken(
-        "layers/normalization.py",
-        every_way("LayerNorm"),
-        (
-            "another eps",
-            "F.layer_norm(x, layer.normalized_shape, eps=layer.eps)",
-            "F.layer_norm(x, layer.normalized_shape, eps=0.1)",
-        ),
-        ("inputs not standardised", STANDARDISED, RAW),
-        (
-            "mean over positions",
-            "return values.sum(positions)",
-            "return values.mean(positions)",
-        ),
-    ),
-    "RMSNorm": broken(
-        "layers/normalization.py",
-        every_way("RMSNorm"),
-        (
-            "eps ignored",
-            "F.rms_norm(x, layer.normalized_shape, eps=layer.eps)",
-            "F.rms_norm(x, layer.normalized_shape)",
-        ),
-        ("inputs not standardised", STANDARDISED, RAW),
-        (
-            "inputs centred",
-            "F.rms_norm(x,",
-            "F.rms_norm(x - x.mean(-1, True),",
-        ),
-    ),
-    "GroupNorm": broken(
-        "layers/normalization.py",
-        every_way("GroupNorm"),
-        ("one group", "layer.num_groups", "1"),
-        ("inputs not standardised", STANDARDISED, RAW),
-        (
-            "mean over positions",
-            "return sum_over_positions(values)",
-            "return values if values.dim() == 2 else values.flatten(2).mean(2)",
-        ),
-    ),
-    "InstanceNorm": broken(
-        "layers/normalization.py",
-        every_way("InstanceNorm2d"),
-        ("eps ignored", "F.instance_norm(x, eps=layer.eps)", "F.instance_norm(x)"),
-        ("inputs not standardised", STANDARDISED, RAW),
-        (
-            "bias for weight",
-            'gradients["bias"] = self.summed(layer, backprops)',
-            'gradients["bias"] = self.summed(layer, activations * backprops)',
-        ),
-    ),
-    "PReLU": broken(
-        "layers/normalization.py",
-        every_way("PReLU"),
-        ("the wrong side", "clamp(max=0.0)", "clamp(min=0.0)"),
-        ("slope for input", "activations.clamp(max=0.0) *", "(activations < 0) *"),
-        (
-            "one slope not summed",
-            "sum_over_positions(slopes.unsqueeze(1))",
-            "slopes.flatten(1)[:, :1]",
-        ),
-    ),
+    }
+
+
+def prelu():
+    def sides(real, rule, layer, x, g):
+        return real(rule, layer, -x, -g)
+
+    def slope(real, rule, layer, x, g):
+        return real(rule, layer, -(x < 0).to(x.dtype), -g)
+
+    def not_summed(real, rule, layer, x, g):
+        if layer.num_parameters == 1:
+            x, g = x.flatten(1)[:, :1], g.flatten(1)[:, :1]
+        return real(rule, layer, x, g)
+
+    gradients, test = method(nn.PReLU, "per_sample_gradients"), every_way("PReLU")
+    return broken(
+        test,
+        {
+            "the wrong side": wrap(gradients, sides),
+            "slope for input": wrap(gradients, slope),
+            "one slope not summed": wrap(gradients, not_summed),
+        },
+    )
+
+
+def any_module():
+    def reverse(recorder):
+        return lambda layer, name: recorder.expanded(layer, name).flip(0)
+
+    def nothing(real, *args):
+        return contextlib.nullcontext()
+
+    test, forward = use("Bare", "instantiate"), functional.FunctionalRewrite.forward
+    handed_out, opened = functional._handed_out, functional._Gate.opened
+    return broken(
+        test,
+        {
+            "parameters not handed out": wrap(handed_out, nothing),
+            "modules inside mapped too": wrap(opened, nothing),
+            "samples in reverse": with_recorder(forward, expanded=reverse),
+        },
+    )
+
+
+def bare_parameters():
+    def value(change):
+        return wrap(
+            ExpandedRule.per_sample_gradients,
+            lambda real, *args: {"value": change(args[-1])},
+        )
+
+    test = use("Bare", "instantiate")
+    return broken(
+        test,
+        {
+            "mean over the batch": value(
+                lambda g: g.mean(0, keepdim=True).expand_as(g)
+            ),
+            "samples in reverse": value(lambda g: g.flip(0)),
+            "copies not watched": wrap(
+                ForwardCallRecorder.expanded, lambda real, *args: real(*args).detach()
+            ),
+        },
+    )
+
+
+def shared_parameters():
+    def once(real, *args, doubled=False):
+        return real(*args)
+
+    def without_pairs(real, *args, doubled=False):
+        found = real(*args)
+        return type(found)(*(part * (not doubled) for part in found))
+
+    def not_measured(real, uses, *args):
+        uses._instantiates = False
+        real(uses, *args)
+
+    test, inner = use("Twice", "ghost"), round_off.inner_products
+    return broken(
+        test,
+        {
+            "cross terms once": wrap(inner, once),
+            "no cross terms": wrap(inner, without_pairs),
+            "tied ids never meet": (
+                wrap(outer_products._picked, lambda real, *args: 0 * real(*args)),
+                use("LanguageModel", "ghost"),
+            ),
+            "the last use only": (
+                wrap(
+                    layer_calls.summed_gradients,
+                    lambda real, uses: real(list(uses)[-1:]),
+                ),
+                use("SharedCell", "instantiate"),
+            ),
+            "the sum not of what was measured": (
+                wrap(layer_calls.SharedLayerCalls.add_weighted, not_measured),
+                f"{LONGEST}test_cancelling_positions_add_no_more_than_c[tied]",
+            ),
+        },
+    )
+
+
+def rounding():
+    def no_error(real, found, *args):
+        return real(found._replace(error=0 * found.error), *args)
+
+    cancelling = f"{LONGEST}test_cancelling_positions_add_no_more_than_c[Embedding]"
+    longer = f"{LONGEST}test_the_sample_that_once_was_half_as_long_again_is_not"
+    length = f"{GHOST}test_a_length_is_not_lost_in_one_long_addition"
+    return broken(
+        longer,
+        {
+            "no bound of the Gram products": wrap(round_off.upper_squares, no_error),
+            "no bound of the sum": (
+                wrap(round_off.upper_norms, lambda real, found, *args: found),
+                cancelling,
+            ),
+            "lengths as they are found": (
+                wrap(round_off.gamma, lambda real, terms, dtype: 0.0),
+                f"{length}[1000]",
+            ),
+            "a length in one long addition": (
+                alter(round_off, LENGTH_BLOCK=2**30),
+                f"{length}[1048577]",
+            ),
+        },
+    )
+
+
+def batch_dimension():
+    def one_pass(real, seen, dim):
+        return any(real({size: shape}, dim) for size, shape in seen.items())
+
+    def first(real, dims_seen, call, shape, size, dims, **rest):
+        return real(dims_seen, call, shape, size, min(dims, 1), **rest)
+
+    return broken(
+        "engines/test_batch_dims.py",
+        {
+            "one pass is enough": wrap(batch_dims._counts, one_pass),
+            "always first": (
+                wrap(batch_dims.BatchDims.batch_dim, first),
+                as_many("PositionsFirst"),
+            ),
+            "never shared": (
+                wrap(batch_dims._shared, lambda real, seen: False),
+                as_many("Places"),
+            ),
+        },
+    )
+
+
+def memory_layout():
+    def memory_order(real, gradient, weights, total):
+        row = base.sample_rows(gradient).t() @ weights
+        total.add_(row.view(total.shape))
+
+    def squared(real, gradient, weights, total):
+        real(gradient, weights**2, total)
+
+    test = f"{GRADIENTS}test_rows_and_sums_do_not_depend_on_the_order_in_memory"
+    return broken(
+        test,
+        {
+            "sums in memory order": wrap(base.add_weighted_rows, memory_order),
+            "weights squared": wrap(base.add_weighted_rows, squared),
+            "rows copied": (
+                wrap(base.memory_order, lambda real, g: real(g)[::-1]),
+                f"{GRADIENTS}test_a_gradient_in_another_order_is_not_copied",
+            ),
+        },
+    )
+
+
+RULES = {
+    "Linear": linear(),
+    "Conv2d": convolution_2d(),
+    "Conv1d, Conv3d": convolution_nd(),
+    "ConvTranspose": transposed(),
+    "convolution gradients": convolution_gradients(),
+    "Embedding": embeddings(),
+    "EmbeddingBag": embedding_bags(),
+    **norms(),
+    "PReLU": prelu(),
+    **recurrent(),
+    "MultiheadAttention": attentions(),
+    "any module": any_module(),
+    "bare parameters": bare_parameters(),
+    "shared parameters": shared_parameters(),
+    "what rounding hides": rounding(),
+    "where the samples are": batch_dimension(),
+    "memory layout": memory_layout(),
 }
-
-RULES = LAYERS | PARTS
 
 QUICK = (
     "Linear",
@@ -222,4 +301,4 @@ QUICK = (
     "shared parameters",
     "where the samples are",
 )
-"""Rules of which the first mutation is tried in every run of the tests."""
+"""Rules of which the first mutation is tried by ``make test``."""
