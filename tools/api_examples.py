@@ -4,8 +4,7 @@ EXAMPLES = {
     "Training with DP-SGD": """
 import torch
 from torch import nn
-from dpsgd_explorer.dp import PrivacyEngine
-from dpsgd_explorer.dp.ledger.receipt import receipt_text
+from dpsgd_explorer.dp import PrivacyEngine, receipt_text
 
 x, y = torch.randn(1000, 20), torch.randint(0, 3, (1000,))
 model = nn.Sequential(nn.Linear(20, 32), nn.Tanh(), nn.Linear(32, 3))
@@ -25,9 +24,7 @@ print(receipt_text(engine.receipt()))
     "Noise and bounds over the steps": """
 import torch
 from torch import nn
-from dpsgd_explorer.dp import PrivacyEngine
-from dpsgd_explorer.dp.clipping.adaptive import AdaptiveClipping
-from dpsgd_explorer.dp.noise.schedules import Linear
+from dpsgd_explorer.dp import AdaptiveClipping, PrivacyEngine, schedules
 
 x, y = torch.randn(400, 8), torch.randint(0, 2, (400,))
 model = nn.Linear(8, 2)
@@ -36,7 +33,7 @@ optimizer = torch.optim.SGD(model.parameters(), lr=0.5)
 engine = PrivacyEngine(model, batch_size=40, sample_size=400, steps=20,
                        target_epsilon=3.0, accounting_mode="rdp",
                        clipping_fn="Abadi",
-                       noise_schedule=Linear(0.5),  # half the noise at the end
+                       noise_schedule=schedules.Linear(0.5),  # half the noise at last
                        clipping_schedule=AdaptiveClipping(quantile=0.5))
 engine.attach(optimizer)
 for inputs, targets in engine.poisson_loader((x, y)):
@@ -50,9 +47,7 @@ assert engine.sensitivity() != 1.0  # the bound went after the median of the nor
     "Views and averages": """
 import torch
 from torch import nn
-from dpsgd_explorer.dp import PrivacyEngine
-from dpsgd_explorer.dp.augmentation import views
-from dpsgd_explorer.dp.averaging import ParameterAverage
+from dpsgd_explorer.dp import ParameterAverage, PrivacyEngine, views
 
 x, y = torch.randn(400, 8), torch.randint(0, 2, (400,))
 model = nn.Linear(8, 2)

@@ -39,7 +39,7 @@ UNSEEN = (
         "Views of a record made by `x.repeat(K, 1)`",
         "With `augmentation_multiplicity=K` the views of a record must be one after "
         "the other; by `repeat`, rows of different records are averaged.",
-        "Use `dp.augmentation.views`, or `x.repeat_interleave(K, 0)`.",
+        "Use `dp.views`, or `x.repeat_interleave(K, 0)`.",
     ),
     Unseen(
         "Sequences padded to the longest of their batch, without a mask",

@@ -9,15 +9,11 @@ import inspect
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from types import ModuleType
 from typing import Any, NamedTuple
 
 from dpsgd_explorer import accounting, dp, regression
-from dpsgd_explorer.dp.augmentation import views
-from dpsgd_explorer.dp.averaging import ParameterAverage
-from dpsgd_explorer.dp.clipping.adaptive import AdaptiveClipping
-from dpsgd_explorer.dp.layers import register_rule
-from dpsgd_explorer.dp.ledger.receipt import receipt_text
-from dpsgd_explorer.dp.noise.schedules import SCHEDULES
+from dpsgd_explorer.dp import schedules
 from tools.api_examples import EXAMPLES
 
 PAGE = Path(__file__).parents[1] / "docs" / "api.md"
@@ -39,32 +35,29 @@ class Chapter(NamedTuple):
 
     Attributes:
         title: Heading; a key of EXAMPLES.
-        module: Where they are imported from.
-        names: {public name: object}.
+        objects: {public path: object}.
     """
 
     title: str
-    module: str
-    names: dict[str, Any]
+    objects: dict[str, Any]
 
 
 def chapters() -> list[Chapter]:
     """Return what the page is about, in its order."""
-    engine = {name: getattr(dp, name) for name in dp.__all__}
-    extras = [receipt_text, register_rule]
-    shaped = [*SCHEDULES.values(), AdaptiveClipping]
-    methods = {name: getattr(regression, name) for name in regression.__all__}
-    counted = {name: getattr(accounting, name) for name in accounting.__all__}
+    shapes = [each.__name__ for each in schedules.SCHEDULES.values()]
+    bound, averages = ["AdaptiveClipping"], ["views", "ParameterAverage"]
+    elsewhere = {*bound, *averages, "schedules"}
+    core = [name for name in dp.__all__ if name not in elsewhere]
     return [
-        Chapter("Training with DP-SGD", "dpsgd_explorer.dp", engine | _named(extras)),
-        Chapter("Noise and bounds over the steps", "dpsgd_explorer.dp", _named(shaped)),
+        Chapter("Training with DP-SGD", _objects(dp, core)),
         Chapter(
-            "Views and averages",
-            "dpsgd_explorer.dp",
-            _named([views, ParameterAverage]),
+            "Noise and bounds over the steps",
+            _objects(schedules, shapes, "dpsgd_explorer.dp.schedules")
+            | _objects(dp, bound),
         ),
-        Chapter("Accounting", "dpsgd_explorer.accounting", counted),
-        Chapter("Linear regression", "dpsgd_explorer.regression", methods),
+        Chapter("Views and averages", _objects(dp, averages)),
+        Chapter("Accounting", _objects(accounting, accounting.__all__)),
+        Chapter("Linear regression", _objects(regression, regression.__all__)),
     ]
 
 
@@ -73,21 +66,25 @@ def page() -> str:
     return "\n".join([HEAD, *(line for each in chapters() for line in _chapter(each))])
 
 
-def _named(objects: list[Any]) -> dict[str, Any]:
-    return {each.__name__: each for each in objects}
+def _objects(module: ModuleType, names: list[str], path: str = "") -> dict[str, Any]:
+    """Return {public path: object} of some names of a module."""
+    return {
+        f"{path or module.__name__}.{name}": getattr(module, name) for name in names
+    }
 
 
 def _chapter(chapter: Chapter) -> Iterator[str]:
     yield f"## {chapter.title}\n"
     yield f"```python\n{EXAMPLES[chapter.title].strip()}\n```\n"
-    for name, thing in chapter.names.items():
+    for path, thing in chapter.objects.items():
         if callable(thing):
-            yield from _entry(name, thing)
+            yield from _entry(path, thing)
 
 
-def _entry(name: str, thing: Any) -> Iterator[str]:
+def _entry(path: str, thing: Any) -> Iterator[str]:
+    module, _, name = path.rpartition(".")
     yield f"### {name}\n"
-    yield f"*{thing.__module__}*\n"
+    yield f"*{module}*\n"
     yield f"```py\n{_signature(name, thing)}\n```\n"
     yield _documentation(inspect.getdoc(thing) or "")
     if inspect.isclass(thing):

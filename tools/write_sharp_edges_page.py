@@ -12,8 +12,7 @@ from pathlib import Path
 import torch
 from torch import nn, optim
 
-from dpsgd_explorer.dp import PrivacyEngine
-from dpsgd_explorer.dp.safety.repairs import make_private_ready
+from dpsgd_explorer.dp import PrivacyEngine, make_private_ready
 from dpsgd_explorer.errors import ExplorerError
 from tools.unsafe_models import CLASSES, GALLERY, Unsafe, inputs
 from tools.unseen_situations import UNSEEN

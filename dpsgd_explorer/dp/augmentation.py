@@ -56,7 +56,7 @@ class AveragedViews(PerSampleGradients):
             raise PrivacyError(
                 f"a batch must hold {multiplicity} views of each sample, as "
                 f"augmentation_multiplicity says; got {len(rows)} rows. Make them with "
-                "dp.augmentation.views."
+                "dp.views."
             )
         self._rows, self._views, self._parameters = rows, multiplicity, parameters
         self._means: dict[str, Tensor] = {}
