@@ -12,7 +12,7 @@ from torch.optim import Optimizer
 
 from dpsgd_explorer.dp.augmentation import AveragedViews
 from dpsgd_explorer.dp.clipping.clipped_sum import ClippedSum
-from dpsgd_explorer.dp.clipping.groups import partition
+from dpsgd_explorer.dp.clipping.groups import clipping_groups
 from dpsgd_explorer.dp.engine_state import EngineState
 from dpsgd_explorer.dp.engines.base import PerSampleGradients, unit_loss_scale
 from dpsgd_explorer.dp.engines.norm_methods import NormChoice
@@ -48,7 +48,7 @@ class Attachment:
 
     Raises:
         UnsupportedModuleError: a trainable module is not covered.
-        ConfigError: the blocks of clipping_style are not those of the module.
+        ConfigError: clipping_style does not fit the module.
         PrivacyError: the optimizer trains something else.
     """
 
@@ -63,17 +63,17 @@ class Attachment:
         _refuse_taken(module)
         refuse_by_kind(module)
         refuse_compiled(module)
-        blocks = partition(options.clipping_style, module)
+        groups = clipping_groups(options.clipping_style, module)
         self._gradient_engine = ENGINES[options.engine](
             module,
             clipping_mode=options.clipping_mode,
             loss_reduction=options.loss_reduction,
-            by_parameter=blocks.by_parameter,
+            by_parameter=groups.by_parameter,
         )
         self._optimizer = OptimizerCheck(optimizer, module)
         parameters = self._gradient_engine.parameters()
         self._parameters = [p for own in parameters.values() for p in own.values()]
-        self._clipper = options.clipper(blocks)
+        self._clipper = options.clipper(groups)
         self.batch = LogicalBatch(
             ClippedSum(parameters, self._clipper),
             self._parameters,

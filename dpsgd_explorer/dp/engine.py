@@ -23,7 +23,7 @@ from dpsgd_explorer.accounting import Odometer, Phase, Plan
 from dpsgd_explorer.dp import argument_checks
 from dpsgd_explorer.dp.attachment import Attachment
 from dpsgd_explorer.dp.clipping.bound import ClippingSchedule
-from dpsgd_explorer.dp.clipping.groups import ClippingStyle, partition
+from dpsgd_explorer.dp.clipping.groups import ClippingStyle, clipping_groups
 from dpsgd_explorer.dp.engine_report import EngineReport
 from dpsgd_explorer.dp.engine_state import new_state
 from dpsgd_explorer.dp.engines.base import unit_loss_scale
@@ -152,7 +152,7 @@ class PrivacyEngine:
         argument_checks.check_grad_scaler(grad_scaler, engine)
         argument_checks.check_physical_batch_size(physical_batch_size, sampling)
         argument_checks.check_parameter_lists(module, named_params, origin_params)
-        settings.clipper(partition(clipping_style, module))  # refuses unknown names
+        settings.clipper(clipping_groups(clipping_style, module))  # checks the names
         argument_checks.require_together(example_inputs=example_inputs, loss_fn=loss_fn)
         arguments = PlanArguments(
             batch_size,

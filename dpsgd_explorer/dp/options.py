@@ -12,8 +12,8 @@ from dpsgd_explorer.dp.clipping.bound import ClippingSchedule
 from dpsgd_explorer.dp.clipping.clipper import CLIPPING_FUNCTIONS, Clipper, equal_bounds
 from dpsgd_explorer.dp.clipping.groups import (
     CLIPPING_STYLES,
+    ClippingGroups,
     ClippingStyle,
-    Partition,
     check_form,
 )
 from dpsgd_explorer.dp.engines.base import LOSS_REDUCTIONS, GradientEngine
@@ -123,25 +123,26 @@ class Options:
         """The most that one record adds to the clipped sum, sqrt(sum R_b^2)."""
         return math.hypot(*self._bounds)
 
-    def clipper(self, blocks: Partition) -> Clipper:
-        """Return what clips these blocks.
+    def clipper(self, clipping_groups: ClippingGroups) -> Clipper:
+        """Return the clipper of these groups.
 
         Raises:
-            ConfigError: there are bounds for another number of blocks.
+            ConfigError: max_grad_norm has bounds for another number of groups.
         """
-        count, bounds = len(blocks.blocks), self._bounds
+        groups = clipping_groups.groups
+        count, bounds = len(groups), self._bounds
         if not isinstance(self.max_grad_norm, Sequence):
             bounds = equal_bounds(self.max_grad_norm, count)
         if len(bounds) != count:
             raise ConfigError(
                 "max_grad_norm",
                 f"max_grad_norm must be one number or one for each of the {count} "
-                f"blocks of clipping_style; got {len(bounds)}.",
+                f"groups of clipping_style; got {len(bounds)}.",
             )
         threshold = self.clipping_threshold or self.sensitivity
         return Clipper(
             self.clipping_fn,
-            blocks.blocks,
+            groups,
             bounds,
             threshold_ratio=threshold / self.sensitivity,
         )

@@ -1,15 +1,14 @@
 """A clipping bound that follows a quantile of the gradient norms, privately.
 
-Each step also releases how many samples of the batch were within the bound, with noise
-of its own, and the bound moves towards the wanted share:
+Each step also releases the number of samples of the batch within the bound, with noise,
+and the bound moves towards the target share:
 
     C <- C exp(-learning_rate (share - quantile)).
 
 A sample adds 1/2 to the count if it is within the bound and -1/2 if not, so that the
 count moves by 1/2 when a record comes or goes; the share is 1/2 + count / B with the
-public B.  Gradient and count are two Gaussians on one batch: with noise multipliers z_g
-and z_c they are one with 1/z^2 = 1/z_g^2 + 1/z_c^2.  The plan's z stands; the gradient
-gets the larger z_g.
+public B.  Gradient and count together cost what the plan's noise multiplier says; see
+``NoisePlan``.
 
 Source: Andrew et al. (2021), arXiv:1905.03871, section 2.
 """
@@ -27,21 +26,28 @@ from dpsgd_explorer.dp.noise.base import Meter, NoiseSource
 from dpsgd_explorer.errors import ConfigError
 
 COUNT_SENSITIVITY = 0.5
-SHARE_OF_BATCH = 20  # the source's choice of noise on the count: B / 20
-LARGEST_FACTOR = 2.0**60  # and its inverse the smallest: float32 holds C times it
-LEAST_COUNT_NOISE = 4.0  # over the plan's multiplier: the gradient gets 3 % more
+BATCH_OVER_NOISE = 20
+"""Expected batch size over the count's noise std: the choice of the source."""
+MAX_FACTOR = 2.0**60
+"""Bound of the factor and of its inverse: float32 holds C times it."""
+MIN_COUNT_NOISE = 4.0
+"""Count's noise multiplier over the plan's, at least: the gradient's grows by 3 %."""
 
 
 @dataclass(frozen=True)
 class AdaptiveClipping:
-    """What the bound is to follow, for ``clipping_schedule``.
+    """Settings of a clipping bound that follows a quantile, for ``clipping_schedule``.
 
     Attributes:
-        quantile: Share of samples that are to be within the bound.
-        learning_rate: How fast it moves; 0.2 changes it by 10 % a step at most if half
-            of the samples are to be within.
-        count_noise: Noise std of the count; if not given, a twentieth of the expected
-            batch size, or more where that would cost the gradient over 3 % of noise.
+        quantile: Target share of the samples within the bound.
+        learning_rate: Step size of the bound's logarithm; with quantile 0.5, a rate of
+            0.2 changes the bound by 10 % per step at most.
+        count_noise: Noise std of the count, in samples; if not given, a twentieth of
+            the expected batch size, or more where the gradient's noise would grow by
+            over 3 %.
+
+    Raises:
+        ConfigError: a number is outside its domain.
     """
 
     quantile: float = 0.5
@@ -61,20 +67,20 @@ class AdaptiveClipping:
         Raises:
             ConfigError: the count alone would spend more than the plan does.
         """
-        least = plan.noise_multiplier
+        planned = plan.noise_multiplier
         if not plan.is_private:
             return 0.0
         if self.count_noise is None:
-            usual = plan.expected_batch_size / SHARE_OF_BATCH / COUNT_SENSITIVITY
-            return max(usual, LEAST_COUNT_NOISE * least)
-        found = self.count_noise / COUNT_SENSITIVITY
-        if found <= least:
+            usual = plan.expected_batch_size / BATCH_OVER_NOISE / COUNT_SENSITIVITY
+            return max(usual, MIN_COUNT_NOISE * planned)
+        multiplier = self.count_noise / COUNT_SENSITIVITY
+        if multiplier <= planned:
             raise ConfigError(
                 "count_noise",
-                f"count_noise must be above noise_multiplier / 2 = {least / 2:g}, or "
+                f"count_noise must be above noise_multiplier / 2 = {planned / 2:g}, or "
                 f"the count alone spends the budget; got {self.count_noise!r}.",
             )
-        return found
+        return multiplier
 
     def as_data(self) -> dict[str, Any]:
         """Return JSON values."""
@@ -82,23 +88,32 @@ class AdaptiveClipping:
 
 
 class AdaptiveBound:
-    """The bound of one run, and how it came about."""
+    """The adapted bound of one run, as factors of the first; see ``Bound``."""
 
-    def __init__(self, settings: AdaptiveClipping, plan: Plan) -> None:
-        self.count_noise = settings.noise_multiplier(plan)
-        self._settings = settings
+    def __init__(self, clipping: AdaptiveClipping, plan: Plan) -> None:
+        self.count_noise = clipping.noise_multiplier(plan)
+        self._clipping = clipping
         self._batch_size = plan.expected_batch_size
         self._factors = [1.0]
 
     def factor(self, step: int) -> float:
-        """Return what multiplied the first bound at a step."""
+        """Return the factor of the first bound at a step."""
         return self._factors[step]
 
     def observe(
         self, norms: Tensor, max_grad_norm: float, noise: NoiseSource | None
     ) -> float:
-        """Count the norms within the bound, with noise, and move the bound."""
-        within = (norms <= max_grad_norm).double() - 0.5  # NaN is not within
+        """Move the bound by a noisy count of the norms within it.
+
+        Args:
+            norms: Gradient norms of the batch, [B]; NaN is not within the bound.
+            max_grad_norm: Bound of the step.
+            noise: Source of the noise; None adds none.
+
+        Returns:
+            The count's noise multiplier as it was drawn; 0 without noise.
+        """
+        within = (norms <= max_grad_norm).double() - 0.5
         count = within.sum().reshape(1).cpu()
         used = 0.0
         if noise is not None:
@@ -106,14 +121,14 @@ class AdaptiveBound:
             meter.add_to(count, self.count_noise * COUNT_SENSITIVITY)
             used = meter.standard_deviation / COUNT_SENSITIVITY
         share = 0.5 + float(count) / self._batch_size
-        move = self._settings.learning_rate * (share - self._settings.quantile)
+        move = self._clipping.learning_rate * (share - self._clipping.quantile)
         exponent = math.log(self._factors[-1]) - move
-        most = math.log(LARGEST_FACTOR)
-        self._factors.append(math.exp(min(max(exponent, -most), most)))
+        limit = math.log(MAX_FACTOR)
+        self._factors.append(math.exp(min(max(exponent, -limit), limit)))
         return used
 
     def skip(self, steps: int) -> None:
-        """Keep the bound for so many steps."""
+        """Keep the bound for ``steps`` more steps."""
         self._factors += [self._factors[-1]] * steps
 
     def state(self) -> list[float]:
@@ -121,7 +136,7 @@ class AdaptiveBound:
         return list(self._factors)
 
     def restore(self, state: list[float]) -> None:
-        """Go on from these factors."""
+        """Continue from these factors."""
         self._factors = list(state)
 
 

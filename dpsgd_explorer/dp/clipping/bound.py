@@ -1,4 +1,4 @@
-"""The clipping bound over the steps: constant, on a schedule, or found privately."""
+"""The clipping bound over the steps: constant, scheduled, or adapted privately."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ ClippingSchedule = Schedule | AdaptiveClipping
 
 
 class Bound(Protocol):
-    """What multiplies ``max_grad_norm`` at each step.
+    """Factors of ``max_grad_norm``, one per step.
 
     Attributes:
         count_noise: Noise multiplier of the counts it releases; 0 if it releases none.
@@ -29,20 +29,20 @@ class Bound(Protocol):
     def observe(
         self, norms: Tensor, max_grad_norm: float, noise: NoiseSource | None
     ) -> float:
-        """Learn from the norms [B] of a step; return the noise multiplier used."""
+        """Adapt to a step's norms [B]; return the noise multiplier used, 0 if none."""
 
     def skip(self, steps: int) -> None:
-        """Go on as if so many steps had been made."""
+        """Continue as if ``steps`` more steps had been made."""
 
     def state(self) -> list[float]:
-        """Return what ``restore`` takes."""
+        """Return the state, for ``restore``."""
 
     def restore(self, state: list[float]) -> None:
-        """Go on from a state."""
+        """Continue from a state."""
 
 
 class PlannedBound:
-    """A bound that is known before the run: it learns nothing and releases nothing."""
+    """A bound that is known before the run, so it releases nothing."""
 
     count_noise = 0.0
 
@@ -55,19 +55,19 @@ class PlannedBound:
             return 1.0
         return self._schedule.factor(step, self._steps)
 
-    def observe(self, *seen: Any) -> float:
-        """Look at nothing."""
+    def observe(self, *arguments: Any) -> float:
+        """Return 0: nothing was released."""
         return 0.0
 
     def skip(self, steps: int) -> None:
-        """Nothing depends on the steps made."""
+        """Do nothing: no state depends on the steps made."""
 
     def state(self) -> list[float]:
-        """Return nothing: the schedule says it all."""
+        """Return an empty state."""
         return []
 
     def restore(self, state: list[float]) -> None:
-        """Take nothing."""
+        """Do nothing: the state is empty."""
 
 
 def bound_of(schedule: ClippingSchedule | None, plan: Plan) -> Bound:

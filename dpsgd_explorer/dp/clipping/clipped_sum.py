@@ -15,20 +15,20 @@ from dpsgd_explorer.dp.kernels.full_precision import full_precision
 from dpsgd_explorer.dp.kernels.precision import accumulation_dtype
 from dpsgd_explorer.dp.noise.base import Noise
 
-#: Entries that are measured, noised and divided before the next: half a MiB.
-AT_ONCE = 2**17
+CHUNK_ENTRIES = 2**17
+"""Entries that are measured, noised and divided at a time, half a MiB: in cache."""
 
 Parameters = Mapping[str, Mapping[str, nn.Parameter]]
 Factors = dict[str, Tensor]
 
 
 class Tally(NamedTuple):
-    """What clipping saw of a logical batch.  Not private.
+    """Statistics of clipping over a logical batch.  Not private.
 
     Attributes:
         norms: Gradient norms before clipping, [B]; not finite where left out.
-        shortened: Samples whose factor was below 1.
-        non_finite: Samples that were left out.
+        shortened: Number of samples whose factor was below 1.
+        non_finite: Number of samples that were left out.
     """
 
     norms: Tensor
@@ -37,7 +37,7 @@ class Tally(NamedTuple):
 
 
 class ClippedSum:
-    """Adds up clipped gradients in one flat buffer for each kind of parameter.
+    """Adds up clipped gradients in one flat buffer per dtype and device.
 
     The buffer becomes the noisy gradient in place, so that all of clipping and noise
     costs the memory of one gradient.
@@ -52,7 +52,9 @@ class ClippedSum:
     def __init__(self, parameters: Parameters, clipper: Clipper) -> None:
         self.clipper = clipper
         self._flats, self.sums = _allocate(parameters)
-        self._pieces = [p for flat in self._flats for p in torch.split(flat, AT_ONCE)]
+        self._pieces = [
+            p for flat in self._flats for p in torch.split(flat, CHUNK_ENTRIES)
+        ]
         self.signal = 0.0
         self._parameters = parameters
         self._norms: list[Tensor] = []
@@ -76,42 +78,47 @@ class ClippedSum:
 
     def _add(self, samples: PerSampleGradients) -> None:
         whole, pieces = samples.split_by_memory()
-        known = {} if whole is None else whole.squared_norms()
+        whole_norms = {} if whole is None else whole.squared_norms()
         clipped, start = [], 0
         for piece in pieces:
             rows = slice(start, start := start + len(piece))
-            squared = _added(piece.squared_norms(), known, rows)
-            kept, factors = self._clip(squared)
-            if kept is not None:
-                piece, kept = piece.take(kept), kept + rows.start
+            squared = _added(piece.squared_norms(), whole_norms, rows)
+            finite, factors = self._clip(squared)
+            if finite is not None:
+                piece, finite = piece.take(finite), finite + rows.start
             piece.add_weighted_gradients(factors, self.sums)
-            clipped.append((kept, factors, rows))
+            clipped.append((finite, factors, rows))
         if whole is not None:
             index, factors = _joined(clipped)
             whole = whole if index is None else whole.take(index)
             whole.add_weighted_gradients(factors, self.sums)
 
     def _clip(self, squared: dict[str, Tensor]) -> tuple[Tensor | None, Factors]:
-        """Return which samples are kept, None for all, and {layer: their factors}."""
+        """Return the samples with finite gradients, None for all, and their factors.
+
+        Args:
+            squared: {layer: squared norms [B]}.
+        """
         norms = self.clipper.norms(squared)
         self._norms.append(norms)
         self.size += norms.shape[0]
-        kept = None
-        # One number tells that all are finite; a sum may also overflow.
+        finite = None
+        # One number shows that all are finite; the sum itself may also overflow, so the
+        # rows are looked at then.
         if not math.isfinite(float(norms.sum())):
-            kept = torch.isfinite(norms).nonzero().squeeze(1)
-            self._non_finite += len(norms) - len(kept)
-            norms = norms[kept]
-            squared = {layer: values[kept] for layer, values in squared.items()}
+            finite = torch.isfinite(norms).nonzero().squeeze(1)
+            self._non_finite += len(norms) - len(finite)
+            norms = norms[finite]
+            squared = {layer: values[finite] for layer, values in squared.items()}
         factors = self.clipper.factors(squared, norms)
         self._shortened += _shortened(factors.values())
-        return kept, factors
+        return finite, factors
 
     def tally(self) -> Tally:
-        """Return what was seen since the reset."""
+        """Return the statistics since the reset."""
         norms = self._norms or [torch.empty(0)]
-        every = norms[0] if len(norms) == 1 else torch.cat(norms)
-        return Tally(every, self._shortened, self._non_finite)
+        joined = norms[0] if len(norms) == 1 else torch.cat(norms)
+        return Tally(joined, self._shortened, self._non_finite)
 
     def norm(self) -> float:
         """Return the norm of the sum without noise.  Not private."""
@@ -120,13 +127,12 @@ class ClippedSum:
     def release(
         self, noise: Noise | None, standard_deviation: float, divisor: float
     ) -> dict[nn.Parameter, Tensor]:
-        """Return {parameter: (sum + noise) / divisor} and forget the sum.
-
-        Piece by piece, so that each stays in cache for all that is done to it.
+        """Return {parameter: (sum + noise) / divisor}; the sum itself is overwritten.
 
         Args:
-            noise: Where the noise comes from; None for none at all.
-            standard_deviation: Of the noise on each entry of the sum.
+            noise: Source of the noise; None adds none.
+            standard_deviation: Standard deviation of the noise on each entry of the
+                sum, in units of the gradient.
             divisor: A public constant.
         """
         squared = 0.0
@@ -138,15 +144,15 @@ class ClippedSum:
         self.signal = math.sqrt(squared)
         return {
             parameter: self.sums[layer][local].to(parameter.dtype)
-            for layer, own in self._parameters.items()
-            for local, parameter in own.items()
+            for layer, parameters in self._parameters.items()
+            for local, parameter in parameters.items()
         }
 
 
-def _added(own: Factors, known: Factors, rows: slice) -> Factors:
-    """Return {layer: squared norms} of a piece, with what is known of its rows."""
-    total = dict(own)
-    for layer, norms in known.items():
+def _added(squared: Factors, whole: Factors, rows: slice) -> Factors:
+    """Return {layer: squared norms} of a piece, with its rows of the other part."""
+    total = dict(squared)
+    for layer, norms in whole.items():
         part = norms[rows]
         total[layer] = total[layer] + part if layer in total else part
     return total
@@ -155,48 +161,48 @@ def _added(own: Factors, known: Factors, rows: slice) -> Factors:
 def _joined(
     clipped: list[tuple[Tensor | None, Factors, slice]],
 ) -> tuple[Tensor | None, Factors]:
-    """Return which samples of all pieces are kept, None for all, and the factors."""
+    """Return the finite samples of all pieces, None for all, and their factors."""
     joined: dict[int, Tensor] = {}
     factors = {}
-    for layer, first in clipped[0][1].items():  # layers of one block share a tensor
+    for layer, first in clipped[0][1].items():  # layers of one group share a tensor
         if id(first) not in joined:
-            joined[id(first)] = torch.cat([each[layer] for _, each, _ in clipped])
+            parts = [piece_factors[layer] for _, piece_factors, _ in clipped]
+            joined[id(first)] = torch.cat(parts)
         factors[layer] = joined[id(first)]
-    if all(kept is None for kept, _, _ in clipped):
+    if all(finite is None for finite, _, _ in clipped):
         return None, factors
-    every = [
+    index = [
         torch.arange(rows.start, rows.stop, device=first.device)
-        if kept is None
-        else kept
-        for kept, _, rows in clipped
+        if finite is None
+        else finite
+        for finite, _, rows in clipped
     ]
-    return torch.cat(every), factors
+    return torch.cat(index), factors
 
 
 def _shortened(factors: Iterable[Tensor]) -> int:
-    """Count the samples with a factor below 1 in some block."""
-    blocks = list({id(factor): factor for factor in factors}.values())
-    smallest = blocks[0] if len(blocks) == 1 else torch.stack(blocks).amin(0)
+    """Return the number of samples with a factor below 1 in some group."""
+    distinct = list({id(factor): factor for factor in factors}.values())
+    smallest = distinct[0] if len(distinct) == 1 else torch.stack(distinct).amin(0)
     return int((smallest < 1.0).sum())
 
 
 def _allocate(parameters: Parameters) -> tuple[list[Tensor], GradientSums]:
-    """Return zeroed flat buffers and their views, one a parameter."""
-    every = [p for own in parameters.values() for p in own.values()]
+    """Return zeroed flat buffers and their views, one per parameter."""
     sizes: dict[tuple[torch.dtype, torch.device], int] = {}
-    for p in every:
+    for p in (p for layer in parameters.values() for p in layer.values()):
         kind = accumulation_dtype(p.dtype), p.device
         sizes[kind] = sizes.get(kind, 0) + p.numel()
     flats = {
         (dtype, device): torch.zeros(size, dtype=dtype, device=device)
         for (dtype, device), size in sizes.items()
     }
-    rest = dict(flats)
+    unused = dict(flats)
     sums: dict[str, dict[str, Tensor]] = {}
-    for layer, own in parameters.items():
+    for layer, layer_parameters in parameters.items():
         sums[layer] = {}
-        for local, p in own.items():
+        for local, p in layer_parameters.items():
             kind = accumulation_dtype(p.dtype), p.device
-            sums[layer][local] = rest[kind][: p.numel()].view(p.shape)
-            rest[kind] = rest[kind][p.numel() :]
+            sums[layer][local] = unused[kind][: p.numel()].view(p.shape)
+            unused[kind] = unused[kind][p.numel() :]
     return list(flats.values()), sums

@@ -1,8 +1,8 @@
 """From per-sample norms to clip factors.
 
-A *function* turns a norm into a factor; a *style* (``blocks``) says which parameters
-share one norm.  Block b keeps each sample within its own bound R_b, so the whole
-gradient stays within sqrt(sum R_b^2), the L2 sensitivity of the clipped sum.
+A clipping function turns a norm into a factor; a clipping style (``groups``) says which
+parameters share one norm.  Group g keeps each sample within its bound R_g, so the whole
+gradient stays within sqrt(sum R_g^2), the L2 sensitivity of the clipped sum.
 
 Source: Abadi et al. (2016), arXiv:1607.00133, Algorithm 1 (Abadi);
 Bu et al. (2022), arXiv:2206.07136 (automatic, with stability constant 0.01);
@@ -21,6 +21,7 @@ from torch import Tensor
 from dpsgd_explorer.dp.layers.round_off import sum_of
 
 STABILITY = 0.01
+"""Added to the norm under "automatic", so that no factor exceeds 100 C."""
 
 ClippingFunction = Callable[[Tensor, float], Tensor]
 
@@ -34,7 +35,7 @@ def abadi_factors(norms: Tensor, max_grad_norm: float) -> Tensor:
 
 
 def automatic_factors(norms: Tensor, max_grad_norm: float) -> Tensor:
-    """Return C / (norm + 0.01): every sample is brought to just below C.
+    """Return C / (norm + 0.01), which scales every sample to just below C.
 
     Shapes: norms [B], finite and >= 0 -> [B], in (0, 100 C].
     """
@@ -49,12 +50,12 @@ def global_factors(
     Shapes: norms [B], finite and >= 0 -> [B], 0 or C / Z.
 
     Args:
-        norms: Of the gradients.
-        max_grad_norm: C.
+        norms: Gradient norms.
+        max_grad_norm: Clipping bound C.
         threshold_ratio: Z / C.
     """
-    kept = norms <= max_grad_norm * threshold_ratio
-    return kept.to(norms.dtype) / threshold_ratio
+    included = norms <= max_grad_norm * threshold_ratio
+    return included.to(norms.dtype) / threshold_ratio
 
 
 CLIPPING_FUNCTIONS: dict[str, ClippingFunction] = {
@@ -65,37 +66,41 @@ CLIPPING_FUNCTIONS: dict[str, ClippingFunction] = {
 
 
 def equal_bounds(max_grad_norm: float, count: int) -> list[float]:
-    """Return C / sqrt(count) for each block, so that together they make C."""
+    """Return C / sqrt(count) per group: the root of their sum of squares is C."""
     bound = max_grad_norm / math.sqrt(count)
     return [bound] * count
 
 
 class Clipper:
-    """Brings each sample's gradient within a bound, block by block.
+    """Scales each sample's gradient into a bound, group by group.
 
-    | norm of a block | factor |
+    | norm of a group | factor |
     |---|---|
     | finite | the clipping function's |
-    | infinite, NaN, or its square overflows | the sample contributes 0 in every block |
+    | infinite, NaN, or its square overflows | the sample contributes 0 in every group |
 
     Args:
         function: A key of CLIPPING_FUNCTIONS.
-        blocks: Which layers (or parameters, as norms are reported) share a norm.
-        bounds: R_b of each block.
-        threshold_ratio: Z / C of "global".
+        groups: Names of the layers that share a norm (or of parameters, as norms are
+            reported).
+        bounds: R_g of each group.
+        threshold_ratio: Z / C, for "global".
+
+    Attributes:
+        bounds: R_g of each group for the next batch.
     """
 
     def __init__(
         self,
         function: str,
-        blocks: Sequence[Sequence[str]],
+        groups: Sequence[Sequence[str]],
         bounds: Sequence[float],
         *,
         threshold_ratio: float = 1.0,
     ) -> None:
         self.function_name = function
-        self.blocks, self.bounds = blocks, bounds
-        self._first_bounds = bounds
+        self.groups, self.bounds = groups, bounds
+        self._initial_bounds = bounds
         self._function = CLIPPING_FUNCTIONS[function]
         if function == "global":
             self._function = partial(global_factors, threshold_ratio=threshold_ratio)
@@ -106,18 +111,18 @@ class Clipper:
         return math.hypot(*self.bounds)
 
     def rescale(self, factor: float) -> None:
-        """Multiply the first bounds by a factor, from the next batch on."""
-        self.bounds = [factor * bound for bound in self._first_bounds]
+        """Set the bounds of the next batch to the initial ones times a factor."""
+        self.bounds = [factor * bound for bound in self._initial_bounds]
 
     def shrunk_to(self, max_grad_norm: float) -> Self:
-        """Return one that shortens to this bound, for trying it out.
+        """Return a clipper with this bound, to measure clipped lengths.
 
-        "global" leaves out what is longer and so cannot show that lengths are right;
-        "Abadi" stands in for it.
+        "global" is replaced by "Abadi": it leaves out long gradients instead of scaling
+        them, so it cannot show that norms are right.
         """
         ratio = max_grad_norm / self.max_grad_norm
         name = "Abadi" if self.function_name == "global" else self.function_name
-        return type(self)(name, self.blocks, [ratio * each for each in self.bounds])
+        return type(self)(name, self.groups, [ratio * bound for bound in self.bounds])
 
     def norms(self, squared_norms: Mapping[str, Tensor]) -> Tensor:
         """Return the norm over all layers, [B], from {layer: squared norm [B]}."""
@@ -126,19 +131,19 @@ class Clipper:
     def factors(
         self, squared_norms: Mapping[str, Tensor], norms: Tensor
     ) -> dict[str, Tensor]:
-        """Return {layer: factors [B]}; layers of one block share one tensor.
+        """Return {layer: factors [B]}; layers of one group share one tensor.
 
         Args:
             squared_norms: {layer: [B]}, finite; layers that did not run are missing.
-            norms: What ``norms`` makes of them.
+            norms: Norms over all layers, [B], as ``norms`` returns them.
         """
-        blocks, function = self.blocks, self._function
-        if len(blocks) == 1:
+        groups, function = self.groups, self._function
+        if len(groups) == 1:
             bound = self.bounds[0]
-            return dict.fromkeys(blocks[0], function(norms, bound))
+            return dict.fromkeys(groups[0], function(norms, bound))
         factors: dict[str, Tensor] = {}
-        for block, bound in zip(blocks, self.bounds, strict=True):
-            ran = {name: squared_norms[name] for name in block if name in squared_norms}
+        for group, bound in zip(groups, self.bounds, strict=True):
+            ran = {name: squared_norms[name] for name in group if name in squared_norms}
             if ran:
                 factors |= dict.fromkeys(ran, function(self.norms(ran), bound))
         return factors

@@ -1,8 +1,8 @@
-"""Which parameters share one norm and one bound: the clipping styles.
+"""Clipping styles: which parameters share one norm and one bound.
 
-A block is clipped by itself.  The blocks are made once, from the names of the
-trainable parameters, so they depend neither on the data nor on what happens to run: a
-block whose layers are not called keeps its share of the bound.
+Each clipping group is clipped by itself.  The groups are made once, from the names of
+the trainable parameters, so they depend neither on the data nor on which layers run: a
+group whose layers are not called keeps its share of the bound.
 """
 
 from __future__ import annotations
@@ -15,74 +15,74 @@ from torch import nn
 from dpsgd_explorer.dp.engines.base import full_name, unit_of
 from dpsgd_explorer.errors import ConfigError
 
-Name = tuple[str, str]
+ParameterName = tuple[str, str]
 """(layer, local name) of a parameter."""
-Blocks = list[list[Name]]
+NameGroups = list[list[ParameterName]]
 ClippingStyle = str | Sequence[str] | Sequence[Sequence[str]]
-"""A key of CLIPPING_STYLES, the heads of the blocks, or the blocks themselves."""
+"""A key of CLIPPING_STYLES, the heads of the groups, or the groups themselves."""
 
 
-def all_layers(names: Sequence[Name]) -> Blocks:
-    """Return one block: the norm is taken over all parameters together."""
+def all_layers(names: Sequence[ParameterName]) -> NameGroups:
+    """Return one group: the norm is taken over all parameters together."""
     return [list(names)]
 
 
-def each_layer(names: Sequence[Name]) -> Blocks:
-    """Return a block for each layer."""
+def each_layer(names: Sequence[ParameterName]) -> NameGroups:
+    """Return a group per layer."""
     layers = dict.fromkeys(layer for layer, _ in names)
     return [[name for name in names if name[0] == layer] for layer in layers]
 
 
-def each_parameter(names: Sequence[Name]) -> Blocks:
-    """Return a block for each parameter."""
+def each_parameter(names: Sequence[ParameterName]) -> NameGroups:
+    """Return a group per parameter."""
     return [[name] for name in names]
 
 
-CLIPPING_STYLES: dict[str, Callable[[Sequence[Name]], Blocks]] = {
+CLIPPING_STYLES: dict[str, Callable[[Sequence[ParameterName]], NameGroups]] = {
     "all-layer": all_layers,
     "layer-wise": each_layer,
     "param-wise": each_parameter,
 }
 
 
-class Partition(NamedTuple):
-    """The blocks, in the units in which norms are reported.
+class ClippingGroups(NamedTuple):
+    """The clipping groups of a module, in the units in which norms are reported.
 
     Attributes:
-        blocks: Names of the layers of each block; of the parameters, if there is a
-            layer that a border goes through.
+        groups: Names of the layers of each group; names of its parameters, if a border
+            between two groups goes through a layer.
         by_parameter: Whether they are names of parameters.
     """
 
-    blocks: list[list[str]]
+    groups: list[list[str]]
     by_parameter: bool
 
 
-def partition(style: ClippingStyle, module: nn.Module) -> Partition:
-    """Return the blocks of a module's trainable parameters.
+def clipping_groups(style: ClippingStyle, module: nn.Module) -> ClippingGroups:
+    """Return the clipping groups of a module's trainable parameters.
 
-    Heads and blocks are named by modules, which stand for all inside them, or by
-    parameters.  A block goes from its head to the next one in the order of
+    Heads and groups are named by parameters, or by modules, which stand for all
+    parameters inside them.  A group goes from its head to the next one in the order of
     ``named_parameters``, whatever the order of execution.
 
     Raises:
-        ConfigError: a name is not there or not trainable, or some parameter is in no
-            block or in two.
+        ConfigError: a name does not exist or is not trainable, or a parameter is in no
+            group or in two.
     """
     names = _trainable_names(module)
     if isinstance(style, str):
-        blocks = CLIPPING_STYLES[style](names)
-    elif all(isinstance(each, str) for each in style):
-        blocks = _from_heads([str(each) for each in style], names)
+        groups = CLIPPING_STYLES[style](names)
+    elif all(isinstance(entry, str) for entry in style):
+        groups = _from_heads([str(head) for head in style], names)
     else:
-        blocks = _explicit([list(each) for each in style], names)
-    owners = [layer for block in blocks for layer in {layer for layer, _ in block}]
-    by_parameter = len(set(owners)) < len(owners)
+        groups = _explicit([list(group) for group in style], names)
+    layers = [layer for group in groups for layer in {layer for layer, _ in group}]
+    by_parameter = len(set(layers)) < len(layers)
     units = [
-        list(dict.fromkeys(unit_of(*name, by_parameter)[0] for name in block))
-        for block in blocks
+        list(dict.fromkeys(unit_of(*name, by_parameter)[0] for name in group))
+        for group in groups
     ]
-    return Partition(units, by_parameter)
+    return ClippingGroups(units, by_parameter)
 
 
 def check_form(style: object) -> None:
@@ -92,23 +92,23 @@ def check_form(style: object) -> None:
         if style in CLIPPING_STYLES:
             return
     elif isinstance(style, Sequence) and style:
-        if all(isinstance(each, str) for each in style):
+        if all(isinstance(entry, str) for entry in style):
             return
-        if all(_is_block(each) for each in style):
+        if all(_is_group(entry) for entry in style):
             return
     raise ConfigError(
         "clipping_style",
         f"clipping_style must be one of {known}, a list of names of layers that begin "
-        f"a block, or a list of lists of names; got {style!r}.",
+        f"a group, or a list of lists of names; got {style!r}.",
     )
 
 
-def _is_block(each: object) -> bool:
-    listed = isinstance(each, Sequence) and not isinstance(each, str)
-    return listed and bool(each) and all(isinstance(name, str) for name in each)  # type: ignore[attr-defined]
+def _is_group(entry: object) -> bool:
+    listed = isinstance(entry, Sequence) and not isinstance(entry, str)
+    return listed and bool(entry) and all(isinstance(name, str) for name in entry)  # type: ignore[attr-defined]
 
 
-def _trainable_names(module: nn.Module) -> list[Name]:
+def _trainable_names(module: nn.Module) -> list[ParameterName]:
     names = []
     for name, parameter in module.named_parameters():
         if parameter.requires_grad:
@@ -117,53 +117,55 @@ def _trainable_names(module: nn.Module) -> list[Name]:
     return names
 
 
-def _members(name: str, names: Sequence[Name]) -> list[Name]:
+def _members(prefix: str, names: Sequence[ParameterName]) -> list[ParameterName]:
     """Return the parameters that a module's or parameter's name stands for."""
-    found = []
-    for each in names:
-        full = full_name(*each)
-        if name in ("", full) or full.startswith(f"{name}."):
-            found.append(each)
-    if not found:
+    members = []
+    for name in names:
+        full = full_name(*name)
+        if prefix in ("", full) or full.startswith(f"{prefix}."):
+            members.append(name)
+    if not members:
         _refuse(
             f"must name modules with trainable parameters, or such parameters; got "
-            f"{name!r}, and trainable are {_shown(names)}"
+            f"{prefix!r}, and trainable are {_listed(names)}"
         )
-    return found
+    return members
 
 
-def _from_heads(heads: Sequence[str], names: Sequence[Name]) -> Blocks:
-    """Cut the parameters before the first one of each head."""
+def _from_heads(heads: Sequence[str], names: Sequence[ParameterName]) -> NameGroups:
+    """Split the parameters before the first one of each head."""
     starts = [names.index(_members(head, names)[0]) for head in heads]
     if len(set(starts)) < len(starts):
-        _refuse(f"must not begin two blocks at one layer; got {', '.join(heads)}")
+        _refuse(f"must not begin two groups at one layer; got {', '.join(heads)}")
     starts = sorted(starts)
     if starts and starts[0] > 0:
-        left_out = _shown(names[: starts[0]])
         _refuse(
-            f"must have a head at or before the first trainable layer: {left_out} "
-            "would be in no block. Add its layer as a head"
+            "must have a head at or before the first trainable layer: "
+            f"{_listed(names[: starts[0]])} would be in no group. Add its layer as a "
+            "head"
         )
     ends = [*starts[1:], len(names)]
     return [list(names[a:b]) for a, b in zip(starts, ends, strict=True)]
 
 
-def _explicit(asked: Sequence[Sequence[str]], names: Sequence[Name]) -> Blocks:
-    blocks = [
-        list(dict.fromkeys(n for name in block for n in _members(name, names)))
-        for block in asked
+def _explicit(
+    style: Sequence[Sequence[str]], names: Sequence[ParameterName]
+) -> NameGroups:
+    groups = [
+        list(dict.fromkeys(name for entry in group for name in _members(entry, names)))
+        for group in style
     ]
-    listed = [name for block in blocks for name in block]
-    twice = [name for name in dict.fromkeys(listed) if listed.count(name) > 1]
+    members = [name for group in groups for name in group]
+    twice = [name for name in dict.fromkeys(members) if members.count(name) > 1]
     if twice:
-        _refuse(f"must put each parameter into one block; {_shown(twice)} is in two")
-    missing = [name for name in names if name not in listed]
+        _refuse(f"must put each parameter into one group; {_listed(twice)} is in two")
+    missing = [name for name in names if name not in members]
     if missing:
-        _refuse(f"must cover all trainable parameters; missing: {_shown(missing)}")
-    return blocks
+        _refuse(f"must cover all trainable parameters; missing: {_listed(missing)}")
+    return groups
 
 
-def _shown(names: Sequence[Name]) -> str:
+def _listed(names: Sequence[ParameterName]) -> str:
     return ", ".join(full_name(*name) for name in names)
 
 

@@ -13,7 +13,7 @@ from dpsgd_explorer.dp.clipping.clipper import (
     Clipper,
     global_factors,
 )
-from dpsgd_explorer.dp.clipping.groups import partition
+from dpsgd_explorer.dp.clipping.groups import clipping_groups
 from dpsgd_explorer.dp.options import CHOICES
 from dpsgd_explorer.errors import ConfigError
 from tests.dp.engines.test_engines_agree import EXACT, loop_gradients
@@ -26,7 +26,7 @@ ENGINE = pytest.mark.parametrize("engine", CHOICES["engine"])
 
 
 def by_style(net, style):
-    """Return the blocks as lists of parameter names, worked out another way."""
+    """Return the groups as lists of parameter names, worked out another way."""
     names = [n for n, p in net.named_parameters() if p.requires_grad]
     if style == "all-layer":
         return [names]
@@ -36,14 +36,14 @@ def by_style(net, style):
     return [[n for n in names if n.rpartition(".")[0] == each] for each in layers]
 
 
-def loop_sum(net, x, y, blocks, function, bounds):
+def loop_sum(net, x, y, groups, function, bounds):
     """Return the clipped sum by one backward a sample and plain arithmetic."""
     gradients = loop_gradients(net, x, y)
     total = {}
-    for block, bound in zip(blocks, bounds, strict=True):
-        rows = torch.cat([gradients[name].flatten(1) for name in block], 1)
+    for group, bound in zip(groups, bounds, strict=True):
+        rows = torch.cat([gradients[name].flatten(1) for name in group], 1)
         factors = CLIPPING_FUNCTIONS[function](rows.norm(dim=1), bound)
-        for name in block:
+        for name in group:
             total[name] = torch.einsum("b,b...->...", factors, gradients[name])
     return total
 
@@ -55,26 +55,26 @@ def loop_sum(net, x, y, blocks, function, bounds):
 @pytest.mark.parametrize("name", SMALL_NETS)
 def test_every_style_is_that_of_a_loop(name, style, function, engine):
     net, x, y = case(name)
-    blocks = by_style(net, style)
-    bounds = [C / math.sqrt(len(blocks))] * len(blocks)
+    groups = by_style(net, style)
+    bounds = [C / math.sqrt(len(groups))] * len(groups)
     actual = clipped_sum(
         net, x, y, engine=engine, clipping_style=style, clipping_fn=function,
         max_grad_norm=C,
     )  # fmt: skip
-    expected = loop_sum(net, x, y, blocks, function, bounds)
+    expected = loop_sum(net, x, y, groups, function, bounds)
     torch.testing.assert_close(actual, expected, **EXACT)
 
 
 @pytest.mark.parametrize("mode", CHOICES["clipping_mode"])
 @pytest.mark.parametrize("name", ["sequence", "tokens", "convolutions"])
-def test_every_mode_gives_the_same_blocks(name, mode):
+def test_every_mode_gives_the_same_groups(name, mode):
     net, x, y = case(name)
-    blocks = by_style(net, "param-wise")
-    bounds = [C / math.sqrt(len(blocks))] * len(blocks)
+    groups = by_style(net, "param-wise")
+    bounds = [C / math.sqrt(len(groups))] * len(groups)
     actual = clipped_sum(
         net, x, y, clipping_mode=mode, clipping_style="param-wise", max_grad_norm=C
     )
-    expected = loop_sum(net, x, y, blocks, "automatic", bounds)
+    expected = loop_sum(net, x, y, groups, "automatic", bounds)
     torch.testing.assert_close(actual, expected, **EXACT)
 
 
@@ -90,22 +90,22 @@ HEADS = {
 @pytest.mark.parametrize("name", HEADS)
 def test_a_block_goes_from_its_head_to_the_next(name, engine):
     net, x, y = case(name)
-    heads, blocks = HEADS[name]
+    heads, groups = HEADS[name]
     actual = clipped_sum(
         net, x, y, engine=engine, clipping_style=heads, max_grad_norm=C
     )
     bounds = [C / math.sqrt(2)] * 2
-    expected = loop_sum(net, x, y, blocks, "automatic", bounds)
+    expected = loop_sum(net, x, y, groups, "automatic", bounds)
     torch.testing.assert_close(actual, expected, **EXACT)
 
 
 @ENGINE
-def test_explicit_blocks_may_cut_through_a_layer_and_have_bounds_of_their_own(engine):
+def test_explicit_groups_may_cut_through_a_layer_and_have_bounds_of_their_own(engine):
     net, x, y = case("mlp")
-    blocks = [["0.weight", "2.bias"], ["0.bias", "2.weight"]]
-    options = {"engine": engine, "clipping_style": blocks, "max_grad_norm": [0.3, 0.04]}
+    groups = [["0.weight", "2.bias"], ["0.bias", "2.weight"]]
+    options = {"engine": engine, "clipping_style": groups, "max_grad_norm": [0.3, 0.04]}
     actual = clipped_sum(net, x, y, clipping_fn="Abadi", **options)
-    expected = loop_sum(net, x, y, blocks, "Abadi", [0.3, 0.04])
+    expected = loop_sum(net, x, y, groups, "Abadi", [0.3, 0.04])
     torch.testing.assert_close(actual, expected, **EXACT)
 
 
@@ -126,10 +126,10 @@ def test_the_order_of_registration_does_not_matter(style):
     net, x = Backwards().double(), torch.randn(5, 4).double()
     y = torch.randint(0, CLASSES, (5,))
     own = style if isinstance(style, str) else "layer-wise"
-    blocks = by_style(net, "all-layer" if style == ["head"] else own)
-    bounds = [C / math.sqrt(len(blocks))] * len(blocks)
+    groups = by_style(net, "all-layer" if style == ["head"] else own)
+    bounds = [C / math.sqrt(len(groups))] * len(groups)
     actual = clipped_sum(net, x, y, clipping_style=style, max_grad_norm=C)
-    expected = loop_sum(net, x, y, blocks, "automatic", bounds)
+    expected = loop_sum(net, x, y, groups, "automatic", bounds)
     torch.testing.assert_close(actual, expected, **EXACT)
 
 
@@ -149,7 +149,7 @@ def test_one_sample_moves_the_sum_by_at_most_the_sensitivity(style, engine):
     assert sensitivity == pytest.approx(math.sqrt(0.3) if bounds != 0.7 else 0.7)
 
 
-def test_the_blocks_of_one_huge_sample_use_all_of_the_sensitivity():
+def test_the_groups_of_one_huge_sample_use_all_of_the_sensitivity():
     net, x, y = case("mlp", 1)
     for style in STYLES:
         total = clipped_sum(
@@ -210,9 +210,9 @@ BAD_STYLES = {
     "empty": ([], "must be one of all-layer"),
     "no such layer": (["0", "7"], "got '7', and trainable are 0.weight"),
     "no trainable one": (["0", "1"], "got '1'"),
-    "misses the first": (["2"], "0.weight, 0.bias would be in no block"),
-    "twice": (["0", "0.weight"], "begin two blocks"),
-    "in two blocks": ([["0", "2"], ["2.bias"]], "2.bias is in two"),
+    "misses the first": (["2"], "0.weight, 0.bias would be in no group"),
+    "twice": (["0", "0.weight"], "begin two groups"),
+    "in two groups": ([["0", "2"], ["2.bias"]], "2.bias is in two"),
     "left out": ([["0"], ["2.weight"]], "missing: 2.bias"),
     "mixed": (["0", ["2"]], "must be one of all-layer"),
 }
@@ -230,7 +230,7 @@ def test_other_styles_are_refused(style, message):
 
 
 BAD_BOUNDS = {
-    "too many": ({"max_grad_norm": [1.0, 2.0, 3.0]}, "max_grad_norm", "2 blocks"),
+    "too many": ({"max_grad_norm": [1.0, 2.0, 3.0]}, "max_grad_norm", "2 groups"),
     "none": ({"max_grad_norm": []}, "max_grad_norm", "above 0"),
     "negative": ({"max_grad_norm": [1.0, -1.0]}, "max_grad_norm", "above 0"),
     "threshold": ({"clipping_threshold": 2.0}, "clipping_threshold", "global"),
@@ -249,8 +249,8 @@ def test_other_bounds_are_refused(given, field, message):
 @pytest.mark.parametrize("style", STYLES)
 def test_every_trainable_parameter_is_in_one_block(name, style):
     net, _, _ = case(name)
-    blocks, by_parameter = partition(style, net)
-    listed = [unit for block in blocks for unit in block]
+    groups, by_parameter = clipping_groups(style, net)
+    listed = [unit for group in groups for unit in group]
     assert len(set(listed)) == len(listed)
     names = {n for n, p in net.named_parameters() if p.requires_grad}
     layers = {name.rpartition(".")[0] for name in names}
@@ -263,14 +263,14 @@ def test_tied_weights_are_in_the_block_of_their_first_layer():
     net[2].weight = net[0].weight
     x, y = torch.randn(5, 4).double(), torch.randint(0, 4, (5,))
     for style in ("layer-wise", "param-wise"):
-        blocks = by_style(net, style)
-        bounds = [C / math.sqrt(len(blocks))] * len(blocks)
+        groups = by_style(net, style)
+        bounds = [C / math.sqrt(len(groups))] * len(groups)
         actual = clipped_sum(net, x, y, clipping_style=style, max_grad_norm=C)
-        expected = loop_sum(net, x, y, blocks, "automatic", bounds)
+        expected = loop_sum(net, x, y, groups, "automatic", bounds)
         torch.testing.assert_close(actual, expected, **EXACT)
 
 
-def test_blocks_are_clipped_in_an_ordinary_loop():
+def test_groups_are_clipped_in_an_ordinary_loop():
     net, x, y = case("tokens")
     engine, optimizer = attached(net, clipping_style="param-wise")
     backward(net, x, y)
