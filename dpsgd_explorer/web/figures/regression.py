@@ -11,11 +11,11 @@ from markupsafe import Markup
 
 from dpsgd_explorer.accounting import round_up
 from dpsgd_explorer.regression.comparison import EPSILONS, Spread
+from dpsgd_explorer.web.figures.error_axes import COLOURS, ERROR_NAME, ErrorAxes
 from dpsgd_explorer.web.figures.regression_parts import (
     budget_picture,
     cloud_picture,
     relation,
-    round_ticks,
 )
 from dpsgd_explorer.web.figures.svg import Anchor, Picture, Plot, Point
 from dpsgd_explorer.web.forms.fields import text_of
@@ -31,8 +31,6 @@ from dpsgd_explorer.web.questions.regression_results import (
 
 WIDE, NARROW = (816, 380), (342, 320)
 BANDS = {"private": "f-area", "attack": "f-wash-attack", "good": "f-wash-good"}
-STYLES = {"adassp": "private", "ssp": "attack", "noisy_gd": "good"}
-ROOM = 1.12  # the axis of errors ends so far above the trivial baseline
 TABLE_EPSILONS = 8
 UNPAID = " Its learning rate is taken from the data, which its ε does not cover."
 RATE_WORDS: dict[float | str, str] = {
@@ -91,7 +89,7 @@ def _error_rows(view: View) -> tuple[tuple[str, ...], ...]:
 def _errors(view: View, size: tuple[int, int], *, narrow: bool) -> Markup:
     plot = _plot(view, size, narrow=narrow)
     for name, sweep in view.sweeps.items():
-        _band(plot, EPSILONS, sweep.spreads, STYLES[name])
+        _band(plot, EPSILONS, sweep.spreads, COLOURS[name])
     _baselines(plot, view, narrow=narrow)
     descent = view.followed.get("")
     lines = {
@@ -103,15 +101,17 @@ def _errors(view: View, size: tuple[int, int], *, narrow: bool) -> Markup:
         lines["noisy_gd"] = (descent.epsilons, [s.median for s in spreads])
     for name, (epsilons, values) in lines.items():
         dash = " dashed" if name == "noisy_gd" else ""
-        _line(plot, zip(epsilons, values, strict=True), f"s-{STYLES[name]}{dash}")
-    ends = [(values[-1], _short_name(n), STYLES[n]) for n, (_, values) in lines.items()]
+        _line(plot, zip(epsilons, values, strict=True), f"s-{COLOURS[name]}{dash}")
+    ends = [
+        (values[-1], _short_name(n), COLOURS[n]) for n, (_, values) in lines.items()
+    ]
     _names(plot, ends, narrow=narrow)
     chosen = view.question.epsilon
     plot.path([(chosen, plot.y.low), (chosen, plot.y.high)], "line thin s-ink dotted")
     for ranked in view.ranking:
         if ranked.spread.median <= plot.y.high:
             at = (chosen, ranked.spread.median)
-            plot.dot(at, f"f-{STYLES[ranked.name]}", 4)
+            plot.dot(at, f"f-{COLOURS[ranked.name]}", 4)
     return plot.svg(f"{verdict(view)}. All three fall towards the non-private error.")
 
 
@@ -209,34 +209,25 @@ def _descent(view: View, size: tuple[int, int], *, narrow: bool) -> Markup:
 
 
 def _plot(view: View, size: tuple[int, int], *, narrow: bool) -> Plot:
-    low = min(view.evaluation_set.mse, view.clipped_mse)
-    top = max(view.evaluation_set.trivial_mse, view.clipped_mse) * ROOM
-    low -= 0.06 * (top - low)
+    axes = _axes(view)
     right = 12 if narrow else 92
-    plot = Plot.framed(size, (0, TOP_EPSILON), (low, top), left=44, right=right)
-    plot.y_axis(round_ticks((low, top), 6), "mean squared error")
+    plot = Plot.framed(size, (0, axes.epsilon), axes.error, left=44, right=right)
+    plot.y_axis(axes.ticks, ERROR_NAME)
     plot.x_axis([(e, f"{e:g}") for e in (0, 0.5, 1, 1.5, 2)], "ε")
     return plot
 
 
+def _axes(view: View) -> ErrorAxes:
+    return ErrorAxes.of(view.question.prepared_housing, TOP_EPSILON)
+
+
 def _baselines(plot: Plot, view: View, *, narrow: bool) -> None:
-    mean, fit, bounded = (
-        view.evaluation_set.trivial_mse,
-        view.evaluation_set.mse,
-        view.clipped_mse,
-    )
-    far = 0.01 * (plot.y.high - plot.y.low)
-    left = 4 if narrow else 60
-    lines: list[tuple[float, str, str, Anchor]] = [
-        (mean, "always the mean", "s-twin", "end"),
-        (fit, "non-private", "s-twin", "start"),
-    ]
-    if bounded > fit + far:
-        lines.append((bounded, "bounds alone, no noise", "s-budget", "start"))
-    for value, words, css, anchor in lines:
-        plot.line([(0, value), (TOP_EPSILON, value)], f"thin dashed {css}")
-        x, shift = (0.0, left) if anchor == "start" else (TOP_EPSILON, -4)
-        plot.text((x, value), words, "twin halo", anchor, (shift, -6))
+    for line in _axes(view).baselines:
+        ends = [(plot.x.low, line.error), (plot.x.high, line.error)]
+        plot.line(ends, f"thin dashed s-{line.colour}")
+        side: Anchor = "end" if line.is_at_end else "start"
+        shift = -4 if line.is_at_end else 4 if narrow else 60
+        plot.text(ends[line.is_at_end], line.words, "twin halo", side, (shift, -6))
 
 
 def _band(

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 from markupsafe import Markup
 
 from dpsgd_explorer.accounting import round_up
 from dpsgd_explorer.regression.checks import Array
 from dpsgd_explorer.regression.perturbation import LABELS
-from dpsgd_explorer.web.figures.svg import Anchor, Picture, Plot
+from dpsgd_explorer.web.figures.error_axes import COLOURS
+from dpsgd_explorer.web.figures.svg import Anchor, Picture, Plot, round_ticks
 from dpsgd_explorer.web.forms.fields import text_of
 from dpsgd_explorer.web.questions.regression import METHODS
 from dpsgd_explorer.web.questions.regression_results import View, epsilon_text
 
 WIDE, NARROW = (816, 300), (342, 280)
-COLOURS = {"adassp": "private", "ssp": "attack"}
 
 
 def cloud_picture(view: View) -> Picture:
@@ -136,17 +134,6 @@ def _bar(view: View, size: tuple[int, int]) -> Markup:
         "A bar of the budget: "
         + ", ".join(f"{LABELS[n]} {percent(s)}" for n, s in view.budget.shares.items())
     )
-
-
-def round_ticks(bounds: tuple[float, float], most: int) -> list[tuple[float, str]]:
-    """Return round values between the bounds, at most so many."""
-    low, high = bounds
-    step = 10 ** math.floor(math.log10((high - low) / most))
-    while (high - low) / step > most:
-        step *= 2 if f"{step:e}"[0] in "15" else 2.5
-    first = math.ceil(low / step)
-    values = [step * i for i in range(first, math.floor(high / step) + 1)]
-    return [(value, f"{value:.6g}") for value in values]
 
 
 def relation(view: View) -> str:

@@ -239,6 +239,17 @@ class Plot:
         self.marks.append(f'<text x="{x}" y="{y}"{side}{kind}>{text}</text>')
 
 
+def round_ticks(bounds: tuple[float, float], most: int) -> list[tuple[float, str]]:
+    """Return round values between the bounds, at most ``most``."""
+    low, high = bounds
+    step = 10 ** math.floor(math.log10((high - low) / most))
+    while (high - low) / step > most:
+        step *= 2 if f"{step:e}"[0] in "15" else 2.5
+    first = math.ceil(low / step)
+    values = [step * i for i in range(first, math.floor(high / step) + 1)]
+    return [(value, f"{value:.6g}") for value in values]
+
+
 def _px(value: float) -> str:
     """Return a pixel to a tenth, without a trailing zero."""
     return f"{value:.1f}".removesuffix(".0")

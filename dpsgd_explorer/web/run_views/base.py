@@ -43,7 +43,7 @@ class RunView:
         page_data: What the page's script needs beyond what all have.
         diagnostics: Names in a ``step`` event's diagnostics that fit into a table.
         columns: Columns of a report's table: name in an evaluation, head, format.
-        sections: Of a report, from its steps and its evaluations.
+        sections: Of a report, from its settings, steps and evaluations.
         more: Further names in its events that go into a table.
         missing: How a report prints a value that is not there.
         running: What a run that goes on is said to do.
@@ -59,7 +59,7 @@ class RunView:
     page_data: Callable[[Any], dict[str, Any]]
     diagnostics: tuple[str, ...]
     columns: tuple[tuple[str, str, str], ...]
-    sections: Callable[[Points, Points], list[Section]]
+    sections: Callable[[Any, Points, Points], list[Section]]
     more: tuple[str, ...] = ()
     missing: str = "∞"
     running: str = "Training"
@@ -109,12 +109,19 @@ class RunView:
         return groups
 
 
-def chart(*, x: list[Any], y: list[Any], x_title: str, y_title: str) -> dict[str, Any]:
+def chart(
+    *,
+    x: list[Any],
+    y: list[Any],
+    x_title: str,
+    y_title: str,
+    colour: str = "private",
+) -> dict[str, Any]:
     """Return a line in one of plotly's figures."""
     line = {"type": "scatter", "mode": "lines+markers", "x": x, "y": y}
     axes = {"zeroline": False, "gridcolor": "#d9dee3"}
     return {
-        "data": [line | {"line": {"color": SERIES}, "marker": {"size": 4}}],
+        "data": [line | {"line": {"color": PRINTED[colour]}, "marker": {"size": 4}}],
         "layout": {
             "xaxis": axes | {"title": {"text": x_title}, "rangemode": "tozero"},
             "yaxis": axes | {"title": {"text": y_title}},
@@ -124,4 +131,10 @@ def chart(*, x: list[Any], y: list[Any], x_title: str, y_title: str) -> dict[str
     }
 
 
-SERIES = "#0072b2"
+# The tokens --series-… of the light theme: a report stands by itself.
+PRINTED = {
+    "private": "#0072b2",
+    "twin": "#595959",
+    "budget": "#d55e00",
+    "good": "#007a5a",
+}

@@ -11,7 +11,7 @@ from dpsgd_explorer.experiments.engines_config import (
 )
 from dpsgd_explorer.web.forms.form import to_query
 from dpsgd_explorer.web.run_views.base import (
-    SERIES,
+    PRINTED,
     Points,
     RunView,
     Section,
@@ -69,7 +69,9 @@ def plan_of(config: EnginesConfig) -> dict[str, Any]:
     }
 
 
-def sections(_steps: Points, evaluations: Points) -> list[Section]:
+def sections(
+    _config: EnginesConfig, _steps: Points, evaluations: Points
+) -> list[Section]:
     """Return time and memory beside the ordinary step's."""
     found = [point for point in evaluations if not point["refused"]]
     return [
@@ -88,7 +90,7 @@ def sections(_steps: Points, evaluations: Points) -> list[Section]:
 
 def _bars(found: Points, unit: str, values: list[float]) -> dict[str, Any]:
     names = [point["engine"] for point in found]
-    colors = ["#8a949e" if name == ORDINARY else SERIES for name in names]
+    colors = ["#8a949e" if name == ORDINARY else PRINTED["private"] for name in names]
     bar = {"type": "bar", "x": names, "y": values, "marker": {"color": colors}}
     axis = {"title": {"text": unit}, "gridcolor": "#d9dee3", "rangemode": "tozero"}
     margin = {"l": 70, "r": 20, "t": 20, "b": 60}

@@ -8,10 +8,17 @@ from typing import Any
 from dpsgd_explorer.accounting import gaussian_epsilon, round_up
 from dpsgd_explorer.experiments.events import NOT_PRIVATE
 from dpsgd_explorer.experiments.regression_config import RegressionConfig
+from dpsgd_explorer.web.figures.error_axes import (
+    COLOURS,
+    ERROR_NAME,
+    Baseline,
+    ErrorAxes,
+)
 from dpsgd_explorer.web.forms.fields import text_of
 from dpsgd_explorer.web.questions.privacy import PrivacyTerms
 from dpsgd_explorer.web.questions.regression_results import mse
 from dpsgd_explorer.web.run_views.base import (
+    PRINTED,
     Points,
     RunView,
     Section,
@@ -92,6 +99,7 @@ def page_data(config: RegressionConfig) -> dict[str, Any]:
             "first_epsilon": gaussian_epsilon(config.delta, noise),
             "relation": RELATIONS[config.neighboring_relation],
             "repetitions": config.repetitions,
+            "axes": ErrorAxes.of(config.prepared_housing, config.epsilon).for_script(),
             "nonprivate_mse": evaluation_set.mse,
             "trivial_mse": evaluation_set.trivial_mse,
         }
@@ -109,28 +117,51 @@ def lab_query(config: RegressionConfig) -> dict[str, str]:
     return {name: text_of(value) for name, value in query.items()}
 
 
-def sections(_steps: Points, evaluations: Points) -> list[Section]:
+def sections(
+    config: RegressionConfig, _steps: Points, evaluations: Points
+) -> list[Section]:
     """Return the error against what was spent."""
+    axes = ErrorAxes.of(config.prepared_housing, config.epsilon)
+    colour = COLOURS["noisy_gd"]
     figure = chart(
         x=[point["epsilon"] for point in evaluations],
         y=[point["mse_median"] for point in evaluations],
         x_title="ε spent",
-        y_title="mean squared error, median",
+        y_title=f"{ERROR_NAME}, median",
+        colour=colour,
     )
-    figure["layout"]["yaxis"]["type"] = "log"
-    figure["data"] = [*_band(evaluations), *figure["data"]]
+    figure["data"] = [*_band(evaluations, PRINTED[colour]), *figure["data"]]
+    figure["layout"]["yaxis"] |= {"range": axes.error}
+    figure["layout"]["shapes"] = [_baseline(line) for line in axes.baselines]
     note = "Median and 5 to 95 % band of the repetitions, computed from the data."
     return [Section("Error as the budget is spent", note, figure)]
 
 
-def _band(points: Points) -> list[dict[str, Any]]:
-    """Return the two edges of the band, the ground between them filled."""
+def _band(points: Points, colour: str) -> list[dict[str, Any]]:
+    """Return the two edges of the band, the area between them filled."""
     edge = {"type": "scatter", "mode": "lines", "line": {"width": 0}}
     x = [point["epsilon"] for point in points]
     low, high = ([point[name] for point in points] for name in ("mse_low", "mse_high"))
-    filled = {"fill": "tonexty", "fillcolor": "rgba(0, 114, 178, 0.15)"}
+    filled = {"fill": "tonexty", "fillcolor": f"{colour}26"}
     shared = edge | {"x": x, "hoverinfo": "skip", "showlegend": False}
     return [shared | {"y": low}, shared | {"y": high} | filled]
+
+
+def _baseline(line: Baseline) -> dict[str, Any]:
+    """Return a baseline with its name as a shape of plotly's layout."""
+    return {
+        "type": "line",
+        "xref": "paper",
+        "x0": 0,
+        "x1": 1,
+        "y0": line.error,
+        "y1": line.error,
+        "line": {"color": PRINTED[line.colour], "width": 1.25, "dash": "dash"},
+        "label": {
+            "text": line.words,
+            "textposition": "end" if line.is_at_end else "start",
+        },
+    }
 
 
 VIEW = RunView(

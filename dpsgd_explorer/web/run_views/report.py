@@ -9,7 +9,7 @@ import plotly.io
 from flask import render_template
 
 from dpsgd_explorer import __version__
-from dpsgd_explorer.experiments.kinds import KINDS
+from dpsgd_explorer.experiments.kinds import KINDS, parse
 from dpsgd_explorer.runs.store.records import Run
 from dpsgd_explorer.web.run_views.base import RunView
 from dpsgd_explorer.web.run_views.models import LogEntry, RunSummary
@@ -29,13 +29,13 @@ def report(run: Run, log: list[LogEntry], address: str) -> str:
     view = VIEWS[run.kind]
     evaluations = [entry.data for entry in log if entry.kind == "evaluation"]
     steps = [entry.data for entry in log if entry.kind == "step"]
-    sections = view.sections(steps, evaluations)
+    sections = view.sections(parse(run.config), steps, evaluations)
     return render_template(
         "exports/report.html",
         run=run,
         address=address,
         sections=sections,
-        charts=[_chart(one.figure, i) for i, one in enumerate(sections)],
+        charts=[_chart(section.figure, i) for i, section in enumerate(sections)],
         title=run.name or view.subject(run.config),
         spends=view.terms is not None,
         privacy=RunSummary.of(run, "").privacy,

@@ -66,7 +66,9 @@ def page_data(config: TrainingConfig) -> dict[str, Any]:
     return {"plan": plan_of(config), "facts": chart_facts()}
 
 
-def sections(steps: Points, evaluations: Points) -> list[Section]:
+def sections(
+    _config: TrainingConfig, steps: Points, evaluations: Points
+) -> list[Section]:
     """Return accuracy against what was spent, and the loss along the steps."""
     return [
         Section("Test accuracy", "", accuracy_figure(evaluations)),

@@ -1,6 +1,6 @@
 /**
- * Mean squared error of noisy gradient descent against the ε spent; the errors are on a
- * logarithmic axis and not private.
+ * Mean squared error of noisy gradient descent against the ε spent; not private. Axes,
+ * baselines, colour and words are those of the server's drawings, sent with the plan.
  *
  * @typedef {object} Point an evaluation of the log; null: infinite
  * @property {number} step
@@ -9,22 +9,27 @@
  * @property {number | null} mse_low 5 %
  * @property {number | null} mse_high 95 %
  *
+ * @typedef {object} ErrorAxes see dpsgd_explorer/web/figures/error_axes.py
+ * @property {number} epsilon
+ * @property {[number, number]} error
+ * @property {[number, string][]} ticks
+ * @property {{error: number, words: string, colour: string, is_at_end: boolean}[]} baselines
+ * @property {string} name of the errors
+ * @property {string} colour
+ *
  * @typedef {object} DescentView
  * @property {Point[]} points
- * @property {Point[]} whole the points that the axes are made for
- * @property {import("../runs/descent_scene.js").DescentPlan} plan
+ * @property {import("../runs/descent_panel.js").DescentPlan} plan
  * @property {{width: number, height: number}} size
  */
 
 import {integer, roundUp} from "../lib/format.js";
-import {axisName, baseLayout, keyAxis, strong, unitName, valueAxis, words} from "./base.js";
+import {axisName, baseLayout, keyAxis, strong, valueAxis, words} from "./base.js";
 import {niceTicks} from "./scale.js";
 
 const MARGIN = {l: 52, r: 16, t: 28, b: 44};
 const NARROW = 480;
-const FAR = 30; // the axis of errors ends at most so many times above the trivial one
-const [BELOW, ABOVE] = [1.35, 1.15]; // ratios: room for the words beside the lines
-const CLOSE = 20; // a range of a smaller ratio gets more ticks
+const BEYOND = 2; // times the axis: where an infinite edge of the band is put
 
 /** An error as it is printed. @param {number | null | undefined} value null: infinite */
 export function mse(value) {
@@ -33,50 +38,34 @@ export function mse(value) {
   return value < 1e6 ? integer(value) : "> 10⁶";
 }
 
-/** Where the axis of errors begins and ends. */
-export function errorRange(points, {nonprivate_mse, trivial_mse}) {
-  const highest = Math.max(trivial_mse, ...points.map((point) => point.mse_high ?? Infinity));
-  return [nonprivate_mse / BELOW, Math.min(highest * ABOVE, FAR * trivial_mse)];
-}
-
-/** Round values within a range, spread by ratios. @returns {number[]} */
-export function ratioTicks([low, high]) {
-  const ticks = [];
-  const factors = high / low < CLOSE ? [1, 1.5, 2, 3, 5, 7] : [1, 2, 5];
-  for (let power = Math.floor(Math.log10(low)); 10 ** power <= high; power += 1) {
-    for (const factor of factors) ticks.push(Number((factor * 10 ** power).toPrecision(12)));
-  }
-  return ticks.filter((tick) => tick >= low && tick <= high);
-}
-
 /** Pure: a view in, Plotly traces and layout out. @param {DescentView} view */
 export function figure(view, color) {
-  const {plan, size, whole} = view;
-  const range = errorRange(whole, plan);
-  const ticks = ratioTicks(range);
+  const {plan, size} = view;
+  const {axes} = plan;
+  const right = axes.epsilon * 1.02;
   return {
-    traces: [...band(view, range, color), median(view, color)],
+    traces: [...band(view, color), median(view, color)],
     layout: {
       ...baseLayout(color, size, MARGIN),
-      xaxis: keyAxis(color, [0, plan.epsilon * 1.02], {tickvals: niceTicks(plan.epsilon * 1.02, 5), unifiedhovertitle: {text: "Mean squared error"}}),
-      yaxis: valueAxis(color, range.map(Math.log10), {type: "log", tickvals: ticks, ticktext: ticks.map(String)}),
-      shapes: [baseline(plan.nonprivate_mse, color), baseline(plan.trivial_mse, color)],
-      annotations: labels(view, range, color),
+      xaxis: keyAxis(color, [0, right], {tickvals: niceTicks(right, 5), unifiedhovertitle: {text: "Mean squared error"}}),
+      yaxis: valueAxis(color, axes.error, {tickvals: axes.ticks.map(([value]) => value), ticktext: axes.ticks.map(([, text]) => text)}),
+      shapes: axes.baselines.map((line) => baseline(line, color)),
+      annotations: labels(view, color),
     },
   };
 }
 
-/** The band's edges, cut at the axis: it is logarithmic, and an infinite error has no place. */
-function band({points}, [, top], color) {
+/** The band's edges, cut beyond the axis: an infinite error has no place. */
+function band({points, plan: {axes}}, color) {
   const edge = {type: "scatter", mode: "lines", x: points.map((point) => point.epsilon), hoverinfo: "skip", line: {width: 0}};
-  const cut = (value) => Math.min(value ?? Infinity, top * 2);
+  const cut = (value) => Math.min(value ?? Infinity, axes.error[1] * BEYOND);
   return [
     {...edge, y: points.map((point) => cut(point.mse_low))},
-    {...edge, y: points.map((point) => cut(point.mse_high)), fill: "tonexty", fillcolor: color("--chart-fill")},
+    {...edge, y: points.map((point) => cut(point.mse_high)), fill: "tonexty", fillcolor: color(`--wash-${axes.colour}`)},
   ];
 }
 
-function median({points}, color) {
+function median({points, plan: {axes}}, color) {
   return {
     type: "scatter",
     mode: "lines",
@@ -85,7 +74,7 @@ function median({points}, color) {
     y: points.map((point) => point.mse_median),
     customdata: points.map(hoverText),
     hovertemplate: "%{customdata}<extra></extra>",
-    line: {color: color("--series-private"), width: 2.25},
+    line: {color: color(`--series-${axes.colour}`), width: 2.25},
   };
 }
 
@@ -93,29 +82,37 @@ function hoverText({step, epsilon, mse_median, mse_low, mse_high}) {
   return `${mse(mse_median)} (${mse(mse_low)} – ${mse(mse_high)}) · ε ${roundUp(epsilon)} · step ${integer(step)}`;
 }
 
-function baseline(y, color) {
-  return {type: "line", xref: "paper", x0: 0, x1: 1, y0: y, y1: y, line: {color: color("--rule-strong"), width: 1.25, dash: "dot"}};
+function baseline({error, colour}, color) {
+  return {type: "line", xref: "paper", x0: 0, x1: 1, y0: error, y1: error, line: {color: color(`--series-${colour}`), width: 1.25, dash: "dash"}};
 }
 
-function labels({points, plan, size}, range, color) {
-  const narrow = size.width < NARROW;
-  const at = (value, text, place) => words(text, color("--ink-3"), {xref: "paper", x: 1, xanchor: "right", y: Math.log10(value), ...place});
+function labels({points, plan: {axes}, size}, color) {
+  const indent = size.width < NARROW ? 4 : 60;
+  const beside = ({error, words: text, is_at_end: isAtEnd}) =>
+    words(`${text}, ${mse(error)}`, color("--text-twin"), {
+      xref: "paper",
+      ...(isAtEnd ? {x: 1, xanchor: "right", xshift: -4} : {x: 0, xanchor: "left", xshift: indent}),
+      y: error,
+      yanchor: "bottom",
+    });
   return [
-    unitName("MSE", color),
+    words(axes.name, color("--ink-3"), {xref: "paper", x: 0, xanchor: "left", xshift: -MARGIN.l, yref: "paper", y: 1, yanchor: "bottom", yshift: 7}),
     axisName("ε spent", color),
-    at(plan.trivial_mse, `${narrow ? "" : "always the mean label, "}${mse(plan.trivial_mse)}`, {yanchor: "bottom", yshift: 1}),
-    at(plan.nonprivate_mse, `without privacy, ${mse(plan.nonprivate_mse)}`, {yanchor: "top", yshift: -1}),
-    ...last(points, plan, range, color),
+    ...axes.baselines.map(beside),
+    ...last(points, axes, color),
   ];
 }
 
 /** The newest median, beside the end of its line. */
-function last(points, plan, [, top], color) {
-  const point = points.findLast(({mse_median: value}) => value !== null && value <= top);
+function last(points, {epsilon, error, colour}, color) {
+  const point = points.findLast(({mse_median: value}) => value !== null && value <= error[1]);
   if (!point) return [];
-  const left = point.epsilon < plan.epsilon / 2;
-  const place = {x: point.epsilon, xanchor: left ? "left" : "right", xshift: left ? 8 : 0, y: Math.log10(point.mse_median), yanchor: "bottom", yshift: 6};
-  return [strong(`median, ${mse(point.mse_median)}`, color("--text-private"), place)];
+  const isLeft = point.epsilon < epsilon / 2;
+  const isHigh = 2 * point.mse_median > error[0] + error[1]; // away from the baseline on its side
+  const across = isLeft ? {xanchor: "left", xshift: 8} : {xanchor: "right", xshift: 0};
+  const up = isHigh ? {yanchor: "top", yshift: -6} : {yanchor: "bottom", yshift: 6};
+  const place = {x: point.epsilon, y: point.mse_median, ...across, ...up};
+  return [strong(`median, ${mse(point.mse_median)}`, color(`--text-${colour}`), place)];
 }
 
 /** What the numbers on screen say. @param {Point[]} points */

@@ -18,9 +18,9 @@ export class DescentBench extends RunBench {
   }
 
   paint() {
-    const {log, plan, terms, file, whole} = this.scene;
+    const {log, plan, terms, file} = this.scene;
     const points = (log ?? EMPTY).evaluations;
-    const view = {points, whole: (whole ?? log ?? EMPTY).evaluations, plan, size: this.charts.descent.size};
+    const view = {points, plan, size: this.charts.descent.size};
     this.charts.descent.update({
       figure: (color) => figure(view, color),
       conclusion: conclusion(points, plan),

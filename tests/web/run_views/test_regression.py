@@ -1,6 +1,7 @@
 """A descent as a run: launched, listed, shown and taken away like any other."""
 
 import csv
+import dataclasses
 import html
 import io
 import json
@@ -11,6 +12,9 @@ import pytest
 
 from dpsgd_explorer.experiments.kinds import KINDS, parse
 from dpsgd_explorer.experiments.regression_config import RegressionConfig
+from dpsgd_explorer.web.figures.error_axes import ErrorAxes
+from dpsgd_explorer.web.http.assets import FRONT_DIR
+from dpsgd_explorer.web.run_views.base import PRINTED
 from dpsgd_explorer.web.run_views.registry import VIEWS
 from tests.web.api.test_exports import TWICE, download, run_python
 from tests.web.conftest import SMALL, error_of
@@ -215,3 +219,27 @@ def settings_offered(page):
     for entity, sign in (("&#34;", '"'), ("&quot;", '"'), ("&amp;", "&")):
         text = text.replace(entity, sign)
     return json.loads(text)
+
+
+def test_lab_page_and_report_draw_one_description(client, descended):
+    """The same baselines, words and axis of errors, whoever draws."""
+    config = parse(DESCENT)
+    axes = ErrorAxes.of(config.prepared_housing, config.epsilon)
+    page = client.get(f"/runs/{descended}/").text
+    assert page_data(page)["plan"]["axes"]["baselines"] == [
+        dataclasses.asdict(line) for line in axes.baselines
+    ]
+    assert page_data(page)["plan"]["axes"]["error"] == list(axes.error)
+    [section] = VIEWS["regression"].sections(config, [], [])
+    drawn = section.figure["layout"]
+    assert drawn["yaxis"]["range"] == axes.error
+    lab = client.get(LAB).text
+    for line, shape in zip(axes.baselines, drawn["shapes"], strict=True):
+        assert (shape["y0"], shape["label"]["text"]) == (line.error, line.words)
+        assert f">{line.words}</text>" in lab
+
+
+def test_a_report_has_the_colours_of_the_light_theme():
+    tokens = (FRONT_DIR / "static" / "css" / "tokens.css").read_text("utf-8")
+    for name, colour in PRINTED.items():
+        assert re.search(rf"--series-{name}: (#\w+);", tokens)[1] == colour
