@@ -12,5 +12,6 @@ LONG = {
     "and network only",
     "long statistics": "noise, sampling or gradients whose law is slightly off",
     "real runs": "a run that ends otherwise when it is killed, resumed or repeated",
+    "every example": "an example in the docs that no longer runs",
     "mutation of every rule": "a test of a layer rule that no longer sees its bugs",
 }

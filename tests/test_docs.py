@@ -114,7 +114,16 @@ def test_pictures_say_what_they_show():
     assert all(len(alt) > 10 for alt, _ in PICTURE.findall(everything()))
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/migrating.md", "docs/api.md"])
+LONG_PAGES = ("docs/migrating.md", "docs/api.md")
+
+
+@pytest.mark.parametrize(
+    "page",
+    [
+        "README.md",
+        *(pytest.param(p, marks=pytest.mark.long("every example")) for p in LONG_PAGES),
+    ],
+)
 def test_the_examples_of_a_page_run(page, tmp_path):
     text = (ROOT / page).read_text(encoding="utf-8")
     blocks = re.findall(r"```python\n(.*?)```", text, flags=re.DOTALL)

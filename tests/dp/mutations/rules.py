@@ -193,7 +193,7 @@ def shared_parameters():
             ),
             "the sum not of what was measured": (
                 wrap(layer_calls.SharedLayerCalls.add_weighted, not_measured),
-                f"{LONGEST}test_cancelling_positions_add_no_more_than_c[tied]",
+                f"{LONGEST}test_cancelling_positions_add_no_more_than_c[59-tied]",
             ),
         },
     )
@@ -203,7 +203,7 @@ def rounding():
     def no_error(real, found, *args):
         return real(found._replace(error=0 * found.error), *args)
 
-    cancelling = f"{LONGEST}test_cancelling_positions_add_no_more_than_c[Embedding]"
+    cancelling = f"{LONGEST}test_cancelling_positions_add_no_more_than_c[59-Embedding]"
     longer = f"{LONGEST}test_the_sample_that_once_was_half_as_long_again_is_not"
     length = f"{GHOST}test_a_length_is_not_lost_in_one_long_addition"
     return broken(

@@ -31,6 +31,7 @@ from tests.runs.system_processes import (
 )
 
 
+@pytest.mark.long("real runs")
 def test_a_killed_child_is_resumed_and_its_run_ends_as_if_nothing_had_been(
     consumer, killed_config, whole, own_children
 ):
@@ -83,6 +84,7 @@ def test_a_killed_consumer_leaves_no_orphan_and_the_next_start_resumes(
     assert_ended_as(whole, front.store, run.id)
 
 
+@pytest.mark.long("real runs")
 def test_a_running_run_is_cancelled_and_the_next_in_line_is_trained(consumer):
     worker = consumer()
     run = worker.store.create(long_config(100_000), visitor="ann")
@@ -101,6 +103,7 @@ def features_of(settings):
     return sum(int(np.count_nonzero(np.fromfile(file, np.int64))) for file in files)
 
 
+@pytest.mark.long("real runs")
 def test_a_spare_computes_features_until_a_run_comes_that_needs_none(settings):
     store = RunStore.from_settings(settings)
     run = store.create(long_config(3), visitor="ann")

@@ -180,6 +180,7 @@ def test_progress_is_told_for_what_is_computed_only(folder, monkeypatch):
     assert told == [16, 24, 32, 40]
 
 
+@pytest.mark.long("real runs")
 def test_a_killed_process_leaves_no_wrong_row(tmp_path):
     code = f"""
         import os, signal, torch

@@ -184,6 +184,7 @@ def test_the_script_repeats_the_run_and_notices_if_not(client, trained, tmp_path
     assert [line for line in told if line in ("0", "1")] == ["0", "1"]
 
 
+@pytest.mark.long("real runs")
 def test_the_notebook_repeats_the_run_too(client, trained):
     notebook = json.loads(download(client, trained, "ipynb"))
     cells = [cell for cell in notebook["cells"] if cell["cell_type"] == "code"]
@@ -206,6 +207,7 @@ def run_python(arguments, stdin):
     return done.stdout
 
 
+@pytest.mark.long("real runs")
 def test_in_a_clean_environment_the_exports_give_the_same_digits(
     client, trained, tmp_path, clean_python
 ):

@@ -120,6 +120,7 @@ def test_the_report_has_bars_and_no_epsilon(client, ended):
     assert '<th class="number">ε</th>' not in text
 
 
+@pytest.mark.long("real runs")
 def test_the_script_repeats_the_numbers(client, ended, tmp_path):
     script = tmp_path / "repeat.py"
     script.write_text(download(client, ended, "py"))
