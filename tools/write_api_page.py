@@ -8,6 +8,7 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Iterator
+from enum import EnumType
 from pathlib import Path
 from types import ModuleType
 from typing import Any, NamedTuple
@@ -102,12 +103,14 @@ def _methods(thing: type) -> Iterator[tuple[str, Any]]:
         if own.startswith("_") or not is_ours or not inspect.getdoc(member):
             continue
         source = inspect.unwrap(getattr(member, "fget", None) or member)
-        if getattr(source, "__module__", "").startswith("dpsgd_explorer"):
+        if str(getattr(source, "__module__", "")).startswith("dpsgd_explorer"):
             yield own, member
 
 
 def _signature(name: str, thing: Any) -> str:
     """Return a call as it is written, one argument a line if it is long."""
+    if isinstance(thing, EnumType):
+        return f"{name}({' | '.join(map(repr, thing))})"
     signature = inspect.signature(thing)
     parameters = [p for p in signature.parameters.values() if p.name != "self"]
     shown, keyword_only = [], False

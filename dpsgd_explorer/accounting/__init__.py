@@ -4,18 +4,25 @@ Everything about epsilon and delta comes from here; numpy and scipy only.
 """
 
 from dpsgd_explorer.accounting.calibration import noise_multiplier, steps
-from dpsgd_explorer.accounting.comparison import Answer, all_epsilons
 from dpsgd_explorer.accounting.core.accountant import Accountant, Phase
 from dpsgd_explorer.accounting.core.gaussian import (
     gaussian_delta,
     gaussian_epsilon,
     gaussian_noise_multiplier,
 )
+from dpsgd_explorer.accounting.core.intervals import Interval
+from dpsgd_explorer.accounting.core.neighboring_relation import NeighboringRelation
 from dpsgd_explorer.accounting.loss_distribution import LossDistribution
 from dpsgd_explorer.accounting.odometer import Odometer
 from dpsgd_explorer.accounting.plan import Plan
 from dpsgd_explorer.accounting.privacy_loss_distribution import PrivacyLossDistribution
-from dpsgd_explorer.accounting.queries import delta, epsilon, epsilon_curve
+from dpsgd_explorer.accounting.queries import (
+    Answer,
+    all_epsilons,
+    delta,
+    epsilon,
+    epsilon_curve,
+)
 from dpsgd_explorer.accounting.rates import sample_rate
 from dpsgd_explorer.accounting.rdp.curve import RdpCurve
 from dpsgd_explorer.accounting.rdp.fixed_size import fixed_size_epsilon
@@ -38,7 +45,9 @@ __all__ = [
     "SAMPLINGS",
     "Accountant",
     "Answer",
+    "Interval",
     "LossDistribution",
+    "NeighboringRelation",
     "Odometer",
     "Phase",
     "Plan",

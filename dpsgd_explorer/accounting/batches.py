@@ -1,39 +1,48 @@
-"""ε of one run, however its batches are drawn, with the sizes that the drawing needs.
+"""ε of a run under any sampling scheme, with the sizes that the scheme needs.
 
-``sampling`` says who answers for which way.
+``sampling_schemes`` has the accountants that apply to each scheme.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from dpsgd_explorer.accounting.comparison import Answer, all_epsilons
-from dpsgd_explorer.accounting.core import validation as domains
+from dpsgd_explorer.accounting.core import validation
 from dpsgd_explorer.accounting.core.accountant import Phase
-from dpsgd_explorer.accounting.exact.accountant import ExactAccountant
-from dpsgd_explorer.accounting.intervals import RELATION, Sides, epsilon_sides
+from dpsgd_explorer.accounting.core.intervals import Interval
+from dpsgd_explorer.accounting.core.neighboring_relation import (
+    ADD_OR_REMOVE_ONE,
+    REPLACE_ONE,
+)
+from dpsgd_explorer.accounting.queries import Answer, all_epsilons, epsilon_interval
 from dpsgd_explorer.accounting.rdp.fixed_size import fixed_size_epsilon
-from dpsgd_explorer.accounting.registry import DECIDING, accountant_for, deciding
-from dpsgd_explorer.accounting.sampling_schemes import SAMPLINGS, check_answerable
+from dpsgd_explorer.accounting.registry import (
+    DECIDING,
+    accountant_and_relation,
+    deciding,
+)
+from dpsgd_explorer.accounting.sampling_schemes import (
+    FIXED_SIZE,
+    SAMPLINGS,
+    TRUNCATED_POISSON,
+    check_answerable,
+)
 from dpsgd_explorer.accounting.truncated_poisson import truncated_poisson_epsilon
-
-TRUNCATED = "truncated_poisson"
-FIXED = ("fixed_size", "replace_one", "rdp")  # sampling, relation, who answers
 
 
 @dataclass(frozen=True)
 class Batches:
-    """How batches are drawn; an instance that exists is complete.
+    """A sampling scheme with its sizes; an instance that exists is complete.
 
     Attributes:
         sampling: One of SAMPLINGS.
-        sample_size: Records N of the larger of two neighbouring data sets, where
-            batches are cut; else None.
-        max_batch_size: Records B that a batch may hold, likewise.
+        sample_size: Records N of the larger of two neighbouring data sets, for
+            "truncated_poisson"; else None.
+        max_batch_size: Most records B of a batch, likewise.
 
     Raises:
         AccountingError: there is no such sampling; or names a size that is missing, or
-            that the sampling does not look at.
+            that the scheme does not use.
     """
 
     sampling: str = SAMPLINGS[0]
@@ -41,55 +50,53 @@ class Batches:
     max_batch_size: int | None = None
 
     def __post_init__(self) -> None:
-        if self.sampling not in SAMPLINGS:
-            domains.refuse("sampling", f"one of {', '.join(SAMPLINGS)}", self.sampling)
+        validation.one_of("sampling", self.sampling, SAMPLINGS)
         for name in ("sample_size", "max_batch_size"):
             self._check(name, getattr(self, name))
 
     def _check(self, name: str, size: int | None) -> None:
-        is_cut = self.sampling == TRUNCATED
+        is_cut = self.sampling == TRUNCATED_POISSON
         if is_cut and size is None:
-            domains.refuse(name, f"given for sampling {TRUNCATED!r}", size)
+            validation.refuse(name, f"given for sampling {TRUNCATED_POISSON!r}", size)
         if size is not None and not is_cut:
             rule = f"left out, sampling {self.sampling!r} takes none"
-            domains.refuse(name, rule, size)
+            validation.refuse(name, rule, size)
 
 
 POISSON = Batches()
 
 
-def batches_sides(
+def batches_interval(
     run: Phase,
     delta: float,
     accountant: str,
-    neighboring_relation: str = RELATION,
+    neighboring_relation: str = ADD_OR_REMOVE_ONE,
     batches: Batches = POISSON,
-) -> Sides:
-    """Return the ε that a run spends, from below and from above.
+) -> Interval:
+    """Return the interval of the ε that a run spends.
 
     Raises:
-        AccountingError: an argument is outside its domain, or the accountant says
-            nothing of batches that are drawn so.
+        AccountingError: an argument is outside its domain, or the accountant does not
+            apply to batches that are drawn so.
     """
-    chosen = accountant_for(accountant, neighboring_relation)
-    if batches.sampling == TRUNCATED and isinstance(chosen, ExactAccountant):
-        return _truncated(run, delta, neighboring_relation, batches)
-    asked = (batches.sampling, neighboring_relation, deciding(accountant))
-    if asked == FIXED:
+    chosen, relation = accountant_and_relation(accountant, neighboring_relation)
+    if batches.sampling == TRUNCATED_POISSON and chosen.counts_truncated_batches:
+        return _truncated(run, delta, relation, batches)
+    terms = (batches.sampling, relation, deciding(accountant))
+    if terms == (FIXED_SIZE, REPLACE_ONE, "rdp"):
         q, sigma = run.sample_rate, run.noise_multiplier
-        spent = fixed_size_epsilon(q, sigma, run.steps, delta)
-        return Sides(spent, None, spent, "bound")
-    check_answerable(chosen, [run], batches.sampling, neighboring_relation)
-    return epsilon_sides([run], delta, accountant, neighboring_relation)
+        return Interval.one_sided(fixed_size_epsilon(q, sigma, run.steps, delta))
+    check_answerable(chosen, [run], batches.sampling, relation)
+    return epsilon_interval([run], delta, accountant, relation)
 
 
 def batches_answers(
     run: Phase,
     delta: float,
-    neighboring_relation: str = RELATION,
+    neighboring_relation: str = ADD_OR_REMOVE_ONE,
     batches: Batches = POISSON,
 ) -> dict[str, Answer]:
-    """Return what each accountant says of a run, by its name.
+    """Return the ε of each accountant for a run, by its name.
 
     Raises:
         AccountingError: an argument is outside its domain.
@@ -102,13 +109,13 @@ def batches_answers(
         sampling=batches.sampling,
         neighboring_relation=neighboring_relation,
     )
-    if batches.sampling == TRUNCATED:
-        found = _truncated(run, delta, neighboring_relation, batches)
-        answers[DECIDING] = Answer(found.status, found.value)
+    if batches.sampling == TRUNCATED_POISSON:
+        interval = _truncated(run, delta, neighboring_relation, batches)
+        answers[DECIDING] = Answer(interval.status, interval.value)
     return answers
 
 
-def _truncated(run: Phase, delta: float, relation: str, batches: Batches) -> Sides:
+def _truncated(run: Phase, delta: float, relation: str, batches: Batches) -> Interval:
     assert batches.sample_size is not None
     assert batches.max_batch_size is not None
     return truncated_poisson_epsilon(

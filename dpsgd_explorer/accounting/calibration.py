@@ -6,6 +6,7 @@ import math
 
 from dpsgd_explorer.accounting.core import validation as domains
 from dpsgd_explorer.accounting.core.accountant import Accountant, Phase
+from dpsgd_explorer.accounting.core.neighboring_relation import ADD_OR_REMOVE_ONE
 from dpsgd_explorer.accounting.core.root_finding import (
     PRECISION,
     confirmed,
@@ -16,7 +17,7 @@ from dpsgd_explorer.accounting.core.root_finding import (
 )
 from dpsgd_explorer.accounting.core.validation import MAX_NOISE_MULTIPLIER, MAX_STEPS
 from dpsgd_explorer.accounting.exact.initial_noise import noise_start, steps_start
-from dpsgd_explorer.accounting.registry import accountant_for
+from dpsgd_explorer.accounting.registry import accountant_and_relation
 
 
 def noise_multiplier(
@@ -25,7 +26,7 @@ def noise_multiplier(
     steps: int,
     delta: float,
     accountant: str = "exact",
-    neighboring_relation: str = "add_or_remove_one",
+    neighboring_relation: str = ADD_OR_REMOVE_ONE,
     *,
     quick: bool = False,
 ) -> float:
@@ -49,16 +50,16 @@ def noise_multiplier(
         AccountingError: an argument is outside its domain, or no noise reaches the
             target.
     """
-    chosen = accountant_for(accountant, neighboring_relation)
+    chosen, relation = accountant_and_relation(accountant, neighboring_relation)
     target, slack = domains.target_epsilon(target_epsilon), domains.delta(delta)
     count, rate = domains.steps(steps, least=1), domains.sample_rate(sample_rate)
 
     def spent(one: Accountant, noise: float) -> float:
         run = Phase(sample_rate, noise, count)
-        return float(one.epsilons([run], [count], slack, neighboring_relation)[0])
+        return float(one.epsilons([run], [count], slack, relation)[0])
 
     def search(one: Accountant) -> float:
-        start, steepness = noise_start(target, rate, count, slack, neighboring_relation)
+        start, steepness = noise_start(target, rate, count, slack, relation)
         if quick:
             return near_noise(
                 lambda x: _log_ratio(spent(one, x), target), start, steepness
@@ -70,7 +71,7 @@ def noise_multiplier(
     def keeps(one: Accountant, noise: float) -> bool:
         return math.isfinite(noise) and spent(one, noise) <= target
 
-    searchers = chosen.searchers(neighboring_relation, quick=quick)
+    searchers = chosen.searchers(relation, quick=quick)
     noise = confirmed(searchers, search, keeps)
     if math.isinf(noise):
         raise unreachable(target_epsilon, spent(chosen, MAX_NOISE_MULTIPLIER))
@@ -92,7 +93,7 @@ def steps(
     noise_multiplier: float,
     delta: float,
     accountant: str = "exact",
-    neighboring_relation: str = "add_or_remove_one",
+    neighboring_relation: str = ADD_OR_REMOVE_ONE,
     *,
     quick: bool = False,
     most: int = MAX_STEPS,
@@ -115,12 +116,12 @@ def steps(
     Raises:
         AccountingError: an argument is outside its domain.
     """
-    chosen = accountant_for(accountant, neighboring_relation)
+    chosen, relation = accountant_and_relation(accountant, neighboring_relation)
     target, slack = domains.target_epsilon(target_epsilon), domains.delta(delta)
     run = Phase(sample_rate, noise_multiplier, MAX_STEPS)
 
     def excess(one: Accountant, count: int) -> float:
-        spent = one.epsilons([run], [count], slack, neighboring_relation)[0]
+        spent = one.epsilons([run], [count], slack, relation)[0]
         return _log_ratio(float(spent), target)
 
     def search(one: Accountant) -> int:
@@ -129,12 +130,12 @@ def steps(
             run.sample_rate,
             run.noise_multiplier,
             slack,
-            neighboring_relation,
+            relation,
         )
         return most_steps(lambda x: excess(one, x), min(start, most), most)
 
     def keeps(one: Accountant, count: int) -> bool:
         return excess(one, count) <= 0
 
-    searchers = chosen.searchers(neighboring_relation, quick=quick)
+    searchers = chosen.searchers(relation, quick=quick)
     return confirmed(searchers, search, keeps)

@@ -18,15 +18,19 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Self
 
-from dpsgd_explorer.accounting.comparison import all_answers
 from dpsgd_explorer.accounting.core import validation as domains
 from dpsgd_explorer.accounting.core.accountant import Phase
-from dpsgd_explorer.accounting.intervals import CurveSides
+from dpsgd_explorer.accounting.core.intervals import Interval
+from dpsgd_explorer.accounting.core.neighboring_relation import (
+    ADD_OR_REMOVE_ONE,
+    NeighboringRelation,
+)
 from dpsgd_explorer.accounting.privacy_loss_distribution import PrivacyLossDistribution
+from dpsgd_explorer.accounting.queries import all_answers
 from dpsgd_explorer.accounting.rdp.curve import RdpCurve
-from dpsgd_explorer.accounting.registry import ACCOUNTANTS, ALL, accountant_for
+from dpsgd_explorer.accounting.registry import ACCOUNTANTS, accountant_and_relation
 from dpsgd_explorer.accounting.remaining import noise_after, rate_after, steps_after
-from dpsgd_explorer.accounting.trade_off import trade_off_sides
+from dpsgd_explorer.accounting.trade_off import trade_off_intervals
 from dpsgd_explorer.errors import AccountingError
 
 VERSION = 1
@@ -112,7 +116,7 @@ class Odometer:
         self,
         delta: float,
         accountant: str = "exact",
-        neighboring_relation: str = "add_or_remove_one",
+        neighboring_relation: str = ADD_OR_REMOVE_ONE,
     ) -> float:
         """Return ε of everything that was done.
 
@@ -120,16 +124,16 @@ class Odometer:
             AccountingError: an argument is outside its domain, or the accountant says
                 nothing of what was done.
         """
-        chosen = accountant_for(accountant, neighboring_relation)
+        chosen, relation = accountant_and_relation(accountant, neighboring_relation)
         slack = domains.delta(delta)
         if not self.entries:
             return 0.0
         total = sum(phase.steps for phase in self.phases)
-        spent = chosen.epsilons(self.phases, [total], slack, neighboring_relation)
+        spent = chosen.epsilons(self.phases, [total], slack, relation)
         return float(spent[0])
 
     def epsilons(
-        self, delta: float, neighboring_relation: str = "add_or_remove_one"
+        self, delta: float, neighboring_relation: str = ADD_OR_REMOVE_ONE
     ) -> dict[str, float]:
         """Return ε of everything that was done, by the name of each accountant.
 
@@ -139,13 +143,11 @@ class Odometer:
         Raises:
             AccountingError: an argument is outside its domain.
         """
-        accountant_for(ALL, neighboring_relation)
+        relation = NeighboringRelation.of(neighboring_relation)
         slack = domains.delta(delta)
         if not self.entries:
             return dict.fromkeys(ACCOUNTANTS, 0.0)
-        answers = all_answers(
-            self.phases, slack, neighboring_relation=neighboring_relation
-        )
+        answers = all_answers(self.phases, slack, neighboring_relation=relation)
         return {
             name: answer.epsilon
             for name, answer in answers.items()
@@ -159,7 +161,7 @@ class Odometer:
         steps: int,
         delta: float,
         accountant: str = "exact",
-        neighboring_relation: str = "add_or_remove_one",
+        neighboring_relation: str = ADD_OR_REMOVE_ONE,
     ) -> float:
         """Return the least noise of further steps that keeps all to the target.
 
@@ -177,7 +179,7 @@ class Odometer:
         steps: int,
         delta: float,
         accountant: str = "exact",
-        neighboring_relation: str = "add_or_remove_one",
+        neighboring_relation: str = ADD_OR_REMOVE_ONE,
     ) -> float:
         """Return the largest rate of further steps that keeps all to the target.
 
@@ -194,7 +196,7 @@ class Odometer:
         noise_multiplier: float,
         delta: float,
         accountant: str = "exact",
-        neighboring_relation: str = "add_or_remove_one",
+        neighboring_relation: str = ADD_OR_REMOVE_ONE,
     ) -> int:
         """Return how many further steps keep all to the target, 0 if it is spent.
 
@@ -206,13 +208,13 @@ class Odometer:
 
     def privacy_loss_distribution(
         self,
-        neighboring_relation: str = "add_or_remove_one",
+        neighboring_relation: str = ADD_OR_REMOVE_ONE,
         interval: float | None = None,
     ) -> PrivacyLossDistribution:
         """Return the privacy loss of all, to be stored, or composed with others."""
         return PrivacyLossDistribution.of(self.phases, neighboring_relation, interval)
 
-    def rdp_curve(self, neighboring_relation: str = "add_or_remove_one") -> RdpCurve:
+    def rdp_curve(self, neighboring_relation: str = ADD_OR_REMOVE_ONE) -> RdpCurve:
         """Return Rényi's divergences of all, to be stored, or added to others."""
         return RdpCurve.of(self.phases, neighboring_relation)
 
@@ -220,8 +222,8 @@ class Odometer:
         self,
         false_positive_rates: Sequence[float],
         accountant: str = "exact",
-        neighboring_relation: str = "add_or_remove_one",
-    ) -> CurveSides:
+        neighboring_relation: str = ADD_OR_REMOVE_ONE,
+    ) -> list[Interval]:
         """Return the largest true positive rate at each false positive rate.
 
         Of the best attack on everything that was done, from below and from above.
@@ -230,7 +232,7 @@ class Odometer:
             AccountingError: as ``epsilon``.
         """
         terms = (accountant, neighboring_relation)
-        return trade_off_sides(self.phases, false_positive_rates, *terms)
+        return trade_off_intervals(self.phases, false_positive_rates, *terms)
 
     def to_json(self) -> str:
         """Return a checkpoint."""

@@ -13,19 +13,18 @@ import numpy as np
 
 from dpsgd_explorer.accounting.core import validation as domains
 from dpsgd_explorer.accounting.core.accountant import Floats, Phase
-from dpsgd_explorer.accounting.core.phase_limits import DISTRIBUTION, check_count
-from dpsgd_explorer.accounting.exact.accountant import (
-    DIRECTIONS,
-    Bounds,
-    ExactAccountant,
+from dpsgd_explorer.accounting.core.neighboring_relation import (
+    ADD_OR_REMOVE_ONE,
+    NeighboringRelation,
 )
+from dpsgd_explorer.accounting.core.phase_limits import DISTRIBUTION, check_count
+from dpsgd_explorer.accounting.exact.accountant import DIRECTIONS, ExactAccountant
 from dpsgd_explorer.accounting.loss_distribution import LossDistribution, repeated
-from dpsgd_explorer.accounting.rdp.curve import read_json, relation_of
+from dpsgd_explorer.accounting.rdp.curve import read_json
 from dpsgd_explorer.errors import AccountingError
 
 VERSION = 1
 KIND = "privacy_loss_distribution"
-ADD_OR_REMOVE = "add_or_remove_one"
 TAIL = 1e-13  # δ of the largest loss of the grid
 TRIM = 1e-15  # of each side of a composition
 LOOSE = 1e-2  # relative gap of δ at which single steps are composed instead
@@ -49,10 +48,10 @@ class PrivacyLossDistribution:
     """
 
     directions: tuple[LossDistribution, ...]
-    neighboring_relation: str = ADD_OR_REMOVE
+    neighboring_relation: str = ADD_OR_REMOVE_ONE
 
     def __post_init__(self) -> None:
-        ways = DIRECTIONS[relation_of(self.neighboring_relation)]
+        ways = DIRECTIONS[NeighboringRelation.of(self.neighboring_relation)]
         if len(self.directions) != len(ways):
             rule = f"one for each of {', '.join(ways)}"
             domains.refuse("directions", rule, len(self.directions))
@@ -61,7 +60,7 @@ class PrivacyLossDistribution:
     def of(
         cls,
         phases: Sequence[Phase],
-        neighboring_relation: str = ADD_OR_REMOVE,
+        neighboring_relation: str = ADD_OR_REMOVE_ONE,
         interval: float | None = None,
     ) -> Self:
         """Return the distribution of all phases, from the exact accountant's curve.
@@ -75,35 +74,36 @@ class PrivacyLossDistribution:
             AccountingError: an argument is outside its domain; so much was spent that
                 losses are no floats; or the interval asks for too many points.
         """
-        ways = DIRECTIONS[relation_of(neighboring_relation)]
+        relation = NeighboringRelation.of(neighboring_relation)
+        ways = DIRECTIONS[relation]
         exact = ExactAccountant()
-        check_count([exact], phases, neighboring_relation, **DISTRIBUTION)
+        check_count([exact], phases, relation, **DISTRIBUTION)
         total = sum(phase.steps for phase in phases)
         top = 0.0
         if total:
-            top = float(exact.epsilons(phases, [total], TAIL, neighboring_relation)[0])
+            top = float(exact.epsilons(phases, [total], TAIL, relation)[0])
         width = _interval(top, interval)
         if top == 0:  # δ = TAIL at most, at every ε
             infinite = TAIL if total else 0.0
             nothing = LossDistribution(width, 0, np.array([1 - infinite]), infinite)
-            return cls((nothing,) * len(ways), neighboring_relation)
+            return cls((nothing,) * len(ways), relation)
         losses: Floats = np.asarray(width * np.arange(math.ceil(top / width) + 1))
-        found = exact.directions(phases, losses.tolist(), neighboring_relation)
-        curves = [np.minimum(side.upper, 1.0) for side in found]
-        loose = any(_is_loose(side) for side in found)
+        found = exact.directions(phases, losses.tolist(), relation)
+        curves = [np.minimum(upper, 1.0) for _, upper in found]
+        loose = any(_is_loose(*bounds) for bounds in found)
         if loose and 1 < total <= MOST_SINGLE_STEPS:
-            singly = cls._step_by_step(phases, neighboring_relation, width)
+            singly = cls._step_by_step(phases, relation, width)
             pairs = zip(curves, singly.directions, strict=True)
             curves = [np.minimum(curve, way.deltas(losses)) for curve, way in pairs]
         made = [
             _two_tailed(width, losses, curve, other)
             for curve, other in zip(curves, reversed(curves), strict=True)
         ]
-        return cls(tuple(made), neighboring_relation)
+        return cls(tuple(made), relation)
 
     @classmethod
     def _step_by_step(
-        cls, phases: Sequence[Phase], relation: str, interval: float
+        cls, phases: Sequence[Phase], relation: NeighboringRelation, interval: float
     ) -> PrivacyLossDistribution:
         """Return the same composed of single steps, whose curves have closed forms."""
         parts = [
@@ -201,10 +201,9 @@ def _interval(top: float, asked: float | None) -> float:
     return width
 
 
-def _is_loose(side: Bounds) -> bool:
-    """Tell whether δ is not known well where it matters."""
-    matters = side.upper > TAIL
-    return bool(np.any(side.upper - side.lower > LOOSE * side.upper, where=matters))
+def _is_loose(lower: Floats, upper: Floats) -> bool:
+    """Return whether the bounds of δ are far apart where it matters; [K], [K]."""
+    return bool(np.any(upper - lower > LOOSE * upper, where=upper > TAIL))
 
 
 def _two_tailed(

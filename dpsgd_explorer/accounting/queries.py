@@ -1,12 +1,44 @@
-"""The questions that people ask of one run with unchanging settings."""
+"""Questions about a run: ε, δ, and the answers of all accountants.
+
+Functions with ``sample_rate``, ``noise_multiplier`` and ``steps`` answer for one run
+with unchanging settings; those with ``phases`` for a sequence of such runs.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
-from dpsgd_explorer.accounting.core import validation as domains
-from dpsgd_explorer.accounting.core.accountant import Phase
-from dpsgd_explorer.accounting.registry import accountant_for
+from dpsgd_explorer.accounting.core import validation
+from dpsgd_explorer.accounting.core.accountant import Accountant, Phase
+from dpsgd_explorer.accounting.core.intervals import Interval
+from dpsgd_explorer.accounting.core.neighboring_relation import (
+    ADD_OR_REMOVE_ONE,
+    REPLACE_ONE,
+    NeighboringRelation,
+)
+from dpsgd_explorer.accounting.core.phase_limits import check_count
+from dpsgd_explorer.accounting.core.preview import Preview
+from dpsgd_explorer.accounting.rdp.fixed_size import fixed_size_epsilon
+from dpsgd_explorer.accounting.registry import ACCOUNTANTS, accountant_and_relation
+from dpsgd_explorer.accounting.sampling_schemes import FIXED_SIZE, POISSON, why_not
+
+DOES_NOT_APPLY = "does not apply"
+
+
+@dataclass(frozen=True)
+class Answer:
+    """The ε of one accountant.
+
+    Attributes:
+        status: "exact", "bound", "approximation" or "does not apply".
+        epsilon: None where the accountant does not apply; may be infinite.
+        reason: The reason why it does not apply, "" where it does.
+    """
+
+    status: str
+    epsilon: float | None = None
+    reason: str = ""
 
 
 def epsilon(
@@ -15,25 +47,25 @@ def epsilon(
     steps: int,
     delta: float,
     accountant: str = "exact",
-    neighboring_relation: str = "add_or_remove_one",
+    neighboring_relation: str = ADD_OR_REMOVE_ONE,
 ) -> float:
     """Return the epsilon of DP-SGD at delta.
 
     Args:
-        sample_rate: Poisson inclusion probability q a step, in (0, 1].
+        sample_rate: Poisson inclusion probability q per step, in (0, 1].
         noise_multiplier: Noise std over the clipping bound; 0 gives infinity.
-        steps: Steps done; 0 gives 0.
+        steps: Number of steps; 0 gives 0.
         delta: In (0, 1).
-        accountant: Name in ACCOUNTANTS.
-        neighboring_relation: What one record may change.
+        accountant: Name in ACCOUNTANTS, or "all" for the exact one.
+        neighboring_relation: "add_or_remove_one" or "replace_one".
 
     Raises:
         AccountingError: an argument is outside its domain.
     """
-    chosen = accountant_for(accountant, neighboring_relation)
+    chosen, relation = accountant_and_relation(accountant, neighboring_relation)
     run = Phase(sample_rate, noise_multiplier, steps)
-    slack = domains.delta(delta)
-    return float(chosen.epsilons([run], [run.steps], slack, neighboring_relation)[0])
+    delta = validation.delta(delta)
+    return float(chosen.epsilons([run], [run.steps], delta, relation)[0])
 
 
 def epsilon_curve(
@@ -43,17 +75,17 @@ def epsilon_curve(
     *,
     steps: Sequence[int],
     accountant: str = "exact",
-    neighboring_relation: str = "add_or_remove_one",
+    neighboring_relation: str = ADD_OR_REMOVE_ONE,
 ) -> list[float]:
-    """Return epsilon after each number of steps, in the order asked.
+    """Return epsilon after each number of steps, in the order of ``steps``.
 
     Args and Raises: as ``epsilon``.
     """
-    chosen = accountant_for(accountant, neighboring_relation)
-    done = [domains.steps(step) for step in steps]
-    run = Phase(sample_rate, noise_multiplier, max(done, default=0))
-    values = chosen.epsilons([run], done, domains.delta(delta), neighboring_relation)
-    return [float(value) for value in values]
+    chosen, relation = accountant_and_relation(accountant, neighboring_relation)
+    counts = [validation.steps(step) for step in steps]
+    run = Phase(sample_rate, noise_multiplier, max(counts, default=0))
+    delta = validation.delta(delta)
+    return [float(x) for x in chosen.epsilons([run], counts, delta, relation)]
 
 
 def delta(
@@ -62,12 +94,172 @@ def delta(
     steps: int,
     epsilon: float,
     accountant: str = "exact",
-    neighboring_relation: str = "add_or_remove_one",
+    neighboring_relation: str = ADD_OR_REMOVE_ONE,
 ) -> float:
     """Return the delta of DP-SGD at epsilon >= 0; 1 without noise, 0 without steps.
 
     Args and Raises: as ``epsilon``.
     """
-    chosen = accountant_for(accountant, neighboring_relation)
+    chosen, relation = accountant_and_relation(accountant, neighboring_relation)
     run = Phase(sample_rate, noise_multiplier, steps)
-    return chosen.delta([run], domains.epsilon(epsilon), neighboring_relation)
+    return chosen.delta([run], validation.epsilon(epsilon), relation)
+
+
+def epsilon_interval(
+    phases: Sequence[Phase],
+    delta: float,
+    accountant: str = "exact",
+    neighboring_relation: str = ADD_OR_REMOVE_ONE,
+) -> Interval:
+    """Return the interval of the ε that all phases spend.
+
+    Raises:
+        AccountingError: an argument is outside its domain, or the accountant does not
+            apply to the phases.
+    """
+    total = sum(phase.steps for phase in phases)
+    terms = (delta, accountant, neighboring_relation)
+    return epsilon_intervals(phases, [total], *terms)[0]
+
+
+def epsilon_intervals(
+    phases: Sequence[Phase],
+    steps: Sequence[int],
+    delta: float,
+    accountant: str = "exact",
+    neighboring_relation: str = ADD_OR_REMOVE_ONE,
+) -> list[Interval]:
+    """Return the interval of ε after each number of steps.
+
+    Raises:
+        AccountingError: as ``epsilon_interval``.
+    """
+    chosen, relation = accountant_and_relation(accountant, neighboring_relation)
+    return chosen.bounds(phases, list(steps), validation.delta(delta), relation)
+
+
+def delta_interval(
+    phases: Sequence[Phase],
+    epsilon: float,
+    accountant: str = "exact",
+    neighboring_relation: str = ADD_OR_REMOVE_ONE,
+) -> Interval:
+    """Return the interval of the δ at which all phases spend this ε.
+
+    Raises:
+        AccountingError: as ``epsilon_interval``.
+    """
+    chosen, relation = accountant_and_relation(accountant, neighboring_relation)
+    return chosen.delta_bounds(phases, [validation.epsilon(epsilon)], relation)[0]
+
+
+def exceeds(
+    phases: Sequence[Phase],
+    target: float,
+    delta: float,
+    accountant: str = "exact",
+    neighboring_relation: str = ADD_OR_REMOVE_ONE,
+) -> bool:
+    """Return whether the phases are proven to spend more than the target ε."""
+    lower = epsilon_interval(phases, delta, accountant, neighboring_relation).lower
+    return lower is not None and lower > target
+
+
+def preview(
+    run: Phase,
+    steps: Sequence[int],
+    delta: float,
+    accountant: str = "exact",
+    neighboring_relation: str = ADD_OR_REMOVE_ONE,
+    *,
+    quick: bool = False,
+) -> Preview:
+    """Return ε after some of the steps of a planned run, quickly at any sample rate.
+
+    The last ε is that with which a calibration confirms a noise multiplier: a target
+    that is met there is met here.
+
+    Args:
+        run: The planned steps.
+        steps: Numbers of steps, ascending, at least one.
+        delta: In (0, 1).
+        accountant: Name in ACCOUNTANTS, or "all".
+        neighboring_relation: "add_or_remove_one" or "replace_one".
+        quick: Use wider bounds of still fewer steps, as a quick calibration does.
+
+    Raises:
+        AccountingError: an argument is outside its domain, or the accountant does not
+            apply to the run.
+    """
+    chosen, relation = accountant_and_relation(accountant, neighboring_relation)
+    return chosen.preview(run, steps, validation.delta(delta), relation, quick=quick)
+
+
+def all_epsilons(
+    sample_rate: float,
+    noise_multiplier: float,
+    steps: int,
+    delta: float,
+    *,
+    sampling: str = POISSON,
+    neighboring_relation: str = ADD_OR_REMOVE_ONE,
+) -> dict[str, Answer]:
+    """Return the ε of each accountant for DP-SGD at delta, by its name.
+
+    Args:
+        sample_rate: Probability q with which a record joins a step; batch over N for
+            batches of fixed size.
+        noise_multiplier: Noise std over the clipping bound; 0 gives infinity.
+        steps: Number of steps.
+        delta: In (0, 1).
+        sampling: One of SAMPLINGS.
+        neighboring_relation: "add_or_remove_one" or "replace_one".
+
+    Raises:
+        AccountingError: an argument is outside its domain.
+    """
+    run = Phase(sample_rate, noise_multiplier, steps)
+    delta = validation.delta(delta)
+    answers = all_answers([run], delta, sampling, neighboring_relation)
+    if (sampling, neighboring_relation) == (FIXED_SIZE, REPLACE_ONE):
+        epsilon = fixed_size_epsilon(sample_rate, noise_multiplier, steps, delta)
+        answers["rdp"] = Answer("bound", epsilon)
+    return answers
+
+
+def all_answers(
+    phases: Sequence[Phase],
+    delta: float,
+    sampling: str = POISSON,
+    neighboring_relation: str = ADD_OR_REMOVE_ONE,
+) -> dict[str, Answer]:
+    """Return the ε of each accountant for all phases at delta, by its name.
+
+    Raises:
+        AccountingError: an argument is outside its domain.
+    """
+    relation = NeighboringRelation.of(neighboring_relation)
+    reasons = {
+        name: why_not(accountant, phases, sampling, relation)
+        for name, accountant in ACCOUNTANTS.items()
+    }
+    able = [ACCOUNTANTS[name] for name, reason in reasons.items() if not reason]
+    check_count(able, phases, relation)
+    return {
+        name: _answer(accountant, phases, delta, relation, reasons[name])
+        for name, accountant in ACCOUNTANTS.items()
+    }
+
+
+def _answer(
+    accountant: Accountant,
+    phases: Sequence[Phase],
+    delta: float,
+    relation: NeighboringRelation,
+    reason: str,
+) -> Answer:
+    if reason:
+        return Answer(DOES_NOT_APPLY, reason=reason)
+    total = [sum(phase.steps for phase in phases)]
+    [interval] = accountant.bounds(phases, total, delta, relation)
+    return Answer(interval.status, interval.value)

@@ -7,13 +7,14 @@ import math
 from dpsgd_explorer.accounting.core import validation as domains
 from dpsgd_explorer.accounting.core.accountant import Accountant, Phase
 from dpsgd_explorer.accounting.core.initial_guesses import rate_guess
+from dpsgd_explorer.accounting.core.neighboring_relation import ADD_OR_REMOVE_ONE
 from dpsgd_explorer.accounting.core.root_finding import (
     PRECISION,
     confirmed,
     least_noise,
     unreachable,
 )
-from dpsgd_explorer.accounting.registry import accountant_for
+from dpsgd_explorer.accounting.registry import accountant_and_relation
 
 LEAST_RATE = 1e-9
 
@@ -24,7 +25,7 @@ def sample_rate(
     steps: int,
     delta: float,
     accountant: str = "exact",
-    neighboring_relation: str = "add_or_remove_one",
+    neighboring_relation: str = ADD_OR_REMOVE_ONE,
 ) -> float:
     """Return the largest sample rate with which all steps spend at most the target.
 
@@ -43,14 +44,14 @@ def sample_rate(
         AccountingError: an argument is outside its domain, or no sample rate of at
             least 1e-9 reaches the target.
     """
-    chosen = accountant_for(accountant, neighboring_relation)
+    chosen, relation = accountant_and_relation(accountant, neighboring_relation)
     target, slack = domains.target_epsilon(target_epsilon), domains.delta(delta)
     count = domains.steps(steps, least=1)
     noise = domains.noise_multiplier(noise_multiplier)
 
     def spent(one: Accountant, rate: float) -> float:
         run = Phase(rate, noise, count)
-        return float(one.epsilons([run], [count], slack, neighboring_relation)[0])
+        return float(one.epsilons([run], [count], slack, relation)[0])
 
     def excess(one: Accountant, rarity: float) -> float:
         """Of 1 / q; in [-1, 1], with the sign of ε - target."""
@@ -69,4 +70,4 @@ def sample_rate(
         return 1.0
     if not keeps(chosen, LEAST_RATE):
         raise unreachable(target_epsilon, spent(chosen, LEAST_RATE), "sample rate")
-    return confirmed(chosen.searchers(neighboring_relation), search, keeps)
+    return confirmed(chosen.searchers(relation), search, keeps)

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 
 from dpsgd_explorer.accounting.core import validation as domains
 from dpsgd_explorer.accounting.core.accountant import Accountant, Phase
+from dpsgd_explorer.accounting.core.neighboring_relation import ADD_OR_REMOVE_ONE
 from dpsgd_explorer.accounting.core.phase_limits import SEARCH, check_count
 from dpsgd_explorer.accounting.core.root_finding import (
     PRECISION,
@@ -21,9 +22,7 @@ from dpsgd_explorer.accounting.core.root_finding import (
 )
 from dpsgd_explorer.accounting.core.validation import MAX_NOISE_MULTIPLIER, MAX_STEPS
 from dpsgd_explorer.accounting.rates import LEAST_RATE
-from dpsgd_explorer.accounting.registry import accountant_for
-
-RELATION = "add_or_remove_one"
+from dpsgd_explorer.accounting.registry import accountant_and_relation
 
 
 def noise_scale(
@@ -31,7 +30,7 @@ def noise_scale(
     phases: Sequence[Phase],
     delta: float,
     accountant: str = "exact",
-    neighboring_relation: str = RELATION,
+    neighboring_relation: str = ADD_OR_REMOVE_ONE,
     *,
     before: Sequence[Phase] = (),
 ) -> float:
@@ -71,7 +70,7 @@ def noise_after(
     steps: int,
     delta: float,
     accountant: str = "exact",
-    neighboring_relation: str = RELATION,
+    neighboring_relation: str = ADD_OR_REMOVE_ONE,
 ) -> float:
     """Return the least noise multiplier of further steps that keeps to the target.
 
@@ -89,7 +88,7 @@ def rate_after(
     steps: int,
     delta: float,
     accountant: str = "exact",
-    neighboring_relation: str = RELATION,
+    neighboring_relation: str = ADD_OR_REMOVE_ONE,
 ) -> float:
     """Return the largest sample rate of further steps that keeps to the target.
 
@@ -112,26 +111,26 @@ def steps_after(
     noise_multiplier: float,
     delta: float,
     accountant: str = "exact",
-    neighboring_relation: str = RELATION,
+    neighboring_relation: str = ADD_OR_REMOVE_ONE,
 ) -> int:
     """Return how many further steps keep to the target, 0 where none does.
 
     Args and Raises: as ``calibration.steps``.
     """
-    chosen = accountant_for(accountant, neighboring_relation)
+    chosen, relation = accountant_and_relation(accountant, neighboring_relation)
     target, slack = domains.target_epsilon(target_epsilon), domains.delta(delta)
     done = sum(phase.steps for phase in before)
     phases = [*before, Phase(sample_rate, noise_multiplier, MAX_STEPS)]
     few = [*before, Phase(sample_rate, noise_multiplier, 1)]  # as it may turn out
-    check_count([chosen], few, neighboring_relation, **SEARCH)
+    check_count([chosen], few, relation, **SEARCH)
 
     def excess(one: Accountant, count: int) -> float:
         total = [done + count]
-        spent = one.epsilons(phases, total, slack, neighboring_relation)[0]
+        spent = one.epsilons(phases, total, slack, relation)[0]
         return math.log(spent / target) if spent > 0 else -math.inf
 
     return confirmed(
-        chosen.searchers(neighboring_relation),
+        chosen.searchers(relation),
         lambda one: most_steps(lambda x: excess(one, x), 1000.0, MAX_STEPS),
         lambda one, count: excess(one, count) <= 0,
     )
@@ -148,14 +147,14 @@ def _least(
     target_epsilon: float,
     delta: float,
     accountant: str,
-    relation: str,
+    neighboring_relation: str,
 ) -> float:
     """Return the least number whose phases keep to the target; more of it spends less.
 
     Raises:
         AccountingError: an argument is outside its domain, or none does.
     """
-    chosen = accountant_for(accountant, relation)
+    chosen, relation = accountant_and_relation(accountant, neighboring_relation)
     target, slack = domains.target_epsilon(target_epsilon), domains.delta(delta)
     check_count([chosen], phases(start), relation, **SEARCH)
 

@@ -1,25 +1,30 @@
-"""How batches are drawn is part of the question, and not every way has an answer.
+"""The sampling schemes, and the accountants that apply to each of them.
 
-| sampling | what is compared | who answers |
+| sampling | neighbouring relation | accountants |
 |---|---|---|
 | poisson | one record added or removed, or replaced | every accountant |
 | full_batch | the same | every accountant, at sample rate 1 |
-| fixed_size | one record replaced | a Rényi bound, in ``fixed_size`` |
-| truncated_poisson | as poisson | the exact accountant, in ``truncated`` |
-| shuffled | | nobody: refused |
+| fixed_size | one record replaced | a Rényi bound, in ``rdp.fixed_size`` |
+| truncated_poisson | as poisson | the exact accountant, in ``truncated_poisson`` |
+| shuffled | | none: refused |
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from dpsgd_explorer.accounting.core import validation as domains
+from dpsgd_explorer.accounting.core import validation
 from dpsgd_explorer.accounting.core.accountant import Accountant, Phase
-from dpsgd_explorer.accounting.exact.accountant import ExactAccountant
+from dpsgd_explorer.accounting.core.neighboring_relation import (
+    REPLACE_ONE,
+    NeighboringRelation,
+)
 from dpsgd_explorer.errors import AccountingError
 
-SAMPLINGS = ("poisson", "full_batch", "fixed_size", "truncated_poisson", "shuffled")
-SHUFFLED = (
+POISSON, FULL_BATCH, FIXED_SIZE = "poisson", "full_batch", "fixed_size"
+TRUNCATED_POISSON, SHUFFLED = "truncated_poisson", "shuffled"
+SAMPLINGS = (POISSON, FULL_BATCH, FIXED_SIZE, TRUNCATED_POISSON, SHUFFLED)
+SHUFFLED_REASON = (
     "sampling must be drawn afresh for each step, got 'shuffled': no accountant here "
     "covers batches dealt from a shuffled deck, whose ε can be far above that of "
     "Poisson sampling with the same noise (Chua et al. 2024). Sample by Poisson; the "
@@ -28,42 +33,38 @@ SHUFFLED = (
 
 
 def why_not(
-    accountant: Accountant, phases: Sequence[Phase], sampling: str, relation: str
+    accountant: Accountant,
+    phases: Sequence[Phase],
+    sampling: str,
+    relation: NeighboringRelation,
 ) -> str:
-    """Return why an accountant says nothing of batches drawn like this, "" if it does.
+    """Return why an accountant does not apply to a sampling scheme, "" if it does.
 
     Raises:
         AccountingError: there is no such sampling.
     """
-    if sampling not in SAMPLINGS:
-        rule = f"one of {', '.join(SAMPLINGS)}"
-        domains.refuse("sampling", rule, sampling)
-    if sampling == "shuffled":
-        return SHUFFLED
-    if sampling == "fixed_size" and relation != "replace_one":
+    validation.one_of("sampling", sampling, SAMPLINGS)
+    if sampling == SHUFFLED:
+        return SHUFFLED_REASON
+    if sampling == FIXED_SIZE and relation != REPLACE_ONE:
         return (
-            "neighboring_relation must be 'replace_one' for batches of fixed size, "
+            f"neighboring_relation must be {REPLACE_ONE!r} for batches of fixed size, "
             f"which hold no record more or less, got {relation!r}."
         )
-    if sampling == "fixed_size":
+    if sampling == FIXED_SIZE:
         return (
             "accountant must be 'rdp' for batches of fixed size, by its bound for "
             f"replaced records, got {accountant.label!r}."
         )
-    if sampling == "truncated_poisson":
-        return _why_not_cut(accountant)
-    if sampling == "full_batch" and any(phase.sample_rate < 1 for phase in phases):
-        return "sample_rate must be 1 for sampling 'full_batch', got less."
-    if relation not in accountant.neighboring_relations:
-        return (
-            f"neighboring_relation must be one of "
-            f"{', '.join(accountant.neighboring_relations)}, got {relation!r}."
-        )
+    if sampling == TRUNCATED_POISSON:
+        return _why_not_truncated(accountant)
+    if sampling == FULL_BATCH and any(phase.sample_rate < 1 for phase in phases):
+        return f"sample_rate must be 1 for sampling {FULL_BATCH!r}, got less."
     return accountant.why_not(phases)
 
 
-def _why_not_cut(accountant: Accountant) -> str:
-    if not isinstance(accountant, ExactAccountant):
+def _why_not_truncated(accountant: Accountant) -> str:
+    if not accountant.counts_truncated_batches:
         return (
             "accountant must be 'exact' for Poisson batches that are cut, got "
             f"{accountant.label!r}."
@@ -75,9 +76,12 @@ def _why_not_cut(accountant: Accountant) -> str:
 
 
 def check_answerable(
-    accountant: Accountant, phases: Sequence[Phase], sampling: str, relation: str
+    accountant: Accountant,
+    phases: Sequence[Phase],
+    sampling: str,
+    relation: NeighboringRelation,
 ) -> None:
-    """Refuse what an accountant says nothing about.
+    """Refuse what an accountant does not apply to.
 
     Raises:
         AccountingError: with the reason.

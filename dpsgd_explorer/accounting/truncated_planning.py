@@ -10,12 +10,14 @@ import numpy as np
 from dpsgd_explorer.accounting.core import validation as domains
 from dpsgd_explorer.accounting.core.accountant import Phase
 from dpsgd_explorer.accounting.core.initial_guesses import noise_guess
+from dpsgd_explorer.accounting.core.intervals import Interval
+from dpsgd_explorer.accounting.core.neighboring_relation import ADD_OR_REMOVE_ONE
 from dpsgd_explorer.accounting.core.root_finding import least_noise, unreachable
+from dpsgd_explorer.accounting.core.trade_off import largest_rates
 from dpsgd_explorer.accounting.core.validation import MAX_NOISE_MULTIPLIER
-from dpsgd_explorer.accounting.exact.accountant import LEAST_NOISE
+from dpsgd_explorer.accounting.exact.phases import LEAST_NOISE
 from dpsgd_explorer.accounting.exact.truncated_poisson import TruncatedStep
-from dpsgd_explorer.accounting.intervals import RELATION, CurveSides, Sides
-from dpsgd_explorer.accounting.trade_off import most_found, rates_of, trade_off_sides
+from dpsgd_explorer.accounting.trade_off import checked_rates, trade_off_intervals
 from dpsgd_explorer.accounting.truncated_poisson import (
     truncated_upper,
 )
@@ -33,7 +35,7 @@ def truncated_poisson_noise_multiplier(
     *,
     sample_size: int,
     max_batch_size: int,
-    neighboring_relation: str = RELATION,
+    neighboring_relation: str = ADD_OR_REMOVE_ONE,
 ) -> float:
     """Return about the least noise with which steps on cut batches keep to a target.
 
@@ -62,7 +64,7 @@ def truncated_poisson_noise_multiplier(
     def spent(noise: float) -> float:
         run = Phase(sample_rate, noise, count)
         found = truncated_upper(run, slack, *data, refinements=1)
-        return found.value if isinstance(found, Sides) else found
+        return found.value if isinstance(found, Interval) else found
 
     least = spent(MAX_NOISE_MULTIPLIER)
     if least > target:
@@ -90,8 +92,8 @@ def truncated_poisson_trade_off(
     false_positive_rates: Sequence[float],
     sample_size: int,
     max_batch_size: int,
-    neighboring_relation: str = RELATION,
-) -> CurveSides:
+    neighboring_relation: str = ADD_OR_REMOVE_ONE,
+) -> list[Interval]:
     """Return the largest true positive rates against steps on cut batches.
 
     From below, by a test on the data of ``TruncatedStep.least_rate``, and from above.
@@ -103,22 +105,23 @@ def truncated_poisson_trade_off(
             below 0.2, and so small a cap is exceeded too often.
     """
     run = Phase(sample_rate, noise_multiplier, steps)
-    alarms = rates_of(false_positive_rates)
+    alarms = checked_rates(false_positive_rates)
     size, cap = sample_size, max_batch_size
 
     def spent(slack: float) -> float:
         terms = (slack, size, cap, neighboring_relation, REFINEMENTS)
         found = truncated_upper(run, *terms)
-        return found.value if isinstance(found, Sides) else found
+        return found.value if isinstance(found, Interval) else found
 
-    high = most_found(alarms, spent)
+    high = largest_rates(alarms, spent)
     rate = run.sample_rate
     if cap < size and run.noise_multiplier:
         rate = TruncatedStep(rate, run.noise_multiplier, size, cap).least_rate
     least = alarms.tolist()
     if rate:
         uncut = Phase(rate, run.noise_multiplier, run.steps)
-        found = trade_off_sides([uncut], least, "exact", neighboring_relation)
-        least = least if found.lower is None else found.lower
+        found = trade_off_intervals([uncut], least, "exact", neighboring_relation)
+        least = [x.lower for x in found if x.lower is not None]
     low = np.minimum(least, high)
-    return CurveSides(high.tolist(), low.tolist(), high.tolist(), "bound")
+    pairs = zip(low.tolist(), high.tolist(), strict=True)
+    return [Interval(upper, lower, upper, "bound") for lower, upper in pairs]

@@ -25,12 +25,13 @@ import numpy as np
 
 from dpsgd_explorer.accounting.core import validation as domains
 from dpsgd_explorer.accounting.core.accountant import Phase
-from dpsgd_explorer.accounting.core.root_finding import first_safe
-from dpsgd_explorer.accounting.exact.accountant import (
-    DIRECTIONS,
-    Bounds,
-    ExactAccountant,
+from dpsgd_explorer.accounting.core.intervals import Interval, interval
+from dpsgd_explorer.accounting.core.neighboring_relation import (
+    ADD_OR_REMOVE_ONE,
+    NeighboringRelation,
 )
+from dpsgd_explorer.accounting.core.root_finding import first_safe
+from dpsgd_explorer.accounting.exact.accountant import DIRECTIONS, ExactAccountant
 from dpsgd_explorer.accounting.exact.composition import Composition
 from dpsgd_explorer.accounting.exact.fallback_bounds import ROUNDING
 from dpsgd_explorer.accounting.exact.pld_bounds import MAX_REFINEMENTS
@@ -39,8 +40,6 @@ from dpsgd_explorer.accounting.exact.truncated_poisson import (
     TruncatedStep,
     binomial_tail,
 )
-from dpsgd_explorer.accounting.intervals import RELATION, Sides, two_sided
-from dpsgd_explorer.accounting.registry import accountant_for
 from dpsgd_explorer.errors import AccountingError
 
 GENEROUS = 1 + 1e-9  # by which a loss is raised until it pays for itself
@@ -57,8 +56,8 @@ def truncated_poisson_epsilon(
     *,
     sample_size: int,
     max_batch_size: int,
-    neighboring_relation: str = RELATION,
-) -> Sides:
+    neighboring_relation: str = ADD_OR_REMOVE_ONE,
+) -> Interval:
     """Return ε of steps whose Poisson batches are cut, from below and from above.
 
     Args:
@@ -77,15 +76,16 @@ def truncated_poisson_epsilon(
     run = Phase(sample_rate, noise_multiplier, steps)
     terms = (delta, sample_size, max_batch_size, neighboring_relation)
     upper = truncated_upper(run, *terms)
-    if isinstance(upper, Sides):
+    if isinstance(upper, Interval):
         return upper
     step = TruncatedStep(
         run.sample_rate, run.noise_multiplier, sample_size, max_batch_size
     )
     least = replace(run, sample_rate=step.least_rate)
-    exact, relation = ExactAccountant(), neighboring_relation
-    lower = exact.bounds([least], [run.steps], delta, relation).lower
-    return two_sided(Bounds(np.minimum(lower, upper), np.array([upper]))).last
+    exact, relation = ExactAccountant(), NeighboringRelation.of(neighboring_relation)
+    [uncut] = exact.bounds([least], [run.steps], delta, relation)
+    assert uncut.lower is not None
+    return interval(min(uncut.lower, upper), upper)
 
 
 def truncated_upper(
@@ -93,21 +93,21 @@ def truncated_upper(
     delta: float,
     sample_size: int,
     max_batch_size: int,
-    relation: str,
+    neighboring_relation: str,
     refinements: int = MAX_REFINEMENTS,
-) -> float | Sides:
+) -> float | Interval:
     """Return ε from above, or both sides where they come together.
 
     Raises:
         AccountingError: as ``truncated_poisson_epsilon``.
     """
-    accountant_for("exact", relation)
+    relation = NeighboringRelation.of(neighboring_relation)
     slack = domains.delta(delta)
     size = domains.whole("sample_size", sample_size, 1, MOST_RECORDS)
     cap = domains.whole("max_batch_size", max_batch_size, 1, MOST_RECORDS)
     if run.steps == 0 or run.noise_multiplier == 0 or cap >= size:
         exact = ExactAccountant(refinements)
-        return two_sided(exact.bounds([run], [run.steps], slack, relation)).last
+        return exact.bounds([run], [run.steps], slack, relation)[0]
     step = TruncatedStep(run.sample_rate, run.noise_multiplier, size, cap)
     if not step.is_within_reach:
         return _by_excess(run, slack, size, cap, relation)
@@ -135,12 +135,14 @@ def _composed(
     return max(float(max(found)), 0.0)
 
 
-def _by_excess(run: Phase, slack: float, size: int, cap: int, relation: str) -> Sides:
+def _by_excess(
+    run: Phase, slack: float, size: int, cap: int, relation: NeighboringRelation
+) -> Interval:
     """Return both sides by how often any batch is cut at all."""
     exact = ExactAccountant()
     excess = run.steps * binomial_tail(size, run.sample_rate, cap)
 
-    def epsilons(loss: float, side: int) -> Bounds:
+    def epsilon(loss: float, side: int) -> Interval:
         """Return ε at the delta that is left, or that is added, at a loss."""
         moved = slack - side * excess * (1 + math.exp(min(loss, LARGEST)))
         if moved <= 0:
@@ -152,11 +154,11 @@ def _by_excess(run: Phase, slack: float, size: int, cap: int, relation: str) -> 
                 field="max_batch_size",
             )
         capped = min(moved, 1 - 1e-12)
-        return exact.bounds([run], [run.steps], capped, relation)
+        return exact.bounds([run], [run.steps], capped, relation)[0]
 
-    upper = float(epsilons(0.0, 1).upper[0])
+    upper = epsilon(0.0, 1).value
     for _ in range(ROUNDS):  # rises to where the loss pays for itself
-        following = float(epsilons(upper * GENEROUS, 1).upper[0])
+        following = epsilon(upper * GENEROUS, 1).value
         if following <= upper * GENEROUS:
             upper = upper * GENEROUS
             break
@@ -167,5 +169,6 @@ def _by_excess(run: Phase, slack: float, size: int, cap: int, relation: str) -> 
             "Raise max_batch_size.",
             field="max_batch_size",
         )
-    low = epsilons(upper, -1).lower  # more is added at a larger loss
-    return two_sided(Bounds(low, low * 0 + upper)).last
+    low = epsilon(upper, -1).lower  # more is added at a larger loss
+    assert low is not None
+    return interval(low, upper)

@@ -12,29 +12,36 @@ from typing import Any, cast
 from dpsgd_explorer import accounting
 from dpsgd_explorer.accounting import ACCOUNTANTS, NAMES, SAMPLINGS, Phase, round_up
 from dpsgd_explorer.accounting.batches import (
-    TRUNCATED,
     Batches,
     batches_answers,
-    batches_sides,
+    batches_interval,
 )
-from dpsgd_explorer.accounting.comparison import DOES_NOT_APPLY, Answer
 from dpsgd_explorer.accounting.core import validation as domains
-from dpsgd_explorer.accounting.core.accountant import Status
-from dpsgd_explorer.accounting.intervals import APPROXIMATION, Sides
+from dpsgd_explorer.accounting.core.intervals import APPROXIMATION, Interval, Status
+from dpsgd_explorer.accounting.core.neighboring_relation import (
+    ADD_OR_REMOVE_ONE,
+    REPLACE_ONE,
+)
+from dpsgd_explorer.accounting.queries import DOES_NOT_APPLY, Answer
 from dpsgd_explorer.accounting.registry import ALL
+from dpsgd_explorer.accounting.sampling_schemes import (
+    FIXED_SIZE,
+    FULL_BATCH,
+    POISSON,
+    TRUNCATED_POISSON,
+)
 
 SIGMA_DIGITS = 4
 EPSILON_DIGITS = 4
-POISSON = SAMPLINGS[0]
-RELATIONS = {
-    "add_or_remove_one": "adding or removing one record",
-    "replace_one": "replacing one record",
+RELATIONS: dict[str, str] = {
+    ADD_OR_REMOVE_ONE: "adding or removing one record",
+    REPLACE_ONE: "replacing one record",
 }
 SAMPLED = {
-    "poisson": "Poisson sampling at rate {:.6g}",
-    "full_batch": "full batches, rate {:.6g}",
-    "fixed_size": "batches of fixed size, {:.6g} of the records",
-    TRUNCATED: "Poisson sampling at rate {:.6g}, batches cut",
+    POISSON: "Poisson sampling at rate {:.6g}",
+    FULL_BATCH: "full batches, rate {:.6g}",
+    FIXED_SIZE: "batches of fixed size, {:.6g} of the records",
+    TRUNCATED_POISSON: "Poisson sampling at rate {:.6g}, batches cut",
 }
 
 
@@ -56,16 +63,18 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     names = ", ".join(NAMES)
     parser.add_argument("--accountant", default="exact", help=f"one of {names}")
     parser.add_argument(
-        "--relation", default="add_or_remove_one", help="or replace_one"
+        "--relation", default=ADD_OR_REMOVE_ONE, help=f"or {REPLACE_ONE}"
     )
     parser.add_argument(
         "--sampling", default=POISSON, help=f"one of {', '.join(SAMPLINGS)}"
     )
     parser.add_argument(
-        "--max-batch-size", type=int, help=f"records a batch may hold, for {TRUNCATED}"
+        "--max-batch-size",
+        type=int,
+        help=f"records a batch may hold, for {TRUNCATED_POISSON}",
     )
     parser.add_argument(
-        "--sample-size", type=int, help=f"records of the data, for {TRUNCATED}"
+        "--sample-size", type=int, help=f"records of the data, for {TRUNCATED_POISSON}"
     )
     parser.add_argument("--json", action="store_true", help="answer as JSON")
 
@@ -120,7 +129,7 @@ def _noise(options: argparse.Namespace) -> float:
     return math.ceil(least * digits) / digits
 
 
-def _answers(run: Phase, options: argparse.Namespace) -> dict[str, Sides | str]:
+def _answers(run: Phase, options: argparse.Namespace) -> dict[str, Interval | str]:
     """Return what each accountant asked says, or why it says nothing.
 
     Raises:
@@ -130,20 +139,20 @@ def _answers(run: Phase, options: argparse.Namespace) -> dict[str, Sides | str]:
     batches = Batches(options.sampling, options.sample_size, options.max_batch_size)
     if options.accountant == ALL:
         told = batches_answers(run, options.delta, options.relation, batches)
-        return {name: _sides(answer) for name, answer in told.items()}
+        return {name: _interval(answer) for name, answer in told.items()}
     terms = (options.delta, options.accountant, options.relation)
-    return {options.accountant: batches_sides(run, *terms, batches)}
+    return {options.accountant: batches_interval(run, *terms, batches)}
 
 
-def _sides(answer: Answer) -> Sides | str:
+def _interval(answer: Answer) -> Interval | str:
     if answer.epsilon is None:
         return answer.reason
     upper = None if answer.status == APPROXIMATION else answer.epsilon
-    return Sides(answer.epsilon, None, upper, cast(Status, answer.status))
+    return Interval(answer.epsilon, None, upper, cast(Status, answer.status))
 
 
 def _told(
-    run: Phase, answers: dict[str, Sides | str], options: argparse.Namespace
+    run: Phase, answers: dict[str, Interval | str], options: argparse.Namespace
 ) -> str:
     """Return the answers for a person: one with its terms, or all below each other."""
     head = f"σ = {run.noise_multiplier}, {run.steps} steps:"
@@ -152,12 +161,12 @@ def _told(
         lines = [_line(name, found) for name, found in answers.items()]
         return "\n".join([f"{head} {terms}", *lines])
     [(name, found)] = answers.items()
-    assert isinstance(found, Sides)
+    assert isinstance(found, Interval)
     shown = round_up(found.value, EPSILON_DIGITS)
     return f"{head} ε = {shown}\n{terms}; {claim(name, found.status)}"
 
 
-def _line(name: str, found: Sides | str) -> str:
+def _line(name: str, found: Interval | str) -> str:
     if isinstance(found, str):
         return f"ε = {'–':>12}  {ACCOUNTANTS[name].label}: {DOES_NOT_APPLY}; {found}"
     shown = round_up(found.value, EPSILON_DIGITS)
@@ -167,7 +176,7 @@ def _line(name: str, found: Sides | str) -> str:
 def terms_of(
     rate: float,
     delta: float,
-    relation: str = "add_or_remove_one",
+    relation: str = ADD_OR_REMOVE_ONE,
     sampling: str = POISSON,
 ) -> str:
     """Return what an epsilon means nothing without."""
@@ -176,7 +185,7 @@ def terms_of(
 
 
 def _records(
-    run: Phase, answers: dict[str, Sides | str], options: argparse.Namespace
+    run: Phase, answers: dict[str, Interval | str], options: argparse.Namespace
 ) -> list[dict[str, Any]] | dict[str, Any]:
     """Return the answers as the HTTP interface gives them: never without terms."""
     shared = {
@@ -192,7 +201,7 @@ def _records(
     return records if options.accountant == ALL else records[0]
 
 
-def _numbers(found: Sides | str) -> dict[str, Any]:
+def _numbers(found: Interval | str) -> dict[str, Any]:
     if isinstance(found, str):
         nothing = dict.fromkeys(("value", "lower", "upper"))
         return {**nothing, "status": DOES_NOT_APPLY, "reason": found}

@@ -182,14 +182,14 @@ def _progress(event: Event, config: RunConfig) -> str:
 
 def _training_terms(config: TrainingConfig, steps: int) -> str:
     from dpsgd_explorer.accounting import Phase
-    from dpsgd_explorer.accounting.intervals import epsilon_sides
+    from dpsgd_explorer.accounting.queries import epsilon_interval
     from dpsgd_explorer.cli.epsilon import claim, terms_of
 
     plan = config.plan
     if not plan.is_private:
         return "no noise was added: not private"
     run = Phase(plan.sample_rate, plan.noise_multiplier, steps)
-    status = epsilon_sides([run], plan.delta, plan.accountant).status
+    status = epsilon_interval([run], plan.delta, plan.accountant).status
     who = claim(plan.deciding_accountant, status)
     return f"{terms_of(plan.sample_rate, plan.delta)}; {who}"
 

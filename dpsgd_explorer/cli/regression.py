@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from dpsgd_explorer.accounting import round_up
+from dpsgd_explorer.accounting.core.neighboring_relation import ADD_OR_REMOVE_ONE
 from dpsgd_explorer.cli.table_file import Table, read_table
 from dpsgd_explorer.errors import DivergedError
 from dpsgd_explorer.regression import checks, housing, noisy_gradient_descent
@@ -48,7 +49,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     price.add_argument("--epsilon", type=float, required=True)
     price.add_argument("--delta", type=float, required=True, help="below 1 / n")
     price.add_argument(
-        "--relation", choices=checks.RELATIONS, default="add_or_remove_one"
+        "--relation", choices=checks.RELATIONS, default=ADD_OR_REMOVE_ONE
     )
     how = parser.add_argument_group("method")
     how.add_argument("--method", choices=METHODS, default="adassp")

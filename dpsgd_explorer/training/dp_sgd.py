@@ -17,7 +17,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from dpsgd_explorer.accounting import Phase
-from dpsgd_explorer.accounting.intervals import epsilon_sides
+from dpsgd_explorer.accounting.queries import epsilon_interval
 from dpsgd_explorer.dp.kernels import cpu as kernels
 from dpsgd_explorer.dp.kernels.threads import threads
 from dpsgd_explorer.dp.noise.seeded import seeded_generator
@@ -211,7 +211,7 @@ class TrainingExperiment(Experiment):
         if not plan.is_private:
             return NOT_PRIVATE
         run = Phase(plan.sample_rate, plan.noise_multiplier, self._schedule.last)
-        return epsilon_sides([run], plan.delta, plan.accountant).status
+        return epsilon_interval([run], plan.delta, plan.accountant).status
 
     def _check_finite(self, what: str, value: float | Tensor) -> None:
         """Raise DivergedError unless every entry of the value is finite."""

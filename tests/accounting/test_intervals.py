@@ -5,65 +5,66 @@ import math
 import pytest
 
 from dpsgd_explorer.accounting import ACCOUNTANTS, Phase
-from dpsgd_explorer.accounting.intervals import (
-    curve_sides,
-    delta_sides,
-    epsilon_sides,
-    spends_more,
+from dpsgd_explorer.accounting.queries import (
+    delta_interval,
+    epsilon_interval,
+    epsilon_intervals,
+    exceeds,
 )
 from dpsgd_explorer.errors import AccountingError
+from tests.accounting.curves import arrays
 
 RUN = Phase(0.01, 1.1, 1000)
 OPEN = Phase(1e-5, 0.05, 3)  # its sides do not meet
 
 
 def test_an_exact_answer_has_two_sides_that_meet():
-    found = epsilon_sides([RUN], 1e-6)
+    found = epsilon_interval([RUN], 1e-6)
     assert found.status == "exact"
     assert found.lower <= found.upper == found.value
     assert found.upper - found.lower <= 1e-4 * found.upper
 
 
 def test_sides_that_do_not_meet_make_a_bound_of_the_exact_accountants_answer():
-    found = epsilon_sides([OPEN], 1e-5)
+    found = epsilon_interval([OPEN], 1e-5)
     assert ACCOUNTANTS["exact"].status == "exact"
     assert found.upper - found.lower > 1e-4 * found.upper
     assert found.status == "bound"
 
 
 def test_a_curve_is_exact_if_all_of_it_is():
-    assert curve_sides([RUN], [0, 10, 1000], 1e-6).status == "exact"
-    assert curve_sides([OPEN], [0, 3], 1e-5).status == "bound"
+    assert arrays(epsilon_intervals([RUN], [0, 10, 1000], 1e-6)).status == "exact"
+    assert arrays(epsilon_intervals([OPEN], [0, 3], 1e-5)).status == "bound"
 
 
 @pytest.mark.parametrize("name", [n for n in ACCOUNTANTS if n not in ("exact", "zcdp")])
 def test_the_others_prove_one_side_at_most(name):
-    found = epsilon_sides([RUN], 1e-6, name)
+    found = epsilon_interval([RUN], 1e-6, name)
     assert found.status == ACCOUNTANTS[name].status
     assert found.lower is None
     assert found.upper == (None if found.status == "approximation" else found.value)
 
 
 def test_delta_has_sides_too():
-    spent = epsilon_sides([RUN], 1e-6).value
-    found = delta_sides([RUN], spent)
+    spent = epsilon_interval([RUN], 1e-6).value
+    found = delta_interval([RUN], spent)
     assert found.status == "exact"
     assert found.lower <= found.value == pytest.approx(1e-6, rel=1e-3)
 
 
 def test_without_noise_both_sides_are_infinite():
-    found = epsilon_sides([Phase(0.01, 0.0, 3)], 1e-5)
+    found = epsilon_interval([Phase(0.01, 0.0, 3)], 1e-5)
     assert (found.value, found.lower, found.status) == (math.inf, math.inf, "exact")
 
 
 def test_more_is_spent_only_where_the_lower_side_says_so():
-    spent = epsilon_sides([RUN], 1e-6)
-    assert spends_more([RUN], 0.99 * spent.lower, 1e-6)
-    assert not spends_more([RUN], spent.upper, 1e-6)
-    assert not spends_more([RUN], 0.01, 1e-6, "rdp")
+    spent = epsilon_interval([RUN], 1e-6)
+    assert exceeds([RUN], 0.99 * spent.lower, 1e-6)
+    assert not exceeds([RUN], spent.upper, 1e-6)
+    assert not exceeds([RUN], 0.01, 1e-6, "rdp")
 
 
 @pytest.mark.parametrize("delta", [0, 1, math.nan])
 def test_a_delta_outside_its_domain_is_refused(delta):
     with pytest.raises(AccountingError, match="delta must be"):
-        epsilon_sides([RUN], delta)
+        epsilon_interval([RUN], delta)

@@ -13,6 +13,7 @@ from dpsgd_explorer.accounting import (
 )
 from dpsgd_explorer.accounting import epsilon as spent
 from dpsgd_explorer.accounting.core.accountant import Phase
+from dpsgd_explorer.accounting.core.neighboring_relation import ADD_OR_REMOVE_ONE
 from dpsgd_explorer.accounting.core.phase_limits import (
     DISTRIBUTION,
     MOST_ANSWERS,
@@ -24,11 +25,15 @@ from dpsgd_explorer.accounting.core.phase_limits import (
 from dpsgd_explorer.accounting.core.root_finding import least_noise
 from dpsgd_explorer.accounting.exact.accountant import ExactAccountant
 from dpsgd_explorer.accounting.exact.composition import Composition
-from dpsgd_explorer.accounting.intervals import RELATION, curve_sides, delta_sides
 from dpsgd_explorer.accounting.privacy_loss_distribution import PrivacyLossDistribution
+from dpsgd_explorer.accounting.queries import (
+    delta_interval,
+    epsilon_intervals,
+)
 from dpsgd_explorer.accounting.remaining import noise_after, steps_after
-from dpsgd_explorer.accounting.trade_off import trade_off_sides
+from dpsgd_explorer.accounting.trade_off import trade_off_intervals
 from dpsgd_explorer.errors import AccountingError
+from tests.accounting.curves import arrays
 
 
 @pytest.mark.parametrize("steps", [1, 3, 30])
@@ -64,9 +69,9 @@ def test_a_checkpoint_of_something_else_is_refused(text):
 
 def test_without_noise_every_record_that_takes_part_is_found():
     alarms = [0.0, 0.3, 1.0]
-    full = trade_off_sides([Phase(1.0, 0.0, 1)], alarms)
+    full = arrays(trade_off_intervals([Phase(1.0, 0.0, 1)], alarms))
     assert (full.lower, full.upper, full.status) == ([1.0] * 3, [1.0] * 3, "exact")
-    some = trade_off_sides([Phase(0.1, 0.0, 2)], alarms)
+    some = arrays(trade_off_intervals([Phase(0.1, 0.0, 2)], alarms))
     assert some.lower == pytest.approx(0.19 + 0.81 * np.array(alarms))
     assert (some.upper, some.status) == ([1.0] * 3, "bound")
     assert trade_off(1.0, 0.0, 1, false_positive_rates=alarms) == [1.0] * 3
@@ -104,10 +109,10 @@ def of_low_noise(count):
     ("ask", "worth"),
     [
         (
-            lambda phases: curve_sides(phases, range(1, 101), 1e-5),
+            lambda phases: epsilon_intervals(phases, range(1, 101), 1e-5),
             {"questions": 1, "answers": 100},
         ),
-        (lambda phases: trade_off_sides(phases, [0.1]), TRADE_OFF),
+        (lambda phases: trade_off_intervals(phases, [0.1]), TRADE_OFF),
         (lambda phases: PrivacyLossDistribution.of(phases), DISTRIBUTION),
         (lambda phases: noise_after(phases, 3.0, 0.01, 10, 1e-5), SEARCH),
         (lambda phases: steps_after(phases, 3.0, 0.01, 1.0, 1e-5), SEARCH),
@@ -118,7 +123,7 @@ def test_a_question_that_takes_long_for_many_phases_is_refused_before(
     ask, worth, make, monkeypatch
 ):
     monkeypatch.setattr(Composition, "__init__", never)
-    work = ExactAccountant().work(make(100), worth["answers"], RELATION) / 100
+    work = ExactAccountant().work(make(100), worth["answers"], ADD_OR_REMOVE_ONE) / 100
     count = int(MOST_WORK / (worth["questions"] * work)) + 2
     with pytest.raises(AccountingError, match=f"got {count:,}") as caught:
         ask(make(count))
@@ -144,7 +149,7 @@ def test_more_numbers_of_steps_than_are_answered_at_once_are_refused(name):
         lambda run: run.epsilon(1e-5, "moments", "replace_one"),
         lambda run: run.rdp_curve("replace_one"),
         lambda run: run.epsilons(1e-5),
-        lambda run: delta_sides(run.phases, 1.0, "basic"),
+        lambda run: delta_interval(run.phases, 1.0, "basic"),
         lambda run: run.noise_multiplier(1.0, 0.01, 10, 1e-5, "advanced"),
     ],
     ids=["rdp", "moments", "curve", "all", "delta", "search"],
@@ -170,5 +175,5 @@ def test_a_target_far_below_a_jump_of_epsilon_is_searched_for_no_longer():
 
 def test_a_schedule_of_a_hundred_groups_has_a_curve_and_a_search():
     phases = several(99)
-    assert curve_sides(phases, [50, 9900], 1e-5).last.upper > 0
+    assert epsilon_intervals(phases, [50, 9900], 1e-5)[-1].upper > 0
     assert noise_after(phases, 9.0, 0.01, 10, 1e-5) > 0

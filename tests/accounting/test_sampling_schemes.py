@@ -18,8 +18,9 @@ from dpsgd_explorer.accounting import (
     trade_off,
 )
 from dpsgd_explorer.accounting.core.accountant import Phase
-from dpsgd_explorer.accounting.trade_off import trade_off_sides
+from dpsgd_explorer.accounting.trade_off import trade_off_intervals
 from dpsgd_explorer.errors import AccountingError
+from tests.accounting.curves import arrays
 
 RUN = (0.01, 4.0, 10_000, 1e-5)
 
@@ -86,7 +87,9 @@ def test_the_trade_off_of_a_gaussian_is_that_of_two_normals():
 def test_the_best_test_of_one_gaussian_lies_between_the_sides(relation):
     alarms = np.linspace(0, 1, 101) ** 2
     mu = {"add_or_remove_one": 0.8, "replace_one": 1.6}[relation]
-    found = trade_off_sides([Phase(1.0, 1.25, 1)], alarms, "exact", relation)
+    found = arrays(
+        trade_off_intervals([Phase(1.0, 1.25, 1)], alarms, "exact", relation)
+    )
     powers = ndtr(mu - ndtri(1 - alarms))
     assert np.all(found.lower <= powers + 1e-12)
     assert np.all(powers <= np.array(found.upper) + 1e-12)
@@ -101,16 +104,19 @@ def test_the_best_test_of_one_sampled_step_lies_between_the_sides():
         np.interp(alarms, 1 - without[::-1], 1 - with_it[::-1]),
         np.interp(alarms, with_it, without),
     )
-    found = trade_off_sides([Phase(q, sigma, 1)], alarms)
+    found = arrays(trade_off_intervals([Phase(q, sigma, 1)], alarms))
     assert np.all(found.lower <= best + 1e-6)
     assert np.all(best <= found.upper)
     assert np.all(np.subtract(found.upper, found.lower) < 0.01)
 
 
 def test_an_approximation_encloses_no_test():
-    found = trade_off_sides([Phase(0.01, 1.1, 1000)], [0.1], "gdp")
+    found = arrays(trade_off_intervals([Phase(0.01, 1.1, 1000)], [0.1], "gdp"))
     assert (found.lower, found.upper, found.status) == (None, None, "approximation")
-    assert trade_off_sides([Phase(0.01, 1.1, 1000)], [0.1], "rdp").lower is None
+    assert (
+        arrays(trade_off_intervals([Phase(0.01, 1.1, 1000)], [0.1], "rdp")).lower
+        is None
+    )
 
 
 def test_the_ends_of_the_trade_off():

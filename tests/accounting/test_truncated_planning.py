@@ -13,6 +13,7 @@ from dpsgd_explorer.accounting import (
 from dpsgd_explorer.accounting.exact.discretized_pld import DiscretizedPlds
 from dpsgd_explorer.accounting.exact.pld_bounds import FFT_SIZES
 from dpsgd_explorer.errors import AccountingError
+from tests.accounting.curves import arrays
 
 DATA = {"sample_size": 1000, "max_batch_size": 75}
 ALARMS = [0.0, 0.001, 0.1, 0.5, 1.0]
@@ -60,8 +61,8 @@ def test_little_noise_may_be_enough_though_less_has_no_answer():
 def test_the_curve_lies_between_its_sides_and_above_the_uncut_one(cap, relation):
     run, terms = (0.05, 1.5, 100), {"sample_size": 1000, "max_batch_size": cap}
     asked = {"false_positive_rates": ALARMS, "neighboring_relation": relation}
-    found = truncated_poisson_trade_off(*run, **asked, **terms)
-    low, high = np.array(found.lower), np.array(found.upper)
+    found = arrays(truncated_poisson_trade_off(*run, **asked, **terms))
+    low, high = found.lower, found.upper
     uncut = np.array(trade_off(*run, **asked))
     assert np.all(low <= high)
     assert np.all(low <= uncut + 1e-9)
@@ -76,12 +77,11 @@ def test_the_curve_lies_between_its_sides_and_above_the_uncut_one(cap, relation)
 
 def test_the_ends_of_a_curve():
     asked = {"false_positive_rates": ALARMS, **DATA}
-    assert truncated_poisson_trade_off(0.05, 1.0, 0, **asked).lower == ALARMS
-    assert truncated_poisson_trade_off(0.05, 1.0, 0, **asked).upper == pytest.approx(
-        ALARMS, abs=1e-8
-    )
-    open_ = truncated_poisson_trade_off(0.05, 0.0, 5, **asked)
-    assert open_.upper == [1.0] * len(ALARMS)
+    still = arrays(truncated_poisson_trade_off(0.05, 1.0, 0, **asked))
+    assert still.lower.tolist() == ALARMS
+    assert still.upper == pytest.approx(ALARMS, abs=1e-8)
+    open_ = arrays(truncated_poisson_trade_off(0.05, 0.0, 5, **asked))
+    assert open_.upper.tolist() == [1.0] * len(ALARMS)
 
 
 def test_a_target_that_no_noise_reaches_is_refused():
@@ -100,8 +100,8 @@ def test_a_curve_of_two_cut_batches_takes_no_fine_grids(monkeypatch):
 
     monkeypatch.setattr(DiscretizedPlds, "__init__", counted)
     few = {"sample_size": 26_130, "max_batch_size": 18}
-    found = truncated_poisson_trade_off(
-        3e-5, 0.42, 3, false_positive_rates=[0.01], **few
+    found = arrays(
+        truncated_poisson_trade_off(3e-5, 0.42, 3, false_positive_rates=[0.01], **few)
     )
     assert found.lower[0] <= found.upper[0]
     assert FFT_SIZES[0] <= max(sizes) <= FFT_SIZES[1]

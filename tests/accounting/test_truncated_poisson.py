@@ -18,6 +18,7 @@ from dpsgd_explorer.accounting.exact.truncated_poisson import (
     binomial_tail,
 )
 from dpsgd_explorer.errors import AccountingError
+from tests.accounting.curves import arrays
 
 RELATIONS = ["add_or_remove_one", "replace_one"]
 CAPS = (10, 15, 20, 40)  # from the expected batch on
@@ -228,5 +229,5 @@ def test_data_sets_beyond_32_bits_spend_what_they_spend(size):
 @pytest.mark.parametrize("slack", [math.nan, 0.0, -1e-9, 1.0, 2.0, math.inf])
 def test_no_epsilon_belongs_to_a_delta_that_is_none(slack):
     with pytest.raises(AccountingError, match="delta must be") as caught:
-        ExactAccountant().bounds([Phase(0.1, 1.0, 10)], [10], slack)
+        arrays(ExactAccountant().bounds([Phase(0.1, 1.0, 10)], [10], slack))
     assert caught.value.field == "delta"

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from dpsgd_explorer.accounting import Phase
 from dpsgd_explorer.accounting.exact.subsampled_gaussian import SubsampledGaussianLoss
-from dpsgd_explorer.accounting.intervals import epsilon_sides
+from dpsgd_explorer.accounting.queries import epsilon_interval
 
 # Both had an upper side that was too low: one step's transform falls to 1e-12, where
 # that of the other, on a tiny sample, is still near 1.
@@ -52,7 +52,7 @@ def delta_of_two(one, other, loss, spacing):
 
 @pytest.mark.parametrize(("one", "other", "slack"), PAIRS)
 def test_the_truth_lies_between_the_sides(one, other, slack):
-    sides = epsilon_sides([one, other], slack)
+    sides = epsilon_interval([one, other], slack)
     assert sides.status == "exact"
     assert sides.lower <= sides.upper
     with mp.workdps(30):
@@ -99,7 +99,7 @@ STEP = st.builds(Phase, RATE, NOISE, st.just(1))
 @settings(deadline=None, derandomize=True, max_examples=40)
 @given(STEP, STEP, st.floats(-12, -1).map(lambda x: 10**x))
 def test_the_truth_of_any_two_steps_lies_between_the_sides(one, other, slack):
-    sides = epsilon_sides([one, other], slack)
+    sides = epsilon_interval([one, other], slack)
     assert sides.lower <= sides.upper * (1 + 1e-10)
     value, doubt = delta_and_doubt(one, other, sides.upper)
     assert value <= slack + doubt

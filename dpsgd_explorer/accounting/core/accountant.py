@@ -10,17 +10,27 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
-from dpsgd_explorer.accounting.core import validation as domains
-
-Status = Literal["exact", "bound", "approximation"]
-Floats = npt.NDArray[np.float64]
-SENSITIVITY = {"add_or_remove_one": 1.0, "replace_one": 2.0}
-"""Clipping bounds by which one record can move the sum of a step, by relation."""
+from dpsgd_explorer.accounting.core import validation
+from dpsgd_explorer.accounting.core.intervals import (
+    Floats as Floats,
+)
+from dpsgd_explorer.accounting.core.intervals import (
+    Interval,
+)
+from dpsgd_explorer.accounting.core.intervals import (
+    Status as Status,
+)
+from dpsgd_explorer.accounting.core.neighboring_relation import (
+    ADD_OR_REMOVE_ONE,
+    NeighboringRelation,
+)
+from dpsgd_explorer.accounting.core.preview import Preview
+from dpsgd_explorer.accounting.core.trade_off import largest_rates
 
 
 @dataclass(frozen=True)
@@ -41,9 +51,9 @@ class Phase:
     steps: int
 
     def __post_init__(self) -> None:
-        domains.sample_rate(self.sample_rate)
-        domains.noise_multiplier(self.noise_multiplier)
-        domains.steps(self.steps)
+        validation.sample_rate(self.sample_rate)
+        validation.noise_multiplier(self.noise_multiplier)
+        validation.steps(self.steps)
 
 
 class Accountant(ABC):
@@ -55,7 +65,7 @@ class Accountant(ABC):
         label: Name for people.
         status: Whether its answers are exact, never too small, or neither.
         note: One sentence on what the answers are worth.
-        neighboring_relations: What "one record" may mean.
+        counts_truncated_batches: Whether it bounds Poisson batches that are cut.
         phase_work: What a different phase takes, of a question and of each answer, in
             fifths of a millisecond.
     """
@@ -63,7 +73,7 @@ class Accountant(ABC):
     label: ClassVar[str]
     status: ClassVar[Status]
     note: ClassVar[str]
-    neighboring_relations: ClassVar[tuple[str, ...]] = tuple(SENSITIVITY)
+    counts_truncated_batches: ClassVar[bool] = False
     phase_work: ClassVar[tuple[float, float]] = (1.0, 0.2)
 
     @abstractmethod
@@ -72,7 +82,7 @@ class Accountant(ABC):
         phases: Sequence[Phase],
         steps: npt.ArrayLike,
         delta: float,
-        relation: str = "add_or_remove_one",
+        relation: NeighboringRelation = ADD_OR_REMOVE_ONE,
     ) -> Floats:
         """Return epsilon after each number of steps.
 
@@ -82,14 +92,14 @@ class Accountant(ABC):
             phases: What is done, in this order.
             steps: Steps done so far, each from 0 to the sum over the phases.
             delta: In (0, 1).
-            relation: One of ``neighboring_relations``.
+            relation: The difference between neighbouring data sets.
 
         Returns:
             0 after no step, infinity without noise.
         """
 
     def searchers(
-        self, relation: str, *, quick: bool = False
+        self, relation: NeighboringRelation, *, quick: bool = False
     ) -> tuple[Accountant, ...]:
         """Return accountants for searches, the quickest first, the last one to confirm.
 
@@ -103,11 +113,71 @@ class Accountant(ABC):
         self,
         phases: Sequence[Phase],
         epsilon: float,
-        relation: str = "add_or_remove_one",
+        relation: NeighboringRelation = ADD_OR_REMOVE_ONE,
     ) -> float:
         """Return the delta of all phases at this epsilon >= 0; 1 without noise."""
 
-    def work(self, phases: Sequence[Phase], answers: int, relation: str) -> float:
+    def bounds(
+        self,
+        phases: Sequence[Phase],
+        steps: npt.ArrayLike,
+        delta: float,
+        relation: NeighboringRelation = ADD_OR_REMOVE_ONE,
+    ) -> list[Interval]:
+        """Return the interval of ε after each number of steps, as ``epsilons``."""
+        values = self.epsilons(phases, steps, delta, relation).tolist()
+        return [Interval.one_sided(value, self.status) for value in values]
+
+    def delta_bounds(
+        self,
+        phases: Sequence[Phase],
+        epsilons: Sequence[float],
+        relation: NeighboringRelation = ADD_OR_REMOVE_ONE,
+    ) -> list[Interval]:
+        """Return the interval of δ of all phases at each ε >= 0, as ``delta``."""
+        values = [self.delta(phases, epsilon, relation) for epsilon in epsilons]
+        return [Interval.one_sided(value, self.status) for value in values]
+
+    def trade_off(
+        self,
+        phases: Sequence[Phase],
+        false_positive_rates: Floats,
+        relation: NeighboringRelation = ADD_OR_REMOVE_ONE,
+    ) -> list[Interval]:
+        """Return the interval of the largest true positive rate at each rate; [F]."""
+        total = [sum(phase.steps for phase in phases)]
+
+        def epsilon(delta: float) -> float:
+            return float(self.epsilons(phases, total, delta, relation)[0])
+
+        rates = largest_rates(false_positive_rates, epsilon).tolist()
+        status: Status = "bound" if self.status == "exact" else self.status
+        return [Interval.one_sided(rate, status) for rate in rates]
+
+    def preview(
+        self,
+        run: Phase,
+        steps: Sequence[int],
+        delta: float,
+        relation: NeighboringRelation = ADD_OR_REMOVE_ONE,
+        *,
+        quick: bool = False,
+    ) -> Preview:
+        """Return ε after some of the steps, the last among them.
+
+        Args:
+            run: The planned steps.
+            steps: Numbers of steps, ascending, at least one.
+            delta: In (0, 1).
+            relation: The difference between neighbouring data sets.
+            quick: Take a few milliseconds, with wider bounds of fewer steps.
+        """
+        spent = self.bounds([run], steps, delta, relation)
+        return Preview(list(steps), [x.value for x in spent], spent[-1])
+
+    def work(
+        self, phases: Sequence[Phase], answers: int, relation: NeighboringRelation
+    ) -> float:
         """Return about what so many answers take, in fifths of a millisecond."""
         question, answer = self.phase_work
         return different(phases) * (question + answer * answers)
@@ -125,9 +195,11 @@ def different(phases: Sequence[Phase]) -> int:
     return len({(phase.sample_rate, phase.noise_multiplier) for phase in phases})
 
 
-def over_sensitivity(phases: Sequence[Phase], relation: str) -> list[Phase]:
+def over_sensitivity(
+    phases: Sequence[Phase], relation: NeighboringRelation
+) -> list[Phase]:
     """Return the phases with noise over what one record of this relation can move."""
-    moves = SENSITIVITY[relation]
+    moves = relation.sensitivity
     return [
         Phase(phase.sample_rate, phase.noise_multiplier / moves, phase.steps)
         for phase in phases

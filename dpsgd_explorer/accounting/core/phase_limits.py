@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from dpsgd_explorer.accounting.core.accountant import Accountant, Phase, different
+from dpsgd_explorer.accounting.core.neighboring_relation import NeighboringRelation
 from dpsgd_explorer.errors import AccountingError
 
 MOST_PHASES = 3000
@@ -23,7 +24,7 @@ DISTRIBUTION = {"questions": 3, "answers": 60}
 def check_count(
     accountants: Sequence[Accountant],
     phases: Sequence[Phase],
-    relation: str,
+    relation: NeighboringRelation,
     *,
     answers: int = 1,
     questions: int = 1,

@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
@@ -25,7 +24,6 @@ import numpy.typing as npt
 
 from dpsgd_explorer.accounting.core import validation as domains
 from dpsgd_explorer.accounting.core.accountant import (
-    SENSITIVITY,
     Accountant,
     Floats,
     Phase,
@@ -33,8 +31,20 @@ from dpsgd_explorer.accounting.core.accountant import (
     different,
     steps_by_phase,
 )
-from dpsgd_explorer.accounting.core.gaussian import delta_of_mu, epsilon_of_mu
-from dpsgd_explorer.accounting.core.phase_limits import check_count
+from dpsgd_explorer.accounting.core.intervals import Interval, intervals, meet
+from dpsgd_explorer.accounting.core.neighboring_relation import (
+    ADD_OR_REMOVE_ONE,
+    REPLACE_ONE,
+    NeighboringRelation,
+)
+from dpsgd_explorer.accounting.core.phase_limits import TRADE_OFF, check_count
+from dpsgd_explorer.accounting.core.preview import Preview
+from dpsgd_explorer.accounting.core.trade_off import (
+    DELTAS,
+    LARGEST,
+    SPREAD,
+    enclosed_rates,
+)
 from dpsgd_explorer.accounting.exact.composition import Composition
 from dpsgd_explorer.accounting.exact.contour import MAX_FREQUENCIES
 from dpsgd_explorer.accounting.exact.fallback_bounds import (
@@ -45,45 +55,29 @@ from dpsgd_explorer.accounting.exact.fallback_bounds import (
     done_phases,
     variations,
 )
+from dpsgd_explorer.accounting.exact.phases import (
+    closed_delta,
+    closed_epsilon,
+    merged,
+    phase_work,
+    revealed,
+    sampled_step,
+    within_reach,
+    without_closed_form,
+)
 from dpsgd_explorer.accounting.exact.pld_bounds import MAX_REFINEMENTS
 from dpsgd_explorer.accounting.exact.privacy_loss import Direction, PrivacyLoss
-from dpsgd_explorer.accounting.exact.single_step import (
-    single_step_delta,
-    single_step_epsilon,
-)
 from dpsgd_explorer.accounting.exact.step_losses import step_losses
 
 FEW_FREQUENCIES = 1 << 9  # that take a few milliseconds
-GAP = 1e-4  # relative, up to which an answer is called exact
 CROSSED = 1e-8  # relative, by which sides may cross from the round-off of a large ε
-LEAST_RATE = 1e-9  # below it, or with less noise, only a bound is given
-LEAST_NOISE = 0.1
-RARELY, OFTEN = 0.1, 30.0  # steps with a record, on average
-LITTLE_NOISE = 0.4
+NARROWED = 8  # steps of a preview whose ε is found by discrete losses
+FEW = 3  # the same where it must be quick
 SOLVED = 200  # answers that each take their time, at most
-MANY = 1000.0  # of them, up to which little noise takes longer
-USUAL_WORK, FEW_WORK = (2.0, 1.0), (2.0, 1.5)  # as ``phase_work``
-SPARSE_WORK, RARE_WORK = (40.0, 3.0), (70.0, 2.0)
 DIRECTIONS: dict[str, tuple[Direction, ...]] = {
-    "add_or_remove_one": ("remove", "add"),
-    "replace_one": ("replace",),
+    ADD_OR_REMOVE_ONE: ("remove", "add"),
+    REPLACE_ONE: ("replace",),
 }
-
-
-@dataclass(frozen=True)
-class Bounds:
-    """Two sides of the true values, [S] each; lower may be 0 for want of better."""
-
-    lower: Floats
-    upper: Floats
-
-    @property
-    def meet(self) -> npt.NDArray[np.bool_]:
-        """Whether the sides are as close as an exact answer needs, [S]."""
-        infinite = np.isinf(self.upper) & np.isinf(self.lower)
-        with np.errstate(invalid="ignore"):
-            close = self.upper - self.lower <= GAP * self.upper
-        return close | infinite
 
 
 class ExactAccountant(Accountant):
@@ -95,7 +89,7 @@ class ExactAccountant(Accountant):
         "The true value, rounded up; two-sided, with the error stated. Where the "
         "sides do not meet, a bound, and called so."
     )
-    neighboring_relations = tuple(DIRECTIONS)
+    counts_truncated_batches = True
 
     def __init__(
         self,
@@ -119,7 +113,7 @@ class ExactAccountant(Accountant):
         self.two_sided = two_sided
 
     def searchers(
-        self, relation: str, *, quick: bool = False
+        self, relation: NeighboringRelation, *, quick: bool = False
     ) -> tuple[ExactAccountant, ...]:
         ways = len(DIRECTIONS[relation])
         if quick:
@@ -140,20 +134,22 @@ class ExactAccountant(Accountant):
         phases: Sequence[Phase],
         steps: npt.ArrayLike,
         delta: float,
-        relation: str = "add_or_remove_one",
+        relation: NeighboringRelation = ADD_OR_REMOVE_ONE,
     ) -> Floats:
-        return self.bounds(phases, steps, delta, relation).upper
+        return self._epsilons(phases, steps, delta, relation)[1]
 
     def delta(
         self,
         phases: Sequence[Phase],
         epsilon: float,
-        relation: str = "add_or_remove_one",
+        relation: NeighboringRelation = ADD_OR_REMOVE_ONE,
     ) -> float:
-        return float(self.delta_bounds(phases, [epsilon], relation).upper[0])
+        return float(self._deltas(phases, [epsilon], relation)[1][0])
 
-    def work(self, phases: Sequence[Phase], answers: int, relation: str) -> float:
-        question, answer = _phase_work(phases)
+    def work(
+        self, phases: Sequence[Phase], answers: int, relation: NeighboringRelation
+    ) -> float:
+        question, answer = phase_work(phases)
         solved = min(answers, SOLVED) + answers / SOLVED  # the rest lie between
         return different(phases) * (question + answer * solved)
 
@@ -162,11 +158,67 @@ class ExactAccountant(Accountant):
         phases: Sequence[Phase],
         steps: npt.ArrayLike,
         delta: float,
-        relation: str = "add_or_remove_one",
-    ) -> Bounds:
-        """Return ε after each number of steps, from below and from above.
+        relation: NeighboringRelation = ADD_OR_REMOVE_ONE,
+    ) -> list[Interval]:
+        return intervals(*self._epsilons(phases, steps, delta, relation))
 
-        Shapes: steps [S] -> [S].
+    def trade_off(
+        self,
+        phases: Sequence[Phase],
+        false_positive_rates: Floats,
+        relation: NeighboringRelation = ADD_OR_REMOVE_ONE,
+    ) -> list[Interval]:
+        rates = false_positive_rates
+        if shown := revealed(phases):
+            found = (shown + (1 - shown) * rates).tolist()
+            status: Status = "exact" if shown == 1 else "bound"
+            return [Interval(1.0, least, 1.0, status) for least in found]
+        check_count([self], phases, relation, **TRADE_OFF)
+        total = sum(phase.steps for phase in phases)
+        top = float(self.epsilons(phases, [total], DELTAS[0], relation)[0])
+        losses = min(top, LARGEST) * SPREAD  # δ at many ε costs little more than at one
+        curves = self.directions(phases, losses.tolist(), relation)
+        lower, upper = enclosed_rates(rates, losses, curves[0], curves[-1])
+        pairs = zip(lower.tolist(), upper.tolist(), strict=True)
+        return [Interval(high, low, high, "bound") for low, high in pairs]
+
+    def preview(
+        self,
+        run: Phase,
+        steps: Sequence[int],
+        delta: float,
+        relation: NeighboringRelation = ADD_OR_REMOVE_ONE,
+        *,
+        quick: bool = False,
+    ) -> Preview:
+        done, terms = np.asarray(steps), (delta, relation)
+        last = self.searchers(relation, quick=quick)[-1]
+        [spent] = last.with_both_sides().bounds([run], done[-1:], *terms)
+        coarse = ExactAccountant(refinements=0, frequencies=FEW_FREQUENCIES)
+        lower, upper = coarse._epsilons([run], done, *terms)
+        shown = meet(lower, upper)
+        rows = np.flatnonzero(~shown)
+        if len(rows):
+            share = np.linspace(0, len(rows) - 1, FEW if quick else NARROWED)
+            rows = rows[np.unique(share.round().astype(int))]
+            rows = rows[rows < len(done) - 1]
+        if len(rows):
+            upper[rows] = last.epsilons([run], done[rows], *terms)
+        upper[-1] = spent.value
+        shown[rows] = shown[-1] = True
+        upper = np.minimum(upper, upper[-1])  # ε rises with the steps
+        return Preview(done[shown].tolist(), upper[shown].tolist(), spent)
+
+    def _epsilons(
+        self,
+        phases: Sequence[Phase],
+        steps: npt.ArrayLike,
+        delta: float,
+        relation: NeighboringRelation,
+    ) -> tuple[Floats, Floats]:
+        """Return the lower and the upper bound of ε after each number of steps.
+
+        Shapes: steps [S] -> [S], [S].
 
         Raises:
             AccountingError: delta is not in (0, 1): nothing it could mean has an ε; or
@@ -176,14 +228,14 @@ class ExactAccountant(Accountant):
         asked = np.atleast_1d(np.asarray(steps))
         check_count([self], phases, relation, answers=len(asked))
         counts = steps_by_phase(phases, asked)  # [S, P]
-        phases, counts = _merged(phases, counts)
+        phases, counts = merged(phases, counts)
         lower, upper = np.zeros(len(counts)), np.zeros(len(counts))
-        open_ = _without_closed_form(phases, counts)
+        open_ = without_closed_form(phases, counts)
         for row in np.flatnonzero(~open_):
-            closed = _closed_epsilon(phases, counts[row], delta, relation)
+            closed = closed_epsilon(phases, counts[row], delta, relation)
             lower[row], upper[row] = closed * (1 - ROUNDING), closed
         rest = np.flatnonzero(open_)
-        phases, counts_left = _merged(phases, counts[rest])  # all of them with noise
+        phases, counts_left = merged(phases, counts[rest])  # all of them with noise
         if len(rest):  # total variation within δ makes ε 0
             spends = counts_left @ variations(phases, relation) > delta
             rest, counts_left = rest[spends], counts_left[spends]
@@ -191,13 +243,17 @@ class ExactAccountant(Accountant):
             lower[rest], upper[rest] = self._composed(
                 phases, counts_left, delta, relation
             )
-        return Bounds(*_monotone(counts, lower, upper))
+        return _monotone(counts, lower, upper)
 
     def _composed(
-        self, phases: Sequence[Phase], counts: Floats, delta: float, relation: str
+        self,
+        phases: Sequence[Phase],
+        counts: Floats,
+        delta: float,
+        relation: NeighboringRelation,
     ) -> tuple[Floats, Floats]:
         """Return both sides for rows whose ε may be above 0; [S, P] -> [S], [S]."""
-        if not _within_reach(phases, counts.max(axis=0)):
+        if not within_reach(phases, counts.max(axis=0)):
             upper = crude_epsilons(phases, counts, delta, relation)
             return np.zeros(len(counts)), upper
         lower, upper = np.zeros(len(counts)), np.zeros(len(counts))
@@ -217,7 +273,7 @@ class ExactAccountant(Accountant):
                 lower[larger] = np.maximum(lower[larger], low[high > upper[left]])
                 upper[larger] = high[high > upper[left]]
                 tops[larger] = composition.chernoff_epsilons(counts[larger], log_delta)
-        open_ = np.flatnonzero(~Bounds(lower, upper).meet)
+        open_ = np.flatnonzero(~meet(lower, upper))
         if not self.two_sided:
             open_ = open_[upper[open_] >= tops[open_]]  # the others are narrowed
         if len(open_) and self.refinements:
@@ -231,48 +287,60 @@ class ExactAccountant(Accountant):
         self,
         phases: Sequence[Phase],
         epsilons: Sequence[float],
-        relation: str = "add_or_remove_one",
-    ) -> list[Bounds]:
-        """Return δ of all phases at each ε >= 0, of each direction of the relation."""
+        relation: NeighboringRelation = ADD_OR_REMOVE_ONE,
+    ) -> list[tuple[Floats, Floats]]:
+        """Return the bounds of δ of all phases at each ε >= 0, per direction.
+
+        Returns:
+            For each direction of the relation the lower and the upper bounds, [E], [E].
+        """
         losses = np.asarray(epsilons, dtype=float)
         done = np.array([[phase.steps for phase in phases]], dtype=float)
-        phases, (count, *_) = _merged(phases, done)
+        phases, (count, *_) = merged(phases, done)
         ways = DIRECTIONS[relation]
-        only = _sampled_step(phases, count)
-        if only is not None and _within_reach(phases, count):
+        only = sampled_step(phases, count)
+        if only is not None and within_reach(phases, count):
             steps = [step_losses([only], way, relation)[0] for way in ways]
             curves = [np.maximum(step.deltas(losses), 0.0) for step in steps]
-            return [Bounds(curve * (1 - ROUNDING), curve) for curve in curves]
-        open_ = _without_closed_form(phases, count[None])[0]
-        if not open_ or not _within_reach(phases, count):
-            both = self.delta_bounds(done_phases(phases, count), epsilons, relation)
-            lower = both.lower if open_ or only is None else np.zeros(len(losses))
-            return [Bounds(lower, both.upper)] * len(ways)
+            return [(curve * (1 - ROUNDING), curve) for curve in curves]
+        open_ = without_closed_form(phases, count[None])[0]
+        if not open_ or not within_reach(phases, count):
+            lower, upper = self._deltas(done_phases(phases, count), epsilons, relation)
+            lower = lower if open_ or only is None else np.zeros(len(losses))
+            return [(lower, upper)] * len(ways)
         found = [
             self._composition(step_losses(phases, way, relation)).log_deltas(
                 count, losses
             )
             for way in ways
         ]
-        return [Bounds(np.exp(low), np.exp(high)) for low, high in found]
+        return [(np.exp(low), np.exp(high)) for low, high in found]
 
     def delta_bounds(
         self,
         phases: Sequence[Phase],
         epsilons: Sequence[float],
-        relation: str = "add_or_remove_one",
-    ) -> Bounds:
-        """Return δ of all phases at each ε >= 0, from below and from above."""
+        relation: NeighboringRelation = ADD_OR_REMOVE_ONE,
+    ) -> list[Interval]:
+        return intervals(*self._deltas(phases, epsilons, relation))
+
+    def _deltas(
+        self,
+        phases: Sequence[Phase],
+        epsilons: Sequence[float],
+        relation: NeighboringRelation,
+    ) -> tuple[Floats, Floats]:
+        """Return the lower and the upper bounds of δ at each ε >= 0; [E], [E]."""
         losses = np.asarray(epsilons, dtype=float)
         check_count([self], phases, relation, answers=len(losses))
         done = np.array([[phase.steps for phase in phases]], dtype=float)
-        phases, (count, *_) = _merged(phases, done)
-        if not _without_closed_form(phases, count[None])[0]:
-            closed = [_closed_delta(phases, count, float(x), relation) for x in losses]
+        phases, (count, *_) = merged(phases, done)
+        if not without_closed_form(phases, count[None])[0]:
+            closed = [closed_delta(phases, count, float(x), relation) for x in losses]
             values = np.array(closed, dtype=float)
-            return Bounds(values * (1 - ROUNDING), values)
-        if not _within_reach(phases, count):
-            return Bounds(*crude_deltas(phases, count, losses, relation))
+            return values * (1 - ROUNDING), values
+        if not within_reach(phases, count):
+            return crude_deltas(phases, count, losses, relation)
         lower, upper = np.full(len(losses), -np.inf), np.full(len(losses), -np.inf)
         for direction in DIRECTIONS[relation][: self.ways]:
             losses_of_steps = step_losses(phases, direction, relation)
@@ -280,24 +348,7 @@ class ExactAccountant(Accountant):
             floors = lower if direction == "add" else None
             low, high = composition.log_deltas(count, losses, floors)
             lower, upper = np.maximum(lower, low), np.maximum(upper, high)
-        return Bounds(np.exp(lower), np.exp(upper))
-
-
-def _phase_work(phases: Sequence[Phase]) -> tuple[float, float]:
-    """Return what a different phase takes: more, the more rarely a record takes part.
-
-    Then losses are rare and large, and lines need many frequencies, or are in vain.
-    """
-    sampled = [phase for phase in phases if phase.sample_rate < 1 and phase.steps]
-    expected = math.fsum(phase.sample_rate * phase.steps for phase in sampled)
-    least = min((phase.noise_multiplier for phase in sampled), default=math.inf)
-    if not sampled or expected >= MANY:
-        return USUAL_WORK
-    if expected < RARELY:
-        return RARE_WORK
-    if least < LITTLE_NOISE:
-        return SPARSE_WORK
-    return FEW_WORK if expected < OFTEN else USUAL_WORK
+        return np.exp(lower), np.exp(upper)
 
 
 def _monotone(counts: Floats, lower: Floats, upper: Floats) -> tuple[Floats, Floats]:
@@ -309,86 +360,3 @@ def _monotone(counts: Floats, lower: Floats, upper: Floats) -> tuple[Floats, Flo
     low[order] = np.maximum.accumulate(lower[order])
     high[order] = np.minimum.accumulate(upper[order][::-1])[::-1]
     return low, high
-
-
-def _without_closed_form(
-    phases: Sequence[Phase], counts: Floats
-) -> npt.NDArray[np.bool_]:
-    """Tell which rows take two or more steps, one of them on a sample; [S, P] -> [S].
-
-    Without noise there is a closed form as well: infinity.
-    """
-    sampled = np.array([phase.sample_rate < 1 for phase in phases], dtype=bool)
-    silent = np.array([phase.noise_multiplier == 0 for phase in phases], dtype=bool)
-    done = counts > 0
-    several = counts.sum(axis=1) > 1
-    rest = several & done[:, sampled].any(axis=1)
-    return np.asarray(rest & ~done[:, silent].any(axis=1))
-
-
-def _closed_epsilon(
-    phases: Sequence[Phase], count: Floats, delta: float, relation: str
-) -> float:
-    """Return ε of a row with a closed form."""
-    if (only := _sampled_step(phases, count)) is not None:
-        q, sigma = only.sample_rate, only.noise_multiplier
-        return single_step_epsilon(q, sigma, delta, relation)
-    return epsilon_of_mu(delta, _gaussian_mu(phases, count, relation))
-
-
-def _closed_delta(
-    phases: Sequence[Phase], count: Floats, epsilon: float, relation: str
-) -> float:
-    """Return δ of a row with a closed form."""
-    if (only := _sampled_step(phases, count)) is not None:
-        q, sigma = only.sample_rate, only.noise_multiplier
-        return single_step_delta(q, sigma, epsilon, relation)
-    return delta_of_mu(epsilon, _gaussian_mu(phases, count, relation))
-
-
-def _sampled_step(phases: Sequence[Phase], count: Floats) -> Phase | None:
-    """Return the phase of a run that consists of one subsampled step."""
-    if count.sum() != 1:
-        return None
-    phase = phases[int(count.argmax())]
-    sampled = phase.sample_rate < 1 and phase.noise_multiplier > 0
-    return phase if sampled else None
-
-
-def _gaussian_mu(phases: Sequence[Phase], count: Floats, relation: str) -> float:
-    """Return μ of the one Gaussian that steps on all records are."""
-    done = [(phase, n) for phase, n in zip(phases, count, strict=True) if n]
-    if any(phase.noise_multiplier == 0 for phase, _ in done):
-        return math.inf
-    roots = [math.sqrt(n) / phase.noise_multiplier for phase, n in done]
-    return SENSITIVITY[relation] * math.hypot(*roots)
-
-
-def _within_reach(phases: Sequence[Phase], count: Floats) -> bool:
-    """Tell whether the integrals can be trusted for all the steps that are done."""
-    return all(
-        phase.noise_multiplier >= LEAST_NOISE
-        and phase.sample_rate >= LEAST_RATE
-        and (phase.sample_rate == 1 or phase.sample_rate < 1 - LEAST_RATE)
-        for phase, n in zip(phases, count, strict=True)
-        if n
-    )
-
-
-def _merged(phases: Sequence[Phase], counts: Floats) -> tuple[list[Phase], Floats]:
-    """Return the phases that any row gets to, no two of them with the same settings.
-
-    Shapes: counts [S, P] -> [S, p].
-    """
-    reached = [
-        (phase.sample_rate, phase.noise_multiplier, done)
-        for phase, done in zip(phases, counts.T, strict=True)
-        if done.any()
-    ]
-    settings = dict.fromkeys((q, sigma) for q, sigma, _ in reached)
-    places = {setting: i for i, setting in enumerate(settings)}
-    merged = np.zeros((len(settings), len(counts)))
-    for q, sigma, done in reached:
-        merged[places[q, sigma]] += done
-    merged = merged.T
-    return [Phase(q, sigma, 0) for q, sigma in settings], merged

@@ -15,8 +15,13 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from dpsgd_explorer.accounting.core.accountant import SENSITIVITY, Floats, Phase
+from dpsgd_explorer.accounting.core.accountant import Floats, Phase
 from dpsgd_explorer.accounting.core.gaussian import delta_of_mu, epsilon_of_mu
+from dpsgd_explorer.accounting.core.neighboring_relation import (
+    ADD_OR_REMOVE_ONE,
+    REPLACE_ONE,
+    NeighboringRelation,
+)
 from dpsgd_explorer.accounting.exact.single_step import (
     single_step_delta,
     single_step_epsilon,
@@ -34,13 +39,13 @@ ROUNDING = 1e-10  # relative error of the closed forms, generously
 DIVERGENCES: dict[
     str, Callable[[float, float], Floats]
 ] = {  # of a step; those that take a millisecond
-    "add_or_remove_one": renyi_divergences,
-    "replace_one": divergence_bounds,
+    ADD_OR_REMOVE_ONE: renyi_divergences,
+    REPLACE_ONE: divergence_bounds,
 }
 
 
 def crude(
-    phases: Sequence[Phase], counts: Floats, delta: float, relation: str
+    phases: Sequence[Phase], counts: Floats, delta: float, relation: NeighboringRelation
 ) -> tuple[Floats, Floats]:
     """Return bounds that always hold, of one step of each phase and of all steps."""
     losses = [_step_epsilon(phase, delta, relation) for phase in phases]
@@ -49,7 +54,7 @@ def crude(
 
 
 def crude_epsilons(
-    phases: Sequence[Phase], counts: Floats, delta: float, relation: str
+    phases: Sequence[Phase], counts: Floats, delta: float, relation: NeighboringRelation
 ) -> Floats:
     """Return an upper bound on ε of each row; [S]."""
     mus = _unsampled_mu(phases, counts, relation)
@@ -65,7 +70,10 @@ def crude_epsilons(
 
 
 def crude_deltas(
-    phases: Sequence[Phase], count: Floats, epsilons: Floats, relation: str
+    phases: Sequence[Phase],
+    count: Floats,
+    epsilons: Floats,
+    relation: NeighboringRelation,
 ) -> tuple[Floats, Floats]:
     """Return the same the other way round, with 0 on the other side."""
     mu = float(_unsampled_mu(phases, count[None], relation)[0])
@@ -85,7 +93,7 @@ def crude_deltas(
 
 
 def _added_up(
-    phases: Sequence[Phase], counts: Floats, delta: float, relation: str
+    phases: Sequence[Phase], counts: Floats, delta: float, relation: NeighboringRelation
 ) -> Floats:
     """Return the ε of all steps added up, each with an equal share of δ; [S].
 
@@ -106,30 +114,32 @@ def _added_up(
     return total
 
 
-def _step_epsilon(phase: Phase, delta: float, relation: str) -> float:
+def _step_epsilon(phase: Phase, delta: float, relation: NeighboringRelation) -> float:
     """Return ε at delta of one step of a phase with noise."""
     q, sigma = phase.sample_rate, phase.noise_multiplier
     if q == 1:
-        return epsilon_of_mu(delta, SENSITIVITY[relation] / sigma)
+        return epsilon_of_mu(delta, relation.sensitivity / sigma)
     return single_step_epsilon(q, sigma, delta, relation)
 
 
-def _step_delta(phase: Phase, epsilon: float, relation: str) -> float:
+def _step_delta(phase: Phase, epsilon: float, relation: NeighboringRelation) -> float:
     """Return δ at epsilon of the same."""
     q, sigma = phase.sample_rate, phase.noise_multiplier
     if q == 1:
-        return delta_of_mu(epsilon, SENSITIVITY[relation] / sigma)
+        return delta_of_mu(epsilon, relation.sensitivity / sigma)
     return single_step_delta(q, sigma, epsilon, relation)
 
 
-def _divergences(phases: Sequence[Phase], counts: Floats, relation: str) -> Floats:
+def _divergences(
+    phases: Sequence[Phase], counts: Floats, relation: NeighboringRelation
+) -> Floats:
     """Return bounds on Rényi's divergences of each row; [S, P] -> [S, A]."""
     of_step = DIVERGENCES[relation]
     steps = [of_step(phase.sample_rate, phase.noise_multiplier) for phase in phases]
     return added_up(counts, np.array(steps))
 
 
-def variations(phases: Sequence[Phase], relation: str) -> Floats:
+def variations(phases: Sequence[Phase], relation: NeighboringRelation) -> Floats:
     """Return the total variation of a step of each phase, [P].
 
     They add up over steps: a sum within δ makes ε 0.
@@ -137,12 +147,14 @@ def variations(phases: Sequence[Phase], relation: str) -> Floats:
     return np.array([_step_delta(phase, 0.0, relation) for phase in phases])
 
 
-def _unsampled_mu(phases: Sequence[Phase], counts: Floats, relation: str) -> Floats:
+def _unsampled_mu(
+    phases: Sequence[Phase], counts: Floats, relation: NeighboringRelation
+) -> Floats:
     """Return μ if every step used all records; [S, P] -> [S].
 
     A sample mixes both sides with the same third distribution, which tells no more.
     """
-    rates = np.array([SENSITIVITY[relation] / p.noise_multiplier for p in phases])
+    rates = np.array([relation.sensitivity / p.noise_multiplier for p in phases])
     return np.asarray(np.sqrt(counts @ rates**2))
 
 

@@ -14,6 +14,11 @@ from typing import ClassVar
 import numpy.typing as npt
 
 from dpsgd_explorer.accounting.core.accountant import Accountant, Floats, Phase, Status
+from dpsgd_explorer.accounting.core.neighboring_relation import (
+    ADD_OR_REMOVE_ONE,
+    NeighboringRelation,
+)
+from dpsgd_explorer.accounting.core.preview import Preview
 from dpsgd_explorer.accounting.exact.accountant import ExactAccountant
 
 
@@ -26,15 +31,16 @@ class GlwAccountant(Accountant):
         "Never too small. Another name for the upper side of the exact accountant, "
         "which bounds what this method bounds, more closely."
     )
-    neighboring_relations = ExactAccountant.neighboring_relations
     exact = ExactAccountant()
 
     def searchers(
-        self, relation: str, *, quick: bool = False
+        self, relation: NeighboringRelation, *, quick: bool = False
     ) -> tuple[Accountant, ...]:
         return self.exact.searchers(relation, quick=quick)
 
-    def work(self, phases: Sequence[Phase], answers: int, relation: str) -> float:
+    def work(
+        self, phases: Sequence[Phase], answers: int, relation: NeighboringRelation
+    ) -> float:
         return self.exact.work(phases, answers, relation)
 
     def epsilons(
@@ -42,14 +48,25 @@ class GlwAccountant(Accountant):
         phases: Sequence[Phase],
         steps: npt.ArrayLike,
         delta: float,
-        relation: str = "add_or_remove_one",
+        relation: NeighboringRelation = ADD_OR_REMOVE_ONE,
     ) -> Floats:
         return self.exact.epsilons(phases, steps, delta, relation)
+
+    def preview(
+        self,
+        run: Phase,
+        steps: Sequence[int],
+        delta: float,
+        relation: NeighboringRelation = ADD_OR_REMOVE_ONE,
+        *,
+        quick: bool = False,
+    ) -> Preview:
+        return self.exact.preview(run, steps, delta, relation, quick=quick)
 
     def delta(
         self,
         phases: Sequence[Phase],
         epsilon: float,
-        relation: str = "add_or_remove_one",
+        relation: NeighboringRelation = ADD_OR_REMOVE_ONE,
     ) -> float:
         return self.exact.delta(phases, epsilon, relation)

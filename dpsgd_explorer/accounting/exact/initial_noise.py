@@ -15,13 +15,11 @@ from collections.abc import Callable
 import numpy as np
 
 from dpsgd_explorer.accounting.core.initial_guesses import noise_guess, steps_guess
+from dpsgd_explorer.accounting.core.neighboring_relation import NeighboringRelation
 from dpsgd_explorer.accounting.core.root_finding import least_noise
 from dpsgd_explorer.accounting.core.validation import MAX_NOISE_MULTIPLIER, MAX_STEPS
-from dpsgd_explorer.accounting.exact.accountant import (
-    DIRECTIONS,
-    LEAST_NOISE,
-    LEAST_RATE,
-)
+from dpsgd_explorer.accounting.exact.accountant import DIRECTIONS
+from dpsgd_explorer.accounting.exact.phases import LEAST_NOISE, LEAST_RATE
 from dpsgd_explorer.accounting.exact.saddle_points import SaddlePoints
 from dpsgd_explorer.accounting.exact.single_step import (
     single_step_delta,
@@ -40,7 +38,7 @@ NEGLIGIBLE = 0.05  # share of a guess that is not made
 
 
 def noise_start(
-    target: float, rate: float, steps: int, delta: float, relation: str
+    target: float, rate: float, steps: int, delta: float, relation: NeighboringRelation
 ) -> tuple[float, float]:
     """Return about what noise keeps the target, and -d log ε / d log σ there."""
     start = noise_guess(target, rate, steps, delta)
@@ -71,7 +69,11 @@ def noise_start(
 
 
 def steps_start(
-    target: float, rate: float, noise: float, delta: float, relation: str
+    target: float,
+    rate: float,
+    noise: float,
+    delta: float,
+    relation: NeighboringRelation,
 ) -> float:
     """Return about how many steps keep the target."""
     gaussian = steps_guess(target, rate, noise, delta)

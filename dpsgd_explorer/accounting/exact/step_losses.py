@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from dpsgd_explorer.accounting.core.accountant import SENSITIVITY, Phase
+from dpsgd_explorer.accounting.core.accountant import Phase
+from dpsgd_explorer.accounting.core.neighboring_relation import NeighboringRelation
 from dpsgd_explorer.accounting.exact.privacy_loss import (
     Direction,
     GaussianLoss,
@@ -14,7 +15,7 @@ from dpsgd_explorer.accounting.exact.subsampled_gaussian import SubsampledGaussi
 
 
 def step_losses(
-    phases: Sequence[Phase], direction: Direction, relation: str
+    phases: Sequence[Phase], direction: Direction, relation: NeighboringRelation
 ) -> list[PrivacyLoss]:
     """Return the privacy loss of one step of each phase; each has noise.
 
@@ -25,7 +26,7 @@ def step_losses(
             step on all records by two clipping bounds.
     """
     return [
-        GaussianLoss(SENSITIVITY[relation] / phase.noise_multiplier)
+        GaussianLoss(relation.sensitivity / phase.noise_multiplier)
         if phase.sample_rate == 1
         else SubsampledGaussianLoss(
             phase.sample_rate, phase.noise_multiplier, direction

@@ -31,8 +31,8 @@ from dataclasses import dataclass
 
 from scipy.special import betainc
 
-from dpsgd_explorer.accounting.exact.accountant import LEAST_NOISE, LEAST_RATE
 from dpsgd_explorer.accounting.exact.mixed_loss import mixed_loss
+from dpsgd_explorer.accounting.exact.phases import LEAST_NOISE, LEAST_RATE
 from dpsgd_explorer.accounting.exact.privacy_loss import (
     Direction,
     GaussianLoss,

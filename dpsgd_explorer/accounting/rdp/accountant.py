@@ -30,16 +30,21 @@ from dpsgd_explorer.accounting.core.accountant import (
     different,
     steps_by_phase,
 )
+from dpsgd_explorer.accounting.core.neighboring_relation import (
+    ADD_OR_REMOVE_ONE,
+    REPLACE_ONE,
+    NeighboringRelation,
+)
 from dpsgd_explorer.accounting.core.phase_limits import check_count
 from dpsgd_explorer.accounting.rdp.replaced_record import replaced_divergences
 from dpsgd_explorer.accounting.rdp.subsampled_gaussian import ORDERS, renyi_divergences
 
 AT_ONCE = 4096  # numbers of steps, each a row of [A]
 ADDED = 0.02  # what a sum takes, as ``phase_work``
-WORK = {"add_or_remove_one": 4.0, "replace_one": 60.0}  # of the divergences of a step
+WORK = {ADD_OR_REMOVE_ONE: 4.0, REPLACE_ONE: 60.0}  # of the divergences of a step
 STEPS = {
-    "add_or_remove_one": renyi_divergences,
-    "replace_one": replaced_divergences,
+    ADD_OR_REMOVE_ONE: renyi_divergences,
+    REPLACE_ONE: replaced_divergences,
 }
 
 
@@ -53,7 +58,9 @@ class RdpAccountant(Accountant):
         "several times above it for one step or a tiny sample rate."
     )
 
-    def work(self, phases: Sequence[Phase], answers: int, relation: str) -> float:
+    def work(
+        self, phases: Sequence[Phase], answers: int, relation: NeighboringRelation
+    ) -> float:
         return different(phases) * (WORK[relation] + ADDED * answers)
 
     def epsilons(
@@ -61,7 +68,7 @@ class RdpAccountant(Accountant):
         phases: Sequence[Phase],
         steps: npt.ArrayLike,
         delta: float,
-        relation: str = "add_or_remove_one",
+        relation: NeighboringRelation = ADD_OR_REMOVE_ONE,
     ) -> Floats:
         done = np.atleast_1d(np.asarray(steps))
         check_count([self], phases, relation, answers=done.size)
@@ -74,7 +81,7 @@ class RdpAccountant(Accountant):
         self,
         phases: Sequence[Phase],
         epsilon: float,
-        relation: str = "add_or_remove_one",
+        relation: NeighboringRelation = ADD_OR_REMOVE_ONE,
     ) -> float:
         check_count([self], phases, relation)
         total = sum(phase.steps for phase in phases)
@@ -82,7 +89,9 @@ class RdpAccountant(Accountant):
 
 
 def composed(
-    phases: Sequence[Phase], steps: npt.ArrayLike, relation: str = "add_or_remove_one"
+    phases: Sequence[Phase],
+    steps: npt.ArrayLike,
+    relation: NeighboringRelation = ADD_OR_REMOVE_ONE,
 ) -> Floats:
     """Return the divergences after each number of steps.
 

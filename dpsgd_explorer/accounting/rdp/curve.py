@@ -23,7 +23,11 @@ import numpy as np
 import numpy.typing as npt
 
 from dpsgd_explorer.accounting.core import validation as domains
-from dpsgd_explorer.accounting.core.accountant import SENSITIVITY, Floats, Phase
+from dpsgd_explorer.accounting.core.accountant import Floats, Phase
+from dpsgd_explorer.accounting.core.neighboring_relation import (
+    ADD_OR_REMOVE_ONE,
+    NeighboringRelation,
+)
 from dpsgd_explorer.accounting.core.phase_limits import check_count
 from dpsgd_explorer.accounting.rdp.accountant import (
     RdpAccountant,
@@ -36,7 +40,6 @@ from dpsgd_explorer.errors import AccountingError
 
 VERSION = 1
 KIND = "rdp_curve"
-ADD_OR_REMOVE = "add_or_remove_one"
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,7 +57,7 @@ class RdpCurve:
 
     orders: Floats
     divergences: Floats
-    neighboring_relation: str = ADD_OR_REMOVE
+    neighboring_relation: str = ADD_OR_REMOVE_ONE
 
     def __post_init__(self) -> None:
         orders = _row("orders", self.orders)
@@ -66,16 +69,16 @@ class RdpCurve:
         if values.shape != orders.shape or not np.all(values >= 0):
             rule = f"{len(orders)} numbers of at least 0, one for each order"
             domains.refuse("divergences", rule, self.divergences)
-        relation_of(self.neighboring_relation)
+        NeighboringRelation.of(self.neighboring_relation)
         object.__setattr__(self, "orders", orders)
         object.__setattr__(self, "divergences", values)
 
     @classmethod
     def of(
-        cls, phases: Sequence[Phase], neighboring_relation: str = ADD_OR_REMOVE
+        cls, phases: Sequence[Phase], neighboring_relation: str = ADD_OR_REMOVE_ONE
     ) -> Self:
         """Return the curve of all phases, at the orders of the Rényi accountant."""
-        relation = relation_of(neighboring_relation)
+        relation = NeighboringRelation.of(neighboring_relation)
         check_count([RdpAccountant()], phases, relation)
         total = sum(phase.steps for phase in phases)
         ascending = np.argsort(ORDERS)
@@ -180,18 +183,6 @@ def read_json(text: str, kind: str, version: int, names: Sequence[str]) -> list[
 
 HEAD = ("version", "kind")
 LISTS: dict[str, type] = {"neighboring_relation": str}
-
-
-def relation_of(name: str) -> str:
-    """Return a neighbouring relation that there is.
-
-    Raises:
-        AccountingError: there is none of this name.
-    """
-    if name not in SENSITIVITY:
-        rule = f"one of {', '.join(SENSITIVITY)}"
-        domains.refuse("neighboring_relation", rule, name)
-    return name
 
 
 def _row(name: str, values: npt.ArrayLike) -> Floats:

@@ -24,6 +24,10 @@ from dpsgd_explorer.accounting.core.accountant import (
     Status,
     different,
 )
+from dpsgd_explorer.accounting.core.neighboring_relation import (
+    ADD_OR_REMOVE_ONE,
+    NeighboringRelation,
+)
 from dpsgd_explorer.accounting.core.phase_limits import check_count
 from dpsgd_explorer.accounting.rdp.accountant import ADDED, AT_ONCE, WORK, composed
 from dpsgd_explorer.accounting.rdp.subsampled_gaussian import ORDERS
@@ -43,7 +47,9 @@ class MomentsAccountant(Accountant):
         "the exact value, and never below log(1/δ)/32."
     )
 
-    def work(self, phases: Sequence[Phase], answers: int, relation: str) -> float:
+    def work(
+        self, phases: Sequence[Phase], answers: int, relation: NeighboringRelation
+    ) -> float:
         return different(phases) * (WORK[relation] + ADDED * answers)
 
     def epsilons(
@@ -51,7 +57,7 @@ class MomentsAccountant(Accountant):
         phases: Sequence[Phase],
         steps: npt.ArrayLike,
         delta: float,
-        relation: str = "add_or_remove_one",
+        relation: NeighboringRelation = ADD_OR_REMOVE_ONE,
     ) -> Floats:
         done = np.atleast_1d(np.asarray(steps))
         check_count([self], phases, relation, answers=done.size)
@@ -71,7 +77,7 @@ class MomentsAccountant(Accountant):
         self,
         phases: Sequence[Phase],
         epsilon: float,
-        relation: str = "add_or_remove_one",
+        relation: NeighboringRelation = ADD_OR_REMOVE_ONE,
     ) -> float:
         check_count([self], phases, relation)
         total = sum(phase.steps for phase in phases)

@@ -31,8 +31,12 @@ import numpy as np
 
 from dpsgd_explorer.accounting.core import validation as domains
 from dpsgd_explorer.accounting.core.accountant import Phase, Status
+from dpsgd_explorer.accounting.core.neighboring_relation import (
+    ADD_OR_REMOVE_ONE,
+    NeighboringRelation,
+)
 from dpsgd_explorer.accounting.core.validation import MAX_STEPS
-from dpsgd_explorer.accounting.rdp.curve import ADD_OR_REMOVE, RdpCurve, relation_of
+from dpsgd_explorer.accounting.rdp.curve import RdpCurve
 from dpsgd_explorer.accounting.rdp.subsampled_gaussian import ORDERS
 from dpsgd_explorer.errors import AccountingError
 
@@ -59,7 +63,7 @@ class RenyiFilter:
         delta: float,
         *,
         order: float | None = None,
-        neighboring_relation: str = ADD_OR_REMOVE,
+        neighboring_relation: str = ADD_OR_REMOVE_ONE,
     ) -> None:
         """Fix the budget.
 
@@ -78,7 +82,7 @@ class RenyiFilter:
         self.delta = domains.delta(delta)
         self.order = self._best_order() if order is None else _order(order)
         self.budget = self._budget(self.order)
-        self.neighboring_relation = relation_of(neighboring_relation)
+        self.neighboring_relation = NeighboringRelation.of(neighboring_relation)
         self.spent = 0.0
         if self.budget <= 0:
             raise AccountingError(

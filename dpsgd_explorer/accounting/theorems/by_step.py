@@ -31,6 +31,10 @@ from dpsgd_explorer.accounting.core.accountant import (
     over_sensitivity,
     steps_by_phase,
 )
+from dpsgd_explorer.accounting.core.neighboring_relation import (
+    ADD_OR_REMOVE_ONE,
+    NeighboringRelation,
+)
 from dpsgd_explorer.accounting.core.phase_limits import check_count
 from dpsgd_explorer.accounting.core.root_finding import first_safe
 from dpsgd_explorer.accounting.theorems.per_step_epsilon import step_epsilons
@@ -69,7 +73,7 @@ class ByStepAccountant(Accountant):
         phases: Sequence[Phase],
         steps: npt.ArrayLike,
         delta: float,
-        relation: str = "add_or_remove_one",
+        relation: NeighboringRelation = ADD_OR_REMOVE_ONE,
     ) -> Floats:
         asked = np.atleast_1d(np.asarray(steps))
         check_count([self], phases, relation, answers=asked.size)
@@ -95,7 +99,7 @@ class ByStepAccountant(Accountant):
         self,
         phases: Sequence[Phase],
         epsilon: float,
-        relation: str = "add_or_remove_one",
+        relation: NeighboringRelation = ADD_OR_REMOVE_ONE,
     ) -> float:
         check_count([self], phases, relation, questions=INVERSION)
         total = sum(phase.steps for phase in phases)

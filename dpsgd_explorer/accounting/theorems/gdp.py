@@ -23,7 +23,6 @@ import numpy as np
 import numpy.typing as npt
 
 from dpsgd_explorer.accounting.core.accountant import (
-    SENSITIVITY,
     Accountant,
     Floats,
     Phase,
@@ -31,6 +30,11 @@ from dpsgd_explorer.accounting.core.accountant import (
     steps_by_phase,
 )
 from dpsgd_explorer.accounting.core.gaussian import delta_of_mu, epsilon_of_mu
+from dpsgd_explorer.accounting.core.neighboring_relation import (
+    ADD_OR_REMOVE_ONE,
+    REPLACE_ONE,
+    NeighboringRelation,
+)
 from dpsgd_explorer.accounting.core.phase_limits import check_count
 
 LARGEST = 700.0  # whose exponential is a float
@@ -52,7 +56,7 @@ class GdpAccountant(Accountant):
         phases: Sequence[Phase],
         steps: npt.ArrayLike,
         delta: float,
-        relation: str = "add_or_remove_one",
+        relation: NeighboringRelation = ADD_OR_REMOVE_ONE,
     ) -> Floats:
         asked = np.atleast_1d(np.asarray(steps))
         check_count([self], phases, relation, answers=asked.size)
@@ -65,27 +69,29 @@ class GdpAccountant(Accountant):
         self,
         phases: Sequence[Phase],
         epsilon: float,
-        relation: str = "add_or_remove_one",
+        relation: NeighboringRelation = ADD_OR_REMOVE_ONE,
     ) -> float:
         done = [phase.steps for phase in phases]
         return delta_of_mu(epsilon, _mu(phases, done, relation))
 
 
 def _mu(
-    phases: Sequence[Phase], counts: Sequence[float] | Floats, relation: str
+    phases: Sequence[Phase],
+    counts: Sequence[float] | Floats,
+    relation: NeighboringRelation,
 ) -> float:
     pairs = zip(phases, counts, strict=True)
     parts = (math.sqrt(n) * _step_mu(phase, relation) for phase, n in pairs if n)
     return math.hypot(*parts)
 
 
-def _step_mu(phase: Phase, relation: str) -> float:
+def _step_mu(phase: Phase, relation: NeighboringRelation) -> float:
     q, sigma = phase.sample_rate, phase.noise_multiplier
     if sigma == 0:
         return math.inf
-    most = SENSITIVITY[relation] / sigma
+    most = relation.sensitivity / sigma
     if q == 1 or sigma**-2 > LARGEST:
         return most
-    replaced = relation == "replace_one"
+    replaced = relation == REPLACE_ONE
     spread = 4 * math.sinh(sigma**-2) if replaced else math.expm1(sigma**-2)
     return min(q * math.sqrt(spread), most)

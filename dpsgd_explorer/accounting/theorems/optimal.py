@@ -18,6 +18,7 @@ from typing import ClassVar
 import numpy as np
 
 from dpsgd_explorer.accounting.core.accountant import Floats, Phase
+from dpsgd_explorer.accounting.core.neighboring_relation import NeighboringRelation
 from dpsgd_explorer.accounting.theorems.by_step import SHARES, ByStepAccountant
 from dpsgd_explorer.accounting.theorems.randomized_response import composed_epsilons
 
@@ -34,7 +35,9 @@ class OptimalAccountant(ByStepAccountant):
     )
     shares: ClassVar[Floats] = np.append(0.0, SHARES[8::2])  # 0: basic composition
 
-    def work(self, phases: Sequence[Phase], answers: int, relation: str) -> float:
+    def work(
+        self, phases: Sequence[Phase], answers: int, relation: NeighboringRelation
+    ) -> float:
         return super().work(phases, answers, relation) + RESPONSES * answers
 
     def composed(self, counts: Floats, losses: Floats, slack: Floats) -> Floats:

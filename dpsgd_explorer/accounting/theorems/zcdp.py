@@ -33,6 +33,10 @@ from dpsgd_explorer.accounting.core.accountant import (
     over_sensitivity,
     steps_by_phase,
 )
+from dpsgd_explorer.accounting.core.neighboring_relation import (
+    ADD_OR_REMOVE_ONE,
+    NeighboringRelation,
+)
 from dpsgd_explorer.errors import AccountingError
 
 HALVINGS = 80
@@ -61,7 +65,7 @@ class ZcdpAccountant(Accountant):
         phases: Sequence[Phase],
         steps: npt.ArrayLike,
         delta: float,
-        relation: str = "add_or_remove_one",
+        relation: NeighboringRelation = ADD_OR_REMOVE_ONE,
     ) -> Floats:
         counts = steps_by_phase(phases, np.atleast_1d(np.asarray(steps)))  # [S, P]
         return improved_epsilon(self._rho(phases, counts, relation), delta)
@@ -70,12 +74,14 @@ class ZcdpAccountant(Accountant):
         self,
         phases: Sequence[Phase],
         epsilon: float,
-        relation: str = "add_or_remove_one",
+        relation: NeighboringRelation = ADD_OR_REMOVE_ONE,
     ) -> float:
         counts = np.array([[phase.steps for phase in phases]], dtype=np.float64)
         return improved_delta(float(self._rho(phases, counts, relation)[0]), epsilon)
 
-    def _rho(self, phases: Sequence[Phase], counts: Floats, relation: str) -> Floats:
+    def _rho(
+        self, phases: Sequence[Phase], counts: Floats, relation: NeighboringRelation
+    ) -> Floats:
         if reason := self.why_not(phases):
             raise AccountingError(reason, field="accountant")
         over = over_sensitivity(phases, relation)

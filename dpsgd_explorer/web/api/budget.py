@@ -84,7 +84,7 @@ def answer_to(question: BudgetQuestion) -> BudgetAnswer:
     train, remark = train_address(found)
     return BudgetAnswer(
         **EnclosedEpsilon.between(
-            found.sides, DEFAULT_ACCOUNTANT, found.delta
+            found.interval, DEFAULT_ACCOUNTANT, found.delta
         ).model_dump(),
         solve=question.solve,
         budget=rounded(found.epsilon),

@@ -13,19 +13,22 @@ from dpsgd_explorer.accounting import Phase, RdpCurve, RenyiFilter, best_of_tria
 from dpsgd_explorer.accounting.batches import (
     POISSON,
     Batches,
-    batches_sides,
+    batches_interval,
+)
+from dpsgd_explorer.accounting.core.intervals import (
+    APPROXIMATION,
+    Interval,
+    common_status,
 )
 from dpsgd_explorer.accounting.core.validation import MAX_STEPS
-from dpsgd_explorer.accounting.intervals import (
-    APPROXIMATION,
-    Sides,
-    curve_sides,
-    delta_sides,
-    epsilon_sides,
-    spends_more,
+from dpsgd_explorer.accounting.queries import (
+    delta_interval,
+    epsilon_interval,
+    epsilon_intervals,
+    exceeds,
 )
 from dpsgd_explorer.accounting.registry import deciding
-from dpsgd_explorer.accounting.trade_off import trade_off_sides
+from dpsgd_explorer.accounting.trade_off import trade_off_intervals
 from dpsgd_explorer.experiments.config import check_cost
 from dpsgd_explorer.web.api.operation import operation, reply
 from dpsgd_explorer.web.questions.accountant_race import race
@@ -73,7 +76,7 @@ def epsilon(query: EpsilonQuestion) -> Response:
     """Return the epsilon that so many steps spend; null without noise."""
     run = Phase(query.sample_rate, query.noise_multiplier, query.steps)
     batches = query.batches
-    found = batches_sides(run, query.delta, **query.asked_of, batches=batches)
+    found = batches_interval(run, query.delta, **query.asked_of, batches=batches)
     answer = _answer(query, found, run, query.delta, found, batches)
     return reply(EpsilonAnswer(**answer.model_dump() | asdict(batches)))
 
@@ -82,7 +85,7 @@ def epsilon(query: EpsilonQuestion) -> Response:
 def delta(query: DeltaQuestion) -> Response:
     """Return the delta with which so many steps spend this epsilon."""
     run = Phase(query.sample_rate, query.noise_multiplier, query.steps)
-    found = delta_sides([run], query.epsilon, **query.asked_of)
+    found = delta_interval([run], query.epsilon, **query.asked_of)
     spent = replace(found, value=query.epsilon)
     return reply(_answer(query, found, run, found.value, spent))
 
@@ -120,16 +123,16 @@ def trade_off(query: TradeOffQuestion) -> Response:
     last = query.points - 1
     alarms = [(i / last) ** 2 for i in range(query.points)]  # denser near 0
     run = Phase(query.sample_rate, query.noise_multiplier, query.steps)
-    found = trade_off_sides([run], alarms, **query.asked_of)
+    intervals = trade_off_intervals([run], alarms, **query.asked_of)
     asked = query.model_dump(exclude={"points"})
     return reply(
         TradeOffAnswer(
             **asked | {"accountant": deciding(query.accountant)},
-            status=found.status,
+            status=common_status(intervals),
             false_positive_rate=alarms,
-            true_positive_rate=found.values,
-            lower=found.lower,
-            upper=found.upper,
+            true_positive_rate=[x.value for x in intervals],
+            lower=_bounds([x.lower for x in intervals]),
+            upper=_bounds([x.upper for x in intervals]),
         )
     )
 
@@ -139,16 +142,17 @@ def curve(query: CurveQuestion) -> Response:
     """Return epsilon along the steps of a run."""
     steps = Curve.steps_up_to(query.steps, query.points)
     run = Phase(query.sample_rate, query.noise_multiplier, query.steps)
-    found = curve_sides([run], steps, query.delta, **query.asked_of)
+    intervals = epsilon_intervals([run], steps, query.delta, **query.asked_of)
+    status = common_status(intervals)
     terms = PrivacyTerms.of(
-        query.accountant, query.delta, query.neighboring_relation, found.status
+        query.accountant, query.delta, query.neighboring_relation, status
     )
     return reply(
         CurveAnswer(
             **terms.model_dump(),
-            **Curve.through(steps, found.values).model_dump(),
-            lower=_finite_all(found.lower),
-            upper=_finite_all(found.upper),
+            **Curve.along(steps, intervals).model_dump(),
+            lower=_bounds([x.lower for x in intervals]),
+            upper=_bounds([x.upper for x in intervals]),
             sample_rate=query.sample_rate,
             noise_multiplier=query.noise_multiplier,
         )
@@ -221,23 +225,23 @@ def _solved(
     it is enclosed, else a bound, also where ε at the answer is exact.
     """
     terms = (query.delta, query.accountant, query.neighboring_relation)
-    spent = epsilon_sides([run], *terms)
+    spent = epsilon_interval([run], *terms)
     beyond, edge = near
-    other = edge if spends_more([beyond], query.target_epsilon, *terms) else None
+    other = edge if exceeds([beyond], query.target_epsilon, *terms) else None
     own = None if spent.status == APPROXIMATION else value
     sides = (other, own) if isinstance(query, NoiseQuestion) else (own, other)
     status = spent.status
     if status != APPROXIMATION and beyond != run:  # the end of the domain is the answer
         status = "bound" if other is None else "exact"
-    return _answer(query, Sides(value, *sides, status), run, query.delta, spent)
+    return _answer(query, Interval(value, *sides, status), run, query.delta, spent)
 
 
 def _answer(
     query: PrivacyQuestion,
-    found: Sides,
+    found: Interval,
     run: Phase,
     delta: float,
-    spent: Sides,
+    spent: Interval,
     batches: Batches = POISSON,
 ) -> PrivacyAnswer:
     terms = Epsilon.spent(
@@ -257,5 +261,6 @@ def _answer(
     )
 
 
-def _finite_all(values: list[float] | None) -> list[float | None] | None:
-    return None if values is None else [finite(value) for value in values]
+def _bounds(values: list[float | None]) -> list[float | None] | None:
+    """Return the bounds as JSON can hold them, None where none is proven."""
+    return None if None in values else [finite(value) for value in values]

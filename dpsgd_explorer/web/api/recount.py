@@ -11,7 +11,8 @@ from flask import Blueprint, Response, current_app
 from pydantic import BaseModel, ConfigDict
 
 from dpsgd_explorer.accounting import Odometer, Phase
-from dpsgd_explorer.accounting.intervals import curve_sides
+from dpsgd_explorer.accounting.core.intervals import common_status
+from dpsgd_explorer.accounting.queries import epsilon_intervals
 from dpsgd_explorer.errors import ConfigError
 from dpsgd_explorer.experiments.events import NOT_PRIVATE
 from dpsgd_explorer.runs.store.records import StoredEvent
@@ -52,16 +53,16 @@ def recount(run_id: str, query: RecountQuestion) -> Response:
     log = [(event.kind, _data(event)) for event in store.events(run_id)]
     phases, delta = phases_of([data for kind, data in log if kind == "phase"])
     steps = sorted({0, *(data["step"] for kind, data in log if kind in COUNTED)})
-    found = curve_sides(phases, steps, delta, name)
+    intervals = epsilon_intervals(phases, steps, delta, name)
     own = VIEWS[run.kind].terms_of(run.config)
     terms = {
         **own.model_dump(),
-        **EnclosedEpsilon.between(found.last, name, delta).model_dump(),
+        **EnclosedEpsilon.between(intervals[-1], name, delta).model_dump(),
         "neighboring_relation": own.neighboring_relation,
         "sampling": own.sampling,
-        "status": own.status if own.status == NOT_PRIVATE else found.status,
+        "status": own.status if own.status == NOT_PRIVATE else common_status(intervals),
     }
-    return reply(RecountAnswer(**terms, curve=Curve.through(steps, found.values)))
+    return reply(RecountAnswer(**terms, curve=Curve.along(steps, intervals)))
 
 
 def phases_of(told: Iterable[dict[str, Any]]) -> tuple[list[Phase], float]:

@@ -8,7 +8,7 @@ from typing import Any
 from markupsafe import Markup
 
 from dpsgd_explorer.accounting import Phase, Plan, round_up
-from dpsgd_explorer.accounting.intervals import epsilon_sides
+from dpsgd_explorer.accounting.queries import epsilon_interval
 from dpsgd_explorer.web.figures.svg import Picture, Plot, Point, Status
 from dpsgd_explorer.web.recorded.runs import RecordedRun
 
@@ -49,7 +49,7 @@ def accuracy_picture(
 def _status(plan: Plan) -> Status:
     """Return what kind of answer the ε of the whole run is."""
     phase = Phase(plan.sample_rate, plan.noise_multiplier, plan.steps)
-    return epsilon_sides([phase], plan.delta, plan.accountant).status
+    return epsilon_interval([phase], plan.delta, plan.accountant).status
 
 
 def spent_and_accuracy(run: RecordedRun, spender: RecordedRun) -> list[Point]:

@@ -6,7 +6,8 @@ import math
 from decimal import ROUND_CEILING, Context
 
 from dpsgd_explorer.accounting import ACCOUNTANTS, Accountant, Phase
-from dpsgd_explorer.accounting.intervals import curve_sides
+from dpsgd_explorer.accounting.core.intervals import common_status
+from dpsgd_explorer.accounting.queries import epsilon_intervals
 from dpsgd_explorer.errors import AccountingError
 from dpsgd_explorer.web.questions.privacy import Curve, CurvesAnswer, Racer
 from dpsgd_explorer.web.questions.privacy_models import RELATIONS, CurvesQuestion
@@ -47,8 +48,8 @@ def _racer(name: str, run: Phase, steps: list[int], delta: float) -> Racer:
     accountant = ACCOUNTANTS[name]
     status, reason, values = SILENT, "", list[float]()
     try:
-        found = curve_sides([run], steps, delta, name)
-        values, status = found.values, found.status
+        intervals = epsilon_intervals([run], steps, delta, name)
+        values, status = [x.value for x in intervals], common_status(intervals)
     except AccountingError as error:
         reason = str(error)
     return Racer(

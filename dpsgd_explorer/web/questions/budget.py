@@ -10,8 +10,9 @@ from functools import cached_property
 from dpsgd_explorer import accounting
 from dpsgd_explorer.accounting import Phase, round_up
 from dpsgd_explorer.accounting.core import validation as domains
-from dpsgd_explorer.accounting.intervals import Sides, epsilon_sides
+from dpsgd_explorer.accounting.core.intervals import Interval
 from dpsgd_explorer.accounting.plan import steps_of
+from dpsgd_explorer.accounting.queries import epsilon_interval
 from dpsgd_explorer.errors import AccountingError, ConfigError
 from dpsgd_explorer.experiments.setting import Setting
 from dpsgd_explorer.experiments.vocabulary import MOST_RECORDS, setting
@@ -84,15 +85,15 @@ class Budget:
         return self.noise_multiplier / self.expected_batch_size
 
     @cached_property
-    def sides(self) -> Sides:
-        """What the accountant says of these numbers, and what encloses it."""
+    def interval(self) -> Interval:
+        """The ε that these numbers spend."""
         run = Phase(self.sample_rate, self.noise_multiplier, self.steps)
-        return epsilon_sides([run], self.delta, DEFAULT_ACCOUNTANT)
+        return epsilon_interval([run], self.delta, DEFAULT_ACCOUNTANT)
 
     @property
     def spent(self) -> float:
         """What these numbers spend, at most."""
-        return self.sides.value
+        return self.interval.value
 
 
 def solve(question: BudgetQuestion) -> Budget:

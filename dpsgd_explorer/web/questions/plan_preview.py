@@ -13,7 +13,7 @@ from typing import Any
 
 from dpsgd_explorer import accounting
 from dpsgd_explorer.accounting import ACCOUNTANTS, Phase, round_up
-from dpsgd_explorer.accounting.previews import preview
+from dpsgd_explorer.accounting.queries import preview
 from dpsgd_explorer.accounting.registry import accountant_for
 from dpsgd_explorer.experiments.catalogue import DATA_SETS, MODELS, DataSet, Model
 from dpsgd_explorer.experiments.training_config import TrainingConfig

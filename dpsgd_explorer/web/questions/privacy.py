@@ -12,7 +12,7 @@ from pydantic import BaseModel
 
 from dpsgd_explorer.accounting import ACCOUNTANTS, Phase, round_up
 from dpsgd_explorer.accounting.batches import POISSON, Batches, batches_answers
-from dpsgd_explorer.accounting.intervals import Sides
+from dpsgd_explorer.accounting.core.intervals import Interval
 from dpsgd_explorer.accounting.registry import ALL, deciding
 from dpsgd_explorer.web.questions.privacy_models import RELATIONS
 
@@ -81,17 +81,17 @@ class EnclosedEpsilon(Epsilon):
     @classmethod
     def between(
         cls,
-        sides: Sides,
+        interval: Interval,
         accountant: str,
         delta: float,
         neighboring_relation: str = RELATIONS[0],
     ) -> EnclosedEpsilon:
         """Return the answer for what an accountant says."""
-        said = (accountant, delta, neighboring_relation, sides.status)
+        said = (accountant, delta, neighboring_relation, interval.status)
         return EnclosedEpsilon(
-            **Epsilon.spent(sides.value, *said).model_dump(),
-            lower=finite(sides.lower),
-            upper=finite(sides.upper),
+            **Epsilon.spent(interval.value, *said).model_dump(),
+            lower=finite(interval.lower),
+            upper=finite(interval.upper),
         )
 
 
@@ -137,6 +137,11 @@ class Curve(BaseModel):
     def through(cls, steps: list[int], epsilons: list[float]) -> Curve:
         """Return the curve with each epsilon rounded up."""
         return cls(steps=steps, epsilon=[rounded(value) for value in epsilons])
+
+    @classmethod
+    def along(cls, steps: list[int], intervals: list[Interval]) -> Curve:
+        """Return the curve of the intervals' values."""
+        return cls.through(steps, [interval.value for interval in intervals])
 
     @staticmethod
     def steps_up_to(last: int, points: int) -> list[int]:

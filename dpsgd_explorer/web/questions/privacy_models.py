@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, Field
 
-from dpsgd_explorer.accounting import ACCOUNTANTS, NAMES, SAMPLINGS
+from dpsgd_explorer.accounting import NAMES, SAMPLINGS, NeighboringRelation
 from dpsgd_explorer.accounting.batches import Batches
 from dpsgd_explorer.accounting.rdp.selection import MOST_SHAPE, MOST_TRIALS
 from dpsgd_explorer.accounting.truncated_poisson import MOST_RECORDS
@@ -16,13 +16,7 @@ from dpsgd_explorer.validation import one_of
 from dpsgd_explorer.web.questions.question import Question
 
 DEFAULT_ACCOUNTANT: str = TrainingConfig.model_fields["accountant"].default
-RELATIONS = tuple(
-    dict.fromkeys(
-        relation
-        for accountant in ACCOUNTANTS.values()
-        for relation in accountant.neighboring_relations
-    )
-)
+RELATIONS = tuple(NeighboringRelation)
 MOST_POINTS = 1000
 MOST_RACE_POINTS = 120
 

@@ -9,6 +9,10 @@ from hypothesis import strategies as st
 from scipy.special import logsumexp
 
 from dpsgd_explorer.accounting.core.accountant import Phase
+from dpsgd_explorer.accounting.core.neighboring_relation import (
+    ADD_OR_REMOVE_ONE,
+    REPLACE_ONE,
+)
 from dpsgd_explorer.accounting.exact.accountant import ExactAccountant
 from dpsgd_explorer.accounting.exact.composition import Composition
 from dpsgd_explorer.accounting.exact.discretization import (
@@ -28,6 +32,7 @@ from dpsgd_explorer.accounting.exact.single_step import (
 )
 from dpsgd_explorer.accounting.exact.subsampled_gaussian import SubsampledGaussianLoss
 from dpsgd_explorer.accounting.remaining import steps_after
+from tests.accounting.curves import arrays
 
 DIRECTIONS = ["remove", "add", "replace"]
 LOSSES = [SubsampledGaussianLoss(1e-3, 0.7, direction) for direction in DIRECTIONS]
@@ -64,7 +69,7 @@ def test_the_two_curves_enclose_the_true_one(loss):
 @pytest.mark.parametrize("direction", ["remove", "replace"])
 @pytest.mark.parametrize(("q", "sigma"), [(1e-4, 0.5), (0.01, 1.0), (0.9, 3.0)])
 def test_many_losses_at_once_are_each_by_itself(q, sigma, direction):
-    relation = {"remove": "add_or_remove_one", "replace": "replace_one"}[direction]
+    relation = {"remove": ADD_OR_REMOVE_ONE, "replace": REPLACE_ONE}[direction]
     epsilons = np.linspace(0, 3, 31)
     alone = [single_step_delta(q, sigma, float(x), relation) for x in epsilons]
     at_once = SubsampledGaussianLoss(q, sigma, direction).deltas(epsilons)
@@ -124,8 +129,8 @@ def test_unlike_phases_compose():
 @pytest.mark.parametrize("steps", [2, 3, 5, 8])
 def test_few_steps_on_tiny_samples_are_exact(steps):
     q, sigma, delta = 64 / 32_561, 0.7548, 1e-5
-    sides = ExactAccountant().bounds([Phase(q, sigma, steps)], [steps], delta)
-    assert sides.meet.all()
+    sides = arrays(ExactAccountant().bounds([Phase(q, sigma, steps)], [steps], delta))
+    assert sides.status == "exact"
     v = np.linspace(-11, 12.5, 90_001)
     y = np.log1p(q * np.expm1((v - 0.5 / sigma) / sigma))
     weight = np.exp(y - v * v / 2) * (v[1] - v[0]) / math.sqrt(2 * math.pi)
@@ -139,27 +144,27 @@ def test_few_steps_on_tiny_samples_are_exact(steps):
 def test_a_curve_of_few_steps_rises_and_ends_at_its_last_value():
     accountant, steps = ExactAccountant(), np.arange(1, 61)
     phase = Phase(64 / 32_561, 0.6699, 60)
-    curve = accountant.bounds([phase], steps, 1e-5)
+    curve = arrays(accountant.bounds([phase], steps, 1e-5))
     assert np.all(np.diff(curve.upper) > 0)
     assert np.all(curve.upper - curve.lower < 2e-3 * curve.upper)
-    last = accountant.bounds([phase], [60], 1e-5)
+    last = arrays(accountant.bounds([phase], [60], 1e-5))
     assert curve.upper[-1] == pytest.approx(last.upper[0], rel=1e-6)
-    middle = accountant.bounds([phase], [17], 1e-5)
+    middle = arrays(accountant.bounds([phase], [17], 1e-5))
     assert curve.upper[16] == pytest.approx(middle.upper[0], rel=1e-4)
 
 
 @pytest.mark.parametrize("delta", [1e-5, 1e-12])
 def test_delta_of_few_steps_undoes_epsilon(delta):
     accountant, run = ExactAccountant(), [Phase(64 / 32_561, 0.7548, 5)]
-    sides = accountant.bounds(run, [5], delta)
-    found = accountant.delta_bounds(run, [sides.lower[0], sides.upper[0]])
+    sides = arrays(accountant.bounds(run, [5], delta))
+    found = arrays(accountant.delta_bounds(run, [sides.lower[0], sides.upper[0]]))
     assert found.lower[1] <= delta <= found.upper[0]
     assert found.upper == pytest.approx([delta, delta], rel=2e-3)
 
 
 def test_rows_beyond_those_that_are_narrowed_lie_between_them():
     steps = np.arange(1, 301)
-    curve = ExactAccountant().bounds([Phase(1e-4, 0.3, 300)], steps, 1e-5)
+    curve = arrays(ExactAccountant().bounds([Phase(1e-4, 0.3, 300)], steps, 1e-5))
     assert np.all(np.diff(curve.upper) >= 0)
     assert np.all(curve.lower <= curve.upper)
     assert np.quantile(curve.upper - curve.lower, 0.9) < 0.1
@@ -169,11 +174,12 @@ def test_rows_beyond_those_that_are_narrowed_lie_between_them():
 @pytest.mark.parametrize("asked", [[14, 15], [15, 41], [10, 15, 20], [15, 16]])
 def test_steps_spend_beside_others_what_they_spend_alone(asked):
     phase = Phase(0.00997272960500488, 0.36538904671964956, 41)
-    slack, relation = 4.692726251652295e-9, "replace_one"
+    slack, relation = 4.692726251652295e-9, REPLACE_ONE
     accountant = ExactAccountant()
-    beside = accountant.bounds([phase], asked, slack, relation)
+    beside = arrays(accountant.bounds([phase], asked, slack, relation))
     alone = [
-        accountant.bounds([phase], [step], slack, relation).upper[0] for step in asked
+        arrays(accountant.bounds([phase], [step], slack, relation)).upper[0]
+        for step in asked
     ]
     assert beside.upper == pytest.approx(alone, rel=1e-4)
 
@@ -189,10 +195,10 @@ def test_steps_spend_beside_others_what_they_spend_alone(asked):
 )
 def test_a_replaced_record_of_a_tiny_sample_is_narrowed(q, sigma, steps, slack):
     phase = Phase(q, sigma, steps)
-    sides = ExactAccountant().bounds([phase], [steps], slack, "replace_one")
+    sides = arrays(ExactAccountant().bounds([phase], [steps], slack, REPLACE_ONE))
     assert sides.lower[0] <= sides.upper[0] <= 1.002 * sides.lower[0]
     assert sides.upper[0] <= steps * single_step_epsilon(
-        q, sigma, slack / steps, "replace_one"
+        q, sigma, slack / steps, REPLACE_ONE
     )
 
 
@@ -222,7 +228,7 @@ def test_sides_at_the_least_deltas_agree_with_other_bounds(phase, slack):
     loss = SubsampledGaussianLoss(phase.sample_rate, phase.noise_multiplier, "remove")
     counts = np.array([[float(phase.steps)]])
     *_, (lower, upper) = by_discretized_plds([loss], counts, slack)
-    most = crude_epsilons([phase], counts, slack, "add_or_remove_one")
+    most = crude_epsilons([phase], counts, slack, ADD_OR_REMOVE_ONE)
     assert lower[0] <= min(upper[0], most[0])
 
 

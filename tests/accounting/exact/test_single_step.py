@@ -17,8 +17,9 @@ from dpsgd_explorer.accounting import (
 )
 from dpsgd_explorer.accounting.exact.single_step import single_step_delta
 from dpsgd_explorer.accounting.exact.subsampled_gaussian import SubsampledGaussianLoss
-from dpsgd_explorer.accounting.intervals import curve_sides, epsilon_sides
+from dpsgd_explorer.accounting.queries import epsilon_interval, epsilon_intervals
 from dpsgd_explorer.errors import AccountingError
+from tests.accounting.curves import arrays
 
 REPLACED = ("exact", "replace_one")
 
@@ -81,7 +82,7 @@ def test_the_bounds_beyond_the_integrals_begin_where_these_end(relation):
 @pytest.mark.parametrize("slack", [1e-15, 1e-30, 1e-60, 1e-100])
 def test_no_lower_side_is_above_what_the_steps_spend_added_up(slack):
     q, sigma, steps = 1e-5, 2.2351457416453653, 10
-    sides = epsilon_sides([Phase(q, sigma, steps)], slack, *REPLACED)
+    sides = epsilon_interval([Phase(q, sigma, steps)], slack, *REPLACED)
     assert sides.lower <= sides.upper
     assert sides.lower <= steps * epsilon(q, sigma, 1, slack / steps, *REPLACED)
 
@@ -90,7 +91,9 @@ def test_no_lower_side_is_above_what_the_steps_spend_added_up(slack):
 @pytest.mark.parametrize("sigma", [1.0, 0.05])
 def test_a_curve_goes_on_into_steps_without_noise(relation, sigma):
     run = [Phase(0.1, sigma, 10), Phase(0.1, 0.0, 5)]
-    before, after = curve_sides(run, [5, 12], 1e-5, "exact", relation).values
+    before, after = arrays(
+        epsilon_intervals(run, [5, 12], 1e-5, "exact", relation)
+    ).values
     assert before == epsilon(0.1, sigma, 5, 1e-5, "exact", relation)
     assert after == math.inf
 

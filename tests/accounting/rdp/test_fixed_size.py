@@ -22,6 +22,7 @@ from dpsgd_explorer.accounting.exact.single_step import single_step_delta
 from dpsgd_explorer.accounting.rdp.fixed_size import fixed_size_divergences
 from dpsgd_explorer.accounting.rdp.replaced_record import convexity_bound
 from dpsgd_explorer.accounting.rdp.subsampled_gaussian import ORDERS
+from tests.accounting.curves import arrays
 
 SLACK = 1e-5
 RELATION = "add_or_remove_one"
@@ -43,7 +44,7 @@ def test_it_is_between_what_some_data_spend_and_dp_accounting(size, of, sigma, s
     # All other gradients opposite to the record's: a sampled Gaussian, moved by two
     # clipping bounds.
     worst = Phase(size / of, sigma / 2, steps)
-    least = ExactAccountant().bounds([worst], [steps], SLACK).lower[0]
+    least = arrays(ExactAccountant().bounds([worst], [steps], SLACK)).lower[0]
     ours = fixed_size_epsilon(size / of, sigma, steps, SLACK)
     theirs = RdpAccountant(
         orders=[*range(2, 64), 128, 256],

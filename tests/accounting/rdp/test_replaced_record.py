@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from dpsgd_explorer.accounting import ACCOUNTANTS, Phase, delta, epsilon
+from dpsgd_explorer.accounting.core.neighboring_relation import REPLACE_ONE
 from dpsgd_explorer.accounting.exact.accountant import ExactAccountant
 from dpsgd_explorer.accounting.exact.single_step import single_step_epsilon
 from dpsgd_explorer.accounting.rdp.replaced_record import (
@@ -16,8 +17,8 @@ from dpsgd_explorer.accounting.rdp.replaced_record import (
 )
 from dpsgd_explorer.accounting.rdp.subsampled_gaussian import LEAST_NOISE, ORDERS
 from dpsgd_explorer.accounting.theorems.per_step_epsilon import step_epsilons
+from tests.accounting.curves import arrays
 
-REPLACED = "replace_one"
 RUNS = [  # sample rate, noise multiplier, steps, delta
     (256 / 60_000, 1.1, 14_062, 1e-5),
     (0.01, 4.0, 10_000, 1e-5),
@@ -39,11 +40,11 @@ BOUNDS = [
 @pytest.mark.parametrize("steps", [1, 100])
 def test_without_sampling_the_sensitivity_is_twice_as_large(name, steps):
     run = (steps, 1e-5, name)
-    assert epsilon(1.0, 20.0, *run, REPLACED) == pytest.approx(
+    assert epsilon(1.0, 20.0, *run, REPLACE_ONE) == pytest.approx(
         epsilon(1.0, 10.0, *run), rel=1e-9
     )
     loss = epsilon(1.0, 10.0, *run)
-    assert delta(1.0, 20.0, steps, loss, name, REPLACED) == pytest.approx(
+    assert delta(1.0, 20.0, steps, loss, name, REPLACE_ONE) == pytest.approx(
         delta(1.0, 10.0, steps, loss, name), rel=1e-9
     )
 
@@ -53,26 +54,28 @@ def test_without_sampling_the_sensitivity_is_twice_as_large(name, steps):
 def test_a_bound_is_never_below_the_exact_lower_side(name, run):
     q, sigma, steps, slack = run
     phase = Phase(q, sigma, steps)
-    truth = ExactAccountant().bounds([phase], [steps], slack, REPLACED).lower[0]
-    spent = epsilon(*run, name, REPLACED)
+    truth = arrays(
+        ExactAccountant().bounds([phase], [steps], slack, REPLACE_ONE)
+    ).lower[0]
+    spent = epsilon(*run, name, REPLACE_ONE)
     assert spent >= truth
     assert spent >= epsilon(*run, name) * (1 - 1e-9)
     if 0 < spent < math.inf:
-        back = delta(q, sigma, steps, spent, name, REPLACED)
+        back = delta(q, sigma, steps, spent, name, REPLACE_ONE)
         assert back <= slack * (1 + 1e-6)
 
 
 @pytest.mark.parametrize("run", RUNS[:2])
 def test_renyi_is_as_near_to_the_exact_value_as_for_an_added_record(run):
-    exact = epsilon(*run, "exact", REPLACED)
-    assert exact <= epsilon(*run, "rdp", REPLACED) <= 1.1 * exact
-    assert epsilon(*run, "rdp", REPLACED) < epsilon(*run, "moments", REPLACED)
+    exact = epsilon(*run, "exact", REPLACE_ONE)
+    assert exact <= epsilon(*run, "rdp", REPLACE_ONE) <= 1.1 * exact
+    assert epsilon(*run, "rdp", REPLACE_ONE) < epsilon(*run, "moments", REPLACE_ONE)
 
 
 def test_the_central_limit_is_near_the_exact_value_of_many_steps():
     run = (0.001, 1.0, 10**6, 1e-5)
-    exact = epsilon(*run, "exact", REPLACED)
-    assert epsilon(*run, "gdp", REPLACED) == pytest.approx(exact, rel=0.01)
+    exact = epsilon(*run, "exact", REPLACE_ONE)
+    assert epsilon(*run, "gdp", REPLACE_ONE) == pytest.approx(exact, rel=0.01)
 
 
 @pytest.mark.parametrize(("q", "sigma"), [(1e-6, 2.0), (0.02, 0.8), (0.7, 3.0)])
@@ -108,7 +111,7 @@ def test_the_amplified_step_is_a_bound_on_the_exact_one():
     deltas = np.array([1e-12, 1e-8, 1e-4, 0.003])
     for q, sigma in [(0.01, 1.0), (0.3, 0.6), (0.9, 5.0)]:
         bound = step_epsilons(Phase(q, sigma / 2, 1), deltas)
-        exact = [single_step_epsilon(q, sigma, slack, REPLACED) for slack in deltas]
+        exact = [single_step_epsilon(q, sigma, slack, REPLACE_ONE) for slack in deltas]
         assert np.all(bound * (1 + 1e-9) >= exact)
 
 
@@ -117,11 +120,11 @@ def test_the_amplified_step_is_a_bound_on_the_exact_one():
 @pytest.mark.parametrize("sigma", [0.0999, 0.05])
 @pytest.mark.parametrize("steps", [2, 100, 10**6])
 def test_below_the_least_noise_renyis_bound_serves(q, sigma, steps):
-    spent = epsilon(q, sigma, steps, 1e-5, "exact", REPLACED)
-    assert spent <= 1.01 * epsilon(q, sigma, steps, 1e-5, "rdp", REPLACED)
-    assert spent >= epsilon(q, 0.1, steps, 1e-5, "exact", REPLACED)
-    assert spent >= epsilon(q, sigma, 1, 1e-5, "exact", REPLACED)
-    assert delta(q, sigma, steps, spent, "exact", REPLACED) <= 1e-5 * (1 + 1e-6)
+    spent = epsilon(q, sigma, steps, 1e-5, "exact", REPLACE_ONE)
+    assert spent <= 1.01 * epsilon(q, sigma, steps, 1e-5, "rdp", REPLACE_ONE)
+    assert spent >= epsilon(q, 0.1, steps, 1e-5, "exact", REPLACE_ONE)
+    assert spent >= epsilon(q, sigma, 1, 1e-5, "exact", REPLACE_ONE)
+    assert delta(q, sigma, steps, spent, "exact", REPLACE_ONE) <= 1e-5 * (1 + 1e-6)
 
 
 @pytest.mark.parametrize("sigma", [1e5, 1e8, 1.7e11])

@@ -1,0 +1,60 @@
+"""Intervals: the lower and the upper bound of an answer, and its status."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+Floats = npt.NDArray[np.float64]
+Status = Literal["exact", "bound", "approximation"]
+APPROXIMATION: Status = "approximation"
+GAP = 1e-4  # relative width up to which an interval counts as exact
+
+
+@dataclass(frozen=True)
+class Interval:
+    """An answer and the interval that encloses the true value.
+
+    Attributes:
+        value: The answer, the upper bound where there is one.
+        lower: Lower bound of the true value, None where none is proven.
+        upper: Upper bound of the true value, None where none is proven.
+        status: "exact", "bound" or "approximation", of this answer.
+    """
+
+    value: float
+    lower: float | None
+    upper: float | None
+    status: Status
+
+    @classmethod
+    def one_sided(cls, value: float, status: Status = "bound") -> Interval:
+        """Return the interval of an upper bound; nothing encloses an approximation."""
+        return cls(value, None, None if status == APPROXIMATION else value, status)
+
+
+def intervals(lower: Floats, upper: Floats) -> list[Interval]:
+    """Return the interval of each pair of bounds, "exact" if it is narrow; [S], [S]."""
+    rows = zip(lower.tolist(), upper.tolist(), meet(lower, upper), strict=True)
+    return [Interval(y, x, y, "exact" if narrow else "bound") for x, y, narrow in rows]
+
+
+def interval(lower: float, upper: float) -> Interval:
+    """Return the interval between two bounds, "exact" if it is narrow."""
+    return intervals(np.array([lower]), np.array([upper]))[0]
+
+
+def meet(lower: Floats, upper: Floats) -> npt.NDArray[np.bool_]:
+    """Return whether the bounds are as close as an exact answer needs; [S] -> [S]."""
+    infinite = np.isinf(upper) & np.isinf(lower)
+    with np.errstate(invalid="ignore"):
+        return np.asarray((upper - lower <= GAP * upper) | infinite)
+
+
+def common_status(answers: Sequence[Interval]) -> Status:
+    """Return the status of several answers together, "exact" if each of them is."""
+    return next((x.status for x in answers if x.status != "exact"), "exact")

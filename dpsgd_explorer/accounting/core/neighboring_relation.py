@@ -1,0 +1,37 @@
+"""The neighbouring relation: how the two data sets of a privacy claim differ."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from dpsgd_explorer.accounting.core import validation
+
+
+class NeighboringRelation(StrEnum):
+    """How two neighbouring data sets differ.
+
+    A member is its own name in JSON and in arguments, such as "replace_one".
+    """
+
+    ADD_OR_REMOVE_ONE = "add_or_remove_one"
+    REPLACE_ONE = "replace_one"
+
+    __repr__ = str.__repr__  # as the name is written in signatures and messages
+
+    @classmethod
+    def of(cls, name: object) -> NeighboringRelation:
+        """Return the relation of this name.
+
+        Raises:
+            AccountingError: there is none of this name.
+        """
+        return cls(validation.one_of("neighboring_relation", name, list(cls)))
+
+    @property
+    def sensitivity(self) -> float:
+        """L2 sensitivity of the clipped sum of a step, in clipping bounds."""
+        return 2.0 if self is NeighboringRelation.REPLACE_ONE else 1.0
+
+
+ADD_OR_REMOVE_ONE = NeighboringRelation.ADD_OR_REMOVE_ONE
+REPLACE_ONE = NeighboringRelation.REPLACE_ONE
