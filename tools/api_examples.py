@@ -67,6 +67,42 @@ for inputs, targets in engine.poisson_loader((x, y)):
 with average.in_use():  # the averaged model, at no further cost in privacy
     print((model(x).argmax(1) == y).float().mean())
 """,
+    "A rule for a layer": """
+import torch
+from torch import nn
+from dpsgd_explorer.dp import LayerRule, PrivacyEngine, register_rule
+
+
+class Scale(nn.Module):
+    def __init__(self, features):
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(features))
+
+    def forward(self, x):
+        return x * self.weight
+
+
+class ScaleRule(LayerRule[Scale]):
+    parameter_names = ("weight",)
+
+    def per_sample_gradients(self, layer, activations, backprops):
+        return {"weight": activations * backprops}  # [B, features]
+
+
+remove = register_rule(Scale, ScaleRule())
+model = nn.Sequential(nn.Linear(8, 4), Scale(4), nn.Linear(4, 2))
+optimizer = torch.optim.SGD(model.parameters(), lr=0.5)
+x, y = torch.randn(400, 8), torch.randint(0, 2, (400,))
+
+engine = PrivacyEngine(model, batch_size=40, sample_size=400, steps=5,
+                       noise_multiplier=1.0)
+engine.attach(optimizer)
+for inputs, targets in engine.poisson_loader((x, y)):
+    nn.functional.cross_entropy(model(inputs), targets).backward()
+    optimizer.step()
+    optimizer.zero_grad()
+remove()
+""",
     "Accounting": """
 from dpsgd_explorer import accounting
 

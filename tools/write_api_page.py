@@ -47,7 +47,8 @@ def chapters() -> list[Chapter]:
     """Return what the page is about, in its order."""
     shapes = [each.__name__ for each in schedules.SCHEDULES.values()]
     bound, averages = ["AdaptiveClipping"], ["views", "ParameterAverage"]
-    elsewhere = {*bound, *averages, "schedules"}
+    rules = ["register_rule", "LayerRule"]
+    elsewhere = {*bound, *averages, *rules, "schedules"}
     core = [name for name in dp.__all__ if name not in elsewhere]
     return [
         Chapter("Training with DP-SGD", _objects(dp, core)),
@@ -57,6 +58,7 @@ def chapters() -> list[Chapter]:
             | _objects(dp, bound),
         ),
         Chapter("Views and averages", _objects(dp, averages)),
+        Chapter("A rule for a layer", _objects(dp, rules)),
         Chapter("Accounting", _objects(accounting, accounting.__all__)),
         Chapter("Linear regression", _objects(regression, regression.__all__)),
     ]

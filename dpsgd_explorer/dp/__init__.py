@@ -5,6 +5,7 @@ from dpsgd_explorer.dp.averaging import ParameterAverage
 from dpsgd_explorer.dp.clipping.adaptive import AdaptiveClipping
 from dpsgd_explorer.dp.engine import PrivacyEngine
 from dpsgd_explorer.dp.layers import register_rule
+from dpsgd_explorer.dp.layers.base import LayerRule
 from dpsgd_explorer.dp.ledger.receipt import receipt_text
 from dpsgd_explorer.dp.losses import per_sample_mean
 from dpsgd_explorer.dp.noise import schedules
@@ -14,6 +15,7 @@ from dpsgd_explorer.dp.sampling.sampler import PoissonSampler
 
 __all__ = [
     "AdaptiveClipping",
+    "LayerRule",
     "ParameterAverage",
     "PoissonSampler",
     "PrivacyEngine",

@@ -16,21 +16,20 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.nn.modules.conv import _ConvNd
 
-from dpsgd_explorer.dp.layers.base import Rule
+from dpsgd_explorer.dp.layers.base import LayerT, Rule
 from dpsgd_explorer.dp.layers.conv2d import Conv2dRule
 from dpsgd_explorer.dp.layers.conv_nd import ConvNdRule
 from dpsgd_explorer.dp.layers.embedding import EmbeddingRule
 from dpsgd_explorer.dp.layers.linear import LinearRule
 from dpsgd_explorer.dp.layers.normalization import GroupNormRule, LayerNormRule
 
-LayerT = TypeVar("LayerT", bound=nn.Module)
 Saved = tuple[Tensor, ...]
 ONLY_INPUT = [True, False, False]
 """Gradients that torch's backward kernels compute: of input, weight, bias."""

@@ -1,4 +1,8 @@
-"""The layers that can be trained with DP-SGD: one rule a file, one table here."""
+"""The layers that can be trained with DP-SGD: one file per rule, one table here.
+
+A new layer is a file with its rule, a line of RULES, and a case in the tests.  A layer
+of a user's own gets its rule by :func:`register_rule`.
+"""
 
 from __future__ import annotations
 
@@ -53,13 +57,19 @@ ANY_MODULE = FunctionalRewrite()
 
 
 def register_rule(kind: type[nn.Module], rule: Rule[Any]) -> Callable[[], None]:
-    """Add a rule for a type of layer; return what takes it out again.
+    """Add a rule for a type of layer; return the function that removes it.
 
     A wrong rule breaks the privacy guarantee.  The engine's safety check compares the
     sum of its gradients with autograd's and the clipped length with the bound.
 
+    Args:
+        kind: The layer's class.
+        rule: Its algebra.  A LayerRule needs one method, ``per_sample_gradients``; its
+            other methods have defaults by these gradients.
+
     Raises:
-        ConfigError: this is no layer type, no rule, or the type has one already.
+        ConfigError: ``kind`` is no class of modules or has a rule already, or ``rule``
+            is no rule.
     """
     if not (isinstance(kind, type) and issubclass(kind, nn.Module)):
         raise ConfigError("kind", f"kind must be a class of modules; got {kind!r}.")
@@ -75,10 +85,10 @@ def register_rule(kind: type[nn.Module], rule: Rule[Any]) -> Callable[[], None]:
         )
     RULES[kind] = rule
 
-    def take_out() -> None:
+    def remove() -> None:
         RULES.pop(kind, None)
 
-    return take_out
+    return remove
 
 
 def rule_for(layer: nn.Module, name: str = "") -> Rule[Any]:

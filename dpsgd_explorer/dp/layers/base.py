@@ -1,4 +1,4 @@
-"""What a layer must know to be trained with DP-SGD.
+"""The rule of a layer: its per-sample gradients, their norms, and their weighted sum.
 
 Notation of all rules: B samples, T positions, d inputs, p outputs; ``activations``
 are the layer's inputs x, ``backprops`` the gradients g of the loss with respect to
@@ -21,26 +21,32 @@ ActivationsT = TypeVar("ActivationsT")
 
 
 class MultiplyAdds(NamedTuple):
-    """What the squared norm of one sample costs either way."""
+    """The multiply-adds of one sample's squared norm by either method.
+
+    Attributes:
+        ghost: Without the gradient, by two Gram matrices.
+        instantiate: With the gradient.
+    """
 
     ghost: int
     instantiate: int
 
 
 class Rule(ABC, Generic[LayerT]):
-    """What is common to all kinds of rules: which layers they are right for."""
+    """The base of all rules: which layers and parameters a rule covers."""
 
-    #: Methods that make the layer's output; a subclass that changes none of them
-    #: computes the same thing and may use its parent's rule.
+    #: Methods that compute the layer's output.  A subclass of the layer that overrides
+    #: none of them computes the same function, and has its parent's rule.
     forward_methods: ClassVar[tuple[str, ...]] = ("forward",)
-    #: The parameters the rule knows; with another trainable one it is not used.
+    #: Names of the parameters that the rule covers; a layer with another trainable
+    #: parameter does not get the rule.
     parameter_names: ClassVar[tuple[str, ...]] = ("weight", "bias")
 
-    #: Whether the rule makes the gradients of the modules inside the layer, too.
+    #: Whether the rule covers the parameters of the modules inside the layer, too.
     includes_children: ClassVar[bool] = False
 
     def knows(self, layer: LayerT, name: str) -> bool:
-        """Whether the rule makes the gradient of this parameter."""
+        """Whether the rule covers the parameter of this name."""
         return name in self.parameter_names
 
     def refusal(self, layer: LayerT) -> str:
@@ -49,17 +55,17 @@ class Rule(ABC, Generic[LayerT]):
 
 
 class GradientRule(Rule[LayerT], Generic[LayerT, ActivationsT]):
-    """Per-sample gradients of one kind of layer, from a record of its call.
+    """Per-sample gradients of one kind of layer, from its activations and backprops.
 
-    Only :meth:`record` and :meth:`per_sample_gradients` are required.  The other
-    methods have slow, obviously right defaults; a rule overrides them where algebra
-    gives the same numbers for less time or memory.
+    Only :meth:`saved_activations` and :meth:`per_sample_gradients` are required.  The
+    other methods have slow defaults by these gradients; a rule overrides them where
+    algebra gives the same numbers in less time or memory.
 
-    A record is a tensor or a tuple of tensors, each with one row a sample.
+    Activations are a tensor or a tuple of tensors, each with one row per sample.
     """
 
     def check(self, layer: LayerT, args: Any, kwargs: Any) -> None:
-        """Look at a call before the layer does.
+        """Check the inputs of a call before the layer runs.
 
         Raises:
             BadInputError: the layer does not take such inputs in a batch.
@@ -67,20 +73,27 @@ class GradientRule(Rule[LayerT], Generic[LayerT, ActivationsT]):
 
     @abstractmethod
     def saved_activations(self, layer: LayerT, args: Any, kwargs: Any) -> ActivationsT:
-        """Return what must be kept of a call."""
+        """Return the activations to be saved of a call, samples first."""
 
     @abstractmethod
     def per_sample_gradients(
         self, layer: LayerT, activations: ActivationsT, backprops: Tensor
     ) -> dict[str, Tensor]:
-        """Return {trainable parameter's local name: [B, *parameter.shape]}."""
+        """Return {trainable parameter's local name: gradients, [B, *shape]}.
+
+        Args:
+            layer: The layer.
+            activations: From ``saved_activations``.
+            backprops: Gradient of the loss with respect to the output, [B, ...].
+        """
 
     def squared_norms(
         self, layer: LayerT, activations: ActivationsT, backprops: Tensor
     ) -> Tensor:
         """Return the squared L2 norm over the layer's trainable parameters, [B].
 
-        Never below that of what ``weighted_gradients`` adds, rounding included.
+        At least that of the gradient which ``weighted_gradients`` adds, rounding
+        included: a norm that is too short would let a sample contribute more than C.
         """
         return gradient_squared_norms(
             self.per_sample_gradients(layer, activations, backprops)
@@ -102,41 +115,42 @@ class GradientRule(Rule[LayerT], Generic[LayerT, ActivationsT]):
     def multiply_adds(
         self, layer: LayerT, activations: ActivationsT, backprops: Tensor
     ) -> MultiplyAdds | None:
-        """Return what either way costs at these shapes; None if there is one only.
+        """Return the cost of either norm method; None if the rule has one only.
 
-        Like ``prefers_ghost`` it goes by shapes alone and never reads a value.
+        Like ``prefers_ghost`` it depends on shapes alone, never on a value.
         """
         return None
 
     def prefers_ghost(
         self, layer: LayerT, activations: ActivationsT, backprops: Tensor
     ) -> bool:
-        """Whether norms without gradients are the cheaper way for these shapes."""
+        """Whether the ghost norm is the cheaper method for these shapes."""
         cost = self.multiply_adds(layer, activations, backprops)
         return cost is not None and cost.ghost < cost.instantiate
 
     def excess(
         self, layer: LayerT, activations: ActivationsT, backprops: Tensor
     ) -> float:
-        """Return by how much float32 makes norms without gradients longer, relatively.
+        """Return the relative lengthening of the ghost norm by float32's error bound.
 
-        Like the costs it goes by shapes alone.  Where it is seen, the rule is given
-        float64 instead.
+        It depends on shapes alone.  Above UNSEEN the engine instantiates gradients, or
+        passes float64 tensors to the rule.
         """
         return 0.0
 
     def factors(
         self, layer: LayerT, activations: ActivationsT, backprops: Tensor
     ) -> dict[str, OuterProduct] | None:
-        """Return the gradients as outer products, for parameters with several uses.
+        """Return {local name: gradients as sums of outer products}.
 
-        None if they have no such form; the gradients are instantiated instead.
+        For parameters with several calls, whose norms take cross terms.  None if the
+        gradients have no such form; they are instantiated instead.
         """
         return None
 
 
 class LayerRule(GradientRule[LayerT, Tensor], Generic[LayerT]):
-    """A rule that needs nothing but the layer's first input."""
+    """A rule whose activations are the layer's first input."""
 
     def check(self, layer: LayerT, args: Any, kwargs: Any) -> None:
         inputs = self.saved_activations(layer, args, kwargs)
@@ -149,14 +163,14 @@ class LayerRule(GradientRule[LayerT, Tensor], Generic[LayerT]):
         return inputs
 
     def wrong_input(self, layer: LayerT, inputs: Tensor) -> str:
-        """Return the condition that an input fails to meet, "" if there is none."""
+        """Return the condition that an input does not meet; "" if it meets all."""
         return ""
 
     def position_dims(self, layer: LayerT, inputs: Tensor) -> int:
-        """Return how many leading dimensions the layer treats all alike.
+        """Return the number of leading dimensions that the layer treats alike.
 
-        In such a layer the samples may be in the first or in the second of them, or
-        in none where all samples share one input.  0: always in the first.
+        The samples may be in any of them, or in none where all samples share one input.
+        0: the samples are always in the first dimension.
         """
         return 0
 

@@ -5,8 +5,8 @@ import torch
 from torch import nn
 from torch.nn.utils.parametrizations import weight_norm
 
-from dpsgd_explorer.dp.layers import ANY_MODULE, RULES, register_rule, rule_for
-from dpsgd_explorer.dp.layers.base import LayerRule
+from dpsgd_explorer.dp import LayerRule, register_rule
+from dpsgd_explorer.dp.layers import ANY_MODULE, RULES, rule_for
 from dpsgd_explorer.errors import ConfigError, UnsupportedModuleError
 from tests.dp.layers.oracle import (
     Case,
