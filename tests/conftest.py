@@ -44,7 +44,8 @@ def pytest_collection_modifyitems(items):
             item.add_marker(pytest.mark.browser)
         if item.get_closest_marker("sweep") and not brings_new(item, seen):
             item.add_marker(pytest.mark.long("every combination"))
-        family_of(item)
+        if family := family_of(item):
+            item.user_properties.append(("family", family))
     items.sort(key=lambda item: BROWSER_TESTS in item.path.parents)
 
 

@@ -5,6 +5,7 @@ import pytest
 from tests.dp.mutations.arena import FAILED, PASSED, results
 from tests.dp.mutations.dp_sgd import BUGS, OTHERS, PLANTED
 
+pytestmark = pytest.mark.timeout(900)  # the first test waits for all of them
 SOUND = "no bug"
 
 
