@@ -17,11 +17,11 @@ from typing import Any
 import torch
 
 from benchmarks.models import CASES
-from dpsgd_explorer.experiments.training_config import (
+from dpsgd_explorer.experiments.training_config import TrainingConfig
+from dpsgd_explorer.experiments.vocabulary import (
     CLIPPING_FUNCTIONS,
     CLIPPING_MODES,
     CLIPPING_STYLES,
-    TrainingConfig,
 )
 from dpsgd_explorer.training.dp_sgd import train
 from dpsgd_explorer.training.timing import (

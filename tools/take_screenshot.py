@@ -9,10 +9,10 @@ import shutil
 import sys
 from pathlib import Path
 
-from playwright.sync_api import sync_playwright
+from playwright.sync_api import ViewportSize, sync_playwright
 
 PICTURE = Path(__file__).parents[1] / "docs" / "images" / "train.png"
-SIZE = {"width": 1280, "height": 960}
+SIZE = ViewportSize(width=1280, height=960)
 LONGEST_RUN_MS = 180_000
 
 

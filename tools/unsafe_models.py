@@ -51,10 +51,13 @@ class Attend(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         x = x.unsqueeze(1).expand(-1, 2, -1)  # [batch, positions, features]
-        return self.attention(x, x, x)[0].sum(1)
+        attended: Tensor = self.attention(x, x, x)[0]
+        return attended.sum(1)
 
 
 class Remember(nn.Module):
+    mean: Tensor
+
     def __init__(self) -> None:
         super().__init__()
         self.register_buffer("mean", torch.zeros(WIDTH))
@@ -70,7 +73,8 @@ class Borrow(nn.Module):
         self.body, self.head = nn.Linear(WIDTH, WIDTH), nn.Linear(WIDTH, WIDTH)
 
     def forward(self, x: Tensor) -> Tensor:
-        return self.head(self.body(x)) + x @ self.head.weight  # not by calling it
+        called: Tensor = self.head(self.body(x))
+        return called + x @ self.head.weight  # not by calling it
 
 
 class Gate(nn.Module):
@@ -97,7 +101,8 @@ class Tied(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         (teacher,) = self.teacher
-        return self.trained(x) - teacher(x.tanh())
+        difference: Tensor = self.trained(x) - teacher(x.tanh())
+        return difference
 
 
 def batch_mean_loss(outputs: Tensor, targets: Tensor) -> Tensor:

@@ -15,6 +15,7 @@ import sys
 import tempfile
 import time
 import traceback
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -42,7 +43,7 @@ class Result(NamedTuple):
     output: str
 
 
-def results(bugs):
+def results(bugs: Sequence[str]) -> list[Result]:
     """Return the result of each bug, and of all their tests without a bug, first.
 
     Args:
