@@ -29,7 +29,7 @@ def questions(app):
     return {
         rule: document["paths"][rule]["get"]["parameters"]
         for rule, operation in described_routes(app)
-        if operation.lane
+        if operation.query is not None and "<" not in rule
     }
 
 

@@ -16,7 +16,7 @@ from dpsgd_explorer.dp.clipping.clipper import (
     automatic_factors,
 )
 from dpsgd_explorer.dp.options import CHOICES
-from dpsgd_explorer.experiments import training_config as config
+from dpsgd_explorer.experiments import vocabulary
 from tests.dp.nets import NETS, attached, case, clipped_sum, total_norm
 
 C = 0.7
@@ -29,9 +29,9 @@ def difference(first, second):
 
 
 def test_names_are_those_of_the_configuration():
-    assert CHOICES["clipping_fn"].keys() == config.CLIPPING_FUNCTIONS.keys()
-    assert CHOICES["clipping_style"].keys() == config.CLIPPING_STYLES.keys()
-    assert CHOICES["clipping_mode"].keys() >= config.CLIPPING_MODES.keys()
+    assert CHOICES["clipping_fn"].keys() == vocabulary.CLIPPING_FUNCTIONS.keys()
+    assert CHOICES["clipping_style"].keys() == vocabulary.CLIPPING_STYLES.keys()
+    assert CHOICES["clipping_mode"].keys() >= vocabulary.CLIPPING_MODES.keys()
 
 
 def test_abadi_is_the_exact_minimum():

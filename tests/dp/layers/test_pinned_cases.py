@@ -12,11 +12,16 @@ from tests.dp.layers.oracle import (
     observe,
     random_slopes,
     squared_norms,
+    weighted_sums,
 )
 from tests.dp.layers.sequence_cases import Attention
 
 EXACT = {"rtol": 1e-10, "atol": 1e-11}
 OPTIONS = {"need_weights": False, "pads": False}
+
+
+def sequences():
+    return nn.Linear(3, 2), (torch.randn(2, 4, 3),)
 
 
 def repeated_ids():
@@ -37,7 +42,7 @@ def keys_of_another_width():
     return Attention(layer, "three", OPTIONS), (*inputs, padding)
 
 
-CASES = [repeated_ids, bags_of_other_lengths, keys_of_another_width]
+CASES = [sequences, repeated_ids, bags_of_other_lengths, keys_of_another_width]
 
 
 @pytest.mark.parametrize("make", CASES, ids=lambda make: make.__name__)
@@ -50,8 +55,15 @@ def test_every_way_is_that_of_one_backward_a_sample(make):
     case = Case(net.double(), tuple(inputs))
     slopes = random_slopes(case)
     gradients = loop_gradients(case, slopes)
+    weights = torch.tensor([0.5, 2.0], dtype=torch.float64)
+    sums = {
+        name: 1 + torch.einsum("b,b...->...", weights, gradient)
+        for name, gradient in gradients.items()
+    }
     for mode in ("ghost", "instantiate"):
-        samples, _ = observe(case, slopes, mode)
+        samples, gradient_engine = observe(case, slopes, mode)
         norms = sum(samples.squared_norms().values())
         torch.testing.assert_close(norms, squared_norms(gradients, 2), **EXACT)
+        actual = weighted_sums(samples, gradient_engine, weights)
+        torch.testing.assert_close(actual, sums, **EXACT)
     torch.testing.assert_close(engine_gradients(samples, net), gradients, **EXACT)
