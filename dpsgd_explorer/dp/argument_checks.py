@@ -28,8 +28,8 @@ def check_parameter_lists(
     """Check what users of FastDP pass to choose parameters.
 
     ``named_params`` must be all trainable parameters.  ``origin_params`` must be parts
-    of parameter names; autograd is never asked for a parameter's gradient here, so
-    there is nothing that it could save.
+    of parameter names; it saves nothing here, since autograd is never asked for a
+    parameter's gradient.
 
     Raises:
         ConfigError: naming the argument at fault.
@@ -64,7 +64,7 @@ def _check_same(trainable: Mapping[int, str], listed: Mapping[int, str]) -> None
 
 
 def check_grad_scaler(scaler: object, engine: str) -> None:
-    """Raise ConfigError if a scaler of losses is given that nothing would heed."""
+    """Raise ConfigError if the engine would not apply the scaler of losses."""
     if scaler is not None and not ENGINES[engine].releases_in_backward:
         raise ConfigError(
             "grad_scaler",

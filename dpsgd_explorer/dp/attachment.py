@@ -30,18 +30,18 @@ from dpsgd_explorer.dp.safety.optimizer_check import OptimizerCheck
 from dpsgd_explorer.errors import PrivacyError
 
 _TAKEN: WeakSet[nn.Module] = WeakSet()
-"""Modules, with all inside them, that some engine is attached to."""
+"""Modules that an engine is attached to, with all modules inside them."""
 
 
 class Attachment:
-    """Leads every gradient of the optimizer through clipping, and undoes itself.
+    """Makes every gradient of an optimizer private, until it is undone.
 
     Args:
         module: The model.
         optimizer: Must train the module's trainable parameters, all of them and
             nothing else; see OptimizerCheck.
-        state: The run: its options, and what releases the gradients of a step.
-        user_loss_scale: Returns the factor of each loss before backward.
+        state: The run; it releases the gradients of each step.
+        user_loss_scale: Returns the factor by which the user multiplies each loss.
 
     Attributes:
         batch: The logical batch since the last step.
@@ -49,7 +49,8 @@ class Attachment:
     Raises:
         UnsupportedModuleError: a trainable module is not covered.
         ConfigError: clipping_style does not fit the module.
-        PrivacyError: the optimizer trains something else.
+        PrivacyError: the optimizer trains something else, or another engine is
+            attached to a module inside.
     """
 
     def __init__(

@@ -24,14 +24,15 @@ from dpsgd_explorer.errors import PrivacyError
 def views(
     batch: Tensor, multiplicity: int, augment: Callable[[Tensor], Tensor] | None = None
 ) -> Tensor:
-    """Return each row so many times, one after the other, each augmented on its own.
+    """Return each row ``multiplicity`` times, next to each other, each augmented.
 
     Shapes: [B, ...] -> [B K, ...].
 
     Args:
         batch: Inputs or targets.
-        multiplicity: K.
-        augment: Applied to [B K, ...]; must treat the rows one by one.
+        multiplicity: Views per row, K.
+        augment: Called with [B K, ...]; must treat each row independently of the
+            others.
     """
     rows = batch.repeat_interleave(multiplicity, dim=0)
     return rows if augment is None else augment(rows)
@@ -41,12 +42,12 @@ class AveragedViews(PerSampleGradients):
     """Samples whose gradients are means over views.
 
     Args:
-        rows: The gradients of all views, [B K], those of one sample together.
-        multiplicity: K.
+        rows: Gradients of all B K views, with those of one sample next to each other.
+        multiplicity: Views per sample, K.
         parameters: {unit: {local name: parameter}}, as norms are reported.
 
     Raises:
-        PrivacyError: the rows are no whole number of samples.
+        PrivacyError: the number of rows is not a multiple of K.
     """
 
     def __init__(
@@ -65,11 +66,11 @@ class AveragedViews(PerSampleGradients):
         return len(self._rows) // self._views
 
     def squared_norms(self) -> dict[str, Tensor]:
-        found = self._means = self.materialize()
+        means = self._means = self.materialize()
         norms = {}
-        for unit, own in self._parameters.items():
-            names = [full_name(unit, local) for local in own]
-            gradients = {name: found[name] for name in names if name in found}
+        for unit, parameters in self._parameters.items():
+            names = [full_name(unit, local) for local in parameters]
+            gradients = {name: means[name] for name in names if name in means}
             if gradients:  # the layer ran
                 norms[unit] = gradient_squared_norms(gradients)
         return norms
@@ -77,13 +78,13 @@ class AveragedViews(PerSampleGradients):
     def add_weighted_gradients(
         self, weights: Mapping[str, Tensor], sums: GradientSums
     ) -> None:
-        """Add the means over views that the norms are of: views may cancel."""
-        found = self._means or self.materialize()
-        for unit, own in self._parameters.items():
-            for local in own:
+        """Add the means over views, the same tensors that the norms were taken of."""
+        means = self._means or self.materialize()
+        for unit, parameters in self._parameters.items():
+            for local in parameters:
                 name = full_name(unit, local)
-                if name in found:
-                    add_weighted_rows(found[name], weights[unit], sums[unit][local])
+                if name in means:
+                    add_weighted_rows(means[name], weights[unit], sums[unit][local])
 
     def materialize(self) -> dict[str, Tensor]:
         return {
@@ -92,8 +93,8 @@ class AveragedViews(PerSampleGradients):
         }
 
     def take(self, index: Tensor | slice) -> Self:
-        chosen = torch.arange(len(self))[index]
-        rows = chosen.unsqueeze(1) * self._views + torch.arange(self._views)
+        samples = torch.arange(len(self))[index]
+        rows = samples.unsqueeze(1) * self._views + torch.arange(self._views)
         taken = self._rows.take(rows.flatten())
         views = type(self)(taken, self._views, self._parameters)
         views._means = {name: g[index] for name, g in self._means.items()}
@@ -103,9 +104,10 @@ class AveragedViews(PerSampleGradients):
         return None, self._pieces()
 
     def _pieces(self) -> Iterator[Self]:
-        """Yield the samples in pieces the gradients of whose views fit in memory."""
-        every = [p for own in self._parameters.values() for p in own.values()]
-        sample_bytes = self._views * sum(p.numel() * p.element_size() for p in every)
+        """Yield the samples in pieces, whose views' gradients fit in memory."""
+        units = self._parameters.values()
+        flat = [p for unit in units for p in unit.values()]
+        sample_bytes = self._views * sum(p.numel() * p.element_size() for p in flat)
         size = max(1, CHUNK_BYTES // max(1, sample_bytes))
         if len(self) <= size:
             yield self

@@ -1,7 +1,7 @@
 """Exponential averaging of parameters along a run.
 
-The average of noisy models has less noise than the last of them.  It is made of what
-was released already and costs no privacy.
+The average of noisy models has less noise than the last of them.  It is post-processing
+of released parameters and costs no privacy.
 
 Source: De et al. (2022), arXiv:2204.13650, section 3.3.
 """
@@ -21,12 +21,15 @@ from dpsgd_explorer.errors import ConfigError
 class ParameterAverage:
     """A running average of a module's trainable parameters.
 
-    At first the decay is (1 + t) / (10 + t) after t updates, so that the start of the
-    run is forgotten; then it is ``decay``.
+    After t updates the decay is (1 + t) / (10 + t), and ``decay`` once that is smaller:
+    parameters of the start lose their weight early.
 
     Args:
         module: The model; call ``update`` after each step that changed it.
-        decay: Share of the old average that stays, in (0, 1).
+        decay: Weight of the previous average, in (0, 1).
+
+    Attributes:
+        updates: Number of updates so far.
 
     Raises:
         ConfigError: the decay is outside its domain.
@@ -44,7 +47,7 @@ class ParameterAverage:
 
     @torch.no_grad()
     def update(self) -> None:
-        """Take the parameters of now into the average."""
+        """Add the current parameters to the average."""
         decay = min(self._decay, (1 + self.updates) / (10 + self.updates))
         for name, parameter in self._parameters.items():
             self._averages[name].lerp_(parameter, 1 - decay)
@@ -52,24 +55,24 @@ class ParameterAverage:
 
     @contextmanager
     def in_use(self) -> Iterator[None]:
-        """Let the module have the averages meanwhile, to be evaluated or saved."""
-        kept = {name: p.detach().clone() for name, p in self._parameters.items()}
+        """Put the averages into the module, to evaluate or save it, for the context."""
+        current = {name: p.detach().clone() for name, p in self._parameters.items()}
         self._put(self._averages)
         try:
             yield
         finally:
-            self._put(kept)
+            self._put(current)
 
     def state_dict(self) -> dict[str, Any]:
-        """Return tensors and numbers from which the average goes on."""
+        """Return tensors and numbers, for ``load_state_dict``."""
         averages = {name: value.clone() for name, value in self._averages.items()}
         return {"updates": self.updates, "averages": averages}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on from what ``state_dict`` returned.
+        """Continue from a saved average.
 
         Raises:
-            ConfigError: it belongs to other parameters.
+            ConfigError: the state belongs to other parameters.
         """
         if state["averages"].keys() != self._averages.keys():
             raise ConfigError(

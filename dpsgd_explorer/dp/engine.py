@@ -34,7 +34,7 @@ from dpsgd_explorer.dp.noise.schedules import Schedule
 from dpsgd_explorer.dp.options import Options, sensitivity_factor
 from dpsgd_explorer.dp.plan_arguments import PlanArguments
 from dpsgd_explorer.dp.safety.check import LossFunction
-from dpsgd_explorer.dp.sampling.sampler import Collate, PoissonLoader
+from dpsgd_explorer.dp.sampling.loader import Collate, PoissonLoader
 from dpsgd_explorer.errors import PrivacyError
 
 

@@ -1,4 +1,4 @@
-"""What happened since the last step, and whether a step may follow."""
+"""The logical batch: what was drawn and computed since the last step."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class LogicalBatch:
     """One batch from its draw to its release; several backward calls may share it.
 
     Args:
-        total: Takes the clipped gradients.
+        total: Sum that the clipped gradients are added to.
         parameters: All trainable parameters.
         checked: Whether batches must come from the engine's own loader.
 
@@ -63,12 +63,15 @@ class LogicalBatch:
         return self._accumulating or self.total.size < (self._drawn or 0)
 
     def draw(self, size: int, to_come: int = 0, begins: bool = True) -> None:
-        """Note that the loader hands out so many samples.
+        """Record that the loader yields a part of a batch, or all of it.
 
         Args:
-            size: Samples of this part of the batch, or of all of it.
-            to_come: Samples of the batch that come after them.
+            size: Number of samples of the part.
+            to_come: Number of samples of the batch after the part.
             begins: Whether it is the first part.
+
+        Raises:
+            PrivacyError: no step followed the part before.
         """
         waiting = begins or self._held != self._drawn
         if self._drawn is not None and waiting:
@@ -90,9 +93,9 @@ class LogicalBatch:
         self.total.add(samples)
 
     def clear(self) -> None:
-        """Forget what was added, as zero_grad does; the draw stands.
+        """Drop the sum, as zero_grad does; the draw remains.
 
-        Between the parts of a batch that the loader splits, the sum stands too.
+        Between the parts of a batch that the loader splits, the sum remains too.
         """
         if not self._held or self.total.size != self._held:
             self._backward_ran = self._released = False
@@ -101,11 +104,11 @@ class LogicalBatch:
         """Check that a step may follow, and end the batch.
 
         Returns:
-            Whether it is whole.  If not, a part was added and the next one is awaited.
+            Whether the batch is complete; if not, its next part must follow.
 
         Raises:
-            PrivacyError: the step would release something else than one noisy sum
-                over one Poisson batch.
+            PrivacyError: the step would not release one noisy sum over one Poisson
+                batch.
         """
         self._check_backward()
         self._check_gradients()
@@ -122,7 +125,7 @@ class LogicalBatch:
     def _drop_cleared(self) -> None:
         """Drop the gradients that ``zero_grad(set_to_none=False)`` filled with zeros.
 
-        To look at them is post-processing: they were released.
+        Looking at them is post-processing: they were released.
         """
         gradients = [p.grad for p in self._parameters if p.grad is not None]
         if any(bool(gradient.any()) for gradient in gradients):

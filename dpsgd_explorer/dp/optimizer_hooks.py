@@ -1,4 +1,4 @@
-"""Ties an engine to an optimizer, and unties it again."""
+"""Hooks on an optimizer, or on the parameters, through which gradients are set."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ class OptimizerBinding:
 
     Args:
         optimizer: Any of torch.optim.
-        before_step: Makes the gradients that the step will use.
-        cleared: Told that the gradients are gone.
+        before_step: Called before each step, to set its gradients.
+        cleared: Called after the gradients were dropped.
     """
 
     def __init__(
@@ -35,20 +35,20 @@ class OptimizerBinding:
         self._cleared = cleared
         self._handle = optimizer.register_step_pre_hook(self._on_step)
         self._zero_grad = optimizer.zero_grad
-        self._own_zero_grad = vars(optimizer).get("zero_grad")
+        self._instance_zero_grad = vars(optimizer).get("zero_grad")
         optimizer.zero_grad = MethodType(self._clear, optimizer)  # type: ignore[method-assign]
 
     def release(self) -> None:
         """Leave the optimizer as it was."""
         self._handle.remove()
         del self.optimizer.zero_grad
-        if self._own_zero_grad is not None:
-            self.optimizer.zero_grad = self._own_zero_grad  # type: ignore[method-assign]
+        if self._instance_zero_grad is not None:
+            self.optimizer.zero_grad = self._instance_zero_grad  # type: ignore[method-assign]
 
     def _on_step(self, optimizer: Optimizer, args: Any, kwargs: Any) -> None:
-        # torch hands the optimizer itself over as the first argument of step.
-        given = [a for a in (*args, *kwargs.values()) if a is not optimizer]
-        if any(argument is not None for argument in given):
+        # torch passes the optimizer itself as the first argument of step.
+        arguments = [a for a in (*args, *kwargs.values()) if a is not optimizer]
+        if any(argument is not None for argument in arguments):
             raise PrivacyError(
                 "step must be called without a closure: it would see the data several "
                 "times for one step. Call backward, then step()."
@@ -56,7 +56,7 @@ class OptimizerBinding:
         self._before_step()
 
     def _clear(self, optimizer: Optimizer, set_to_none: bool = True) -> None:
-        """Drop the gradients; a tensor of zeros is not kept in their place."""
+        """Drop the gradients, also where a tensor of zeros was asked for."""
         self._zero_grad(set_to_none=True)
         self._cleared()
 
@@ -64,11 +64,10 @@ class OptimizerBinding:
 class BackwardBinding:
     """Refuses every gradient that autograd itself would put into ``param.grad``.
 
-    The optimizer is not watched here, so what it finds there must be private at all
-    times.
+    The optimizer has no hook here, so ``param.grad`` must be private at all times.
 
     Args:
-        parameters: All that are trained.
+        parameters: All trained parameters.
     """
 
     def __init__(self, parameters: Iterable[nn.Parameter]) -> None:

@@ -1,4 +1,4 @@
-"""What a PrivacyEngine may be asked to be, checked before anything is attached."""
+"""The options of a PrivacyEngine, checked before anything is attached."""
 
 from __future__ import annotations
 
@@ -71,9 +71,9 @@ class Options:
         for field, choices in CHOICES.items():
             if field == "clipping_style":
                 continue
-            asked = getattr(self, field)
-            by_layer = field == "clipping_mode" and isinstance(asked, Mapping)
-            for value in asked.values() if by_layer else [asked]:
+            option = getattr(self, field)
+            by_layer = field == "clipping_mode" and isinstance(option, Mapping)
+            for value in option.values() if by_layer else [option]:
                 one_of(field, value, choices)
         for bound in self._bounds or [math.nan]:
             _require_positive("max_grad_norm", bound)
@@ -115,12 +115,12 @@ class Options:
 
     @property
     def _bounds(self) -> list[Any]:
-        given = self.max_grad_norm
-        return list(given) if isinstance(given, Sequence) else [given]
+        bounds = self.max_grad_norm
+        return list(bounds) if isinstance(bounds, Sequence) else [bounds]
 
     @property
     def sensitivity(self) -> float:
-        """The most that one record adds to the clipped sum, sqrt(sum R_b^2)."""
+        """Largest L2 norm that one record adds to the clipped sum, sqrt(sum R_g^2)."""
         return math.hypot(*self._bounds)
 
     def clipper(self, clipping_groups: ClippingGroups) -> Clipper:
@@ -148,24 +148,24 @@ class Options:
         )
 
     def as_data(self) -> dict[str, Any]:
-        """Return JSON values by name; of what changes steps or views, if it does."""
-        usual = {field.name: field.default for field in fields(self)}
+        """Return JSON values by name, without fields that have their default."""
+        defaults = {field.name: field.default for field in fields(self)}
         values = {field.name: getattr(self, field.name) for field in fields(self)}
         return {
             name: _plain(value)
             for name, value in values.items()
-            if usual[name] is MISSING or value != usual[name]
+            if defaults[name] is MISSING or value != defaults[name]
         }
 
 
 def _plain(value: Any) -> Any:
-    """Return lists in the place of tuples, and what schedules say of themselves."""
+    """Return the JSON value of an option."""
     if isinstance(value, Schedule | AdaptiveClipping):
         return value.as_data()
     if isinstance(value, Mapping):
         return dict(value)
     if isinstance(value, list | tuple):
-        return [_plain(each) for each in value]
+        return [_plain(entry) for entry in value]
     return value
 
 

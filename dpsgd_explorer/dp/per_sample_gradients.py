@@ -16,9 +16,15 @@ def per_sample_gradients(
 ) -> dict[str, Tensor]:
     """Return {parameter's name: [B, *shape]}, row i of sample i's own loss.
 
-    One forward and one backward; the loss is evaluated on each sample alone, so that
-    it does not matter whether ``loss_fn`` takes a mean or a sum.  These gradients are
-    neither clipped nor noised: not private.
+    One forward and one backward pass.  The loss is evaluated on each sample alone, so
+    ``loss_fn`` may be a mean or a sum.  The gradients are neither clipped nor noised:
+    not private.
+
+    Args:
+        model: Modules that mix samples are not refused here.
+        loss_fn: ``loss_fn(outputs, targets)``, a number.
+        x: Inputs, [B, ...].
+        y: Targets, [B, ...].
 
     Raises:
         UnsupportedModuleError: a trainable module has no rule.
@@ -39,9 +45,9 @@ def per_sample_gradients(
             loss.backward()
     finally:
         gradient_engine.stop()
-    found = received[0].materialize()
+    gradients = received[0].materialize()
     return {
-        name: found[name] if name in found else p.new_zeros(len(x), *p.shape)
+        name: gradients[name] if name in gradients else p.new_zeros(len(x), *p.shape)
         for name, p in model.named_parameters()
         if p.requires_grad
     }

@@ -1,4 +1,4 @@
-"""What one step saw.  Outside the guarantee: not private."""
+"""Statistics of one step.  Outside the guarantee: not private."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ class Diagnostics:
 
 
 def diagnose(total: ClippedSum, standard_deviation: float) -> Diagnostics:
-    """Return what a logical batch saw.
+    """Return the statistics of a logical batch.
 
     Args:
         total: The clipped sum, released.
-        standard_deviation: Of the noise that was added to each entry.
+        standard_deviation: Standard deviation of the noise on each entry of the sum.
     """
     tally, signal = total.tally(), total.signal
     noise = standard_deviation * math.sqrt(total.numel)

@@ -1,4 +1,4 @@
-"""What was done, step by step, to be laid beside what the accountant was told."""
+"""The ledger: what was done, step by step, for comparison with the plan."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ class Release:
     """Equal steps in a row, as they were carried out.
 
     Attributes:
-        sample_rate: Of the sampler that drew the batches.
+        sample_rate: Rate of the sampler that drew the batches.
         noise_multiplier: Noise std on the sum over the clipping bound, as used.
-        noise_draws: Times that noise was drawn; one a step where there is any.
-        noise_numbers: Entries that got noise.
-        parameters: Entries of a gradient.
+        noise_draws: Number of noise draws; one per step if the run is private.
+        noise_numbers: Number of entries that noise was added to, over all steps.
+        parameters: Number of entries of a gradient.
         max_grad_norm: Clipping bound, as used.
-        divisor: What the noisy sum was divided by.
-        steps: How many.
-        count_noise_multiplier: Noise std over the sensitivity of the counts that were
-            released beside the gradients; 0 if there were none.
+        divisor: Divisor of the noisy sum.
+        steps: Number of steps.
+        count_noise_multiplier: Noise std over sensitivity of the counts that adaptive
+            clipping released with the gradients; 0 if there were none.
     """
 
     sample_rate: float
@@ -38,7 +38,7 @@ class Release:
     count_noise_multiplier: float = 0.0
 
     def same_settings(self, other: Release) -> bool:
-        """Whether the two differ in their counts at most."""
+        """Whether the two are equal but for their numbers of steps and of draws."""
         return self._settings() == other._settings()
 
     def _settings(self) -> tuple[float, ...]:
@@ -62,7 +62,7 @@ class Release:
 
 @dataclass(frozen=True, kw_only=True)
 class BatchSizes:
-    """How many samples the batches had.  Not private."""
+    """Sizes of the batches drawn.  Not private."""
 
     batches: int = 0
     samples: int = 0
@@ -70,8 +70,8 @@ class BatchSizes:
     largest: int | None = None
     empty: int = 0
 
-    def with_one(self, size: int) -> BatchSizes:
-        """Return the same with one batch more."""
+    def added(self, size: int) -> BatchSizes:
+        """Return the sizes with one more batch."""
         return BatchSizes(
             batches=self.batches + 1,
             samples=self.samples + size,
@@ -82,19 +82,20 @@ class BatchSizes:
 
 
 class Ledger:
-    """Counts releases; steps with the same settings share a line.
+    """Records releases; steps in a row with the same settings share a line.
 
     Attributes:
         releases: The lines.
-        batch_sizes: Of the steps whose batches are known.
-        lost_steps: Steps that were released, and then lost in a crash: they count.
-        fresh_resumes: Times the run went on from a state with noise and batches other
-            than it would have had.
+        batch_sizes: Batch sizes of the steps that were not lost.
+        lost_steps: Number of steps that were released and then lost in a crash; they
+            are among the releases.
+        fresh_resumes: Number of resumes with other noise and batches than the
+            uninterrupted run would have drawn.
         writer: Random name of the engine that records here.
-        released_by: {writer: steps that it has released}.  States that branched off
-            one run have their common steps under the same names, so that these are
-            counted once and all others are added.
-        losses: What the graphs of the losses tell.
+        released_by: {writer: number of steps it has released}.  States that branched
+            off one run have their common steps under the same names.  Merging two of
+            them therefore counts the common steps once and adds all others.
+        losses: Readings of the losses' graphs.
     """
 
     def __init__(self, writer: str | None = None) -> None:
@@ -112,23 +113,23 @@ class Ledger:
         return sum(release.steps for release in self.releases)
 
     def record(self, release: Release, batch_size: int) -> None:
-        """Write a step down."""
+        """Record a step and its batch."""
         self._add(release)
         self._credit(self.writer, release.steps)
-        self.batch_sizes = self.batch_sizes.with_one(batch_size)
+        self.batch_sizes = self.batch_sizes.added(batch_size)
 
     def record_lost(self, release: Release) -> None:
-        """Write steps down that were released, but of which no state is left."""
+        """Record steps that were released, but whose state is lost."""
         self._add(release)
         self.lost_steps += release.steps
 
     def missing(self, released_by: Mapping[str, int]) -> int:
-        """Return how many steps of another ledger this one does not know of."""
-        known = self.released_by
-        return sum(max(0, n - known.get(w, 0)) for w, n in released_by.items())
+        """Return the number of steps in another ledger that are not in this one."""
+        own = self.released_by
+        return sum(max(0, n - own.get(w, 0)) for w, n in released_by.items())
 
     def learn(self, released_by: Mapping[str, int], lost: int) -> None:
-        """Know of another ledger's steps, and of so many in all that were lost."""
+        """Take over another ledger's steps, ``lost`` of which are missing here."""
         unnamed = lost - self.missing(released_by)
         for writer, steps in released_by.items():
             self.released_by[writer] = max(steps, self.released_by.get(writer, 0))
@@ -145,7 +146,7 @@ class Ledger:
             self.releases.append(release)
 
     def lines(self) -> list[dict[str, Any]]:
-        """Return the lines as JSON values; without counts where there were none."""
+        """Return the lines as JSON values, without a count noise multiplier of 0."""
         lines = [asdict(release) for release in self.releases]
         for line in lines:
             if not line["count_noise_multiplier"]:
@@ -153,7 +154,7 @@ class Ledger:
         return lines
 
     def as_data(self) -> dict[str, Any]:
-        """Return all of it as JSON values."""
+        """Return the ledger as JSON values."""
         return {
             "releases": self.lines(),
             "batch_sizes": asdict(self.batch_sizes),
@@ -165,7 +166,7 @@ class Ledger:
 
     @classmethod
     def from_data(cls, data: dict[str, Any], writer: str | None = None) -> Ledger:
-        """Read what ``as_data`` wrote; go on under the writer's name."""
+        """Return the ledger that ``as_data`` returned, with another writer."""
         ledger = cls(writer)
         lines: Sequence[dict[str, Any]] = data["releases"]
         ledger.releases = [Release(**line) for line in lines]

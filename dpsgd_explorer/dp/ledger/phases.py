@@ -1,4 +1,4 @@
-"""Several engines in a row on the same records: what they spend together."""
+"""Phases of a run: steps with equal noise, and the epsilon of several phases."""
 
 from __future__ import annotations
 
@@ -13,15 +13,23 @@ from dpsgd_explorer.accounting import Phase, Plan
 from dpsgd_explorer.accounting.registry import accountant_for
 from dpsgd_explorer.dp.noise.schedules import Schedule
 
-HALVINGS = 40
-MOST_PHASES = 100  # that are accounted apart: bounds the time
+MAX_HALVINGS = 40
+MAX_PHASES = 100
+"""Phases that are accounted one by one; more of them would take too long."""
+RELATIVE_PRECISION = 1e-4
+"""Precision of a calibrated noise multiplier, which errs towards more noise."""
 
 
 def phases_of(plan: Plan, steps: int, schedule: Schedule | None = None) -> list[Phase]:
-    """Return so many steps of a plan, those with equal noise together.
+    """Return the first ``steps`` steps of a plan, those with equal noise together.
 
-    What was spent does not depend on the order.  Of more than MOST_PHASES different
-    factors, neighbouring ones count as the smallest among them: that spends no less.
+    Epsilon does not depend on the order.  Beyond MAX_PHASES different factors, factors
+    close to each other count as the smallest among them, which bounds epsilon above.
+
+    Args:
+        plan: Its noise multiplier is that of the first step.
+        steps: Number of steps.
+        schedule: Factors of the noise multiplier; None for 1.
     """
     if schedule is None or not steps:
         return [Phase(plan.sample_rate, plan.noise_multiplier, steps)]
@@ -33,10 +41,10 @@ def phases_of(plan: Plan, steps: int, schedule: Schedule | None = None) -> list[
 
 
 def _grouped(factors: Counter[float]) -> Counter[float]:
-    if len(factors) <= MOST_PHASES:
+    if len(factors) <= MAX_PHASES:
         return factors
     low, high = min(factors), max(factors)
-    width = math.log(high / low) / (MOST_PHASES - 1)
+    width = math.log(high / low) / (MAX_PHASES - 1)
     grouped: Counter[float] = Counter()
     smallest: dict[int, float] = {}
     for factor in sorted(factors):
@@ -57,23 +65,23 @@ def calibrated(plan: Plan, schedule: Schedule, target_epsilon: float) -> Plan:
     """Return the plan with the least noise whose scheduled steps meet the target.
 
     Args:
-        plan: One whose steps meet it with constant noise.
-        schedule: Of the noise.
-        target_epsilon: Of all planned steps.
+        plan: A plan whose steps meet the target with constant noise.
+        schedule: Factors of the noise multiplier.
+        target_epsilon: Epsilon of all planned steps.
     """
     factors = [schedule.factor(step, plan.steps) for step in range(plan.steps)]
     sigma = plan.noise_multiplier
     low, high = sigma / max(factors), sigma / min(factors)
-    for _ in range(HALVINGS):
-        if high - low <= 1e-4 * high:
+    for _ in range(MAX_HALVINGS):
+        if high - low <= RELATIVE_PRECISION * high:
             break
         middle = (low + high) / 2
-        own = dataclasses.replace(plan, noise_multiplier=middle)
-        spent = epsilon_of(phases_of(own, plan.steps, schedule), own)
+        trial = dataclasses.replace(plan, noise_multiplier=middle)
+        spent = epsilon_of(phases_of(trial, plan.steps, schedule), trial)
         low, high = (low, middle) if spent <= target_epsilon else (middle, high)
     return dataclasses.replace(plan, noise_multiplier=high)
 
 
 def as_data(phases: Sequence[Phase]) -> list[dict[str, Any]]:
-    """Return JSON values."""
+    """Return the phases as JSON values."""
     return [asdict(phase) for phase in phases]

@@ -1,4 +1,4 @@
-"""Which engines have released gradients of which parameters, in this process."""
+"""Engines that have released gradients of a parameter, in this process."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _WRITERS: MutableMapping[Tensor, set[str]] = WeakTensorKeyDictionary()
 
 
 def note(parameters: Iterable[Tensor], writer: str) -> None:
-    """Note that the ledger of this name counts releases of these parameters."""
+    """Record that the ledger of this name counts releases of these parameters."""
     for parameter in parameters:
         _WRITERS[parameter] = {*_WRITERS.get(parameter, ()), writer}
 

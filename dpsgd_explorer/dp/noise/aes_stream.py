@@ -1,7 +1,7 @@
-"""Random bits that nobody can guess or repeat: AES in counter mode.
+"""Unpredictable random bits: AES in counter mode.
 
-The key comes from the operating system, lives in one object of one process, and is
-never shown, saved or copied.  A child made by ``fork`` takes a key of its own.
+The key comes from the operating system, exists in one object of one process, and is
+never shown, saved or copied.  A child made by ``fork`` takes a new key.
 
 128-bit keys; telling 2^36 blocks (1 TiB) from truly random bits succeeds with an
 advantage of at most 2^-57 (Bellare et al., 1997, "A Concrete Security Treatment of
@@ -19,19 +19,19 @@ from torch import Tensor
 
 BLOCK_BYTES = 16
 CHUNK_BYTES = 2**16
-"""Zeros that are encrypted at a time."""
+"""Bytes encrypted at a time; the key stream is the encryption of zeros."""
 
 _ZEROS = memoryview(bytes(CHUNK_BYTES))
 
 
 class KeyStream:
-    """Uniform bits from a key of its own.
+    """Uniform bits from a secret key.
 
-    Its ``get_state`` and ``set_state`` are those of a ``torch.Generator``, but there is
-    nothing to save: whoever goes on from a state goes on with a fresh key.
+    ``get_state`` and ``set_state`` have the interface of ``torch.Generator``, but the
+    state is empty: to set it takes a new key.
 
     Attributes:
-        keys: Keys taken so far.
+        keys: Number of keys taken so far.
     """
 
     def __init__(self) -> None:
@@ -42,16 +42,16 @@ class KeyStream:
         """Overwrite uint8 [n] on the CPU with random bytes."""
         if self._process != os.getpid():
             self._take_key()
-        room = buffer.numpy().data
-        for start in range(0, len(room), CHUNK_BYTES):
-            part = room[start : start + CHUNK_BYTES]
+        memory = buffer.numpy().data
+        for start in range(0, len(memory), CHUNK_BYTES):
+            part = memory[start : start + CHUNK_BYTES]
             self._encryptor.update_into(_ZEROS[: len(part)], part)
 
     def uniforms(self, count: int) -> Tensor:
         """Return float64 [count] in [0, 1), multiples of 2^-53."""
         bits = torch.empty(count, dtype=torch.int64)
         self.fill(bits.view(torch.uint8))
-        # Of 64 bits the arithmetic shift leaves a signed number of 53.
+        # The arithmetic shift turns 64 bits into a signed number of 53 bits.
         return bits.bitwise_right_shift_(11).double().mul_(2.0**-53).add_(0.5)
 
     def get_state(self) -> Tensor:
@@ -59,7 +59,7 @@ class KeyStream:
         return torch.empty(0, dtype=torch.uint8)
 
     def set_state(self, state: Tensor) -> None:
-        """Take a fresh key, so that no bit is used twice."""
+        """Take a new key, so that no bit is used twice."""
         self._take_key()
 
     def _take_key(self) -> None:

@@ -1,4 +1,4 @@
-"""What a source of noise must do, and a meter of what was drawn from it."""
+"""The interface of noise sources, and a meter of the noise drawn."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dpsgd_explorer.errors import PrivacyError
 
 
 class Noise(Protocol):
-    """Something that adds Gaussian noise."""
+    """Adds Gaussian noise."""
 
     def add_to(self, values: Tensor, standard_deviation: float) -> None:
         """Add independent N(0, standard_deviation^2) to every entry of [P]."""
@@ -20,26 +20,26 @@ class NoiseSource(Noise, Protocol):
     """Noise with a state.
 
     Attributes:
-        note: What the receipt says of it.
-        repeatable: Whether ``restore`` brings the same noise back.
+        note: Description for the receipt.
+        repeatable: Whether the noise after ``restore`` is the same again.
     """
 
     note: str
     repeatable: bool
 
     def state(self) -> Tensor:
-        """Return what ``restore`` takes."""
+        """Return the state, for ``restore``."""
 
     def restore(self, state: Tensor) -> None:
-        """Go on from a state; with other noise if it is not repeatable."""
+        """Continue from a state; with other noise if it is not repeatable."""
 
 
 class Meter:
-    """Hands noise on, and keeps count of it for the receipt.
+    """Adds a source's noise, and measures it for the receipt.
 
     Attributes:
-        numbers: Entries that got noise.
-        standard_deviation: Of that noise; 0 if there was none.
+        numbers: Number of entries that noise was added to.
+        standard_deviation: Standard deviation of that noise; 0 if there was none.
     """
 
     def __init__(self, noise: Noise) -> None:
@@ -51,7 +51,7 @@ class Meter:
         """Add noise as the source does.
 
         Raises:
-            PrivacyError: it is of another size than before.
+            PrivacyError: its standard deviation differs from the one before.
         """
         if self.numbers and standard_deviation != self.standard_deviation:
             raise PrivacyError(

@@ -1,8 +1,8 @@
-"""How noise or clipping bound change from step to step: a factor for each.
+"""Schedules: factors of the noise or of the clipping bound, one per step.
 
-A schedule is public: it depends on the number of the step and on nothing else.  Noise
-that changes is accounted step by step (heterogeneous composition).  A bound that
-changes costs nothing, for the noise is a multiple of it.
+A schedule is public: it depends on the number of the step alone.  Noise that changes is
+accounted step by step (heterogeneous composition).  A bound that changes has no cost,
+since the noise is a multiple of it.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any
 from dpsgd_explorer.errors import ConfigError
 
 Factor = Callable[[int], float]
-"""From a step's number, 0 for the first, to what multiplies its noise or bound."""
+"""Step, 0 for the first -> factor of its noise multiplier or of its bound."""
 
 
 @dataclass(frozen=True)
@@ -39,14 +39,14 @@ class Schedule(ABC):
 
     @abstractmethod
     def factor(self, step: int, steps: int) -> float:
-        """Return the factor of a step, 0, 1, ..., of so many planned ones."""
+        """Return the factor of a step, 0, 1, ..., in a run of ``steps`` steps."""
 
     def over(self, steps: int) -> Factor:
-        """Return the factors of a run of so many planned steps."""
+        """Return step -> factor for a run of ``steps`` planned steps."""
         return lambda step: self.factor(step, steps)
 
     def as_data(self) -> dict[str, Any]:
-        """Return JSON values."""
+        """Return the schedule as JSON values."""
         return {"name": NAMES[type(self)], **asdict(self)}
 
 
@@ -62,7 +62,7 @@ class Exponential(Schedule):
 
 @dataclass(frozen=True)
 class Stairs(Schedule):
-    """Multiplied by ``rate`` after every so many steps."""
+    """Multiplied by ``rate`` after every ``every`` steps."""
 
     rate: float
     every: int
@@ -73,7 +73,7 @@ class Stairs(Schedule):
 
 @dataclass(frozen=True)
 class Linear(Schedule):
-    """Straight from 1 to ``to`` at the last planned step, and ``to`` from then on."""
+    """Linear from 1 to ``to`` at the last planned step, and ``to`` after it."""
 
     to: float
 
@@ -83,13 +83,13 @@ class Linear(Schedule):
 
 @dataclass(frozen=True)
 class Cosine(Schedule):
-    """From 1 to ``to`` along half a cosine wave, and ``to`` from then on."""
+    """From 1 to ``to`` along half a cosine wave, and ``to`` after the last step."""
 
     to: float
 
     def factor(self, step: int, steps: int) -> float:
-        fallen = (1 - math.cos(math.pi * _share(step, steps))) / 2
-        return 1 + (self.to - 1) * fallen
+        progress = (1 - math.cos(math.pi * _share(step, steps))) / 2
+        return 1 + (self.to - 1) * progress
 
 
 SCHEDULES: dict[str, type[Schedule]] = {
@@ -102,5 +102,5 @@ NAMES = {schedule: name for name, schedule in SCHEDULES.items()}
 
 
 def _share(step: int, steps: int) -> float:
-    """Return how much of the run lies behind, from 0 at the first step to 1."""
+    """Return the share of the run before a step: 0 at the first, 1 at the last."""
     return min(1.0, step / max(1, steps - 1))

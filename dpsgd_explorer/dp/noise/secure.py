@@ -1,4 +1,4 @@
-"""Gaussian noise that nobody can guess, repeat, or read the true value through.
+"""Gaussian noise that is unpredictable, and whose floating point hides the true sum.
 
 Source: Box and Muller (1958), "A Note on the Generation of Random Normal Deviates":
 with U uniform on (0, 1] and the angle t uniform on the circle,
@@ -15,7 +15,7 @@ their gaps cannot be seen.  What it costs: the variance grows by a factor of at 
 float32; elsewhere the sum is made in float64, where the product is exact.
 
 What is idealised: logarithm, root and cosine are right to 2^-23, and so is the
-probability of a result, up to a total of about 1e-7 next to zero.  Norms are never too
+probability of a result, up to a total of about 1e-7 close to zero.  Norms are never too
 short (``layers.round_off``), so a clipped gradient exceeds C by a dozen roundings at
 most, of its factor and of the products with it; noise larger by ``MARGIN``, 16 of
 them, makes up for that.  Not counted is how one more sample moves the rounding of the
@@ -34,19 +34,20 @@ from torch import Tensor
 from dpsgd_explorer.dp.noise.aes_stream import KeyStream
 
 GRID = 2.0**-12
-"""Results are multiples of this, times the power of two below the deviation."""
+"""Spacing of the results, over the power of two below the standard deviation."""
 
 MARGIN = 1 + 2.0**-20
+"""Factor of the noise that makes up for roundings of a clipped gradient."""
 
 PAIRS = 2**16
-"""Pairs drawn at a time at most: large enough to make the calls cheap."""
+"""Most pairs drawn at a time: enough that the cost of a call does not matter."""
 
 _TOP = torch.tensor(2.0**63)
 _TURN = torch.tensor(math.pi * 2.0**-31)
 
 
 class SecureNoise:
-    """Noise from a key of the operating system's; private, and not repeatable."""
+    """Noise from a key of the operating system: private, and not repeatable."""
 
     note = "from AES in counter mode, its key from the operating system and not kept"
     repeatable = False
@@ -57,7 +58,7 @@ class SecureNoise:
 
     @property
     def keys(self) -> int:
-        """Keys taken so far: one, and one more whenever a run was resumed."""
+        """Number of keys taken so far: one, and one more per resume."""
         return self._stream.keys
 
     def add_to(self, values: Tensor, standard_deviation: float) -> None:
@@ -68,23 +69,23 @@ class SecureNoise:
             standard_deviation: Above 0.
         """
         scale = MARGIN * math.sqrt(2) * standard_deviation
-        whole = len(values) <= 2 * PAIRS
-        for piece in (values,) if whole else torch.split(values, 2 * PAIRS):
+        fits = len(values) <= 2 * PAIRS
+        for piece in (values,) if fits else torch.split(values, 2 * PAIRS):
             scratch = self._scratch_for(piece)
             self._stream.fill(scratch.bits)
             add_products(piece, *scratch.box_muller(), scale)
             round_to_grid(piece, standard_deviation)
 
     def state(self) -> Tensor:
-        """Return uint8 [0]: there is nothing that could be saved."""
+        """Return uint8 [0]: a key is never saved."""
         return self._stream.get_state()
 
     def restore(self, state: Tensor) -> None:
-        """Go on with a fresh key."""
+        """Continue with a new key."""
         self._stream.set_state(state)
 
     def _scratch_for(self, piece: Tensor) -> Scratch:
-        """Return room that is kept: a sum comes in whole pieces and one rest."""
+        """Return buffers, reused: a sum has pieces of one size, and a last one."""
         key = (len(piece), piece.device)
         if key not in self._scratch:
             self._scratch[key] = Scratch(*key)
@@ -92,7 +93,7 @@ class SecureNoise:
 
 
 class Scratch:
-    """Room for ``size`` numbers, made of n = ceil(size / 2) pairs.
+    """Buffers for ``size`` numbers, made of n = ceil(size / 2) pairs.
 
     Attributes:
         bits: uint8 [12 n] to be filled: n int64 for U, then n int32 for the angle.
@@ -126,7 +127,7 @@ def add_products(values: Tensor, radii: Tensor, waves: Tensor, scale: float) -> 
         values: [P], float32 or float64.
         radii: float32 [n], n = ceil(P / 2).
         waves: float32 [2, n].
-        scale: Of the radii, which are rounded after it.
+        scale: Factor of the radii, which are rounded after it.
     """
     if values.dtype is not torch.float64 and not rounds_once(values.device.type):
         wide = values.double()
@@ -158,8 +159,9 @@ def rounds_once(device: str) -> bool:
 def round_to_grid(values: Tensor, standard_deviation: float) -> None:
     """Round to multiples of GRID times the power of two below the deviation.
 
-    Adding 1.5 / eps of them leaves no bit for less than one; taking it away again is
-    exact.  Entries so large that their own spacing is wider keep that spacing.
+    Adding 1.5 / eps grid steps rounds to whole steps, since float has no bit left for
+    less; subtracting them again is exact.  Entries so large that their floating-point
+    spacing is wider keep that spacing.
     """
     shift = _shift(standard_deviation, values.dtype)
     values.add_(shift).sub_(shift)
@@ -167,6 +169,6 @@ def round_to_grid(values: Tensor, standard_deviation: float) -> None:
 
 @lru_cache(maxsize=8)
 def _shift(standard_deviation: float, dtype: torch.dtype) -> Tensor:
-    """Return the number that rounds, as a tensor: torch takes longer over a float."""
+    """Return 1.5 / eps grid steps, as a tensor: torch is slower with a float."""
     step = GRID * 2.0 ** math.floor(math.log2(standard_deviation))
     return torch.tensor(1.5 * step / torch.finfo(dtype).eps, dtype=dtype)

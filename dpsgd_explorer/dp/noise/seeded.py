@@ -1,7 +1,7 @@
-"""Gaussian noise from a generator of our own.
+"""Gaussian noise from a seed.
 
-Noise is drawn in pieces that stay in cache and added on the way; it is never held
-for all parameters at once, and never drawn in less than float32.
+Noise is drawn in pieces that stay in cache, and added piece by piece.  It is never
+stored for all parameters at once, and never drawn in less than float32.
 """
 
 from __future__ import annotations
@@ -16,11 +16,12 @@ from torch import Tensor
 from dpsgd_explorer.dp.noise.base import NoiseSource
 from dpsgd_explorer.dp.noise.secure import SecureNoise
 
-PIECE = 2**16  # numbers drawn at a time
+PIECE = 2**16
+"""Numbers drawn at a time: 256 KiB in float32."""
 
 
 class SeededNoise:
-    """Noise that its seed repeats: for demonstrations, and therefore not private."""
+    """Noise that repeats with its seed: for demonstrations, and not private."""
 
     note = "reproducible, therefore not private"
     repeatable = True
@@ -48,11 +49,11 @@ NOISES: dict[str, Callable[[int], NoiseSource]] = {
     "secure": lambda seed: SecureNoise(),
     "seeded": SeededNoise,
 }
-"""Name -> source, made from a seed; the secure one has none."""
+"""Name -> constructor from a seed; secure noise ignores it."""
 
 
 def seeded_generator(seed: int, purpose: str) -> torch.Generator:
-    """Return a generator whose stream is its own for each purpose."""
+    """Return a generator whose stream depends on the seed and the purpose."""
     digest = hashlib.sha256(f"{purpose}/{seed}".encode()).digest()
     return torch.Generator().manual_seed(int.from_bytes(digest[:8], "big"))
 

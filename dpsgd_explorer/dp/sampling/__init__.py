@@ -1,1 +1,1 @@
-"""Poisson sampling and the loader that draws by it."""
+"""Poisson sampling: the sampler, and the loader that fetches its batches."""

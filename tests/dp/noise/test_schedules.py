@@ -7,7 +7,7 @@ import torch
 
 from dpsgd_explorer.accounting import Phase, Plan
 from dpsgd_explorer.accounting.registry import accountant_for
-from dpsgd_explorer.dp.ledger.phases import MOST_PHASES, epsilon_of, phases_of
+from dpsgd_explorer.dp.ledger.phases import MAX_PHASES, epsilon_of, phases_of
 from dpsgd_explorer.dp.ledger.receipt import receipt_text
 from dpsgd_explorer.dp.noise.schedules import (
     SCHEDULES,
@@ -149,14 +149,14 @@ def test_what_is_no_schedule_is_refused():
 
 
 def test_many_factors_are_grouped_and_spend_hardly_more():
-    steps = 3 * MOST_PHASES
+    steps = 3 * MAX_PHASES
     plan = Plan.create(
         sample_size=1000, expected_batch_size=20, steps=steps, noise_multiplier=1.0,
         delta=1e-5, accountant="rdp",
     )  # fmt: skip
     schedule = Linear(0.5)
     grouped = phases_of(plan, steps, schedule)
-    assert len(grouped) <= MOST_PHASES
+    assert len(grouped) <= MAX_PHASES
     assert sum(phase.steps for phase in grouped) == steps
     apart = [Phase(0.02, schedule.factor(step, steps), 1) for step in range(steps)]
     spent = accountant_for("rdp").epsilons(apart, [steps], 1e-5)[0]

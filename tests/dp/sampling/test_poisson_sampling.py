@@ -13,7 +13,8 @@ from scipy import stats
 from torch.utils.data import Dataset, TensorDataset
 
 from dpsgd_explorer.accounting import Plan
-from dpsgd_explorer.dp.sampling.sampler import PoissonLoader, PoissonSampler
+from dpsgd_explorer.dp.sampling.loader import PoissonLoader
+from dpsgd_explorer.dp.sampling.sampler import PoissonSampler
 from dpsgd_explorer.errors import ConfigError, PrivacyError
 
 LIMIT = 5.0

@@ -1,0 +1,188 @@
+"""The loader of a run: fetches the records of each Poisson batch, in parts or whole."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+from torch.utils._pytree import tree_map
+from torch.utils.data import DataLoader, Dataset, TensorDataset, default_collate
+
+from dpsgd_explorer.dp.sampling.sampler import PoissonSampler
+from dpsgd_explorer.errors import ConfigError, PrivacyError
+
+Collate = Callable[[list[Any]], Any]
+Fetch = Callable[[Tensor], Any]
+OnDraw = Callable[[int, int, bool], None]
+"""Called with the size of a part, the samples to come, and whether a batch begins."""
+
+
+class _Part(NamedTuple):
+    """A part of a batch.
+
+    Attributes:
+        indices: Records of the part, int64 [n].
+        to_come: Samples of the batch after this part.
+        begins: Whether the batch begins with this part.
+    """
+
+    indices: Tensor
+    to_come: int
+    begins: bool
+
+
+class PoissonLoader:
+    """Yields the records of each Poisson batch, ready for the model.
+
+    Args:
+        dataset: A TensorDataset or a tuple of tensors (indexed directly), or any data
+            set with a length and items.
+        sampler: Draws the batches.
+        on_draw: Called before each part of a batch is yielded; see OnDraw.
+        collate: Joins a list of items; torch's own by default.
+        physical_batch_size: Most samples per part; whole batches if not given.
+        num_workers: Processes that fetch ahead; 0 fetches when asked.
+
+    Raises:
+        ConfigError: the data set has another length than the sampler's, or columns of
+            different lengths, or num_workers is not a whole number >= 0.
+    """
+
+    def __init__(
+        self,
+        dataset: Dataset[Any] | Sequence[Tensor],
+        sampler: PoissonSampler,
+        on_draw: OnDraw,
+        collate: Collate | None = None,
+        physical_batch_size: int | None = None,
+        num_workers: int = 0,
+    ) -> None:
+        self._fetch, size = _fetcher(dataset, collate or default_collate)
+        if size != sampler.sample_size:
+            raise ConfigError(
+                "sample_size",
+                f"sample_size must be the data set's length, {size}; got "
+                f"{sampler.sample_size}.",
+            )
+        if not isinstance(num_workers, int) or num_workers < 0:
+            raise ConfigError(
+                "num_workers",
+                f"num_workers must be a whole number, 0 or more; got {num_workers!r}.",
+            )
+        self._sampler = sampler
+        self._on_draw = on_draw
+        self._part_size = physical_batch_size
+        self._num_workers = num_workers
+
+    def __len__(self) -> int:
+        """Return the number of batches, however many parts they come in.
+
+        Of the whole run, or of one iteration of an open-ended one.
+        """
+        return len(self._sampler)
+
+    def __iter__(self) -> Iterator[Any]:
+        if self._num_workers:
+            yield from self._prefetched()
+            return
+        for indices in self._sampler:
+            for part in self._parts(indices):
+                self._on_draw(len(part.indices), part.to_come, part.begins)
+                yield self._fetch(part.indices)
+
+    def _parts(self, indices: Tensor) -> Iterator[_Part]:
+        to_come = len(indices)
+        for part in torch.split(indices, self._part_size or max(1, to_come)):
+            begins = to_come == len(indices)
+            to_come -= len(part)
+            yield _Part(part, to_come, begins)
+
+    def _prefetched(self) -> Iterator[Any]:
+        """Yield the same batches, fetched ahead by worker processes."""
+        self._sampler.rewind()
+        prefetch_epoch = self._sampler.prefetch_epoch
+        requested: deque[_Part] = deque()
+
+        def requests() -> Iterator[list[int]]:
+            for indices in self._sampler.prefetch():
+                for part in self._parts(indices):
+                    requested.append(part)
+                    yield part.indices.tolist()
+
+        workers: DataLoader[Any] = DataLoader(
+            _FetchingDataset(self._fetch, self._sampler.sample_size),
+            batch_sampler=requests(),
+            num_workers=self._num_workers,
+            collate_fn=_identity,
+            # Without it, DataLoader draws from torch's global generator.
+            generator=torch.Generator(),
+        )
+        try:
+            for records in workers:
+                part = requested.popleft()
+                if part.begins:
+                    self._sampler.commit(prefetch_epoch)
+                self._on_draw(len(part.indices), part.to_come, part.begins)
+                yield records
+        finally:
+            if prefetch_epoch == self._sampler.prefetch_epoch:
+                self._sampler.rewind()
+
+
+class _FetchingDataset(Dataset[Any]):
+    """Fetches records for torch's workers by a list of indices, also an empty one."""
+
+    def __init__(self, fetch: Fetch, size: int) -> None:
+        self._fetch, self._size = fetch, size
+
+    def __len__(self) -> int:
+        return self._size
+
+    def __getitems__(self, indices: list[int]) -> Any:
+        return self._fetch(torch.tensor(indices, dtype=torch.int64))
+
+
+def _identity(records: Any) -> Any:
+    return records
+
+
+def _fetcher(
+    dataset: Dataset[Any] | Sequence[Tensor], collate: Collate
+) -> tuple[Fetch, int]:
+    """Return the function that fetches records by index, and the number of records."""
+    tensors = dataset.tensors if isinstance(dataset, TensorDataset) else dataset
+    if not isinstance(tensors, list | tuple):
+        items: Any = dataset
+        return partial(_items_at, items, collate), len(items)
+    columns = tuple(tensors)
+    sizes = {len(column) for column in columns}
+    if len(sizes) != 1:
+        raise ConfigError(
+            "dataset", f"dataset must have columns of one length, got {sorted(sizes)}."
+        )
+    (size,) = sizes
+    return partial(_rows_at, columns), size
+
+
+def _rows_at(columns: tuple[Tensor, ...], indices: Tensor) -> tuple[Tensor, ...]:
+    return tuple(t.index_select(0, indices.to(t.device)) for t in columns)
+
+
+def _items_at(dataset: Any, collate: Collate, indices: Tensor) -> Any:
+    if len(indices):
+        return collate([dataset[i] for i in indices.tolist()])
+    # An empty batch has the shapes of any other, so one item is collated and cut.
+    return tree_map(_no_rows, collate([dataset[0]]))
+
+
+def _no_rows(leaf: Any) -> Tensor:
+    if not isinstance(leaf, Tensor):
+        raise PrivacyError(
+            f"a batch must be made of tensors, got {type(leaf).__name__}; an empty "
+            "batch cannot be made of it. Give poisson_loader a collate function."
+        )
+    return leaf[:0]
