@@ -1,4 +1,4 @@
-"""Writes a file so that it is there whole, or as it was before."""
+"""Writes a file atomically: the whole new content, or the old."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from pathlib import Path
 
 
 def write_whole(path: Path, content: bytes) -> None:
-    """Write the content beside the path, and put it in its place at one stroke."""
-    beside = path.with_name(f".{path.name}.{os.getpid()}")
+    """Write the content to a temporary file, then rename it to the path."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
     try:
-        beside.write_bytes(content)
-        beside.replace(path)
+        temporary.write_bytes(content)
+        temporary.replace(path)
     finally:
-        beside.unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)

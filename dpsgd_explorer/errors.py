@@ -26,7 +26,7 @@ class ConfigError(ExplorerError, ValueError):
 
 
 class CheckpointError(ConfigError):
-    """A run cannot be taken up from its checkpoint; it can be started anew.
+    """A run cannot resume from its checkpoint; it can be started anew.
 
     ``is_damaged``: it cannot be read; else it is another run's.
     """
@@ -64,7 +64,7 @@ class PrivacyWarning(UserWarning):
 
 
 class DataError(ExplorerError, RuntimeError):
-    """A data file is missing or is not what its hash says."""
+    """A data file is missing, or its hash is not the expected one."""
 
 
 class DivergedError(ExplorerError, RuntimeError):

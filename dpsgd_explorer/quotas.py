@@ -1,4 +1,4 @@
-"""What one visitor, one network and all together may ask of a site.
+"""Limits of a site: per visitor, per network, and in all.
 
 Each value can be set by ``DPSGD_QUOTA_`` and its name, see ``Quotas``.
 """
@@ -25,7 +25,7 @@ class Quotas:
     """The limits of a site; None is no limit.
 
     A network is all addresses that share the first 24 bits (IPv4) or 64 bits (IPv6).
-    Whoever drops the cookie is a new visitor, of the same network.
+    A visitor who deletes the cookie is a new one, of the same network.
     """
 
     running: int | None = _quota("runs of a visitor that are trained at a time")
@@ -54,7 +54,7 @@ class Quotas:
         Raises:
             ConfigError: names the variable that is wrong.
         """
-        known = {variable(each.name): each for each in fields(self)}
+        known = {variable(quota.name): quota for quota in fields(self)}
         values: dict[str, Any] = {}
         for name, text in texts.items():
             if name not in known:
@@ -98,9 +98,9 @@ def _networks(name: str, text: str) -> tuple[str, ...]:
         return ()
     try:
         return tuple(
-            str(ipaddress.ip_network(each.strip()))
-            for each in text.split(",")
-            if each.strip()
+            str(ipaddress.ip_network(network.strip()))
+            for network in text.split(",")
+            if network.strip()
         )
     except ValueError as error:
         raise ConfigError(
@@ -116,7 +116,7 @@ DOMAINS = {
     "share": _share,
     "networks": _networks,
 }
-# A proxy on the same machine that does not tell addresses makes one network of all its
+# A proxy on the same machine that forwards no addresses makes one network of all its
 # visitors; they are then counted as visitors only.
 LOOPBACK = ("127.0.0.0/8", "::1/128")
 QUOTAS = {

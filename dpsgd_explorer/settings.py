@@ -18,7 +18,7 @@
 | ``DPSGD_KEEP_DAYS`` | ``none``, public: 30 | runs that ended earlier are deleted |
 | ``HOST``, ``PORT`` | 127.0.0.1, 8000 | where the web server listens |
 
-The variables of quotas stand in ``quotas.Quotas``.
+``quotas.Quotas`` has the variables of quotas.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ HOST_NAME = re.compile(r"[a-z0-9._-]+|\[[0-9a-f:.]+\]")
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
-    """How this copy of the product runs; see the table above."""
+    """The settings of this installation; see the table above."""
 
     instance_dir: Path
     database_url: str
@@ -74,8 +74,8 @@ class Settings:
         Another one is another site's: its pages would pass for ours once their name
         leads to this machine (DNS rebinding).
         """
-        own = f"[{self.host}]" if ":" in self.host else self.host
-        return LOOPBACK_HOSTS | {own.lower(), *self.hosts}
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return LOOPBACK_HOSTS | {host.lower(), *self.hosts}
 
     @property
     def quotas(self) -> Quotas:
@@ -92,7 +92,7 @@ class Settings:
         own_quotas = {
             name: values[name] for name in values if name.startswith(VARIABLE)
         }
-        QUOTAS[profile].changed(own_quotas)  # what is wrong with them is told now
+        QUOTAS[profile].changed(own_quotas)  # reports what is wrong with them now
         settings = cls(
             instance_dir=folder,
             database_url=values.get(
@@ -166,7 +166,8 @@ def _number(values: Mapping[str, str], name: str, default: int) -> int:
 
 
 def _host_names(text: str) -> tuple[str, ...]:
-    names = tuple(name for each in text.split(",") if (name := each.strip().lower()))
+    parts = [part.strip().lower() for part in text.split(",")]
+    names = tuple(part for part in parts if part)
     for name in names:
         if not HOST_NAME.fullmatch(name):
             raise ConfigError(

@@ -46,7 +46,7 @@ SAMPLED = {
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """Tell the parser what the command takes."""
+    """Add the options of the command."""
     parser.add_argument(
         "--sample-rate",
         type=sample_rate,
@@ -94,7 +94,7 @@ def sample_rate(text: str) -> float:
 
 
 def carry_out(options: argparse.Namespace) -> int:
-    """Tell ε, or the noise for a target; 0 if there is an answer."""
+    """Print ε, or the noise for a target; return 0 if there is an answer."""
     domains.one_of("neighboring_relation", options.relation, RELATIONS)
     noise = options.noise_multiplier
     sigma = _noise(options) if noise is None else noise
@@ -103,12 +103,12 @@ def carry_out(options: argparse.Namespace) -> int:
     if options.json:
         print(json.dumps(_records(run, answers, options), allow_nan=False))
     else:
-        print(_told(run, answers, options))
+        print(_text(run, answers, options))
     return 0
 
 
 def claim(accountant: str, status: str) -> str:
-    """Return who counted, and what kind of answer this one is."""
+    """Return the accountant's label and the status of its answer."""
     label = ACCOUNTANTS[accountant].label
     return label if label.lower() == status else f"{label}: {status}"
 
@@ -130,16 +130,16 @@ def _noise(options: argparse.Namespace) -> float:
 
 
 def _answers(run: Phase, options: argparse.Namespace) -> dict[str, Interval | str]:
-    """Return what each accountant asked says, or why it says nothing.
+    """Return the answer of each accountant asked, or the reason for none.
 
     Raises:
         AccountingError: an argument is outside its domain, or the one accountant that
-            was asked says nothing.
+            was asked has no answer.
     """
     batches = Batches(options.sampling, options.sample_size, options.max_batch_size)
     if options.accountant == ALL:
-        told = batches_answers(run, options.delta, options.relation, batches)
-        return {name: _interval(answer) for name, answer in told.items()}
+        batch_answers = batches_answers(run, options.delta, options.relation, batches)
+        return {name: _interval(answer) for name, answer in batch_answers.items()}
     terms = (options.delta, options.accountant, options.relation)
     return {options.accountant: batches_interval(run, *terms, batches)}
 
@@ -151,26 +151,26 @@ def _interval(answer: Answer) -> Interval | str:
     return Interval(answer.epsilon, None, upper, cast(Status, answer.status))
 
 
-def _told(
+def _text(
     run: Phase, answers: dict[str, Interval | str], options: argparse.Namespace
 ) -> str:
     """Return the answers for a person: one with its terms, or all below each other."""
     head = f"σ = {run.noise_multiplier}, {run.steps} steps:"
     terms = terms_of(run.sample_rate, options.delta, options.relation, options.sampling)
     if options.accountant == ALL:
-        lines = [_line(name, found) for name, found in answers.items()]
+        lines = [_line(name, answer) for name, answer in answers.items()]
         return "\n".join([f"{head} {terms}", *lines])
-    [(name, found)] = answers.items()
-    assert isinstance(found, Interval)
-    shown = round_up(found.value, EPSILON_DIGITS)
-    return f"{head} ε = {shown}\n{terms}; {claim(name, found.status)}"
+    [(name, answer)] = answers.items()
+    assert isinstance(answer, Interval)
+    shown = round_up(answer.value, EPSILON_DIGITS)
+    return f"{head} ε = {shown}\n{terms}; {claim(name, answer.status)}"
 
 
-def _line(name: str, found: Interval | str) -> str:
-    if isinstance(found, str):
-        return f"ε = {'–':>12}  {ACCOUNTANTS[name].label}: {DOES_NOT_APPLY}; {found}"
-    shown = round_up(found.value, EPSILON_DIGITS)
-    return f"ε = {shown:>12}  {claim(name, found.status)}"
+def _line(name: str, answer: Interval | str) -> str:
+    if isinstance(answer, str):
+        return f"ε = {'–':>12}  {ACCOUNTANTS[name].label}: {DOES_NOT_APPLY}; {answer}"
+    shown = round_up(answer.value, EPSILON_DIGITS)
+    return f"ε = {shown:>12}  {claim(name, answer.status)}"
 
 
 def terms_of(
@@ -179,7 +179,7 @@ def terms_of(
     relation: str = ADD_OR_REMOVE_ONE,
     sampling: str = POISSON,
 ) -> str:
-    """Return what an epsilon means nothing without."""
+    """Return δ, relation and sampling, without which an ε means nothing."""
     drawn = SAMPLED[sampling].format(rate) if sampling in SAMPLED else sampling
     return f"δ = {delta:g}, {RELATIONS[relation]}, {drawn}"
 
@@ -187,7 +187,7 @@ def terms_of(
 def _records(
     run: Phase, answers: dict[str, Interval | str], options: argparse.Namespace
 ) -> list[dict[str, Any]] | dict[str, Any]:
-    """Return the answers as the HTTP interface gives them: never without terms."""
+    """Return the answers as the HTTP interface has them: never without terms."""
     shared = {
         "delta": options.delta,
         "neighboring_relation": options.relation,
@@ -195,16 +195,16 @@ def _records(
         **asdict(run),
     }
     records = [
-        {"accountant": name, **_numbers(found), **shared}
-        for name, found in answers.items()
+        {"accountant": name, **_numbers(answer), **shared}
+        for name, answer in answers.items()
     ]
     return records if options.accountant == ALL else records[0]
 
 
-def _numbers(found: Interval | str) -> dict[str, Any]:
-    if isinstance(found, str):
+def _numbers(answer: Interval | str) -> dict[str, Any]:
+    if isinstance(answer, str):
         nothing = dict.fromkeys(("value", "lower", "upper"))
-        return {**nothing, "status": DOES_NOT_APPLY, "reason": found}
-    numbers = asdict(found)
+        return {**nothing, "status": DOES_NOT_APPLY, "reason": answer}
+    numbers = asdict(answer)
     infinite = {name for name, x in numbers.items() if x == math.inf}
     return {name: None if name in infinite else x for name, x in numbers.items()}

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from dpsgd_explorer.experiments.training_config import TrainingConfig
 
 REFUSED = 2
-STOPPED = 130  # what a shell says after Ctrl-C
+STOPPED = 130  # exit code of a shell after Ctrl-C
 
 Command = Callable[[argparse.Namespace], int]
 
@@ -133,7 +133,7 @@ def _work(options: argparse.Namespace) -> int:
 
 
 def _train(options: argparse.Namespace) -> int:
-    # Settings and file are checked before torch is loaded: mistakes are told at once.
+    # Settings and file are checked before torch loads: mistakes are reported at once.
     from dpsgd_explorer.cli.train import check_options
     from dpsgd_explorer.experiments.kinds import parse
 
@@ -216,7 +216,7 @@ TERMS: dict[str, Callable[[Any, int], str]] = {
 
 
 def _read_json(name: str) -> object:
-    """Read a JSON file; ConfigError says what is wrong with it."""
+    """Read a JSON file; ConfigError names what is wrong with it."""
     try:
         text = sys.stdin.read() if name == "-" else Path(name).read_text("utf-8")
     except (OSError, UnicodeDecodeError) as error:

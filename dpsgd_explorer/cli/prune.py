@@ -22,7 +22,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def carry_out(options: argparse.Namespace) -> int:
-    """Delete, shrink, say what was done."""
+    """Delete, shrink, print what was done."""
     from dpsgd_explorer.runs.store import retention
     from dpsgd_explorer.runs.store.store import RunStore
 
@@ -39,8 +39,10 @@ def carry_out(options: argparse.Namespace) -> int:
     while retention.step(store, days):
         pass
     store.database.compact()
-    left = sum(store.counts().values())
+    remaining = sum(store.counts().values())
     freed = (size - store.database.size) / MIB
     store.database.close()
-    print(f"{runs - left} runs deleted, {left} left; {freed:.1f} MiB given back")
+    print(
+        f"{runs - remaining} runs deleted, {remaining} left; {freed:.1f} MiB given back"
+    )
     return 0

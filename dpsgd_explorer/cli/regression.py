@@ -28,7 +28,7 @@ METHODS = ("adassp", "ssp", "noisy_gd")
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """Tell the parser what the command takes."""
+    """Add the options of the command."""
     data = parser.add_argument_group("data")
     data.add_argument(
         "--csv", type=Path, metavar="FILE", help="default: California housing"
@@ -67,7 +67,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def carry_out(options: argparse.Namespace) -> int:
-    """Release coefficients and tell what they cost; 0 if all went well."""
+    """Release coefficients and print their cost; return 0 on success."""
     table, preprocessing = _data(options)
     prepared = preprocessing.apply(table.X, table.y)
     theta, spent = _release(options, prepared, preprocessing.y_bound)
@@ -189,7 +189,7 @@ def _told(answer: dict[str, Any]) -> str:
 
 
 def _owner_only(prepared: Prepared, preprocessing: Preprocessing) -> str:
-    """Return what was clipped: a count over private rows, so not for publication."""
+    """Return the number of clipped rows and labels: not for publication."""
     count = len(prepared.X)
     rows = (
         f"{prepared.shortened_rows} of {count} rows were longer than "

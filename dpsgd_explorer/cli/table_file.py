@@ -1,4 +1,4 @@
-"""Reads a table of numbers from a CSV file, or says which cell is in the way."""
+"""Reads a table of numbers from a CSV file, or names the cell at fault."""
 
 from __future__ import annotations
 
@@ -65,11 +65,11 @@ def parse_table(text: str, target: str) -> Table:
         refuse("csv", "csv must hold at least one row of numbers below its head.")
     values = np.array([_numbers(row, names, at) for at, row in enumerate(rows, 1)])
     label = names.index(target)
-    kept = [column for column in range(len(names)) if column != label]
+    features = [column for column in range(len(names)) if column != label]
     return Table(
-        X=values[:, kept],
+        X=values[:, features],
         y=values[:, label],
-        names=tuple(names[column] for column in kept),
+        names=tuple(names[column] for column in features),
         target=target,
     )
 

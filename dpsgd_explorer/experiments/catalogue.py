@@ -1,4 +1,4 @@
-"""What can be trained on what, as plain data that loads no torch.
+"""Data sets and models that fit each other, as plain data that loads no torch.
 
 The web layer reads sizes and shapes here; a test compares them with the real
 data sets and models.
@@ -14,7 +14,7 @@ class DataSet:
     """A data set's public facts.
 
     Attributes:
-        label: What a person calls it.
+        label: Name for people.
         train_size: Records to learn from, N.
         test_size: Records that are only predicted.
         input_shape: Shape of one record as the loader gives it.
@@ -37,10 +37,9 @@ class Model:
     """A model's public facts.
 
     Attributes:
-        label: What a person calls it.
+        label: Name for people.
         parameters: Trainable parameters by data set; the keys are those it fits.
-        multiply_adds: Of one record's forward pass, by data set: what a run's cost is
-            counted in.
+        multiply_adds: Per record's forward pass, by data set: the unit of a run's cost.
         note: One sentence for the page.
     """
 

@@ -1,4 +1,4 @@
-"""What the settings of every kind of run have in common.
+"""The base of every kind of run's settings, and the check of what a run costs.
 
 An instance that exists is valid; nothing downstream checks again.
 """
@@ -40,12 +40,12 @@ class RunConfig(BaseModel, ABC):
     @property
     @abstractmethod
     def length_setting(self) -> str:
-        """The setting that says how long the run is."""
+        """Name of the setting that determines the length of the run."""
 
     @property
     @abstractmethod
     def cost(self) -> float:
-        """Multiply-adds of the whole run, or what takes as long."""
+        """Multiply-adds of the whole run, or as many as take its time."""
 
     def check_reachable(self) -> None:
         """Raise ConfigError if no run can be what these settings ask for together."""
@@ -87,7 +87,7 @@ def check_cost(config: RunConfig, bound: float) -> None:
 
 
 def check_pair(config: RunConfig, first: str, second: str) -> None:
-    """Refuse a configuration in which both of two settings are set."""
+    """Raise ConfigError if two settings that exclude each other are both set."""
     a, b = getattr(config, first), getattr(config, second)
     if a is not None and b is not None:
         raise ConfigError(
@@ -98,9 +98,9 @@ def check_pair(config: RunConfig, first: str, second: str) -> None:
 
 
 def evenly_spent(steps: int, points: int) -> list[int]:
-    """Return about so many steps up to the last, evenly spread over ε.
+    """Return about ``points`` steps up to the last, evenly spread over ε.
 
-    ε grows about with the root of the steps, hence the squares.
+    ε grows roughly with the root of the steps, hence the squares.
     """
     return sorted({math.ceil(steps * (i / points) ** 2) for i in range(1, points + 1)})
 

@@ -1,4 +1,4 @@
-"""What a comparison of the engines is asked to do; loads no torch."""
+"""The settings of a comparison of the engines; loads no torch."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from dpsgd_explorer.experiments.vocabulary import ENGINES, setting
 ORDINARY = "ordinary"
 CONTENDERS = (ORDINARY, *ENGINES)
 
-# A step of the model may need so many multiply-adds: a few seconds of one core.
+# Multiply-adds that one step of the model may need: a few seconds of one core.
 MOST_A_STEP = 2e10
-# Steps of each contender: two for the numbers in double precision, which cost twice,
-# two for the memory, and at least five rounds beside as many of the ordinary step.
-STEPS_OF_EACH = 16
+# Steps per contender: two for the gradients in double precision, which cost twice,
+# two for the memory, and at least five rounds with as many of the ordinary step.
+STEPS_PER_CONTENDER = 16
 # What else a contender takes, in multiply-adds of a training run.  Measured.
-COST_OF_EACH = 1e10
+COST_PER_CONTENDER = 1e10
 
 
 class Sizes(NamedTuple):
-    """What the size of a model depends on."""
+    """The settings that determine the size of a model."""
 
     width: int
     sequence_length: int
@@ -37,10 +37,10 @@ class Measured:
     """A model that the engines are compared on.
 
     Attributes:
-        label: What a person calls it.
-        parameters: Trainable parameters, of its sizes.
-        multiply_adds: Of one sample's forward pass, of its sizes.
-        reads_sequences: Whether ``sequence_length`` means anything to it.
+        label: Name for people.
+        parameters: Trainable parameters, given the sizes.
+        multiply_adds: Per sample's forward pass, given the sizes.
+        reads_sequences: Whether its input has ``sequence_length`` tokens.
     """
 
     label: str
@@ -135,7 +135,7 @@ class EnginesConfig(RunConfig):
 
     @property
     def sizes(self) -> Sizes:
-        """What the model's size depends on."""
+        """The settings that determine the size of the model."""
         return Sizes(self.width, self.sequence_length)
 
     @property
@@ -161,11 +161,11 @@ class EnginesConfig(RunConfig):
 
     @property
     def length_setting(self) -> str:
-        """The setting that says how long the run is."""
+        """Name of the setting that determines the length of the run."""
         return "batch_size"
 
     @property
     def cost(self) -> float:
         """Multiply-adds of the whole run, or what takes as long."""
-        of_each = STEPS_OF_EACH * self.step_cost + COST_OF_EACH
-        return len(CONTENDERS) * of_each
+        per_contender = STEPS_PER_CONTENDER * self.step_cost + COST_PER_CONTENDER
+        return len(CONTENDERS) * per_contender

@@ -1,4 +1,4 @@
-"""What a run says while it goes on: plain data, ready for JSON.
+"""The events of a run, in order: plain data, ready for JSON.
 
 ``phase`` opens the log, and marks each change of settings:
     ``step``, ``sample_rate``, ``noise_multiplier`` (null: no noise was asked for),
@@ -18,7 +18,7 @@ In the log of a run that a worker carries out there may be ``progress`` between 
     Whether and when it comes depends on what was computed before by others: it is no
     part of what two runs of one configuration share, and the training does not give it.
 
-A run of kind "regression" says in its ``phase``, instead of the clipping bound, the
+The ``phase`` of a run of kind "regression" holds, instead of the clipping bound, the
 accountant and the edges: ``learning_rate`` as used, ``learning_rate_is_private``,
 ``neighboring_relation``, ``repetitions`` and the baselines ``nonprivate_mse`` and
 ``trivial_mse``; its ``sample_rate`` is 1.  Its ``evaluation`` and ``end`` hold
@@ -28,7 +28,7 @@ where infinite, computed from the data and not private.  Its ``diagnostics`` are
 
 A run of kind "engines" uses no data set and spends nothing: its ``epsilon`` and
 ``delta`` are null.  Its ``phase`` holds ``parameters`` and the ``machine``.  Each step
-measures one ``engine`` (the first is "ordinary") and its ``evaluation`` says: why it
+measures one ``engine`` (the first is "ordinary") and its ``evaluation`` holds: why it
 is ``refused`` ("" if not); ``difference``, the largest one between its private
 gradient and those of the engines before it, over the largest entry, in double precision
 and without noise (null for the first; the ``end`` has the largest of all);
@@ -40,11 +40,11 @@ quartiles ``ratio_low`` and ``ratio_high``; ``peak_bytes``; and the ``layers`` w
 ``diagnostics`` is outside the guarantee (not private): ``batch_size`` (drawn), ``loss``
 (mean over the drawn batch; null for an empty one), ``clipped_fraction`` (null for an
 empty one), ``norm_counts`` (samples in each bin of the phase's ``norm_edges``; the
-first and last bin also take what lies beyond), ``noise_to_signal`` (null if the signal
-is 0) and ``non_finite``.  The last four are null if not private: without clipping no
-sample's own gradient is computed.
-``seconds`` is the only value that may differ between two runs of one configuration,
-and what is measured of time and memory (``TIMES``).
+first and last bin also count the norms beyond), ``noise_to_signal`` (null if the
+signal is 0) and ``non_finite``.  The last four are null if not private: without
+clipping no per-sample gradient is computed.
+Only ``seconds`` and the measurements of time and memory (``TIMES``) may differ between
+two runs of one configuration.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ from typing import Any, Literal
 
 Kind = Literal["phase", "progress", "step", "evaluation", "end"]
 
-NOT_PRIVATE = "not private"  # status of an ε that says nothing
+NOT_PRIVATE = "not private"  # status of an ε without a guarantee
 TIMES = frozenset(
     {"seconds", "milliseconds", "ratio", "ratio_low", "ratio_high", "peak_bytes"}
 )
@@ -68,6 +68,6 @@ class Event:
     data: dict[str, Any] = field(default_factory=dict)
 
     def timeless(self) -> tuple[str, dict[str, Any]]:
-        """Return what two runs of one configuration share, bit for bit."""
+        """Return kind and data without times: equal, bit for bit, between two runs."""
         data = {name: value for name, value in self.data.items() if name not in TIMES}
         return self.kind, data

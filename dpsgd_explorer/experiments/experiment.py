@@ -1,7 +1,7 @@
-"""What every kind of run does alike: events out, left and taken up between any two.
+"""The base of every kind of run: events out, a checkpoint between any two.
 
-A kind says what it does next (``_advance``) and what it must keep (``_state``). Nothing
-here loads torch.
+A kind implements its next piece of work (``_advance``) and its state (``_state``).
+Nothing here loads torch.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ class Experiment(ABC):
     """One run and its state; a subclass ends its ``__init__`` with ``_begin``.
 
     Attributes:
-        config: What is being done.
+        config: Its settings.
         events_emitted: Events yielded since the run's start, also after a resume.
-        checkpoint_version: Counts up when what is kept changes.
+        checkpoint_version: Counts up when the content of checkpoints changes.
     """
 
     checkpoint_version: ClassVar[int] = 1
@@ -42,7 +42,7 @@ class Experiment(ABC):
         self._waiting: deque[Event] = deque()
 
     def _begin(self, checkpoint: bytes | None) -> None:
-        """Start with the phase event, or go on behind a checkpoint.
+        """Start with the phase event, or resume after a checkpoint.
 
         Raises:
             CheckpointError: the checkpoint is damaged, or of another configuration.
@@ -62,7 +62,7 @@ class Experiment(ABC):
             ) from error
 
     def events(self) -> Iterator[Event]:
-        """Yield the events that are still to come, computing each when it is asked for.
+        """Yield the remaining events, computing each when it is asked for.
 
         Raises:
             DivergedError: numbers that must be finite are not.
@@ -75,7 +75,7 @@ class Experiment(ABC):
             yield self._waiting.popleft()
 
     def checkpoint(self) -> bytes:
-        """Return all that a resumed run needs; call it between two events."""
+        """Return the state for a resumed run; call it between two events."""
         return self._packed(
             self._identity()
             | {
@@ -105,14 +105,14 @@ class Experiment(ABC):
         self._load_state(state)
 
     def _identity(self) -> dict[str, Any]:
-        """Return what a checkpoint must share with the run."""
+        """Return the values that a checkpoint must share with the run."""
         return {
             "version": self.checkpoint_version,
             "config": self.config.model_dump_json(),
         }
 
     def _emit(self, kind: Kind, **data: Any) -> None:
-        """Let an event of the present step wait to be yielded."""
+        """Queue an event of the present step."""
         now = {
             "step": self._step,
             "epsilon": self._epsilon(),
@@ -124,7 +124,7 @@ class Experiment(ABC):
         return round(time.monotonic() - self._started, 3)
 
     def _computing(self) -> AbstractContextManager[None]:
-        """Return what holds while something is computed."""
+        """Return the context in which ``_advance`` is called."""
         return nullcontext()
 
     def _packed(self, state: dict[str, Any]) -> bytes:
@@ -140,7 +140,7 @@ class Experiment(ABC):
 
     @abstractmethod
     def _advance(self) -> None:
-        """Do what is next and say what is to be said; set ``_ended`` after the last."""
+        """Do the next piece of work, emit its events; set ``_ended`` after the last."""
 
     @abstractmethod
     def _epsilon(self) -> float | None:
@@ -148,8 +148,8 @@ class Experiment(ABC):
 
     @abstractmethod
     def _state(self) -> dict[str, Any]:
-        """Return what a resumed run needs besides the counters."""
+        """Return the state of a resumed run, besides the counters."""
 
     @abstractmethod
     def _load_state(self, state: dict[str, Any]) -> None:
-        """Take over what ``_state`` returned."""
+        """Restore the state that ``_state`` returned."""

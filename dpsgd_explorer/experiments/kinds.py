@@ -20,13 +20,13 @@ DEFAULT_KIND = "training"
 
 @dataclass(frozen=True)
 class Kind:
-    """What can be run.
+    """A kind of run.
 
     Attributes:
-        config: Its settings; their ``kind`` is its name.
+        config: Class of its settings; their ``kind`` is its name.
         module: Module of the class that carries it out; may load torch.
         experiment: Name of that class.
-        measured: What its ``evaluation`` events and its summary say of the result.
+        measured: Names of the results in ``evaluation`` events and the summary.
     """
 
     config: type[RunConfig]
@@ -36,7 +36,7 @@ class Kind:
 
     @property
     def name(self) -> str:
-        """What ``kind`` says in its settings."""
+        """The value of ``kind`` in its settings."""
         name: str = self.config.model_fields["kind"].default
         return name
 

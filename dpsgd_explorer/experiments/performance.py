@@ -12,7 +12,7 @@ from dpsgd_explorer.settings import Settings
 
 @dataclass(frozen=True, kw_only=True)
 class PerformanceSettings:
-    """What the machine gives a run; what the run computes does not depend on it.
+    """Resources of a run; the numbers that it computes do not depend on them.
 
     Attributes:
         num_threads: Threads that torch computes with.  Sums are added up in another
@@ -35,7 +35,7 @@ class PerformanceSettings:
         settings: Settings,
         on_progress: Callable[[int, int], None] | None = None,
     ) -> Self:
-        """Return what this copy of the product is set to."""
+        """Return the settings of this installation."""
         return cls(
             num_threads=settings.threads,
             kernels=settings.kernels,

@@ -16,7 +16,7 @@ class Preset:
 
     Attributes:
         slug: Its name in addresses and files.
-        label: What a person calls it.
+        label: Name for people.
         config: Settings that differ from the defaults; ``TrainingConfig.parse`` reads
             them.
         note: One sentence on what it shows.

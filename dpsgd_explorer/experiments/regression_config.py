@@ -1,6 +1,6 @@
-"""What a run of noisy gradient descent on California housing is asked to do.
+"""The settings of a run of noisy gradient descent on California housing.
 
-Two of noise, steps and ε say what is spent; the third follows from them, exactly.
+Two of noise, steps and ε determine what is spent; the third follows exactly.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ DEFAULT_NOISE = 500.0
 DEFAULT_EPSILON = 2.0
 LARGEST_RATE = 10.0
 SPEND = ("noise_multiplier", "steps", "target_epsilon")
-# A step takes as long as so many multiply-adds of a training run, and so does a
-# coordinate of a repetition: its noise is drawn. Measured.
+# Time of a step, and of a coordinate per repetition (its noise is drawn), in
+# multiply-adds of a training run. Measured.
 STEP_COST = 150_000
 COORDINATE_COST = 200
 
@@ -104,13 +104,13 @@ class RegressionConfig(RunConfig):
     @model_validator(mode="before")
     @classmethod
     def _fill_in(cls, values: Any) -> Any:
-        """Give noise and target their defaults until two of the three are said."""
+        """Give noise and target their defaults until two of the three are set."""
         if not isinstance(values, dict):
             return values
         filled = dict(values)
         usual = {"target_epsilon": DEFAULT_EPSILON, "noise_multiplier": DEFAULT_NOISE}
         for name, value in usual.items():
-            if sum(filled.get(one) is not None for one in SPEND) < 2:
+            if sum(filled.get(setting) is not None for setting in SPEND) < 2:
                 filled[name] = value if filled.get(name) is None else filled[name]
         return filled
 
@@ -153,19 +153,19 @@ class RegressionConfig(RunConfig):
 
     @property
     def length_setting(self) -> str:
-        """The setting that says how long the run is."""
+        """Name of the setting that determines the length of the run."""
         return "steps"
 
     @property
     def cost(self) -> float:
-        """What the steps take, in multiply-adds of a training run."""
+        """Time of all steps, in multiply-adds of a training run."""
         coordinates = self.repetitions * len(housing.FEATURES)
         one_step = STEP_COST + COORDINATE_COST * coordinates
         return float(self.planned_steps * one_step)
 
     @property
     def epsilon(self) -> float:
-        """What all steps spend: exact, and never above the target."""
+        """The exact ε of all steps, never above the target."""
         noise, steps = self.schedule
         return gaussian_epsilon(self.delta, noise, steps)
 

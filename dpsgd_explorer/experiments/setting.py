@@ -1,4 +1,4 @@
-"""A setting: what is said about one quantity, and the pydantic field made from it."""
+"""The description of one setting, and the pydantic field made from it."""
 
 from __future__ import annotations
 
@@ -13,15 +13,16 @@ from dpsgd_explorer.validation import one_of
 
 @dataclass(frozen=True, kw_only=True)
 class Setting:
-    """What a form, the API, the command line and the docs say about one setting.
+    """The description of one setting for forms, API, command line and docs.
 
     Attributes:
         label: Name for people.
         help: One or two sentences below the field.
         symbol: Letter in the formulas, "" if it has none.
-        unit: What one of it is, "" for a choice or a pure number.
+        unit: Unit of its value, "" for a choice or a pure number.
         choices: Allowed values and their labels; None for a number.
-        marks: Evenly spaced stops of the slider (their spacing tells its scale).
+        marks: Evenly spaced stops of the slider; equal gaps make it linear, equal
+            ratios logarithmic.
         ends: What improves towards the slider's low and high end.
         step: Smallest sensible change.
         words: The domain in words, where neither choices nor limits express it.

@@ -1,7 +1,6 @@
-"""What a run is asked to do, checked once, here.
+"""The settings of a training run, checked once, here.
 
-An instance that exists is valid; nothing downstream checks again.  Each field
-carries what the form, the API, the command line and the docs say about it.
+An instance that exists is valid; nothing downstream checks again.
 """
 
 from __future__ import annotations
@@ -18,14 +17,14 @@ from dpsgd_explorer.experiments.catalogue import DATA_SETS, MODELS, DataSet
 from dpsgd_explorer.experiments.config import RunConfig, check_pair, evenly_spent
 from dpsgd_explorer.experiments.vocabulary import setting
 
-PLANS = 256  # that are remembered
+CACHED_PLANS = 256
 DEFAULT_STEPS = 300
 DEFAULT_EPSILON = 3.0
 # A training step is a forward pass, a backward pass for the outputs of the layers, and
 # one weighted contraction for the parameters; each costs about as much as the first.
 PASSES = 3
-# What else an engine takes for a record, in multiply-adds.  Measured.
-COST_OF_RECORD = {"microbatch": 6e6}
+# Further cost of an engine per record, in multiply-adds.  Measured.
+COST_PER_RECORD = {"microbatch": 6e6}
 # The engine that holds every record's gradient at once, and how much that may take.
 HOLDS_GRADIENTS = "vmap"
 MOST_HELD_BYTES = 2**30
@@ -87,7 +86,7 @@ class TrainingConfig(RunConfig):
     @model_validator(mode="before")
     @classmethod
     def _fill_pairs(cls, values: Any) -> Any:
-        """Give a pair its default only if neither of the two was said."""
+        """Give a pair its default only if neither of the two is set."""
         if not isinstance(values, dict):
             return values
         filled = dict(values)
@@ -147,7 +146,7 @@ class TrainingConfig(RunConfig):
 
     @cached_property
     def plan(self) -> Plan:
-        """Sampling, noise and steps of the run, as the accountant is told them.
+        """Sampling, noise and steps of the run, as the accountant counts them.
 
         Raises:
             ConfigError: no noise reaches the target.
@@ -186,7 +185,7 @@ class TrainingConfig(RunConfig):
 
     @property
     def length_setting(self) -> str:
-        """The setting that says how long the run is."""
+        """Name of the setting that determines the length of the run."""
         return "steps" if self.epochs is None else "epochs"
 
     @property
@@ -195,7 +194,7 @@ class TrainingConfig(RunConfig):
         one_record = MODELS[self.model].multiply_adds[self.dataset]
         trained = self.planned_steps * self.expected_batch_size
         predicted = len(self.evaluation_steps) * self.data.test_size
-        more = COST_OF_RECORD.get(self.engine, 0.0) if self.private else 0.0
+        more = COST_PER_RECORD.get(self.engine, 0.0) if self.private else 0.0
         return float(one_record * (PASSES * trained + predicted) + more * trained)
 
     @property
@@ -204,7 +203,7 @@ class TrainingConfig(RunConfig):
         return evenly_spent(self.planned_steps, self.evaluations)
 
 
-@lru_cache(maxsize=PLANS)
+@lru_cache(maxsize=CACHED_PLANS)
 def _planned(**numbers: Any) -> Plan:
-    """Return a plan; those asked for last are not searched for again."""
+    """Return a plan, from the cache of the last ones if it is there."""
     return Plan.create(**numbers)

@@ -34,12 +34,12 @@ ROUNDING = 1e-12  # a row that was scaled to length B may be longer by this shar
 
 @dataclass(frozen=True)
 class Bounds:
-    """What is known about each record without looking at any.
+    """Public bounds of every record.
 
     Attributes:
         x_bound: Largest L2 norm of a row, B.
         y_bound: Largest absolute label, Y.
-        neighboring_relation: What the other data set may differ by.
+        neighboring_relation: How neighbouring data sets differ.
 
     Raises:
         ConfigError: a bound is not a positive number, or the relation is unknown.
@@ -61,23 +61,23 @@ class Bounds:
 
     @property
     def xtx_sensitivity(self) -> float:
-        """Of X'X in Frobenius norm."""
+        """Sensitivity of X'X in Frobenius norm."""
         return self.x_bound**2 * (math.sqrt(2) if self.replaces else 1.0)
 
     @property
     def xty_sensitivity(self) -> float:
-        """Of X'y in L2 norm."""
+        """Sensitivity of X'y in L2 norm."""
         return self.x_bound * self.y_bound * (2.0 if self.replaces else 1.0)
 
     @property
     def lambda_min_sensitivity(self) -> float:
-        """Of the least eigenvalue of X'X."""
+        """Sensitivity of the least eigenvalue of X'X."""
         return self.x_bound**2
 
     def gradient_sensitivity(self, theta_norm: Array) -> Array:
-        """Return that of sum x (x'theta - y), for each norm of theta."""
-        one = self.x_bound * (self.x_bound * theta_norm + self.y_bound)
-        return 2.0 * one if self.replaces else one
+        """Return the sensitivity of sum x (x'theta - y), per norm of theta."""
+        largest = self.x_bound * (self.x_bound * theta_norm + self.y_bound)
+        return 2.0 * largest if self.replaces else largest
 
     def check(self, x: Array, y: Array) -> None:
         """Refuse a record beyond the bounds.

@@ -18,7 +18,8 @@ from functools import lru_cache
 from dpsgd_explorer.accounting import gaussian_epsilon, gaussian_noise_multiplier
 from dpsgd_explorer.errors import AccountingError
 
-HAIR = 1e-13  # noise grows by so little until epsilon, itself rounded up, fits
+# Relative growth of the noise until epsilon, which is rounded up, fits the target.
+GROWTH = 1e-13
 
 exact_noise_multiplier = lru_cache(maxsize=4096)(gaussian_noise_multiplier)
 
@@ -29,7 +30,7 @@ class Part:
 
     Attributes:
         name: ``xtx``, ``xty`` or ``lambda_min``.
-        sensitivity: Of the quantity, in its own norm.
+        sensitivity: Sensitivity in the norm of the quantity.
         ratio: Its noise multiplier relative to the others'.
     """
 
@@ -40,13 +41,13 @@ class Part:
 
 @dataclass(frozen=True)
 class Budget:
-    """What each part gets.
+    """The noise of each released part, and the ε of all of them.
 
     Attributes:
-        target_epsilon: What was asked for.
-        epsilon: What is spent: exact, and never above the target.
+        target_epsilon: The ε that was asked for.
+        epsilon: The exact ε spent, never above the target.
         delta: As asked for.
-        parts: What is released.
+        parts: The released quantities.
         noise_multipliers: Noise std over sensitivity, by the name of the part.
     """
 
@@ -86,8 +87,8 @@ def split(epsilon: float, delta: float, parts: Sequence[Part]) -> Budget:
     try:
         spent, scale = _scaled(epsilon, delta, tuple(part.ratio for part in parts))
     except AccountingError as error:
-        told = str(error).replace("target_epsilon", "epsilon")
-        raise AccountingError(told, field=told.split(" ", 1)[0]) from None
+        message = str(error).replace("target_epsilon", "epsilon")
+        raise AccountingError(message, field=message.split(" ", 1)[0]) from None
     multipliers = {part.name: scale * part.ratio for part in parts}
     return Budget(float(epsilon), spent, float(delta), tuple(parts), multipliers)
 
@@ -96,13 +97,13 @@ def split(epsilon: float, delta: float, parts: Sequence[Part]) -> Budget:
 def _scaled(
     epsilon: float, delta: float, ratios: tuple[float, ...]
 ) -> tuple[float, float]:
-    """Return what is spent, and the least scale of the ratios that is safe."""
+    """Return the ε spent, and the least safe scale of the ratios."""
     single = exact_noise_multiplier(epsilon, delta)
     scale = single * math.sqrt(math.fsum(ratio**-2 for ratio in ratios))
-    hair = HAIR
+    growth = GROWTH
     while (spent := _spent(scale, ratios, delta)) > epsilon:
-        scale *= 1 + hair
-        hair *= 2
+        scale *= 1 + growth
+        growth *= 2
     return spent, scale
 
 
@@ -111,16 +112,16 @@ def _spent(scale: float, ratios: tuple[float, ...], delta: float) -> float:
 
 
 def noise_for(target_epsilon: float, delta: float, steps: int) -> float:
-    """Return the noise multiplier with which so many steps stay within the target.
+    """Return the noise multiplier with which ``steps`` steps stay within the target.
 
     Raises:
         AccountingError: an argument is outside its domain.
     """
     noise = gaussian_noise_multiplier(target_epsilon, delta, steps)
-    hair = HAIR
+    growth = GROWTH
     while gaussian_epsilon(delta, noise, steps) > target_epsilon:
-        noise *= 1 + hair
-        hair *= 2
+        noise *= 1 + growth
+        growth *= 2
     return noise
 
 

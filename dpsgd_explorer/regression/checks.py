@@ -1,4 +1,4 @@
-"""What the functions of this package accept, checked in one place.
+"""Domains of the arguments of this package, checked in one place.
 
 Every refusal is a ConfigError that names the argument, the rule, what came and what to
 do; rows are counted from 1.
@@ -73,12 +73,12 @@ def whole(name: str, value: object, most: int) -> int:
 
 
 def repetitions(value: object) -> int:
-    """Return how many releases to draw; one if not said."""
+    """Return the number of releases to draw; None: one."""
     return 1 if value is None else whole("repetitions", value, MAX_REPETITIONS)
 
 
 def generator(rng: Any) -> Any:
-    """Return a source of normal numbers; a new one if not said."""
+    """Return a generator of normal numbers; None: a new one."""
     if rng is None:
         return np.random.default_rng()
     if not callable(getattr(rng, "standard_normal", None)):

@@ -72,7 +72,7 @@ class Sweep:
 
 @dataclass(frozen=True, eq=False)
 class Comparison:
-    """What the notebook's figures show.
+    """The methods and settings of the notebook's figures.
 
     Attributes:
         statistics: Of the data; its mse and trivial_mse are the two baselines.

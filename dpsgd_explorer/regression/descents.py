@@ -1,8 +1,8 @@
-"""Whole noisy descents on California housing, followed once and remembered.
+"""Errors along noisy descents on California housing, recorded or computed.
 
 A descent of 50,000 steps takes a second, so those of the notebook's figures are
-recorded: ``data/descents.json``, made anew by ``python -m tools.record_descents``.
-Every other one is computed when it is asked for.
+recorded in ``data/descents.json`` by ``python -m tools.record_descents``.  Every other
+one is computed when it is asked for.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from dpsgd_explorer.regression.statistics import Statistics
 
 RECORDED = Path(__file__).parent / "data" / "descents.json"
 ANY_DELTA = 0.5  # no error depends on δ, only the ε that is reported
-SHORT = 1_500  # steps that may be planned_steps while somebody waits
+SHORT = 1_500  # steps that are computed within a request
 LONGEST = 200_000
 BUSY_SECONDS = 2
 
@@ -54,12 +54,12 @@ class PreparedHousing:
 
     @property
     def statistics(self) -> Statistics:
-        """What the methods work on: labels clipped."""
+        """The data of the methods: labels clipped."""
         return _statistics(self)[0]
 
     @property
     def evaluation_set(self) -> Statistics:
-        """What errors are measured on: the same rows, labels as they are."""
+        """The data that errors are measured on: the same rows, labels as they are."""
         return _statistics(self)[1]
 
 
@@ -106,8 +106,8 @@ class Trace:
     """The error along a descent: not private.
 
     Attributes:
-        steps: Numbers of steps at the points kept.
-        spreads: Of the error there, over the repetitions.
+        steps: Numbers of steps at the points of the curve.
+        spreads: Spread of the error there, over the repetitions.
     """
 
     steps: tuple[int, ...]
@@ -163,14 +163,14 @@ def recorded() -> dict[DescentSpec, Trace]:
     return {_spec(entry["spec"]): _trace(entry) for entry in entries}
 
 
-def as_entry(spec: DescentSpec, found: Trace) -> dict[str, object]:
+def as_entry(spec: DescentSpec, trace: Trace) -> dict[str, object]:
     """Return a descent as the file holds it; infinity is null."""
     columns = ("median", "low", "high")
     values = {
-        name: [_finite(getattr(spread, name)) for spread in found.spreads]
+        name: [_finite(getattr(spread, name)) for spread in trace.spreads]
         for name in columns
     }
-    return {"spec": asdict(spec), "steps": list(found.steps), **values}
+    return {"spec": asdict(spec), "steps": list(trace.steps), **values}
 
 
 def _finite(value: float) -> float | None:

@@ -63,9 +63,9 @@ def content(path: Path) -> bytes:
         text = lzma.decompress(path.read_bytes())
     except (OSError, EOFError, lzma.LZMAError) as error:
         raise _damage(path, str(error)) from error
-    found = hashlib.sha256(text).hexdigest()
-    if found != SHA256:
-        raise _damage(path, f"its content has sha256 {found}")
+    digest = hashlib.sha256(text).hexdigest()
+    if digest != SHA256:
+        raise _damage(path, f"its content has sha256 {digest}")
     return text
 
 

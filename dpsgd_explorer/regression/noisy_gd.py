@@ -43,8 +43,8 @@ MAX_STEPS = 1_000_000
 TYPICAL_NORM = np.array(1.0)  # of theta, where a rate has to assume one
 NOTEBOOK_NUMERATOR = 4.0
 POINTS = 100  # about as many are kept of a path
-BLOCK = 4096  # noise is drawn for so many steps at once, at most
-BLOCK_VALUES = 1 << 19  # or for so many numbers
+BLOCK = 4096  # largest number of steps whose noise is drawn at once
+BLOCK_VALUES = 1 << 19  # largest number of noise values drawn at once
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,7 +103,7 @@ def noisy_gradient_descent(
     repetitions: int | None = None,
     keep_every: int | None = None,
 ) -> Path:
-    """Descend from zero; two of noise, steps and target say what is spent.
+    """Descend from zero; two of noise, steps and target determine what is spent.
 
     Shapes: X [n, d], y [n].
 
@@ -306,7 +306,7 @@ class Descent:
         )
 
     def epsilons(self, steps: Sequence[int]) -> tuple[float, ...]:
-        """Return what so many steps spend, exact."""
+        """Return the exact ε after each number of steps."""
         return tuple(
             gaussian_epsilon(self.delta, self.noise_multiplier, count)
             for count in steps
@@ -315,7 +315,7 @@ class Descent:
     def advance(
         self, statistics: Statistics, theta: Array, steps: int, rng: Any
     ) -> Array:
-        """Return theta after so many more steps; a lost descent stays infinite."""
+        """Return theta after more steps; a diverged descent stays infinite."""
         block = max(1, min(BLOCK, BLOCK_VALUES // theta.size))
         shrink = np.eye(statistics.dim) - self.learning_rate * statistics.xtx
         pull = self.learning_rate * statistics.xty

@@ -126,13 +126,15 @@ class Perturbation:
     def _symmetric(self, square: Array) -> Array:
         """Return symmetric noise, std 1 on the diagonal."""
         if self.variant == "tight":
-            return (square + square.swapaxes(1, 2)) / 2  # beside it: std sqrt(1/2)
+            return (
+                square + square.swapaxes(1, 2)
+            ) / 2  # off the diagonal: std sqrt(1/2)
         return np.triu(square) + np.triu(square, k=1).swapaxes(1, 2)
 
     def _ridge(
         self, statistics: Statistics, stds: dict[str, float], draw: Array
     ) -> Array:
-        """Return the ridge of each release, [R]."""
+        """Return the ridge per release, [R]."""
         if self.method == "ssp":
             return np.full(len(draw), self.ridge)
         drowns = self.ridge_factor * math.sqrt(statistics.dim) * stds["xtx"]
@@ -192,7 +194,7 @@ def ssp(
         y_bound: Public; not from the data.
         x_bound: Public; not from the data.
         rng: A numpy Generator; None takes one seeded by the operating system.  It can
-            be repeated by whoever knows its state, so keep that secret.
+            be repeated with its state, so keep that secret.
         variant: "tight" or "notebook".
         ridge: Added to the diagonal of X'X, public.
         neighboring_relation: "add_or_remove_one" or "replace_one".

@@ -100,7 +100,7 @@ class Preprocessing:
         )
 
     def _factors(self, norms: Array) -> Array:
-        """Return what each row is multiplied by, [n]."""
+        """Return the factor per row, [n]."""
         if self.rows == "refuse":
             return np.ones_like(norms)
         least = self.x_bound if self.rows == "clip" else np.finfo(float).tiny

@@ -1,8 +1,8 @@
-"""The doorbell: tells the workers that a run waits, and carries nothing but its id.
+"""The doorbell: wakes a worker for a queued run; the message holds only its id.
 
-A ring that is lost or heard twice does no harm.  The runs table is the truth: whoever
-hears a ring claims what is next in line there, and a run that nobody was told of is
-rung for again.
+A message that is lost or delivered twice does no harm.  The runs table is the truth:
+a worker that is woken claims the next run of the fair queue, and the consumer rings
+again for a run that waits too long.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Follow runs as they happen: one thread reads the log for every listener there is.
+"""Follow runs as they happen: one thread reads the log for all listeners.
 
-The thread asks for new events ten times a second while somebody listens, and puts
-them in the letter boxes of those who follow that run.  A listener that finds a gap
-(it joined late, or was too slow for its box) reads the missing part from the table.
+The thread polls for new events ten times per second while there are listeners, and
+puts each event in the buffers of its run's listeners.  A listener that finds a gap (it
+joined late, or its buffer overflowed) reads the missing part from the table.
 """
 
 from __future__ import annotations
@@ -23,27 +23,27 @@ from dpsgd_explorer.runs.store.store import RunStore
 POLL_SECONDS = 0.1
 HEARTBEAT_SECONDS = 10.0
 LONGEST_STREAM_SECONDS = 600.0
-BOX_SIZE = 2000
+BUFFER_SIZE = 2000
 logger = logging.getLogger(__name__)
 
 
 class _Listener:
-    """The letter box of one follower; when it overflows, the oldest are dropped."""
+    """The buffer of one listener; when it overflows, the oldest events are dropped."""
 
     def __init__(self, run_id: str) -> None:
         self.run_id = run_id
-        self._box: deque[StoredEvent] = deque(maxlen=BOX_SIZE)
-        self._bell = threading.Event()
+        self._buffer: deque[StoredEvent] = deque(maxlen=BUFFER_SIZE)
+        self._arrived = threading.Event()
 
     def deliver(self, event: StoredEvent) -> None:
-        self._box.append(event)
-        self._bell.set()
+        self._buffer.append(event)
+        self._arrived.set()
 
     def collect(self, timeout: float) -> list[StoredEvent]:
-        """Return what has come, waiting for it at most ``timeout`` seconds."""
-        self._bell.wait(timeout)
-        self._bell.clear()
-        return [self._box.popleft() for _ in range(len(self._box))]
+        """Return the new events, waiting at most ``timeout`` seconds for the first."""
+        self._arrived.wait(timeout)
+        self._arrived.clear()
+        return [self._buffer.popleft() for _ in range(len(self._buffer))]
 
 
 class Hub:
@@ -56,7 +56,7 @@ class Hub:
         heartbeat_s: float = HEARTBEAT_SECONDS,
         longest_s: float = LONGEST_STREAM_SECONDS,
     ) -> None:
-        """Do nothing yet: the thread lives while somebody listens."""
+        """Do nothing yet: the thread runs while there are listeners."""
         self._store = store
         self._heartbeat_s = heartbeat_s
         self._longest_s = longest_s
@@ -66,16 +66,16 @@ class Hub:
 
     @property
     def listeners(self) -> int:
-        """How many are following now."""
+        """Number of listeners now."""
         return len(self._listeners)
 
     def follow(self, run_id: str, after: int = 0) -> Iterator[StoredEvent | None]:
-        """Give a run's events with ``seq > after`` as they come, then end.
+        """Yield a run's events with ``seq > after`` as they come, then end.
 
-        None is given when nothing came for a while, so that the caller finds out
-        whether anyone still reads.  The stream ends behind the run's last event, and
-        after ten minutes at any rate: the reader asks again from where it was.  A
-        number that the log has not reached yet counts as its end.
+        None is yielded when no event came for a while, so that the caller finds out
+        whether its reader is still connected.  The stream ends after the run's last
+        event, or after ten minutes: the reader asks again from its last event.  A
+        number beyond the end of the log counts as its end.
 
         Raises:
             RunNotFoundError: there is no such run.
@@ -107,7 +107,7 @@ class Hub:
     def _news(
         self, run_id: str, after: int, arrived: list[StoredEvent]
     ) -> Iterable[StoredEvent] | None:
-        """Return the events behind ``after``; None when the run is no more."""
+        """Return the events after ``after``; None when the run was deleted."""
         unseen = [event for event in arrived if event.seq > after]
         expected = range(after + 1, after + 1 + len(unseen))
         if arrived and [event.seq for event in unseen] == list(expected):
@@ -120,7 +120,7 @@ class Hub:
 
     @contextmanager
     def _listening(self, run_id: str) -> Iterator[_Listener]:
-        """Have a letter box for a run; whoever opens it then reads the table."""
+        """Register a listener within the context; its caller then reads the table."""
         listener = _Listener(run_id)
         with self._lock:
             if self._thread is None:
@@ -137,11 +137,11 @@ class Hub:
                 self._listeners.discard(listener)
 
     def _tail(self, event_id: int) -> None:
-        """Deliver every event after this one, as long as somebody listens."""
+        """Deliver every event after this one while there are listeners."""
         while self._is_wanted():
             time.sleep(POLL_SECONDS)
             try:
-                rows = self._store.events_since(event_id, BOX_SIZE)
+                rows = self._store.events_since(event_id, BUFFER_SIZE)
             except (ExplorerError, SQLAlchemyError):
                 logger.exception("the log could not be read; trying again")
                 continue

@@ -77,7 +77,7 @@ class WebServer(BaseApplication):  # type: ignore[misc]  # gunicorn has no types
 
 
 def write_error(client: socket.socket, status: int, reason: str, message: str) -> None:
-    """Answer what is no HTTP request as every other error is answered."""
+    """Answer a malformed HTTP request with the error page of all other errors."""
     from dpsgd_explorer.web.http.headers import SECURITY_HEADERS
 
     code = re.sub(r"\W+", "_", reason.lower())
@@ -94,7 +94,7 @@ def write_error(client: socket.socket, status: int, reason: str, message: str) -
 
 
 def main(arguments: list[str]) -> None:
-    """Serve until SIGTERM, or until the process that started us is gone."""
+    """Serve until SIGTERM, or until the process that started us has ended."""
     die_with_parent()
     util.write_error = write_error  # gunicorn has no setting for either
     wsgi.SERVER = "dpsgd-explorer"

@@ -45,7 +45,7 @@ class IntakeWorker(ThreadWorker):  # type: ignore[misc]  # gunicorn has no types
             super().on_pending_socket_readable(conn, client)
 
     def on_client_socket_readable(self, conn: TConn, client: socket.socket) -> None:
-        """Take a kept connection whose next request has arrived."""
+        """Take a keep-alive connection whose next request has arrived."""
         if has_arrived(client):
             super().on_client_socket_readable(conn, client)
 

@@ -1,8 +1,8 @@
 """The whole product in one command: web server and consumer under a supervisor.
 
-The supervisor is small on purpose.  It opens the socket, so that a port in use is told
-at once and no request is refused while the web server starts; it starts both, starts
-them again if they crash, passes SIGTERM and SIGINT on, and leaves no process behind.
+The supervisor is small on purpose.  It opens the socket, so that a port in use is
+reported at once and no request is refused while the web server starts.  It starts both,
+restarts them if they crash, passes SIGTERM and SIGINT on, and ends with all of them.
 As a container's first process it also collects orphans.
 """
 
@@ -32,11 +32,11 @@ from dpsgd_explorer.settings import Settings
 
 BACKLOG = 1024
 WAKE_SECONDS = 1.0
-# A service that lives shorter than this has not started.
+# A service that ends sooner than this has failed to start.
 START_SECONDS = 5.0
 MOST_FAILED_STARTS = 3
 SHUTDOWN_SECONDS = 8.0
-# Waking up takes no longer, unless the whole machine or container was paused.
+# A wait lasts longer only if the whole machine or container was paused.
 PAUSE_SECONDS = 5.0
 
 
@@ -45,10 +45,10 @@ class Service:
     """One process that is to run as long as we do.
 
     Attributes:
-        name: What the log calls it.
+        name: Name in the log.
         command: Arguments of the Python interpreter.
         sockets: File descriptors it inherits.
-        signs: The folder in which it leaves signs of life; None: it leaves none.
+        signs: Folder of its heartbeat file; None: it has none.
     """
 
     name: str
@@ -76,7 +76,7 @@ class Service:
                 os.kill(self.process.pid, number)
 
     def kill_if_hung(self, since: float) -> None:
-        """Kill a process that has left no sign of life for too long.
+        """Kill a process without a heartbeat for too long.
 
         Args:
             since: When we began to watch, by the monotonic clock.
@@ -90,7 +90,7 @@ class Service:
             self.signal(signal.SIGKILL)
 
     def has_ended(self, code: int) -> None:
-        """Take note that its process is gone."""
+        """Record that its process has ended."""
         assert self.process is not None
         if self.signs is not None:
             forget(file_of(self.signs, self.process.pid))
@@ -103,7 +103,7 @@ class Service:
 
 
 class Supervisor:
-    """Keeps services running until told to stop."""
+    """Keeps services running until a signal stops it."""
 
     def __init__(self, services: list[Service]) -> None:
         """Start nothing yet."""
@@ -121,7 +121,9 @@ class Supervisor:
                 self._collect()
                 self._restart()
                 before, awake = awake, time.monotonic()
-                if awake - before > PAUSE_SECONDS:  # we were stopped, as they may be
+                if (
+                    awake - before > PAUSE_SECONDS
+                ):  # we were paused, and perhaps the services too
                     awake_since = awake
                 for service in self._services:
                     service.kill_if_hung(awake_since)
@@ -130,7 +132,7 @@ class Supervisor:
         return code
 
     def _failed(self) -> Service | None:
-        """Return a service that was started in vain too often."""
+        """Return a service that failed to start too often."""
         for service in self._services:
             if service.failed_starts >= MOST_FAILED_STARTS:
                 _log(f"the {service.name} does not start; its messages are above")
@@ -144,7 +146,7 @@ class Supervisor:
                 service.start()
 
     def _collect(self) -> None:
-        """Take note of every process that has ended, adopted orphans included."""
+        """Record every process that has ended, adopted orphans included."""
         with contextlib.suppress(ChildProcessError):
             while (ended := os.waitpid(-1, os.WNOHANG))[0]:
                 for service in self._services:
@@ -152,7 +154,7 @@ class Supervisor:
                         service.has_ended(os.waitstatus_to_exitcode(ended[1]))
 
     def _end_all(self, wake: int) -> None:
-        """Ask every service to end, wait, then make it."""
+        """Terminate every service, wait, then kill the remaining ones."""
         for service in self._services:
             service.signal(signal.SIGTERM)
         end = time.monotonic() + SHUTDOWN_SECONDS
@@ -170,7 +172,7 @@ class Supervisor:
 
     @contextlib.contextmanager
     def _signals(self) -> Iterator[int]:
-        """Give a descriptor that wakes a select whenever a signal comes."""
+        """Open a descriptor that wakes a select whenever a signal comes."""
         wake, written = os.pipe()
         os.set_blocking(wake, False)
         os.set_blocking(written, False)
@@ -219,7 +221,7 @@ def serve(settings: Settings) -> int:
 
 
 def listening_socket(host: str, port: int) -> socket.socket:
-    """Return an open socket; ConfigError says why there is none."""
+    """Return an open socket; ConfigError names the reason if there is none."""
     try:
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         return socket.create_server((host, port), family=family, backlog=BACKLOG)
@@ -238,7 +240,7 @@ def listening_socket(host: str, port: int) -> socket.socket:
 
 
 def _browsable(host: str) -> str:
-    """Return what to type into a browser here for the host we listen on."""
+    """Return the host of an address for a browser on this machine."""
     if host in ("0.0.0.0", "::"):
         return "127.0.0.1"
     return f"[{host}]" if ":" in host else host

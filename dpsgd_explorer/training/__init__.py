@@ -1,1 +1,1 @@
-"""How runs are carried out: data sets, models and training loops."""
+"""How runs are carried out: data sets, models and loops.  Loads torch."""

@@ -1,4 +1,4 @@
-"""A trained model as files: weights as safetensors, the receipt as JSON beside them."""
+"""A trained model as files: weights as safetensors, their receipt as JSON."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ def save_weights(
     receipt: Mapping[str, Any] | None,
     about: Mapping[str, str],
 ) -> Path:
-    """Write weights and receipt; return where the receipt is.
+    """Write weights and receipt; return the path of the receipt.
 
     Args:
         path: Ends in ".safetensors"; the receipt has ".receipt.json" instead.
         weights: {name: tensor}, as in ``state_dict``.
-        receipt: Of the engine; null in the file if the run was not private.
+        receipt: From the engine; null in the file if the run was not private.
         about: Texts for the header of the weights.
     """
     contiguous = {name: tensor.contiguous() for name, tensor in weights.items()}
     write_whole(path, save(contiguous, dict(about)))
-    beside = path.with_suffix(".receipt.json")
+    receipt_path = path.with_suffix(".receipt.json")
     text = json.dumps(receipt, allow_nan=False, indent=2)
-    write_whole(beside, f"{text}\n".encode())
-    return beside
+    write_whole(receipt_path, f"{text}\n".encode())
+    return receipt_path

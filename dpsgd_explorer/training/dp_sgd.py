@@ -1,4 +1,4 @@
-"""The loop of one run: batches in, events out.
+"""The loop of one training run: batches in, events out.
 
 ``TrainingExperiment`` can stop after any event and resume from its checkpoint.  The
 events that follow equal those of an uninterrupted run, bit for bit, times aside.
@@ -59,9 +59,9 @@ class TrainingExperiment(Experiment):
     """One run and its state.
 
     Args:
-        config: What to do.
+        config: Its settings.
         checkpoint: From ``checkpoint()`` of a run of the same configuration.
-        performance: How to compute it; changes seconds only.
+        performance: Threads, kernels, caches; they change seconds only.
 
     Raises:
         ConfigError: the checkpoint belongs to another configuration.
@@ -100,12 +100,12 @@ class TrainingExperiment(Experiment):
 
     @contextmanager
     def _computing(self) -> Iterator[None]:
-        """Compute as the performance settings say, meanwhile."""
-        pieces = self._performance.kernels
+        """Apply the performance settings within the context."""
+        chosen = self._performance.kernels
         with ExitStack() as undo:
             undo.enter_context(threads(self._performance.num_threads))
-            if pieces != "off":
-                products = pieces == "fast"
+            if chosen != "off":
+                products = chosen == "fast"
                 undo.enter_context(kernels.in_use(self._model, products=products))
             yield
 
@@ -114,7 +114,10 @@ class TrainingExperiment(Experiment):
         return dict(self._model.state_dict())
 
     def receipt(self) -> dict[str, Any] | None:
-        """Return what the accountant was told and what was done; None if no privacy."""
+        """Return what was declared to the accountant and what was done.
+
+        None if the run has no privacy.
+        """
         return self._train_step.receipt()
 
     def _packed(self, state: dict[str, Any]) -> bytes:
@@ -140,7 +143,7 @@ class TrainingExperiment(Experiment):
         self._train_step.load_state_dict(state["train_step"])
 
     def _advance(self) -> None:
-        """Do the next step, if there is one, and say what is to be said after it."""
+        """Do the next step, if there is one, and emit its events."""
         schedule = self._schedule
         if self._step < schedule.last:
             self._learn()
@@ -157,7 +160,7 @@ class TrainingExperiment(Experiment):
         self._check_finite("loss", 0.0 if loss is None else loss)
         for name, parameter in self._model.named_parameters():
             self._check_finite(f"parameter {name}", parameter)
-        if self._step in self._schedule.told:
+        if self._step in self._schedule.reported:
             diagnostics = {
                 "loss": loss,
                 "batch_size": len(indices),
@@ -206,7 +209,7 @@ class TrainingExperiment(Experiment):
         )
 
     def _status(self) -> str:
-        """Return what kind of answer the ε of the whole run is."""
+        """Return the status of the ε of the whole run, as in the ``phase`` event."""
         plan = self.config.plan
         if not plan.is_private:
             return NOT_PRIVATE
@@ -229,10 +232,10 @@ def warm_up(
     *,
     performance: PerformanceSettings | None = None,
 ) -> None:
-    """Do once what only the first run of a process has to do, for a quick start.
+    """Prepare a process, so that its first run starts quickly.
 
-    Loads the data set, computes the test features and rehearses one step, for torch
-    loads a good part of itself only then.
+    Loads the data set, computes the test features and takes one step: torch loads a
+    good part of itself only then.
 
     Args:
         dataset: A key of the catalogue's data sets.

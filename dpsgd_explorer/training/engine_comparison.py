@@ -63,9 +63,9 @@ class EngineComparison(Experiment):
     """One comparison and its state.
 
     Args:
-        config: What to compare the engines on.
+        config: The model and input that the engines are compared on.
         checkpoint: From ``checkpoint()`` of a run of the same configuration.
-        performance: Taken for the sake of all kinds of run; one thread is measured.
+        performance: Not used, as one thread is measured; every kind of run has it.
 
     Raises:
         ConfigError: the checkpoint belongs to another configuration.
@@ -89,7 +89,7 @@ class EngineComparison(Experiment):
     @contextmanager
     def _computing(self) -> Iterator[None]:
         with threads(1), warnings.catch_warnings():
-            warnings.simplefilter("ignore", UserWarning)  # of torch.vmap's pace
+            warnings.simplefilter("ignore", UserWarning)  # about torch.vmap's speed
             yield
 
     def _state(self) -> dict[str, Any]:
@@ -102,18 +102,18 @@ class EngineComparison(Experiment):
                     self._compared(name)
 
     def _advance(self) -> None:
-        """Measure the next contender, and say what was found."""
+        """Measure the next contender and emit its figures."""
         name = CONTENDERS[self._step]
-        found = self._found(name)
+        figures = self._figures(name)
         self._step += 1
         self._emit("step", diagnostics={})
-        self._emit("evaluation", engine=name, **found)
+        self._emit("evaluation", engine=name, **figures)
         if self._step == len(CONTENDERS):
             end = {"difference": self._largest, "reason": "finished"}
             self._emit("end", delta=None, **end)
             self._ended = True
 
-    def _found(self, name: str) -> dict[str, Any]:
+    def _figures(self, name: str) -> dict[str, Any]:
         """Return the figures of one contender, or why it refuses."""
         figures: dict[str, Any] = dict.fromkeys(
             ("milliseconds", "ratio", "ratio_low", "ratio_high", "peak_bytes")
@@ -130,8 +130,8 @@ class EngineComparison(Experiment):
                 figures |= _times(self._timed(name, step))
             except UnsupportedModuleError as error:
                 refused = str(error)
-        told = {"difference": difference, "refused": refused, "layers": layers}
-        return figures | told
+        figures |= {"difference": difference, "refused": refused, "layers": layers}
+        return figures
 
     def _reason_to_skip(self, name: str) -> str:
         config = self.config
@@ -152,14 +152,16 @@ class EngineComparison(Experiment):
         """
         if name == ORDINARY:
             return None
-        own = self._gradients_of(name)
-        largest = max(float(gradient.abs().max()) for gradient in own)
-        apart = [_apart(own, other) / largest for other in self._gradients]
-        self._gradients.append(own)
-        if not apart:
+        gradients = self._gradients_of(name)
+        largest = max(float(gradient.abs().max()) for gradient in gradients)
+        differences = [
+            _difference(gradients, other) / largest for other in self._gradients
+        ]
+        self._gradients.append(gradients)
+        if not differences:
             return None
-        self._largest = max(self._largest or 0.0, *apart)
-        return max(apart)
+        self._largest = max(self._largest or 0.0, *differences)
+        return max(differences)
 
     def _gradients_of(self, name: str) -> list[Tensor]:
         """Return the clipped mean gradient of each parameter, float64."""
@@ -171,7 +173,7 @@ class EngineComparison(Experiment):
         return [p.grad for p in model.parameters() if p.grad is not None]
 
     def _step_of(self, name: str) -> tuple[Callable[[], list[NormChoice]], Step]:
-        """Return a contender's step, and what tells the way that each layer chose."""
+        """Return a contender's step, and a function that lists its layers' methods."""
         if name == ORDINARY:
             return list, ordinary_step(self._model(), self._data())
         engine, step = private_step(self._model(), self._data(), name)
@@ -192,9 +194,9 @@ class EngineComparison(Experiment):
     def _data(self) -> tuple[Tensor, Tensor]:
         """Return random inputs and targets, the same each time."""
         config = self.config
-        own, are_ids, classes = INPUTS[config.model](config.sequence_length)
+        sample_shape, are_ids, classes = INPUTS[config.model](config.sequence_length)
         generator = seeded_generator(SEED, "inputs")
-        shape = (config.batch_size, *own)
+        shape = (config.batch_size, *sample_shape)
         if are_ids:
             x = torch.randint(0, models.VOCABULARY, shape, generator=generator)
         else:
@@ -202,17 +204,17 @@ class EngineComparison(Experiment):
         return x, torch.randint(0, classes, shape[:1], generator=generator)
 
     def _phase(self) -> Event:
-        told = {"sample_rate": 1.0, "noise_multiplier": None, "status": NOT_PRIVATE}
+        settings = {"sample_rate": 1.0, "noise_multiplier": None, "status": NOT_PRIVATE}
         sizes = {"parameters": self.config.parameters, "steps": len(CONTENDERS)}
         made = {"machine": machine() | {"torch": torch.__version__}}
-        return Event("phase", {"step": 0, "private": False} | told | sizes | made)
+        return Event("phase", {"step": 0, "private": False} | settings | sizes | made)
 
     def _epsilon(self) -> float | None:
         return None
 
 
-def _apart(own: list[Tensor], other: list[Tensor]) -> float:
-    pairs = zip(own, other, strict=True)
+def _difference(gradients: list[Tensor], other: list[Tensor]) -> float:
+    pairs = zip(gradients, other, strict=True)
     return max(float((a - b).abs().max()) for a, b in pairs)
 
 

@@ -1,4 +1,4 @@
-"""When a run speaks and how much it has spent by then: fixed before the first step."""
+"""The steps with events and the ε after each: fixed before the first step."""
 
 from __future__ import annotations
 
@@ -14,35 +14,37 @@ MOST_STEP_EVENTS = 1_000
 
 @dataclass(frozen=True)
 class Schedule:
-    """The steps of a run at which something is told.
+    """The steps of a run after which events are emitted.
 
     Attributes:
         last: Steps that will be done.
-        told: Steps with a ``step`` event.
+        reported: Steps with a ``step`` event.
         evaluated: Steps with an ``evaluation`` event.
         epsilons: ε after each of these steps, None where there is no guarantee.
     """
 
     last: int
-    told: frozenset[int]
+    reported: frozenset[int]
     evaluated: frozenset[int]
     epsilons: dict[int, float | None]
 
     @classmethod
     def of(cls, config: TrainingConfig) -> Self:
-        """Return a run's schedule; the last step done is always told and evaluated."""
+        """Return a run's schedule; the last step is always reported and evaluated."""
         last = last_step(config)
         every = math.ceil(max(last, 1) / MOST_STEP_EVENTS)
-        told = {1, last, *range(every, last + 1, every)} if last else set()
+        reported = {1, last, *range(every, last + 1, every)} if last else set()
         evaluated = {step for step in config.evaluation_steps if step < last} | {last}
-        steps = sorted(told | evaluated)
-        return cls(last, frozenset(told), frozenset(evaluated), epsilons(config, steps))
+        steps = sorted(reported | evaluated)
+        return cls(
+            last, frozenset(reported), frozenset(evaluated), epsilons(config, steps)
+        )
 
 
 def last_step(config: TrainingConfig) -> int:
     """Return how many steps are done: those within ``stop_at_epsilon``, if it is set.
 
-    A run without privacy spends nothing that could be counted and goes on to its end.
+    A run without privacy has no ε to stop at and takes all its steps.
     """
     if config.stop_at_epsilon is None or not config.private:
         return config.plan.steps
@@ -53,9 +55,9 @@ def epsilons(config: TrainingConfig, steps: Iterable[int]) -> dict[int, float | 
     """Return ε after each number of steps; None where it is infinite."""
     if not config.plan.is_private:
         return dict.fromkeys(steps)
-    asked = list(steps)
-    spent = config.plan.epsilons(asked)
+    counts = list(steps)
+    spent = config.plan.epsilons(counts)
     return {
         step: value if math.isfinite(value) else None
-        for step, value in zip(asked, spent, strict=True)
+        for step, value in zip(counts, spent, strict=True)
     }

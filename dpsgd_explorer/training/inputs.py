@@ -1,4 +1,4 @@
-"""What a model sees of a data set: the records, or fixed features of them."""
+"""The inputs of a model: the records of a data set, or fixed features of them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from dpsgd_explorer.training.datasets.features import FeatureTable, content_key,
 from dpsgd_explorer.training.models import TRANSFORMS
 
 Tables = tuple[FeatureTable, FeatureTable]  # for training, for tests
-SMALL_PIECE = 64  # rows between two questions whether to stop
+SMALL_PIECE = 64  # rows computed between two checks whether to stop
 WAIT_SECONDS = 0.2
 
 
@@ -52,12 +52,12 @@ def load(
     cache_dir: Path | None,
     on_progress: Callable[[int, int], None] | None = None,
 ) -> Inputs:
-    """Return a data set for a model; read once a process.
+    """Return a data set for a model; read once per process.
 
     Args:
         dataset: A key of the catalogue's data sets.
         model: A key of its models.
-        cache_dir: Where features are kept between processes.
+        cache_dir: Folder of features that processes share.
         on_progress: Called while features are computed, here and for the batches:
             rows done, of how many.
 
@@ -78,7 +78,7 @@ def load(
 def missing_pieces(dataset: str, model: str, cache_dir: Path) -> Iterator[None]:
     """Compute the features that are not on the disk yet, those for tests first.
 
-    The data set is read at once; then every few milliseconds of work are a piece.
+    The data set is read first; then each piece takes a few milliseconds.
     """
     return _pieces(_tables(dataset, model, cache_dir))
 
@@ -94,7 +94,7 @@ def _pieces(tables: Tables) -> Iterator[None]:
 
 @contextmanager
 def one_process(cache_dir: Path, stops: Callable[[], bool]) -> Iterator[bool]:
-    """Wait until no other process is in here; False if we have to stop before."""
+    """Wait until no other process holds the lock; False if ``stops`` came first."""
     cache_dir.mkdir(parents=True, exist_ok=True)
     with (cache_dir / "completing.lock").open("a") as lock:
         while not (is_alone := locks(lock)) and not stops():
@@ -105,11 +105,11 @@ def one_process(cache_dir: Path, stops: Callable[[], bool]) -> Iterator[bool]:
 def _watch(tables: Tables, on_progress: Callable[[int, int], None]) -> None:
     total = sum(len(table) for table in tables)
 
-    def tell() -> None:
+    def report() -> None:
         on_progress(sum(table.present for table in tables), total)
 
     for table in tables:
-        table.on_progress = tell
+        table.on_progress = report
 
 
 @cache

@@ -25,9 +25,9 @@ class RegressionExperiment(Experiment):
     """One run of noisy gradient descent and its state.
 
     Args:
-        config: What to do.
+        config: Its settings.
         checkpoint: From ``checkpoint()`` of a run of the same configuration.
-        performance: Taken for the sake of all kinds of run; nothing here needs it.
+        performance: Not used; every kind of run has it.
 
     Raises:
         ConfigError: the checkpoint belongs to another configuration.
@@ -79,22 +79,22 @@ class RegressionExperiment(Experiment):
         )
 
     def _advance(self) -> None:
-        """DescentSpec to the next point and say what is to be said there."""
+        """Descend to the next evaluated step and emit its events."""
         upto = next(step for step in self._points if step > self._step)
         self._theta = self._descent.advance(
             self._statistics, self._theta, upto - self._step, self._rng
         )
         self._step = upto
         errors = self._evaluation_set.mse_of(self._theta)
-        lost = int(np.isinf(errors).sum())
-        if lost == len(errors):
+        diverged = int(np.isinf(errors).sum())
+        if diverged == len(errors):
             raise DivergedError(
                 f"the run diverged: by step {self._step} every repetition had left the "
                 f"finite numbers. Lower learning_rate (it is "
                 f"{self._descent.learning_rate:.3g}) or rate_factor."
             )
         measured = _measured(Spread.of(errors))
-        self._emit("step", diagnostics={"diverged": lost, **self._lengths()})
+        self._emit("step", diagnostics={"diverged": diverged, **self._norms()})
         self._emit("evaluation", **measured)
         if self._step == self._descent.steps:
             self._emit("end", delta=self.config.delta, **measured, reason="finished")
@@ -104,8 +104,8 @@ class RegressionExperiment(Experiment):
     def _points(self) -> list[int]:
         return self.config.evaluation_steps
 
-    def _lengths(self) -> dict[str, float | None]:
-        """Return how long the coefficients are, and the noise on each coordinate."""
+    def _norms(self) -> dict[str, float | None]:
+        """Return the norm of the coefficients and the noise std per coordinate."""
         with np.errstate(over="ignore", invalid="ignore"):
             norm = np.median(np.linalg.norm(self._theta, axis=1))
             sensitivity = self.config.bounds.gradient_sensitivity(norm)

@@ -57,23 +57,26 @@ class TrainStep(ABC):
 
     @abstractmethod
     def divisor(self, size: int) -> int:
-        """Return what the loss of a batch of this size is divided by."""
+        """Return the divisor of the summed loss of a batch of this size."""
 
     @abstractmethod
     def measurements(self) -> dict[str, Any]:
-        """Return what is known of the last batch's gradients, as JSON values."""
+        """Return the measurements of the last batch's gradients, as JSON values."""
 
     @abstractmethod
     def receipt(self) -> dict[str, Any] | None:
-        """Return what the accountant was told and what was done; None if no privacy."""
+        """Return what was declared to the accountant and what was done.
+
+        None if the run has no privacy.
+        """
 
     @abstractmethod
     def state_dict(self) -> dict[str, Any]:
-        """Return what sampling and noise go on from."""
+        """Return the state of sampling and noise."""
 
     @abstractmethod
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on from a state."""
+        """Restore a state of ``state_dict``."""
 
 
 class PrivateTrainStep(TrainStep):
@@ -96,8 +99,8 @@ class PrivateTrainStep(TrainStep):
             seed=config.seed,
         )
         self._engine.attach(optimizer)
-        everyone = torch.arange(config.sample_size)
-        loader = self._engine.poisson_loader((everyone,))
+        all_records = torch.arange(config.sample_size)
+        loader = self._engine.poisson_loader((all_records,))
         self.batches = (indices for (indices,) in loader)
 
     def divisor(self, size: int) -> int:
@@ -105,12 +108,12 @@ class PrivateTrainStep(TrainStep):
         return max(size, 1)
 
     def measurements(self) -> dict[str, Any]:
-        seen = self._engine.diagnostics
+        diagnostics = self._engine.diagnostics
         return {
-            "clipped_fraction": seen.clipped_fraction,
-            "norm_counts": norm_counts(seen.norms, self.norm_edges or []),
-            "noise_to_signal": seen.noise_to_signal,
-            "non_finite": seen.non_finite,
+            "clipped_fraction": diagnostics.clipped_fraction,
+            "norm_counts": norm_counts(diagnostics.norms, self.norm_edges or []),
+            "noise_to_signal": diagnostics.noise_to_signal,
+            "non_finite": diagnostics.non_finite,
         }
 
     def receipt(self) -> dict[str, Any] | None:
@@ -124,9 +127,9 @@ class PrivateTrainStep(TrainStep):
 
 
 class PlainTrainStep(TrainStep):
-    """Ordinary SGD on the very batches that a private run of the same seed draws.
+    """Ordinary SGD on the same batches that a private run of the same seed draws.
 
-    No sample's own gradient is computed, so there are no norms to tell of.
+    No per-sample gradient is computed, so there are no norms to report.
     """
 
     def __init__(
@@ -158,7 +161,7 @@ class PlainTrainStep(TrainStep):
 def norm_edges(max_grad_norm: float) -> list[float]:
     """Return the edges of the bins for gradient norms, evenly spaced in the logarithm.
 
-    They depend on C only, so that the histogram's axis stands still; C is the middle.
+    They depend on C only, so that the histogram's axis does not move; C is the middle.
     """
     half = BINS // 2
     return [
@@ -170,7 +173,8 @@ def norm_counts(norms: Tensor, edges: list[float]) -> list[int]:
     """Return how many norms lie in each bin; [B] and [n + 1] -> [n].
 
     A bin holds its upper edge but not its lower one, as a norm of C is not clipped.
-    The outer bins also hold what lies beyond; a norm that is not finite is in none.
+    The outer bins also count the norms beyond them; no bin counts a norm that is not
+    finite.
     """
     inner = torch.tensor(edges[1:-1], dtype=torch.float64)
     places = torch.bucketize(norms[norms.isfinite()].double(), inner)

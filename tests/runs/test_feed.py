@@ -26,7 +26,7 @@ def hub(store):
 @pytest.fixture
 def claim(store, config):
     store.create(config, visitor="ann")
-    return store.claim()
+    return store.leases.claim()
 
 
 def seqs(stream):
@@ -42,16 +42,16 @@ def until_quiet(hub):
 
 
 def test_a_finished_run_is_told_whole_and_the_stream_ends(store, hub, claim):
-    store.append(claim, [step(number) for number in range(1, 6)])
-    store.finish(claim, "done")
+    store.leases.append(claim, [step(number) for number in range(1, 6)])
+    store.leases.finish(claim, "done")
     told = list(hub.follow(claim.run_id))
     assert told == store.events(claim.run_id)
     assert told[-1].ends_run
 
 
 def test_a_stream_starts_behind_the_event_asked_for(store, hub, claim):
-    store.append(claim, [step(number) for number in range(1, 6)])
-    store.finish(claim, "done")
+    store.leases.append(claim, [step(number) for number in range(1, 6)])
+    store.leases.finish(claim, "done")
     assert seqs(hub.follow(claim.run_id, 4)) == [5, 6, 7, 8]
 
 
@@ -64,7 +64,7 @@ def test_a_stream_starts_behind_the_event_asked_for(store, hub, claim):
     ],
 )
 def test_a_place_outside_the_log(store, hub, claim, after, expected):
-    store.finish(claim, "done")
+    store.leases.finish(claim, "done")
     assert seqs(hub.follow(claim.run_id, after)) == expected
 
 
@@ -89,7 +89,7 @@ def test_events_are_delivered_as_soon_as_the_log_is_read_again(
     monkeypatch.setattr(RunStore, "events_since", count)
     with hub._listening(claim.run_id) as listener:
         for number in range(3, 8):
-            store.append(claim, [step(number)])
+            store.leases.append(claim, [step(number)])
             next_reading = len(begun) + 1
             assert seqs(listener.collect(PATIENCE_SECONDS)) == [number]
             assert found[number] <= next_reading
@@ -98,7 +98,7 @@ def test_events_are_delivered_as_soon_as_the_log_is_read_again(
 
 def test_every_listener_gets_every_event_of_its_run_only(store, config, hub):
     runs = [store.create(config, visitor="ann") for _ in range(2)]
-    claims = [store.claim(run.id) for run in runs]
+    claims = [store.leases.claim(run.id) for run in runs]
     told = {}
 
     def listen(number):
@@ -109,23 +109,23 @@ def test_every_listener_gets_every_event_of_its_run_only(store, config, hub):
         thread.start()
     for number in range(1, 40):
         for claim in claims:
-            store.append(claim, [step(number)])
+            store.leases.append(claim, [step(number)])
     for claim in claims:
-        store.finish(claim, "done")
+        store.leases.finish(claim, "done")
     for thread in threads:
         thread.join(PATIENCE_SECONDS)
     assert told == {n: store.events(runs[n % 2].id) for n in range(8)}
 
 
 def test_a_listener_too_slow_for_its_box_misses_nothing(store, hub, claim, monkeypatch):
-    monkeypatch.setattr(feed, "BOX_SIZE", 10)
+    monkeypatch.setattr(feed, "BUFFER_SIZE", 10)
     monkeypatch.setattr(store_module, "PAGE", 7)
     other = hub.follow(claim.run_id)
     stream = hub.follow(claim.run_id)
     assert seqs(islice(stream, 2)) == [1, 2]
     for number in range(1, 101):
-        store.append(claim, [step(number)])
-    store.finish(claim, "done")
+        store.leases.append(claim, [step(number)])
+    store.leases.finish(claim, "done")
     assert len(list(other)) == 103  # so the hub has delivered all of it
     assert seqs(stream) == list(range(3, 104))
 
@@ -172,10 +172,10 @@ def test_the_hub_works_again_after_a_pause(store, hub, claim):
     next(first)
     first.close()
     assert until_quiet(hub)
-    store.append(claim, [step(1)])
+    store.leases.append(claim, [step(1)])
     second = hub.follow(claim.run_id, 2)
     assert next(second).seq == 3
-    threading.Timer(0.05, store.append, [claim, [step(2)]]).start()
+    threading.Timer(0.05, store.leases.append, [claim, [step(2)]]).start()
     assert next(second).seq == 4
     second.close()
 
@@ -192,6 +192,6 @@ def test_a_database_fault_does_not_end_the_stream(store, hub, claim, monkeypatch
 
     monkeypatch.setattr(RunStore, "events_since", read_or_fail)
     stream = hub.follow(claim.run_id, 2)
-    threading.Timer(0.05, store.append, [claim, [step(1)]]).start()
+    threading.Timer(0.05, store.leases.append, [claim, [step(1)]]).start()
     assert next(stream).seq == 3
     stream.close()

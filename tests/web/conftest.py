@@ -101,9 +101,9 @@ def run_id(client):
 @pytest.fixture
 def finished(store, run_id):
     """A run of ``client`` that a worker has taken to its end."""
-    claim = store.claim(run_id)
-    store.append(claim, recorded_events())
-    store.finish(claim, "done")
+    claim = store.leases.claim(run_id)
+    store.leases.append(claim, recorded_events())
+    store.leases.finish(claim, "done")
     return run_id
 
 

@@ -222,7 +222,7 @@ def test_an_unknown_address(client, path):
 
 def test_a_failed_run_tells_reason_and_hint(client, store, run_id):
     fault = {"code": "diverged", "message": "the loss became infinite; lower the rate."}
-    store.finish(store.claim(run_id), "failed", error=fault)
+    store.leases.finish(store.leases.claim(run_id), "failed", error=fault)
     answer = client.get(f"{RUNS}/{run_id}").json
     assert (answer["state"], answer["error"]) == ("failed", fault)
 

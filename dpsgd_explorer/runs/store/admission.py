@@ -1,4 +1,4 @@
-"""Which runs are let in: what one may cost, what a visitor and a network may ask for.
+"""Admission of runs: the cost of one, the quotas of visitors, networks and the site.
 
 A ``group`` of runs counts as one launch, and may cost no more than one run.  Launches
 are remembered apart from the runs, so deleting a run gives no new one.  A visitor who
@@ -28,9 +28,9 @@ from dpsgd_explorer.runs.store import fair_queue
 from dpsgd_explorer.runs.store.schema import QUEUED, launches, runs
 
 DAY = 24 * 60 * 60
-# A run ends or a place is freed in about this time; asking earlier is of no use.
+# Typical time until a run ends or a place becomes free.
 RETRY_SECONDS = 30
-# A launch's name is its visitor's own.
+# Two visitors may use the same name for a launch.
 LAUNCH = launches.c.visitor + " " + launches.c.launch
 
 
@@ -40,8 +40,7 @@ class Launch:
 
     Attributes:
         visitor: The name in the cookie.
-        network: Where the request comes from, see ``networks``; "" if no quota counts
-            it.
+        network: Network of the request, see ``networks``; "" if no quota counts it.
         group: What the visitor calls this run and others; "" for a run alone.
     """
 
@@ -52,7 +51,7 @@ class Launch:
 
     @property
     def name(self) -> str:
-        """What all runs of this launch share."""
+        """The name that all runs of this launch share."""
         return self.group or self.run_id
 
 
@@ -171,7 +170,7 @@ def _check_group(
 
 
 def _check_share(connection: Connection, asker: Asker, quotas: Quotas) -> None:
-    """See that one asker leaves room in the queue for others."""
+    """Raise QuotaError if one asker has its share of the queue."""
     most = max(1, math.floor(quotas.queued_share * quotas.queued_in_all))
     if _count_queued(connection, asker.is_its) >= most:
         raise QuotaError(

@@ -1,8 +1,8 @@
 """Connections to the database, and its faults in our own words.
 
 SQLite runs in WAL mode, so readers never wait for a writer.  A write transaction
-says BEGIN IMMEDIATE: one that reads first and then wants to write would be refused
-with "database is locked" whenever another wrote in between.
+starts with BEGIN IMMEDIATE: without it, one that reads first and then writes would be
+refused with "database is locked" whenever another wrote in between.
 """
 
 from __future__ import annotations
@@ -63,19 +63,19 @@ class Database:
 
     @contextmanager
     def read(self) -> Iterator[Connection]:
-        """Give a connection that sees one state of the database throughout."""
+        """Open a connection that sees one state of the database throughout."""
         with _translated(), self.engine.begin() as connection:
             yield connection
 
     @contextmanager
     def write(self, *, ends: bool = False) -> Iterator[Connection]:
-        """Give a transaction that commits at the end, or changes nothing.
+        """Open a transaction that commits at the end, or changes nothing.
 
         Args:
-            ends: It brings something to an end, and may use the room kept for that.
+            ends: It ends a run or frees space, and may use the disk reserve.
 
         Raises:
-            StorageFullError: there is no room for it.
+            StorageFullError: the disk is full.
             StorageBusyError: another process kept the database for too long.
         """
         if not ends:
@@ -95,22 +95,24 @@ class Database:
         return sum(file.stat().st_size for file in files if file.exists())
 
     def shrink(self, pages: int) -> int:
-        """Give some of the pages that are free back to the disk; return how many."""
+        """Give some free pages back to the disk; return how many."""
         with self.write(ends=True) as connection:
             before = connection.exec_driver_sql("PRAGMA freelist_count").scalar() or 0
-            own = connection.connection.cursor()  # each page is a row without columns
-            own.execute(f"PRAGMA incremental_vacuum({pages})").fetchall()
+            cursor = (
+                connection.connection.cursor()
+            )  # each page is a row without columns
+            cursor.execute(f"PRAGMA incremental_vacuum({pages})").fetchall()
             after = connection.exec_driver_sql("PRAGMA freelist_count").scalar() or 0
             return before - after
 
     def compact(self) -> None:
-        """Give everything back that is free; one of an older version is rewritten."""
+        """Give all free pages back; a database of an older version is rewritten."""
         with _translated(), self._writer.connect() as connection:
-            own = connection.connection.cursor()  # no transaction: these need none
-            if own.execute("PRAGMA auto_vacuum").fetchone() != (INCREMENTAL,):
-                own.execute(SET_AUTO_VACUUM)
-                own.execute("VACUUM")
-            own.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+            cursor = connection.connection.cursor()  # no transaction: these need none
+            if cursor.execute("PRAGMA auto_vacuum").fetchone() != (INCREMENTAL,):
+                cursor.execute(SET_AUTO_VACUUM)
+                cursor.execute("VACUUM")
+            cursor.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
 
     def close(self) -> None:
         """Close every connection that is not in use."""
@@ -211,7 +213,7 @@ def _translated() -> Iterator[None]:
 
 
 def _translation(error: DBAPIError) -> StorageFullError | StorageBusyError | None:
-    # The low byte is the primary code; the rest says where it happened.
+    # The low byte is the primary code; the rest is the place in SQLite.
     code: Any = getattr(error.orig, "sqlite_errorcode", None)
     primary = code & 0xFF if isinstance(code, int) else None
     if primary == sqlite3.SQLITE_FULL:

@@ -1,8 +1,8 @@
-"""Room kept back on the disk, so that what matters can be stored when it is full.
+"""A reserve on the disk, so that runs can end when the disk is full.
 
-A file of zeros lies beside the database.  When a write finds no room, the file is
-removed: what it took is then there for the writes that bring things to an end.  Until
-it can be made again, other writes are refused.
+A file of zeros is kept next to the database.  When a write finds the disk full, the
+file is removed, and its space serves the writes that end a run.  Until the file can
+be written again, other writes are refused.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from pathlib import Path
 from dpsgd_explorer.errors import StorageFullError
 
 RESERVE_BYTES = 2**20
-# Made again only when there is room for some time of work.
+# Written again only when there is space for some time of work.
 NEEDED_BYTES = 4 * RESERVE_BYTES
 FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
 
 
 def storage_full() -> StorageFullError:
-    """Return the error that says so."""
+    """Return the error for a full disk."""
     return StorageFullError(
         "the server's disk is full: what is stored can be read, but nothing new can "
         "be stored until its operator has made room."
@@ -28,14 +28,14 @@ def storage_full() -> StorageFullError:
 
 
 class DiskReserve:
-    """The file; whether it is there is the same for all processes."""
+    """The file of zeros; all processes share it."""
 
     def __init__(self, path: Path) -> None:
         """Do nothing yet."""
         self._path = path
 
     def demand(self) -> None:
-        """See that it is there; raises StorageFullError if there is no room for it."""
+        """Write the file if it is missing; raises StorageFullError on a full disk."""
         if self._path.exists():
             return
         if shutil.disk_usage(self._path.parent).free < NEEDED_BYTES:
@@ -49,5 +49,5 @@ class DiskReserve:
             raise
 
     def release(self) -> None:
-        """Give its room to the next writes."""
+        """Remove the file, so that the next writes can use its space."""
         self._path.unlink(missing_ok=True)

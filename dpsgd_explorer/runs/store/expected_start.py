@@ -1,9 +1,9 @@
 """In about how many seconds a queued run starts.
 
-The runs that train are let end and those that wait are let start, in the order of
-``fair_queue``, on as many workers as there are.  Each is taken to need its declared
-cost over the median speed of the last runs of its kind; one that trains is taken to go
-on at a pace between that and its own, nearer to its own the further it is.
+A simulation lets the training runs end and the queued ones start, in the order of
+``fair_queue``, on all workers.  A run is assumed to need its declared cost over the
+median speed of the last runs of its kind.  A training run continues at a pace between
+that and its own so far, weighted by the share of its steps that is done.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from sqlalchemy import Connection, RowMapping, select
 from dpsgd_explorer.runs.store import fair_queue
 from dpsgd_explorer.runs.store.schema import DONE, QUEUED, RUNNING, launches, runs
 
-RECENT = 15  # runs of a kind whose speed counts
+RECENT = 15  # runs of a kind that the median speed is taken over
 
 
 @dataclass(frozen=True)
 class RemainingRun:
-    """What is left of a run.
+    """The rest of a run.
 
     Attributes:
-        seconds: What it still takes on a worker; None if nobody can say.
+        seconds: Remaining time on a worker; None if it is unknown.
     """
 
     run_id: str
@@ -79,7 +79,7 @@ def _start_of(
     workers: int,
     limit: int | None,
 ) -> float | None:
-    """Let runs end and start until this one starts; return when that is."""
+    """Simulate ends and starts until this run starts; return the seconds until then."""
     if any(run.seconds is None for run in training):
         return None
     now, ends = 0.0, [(run.seconds or 0.0, run.visitor) for run in training]
@@ -125,7 +125,7 @@ def _kinds(rows: Iterable[RowMapping]) -> set[str]:
 
 
 def _speed(connection: Connection, kind: str) -> float | None:
-    """Return the median of what the last runs of a kind cost per second."""
+    """Return the median cost per second of the last runs of a kind."""
     cost = launches.c.cost * runs.c.step / runs.c.steps
     speed = cost / (runs.c.ended_at - runs.c.started_at)
     query = (
@@ -141,15 +141,15 @@ def _speed(connection: Connection, kind: str) -> float | None:
 
 
 def _remaining(row: RowMapping, speed: float | None, now: float) -> RemainingRun:
-    """Return what is left of a run.
+    """Return the rest of a run.
 
-    A share f of its steps took e seconds; the whole usually takes u.  Its pace is
-    f (e/f) + (1 - f) u for the whole, of which 1 - f is left.
+    A share f of its steps took e seconds; the whole usually takes u.  Its pace for the
+    whole is f (e/f) + (1 - f) u, and a share 1 - f remains.
     """
     seconds = None
     if speed is not None and row["cost"] is not None:
-        left = 1 - row["step"] / row["steps"]
+        remaining_share = 1 - row["step"] / row["steps"]
         usual = row["cost"] / speed
         passed = max(0.0, now - row["started_at"]) if row["state"] == RUNNING else 0.0
-        seconds = left * (passed + left * usual)
+        seconds = remaining_share * (passed + remaining_share * usual)
     return RemainingRun(row["id"], row["visitor"], seconds)

@@ -1,14 +1,14 @@
-"""Whose run is next: visitors take turns, whatever number each has queued.
+"""The order of queued runs: visitors take turns, however many runs each has queued.
 
-Starts are counted.  A visitor waits since the last start that it saw: that of its own
-last run, or the last one of all before its oldest queued run was made; at a tie,
-whoever did not have that start goes first.  In a turn every visitor has one run,
-whoever waits longest first: someone who queues twenty runs delays another visitor by
-one run at most, and new visitors cannot pass one who waits for ever.
+Starts are counted.  A visitor waits since the start of its own last run, or since the
+last start of all before its oldest queued run was made, whichever is later; at a tie,
+the visitor that did not have that start goes first.  In a turn every visitor has one
+run, in order of waiting: a visitor with twenty queued runs delays another one by one
+run at most, and new visitors cannot overtake a waiting one for ever.
 
-The order changes with starts alone, and a start takes the first run off it: the place
-that is shown comes true unless somebody joins or leaves.  A run that lost its worker
-goes first, for its start has been counted.
+Only starts change the order, and a start removes its first run: a displayed position
+stays right unless a visitor joins or leaves.  A run that lost its worker goes first,
+for its start has been counted.
 
 Source: start-time fair queueing (Goyal, Vin and Cheng, 1996), every run of length 1.
 """
@@ -26,13 +26,13 @@ ORDER = ("turn", "waits_since", "first_created_at", "first_id", "created_at", "i
 
 
 def starts(connection: Connection) -> int:
-    """Return how many runs have been started, as far as launches are remembered."""
+    """Return the number of starts, as far as launches are remembered."""
     newest = select(func.max(launches.c.started), func.max(launches.c.joined))
     return max(count or 0 for count in connection.execute(newest).one())
 
 
 def count_start(connection: Connection, run_id: str) -> None:
-    """Have a run that is started for the first time count as its visitor's turn."""
+    """Count the first start of a run as its visitor's turn."""
     first = (launches.c.run_id == run_id, launches.c.started.is_(None))
     number = starts(connection) + 1
     connection.execute(update(launches).where(*first).values(started=number))
@@ -45,33 +45,33 @@ def next_queued(connection: Connection, running_per_visitor: int | None) -> str 
         connection: An open transaction.
         running_per_visitor: Visitors with this many running runs wait; None: no limit.
     """
-    line = _queued().subquery()
-    query = select(line.c.id).order_by(*(line.c[name] for name in ORDER))
+    queued = _queued().subquery()
+    query = select(queued.c.id).order_by(*(queued.c[name] for name in ORDER))
     if running_per_visitor is not None:
-        query = query.where(line.c.running < running_per_visitor)
+        query = query.where(queued.c.running < running_per_visitor)
     return connection.scalar(query.limit(1))
 
 
 def position(connection: Connection, run_id: str) -> int | None:
     """Return 1 for the run that is next, and so on; None if it is not queued."""
-    line = _queued().subquery()
-    place = func.row_number().over(order_by=[line.c[name] for name in ORDER])
-    places = select(line.c.id, place.label("place")).subquery()
+    queued = _queued().subquery()
+    place = func.row_number().over(order_by=[queued.c[name] for name in ORDER])
+    places = select(queued.c.id, place.label("place")).subquery()
     return connection.scalar(select(places.c.place).where(places.c.id == run_id))
 
 
 def in_order(connection: Connection) -> Sequence[str]:
     """Return the ids of all queued runs, the next one first."""
-    line = _queued().subquery()
-    query = select(line.c.id).order_by(*(line.c[name] for name in ORDER))
+    queued = _queued().subquery()
+    query = select(queued.c.id).order_by(*(queued.c[name] for name in ORDER))
     return connection.scalars(query).all()
 
 
 def _queued() -> Select[Any]:
-    """Every queued run with its turn and how many its visitor has running.
+    """Return every queued run with its turn and its visitor's number of running runs.
 
     Visitors who wait equally long go in the order of their first runs, in every turn:
-    that is the order in which they wait after the first.
+    they wait in this order after the first.
     """
     busy = (
         select(runs.c.visitor, func.count().label("running"))
@@ -85,13 +85,13 @@ def _queued() -> Select[Any]:
         .subquery()
     )
     is_resumed = runs.c.started_at.is_not(None)
-    own: dict[str, Any] = {
+    window: dict[str, Any] = {
         "partition_by": (runs.c.visitor, is_resumed),
         "order_by": (runs.c.created_at, runs.c.id),
     }
-    turn = case((is_resumed, 0), else_=func.row_number().over(**own))
-    joined = func.first_value(func.coalesce(launches.c.joined, 0)).over(**own)
-    # Twice, so that one more breaks the tie.
+    turn = case((is_resumed, 0), else_=func.row_number().over(**window))
+    joined = func.first_value(func.coalesce(launches.c.joined, 0)).over(**window)
+    # Doubled, so that adding 1 breaks the tie.
     waits_since = func.max(2 * joined, func.coalesce(2 * served.c.start + 1, 0))
     return (
         select(
@@ -100,8 +100,10 @@ def _queued() -> Select[Any]:
             func.coalesce(busy.c.running, 0).label("running"),
             turn.label("turn"),
             waits_since.label("waits_since"),
-            func.first_value(runs.c.created_at).over(**own).label("first_created_at"),
-            func.first_value(runs.c.id).over(**own).label("first_id"),
+            func.first_value(runs.c.created_at)
+            .over(**window)
+            .label("first_created_at"),
+            func.first_value(runs.c.id).over(**window).label("first_id"),
         )
         .outerjoin(launches, runs.c.id == launches.c.run_id)
         .outerjoin(busy, runs.c.visitor == busy.c.visitor)

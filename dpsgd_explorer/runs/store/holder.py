@@ -1,7 +1,7 @@
-"""The name of a process that holds runs, by which another sees that it is gone.
+"""The name of a process that holds runs; another process checks by it whether it ended.
 
-A process number is used again after its process has ended, in another container, and
-after a restart of the machine: so the name has all four.
+A process number is reused after its process ends, in another container, and after a
+restart of the machine.  The name therefore holds boot, namespace, number and start.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def own_name() -> str:
 
 
 def is_gone(name: str | None) -> bool:
-    """The process has ended for certain; False for one that we cannot see."""
+    """Whether the process has certainly ended; False for one that we cannot see."""
     if not name or not own_name():
         return False
     boot, namespace, pid, started = name.split()
@@ -34,7 +34,7 @@ def is_gone(name: str | None) -> bool:
 
 @cache
 def _machine() -> str:
-    """Return what the machine's present run and our process numbers are called."""
+    """Return the ids of the machine's boot and of our process namespace."""
     boot = (PROCESSES / "sys/kernel/random/boot_id").read_text().strip()
     return f"{boot} {(PROCESSES / 'self/ns/pid').stat().st_ino}"
 

@@ -1,12 +1,12 @@
-"""What a worker may do: claim a run, write for it, give it back.
+"""Leases: a worker claims a run, writes for it, gives it back.
 
-A claim raises the run's fence number, and each write names the number it was given.
-A worker that was stopped for longer than its lease finds the number changed and its
-write refused, so no run is ever written by two.
+A claim raises the run's fence number, and each write names that number.  If a worker
+pauses for longer than its lease, the number has changed and its write is refused: two
+workers never write for one run.
 
-Leases are counted by the machine's monotonic clock, which all its processes share and
-nobody sets: SQLite's processes are on one machine.  After a restart of the machine that
-clock begins anew, so a lease that ends later than any can is over too.
+Leases are counted by the machine's monotonic clock.  All processes share it, as
+SQLite's are on one machine, and it cannot be set.  A restart of the machine resets it,
+so a lease that ends later than the longest one could counts as over too.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ from dpsgd_explorer.runs.store.schema import (
 from dpsgd_explorer.runs.store.transitions import move, write_events
 
 LARGEST_TRIES = 3
-# A worker cannot extend its lease while another process keeps the database to itself:
-# so, longer than that should ever be.
+# A worker cannot extend its lease while another process locks the database, so a lease
+# is longer than any such lock should be.
 LEASE_SECONDS = 15.0
 LONGEST_LEASE_SECONDS = 4 * LEASE_SECONDS
 LOST_WORKER = {
@@ -43,12 +43,25 @@ LOST_WORKER = {
 }
 
 
-class LeasedRuns:
-    """The worker's half of the store; every write for a run checks the fence."""
+class Leases:
+    """The writes of workers; each one checks the fence of its run."""
 
-    database: Database
-    clock: Callable[[], float]
-    lease_clock: Callable[[], float]
+    def __init__(
+        self,
+        database: Database,
+        *,
+        clock: Callable[[], float],
+        lease_clock: Callable[[], float],
+    ) -> None:
+        """Do nothing yet.
+
+        Args:
+            database: Where the runs are.
+            clock: Gives unix seconds.
+            lease_clock: Gives seconds that all processes of the machine count alike.
+        """
+        self._database = database
+        self.clock, self.lease_clock = clock, lease_clock
 
     def claim(
         self,
@@ -57,8 +70,8 @@ class LeasedRuns:
         lease_s: float = LEASE_SECONDS,
         running_per_visitor: int | None = None,
     ) -> Claim | None:
-        """Take the run that is next in line, or this one; None if there is none."""
-        with self.database.write() as connection:
+        """Take the next run of the fair queue, or this one; None if there is none."""
+        with self._database.write() as connection:
             chosen = run_id or fair_queue.next_queued(connection, running_per_visitor)
             run = _row(connection, chosen) if chosen else None
             if run is None or run["state"] != QUEUED:
@@ -77,24 +90,24 @@ class LeasedRuns:
             return Claim(run["id"], fence)
 
     def heartbeat(self, claim: Claim, *, lease_s: float = LEASE_SECONDS) -> None:
-        """Keep the lease while there is nothing to write."""
-        with self.database.write() as connection:
+        """Extend the lease while there is nothing to write."""
+        with self._database.write() as connection:
             self._held(connection, claim, lease_s)
 
     def extend_unspoken(
         self, claim: Claim, lease_until: float | None, *, lease_s: float = LEASE_SECONDS
     ) -> float | None:
-        """Keep the lease for a process that is to hold it and has not written yet.
+        """Extend the lease for a process that has not written yet.
 
         Args:
-            claim: What it was handed.
-            lease_until: What this returned before; None at first.
-            lease_s: How long it is to hold.
+            claim: The claim that the process was handed.
+            lease_until: The return value of the last call; None at first.
+            lease_s: Length of the lease in seconds.
 
         Returns:
-            Until when it holds; None: the process has written, or the run is not its.
+            The end of the lease; None if the process has written or lost the run.
         """
-        with self.database.write() as connection:
+        with self._database.write() as connection:
             run = _row(connection, claim.run_id)
             if run is None or lease_until not in (None, run["lease_until"]):
                 return None
@@ -107,7 +120,7 @@ class LeasedRuns:
         self, claim: Claim, events: Sequence[Event], *, lease_s: float = LEASE_SECONDS
     ) -> int:
         """Store events at the end of the log; return the newest sequence number."""
-        with self.database.write() as connection:
+        with self._database.write() as connection:
             run = self._held(connection, claim, lease_s)
             entries = [(event.kind, event.data) for event in events]
             last_seq = write_events(connection, claim.run_id, run["last_seq"], entries)
@@ -122,8 +135,8 @@ class LeasedRuns:
     def save_checkpoint(
         self, claim: Claim, data: bytes, *, lease_s: float = LEASE_SECONDS
     ) -> None:
-        """Replace the checkpoint by one that was made behind the newest event."""
-        with self.database.write() as connection:
+        """Replace the checkpoint by one that was made after the newest event."""
+        with self._database.write() as connection:
             run = self._held(connection, claim, lease_s)
             values = {"seq": run["last_seq"], "data": data}
             mine = checkpoints.c.run_id == claim.run_id
@@ -138,7 +151,7 @@ class LeasedRuns:
         query = select(checkpoints.c.seq, checkpoints.c.data).where(
             checkpoints.c.run_id == run_id
         )
-        with self.database.read() as connection:
+        with self._database.read() as connection:
             row = connection.execute(query).one_or_none()
         return None if row is None else Checkpoint(row[0], row[1])
 
@@ -146,7 +159,7 @@ class LeasedRuns:
         self, claim: Claim, state: str, *, error: dict[str, str] | None = None
     ) -> None:
         """End the run; its summary is taken from its log."""
-        with self.database.write(ends=True) as connection:
+        with self._database.write(ends=True) as connection:
             run = self._held(connection, claim, 0)
             move(connection, run, state, self.clock(), error=error)
 
@@ -154,27 +167,27 @@ class LeasedRuns:
         """Give a run back to the queue; return its new state.
 
         Args:
-            claim: Our own.
-            lost: The worker died under it, which may happen a few times only; else
-                the worker is being shut down, which may happen as often as it likes.
+            claim: The claim to give up.
+            lost: The worker died, which may happen ``LARGEST_TRIES`` times; else it is
+                shutting down, which may happen any number of times.
         """
-        with self.database.write(ends=True) as connection:
+        with self._database.write(ends=True) as connection:
             run = self._held(connection, claim, 0)
             return _give_back(connection, run, self.clock(), lost=lost)
 
     def order(self, claim: Claim) -> Literal["go on", "cancel", "stop", "lapsed"]:
-        """Return what the holder of a claim is to do; this only reads.
+        """Return the order for the holder of a claim; this only reads.
 
-        "stop": the run is not its any more.  "lapsed": the lease ran out.  While a
-        holder that is stopped within a write has the database locked, nobody can take
-        the run from it, but everybody can read that its lease has run out.
+        "stop": the run is no longer its own.  "lapsed": the lease ran out.  A holder
+        that is paused within a write locks the database: no process can take the run
+        from it, but every process can read that its lease has run out.
         """
         query = select(runs.c.cancel, runs.c.lease_until).where(
             runs.c.id == claim.run_id,
             runs.c.fence == claim.fence,
             runs.c.state == RUNNING,
         )
-        with self.database.read() as connection:
+        with self._database.read() as connection:
             run = connection.execute(query).one_or_none()
         if run is None:
             return "stop"
@@ -183,12 +196,12 @@ class LeasedRuns:
         return "lapsed" if run.lease_until < self.lease_clock() else "go on"
 
     def reap(self) -> list[str]:
-        """Queue again every run whose holder is lost; return those to ring for."""
+        """Queue every run again whose holder is lost; return those to ring for."""
         running = select(runs).where(runs.c.state == RUNNING)
-        with self.database.read() as connection:
+        with self._database.read() as connection:
             if not self._lost(connection.execute(running).mappings()):
                 return []
-        with self.database.write(ends=True) as connection:
+        with self._database.write(ends=True) as connection:
             now = self.clock()
             lost = self._lost(connection.execute(running).mappings())
             states = [_give_back(connection, run, now, lost=True) for run in lost]
@@ -207,11 +220,11 @@ class LeasedRuns:
     def overdue(
         self, seconds: float, *, running_per_visitor: int | None = None
     ) -> list[str]:
-        """Return the run that is next in line if it has waited for longer than that.
+        """Return the next run of the fair queue if it has waited longer than that.
 
-        One that comes from the future was made before the clock was set back.
+        A run with a creation time in the future is from before the clock was set back.
         """
-        with self.database.read() as connection:
+        with self._database.read() as connection:
             run_id = fair_queue.next_queued(connection, running_per_visitor)
             run = _row(connection, run_id) if run_id else None
         if run is None or 0 <= self.clock() - run["created_at"] < seconds:

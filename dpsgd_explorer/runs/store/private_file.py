@@ -1,4 +1,4 @@
-"""Files that nobody else on the machine may read."""
+"""Files that only our user on the machine may read."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 OWNER_ONLY = 0o600
 OTHERS = 0o077
-# What SQLite keeps beside a database; new ones get its mode.
+# Files that SQLite writes next to a database; new ones get its mode.
 BESIDE = ("", "-wal", "-shm", "-journal")
 
 

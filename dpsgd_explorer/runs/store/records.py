@@ -1,4 +1,4 @@
-"""What the store hands out: plain, frozen records."""
+"""The records that the store returns: plain and frozen."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from dpsgd_explorer.runs.store.schema import FINAL_STATES
 
 @dataclass(frozen=True, kw_only=True)
 class Run:
-    """One run as everyone may see it; times are unix seconds.
+    """The public part of one run; times are unix seconds.
 
     Attributes:
-        config: The settings it was asked for with, as JSON values.
+        config: Its settings, as JSON values.
         summary: ``epsilon, delta, steps, seconds`` and what its kind measures
             (``test_accuracy, test_loss``), as far as known; empty until it has ended.
         error: ``code`` and ``message`` of a run that failed or was interrupted.
@@ -49,7 +49,7 @@ class Run:
 
     @classmethod
     def from_row(cls, row: RowMapping) -> Run:
-        """Read a row of the runs table; the worker's own columns stay behind."""
+        """Read a row of the runs table, without the columns for workers."""
         values = {name: row[name] for name in cls.__dataclass_fields__}
         for name in ("config", "summary", "error"):
             values[name] = json.loads(values[name]) if values[name] else None
@@ -89,11 +89,11 @@ class Claim:
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """Where a run can be taken up again.
+    """A state from which a run can resume.
 
     Attributes:
-        seq: The last event the training had given when it was made.
-        data: ``checkpoint()`` of the work that its kind does; None: the start.
+        seq: The last event of the run when it was made.
+        data: ``checkpoint()`` of its experiment; None: the start.
     """
 
     seq: int

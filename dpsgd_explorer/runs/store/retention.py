@@ -1,7 +1,6 @@
-"""Delete what has ended long ago, and give its room back to the disk.
+"""Delete runs that ended long ago, and give their space back to the disk.
 
-A little at a time, so that neither the worker that does it nor anyone who writes waits
-for long.
+Each step is small, so that neither its worker nor any writer waits for long.
 """
 
 from __future__ import annotations
@@ -33,14 +32,14 @@ class Sweep:
 
         Args:
             store: Where the runs are.
-            keep_days: How many days they stay; None: for ever.
+            keep_days: Days to keep them; None: for ever.
             clock: Gives seconds, for the next day only.
         """
         self._store, self._keep_days, self._clock = store, keep_days, clock
         self._due = clock()
 
     def tend(self) -> None:
-        """Do a little of what is due; call again and again."""
+        """Do a small part of what is due; call again and again."""
         if self._keep_days is None or self._clock() < self._due:
             return
         try:
@@ -52,7 +51,7 @@ class Sweep:
 
 
 def step(store: RunStore, keep_days: float) -> int:
-    """Delete some old runs, or give some room back; 0: there is nothing to do."""
+    """Delete some old runs, or give some space back; 0: there is nothing to do."""
     before = store.clock() - keep_days * DAY
     deleted = store.delete_ended(before, RUNS_A_STEP)
     return deleted or store.database.shrink(PAGES_A_STEP)

@@ -1,6 +1,6 @@
-"""Every run, its log and its place in the queue: what the web layer asks and changes.
+"""Every run, its log and its position in the queue, for the web layer.
 
-Whoever has a run's id may read it; only its visitor may stop, rename or delete it.
+Any visitor with a run's id may read it; only its own may stop, rename or delete it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from dpsgd_explorer.experiments.config import RunConfig
 from dpsgd_explorer.quotas import Quotas
 from dpsgd_explorer.runs.store import admission, expected_start, fair_queue
 from dpsgd_explorer.runs.store.database import PATIENCE_SECONDS, Database
-from dpsgd_explorer.runs.store.leases import LeasedRuns
+from dpsgd_explorer.runs.store.leases import Leases
 from dpsgd_explorer.runs.store.records import Run, StoredEvent
 from dpsgd_explorer.runs.store.schema import (
     CANCELLED,
@@ -35,8 +35,14 @@ PAGE = 200  # events, of up to a few kB
 LONGEST_NAME = 60
 
 
-class RunStore(LeasedRuns):
-    """The runs table and its log; safe to share between threads."""
+class RunStore:
+    """The runs table and its log; safe to share between threads.
+
+    Attributes:
+        database: Its connections.
+        clock: Gives unix seconds.
+        leases: What the workers write: claims, events, checkpoints, ends.
+    """
 
     def __init__(
         self,
@@ -53,7 +59,7 @@ class RunStore(LeasedRuns):
 
         Args:
             database_url: SQLAlchemy's form of address.
-            quotas: What one visitor may do; None: no limits.
+            quotas: Limits of visitors, networks and the site; None: no limits.
             cost_limit: Multiply-adds that one run, or one group, may need.
             workers: Runs that train at the same time.
             clock: Gives unix seconds.
@@ -61,14 +67,15 @@ class RunStore(LeasedRuns):
             patience_s: How long a write waits while another process writes.
         """
         self.database = Database(database_url, patience_s=patience_s)
-        self.clock, self.lease_clock = clock, lease_clock
+        self.clock = clock
+        self.leases = Leases(self.database, clock=clock, lease_clock=lease_clock)
         self._quotas = quotas or Quotas()
         self._cost_limit = cost_limit
         self._workers = workers
 
     @classmethod
     def from_settings(cls, settings: Settings) -> Self:
-        """Open the store of this copy of the product, with its limits."""
+        """Open the store of this installation, with its limits."""
         return cls(
             settings.database_url,
             quotas=settings.quotas,
@@ -86,16 +93,15 @@ class RunStore(LeasedRuns):
         group: str = "",
         parent: str = "",
     ) -> Run:
-        """Queue a run; its first event says so.
+        """Queue a run; its first event is the state "queued".
 
         Args:
-            config: What to do.
-            visitor: Whose it is.
-            network: Where the request comes from, see ``networks``; "" if no quota
-                counts it.
-            name: What the visitor calls it.
-            group: What the visitor calls it and others, which are one launch.
-            parent: The run whose settings it was made from.
+            config: Its settings.
+            visitor: Its owner.
+            network: Network of the request, see ``networks``; "" if no quota counts it.
+            name: The visitor's name for it.
+            group: The visitor's name for it and others, which are one launch.
+            parent: The run from whose settings it was made.
 
         Raises:
             ConfigError: the run is beyond the resource bound or out of reach, or a
@@ -137,7 +143,7 @@ class RunStore(LeasedRuns):
         """Return a run; RunNotFoundError if there is none."""
         with self.database.read() as connection:
             row = connection.execute(_by_id(run_id)).mappings().one_or_none()
-        return Run.from_row(_found(row, run_id))
+        return Run.from_row(_existing(row, run_id))
 
     def runs_of(self, visitor: str, limit: int = 100) -> list[Run]:
         """Return a visitor's runs, newest first."""
@@ -151,7 +157,7 @@ class RunStore(LeasedRuns):
             return [Run.from_row(row) for row in connection.execute(query).mappings()]
 
     def rename(self, run_id: str, visitor: str, name: str) -> Run:
-        """Give a run another name; "" takes it away."""
+        """Give a run another name; "" removes it."""
         mine = (runs.c.id == run_id, runs.c.visitor == visitor)
         statement = update(runs).where(*mine).values(name=_checked("name", name))
         with self.database.write() as connection:
@@ -166,7 +172,7 @@ class RunStore(LeasedRuns):
         """
         with self.database.write(ends=True) as connection:
             row = connection.execute(_by_id(run_id, visitor)).mappings().one_or_none()
-            run = _found(row, run_id)
+            run = _existing(row, run_id)
             if run["state"] == RUNNING:
                 asked = update(runs).where(runs.c.id == run_id).values(cancel=True)
                 connection.execute(asked)
@@ -175,14 +181,14 @@ class RunStore(LeasedRuns):
         return self.get(run_id)
 
     def delete(self, run_id: str, visitor: str) -> None:
-        """Forget a run and its log; one that is running loses its worker by it."""
+        """Delete a run and its log; a running one thereby loses its worker."""
         with self.database.write(ends=True) as connection:
             row = connection.execute(_by_id(run_id, visitor)).mappings().one_or_none()
-            _found(row, run_id)
+            _existing(row, run_id)
             forget(connection, [run_id])
 
     def delete_ended(self, before: float, limit: int) -> int:
-        """Forget some runs that ended before a time; return how many."""
+        """Delete some runs that ended before a time; return how many."""
         old = select(runs.c.id).where(runs.c.ended_at < before).limit(limit)
         with self.database.write(ends=True) as connection:
             run_ids = connection.scalars(old).all()
@@ -202,7 +208,7 @@ class RunStore(LeasedRuns):
         return self._events(query)
 
     def each_event(self, run_id: str, after: int = 0) -> Iterator[StoredEvent]:
-        """Give a run's events with ``seq > after``, read a page at a time."""
+        """Yield a run's events with ``seq > after``, read in pages."""
         while page := self.events(run_id, after, PAGE):
             yield from page
             after = page[-1].seq
@@ -257,7 +263,7 @@ def _by_id(run_id: str, visitor: str | None = None) -> Select[Any]:
     return query if visitor is None else query.where(runs.c.visitor == visitor)
 
 
-def _found(row: RowMapping | None, run_id: str) -> RowMapping:
+def _existing(row: RowMapping | None, run_id: str) -> RowMapping:
     if row is None:
         raise _not_found(run_id)
     return row

@@ -29,7 +29,7 @@ def to_json(value: object) -> str:
 def write_events(
     connection: Connection, run_id: str, last_seq: int, entries: Sequence[Entry]
 ) -> int:
-    """Add entries behind ``last_seq``; return the new last sequence number."""
+    """Add entries after ``last_seq``; return the new last sequence number."""
     rows = [
         {"run_id": run_id, "seq": last_seq + i, "kind": kind, "data": to_json(data)}
         for i, (kind, data) in enumerate(entries, start=1)
@@ -48,15 +48,15 @@ def move(
     error: dict[str, str] | None = None,
     **values: Any,
 ) -> None:
-    """Bring a run into ``state``; the first start and the end are told in its log.
+    """Bring a run into ``state``; its first start and its end are logged.
 
-    A run that goes back to the queue says nothing: when it is resumed, its log is the
-    one it would have had without the break.
+    A return to the queue gets no entry: the log of a resumed run equals that of an
+    uninterrupted one.
     """
     assert state in MOVES[run["state"]], f"{run['state']} -> {state}"
     is_final = state in FINAL_STATES
     if is_final:
-        # First, so that on a full disk the room of the checkpoint can be used.
+        # First, so that on a full disk the space of the checkpoint can be used.
         connection.execute(delete(checkpoints).where(checkpoints.c.run_id == run["id"]))
         values |= {"ended_at": now, "lease_until": None}
         values |= {"summary": to_json(summary(connection, run))}
@@ -76,16 +76,16 @@ def move(
 
 
 def forget(connection: Connection, run_ids: Sequence[str]) -> None:
-    """Delete runs with all that is stored of them but their launches."""
+    """Delete runs and all that is stored about them, except their launches."""
     for column in (events.c.run_id, checkpoints.c.run_id, runs.c.id):
         connection.execute(delete(column.table).where(column.in_(run_ids)))
 
 
 def summary(connection: Connection, run: RowMapping) -> dict[str, Any]:
-    """Return what a run came to, each value from the newest event that tells it.
+    """Return the results of a run, each value from the newest event that holds it.
 
-    A run that was stopped has no ``end`` event: its last step says what was spent,
-    its last evaluation how well it did; ``measured`` of its kind names what that is.
+    A run that was stopped has no ``end`` event: its last step holds what was spent,
+    its last evaluation the results, which ``measured`` of its kind names.
     """
     merged: dict[str, Any] = {"delta": json.loads(run["config"]).get("delta")}
     for data in _newest_of_each_kind(connection, run["id"]):
@@ -95,12 +95,12 @@ def summary(connection: Connection, run: RowMapping) -> dict[str, Any]:
     merged["steps"] = merged["step"]
     measured = KINDS[run["kind"]].measured
     names = ("epsilon", "delta", *measured, "steps", "seconds")
-    told = {name: merged.get(name) for name in names}
-    return told | _status(connection, run["id"])
+    results = {name: merged.get(name) for name in names}
+    return results | _status(connection, run["id"])
 
 
 def _status(connection: Connection, run_id: str) -> dict[str, str]:
-    """Return what kind of answer the run's epsilon is, as its newest phase says."""
+    """Return the status of the run's epsilon, from its newest phase."""
     query = (
         select(events.c.data)
         .where(events.c.run_id == run_id, events.c.kind == "phase")

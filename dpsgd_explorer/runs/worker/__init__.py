@@ -1,1 +1,1 @@
-"""What carries runs out: the consumer, its processes, their supervision."""
+"""How runs are carried out: the consumer, its processes, their supervision."""

@@ -1,9 +1,8 @@
 """The process of one run: ``python -m dpsgd_explorer.runs.worker.child LEASE``.
 
-It is started ahead of time, loads what every run needs, and waits for its run on
-standard input; meanwhile it computes features that are still missing.  It writes the
-store itself, under the fence number it was handed, and ends when its run does, or when
-the worker that started it dies.
+It is started ahead of time, loads torch and data, and waits on standard input for the
+claim of its run; meanwhile it computes missing features.  It writes to the store under
+the claim's fence number.  It ends with its run, or when its worker dies.
 """
 
 from __future__ import annotations
@@ -48,8 +47,8 @@ PROGRESS_SECONDS = 0.5
 REHEARSAL = ("adult", "logistic")  # the quickest to load
 WITH_FEATURES = ("mnist", "scattering_linear")
 IDLE_NICENESS = 19
-IDLE_MIB = 900  # left free, lest the pictures displace a run
-# Kinds of events that the training does not give, or not in every run alike.
+IDLE_MIB = 900  # left free, so that the images do not displace a run
+# Kinds of events that a resumed run need not repeat.
 NOT_REPEATED = frozenset({"state", "progress"})
 BEGINNING = Checkpoint(0, None)
 logger = logging.getLogger(__name__)
@@ -76,15 +75,15 @@ def main(arguments: list[str]) -> int:
 
 
 def _load(settings: Settings, parent_watch: ParentWatch) -> Exception | None:
-    """Load what every run needs; return what prevents that."""
+    """Load torch and the quickest data set; return the error that prevents it."""
     try:
         # Here and in Kind.start: torch is loaded in this process only, its memory
         # limited.
         from dpsgd_explorer.training.dp_sgd import warm_up
-    except Exception as error:  # whatever a library says that lacks memory
+    except Exception as error:  # libraries lack a common class for want of memory
         logger.exception("torch cannot be loaded")
         return error
-    if not parent_watch.has_called:
+    if not parent_watch.has_line:
         with _logged():
             performance = PerformanceSettings.from_settings(settings)
             warm_up(*REHEARSAL, performance=performance)
@@ -93,19 +92,19 @@ def _load(settings: Settings, parent_watch: ParentWatch) -> Exception | None:
 
 @contextmanager
 def idle_work(settings: Settings, parent_watch: ParentWatch) -> Iterator[None]:
-    """Have something done ahead while nothing else is, if there is memory to spare."""
+    """Compute features ahead within the context, if there is memory to spare."""
     work = IdleWork(settings, parent_watch)
-    if not parent_watch.has_called and limits.free_memory_mib() >= IDLE_MIB:
+    if not parent_watch.has_line and limits.free_memory_mib() >= IDLE_MIB:
         work.start()
     yield
     work.end()
 
 
 class IdleWork:
-    """Reads the pictures and computes their missing features, until a run comes.
+    """Reads the images and computes their missing features, until a run comes.
 
-    It works in a thread of its own, which computes behind everybody else.  A run waits
-    for a piece of some milliseconds, or for the pictures if these are what it needs.
+    It works in its own thread, at the lowest priority.  A run waits for a piece of some
+    milliseconds, or for the images if it needs them.
     """
 
     def __init__(self, settings: Settings, parent_watch: ParentWatch) -> None:
@@ -120,7 +119,7 @@ class IdleWork:
         threading.Thread(target=self._work, name="idle work", daemon=True).start()
 
     def end(self) -> None:
-        """Wait for the piece in hand; none follows."""
+        """Wait for the present piece; none follows."""
         self._ended.set()
         with self._piece:
             pass
@@ -140,18 +139,18 @@ class IdleWork:
             return not self._stops() and next(pieces, self) is not self
 
     def _stops(self) -> bool:
-        return self._ended.is_set() or self._parent_watch.has_called
+        return self._ended.is_set() or self._parent_watch.has_line
 
 
 def _lower_priority() -> None:
-    """Let everybody else compute before this thread."""
-    with suppress(OSError):  # where threads have none of their own
+    """Give every other thread of the machine precedence over this one."""
+    with suppress(OSError):  # on systems without a priority per thread
         os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), IDLE_NICENESS)
 
 
 @contextmanager
 def _logged() -> Iterator[None]:
-    """Log what does not work ahead of time; a run that needs it tells its visitor."""
+    """Log errors of the preparation; a run that meets one again reports it."""
     try:
         yield
     except (ExplorerError, OSError, MemoryError, RuntimeError) as error:
@@ -161,11 +160,11 @@ def _logged() -> Iterator[None]:
 def carry_out(
     store: RunStore, claim: Claim, settings: Settings, *, lease_s: float
 ) -> int:
-    """Train the claimed run to its end, good or bad; return the exit code."""
+    """Train the claimed run to its end or failure; return the exit code."""
     try:
-        with EventWriter(store, claim, lease_s=lease_s) as writer:
+        with EventWriter(store.leases, claim, lease_s=lease_s) as writer:
             state, error = _outcome(store, claim, settings, writer)
-        store.finish(claim, state, error=error)
+        store.leases.finish(claim, state, error=error)
     except LeaseLostError as lost:
         logger.warning("%s", lost)
         return outcomes.EXIT_LEASE_LOST
@@ -178,7 +177,7 @@ def carry_out(
 def _outcome(
     store: RunStore, claim: Claim, settings: Settings, writer: EventWriter
 ) -> tuple[str, dict[str, str] | None]:
-    """Train, and return how it ended; only what cannot be stored is raised."""
+    """Train and return the outcome; raise only what prevents storing it."""
     try:
         _train(store, claim, settings, writer)
     except (LeaseLostError, StorageFullError):
@@ -192,12 +191,12 @@ def _outcome(
 def _train(
     store: RunStore, claim: Claim, settings: Settings, writer: EventWriter
 ) -> None:
-    """Train from the last checkpoint on, or from the start."""
+    """Train from the last checkpoint, or from the start."""
     reporter = EventReporter(writer)
     progress = reporter.report_progress
     performance = PerformanceSettings.from_settings(settings, progress)
     config = kinds.parse(store.get(claim.run_id).config)
-    start = store.checkpoint(claim.run_id) or BEGINNING
+    start = store.leases.checkpoint(claim.run_id) or BEGINNING
     try:
         experiment = _experiment(config, start, performance)
     except CheckpointError as error:

@@ -1,4 +1,4 @@
-"""The consumer: hears doorbells, claims runs, has each trained by a child process."""
+"""The consumer: claims runs when its doorbell rings; child processes train them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from dpsgd_explorer.runs.worker.process_pool import ProcessPool
 from dpsgd_explorer.runs.worker.supervision import Supervision
 from dpsgd_explorer.settings import Settings
 
-# A run that was queued this long ago and has no worker was not heard of.
+# A run that is queued for this long lost its doorbell message.
 OVERDUE_SECONDS = 5.0
 TEND_SECONDS = 1.0
 RETRY_SECONDS = 10.0
@@ -27,7 +27,7 @@ logger = logging.getLogger(__name__)
 
 
 class Consumer:
-    """Trains as many runs at a time as it has threads."""
+    """Trains as many runs at the same time as it has threads."""
 
     def __init__(self, settings: Settings, *, lease_s: float = LEASE_SECONDS) -> None:
         """Open store and queue; nothing is started yet."""
@@ -56,7 +56,7 @@ class Consumer:
         huey.start()
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, self._on_signal)
-        overdue_s = 0.0  # at first: whatever waited for us to start
+        overdue_s = 0.0  # first, all runs that were queued before we started
         while not self._stop.is_set():
             self.tend(overdue_s)
             self._heartbeat.beat()
@@ -68,16 +68,16 @@ class Consumer:
         self.close()
 
     def stop(self) -> None:
-        """Have everything end soon."""
+        """Ask everything to end soon."""
         self._stop.set()
 
     def close(self) -> None:
-        """End what waits for work."""
+        """End the spare processes."""
         self._pool.close()
         self.store.database.close()
 
     def answer(self, _run_id: str) -> None:
-        """Train whatever is next in line until nothing is; called by a doorbell."""
+        """Train the next runs of the queue until it is empty; the doorbell calls it."""
         with self._lock:
             self._busy += 1
         try:
@@ -85,17 +85,17 @@ class Consumer:
                 pass
         except ExplorerError as error:
             logger.warning("no run could be claimed: %s", error)
-            self._stop.wait(RETRY_SECONDS)  # nor will another be, for a while
+            self._stop.wait(RETRY_SECONDS)  # the next claim would fail too
         finally:
             with self._lock:
                 self._busy -= 1
 
     def tend(self, overdue_s: float = OVERDUE_SECONDS) -> None:
-        """Do what falls due: lost leases, lost doorbells, the spare process."""
+        """Do what is due: lost leases, lost doorbells, old runs, spare processes."""
         try:
-            to_ring = self.store.reap()
+            to_ring = self.store.leases.reap()
             if not to_ring and self._busy < self._settings.workers:
-                to_ring = self.store.overdue(
+                to_ring = self.store.leases.overdue(
                     overdue_s, running_per_visitor=self._running_per_visitor
                 )
         except ExplorerError as error:
@@ -107,14 +107,14 @@ class Consumer:
         self._pool.keep_warm(beside_runs=self._busy > 0)
 
     def _answer_one(self) -> bool:
-        claim = self.store.claim(
+        claim = self.store.leases.claim(
             lease_s=self._lease_s, running_per_visitor=self._running_per_visitor
         )
         if claim is None:
             return False
         process = self._pool.take()
         Supervision(
-            self.store,
+            self.store.leases,
             claim,
             process,
             self._settings,
@@ -124,5 +124,5 @@ class Consumer:
         return True
 
     def _on_signal(self, *_: object) -> None:
-        # In a thread: here it might wait for a lock that we hold ourselves.
+        # In a thread: the handler may have interrupted the holder of the lock.
         threading.Thread(target=self.stop).start()

@@ -1,7 +1,7 @@
-"""Stores what a run says, in a thread of its own.
+"""Stores the events of a run in its own thread.
 
-Training never waits for the disk: the thread stores what has gathered since its last
-transaction in the next one, and keeps the lease while there is nothing to store.
+Training does not wait for the disk: each transaction stores all events since the last
+one, and extends the lease.  Without events the thread extends the lease alone.
 """
 
 from __future__ import annotations
@@ -13,30 +13,29 @@ from types import TracebackType
 from typing import Self
 
 from dpsgd_explorer.experiments.events import Event
+from dpsgd_explorer.runs.store.leases import Leases
 from dpsgd_explorer.runs.store.records import Claim
-from dpsgd_explorer.runs.store.store import RunStore
 
-# With this many unstored, training waits for the disk after all.
+# With this many unstored events, training waits for the disk after all.
 MOST_WAITING = 10_000
-HEARTBEATS_IN_A_LEASE = 5
+HEARTBEATS_PER_LEASE = 5
 
-Item = Event | bytes | None  # None: nothing more will come
+Item = Event | bytes | None  # bytes: a checkpoint; None: the end
 
 
 class EventWriter:
-    """Use as a context manager: when it is left, everything is stored.
+    """A context manager: on exit, every event is stored.
 
-    Its methods raise what the storing met, after which nothing more is stored:
-    LeaseLostError if the run is another worker's, StorageFullError if there is no
-    room.
+    Its methods raise the error of the thread, after which nothing more is stored:
+    LeaseLostError if another worker has the run, StorageFullError if the disk is full.
     """
 
-    def __init__(self, store: RunStore, claim: Claim, *, lease_s: float) -> None:
-        """Take the lease over from whoever made the claim."""
-        self._store, self._claim, self._lease_s = store, claim, lease_s
+    def __init__(self, leases: Leases, claim: Claim, *, lease_s: float) -> None:
+        """Take the lease over from the worker that made the claim."""
+        self._leases, self._claim, self._lease_s = leases, claim, lease_s
         self._items: queue.Queue[Item] = queue.Queue(MOST_WAITING)
         self._pool = ThreadPoolExecutor(1, thread_name_prefix="writer")
-        store.heartbeat(claim, lease_s=lease_s)
+        leases.heartbeat(claim, lease_s=lease_s)
 
     def __enter__(self) -> Self:
         self._work_done: Future[None] = self._pool.submit(self._work)
@@ -55,11 +54,11 @@ class EventWriter:
             self._pool.shutdown()
 
     def add(self, event: Event) -> None:
-        """Have an event stored, soon."""
+        """Queue an event to be stored."""
         self._put(event)
 
     def add_checkpoint(self, data: bytes) -> None:
-        """Have a checkpoint stored that was made behind the last event added."""
+        """Queue a checkpoint that was made after the last event added."""
         self._put(data)
 
     def _put(self, item: Item) -> None:
@@ -79,10 +78,10 @@ class EventWriter:
             is_open = self._store_some(waiting)
 
     def _gather(self, waiting: deque[Item]) -> None:
-        """Take all there is; if that is nothing, wait until the next heartbeat."""
+        """Take all queued items; if there are none, wait until the next heartbeat."""
         try:
             if not waiting:
-                timeout = self._lease_s / HEARTBEATS_IN_A_LEASE
+                timeout = self._lease_s / HEARTBEATS_PER_LEASE
                 waiting.append(self._items.get(timeout=timeout))
             while True:
                 waiting.append(self._items.get_nowait())
@@ -92,17 +91,17 @@ class EventWriter:
     def _store_some(self, waiting: deque[Item]) -> bool:
         """Store the first events, or the checkpoint before them; False at the end."""
         if not waiting:
-            self._store.heartbeat(self._claim, lease_s=self._lease_s)
+            self._leases.heartbeat(self._claim, lease_s=self._lease_s)
         elif waiting[0] is None:
             return False
         elif isinstance(waiting[0], bytes):
             data = waiting[0]
-            self._store.save_checkpoint(self._claim, data, lease_s=self._lease_s)
+            self._leases.save_checkpoint(self._claim, data, lease_s=self._lease_s)
             waiting.popleft()
         else:
             events = []
             while waiting and isinstance(waiting[0], Event):
                 events.append(waiting[0])
                 waiting.popleft()
-            self._store.append(self._claim, events, lease_s=self._lease_s)
+            self._leases.append(self._claim, events, lease_s=self._lease_s)
         return True

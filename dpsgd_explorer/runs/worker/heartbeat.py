@@ -1,6 +1,6 @@
-"""Signs of life of the workers: one empty file each, whose time says when it was seen.
+"""Heartbeats of the workers: one empty file per worker, touched at each beat.
 
-The time is that of the machine's monotonic clock, which nobody sets.  A file without
+Its time is that of the machine's monotonic clock, which cannot be set.  A file without
 content needs no room on a full disk.
 """
 
@@ -61,5 +61,5 @@ def seconds_since(file: Path) -> float | None:
 
 def seconds_since_any(instance_dir: Path) -> float | None:
     """Return how long ago any worker was seen; None: none was."""
-    found = map(seconds_since, (instance_dir / FOLDER).glob("*"))
-    return min((seconds for seconds in found if seconds is not None), default=None)
+    ages = map(seconds_since, (instance_dir / FOLDER).glob("*"))
+    return min((seconds for seconds in ages if seconds is not None), default=None)

@@ -1,4 +1,4 @@
-"""What the operating system holds a training process to."""
+"""Limits that the operating system enforces on a training process."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ NICENESS = 10
 OPEN_FILES = 1024
 # Far above the database and the feature cache; stops a file that grows for ever.
 FILE_BYTES = 64 * 2**30
-# Shutting down takes some time of its own behind the wall-clock limit.
+# Time for shutting down after the wall-clock limit.
 CPU_MARGIN_SECONDS = 60
 CONTROL_GROUP = Path("/sys/fs/cgroup")
 OOM_COUNTERS = ("memory.events", "memory/memory.oom_control")
@@ -40,12 +40,12 @@ def apply(*, memory_mib: int, seconds: int, threads: int) -> None:
     _lower(resource.RLIMIT_NOFILE, OPEN_FILES)
     _lower(resource.RLIMIT_FSIZE, FILE_BYTES)
     _lower(resource.RLIMIT_CORE, 0)
-    # The signal at the lower of the two says why, SIGKILL at the upper would not.
+    # The signal at the lower limit names the reason; SIGKILL at the upper does not.
     _lower(resource.RLIMIT_CPU, cpu_seconds, cpu_seconds + CPU_MARGIN_SECONDS)
 
 
 def oom_kills() -> int:
-    """Return how often the kernel killed in our control group for want of memory."""
+    """Return how often the kernel killed a process of our control group for memory."""
     counts = (
         _number(CONTROL_GROUP / name, r"^oom_kill (\d+)") for name in OOM_COUNTERS
     )
@@ -53,7 +53,7 @@ def oom_kills() -> int:
 
 
 def free_memory_mib() -> float:
-    """Return how much memory is left to us, in the machine or in our control group."""
+    """Return the free memory in MiB, of the machine or of our control group."""
     in_machine = _number(SYSTEM_MEMORY, r"^MemAvailable: *(\d+) kB")
     free = [math.inf if in_machine is None else in_machine * 1024]
     for limit_file, use_file, droppable in GROUP_MEMORY:
@@ -68,10 +68,10 @@ def free_memory_mib() -> float:
 def _number(file: Path, pattern: str) -> int | None:
     """Return the number that a pattern finds in one of the system's files, if any."""
     try:
-        found = re.search(pattern, file.read_text(), re.MULTILINE)
+        match = re.search(pattern, file.read_text(), re.MULTILINE)
     except OSError:
         return None
-    return int(found.group(1)) if found else None
+    return int(match.group(1)) if match else None
 
 
 def _lower(limit: int, soft: int, hard: int | None = None) -> None:

@@ -1,4 +1,4 @@
-"""How a run ends when it does not end well: state, code and a sentence for people."""
+"""The outcomes of failed runs: state, code and a sentence for people."""
 
 from __future__ import annotations
 
@@ -8,8 +8,10 @@ from dpsgd_explorer.errors import DivergedError, ExplorerError, ReplayError
 from dpsgd_explorer.runs.store.schema import FAILED, INTERRUPTED
 
 # Exit codes of a training process, after sysexits.h.
-EXIT_CANNOT_LOAD = 71  # EX_OSERR: less memory than loading takes
-EXIT_STORAGE_FULL = 74  # EX_IOERR: no room, so the outcome could not be stored either
+EXIT_CANNOT_LOAD = 71  # EX_OSERR: less memory than loading needs
+EXIT_STORAGE_FULL = (
+    74  # EX_IOERR: the disk is full, so the outcome could not be stored either
+)
 EXIT_LEASE_LOST = 75  # EX_TEMPFAIL: the run is another's now
 
 WANT_OF_MEMORY = (
@@ -92,7 +94,7 @@ def _outcome(state: str, code: str, message: str) -> Outcome:
 
 
 def is_want_of_memory(error: Exception) -> bool:
-    """Memory was refused; torch and the loader of libraries have no class for it."""
+    """Whether memory was refused; torch and the dynamic loader have no class for it."""
     if isinstance(error, MemoryError):
         return True
     return any(words in str(error).lower() for words in WANT_OF_MEMORY)

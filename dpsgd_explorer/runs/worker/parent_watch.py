@@ -27,7 +27,7 @@ def die_with_parent() -> None:
 
 
 class ParentWatch:
-    """Reads standard input: one line of orders, perhaps; then its end."""
+    """Reads standard input: at most one line, then the end of the file."""
 
     def __init__(self, at_end: Callable[[], None]) -> None:
         """Watch from now on; ``at_end`` is called in the watching thread."""
@@ -36,12 +36,12 @@ class ParentWatch:
         threading.Thread(target=self._watch, name="parent watch", daemon=True).start()
 
     @property
-    def has_called(self) -> bool:
-        """A line waits to be read."""
+    def has_line(self) -> bool:
+        """Whether a line can be read."""
         return not self._lines.empty()
 
     def first_line(self) -> str:
-        """Wait for the orders."""
+        """Wait for the first line and return it."""
         return self._lines.get()
 
     def _watch(self) -> None:

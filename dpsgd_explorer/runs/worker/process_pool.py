@@ -20,20 +20,20 @@ from dpsgd_explorer.runs.store.records import Claim
 from dpsgd_explorer.runs.worker import limits
 from dpsgd_explorer.settings import Settings
 
-# A new spare waits this long, lest loading it slow down the start of a run.
+# A new spare starts after this delay, so that its loading does not slow a run's start.
 SPARE_DELAY_SECONDS = 1.5
 LONGEST_DELAY_SECONDS = 60.0
 # Two, for runs that follow each other; the second lets the first one load alone.
 SPARES = 2
 NEXT_SPARE_DELAY_SECONDS = 4.0
-# What a warm process takes, measured.
+# Memory of a warm process, measured.
 SPARE_MIB = 900
 GRACE_SECONDS = 3.0
 THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS")
 
 
 class TrainingProcess:
-    """A child in a process group of its own; it dies with us."""
+    """A child in its own process group; it dies with us."""
 
     program: tuple[str, ...] = ("-m", "dpsgd_explorer.runs.worker.child")
 
@@ -54,20 +54,22 @@ class TrainingProcess:
         return self._popen.pid
 
     def hand_over(self, claim: Claim) -> None:
-        """Tell it which run is its."""
+        """Send it the claim of its run."""
         assert self._popen.stdin is not None
-        with suppress(BrokenPipeError):  # it is dead then, as its exit code will tell
+        with suppress(
+            BrokenPipeError
+        ):  # it has died then; its exit code gives the reason
             self._popen.stdin.write(json.dumps(asdict(claim)).encode() + b"\n")
 
     def exit_code(self, timeout: float = 0) -> int | None:
-        """Return how it ended, or None if it goes on after ``timeout`` seconds."""
+        """Return its exit code, or None if it still runs after ``timeout`` seconds."""
         try:
             return self._popen.wait(timeout)
         except subprocess.TimeoutExpired:
             return None
 
     def end(self, grace_s: float = GRACE_SECONDS) -> None:
-        """Ask it to end, then make it."""
+        """Terminate it; kill it after the grace time."""
         self._popen.terminate()
         if self.exit_code(grace_s) is None:
             self._popen.kill()
@@ -75,13 +77,13 @@ class TrainingProcess:
         self.close()
 
     def close(self) -> None:
-        """Let go of our end of its standard input."""
+        """Close our end of its standard input."""
         assert self._popen.stdin is not None
         self._popen.stdin.close()
 
 
 class ProcessPool:
-    """Hands out a warm process and has the next one loaded."""
+    """Keeps warm processes; one is taken per run and the next one loads."""
 
     def __init__(self, settings: Settings, lease_s: float) -> None:
         """Start with nothing; ``keep_warm`` starts the first spare."""
@@ -89,7 +91,7 @@ class ProcessPool:
         self._lock = threading.Lock()
         self._spares: list[TrainingProcess] = []  # the oldest first
         self._spare_due = 0.0
-        self._died = 0  # spares in a row, before they were of use
+        self._died = 0  # spares that ended in a row before they were taken
 
     def keep_warm(self, *, beside_runs: bool) -> None:
         """Start a spare if one is missing; call again and again.
@@ -109,7 +111,7 @@ class ProcessPool:
                 self._spare_due = now + NEXT_SPARE_DELAY_SECONDS
 
     def take(self) -> TrainingProcess:
-        """Return the warmest spare, or a cold process if there is none."""
+        """Return the oldest spare, or a cold process if there is none."""
         with self._lock:
             now = time.monotonic()
             self._drop_dead(now)
@@ -128,7 +130,7 @@ class ProcessPool:
 
     def _drop_dead(self, now: float) -> None:
         """Forget the spares that ended; wait longer each time before the next."""
-        for spare in [each for each in self._spares if each.exit_code() is not None]:
+        for spare in [spare for spare in self._spares if spare.exit_code() is not None]:
             spare.close()
             self._spares.remove(spare)
             delay = SPARE_DELAY_SECONDS * 2**self._died

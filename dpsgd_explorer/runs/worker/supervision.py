@@ -1,7 +1,7 @@
 """Watch one training process from hand-over to end.
 
-The process stores its own good end and the errors it can catch; what is stored here is
-what it cannot: that it was stopped, was killed, or ran out of time.
+The process stores its normal end and the errors it can catch.  Here the others are
+stored: it was cancelled, was killed, or ran out of time.
 """
 
 from __future__ import annotations
@@ -13,20 +13,20 @@ import time
 from collections.abc import Callable
 
 from dpsgd_explorer.errors import LeaseLostError, StorageBusyError, StorageFullError
-from dpsgd_explorer.runs.store.leases import LEASE_SECONDS
+from dpsgd_explorer.runs.store.leases import LEASE_SECONDS, Leases
 from dpsgd_explorer.runs.store.records import Claim
 from dpsgd_explorer.runs.store.schema import CANCELLED
-from dpsgd_explorer.runs.store.store import RunStore
 from dpsgd_explorer.runs.worker import limits, outcomes
-from dpsgd_explorer.runs.worker.event_writer import HEARTBEATS_IN_A_LEASE
+from dpsgd_explorer.runs.worker.event_writer import HEARTBEATS_PER_LEASE
 from dpsgd_explorer.runs.worker.process_pool import TrainingProcess
 from dpsgd_explorer.settings import Settings
 
 POLL_SECONDS = 0.1
-# A process that has to load torch first speaks within this time, or is given up.
+# A process that has to load torch first writes within this time, or is given up.
 HAND_OVER_SECONDS = 60.0
 RETRY_SECONDS = 0.5
-# By somebody who meant the process and not the run, or for want of memory.
+# Killed by a user of the machine, who meant the process and not the run, or for want
+# of memory.
 KILLED = frozenset({-signal.SIGKILL, -signal.SIGTERM, -signal.SIGINT, -signal.SIGHUP})
 # How C++ and the C library's loader end a process that is refused memory.
 ABORTED = frozenset({-signal.SIGABRT, 127})
@@ -36,9 +36,9 @@ logger = logging.getLogger(__name__)
 class HandOver:
     """Keeps the lease of a run until its process does so itself."""
 
-    def __init__(self, store: RunStore, claim: Claim, lease_s: float) -> None:
+    def __init__(self, leases: Leases, claim: Claim, lease_s: float) -> None:
         """Extend the lease for the first time."""
-        self._store, self._claim, self._lease_s = store, claim, lease_s
+        self._leases, self._claim, self._lease_s = leases, claim, lease_s
         now = time.monotonic()
         self._due, self._end = now, now + HAND_OVER_SECONDS
         self._lease_until: float | None = None
@@ -46,13 +46,13 @@ class HandOver:
         self.tend()
 
     def tend(self) -> None:
-        """Do what falls due; call again and again."""
+        """Extend the lease when it is due; call again and again."""
         now = time.monotonic()
         if self._is_over or now < self._due:
             return
-        self._due = now + self._lease_s / HEARTBEATS_IN_A_LEASE
+        self._due = now + self._lease_s / HEARTBEATS_PER_LEASE
         try:
-            self._lease_until = self._store.extend_unspoken(
+            self._lease_until = self._leases.extend_unspoken(
                 self._claim, self._lease_until, lease_s=self._lease_s
             )
         except (StorageFullError, StorageBusyError) as error:
@@ -69,11 +69,11 @@ class HandOver:
 
 
 class Supervision:
-    """One run in the hands of one process."""
+    """Supervises one run in its process."""
 
     def __init__(
         self,
-        store: RunStore,
+        leases: Leases,
         claim: Claim,
         process: TrainingProcess,
         settings: Settings,
@@ -82,8 +82,8 @@ class Supervision:
         lease_s: float = LEASE_SECONDS,
     ) -> None:
         """Hand the run over; ``stop`` is set when the consumer shuts down."""
-        self._hand_over = HandOver(store, claim, lease_s)
-        self._store, self._claim, self._process = store, claim, process
+        self._hand_over = HandOver(leases, claim, lease_s)
+        self._leases, self._claim, self._process = leases, claim, process
         self._settings, self._stop = settings, stop
         self._oom_kills = limits.oom_kills()
         self._end = time.monotonic() + settings.run_seconds
@@ -102,24 +102,24 @@ class Supervision:
             self._insist(lambda: self._settle(code))
 
     def _reason_to_end(self) -> Callable[[], object] | None:
-        """Return what to store once the process is ended; None: it may go on."""
+        """Return what to store once the process has ended; None: it may continue."""
         if self._stop.is_set():
-            return lambda: self._store.release(self._claim, lost=False)
-        order = self._store.order(self._claim)
+            return lambda: self._leases.release(self._claim, lost=False)
+        order = self._leases.order(self._claim)
         if order == "cancel":
-            return lambda: self._store.finish(self._claim, CANCELLED)
+            return lambda: self._leases.finish(self._claim, CANCELLED)
         if order == "stop":
             return lambda: None
         if order == "lapsed":
             logger.warning("run %s: its process says nothing", self._claim.run_id)
-            return lambda: self._store.release(self._claim, lost=True)
+            return lambda: self._leases.release(self._claim, lost=True)
         if time.monotonic() >= self._end:
             return lambda: self._finish(outcomes.time_limit(self._settings.run_seconds))
         return None
 
     def _settle(self, code: int) -> None:
-        """Store how the run ended, unless its process already has."""
-        if self._store.order(self._claim) == "stop":
+        """Store the outcome of the run, unless its process already has."""
+        if self._leases.order(self._claim) == "stop":
             return
         if self._could_not_load(code):
             self._finish(outcomes.cannot_load(self._settings.run_memory_mib))
@@ -129,7 +129,7 @@ class Supervision:
             self._finish(outcomes.memory_limit(self._settings.run_memory_mib))
         else:
             logger.warning("the process of run %s was killed", self._claim.run_id)
-            self._store.release(self._claim, lost=not self._stop.is_set())
+            self._leases.release(self._claim, lost=not self._stop.is_set())
 
     def _could_not_load(self, code: int) -> bool:
         if code in ABORTED:
@@ -138,12 +138,12 @@ class Supervision:
 
     def _finish(self, outcome: outcomes.Outcome) -> None:
         state, error = outcome
-        self._store.finish(self._claim, state, error=error)
+        self._leases.finish(self._claim, state, error=error)
         logger.warning("run %s: %s", self._claim.run_id, error["message"])
 
     def _insist(self, settle: Callable[[], object]) -> None:
-        """Try again until it can be stored, or we shut down."""
-        told = ""
+        """Try again until the outcome is stored, or we shut down."""
+        logged = ""
         while True:
             try:
                 settle()
@@ -151,10 +151,10 @@ class Supervision:
             except LeaseLostError:
                 return
             except (StorageFullError, StorageBusyError) as error:
-                if str(error) != told:
-                    told = str(error)
+                if str(error) != logged:
+                    logged = str(error)
                     logger.warning(
-                        "run %s cannot be ended: %s", self._claim.run_id, told
+                        "run %s cannot be ended: %s", self._claim.run_id, logged
                     )
             if self._stop.wait(RETRY_SECONDS):
                 return

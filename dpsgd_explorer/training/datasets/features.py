@@ -120,7 +120,7 @@ class FeatureTable:
             self._ready[piece] = True
 
     def _absent(self, rows: Index) -> Index:
-        """Return those that nobody has computed yet, as far as is known now."""
+        """Return the rows that are not known to be computed yet."""
         candidates = rows[self._sums[rows] != 0]
         whole = row_sums(self._rows[candidates]) == self._sums[candidates]
         return np.setdiff1d(rows, candidates[whole], assume_unique=True)
@@ -211,7 +211,7 @@ def content_key(digest: str, transform: str) -> str:
 
 
 def row_sums(rows: Rows) -> Index:
-    """Return what marks each row as present: [B, F] -> [B]."""
+    """Return the presence mark per row: [B, F] -> [B]."""
     return np.array([PRESENT + zlib.crc32(row) for row in rows], dtype=np.int64)
 
 

@@ -20,7 +20,7 @@ class DataFile:
     """A compressed file and what it must hold.
 
     Attributes:
-        path: Below the data folder; ``.gz`` or ``.xz`` says how it is compressed.
+        path: Below the data folder; ``.gz`` or ``.xz`` gives the compression.
         sha256: Of the content, that is, after decompression: the same data packed by
             another program still fits.
     """
@@ -42,9 +42,9 @@ class DataFile:
             raise self._damage(place, error.strerror or str(error)) from error
         except (EOFError, zlib.error, lzma.LZMAError) as error:
             raise self._damage(place, f"not a whole {place.suffix} file") from error
-        found = hashlib.sha256(content).hexdigest()
-        if found != self.sha256:
-            raise self._damage(place, f"its content has sha256 {found}")
+        digest = hashlib.sha256(content).hexdigest()
+        if digest != self.sha256:
+            raise self._damage(place, f"its content has sha256 {digest}")
         return content
 
     def _damage(self, place: Path, what: str) -> DataError:

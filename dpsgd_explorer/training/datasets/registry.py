@@ -1,6 +1,6 @@
 """The data sets as tensors: one table, one file a data set.
 
-Sizes and shapes stand in ``catalogue``; a test compares them with what is here.
+``catalogue`` holds sizes and shapes; a test compares them with these data sets.
 """
 
 from __future__ import annotations

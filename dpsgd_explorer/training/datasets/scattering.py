@@ -174,7 +174,7 @@ class Bank:
 
 
 def reflection(size: int) -> Tensor:
-    """Return what pads an axis by its mirror image, ``STRIDE`` pixels at either end.
+    """Return indices that pad an axis by its mirror image, ``STRIDE`` pixels per end.
 
     Shapes: [size, size + 2 STRIDE].
     """

@@ -43,7 +43,7 @@ def test_a_visitor_may_queue_so_many(limited, config):
         store.create(config, visitor="ann")
     assert refused.value.retry_after > 0
     store.create(config, visitor="bob")
-    store.claim(first.id)
+    store.leases.claim(first.id)
     store.create(config, visitor="ann")
 
 
@@ -131,7 +131,7 @@ def test_one_visitor_leaves_most_of_the_queue_to_others(
     assert refused.value.retry_after > 0
     clock.forward(1)  # or who is next would be drawn
     store.create(config, visitor="bob")
-    store.claim()
+    store.leases.claim()
     store.create(config, visitor="ann", network=network, group="mine")
 
 
@@ -147,9 +147,9 @@ def test_whoever_drops_the_cookie_is_counted_by_the_network(limited, config, clo
     with pytest.raises(QuotaError, match=rf"{here} may have 2 launches queued"):
         launch(here)
     launch(there)
-    store.claim(first.id)
+    store.leases.claim(first.id)
     launch(here)
-    while store.claim():
+    while store.leases.claim():
         pass
     with pytest.raises(QuotaError, match=rf"{here} may launch 3 runs in 24 hours"):
         launch(here)
@@ -173,7 +173,7 @@ def test_a_run_that_waits_for_days_keeps_its_launch(limited, config, clock):
     clock.forward(3 * 24 * 3600)
     with pytest.raises(QuotaError, match="1 launches queued"):
         store.create(config, visitor="ann")
-    store.claim()
+    store.leases.claim()
     store.create(config, visitor="ann")
 
 

@@ -32,12 +32,12 @@ def test_a_write_that_finds_no_room_gives_the_reserve_away(
     store, config, reserve, disk, fill_up
 ):
     store.create(config, visitor="ann")
-    claim = store.claim()
+    claim = store.leases.claim()
     fill_up()
     disk.free = 0
     events = [Event("step", {"step": 1, "text": "x" * 100_000})]
     with pytest.raises(StorageFullError, match="disk is full"):
-        store.append(claim, events)
+        store.leases.append(claim, events)
     assert not reserve.exists()
 
 
@@ -45,12 +45,12 @@ def test_a_write_that_finds_no_room_gives_the_reserve_away(
     ("act", "state"),
     [
         pytest.param(
-            lambda store, claim: store.finish(claim, "interrupted"),
+            lambda store, claim: store.leases.finish(claim, "interrupted"),
             "interrupted",
             id="finish",
         ),
         pytest.param(
-            lambda store, claim: store.release(claim, lost=False),
+            lambda store, claim: store.leases.release(claim, lost=False),
             "queued",
             id="release",
         ),
@@ -65,13 +65,13 @@ def test_without_the_reserve_only_what_ends_something_is_stored(
     store, config, reserve, disk, act, state
 ):
     store.create(config, visitor="ann")
-    claim = store.claim()
+    claim = store.leases.claim()
     reserve.unlink()
     disk.free = 0
     with pytest.raises(StorageFullError):
         store.create(config, visitor="ann")
     with pytest.raises(StorageFullError):
-        store.heartbeat(claim)
+        store.leases.heartbeat(claim)
     act(store, claim)
     assert store.get(claim.run_id).state == state
     store.delete(claim.run_id, "ann")

@@ -35,18 +35,20 @@ def train(store, clock):
         claim = begin(store, config)
         clock.forward(seconds)
         advance(store, claim, up_to or config.planned_steps)
-        store.finish(claim, "done")
+        store.leases.finish(claim, "done")
 
     return train
 
 
 def begin(store, config, visitor="ann"):
     run = store.create(config, visitor=visitor)
-    return store.claim(run.id)
+    return store.leases.claim(run.id)
 
 
 def advance(store, claim, step):
-    store.append(claim, [Event("step", {"step": step, "epsilon": 0.5, "seconds": 1.0})])
+    store.leases.append(
+        claim, [Event("step", {"step": step, "epsilon": 0.5, "seconds": 1.0})]
+    )
 
 
 def queued(store, config, visitor="ann"):
@@ -121,7 +123,7 @@ def test_only_what_was_done_says_how_fast_runs_are(store, config, clock):
         claim = begin(store, config)
         clock.forward(SECONDS)
         advance(store, claim, 3)
-        store.finish(claim, end)
+        store.leases.finish(claim, end)
     begin(store, config)
     assert store.expected_start_seconds(queued(store, config)) is None
 
@@ -180,7 +182,7 @@ def work_off(store, clock, cost_of_seconds, workers, limit):
     begun, started, running = clock(), {}, []
     while True:
         while len(running) < workers:
-            claim = store.claim(running_per_visitor=limit)
+            claim = store.leases.claim(running_per_visitor=limit)
             if claim is None:
                 break
             started[claim.run_id] = clock() - begun
@@ -192,4 +194,4 @@ def work_off(store, clock, cost_of_seconds, workers, limit):
         running.sort(key=lambda each: each[:2])
         end, _, claim = running.pop(0)
         clock.forward(end - clock())
-        store.finish(claim, "done")
+        store.leases.finish(claim, "done")

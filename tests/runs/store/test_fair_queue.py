@@ -19,7 +19,7 @@ def queue(store, config, clock):
 
 def claimed(store, **limits):
     order = []
-    while (claim := store.claim(**limits)) is not None:
+    while (claim := store.leases.claim(**limits)) is not None:
         order.append(claim.run_id)
     return order
 
@@ -31,18 +31,18 @@ def test_runs_of_one_visitor_start_in_order(store, queue):
 
 def test_a_visitor_with_twenty_runs_delays_another_by_one(store, queue):
     anns = queue(*["ann"] * 20)
-    assert store.claim().run_id == anns[0]
+    assert store.leases.claim().run_id == anns[0]
     (bobs,) = queue("bob")
     assert store.queue_position(bobs) == 1
-    assert store.claim().run_id == bobs
+    assert store.leases.claim().run_id == bobs
 
 
 def started_one_by_one(store, number=None):
     """Train what is next to its end, again and again: what one worker does."""
     order = []
-    while len(order) != number and (claim := store.claim()) is not None:
+    while len(order) != number and (claim := store.leases.claim()) is not None:
         order.append(claim.run_id)
-        store.finish(claim, "done")
+        store.leases.finish(claim, "done")
     return order
 
 
@@ -50,10 +50,10 @@ def test_with_one_worker_too_a_visitor_with_twenty_runs_delays_another_by_one(
     store, queue
 ):
     anns = queue(*["ann"] * 20)
-    first = store.claim()
+    first = store.leases.claim()
     bobs = queue("bob", "bob")
     assert [store.queue_position(run_id) for run_id in bobs] == [1, 3]
-    store.finish(first, "done")
+    store.leases.finish(first, "done")
     order = started_one_by_one(store, 5)
     assert order == [bobs[0], anns[1], bobs[1], *anns[2:4]]
 
@@ -79,9 +79,9 @@ def test_deleting_what_was_trained_gives_no_earlier_turn(store, queue):
 
 def test_a_run_that_lost_its_worker_goes_first_and_counts_once(store, queue):
     a1, a2 = queue("ann", "ann")
-    claim = store.claim()
+    claim = store.leases.claim()
     b1, c1 = queue("bob", "cy")
-    store.release(claim, lost=True)
+    store.leases.release(claim, lost=True)
     assert store.queue_position(a1) == 1
     assert started_one_by_one(store) == [a1, b1, c1, a2]
 
@@ -94,19 +94,19 @@ def test_the_positions_come_true_whatever_went_before(store, queue, workers, see
     for _ in range(14):
         queue(chance.choice("abcd"))
         if len(running) == workers or (running and chance.random() < 0.3):
-            store.finish(running.pop(chance.randrange(len(running))), "done")
+            store.leases.finish(running.pop(chance.randrange(len(running))), "done")
         if len(running) < workers and chance.random() < 0.5:
-            running.append(store.claim())
+            running.append(store.leases.claim())
     queued = {run.id for visitor in "abcd" for run in store.runs_of(visitor)}
     places = {run_id: store.queue_position(run_id) for run_id in queued}
     told = sorted((place, run_id) for run_id, place in places.items() if place)
     assert len(told) > 3
     came = []
-    while claim := store.claim():
+    while claim := store.leases.claim():
         came.append(claim.run_id)
         running.append(claim)
         if len(running) >= workers:
-            store.finish(running.pop(chance.randrange(len(running))), "done")
+            store.leases.finish(running.pop(chance.randrange(len(running))), "done")
     assert came == [run_id for _, run_id in told]
 
 
@@ -139,5 +139,5 @@ def test_runs_queued_at_the_same_moment_start_in_the_order_told(store, config):
 def test_a_visitor_at_the_limit_waits_and_others_pass(store, queue):
     a1, a2, b1 = queue("ann", "ann", "bob")
     assert claimed(store, running_per_visitor=1) == [a1, b1]
-    assert store.overdue(0, running_per_visitor=1) == []
+    assert store.leases.overdue(0, running_per_visitor=1) == []
     assert claimed(store, running_per_visitor=2) == [a2]

@@ -34,103 +34,115 @@ def run(store, config):
 
 def test_ten_doorbells_make_one_claim(store, run):
     with ThreadPoolExecutor(10) as pool:
-        claims = list(pool.map(lambda _: store.claim(run.id), range(10)))
+        claims = list(pool.map(lambda _: store.leases.claim(run.id), range(10)))
     assert [claim for claim in claims if claim] == [Claim(run.id, 1)]
 
 
 def test_a_claimed_run_is_running_and_its_log_says_so(store, run, clock):
     clock.forward(2)
-    store.claim()
+    store.leases.claim()
     claimed = store.get(run.id)
     assert (claimed.state, claimed.started_at) == ("running", clock())
     assert log_of(store, run)[-1] == ("state", {"state": "running"})
 
 
 def test_appended_events_move_the_step(store, run):
-    claim = store.claim()
-    assert store.append(claim, [step(1), step(2), evaluation(2, 0.8)]) == 5
+    claim = store.leases.claim()
+    assert store.leases.append(claim, [step(1), step(2), evaluation(2, 0.8)]) == 5
     stored = store.get(run.id)
     assert (stored.step, stored.last_seq) == (2, 5)
 
 
 def test_an_event_that_is_not_json_is_refused_whole(store, run):
-    claim = store.claim()
+    claim = store.leases.claim()
     with pytest.raises(ValueError, match="not JSON compliant"):
-        store.append(claim, [step(1), step(2, epsilon=float("nan"))])
+        store.leases.append(claim, [step(1), step(2, epsilon=float("nan"))])
     assert store.get(run.id).last_seq == 2
 
 
 @pytest.mark.parametrize(
     "write",
     [
-        pytest.param(lambda store, claim: store.append(claim, [step(1)]), id="append"),
-        pytest.param(lambda store, claim: store.heartbeat(claim), id="heartbeat"),
-        pytest.param(lambda store, claim: store.finish(claim, "done"), id="finish"),
         pytest.param(
-            lambda store, claim: store.save_checkpoint(claim, b"x"), id="checkpoint"
+            lambda store, claim: store.leases.append(claim, [step(1)]), id="append"
         ),
         pytest.param(
-            lambda store, claim: store.release(claim, lost=True), id="release"
+            lambda store, claim: store.leases.heartbeat(claim), id="heartbeat"
+        ),
+        pytest.param(
+            lambda store, claim: store.leases.finish(claim, "done"), id="finish"
+        ),
+        pytest.param(
+            lambda store, claim: store.leases.save_checkpoint(claim, b"x"),
+            id="checkpoint",
+        ),
+        pytest.param(
+            lambda store, claim: store.leases.release(claim, lost=True), id="release"
         ),
     ],
 )
 @pytest.mark.parametrize("how", ["taken over", "queued again", "ended", "deleted"])
 def test_a_worker_that_lost_the_run_cannot_write(store, run, clock, write, how):
-    old = store.claim()
+    old = store.leases.claim()
     if how == "ended":
-        store.finish(old, "done")
+        store.leases.finish(old, "done")
     elif how == "deleted":
         store.delete(run.id, "ann")
     else:
         clock.forward(LEASE_SECONDS + 1)
-        assert store.reap() == [run.id]
+        assert store.leases.reap() == [run.id]
         if how == "taken over":
-            assert store.claim() == Claim(run.id, 2)
+            assert store.leases.claim() == Claim(run.id, 2)
     before = store.events_since(0, 100)
     with pytest.raises(LeaseLostError, match="no longer held under fence 1"):
         write(store, old)
     assert store.events_since(0, 100) == before
-    assert store.order(old) == "stop"
+    assert store.leases.order(old) == "stop"
 
 
 @pytest.mark.parametrize(
     "write",
     [
-        pytest.param(lambda store, claim: store.append(claim, [step(1)]), id="append"),
-        pytest.param(lambda store, claim: store.heartbeat(claim), id="heartbeat"),
         pytest.param(
-            lambda store, claim: store.save_checkpoint(claim, b"x"), id="checkpoint"
+            lambda store, claim: store.leases.append(claim, [step(1)]), id="append"
+        ),
+        pytest.param(
+            lambda store, claim: store.leases.heartbeat(claim), id="heartbeat"
+        ),
+        pytest.param(
+            lambda store, claim: store.leases.save_checkpoint(claim, b"x"),
+            id="checkpoint",
         ),
     ],
 )
 def test_each_write_extends_the_lease(store, run, clock, write):
-    claim = store.claim()
+    claim = store.leases.claim()
     clock.forward(LEASE_SECONDS - 1)
     write(store, claim)
     clock.forward(LEASE_SECONDS - 1)
-    assert store.reap() == []
+    assert store.leases.reap() == []
     clock.forward(2)
-    assert store.reap() == [run.id]
+    assert store.leases.reap() == [run.id]
 
 
 def test_a_resumed_run_adds_nothing_to_its_log(store, run, clock):
-    claim = store.claim()
-    store.append(claim, [step(1)])
+    claim = store.leases.claim()
+    store.leases.append(claim, [step(1)])
     started_at = store.get(run.id).started_at
     before = store.events(run.id)
     clock.forward(LEASE_SECONDS + 1)
-    store.reap()
+    store.leases.reap()
     assert store.get(run.id).state == "queued"
-    store.claim()
+    store.leases.claim()
     assert store.events(run.id) == before
     assert store.get(run.id).started_at == started_at
 
 
 def test_a_run_whose_worker_is_lost_too_often_is_interrupted(store, run, clock):
     for number in range(1, LARGEST_TRIES + 1):
-        assert store.claim() == Claim(run.id, number)
+        assert store.leases.claim() == Claim(run.id, number)
         clock.forward(LEASE_SECONDS + 1)
-        store.reap()
+        store.leases.reap()
     ended = store.get(run.id)
     assert (ended.state, ended.error["code"]) == ("interrupted", "worker_lost")
     assert log_of(store, run)[-1] == (
@@ -141,56 +153,56 @@ def test_a_run_whose_worker_is_lost_too_often_is_interrupted(store, run, clock):
 
 def test_a_shutdown_counts_as_no_try(store, run):
     for _ in range(LARGEST_TRIES + 2):
-        assert store.release(store.claim(), lost=False) == "queued"
+        assert store.leases.release(store.leases.claim(), lost=False) == "queued"
 
 
 def test_a_lost_run_that_was_to_be_cancelled_is_cancelled(store, run, clock):
-    store.claim()
+    store.leases.claim()
     store.cancel(run.id, "ann")
     assert store.get(run.id).state == "running"
     clock.forward(LEASE_SECONDS + 1)
-    assert store.reap() == []
+    assert store.leases.reap() == []
     assert store.get(run.id).state == "cancelled"
 
 
 def test_the_holder_is_told_to_cancel(store, run):
-    claim = store.claim()
-    assert store.order(claim) == "go on"
+    claim = store.leases.claim()
+    assert store.leases.order(claim) == "go on"
     store.cancel(run.id, "ann")
-    assert store.order(claim) == "cancel"
+    assert store.leases.order(claim) == "cancel"
 
 
 def test_a_lease_that_ran_out_is_read_where_nobody_can_write(store, run, clock):
-    claim = store.claim()
+    claim = store.leases.claim()
     clock.forward(LEASE_SECONDS)
     with store.database.write():
-        assert store.order(claim) == "go on"
+        assert store.leases.order(claim) == "go on"
         clock.forward(1)
-        assert store.order(claim) == "lapsed"
+        assert store.leases.order(claim) == "lapsed"
     store.cancel(run.id, "ann")
-    assert store.order(claim) == "cancel"
+    assert store.leases.order(claim) == "cancel"
 
 
 def test_a_checkpoint_knows_its_place_and_goes_with_the_run(store, run):
-    claim = store.claim()
-    assert store.checkpoint(run.id) is None
-    store.append(claim, [step(1)])
-    store.save_checkpoint(claim, b"one")
-    store.append(claim, [step(2)])
-    store.save_checkpoint(claim, b"two")
-    store.append(claim, [step(3)])
-    kept = store.checkpoint(run.id)
+    claim = store.leases.claim()
+    assert store.leases.checkpoint(run.id) is None
+    store.leases.append(claim, [step(1)])
+    store.leases.save_checkpoint(claim, b"one")
+    store.leases.append(claim, [step(2)])
+    store.leases.save_checkpoint(claim, b"two")
+    store.leases.append(claim, [step(3)])
+    kept = store.leases.checkpoint(run.id)
     assert (kept.seq, kept.data) == (4, b"two")
-    store.finish(claim, "done")
-    assert store.checkpoint(run.id) is None
+    store.leases.finish(claim, "done")
+    assert store.leases.checkpoint(run.id) is None
 
 
 def test_the_summary_of_a_whole_run_is_its_end(store, run):
-    claim = store.claim()
+    claim = store.leases.claim()
     end = {"step": 20, "epsilon": 0.75, "delta": 1e-5, "test_accuracy": 0.85}
     end |= {"test_loss": 0.3, "seconds": 4.0, "reason": "finished", "receipt": {}}
-    store.append(claim, [step(20), evaluation(20, 0.8), Event("end", end)])
-    store.finish(claim, "done")
+    store.leases.append(claim, [step(20), evaluation(20, 0.8), Event("end", end)])
+    store.leases.finish(claim, "done")
     assert store.get(run.id).summary == {
         "epsilon": 0.75,
         "delta": 1e-5,
@@ -202,10 +214,10 @@ def test_the_summary_of_a_whole_run_is_its_end(store, run):
 
 
 def test_the_summary_of_a_stopped_run_tells_what_was_spent(store, run, config):
-    claim = store.claim()
+    claim = store.leases.claim()
     events = [step(1, 0.2), evaluation(1, 0.7), step(2, 0.3), step(3, 0.4, seconds=0.9)]
-    store.append(claim, events)
-    store.finish(claim, "cancelled")
+    store.leases.append(claim, events)
+    store.leases.finish(claim, "cancelled")
     assert store.get(run.id).summary == {
         "epsilon": 0.4,
         "delta": config.delta,
@@ -217,15 +229,17 @@ def test_the_summary_of_a_stopped_run_tells_what_was_spent(store, run, config):
 
 
 def test_the_summary_says_what_kind_of_answer_its_epsilon_is(store, run):
-    claim = store.claim()
+    claim = store.leases.claim()
     begun = [Event("phase", {"step": 0, "status": word}) for word in ("exact", "bound")]
-    store.append(claim, [*begun, step(1)])
-    store.finish(claim, "cancelled")
+    store.leases.append(claim, [*begun, step(1)])
+    store.leases.finish(claim, "cancelled")
     assert store.get(run.id).summary["status"] == "bound"
 
 
 def test_a_run_that_took_no_step_has_no_summary(store, run):
-    store.finish(store.claim(), "failed", error={"code": "refused", "message": "no."})
+    store.leases.finish(
+        store.leases.claim(), "failed", error={"code": "refused", "message": "no."}
+    )
     ended = store.get(run.id)
     assert ended.summary == {}
     assert ended.error == {"code": "refused", "message": "no."}
@@ -238,21 +252,21 @@ def test_setting_the_clock_takes_no_lease_and_leaves_none(
     leases = type(clock)()
     store = RunStore(database_url, clock=clock, lease_clock=leases)
     run = store.create(config, visitor="ann")
-    claim = store.claim()
+    claim = store.leases.claim()
     clock.forward(hours * 3600)
     leases.forward(1)
-    assert store.reap() == []
-    store.heartbeat(claim)
+    assert store.leases.reap() == []
+    store.leases.heartbeat(claim)
     leases.forward(LEASE_SECONDS + 1)
-    assert store.reap() == [run.id]
-    assert store.overdue(5) == [run.id]
+    assert store.leases.reap() == [run.id]
+    assert store.leases.overdue(5) == [run.id]
     store.database.close()
 
 
 def test_a_lease_from_before_the_machine_was_restarted_is_lost(store, run, clock):
-    store.claim()
+    store.leases.claim()
     clock.forward(-3600)
-    assert store.reap() == [run.id]
+    assert store.leases.reap() == [run.id]
 
 
 def test_a_lease_is_lost_as_soon_as_its_holder_is_gone(store, run):
@@ -260,22 +274,22 @@ def test_a_lease_is_lost_as_soon_as_its_holder_is_gone(store, run):
         "import sys; from dpsgd_explorer.runs.store.store import RunStore\n"
         "clock = lambda: float(sys.argv[2])\n"
         "store = RunStore(sys.argv[1], clock=clock, lease_clock=clock)\n"
-        "print(store.claim(), flush=True); sys.stdin.read()"
+        "print(store.leases.claim(), flush=True); sys.stdin.read()"
     )
     url = store.database.engine.url.render_as_string()
     command = [sys.executable, "-c", code, url, str(store.clock())]
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
     with subprocess.Popen(command, **pipes) as process:
         assert b"fence=1" in process.stdout.readline()
-        assert store.reap() == []
+        assert store.leases.reap() == []
         process.kill()
         process.wait()
-        assert store.reap() == [run.id]
+        assert store.leases.reap() == [run.id]
 
 
 def test_a_queued_run_is_overdue_after_a_while(store, run, clock):
-    assert store.overdue(5) == []
+    assert store.leases.overdue(5) == []
     clock.forward(5)
-    assert store.overdue(5) == [run.id]
-    store.claim()
-    assert store.overdue(5) == []
+    assert store.leases.overdue(5) == [run.id]
+    store.leases.claim()
+    assert store.leases.overdue(5) == []

@@ -19,10 +19,10 @@ def ended(store, config):
 
     def ended(kilobytes=1, state="done"):
         run = store.create(config, visitor="ann")
-        claim = store.claim(run.id)
+        claim = store.leases.claim(run.id)
         text = [Event("step", {"step": 1, "text": "x" * 1_000})]
-        store.append(claim, text * kilobytes)
-        store.finish(claim, state)
+        store.leases.append(claim, text * kilobytes)
+        store.leases.finish(claim, state)
         return run.id
 
     return ended
@@ -37,7 +37,7 @@ def test_what_ended_long_ago_goes_and_everything_else_stays(
 ):
     monkeypatch.setattr(retention, "RUNS_A_STEP", 2)
     queued, running = (store.create(config, visitor="ann").id for _ in range(2))
-    store.claim(running)
+    store.leases.claim(running)
     for state in ("done", "failed", "cancelled", "interrupted", "done"):
         ended(state=state)
     clock.forward(7 * DAY + 1)

@@ -12,7 +12,7 @@ from dpsgd_explorer.runs.store.store import RunStore
 
 def append_many(store, claim):
     for number in range(2, 50):
-        store.append(claim, [big_event(number)])
+        store.leases.append(claim, [big_event(number)])
 
 
 def launch_many(store, config):
@@ -28,8 +28,8 @@ def test_a_full_disk_refuses_launches_and_events_and_serves_reads(
     store, config, fill_up
 ):
     run = store.create(config, visitor="ann")
-    claim = store.claim()
-    store.append(claim, [big_event(1)])
+    claim = store.leases.claim()
+    store.leases.append(claim, [big_event(1)])
     fill_up()
     with pytest.raises(StorageFullError, match="disk is full"):
         append_many(store, claim)
@@ -42,27 +42,27 @@ def test_a_full_disk_refuses_launches_and_events_and_serves_reads(
 
 def test_a_run_can_end_on_a_full_disk(store, config, fill_up):
     run = store.create(config, visitor="ann")
-    claim = store.claim()
-    store.save_checkpoint(claim, b"x" * 20_000)
+    claim = store.leases.claim()
+    store.leases.save_checkpoint(claim, b"x" * 20_000)
     fill_up()
     with pytest.raises(StorageFullError):
         append_many(store, claim)
     reason = {"code": "storage_full", "message": "storage full: no room."}
-    store.finish(claim, "interrupted", error=reason)
+    store.leases.finish(claim, "interrupted", error=reason)
     assert store.get(run.id).state == "interrupted"
     assert store.events(run.id)[-1].ends_run
 
 
 def test_after_room_was_made_everything_goes_on(store, config, fill_up):
     old, run = (store.create(config, visitor="ann") for _ in range(2))
-    first, second = store.claim(old.id), store.claim(run.id)
-    store.append(first, [big_event(number) for number in range(1, 20)])
+    first, second = store.leases.claim(old.id), store.leases.claim(run.id)
+    store.leases.append(first, [big_event(number) for number in range(1, 20)])
     fill_up()
     with pytest.raises(StorageFullError):
-        store.append(second, [big_event(number) for number in range(1, 20)])
+        store.leases.append(second, [big_event(number) for number in range(1, 20)])
     assert store.get(run.id).last_seq == 2
     store.delete(old.id, "ann")
-    store.append(second, [big_event(number) for number in range(1, 10)])
+    store.leases.append(second, [big_event(number) for number in range(1, 10)])
     assert store.get(run.id).step == 9
 
 

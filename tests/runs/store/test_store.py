@@ -118,21 +118,21 @@ def test_cancelling_a_queued_run_ends_it_at_once(store, config, clock):
     cancelled = store.cancel(run.id, "ann")
     assert (cancelled.state, cancelled.ended_at) == ("cancelled", clock())
     assert log_of(store, run)[-1] == (2, "state", {"state": "cancelled"})
-    assert store.claim() is None
+    assert store.leases.claim() is None
 
 
 def test_cancelling_a_run_that_has_ended_changes_nothing(store, config):
     run = store.create(config, visitor="ann")
-    claim = store.claim()
-    store.finish(claim, "done")
+    claim = store.leases.claim()
+    store.leases.finish(claim, "done")
     before = store.get(run.id)
     assert store.cancel(run.id, "ann") == before
 
 
 def test_the_log_is_read_in_pages(store, config):
     run = store.create(config, visitor="ann")
-    claim = store.claim()
-    store.append(claim, [step(number) for number in range(1, 21)])
+    claim = store.leases.claim()
+    store.leases.append(claim, [step(number) for number in range(1, 21)])
     whole = events(store, run)
     assert [event.seq for event in whole] == list(range(1, 23))
     pages = [events(store, run, after=after, limit=5) for after in range(0, 25, 5)]
@@ -141,10 +141,10 @@ def test_the_log_is_read_in_pages(store, config):
 
 def test_events_of_all_runs_come_in_the_order_they_were_stored(store, config):
     runs = [store.create(config, visitor="ann") for _ in range(2)]
-    claims = [store.claim(run.id) for run in runs]
+    claims = [store.leases.claim(run.id) for run in runs]
     for number in range(1, 4):
         for claim in claims:
-            store.append(claim, [step(number)])
+            store.leases.append(claim, [step(number)])
     found = store.events_since(0, 100)
     assert [event.id for event in found] == list(range(1, 11))
     assert [event.run_id for event in found[-4:]] == [run.id for run in runs] * 2
@@ -155,7 +155,7 @@ def test_events_of_all_runs_come_in_the_order_they_were_stored(store, config):
 def test_counts_name_every_state(store, config):
     store.create(config, visitor="ann")
     store.create(config, visitor="ann")
-    store.claim()
+    store.leases.claim()
     assert store.counts() == dict.fromkeys(FINAL_STATES, 0) | {
         "queued": 1,
         "running": 1,
@@ -201,5 +201,5 @@ def test_a_database_of_the_first_version_is_brought_up_with_its_runs(
     later = RunStore(database_url)
     later.create(config, visitor="ann")
     assert later.queue_position(run.id) == 1
-    assert later.claim().run_id == run.id
+    assert later.leases.claim().run_id == run.id
     later.database.close()

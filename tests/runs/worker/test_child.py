@@ -57,23 +57,23 @@ def begun(store, config):
 
     def begun(events, checkpoint_after=None, change=lambda event: event):
         run = store.create(config, visitor="ann")
-        claim = store.claim(run.id)
+        claim = store.leases.claim(run.id)
         training = KINDS[config.kind].start(config)
         for number, event in enumerate(training.events(), start=1):
-            store.append(claim, [change(event)])
+            store.leases.append(claim, [change(event)])
             if number == checkpoint_after:
-                store.save_checkpoint(claim, training.checkpoint())
+                store.leases.save_checkpoint(claim, training.checkpoint())
             if number == events:
                 break
-        store.release(claim, lost=True)
-        return store.claim(run.id)
+        store.leases.release(claim, lost=True)
+        return store.leases.claim(run.id)
 
     return begun
 
 
 def test_a_run_is_stored_from_phase_to_end(store, config, train):
     run = store.create(config, visitor="ann")
-    assert train(store.claim()) == 0
+    assert train(store.leases.claim()) == 0
     done = store.get(run.id)
     assert (done.state, done.error, done.step) == ("done", None, 20)
     assert told(store, run.id) == trained(config)
@@ -122,7 +122,7 @@ def test_a_run_whose_checkpoint_is_broken_is_repeated_from_its_start(
 ):
     claim = begun(9, 5)
     before = store.events(claim.run_id)
-    whole = store.checkpoint(claim.run_id).data
+    whole = store.leases.checkpoint(claim.run_id).data
     with store.database.write() as connection:
         connection.execute(update(checkpoints).values(data=damage(whole)))
     assert train(claim) == 0
@@ -155,10 +155,10 @@ def test_progress_that_was_told_is_no_part_of_what_must_come_again(
     store, config, train
 ):
     run = store.create(config, visitor="ann")
-    claim = store.claim()
+    claim = store.leases.claim()
     progress = Event("progress", {"what": "features", "done": 1, "total": 2})
     first, second, *_ = KINDS[config.kind].start(config).events()
-    store.append(claim, [progress, first, progress, second, progress])
+    store.leases.append(claim, [progress, first, progress, second, progress])
     assert train(claim) == 0
     assert store.get(run.id).state == "done"
     kinds_told = [event.kind for event in store.events(run.id)]
@@ -187,7 +187,7 @@ def test_a_resumed_run_that_does_not_repeat_itself_is_interrupted(store, train, 
 
 def test_a_log_that_tells_more_than_the_run_is_a_mismatch(store, config, train, begun):
     claim = begun(None, None)
-    store.append(claim, [Event("step", {"step": 21})])
+    store.leases.append(claim, [Event("step", {"step": 21})])
     assert train(claim) == 0
     assert store.get(claim.run_id).error["code"] == "replay_mismatch"
 
@@ -203,7 +203,7 @@ def test_a_diverged_run_fails_with_reason_and_hint_and_no_nan(store, train):
         }
     )
     run = store.create(config, visitor="ann")
-    assert train(store.claim()) == 0
+    assert train(store.leases.claim()) == 0
     ended = store.get(run.id)
     assert (ended.state, ended.error["code"]) == ("failed", "diverged")
     assert "Lower learning_rate" in ended.error["message"]
@@ -228,7 +228,7 @@ def test_a_run_says_how_far_its_features_are_while_it_computes_them(
     logs = []
     for _ in range(2):
         run = store.create(pictures, visitor="ann")
-        assert train(store.claim()) == 0
+        assert train(store.leases.claim()) == 0
         logs.append(told(store, run.id))
         inputs._tables.cache_clear()  # as in another process
     progress = [data for kind, data in logs[0] if kind == "progress"]
@@ -243,9 +243,9 @@ def test_a_run_says_how_far_its_features_are_while_it_computes_them(
 
 def test_a_lost_lease_stores_nothing_and_says_so(store, config, train, clock):
     run = store.create(config, visitor="ann")
-    old = store.claim()
+    old = store.leases.claim()
     clock.forward(LEASE_SECONDS + 1)
-    store.reap()
+    store.leases.reap()
     before = store.events(run.id)
     assert train(old) == outcomes.EXIT_LEASE_LOST
     assert store.events(run.id) == before
@@ -253,7 +253,7 @@ def test_a_lost_lease_stores_nothing_and_says_so(store, config, train, clock):
 
 def test_a_full_disk_ends_the_process_with_its_own_code(store, config, train, fill_up):
     run = store.create(config, visitor="ann")
-    claim = store.claim()
+    claim = store.leases.claim()
     fill_up()
     assert train(claim) == outcomes.EXIT_STORAGE_FULL
     stored = told(store, run.id)

@@ -38,13 +38,13 @@ def test_a_killed_child_is_resumed_and_its_run_ends_as_if_nothing_had_been(
     worker = consumer()
     run = worker.store.create(killed_config, visitor="ann")
     thread = answering(worker)
-    wait_until(lambda: worker.store.checkpoint(run.id))
+    wait_until(lambda: worker.store.leases.checkpoint(run.id))
     before = worker.store.get(run.id)
     [child] = own_children()
     os.kill(child, signal.SIGKILL)
     thread.join(PATIENCE_SECONDS)
     assert before.step < killed_config.steps
-    assert worker.store.claim(run.id) is None
+    assert worker.store.leases.claim(run.id) is None
     assert_ended_as(whole, worker.store, run.id)
 
 
@@ -62,7 +62,7 @@ def test_a_killed_consumer_leaves_no_orphan_and_the_next_start_resumes(
     run = front.store.create(killed_config, visitor="ann")
     front.doorbell.ring(run.id)
     first = start_worker(settings)
-    wait_until(lambda: front.store.checkpoint(run.id))
+    wait_until(lambda: front.store.leases.checkpoint(run.id))
     children = children_of(first.pid)
     first.kill()
     first.wait()
@@ -72,7 +72,7 @@ def test_a_killed_consumer_leaves_no_orphan_and_the_next_start_resumes(
 
     # The lease of the dead runs out by a clock that is a minute ahead.
     later = RunStore(settings.database_url, clock=lambda: time.time() + 60)
-    assert later.reap() == [run.id]
+    assert later.leases.reap() == [run.id]
     later.database.close()
 
     second = start_worker(settings)
@@ -110,7 +110,7 @@ def test_a_spare_computes_features_until_a_run_comes_that_needs_none(settings):
     process = TrainingProcess(settings, LEASE_SECONDS)
     try:
         wait_until(lambda: features_of(settings))
-        process.hand_over(store.claim())
+        process.hand_over(store.leases.claim())
         assert process.exit_code(PATIENCE_SECONDS) == 0
     finally:
         process.end()
@@ -174,7 +174,7 @@ def test_a_lost_doorbell_is_rung_again(consumer):
 
 def test_a_lease_is_kept_for_a_process_until_it_speaks(store, config, clock):
     run = store.create(config, visitor="ann")
-    claim = store.claim(lease_s=2)
+    claim = store.leases.claim(lease_s=2)
     hand_over = HandOver(store, claim, lease_s=2)
 
     def tend_later():
@@ -184,13 +184,13 @@ def test_a_lease_is_kept_for_a_process_until_it_speaks(store, config, clock):
 
     for _ in range(5):
         tend_later()
-    assert store.reap() == []
+    assert store.leases.reap() == []
     clock.forward(0.5)
-    store.heartbeat(claim, lease_s=2)  # the process itself
+    store.leases.heartbeat(claim, lease_s=2)  # the process itself
     tend_later()
     for _ in range(2):
         tend_later()
-    assert store.reap() == [run.id]
+    assert store.leases.reap() == [run.id]
 
 
 class Process(TrainingProcess):
@@ -227,19 +227,21 @@ def test_what_a_process_leaves_unsaid_is_stored_for_it(
 ):
     run = store.create(config, visitor="ann")
     process = Process(settings, code)
-    Supervision(store, store.claim(), process, settings, threading.Event()).watch()
+    Supervision(
+        store, store.leases.claim(), process, settings, threading.Event()
+    ).watch()
     ended = store.get(run.id)
     assert (ended.state, (ended.error or {}).get("code")) == (state, error)
 
 
 def append_for_ever(store, claim):
     while True:
-        store.append(claim, [Event("step", {"step": 1, "text": "x" * 500})])
+        store.leases.append(claim, [Event("step", {"step": 1, "text": "x" * 500})])
 
 
 def test_a_verdict_waits_until_there_is_room_for_it(store, settings, config, fill_up):
     run = store.create(config, visitor="ann", name="n" * 60)
-    claim = store.claim()
+    claim = store.leases.claim()
     make_room = fill_up()
     with pytest.raises(StorageFullError):
         append_for_ever(store, claim)

@@ -16,12 +16,12 @@ def step(number, **data):
 @pytest.fixture
 def claim(store, config):
     store.create(config, visitor="ann")
-    return store.claim()
+    return store.leases.claim()
 
 
 @pytest.fixture
 def writer(store, claim):
-    return EventWriter(store, claim, lease_s=LEASE_SECONDS)
+    return EventWriter(store.leases, claim, lease_s=LEASE_SECONDS)
 
 
 def test_everything_is_stored_in_order_when_it_is_left(store, claim, writer):
@@ -32,7 +32,7 @@ def test_everything_is_stored_in_order_when_it_is_left(store, claim, writer):
                 writer.add_checkpoint(b"120")
     assert [event.kind for event in store.events(claim.run_id, 2)] == ["step"] * 200
     assert store.get(claim.run_id).step == 200
-    assert (store.checkpoint(claim.run_id).seq) == 122
+    assert (store.leases.checkpoint(claim.run_id).seq) == 122
 
 
 def test_events_before_an_error_of_the_training_are_stored(store, claim, writer):
@@ -44,7 +44,7 @@ def test_events_before_an_error_of_the_training_are_stored(store, claim, writer)
 
 def test_an_event_that_cannot_be_stored_any_more_is_an_error(store, claim, writer):
     writer.__enter__()
-    store.release(claim, lost=True)
+    store.leases.release(claim, lost=True)
     writer.add(step(1))
     with pytest.raises(LeaseLostError):
         writer.__exit__(None, None, None)
@@ -59,7 +59,7 @@ def test_an_event_that_is_not_json_is_an_error(claim, writer):
 
 def test_a_lease_that_is_lost_stops_the_training(store, claim, writer):
     writer.__enter__()
-    store.release(claim, lost=True)
+    store.leases.release(claim, lost=True)
 
     def fails():
         try:
@@ -74,12 +74,12 @@ def test_a_lease_that_is_lost_stops_the_training(store, claim, writer):
 
 
 def test_the_lease_is_kept_while_there_is_nothing_to_store(store, claim, clock):
-    with EventWriter(store, claim, lease_s=0.5):
+    with EventWriter(store.leases, claim, lease_s=0.5):
         for _ in range(3):
             clock.forward(0.4)
             lease_until = clock() + 0.5
             wait_until(lambda end=lease_until: lease_of(store, claim) >= end)
-    assert store.reap() == []
+    assert store.leases.reap() == []
 
 
 def lease_of(store, claim):

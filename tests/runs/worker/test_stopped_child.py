@@ -56,12 +56,12 @@ def test_a_child_stopped_for_longer_than_its_lease_cannot_write(settings, consum
     store = consumer().store
     run = store.create(long_config(100_000), visitor="ann")
     process = TrainingProcess(settings, LEASE_SECONDS)
-    process.hand_over(store.claim())
+    process.hand_over(store.leases.claim())
     wait_until(lambda: store.get(run.id).step)
     stop(process.pid, settings, in_a_write=False)
     try:
-        wait_until(store.reap)
-        assert store.claim(run.id).fence == 2
+        wait_until(store.leases.reap)
+        assert store.leases.claim(run.id).fence == 2
         before = store.events(run.id)
     finally:
         os.kill(process.pid, signal.SIGCONT)
@@ -91,7 +91,7 @@ def test_a_child_stopped_within_a_write_is_ended_and_its_run_goes_on(
     worker = consumer(LEASE_SECONDS)
     run = worker.store.create(killed_config, visitor="ann")
     thread = answering(worker)
-    wait_until(lambda: worker.store.checkpoint(run.id))
+    wait_until(lambda: worker.store.leases.checkpoint(run.id))
     [child] = own_children()
     stop(child, settings, in_a_write=True)
     wait_until(lambda: not is_alive(child))

@@ -96,11 +96,11 @@ def test_a_running_run_is_streamed_as_it_goes(client, store, run_id):
     stream = iter(response.response)
     assert next(stream) == b"retry: 2000\n\n"
     assert b'"queued"' in next(stream)
-    claim = store.claim(run_id)
+    claim = store.leases.claim(run_id)
     assert b'"running"' in next(stream)
-    store.append(claim, [Event("phase", {"step": 0})])
+    store.leases.append(claim, [Event("phase", {"step": 0})])
     assert next(stream).startswith(b"id: 3\nevent: phase\n")
-    store.finish(claim, "done")
+    store.leases.finish(claim, "done")
     assert b'"done"' in next(stream)
     assert next(stream, None) is None
     response.close()
@@ -198,9 +198,9 @@ def test_many_listeners_hear_the_same(app, client, store, run_id):
     threads = [threading.Thread(target=listen) for _ in range(8)]
     for thread in threads:
         thread.start()
-    claim = store.claim(run_id)
-    store.append(claim, recorded_events())
-    store.finish(claim, "done")
+    claim = store.leases.claim(run_id)
+    store.leases.append(claim, recorded_events())
+    store.leases.finish(claim, "done")
     for thread in threads:
         thread.join(30)
     assert len(heard) == 8

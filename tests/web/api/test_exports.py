@@ -69,12 +69,12 @@ def test_csv_has_a_row_for_each_step_and_evaluation(client, finished):
 @pytest.mark.parametrize("extension", ["csv", "json"])
 def test_a_long_log_is_never_in_memory_as_a_whole(client, store, run_id, extension):
     note = "x" * 2000
-    claim = store.claim(run_id)
+    claim = store.leases.claim(run_id)
     told = [
         Event("step", {"step": i, "epsilon": 0.1, "seconds": note})
         for i in range(1, 3001)
     ]
-    store.append(claim, told)
+    store.leases.append(claim, told)
     del told
     address = f"{RUNS}/{run_id}/export.{extension}"
     tracemalloc.start()
@@ -87,11 +87,11 @@ def test_a_long_log_is_never_in_memory_as_a_whole(client, store, run_id, extensi
 
 
 def test_a_log_that_grows_is_taken_as_it_was(client, store, run_id):
-    claim = store.claim(run_id)
+    claim = store.leases.claim(run_id)
     with client.get(f"{RUNS}/{run_id}/export.json", buffered=False) as answer:
         parts = iter(answer.response)
         text = next(parts).decode()
-        store.append(claim, recorded_events())
+        store.leases.append(claim, recorded_events())
         text += b"".join(parts).decode()
     assert [event["seq"] for event in json.loads(text)["events"]] == [1, 2]
 
@@ -126,10 +126,10 @@ def test_a_report_prints_one_unit_and_no_row_that_says_nothing(client, finished)
     ids=["running", "stopped at once", "not private"],
 )
 def test_a_report_says_what_there_is_to_say(client, store, run_id, events, end, says):
-    claim = store.claim(run_id)
-    store.append(claim, events)
+    claim = store.leases.claim(run_id)
+    store.leases.append(claim, events)
     if end:
-        store.finish(claim, end)
+        store.leases.finish(claim, end)
     assert says in download(client, run_id, "html")
 
 
@@ -165,9 +165,11 @@ def trained(client, store):
     """A run that the training loop really made, in a process of its own."""
     run_id = client.post(RUNS, json=SMALL | {"seed": 11}).json["id"]
     lines = run_python(["-c", TRAIN], json.dumps(store.get(run_id).config))
-    claim = store.claim(run_id)
-    store.append(claim, [Event(**json.loads(line)) for line in lines.splitlines()])
-    store.finish(claim, "done")
+    claim = store.leases.claim(run_id)
+    store.leases.append(
+        claim, [Event(**json.loads(line)) for line in lines.splitlines()]
+    )
+    store.leases.finish(claim, "done")
     return run_id
 
 
@@ -233,11 +235,11 @@ def test_in_a_clean_environment_the_exports_give_the_same_digits(
 def test_the_odometer_of_a_run_goes_on_in_the_library(client, store):
     config = TrainingConfig.parse(SMALL | {"steps": 9})
     run_id = client.post(RUNS, json=SMALL | {"steps": 9}).json["id"]
-    claim = store.claim(run_id)
+    claim = store.leases.claim(run_id)
     events = list(KINDS["training"].start(config).events())
     stopped = [e for e in events if e.data["step"] <= 4]  # of nine steps
-    store.append(claim, stopped)
-    store.finish(claim, "cancelled")
+    store.leases.append(claim, stopped)
+    store.leases.finish(claim, "cancelled")
     whole = json.loads(download(client, run_id, "json"))
     odometer = Odometer.from_json(json.dumps(whole["odometer"]))
     spent = odometer.epsilon(config.delta)

@@ -21,9 +21,9 @@ def told(client, store):
 
     def tell(*phases):
         run_id = client.post("/api/v1/runs", json=SMALL).json["id"]
-        claim = store.claim(run_id)
-        store.append(claim, [*phases, *recorded_events()[1:]])
-        store.finish(claim, "done")
+        claim = store.leases.claim(run_id)
+        store.leases.append(claim, [*phases, *recorded_events()[1:]])
+        store.leases.finish(claim, "done")
         return f"/api/v1/runs/{run_id}/epsilon"
 
     return tell

@@ -84,9 +84,9 @@ def test_a_queued_run_is_stopped_by_its_visitor(client, run_id):
 
 
 def test_a_running_run_is_asked_to_stop(client, store, run_id):
-    claim = store.claim(run_id)
+    claim = store.leases.claim(run_id)
     assert client.post(f"{RUNS}/{run_id}/cancel", json={}).status_code == 200
-    assert store.order(claim) == "cancel"
+    assert store.leases.order(claim) == "cancel"
 
 
 def test_a_run_gets_another_name(client, run_id):
@@ -170,26 +170,26 @@ def test_the_place_in_line_that_is_shown_is_the_one_that_comes_true(
 ):
     for _ in range(4):
         client.post("/api/v1/runs", json=SMALL)
-    running = store.claim()
+    running = store.leases.claim()
     mine = stranger.post("/api/v1/runs", json=SMALL).json
     assert stranger.get(mine["links"]["self"]).json["queue_position"] == 1
-    store.finish(running, "done")
-    assert store.claim().run_id == mine["id"]
+    store.leases.finish(running, "done")
+    assert store.leases.claim().run_id == mine["id"]
 
 
 def test_a_queued_run_says_in_how_many_seconds_it_is_expected_to_start(
     client, stranger, store
 ):
     begun = store.clock()
-    store.clock = lambda: begun
+    store.clock = store.leases.clock = lambda: begun
     first = client.post(RUNS, json=SMALL).json
     assert (first["queue_position"], first["expected_start_seconds"]) == (1, 0)
-    claim = store.claim()
-    store.clock = lambda: begun + 40
-    store.append(claim, recorded_events())
-    store.finish(claim, "done")
+    claim = store.leases.claim()
+    store.clock = store.leases.clock = lambda: begun + 40
+    store.leases.append(claim, recorded_events())
+    store.leases.finish(claim, "done")
     client.post(RUNS, json=SMALL)
-    store.claim()
+    store.leases.claim()
     waits = stranger.post(RUNS, json=SMALL).json
     assert waits["expected_start_seconds"] == pytest.approx(40)
     assert client.get(waits["links"]["self"]).json["queue_position"] == 1

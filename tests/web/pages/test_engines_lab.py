@@ -40,9 +40,9 @@ def compared():
 def ended(client, store, compared):
     """A comparison of ``client`` that has ended."""
     run_id = client.post(RUNS, json=ASKED).json["id"]
-    claim = store.claim(run_id)
-    store.append(claim, compared)
-    store.finish(claim, "done")
+    claim = store.leases.claim(run_id)
+    store.leases.append(claim, compared)
+    store.leases.finish(claim, "done")
     return run_id
 
 

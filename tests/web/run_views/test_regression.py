@@ -35,9 +35,9 @@ DESCENT = {
 def descended(client, store):
     """A descent of ``client`` that was really made."""
     run_id = client.post(RUNS, json=DESCENT).json["id"]
-    claim = store.claim(run_id)
-    store.append(claim, list(KINDS["regression"].start(parse(DESCENT)).events()))
-    store.finish(claim, "done")
+    claim = store.leases.claim(run_id)
+    store.leases.append(claim, list(KINDS["regression"].start(parse(DESCENT)).events()))
+    store.leases.finish(claim, "done")
     return run_id
 
 
@@ -114,9 +114,9 @@ def test_the_lab_takes_over_the_descent_of_a_run(client, rate):
 def test_a_learning_rate_from_the_data_voids_the_guarantee_everywhere(client, store):
     run_id = client.post(RUNS, json=DESCENT | {"learning_rate": "notebook"}).json["id"]
     config = parse(store.get(run_id).config)
-    claim = store.claim(run_id)
-    store.append(claim, list(KINDS["regression"].start(config).events()))
-    store.finish(claim, "done")
+    claim = store.leases.claim(run_id)
+    store.leases.append(claim, list(KINDS["regression"].start(config).events()))
+    store.leases.finish(claim, "done")
     assert client.get(f"{RUNS}/{run_id}").json["privacy"]["status"] == "not private"
     page = client.get(f"/runs/{run_id}/").text
     assert "this guarantee does not hold" in page
