@@ -3,7 +3,7 @@
 Everything about epsilon and delta comes from here; numpy and scipy only.
 """
 
-from dpsgd_explorer.accounting.calibration import noise_multiplier, steps
+from dpsgd_explorer.accounting.calibration import noise_multiplier, sample_rate, steps
 from dpsgd_explorer.accounting.core.accountant import Accountant, Phase
 from dpsgd_explorer.accounting.core.gaussian import (
     gaussian_delta,
@@ -23,7 +23,6 @@ from dpsgd_explorer.accounting.queries import (
     epsilon,
     epsilon_curve,
 )
-from dpsgd_explorer.accounting.rates import sample_rate
 from dpsgd_explorer.accounting.rdp.curve import RdpCurve
 from dpsgd_explorer.accounting.rdp.fixed_size import fixed_size_epsilon
 from dpsgd_explorer.accounting.rdp.privacy_filter import RenyiFilter

@@ -1,15 +1,19 @@
-"""The noise that a target needs and the steps that it allows, on the safe side."""
+"""The noise, steps or sample rate of a run that meets a target, on its safe side.
+
+Each function answers for one run with unchanging settings; ``remaining`` for phases,
+after others.
+"""
 
 from __future__ import annotations
 
 import math
 
-from dpsgd_explorer.accounting.core import validation as domains
+from dpsgd_explorer.accounting.core import validation
 from dpsgd_explorer.accounting.core.accountant import Accountant, Phase
+from dpsgd_explorer.accounting.core.initial_guesses import rate_guess
 from dpsgd_explorer.accounting.core.neighboring_relation import ADD_OR_REMOVE_ONE
 from dpsgd_explorer.accounting.core.root_finding import (
     PRECISION,
-    confirmed,
     least_noise,
     most_steps,
     near_noise,
@@ -17,7 +21,9 @@ from dpsgd_explorer.accounting.core.root_finding import (
 )
 from dpsgd_explorer.accounting.core.validation import MAX_NOISE_MULTIPLIER, MAX_STEPS
 from dpsgd_explorer.accounting.exact.initial_noise import noise_start, steps_start
-from dpsgd_explorer.accounting.registry import accountant_and_relation
+from dpsgd_explorer.accounting.target import Target
+
+LEAST_RATE = 1e-9  # of the sample rates that a search returns
 
 
 def noise_multiplier(
@@ -34,11 +40,11 @@ def noise_multiplier(
 
     Args:
         target_epsilon: Greater than 0.
-        sample_rate: Poisson inclusion probability q a step, in (0, 1].
+        sample_rate: Poisson inclusion probability q per step, in (0, 1].
         steps: At least 1.
         delta: In (0, 1).
-        accountant: Name in ACCOUNTANTS.
-        neighboring_relation: What one record may change.
+        accountant: Name in ACCOUNTANTS, or "all" for the exact one.
+        neighboring_relation: "add_or_remove_one" or "replace_one".
         quick: Search with bounds that take a few milliseconds, not to the last digit.
 
     Returns:
@@ -50,41 +56,29 @@ def noise_multiplier(
         AccountingError: an argument is outside its domain, or no noise reaches the
             target.
     """
-    chosen, relation = accountant_and_relation(accountant, neighboring_relation)
-    target, slack = domains.target_epsilon(target_epsilon), domains.delta(delta)
-    count, rate = domains.steps(steps, least=1), domains.sample_rate(sample_rate)
+    target = Target.of(target_epsilon, delta, accountant, neighboring_relation)
+    steps, rate = validation.steps(steps, least=1), validation.sample_rate(sample_rate)
 
-    def spent(one: Accountant, noise: float) -> float:
-        run = Phase(sample_rate, noise, count)
-        return float(one.epsilons([run], [count], slack, relation)[0])
+    def run(noise: float) -> list[Phase]:
+        return [Phase(sample_rate, noise, steps)]
 
-    def search(one: Accountant) -> float:
-        start, steepness = noise_start(target, rate, count, slack, relation)
+    def find(searcher: Accountant) -> float:
+        start, steepness = noise_start(
+            target.epsilon, rate, steps, target.delta, target.relation
+        )
         if quick:
             return near_noise(
-                lambda x: _log_ratio(spent(one, x), target), start, steepness
+                lambda x: target.log_excess(searcher, run(x)), start, steepness
             )
         return least_noise(
-            lambda x: _excess(spent(one, x), target), start, PRECISION, steepness
+            lambda x: target.excess(searcher, run(x)), start, PRECISION, steepness
         )
 
-    def keeps(one: Accountant, noise: float) -> bool:
-        return math.isfinite(noise) and spent(one, noise) <= target
-
-    searchers = chosen.searchers(relation, quick=quick)
-    noise = confirmed(searchers, search, keeps)
+    noise = target.search(find, lambda x, y: target.spent(x, run(y)), quick=quick)
     if math.isinf(noise):
-        raise unreachable(target_epsilon, spent(chosen, MAX_NOISE_MULTIPLIER))
+        least = target.spent(target.accountant, run(MAX_NOISE_MULTIPLIER))
+        raise unreachable(target_epsilon, least)
     return noise
-
-
-def _excess(spent: float, target: float) -> float:
-    """Return a smooth number in [-1, 1] that has the exact sign of spent - target."""
-    return 1.0 if math.isinf(spent) else (spent - target) / max(spent, target)
-
-
-def _log_ratio(spent: float, target: float) -> float:
-    return math.log(spent) - math.log(target) if spent > 0 else -math.inf
 
 
 def steps(
@@ -102,13 +96,13 @@ def steps(
 
     Args:
         target_epsilon: Greater than 0.
-        sample_rate: Poisson inclusion probability q a step, in (0, 1].
+        sample_rate: Poisson inclusion probability q per step, in (0, 1].
         noise_multiplier: Noise std over the clipping bound; 0 allows no step.
         delta: In (0, 1).
-        accountant: Name in ACCOUNTANTS.
-        neighboring_relation: What one record may change.
+        accountant: Name in ACCOUNTANTS, or "all" for the exact one.
+        neighboring_relation: "add_or_remove_one" or "replace_one".
         quick: Search with bounds that take a few milliseconds: never too many steps.
-        most: That are of interest.
+        most: Largest number of steps to return.
 
     Returns:
         From 0 to most.
@@ -116,26 +110,70 @@ def steps(
     Raises:
         AccountingError: an argument is outside its domain.
     """
-    chosen, relation = accountant_and_relation(accountant, neighboring_relation)
-    target, slack = domains.target_epsilon(target_epsilon), domains.delta(delta)
+    target = Target.of(target_epsilon, delta, accountant, neighboring_relation)
     run = Phase(sample_rate, noise_multiplier, MAX_STEPS)
 
-    def excess(one: Accountant, count: int) -> float:
-        spent = one.epsilons([run], [count], slack, relation)[0]
-        return _log_ratio(float(spent), target)
-
-    def search(one: Accountant) -> int:
+    def find(searcher: Accountant) -> int:
         start = steps_start(
-            target,
+            target.epsilon,
             run.sample_rate,
             run.noise_multiplier,
-            slack,
-            relation,
+            target.delta,
+            target.relation,
         )
-        return most_steps(lambda x: excess(one, x), min(start, most), most)
+        return most_steps(
+            lambda x: target.log_excess(searcher, [run], x), min(start, most), most
+        )
 
-    def keeps(one: Accountant, count: int) -> bool:
-        return excess(one, count) <= 0
+    return target.search(find, lambda x, y: target.spent(x, [run], y), quick=quick)
 
-    searchers = chosen.searchers(relation, quick=quick)
-    return confirmed(searchers, search, keeps)
+
+def sample_rate(
+    target_epsilon: float,
+    noise_multiplier: float,
+    steps: int,
+    delta: float,
+    accountant: str = "exact",
+    neighboring_relation: str = ADD_OR_REMOVE_ONE,
+) -> float:
+    """Return the largest sample rate with which all steps spend at most the target.
+
+    Args:
+        target_epsilon: Greater than 0.
+        noise_multiplier: Noise std over the clipping bound.
+        steps: At least 1.
+        delta: In (0, 1).
+        accountant: Name in ACCOUNTANTS, or "all" for the exact one.
+        neighboring_relation: "add_or_remove_one" or "replace_one".
+
+    Returns:
+        From 1e-9 to 1; ``epsilon`` of it is at most the target.
+
+    Raises:
+        AccountingError: an argument is outside its domain, or no sample rate of at
+            least 1e-9 reaches the target.
+    """
+    target = Target.of(target_epsilon, delta, accountant, neighboring_relation)
+    steps = validation.steps(steps, least=1)
+    noise = validation.noise_multiplier(noise_multiplier)
+
+    def spent(searcher: Accountant, rate: float) -> float:
+        return target.spent(searcher, [Phase(rate, noise, steps)])
+
+    def excess(searcher: Accountant, rarity: float) -> float:
+        """Return the excess of a sample rate of 1 / rarity: ε falls with rarity."""
+        rate = min(max(1 / rarity, LEAST_RATE), 1.0)
+        return target.excess(searcher, [Phase(rate, noise, steps)])
+
+    def find(searcher: Accountant) -> float:
+        guess = rate_guess(target.epsilon, noise, steps, target.delta)
+        start = 1 / max(guess, LEAST_RATE)
+        rarity = least_noise(lambda x: excess(searcher, x), start, PRECISION)
+        return max(1 / rarity, LEAST_RATE)
+
+    if spent(target.accountant, 1.0) <= target.epsilon:
+        return 1.0
+    least = spent(target.accountant, LEAST_RATE)
+    if least > target.epsilon:
+        raise unreachable(target_epsilon, least, "sample rate")
+    return target.search(find, spent)

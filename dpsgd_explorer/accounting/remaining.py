@@ -1,7 +1,7 @@
-"""What is left of a budget: the noise, steps or rate of what is still to be done.
+"""The rest of a budget: noise, sample rate or steps of what follows other phases.
 
-``calibration`` and ``rates`` answer for one run with unchanging settings.  Here a run
-may be several phases, such as a schedule of noise, and others may come before it.
+``calibration`` answers for one run with unchanging settings.  Here a run may be several
+phases, such as a schedule of noise, and others may come before it.
 """
 
 from __future__ import annotations
@@ -9,20 +9,18 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 
-from dpsgd_explorer.accounting.core import validation as domains
-from dpsgd_explorer.accounting.core.accountant import Accountant, Phase
+from dpsgd_explorer.accounting.calibration import LEAST_RATE
+from dpsgd_explorer.accounting.core import validation
+from dpsgd_explorer.accounting.core.accountant import Phase
 from dpsgd_explorer.accounting.core.neighboring_relation import ADD_OR_REMOVE_ONE
-from dpsgd_explorer.accounting.core.phase_limits import SEARCH, check_count
 from dpsgd_explorer.accounting.core.root_finding import (
     PRECISION,
-    confirmed,
     least_noise,
     most_steps,
     unreachable,
 )
 from dpsgd_explorer.accounting.core.validation import MAX_NOISE_MULTIPLIER, MAX_STEPS
-from dpsgd_explorer.accounting.rates import LEAST_RATE
-from dpsgd_explorer.accounting.registry import accountant_and_relation
+from dpsgd_explorer.accounting.target import Target
 
 
 def noise_scale(
@@ -34,15 +32,15 @@ def noise_scale(
     *,
     before: Sequence[Phase] = (),
 ) -> float:
-    """Return the least factor on the noise of all phases that keeps to the target.
+    """Return the least factor on the noise of all phases that meets the target.
 
     Args:
-        target_epsilon: Of the phases and those before, greater than 0.
-        phases: Whose noise is scaled; each has some, and one has a step.
+        target_epsilon: ε of the phases and those before, greater than 0.
+        phases: Phases to scale; each has noise, and one has a step.
         delta: In (0, 1).
-        accountant: Name in ACCOUNTANTS, or "all".
-        neighboring_relation: What one record may change.
-        before: Phases that are done, and not scaled.
+        accountant: Name in ACCOUNTANTS, or "all" for the exact one.
+        neighboring_relation: "add_or_remove_one" or "replace_one".
+        before: Completed phases, which are not scaled.
 
     Returns:
         A factor whose ε is at most the target, near the least one.
@@ -52,9 +50,9 @@ def noise_scale(
             target, as where the phases before exceed it alone.
     """
     if not any(phase.steps for phase in phases):
-        domains.refuse("phases", "one or more, with a step", list(phases))
+        validation.refuse("phases", "one or more, with a step", list(phases))
     if not all(phase.noise_multiplier for phase in phases):
-        domains.refuse("phases", "all with noise, which is scaled", list(phases))
+        validation.refuse("phases", "all with noise, which is scaled", list(phases))
 
     def scaled(factor: float) -> list[Phase]:
         return [*before, *(_scaled(phase, factor) for phase in phases)]
@@ -72,11 +70,11 @@ def noise_after(
     accountant: str = "exact",
     neighboring_relation: str = ADD_OR_REMOVE_ONE,
 ) -> float:
-    """Return the least noise multiplier of further steps that keeps to the target.
+    """Return the least noise multiplier of further steps that meets the target.
 
     Args and Raises: as ``calibration.noise_multiplier``, and ``noise_scale``.
     """
-    run = Phase(sample_rate, 1.0, domains.steps(steps, least=1))
+    run = Phase(sample_rate, 1.0, validation.steps(steps, least=1))
     terms = (delta, accountant, neighboring_relation)
     return noise_scale(target_epsilon, [run], *terms, before=before)
 
@@ -90,11 +88,11 @@ def rate_after(
     accountant: str = "exact",
     neighboring_relation: str = ADD_OR_REMOVE_ONE,
 ) -> float:
-    """Return the largest sample rate of further steps that keeps to the target.
+    """Return the largest sample rate of further steps that meets the target.
 
-    Args and Raises: as ``rates.sample_rate``, and ``noise_scale``.
+    Args and Raises: as ``calibration.sample_rate``, and ``noise_scale``.
     """
-    run = Phase(1.0, noise_multiplier, domains.steps(steps, least=1))
+    run = Phase(1.0, noise_multiplier, validation.steps(steps, least=1))
 
     def sampled(rarity: float) -> list[Phase]:
         rate = max(min(1 / rarity, 1.0), LEAST_RATE)
@@ -113,26 +111,20 @@ def steps_after(
     accountant: str = "exact",
     neighboring_relation: str = ADD_OR_REMOVE_ONE,
 ) -> int:
-    """Return how many further steps keep to the target, 0 where none does.
+    """Return the number of further steps that meet the target, 0 where none does.
 
     Args and Raises: as ``calibration.steps``.
     """
-    chosen, relation = accountant_and_relation(accountant, neighboring_relation)
-    target, slack = domains.target_epsilon(target_epsilon), domains.delta(delta)
+    target = Target.of(target_epsilon, delta, accountant, neighboring_relation)
     done = sum(phase.steps for phase in before)
     phases = [*before, Phase(sample_rate, noise_multiplier, MAX_STEPS)]
-    few = [*before, Phase(sample_rate, noise_multiplier, 1)]  # as it may turn out
-    check_count([chosen], few, relation, **SEARCH)
-
-    def excess(one: Accountant, count: int) -> float:
-        total = [done + count]
-        spent = one.epsilons(phases, total, slack, relation)[0]
-        return math.log(spent / target) if spent > 0 else -math.inf
-
-    return confirmed(
-        chosen.searchers(relation),
-        lambda one: most_steps(lambda x: excess(one, x), 1000.0, MAX_STEPS),
-        lambda one, count: excess(one, count) <= 0,
+    # The answer may be few steps, so that the search is checked as that of one.
+    target.check_count([*before, Phase(sample_rate, noise_multiplier, 1)])
+    return target.search(
+        lambda searcher: most_steps(
+            lambda x: target.log_excess(searcher, phases, done + x), 1000.0, MAX_STEPS
+        ),
+        lambda searcher, steps: target.spent(searcher, phases, done + steps),
     )
 
 
@@ -149,32 +141,21 @@ def _least(
     accountant: str,
     neighboring_relation: str,
 ) -> float:
-    """Return the least number whose phases keep to the target; more of it spends less.
+    """Return the least number whose phases meet the target; ε falls with it.
 
     Raises:
-        AccountingError: an argument is outside its domain, or none does.
+        AccountingError: an argument is outside its domain, or no number meets it.
     """
-    chosen, relation = accountant_and_relation(accountant, neighboring_relation)
-    target, slack = domains.target_epsilon(target_epsilon), domains.delta(delta)
-    check_count([chosen], phases(start), relation, **SEARCH)
-
-    def spent(one: Accountant, number: float) -> float:
-        asked = phases(number)
-        total = sum(phase.steps for phase in asked)
-        return float(one.epsilons(asked, [total], slack, relation)[0])
-
-    def excess(one: Accountant, number: float) -> float:
-        loss = spent(one, number)
-        return 1.0 if math.isinf(loss) else (loss - target) / max(loss, target)
-
-    def keeps(one: Accountant, number: float) -> bool:
-        return math.isfinite(number) and spent(one, number) <= target
-
-    number = confirmed(
-        chosen.searchers(relation),
-        lambda one: least_noise(lambda x: excess(one, x), start, PRECISION),
-        keeps,
+    target = Target.of(target_epsilon, delta, accountant, neighboring_relation)
+    target.check_count(phases(start))
+    number = target.search(
+        lambda searcher: least_noise(
+            lambda x: target.excess(searcher, phases(x)), start, PRECISION
+        ),
+        lambda searcher, x: target.spent(searcher, phases(x)),
     )
-    if math.isinf(number) or spent(chosen, number) > target:
-        raise unreachable(target_epsilon, spent(chosen, MAX_NOISE_MULTIPLIER))
+    exact = target.accountant
+    if math.isinf(number) or target.spent(exact, phases(number)) > target.epsilon:
+        least = target.spent(exact, phases(MAX_NOISE_MULTIPLIER))
+        raise unreachable(target_epsilon, least)
     return number
