@@ -19,6 +19,7 @@ from dpsgd_explorer.web.content import numbers as quantities
 from dpsgd_explorer.web.content import tables
 from dpsgd_explorer.web.content.chapters import (
     CHAPTERS,
+    NO_BREAK_SPACE,
     Chapter,
     headings,
     neighbours,
@@ -116,6 +117,20 @@ def parts() -> dict[str, Any]:
         "trainer": trainer,
         "protects": protects,
     }
+
+
+@bp.app_template_global()
+def chapter_link(slug: str, section: str = "", *, start: bool = False) -> Markup:
+    """Return "chapter N" as a link; ``start``: at the start of a sentence.
+
+    Raises:
+        KeyError: there is no chapter of this slug.
+    """
+    address = url_for("learn.chapter", slug=slug, _anchor=section or None)
+    words = (
+        f"{'Chapter' if start else 'chapter'}{NO_BREAK_SPACE}{CHAPTERS[slug].number}"
+    )
+    return Markup('<a href="{}">{}</a>').format(address, words)
 
 
 @cache

@@ -24,7 +24,12 @@ from dpsgd_explorer.web.figures.randomized_response import standard_error
 from dpsgd_explorer.web.pages import learn
 from tests.web.reading import Page, Reader, application
 
-CODE = Path(__file__).parents[3] / "templates" / "learn" / "code"
+ROOT = Path(__file__).parents[3]
+CODE = ROOT / "templates" / "learn" / "code"
+TYPED_CHAPTER = re.compile(
+    r"\bchapters?\s+\d|\b(next|last|previous|first|second)\s+chapter\b", re.IGNORECASE
+)
+CHAPTER_LINK = re.compile(r'<a href="([^"]+)">[Cc]hapter\s(\d+)</a>')
 SLUGS = [
     "intro",
     "dp-concepts",
@@ -130,6 +135,37 @@ def test_every_link_leads_somewhere(client, read, slug):
         assert answer.status_code == 200, path
         if target.fragment:
             assert f'id="{target.fragment}"' in answer.text, link["href"]
+
+
+def test_no_number_of_a_chapter_is_typed():
+    """A chapter that is put in between changes the numbers of all after it."""
+    files = [
+        *(ROOT / "templates").rglob("*.html"),
+        *(ROOT / "dpsgd_explorer" / "web").rglob("*.py"),
+        *(ROOT / "static" / "js").rglob("*.js"),
+        *(ROOT / "docs").glob("*.md"),
+        ROOT / "README.md",
+    ]
+    for file in files:
+        found = TYPED_CHAPTER.search(file.read_text(encoding="utf-8"))
+        assert not found, f"{file}: {found}"
+
+
+def test_a_link_to_a_chapter_names_its_number_wherever_it_stands(client, read):
+    numbers = {f"/learn/{c.slug}/": c.number for c in CHAPTERS.values()}
+    links = [
+        (urlparse(address).path, int(number))
+        for slug in SLUGS
+        for address, number in CHAPTER_LINK.findall(read(slug))
+    ]
+    assert links
+    assert all(numbers[path] == number for path, number in links)
+    with client.application.test_request_context():
+        assert learn.chapter_link("intro", "odds", start=True) == (
+            '<a href="/learn/intro/#odds">Chapter\N{NO-BREAK SPACE}1</a>'
+        )
+        with pytest.raises(KeyError, match="nope"):
+            learn.chapter_link("nope")
 
 
 @pytest.mark.parametrize("slug", SLUGS)
