@@ -18,7 +18,8 @@ from dpsgd_explorer.accounting.core.neighboring_relation import (
     NeighboringRelation,
 )
 from dpsgd_explorer.accounting.core.phase_limits import DISTRIBUTION, check_count
-from dpsgd_explorer.accounting.exact.accountant import DIRECTIONS, ExactAccountant
+from dpsgd_explorer.accounting.exact.accountant import ExactAccountant
+from dpsgd_explorer.accounting.exact.step_losses import DIRECTIONS
 from dpsgd_explorer.accounting.loss_distribution import LossDistribution, repeated
 from dpsgd_explorer.accounting.rdp.curve import read_json
 from dpsgd_explorer.errors import AccountingError
@@ -88,7 +89,7 @@ class PrivacyLossDistribution:
             nothing = LossDistribution(width, 0, np.array([1 - infinite]), infinite)
             return cls((nothing,) * len(ways), relation)
         losses: Floats = np.asarray(width * np.arange(math.ceil(top / width) + 1))
-        found = exact.directions(phases, losses.tolist(), relation)
+        found = exact.directed_deltas(phases, losses.tolist(), relation)
         curves = [np.minimum(upper, 1.0) for _, upper in found]
         loose = any(_is_loose(*bounds) for bounds in found)
         if loose and 1 < total <= MOST_SINGLE_STEPS:

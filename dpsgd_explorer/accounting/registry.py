@@ -5,8 +5,7 @@ from __future__ import annotations
 from dpsgd_explorer.accounting.core import validation
 from dpsgd_explorer.accounting.core.accountant import Accountant
 from dpsgd_explorer.accounting.core.neighboring_relation import NeighboringRelation
-from dpsgd_explorer.accounting.exact.accountant import ExactAccountant
-from dpsgd_explorer.accounting.exact.glw import GlwAccountant
+from dpsgd_explorer.accounting.exact.accountant import ExactAccountant, GlwAccountant
 from dpsgd_explorer.accounting.rdp.accountant import RdpAccountant
 from dpsgd_explorer.accounting.rdp.moments import MomentsAccountant
 from dpsgd_explorer.accounting.theorems.advanced import AdvancedAccountant

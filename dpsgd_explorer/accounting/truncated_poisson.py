@@ -31,11 +31,12 @@ from dpsgd_explorer.accounting.core.neighboring_relation import (
     NeighboringRelation,
 )
 from dpsgd_explorer.accounting.core.root_finding import first_safe
-from dpsgd_explorer.accounting.exact.accountant import DIRECTIONS, ExactAccountant
+from dpsgd_explorer.accounting.core.tolerances import TOLERANCES
+from dpsgd_explorer.accounting.exact.accountant import ExactAccountant
 from dpsgd_explorer.accounting.exact.composition import Composition
-from dpsgd_explorer.accounting.exact.fallback_bounds import ROUNDING
 from dpsgd_explorer.accounting.exact.pld_bounds import MAX_REFINEMENTS
 from dpsgd_explorer.accounting.exact.privacy_loss import PrivacyLoss
+from dpsgd_explorer.accounting.exact.step_losses import DIRECTIONS
 from dpsgd_explorer.accounting.exact.truncated_poisson import (
     TruncatedStep,
     binomial_tail,
@@ -123,10 +124,12 @@ def _composed(
     def single(epsilon: float) -> float:
         return max(float(x.deltas(np.array([epsilon]))[0]) for x in losses)
 
-    if steps * single(0.0) * (1 + ROUNDING) <= delta:  # total variation adds up
+    if (
+        steps * single(0.0) * (1 + TOLERANCES.closed_form) <= delta
+    ):  # total variation adds up
         return 0.0
     if steps == 1:
-        aim = delta / (1 + ROUNDING)
+        aim = delta / (1 + TOLERANCES.closed_form)
         high = max(loss.loss_range(aim)[1] for loss in losses)
         return high and first_safe(lambda x: single(x) - aim, 0.0, high)
     counts = np.array([[float(steps)]])

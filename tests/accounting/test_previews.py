@@ -8,7 +8,7 @@ import pytest
 from dpsgd_explorer.accounting import ACCOUNTANTS, Phase, epsilon
 from dpsgd_explorer.accounting.calibration import noise_multiplier
 from dpsgd_explorer.accounting.calibration import steps as most_steps
-from dpsgd_explorer.accounting.exact.accountant import NARROWED
+from dpsgd_explorer.accounting.exact.accountant import PREVIEW_ROWS
 from dpsgd_explorer.accounting.exact.discretized_pld import DiscretizedPlds
 from dpsgd_explorer.accounting.exact.initial_noise import noise_start, steps_start
 from dpsgd_explorer.accounting.queries import preview
@@ -54,9 +54,9 @@ def test_discrete_losses_serve_few_steps_of_a_preview(setting, monkeypatch):
     monkeypatch.setattr(DiscretizedPlds, "_tail", counted)
     run = Phase(*setting)
     found = preview(run, steps_of(run.steps), 1e-5)
-    assert 0 < len(asked) <= 2 * 2 * (NARROWED + 1)  # two windows, two directions
+    assert 0 < len(asked) <= 2 * 2 * (PREVIEW_ROWS + 1)  # two windows, two directions
     assert max(asked) <= 1 << 13
-    assert len(found.steps) >= NARROWED
+    assert len(found.steps) >= PREVIEW_ROWS
 
 
 @pytest.mark.parametrize("batch", [7, 64, 2048])

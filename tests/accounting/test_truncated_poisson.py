@@ -12,7 +12,8 @@ from dp_accounting.pld import PLDAccountant
 from scipy import stats
 
 from dpsgd_explorer.accounting import Phase, delta, epsilon, truncated_poisson_epsilon
-from dpsgd_explorer.accounting.exact.accountant import DIRECTIONS, ExactAccountant
+from dpsgd_explorer.accounting.exact.accountant import ExactAccountant
+from dpsgd_explorer.accounting.exact.step_losses import DIRECTIONS
 from dpsgd_explorer.accounting.exact.truncated_poisson import (
     TruncatedStep,
     binomial_tail,

@@ -9,10 +9,11 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
+from dpsgd_explorer.accounting.core.tolerances import TOLERANCES
+
 Floats = npt.NDArray[np.float64]
 Status = Literal["exact", "bound", "approximation"]
 APPROXIMATION: Status = "approximation"
-GAP = 1e-4  # relative width up to which an interval counts as exact
 
 
 @dataclass(frozen=True)
@@ -52,7 +53,7 @@ def meet(lower: Floats, upper: Floats) -> npt.NDArray[np.bool_]:
     """Return whether the bounds are as close as an exact answer needs; [S] -> [S]."""
     infinite = np.isinf(upper) & np.isinf(lower)
     with np.errstate(invalid="ignore"):
-        return np.asarray((upper - lower <= GAP * upper) | infinite)
+        return np.asarray((upper - lower <= TOLERANCES.exact_gap * upper) | infinite)
 
 
 def common_status(answers: Sequence[Interval]) -> Status:

@@ -18,6 +18,7 @@ import numpy.typing as npt
 
 from dpsgd_explorer.accounting.core.accountant import Floats
 from dpsgd_explorer.accounting.core.chebyshev import crowded, polynomial
+from dpsgd_explorer.accounting.core.tolerances import TOLERANCES
 from dpsgd_explorer.accounting.exact.contour import (
     FEW_STEPS,
     MAX_FREQUENCIES,
@@ -40,7 +41,6 @@ from dpsgd_explorer.accounting.exact.saddle_points import (
     SaddlePoints,
     alias_window,
 )
-from dpsgd_explorer.accounting.exact.tolerances import TOLERANCES
 
 SECOND_CONTOUR = -3  # tilts from the first one
 TILT_SPAN = 9  # neighbouring tilts whose rows share a contour

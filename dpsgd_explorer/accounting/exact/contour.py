@@ -40,8 +40,8 @@ import numpy as np
 import numpy.typing as npt
 
 from dpsgd_explorer.accounting.core.accountant import Floats
+from dpsgd_explorer.accounting.core.tolerances import MACHINE_EPSILON, TOLERANCES
 from dpsgd_explorer.accounting.exact.privacy_loss import PrivacyLoss
-from dpsgd_explorer.accounting.exact.tolerances import MACHINE_EPSILON, TOLERANCES
 
 Rows = slice | npt.NDArray[np.intp]
 

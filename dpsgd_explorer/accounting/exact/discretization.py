@@ -28,8 +28,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from dpsgd_explorer.accounting.core.accountant import Floats
+from dpsgd_explorer.accounting.core.tolerances import MACHINE_EPSILON
 from dpsgd_explorer.accounting.exact.privacy_loss import PrivacyLoss
-from dpsgd_explorer.accounting.exact.tolerances import MACHINE_EPSILON
 
 LEAST_SLOPE_CHANGE = 1e-300  # so that it has an inverse
 STEEP = 0.3  # share of a curve's value by which it is not lowered at both ends

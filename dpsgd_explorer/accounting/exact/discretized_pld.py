@@ -29,6 +29,7 @@ import numpy.typing as npt
 
 from dpsgd_explorer.accounting.core.accountant import Floats
 from dpsgd_explorer.accounting.core.fourier import Complexes, log_moments
+from dpsgd_explorer.accounting.core.tolerances import TOLERANCES
 from dpsgd_explorer.accounting.exact.discretization import (
     LARGEST_LOG,
     CompositionTail,
@@ -36,7 +37,6 @@ from dpsgd_explorer.accounting.exact.discretization import (
     pessimistic_masses,
 )
 from dpsgd_explorer.accounting.exact.privacy_loss import PrivacyLoss
-from dpsgd_explorer.accounting.exact.tolerances import TOLERANCES
 
 SNAP = 1e-6  # of the spacing: the end of a range this near a point is that point
 LEAST_LOG_MASS = -1e300  # of a step's grid, instead of -infinity

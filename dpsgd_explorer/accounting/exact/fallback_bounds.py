@@ -1,12 +1,13 @@
-"""Bounds that always hold, for settings that the integrals cannot be trusted with.
+"""Fallback bounds: upper bounds on ε and δ that hold at any setting.
 
-- that of the same steps on all records: sampling never tells more;
-- Rényi's;
-- what each step spends, added up (basic composition).
+They serve where the integrals of the exact accountant cannot be trusted: very little
+noise, sample rates next to 0 or 1.  The smallest of three is taken:
 
-The least of them is taken, for either neighbouring relation.
+- the same steps on all records: sampling amplifies privacy, it never reduces it;
+- Rényi's divergences, added up over steps and converted;
+- basic composition: ε and δ of single steps, added up.
 
-Notation: P phases, S rows of steps.
+Notation: P phases, S rows of steps, A Rényi orders.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from dpsgd_explorer.accounting.core.neighboring_relation import (
     REPLACE_ONE,
     NeighboringRelation,
 )
+from dpsgd_explorer.accounting.core.tolerances import TOLERANCES
 from dpsgd_explorer.accounting.exact.single_step import (
     single_step_delta,
     single_step_epsilon,
@@ -35,31 +37,38 @@ from dpsgd_explorer.accounting.rdp.accountant import (
 from dpsgd_explorer.accounting.rdp.replaced_record import divergence_bounds
 from dpsgd_explorer.accounting.rdp.subsampled_gaussian import renyi_divergences
 
-ROUNDING = 1e-10  # relative error of the closed forms, generously
-DIVERGENCES: dict[
-    str, Callable[[float, float], Floats]
-] = {  # of a step; those that take a millisecond
+#: Divergences of one step, of (sample rate, noise multiplier), within a millisecond.
+DIVERGENCES: dict[str, Callable[[float, float], Floats]] = {
     ADD_OR_REMOVE_ONE: renyi_divergences,
     REPLACE_ONE: divergence_bounds,
 }
 
 
-def crude(
+def fallback_bounds(
     phases: Sequence[Phase], counts: Floats, delta: float, relation: NeighboringRelation
 ) -> tuple[Floats, Floats]:
-    """Return bounds that always hold, of one step of each phase and of all steps."""
-    losses = [_step_epsilon(phase, delta, relation) for phase in phases]
-    lower = ((counts > 0) * np.array(losses) * (1 - ROUNDING)).max(axis=1)
-    return lower, crude_epsilons(phases, counts, delta, relation)
+    """Return lower and upper bounds on ε of each row; [S, P] -> [S], [S].
+
+    The lower one is ε of a single step, the largest of the row's phases.
+    """
+    single = [_step_epsilon(phase, delta, relation) for phase in phases]
+    rounding = 1 - TOLERANCES.closed_form
+    lower = ((counts > 0) * np.array(single) * rounding).max(axis=1)
+    return lower, fallback_epsilons(phases, counts, delta, relation)
 
 
-def crude_epsilons(
+def fallback_epsilons(
     phases: Sequence[Phase], counts: Floats, delta: float, relation: NeighboringRelation
 ) -> Floats:
-    """Return an upper bound on ε of each row; [S]."""
-    mus = _unsampled_mu(phases, counts, relation)
+    """Return upper bounds on ε at delta of each row; [S, P] -> [S].
+
+    >>> run = [Phase(0.01, 0.05, 100)]
+    >>> fallback_epsilons(run, np.array([[100.0]]), 1e-5, ADD_OR_REMOVE_ONE).round(2)
+    array([1746.19])
+    """
+    mus = _unsampled_mus(phases, counts, relation)
     unsampled = np.array([epsilon_of_mu(delta, float(mu)) for mu in mus])
-    added = _added_up(phases, counts, delta, relation)
+    added = _basic_composition(phases, counts, delta, relation)
     renyi = np.concatenate(
         [
             epsilon_from_rdp(_divergences(phases, part, relation), delta)
@@ -69,47 +78,54 @@ def crude_epsilons(
     return np.asarray(np.minimum(np.minimum(unsampled, added), renyi))
 
 
-def crude_deltas(
+def fallback_deltas(
     phases: Sequence[Phase],
     count: Floats,
     epsilons: Floats,
     relation: NeighboringRelation,
-) -> tuple[Floats, Floats]:
-    """Return the same the other way round, with 0 on the other side."""
-    mu = float(_unsampled_mu(phases, count[None], relation)[0])
+) -> Floats:
+    """Return upper bounds on δ of one row of steps at each ε; [P], [E] -> [E]."""
+    mu = float(_unsampled_mus(phases, count[None], relation)[0])
     unsampled = [delta_of_mu(float(x), mu) for x in epsilons]
-    spread = epsilons / count.sum()  # of each step; their δ add up
+    shares = epsilons / count.sum()  # ε of each step
     added = [
         sum(
             n * _step_delta(phase, float(x), relation)
             for phase, n in zip(phases, count, strict=True)
         )
-        for x in spread
+        for x in shares
     ]
     total = _divergences(phases, count[None], relation)[0]
     renyi = [delta_from_rdp(total, float(x)) for x in epsilons]
-    least = np.minimum(np.minimum(unsampled, added), renyi)
-    return np.zeros(len(epsilons)), least
+    return np.asarray(np.minimum(np.minimum(unsampled, added), renyi))
 
 
-def _added_up(
+def total_variations(phases: Sequence[Phase], relation: NeighboringRelation) -> Floats:
+    """Return the total variation distance of one step of each phase, δ at ε = 0; [P].
+
+    They add up over steps at most: if their sum is within δ, then ε = 0.
+    """
+    return np.array([_step_delta(phase, 0.0, relation) for phase in phases])
+
+
+def _basic_composition(
     phases: Sequence[Phase], counts: Floats, delta: float, relation: NeighboringRelation
 ) -> Floats:
-    """Return the ε of all steps added up, each with an equal share of δ; [S].
+    """Return the sum of the steps' ε, each with an equal share of δ; [S, P] -> [S].
 
-    The share is rounded down to a power of 2, so that few of them are asked for.
+    The share is rounded down to δ over a power of 2, so that few shares are needed.
     """
     halvings = np.ceil(np.log2(np.maximum(counts.sum(axis=1), 1.0)))
     total = np.empty(len(counts))
     for number in np.unique(halvings):
         share = delta * 0.5**number
         rows = halvings == number
-        losses = [
+        epsilons = [
             _step_epsilon(phase, share, relation) if share else np.inf
             for phase in phases
         ]
-        with np.errstate(invalid="ignore"):  # no step of a phase without an ε
-            spent = np.where(counts[rows] > 0, counts[rows] * losses, 0.0)
+        with np.errstate(invalid="ignore"):  # 0 steps of an infinite ε
+            spent = np.where(counts[rows] > 0, counts[rows] * epsilons, 0.0)
         total[rows] = spent.sum(axis=1)
     return total
 
@@ -123,7 +139,7 @@ def _step_epsilon(phase: Phase, delta: float, relation: NeighboringRelation) -> 
 
 
 def _step_delta(phase: Phase, epsilon: float, relation: NeighboringRelation) -> float:
-    """Return δ at epsilon of the same."""
+    """Return δ at epsilon of one step of a phase with noise."""
     q, sigma = phase.sample_rate, phase.noise_multiplier
     if q == 1:
         return delta_of_mu(epsilon, relation.sensitivity / sigma)
@@ -139,28 +155,13 @@ def _divergences(
     return added_up(counts, np.array(steps))
 
 
-def variations(phases: Sequence[Phase], relation: NeighboringRelation) -> Floats:
-    """Return the total variation of a step of each phase, [P].
-
-    They add up over steps: a sum within δ makes ε 0.
-    """
-    return np.array([_step_delta(phase, 0.0, relation) for phase in phases])
-
-
-def _unsampled_mu(
+def _unsampled_mus(
     phases: Sequence[Phase], counts: Floats, relation: NeighboringRelation
 ) -> Floats:
-    """Return μ if every step used all records; [S, P] -> [S].
+    """Return μ of the Gaussian that the steps on all records are; [S, P] -> [S].
 
-    A sample mixes both sides with the same third distribution, which tells no more.
+    A sampled step mixes the Gaussian's pair with a pair of equal distributions.  δ is
+    jointly convex, so that the mixture's curve is nowhere larger.
     """
     rates = np.array([relation.sensitivity / p.noise_multiplier for p in phases])
     return np.asarray(np.sqrt(counts @ rates**2))
-
-
-def done_phases(phases: Sequence[Phase], count: Floats) -> list[Phase]:
-    """Return the phases with so many steps of each."""
-    return [
-        Phase(phase.sample_rate, phase.noise_multiplier, int(n))
-        for phase, n in zip(phases, count, strict=True)
-    ]

@@ -20,8 +20,8 @@ import numpy as np
 
 from dpsgd_explorer.accounting.core.accountant import Floats
 from dpsgd_explorer.accounting.core.fourier import log1p
+from dpsgd_explorer.accounting.core.tolerances import MACHINE_EPSILON
 from dpsgd_explorer.accounting.exact.privacy_loss import PrivacyLoss, Transform
-from dpsgd_explorer.accounting.exact.tolerances import MACHINE_EPSILON
 
 SMALL_CUMULANT = 0.5  # |K_i| below which Σ w_i (e^K_i - 1) has more digits than e^K
 LARGEST_TAIL = 0.25  # asked of one mechanism, however rarely it runs

@@ -1,4 +1,10 @@
-"""The phases of a run: equal settings merged, closed forms, reach and work."""
+"""The phases of a run as the exact accountant takes them.
+
+Phases with equal settings are merged; the rest is classified: closed form or not,
+within reach of the integrals or not, cheap or not.
+
+Notation: P phases, S rows of steps, p merged phases.
+"""
 
 from __future__ import annotations
 
@@ -16,75 +22,22 @@ from dpsgd_explorer.accounting.exact.single_step import (
     single_step_epsilon,
 )
 
-LEAST_RATE = 1e-9  # below it, or with less noise, only a bound is given
-LEAST_NOISE = 0.1
-RARELY, OFTEN = 0.1, 30.0  # steps with a record, on average
-LITTLE_NOISE = 0.4
-MANY = 1000.0  # of them, up to which little noise takes longer
-USUAL_WORK, FEW_WORK = (2.0, 1.0), (2.0, 1.5)  # as ``phase_work``
-SPARSE_WORK, RARE_WORK = (40.0, 3.0), (70.0, 2.0)
+# Outside these limits the integrals are not trusted, and fallback bounds serve.
+LEAST_RATE = 1e-9  # sample rate, and its distance from 1
+LEAST_NOISE = 0.1  # noise multiplier
+
+# Work of a phase, by the expected number of steps that one record joins.
+RARE, FEW, MANY = 0.1, 30.0, 1000.0
+LITTLE_NOISE = 0.4  # noise multiplier below which up to MANY take longer
+# (per question, per answer), in fifths of a millisecond, as ``Accountant.phase_work``
+USUAL_WORK, FEW_WORK = (2.0, 1.0), (2.0, 1.5)
+LITTLE_NOISE_WORK, RARE_WORK = (40.0, 3.0), (70.0, 2.0)
 
 
-def without_closed_form(
+def merged_phases(
     phases: Sequence[Phase], counts: Floats
-) -> npt.NDArray[np.bool_]:
-    """Tell which rows take two or more steps, one of them on a sample; [S, P] -> [S].
-
-    Without noise there is a closed form as well: infinity.
-    """
-    sampled = np.array([phase.sample_rate < 1 for phase in phases], dtype=bool)
-    silent = np.array([phase.noise_multiplier == 0 for phase in phases], dtype=bool)
-    done = counts > 0
-    several = counts.sum(axis=1) > 1
-    rest = several & done[:, sampled].any(axis=1)
-    return np.asarray(rest & ~done[:, silent].any(axis=1))
-
-
-def closed_epsilon(
-    phases: Sequence[Phase], count: Floats, delta: float, relation: NeighboringRelation
-) -> float:
-    """Return ε of a row with a closed form."""
-    if (only := sampled_step(phases, count)) is not None:
-        q, sigma = only.sample_rate, only.noise_multiplier
-        return single_step_epsilon(q, sigma, delta, relation)
-    return epsilon_of_mu(delta, gaussian_mu(phases, count, relation))
-
-
-def closed_delta(
-    phases: Sequence[Phase],
-    count: Floats,
-    epsilon: float,
-    relation: NeighboringRelation,
-) -> float:
-    """Return δ of a row with a closed form."""
-    if (only := sampled_step(phases, count)) is not None:
-        q, sigma = only.sample_rate, only.noise_multiplier
-        return single_step_delta(q, sigma, epsilon, relation)
-    return delta_of_mu(epsilon, gaussian_mu(phases, count, relation))
-
-
-def sampled_step(phases: Sequence[Phase], count: Floats) -> Phase | None:
-    """Return the phase of a run that consists of one subsampled step."""
-    if count.sum() != 1:
-        return None
-    phase = phases[int(count.argmax())]
-    sampled = phase.sample_rate < 1 and phase.noise_multiplier > 0
-    return phase if sampled else None
-
-
-def gaussian_mu(
-    phases: Sequence[Phase], count: Floats, relation: NeighboringRelation
-) -> float:
-    """Return μ of the one Gaussian that steps on all records are."""
-    done = [(phase, n) for phase, n in zip(phases, count, strict=True) if n]
-    if any(phase.noise_multiplier == 0 for phase, _ in done):
-        return math.inf
-    roots = [math.sqrt(n) / phase.noise_multiplier for phase, n in done]
-    return relation.sensitivity * math.hypot(*roots)
-
-
-def merged(phases: Sequence[Phase], counts: Floats) -> tuple[list[Phase], Floats]:
-    """Return the phases that any row gets to, no two of them with the same settings.
+) -> tuple[list[Phase], Floats]:
+    """Return the phases that some row reaches, each pair of settings once.
 
     Shapes: counts [S, P] -> [S, p].
     """
@@ -94,16 +47,44 @@ def merged(phases: Sequence[Phase], counts: Floats) -> tuple[list[Phase], Floats
         if done.any()
     ]
     settings = dict.fromkeys((q, sigma) for q, sigma, _ in reached)
-    places = {setting: i for i, setting in enumerate(settings)}
+    indices = {setting: i for i, setting in enumerate(settings)}
     merged = np.zeros((len(settings), len(counts)))
     for q, sigma, done in reached:
-        merged[places[q, sigma]] += done
-    merged = merged.T
-    return [Phase(q, sigma, 0) for q, sigma in settings], merged
+        merged[indices[q, sigma]] += done
+    return [Phase(q, sigma, 0) for q, sigma in settings], merged.T
 
 
-def within_reach(phases: Sequence[Phase], count: Floats) -> bool:
-    """Tell whether the integrals can be trusted for all the steps that are done."""
+def merged_run(phases: Sequence[Phase]) -> tuple[list[Phase], Floats]:
+    """Return the phases with each pair of settings once, and their steps, [P]."""
+    steps = np.array([[phase.steps for phase in phases]], dtype=float)
+    merged, counts = merged_phases(phases, steps)
+    return merged, counts[0]
+
+
+def phases_with_steps(phases: Sequence[Phase], count: Floats) -> list[Phase]:
+    """Return the phases with count[i] steps of phase i; count [P]."""
+    return [
+        Phase(phase.sample_rate, phase.noise_multiplier, int(n))
+        for phase, n in zip(phases, count, strict=True)
+    ]
+
+
+def needs_composition(phases: Sequence[Phase], counts: Floats) -> npt.NDArray[np.bool_]:
+    """Return which rows have no closed form; [S, P] -> [S].
+
+    Those with two or more steps, at least one of them on a sample, and all with noise.
+    Without noise ε is infinite.
+    """
+    sampled = np.array([phase.sample_rate < 1 for phase in phases], dtype=bool)
+    noiseless = np.array([phase.noise_multiplier == 0 for phase in phases], dtype=bool)
+    done = counts > 0
+    several = counts.sum(axis=1) > 1
+    composed = several & done[:, sampled].any(axis=1)
+    return np.asarray(composed & ~done[:, noiseless].any(axis=1))
+
+
+def are_within_reach(phases: Sequence[Phase], count: Floats) -> bool:
+    """Return whether the integrals can be trusted for all the steps; count [P]."""
     return all(
         phase.noise_multiplier >= LEAST_NOISE
         and phase.sample_rate >= LEAST_RATE
@@ -113,24 +94,86 @@ def within_reach(phases: Sequence[Phase], count: Floats) -> bool:
     )
 
 
-def revealed(phases: Sequence[Phase]) -> float:
-    """Return the probability that a record takes part in a step without noise."""
+def closed_epsilon(
+    phases: Sequence[Phase], count: Floats, delta: float, relation: NeighboringRelation
+) -> float:
+    """Return ε at delta of a row with a closed form; count [P]."""
+    if (only := single_sampled_step(phases, count)) is not None:
+        q, sigma = only.sample_rate, only.noise_multiplier
+        return single_step_epsilon(q, sigma, delta, relation)
+    return epsilon_of_mu(delta, _gaussian_mu(phases, count, relation))
+
+
+def closed_delta(
+    phases: Sequence[Phase],
+    count: Floats,
+    epsilon: float,
+    relation: NeighboringRelation,
+) -> float:
+    """Return δ at epsilon of a row with a closed form; count [P]."""
+    if (only := single_sampled_step(phases, count)) is not None:
+        q, sigma = only.sample_rate, only.noise_multiplier
+        return single_step_delta(q, sigma, epsilon, relation)
+    return delta_of_mu(epsilon, _gaussian_mu(phases, count, relation))
+
+
+def single_sampled_step(phases: Sequence[Phase], count: Floats) -> Phase | None:
+    """Return the phase of a run that consists of one step on a sample, with noise."""
+    if count.sum() != 1:
+        return None
+    phase = phases[int(count.argmax())]
+    is_sampled = phase.sample_rate < 1 and phase.noise_multiplier > 0
+    return phase if is_sampled else None
+
+
+def _gaussian_mu(
+    phases: Sequence[Phase], count: Floats, relation: NeighboringRelation
+) -> float:
+    """Return μ of the one Gaussian to which steps on all records compose."""
+    done = [(phase, n) for phase, n in zip(phases, count, strict=True) if n]
+    if any(phase.noise_multiplier == 0 for phase, _ in done):
+        return math.inf
+    roots = [math.sqrt(n) / phase.noise_multiplier for phase, n in done]
+    return relation.sensitivity * math.hypot(*roots)
+
+
+def monotone_bounds(
+    counts: Floats, lower: Floats, upper: Floats
+) -> tuple[Floats, Floats]:
+    """Return the bounds, tightened by those of rows with more, and with fewer, steps.
+
+    ε rises with the steps; rows can be compared if no phase has fewer of them.
+
+    Shapes: counts [S, P], lower, upper [S] -> [S], [S].
+    """
+    order = np.argsort(counts.sum(axis=1), kind="stable")
+    if np.any(np.diff(counts[order], axis=0) < 0):
+        return lower, upper
+    low, high = np.empty_like(lower), np.empty_like(upper)
+    low[order] = np.maximum.accumulate(lower[order])
+    high[order] = np.minimum.accumulate(upper[order][::-1])[::-1]
+    return low, high
+
+
+def revealed_probability(phases: Sequence[Phase]) -> float:
+    """Return the probability that a record joins a step without noise."""
     hidden = [(1 - p.sample_rate) ** p.steps for p in phases if p.noise_multiplier == 0]
     return 1 - math.prod(hidden)
 
 
 def phase_work(phases: Sequence[Phase]) -> tuple[float, float]:
-    """Return what a different phase takes: more, the more rarely a record takes part.
+    """Return the work of one of the phases, per question and per answer.
 
-    Then losses are rare and large, and lines need many frequencies, or are in vain.
+    It is larger the more rarely a record joins a step.  Then losses are rare and large:
+    contours need many frequencies, or do not serve at all.
     """
     sampled = [phase for phase in phases if phase.sample_rate < 1 and phase.steps]
     expected = math.fsum(phase.sample_rate * phase.steps for phase in sampled)
     least = min((phase.noise_multiplier for phase in sampled), default=math.inf)
     if not sampled or expected >= MANY:
         return USUAL_WORK
-    if expected < RARELY:
+    if expected < RARE:
         return RARE_WORK
     if least < LITTLE_NOISE:
-        return SPARSE_WORK
-    return FEW_WORK if expected < OFTEN else USUAL_WORK
+        return LITTLE_NOISE_WORK
+    return FEW_WORK if expected < FEW else USUAL_WORK

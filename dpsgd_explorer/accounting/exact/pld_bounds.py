@@ -16,13 +16,13 @@ import numpy as np
 import numpy.typing as npt
 
 from dpsgd_explorer.accounting.core.accountant import Floats
+from dpsgd_explorer.accounting.core.tolerances import TOLERANCES
 from dpsgd_explorer.accounting.exact.discretized_pld import (
     DiscretizedPlds,
     PldWindow,
     spare_points,
 )
 from dpsgd_explorer.accounting.exact.privacy_loss import PrivacyLoss
-from dpsgd_explorer.accounting.exact.tolerances import TOLERANCES
 
 FFT_SIZES = (1 << 13, 1 << 15, 1 << 17, 1 << 19)  # points of a period, one by one
 MAX_REFINEMENTS = len(FFT_SIZES)

@@ -28,7 +28,7 @@ import numpy as np
 from dpsgd_explorer.accounting.core.accountant import Floats
 from dpsgd_explorer.accounting.core.fourier import Complexes
 from dpsgd_explorer.accounting.core.gaussian import deltas_of_mu, epsilon_of_mu
-from dpsgd_explorer.accounting.exact.tolerances import MACHINE_EPSILON
+from dpsgd_explorer.accounting.core.tolerances import MACHINE_EPSILON
 
 Direction = Literal["remove", "add", "replace"]
 

@@ -15,8 +15,8 @@ import numpy as np
 import numpy.typing as npt
 
 from dpsgd_explorer.accounting.core.accountant import Floats
+from dpsgd_explorer.accounting.core.tolerances import TOLERANCES
 from dpsgd_explorer.accounting.exact.contour import Contour, TrapezoidSum
-from dpsgd_explorer.accounting.exact.tolerances import TOLERANCES
 
 MAX_NEWTON_STEPS = 40
 MAX_WIDENINGS = 5  # of the interval, fourfold each

@@ -55,13 +55,13 @@ from dpsgd_explorer.accounting.core.fourier import (
     transform_excess,
 )
 from dpsgd_explorer.accounting.core.mixture import log_mixture, shifted_mixture
+from dpsgd_explorer.accounting.core.tolerances import TOLERANCES
 from dpsgd_explorer.accounting.exact.privacy_loss import (
     Direction,
     PrivacyLoss,
     Transform,
 )
 from dpsgd_explorer.accounting.exact.single_step import STEP_CURVES, single_step_epsilon
-from dpsgd_explorer.accounting.exact.tolerances import TOLERANCES
 
 NODE_REACH = 11.0  # standard deviations beyond the modes; outside lies less than 1e-27
 NODE_LOG_DROP = 150.0  # below its maximum the integrand is dropped, grown by τ or not

@@ -31,6 +31,7 @@ from dataclasses import dataclass
 
 from scipy.special import betainc
 
+from dpsgd_explorer.accounting.core.tolerances import TOLERANCES
 from dpsgd_explorer.accounting.exact.mixed_loss import mixed_loss
 from dpsgd_explorer.accounting.exact.phases import LEAST_NOISE, LEAST_RATE
 from dpsgd_explorer.accounting.exact.privacy_loss import (
@@ -39,7 +40,6 @@ from dpsgd_explorer.accounting.exact.privacy_loss import (
     PrivacyLoss,
 )
 from dpsgd_explorer.accounting.exact.subsampled_gaussian import SubsampledGaussianLoss
-from dpsgd_explorer.accounting.exact.tolerances import TOLERANCES
 
 LEAST_TAIL = 1e-300  # a smaller tail is no normal float
 SENSITIVITIES = {"remove": 1.0, "add": 1.0, "replace": 2.0}  # in clipping bounds

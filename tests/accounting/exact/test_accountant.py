@@ -27,8 +27,8 @@ from dpsgd_explorer.accounting.core.neighboring_relation import (
     ADD_OR_REMOVE_ONE,
     REPLACE_ONE,
 )
-from dpsgd_explorer.accounting.exact.accountant import DIRECTIONS
 from dpsgd_explorer.accounting.exact.composition import Composition
+from dpsgd_explorer.accounting.exact.step_losses import DIRECTIONS
 from dpsgd_explorer.accounting.exact.subsampled_gaussian import SubsampledGaussianLoss
 from tests.accounting.curves import arrays
 

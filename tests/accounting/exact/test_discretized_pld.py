@@ -20,7 +20,7 @@ from dpsgd_explorer.accounting.exact.discretization import (
     pessimistic_masses,
 )
 from dpsgd_explorer.accounting.exact.discretized_pld import TiltedPld
-from dpsgd_explorer.accounting.exact.fallback_bounds import crude_epsilons
+from dpsgd_explorer.accounting.exact.fallback_bounds import fallback_epsilons
 from dpsgd_explorer.accounting.exact.pld_bounds import (
     discretized_epsilons,
     discretized_log_deltas,
@@ -228,7 +228,7 @@ def test_sides_at_the_least_deltas_agree_with_other_bounds(phase, slack):
     loss = SubsampledGaussianLoss(phase.sample_rate, phase.noise_multiplier, "remove")
     counts = np.array([[float(phase.steps)]])
     *_, (lower, upper) = by_discretized_plds([loss], counts, slack)
-    most = crude_epsilons([phase], counts, slack, ADD_OR_REMOVE_ONE)
+    most = fallback_epsilons([phase], counts, slack, ADD_OR_REMOVE_ONE)
     assert lower[0] <= min(upper[0], most[0])
 
 

@@ -1,4 +1,4 @@
-"""Errors that the exact accountant accepts, and round-off that it assumes.
+"""Errors that the accountants accept, and round-off that they assume.
 
 A bound on ε or δ contains bounds on its own errors.  The accepted errors below only
 decide how much is computed, and so how near the two bounds come to each other: no value
