@@ -37,11 +37,11 @@ def test_the_fifth_follows_as_the_slider_moves_by_key(page):
     slider.focus()
     page.keyboard.press("End")
     expect(box(page, EPOCHS)).to_have_value("100")
-    expect(page.locator('[data-fact="steps"]')).to_have_text("5,860")
+    expect(page.locator('[data-result="steps"]')).to_have_text("5,860")
     noise = float(box(page, NOISE).input_value())
     exact = solve(BudgetQuestion(epochs=100)).noise_multiplier
     assert before < exact <= noise <= exact + 1e-4
-    expect(page.locator('[data-fact="epsilon"]')).to_have_text("3.00")
+    expect(page.locator('[data-result="epsilon"]')).to_have_text("3.00")
     expect(page.locator("[data-conclusion]")).to_contain_text("100 epochs")
 
 
@@ -56,7 +56,7 @@ def test_what_is_solved_for_cannot_be_typed_and_the_rest_can(page):
     expect(box(page, EPSILON)).not_to_be_editable()
     expect(box(page, NOISE)).to_be_editable()
     box(page, NOISE).fill("4")
-    expect(page.locator('[data-fact="epsilon"]')).not_to_have_text("3.00")
+    expect(page.locator('[data-result="epsilon"]')).not_to_have_text("3.00")
     assert float(box(page, EPSILON).input_value()) < 1
 
 
@@ -65,7 +65,7 @@ def test_what_is_solved_for_cannot_be_typed_and_the_rest_can(page):
 def test_the_batch_can_follow_too(page, symbol, label):
     page.get_by_role("radio", name=symbol).check(force=True)
     box(page, EPSILON).fill("1")
-    expect(page.locator('[data-fact="epsilon"]')).to_have_text("1.00")
+    expect(page.locator('[data-result="epsilon"]')).to_have_text("1.00")
     assert int(box(page, label).input_value()) < 1024
 
 
@@ -73,7 +73,7 @@ def test_pressing_on_the_map_walks_along_the_line(page):
     place = page.locator(".map-box").bounding_box()
     page.mouse.click(place["x"] + 0.8 * place["width"], place["y"] + 60)
     expect(box(page, EPOCHS)).not_to_have_value("20")
-    expect(page.locator('[data-fact="epsilon"]')).to_have_text("3.00")
+    expect(page.locator('[data-result="epsilon"]')).to_have_text("3.00")
     epochs = float(box(page, EPOCHS).input_value())
     assert 50 < epochs < 150
     before = page.locator("[data-conclusion]").inner_text()
@@ -86,7 +86,7 @@ def test_pressing_on_the_map_walks_along_the_line(page):
 
 def test_train_this_opens_the_trainer_with_the_budget(page):
     box(page, EPSILON).fill("2")
-    expect(page.locator('[data-fact="epsilon"]')).to_have_text("2.00")
+    expect(page.locator('[data-result="epsilon"]')).to_have_text("2.00")
     page.get_by_role("link", name="Train this").click()
     expect(planned(page)).to_have_text("2.00")
     expect(page.get_by_label("Expected batch size qN", exact=True)).to_have_value(
@@ -108,11 +108,11 @@ def test_the_plan_stands_in_the_address(page, open_page):
 def test_what_does_not_go_together_is_told_at_its_field(page):
     box(page, "Delta δ").fill("0.01")
     expect(page.locator("#delta-error")).to_contain_text("must be below 1/N")
-    expect(page.locator('[data-fact="epsilon"]')).to_have_text("–")
+    expect(page.locator('[data-result="epsilon"]')).to_have_text("–")
     expect(page.get_by_role("link", name="Train this")).to_be_hidden()
     box(page, "Delta δ").fill("1e-6")
     expect(page.locator("#delta-error")).to_be_hidden()
-    expect(page.locator('[data-fact="epsilon"]')).to_have_text("3.00")
+    expect(page.locator('[data-result="epsilon"]')).to_have_text("3.00")
 
 
 @pytest.mark.long("more journeys")

@@ -106,7 +106,7 @@ def test_a_diverging_run_says_why_and_one_without_privacy_has_no_budget(open_pag
     expect(page.locator("[data-failure]")).to_contain_text("Lower learning_rate")
     expect(status(page, "epsilon")).to_have_text("∞")
     expect(page.locator("[data-gauge]")).to_contain_text("ε = ∞")
-    assert "NaN" not in page.locator(".bench").inner_text()
+    assert "NaN" not in page.locator(".panel").inner_text()
 
 
 @pytest.mark.long("more journeys")

@@ -9,7 +9,7 @@ from tests.browser.trainer import REFUSED, planned
 PAGES = {
     "/train/": ".plan",
     "/labs/accountants/": "[data-ranking]",
-    "/labs/planner/": ".budget-facts",
+    "/labs/planner/": ".budget-results",
     "/labs/linear-regression/": "#errors h3",
     "/labs/engines/": ".run-block",
 }

@@ -27,7 +27,7 @@ def run_button(page):
 
 
 def status(page, cell="state"):
-    """Return a cell of the status strip."""
+    """Return a cell of the status bar."""
     return page.locator(f'[data-status="{cell}"]')
 
 

@@ -5,11 +5,11 @@ import {readFileSync} from "node:fs";
 import test from "node:test";
 
 import {agreement, conclusion, difference, figure, table, waysTaken} from "../../static/js/charts/engines.js";
-import {recordedScene} from "../../static/js/runs/engines_scene.js";
+import {recordedContent} from "../../static/js/runs/engines_content.js";
 
 const FILE = new URL("../../dpsgd_explorer/web/recorded/engines/transformer.json", import.meta.url);
 const CONTENDERS = ["ordinary", "hooks", "extending", "vmap", "microbatch"];
-const {log} = recordedScene({plan: {}, events: JSON.parse(readFileSync(FILE, "utf8")).events});
+const {log} = recordedContent({plan: {}, events: JSON.parse(readFileSync(FILE, "utf8")).events});
 const FOUND = log.evaluations;
 const NONE = {ratio: null, ratio_low: null, ratio_high: null, milliseconds: null, peak_bytes: null, difference: null};
 const REFUSING = FOUND.map((one) => (one.engine === "vmap" ? {...one, ...NONE, refused: "cannot be mapped"} : one));

@@ -9,8 +9,8 @@ const ANSWER = {
   accountant: "other", status: "approximation", delta: 1e-5, neighboring_relation: "add_or_remove_one",
   epsilon: 0.4, epsilon_text: "0.40", curve: {steps, epsilon: steps.map((step) => (0.4 * step) / steps.at(-1))},
 };
-const facts = {...RECORDED.facts, accountants: {...RECORDED.facts.accountants, other: "Other"}};
-const lens = new Lens({plan: RECORDED.plan, config: RECORDED.config, facts}, ANSWER);
+const catalogue = {...RECORDED.catalogue, accountants: {...RECORDED.catalogue.accountants, other: "Other"}};
+const lens = new Lens({plan: RECORDED.plan, config: RECORDED.config, catalogue}, ANSWER);
 
 test("every epsilon of the log is the other accountant's, and nothing else differs", () => {
   const other = lens.of(log);

@@ -5,7 +5,7 @@ import {chartPlan} from "../../static/js/charts/plan.js";
 import {RunLog} from "../../static/js/runs/run_log.js";
 
 export const RECORDED = JSON.parse(readFileSync(new URL("adult_run.json", import.meta.url), "utf8"));
-export const PLAN = chartPlan(RECORDED.plan, RECORDED.config, RECORDED.facts);
+export const PLAN = chartPlan(RECORDED.plan, RECORDED.config, RECORDED.catalogue);
 export const SIZE = {width: 800, height: 340};
 
 /** Tokens by their own name, so that a test sees which one was asked for. */

@@ -13,7 +13,7 @@ import {PLAN, logUpTo, logUpToStep} from "./support.js";
 const done = logUpTo();
 const OPEN = {...PLAN, private: false, budget: null};
 
-test("before a run the strip says what may be spent", () => {
+test("before a run the status bar says what may be spent", () => {
   const now = status(null, PLAN);
   assert.deepEqual([now.word, now.epsilon, now.budget, now.left, now.leftSteps], ["Ready", "0.00", "of 1.00", "1.00", "60 steps"]);
 });
@@ -112,10 +112,10 @@ test("of a run that was stopped nothing is concluded but where it ended", () => 
 });
 
 test("a count's claim is said once", () => {
-  const facts = {accountants: {exact: "Exact", rdp: "Rényi (RDP)"}, claims: {exact: "exact", rdp: "bound"}};
-  assert.equal(accountantName("exact", facts), "Exact");
-  assert.equal(accountantName("rdp", facts), "Rényi (RDP): bound");
-  const said = (accountant, status) => terms({private: true, delta: 1e-5, neighboring_relation: "add_or_remove_one", accountant, status}, facts);
+  const catalogue = {accountants: {exact: "Exact", rdp: "Rényi (RDP)"}, claims: {exact: "exact", rdp: "bound"}};
+  assert.equal(accountantName("exact", catalogue), "Exact");
+  assert.equal(accountantName("rdp", catalogue), "Rényi (RDP): bound");
+  const said = (accountant, status) => terms({private: true, delta: 1e-5, neighboring_relation: "add_or_remove_one", accountant, status}, catalogue);
   assert.ok(said("exact", "exact").endsWith("Poisson sampling; accountant: Exact"));
   assert.ok(said("rdp", "bound").endsWith("Poisson sampling; accountant: Rényi (RDP), bound"));
 });
@@ -154,7 +154,7 @@ test("CSV quotes what needs it and leaves numbers whole", () => {
   assert.equal(csv(["a", "b"], [[0.1234567890123, null], ['say "x", y', 2]]), 'a,b\r\n0.1234567890123,\r\n"say ""x"", y",2\r\n');
 });
 
-test("the strip adds up for a budget of a millionth too", () => {
+test("the status bar adds up for a budget of a millionth too", () => {
   const plan = chartPlan({private: true, epsilon: 1e-6, last_step: 5, steps: 5}, {target_epsilon: 1e-6, dataset: "none"}, {data_sets: {}, scales: [{step: 1e-7, ticks: []}]});
   for (const epsilon of [0, 1.234e-9, 3.14159e-7, 1e-6]) {
     const {epsilon: spent, left} = status({state: "running", latest: {step: 1, epsilon}, steps: [], secondsLeft: () => null}, plan);

@@ -82,7 +82,7 @@ def client(app):
 
 
 @pytest.fixture
-def stranger(app):
+def other_visitor(app):
     """Another visitor."""
     return app.test_client()
 

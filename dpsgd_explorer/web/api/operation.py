@@ -78,11 +78,13 @@ def operation(
     def register(view: View) -> View:
         name = view.__name__
         summary = (inspect.getdoc(view) or "").partition("\n")[0]
-        about = Operation(
+        described_route = Operation(
             method=method, path=path, name=name, summary=summary, **described
         )
         answer = cached_answers(view, queue) if queue else view
-        blueprint.add_url_rule(path, name, Endpoint(answer, about), methods=[method])
+        blueprint.add_url_rule(
+            path, name, Endpoint(answer, described_route), methods=[method]
+        )
         return view
 
     return register

@@ -35,7 +35,7 @@ def _page() -> str:
         twin=twin,
         accuracy=shown_accuracy(),
         odds=odds_picture("page"),
-        facts=facts(run, twin),
+        results=results(run, twin),
         accountant=ACCOUNTANTS[run.config.accountant],
     )
 
@@ -46,7 +46,7 @@ def shown_accuracy() -> Picture:
     return accuracy_picture(recorded(SHOWN_RUN), recorded(TWIN))
 
 
-def facts(run: RecordedRun, twin: RecordedRun) -> list[tuple[str, ...]]:
+def results(run: RecordedRun, twin: RecordedRun) -> list[tuple[str, ...]]:
     """Return what the run came to: symbol, value, unit, meaning."""
     accuracy, unprotected = (100 * one.summary["test_accuracy"] for one in (run, twin))
     epsilon = run.summary["epsilon"]

@@ -40,7 +40,7 @@ def _page() -> str:
         solvable=SOLVABLE,
         solve=form.texts["solve"] if form.texts["solve"] in SOLVABLE else "",
         answer=answer,
-        facts=facts_of(answer),
+        results=result_texts(answer),
         accountant=ACCOUNTANTS[DEFAULT_ACCOUNTANT],
         sizes={data.label: data.train_size for data in DATA_SETS.values()},
         page_data={
@@ -50,7 +50,7 @@ def _page() -> str:
     )
 
 
-def facts_of(answer: BudgetAnswer | None) -> dict[str, str]:
+def result_texts(answer: BudgetAnswer | None) -> dict[str, str]:
     """Return the planner's results as they are printed; dashes where there are none."""
     if answer is None:
         return dict.fromkeys(("epsilon", "odds", "noise", "steps", "rate"), "–")

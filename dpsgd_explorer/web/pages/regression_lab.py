@@ -140,14 +140,14 @@ def _results(form: Form[RegressionQuestion]) -> dict[str, Any]:
     return shared | {
         "view": view,
         "figures": figures,
-        "facts": facts(view),
+        "key_numbers": key_numbers(view),
         "variants": _variant_rows(view),
         "run": question.run.model_dump(mode="json", exclude_none=True),
         "wait_query": urlencode({**_settings(), WAIT: "1"}),
     }
 
 
-def facts(view: View) -> list[tuple[str, str]]:
+def key_numbers(view: View) -> list[tuple[str, str]]:
     """Return the numbers above the charts."""
     table = view.question.prepared_housing.table
     rows, labels = table.shortened_rows, table.clipped_labels

@@ -19,7 +19,7 @@ from dpsgd_explorer.web.forms.form import Form, read_form, to_query
 from dpsgd_explorer.web.pages.runs import LATEST, RunRow, rows
 from dpsgd_explorer.web.questions.plan_preview import (
     VIEWS,
-    chart_facts,
+    chart_catalogue,
     data_note,
     fitting_models,
     model_note,
@@ -136,7 +136,7 @@ def _page_data(
         "switches": {switch.name: list(switch.members) for switch in form.switches},
         "presets": {preset.slug: preset.query for preset in preset_links()},
         "recorded": recorded_curves(),
-        "facts": chart_facts(),
+        "catalogue": chart_catalogue(),
         "notes": choice_notes(),
         "config": form.settings.model_dump(mode="json") if form.settings else None,
         "plan": plan,

@@ -123,7 +123,7 @@ def planned(
 
 
 @cache
-def chart_facts() -> dict[str, Any]:
+def chart_catalogue() -> dict[str, Any]:
     """Return what charts need beyond a plan: data sets, models, ticks with odds."""
     return {
         "data_sets": {name: _data_set(name, data) for name, data in DATA_SETS.items()},

@@ -11,7 +11,7 @@ from dpsgd_explorer.web.forms.fields import text_of
 from dpsgd_explorer.web.forms.form import to_query
 from dpsgd_explorer.web.questions.plan_preview import (
     VIEWS,
-    chart_facts,
+    chart_catalogue,
     plan_of,
     plan_texts,
     truth_of,
@@ -63,7 +63,7 @@ def page(config: TrainingConfig) -> dict[str, Any]:
 
 def page_data(config: TrainingConfig) -> dict[str, Any]:
     """Return what the charts need."""
-    return {"plan": plan_of(config), "facts": chart_facts()}
+    return {"plan": plan_of(config), "catalogue": chart_catalogue()}
 
 
 def sections(

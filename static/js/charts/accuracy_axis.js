@@ -8,7 +8,7 @@ const WHOLE = [0, 99.5]; // percent: from no answer right to one in two hundred 
 /**
  * The accuracy axis, known before the run: what a working run reaches, and the whole
  * range if it turns out to stay below.
- * @param {{accuracy_floor: number, accuracy_ceiling: number}} facts
+ * @param {{accuracy_floor: number, accuracy_ceiling: number}} catalogue
  * @param {{test_accuracy: number}[]} evaluations
  * @param {number} planned evaluations the run will make
  * @returns {[number, number]} in percent

@@ -35,15 +35,15 @@ const MOST_DECIMALS = 100; // of toFixed
 /**
  * @param {Record<string, any>} answer of /api/v1/privacy/plan
  * @param {Record<string, any>} config the settings it was asked about
- * @param {{data_sets: Record<string, any>, scales: {step: number, ticks: Tick[]}[]}} facts
+ * @param {{data_sets: Record<string, any>, scales: {step: number, ticks: Tick[]}[]}} catalogue
  * @returns {Plan}
  */
-export function chartPlan(answer, config, facts) {
+export function chartPlan(answer, config, catalogue) {
   const {budget, budget_word} = budgetOf(answer, config);
   const digits = decimalsOf(budget);
   return {
     ...answer,
-    ...facts.data_sets[config.dataset],
+    ...catalogue.data_sets[config.dataset],
     max_grad_norm: config.max_grad_norm,
     clipping_fn: config.clipping_fn,
     evaluations: config.evaluations,
@@ -51,7 +51,7 @@ export function chartPlan(answer, config, facts) {
     budget_word,
     budget_text: roundUp(budget, digits),
     digits,
-    ticks: budget === null ? [] : ticksUpTo(budget, facts.scales),
+    ticks: budget === null ? [] : ticksUpTo(budget, catalogue.scales),
   };
 }
 

@@ -18,16 +18,16 @@ const RELATIONS = {add_or_remove_one: "add or remove one record"};
 
 export class PlanPanel {
   /** @param {HTMLElement} root holds [data-plan], [data-truth], [data-when], [data-note] */
-  constructor(root, facts) {
+  constructor(root, catalogue) {
     this.root = root;
-    this.facts = facts;
+    this.catalogue = catalogue;
   }
 
   /** @param {Record<string, any> | null} plan null: the settings are not in order */
   show(plan) {
     for (const cell of this.root.querySelectorAll("[data-plan]")) {
       const write = TEXTS[cell.dataset.plan];
-      cell.textContent = plan ? (write?.(plan) ?? this.facts.accountants[plan.accountant]) : NONE;
+      cell.textContent = plan ? (write?.(plan) ?? this.catalogue.accountants[plan.accountant]) : NONE;
     }
     showTruth(this.root, plan);
   }
@@ -55,10 +55,10 @@ function whenOf(plan) {
 }
 
 /** What an epsilon of this plan is to be read with. */
-export function terms(plan, facts) {
+export function terms(plan, catalogue) {
   if (!plan.private) return "No noise: there is no guarantee.";
   const relation = RELATIONS[plan.neighboring_relation];
-  const label = facts.accountants[plan.accountant];
+  const label = catalogue.accountants[plan.accountant];
   const claim = sameWord(label, plan.status) ? "" : `, ${plan.status}`;
   return `ε at δ = ${exponential(plan.delta)}, ${relation}, Poisson sampling; accountant: ${label}${claim}`;
 }

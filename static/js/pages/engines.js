@@ -1,8 +1,8 @@
 /** The lab of the engines: settings in the address, a recorded comparison, and one's own. */
 
-import {EnginesBench} from "../runs/engines_panel.js";
+import {EnginesPanel} from "../runs/engines_panel.js";
 import {ApiError, postJson} from "../lib/api.js";
-import {enginesScene, madeOn, recordedScene} from "../runs/engines_scene.js";
+import {enginesContent, madeOn, recordedContent} from "../runs/engines_content.js";
 import {LiveRun} from "../runs/live_run.js";
 import {Newest} from "../lib/newest.js";
 import {toQuery} from "../forms/query.js";
@@ -13,15 +13,15 @@ const RUNS = "/api/v1/runs";
 const page = document.querySelector("[data-lab]");
 const part = (name) => page.querySelector(`[data-${name}]`);
 const data = JSON.parse(document.getElementById("page-data").textContent);
-const bench = new EnginesBench(part("bench"));
+const panel = new EnginesPanel(part("panel"));
 const form = new SettingsForm(part("settings"), {fields: data.fields, switches: {}}, changed);
 const newest = new Newest(page);
 /** @type {LiveRun | null} */
 let live = null;
 
-const recorded = recordedScene(data.recorded);
-bench.show(recorded);
-part("about").textContent = madeOn(recorded.log, recorded.plan);
+const recorded = recordedContent(data.recorded);
+panel.show(recorded);
+part("measured-on").textContent = madeOn(recorded.log, recorded.plan);
 showFaults(data.errors);
 part("run").addEventListener("click", launch);
 part("stop").addEventListener("click", () => live.stop().catch(refused));
@@ -64,16 +64,16 @@ function follow(answer) {
   part("recorded").hidden = true;
   part("open").href = answer.links.page;
   part("open").hidden = false;
-  part("about").textContent = madeOn({}, plan);
+  part("measured-on").textContent = madeOn({}, plan);
   live?.pause();
-  live = new LiveRun(answer, enginesScene(answer, plan), bench, () => moved(plan));
+  live = new LiveRun(answer, enginesContent(answer, plan), panel, () => moved(plan));
   live.resume();
 }
 
 function moved(plan) {
   if (!live.log.isFinal) return;
   busy(false);
-  part("about").textContent = madeOn(live.log, plan);
+  part("measured-on").textContent = madeOn(live.log, plan);
 }
 
 function busy(runs) {

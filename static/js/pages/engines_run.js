@@ -1,7 +1,7 @@
 /** One comparison of the engines: followed while it goes on, replayed once it has ended. */
 
-import {EnginesBench} from "../runs/engines_panel.js";
-import {enginesScene} from "../runs/engines_scene.js";
+import {EnginesPanel} from "../runs/engines_panel.js";
+import {enginesContent} from "../runs/engines_content.js";
 import {RunPage} from "../runs/run_page.js";
 
-new RunPage((root, {run, plan}) => ({bench: new EnginesBench(root), scene: enginesScene(run, plan)}));
+new RunPage((root, {run, plan}) => ({panel: new EnginesPanel(root), content: enginesContent(run, plan)}));

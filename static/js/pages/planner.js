@@ -31,7 +31,7 @@ const store = {
 };
 
 /** What the planner prints of an answer. */
-const FACTS = {
+const RESULTS = {
   epsilon: ({epsilon_text}) => epsilon_text,
   odds: ({odds}) => `${odds} %`,
   noise: ({noise_per_update}) => `${significant(noise_per_update)} C`,
@@ -127,7 +127,7 @@ function show(answer) {
   const name = answer.solve;
   form.form.elements[name].value = SOLVED[name](answer);
   form.moveSlider(name);
-  for (const cell of page.querySelectorAll("[data-fact]")) cell.textContent = FACTS[cell.dataset.fact](answer);
+  for (const cell of page.querySelectorAll("[data-result]")) cell.textContent = RESULTS[cell.dataset.result](answer);
   const claim = part("claim");
   claim.className = `badge ${answer.status}`;
   claim.textContent = answer.status;
@@ -144,7 +144,7 @@ function refuse(error) {
   part("to-correct").hidden = false;
   part("train").hidden = part("claim").hidden = true;
   if (Object.keys(error.fields ?? {}).length === 0) part("to-correct").textContent = error.message;
-  for (const cell of page.querySelectorAll("[data-fact]")) cell.textContent = "–";
+  for (const cell of page.querySelectorAll("[data-result]")) cell.textContent = "–";
 }
 
 function showBatches(rows) {

@@ -1,6 +1,6 @@
 /** The trainer: settings in the address, what they will spend, and the run as it goes. */
 
-import {Bench} from "../runs/run_panel.js";
+import {RunPanel} from "../runs/run_panel.js";
 import {chartPlan} from "../charts/plan.js";
 import {ApiError, getJson, postJson} from "../lib/api.js";
 import {roundUp} from "../lib/format.js";
@@ -10,7 +10,7 @@ import {LiveRun} from "../runs/live_run.js";
 import {isSoon, Newest} from "../lib/newest.js";
 import {SettingsForm} from "../forms/settings_form.js";
 import {showTimes} from "../lib/times.js";
-import {trainingScene} from "../runs/training_scene.js";
+import {trainingContent} from "../runs/training_content.js";
 
 const LARGEST_SEED = 2 ** 31 - 1;
 const CURVE_POINTS = 101;
@@ -19,8 +19,8 @@ const page = document.querySelector("[data-train]");
 const data = JSON.parse(document.getElementById("page-data").textContent);
 const part = (name) => page.querySelector(`[data-${name}]`);
 
-const bench = new Bench(part("bench"));
-const panel = new PlanPanel(part("settings"), data.facts);
+const panel = new RunPanel(part("panel"));
+const planPanel = new PlanPanel(part("settings"), data.catalogue);
 const form = new SettingsForm(part("settings"), data, settingsChanged);
 const newest = new Newest(page);
 
@@ -45,7 +45,7 @@ function start() {
   addEventListener("pageshow", (event) => event.persisted && store.run?.resume());
   showTimes(page);
   if (data.plan) showSetUp();
-  else bench.notReady();
+  else panel.notReady();
   attachFromAddress();
 }
 
@@ -72,14 +72,14 @@ function carryOver(member) {
 }
 
 function fitModel() {
-  form.offer("model", data.facts.data_sets[form.texts.dataset]?.models ?? null);
+  form.offer("model", data.catalogue.data_sets[form.texts.dataset]?.models ?? null);
 }
 
 function describeChoices() {
   const {dataset, model} = form.texts;
-  const own = {dataset: data.facts.data_sets[dataset]?.note, model: data.facts.models[model]?.notes[dataset]};
+  const own = {dataset: data.catalogue.data_sets[dataset]?.note, model: data.catalogue.models[model]?.notes[dataset]};
   for (const name of Object.keys(data.notes)) own[name] = data.notes[name][form.texts[name]];
-  for (const name of Object.keys(own)) panel.note(name, own[name] ?? "");
+  for (const name of Object.keys(own)) planPanel.note(name, own[name] ?? "");
   const current = currentPreset();
   for (const link of page.querySelectorAll("[data-preset]")) {
     if (link.dataset.preset === current) link.setAttribute("aria-current", "true");
@@ -116,7 +116,7 @@ function accept(answer) {
   data.config = {...data.config, ...blanks(), ...form.json};
   form.showErrors({});
   form.offer("accountant", answer.accountants);
-  panel.show(answer);
+  planPanel.show(answer);
   if (!store.run) showSetUp();
 }
 
@@ -127,8 +127,8 @@ function blanks() {
 
 function refuse(error) {
   store.plan = null;
-  panel.show(null);
-  if (!store.run) bench.notReady();
+  planPanel.show(null);
+  if (!store.run) panel.notReady();
   if (Object.keys(error.fields ?? {}).length === 0) showRunError(error);
   else form.showErrors(error.fields);
 }
@@ -152,14 +152,14 @@ async function copyLink() {
 /* The run --------------------------------------------------------------------------- */
 
 function showSetUp() {
-  bench.show({
+  panel.show({
     log: null,
-    plan: chartPlan(store.plan, data.config, data.facts),
+    plan: chartPlan(store.plan, data.config, data.catalogue),
     title: "This set-up",
     file: "dpsgd",
-    terms: terms(store.plan, data.facts),
+    terms: terms(store.plan, data.catalogue),
     recorded: data.recorded[currentPreset()],
-    about: {},
+    activity: {},
   });
 }
 
@@ -202,7 +202,7 @@ function planOf(config) {
 
 function attach(answer, plan) {
   store.run?.pause();
-  store.run = new LiveRun(answer, {...trainingScene(answer, plan, data.facts), recorded: data.recorded[currentPreset()]}, bench, runMoved);
+  store.run = new LiveRun(answer, {...trainingContent(answer, plan, data.catalogue), recorded: data.recorded[currentPreset()]}, panel, runMoved);
   store.run.resume();
   runMoved();
 }

@@ -1,24 +1,24 @@
-/** The status strip and the chart of one noisy gradient descent, live or replayed. */
+/** The status bar and the chart of one noisy gradient descent, live or replayed. */
 
 import {roundUp} from "../lib/format.js";
 import {RunLog} from "./run_log.js";
 import {conclusion, figure, mse} from "../charts/descent.js";
-import {RunBench} from "./base_panel.js";
+import {BasePanel} from "./base_panel.js";
 
 const NAMES = ["step", "epsilon", "seconds", "mse_median", "mse_low", "mse_high"];
 const HEADS = ["Step", "ε spent", "Seconds", "MSE, median", "5 %", "95 %"];
 const EMPTY = new RunLog();
 
-/** @typedef {Pick<import("./run_panel.js").Scene, "log" | "whole" | "title" | "file" | "terms" | "about"> & {plan: import("./descent_scene.js").DescentPlan}} Scene */
+/** @typedef {Pick<import("./run_panel.js").PanelContent, "log" | "whole" | "title" | "file" | "terms" | "activity"> & {plan: import("./descent_content.js").DescentPlan}} PanelContent */
 
-export class DescentBench extends RunBench {
+export class DescentPanel extends BasePanel {
   /** @param {HTMLElement} root */
   constructor(root) {
     super(root, reached);
   }
 
   paint() {
-    const {log, plan, terms, file} = this.scene;
+    const {log, plan, terms, file} = this.content;
     const points = (log ?? EMPTY).evaluations;
     const view = {points, plan, size: this.charts.descent.size};
     this.charts.descent.update({
@@ -32,7 +32,7 @@ export class DescentBench extends RunBench {
   }
 }
 
-/** What the strip says beside step and ε. */
+/** What the status bar says beside step and ε. */
 function reached(log) {
   const last = log?.evaluations.at(-1);
   const diverged = log?.steps.at(-1)?.diverged;

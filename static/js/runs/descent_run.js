@@ -9,7 +9,7 @@ import {LiveRun} from "./live_run.js";
 const RUNS = "/api/v1/runs";
 
 export class DescentRun {
-  /** @param {HTMLElement} root holds [data-run], [data-run-stop], [data-run-open], [data-run-about], [data-run-said], progress */
+  /** @param {HTMLElement} root holds [data-run], [data-run-stop], [data-run-open], [data-run-summary], [data-run-said], progress */
   constructor(root) {
     this.root = root;
     this.part = (name) => root.querySelector(`[data-run${name}]`);
@@ -26,7 +26,7 @@ export class DescentRun {
   offer(settings) {
     this.settings = settings;
     const {steps, repetitions, noise_multiplier: noise} = settings;
-    this.part("-about").textContent = `${plural(steps, "step")} with σ = ${noise}, ${integer(repetitions)} times.`;
+    this.part("-summary").textContent = `${plural(steps, "step")} with σ = ${noise}, ${integer(repetitions)} times.`;
   }
 
   async launch() {
@@ -51,16 +51,16 @@ export class DescentRun {
     this.live.resume();
   }
 
-  /** As a bench: what LiveRun has to tell. */
-  show(scene) {
-    this.scene = scene;
+  /** As a panel: what LiveRun has to tell. */
+  show(content) {
+    this.content = content;
     this.update({});
   }
 
   update(change) {
-    Object.assign(this.scene, change);
-    const {log, plan, about} = this.scene;
-    const now = status(log, plan, about);
+    Object.assign(this.content, change);
+    const {log, plan, activity} = this.content;
+    const now = status(log, plan, activity);
     this.progress.max = now.steps;
     this.progress.value = now.step;
     if (log.error) this.say(`${now.word}: ${log.error.message}`);

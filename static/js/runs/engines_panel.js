@@ -1,24 +1,24 @@
-/** The status strip, the charts and the tables of one comparison of the engines. */
+/** The status bar, the charts and the tables of one comparison of the engines. */
 
 import {integer, significant} from "../lib/format.js";
 import {RunLog} from "./run_log.js";
 import {showTable} from "../lib/table.js";
 import {agreement, conclusion, difference, figure, table, waysTaken} from "../charts/engines.js";
-import {RunBench} from "./base_panel.js";
+import {BasePanel} from "./base_panel.js";
 
 const EMPTY = new RunLog();
 const TITLES = {time: "Time of a step", memory: "Memory of a step"};
 const SAME = "The same numbers";
 const WAYS = "Which way each layer chose, and why";
 
-export class EnginesBench extends RunBench {
+export class EnginesPanel extends BasePanel {
   /** @param {HTMLElement} root */
   constructor(root) {
     super(root, reached);
   }
 
   paint() {
-    const {log, plan, terms, file} = this.scene;
+    const {log, plan, terms, file} = this.content;
     const found = (log ?? EMPTY).evaluations;
     for (const chart of Object.values(this.charts)) {
       const {name} = chart;
@@ -75,7 +75,7 @@ export class EnginesBench extends RunBench {
   }
 }
 
-/** What the strip says beside the state. */
+/** What the status bar says beside the state. */
 function reached(log) {
   const found = log?.evaluations ?? [];
   const apart = found.map((one) => one.difference).filter((value) => value !== null);

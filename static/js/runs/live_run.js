@@ -10,13 +10,13 @@ const LATE_MS = 3000; // a first step that takes longer is waited for
 export class LiveRun {
   /**
    * @param {Record<string, any>} answer the run as the API shows it
-   * @param {Record<string, any>} scene what the bench shows of it beside its log
-   * @param {{show: (scene: object) => void, update: (change: object) => void}} bench
+   * @param {Record<string, any>} content what the panel shows of it beside its log
+   * @param {{show: (content: object) => void, update: (change: object) => void}} panel
    * @param {() => void} onState called when the state changes
    */
-  constructor(answer, scene, bench, onState) {
+  constructor(answer, content, panel, onState) {
     this.answer = answer;
-    this.bench = bench;
+    this.panel = panel;
     this.onState = onState;
     this.log = new RunLog();
     this.stopping = false;
@@ -27,10 +27,10 @@ export class LiveRun {
       logUrl: answer.links.log,
       onEvent: (event) => this.take(event),
     });
-    bench.show({...scene, log: this.log, about: this.about});
+    panel.show({...content, log: this.log, activity: this.activity});
   }
 
-  get about() {
+  get activity() {
     const {queuePosition, expectedStart, stopping, late} = this;
     return {queuePosition, expectedStart, stopping, late};
   }
@@ -56,7 +56,7 @@ export class LiveRun {
     const before = this.log.state;
     this.log.add(event);
     if (this.log.isFinal) this.stopping = false;
-    this.bench.update({about: this.about});
+    this.panel.update({activity: this.activity});
     if (this.log.state === before) return;
     this.expectStep();
     this.onState();
@@ -68,7 +68,7 @@ export class LiveRun {
     this.late = false;
     this.lateTimer = setTimeout(() => {
       this.late = true;
-      this.bench.update({about: this.about});
+      this.panel.update({activity: this.activity});
     }, LATE_MS);
   }
 
@@ -78,7 +78,7 @@ export class LiveRun {
     const answer = await getJson(this.answer.links.self).catch(() => null);
     if (answer && this.log.state === "queued") {
       this.takePlace(answer);
-      this.bench.update({about: this.about});
+      this.panel.update({activity: this.activity});
     }
     this.queueTimer = setTimeout(() => this.watchQueue(), QUEUE_MS);
   }
@@ -86,12 +86,12 @@ export class LiveRun {
   /** Ask the server to end the run; it does so within seconds. */
   async stop() {
     this.stopping = true;
-    this.bench.update({about: this.about});
+    this.panel.update({activity: this.activity});
     try {
       await postJson(this.answer.links.cancel, {});
     } catch (error) {
       this.stopping = false;
-      this.bench.update({about: this.about});
+      this.panel.update({activity: this.activity});
       throw error;
     }
   }

@@ -10,19 +10,19 @@ import {RunLog} from "./run_log.js";
  * @property {string} url of the run's epsilon
  * @property {Record<string, any>} plan as the server answered
  * @property {Record<string, any>} config
- * @property {Record<string, any>} facts
+ * @property {Record<string, any>} catalogue
  */
 
 /** How a log and its plan look when somebody else counts. */
 export class Lens {
   /** @param {Recountable} run @param {Record<string, any>} answer of `run.url` */
-  constructor({plan, config, facts}, answer) {
+  constructor({plan, config, catalogue}, answer) {
     const {curve, ...spent} = answer;
     this.epsilons = new Map(curve.steps.map((step, i) => [step, curve.epsilon[i]]));
     const counted = {...plan, ...spent, curve};
     const open = {...config, target_epsilon: null, stop_at_epsilon: null};
-    this.plan = {...chartPlan(counted, open, facts), budget_word: "spent"};
-    this.terms = terms(counted, facts);
+    this.plan = {...chartPlan(counted, open, catalogue), budget_word: "spent"};
+    this.terms = terms(counted, catalogue);
     this.seen = new WeakMap();
   }
 
@@ -63,7 +63,7 @@ export class Recount {
     this.run = run;
     this.note.textContent = "";
     if (run === null) return;
-    const options = Object.keys(run.facts.accountants).map((name) => new Option(accountantName(name, run.facts), name));
+    const options = Object.keys(run.catalogue.accountants).map((name) => new Option(accountantName(name, run.catalogue), name));
     this.select.replaceChildren(...options);
     this.select.value = run.plan.accountant;
   }
@@ -75,7 +75,7 @@ export class Recount {
     try {
       const lens = own ? null : new Lens(run, await getJson(`${run.url}?accountant=${encodeURIComponent(accountant)}`));
       if (run !== this.run || accountant !== this.select.value) return; // another was chosen meanwhile
-      this.note.textContent = own ? "" : `Counted anew from the log, not trained again; the run was planned by ${run.facts.accountants[run.plan.accountant]}.`;
+      this.note.textContent = own ? "" : `Counted anew from the log, not trained again; the run was planned by ${run.catalogue.accountants[run.plan.accountant]}.`;
       this.onLens(lens);
     } catch (error) {
       this.select.value = run.plan.accountant;

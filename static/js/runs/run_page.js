@@ -11,14 +11,14 @@ const PAGE = 5000;
 
 export class RunPage {
   /**
-   * @param {(root: HTMLElement, data: Record<string, any>) => {bench: object, scene: object}} make
+   * @param {(root: HTMLElement, data: Record<string, any>) => {panel: object, content: object}} make
    *   makes what draws the run, and says what it shows beside the log
    */
   constructor(make) {
     this.page = document.querySelector("[data-run-page]");
     const data = JSON.parse(document.getElementById("page-data").textContent);
     this.run = {...data.run, config: data.config};
-    Object.assign(this, make(this.part("bench"), {...data, run: this.run}));
+    Object.assign(this, make(this.part("panel"), {...data, run: this.run}));
     showTimes(this.page);
     this.part("delete")?.addEventListener("click", () => this.forget());
     if (FINAL_STATES.has(this.run.state)) this.loadAndReplay();
@@ -41,12 +41,12 @@ export class RunPage {
   }
 
   replay(log) {
-    this.bench.show({...this.scene, log, whole: log, about: {replaying: true}});
-    if (log.latest.step > 0) new Replay(this.part("replay"), log, (past) => this.bench.update({log: past}));
+    this.panel.show({...this.content, log, whole: log, activity: {replaying: true}});
+    if (log.latest.step > 0) new Replay(this.part("replay"), log, (past) => this.panel.update({log: past}));
   }
 
   follow() {
-    const live = new LiveRun(this.run, this.scene, this.bench, () => this.moved(live));
+    const live = new LiveRun(this.run, this.content, this.panel, () => this.moved(live));
     addEventListener("pagehide", () => live.pause());
     addEventListener("pageshow", (event) => event.persisted && live.resume());
     this.part("stop")?.addEventListener("click", () => this.stop(live));

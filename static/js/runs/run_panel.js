@@ -1,4 +1,4 @@
-/** The status strip and the charts of one run, live or replayed. */
+/** The status bar and the charts of one run, live or replayed. */
 
 import {showTruth} from "../forms/plan_panel.js";
 import {Recount} from "./recount.js";
@@ -11,12 +11,12 @@ import {countTop, figure as normsFigure, previewEdges} from "../charts/norms.js"
 import {afterNextEpoch} from "../charts/plan.js";
 import {niceCeiling} from "../charts/scale.js";
 import {RunLog} from "./run_log.js";
-import {RunBench} from "./base_panel.js";
+import {BasePanel} from "./base_panel.js";
 
 const EMPTY = new RunLog();
 
 /**
- * @typedef {object} Scene what the bench shows
+ * @typedef {object} PanelContent what the panel shows
  * @property {RunLog | null} log null before a run
  * @property {import("../charts/plan.js").Plan} plan
  * @property {string} title of the run
@@ -25,10 +25,10 @@ const EMPTY = new RunLog();
  * @property {import("./run_log.js").Evaluation[]} [recorded] of a run made before, shown until this one overtakes it
  * @property {RunLog} [whole] the log that a replay shows a part of
  * @property {import("./recount.js").Recountable} [recount] how its ε can be counted anew
- * @property {{queuePosition?: number | null, expectedStart?: number | null, stopping?: boolean}} about
+ * @property {{queuePosition?: number | null, expectedStart?: number | null, stopping?: boolean}} activity
  */
 
-export class Bench extends RunBench {
+export class RunPanel extends BasePanel {
   /** @param {HTMLElement} root */
   constructor(root) {
     super(root);
@@ -58,13 +58,13 @@ export class Bench extends RunBench {
     }
   }
 
-  /** Show another run, or the set-up that could become one. @param {Scene} scene */
-  show(scene) {
+  /** Show another run, or the set-up that could become one. @param {PanelContent} content */
+  show(content) {
     this.lens = null;
-    showTruth(this.root, scene.plan);
+    showTruth(this.root, content.plan);
     this.secondsEnd = 1;
     this.countsEnd = 0;
-    super.show(scene);
+    super.show(content);
   }
 
   /** Show the same run as another accountant counts it; null: as its own did. */
@@ -76,23 +76,23 @@ export class Bench extends RunBench {
 
   /** The settings are not in order: what stands here is not what they would do. */
   notReady() {
-    this.strip.cells.state.textContent = "Not ready";
+    this.statusBar.cells.state.textContent = "Not ready";
   }
 
   request(options) {
-    if (!this.scene) return;
-    const {recount = null, plan, log} = this.scene;
+    if (!this.content) return;
+    const {recount = null, plan, log} = this.content;
     this.recount.offer(plan.private && this.whole.isFinal && this.whole.phase ? recount : null);
-    this.strip.update({...this.scene, plan: this.plan, log: log && this.log});
+    this.statusBar.update({...this.content, plan: this.plan, log: log && this.log});
     for (const part of this.parts) this.painter.request(part, options);
   }
 
   get log() {
-    return this.seen(this.scene.log ?? EMPTY);
+    return this.seen(this.content.log ?? EMPTY);
   }
 
   get plan() {
-    return this.lens?.plan ?? this.scene.plan;
+    return this.lens?.plan ?? this.content.plan;
   }
 
   seen(log) {
@@ -101,15 +101,15 @@ export class Bench extends RunBench {
 
   /** What the axes are made for: in a replay all of the run, not the part that is shown. */
   get whole() {
-    return this.seen(this.scene.whole ?? this.scene.log ?? EMPTY);
+    return this.seen(this.content.whole ?? this.content.log ?? EMPTY);
   }
 
   get axis() {
-    return this.chosenAxis === "epsilon" && !this.scene.plan.private ? "step" : this.chosenAxis;
+    return this.chosenAxis === "epsilon" && !this.content.plan.private ? "step" : this.chosenAxis;
   }
 
   draw(name, figure, conclusion, print) {
-    const {terms, file, log} = this.scene;
+    const {terms, file, log} = this.content;
     const settled = !log || log.isFinal;
     const note = this.lens?.terms ?? terms;
     this.charts[name].update({figure, print, conclusion, log: this.log, plan: this.plan, note, file, settled});
@@ -117,7 +117,7 @@ export class Bench extends RunBench {
 
   paintAccuracy() {
     const {log, axis, plan} = this;
-    const {recorded} = this.scene;
+    const {recorded} = this.content;
     const range = accuracyRange(plan, this.whole.evaluations, plan.evaluations);
     this.paintAxisSwitch();
     this.root.querySelector("[data-accuracy-scale]").textContent = range[0] === 0 ? "; error on a log scale" : "";
@@ -132,7 +132,7 @@ export class Bench extends RunBench {
       size: this.charts.accuracy.size,
     };
     const print = (color) => accuracyFigure({...view, print: true}, color);
-    this.draw("accuracy", (color) => accuracyFigure(view, color), accuracyConclusion(log, plan, this.scene.log ? undefined : recorded), print);
+    this.draw("accuracy", (color) => accuracyFigure(view, color), accuracyConclusion(log, plan, this.content.log ? undefined : recorded), print);
     this.paintGauge(view.size.width);
   }
 
@@ -147,15 +147,15 @@ export class Bench extends RunBench {
   paintAxisSwitch() {
     for (const input of this.axisInputs) {
       input.checked = input.value === this.axis;
-      if (input.value === "epsilon") input.disabled = !this.scene.plan.private;
+      if (input.value === "epsilon") input.disabled = !this.content.plan.private;
     }
     this.root.querySelector("[data-axis-name]").textContent = ACCURACY_NAMES[this.axis];
   }
 
   endOfSeconds() {
     const log = this.whole;
-    if (this.scene.recorded) this.secondsEnd = Math.max(this.secondsEnd, niceCeiling(this.scene.recorded.at(-1).seconds));
-    const left = log.isFinal ? 0 : (log.secondsLeft(this.scene.plan.steps) ?? 0);
+    if (this.content.recorded) this.secondsEnd = Math.max(this.secondsEnd, niceCeiling(this.content.recorded.at(-1).seconds));
+    const left = log.isFinal ? 0 : (log.secondsLeft(this.content.plan.steps) ?? 0);
     if (log.isFinal) this.secondsEnd = log.seconds * 1.04 || 1;
     else this.secondsEnd = Math.max(this.secondsEnd, niceCeiling((log.seconds + left) * 1.02 || 1));
     return this.secondsEnd;
@@ -163,7 +163,7 @@ export class Bench extends RunBench {
 
   paintNorms() {
     const {log} = this;
-    const {plan} = this.scene;
+    const {plan} = this.content;
     const step = log.steps.findLast((point) => point.norm_counts);
     const counts = step?.norm_counts ?? [];
     this.countsEnd = countTop(counts, this.countsEnd, plan.expected_batch_size);
@@ -183,7 +183,7 @@ export class Bench extends RunBench {
 
   paintLoss() {
     const {steps, evaluations} = this.log;
-    const {plan} = this.scene;
+    const {plan} = this.content;
     const view = {steps, evaluations, plan, top: lossTop(plan.classes, this.whole.evaluations), size: this.charts.loss.size};
     this.draw("loss", (color) => lossFigure(view, color), lossConclusion(this.log));
   }

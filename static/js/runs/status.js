@@ -1,4 +1,4 @@
-/** The status strip in words: what a run is doing, what it has spent, what it reached. */
+/** The status bar in words: what a run is doing, what it has spent, what it reached. */
 
 import {decimalsUp, duration, integer, percent, plural} from "../lib/format.js";
 
@@ -19,17 +19,17 @@ const MARKS = {ready: "queued", queued: "queued", done: "done", failed: "stopped
 /**
  * @param {import("./run_log.js").RunLog | null} log null before a run
  * @param {import("../charts/plan.js").Plan} plan
- * @param {{queuePosition?: number | null, expectedStart?: number | null, stopping?: boolean, replaying?: boolean, late?: boolean}} [about]
+ * @param {{queuePosition?: number | null, expectedStart?: number | null, stopping?: boolean, replaying?: boolean, late?: boolean}} [activity]
  *   expectedStart: seconds until it starts, estimated; late: its first step should have come
  */
-export function status(log, plan, about = {}) {
+export function status(log, plan, activity = {}) {
   const state = log?.state ?? "ready";
   const latest = log?.latest ?? {step: 0, epsilon: 0};
   return {
     state,
-    word: word(log, plan, about),
+    word: word(log, plan, activity),
     mark: MARKS[state] ?? "",
-    detail: detail(log, plan, about),
+    detail: detail(log, plan, activity),
     step: latest.step,
     steps: plan.steps,
     ...spent(latest, plan),
@@ -87,7 +87,7 @@ function spent({epsilon, step}, plan) {
   if (!plan.private) return {epsilon: "∞", budget: "no guarantee", left: "–", leftSteps: ""};
   const value = epsilon ?? 0;
   const shown = Math.min(Number(decimalsUp(value, plan.digits)), Number(plan.budget_text));
-  const left = Number(plan.budget_text) - shown; // so that the strip adds up
+  const left = Number(plan.budget_text) - shown; // so that the status bar adds up
   return {
     epsilon: decimalsUp(value, plan.digits),
     budget: `of ${plan.budget_text}`,
@@ -103,8 +103,8 @@ function clipped(log, plan) {
 }
 
 /** What a screen reader hears, seldom. @returns {string} */
-export function announcement(log, plan, about = {}) {
-  const now = status(log, plan, about);
+export function announcement(log, plan, activity = {}) {
+  const now = status(log, plan, activity);
   if (log?.error) return `${now.word}. ${log.error.message}`;
   if (!log || log.steps.length === 0) return `${now.word}, ${now.detail}.`;
   if (plan.running) return `${now.word}, ${now.detail}.`;

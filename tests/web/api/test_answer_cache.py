@@ -54,11 +54,11 @@ def test_an_address_that_is_wrong_is_answered_as_before(client):
         assert "must be" in client.get("/train/?steps=-1").text
 
 
-def test_a_visitors_runs_are_on_their_own_page_alone(client, stranger):
+def test_a_visitors_runs_are_on_their_own_page_alone(client, other_visitor):
     plain = client.get("/train/").text
     run_id = client.post("/api/v1/runs", json=SMALL).json["id"]
     assert f"/runs/{run_id}/" in client.get("/train/").text
-    assert stranger.get("/train/").text == plain
+    assert other_visitor.get("/train/").text == plain
     assert f"/runs/{run_id}/" in client.get("/train/").text
 
 

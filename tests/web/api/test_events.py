@@ -135,14 +135,14 @@ def test_past_the_cap_a_page_is_told_to_poll(make_app):
 
 def test_a_visitor_has_four_streams_and_then_polls(make_app):
     app = make_app()
-    client, stranger = app.test_client(), app.test_client()
+    client, other_visitor = app.test_client(), app.test_client()
     url = f"{RUNS}/{client.post(RUNS, json=SMALL).json['id']}/events"
-    stranger.post(RUNS, json=SMALL)
+    other_visitor.post(RUNS, json=SMALL)
     mine = [client.get(url, buffered=False) for _ in range(STREAMS_A_VISITOR)]
     error = error_of(client.get(url), 503)
     assert (error["code"], error["retry_after"]) == ("too_many_listeners", 5)
     assert "events.json?after=" in error["message"]
-    others = [stranger.get(url, buffered=False) for _ in range(STREAMS_A_VISITOR)]
+    others = [other_visitor.get(url, buffered=False) for _ in range(STREAMS_A_VISITOR)]
     mine.pop().close()
     mine.append(client.get(url, buffered=False))
     assert {stream.status_code for stream in (*mine, *others)} == {200}

@@ -30,9 +30,9 @@ def told(client, store):
 
 
 @pytest.mark.parametrize("name", [name for name in ACCOUNTANTS if name != "zcdp"])
-def test_the_log_is_enough_to_count_again(stranger, told, name):
+def test_the_log_is_enough_to_count_again(other_visitor, told, name):
     address = told(phase(0))
-    answer = stranger.get(address, query_string={"accountant": name})
+    answer = other_visitor.get(address, query_string={"accountant": name})
     run = Phase(0.01, 1.5, 4)
     truth = ACCOUNTANTS[name].epsilons([run], [0, 1, 2, 3, 4], 1e-6)
     assert answer.json["curve"]["steps"] == [0, 1, 2, 3, 4]

@@ -46,14 +46,14 @@ def test_a_run_names_the_one_it_repeats(client, run_id):
     assert answer.json["parent"] == run_id
 
 
-def test_a_visitor_lists_their_own_runs_newest_first(client, stranger):
+def test_a_visitor_lists_their_own_runs_newest_first(client, other_visitor):
     ids = [client.post(RUNS, json=SMALL).json["id"] for _ in range(3)]
     assert [run["id"] for run in client.get(RUNS).json["runs"]] == ids[::-1]
-    assert stranger.get(RUNS).json == {"runs": []}
+    assert other_visitor.get(RUNS).json == {"runs": []}
 
 
-def test_whoever_has_the_link_may_read(stranger, finished):
-    answer = stranger.get(f"{RUNS}/{finished}").json
+def test_whoever_has_the_link_may_read(other_visitor, finished):
+    answer = other_visitor.get(f"{RUNS}/{finished}").json
     assert (answer["state"], answer["mine"]) == ("done", False)
 
 
@@ -108,11 +108,11 @@ def test_a_run_is_deleted_with_its_log(client, finished):
     ids=["delete", "rename", "cancel"],
 )
 def test_only_its_visitor_may_change_a_run(
-    client, stranger, run_id, method, path, body
+    client, other_visitor, run_id, method, path, body
 ):
-    stranger.post(RUNS, json=SMALL)  # known, but someone else
+    other_visitor.post(RUNS, json=SMALL)  # known, but someone else
     before = client.get(f"{RUNS}/{run_id}").json
-    for other in (stranger, client.application.test_client()):
+    for other in (other_visitor, client.application.test_client()):
         error_of(other.open(f"{RUNS}/{run_id}{path}", method=method, json=body), 404)
     assert client.get(f"{RUNS}/{run_id}").json["state"] == before["state"]
 
@@ -166,19 +166,19 @@ def test_a_group_in_public_ends_at_its_size(make_app):
 
 
 def test_the_place_in_line_that_is_shown_is_the_one_that_comes_true(
-    client, stranger, store
+    client, other_visitor, store
 ):
     for _ in range(4):
         client.post("/api/v1/runs", json=SMALL)
     running = store.leases.claim()
-    mine = stranger.post("/api/v1/runs", json=SMALL).json
-    assert stranger.get(mine["links"]["self"]).json["queue_position"] == 1
+    mine = other_visitor.post("/api/v1/runs", json=SMALL).json
+    assert other_visitor.get(mine["links"]["self"]).json["queue_position"] == 1
     store.leases.finish(running, "done")
     assert store.leases.claim().run_id == mine["id"]
 
 
 def test_a_queued_run_says_in_how_many_seconds_it_is_expected_to_start(
-    client, stranger, store
+    client, other_visitor, store
 ):
     begun = store.clock()
     store.clock = store.leases.clock = lambda: begun
@@ -190,7 +190,7 @@ def test_a_queued_run_says_in_how_many_seconds_it_is_expected_to_start(
     store.leases.finish(claim, "done")
     client.post(RUNS, json=SMALL)
     store.leases.claim()
-    waits = stranger.post(RUNS, json=SMALL).json
+    waits = other_visitor.post(RUNS, json=SMALL).json
     assert waits["expected_start_seconds"] == pytest.approx(40)
     assert client.get(waits["links"]["self"]).json["queue_position"] == 1
     ended = client.get(first["links"]["self"]).json

@@ -32,7 +32,7 @@ def test_the_cookie_stays_on_encrypted_ways_where_there_are_any(client):
 
 
 @pytest.mark.parametrize("forge", ["value", "signature", "plain", "empty", "odd"])
-def test_a_forged_cookie_is_nobody(client, stranger, run_id, forge):
+def test_a_forged_cookie_is_nobody(client, other_visitor, run_id, forge):
     value, _, signature = client.get_cookie(COOKIE).value.rpartition(".")
     forged = {
         "value": f"x{value[1:]}.{signature}",
@@ -41,10 +41,10 @@ def test_a_forged_cookie_is_nobody(client, stranger, run_id, forge):
         "empty": "",
         "odd": "\\377.\\377",
     }[forge]
-    stranger.set_cookie(COOKIE, forged)
-    assert stranger.get(RUNS).json["runs"] == []
-    error_of(stranger.delete(f"{RUNS}/{run_id}"), 404)
-    assert "Set-Cookie" in stranger.post(RUNS, json=SMALL).headers
+    other_visitor.set_cookie(COOKIE, forged)
+    assert other_visitor.get(RUNS).json["runs"] == []
+    error_of(other_visitor.delete(f"{RUNS}/{run_id}"), 404)
+    assert "Set-Cookie" in other_visitor.post(RUNS, json=SMALL).headers
 
 
 def test_a_restart_knows_its_visitors(make_app, client, run_id):

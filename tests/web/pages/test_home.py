@@ -7,7 +7,7 @@ import pytest
 
 from dpsgd_explorer.accounting import epsilon, round_up
 from dpsgd_explorer.experiments.presets import PRESETS
-from dpsgd_explorer.web.pages.home import SHOWN_RUN, TWIN, facts
+from dpsgd_explorer.web.pages.home import SHOWN_RUN, TWIN, results
 from dpsgd_explorer.web.questions.odds import percent_at_most
 from dpsgd_explorer.web.recorded.runs import recorded
 from tests.web.reading import Page, application
@@ -56,7 +56,7 @@ def test_every_number_of_the_shown_run_comes_from_its_events(text):
     accuracy = 100 * run.summary["test_accuracy"]
     cost = 100 * twin.summary["test_accuracy"] - accuracy
     spent = run.summary["epsilon"]
-    shown = [value for _, value, _, _ in facts(run, twin)]
+    shown = [value for _, value, _, _ in results(run, twin)]
     expected = [f"{accuracy:.1f}", f"{cost:.1f}", round_up(spent)]
     assert shown == [*expected, percent_at_most(spent, run.config.delta)]
     for value in shown:

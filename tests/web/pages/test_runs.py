@@ -64,8 +64,8 @@ def test_a_setting_that_was_not_set_before_is_said_so(client):
     assert changed == "target ε 1 → not set; noise multiplier σ not set → 2"
 
 
-def test_another_visitor_sees_none_of_it_in_the_list(client, stranger, finished):
-    assert finished not in stranger.get("/runs/").text
+def test_another_visitor_sees_none_of_it_in_the_list(client, other_visitor, finished):
+    assert finished not in other_visitor.get("/runs/").text
 
 
 def test_the_trainer_gets_the_latest_rows_alone(client, finished):
@@ -129,9 +129,9 @@ def test_each_export_it_offers_is_there(client, page):
         assert client.get(address).status_code == 200
 
 
-def test_whoever_has_the_link_may_read_but_not_stop_or_delete(client, stranger):
+def test_whoever_has_the_link_may_read_but_not_stop_or_delete(client, other_visitor):
     address = f"/runs/{launch(client)}/"
-    mine, theirs = client.get(address).text, stranger.get(address).text
+    mine, theirs = client.get(address).text, other_visitor.get(address).text
     assert "data-stop" in mine
     assert "data-delete" in mine
     assert "data-stop" not in theirs

@@ -11,7 +11,7 @@ from dpsgd_explorer.experiments.catalogue import DATA_SETS
 from dpsgd_explorer.experiments.training_config import TrainingConfig
 from dpsgd_explorer.web.questions.plan_preview import (
     accuracy_range,
-    chart_facts,
+    chart_catalogue,
     plan_of,
     plan_texts,
     planned,
@@ -21,7 +21,7 @@ from dpsgd_explorer.web.recorded.runs import FOLDER, recorded
 
 
 def test_every_scale_steps_evenly_and_its_odds_are_those_of_the_promise():
-    for scale in chart_facts()["scales"]:
+    for scale in chart_catalogue()["scales"]:
         for i, tick in enumerate(scale["ticks"]):
             assert tick["epsilon"] == pytest.approx(i * scale["step"], rel=1e-12)
             assert float(tick["text"]) == pytest.approx(tick["epsilon"])
@@ -32,7 +32,7 @@ def test_every_scale_steps_evenly_and_its_odds_are_those_of_the_promise():
 def test_there_is_a_scale_for_every_budget_the_form_takes():
     field = TrainingConfig.model_json_schema()["properties"]["target_epsilon"]
     largest = field["anyOf"][0]["maximum"]
-    steps = [scale["step"] for scale in chart_facts()["scales"]]
+    steps = [scale["step"] for scale in chart_catalogue()["scales"]]
     assert steps == sorted(steps)
     assert 10 * steps[-1] >= largest
     assert 10 * steps[0] <= 0.01

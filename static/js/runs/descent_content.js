@@ -18,7 +18,7 @@ import {clock} from "../lib/times.js";
  * @param {Record<string, any>} run as the API shows it
  * @param {Record<string, any>} plan sent with the page
  */
-export function descentScene(run, plan) {
+export function descentContent(run, plan) {
   return {
     plan: {...plan, budget: plan.epsilon, budget_text: plan.epsilon_text, digits: decimalsOf(plan.epsilon)},
     title: `Run of ${clock(run.created_at)}`,

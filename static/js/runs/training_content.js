@@ -1,4 +1,4 @@
-/** What the bench shows of a training, beside its log. */
+/** What the panel shows of a training, beside its log. */
 
 import {chartPlan} from "../charts/plan.js";
 import {terms} from "../forms/plan_panel.js";
@@ -7,15 +7,15 @@ import {clock} from "../lib/times.js";
 /**
  * @param {Record<string, any>} run as the API shows it, with its config
  * @param {Record<string, any>} plan
- * @param {Record<string, any>} facts
+ * @param {Record<string, any>} catalogue
  */
-export function trainingScene(run, plan, facts) {
+export function trainingContent(run, plan, catalogue) {
   const {config} = run;
   return {
-    plan: chartPlan(plan, config, facts),
+    plan: chartPlan(plan, config, catalogue),
     title: `Run of ${clock(run.created_at)}`,
     file: `run-${run.id.slice(0, 6)}`,
-    terms: terms(plan, facts),
-    recount: {url: run.links.epsilon, plan, config, facts},
+    terms: terms(plan, catalogue),
+    recount: {url: run.links.epsilon, plan, config, catalogue},
   };
 }

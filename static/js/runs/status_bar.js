@@ -6,7 +6,7 @@ import {announcement, status} from "./status.js";
 const OWN = new Set(["title", "delta", "state"]); // cells that are no plain text of the status
 const SPOKEN_EVERY_MS = 12_000;
 
-export class StatusStrip {
+export class StatusBar {
   /**
    * @param {HTMLElement} root holds [data-status], [data-progress], [data-announce], [data-failure]
    * @param {(log: import("./run_log.js").RunLog | null) => Record<string, string>} more
@@ -24,9 +24,9 @@ export class StatusStrip {
     this.spokenState = "";
   }
 
-  /** @param {import("./run_panel.js").Scene} scene */
-  update({log, plan, title, about}) {
-    const now = status(log, plan, about);
+  /** @param {import("./run_panel.js").PanelContent} content */
+  update({log, plan, title, activity}) {
+    const now = status(log, plan, activity);
     const {cells} = this;
     const texts = {...now, ...this.more(log)};
     for (const [name, cell] of Object.entries(cells)) {
@@ -39,7 +39,7 @@ export class StatusStrip {
     this.progress.max = now.steps;
     this.progress.value = now.step;
     this.showFailure(log);
-    this.speak(log, now, announcement(log, plan, about));
+    this.speak(log, now, announcement(log, plan, activity));
   }
 
   showFailure(log) {

@@ -7,7 +7,7 @@ import {clock} from "../lib/times.js";
  * @param {Record<string, any>} run as the API shows it
  * @param {Record<string, any>} plan sent with the page
  */
-export function enginesScene(run, plan) {
+export function enginesContent(run, plan) {
   return {
     plan,
     title: `Run of ${clock(run.created_at)}`,
@@ -17,11 +17,11 @@ export function enginesScene(run, plan) {
 }
 
 /** The comparison that ships with the page. @param {{plan: object, events: object[]}} recorded */
-export function recordedScene({plan, events}) {
+export function recordedContent({plan, events}) {
   const log = new RunLog();
   events.forEach((event, i) => log.add({seq: i + 1, ...event}));
   log.add({seq: events.length + 1, kind: "state", data: {state: "done"}});
-  return {plan, log, whole: log, title: "A recorded run", file: "recorded", terms: "recorded; random inputs, one thread", about: {}};
+  return {plan, log, whole: log, title: "A recorded run", file: "recorded", terms: "recorded; random inputs, one thread", activity: {}};
 }
 
 /** Where and on what it was measured. @param {RunLog} log @param {Record<string, any>} plan */
