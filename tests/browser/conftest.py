@@ -68,7 +68,7 @@ def open_page(browser, visit, address):
 
     At the end of the test every page must have been clean: no console error, no
     script error, no report of the content policy, no request to another host.
-    A ``stranger`` comes with a browser profile of its own.
+    A ``new_visitor`` comes with a browser profile of its own.
     """
     visit.clear_cookies()
     with _clean_pages(browser, visit, address) as open_page:
@@ -118,7 +118,7 @@ def _clean_pages(browser, visit, address):
         context, media = visit, {}
         for name in ("color_scheme", "reduced_motion"):
             media |= {name: rest.pop(name)} if name in rest else {}
-        if rest.pop("stranger", False) or rest:
+        if rest.pop("new_visitor", False) or rest:
             context = browser.new_context(**rest)
             profiles.append(context)
         page = context.new_page()

@@ -7,7 +7,7 @@ from dpsgd_explorer.web.content.chapters import CHAPTERS
 
 
 def test_what_was_read_is_marked_in_this_browser_and_can_be_erased(open_page):
-    page = open_page("/learn/intro/", stranger=True)
+    page = open_page("/learn/intro/", new_visitor=True)
     mark = page.get_by_role("button", name="I have read this chapter", exact=True)
     mark.click()
     expect(mark).to_have_attribute("aria-pressed", "true")
@@ -73,7 +73,7 @@ def test_opening_a_chapter_calls_the_hook_that_a_site_may_fill(open_page):
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_the_switch_turns_the_theme_round_and_is_remembered(open_page, scheme):
-    page = open_page("/", color_scheme=scheme, stranger=True)
+    page = open_page("/", color_scheme=scheme, new_visitor=True)
     ground = "() => getComputedStyle(document.body).backgroundColor"
     switch = page.locator("[data-theme-switch]")
     expect(switch).to_have_text("Dark" if scheme == "light" else "Light")
