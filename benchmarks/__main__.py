@@ -23,14 +23,13 @@ from collections.abc import Callable
 from benchmarks import (
     accounting,
     checks,
-    core,
     features,
-    growth,
     noise,
     record,
     regression,
     report,
     service,
+    steps,
 )
 from benchmarks.models import CASES
 from benchmarks.ways import WAYS
@@ -54,17 +53,17 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--models", nargs="+", choices=CASES, default=list(CASES))
     parser.add_argument("--ways", nargs="+", choices=WAYS, default=list(WAYS))
     parser.add_argument("--axes", nargs="+", choices=report.AXES, default=report.AXES)
-    parser.add_argument("--seconds", type=float, default=core.SECONDS)
+    parser.add_argument("--seconds", type=float, default=steps.SECONDS)
     asked = parser.parse_args(arguments)
     one_thread()
     commands = asked.command or COMMANDS
     if "core" in commands:
         for model in asked.models:  # written one by one: it takes a while
-            rows = core.measure(model, asked.ways, asked.seconds)
+            rows = steps.core(model, asked.ways, asked.seconds)
             print(record.update("core", rows, "model", "way"))
     if "growth" in commands:
         for axis in asked.axes:
-            print(record.update("growth", growth.sweep(axis), "axis"))
+            print(record.update("growth", steps.growth(axis), "axis"))
     for name, measure in ALONE.items():
         if name in commands:
             measure()

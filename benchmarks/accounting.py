@@ -1,38 +1,32 @@
-"""What the accountants cost and how far above the exact ε they lie.
+"""CPU time of the accountants, and the excess of their ε over the exact one.
 
-    python -m benchmarks.accounting
-
-Everything is measured in one process on one thread, in CPU time; peers that are not
-installed are said so.  ``excess`` is relative to the upper side of our exact
-accountant, over the golden settings with a sample rate below 1.
+``excess`` is relative to the upper bound of our exact accountant, over the golden
+settings with a sample rate below 1.  Peers that are not installed are missing.
 """
 
 from __future__ import annotations
 
 import importlib.util
 import json
-import platform
 import statistics
 import subprocess
 import sys
-import time
 from collections.abc import Callable
-from importlib.metadata import version
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+from benchmarks import record
 from dpsgd_explorer import accounting
+from dpsgd_explorer.training.timing import ROUNDS, cpu_seconds
 
 ROOT = Path(__file__).parents[1]
-RESULTS = Path(__file__).parent / "results" / "accounting.json"
 GOLDEN = ROOT / "tests" / "golden" / "accounting.json"
-PACKAGES = ("numpy", "scipy", "dp-accounting", "prv-accountant", "opacus")
-ROUNDS = 5
 LONG = 0.3  # seconds from which a value is not measured again
 TOO_LONG = 5.0  # CPU seconds of a method after which only every third setting follows
 CURVE_STEPS = range(10, 10_001, 10)
 MNIST = (256 / 60_000, 1.1, 14_062, 1e-5)
-TARGET = (2.0, 0.01, 10_000, 1e-5)  # ε, q, steps, δ
+TARGET = (2.0, 0.01, 10_000)  # ε, q, steps
 
 Epsilon = Callable[[float, float, int, float], float]
 
@@ -42,30 +36,24 @@ def ours(name: str) -> Epsilon:
     return lambda q, sigma, t, delta: accounting.epsilon(q, sigma, t, delta, name)
 
 
-def pld(interval: float) -> Epsilon:
-    """Return the pessimistic epsilon of dp-accounting's PLD."""
+def dp_accounting(family: str, accountant: str, **options: float) -> Epsilon:
+    """Return the pessimistic epsilon of one of dp-accounting's accountants."""
 
     def epsilon(q: float, sigma: float, t: int, delta: float) -> float:
         import dp_accounting as dp
-        from dp_accounting.pld import PLDAccountant
 
-        accountant = PLDAccountant(value_discretization_interval=interval)
+        module = importlib.import_module(f"dp_accounting.{family}")
+        composed = getattr(module, accountant)(**options)
         step = dp.PoissonSampledDpEvent(q, dp.GaussianDpEvent(sigma))
-        accountant.compose(dp.SelfComposedDpEvent(step, t))
-        return float(accountant.get_epsilon(delta))
+        composed.compose(dp.SelfComposedDpEvent(step, t))
+        return float(composed.get_epsilon(delta))
 
     return epsilon
 
 
-def dp_accounting_rdp(q: float, sigma: float, t: int, delta: float) -> float:
-    """Return epsilon of dp-accounting's RDP with its own orders."""
-    import dp_accounting as dp
-    from dp_accounting.rdp import RdpAccountant
-
-    accountant = RdpAccountant()
-    step = dp.PoissonSampledDpEvent(q, dp.GaussianDpEvent(sigma))
-    accountant.compose(dp.SelfComposedDpEvent(step, t))
-    return float(accountant.get_epsilon(delta))
+def pld(interval: float) -> Epsilon:
+    """Return the pessimistic epsilon of dp-accounting's PLD."""
+    return dp_accounting("pld", "PLDAccountant", value_discretization_interval=interval)
 
 
 def prv(error: float) -> Epsilon:
@@ -104,7 +92,7 @@ def opacus(mechanism: str) -> Epsilon:
 METHODS: dict[str, tuple[str, Epsilon]] = {
     "exact": ("", ours("exact")),
     "rdp": ("", ours("rdp")),
-    "dp-accounting rdp": ("dp_accounting", dp_accounting_rdp),
+    "dp-accounting rdp": ("dp_accounting", dp_accounting("rdp", "RdpAccountant")),
     "dp-accounting pld 1e-3": ("dp_accounting", pld(1e-3)),
     "dp-accounting pld 1e-4": ("dp_accounting", pld(1e-4)),
     "opacus rdp": ("opacus", opacus("rdp")),
@@ -113,20 +101,8 @@ METHODS: dict[str, tuple[str, Epsilon]] = {
 }
 
 
-def seconds(work: Callable[[], object]) -> float:
-    """Return the median CPU time of some work; of one round if that is long."""
-    spent: list[float] = []
-    while len(spent) < ROUNDS:
-        start = time.process_time()
-        work()
-        spent.append(time.process_time() - start)
-        if spent[0] > LONG:
-            break
-    return statistics.median(spent)
-
-
 def installed(package: str) -> bool:
-    """Tell whether a peer is there, and loads."""
+    """Return whether a peer can be imported."""
     if package and importlib.util.find_spec(package) is None:
         return False
     try:
@@ -136,7 +112,7 @@ def installed(package: str) -> bool:
 
 
 def values(runs: dict[str, dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return a row a method: times of one value, and excesses."""
+    """Return a row per method: times of one value, and excesses."""
     truth = {name: ours("exact")(*_arguments(run)) for name, run in runs.items()}
     rows = []
     for name, (package, epsilon) in METHODS.items():
@@ -159,13 +135,14 @@ def _measured(
             continue
         arguments = _arguments(run)
         try:
-            found = epsilon(*arguments)
-            times.append(seconds(lambda: epsilon(*arguments)))  # noqa: B023 - at once
+            value = epsilon(*arguments)
+            work = partial(epsilon, *arguments)
+            times.append(cpu_seconds(work, long_s=LONG))
         except Exception as error:  # whatever a peer raises is part of its result
             failed.append(f"{name}: {type(error).__name__}")
             continue
         total += times[-1]
-        excesses.append(found / truth[name] - 1)
+        excesses.append(value / truth[name] - 1)
     return {
         "settings": len(times),
         "median_ms": 1000 * statistics.median(times),
@@ -182,11 +159,11 @@ def _arguments(run: dict[str, Any]) -> tuple[float, float, int, float]:
 
 
 def questions() -> dict[str, float]:
-    """Return milliseconds of our other questions, median."""
+    """Return the median milliseconds of our accountant's questions."""
     q, sigma, t, delta = MNIST
-    target, rate, steps, slack = TARGET
+    target, rate, steps = TARGET
     return {
-        f"{name}_ms": 1000 * seconds(work)
+        f"{name}_ms": 1000 * cpu_seconds(work, long_s=LONG)
         for name, work in {
             "epsilon": lambda: accounting.epsilon(q, sigma, t, delta),
             "epsilon_curve_of_1000_points": lambda: accounting.epsilon_curve(
@@ -194,10 +171,10 @@ def questions() -> dict[str, float]:
             ),
             "delta": lambda: accounting.delta(q, sigma, t, 2.0),
             "noise_multiplier": lambda: accounting.noise_multiplier(
-                target, rate, steps, slack
+                target, rate, steps, delta
             ),
-            "steps": lambda: accounting.steps(target, rate, 2.0, slack),
-            "sample_rate": lambda: accounting.sample_rate(target, 2.0, steps, slack),
+            "steps": lambda: accounting.steps(target, rate, 2.0, delta),
+            "sample_rate": lambda: accounting.sample_rate(target, 2.0, steps, delta),
         }.items()
     } | {"import_ms": 1000 * import_seconds()}
 
@@ -206,8 +183,8 @@ def import_seconds() -> float:
     """Return the CPU time that a new process takes for the package, less Python's."""
 
     def spent(code: str) -> float:
-        tell = "; import time; print(time.process_time())"
-        command = [sys.executable, "-c", code + tell]
+        code += "; import time; print(time.process_time())"
+        command = [sys.executable, "-c", code]
         runs = [
             float(subprocess.run(command, capture_output=True, cwd=ROOT).stdout)
             for _ in range(ROUNDS)
@@ -217,25 +194,10 @@ def import_seconds() -> float:
     return spent("import dpsgd_explorer.accounting") - spent("pass")
 
 
-def main() -> int:
+def main() -> None:
     """Measure, print and write."""
     golden = json.loads(GOLDEN.read_text(encoding="utf-8"))["settings"]
     runs = {name: run for name, run in golden.items() if run["q"] < 1}
-    found = {
-        "python": platform.python_version(),
-        "versions": {
-            name: version(name)
-            for name in PACKAGES
-            if importlib.util.find_spec(name.replace("-", "_"))
-        },
-        "questions": questions(),
-        "values": values(runs),
-    }
-    print(json.dumps(found["questions"], indent=1))
-    RESULTS.parent.mkdir(exist_ok=True)
-    RESULTS.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+    measured = {"questions": questions(), "values": values(runs)}
+    print(json.dumps(measured["questions"], indent=1))
+    print(record.write("accounting", measured))

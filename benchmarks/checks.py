@@ -1,14 +1,10 @@
-"""What the engine's checks take of every step: structure, optimizer and outputs.
+"""CPU time of the engine's checks of every step: structure, optimizer and outputs.
 
 The safety check itself runs before the first step and seldom after; these run at each.
-CPU time, for other processes may be at work.
 """
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
-from statistics import median
 from typing import Any
 
 import torch
@@ -18,17 +14,17 @@ from benchmarks.models import CASES, Case
 from dpsgd_explorer.dp.engines.pass_outputs import PassOutputs
 from dpsgd_explorer.dp.modules.structure import Structure
 from dpsgd_explorer.dp.safety.optimizer_check import OptimizerCheck
-from dpsgd_explorer.training.timing import LEARNING_RATE, private_step
+from dpsgd_explorer.training.timing import LEARNING_RATE, cpu_seconds, private_step
 
 ROUNDS, CALLS = 9, 200
 SMALL = 20e-6
-"""Seconds that the checks of a small model may take, and 1 µs more a module."""
+"""Limit in seconds for the checks of a small model, plus 1 µs per module."""
 SHARE = 0.01
-"""Of a step that those of a larger one may take."""
+"""Limit for the checks of a large model, as a share of its step."""
 
 
 def measure(case: Case) -> dict[str, Any]:
-    """Return the time of the checks of one step beside that of the step."""
+    """Return the CPU time of the checks of one step, and of the step."""
     model = case.model()
     engine, step = private_step(model, case.data(), "hooks")
     step.run()
@@ -42,7 +38,8 @@ def measure(case: Case) -> dict[str, Any]:
         outputs.remember(output)
         outputs.check()
 
-    seconds, whole = _seconds(checks, CALLS), _seconds(step.run, 1)
+    seconds = cpu_seconds(checks, rounds=ROUNDS, calls=CALLS)
+    whole = cpu_seconds(step.run, rounds=ROUNDS)
     engine.detach()
     modules = len(list(model.modules()))
     allowed = max(SHARE * whole, SMALL + 1e-6 * modules)
@@ -67,14 +64,3 @@ def main() -> None:
             flush=True,
         )
     print(record.update("checks", rows, "model"))
-
-
-def _seconds(run: Callable[[], object], calls: int) -> float:
-    """Return the median CPU time of one call."""
-    times = []
-    for _ in range(ROUNDS):
-        start = time.process_time()
-        for _ in range(calls):
-            run()
-        times.append((time.process_time() - start) / calls)
-    return median(times)

@@ -1,64 +1,60 @@
-"""What the features of the default run cost: CPU time, one thread.
+"""CPU time of the scattering features of a picture.
 
-    python -m benchmarks features
-
-The transform takes turns with itself under ``torch.set_flush_denormal``: where its
-constants or what they give were subnormal, the flush would make it quicker.
+The transform takes turns with itself under ``torch.set_flush_denormal``: if its
+constants or its results were subnormal, the flush would make it quicker.
 """
 
 from __future__ import annotations
 
-import json
-import statistics
-import time
-from collections.abc import Callable
-from pathlib import Path
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import torch
-from torch import Tensor
 
+from benchmarks import record
 from dpsgd_explorer.training.datasets.registry import load
 from dpsgd_explorer.training.datasets.scattering import Scattering
-from dpsgd_explorer.training.timing import machine
+from dpsgd_explorer.training.timing import Step, time_in_turns
 
-RESULTS = Path(__file__).parent / "results" / "features.json"
 PICTURES = 640  # transformed at a time
-ROUNDS = 9
+SECONDS = 10.0
 
 
 def measure() -> dict[str, float]:
     """Return CPU milliseconds per picture, with and without the flush, and the ratio.
 
-    Medians over the rounds; the ratio's is over the ratio of each round.
+    The ratio is to the flushed transform of the same round, median over the rounds.
     """
     pictures = load("mnist")[1].inputs[:PICTURES]
     transform = Scattering(pictures.shape[-1])
-    transform(pictures)
-    plain, flushed = [], []
-    for _ in range(ROUNDS):
-        plain.append(_milliseconds(transform, pictures))
-        torch.set_flush_denormal(True)
-        flushed.append(_milliseconds(transform, pictures))
-        torch.set_flush_denormal(False)
-    ratios = [a / b for a, b in zip(plain, flushed, strict=True)]
+
+    def run() -> None:
+        transform(pictures)
+
+    run()
+    steps = {"flushed": Step(run, during=_subnormals_flushed), "plain": Step(run)}
+    timings = time_in_turns(steps, SECONDS)
     return {
-        "milliseconds": round(statistics.median(plain), 4),
-        "milliseconds_flushed": round(statistics.median(flushed), 4),
-        "ratio": round(statistics.median(ratios), 3),
+        "milliseconds": round(timings["plain"].milliseconds / PICTURES, 4),
+        "milliseconds_flushed": round(timings["flushed"].milliseconds / PICTURES, 4),
+        "ratio": round(timings["plain"].ratio, 3),
     }
 
 
-def _milliseconds(transform: Callable[[Tensor], Tensor], pictures: Tensor) -> float:
-    start = time.process_time_ns()
-    transform(pictures)
-    return (time.process_time_ns() - start) / 1e6 / len(pictures)
+@contextmanager
+def _subnormals_flushed() -> Iterator[None]:
+    torch.set_flush_denormal(True)
+    try:
+        yield
+    finally:
+        torch.set_flush_denormal(False)
 
 
 def main() -> None:
     """Measure, print, and write the results."""
-    found = {"machine": machine(), "torch": torch.__version__, **measure()}
-    RESULTS.write_text(json.dumps(found, indent=2) + "\n", encoding="utf-8")
+    measured = measure()
     print(
-        f"scattering features: {found['milliseconds']:.3f} ms per picture, "
-        f"{found['ratio']:.2f} of the time with subnormal numbers flushed to 0"
+        f"scattering features: {measured['milliseconds']:.3f} ms per picture, "
+        f"{measured['ratio']:.2f} of the time with subnormal numbers flushed to 0"
     )
+    print(record.write("features", measured))

@@ -1,40 +1,83 @@
-"""Prints the peak memory of a way, in MiB, measured in this process alone.
+"""Peak memory of a step, measured by the system in a process of its own.
 
-Two figures: that of the steps once the first is done, and that of the first, in which
-an engine may also check the model.  Both are over what was held before the first.
+``python -m benchmarks.memory CASE WAY`` prints it in MiB, once per line.
 """
 
 from __future__ import annotations
 
 import ctypes
+import math
+import re
+import subprocess
 import sys
+from pathlib import Path
+from typing import NamedTuple
 
-from benchmarks.growth import case_of
-from benchmarks.measure import forget_high_water, resident_mib
-from benchmarks.ways import WAYS
+from benchmarks.models import Case, case_named
+from benchmarks.ways import step_of
 from dpsgd_explorer.training.timing import one_thread
 
+STATUS = Path("/proc/self/status")
+RESET = Path("/proc/self/clear_refs")
 STEPS = 3
 
 
-def main(name: str, way: str, *sizes: str) -> None:
-    """Make a few steps and print how far memory rose."""
+class Memory(NamedTuple):
+    """Peak memory in MiB, less what the process held before the first step.
+
+    Attributes:
+        extra_mib: Peak over ``STEPS`` steps after the first one.
+        first_mib: Peak of the first step, in which an engine may also check the model.
+    """
+
+    extra_mib: float
+    first_mib: float
+
+
+def peak_memory(case: Case, way: str) -> Memory:
+    """Return the peak memory of a case's steps; NaN where /proc has no figures.
+
+    Raises:
+        RuntimeError: the steps failed.
+    """
+    command = [sys.executable, "-m", "benchmarks.memory", case.key, way]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise RuntimeError(done.stderr.strip().splitlines()[-1])
+    return Memory(*map(float, done.stdout.split()))
+
+
+def main(key: str, way: str) -> None:
+    """Run a few steps and print the two peaks."""
     one_thread()
-    step = WAYS[way][1](case_of(name, *map(int, sizes)))
-    before = resident_mib()
-    forget_high_water()
+    step = step_of(way, case_named(key))
+    before = _resident_mib("VmRSS")
+    _reset_peak()
     with step.during():
         step.run()
-        first = resident_mib("VmHWM") - before
-        hand_back()
-        forget_high_water()
+        first = _resident_mib("VmHWM") - before
+        _return_freed_memory()
+        _reset_peak()
         for _ in range(STEPS):
             step.run()
-    print(resident_mib("VmHWM") - before, first)
+    print(_resident_mib("VmHWM") - before, first)
 
 
-def hand_back() -> None:
-    """Give freed memory back to the system, where the C library can."""
+def _resident_mib(field: str) -> float:
+    """Return this process's resident memory (VmRSS) or the peak of it (VmHWM)."""
+    if not STATUS.exists():
+        return math.nan
+    found = re.search(rf"{field}:\s+(\d+) kB", STATUS.read_text(encoding="ascii"))
+    return int(found[1]) / 1024 if found else math.nan
+
+
+def _reset_peak() -> None:
+    """Set the peak to the current value, where the system allows it."""
+    if RESET.exists():
+        RESET.write_text("5", encoding="ascii")
+
+
+def _return_freed_memory() -> None:
     trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
     if trim is not None:
         trim(0)

@@ -1,12 +1,9 @@
-"""The models that everything is measured on: shapes, not data sets.
-
-Inputs are random; what a step costs does not depend on what they mean.
-"""
+"""The models that steps are measured on, with random inputs of their shape."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import torch
@@ -27,16 +24,16 @@ LENGTH = 64
 
 @dataclass(frozen=True)
 class Case:
-    """A model, the batch it is measured at, and how to draw one.
+    """A model, its batch size, and how to draw a batch.
 
     Attributes:
-        name: As in the tables.
-        make: Returns the model; seed before.
-        sample_shape: Of one input.
+        name: Name in the tables.
+        make: Returns the model; call it after seeding.
+        sample_shape: Shape of one input.
         ids: Whether inputs are token ids rather than numbers.
-        classes: Of the targets.
-        batch: Samples a step.
-        sizes: What else ``growth.case_of`` needs to make it again.
+        classes: Number of classes of the targets.
+        batch: Samples per step.
+        size: Size along the axis ``name`` of a growing case; None in the table.
     """
 
     name: str
@@ -45,7 +42,12 @@ class Case:
     ids: bool
     classes: int
     batch: int
-    sizes: tuple[int, ...] = ()
+    size: int | None = None
+
+    @property
+    def key(self) -> str:
+        """Return the name for ``case_named``."""
+        return self.name if self.size is None else f"{self.name}:{self.size}"
 
     def model(self) -> nn.Module:
         """Return the model, the same each time."""
@@ -64,18 +66,10 @@ class Case:
         return x, y
 
 
-def _wide_mlp() -> nn.Module:
-    return perceptron(784, 2048, 2048, 10)
-
-
-def _small_mlp() -> nn.Module:
-    return perceptron(784, 256, 128, 10)
-
-
 _ALL = (
     Case("logreg", partial(logistic, (784,), 10), (784,), False, 10, 1024),
-    Case("mlp", _small_mlp, (784,), False, 10, 256),
-    Case("wide_mlp", _wide_mlp, (784,), False, 10, 512),
+    Case("mlp", partial(perceptron, 784, 256, 128, 10), (784,), False, 10, 256),
+    Case("wide_mlp", partial(perceptron, 784, 2048, 2048, 10), (784,), False, 10, 512),
     Case("cnn", tanh_cnn, (1, 28, 28), False, 10, 512),
     Case("cnn_cifar", cnn_cifar, (3, 32, 32), False, 10, 256),
     Case("lstm", LastStateClassifier, (LENGTH,), True, 2, 128),
@@ -83,3 +77,29 @@ _ALL = (
 )
 
 CASES: dict[str, Case] = {case.name: case for case in _ALL}
+
+
+def _width_case(width: int) -> Case:
+    make = partial(perceptron, 784, width, width, 10)
+    return Case("width", make, (784,), False, 10, 64, width)
+
+
+def _length_case(length: int) -> Case:
+    return Case("length", TransformerClassifier, (length,), True, 2, 8, length)
+
+
+def _batch_case(batch: int) -> Case:
+    return replace(CASES["mlp"], name="batch", batch=batch, size=batch)
+
+
+GROWING: dict[str, dict[int, Case]] = {
+    "batch": {size: _batch_case(size) for size in (16, 64, 256, 1024, 4096)},
+    "width": {size: _width_case(size) for size in (64, 256, 1024, 4096)},
+    "length": {size: _length_case(size) for size in (16, 64, 256, 1024)},
+}
+
+
+def case_named(key: str) -> Case:
+    """Return the case with a key, of the table or growing."""
+    name, _, size = key.partition(":")
+    return GROWING[name][int(size)] if size else CASES[name]

@@ -1,21 +1,19 @@
-"""What an answer of ``/api/v1/privacy/plan`` costs, in CPU time, over the form's range.
+"""CPU time of the answers of ``/api/v1/privacy/plan``, over the form's range.
 
-    python -m benchmarks.plans
-
-Nothing is asked twice, so that no cache serves.  The preliminary answer is what the
-trainer shows first, the full one what follows.
+No question is repeated, so that no cache serves.  The trainer shows the preliminary
+answer first and replaces it by the full one.
 """
 
 from __future__ import annotations
 
 import itertools
-import json
 import statistics
-import time
+from functools import partial
 from importlib import import_module
 from typing import Any
 
 from dpsgd_explorer.experiments.training_config import TrainingConfig
+from dpsgd_explorer.training.timing import cpu_seconds
 from dpsgd_explorer.web.questions.plan_preview import CURVE_POINTS, planned
 
 DATA: tuple[dict[str, Any], ...] = (
@@ -62,9 +60,8 @@ def _settings(scale: float) -> list[dict[str, Any]]:
 
 def _cost(settings: dict[str, Any], *, preliminary: bool) -> float:
     config = TrainingConfig(**settings)
-    start = time.process_time()
-    planned(config, CURVE_POINTS, preliminary=preliminary)
-    return 1000 * (time.process_time() - start)
+    work = partial(planned, config, CURVE_POINTS, preliminary=preliminary)
+    return 1000 * cpu_seconds(work, rounds=1)
 
 
 def _summary(times: list[float]) -> dict[str, float]:
@@ -75,7 +72,3 @@ def _summary(times: list[float]) -> dict[str, float]:
         "worst_ms": round(max(times), 1),
         "over_100_ms": over,
     }
-
-
-if __name__ == "__main__":
-    print(json.dumps(measured(), indent=1))

@@ -1,9 +1,10 @@
-"""Results as JSON, with what is needed to read them later."""
+"""Results as JSON, with the machine and the versions that they depend on."""
 
 from __future__ import annotations
 
 import json
 import platform
+from contextlib import suppress
 from datetime import UTC, datetime
 from importlib import metadata
 from pathlib import Path
@@ -15,35 +16,48 @@ from dpsgd_explorer.dp.kernels import cpu as kernels
 from dpsgd_explorer.training.timing import machine
 
 RESULTS = Path(__file__).parent / "results"
-PACKAGES = ("torch", "numpy", "opacus")
+PACKAGES = (
+    "torch",
+    "numpy",
+    "scipy",
+    "cryptography",
+    "opacus",
+    "dp-accounting",
+    "prv-accountant",
+)
+
+
+def write(name: str, measured: dict[str, Any]) -> Path:
+    """Write figures with the date and their origin; return the file."""
+    RESULTS.mkdir(exist_ok=True)
+    path = RESULTS / f"{name}.json"
+    document = {"date": datetime.now(UTC).date().isoformat(), **origin(), **measured}
+    path.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+    return path
 
 
 def update(name: str, rows: list[dict[str, Any]], *keys: str) -> Path:
     """Write rows in place of those with the same values of ``keys``; return the file.
 
-    What was measured elsewhere, or with other versions, is dropped.
+    Rows of another machine or of other versions are dropped.
     """
-    RESULTS.mkdir(exist_ok=True)
-    path = RESULTS / f"{name}.json"
-    origin = {
+    before: list[dict[str, Any]] = []
+    if (RESULTS / f"{name}.json").exists():
+        document = read(name)
+        if all(document[part] == value for part, value in origin().items()):
+            before = document["rows"]
+    replaced = {_values(row, keys) for row in rows}
+    rows = [row for row in before if _values(row, keys) not in replaced] + rows
+    return write(name, {"probe": kernels.probe()._asdict(), "rows": rows})
+
+
+def origin() -> dict[str, Any]:
+    """Return the machine, the versions and the threads that figures depend on."""
+    return {
         "machine": machine(),
         "versions": versions(),
         "threads": torch.get_num_threads(),
     }
-    kept = []
-    if path.exists():
-        before = read(name)
-        new = {_values(row, keys) for row in rows}
-        if all(before[part] == own for part, own in origin.items()):
-            kept = [row for row in before["rows"] if _values(row, keys) not in new]
-    found = {
-        "date": datetime.now(UTC).date().isoformat(),
-        **origin,
-        "probe": kernels.probe()._asdict(),
-        "rows": kept + rows,
-    }
-    path.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
-    return path
 
 
 def _values(row: dict[str, Any], keys: tuple[str, ...]) -> tuple[Any, ...]:
@@ -51,18 +65,16 @@ def _values(row: dict[str, Any], keys: tuple[str, ...]) -> tuple[Any, ...]:
 
 
 def read(name: str) -> dict[str, Any]:
-    """Return what ``update`` wrote."""
+    """Return the figures of a file."""
     text = (RESULTS / f"{name}.json").read_text(encoding="utf-8")
-    found: dict[str, Any] = json.loads(text)
-    return found
+    document: dict[str, Any] = json.loads(text)
+    return document
 
 
 def versions() -> dict[str, str]:
     """Return {package: version} of those that are installed."""
-    found = {"python": platform.python_version()}
+    installed = {"python": platform.python_version()}
     for name in PACKAGES:
-        try:
-            found[name] = metadata.version(name)
-        except metadata.PackageNotFoundError:
-            continue
-    return found
+        with suppress(metadata.PackageNotFoundError):
+            installed[name] = metadata.version(name)
+    return installed

@@ -1,19 +1,13 @@
-"""The notebook's sweep, timed: 50 budgets, 20 releases each of SSP and AdaSSP.
+"""CPU time of the notebook's sweep: 50 budgets, 20 releases each of SSP and AdaSSP.
 
-    python -m benchmarks.regression
-
-Beside it stands the same sweep with the noise calibrated by autodp, one call a budget
-and a method, if autodp is installed; and the whole comparison with its four descents.
-CPU seconds of one thread, median of several rounds.
+The same sweep is timed with the noise calibrated by autodp, one call per budget and
+method, if autodp is installed; and the whole comparison with its four descents.
 """
 
 from __future__ import annotations
 
 import importlib
 import importlib.util
-import statistics as medians
-import sys
-import time
 from collections.abc import Callable
 from typing import Any
 
@@ -25,39 +19,34 @@ from dpsgd_explorer.regression.budget import Budget
 from dpsgd_explorer.regression.comparison import EPSILONS, sweep
 from dpsgd_explorer.regression.perturbation import METHODS, Perturbation
 from dpsgd_explorer.regression.statistics import Statistics
+from dpsgd_explorer.training.timing import ROUNDS, cpu_seconds
 
 DELTA = 1e-6
 REPETITIONS = 20
-ROUNDS = 5
 BRACKET = [0, 100]  # where the notebook lets autodp search for the scale
 
 
-def main() -> int:
-    """Print a line a measurement."""
+def main() -> None:
+    """Print a line per measurement."""
     prepared = housing.NOTEBOOK.apply(*housing.load())
     statistics = Statistics.of(prepared.X, prepared.y)
     size = f"{len(EPSILONS)} budgets x {REPETITIONS} releases x {len(METHODS)} methods"
-    tell(f"sweep, {size}, exact budgets", lambda: ours(statistics), ROUNDS)
+    print_seconds(f"sweep, {size}, exact budgets", lambda: ours(statistics))
+    calibrated = "the same with autodp's calibrator"
     if importlib.util.find_spec("autodp") is None:
-        print("the same with autodp's calibrator: autodp is not installed")
+        print(f"{calibrated}: autodp is not installed")
     else:
-        tell("the same with autodp's calibrator", lambda: theirs(statistics), ROUNDS)
-    tell(
+        print_seconds(calibrated, lambda: theirs(statistics))
+    print_seconds(
         f"whole comparison, {REPETITIONS} repetitions, four descents to 50,251 steps",
         lambda: compare(prepared.X, prepared.y, delta=DELTA, y_bound=5.0),
-        1,
+        rounds=1,
     )
-    return 0
 
 
-def tell(what: str, work: Callable[[], object], rounds: int) -> None:
-    """Time some work and print it."""
-    seconds = []
-    for _ in range(rounds):
-        begin = time.process_time()
-        work()
-        seconds.append(time.process_time() - begin)
-    print(f"{what}: {medians.median(seconds):.3f} s")
+def print_seconds(what: str, work: Callable[[], object], rounds: int = ROUNDS) -> None:
+    """Time some work and print its median CPU seconds."""
+    print(f"{what}: {cpu_seconds(work, rounds=rounds):.3f} s")
 
 
 def ours(statistics: Statistics) -> None:
@@ -105,7 +94,3 @@ def scaled_mechanism(ratios: dict[str, float]) -> Callable[[float], Any]:
 def notebook(name: str) -> Perturbation:
     """Return a method as the notebook has it."""
     return Perturbation(method=name, bounds=Bounds(1.0, 5.0), variant="notebook")
-
-
-if __name__ == "__main__":
-    sys.exit(main())

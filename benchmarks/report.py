@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +9,7 @@ from benchmarks import record
 from benchmarks.models import CASES
 from benchmarks.plot import line_plot
 from benchmarks.ways import WAYS
+from tools.marked_text import put
 
 DOCS = Path(__file__).parents[1] / "docs"
 PAGE = DOCS / "performance.md"
@@ -35,7 +35,7 @@ BARS: dict[str, dict[str, float]] = {
         "transformer": 1.00,
     },
 }
-"""What a step should cost at most, over the ordinary one with torch's own pieces."""
+"""Goal per way and model: time as a ratio to the ordinary step, torch's kernels."""
 
 AXES = {
     "batch": "samples a batch (784-256-128-10 perceptron)",
@@ -46,25 +46,16 @@ AXES = {
 
 def write() -> Path:
     """Replace every marked part of the page for which there are results."""
-    text = PAGE.read_text(encoding="utf-8")
-    if (record.RESULTS / "core.json").exists():
-        text = _replace(text, "core", _core(record.read("core")))
-    if (record.RESULTS / "growth.json").exists():
-        text = _replace(text, "growth", _growth(record.read("growth")))
-    if (record.RESULTS / "accounting.json").exists():
-        text = _replace(text, "accounting", _accounting(record.read("accounting")))
-    if (record.RESULTS / "service.json").exists():
-        text = _replace(text, "service", _service(record.read("service")))
-    PAGE.write_text(text, encoding="utf-8")
+    parts = {
+        "core": _core,
+        "growth": _growth,
+        "accounting": _accounting,
+        "service": _service,
+    }
+    for name, table in parts.items():
+        if (record.RESULTS / f"{name}.json").exists():
+            put(PAGE, name, table(record.read(name)))
     return PAGE
-
-
-def _replace(text: str, name: str, content: str) -> str:
-    start, end = f"<!-- {name} -->", f"<!-- /{name} -->"
-    pattern = re.compile(f"{re.escape(start)}.*?{re.escape(end)}", re.DOTALL)
-    if not pattern.search(text):
-        raise ValueError(f"{PAGE.name} must hold {start} and {end}; put them in.")
-    return pattern.sub(lambda _: f"{start}\n{content}\n{end}", text)
 
 
 def _core(found: dict[str, Any]) -> str:

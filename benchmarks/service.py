@@ -1,7 +1,5 @@
 """How long twenty people wait for the privacy answers of one server.
 
-    python -m benchmarks.service
-
 The product is started as a user starts it.  Twenty clients ask the routes of
 ``/api/v1/privacy`` in turns, each a question a second on average, in two ways:
 
@@ -32,11 +30,9 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from urllib.parse import urlencode
 
-from benchmarks import plans
-from dpsgd_explorer.training.timing import machine
+from benchmarks import plans, record
 
 ROOT = Path(__file__).parents[1]
-RESULTS = Path(__file__).parent / "results" / "service.json"
 CLIENTS = 20
 SECONDS = 45.0
 PAUSE = 1.0  # seconds between two questions of a client, on average
@@ -104,7 +100,7 @@ def summary(times: list[float]) -> dict[str, float]:
     return {"asked": len(times), "median_ms": ends[9], "p95_ms": ends[18]}
 
 
-def main() -> int:
+def main() -> None:
     """Measure, print and write."""
     shared = [set_up(random.Random(number)) for number in range(SET_UPS)]
     ways: dict[str, Draw] = {
@@ -116,15 +112,9 @@ def main() -> int:
             name: measure(f"{address}/api/v1/privacy", draw)
             for name, draw in ways.items()
         }
-    found = {
-        "machine": machine(),
-        "clients": CLIENTS,
-        "waited": waited,
-        "plans": plans.measured(),
-    }
-    print(json.dumps(found, indent=1))
-    RESULTS.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
-    return 0
+    measured = {"clients": CLIENTS, "waited": waited, "plans": plans.measured()}
+    print(json.dumps(measured, indent=1))
+    print(record.write("service", measured))
 
 
 @contextmanager
@@ -163,7 +153,3 @@ def until_it_answers(address: str) -> None:
             return
         time.sleep(0.1)
     raise TimeoutError(f"{address} must answer within {PATIENCE} s, and does not.")
-
-
-if __name__ == "__main__":
-    sys.exit(main())

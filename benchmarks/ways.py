@@ -1,16 +1,19 @@
-"""Ways to make one training step; each returns a function that makes one.
+"""Ways to make one training step, by name.
 
 A step is forward, backward, per-sample clipping, noise and an SGD update, on the same
-batch again and again.  The ordinary step, which nothing protects, is the measure.
+batch each time.  Ratios are to the ordinary step, which is not private.
 """
 
 from __future__ import annotations
 
 import importlib.util
+import math
+import re
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 
 import torch
 import torch.nn.functional as F
@@ -26,26 +29,34 @@ from dpsgd_explorer.training.timing import (
     Step,
     ordinary_step,
     private_step,
+    sgd_step,
+    visit,
 )
 
-
-def ordinary(case: Case) -> Step:
-    """Return torch's own step, without privacy."""
-    return _ordinary(case)[1]
+Data = tuple[Tensor, Tensor]
+Maker = Callable[[nn.Module, Data], Step]
 
 
-def ordinary_kernels(case: Case) -> Step:
-    """Return the same with our faster pieces in place of torch's."""
-    return _with_kernels(*_ordinary(case))
+def _engine(engine: str) -> Maker:
+    return lambda model, data: private_step(model, data, engine)[1]
 
 
-def ordinary_noise(case: Case) -> Step:
+def _with_kernels(make: Maker) -> Maker:
+    """Return the same way with the kernels of ``dp.kernels`` in place of torch's."""
+
+    def with_kernels(model: nn.Module, data: Data) -> Step:
+        return replace(make(model, data), during=partial(kernels.in_use, model))
+
+    return with_kernels
+
+
+def _with_noise(model: nn.Module, data: Data) -> Step:
     """Return torch's own step, and as many of torch's normal numbers as parameters.
 
     Nothing is clipped and nothing is private: no private step that draws its noise at
     torch's price can take less.
     """
-    model, step = _ordinary(case)
+    step = ordinary_step(model, data)
     noise = torch.empty(sum(p.numel() for p in model.parameters()))
 
     def run() -> None:
@@ -55,44 +66,14 @@ def ordinary_noise(case: Case) -> Step:
     return Step(run)
 
 
-def hooks(case: Case) -> Step:
-    """Return the step of ``PrivacyEngine(engine="hooks")``."""
-    return _ours(case, "hooks")[1]
-
-
-def extending(case: Case) -> Step:
-    """Return the step of ``PrivacyEngine(engine="extending")``."""
-    return _ours(case, "extending")[1]
-
-
-def hooks_kernels(case: Case) -> Step:
-    """Return the same with our faster pieces."""
-    return _with_kernels(*_ours(case, "hooks"))
-
-
-def microbatch(case: Case) -> Step:
-    """Return the step that runs one sample at a time."""
-    return _ours(case, "microbatch")[1]
-
-
-def opacus_hooks(case: Case) -> Step:
-    """Return Opacus's step with instantiated per-sample gradients."""
-    return _opacus(case, "hooks")
-
-
-def opacus_ghost(case: Case) -> Step:
-    """Return Opacus's step with ghost norms and two backward passes."""
-    return _opacus(case, "ghost")
-
-
-def functional(case: Case) -> Step:
+def _functional(model: nn.Module, data: Data) -> Step:
     """Return the step made of ``vmap(grad(loss))``."""
-    model, (x, y) = case.model(), case.data()
+    x, y = data
     parameters = {name: p.detach() for name, p in model.named_parameters()}
 
-    def loss(values: dict[str, Tensor], own_x: Tensor, own_y: Tensor) -> Tensor:
-        scores = functional_call(model, values, (own_x.unsqueeze(0),))
-        return F.cross_entropy(scores, own_y.unsqueeze(0))
+    def loss(values: dict[str, Tensor], sample: Tensor, target: Tensor) -> Tensor:
+        scores = functional_call(model, values, (sample.unsqueeze(0),))
+        return F.cross_entropy(scores, target.unsqueeze(0))
 
     gradients_of = vmap(grad(loss), in_dims=(None, 0, 0))
 
@@ -104,80 +85,96 @@ def functional(case: Case) -> Step:
         for name, g in gradients.items():
             total = torch.tensordot(factors, g, dims=1)
             total += torch.randn_like(total) * (NOISE_MULTIPLIER * CLIPPING_BOUND)
-            parameters[name].sub_(total / case.batch, alpha=LEARNING_RATE)
+            parameters[name].sub_(total / len(y), alpha=LEARNING_RATE)
 
     return Step(step)
 
 
-#: name: (what it is called in tables, how to make its step)
-WAYS: dict[str, tuple[str, Callable[[Case], Step]]] = {
-    "ordinary": ("ordinary SGD", ordinary),
-    "ordinary_kernels": ("ordinary SGD, our kernels", ordinary_kernels),
+def _opacus(mode: str) -> Maker:
+    """Return Opacus's step, with per-sample gradients ("hooks") or "ghost" norms."""
+
+    def make(model: nn.Module, data: Data) -> Step:
+        warnings.simplefilter("ignore")
+        import opacus
+        from opacus.validators import ModuleValidator
+
+        model = ModuleValidator.fix(model)
+        loader = torch.utils.data.DataLoader(
+            torch.utils.data.TensorDataset(*data), batch_size=len(data[1])
+        )
+        private = opacus.PrivacyEngine().make_private(
+            module=model,
+            optimizer=torch.optim.SGD(model.parameters(), lr=LEARNING_RATE),
+            data_loader=loader,
+            criterion=nn.CrossEntropyLoss(),
+            noise_multiplier=NOISE_MULTIPLIER,
+            max_grad_norm=CLIPPING_BOUND,
+            poisson_sampling=False,
+            grad_sample_mode=mode,
+        )
+        criterion = private[2] if mode == "ghost" else F.cross_entropy
+        return sgd_step(private[0], data, private[1], criterion)
+
+    return make
+
+
+WAYS: dict[str, tuple[str, Maker]] = {
+    "ordinary": ("ordinary SGD", ordinary_step),
+    "ordinary_kernels": ("ordinary SGD, our kernels", _with_kernels(ordinary_step)),
     "ordinary_noise": (
         "ordinary SGD and torch's normal numbers, not private",
-        ordinary_noise,
+        _with_noise,
     ),
-    "hooks": ("hooks", hooks),
-    "hooks_kernels": ("hooks, our kernels", hooks_kernels),
-    "extending": ("extending", extending),
-    "microbatch": ("micro-batch loop", microbatch),
-    "vmap": ("torch.func vmap(grad)", functional),
-    "opacus_hooks": ("Opacus 1.6.0 hooks", opacus_hooks),
-    "opacus_ghost": ("Opacus 1.6.0 ghost", opacus_ghost),
+    "hooks": ("hooks", _engine("hooks")),
+    "hooks_kernels": ("hooks, our kernels", _with_kernels(_engine("hooks"))),
+    "extending": ("extending", _engine("extending")),
+    "microbatch": ("micro-batch loop", _engine("microbatch")),
+    "vmap": ("torch.func vmap(grad)", _functional),
+    "opacus_hooks": ("Opacus 1.6.0 hooks", _opacus("hooks")),
+    "opacus_ghost": ("Opacus 1.6.0 ghost", _opacus("ghost")),
 }
+"""{name: (label in tables, maker of the step)}"""
 
 STORES_GRADIENTS = {"vmap", "opacus_hooks"}
 """Ways that hold every sample's gradient at once."""
 
 
-def missing(way: str) -> str:
-    """Return why a way cannot be measured here, "" if it can."""
+def step_of(way: str, case: Case) -> Step:
+    """Return a case's step, its model new."""
+    return WAYS[way][1](case.model(), case.data())
+
+
+def prepared(case: Case, ways: Iterable[str]) -> tuple[dict[str, Step], dict[str, str]]:
+    """Return {way: step} and {way: reason for leaving it out}."""
+    steps: dict[str, Step] = {}
+    skipped: dict[str, str] = {}
+    for way in ways:
+        reason = _reason_to_skip(case, way)
+        try:
+            if not reason:
+                step = step_of(way, case)
+                visit(step, 1)
+                steps[way] = step
+        except (RuntimeError, ValueError) as error:
+            reason = str(error).strip().splitlines()[0]
+        if reason:
+            skipped[way] = reason
+    return steps, skipped
+
+
+def _reason_to_skip(case: Case, way: str) -> str:
+    """Return why a way is left out for a case, "" if it is not."""
     if way.startswith("opacus") and importlib.util.find_spec("opacus") is None:
         return "opacus is not installed"
+    entries = sum(p.numel() for p in case.model().parameters())
+    needed = 2 * 4 * case.batch * entries / 2**30
+    if way in STORES_GRADIENTS and needed > _available_gib() / 2:
+        return f"per-sample gradients take about {needed:.0f} GiB"
     return ""
 
 
-def _ordinary(case: Case) -> tuple[nn.Module, Step]:
-    model = case.model()
-    return model, ordinary_step(model, case.data())
-
-
-def _with_kernels(model: nn.Module, step: Step) -> Step:
-    return replace(step, during=partial(kernels.in_use, model))
-
-
-def _ours(case: Case, engine: str) -> tuple[nn.Module, Step]:
-    model = case.model()
-    return model, private_step(model, case.data(), engine)[1]
-
-
-def _opacus(case: Case, mode: str) -> Step:
-    warnings.simplefilter("ignore")
-    import opacus
-    from opacus.validators import ModuleValidator
-
-    (x, y) = case.data()
-    model = ModuleValidator.fix(case.model())
-    optimizer = torch.optim.SGD(model.parameters(), lr=LEARNING_RATE)
-    loader = torch.utils.data.DataLoader(
-        torch.utils.data.TensorDataset(x, y), batch_size=case.batch
-    )
-    made = opacus.PrivacyEngine().make_private(
-        module=model,
-        optimizer=optimizer,
-        data_loader=loader,
-        criterion=nn.CrossEntropyLoss(),
-        noise_multiplier=NOISE_MULTIPLIER,
-        max_grad_norm=CLIPPING_BOUND,
-        poisson_sampling=False,
-        grad_sample_mode=mode,
-    )
-    model, optimizer = made[0], made[1]
-    criterion = made[2] if mode == "ghost" else F.cross_entropy
-
-    def step() -> None:
-        criterion(model(x), y).backward()
-        optimizer.step()
-        optimizer.zero_grad()
-
-    return Step(step)
+def _available_gib() -> float:
+    """Return the free memory of the machine."""
+    text = Path("/proc/meminfo").read_text(encoding="ascii")
+    found = re.search(r"MemAvailable:\s+(\d+) kB", text)
+    return int(found[1]) / 2**20 if found else math.inf

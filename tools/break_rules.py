@@ -17,7 +17,8 @@ from typing import NamedTuple
 
 from tests.dp.mutations.arena import FAILED, PASSED, results
 from tests.dp.mutations.rules import RULES
-from tools.write_engines_page import put, taken
+from tools.marked_text import lines_between, put
+from tools.write_engines_page import PAGE
 
 
 class Outcome(NamedTuple):
@@ -73,7 +74,8 @@ def main(arguments: list[str] | None = None) -> int:
     asked = parser.parse_args(arguments).rules
     found = outcomes(asked or list(RULES))
     print(table(found))
-    put("mutations", "\n".join(_merged(taken("mutations"), table(found).splitlines())))
+    merged = _merged(lines_between(PAGE, "mutations"), table(found).splitlines())
+    put(PAGE, "mutations", "\n".join(merged))
     missed = [each for each in found if not each.red]
     print(f"{len(found) - len(missed)} of {len(found)} seen")
     return 1 if missed else 0

@@ -1,9 +1,9 @@
-"""Measures what the trainer's choices of clipping do, for its pages to say.
+"""Measure the trainer's choices of clipping, for its pages.
 
     python -m tools.record_choices
 
 Writes dpsgd_explorer/web/recorded/choices/clipping.json: test accuracies of runs that
-differ in the choice and the seed alone, and what each clipping mode takes.
+differ in the choice and the seed alone, and time and memory of each clipping mode.
 """
 
 from __future__ import annotations
@@ -25,13 +25,11 @@ from dpsgd_explorer.experiments.vocabulary import (
 )
 from dpsgd_explorer.training.dp_sgd import train
 from dpsgd_explorer.training.timing import (
-    Step,
     machine,
     one_thread,
     ordinary_step,
-    peak_bytes,
     private_step,
-    time_in_turns,
+    relative_costs,
 )
 
 FOLDER = Path(__file__).parents[1] / "dpsgd_explorer" / "web" / "recorded" / "choices"
@@ -70,7 +68,7 @@ def main() -> int:
 
 
 def _accuracies(field: str, choice: str) -> list[float]:
-    """Return what each seed's run reached."""
+    """Return the test accuracy of each seed's run."""
     reached = []
     for seed in SEEDS:
         config = TrainingConfig.parse(SETTINGS | {field: choice, "seed": seed})
@@ -80,19 +78,16 @@ def _accuracies(field: str, choice: str) -> list[float]:
 
 
 def _modes() -> dict[str, dict[str, float]]:
-    """Return time and memory of each clipping mode, over the ordinary step."""
+    """Return time and memory of each clipping mode, as ratios to the ordinary step."""
     case = CASES[CASE]
-    x, y = (each[:BATCH] for each in case.data())
-    steps: dict[str, Step] = {"ordinary": ordinary_step(case.model(), (x, y))}
-    for mode in CLIPPING_MODES:
-        steps[mode] = private_step(case.model(), (x, y), "hooks", mode)[1]
-    peaks = {name: peak_bytes(step.run) for name, step in steps.items()}
-    timings = time_in_turns(steps, SECONDS)
+    x, y = (tensor[:BATCH] for tensor in case.data())
+    steps = {"ordinary": ordinary_step(case.model(), (x, y))} | {
+        mode: private_step(case.model(), (x, y), "hooks", mode)[1]
+        for mode in CLIPPING_MODES
+    }
+    costs = relative_costs(steps, SECONDS)
     return {
-        mode: {
-            "time": timings[mode].ratio,
-            "memory": peaks[mode] / peaks["ordinary"],
-        }
+        mode: {"time": costs[mode][0], "memory": costs[mode][1]}
         for mode in CLIPPING_MODES
     }
 

@@ -6,25 +6,27 @@ is put there by ``python -m tools.break_rules``.
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from dpsgd_explorer.dp import PrivacyEngine
 from dpsgd_explorer.dp.layers import rule_for
 from dpsgd_explorer.training.timing import (
+    LEARNING_RATE,
     Step,
+    attached,
     machine,
     one_thread,
-    peak_bytes,
-    time_in_turns,
+    relative_costs,
+    sgd_step,
 )
 from tools.engine_layers import LAYERS, Layer
+from tools.marked_text import put
 
 PAGE = Path(__file__).parents[1] / "docs" / "engines.md"
 WAYS = ("ghost", "instantiate")
@@ -91,28 +93,6 @@ class Row(NamedTuple):
     memory: float
 
 
-def put(name: str, content: str) -> None:
-    """Replace what stands between the page's markers of a name."""
-    text = (
-        PAGE.read_text(encoding="utf-8")
-        if PAGE.exists()
-        else HEAD.format(samples=SAMPLES)
-    )
-    start, end = f"<!-- {name} -->", f"<!-- /{name} -->"
-    pattern = re.compile(f"{re.escape(start)}.*?{re.escape(end)}", re.DOTALL)
-    if not pattern.search(text):
-        raise ValueError(f"{PAGE.name} must hold {start} and {end}; put them in.")
-    text = pattern.sub(lambda _: f"{start}\n{content}\n{end}", text)
-    PAGE.write_text(text, encoding="utf-8")
-
-
-def taken(name: str) -> list[str]:
-    """Return the lines that stand between the page's markers of a name."""
-    text = PAGE.read_text(encoding="utf-8") if PAGE.exists() else HEAD
-    found = re.search(f"<!-- {name} -->(.*?)<!-- /{name} -->", text, re.DOTALL)
-    return found[1].strip().splitlines() if found else []
-
-
 def main() -> None:
     """Measure, and write both tables."""
     one_thread()
@@ -121,10 +101,13 @@ def main() -> None:
     for layer in LAYERS:
         lines.append(_line(layer))
         print(lines[-1], flush=True)
-    made = machine()
-    origin = f"{made['processor']} ({made['instructions']}), torch {torch.__version__}."
-    put("layers", "\n".join([origin, "", *lines]))
-    put("crossings", "\n".join(_crossings()))
+    computer = machine()
+    processor = f"{computer['processor']} ({computer['instructions']})"
+    origin = f"{processor}, torch {torch.__version__}."
+    if not PAGE.exists():
+        PAGE.write_text(HEAD.format(samples=SAMPLES), encoding="utf-8")
+    put(PAGE, "layers", "\n".join([origin, "", *lines]))
+    put(PAGE, "crossings", "\n".join(_crossings()))
 
 
 def _line(layer: Layer) -> str:
@@ -135,55 +118,33 @@ def _line(layer: Layer) -> str:
 
 
 def _measured(layer: Layer) -> dict[str, Row]:
-    """Return {way: its row}."""
-    steps = {"ordinary": Step(_ordinary_step(layer))}
-    steps |= {way: Step(_private_step(layer, way)) for way in WAYS}
-    peaks = {way: peak_bytes(step.run) for way, step in steps.items()}
-    timings = time_in_turns(steps, SECONDS)
-    return {
-        way: Row(_error(layer, way), timings[way].ratio, peaks[way] / peaks["ordinary"])
-        for way in WAYS
-    }
+    """Return {way: row}."""
+    net = layer.net()
+    ordinary = torch.optim.SGD(net.parameters(), lr=LEARNING_RATE)
+    steps = {"ordinary": _step(layer, net, ordinary)}
+    for way in WAYS:
+        net = layer.net()
+        steps[way] = _step(layer, net, _attached(net, way)[1])
+    costs = relative_costs(steps, SECONDS)
+    return {way: Row(_error(layer, way), *costs[way]) for way in WAYS}
 
 
-def _ordinary_step(layer: Layer) -> Callable[[], None]:
-    net, x = layer.net(), layer.inputs()
-    return _step(net, torch.optim.SGD(net.parameters(), lr=0.01), x)
-
-
-def _private_step(layer: Layer, way: str) -> Callable[[], None]:
-    net, x = layer.net(), layer.inputs()
-    return _step(net, _attached(net, way)[1], x)
-
-
-def _step(
-    net: nn.Module, optimizer: torch.optim.Optimizer, x: Tensor
-) -> Callable[[], None]:
-    def step() -> None:
-        net(x).mean().backward()
-        optimizer.step()
-        optimizer.zero_grad()
-
-    return step
+def _step(layer: Layer, net: nn.Module, optimizer: torch.optim.Optimizer) -> Step:
+    data = layer.inputs(), torch.empty(0)
+    return sgd_step(net, data, optimizer, lambda losses, _: losses.mean())
 
 
 def _attached(
     net: nn.Module, mode: str, bound: float = 1.0
 ) -> tuple[PrivacyEngine, torch.optim.Optimizer]:
-    optimizer = torch.optim.SGD(net.parameters(), lr=0.01)
-    engine = PrivacyEngine(
+    return attached(
         net,
         batch_size=1,
-        sample_size=10**6,
-        steps=10**6,
+        engine="hooks",
         noise_multiplier=0.0,
-        max_grad_norm=bound,
-        clipping_fn="Abadi",
         clipping_mode=mode,
-        sampling="unchecked",
+        max_grad_norm=bound,
     )
-    engine.attach(optimizer)
-    return engine, optimizer
 
 
 def _error(layer: Layer, way: str) -> float:
@@ -201,10 +162,10 @@ def _error(layer: Layer, way: str) -> float:
     net(x).mean().backward()
     optimizer.step()
     worst = largest = 0.0
-    for parameter, own in zip(parameters, zip(*rows, strict=True), strict=True):
-        expected = torch.einsum("b,b...->...", factors, torch.stack(own))
-        found: Any = parameter.grad
-        worst = max(worst, float((found - expected).abs().max()))
+    for parameter, gradients in zip(parameters, zip(*rows, strict=True), strict=True):
+        expected = torch.einsum("b,b...->...", factors, torch.stack(gradients))
+        released: Any = parameter.grad
+        worst = max(worst, float((released - expected).abs().max()))
         largest = max(largest, float(expected.abs().max()))
     return worst / largest
 

@@ -1,5 +1,6 @@
-"""What one training step takes: CPU time in turns, memory, on this machine.
+"""CPU time and memory of code, above all of training steps, and the machine.
 
+Every measurement of the package, of ``benchmarks`` and of ``tools`` is made here.
 Steps are timed in turns with the ordinary one, so that what slows the machine down
 slows down both; each figure is a median of ratios to the ordinary step of its round.
 """
@@ -7,6 +8,7 @@ slows down both; each figure is a median of ratios to the ordinary step of its r
 from __future__ import annotations
 
 import gc
+import math
 import platform
 import re
 import statistics
@@ -28,20 +30,50 @@ LEARNING_RATE = 0.01
 CLIPPING_BOUND = 1.0
 NOISE_MULTIPLIER = 1.0
 SAMPLE_SIZE = 1_000_000
+"""Records of the data set that an engine is attached for; nothing is drawn from it."""
 
-MOST = 100_000
-"""Steps of one visit."""
+ROUNDS = 5
+"""Least number of repetitions that a median is taken of."""
+
+MAX_STEPS = 100_000
+"""Steps per visit, at most."""
 
 VISIT_SECONDS = 0.05
-"""CPU time of one visit to the ordinary step; the others make as many steps."""
+"""CPU time per visit to the ordinary step; the other steps are run as many times."""
 
 PATIENCE_SECONDS = 0.5
-"""CPU time beyond which a way is not stepped again within one visit."""
+"""CPU time after which a step is not repeated within one visit."""
+
+Loss = Callable[[Tensor, Tensor], Tensor]
+
+
+def cpu_seconds(
+    work: Callable[[], object],
+    *,
+    rounds: int = ROUNDS,
+    calls: int = 1,
+    long_s: float = math.inf,
+) -> float:
+    """Return the CPU seconds per call, median over the rounds.
+
+    Args:
+        work: The code to time.
+        rounds: Number of repetitions.
+        calls: Calls per repetition.
+        long_s: A call that takes longer than these seconds is not repeated.
+    """
+    spent: list[float] = []
+    while len(spent) < rounds and max(spent, default=0.0) <= long_s:
+        start = time.process_time()
+        for _ in range(calls):
+            work()
+        spent.append((time.process_time() - start) / calls)
+    return statistics.median(spent)
 
 
 @dataclass(frozen=True)
 class Step:
-    """One training step, and what must be switched on while it is measured."""
+    """One training step, and the context in which it is measured."""
 
     run: Callable[[], None]
     during: Callable[[], AbstractContextManager[None]] = nullcontext
@@ -49,11 +81,11 @@ class Step:
 
 @dataclass(frozen=True)
 class Timing:
-    """What a step takes.
+    """CPU time per step.
 
     Attributes:
-        milliseconds: CPU time, one thread, median over the rounds.
-        ratio: To the ordinary step of the same round, median.
+        milliseconds: On one thread, median over the rounds.
+        ratio: Ratio to the first step of the same round, median.
         low, high: Quartiles of that ratio.
     """
 
@@ -64,34 +96,41 @@ class Timing:
 
 
 def time_in_turns(steps: Mapping[str, Step], seconds: float) -> dict[str, Timing]:
-    """Return {way: timing}; the first way is the measure of the others.
+    """Return {name: timing}; ratios are to the first step.
 
     Args:
-        steps: What to time.
+        steps: The steps to time, by name.
         seconds: CPU time to spend, roughly.
     """
     first = next(iter(steps))
-    with _only_what_is_new_collected():
-        return _in_turns(steps, first, seconds)
+    spent: dict[str, list[float]] = {name: [] for name in steps}
+    with _collect_only_new_objects():
+        count = _steps_per_visit(steps[first])
+        end = time.process_time() + seconds
+        while len(spent[first]) < ROUNDS or time.process_time() < end:
+            for name, step in steps.items():
+                spent[name].append(visit(step, count))
+    return {name: _timing(times, spent[first]) for name, times in spent.items()}
 
 
-def _in_turns(
-    steps: Mapping[str, Step], first: str, seconds: float
-) -> dict[str, Timing]:
-    count = _count(steps[first])
-    seen: dict[str, list[float]] = {way: [] for way in steps}
-    end = time.process_time() + seconds
-    rounds = 0
-    while rounds < 5 or time.process_time() < end:
-        for way, step in steps.items():
-            seen[way].append(visit(step, count))
-        rounds += 1
-    return {way: _timing(seen[way], seen[first]) for way in steps}
+def relative_costs(
+    steps: Mapping[str, Step], seconds: float
+) -> dict[str, tuple[float, float]]:
+    """Return {name: (time, peak memory)}, as ratios to the first step.
+
+    Args:
+        steps: The steps to measure, by name.
+        seconds: CPU time to spend on timing, roughly.
+    """
+    peaks = {name: peak_bytes(step.run) for name, step in steps.items()}
+    timings = time_in_turns(steps, seconds)
+    reference = peaks[next(iter(steps))]
+    return {name: (timings[name].ratio, peaks[name] / reference) for name in steps}
 
 
 @contextmanager
-def _only_what_is_new_collected() -> Iterator[None]:
-    """Keep what is there now out of the collections before each visit."""
+def _collect_only_new_objects() -> Iterator[None]:
+    """Exclude the objects of now from the garbage collection before each visit."""
     gc.collect()
     gc.freeze()
     try:
@@ -101,7 +140,7 @@ def _only_what_is_new_collected() -> Iterator[None]:
 
 
 def visit(step: Step, count: int) -> float:
-    """Return the CPU seconds of a step, over ``count`` of them or patience's end."""
+    """Return the CPU seconds per step, over ``count`` steps or PATIENCE_SECONDS."""
     gc.collect()
     with step.during():
         start, done, taken = time.process_time(), 0, 0.0
@@ -112,24 +151,29 @@ def visit(step: Step, count: int) -> float:
     return taken / done
 
 
-def _count(step: Step) -> int:
-    """Return how many steps fill a visit; a clock may tick too seldom for a few."""
+def _steps_per_visit(step: Step) -> int:
+    """Return the number of steps that take VISIT_SECONDS.
+
+    The clock may tick too seldom for a few steps, so their number grows first.
+    """
     count = 3
-    while (taken := visit(step, count) * count) < VISIT_SECONDS / 4 and count < MOST:
+    while (
+        taken := visit(step, count) * count
+    ) < VISIT_SECONDS / 4 and count < MAX_STEPS:
         count *= 4
     return max(1, round(count * VISIT_SECONDS / max(taken, VISIT_SECONDS / 4)))
 
 
-def _timing(own: list[float], reference: list[float]) -> Timing:
-    ratios = [a / b for a, b in zip(own, reference, strict=True) if b]
+def _timing(times: list[float], reference: list[float]) -> Timing:
+    ratios = [a / b for a, b in zip(times, reference, strict=True) if b]
     low, middle, high = statistics.quantiles(ratios, n=4, method="inclusive")
-    return Timing(statistics.median(own) * 1e3, middle, low, high)
+    return Timing(statistics.median(times) * 1e3, middle, low, high)
 
 
 def ordinary_step(model: nn.Module, data: tuple[Tensor, Tensor]) -> Step:
     """Return torch's own step of a classifier: forward, backward, update."""
     optimizer = torch.optim.SGD(model.parameters(), lr=LEARNING_RATE)
-    return _step(model, data, optimizer)
+    return sgd_step(model, data, optimizer)
 
 
 def private_step(
@@ -138,7 +182,7 @@ def private_step(
     engine: str,
     clipping_mode: str = "MixOpt",
 ) -> tuple[PrivacyEngine, Step]:
-    """Return the same under an engine, which clips each sample and adds secure noise.
+    """Return an engine and its step, which clips each sample and adds secure noise.
 
     Args:
         model: Maps inputs to scores [B, classes].
@@ -146,9 +190,10 @@ def private_step(
         engine: A key of ENGINES.
         clipping_mode: A key of CLIPPING_MODES.
     """
-    size = len(data[1])
-    made, optimizer = attached(model, size, engine, NOISE_MULTIPLIER, clipping_mode)
-    return made, _step(model, data, optimizer)
+    attached_engine, optimizer = attached(
+        model, len(data[1]), engine, NOISE_MULTIPLIER, clipping_mode
+    )
+    return attached_engine, sgd_step(model, data, optimizer)
 
 
 def attached(
@@ -157,32 +202,37 @@ def attached(
     engine: str,
     noise_multiplier: float,
     clipping_mode: str = "MixOpt",
+    max_grad_norm: float = CLIPPING_BOUND,
 ) -> tuple[PrivacyEngine, torch.optim.Optimizer]:
-    """Return an engine and the optimizer it is attached to; it shortens to 1."""
+    """Return an engine and the optimizer that it is attached to."""
     optimizer = torch.optim.SGD(model.parameters(), lr=LEARNING_RATE)
-    made = PrivacyEngine(
+    privacy_engine = PrivacyEngine(
         model,
         batch_size=batch_size,
         sample_size=SAMPLE_SIZE,
         steps=SAMPLE_SIZE,
         noise_multiplier=noise_multiplier,
-        max_grad_norm=CLIPPING_BOUND,
+        max_grad_norm=max_grad_norm,
         clipping_fn="Abadi",
         clipping_mode=clipping_mode,
         engine=engine,
         sampling="unchecked",
     )
-    made.attach(optimizer)
-    return made, optimizer
+    privacy_engine.attach(optimizer)
+    return privacy_engine, optimizer
 
 
-def _step(
-    model: nn.Module, data: tuple[Tensor, Tensor], optimizer: torch.optim.Optimizer
+def sgd_step(
+    model: nn.Module,
+    data: tuple[Tensor, Tensor],
+    optimizer: torch.optim.Optimizer,
+    loss: Loss = F.cross_entropy,
 ) -> Step:
+    """Return the step of any optimizer on the same inputs and targets each time."""
     x, y = data
 
     def step() -> None:
-        F.cross_entropy(model(x), y).backward()  # type: ignore[no-untyped-call]
+        loss(model(x), y).backward()  # type: ignore[no-untyped-call]
         optimizer.step()
         optimizer.zero_grad()
 
@@ -190,7 +240,7 @@ def _step(
 
 
 def peak_bytes(step: Callable[[], None]) -> int:
-    """Return the most bytes that torch holds at once in a step, beyond those before."""
+    """Return the peak of the bytes that torch allocates during a step."""
     step()
     with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as measured:
         step()
@@ -204,9 +254,9 @@ def peak_bytes(step: Callable[[], None]) -> int:
 
 
 def machine() -> dict[str, Any]:
-    """Return what the processor calls itself, and what torch uses of it."""
-    lines = Path("/proc/cpuinfo")
-    text = lines.read_text(encoding="utf-8") if lines.exists() else ""
+    """Return the processor's name, the instruction set torch uses, and the cores."""
+    file = Path("/proc/cpuinfo")
+    text = file.read_text(encoding="utf-8") if file.exists() else ""
     named = re.search(r"model name\s*:\s*(.+)", text)
     return {
         "processor": named[1].strip() if named else platform.processor(),

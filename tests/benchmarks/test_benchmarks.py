@@ -5,35 +5,29 @@ import xml.etree.ElementTree as ElementTree
 import pytest
 
 from benchmarks import record, report
-from benchmarks.growth import case_of
-from benchmarks.measure import prepared
-from benchmarks.models import CASES
+from benchmarks.models import CASES, GROWING, case_named
 from benchmarks.plot import line_plot
+from benchmarks.steps import core
 from benchmarks.ways import WAYS
-from dpsgd_explorer.training.timing import Step, time_in_turns
+from tools import marked_text
 
 
-def busy(loops):
-    return Step(lambda: sum(range(loops)))
+def test_a_table_has_time_and_memory_of_each_way():
+    ways = ["ordinary", "hooks", "hooks_kernels"]
+    rows = core("logreg", ways, seconds=0.0)
+    assert [row["way"] for row in rows] == ways
+    assert rows[0]["ratio"] == 1.0
+    assert all(row["milliseconds"] > 0 and row["extra_mib"] > 0 for row in rows)
 
 
-def test_ratios_are_to_the_first_way():
-    timings = time_in_turns({"short": busy(20_000), "long": busy(200_000)}, 0.1)
-    assert timings["short"].ratio == 1.0
-    assert 5 < timings["long"].ratio < 20
-    assert timings["long"].low <= timings["long"].ratio <= timings["long"].high
-
-
-def test_our_ways_can_be_stepped():
-    steps, skipped = prepared(CASES["logreg"], ["ordinary", "hooks", "hooks_kernels"])
-    assert skipped == {}
-    assert list(steps) == ["ordinary", "hooks", "hooks_kernels"]
-
-
-def test_a_growing_case_can_be_made_again_from_its_numbers():
-    assert case_of("width", 16, 32).model()[0].out_features == 32
-    assert case_of("length", 4, 128).data()[0].shape == (4, 128)
-    assert case_of("mlp", 256) is CASES["mlp"]
+def test_a_case_is_made_again_from_its_key():
+    cases = [
+        *CASES.values(),
+        *(case for at in GROWING.values() for case in at.values()),
+    ]
+    assert all(case_named(case.key) == case for case in cases)
+    assert case_named("width:256").model()[0].out_features == 256
+    assert case_named("length:16").data()[0].shape == (8, 16)
 
 
 def test_rows_measured_before_stay_unless_measured_again(tmp_path, monkeypatch):
@@ -47,11 +41,14 @@ def test_rows_measured_before_stay_unless_measured_again(tmp_path, monkeypatch):
     assert record.read("core")["versions"]["torch"]
 
 
-def test_the_page_must_have_a_place_for_the_table():
-    marked = report._replace("a <!-- core -->old<!-- /core --> b", "core", "new")
-    assert marked == "a <!-- core -->\nnew\n<!-- /core --> b"
+def test_only_the_text_between_a_pages_markers_is_replaced(tmp_path):
+    page = tmp_path / "page.md"
+    page.write_text("a <!-- core -->old<!-- /core --> b")
+    marked_text.put(page, "core", "new\nrow")
+    assert page.read_text() == "a <!-- core -->\nnew\nrow\n<!-- /core --> b"
+    assert marked_text.lines_between(page, "core") == ["new", "row"]
     with pytest.raises(ValueError, match="growth"):
-        report._replace("nothing", "growth", "new")
+        marked_text.put(page, "growth", "new")
 
 
 def test_every_goal_is_of_a_way_and_model_that_are_measured():

@@ -1,0 +1,33 @@
+"""Parts of pages that commands write: between ``<!-- x -->`` and ``<!-- /x -->``."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+
+def replaced(text: str, name: str, content: str) -> str:
+    """Return the text with other content between the markers of a name.
+
+    Raises:
+        ValueError: the text has no such markers.
+    """
+    start, end = f"<!-- {name} -->", f"<!-- /{name} -->"
+    head, middle, rest = text.partition(start)
+    _, closing, tail = rest.partition(end)
+    if not (middle and closing):
+        raise ValueError(f"the page must hold {start} and {end}; put them in.")
+    return f"{head}{start}\n{content}\n{end}{tail}"
+
+
+def put(page: Path, name: str, content: str) -> None:
+    """Write content between a page's markers of a name."""
+    text = page.read_text(encoding="utf-8")
+    page.write_text(replaced(text, name, content), encoding="utf-8")
+
+
+def lines_between(page: Path, name: str) -> list[str]:
+    """Return the lines between a page's markers of a name."""
+    text = page.read_text(encoding="utf-8")
+    part = re.search(f"<!-- {name} -->(.*?)<!-- /{name} -->", text, re.DOTALL)
+    return part[1].strip().splitlines() if part else []
