@@ -9,7 +9,12 @@ from dataclasses import dataclass
 from markupsafe import Markup
 
 WORDS_A_MINUTE = 180
-TEMPLATE_CODE = re.compile(r"\{#.*?#\}|\{%.*?%\}|\{\{.*?\}\}|<[^>]*>", re.DOTALL)
+# Drawings and formulas are looked at; folds and sources are opened by few.
+NOT_READ = re.compile(
+    r"<(svg|math|pre|details|script)\b.*?</\1>|"
+    r'<section class="sources">.*?</section>|<[^>]*>',
+    re.DOTALL,
+)
 HEADING = re.compile(r'<h2 id="([\w-]+)">(.*?)</h2>', re.DOTALL)
 # Drawings, code and tags: a mark-up of numbers would break them.
 NOT_PROSE = re.compile(
@@ -114,7 +119,11 @@ def unbroken(text: Markup) -> Markup:
     return Markup("".join(parts))
 
 
-def reading_minutes(source: str) -> int:
-    """Return how long a template takes to read, counting its words."""
-    words = TEMPLATE_CODE.sub(" ", source).split()
+def reading_minutes(text: str) -> int:
+    """Return how long a rendered text takes to read, whole minutes rounded up.
+
+    Questions count with all their answers and reasons; folds, formulas, drawings and
+    sources do not.
+    """
+    words = NOT_READ.sub(" ", text).split()
     return math.ceil(len(words) / WORDS_A_MINUTE)

@@ -135,8 +135,8 @@ def chapter_link(slug: str, section: str = "", *, start: bool = False) -> Markup
 
 @cache
 def minutes(chapter: Chapter) -> int:
-    """Return how long a chapter takes to read."""
-    return reading_minutes(_source(chapter.template))
+    """Return how long a chapter takes to read, by the words that it shows."""
+    return reading_minutes(render_template(chapter.template, text_alone=True))
 
 
 def total_minutes() -> int:
