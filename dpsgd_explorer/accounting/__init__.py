@@ -3,7 +3,12 @@
 Everything about epsilon and delta comes from here; numpy and scipy only.
 """
 
-from dpsgd_explorer.accounting.calibration import noise_multiplier, sample_rate, steps
+from dpsgd_explorer.accounting.calibration import (
+    noise_multiplier,
+    noise_scale,
+    sample_rate,
+    steps,
+)
 from dpsgd_explorer.accounting.core.accountant import Accountant, Phase
 from dpsgd_explorer.accounting.core.gaussian import (
     gaussian_delta,
@@ -28,7 +33,6 @@ from dpsgd_explorer.accounting.rdp.fixed_size import fixed_size_epsilon
 from dpsgd_explorer.accounting.rdp.privacy_filter import RenyiFilter
 from dpsgd_explorer.accounting.rdp.selection import best_of_pure_trials, best_of_trials
 from dpsgd_explorer.accounting.registry import ACCOUNTANTS, NAMES
-from dpsgd_explorer.accounting.remaining import noise_scale
 from dpsgd_explorer.accounting.rounding import round_up
 from dpsgd_explorer.accounting.sampling_schemes import SAMPLINGS
 from dpsgd_explorer.accounting.trade_off import trade_off

@@ -1,24 +1,18 @@
 """The noise, steps or sample rate of a run that meets a target, on its safe side.
 
-Each function answers for one run with unchanging settings; ``remaining`` for phases,
-after others.
+Each function answers for one run with unchanging settings, alone or after other phases;
+``noise_scale`` for several phases, such as a schedule of noise.
 """
 
 from __future__ import annotations
 
-import math
+from collections.abc import Sequence
 
 from dpsgd_explorer.accounting.core import validation
 from dpsgd_explorer.accounting.core.accountant import Accountant, Phase
 from dpsgd_explorer.accounting.core.initial_guesses import rate_guess
 from dpsgd_explorer.accounting.core.neighboring_relation import ADD_OR_REMOVE_ONE
-from dpsgd_explorer.accounting.core.root_finding import (
-    PRECISION,
-    least_noise,
-    most_steps,
-    near_noise,
-    unreachable,
-)
+from dpsgd_explorer.accounting.core.root_finding import most_steps
 from dpsgd_explorer.accounting.core.validation import MAX_NOISE_MULTIPLIER, MAX_STEPS
 from dpsgd_explorer.accounting.exact.initial_noise import noise_start, steps_start
 from dpsgd_explorer.accounting.target import Target
@@ -35,17 +29,19 @@ def noise_multiplier(
     neighboring_relation: str = ADD_OR_REMOVE_ONE,
     *,
     quick: bool = False,
+    before: Sequence[Phase] = (),
 ) -> float:
     """Return the least noise multiplier with which all steps spend at most the target.
 
     Args:
-        target_epsilon: Greater than 0.
+        target_epsilon: ε of the steps and the phases before, greater than 0.
         sample_rate: Poisson inclusion probability q per step, in (0, 1].
         steps: At least 1.
         delta: In (0, 1).
         accountant: Name in ACCOUNTANTS, or "all" for the exact one.
         neighboring_relation: "add_or_remove_one" or "replace_one".
         quick: Search with bounds that take a few milliseconds, not to the last digit.
+        before: Completed phases on the same records.
 
     Returns:
         Never below the least one: ``epsilon`` of it is at most the target.  Within
@@ -54,31 +50,58 @@ def noise_multiplier(
 
     Raises:
         AccountingError: an argument is outside its domain, or no noise reaches the
-            target.
+            target, as where the phases before exceed it alone.
     """
     target = Target.of(target_epsilon, delta, accountant, neighboring_relation)
     steps, rate = validation.steps(steps, least=1), validation.sample_rate(sample_rate)
+    start = steepness = 1.0
+    if not before:
+        terms = (target.delta, target.relation)
+        start, steepness = noise_start(target.epsilon, rate, steps, *terms)
+    return target.least(
+        lambda noise: [*before, Phase(sample_rate, noise, steps)],
+        start,
+        steepness,
+        quick=quick,
+    )
 
-    def run(noise: float) -> list[Phase]:
-        return [Phase(sample_rate, noise, steps)]
 
-    def find(searcher: Accountant) -> float:
-        start, steepness = noise_start(
-            target.epsilon, rate, steps, target.delta, target.relation
-        )
-        if quick:
-            return near_noise(
-                lambda x: target.log_excess(searcher, run(x)), start, steepness
-            )
-        return least_noise(
-            lambda x: target.excess(searcher, run(x)), start, PRECISION, steepness
-        )
+def noise_scale(
+    target_epsilon: float,
+    phases: Sequence[Phase],
+    delta: float,
+    accountant: str = "exact",
+    neighboring_relation: str = ADD_OR_REMOVE_ONE,
+    *,
+    before: Sequence[Phase] = (),
+) -> float:
+    """Return the least factor on the noise of all phases that meets the target.
 
-    noise = target.search(find, lambda x, y: target.spent(x, run(y)), quick=quick)
-    if math.isinf(noise):
-        least = target.spent(target.accountant, run(MAX_NOISE_MULTIPLIER))
-        raise unreachable(target_epsilon, least)
-    return noise
+    Args:
+        target_epsilon: ε of the phases and those before, greater than 0.
+        phases: Phases to scale; each has noise, and one has a step.
+        delta: In (0, 1).
+        accountant: Name in ACCOUNTANTS, or "all" for the exact one.
+        neighboring_relation: "add_or_remove_one" or "replace_one".
+        before: Completed phases, which are not scaled.
+
+    Returns:
+        A factor whose ε is at most the target, near the least one.
+
+    Raises:
+        AccountingError: as ``noise_multiplier``.
+    """
+    if not any(phase.steps for phase in phases):
+        validation.refuse("phases", "one or more, with a step", list(phases))
+    if not all(phase.noise_multiplier for phase in phases):
+        validation.refuse("phases", "all with noise, which is scaled", list(phases))
+
+    def scaled(phase: Phase, factor: float) -> Phase:
+        noise = min(phase.noise_multiplier * factor, MAX_NOISE_MULTIPLIER)
+        return Phase(phase.sample_rate, noise, phase.steps)
+
+    target = Target.of(target_epsilon, delta, accountant, neighboring_relation)
+    return target.least(lambda x: [*before, *(scaled(phase, x) for phase in phases)])
 
 
 def steps(
@@ -91,11 +114,12 @@ def steps(
     *,
     quick: bool = False,
     most: int = MAX_STEPS,
+    before: Sequence[Phase] = (),
 ) -> int:
     """Return the largest number of steps that spends at most the target.
 
     Args:
-        target_epsilon: Greater than 0.
+        target_epsilon: ε of the steps and the phases before, greater than 0.
         sample_rate: Poisson inclusion probability q per step, in (0, 1].
         noise_multiplier: Noise std over the clipping bound; 0 allows no step.
         delta: In (0, 1).
@@ -103,6 +127,7 @@ def steps(
         neighboring_relation: "add_or_remove_one" or "replace_one".
         quick: Search with bounds that take a few milliseconds: never too many steps.
         most: Largest number of steps to return.
+        before: Completed phases on the same records.
 
     Returns:
         From 0 to most.
@@ -112,20 +137,23 @@ def steps(
     """
     target = Target.of(target_epsilon, delta, accountant, neighboring_relation)
     run = Phase(sample_rate, noise_multiplier, MAX_STEPS)
+    # The answer may be few steps, so that the search is checked as that of one.
+    target.check_count([*before, Phase(sample_rate, noise_multiplier, 1)])
+    phases, done = [*before, run], sum(phase.steps for phase in before)
 
     def find(searcher: Accountant) -> int:
-        start = steps_start(
-            target.epsilon,
-            run.sample_rate,
-            run.noise_multiplier,
-            target.delta,
-            target.relation,
-        )
+        start = 1000.0
+        if not before:
+            setting = (run.sample_rate, run.noise_multiplier)
+            terms = (target.delta, target.relation)
+            start = min(steps_start(target.epsilon, *setting, *terms), most)
         return most_steps(
-            lambda x: target.log_excess(searcher, [run], x), min(start, most), most
+            lambda x: target.log_excess(searcher, phases, done + x), start, most
         )
 
-    return target.search(find, lambda x, y: target.spent(x, [run], y), quick=quick)
+    return target.search(
+        find, lambda x, y: target.spent(x, phases, done + y), quick=quick
+    )
 
 
 def sample_rate(
@@ -135,16 +163,19 @@ def sample_rate(
     delta: float,
     accountant: str = "exact",
     neighboring_relation: str = ADD_OR_REMOVE_ONE,
+    *,
+    before: Sequence[Phase] = (),
 ) -> float:
     """Return the largest sample rate with which all steps spend at most the target.
 
     Args:
-        target_epsilon: Greater than 0.
+        target_epsilon: ε of the steps and the phases before, greater than 0.
         noise_multiplier: Noise std over the clipping bound.
         steps: At least 1.
         delta: In (0, 1).
         accountant: Name in ACCOUNTANTS, or "all" for the exact one.
         neighboring_relation: "add_or_remove_one" or "replace_one".
+        before: Completed phases on the same records.
 
     Returns:
         From 1e-9 to 1; ``epsilon`` of it is at most the target.
@@ -157,23 +188,16 @@ def sample_rate(
     steps = validation.steps(steps, least=1)
     noise = validation.noise_multiplier(noise_multiplier)
 
-    def spent(searcher: Accountant, rate: float) -> float:
-        return target.spent(searcher, [Phase(rate, noise, steps)])
-
-    def excess(searcher: Accountant, rarity: float) -> float:
-        """Return the excess of a sample rate of 1 / rarity: ε falls with rarity."""
+    def run(rarity: float) -> list[Phase]:
+        """Return the phases at a sample rate of 1 / rarity: ε falls with rarity."""
         rate = min(max(1 / rarity, LEAST_RATE), 1.0)
-        return target.excess(searcher, [Phase(rate, noise, steps)])
+        return [*before, Phase(rate, noise, steps)]
 
-    def find(searcher: Accountant) -> float:
+    start = 100.0
+    if not before:
+        if target.spent(target.accountant, run(1.0)) <= target.epsilon:
+            return 1.0
         guess = rate_guess(target.epsilon, noise, steps, target.delta)
         start = 1 / max(guess, LEAST_RATE)
-        rarity = least_noise(lambda x: excess(searcher, x), start, PRECISION)
-        return max(1 / rarity, LEAST_RATE)
-
-    if spent(target.accountant, 1.0) <= target.epsilon:
-        return 1.0
-    least = spent(target.accountant, LEAST_RATE)
-    if least > target.epsilon:
-        raise unreachable(target_epsilon, least, "sample rate")
-    return target.search(find, spent)
+    rarity = target.least(run, start, setting="sample rate")
+    return min(max(1 / rarity, LEAST_RATE), 1.0)

@@ -23,7 +23,7 @@ from typing import Self
 import numpy as np
 import numpy.typing as npt
 
-from dpsgd_explorer.accounting.core import validation as domains
+from dpsgd_explorer.accounting.core import validation
 from dpsgd_explorer.accounting.core.accountant import Floats
 from dpsgd_explorer.errors import AccountingError
 
@@ -54,17 +54,17 @@ class LossDistribution:
     infinite: float = 0.0
 
     def __post_init__(self) -> None:
-        if domains.finite("interval", self.interval) <= 0:
-            domains.refuse("interval", "greater than 0", self.interval)
-        infinite = domains.finite("infinite", self.infinite)
+        if validation.finite("interval", self.interval) <= 0:
+            validation.refuse("interval", "greater than 0", self.interval)
+        infinite = validation.finite("infinite", self.infinite)
         most = int(LARGEST_LOSS / self.interval)
-        domains.whole("first", self.first, -most, most)
+        validation.whole("first", self.first, -most, most)
         row = _probabilities(self.probabilities)
-        domains.whole("first + probabilities", self.first + len(row), -most, most)
+        validation.whole("first + probabilities", self.first + len(row), -most, most)
         total = float(row.sum()) + infinite
         if infinite < 0 or abs(total - 1) > TOTAL_ERROR:
             rule = "at least 0, and 1 in all with infinite"
-            domains.refuse("probabilities", rule, total)
+            validation.refuse("probabilities", rule, total)
         object.__setattr__(self, "probabilities", row)
 
     @property
@@ -113,10 +113,10 @@ class LossDistribution:
         """
         if other.interval != self.interval:
             rule = f"{self.interval!r}, as the other distribution's"
-            domains.refuse("interval", rule, other.interval)
+            validation.refuse("interval", rule, other.interval)
         work = len(self.probabilities) * len(other.probabilities)
         if work > MOST_PRODUCTS:
-            domains.refuse(
+            validation.refuse(
                 "probabilities", f"fewer: at most {MOST_PRODUCTS} products", work
             )
         return LossDistribution(
@@ -170,7 +170,7 @@ def _probabilities(values: npt.ArrayLike) -> Floats:
             f"probabilities must be numbers, got {values!r}.", field="probabilities"
         ) from error
     if row.ndim != 1 or not row.size or not np.all(np.isfinite(row) & (row >= 0)):
-        domains.refuse("probabilities", "numbers of at least 0, one or more", values)
+        validation.refuse("probabilities", "numbers of at least 0, one or more", values)
     row.flags.writeable = False
     return row
 

@@ -18,7 +18,8 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Self
 
-from dpsgd_explorer.accounting.core import validation as domains
+from dpsgd_explorer.accounting import calibration
+from dpsgd_explorer.accounting.core import validation
 from dpsgd_explorer.accounting.core.accountant import Phase
 from dpsgd_explorer.accounting.core.intervals import Interval
 from dpsgd_explorer.accounting.core.neighboring_relation import (
@@ -29,7 +30,6 @@ from dpsgd_explorer.accounting.privacy_loss_distribution import PrivacyLossDistr
 from dpsgd_explorer.accounting.queries import all_answers
 from dpsgd_explorer.accounting.rdp.curve import RdpCurve
 from dpsgd_explorer.accounting.registry import ACCOUNTANTS, accountant_and_relation
-from dpsgd_explorer.accounting.remaining import noise_after, rate_after, steps_after
 from dpsgd_explorer.accounting.trade_off import trade_off_intervals
 from dpsgd_explorer.errors import AccountingError
 
@@ -58,10 +58,10 @@ class Entry:
     def __post_init__(self) -> None:
         if self.mechanism not in MECHANISMS:
             rule = f"one of {', '.join(MECHANISMS)}"
-            domains.refuse("mechanism", rule, self.mechanism)
+            validation.refuse("mechanism", rule, self.mechanism)
         if self.mechanism == GAUSSIAN and self.phase.sample_rate != 1:
             rule = "1 for a Gaussian query"
-            domains.refuse("sample_rate", rule, self.phase.sample_rate)
+            validation.refuse("sample_rate", rule, self.phase.sample_rate)
 
 
 class Odometer:
@@ -125,11 +125,11 @@ class Odometer:
                 nothing of what was done.
         """
         chosen, relation = accountant_and_relation(accountant, neighboring_relation)
-        slack = domains.delta(delta)
+        delta = validation.delta(delta)
         if not self.entries:
             return 0.0
         total = sum(phase.steps for phase in self.phases)
-        spent = chosen.epsilons(self.phases, [total], slack, relation)
+        spent = chosen.epsilons(self.phases, [total], delta, relation)
         return float(spent[0])
 
     def epsilons(
@@ -144,10 +144,10 @@ class Odometer:
             AccountingError: an argument is outside its domain.
         """
         relation = NeighboringRelation.of(neighboring_relation)
-        slack = domains.delta(delta)
+        delta = validation.delta(delta)
         if not self.entries:
             return dict.fromkeys(ACCOUNTANTS, 0.0)
-        answers = all_answers(self.phases, slack, neighboring_relation=relation)
+        answers = all_answers(self.phases, delta, neighboring_relation=relation)
         return {
             name: answer.epsilon
             for name, answer in answers.items()
@@ -169,8 +169,9 @@ class Odometer:
             AccountingError: an argument is outside its domain, or no noise reaches the
                 target, as where it is spent already.
         """
-        asked = (target_epsilon, sample_rate, steps, delta)
-        return noise_after(self.phases, *asked, accountant, neighboring_relation)
+        target = (target_epsilon, sample_rate, steps, delta)
+        terms = (accountant, neighboring_relation)
+        return calibration.noise_multiplier(*target, *terms, before=self.phases)
 
     def sample_rate(
         self,
@@ -186,8 +187,9 @@ class Odometer:
         Raises:
             AccountingError: as ``noise_multiplier``.
         """
-        asked = (target_epsilon, noise_multiplier, steps, delta)
-        return rate_after(self.phases, *asked, accountant, neighboring_relation)
+        target = (target_epsilon, noise_multiplier, steps, delta)
+        terms = (accountant, neighboring_relation)
+        return calibration.sample_rate(*target, *terms, before=self.phases)
 
     def steps(
         self,
@@ -203,8 +205,9 @@ class Odometer:
         Raises:
             AccountingError: an argument is outside its domain.
         """
-        asked = (target_epsilon, sample_rate, noise_multiplier, delta)
-        return steps_after(self.phases, *asked, accountant, neighboring_relation)
+        target = (target_epsilon, sample_rate, noise_multiplier, delta)
+        terms = (accountant, neighboring_relation)
+        return calibration.steps(*target, *terms, before=self.phases)
 
     def privacy_loss_distribution(
         self,
@@ -249,7 +252,7 @@ class Odometer:
         try:
             data: dict[str, Any] = json.loads(text)
             if data["version"] != VERSION or data["version"] is True:
-                domains.refuse("version", f"{VERSION}", data["version"])
+                validation.refuse("version", f"{VERSION}", data["version"])
             return cls(
                 [
                     Entry(**{**entry, "phase": Phase(**entry["phase"])})

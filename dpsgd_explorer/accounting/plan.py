@@ -10,7 +10,7 @@ from fractions import Fraction
 from typing import Self
 
 from dpsgd_explorer.accounting import calibration, queries
-from dpsgd_explorer.accounting.core import validation as domains
+from dpsgd_explorer.accounting.core import validation
 from dpsgd_explorer.accounting.core.accountant import Phase
 from dpsgd_explorer.accounting.core.validation import MAX_STEPS
 from dpsgd_explorer.accounting.registry import accountant_for, deciding
@@ -46,11 +46,11 @@ class Plan:
     def __post_init__(self) -> None:
         with _config_errors():
             _check_sizes(self.sample_size, self.expected_batch_size)
-            domains.steps(self.steps, least=1)
-            domains.noise_multiplier(self.noise_multiplier)
-            if domains.delta(self.delta) >= 1 / self.sample_size:
+            validation.steps(self.steps, least=1)
+            validation.noise_multiplier(self.noise_multiplier)
+            if validation.delta(self.delta) >= 1 / self.sample_size:
                 rule = f"below 1/N = 1/{self.sample_size}"
-                domains.refuse("delta", rule, self.delta)
+                validation.refuse("delta", rule, self.delta)
             _check_accountant(self.accountant, self.sample_rate)
 
     @classmethod
@@ -96,7 +96,7 @@ class Plan:
                 noise_multiplier = calibration.noise_multiplier(
                     target_epsilon,
                     expected_batch_size / sample_size,
-                    domains.steps(steps, least=1),
+                    validation.steps(steps, least=1),
                     delta,
                     accountant,
                     quick=quick,
@@ -104,8 +104,8 @@ class Plan:
             return cls(
                 sample_size=sample_size,
                 expected_batch_size=expected_batch_size,
-                steps=domains.steps(steps, least=1),
-                noise_multiplier=domains.noise_multiplier(noise_multiplier),
+                steps=validation.steps(steps, least=1),
+                noise_multiplier=validation.noise_multiplier(noise_multiplier),
                 delta=delta,
                 accountant=accountant,
             )
@@ -176,18 +176,18 @@ def steps_of(epochs: float, sample_size: int, expected_batch_size: int) -> int:
 
     Exact: 1.1 epochs of 50 batches are 55 steps, not 56 by binary noise.
     """
-    number = domains.finite("epochs", epochs)
+    number = validation.finite("epochs", epochs)
     if number <= 0:
-        domains.refuse("epochs", "greater than 0", epochs)
+        validation.refuse("epochs", "greater than 0", epochs)
     steps = math.ceil(Fraction(repr(number)) * sample_size / expected_batch_size)
     if steps > MAX_STEPS:
-        domains.refuse("epochs", f"at most {MAX_STEPS} steps long", epochs)
+        validation.refuse("epochs", f"at most {MAX_STEPS} steps long", epochs)
     return steps
 
 
 def _check_sizes(sample_size: int, expected_batch_size: int) -> None:
-    most = domains.whole("sample_size", sample_size, 1, 2**53)
-    domains.whole("expected_batch_size", expected_batch_size, 1, most)
+    most = validation.whole("sample_size", sample_size, 1, 2**53)
+    validation.whole("expected_batch_size", expected_batch_size, 1, most)
 
 
 def _check_accountant(name: str, sample_rate: float) -> None:

@@ -11,7 +11,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from dpsgd_explorer.accounting.core import validation as domains
+from dpsgd_explorer.accounting.core import validation
 from dpsgd_explorer.accounting.core.accountant import Floats, Phase
 from dpsgd_explorer.accounting.core.neighboring_relation import (
     ADD_OR_REMOVE_ONE,
@@ -55,7 +55,7 @@ class PrivacyLossDistribution:
         ways = DIRECTIONS[NeighboringRelation.of(self.neighboring_relation)]
         if len(self.directions) != len(ways):
             rule = f"one for each of {', '.join(ways)}"
-            domains.refuse("directions", rule, len(self.directions))
+            validation.refuse("directions", rule, len(self.directions))
 
     @classmethod
     def of(
@@ -118,12 +118,12 @@ class PrivacyLossDistribution:
 
     def epsilon(self, delta: float) -> float:
         """Return ε at delta in (0, 1), a bound: the larger of the directions'."""
-        slack = domains.delta(delta)
-        return max(way.epsilon(slack) for way in self.directions)
+        delta = validation.delta(delta)
+        return max(direction.epsilon(delta) for direction in self.directions)
 
     def delta(self, epsilon: float) -> float:
         """Return δ at epsilon >= 0, a bound."""
-        loss = domains.epsilon(epsilon)
+        loss = validation.epsilon(epsilon)
         return max(float(way.deltas([loss])[0]) for way in self.directions)
 
     def compose(self, other: PrivacyLossDistribution) -> PrivacyLossDistribution:
@@ -134,14 +134,14 @@ class PrivacyLossDistribution:
         """
         if other.neighboring_relation != self.neighboring_relation:
             rule = f"{self.neighboring_relation!r}, as the other distribution's"
-            domains.refuse("neighboring_relation", rule, other.neighboring_relation)
+            validation.refuse("neighboring_relation", rule, other.neighboring_relation)
         pairs = zip(self.directions, other.directions, strict=True)
         both = tuple(one.compose(two).trimmed(TRIM) for one, two in pairs)
         return PrivacyLossDistribution(both, self.neighboring_relation)
 
     def self_compose(self, count: int) -> PrivacyLossDistribution:
         """Return the distribution of the same, done so often, at least once."""
-        times = domains.steps(count, least=1)
+        times = validation.steps(count, least=1)
         parts = tuple(repeated(way, times, TRIM) for way in self.directions)
         return PrivacyLossDistribution(parts, self.neighboring_relation)
 
@@ -192,13 +192,13 @@ def _interval(top: float, asked: float | None) -> float:
         AccountingError: it is not greater than 0, or asks for too much.
     """
     if top > LARGEST:
-        domains.refuse("phases", f"ones that spend at most {LARGEST:g}", top)
+        validation.refuse("phases", f"ones that spend at most {LARGEST:g}", top)
     if asked is None:
         return max(top, 1e-9) / POINTS
     least = top / MOST_POINTS
-    width = domains.finite("interval", asked)
+    width = validation.finite("interval", asked)
     if width <= 0 or width < least:
-        domains.refuse("interval", f"greater than 0 and at least {least:g}", asked)
+        validation.refuse("interval", f"greater than 0 and at least {least:g}", asked)
     return width
 
 

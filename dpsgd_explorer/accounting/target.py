@@ -11,7 +11,14 @@ from dpsgd_explorer.accounting.core import validation
 from dpsgd_explorer.accounting.core.accountant import Accountant, Phase
 from dpsgd_explorer.accounting.core.neighboring_relation import NeighboringRelation
 from dpsgd_explorer.accounting.core.phase_limits import SEARCH, check_count
-from dpsgd_explorer.accounting.core.root_finding import confirmed
+from dpsgd_explorer.accounting.core.root_finding import (
+    PRECISION,
+    least_noise,
+    near_noise,
+    relative_excess,
+    unreachable,
+)
+from dpsgd_explorer.accounting.core.validation import MAX_NOISE_MULTIPLIER
 from dpsgd_explorer.accounting.registry import accountant_and_relation
 
 Setting = TypeVar("Setting", int, float)
@@ -26,12 +33,14 @@ class Target:
         delta: In (0, 1).
         accountant: The accountant whose ε counts.
         relation: The difference between neighbouring data sets.
+        given: ε as the caller wrote it, for messages.
     """
 
     epsilon: float
     delta: float
     accountant: Accountant
     relation: NeighboringRelation
+    given: object
 
     @classmethod
     def of(
@@ -48,7 +57,8 @@ class Target:
         """
         chosen, relation = accountant_and_relation(accountant, neighboring_relation)
         epsilon = validation.target_epsilon(target_epsilon)
-        return cls(epsilon, validation.delta(delta), chosen, relation)
+        terms = (validation.delta(delta), chosen, relation)
+        return cls(epsilon, *terms, given=target_epsilon)
 
     def check_count(self, phases: Sequence[Phase]) -> None:
         """Refuse a search over more different phases than are answered at once."""
@@ -61,19 +71,55 @@ class Target:
         total = sum(phase.steps for phase in phases) if steps is None else steps
         return float(accountant.epsilons(phases, [total], self.delta, self.relation)[0])
 
-    def excess(self, accountant: Accountant, phases: Sequence[Phase]) -> float:
-        """Return a smooth number in [-1, 1] with the exact sign of spent - target."""
-        spent = self.spent(accountant, phases)
-        if math.isinf(spent):
-            return 1.0
-        return (spent - self.epsilon) / max(spent, self.epsilon)
-
     def log_excess(
         self, accountant: Accountant, phases: Sequence[Phase], steps: int | None = None
     ) -> float:
         """Return log of spent over target, for the first ``steps`` steps if given."""
         spent = self.spent(accountant, phases, steps)
         return math.log(spent) - math.log(self.epsilon) if spent > 0 else -math.inf
+
+    def least(
+        self,
+        phases: Callable[[float], list[Phase]],
+        start: float = 1.0,
+        steepness: float = 1.0,
+        *,
+        setting: str = "noise",
+        quick: bool = False,
+    ) -> float:
+        """Return the least value of a setting whose phases meet the target.
+
+        Args:
+            phases: Returns the phases at a value; their ε falls with it.
+            start: A guess.
+            steepness: As of ``least_noise``.
+            setting: Name of the setting in an error.
+            quick: Search with bounds that take a few milliseconds.
+
+        Raises:
+            AccountingError: no value meets it, or there are too many different phases.
+        """
+        self.check_count(phases(start))
+
+        def find(searcher: Accountant) -> float:
+            if quick:
+                return near_noise(
+                    lambda x: self.log_excess(searcher, phases(x)), start, steepness
+                )
+            return least_noise(
+                lambda x: relative_excess(
+                    self.spent(searcher, phases(x)), self.epsilon
+                ),
+                start,
+                PRECISION,
+                steepness,
+            )
+
+        value = self.search(find, lambda x, y: self.spent(x, phases(y)), quick=quick)
+        if math.isinf(value):
+            nearest = self.spent(self.accountant, phases(MAX_NOISE_MULTIPLIER))
+            raise unreachable(self.given, nearest, setting)
+        return value
 
     def search(
         self,
@@ -82,16 +128,16 @@ class Target:
         *,
         quick: bool = False,
     ) -> Setting:
-        """Return the setting that a search finds and the accountant confirms.
+        """Return the setting of the first search that the last accountant confirms.
 
         Args:
             find: Returns the setting by bounds of one of the accountant's searchers.
             spent: Returns ε of a setting.
             quick: Search with bounds that take a few milliseconds.
         """
-
-        def keeps(accountant: Accountant, setting: Setting) -> bool:
-            return math.isfinite(setting) and spent(accountant, setting) <= self.epsilon
-
-        searchers = self.accountant.searchers(self.relation, quick=quick)
-        return confirmed(searchers, find, keeps)
+        *others, last = self.accountant.searchers(self.relation, quick=quick)
+        for searcher in others:
+            setting = find(searcher)
+            if math.isfinite(setting) and spent(last, setting) <= self.epsilon:
+                return setting
+        return find(last)

@@ -23,7 +23,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from dpsgd_explorer.accounting.core import validation as domains
+from dpsgd_explorer.accounting.core import validation
 from dpsgd_explorer.accounting.core.accountant import Phase
 from dpsgd_explorer.accounting.core.intervals import Interval, interval
 from dpsgd_explorer.accounting.core.neighboring_relation import (
@@ -59,67 +59,65 @@ def truncated_poisson_epsilon(
     max_batch_size: int,
     neighboring_relation: str = ADD_OR_REMOVE_ONE,
 ) -> Interval:
-    """Return ε of steps whose Poisson batches are cut, from below and from above.
+    """Return the interval of ε of steps whose Poisson batches are cut.
 
     Args:
-        sample_rate: Poisson inclusion probability q a step, in (0, 1].
+        sample_rate: Poisson inclusion probability q per step, in (0, 1].
         noise_multiplier: Noise std over the clipping bound; 0 gives infinity.
         steps: At least 0.
         delta: In (0, 1).
         sample_size: Records N of the larger of two neighbouring data sets.
-        max_batch_size: Records B that a batch may hold.
-        neighboring_relation: What one record may change.
+        max_batch_size: Largest number of records of a batch, B.
+        neighboring_relation: "add_or_remove_one" or "replace_one".
 
     Raises:
         AccountingError: an argument is outside its domain; or the noise multiplier is
             below 0.2, and so small a cap is exceeded too often for any ε at this delta.
     """
     run = Phase(sample_rate, noise_multiplier, steps)
-    terms = (delta, sample_size, max_batch_size, neighboring_relation)
-    upper = truncated_upper(run, *terms)
-    if isinstance(upper, Interval):
-        return upper
-    step = TruncatedStep(
-        run.sample_rate, run.noise_multiplier, sample_size, max_batch_size
-    )
+    data = (sample_size, max_batch_size)
+    found = truncated_bounds(run, delta, *data, neighboring_relation)
+    if found.lower is not None:
+        return found
+    step = TruncatedStep(run.sample_rate, run.noise_multiplier, *data)
     least = replace(run, sample_rate=step.least_rate)
     exact, relation = ExactAccountant(), NeighboringRelation.of(neighboring_relation)
     [uncut] = exact.bounds([least], [run.steps], delta, relation)
     assert uncut.lower is not None
-    return interval(min(uncut.lower, upper), upper)
+    return interval(min(uncut.lower, found.value), found.value)
 
 
-def truncated_upper(
+def truncated_bounds(
     run: Phase,
     delta: float,
     sample_size: int,
     max_batch_size: int,
     neighboring_relation: str,
     refinements: int = MAX_REFINEMENTS,
-) -> float | Interval:
-    """Return ε from above, or both sides where they come together.
+) -> Interval:
+    """Return the interval of ε, whose lower bound is None where it takes extra work.
 
     Raises:
         AccountingError: as ``truncated_poisson_epsilon``.
     """
     relation = NeighboringRelation.of(neighboring_relation)
-    slack = domains.delta(delta)
-    size = domains.whole("sample_size", sample_size, 1, MOST_RECORDS)
-    cap = domains.whole("max_batch_size", max_batch_size, 1, MOST_RECORDS)
+    delta = validation.delta(delta)
+    size = validation.whole("sample_size", sample_size, 1, MOST_RECORDS)
+    cap = validation.whole("max_batch_size", max_batch_size, 1, MOST_RECORDS)
     if run.steps == 0 or run.noise_multiplier == 0 or cap >= size:
         exact = ExactAccountant(refinements)
-        return exact.bounds([run], [run.steps], slack, relation)[0]
+        return exact.bounds([run], [run.steps], delta, relation)[0]
     step = TruncatedStep(run.sample_rate, run.noise_multiplier, size, cap)
     if not step.is_within_reach:
-        return _by_excess(run, slack, size, cap, relation)
-    losses = [step.loss(way) for way in DIRECTIONS[relation]]
-    return _composed(losses, run.steps, slack, refinements)
+        return _by_excess(run, delta, size, cap, relation)
+    losses = [step.loss(direction) for direction in DIRECTIONS[relation]]
+    return Interval.one_sided(_composed(losses, run.steps, delta, refinements))
 
 
 def _composed(
     losses: Sequence[PrivacyLoss], steps: int, delta: float, refinements: int
 ) -> float:
-    """Return ε of so many steps, from above; the largest of all directions."""
+    """Return the upper bound of ε after ``steps`` steps, the largest direction's."""
 
     def single(epsilon: float) -> float:
         return max(float(x.deltas(np.array([epsilon]))[0]) for x in losses)
@@ -133,24 +131,24 @@ def _composed(
         high = max(loss.loss_range(aim)[1] for loss in losses)
         return high and first_safe(lambda x: single(x) - aim, 0.0, high)
     counts = np.array([[float(steps)]])
-    ways = [Composition([loss], refinements) for loss in losses]
-    found = [way.epsilons(counts, delta)[1][0] for way in ways]
-    return max(float(max(found)), 0.0)
+    compositions = [Composition([loss], refinements) for loss in losses]
+    upper = [each.epsilons(counts, delta)[1][0] for each in compositions]
+    return max(float(max(upper)), 0.0)
 
 
 def _by_excess(
-    run: Phase, slack: float, size: int, cap: int, relation: NeighboringRelation
+    run: Phase, delta: float, size: int, cap: int, relation: NeighboringRelation
 ) -> Interval:
-    """Return both sides by how often any batch is cut at all."""
+    """Return the interval of ε by the probability that any batch is cut."""
     exact = ExactAccountant()
     excess = run.steps * binomial_tail(size, run.sample_rate, cap)
 
     def epsilon(loss: float, side: int) -> Interval:
         """Return ε at the delta that is left, or that is added, at a loss."""
-        moved = slack - side * excess * (1 + math.exp(min(loss, LARGEST)))
+        moved = delta - side * excess * (1 + math.exp(min(loss, LARGEST)))
         if moved <= 0:
             raise AccountingError(
-                f"max_batch_size must be exceeded more rarely for delta = {slack!r} "
+                f"max_batch_size must be exceeded more rarely for delta = {delta!r} "
                 f"and a noise multiplier below 0.2, got {cap!r}, which {run.steps} "
                 f"steps exceed with a probability of up to {min(excess, 1.0):.2g}. "
                 "Raise max_batch_size.",
@@ -168,7 +166,7 @@ def _by_excess(
         upper = following
     else:
         raise AccountingError(
-            f"max_batch_size must leave a part of delta = {slack!r}, got {cap!r}. "
+            f"max_batch_size must leave a part of delta = {delta!r}, got {cap!r}. "
             "Raise max_batch_size.",
             field="max_batch_size",
         )

@@ -16,7 +16,7 @@ from dpsgd_explorer.accounting.batches import (
     batches_answers,
     batches_interval,
 )
-from dpsgd_explorer.accounting.core import validation as domains
+from dpsgd_explorer.accounting.core import validation
 from dpsgd_explorer.accounting.core.intervals import APPROXIMATION, Interval, Status
 from dpsgd_explorer.accounting.core.neighboring_relation import (
     ADD_OR_REMOVE_ONE,
@@ -95,7 +95,7 @@ def sample_rate(text: str) -> float:
 
 def carry_out(options: argparse.Namespace) -> int:
     """Print ε, or the noise for a target; return 0 if there is an answer."""
-    domains.one_of("neighboring_relation", options.relation, RELATIONS)
+    validation.one_of("neighboring_relation", options.relation, RELATIONS)
     noise = options.noise_multiplier
     sigma = _noise(options) if noise is None else noise
     run = Phase(options.sample_rate, sigma, options.steps)
@@ -116,7 +116,7 @@ def claim(accountant: str, status: str) -> str:
 def _noise(options: argparse.Namespace) -> float:
     """Return the noise for the target, rounded up."""
     if options.sampling != POISSON:
-        domains.refuse("sampling", f"{POISSON!r} for a target", options.sampling)
+        validation.refuse("sampling", f"{POISSON!r} for a target", options.sampling)
     least = accounting.noise_multiplier(
         options.target_epsilon,
         options.sample_rate,

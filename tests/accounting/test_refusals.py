@@ -8,7 +8,9 @@ from dpsgd_explorer.accounting import (
     Odometer,
     all_epsilons,
     epsilon_curve,
+    noise_multiplier,
     sample_rate,
+    steps,
     trade_off,
 )
 from dpsgd_explorer.accounting import epsilon as spent
@@ -30,7 +32,6 @@ from dpsgd_explorer.accounting.queries import (
     delta_interval,
     epsilon_intervals,
 )
-from dpsgd_explorer.accounting.remaining import noise_after, steps_after
 from dpsgd_explorer.accounting.trade_off import trade_off_intervals
 from dpsgd_explorer.errors import AccountingError
 from tests.accounting.curves import arrays
@@ -115,8 +116,8 @@ def of_low_noise(count):
         ),
         (lambda phases: trade_off_intervals(phases, [0.1]), TRADE_OFF),
         (lambda phases: PrivacyLossDistribution.of(phases), DISTRIBUTION),
-        (lambda phases: noise_after(phases, 3.0, 0.01, 10, 1e-5), SEARCH),
-        (lambda phases: steps_after(phases, 3.0, 0.01, 1.0, 1e-5), SEARCH),
+        (lambda phases: noise_multiplier(3.0, 0.01, 10, 1e-5, before=phases), SEARCH),
+        (lambda phases: steps(3.0, 0.01, 1.0, 1e-5, before=phases), SEARCH),
     ],
     ids=["curve", "trade-off", "distribution", "noise", "steps"],
 )
@@ -177,4 +178,4 @@ def test_a_target_far_below_a_jump_of_epsilon_is_searched_for_no_longer():
 def test_a_schedule_of_a_hundred_groups_has_a_curve_and_a_search():
     phases = several(99)
     assert epsilon_intervals(phases, [50, 9900], 1e-5)[-1].upper > 0
-    assert noise_after(phases, 9.0, 0.01, 10, 1e-5) > 0
+    assert noise_multiplier(9.0, 0.01, 10, 1e-5, before=phases) > 0

@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import erfcx, ndtr
 
-from dpsgd_explorer.accounting.core import validation as domains
+from dpsgd_explorer.accounting.core import validation
 from dpsgd_explorer.accounting.core.root_finding import (
     first_safe,
     least_noise,
@@ -43,7 +43,7 @@ def gaussian_delta(epsilon: float, noise_multiplier: float, steps: int = 1) -> f
     Raises:
         AccountingError: an argument is outside its domain.
     """
-    return delta_of_mu(domains.epsilon(epsilon), _mu(noise_multiplier, steps))
+    return delta_of_mu(validation.epsilon(epsilon), _mu(noise_multiplier, steps))
 
 
 def delta_of_mu(loss: float, mu: float) -> float:
@@ -81,7 +81,7 @@ def gaussian_epsilon(delta: float, noise_multiplier: float, steps: int = 1) -> f
     Raises:
         AccountingError: an argument is outside its domain.
     """
-    return epsilon_of_mu(domains.delta(delta), _mu(noise_multiplier, steps))
+    return epsilon_of_mu(validation.delta(delta), _mu(noise_multiplier, steps))
 
 
 def epsilon_of_mu(target: float, mu: float) -> float:
@@ -107,21 +107,24 @@ def gaussian_noise_multiplier(epsilon: float, delta: float, steps: int = 1) -> f
     Raises:
         AccountingError: an argument is outside its domain.
     """
-    target, slack = domains.target_epsilon(epsilon), domains.delta(delta)
-    count = domains.steps(steps, least=1)
+    target, delta = validation.target_epsilon(epsilon), validation.delta(delta)
+    steps = validation.steps(steps, least=1)
 
     def excess(noise: float) -> float:
-        mu = _mu(noise, count)
-        return _delta(target / mu - mu / 2, mu) - slack
+        mu = _mu(noise, steps)
+        return _delta(target / mu - mu / 2, mu) - delta
 
     noise = least_noise(excess)
     if math.isinf(noise):
-        raise unreachable(epsilon, gaussian_epsilon(slack, MAX_NOISE_MULTIPLIER, count))
+        raise unreachable(epsilon, gaussian_epsilon(delta, MAX_NOISE_MULTIPLIER, steps))
     return noise
 
 
 def _mu(noise_multiplier: float, steps: int) -> float:
-    noise, count = domains.noise_multiplier(noise_multiplier), domains.steps(steps)
+    noise, count = (
+        validation.noise_multiplier(noise_multiplier),
+        validation.steps(steps),
+    )
     if count == 0:
         return 0.0
     return math.sqrt(count) / noise if noise else math.inf

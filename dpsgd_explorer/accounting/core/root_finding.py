@@ -6,17 +6,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from decimal import ROUND_CEILING, Context
 from functools import cache
-from typing import TypeVar
 
-from dpsgd_explorer.accounting.core.accountant import Accountant
 from dpsgd_explorer.accounting.core.validation import MAX_NOISE_MULTIPLIER
 from dpsgd_explorer.errors import AccountingError
 
 Function = Callable[[float], float]
-Found = TypeVar("Found")
 Point = tuple[float, float]  # argument and value
 
 TOLERANCE = 1e-12
@@ -81,26 +78,6 @@ def first_safe(
         share = min(max(share, least_share), 1 - least_share)
 
 
-def confirmed(
-    accountants: Sequence[Accountant],
-    search: Callable[[Accountant], Found],
-    keeps: Callable[[Accountant, Found], bool],
-) -> Found:
-    """Return what a search finds with the first accountant that the last one confirms.
-
-    Args:
-        accountants: As ``Accountant.searchers`` gives them.
-        search: With one of them.
-        keeps: Tells whether an accountant allows what was found.
-    """
-    *quick, last = accountants
-    for accountant in quick:
-        found = search(accountant)
-        if keeps(last, found):
-            return found
-    return search(last)
-
-
 def _interpolated(last: Point, other: Point, before: Point) -> float:
     """Return how far to go from the last point to the other one, in (0, 1)."""
     (x1, f1), (x2, f2), (x3, f3) = last, other, before
@@ -154,6 +131,11 @@ def _next_steps(low: Point, high: Point, turn: int) -> int:
 def _stride(excess: float) -> float:
     """Return by how many log steps to go, so as to come out beyond the root."""
     return min(abs(excess) / LEAST_RISE, LONGEST_LOG_STEP)
+
+
+def relative_excess(spent: float, target: float) -> float:
+    """Return a smooth number in [-1, 1] that has the exact sign of spent - target."""
+    return 1.0 if math.isinf(spent) else (spent - target) / max(spent, target)
 
 
 def least_noise(

@@ -5,7 +5,6 @@ import pytest
 from dpsgd_explorer.accounting.core.root_finding import (
     CLOSE,
     QUICK_PRECISION,
-    confirmed,
     first_safe,
     least_noise,
     most_steps,
@@ -94,19 +93,3 @@ def test_the_most_steps_are_found_from_any_guess(most, allowed, rise, off):
     excess = Counted(lambda n: rise * math.log(n / (allowed + 0.5)))
     assert most_steps(excess, off * allowed, most) == min(allowed, most)
     assert excess.calls <= 12
-
-
-@pytest.mark.parametrize(("least", "found"), [(5, 10), (15, 20), (25, 20)])
-def test_what_the_last_one_does_not_confirm_it_searches_itself(least, found):
-    searched = []
-
-    def search(one):
-        searched.append(one)
-        return 10 * one
-
-    def keeps(one, answer):
-        assert one == 2
-        return answer >= least
-
-    assert confirmed((1, 2), search, keeps) == found
-    assert searched == ([1] if found == 10 else [1, 2])

@@ -8,6 +8,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from scipy.special import logsumexp
 
+from dpsgd_explorer.accounting.calibration import steps as most_steps
 from dpsgd_explorer.accounting.core.accountant import Phase
 from dpsgd_explorer.accounting.core.neighboring_relation import (
     ADD_OR_REMOVE_ONE,
@@ -31,7 +32,6 @@ from dpsgd_explorer.accounting.exact.single_step import (
     single_step_epsilon,
 )
 from dpsgd_explorer.accounting.exact.subsampled_gaussian import SubsampledGaussianLoss
-from dpsgd_explorer.accounting.remaining import steps_after
 from tests.accounting.curves import arrays
 
 DIRECTIONS = ["remove", "add", "replace"]
@@ -242,5 +242,5 @@ def test_a_search_for_steps_evaluates_the_moments_of_a_step_once(monkeypatch):
 
     monkeypatch.setattr(SubsampledGaussianLoss, "cumulants", counted)
     phases = [Phase(1.3e-7, 3 + i / 5, 2) for i in range(5)]
-    steps_after(phases, 1e-3, 1.3e-7, 3.0, 1e-12)
+    most_steps(1e-3, 1.3e-7, 3.0, 1e-12, before=phases)
     assert len(seen) == len(set(seen)) > len(phases)

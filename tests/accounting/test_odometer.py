@@ -1,4 +1,4 @@
-"""Several phases: what is left of a budget, and the attacker's curve."""
+"""An odometer: ε of several phases, the rest of a budget, and the trade-off curve."""
 
 import math
 
