@@ -24,6 +24,6 @@ code), then follows a step of "hooks":
    ``batch_dims`` to find the dimension of the samples;
 3. ``backprop_capture`` collects the backprops in the backward pass;
 4. ``norm_methods`` chooses per layer between ghost norm and instantiated gradient;
-5. ``layer_calls`` computes norms and weighted sums, parameters shared by several
-   layer calls included.
+5. ``layer_calls`` computes norms and weighted sums, ``call_groups`` those of parameters
+   with several calls, and ``deferred_gradients`` does so in pieces of the batch.
 """

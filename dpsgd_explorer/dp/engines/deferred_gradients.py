@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from dpsgd_explorer.dp.engines.base import GradientSums, PerSampleGradients, full_name
-from dpsgd_explorer.dp.engines.layer_calls import LayerCallGroup, added_by_unit
+from dpsgd_explorer.dp.engines.call_groups import LayerCallGroup, added_by_unit
 
 #: Bytes of instantiated gradients in memory at once.  A ``nn.Linear(784, 256)`` takes
 #: 803,840 per sample, so 256 samples are clipped in pieces of 20: 13 pieces.

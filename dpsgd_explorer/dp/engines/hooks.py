@@ -28,9 +28,10 @@ from torch.utils.hooks import RemovableHandle
 from dpsgd_explorer.dp.engines.backprop_capture import start_graph
 from dpsgd_explorer.dp.engines.base import GradientEngine
 from dpsgd_explorer.dp.engines.batch_dims import BatchDims
+from dpsgd_explorer.dp.engines.call_groups import grouped
 from dpsgd_explorer.dp.engines.coverage import Coverage
 from dpsgd_explorer.dp.engines.deferred_gradients import DeferredGradients
-from dpsgd_explorer.dp.engines.layer_calls import LayerCall, grouped
+from dpsgd_explorer.dp.engines.layer_calls import LayerCall
 from dpsgd_explorer.dp.engines.norm_methods import (
     ClippingMode,
     NormChoice,

@@ -1,4 +1,4 @@
-"""Norms and weighted sums of the layer calls of one pass.
+"""One layer call with its backprops: norms and weighted sum by its rule.
 
 A layer call is one application of a rule: its activations x [B, T, d] and its backprops
 g [B, T, p].  For a linear layer the gradient of sample i is sum_t g_it x_it^T, [p, d],
@@ -12,22 +12,16 @@ Worked: one sample, T = 2, x = (1, 0), (1, 1) and g = 2, -1.  The gradient is
 2 (1, 0) - (1, 1) = (1, -1), squared norm 2.  The Gram matrices are [[1, 1], [1, 2]] of
 x and [[4, -2], [-2, 1]] of g; the sum of their products is 4 - 2 - 2 + 2 = 2.
 
-A parameter with several calls (tied weights, a layer called twice) has as its gradient
-the sum over its calls, and the norm of a sum is not the sum of the norms.  Such calls
-are grouped in :class:`SharedLayerCalls`, which adds the cross terms of each pair.
-
 Sources: Goodfellow (2015), arXiv:1510.01799 (T = 1); Rochette et al. (2019),
 arXiv:1912.06015 (instantiated gradients of convolutions); Li et al. (2022),
-arXiv:2110.05679, section 4 (ghost norm).  The cross terms are derived in
-``layers.outer_products``.
+arXiv:2110.05679, section 4 (ghost norm).
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple, Protocol, Self
+from typing import Any, NamedTuple, Self
 
 import torch
 from torch import Tensor, nn
@@ -37,11 +31,9 @@ from dpsgd_explorer.dp.kernels.precision import accumulation_dtype, in_precision
 from dpsgd_explorer.dp.layers.base import (
     GradientRule,
     add_weighted,
-    add_weighted_rows,
     gradient_squared_norms,
 )
-from dpsgd_explorer.dp.layers.outer_products import OuterProduct, squared_norms_of_sum
-from dpsgd_explorer.dp.layers.round_off import UNSEEN, sum_of
+from dpsgd_explorer.dp.layers.outer_products import OuterProduct
 from dpsgd_explorer.dp.modules.pytree import map_tensors
 
 ParameterKey = tuple[str, str]
@@ -207,192 +199,3 @@ class LayerCall:
         if self.ghost:
             return 0
         return sum(p.numel() * p.element_size() for p in self.parameters.values())
-
-
-class LayerCallGroup(Protocol):
-    """One layer call, or several that share parameters."""
-
-    def squared_norms(self) -> dict[str, Tensor]:
-        """Return {unit: squared norms, [B]}."""
-
-    def materialize(self) -> dict[ParameterKey, Tensor]:
-        """Return {parameter: gradients, [B, *shape]}."""
-
-    def add_weighted(self, weights: Mapping[str, Tensor], sums: GradientSums) -> None:
-        """Add sum_i weights[unit][i] * g_i to the sums."""
-
-    def take(self, index: Tensor | slice) -> Self:
-        """Return the group for some of the samples."""
-
-    def gradient_bytes(self) -> int:
-        """Return the bytes of one sample's instantiated gradients."""
-
-
-class SingleLayerCall:
-    """The only call of its parameters, which belong to one unit."""
-
-    def __init__(self, call: LayerCall) -> None:
-        self._call = _widened([call])[0]
-
-    def squared_norms(self) -> dict[str, Tensor]:
-        unit = next(iter(self._call.targets.values())).unit
-        return {unit: self._call.squared_norms()}
-
-    def materialize(self) -> dict[ParameterKey, Tensor]:
-        return summed_gradients([self._call])
-
-    def add_weighted(self, weights: Mapping[str, Tensor], sums: GradientSums) -> None:
-        self._call.add_weighted_to_one(weights, sums)
-
-    def take(self, index: Tensor | slice) -> Self:
-        return type(self)(self._call.take(index))
-
-    def gradient_bytes(self) -> int:
-        return self._call.gradient_bytes()
-
-
-class SharedLayerCalls:
-    """Calls that share parameters, or one call with parameters of several units.
-
-    Norms are computed without gradients only where every call is a sum of outer
-    products; else the gradients of all calls are instantiated and added first.  The
-    weighted sum then adds the same gradients that the norm was computed of.
-    """
-
-    def __init__(self, calls: list[LayerCall]) -> None:
-        self._calls = _widened(calls)
-        self._instantiates = not all(call.ghost for call in calls)
-        self._gradients: dict[ParameterKey, Tensor] = {}
-
-    def squared_norms(self) -> dict[str, Tensor]:
-        """Return {unit: [B]}, by cross terms where every call is an outer product."""
-        if not self._instantiates:
-            factors = [call.factors() for call in self._calls]
-            products = [product for product in factors if product is not None]
-            if len(products) == len(factors):
-                return added_by_unit(self._norms_by_cross_terms(products))
-            self._instantiates = True
-        gradients = summed_gradients(self._calls)
-        if all(call.keeps and not call.ghost for call in self._calls):
-            self._gradients = gradients
-        return added_by_unit(
-            (unit, gradient_squared_norms({parameter: gradient}))
-            for (unit, parameter), gradient in gradients.items()
-        )
-
-    def _norms_by_cross_terms(
-        self, factors: list[dict[str, OuterProduct]]
-    ) -> Iterable[tuple[str, Tensor]]:
-        gathered: dict[ParameterKey, list[OuterProduct]] = {}
-        for call, products in zip(self._calls, factors, strict=True):
-            for local, product in products.items():
-                target = call.targets[local]
-                # Calls may use different rows of one weight (the projections of
-                # attention); their cross term covers the rows they share.
-                moved = replace(product, start=target.start)
-                gathered.setdefault(target.key, []).append(moved)
-        for (unit, _), products_of_one in gathered.items():
-            norms = squared_norms_of_sum(products_of_one)
-            yield unit, norms.to(self._calls[0].dtype)
-
-    def materialize(self) -> dict[ParameterKey, Tensor]:
-        return summed_gradients(self._calls)
-
-    def add_weighted(self, weights: Mapping[str, Tensor], sums: GradientSums) -> None:
-        if not self._instantiates:
-            for call in self._calls:
-                call.add_weighted(weights, sums)
-            return
-        gradients = self._gradients or summed_gradients(self._calls)
-        for (unit, parameter), gradient in gradients.items():
-            add_weighted_rows(gradient, weights[unit], sums[unit][parameter])
-
-    def take(self, index: Tensor | slice) -> Self:
-        taken = type(self)([call.take(index) for call in self._calls])
-        taken._instantiates = self._instantiates
-        taken._gradients = {name: g[index] for name, g in self._gradients.items()}
-        return taken
-
-    def gradient_bytes(self) -> int:
-        return sum(call.gradient_bytes() for call in self._calls)
-
-
-def grouped(calls: Iterable[LayerCall]) -> list[LayerCallGroup]:
-    """Return the calls in groups: two calls that share a parameter are in one group.
-
-    Sharing is transitive: if calls 1 and 2 share a weight, and 2 and 3 a bias, all
-    three are one group.
-    """
-    group_of: dict[LayerCall, list[LayerCall]] = {}
-    users: dict[ParameterKey, list[tuple[GradientTarget, LayerCall]]] = {}
-    for call in calls:
-        group_of[call] = [call]
-        for target in call.targets.values():
-            earlier = users.setdefault(target.key, [])
-            for other, user in earlier:
-                if _overlap(target, other):
-                    _join(group_of, user, call)
-            earlier.append((target, call))
-    groups = {id(group): group for group in group_of.values()}
-    return [_group(group) for group in groups.values()]
-
-
-def _join(
-    group_of: dict[LayerCall, list[LayerCall]], first: LayerCall, second: LayerCall
-) -> None:
-    """Move the second call's group into the first's."""
-    into, group = group_of[first], group_of[second]
-    if into is not group:
-        into += group
-        group_of.update(dict.fromkeys(group, into))
-
-
-def _overlap(a: GradientTarget, b: GradientTarget) -> bool:
-    """Whether two targets have a row of their parameter in common."""
-    if a.stop is None or b.stop is None:
-        return True
-    return max(a.start, b.start) < min(a.stop, b.stop)
-
-
-def _group(calls: list[LayerCall]) -> LayerCallGroup:
-    units = {target.unit for call in calls for target in call.targets.values()}
-    if len(calls) == len(units) == 1:
-        return SingleLayerCall(calls[0])
-    return SharedLayerCalls(calls)
-
-
-def summed_gradients(calls: Iterable[LayerCall]) -> dict[ParameterKey, Tensor]:
-    """Return {parameter: gradients, [B, *shape]}, summed over its calls."""
-    total: dict[ParameterKey, Tensor] = {}
-    for call in calls:
-        for local, gradient in call.materialize().items():
-            target = call.targets[local]
-            if target.is_whole and target.key not in total:
-                total[target.key] = gradient  # the usual case, without a copy
-                continue
-            shape = len(gradient), *call.parameters[local].shape
-            whole = gradient.new_zeros(shape)
-            target.rows_of(whole.transpose(0, 1)).transpose(0, 1).copy_(gradient)
-            before = total.get(target.key)
-            total[target.key] = whole if before is None else whole.add_(before)
-    return total
-
-
-def _widened(calls: list[LayerCall]) -> list[LayerCall]:
-    """Return the calls, in float64 where float32 would lengthen norms by over UNSEEN.
-
-    The decision depends on shapes alone, never on a value: it must not depend on the
-    data.  The excess of one call grows with its positions to the power 3/2; n calls add
-    over n times as many, so their sum is multiplied by the root of n once more.
-    """
-    if sum(call.excess() for call in calls) * math.sqrt(len(calls)) <= UNSEEN:
-        return calls
-    return [replace(call, wide=call.ghost) for call in calls]
-
-
-def added_by_unit(norms: Iterable[tuple[str, Tensor]]) -> dict[str, Tensor]:
-    """Return {unit: sum of its squared norms, [B]}, added in float64."""
-    parts: dict[str, list[Tensor]] = {}
-    for unit, values in norms:
-        parts.setdefault(unit, []).append(values)
-    return {unit: sum_of(own) for unit, own in parts.items()}

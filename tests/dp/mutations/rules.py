@@ -8,7 +8,7 @@ import contextlib
 
 from torch import nn
 
-from dpsgd_explorer.dp.engines import batch_dims, layer_calls
+from dpsgd_explorer.dp.engines import batch_dims, call_groups
 from dpsgd_explorer.dp.engines.recording import ForwardCallRecorder
 from dpsgd_explorer.dp.layers import (
     base,
@@ -186,13 +186,13 @@ def shared_parameters():
             ),
             "the last use only": (
                 wrap(
-                    layer_calls.summed_gradients,
+                    call_groups.summed_gradients,
                     lambda real, uses: real(list(uses)[-1:]),
                 ),
                 use("SharedCell", "instantiate"),
             ),
             "the sum not of what was measured": (
-                wrap(layer_calls.SharedLayerCalls.add_weighted, not_measured),
+                wrap(call_groups.SharedLayerCalls.add_weighted, not_measured),
                 f"{LONGEST}test_cancelling_positions_add_no_more_than_c[59-tied]",
             ),
         },
