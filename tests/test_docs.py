@@ -12,8 +12,13 @@ from dpsgd_explorer.experiments.kinds import KINDS
 from dpsgd_explorer.settings import Settings
 from dpsgd_explorer.web import create_app
 from dpsgd_explorer.web.api.openapi import described_routes
-from tools import draw_architecture, write_api_page, write_sharp_edges_page
-from tools.write_configuration_page import page
+from tools import (
+    draw_architecture,
+    marked_text,
+    write_api_page,
+    write_configuration_page,
+    write_sharp_edges_page,
+)
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
@@ -39,21 +44,15 @@ def test_every_setting_has_a_row_in_a_table():
         assert set(kind.config.model_fields) - rows == set()
 
 
-def test_the_page_of_settings_is_up_to_date():
-    written = (ROOT / "docs" / "configuration.md").read_text(encoding="utf-8")
-    assert written == page(), "run python -m tools.write_configuration_page"
-
-
-def test_the_page_of_refusals_is_up_to_date():
-    written = (ROOT / "docs" / "sharp-edges.md").read_text(encoding="utf-8")
-    command = "python -m tools.write_sharp_edges_page"
-    assert written == write_sharp_edges_page.page(), f"run {command}"
-
-
-def test_the_page_of_the_library_is_up_to_date():
-    written = (ROOT / "docs" / "api.md").read_text(encoding="utf-8")
-    command = "python -m tools.write_api_page"
-    assert written == write_api_page.page(), f"run {command}"
+@pytest.mark.parametrize(
+    "command",
+    [write_api_page, write_configuration_page, write_sharp_edges_page],
+    ids=lambda command: command.__name__.split(".")[-1],
+)
+def test_what_a_command_writes_is_up_to_date(command):
+    written = command.PAGE.read_text(encoding="utf-8")
+    expected = marked_text.updated(command.PAGE, command.parts())
+    assert written == expected, f"run python -m {command.__name__}"
 
 
 ARCHITECTURE = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")

@@ -11,15 +11,16 @@ from dpsgd_explorer.errors import UnsupportedModuleError
 from tests.dp.mutations.rules import RULES as BROKEN
 from tools.compare_engines import MODELS
 from tools.engine_layers import LAYERS
+from tools.marked_text import lines_between
 from tools.write_engines_page import PAGE, WAYS, _error
 
-TEXT = PAGE.read_text(encoding="utf-8") if PAGE.exists() else ""
+TEXT = PAGE.read_text(encoding="utf-8")
 
 
 def rows(name):
     """Return the cells of each row of one of the page's tables."""
-    part = re.search(rf"<!-- {name} -->(.*?)<!-- /{name} -->", TEXT, re.DOTALL)[1]
-    lines = [line for line in part.splitlines() if line.startswith("| ")][1:]
+    table = lines_between(PAGE, name)
+    lines = [line for line in table if line.startswith("| ")][1:]
     return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from pathlib import Path
 
 
@@ -20,10 +21,22 @@ def replaced(text: str, name: str, content: str) -> str:
     return f"{head}{start}\n{content}\n{end}{tail}"
 
 
+def updated(page: Path, parts: Mapping[str, str]) -> str:
+    """Return a page's text with other parts, {name: content}."""
+    text = page.read_text(encoding="utf-8")
+    for name, content in parts.items():
+        text = replaced(text, name, content.strip())
+    return text
+
+
+def write(page: Path, parts: Mapping[str, str]) -> None:
+    """Replace parts of a page, {name: content}."""
+    page.write_text(updated(page, parts), encoding="utf-8")
+
+
 def put(page: Path, name: str, content: str) -> None:
     """Write content between a page's markers of a name."""
-    text = page.read_text(encoding="utf-8")
-    page.write_text(replaced(text, name, content), encoding="utf-8")
+    write(page, {name: content})
 
 
 def lines_between(page: Path, name: str) -> list[str]:

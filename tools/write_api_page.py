@@ -1,4 +1,4 @@
-"""Write docs/api.md: the library's public names, from their own docstrings.
+"""Write the entries of docs/api.md, the public names, from their docstrings.
 
 Run as ``python -m tools.write_api_page``.
 """
@@ -11,19 +11,13 @@ from collections.abc import Iterator
 from enum import EnumType
 from pathlib import Path
 from types import ModuleType
-from typing import Any, NamedTuple
+from typing import Any
 
 from dpsgd_explorer import accounting, dp, regression
 from dpsgd_explorer.dp import schedules
-from tools.api_examples import EXAMPLES
+from tools.marked_text import write
 
 PAGE = Path(__file__).parents[1] / "docs" / "api.md"
-HEAD = """# The library
-
-This page is written by `python -m tools.write_api_page` from the docstrings; the tests
-run its examples. What a layer does is on [engines.md](engines.md), what each setting of
-a run means on [configuration.md](configuration.md).
-"""
 SECTION = re.compile(
     r"^(Args|Attributes|Returns|Yields|Raises|Source|Shapes?):\s*(.*)$"
 )
@@ -31,42 +25,37 @@ ITEM = re.compile(r"^([\w*`\"., ]+?): (.*)$")
 LISTED = ("Args", "Attributes", "Raises")
 
 
-class Chapter(NamedTuple):
-    """Some names that belong together.
-
-    Attributes:
-        title: Heading; a key of EXAMPLES.
-        objects: {public path: object}.
-    """
-
-    title: str
-    objects: dict[str, Any]
-
-
-def chapters() -> list[Chapter]:
-    """Return what the page is about, in its order."""
+def chapters() -> dict[str, dict[str, Any]]:
+    """Return {heading: {public path: object}} in the order of the page."""
     shapes = [each.__name__ for each in schedules.SCHEDULES.values()]
     bound, averages = ["AdaptiveClipping"], ["views", "ParameterAverage"]
     rules = ["register_rule", "LayerRule"]
     elsewhere = {*bound, *averages, *rules, "schedules"}
     core = [name for name in dp.__all__ if name not in elsewhere]
-    return [
-        Chapter("Training with DP-SGD", _objects(dp, core)),
-        Chapter(
-            "Noise and bounds over the steps",
+    return {
+        "Training with DP-SGD": _objects(dp, core),
+        "Noise and bounds over the steps": (
             _objects(schedules, shapes, "dpsgd_explorer.dp.schedules")
-            | _objects(dp, bound),
+            | _objects(dp, bound)
         ),
-        Chapter("Views and averages", _objects(dp, averages)),
-        Chapter("A rule for a layer", _objects(dp, rules)),
-        Chapter("Accounting", _objects(accounting, accounting.__all__)),
-        Chapter("Linear regression", _objects(regression, regression.__all__)),
-    ]
+        "Views and averages": _objects(dp, averages),
+        "A rule for a layer": _objects(dp, rules),
+        "Accounting": _objects(accounting, accounting.__all__),
+        "Linear regression": _objects(regression, regression.__all__),
+    }
 
 
-def page() -> str:
-    """Return the page."""
-    return "\n".join([HEAD, *(line for each in chapters() for line in _chapter(each))])
+def parts() -> dict[str, str]:
+    """Return the entries of each chapter."""
+    return {
+        title: "\n".join(
+            line
+            for path, thing in objects.items()
+            if callable(thing)
+            for line in _entry(path, thing)
+        )
+        for title, objects in chapters().items()
+    }
 
 
 def _objects(module: ModuleType, names: list[str], path: str = "") -> dict[str, Any]:
@@ -74,14 +63,6 @@ def _objects(module: ModuleType, names: list[str], path: str = "") -> dict[str, 
     return {
         f"{path or module.__name__}.{name}": getattr(module, name) for name in names
     }
-
-
-def _chapter(chapter: Chapter) -> Iterator[str]:
-    yield f"## {chapter.title}\n"
-    yield f"```python\n{EXAMPLES[chapter.title].strip()}\n```\n"
-    for path, thing in chapter.objects.items():
-        if callable(thing):
-            yield from _entry(path, thing)
 
 
 def _entry(path: str, thing: Any) -> Iterator[str]:
@@ -155,4 +136,4 @@ def _line(section: str, line: str) -> str:
 
 
 if __name__ == "__main__":
-    PAGE.write_text(page(), encoding="utf-8")
+    write(PAGE, parts())

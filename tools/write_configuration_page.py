@@ -1,4 +1,4 @@
-"""Write docs/configuration.md from the settings themselves.
+"""Write the tables of docs/configuration.md from the settings themselves.
 
 Run as ``python -m tools.write_configuration_page``.
 """
@@ -22,83 +22,40 @@ from dpsgd_explorer.experiments.training_config import (
 )
 from dpsgd_explorer.experiments.vocabulary import SETTINGS
 from dpsgd_explorer.quotas import NO_LIMIT, QUOTAS, Quotas, variable
+from tools.marked_text import write
 
 PAGE = Path(__file__).parents[1] / "docs" / "configuration.md"
 DOMAIN = {"gt": "above", "ge": "at least", "lt": "below", "le": "at most"}
-HEAD = """# Configuration
-
-This page is written by `python -m tools.write_configuration_page`.
-
-A run has a `kind`; each kind has settings of its own, and without one `training` is
-meant. Whatever is refused is refused by name, with the rule and what came.
-
-## Settings of a training
-
-The names are the same in JSON, in the query string of `/train/`, in the command line's
-file and in Python. `{{}}` is the default run. Of `steps` and `epochs`, and of
-`target_epsilon` and `noise_multiplier`, one is given; with none given `steps` is
-{steps} and `target_epsilon` is {epsilon:g}.
-
-"""
-REGRESSION = """
-## Settings of a regression
-
-Noisy gradient descent on California housing, as `/labs/linear-regression/` launches it.
-Of `noise_multiplier`, `steps` and `target_epsilon` two are given and the third follows;
-what is missing is filled in by `target_epsilon` = {epsilon:g}, then by
-`noise_multiplier` = {noise:g}.
-
-"""
-ENGINES = """
-## Settings of a comparison of the engines
-
-Kind `engines`, as `/labs/engines/` launches it: random inputs, no data set. A step may
-need {most:.0e} multiply-adds; `width` is a multiple of 4.
-
-"""
 TABLE = """| setting | symbol | unit | default | allowed | meaning |
 |---|---|---|---|---|---|
 """
-MIDDLE = """
-## Environment
-
-Read at start, in one place (`dpsgd_explorer/settings.py`).
-
-| variable | default | meaning |
+VARIABLES = """| variable | default | meaning |
 |---|---|---|
 """
-QUOTA_HEAD = """
-## Quotas
-
-What a visitor (a cookie) and a network (all addresses that share the first 24 bits of
-an IPv4 or 64 bits of an IPv6 address) may ask for. Each is set by its variable; `none`
-is no limit. Behind a proxy that does not pass the visitors' addresses on, all of them
-come from one network.
-
-| variable | `local` | `public` | meaning |
+LIMITS = """| variable | `local` | `public` | meaning |
 |---|---|---|---|
 """
 
 
-def page() -> str:
-    """Return the text of docs/configuration.md."""
-    return (
-        HEAD.format(steps=DEFAULT_STEPS, epsilon=DEFAULT_EPSILON)
-        + _settings(TrainingConfig)
-        + REGRESSION.format(
-            epsilon=regression_config.DEFAULT_EPSILON,
-            noise=regression_config.DEFAULT_NOISE,
-        )
-        + _settings(RegressionConfig)
-        + ENGINES.format(most=engines_config.MOST_A_STEP)
-        + _settings(EnginesConfig)
-        + MIDDLE
-        + "\n".join(_variable_rows())
-        + "\n"
-        + QUOTA_HEAD
-        + "\n".join(_quota_rows())
-        + "\n"
-    )
+def parts() -> dict[str, str]:
+    """Return the tables of docs/configuration.md by name."""
+    return {
+        "training": (
+            f"With none given, `steps` is {DEFAULT_STEPS} and `target_epsilon` is "
+            f"{DEFAULT_EPSILON:g}.\n\n{_settings(TrainingConfig)}"
+        ),
+        "regression": (
+            "What is missing is filled in by `target_epsilon` = "
+            f"{regression_config.DEFAULT_EPSILON:g}, then by `noise_multiplier` = "
+            f"{regression_config.DEFAULT_NOISE:g}.\n\n{_settings(RegressionConfig)}"
+        ),
+        "engines": (
+            f"A step needs at most {engines_config.MOST_A_STEP:.0e} multiply-adds."
+            f"\n\n{_settings(EnginesConfig)}"
+        ),
+        "environment": VARIABLES + "\n".join(_variable_rows()),
+        "quotas": LIMITS + "\n".join(_quota_rows()),
+    }
 
 
 def _settings(config: type[RunConfig]) -> str:
@@ -167,4 +124,4 @@ def _as_text(value: object) -> str:
 
 
 if __name__ == "__main__":
-    PAGE.write_text(page(), encoding="utf-8")
+    write(PAGE, parts())

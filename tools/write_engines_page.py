@@ -34,56 +34,6 @@ SAMPLES = 4  # of which the gradients are compared with one backward each
 SECONDS = 0.4  # CPU time for each row
 LONGEST = 4096
 
-HEAD = """# Layers and ways
-
-Every layer has a rule that makes the norm of each sample's gradient and the weighted
-sum of the gradients. The norm may be made without the gradient (*ghost*) or from it
-(*instantiate*); both give the same update. `clipping_mode` forces a way, for all layers
-or by name; "MixOpt" lets the rule choose at each shape, anew for every pass, and
-`engine.explain()` tells what was chosen and why.
-
-## Each layer, each way
-
-Written by `python -m tools.write_engines_page`. A step is forward, backward, clipping
-and update of one layer whose input wants a gradient too, without noise. *error*: the
-clipped sum of {samples} samples against one backward a sample, float64, largest error
-over largest entry. *time* and *memory*: over torch's ordinary step of the same layer at
-that shape, CPU time of one thread, in turns; memory is the most that torch holds in a
-step beyond what stays from one to the next, which in ours is one gradient.
-
-<!-- layers -->
-<!-- /layers -->
-
-## Where the rule changes its mind
-
-The longest sequence, or the largest square image, at which the norm is still made
-without the gradient; from there on the gradient is made and kept for the sum
-(`dp/layers/norm_costs.py`).
-
-<!-- crossings -->
-<!-- /crossings -->
-
-## Each engine
-
-Written by `python -m tools.compare_engines`. All engines compute the same clipped sum,
-with the same noise on it; they differ in how. *hooks* keeps what each layer saw and
-makes norms and sums from it; *extending* does the same with autograd functions in the
-place of layers, and leaves the optimizer alone; *vmap* maps the whole model over its
-samples; *microbatch* runs one sample at a time.
-
-<!-- engines -->
-<!-- /engines -->
-
-## Rules broken on purpose
-
-Written by `python -m tools.break_rules`: each bug is planted in the package,
-alone in its process, and the test named after it is run there; on the sound code all of
-them pass. Seconds are CPU time of that run.
-
-<!-- mutations -->
-<!-- /mutations -->
-"""
-
 
 class Row(NamedTuple):
     """One way of one layer: errors and ratios."""
@@ -104,8 +54,6 @@ def main() -> None:
     computer = machine()
     processor = f"{computer['processor']} ({computer['instructions']})"
     origin = f"{processor}, torch {torch.__version__}."
-    if not PAGE.exists():
-        PAGE.write_text(HEAD.format(samples=SAMPLES), encoding="utf-8")
     put(PAGE, "layers", "\n".join([origin, "", *lines]))
     put(PAGE, "crossings", "\n".join(_crossings()))
 

@@ -1,4 +1,4 @@
-"""Write docs/regression.md: our figures beside the golden ones.
+"""Write the tables of docs/regression.md: our figures and the golden ones.
 
 Run as ``python -m tools.write_regression_page``.
 """
@@ -24,73 +24,47 @@ from dpsgd_explorer.regression.noisy_gd import (
 )
 from dpsgd_explorer.regression.perturbation import METHODS, Perturbation
 from dpsgd_explorer.regression.statistics import Statistics
+from tools.marked_text import write
 
-ROOT = Path(__file__).parents[1]
-PAGE = ROOT / "docs" / "regression.md"
-GOLDEN = ROOT / "tests" / "golden" / "regression.json"
+PAGE = Path(__file__).parents[1] / "docs" / "regression.md"
+GOLDEN = Path(__file__).parents[1] / "tests" / "golden" / "regression.json"
 DELTA = 1e-6
 TARGET = 2.0
 RELEASES, DESCENTS = 20_000, 64
 NAMES = {"ssp": "SSP", "adassp": "AdaSSP"}
-HEAD = """# Private linear regression, measured
-
-This page is written by `python -m tools.write_regression_page`; nothing on it is typed
-in. Data: California housing, rows brought to length 1, labels clipped at 5;
-δ = {delta}, one record added or removed, every ε exact. Errors are mean squared errors
-on the training data: not private. Medians, since the error of SSP has no useful mean.
-
-| | ours | golden |
+BASELINES = """| | ours | golden |
 |---|---:|---:|
 | least squares without privacy | {mse:.10f} | {golden_mse:.10f} |
 | always the mean label | {trivial:.10f} | {golden_trivial:.10f} |
 """
-RELEASED = f"""
-## SSP and AdaSSP
-
-Medians of {RELEASES:,} releases (golden: 100,000, and 40,000 for AdaSSP tight). *Scale*
-is the common factor of the notebook's noise multipliers 2 : 3 (: 5), the golden one
-being exact. Beside the ε that ours spends stands what autodp's calibrated scale does.
+RELEASED = f"""{RELEASES:,} releases; golden: 100,000, and 40,000 for AdaSSP tight.
 
 | ε | method | scale | golden | ε | autodp's ε | notebook | golden | tight | golden |
 |---:|---|---:|---:|---:|---:|---:|---:|---:|---:|
 """
-DESCENDED = f"""
-## Noisy gradient descent
-
-Medians of {DESCENTS} descents from zero to ε = {TARGET:g}, and 5 to 95 % of them. The
-notebook's learning rate uses the largest eigenvalue of the private matrix and so is not
-private; the public one uses the bounds and n.
+DESCENDED = f"""{DESCENTS} descents to ε = {TARGET:g}.
 
 | σ | steps | golden | ε spent | learning rate | value | error | 5 – 95 % | golden |
 |---:|---:|---:|---:|---|---:|---:|---:|---:|
 """
 
 
-def main() -> None:
-    """Measure, and write the page."""
-    PAGE.write_text(page(), encoding="utf-8")
-
-
-def page() -> str:
-    """Return the whole page."""
+def parts() -> dict[str, str]:
+    """Return the tables of the page by name, measured."""
     golden = json.loads(GOLDEN.read_text(encoding="utf-8"))
     prepared = housing.NOTEBOOK.apply(*housing.load())
     statistics = Statistics.of(prepared.X, prepared.y)
-    head = HEAD.format(
-        delta="1e-6",
+    baselines = BASELINES.format(
         mse=statistics.mse,
         golden_mse=golden["data"]["mse_nonprivate"],
         trivial=statistics.trivial_mse,
         golden_trivial=golden["data"]["mse_trivial"],
     )
-    released = "".join(released_rows(statistics, golden))
-    return (
-        head
-        + RELEASED
-        + released
-        + DESCENDED
-        + "".join(descended_rows(statistics, golden))
-    )
+    return {
+        "baselines": baselines,
+        "released": RELEASED + "".join(released_rows(statistics, golden)),
+        "descended": DESCENDED + "".join(descended_rows(statistics, golden)),
+    }
 
 
 def released_rows(statistics: Statistics, golden: dict[str, Any]) -> Iterator[str]:
@@ -177,4 +151,4 @@ def _bounds() -> Bounds:
 
 
 if __name__ == "__main__":
-    main()
+    write(PAGE, parts())

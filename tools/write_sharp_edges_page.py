@@ -1,4 +1,4 @@
-"""Write docs/sharp-edges.md from what the engine says to twelve unsafe models.
+"""Write the refusals of docs/sharp-edges.md: the engine's messages to unsafe models.
 
 Run as ``python -m tools.write_sharp_edges_page``.
 """
@@ -14,54 +14,16 @@ from torch import nn, optim
 
 from dpsgd_explorer.dp import PrivacyEngine, make_private_ready
 from dpsgd_explorer.errors import ExplorerError
+from tools.marked_text import write
 from tools.unsafe_models import CLASSES, GALLERY, Unsafe, inputs
-from tools.unseen_situations import UNSEEN
 
 PAGE = Path(__file__).parents[1] / "docs" / "sharp-edges.md"
-HEAD = """# Sharp edges
-
-This page is written by `python -m tools.write_sharp_edges_page`: each model below was
-given to the engine, and the message is what it answered.
-
-Clipping bounds what a record can do only if the record's gradient depends on that
-record alone. Before the first step the engine measures that, on random inputs; it does
-not go by the names of layers. With `example_inputs` and `loss_fn` it measures at
-`attach`, and the loss with it; otherwise at the first forward pass.
-It measures again when the module's parts, forwards or hooks are others, or a batch is
-more than twice as large as any before.
-
-The loss is also read at every backward, from autograd's graph. A mean that divides by
-the weights or the targets of the batch raises there. Any other loss that is not known
-to be a mean or sum of a term for each record is trained with, but `get_epsilon` then
-asks for `assume_per_sample_loss=True`. `per_sample_mean(losses, mask)` is the mean that
-passes. The graph does not show where targets come from: one that is made of other
-records' (mixup, the batch's mean taken away) is not seen, so make each record's target
-of that record alone. Nor does it show hooks on the losses' own tensors.
-
-`make_private_ready(model)` repairs what has a remedy, and prints what it changed.
-"""
 
 
-UNSEEN_HEAD = """## What the engine cannot see
-
-The models above are refused. What follows is not, for it happens outside the module or
-in a way that no measurement beforehand shows: epsilon is reported, and is not true.
-"""
-
-
-def page() -> str:
-    """Return the text of docs/sharp-edges.md."""
+def parts() -> dict[str, str]:
+    """Return the refused models, each with the engine's message."""
     sections = [_section(i, each) for i, each in enumerate(GALLERY, start=1)]
-    unseen = [
-        textwrap.fill(
-            f"- **{each.title}.** {each.why} *Instead:* {each.remedy}",
-            88,
-            subsequent_indent="  ",
-            break_on_hyphens=False,
-        )
-        for each in UNSEEN
-    ]
-    return "\n".join([HEAD, *sections, UNSEEN_HEAD, *unseen]) + "\n"
+    return {"refused": "\n".join(sections)}
 
 
 def refusal(unsafe: Unsafe, *, repaired: bool = False) -> str:
@@ -125,4 +87,4 @@ def _quoted(message: str) -> str:
 
 
 if __name__ == "__main__":
-    PAGE.write_text(page(), encoding="utf-8")
+    write(PAGE, parts())

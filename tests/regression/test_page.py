@@ -6,17 +6,16 @@ import re
 import pytest
 
 from tools import write_regression_page
+from tools.marked_text import lines_between
 from tools.write_regression_page import GOLDEN, PAGE, RELEASED
 
 
 @pytest.fixture(scope="module")
 def rows():
     """Return the cells of the table of releases."""
-    text = PAGE.read_text(encoding="utf-8")
-    table = text.split("## SSP and AdaSSP")[1].split("## Noisy")[0]
     return [
         [cell.strip() for cell in line.strip("|\n").split("|")]
-        for line in table.splitlines()
+        for line in lines_between(PAGE, "released")
         if re.match(r"\| \d", line)
     ]
 
