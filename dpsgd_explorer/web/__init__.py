@@ -33,13 +33,13 @@ from dpsgd_explorer.web.http.request_guard import LARGEST_BODY, check_request
 from dpsgd_explorer.web.http.stream_limit import Listeners
 from dpsgd_explorer.web.http.visitor import make_signer
 from dpsgd_explorer.web.pages import accountants_lab as labs_accountants
+from dpsgd_explorer.web.pages import embed, home, labs, learn, train
 from dpsgd_explorer.web.pages import engines_lab as labs_engines
-from dpsgd_explorer.web.pages import home, labs, learn, train
 from dpsgd_explorer.web.pages import planner_lab as labs_planner
 from dpsgd_explorer.web.pages import regression_lab as labs_regression
 from dpsgd_explorer.web.pages import runs as runs_pages
 
-PAGES = (home, learn, train, runs_pages, labs)
+PAGES = (home, learn, train, runs_pages, labs, embed)
 LABS = (
     labs_accountants,
     labs_engines,

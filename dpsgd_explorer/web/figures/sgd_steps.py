@@ -129,13 +129,11 @@ def _ring(level: float) -> Sequence[Vector]:
     points = toy.records()
     m1 = statistics.fmean(x for x, _ in points)
     m2 = statistics.fmean(x * x for x, _ in points)
-    fit = statistics.linear_regression([x for x, _ in points], [y for _, y in points])
+    best = toy.fit(points)
     radius, spread = math.sqrt(2 * level), math.sqrt(m2 - m1 * m1)
     ring = []
     for turn in range(73):
         t = 2 * math.pi * turn / 72
         slope = radius * math.cos(t) / spread
-        ring.append(
-            (fit.slope + slope, fit.intercept + radius * math.sin(t) - m1 * slope)
-        )
+        ring.append((best[0] + slope, best[1] + radius * math.sin(t) - m1 * slope))
     return ring

@@ -71,6 +71,11 @@ class Scale:
         )
         return self.start + share * (self.end - self.start)
 
+    def __str__(self) -> str:
+        """Return the ends in data units and in pixels, for scripts."""
+        ends = f"{self.low:g} {self.high:g} {_px(self.start)} {_px(self.end)}"
+        return f"{ends} log" if self.log else ends
+
     def _bend(self, value: float) -> float:
         return math.log(value) if self.log else value
 
@@ -225,7 +230,8 @@ class Plot:
         """Return the drawing; ``label`` says its message to who cannot see it."""
         return Markup(
             f'<svg class="plot {css}" viewBox="0 0 {self.width} {self.height}" '
-            f'width="{self.width}" height="{self.height}" role="img" '
+            f'width="{self.width}" height="{self.height}" '
+            f'data-x="{self.x}" data-y="{self.y}" role="img" '
             f'aria-label="{escape(label)}">{"".join(self.marks)}</svg>'
         )
 

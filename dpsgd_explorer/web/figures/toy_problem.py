@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import random
+import statistics
 from collections.abc import Sequence
 
 Vector = tuple[float, float]
@@ -32,6 +33,12 @@ def gradient(theta: Vector, record: Vector) -> Vector:
     x, y = record
     residual = theta[0] * x + theta[1] - y
     return residual * x, residual
+
+
+def fit(points: Sequence[Vector]) -> Vector:
+    """Return θ of the least squares line."""
+    line = statistics.linear_regression([x for x, _ in points], [y for _, y in points])
+    return line.slope, line.intercept
 
 
 def norm(vector: Vector) -> float:

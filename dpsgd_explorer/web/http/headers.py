@@ -8,10 +8,11 @@ the bundle.  See docs/decisions/0001-plotly-and-csp.md.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Protocol
 from urllib.parse import urlsplit
 
-from flask import Response
+from flask import Response, request
 
 EMPTY_STYLE = "'sha256-47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU='"
 PLOTLY_MAP_STYLE = "'sha256-ji27qzEtxXZW+7dun6UwjHXJ18e6WAin1VvNtkzIE/o='"
@@ -27,12 +28,17 @@ CONTENT_SECURITY_POLICY = {
     "form-action": "'self'",
     "frame-ancestors": "'none'",
 }
+# By blueprint: who may show its pages in a frame; elsewhere nobody.
+FRAME_ANCESTORS = {"embed": "*"}
 UNUSED_FEATURES = ("camera", "display-capture", "geolocation", "microphone", "payment")
 
+
+def _text(policy: Mapping[str, str]) -> str:
+    return "; ".join(f"{name} {sources}" for name, sources in policy.items())
+
+
 SECURITY_HEADERS = {
-    "Content-Security-Policy": "; ".join(
-        f"{name} {sources}" for name, sources in CONTENT_SECURITY_POLICY.items()
-    ),
+    "Content-Security-Policy": _text(CONTENT_SECURITY_POLICY),
     "X-Content-Type-Options": "nosniff",
     "Referrer-Policy": "same-origin",
     "Permissions-Policy": ", ".join(f"{name}=()" for name in UNUSED_FEATURES),
@@ -57,8 +63,17 @@ def finish(response: Response) -> Response:
     A redirection leads to a path: the name of the host is the client's to know.
     """
     add_security_headers(response.headers)
+    if ancestors := FRAME_ANCESTORS.get(request.blueprint or ""):
+        _allow_frames(response.headers, ancestors)
     if response.location:
         path = urlsplit(response.location)._replace(scheme="", netloc="")
         response.location = path.geturl()
     response.headers.setdefault("Cache-Control", "private, no-cache")
     return response
+
+
+def _allow_frames(headers: _Headers, ancestors: str) -> None:
+    """Let other sites show the page in a frame; all else stays as it is."""
+    policy = CONTENT_SECURITY_POLICY | {"frame-ancestors": ancestors}
+    headers["Content-Security-Policy"] = _text(policy)
+    headers["Cross-Origin-Resource-Policy"] = "cross-origin"

@@ -34,6 +34,7 @@ from dpsgd_explorer.web.figures import randomized_response as response
 from dpsgd_explorer.web.figures import sgd_steps as descent
 from dpsgd_explorer.web.figures import toy_problem as toy
 from dpsgd_explorer.web.recorded.runs import recorded
+from dpsgd_explorer.web.widgets import one_odd_record
 
 bp = Blueprint("learn", __name__, url_prefix="/learn")
 bp.add_app_template_global(maths.math, "math")
@@ -107,6 +108,7 @@ def parts() -> dict[str, Any]:
         "total_minutes": total_minutes,
         "default": tables.default().plan,
         "number": quantities,
+        "odd_record": one_odd_record,
         "picture": PICTURES,
         "regression": regression_chapter,
         "tables": tables,

@@ -77,3 +77,9 @@ export function duration(seconds) {
 export function plural(count, word) {
   return `${integer(count)} ${word}${count === 1 ? "" : "s"}`;
 }
+
+/** A number with so many decimals and a true minus sign; a rounded zero has none. */
+export function decimals(value, digits = 2) {
+  const rounded = value.toFixed(digits);
+  return Number(rounded) === 0 ? rounded.replace("-", "") : rounded.replace("-", "−");
+}

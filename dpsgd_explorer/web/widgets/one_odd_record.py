@@ -1,0 +1,105 @@
+"""One odd record: a line through 24 points, and what moving one of them does."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+from markupsafe import Markup
+
+from dpsgd_explorer.web.figures import toy_problem as toy
+from dpsgd_explorer.web.figures.svg import Picture, Plot
+from dpsgd_explorer.web.figures.toy_problem import Vector
+
+X_RANGE = (-1.25, 1.25)
+Y_RANGE = (-3.0, 3.0)
+
+
+def lines() -> tuple[Vector, Vector]:
+    """Return the least squares θ without the odd record, and with it."""
+    points = toy.records()
+    return toy.fit(points[: toy.ODD]), toy.fit(points)
+
+
+def gradient_lengths() -> list[float]:
+    """Return the length of each record's gradient at the line of the others."""
+    without, _ = lines()
+    return [toy.norm(toy.gradient(without, record)) for record in toy.records()]
+
+
+def slope_without() -> str:
+    """Return the slope of the line without the odd record, to nearest."""
+    return f"{lines()[0][0]:.2f}"
+
+
+def slope_with() -> str:
+    """Return the slope of the line with the odd record, to nearest."""
+    return f"{lines()[1][0]:.2f}"
+
+
+def times_longer() -> str:
+    """Return the odd record's gradient over the longest of the others, to nearest."""
+    *others, odd = gradient_lengths()
+    return f"{odd / max(others):.1f}"
+
+
+def data() -> dict[str, Any]:
+    """Return the records, and how far the odd one may be moved."""
+    return {
+        "records": [[round(x, 6), round(y, 6)] for x, y in toy.records()],
+        "odd": toy.ODD,
+        "x_range": X_RANGE,
+        "y_range": Y_RANGE,
+    }
+
+
+@cache
+def picture() -> Picture:
+    """Return the points with both lines."""
+    without, with_it = lines()
+    *others, odd = gradient_lengths()
+    return Picture(
+        title=(
+            f"One record of {toy.SIZE} moves the slope from {without[0]:.2f} to "
+            f"{with_it[0]:.2f}"
+        ),
+        sub="A straight line by least squares, with the odd record and without it",
+        wide=_draw((904, 360)),
+        narrow=_draw((342, 300)),
+        head=("least squares", "without it", "with it"),
+        rows=(
+            ("slope", f"{without[0]:.2f}", f"{with_it[0]:.2f}"),
+            ("intercept", f"{without[1]:.2f}", f"{with_it[1]:.2f}"),
+            ("longest gradient", f"{max(others):.2f}", f"{odd:.2f}"),
+        ),
+        note=(
+            "Made-up records, real arithmetic. Gradients are taken at the line "
+            "without the odd record."
+        ),
+    )
+
+
+def _draw(size: Vector) -> Markup:
+    plot = Plot.framed((int(size[0]), int(size[1])), X_RANGE, Y_RANGE, right=24)
+    plot.y_axis([(y, f"{y}".replace("-", "\N{MINUS SIGN}")) for y in (-2, 0, 2)], "y")
+    plot.x_axis([(x, f"{x}".replace("-", "\N{MINUS SIGN}")) for x in (-1, 0, 1)], "x")
+    for theta, css, words, shift in zip(
+        lines(),
+        ("s-twin dashed", "s-ink"),
+        ("without it", "with it"),
+        ((0.0, -34.0), (0.0, 30.0)),
+        strict=True,
+    ):
+        ends = [(x, theta[0] * x + theta[1]) for x in (-1.2, 1.2)]
+        plot.line(ends, css)
+        css = "twin halo" if "twin" in css else "strong halo"
+        plot.text(ends[1], words, css, "end", shift)
+    for record in toy.records()[: toy.ODD]:
+        plot.speck(record, "f-twin", 4)
+    odd = toy.records()[toy.ODD]
+    plot.dot(odd, "f-ink", 6)
+    plot.text(odd, "the odd record", "strong halo", "end", (-14, 4))
+    return plot.svg(
+        "Points along a rising line and one far below it; the fitted line is flatter "
+        "with that point than without it."
+    )

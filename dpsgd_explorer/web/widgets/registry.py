@@ -1,0 +1,58 @@
+"""The widgets: one table line each.
+
+A widget is a module here with ``picture()``, the drawing that is read without script,
+and ``data()``, the JSON that its script starts from; a template
+``templates/widgets/<slug>.html`` with its controls; and a script module
+``static/js/widgets/<slug>.js`` with ``mount(element, data)``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from dpsgd_explorer.web.figures.svg import Picture
+from dpsgd_explorer.web.widgets import one_odd_record
+
+
+class WidgetModule(Protocol):
+    """What the module of a widget has."""
+
+    def picture(self) -> Picture:
+        """Return the drawing of the first state, for pages without script."""
+
+    def data(self) -> dict[str, Any]:
+        """Return what the script starts from: finite numbers, texts, lists, dicts."""
+
+
+@dataclass(frozen=True)
+class Widget:
+    """One widget.
+
+    Attributes:
+        slug: Name in addresses, and of its template and script.
+        title: Name in words.
+        chapter: Slug of the chapter that explains it.
+        module: Computes its picture and data.
+    """
+
+    slug: str
+    title: str
+    chapter: str
+    module: WidgetModule
+
+    @property
+    def template(self) -> str:
+        """Name of its template."""
+        return f"widgets/{self.slug}.html"
+
+    @property
+    def script(self) -> str:
+        """Name of its script module among the static files."""
+        return f"js/widgets/{self.slug}.js"
+
+
+TABLE: tuple[tuple[str, str, str, WidgetModule], ...] = (
+    ("one-odd-record", "One odd record", "sgd-basics", one_odd_record),
+)
+WIDGETS = {row[0]: Widget(*row) for row in TABLE}

@@ -1,0 +1,140 @@
+/**
+ * SVG charts drawn by script, at the width they really have.
+ * A mark is plain data (name, attributes, words or further marks); `Chart.show` makes the elements, so words
+ * are always text. Coordinates are pixels; x grows to the right, y downwards.
+ */
+
+const NAMESPACE = "http://www.w3.org/2000/svg";
+
+/** @typedef {{name: string, attributes: Record<string, string | number>, content?: string | Mark[]}} Mark */
+/** @typedef {[number, number]} Point */
+
+export const clamp = (value, low, high) => Math.min(high, Math.max(low, value));
+
+/** A scale from data to pixels; it knows its way back. */
+export function scale([low, high], [start, end], {log = false} = {}) {
+  const bend = log ? Math.log : (value) => value;
+  const stretch = (end - start) / (bend(high) - bend(low));
+  const to = (value) => start + (bend(value) - bend(low)) * stretch;
+  to.back = (pixel) => {
+    const bent = bend(low) + (pixel - start) / stretch;
+    return log ? Math.exp(bent) : bent;
+  };
+  return to;
+}
+
+const tenth = (value) => Math.round(value * 10) / 10;
+const steps = (points) => `M${points.map(([x, y]) => `${tenth(x)} ${tenth(y)}`).join("L")}`;
+
+/** @returns {Mark} */
+export const line = (points, css) => ({name: "path", attributes: {class: `line ${css}`, d: points.length ? steps(points) : ""}});
+/** @returns {Mark} */
+export const area = (points, css) => ({name: "path", attributes: {class: css, d: points.length ? `${steps(points)}Z` : ""}});
+/** @returns {Mark} */
+export const disc = ([x, y], radius, css) => ({name: "circle", attributes: {class: css, cx: tenth(x), cy: tenth(y), r: radius}});
+/** @returns {Mark} */
+export const rule = (from, to, css = "grid") => ({name: "path", attributes: {class: css, d: steps([from, to])}});
+/** @returns {Mark} */
+export const box = ([x, y], width, height, css) => ({name: "rect", attributes: {class: css, x: tenth(x), y: tenth(y), width: tenth(Math.max(0, width)), height: tenth(Math.max(0, height))}});
+/** @returns {Mark} */
+export const text = ([x, y], words, css = "", anchor = "start") => ({
+  name: "text", attributes: {class: css, x: tenth(x), y: tenth(y), "text-anchor": anchor}, content: String(words),
+});
+/** A square that stands on its corner: a guess. @returns {Mark} */
+export const diamond = ([x, y], radius, css) => area([[x, y - radius], [x + radius, y], [x, y + radius], [x - radius, y]], css);
+
+/** Many circles as one path: four hundred marks cost one element. @returns {Mark} */
+export function circles(points, radius, css) {
+  const arcs = `a${radius} ${radius} 0 1 0 ${2 * radius} 0a${radius} ${radius} 0 1 0 ${-2 * radius} 0`;
+  return {name: "path", attributes: {class: css, d: points.map(([x, y]) => `M${tenth(x - radius)} ${tenth(y)}${arcs}`).join("")}};
+}
+
+/** An arrow; shorter than a pixel it is nothing. @returns {Mark[]} */
+export function arrow([x0, y0], [x1, y1], stroke, fill, head = 8) {
+  const length = Math.hypot(x1 - x0, y1 - y0);
+  if (!(length >= 1)) return [];
+  const [u, v] = [(x1 - x0) / length, (y1 - y0) / length];
+  const size = Math.min(head, length);
+  const half = 0.42 * size;
+  const [x, y] = [x1 - u * size, y1 - v * size];
+  return [line([[x0, y0], [x, y]], stroke), area([[x1, y1], [x - v * half, y + u * half], [x + v * half, y - u * half]], fill)];
+}
+
+/** Pure: heights for labels that would overlap: the same order, at least `gap` apart, all below `top`. */
+export function fanned(heights, gap = 16, top = 0) {
+  const order = heights.map((_, i) => i).sort((i, j) => heights[i] - heights[j]);
+  const placed = [...heights];
+  let last = top - gap;
+  for (const i of order) {
+    placed[i] = Math.max(heights[i], last + gap);
+    last = placed[i];
+  }
+  return placed;
+}
+
+let clips = 0;
+
+/** Marks that end at a rectangle. @returns {Mark[]} */
+export function clipped([left, top, right, bottom], marks) {
+  const id = `clip-${++clips}`;
+  return [
+    {name: "clipPath", attributes: {id}, content: [box([left, top], right - left, bottom - top, "")]},
+    {name: "g", attributes: {"clip-path": `url(#${id})`}, content: marks},
+  ];
+}
+
+/** The element of a mark. @param {Mark} mark @returns {SVGElement} */
+export function make({name, attributes, content = ""}) {
+  const element = document.createElementNS(NAMESPACE, name);
+  for (const [key, value] of Object.entries(attributes)) if (value !== "") element.setAttribute(key, String(value));
+  if (typeof content === "string") element.textContent = content;
+  else element.append(...content.map(make));
+  return element;
+}
+
+/** A drawing in a box of the page; `draw` runs at once and whenever the box changes its width. */
+export class Chart {
+  /** @param {Element} place @param {{height: number, label: string, role?: string, draw: () => void}} options */
+  constructor(place, {height, label, role = "img", draw}) {
+    this.height = height;
+    this.width = 0;
+    this.svg = make({name: "svg", attributes: {class: "plot", role, "aria-label": label}});
+    this.marks = make({name: "g", attributes: {}});
+    this.grips = make({name: "g", attributes: {}});
+    this.svg.append(this.marks, this.grips);
+    place.append(this.svg);
+    new ResizeObserver(() => {
+      const width = Math.round(place.clientWidth);
+      if (width === this.width || width === 0) return;
+      this.width = width;
+      for (const [key, value] of Object.entries({viewBox: `0 0 ${width} ${height}`, width, height})) this.svg.setAttribute(key, String(value));
+      draw();
+    }).observe(place);
+  }
+
+  /** Lay data ranges over the pixels between left, top, right and bottom. */
+  frame(xRange, yRange, [left, top, right, bottom], {logX = false} = {}) {
+    this.x = scale(xRange, [left, right], {log: logX});
+    this.y = scale(yRange, [bottom, top]);
+    return this;
+  }
+
+  /** Where a pointer is, in data units. @returns {Point} */
+  point(event) {
+    const place = this.svg.getBoundingClientRect();
+    const zoom = this.width / place.width;
+    return [this.x.back((event.clientX - place.left) * zoom), this.y.back((event.clientY - place.top) * zoom)];
+  }
+
+  /** Where a pointer is, in pixels of the drawing. @returns {Point} */
+  pixel(event) {
+    const place = this.svg.getBoundingClientRect();
+    const zoom = this.width / place.width;
+    return [(event.clientX - place.left) * zoom, (event.clientY - place.top) * zoom];
+  }
+
+  /** @param {Mark[]} marks in painting order */
+  show(marks) {
+    this.marks.replaceChildren(...marks.map(make));
+  }
+}

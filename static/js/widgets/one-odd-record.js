@@ -1,0 +1,134 @@
+/** One odd record: drag one of 24 points, and the fitted line and all gradients follow. */
+
+import {grip} from "../lib/drag.js";
+import {decimals} from "../lib/format.js";
+import {Chart, arrow, circles, clamp, clipped, disc, fanned, line, rule, text} from "../lib/svg.js";
+import {fit, gradient, length} from "../lib/toy_problem.js";
+import {oncePerFrame, part, speaker, write} from "../lib/widget_parts.js";
+
+const SPANS = [0.5, 1, 2, 4, 8]; // half the height of the gradients' plane; it zooms in doublings only
+const X_LABEL = 1.2; // lines end here, with their names
+const EDGE = 0.05; // of the x range, kept free at each end
+
+/** Pure: both lines, and the gradients of all records at the line without the odd one. */
+export function study(records, odd) {
+  const others = records.filter((_, i) => i !== odd);
+  const without = fit(others);
+  const pulls = records.map((record) => gradient(without, record).map((value) => -value));
+  const longest = Math.max(...pulls.filter((_, i) => i !== odd).map(length));
+  return {without, with: fit(records), pulls, longest, odd: length(pulls[odd])};
+}
+
+/** Pure: what the picture shows, as a sentence. */
+export function conclusion(found) {
+  const [before, after] = [found.without[0], found.with[0]].map((slope) => decimals(slope));
+  return before === after
+    ? `Here it leaves the slope at ${after}`
+    : `One record moves the slope from ${before} to ${after}`;
+}
+
+/** Pure: the record's gradient beside those of the others. */
+export function comparison(found) {
+  const times = found.odd / found.longest;
+  if (times < 1) return `Its gradient is ${decimals(found.odd)} long, shorter than the longest of the others, ${decimals(found.longest)}. Here it looks like any other record.`;
+  return `Its gradient is ${decimals(found.odd)} long, ${decimals(times, 1)} times the longest of the others. In a step that sums gradients, it has that much more to say.`;
+}
+
+/** Pure: the line of a slope through the middle of all points, where every best line passes. */
+export function through(records, slope) {
+  const [x, y] = [0, 1].map((i) => records.reduce((sum, record) => sum + record[i], 0) / records.length);
+  return [slope, y - slope * x];
+}
+
+export function mount(element, data) {
+  const first = data.records[data.odd];
+  const records = data.records.map((record) => [...record]);
+  const speak = speaker(element);
+  const scatter = new Chart(part(element, "scatter"), {
+    height: 330, role: "group", label: "Points along a rising line, and one record that you can move", draw: () => draw(),
+  });
+  const plane = new Chart(part(element, "gradients"), {
+    height: 250, label: "An arrow for each record’s gradient from one point; that of the odd record is dark", draw: () => draw(),
+  });
+  const [low, high] = data.x_range;
+  const place = ([x, y]) => {
+    records[data.odd] = [clamp(x, low + EDGE, high - EDGE), clamp(y, ...data.y_range)];
+    redraw();
+  };
+  const disc_ = grip(scatter, {
+    label: "The odd record: arrow keys move it", role: "movable record", range: data.y_range, move: place,
+    step: ([dx, dy], big) => {
+      const [x, y] = records[data.odd];
+      place([x + dx * (big ? 0.25 : 0.05), y + dy * (big ? 0.5 : 0.1)]);
+    },
+  });
+  part(element, "back").addEventListener("click", () => place(first));
+  let guess = null;
+  element.addEventListener("guessed", ({detail: [slope]}) => {
+    guess = slope.value;
+    redraw();
+  });
+
+  function draw() {
+    if (!scatter.width || !plane.width) return;
+    const found = study(records, data.odd);
+    drawScatter(found);
+    drawGradients(found);
+    write(element, "title", conclusion(found));
+    write(element, "fact", comparison(found));
+    speak(`${conclusion(found)}. ${comparison(found)}`);
+    for (const [name, at] of [["slope", 0], ["intercept", 1]]) {
+      write(element, `${name}-without`, decimals(found.without[at]));
+      write(element, `${name}-with`, decimals(found.with[at]));
+    }
+    write(element, "gradient-others", decimals(found.longest));
+    write(element, "gradient-odd", decimals(found.odd));
+  }
+
+  function drawScatter(found) {
+    const {width, height} = scatter;
+    const inner = [28, 14, width - 96, height - 26];
+    const {x, y} = scatter.frame(data.x_range, data.y_range, inner);
+    const ends = ([a, b]) => [-X_LABEL, X_LABEL].map((at) => [x(at), y(a * at + b)]);
+    const named = [[found.without, "without it", "twin halo"], [found.with, "with it", "strong halo"]];
+    if (guess !== null) named.push([through(records, guess), `your ${decimals(guess)}`, "ink halo"]);
+    const heights = fanned(named.map(([[a, b]]) => clamp(y(a * X_LABEL + b) + 5, 26, height - 34)));
+    const [px, py] = [x(records[data.odd][0]), y(records[data.odd][1])];
+    scatter.show([
+      ...[-2, 0, 2].flatMap((value) => [rule([inner[0], y(value)], [inner[2], y(value)]), text([20, y(value) + 4], decimals(value, 0), "", "end")]),
+      ...[-1, 0, 1].map((value) => text([x(value), height - 6], decimals(value, 0), "", "middle")),
+      text([16, 11], "y", "it", "middle"), text([inner[2], height - 6], "x", "it", "end"),
+      ...clipped(inner, [
+        line(ends(found.without), "s-twin dashed"), line(ends(found.with), "s-ink"),
+        ...(guess === null ? [] : [line(ends(through(records, guess)), "thin s-ink dotted")]),
+        line([[px, py], [px, y(found.without[0] * records[data.odd][0] + found.without[1])]], "thin s-ink dotted"),
+      ]),
+      circles(records.filter((_, i) => i !== data.odd).map(([a, b]) => [x(a), y(b)]), 4, "f-twin"),
+      ...named.map(([, words, css], i) => text([x(X_LABEL) + 6, heights[i]], words, css)),
+      text([px + (px > width / 2 ? -16 : 16), py + (py > height - 40 ? -10 : 18)], "drag me", "ink halo", px > width / 2 ? "end" : "start"),
+    ]);
+    const [a, b] = records[data.odd];
+    disc_.at([px, py], decimals(b, 1).replace("−", "-"), `x ${decimals(a)}, y ${decimals(b)}; slope ${decimals(found.with[0])}`);
+  }
+
+  function drawGradients(found) {
+    const {width, height} = plane;
+    const reach = Math.max(...found.pulls.map(([a, b]) => Math.max((Math.abs(a) * height) / width, Math.abs(b))));
+    const span = SPANS.find((half) => half >= 1.03 * reach) ?? SPANS.at(-1);
+    const side = (span * width) / height;
+    const {x, y} = plane.frame([-side, side], [-span, span], [0, 0, width, height]);
+    const at = ([a, b]) => [x(a), y(b)];
+    const zero = at([0, 0]);
+    const ruler = span / 4;
+    plane.show([
+      {name: "rect", attributes: {class: "f-sunken", width, height}},
+      ...found.pulls.flatMap((pull, i) => (i === data.odd ? [] : arrow(zero, at(pull), "thin s-private", "f-private", 6))),
+      ...arrow(zero, at(found.pulls[data.odd]), "s-ink", "f-ink", 11),
+      disc(zero, 3.5, "f-ink"),
+      line([[width - 14 - (x(ruler) - x(0)), height - 14], [width - 14, height - 14]], "thin s-ink"),
+      text([width - 14, height - 20], decimals(ruler, 2), "", "end"),
+      text([8, 18], "slope →, intercept ↑"),
+    ]);
+  }
+  const redraw = oncePerFrame(draw);
+}

@@ -1,0 +1,78 @@
+"""Widgets in a browser: by keyboard and by pointer, and where their script fails."""
+
+import re
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from threading import Thread
+
+import pytest
+from playwright.sync_api import expect
+
+
+def test_the_odd_record_is_guessed_moved_and_put_back(open_page):
+    page = open_page("/learn/sgd-basics/")
+    figure = page.locator("#one-odd-record")
+    expect(figure).to_be_hidden()
+    page.get_by_label("Its slope with that record").fill("0.9")
+    page.get_by_role("button", name="Show the picture").click()
+    expect(page.get_by_text("You said 0.9; it is 0.64.").first).to_be_visible()
+    expect(figure.get_by_text("your 0.90")).to_be_visible()
+    title = figure.get_by_role("heading", level=3)
+    expect(title).to_have_text("One record moves the slope from 1.04 to 0.64")
+    grip = figure.get_by_role("slider", name="The odd record")
+    grip.focus()
+    for _ in range(7):
+        page.keyboard.press("Shift+ArrowUp")
+    expect(title).to_have_text(re.compile("Here it leaves|from 1.04 to 1.0"))
+    expect(figure.get_by_text("like any other record")).to_be_visible()
+    figure.get_by_role("button", name="Put it back").click()
+    expect(title).to_contain_text("to 0.64")
+    place = grip.locator(".handle").bounding_box()
+    page.mouse.move(place["x"] + 9, place["y"] + 9)
+    page.mouse.down()
+    page.mouse.move(place["x"] + 9, place["y"] - 60, steps=3)
+    page.mouse.up()
+    expect(title).not_to_contain_text("to 0.64")
+
+
+def test_a_link_to_a_guessed_picture_shows_it_and_so_does_a_page_without_script(
+    open_page,
+):
+    page = open_page("/learn/sgd-basics/#one-odd-record")
+    expect(page.locator("#one-odd-record")).to_be_visible()
+    page = open_page("/learn/sgd-basics/", java_script_enabled=False)
+    figure = page.locator("#one-odd-record")
+    expect(figure.locator("svg:visible")).to_have_count(1)
+    expect(figure.get_by_text("Nothing moves here without its script")).to_be_visible()
+    expect(page.locator(".predict-question")).to_be_hidden()
+
+
+def test_a_widget_whose_script_does_not_come_says_so_and_keeps_its_picture(open_page):
+    page = open_page("/learn/", stranger=True, expected=["Failed to", "ERR_FAILED"])
+    page.route("**/js/widgets/*.js", lambda route: route.abort())
+    page.goto(page.url.replace("/learn/", "/embed/one-odd-record/"))
+    expect(page.get_by_text("The moving version could not start")).to_be_visible()
+    expect(page.locator("[data-still] svg:visible")).to_have_count(1)
+
+
+@pytest.fixture
+def lesson(tmp_path, address):
+    """A page of another site that frames a widget; its address."""
+    frame = f'<title>A lesson</title><iframe src="{address}/embed/one-odd-record/">'
+    (tmp_path / "lesson.html").write_text(frame)
+    handler = partial(QuietHandler, directory=tmp_path)
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+
+
+class QuietHandler(SimpleHTTPRequestHandler):
+    def log_message(self, *words):
+        pass
+
+
+def test_a_widget_alone_runs_in_a_frame_of_another_site(open_page, lesson):
+    page = open_page("/lesson.html", at=lesson, expected=["status of 404"])  # its icon
+    heading = page.frame_locator("iframe").get_by_role("heading", level=1)
+    expect(heading).to_have_text("One record moves the slope from 1.04 to 0.64")

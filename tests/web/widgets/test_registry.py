@@ -1,0 +1,112 @@
+"""Every widget: in its chapter, alone under /embed/, readable without script."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from dpsgd_explorer.web.content.chapters import CHAPTERS
+from dpsgd_explorer.web.http.assets import FRONT_DIR
+from dpsgd_explorer.web.http.headers import SECURITY_HEADERS
+from dpsgd_explorer.web.widgets.registry import WIDGETS, Widget
+from tests.web.reading import Page, application
+
+TEACHING = Path(__file__).parents[3] / "docs" / "teaching.md"
+MOST_BYTES = 25_000  # of a widget's JSON
+
+
+@pytest.fixture(scope="module")
+def client(shelf, tmp_path_factory):
+    with application(shelf, tmp_path_factory.mktemp("widgets")) as app:
+        yield app.test_client()
+
+
+def policy(answer):
+    return dict(
+        directive.split(" ", 1)
+        for directive in answer.headers["Content-Security-Policy"].split("; ")
+    )
+
+
+@pytest.mark.parametrize("slug", WIDGETS)
+def test_a_widget_has_its_script_its_template_and_its_row_in_the_docs(slug):
+    widget = WIDGETS[slug]
+    script = (FRONT_DIR / "static" / widget.script).read_text(encoding="utf-8")
+    assert "export function mount(element, data)" in script
+    assert (FRONT_DIR / "templates" / widget.template).is_file()
+    assert f"| `{slug}` |" in TEACHING.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("slug", WIDGETS)
+def test_a_widget_stands_in_its_chapter_with_a_picture_and_a_table(client, slug):
+    chapter = client.get(f"/learn/{WIDGETS[slug].chapter}/").text
+    [figure] = re.findall(rf'<figure [^>]*id="{slug}".*?</figure>', chapter, re.DOTALL)
+    still, live = figure.split("data-live hidden")
+    assert still.count('role="img" aria-label="') == 2  # wide and narrow
+    assert '<table class="data">' in still
+    assert re.search(r'class="badge (recorded|computed|illustration)"', still)
+    assert "data-part" in live
+
+
+@pytest.mark.parametrize("slug", WIDGETS)
+def test_what_a_script_starts_from_is_small_and_strict_json(client, slug):
+    page = client.get(f"/embed/{slug}/").text
+    [text] = re.findall(r"data-widget-data>(.*?)</script>", page, re.DOTALL)
+    assert len(text) < MOST_BYTES
+    assert json.loads(text, parse_constant=pytest.fail)
+
+
+@pytest.mark.parametrize("slug", WIDGETS)
+def test_alone_a_widget_may_be_framed_and_nothing_else_may(client, slug):
+    alone = client.get(f"/embed/{slug}/")
+    assert alone.status_code == 200
+    assert policy(alone)["frame-ancestors"] == "*"
+    assert alone.headers["Cross-Origin-Resource-Policy"] == "cross-origin"
+    whole = client.get(f"/learn/{WIDGETS[slug].chapter}/")
+    assert (
+        whole.headers["Content-Security-Policy"]
+        == (SECURITY_HEADERS["Content-Security-Policy"])
+    )
+    same = policy(alone) | {"frame-ancestors": policy(whole)["frame-ancestors"]}
+    assert same == policy(whole)
+    page = Page(alone.text)
+    assert len(page.all("h1")) == len(page.all("main")) == 1
+    chapter = CHAPTERS[WIDGETS[slug].chapter]
+    for link in page.all("a"):
+        assert link["target"] == "_top"
+        assert link["href"] == f"/learn/{chapter.slug}/#{slug}"
+
+
+def test_an_unknown_widget_is_not_found_and_shows_the_way_back(client):
+    answer = client.get("/embed/nope/", headers={"Accept": "text/html"})
+    assert answer.status_code == 404
+    assert policy(answer)["frame-ancestors"] == "*"
+    ways = [a for a in Page(answer.text).all("a") if "button" in a.get("class", "")]
+    assert {"/", "/learn/"} <= {a["href"] for a in ways}
+    assert all(a["target"] == "_top" for a in ways)
+    elsewhere = client.get("/embed/", headers={"Accept": "text/html"})
+    assert elsewhere.status_code == 404
+    assert policy(elsewhere)["frame-ancestors"] == "'none'"
+
+
+def test_a_widget_that_cannot_be_computed_costs_its_chapter_one_line(
+    client, monkeypatch, caplog
+):
+    class Broken:
+        def picture(self):
+            raise ValueError("no picture today")
+
+        def data(self):
+            raise ValueError("no data today")
+
+    slug = "one-odd-record"
+    chapter = WIDGETS[slug].chapter
+    broken = Widget(slug, "One odd record", chapter, Broken())
+    monkeypatch.setitem(WIDGETS, slug, broken)
+    answer = client.get(f"/learn/{chapter}/?fresh")  # not the page that is cached
+    assert answer.status_code == 200
+    assert "cannot be shown just now" in answer.text
+    assert 'data-widget="' not in answer.text
+    assert 'id="sources"' in answer.text
+    assert "no picture today" in caplog.text
