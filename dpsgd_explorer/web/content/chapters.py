@@ -68,6 +68,13 @@ TABLE = (
         "One private step, sub-step by sub-step, and five ways to get it wrong.",
     ),
     (
+        "per-sample-gradients",
+        "Per-sample gradients",
+        "How does one get every record’s own gradient?",
+        "What a backward pass knows of each record, how hooks catch it, and norms of "
+        "gradients that are never stored.",
+    ),
+    (
         "parameters",
         "Hyperparameter deep dive",
         "What does each setting buy and cost?",

@@ -28,7 +28,7 @@ from dpsgd_explorer.errors import ExplorerError
 
 GREEK = "alpha beta delta varepsilon eta theta lambda mu pi rho sigma Delta Phi nabla"
 RELATIONS = "le ge ne lt gt approx sim in leftarrow to mid"
-SIGNS = "cdot times pm infty sum int frac"
+SIGNS = "partial cdot times pm infty sum int frac"
 LETTERS = "mathcal mathbb text bar hat tilde prime quad"
 FUNCTIONS = ("Pr", "min", "max", "ln", "log", "exp")
 COMMANDS = frozenset(

@@ -60,12 +60,31 @@ SOURCES = {
         "bounds",
         "1405.7085",
     ),
+    "bitfit": Source(
+        "Bu, Wang, Zha and Karypis",
+        2022,
+        "Differentially private bias-term fine-tuning of foundation models",
+        "2210.00036",
+    ),
     "bu": Source(
         "Bu, Wang, Zha and Karypis",
         2022,
         "Automatic clipping: differentially private deep learning made easier and "
         "stronger",
         "2206.07136",
+    ),
+    "bu_book_keeping": Source(
+        "Bu, Wang, Zha and Karypis",
+        2022,
+        "Differentially private optimization on large model at small cost",
+        "2210.00038",
+    ),
+    "bu_convolutions": Source(
+        "Bu, Mao and Xu",
+        2022,
+        "Scalable and efficient training of large convolutional neural networks with "
+        "differential privacy",
+        "2205.10683",
     ),
     "canonne": Source(
         "Canonne, Kamath and Steinke",
@@ -85,6 +104,12 @@ SOURCES = {
         2021,
         "Extracting training data from large language models",
         "2012.07805",
+    ),
+    "chellapilla": Source(
+        "Chellapilla, Puri and Simard",
+        2006,
+        "High performance convolutional neural networks for document processing",
+        where="International Workshop on Frontiers in Handwriting Recognition",
     ),
     "chen": Source(
         "Chen, Wu and Hong",
@@ -129,6 +154,12 @@ SOURCES = {
         "analysis",
         where="STOC",
     ),
+    "goodfellow": Source(
+        "Goodfellow",
+        2015,
+        "Efficient per-example gradient computations",
+        "1510.01799",
+    ),
     "gopi": Source(
         "Gopi, Lee and Wutschitz",
         2021,
@@ -147,6 +178,12 @@ SOURCES = {
         "Computing tight differential privacy guarantees using FFT",
         "1906.03049",
     ),
+    "li": Source(
+        "Li, Tramèr, Liang and Hashimoto",
+        2021,
+        "Large language models can be strong differentially private learners",
+        "2110.05679",
+    ),
     "mironov2017": Source("Mironov", 2017, "Rényi differential privacy", "1702.07476"),
     "mironov2019": Source(
         "Mironov, Talwar and Zhang",
@@ -159,6 +196,32 @@ SOURCES = {
         2008,
         "Robust de-anonymization of large sparse datasets",
         "cs/0610105",
+    ),
+    "opacus": Source(
+        "Yousefpour and others",
+        2021,
+        "Opacus: user-friendly differential privacy library in PyTorch",
+        "2109.12298",
+    ),
+    "opacus_part_1": Source(
+        "Testuggine and Mironov",
+        2020,
+        "Differential privacy series, part 1: DP-SGD algorithm explained",
+        where="PyTorch blog on Medium",
+    ),
+    "opacus_part_2": Source(
+        "Yousefpour, Testuggine, Sablayrolles and Mironov",
+        2021,
+        "Differential privacy series, part 2: efficient per-sample gradient "
+        "computation in Opacus",
+        where="PyTorch blog on Medium",
+    ),
+    "opacus_part_3": Source(
+        "Sablayrolles and others",
+        2022,
+        "Differential privacy series, part 3: efficient per-sample gradient "
+        "computation for more layers in Opacus",
+        where="PyTorch blog on Medium",
     ),
     "papernot": Source(
         "Papernot and Steinke",
@@ -190,6 +253,18 @@ SOURCES = {
         2013,
         "Stochastic gradient descent with differentially private updates",
         where="GlobalSIP",
+    ),
+    "torch_extending": Source(
+        "PyTorch contributors",
+        2025,
+        "Extending PyTorch",
+        where="notes in the documentation of PyTorch",
+    ),
+    "torch_hooks": Source(
+        "Chintala",
+        2017,
+        "PyTorch for former Torch users: nn package, on forward and backward hooks",
+        where="PyTorch tutorials",
     ),
     "tramer": Source(
         "Tramèr and Boneh",

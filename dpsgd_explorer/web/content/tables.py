@@ -8,11 +8,16 @@ from dpsgd_explorer.accounting import noise_multiplier, round_up
 from dpsgd_explorer.experiments.presets import PRESETS
 from dpsgd_explorer.experiments.training_config import TrainingConfig
 from dpsgd_explorer.web.questions.odds import percent_at_most
-from dpsgd_explorer.web.recorded.runs import RecordedRun, recorded
+from dpsgd_explorer.web.recorded.runs import (
+    RecordedRun,
+    recorded,
+    recorded_comparison,
+)
 
 TARGETS = (0.3, 1.0, 2.0, 3.0, 8.0)
 LENGTHS = (75, 150, 300, 600, 1200, 2400)
 LENGTH_TARGET = 3.0
+ENGINE_HEAD = ("engine", "time", "memory", "largest difference")
 PRESET_HEAD = ("preset", "ε", "qN", "steps", "σ", "C", "η", "test accuracy, %")
 
 Rows = list[tuple[str, ...]]
@@ -79,3 +84,23 @@ def _preset(label: str, run: RecordedRun) -> tuple[str, ...]:
         f"{config.learning_rate:g}",
         f"{100 * run.summary['test_accuracy']:.1f}",
     )
+
+
+def engine_costs() -> Rows:
+    """Return time and memory of each engine over an ordinary step, as recorded.
+
+    The last column is the largest entry's difference from the first engine's clipped
+    sum, over the largest entry.
+    """
+    _, events = recorded_comparison()
+    measured = [e["data"] for e in events if e["kind"] == "evaluation"]
+    base = measured[0]["peak_bytes"]
+    return [
+        (
+            data["engine"],
+            f"{data['ratio']:.1f} times",
+            f"{data['peak_bytes'] / base:.1f} times",
+            "" if data["difference"] is None else f"{data['difference']:.0e}",
+        )
+        for data in measured
+    ]

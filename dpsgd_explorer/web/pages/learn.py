@@ -27,7 +27,7 @@ from dpsgd_explorer.web.content.chapters import (
     unbroken,
 )
 from dpsgd_explorer.web.content.references import SOURCES
-from dpsgd_explorer.web.figures import budget, odds, regression_chapter, tail
+from dpsgd_explorer.web.figures import budget, odds, regression_chapter, tail, unfold
 from dpsgd_explorer.web.figures import dpsgd_step as microscope
 from dpsgd_explorer.web.figures import gradient_norms as lengths
 from dpsgd_explorer.web.figures import randomized_response as response
@@ -48,6 +48,7 @@ PICTURES = {
     "microscope": microscope.microscope_picture,
     "step": microscope.step,
     "expected_batch": microscope.EXPECTED_BATCH_SIZE,
+    "unfold": unfold.unfold_picture,
     "batch": budget.batch_picture,
     "growth": budget.growth_picture,
     "methods": regression_chapter.comparison_picture,
@@ -60,6 +61,7 @@ THUMBNAILS = {
     "dp-concepts": "tail",
     "sgd-basics": "descent",
     "dpsgd-intro": "microscope",
+    "per-sample-gradients": "unfold",
     "parameters": "lengths",
     "privacy-accounting": "growth",
     "private-linear-regression": "methods",

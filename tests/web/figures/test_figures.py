@@ -8,10 +8,11 @@ from functools import partial
 from xml.etree import ElementTree
 
 import pytest
+import torch
 from scipy import integrate
 
 from dpsgd_explorer.accounting import epsilon, gaussian_epsilon
-from dpsgd_explorer.web.figures import budget, odds, regression, tail
+from dpsgd_explorer.web.figures import budget, odds, regression, tail, unfold
 from dpsgd_explorer.web.figures import dpsgd_step as microscope
 from dpsgd_explorer.web.figures import gradient_norms as lengths
 from dpsgd_explorer.web.figures import randomized_response as response
@@ -33,6 +34,7 @@ PICTURES = {
     "tail": tail.tail_picture,
     "descent": descent.descent_picture,
     "microscope": microscope.microscope_picture,
+    "unfold": unfold.unfold_picture,
     "growth": budget.growth_picture,
     "batch": budget.batch_picture,
     "accuracy": lambda: run.accuracy_picture(recorded(SHOWN_RUN), recorded(TWIN)),
@@ -147,6 +149,20 @@ def test_the_shaded_area_is_delta():
 
     area, _ = integrate.quad(excess, -10, 20, points=[1.5], limit=200)
     assert f"{area:.3f} at ε = 1" in tail.tail_picture().title
+
+
+def test_the_unfolded_convolution_is_torch_s():
+    image = torch.tensor(unfold.IMAGE, dtype=torch.float64)[None, None]
+    kernel = torch.tensor(unfold.KERNEL, dtype=torch.float64)[None, None]
+    kernel.requires_grad_()
+    columns = torch.nn.functional.unfold(image, 2)[0]
+    assert columns.T.tolist() == unfold.patches()
+    outputs = torch.nn.functional.conv2d(image, kernel)
+    assert outputs.flatten().tolist() == unfold.output()
+    slopes = torch.tensor(unfold.OUTPUT_GRADIENT, dtype=torch.float64)
+    outputs.backward(slopes[None, None])
+    assert kernel.grad.flatten().tolist() == unfold.kernel_gradient()
+    assert unfold.kernel_gradient() != unfold.output(), "two things, two numbers"
 
 
 def test_leaving_out_a_record_changes_only_its_own_batches():

@@ -37,6 +37,7 @@ SLUGS = [
     "dp-concepts",
     "sgd-basics",
     "dpsgd-intro",
+    "per-sample-gradients",
     "parameters",
     "privacy-accounting",
     "private-linear-regression",
@@ -56,7 +57,9 @@ def read(client):
 
 def test_the_chapters_keep_their_addresses_and_their_order():
     assert list(CHAPTERS) == SLUGS
-    assert [chapter.number for chapter in CHAPTERS.values()] == [1, 2, 3, 4, 5, 6, 7]
+    assert [chapter.number for chapter in CHAPTERS.values()] == [
+        *range(1, len(SLUGS) + 1)
+    ]
 
 
 def test_the_hub_leads_to_every_chapter(client):
@@ -232,7 +235,8 @@ def test_chapters_follow_each_other(read):
 def test_the_code_of_a_chapter_runs_and_prints(file, capsys):
     runpy.run_path(str(file), run_name="__main__")
     assert capsys.readouterr().out.strip()
-    assert file.stem in CHAPTERS
+    chapter, _, _ = file.stem.partition(".")  # a chapter may have a further listing
+    assert chapter in CHAPTERS
 
 
 def test_a_record_is_read_out_of_its_gradient_as_the_chapter_says():
