@@ -15,3 +15,22 @@ LONG = {
     "every example": "an example in the docs that no longer runs",
     "mutation of every rule": "a test of a layer rule that no longer sees its bugs",
 }
+
+#: Folders of tests; what is not long is run by `make test`.
+FOLDERS = {
+    "accounting": "an ε or δ that is below the true one or above its stated bound",
+    "dp": "a gradient, bound or noise that the guarantee does not assume; an unsafe "
+    "model or loss that is trained",
+    "regression": "a release, budget or golden figure of linear regression that is off",
+    "experiments": "a setting that is taken outside its domain or refused inside it",
+    "training": "a training that differs from its recording, or after a resume",
+    "runs": "a run that is lost, carried out twice, or blocks others, whatever dies",
+    "web": "an answer or page with a wrong number, status, header or limit",
+    "browser": "a page that a reader cannot use",
+    "cli": "a command that refuses, prints or exits wrongly",
+    "server": "a server that does not start, stop, or outlive slow clients",
+    "benchmarks": "a benchmark that does not measure what its table says",
+    "js": "a chart or a form that shows other numbers than the server sent",
+    "": "an import that points up, a page of docs that the code has left behind, an "
+    "installation that lacks a file",
+}

@@ -12,6 +12,7 @@ from dpsgd_explorer.experiments.kinds import KINDS
 from dpsgd_explorer.settings import Settings
 from dpsgd_explorer.web import create_app
 from dpsgd_explorer.web.api.openapi import described_routes
+from tests.families import FOLDERS, LONG
 from tools import (
     draw_architecture,
     marked_text,
@@ -76,6 +77,23 @@ def test_the_architecture_names_every_folder_and_only_files_there_are():
     assert [
         path for path in paths if not any((at / path).exists() for at in places)
     ] == []
+
+
+def test_every_family_of_tests_has_a_row_on_the_page_of_tests():
+    text = (ROOT / "docs" / "testing.md").read_text(encoding="utf-8")
+    rows = re.findall(
+        r"^\| (?!family)(\w.*?) \| (.*?) \| .* \| .* \|$", text, re.MULTILINE
+    )
+    folders = {f"tests/{name}": caught for name, caught in FOLDERS.items()}
+    assert dict(rows) == folders | LONG, "run python -m tools.write_testing_page"
+
+
+def test_every_folder_of_tests_is_a_family():
+    tests = ROOT / "tests"
+    assert {path.relative_to(tests).parts[0] for path in tests.glob("*/**/*test*")} - {
+        *FOLDERS,
+        "__pycache__",
+    } == set()
 
 
 def test_every_environment_variable_is_documented():

@@ -1,0 +1,90 @@
+"""Write docs/testing.md from the reports of ``make test`` and ``make test-all``.
+
+python -m tools.write_testing_page [.pytest_cache/unit.xml .pytest_cache/test-all.xml]
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+import xml.etree.ElementTree as ElementTree
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from tests.families import FOLDERS, LONG
+
+ROOT = Path(__file__).parents[1]
+PAGE = ROOT / "docs" / "testing.md"
+REPORTS = tuple(ROOT / ".pytest_cache" / name for name in ("unit.xml", "test-all.xml"))
+HEAD = """# Tests
+
+This page is written by `python -m tools.write_testing_page` from the reports that
+`make test` and `make test-all` leave in `.pytest_cache/`.
+
+`make test` finds what a change can break by mistake; `make test-all` runs the long
+rest, which is marked `long` with a family of `tests/families.py`. A test may depend
+neither on the clock nor on the order of tests, and a test of a random quantity may fail
+by chance with a probability of at most 1e-6.
+
+Seconds are those of all tests of the family, fixtures included, in one process; several
+processes share them.
+"""
+SECTION = """
+## {title}
+
+| family | what it would catch | tests | seconds |
+|---|---|---:|---:|
+{rows}
+"""
+
+Sums = dict[str, tuple[int, float]]
+
+
+def page(reports: Iterable[Path]) -> str:
+    """Return the page; a family that no report holds has no figures."""
+    sums: Sums = {"tests/js": _scripts()}
+    for report in reports:
+        for case in ElementTree.parse(report).getroot().iter("testcase"):
+            name = _family(case)
+            tests, seconds = sums.get(name, (0, 0.0))
+            sums[name] = tests + 1, seconds + float(case.get("time", 0))
+    folders = {f"tests/{name}": caught for name, caught in FOLDERS.items()}
+    return (
+        HEAD
+        + SECTION.format(title="`make test`", rows=_rows(folders, sums))
+        + SECTION.format(title="`make test-all`", rows=_rows(LONG, sums))
+    )
+
+
+def _family(case: ElementTree.Element) -> str:
+    """Return the family of a long test, the folder of any other."""
+    for each in case.iter("property"):
+        if each.get("name") == "family":
+            return each.get("value", "")
+    folder = case.get("classname", "").split(".")[1]
+    return f"tests/{folder if folder in FOLDERS else ''}"
+
+
+def _scripts() -> tuple[int, float]:
+    """Return the number and the seconds of the tests of static/js, by running them."""
+    command = ["node", "--test", *map(str, (ROOT / "tests" / "js").glob("*.test.js"))]
+    output = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    figures = dict(
+        re.findall(r"^\S (tests|duration_ms) ([\d.]+)$", output, re.MULTILINE)
+    )
+    return int(figures["tests"]), float(figures["duration_ms"]) / 1000
+
+
+def _rows(families: Mapping[str, str], sums: Sums) -> str:
+    rows = []
+    for name, caught in families.items():
+        tests, seconds = sums.get(name, (0, 0.0))
+        figures = f"{tests} | {seconds:.0f}" if tests else "– | –"
+        rows.append(f"| {name} | {caught} | {figures} |")
+    return "\n".join(rows)
+
+
+if __name__ == "__main__":
+    given = tuple(map(Path, sys.argv[1:])) or REPORTS
+    PAGE.write_text(page(filter(Path.exists, given)), encoding="utf-8")
