@@ -36,7 +36,7 @@ def specs() -> list[DescentSpec]:
 
 
 def main() -> int:
-    """DescentSpec them all and write the file."""
+    """Compute all descents and write the file."""
     entries = [as_entry(spec, compute(spec)) for spec in specs()]
     text = ",\n".join(json.dumps(entry, allow_nan=False) for entry in entries)
     RECORDED.write_text(f"[\n{text}\n]\n", encoding="utf-8")

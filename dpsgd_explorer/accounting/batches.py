@@ -25,9 +25,10 @@ from dpsgd_explorer.accounting.sampling_schemes import (
     FIXED_SIZE,
     SAMPLINGS,
     TRUNCATED_POISSON,
-    check_answerable,
+    why_not,
 )
 from dpsgd_explorer.accounting.truncated_poisson import truncated_poisson_epsilon
+from dpsgd_explorer.errors import AccountingError
 
 
 @dataclass(frozen=True)
@@ -51,16 +52,15 @@ class Batches:
 
     def __post_init__(self) -> None:
         validation.one_of("sampling", self.sampling, SAMPLINGS)
+        is_truncated = self.sampling == TRUNCATED_POISSON
         for name in ("sample_size", "max_batch_size"):
-            self._check(name, getattr(self, name))
-
-    def _check(self, name: str, size: int | None) -> None:
-        is_cut = self.sampling == TRUNCATED_POISSON
-        if is_cut and size is None:
-            validation.refuse(name, f"given for sampling {TRUNCATED_POISSON!r}", size)
-        if size is not None and not is_cut:
-            rule = f"left out, sampling {self.sampling!r} takes none"
-            validation.refuse(name, rule, size)
+            size = getattr(self, name)
+            if is_truncated and size is None:
+                rule = f"given for sampling {TRUNCATED_POISSON!r}"
+                validation.refuse(name, rule, size)
+            if size is not None and not is_truncated:
+                rule = f"left out, sampling {self.sampling!r} takes none"
+                validation.refuse(name, rule, size)
 
 
 POISSON = Batches()
@@ -86,7 +86,8 @@ def batches_interval(
     if terms == (FIXED_SIZE, REPLACE_ONE, "rdp"):
         q, sigma = run.sample_rate, run.noise_multiplier
         return Interval.one_sided(fixed_size_epsilon(q, sigma, run.steps, delta))
-    check_answerable(chosen, [run], batches.sampling, relation)
+    if reason := why_not(chosen, [run], batches.sampling, relation):
+        raise AccountingError(reason, field=reason.split(" ", 1)[0])
     return epsilon_interval([run], delta, accountant, relation)
 
 

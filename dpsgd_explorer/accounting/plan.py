@@ -51,7 +51,9 @@ class Plan:
             if validation.delta(self.delta) >= 1 / self.sample_size:
                 rule = f"below 1/N = 1/{self.sample_size}"
                 validation.refuse("delta", rule, self.delta)
-            _check_accountant(self.accountant, self.sample_rate)
+            whole_run = [Phase(self.sample_rate, 1.0, 1)]
+            if reason := accountant_for(self.accountant).why_not(whole_run):
+                raise AccountingError(reason, field="accountant")
 
     @classmethod
     def create(
@@ -188,11 +190,6 @@ def steps_of(epochs: float, sample_size: int, expected_batch_size: int) -> int:
 def _check_sizes(sample_size: int, expected_batch_size: int) -> None:
     most = validation.whole("sample_size", sample_size, 1, 2**53)
     validation.whole("expected_batch_size", expected_batch_size, 1, most)
-
-
-def _check_accountant(name: str, sample_rate: float) -> None:
-    if reason := accountant_for(name).why_not([Phase(sample_rate, 1.0, 1)]):
-        raise AccountingError(reason, field="accountant")
 
 
 def _check_one_of(**values: float | None) -> None:

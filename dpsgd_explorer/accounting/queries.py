@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from dpsgd_explorer.accounting.core import validation
-from dpsgd_explorer.accounting.core.accountant import Accountant, Phase
+from dpsgd_explorer.accounting.core.accountant import Phase
 from dpsgd_explorer.accounting.core.intervals import Interval
 from dpsgd_explorer.accounting.core.neighboring_relation import (
     ADD_OR_REMOVE_ONE,
@@ -243,23 +243,13 @@ def all_answers(
         name: why_not(accountant, phases, sampling, relation)
         for name, accountant in ACCOUNTANTS.items()
     }
-    able = [ACCOUNTANTS[name] for name, reason in reasons.items() if not reason]
-    check_count(able, phases, relation)
-    return {
-        name: _answer(accountant, phases, delta, relation, reasons[name])
-        for name, accountant in ACCOUNTANTS.items()
-    }
-
-
-def _answer(
-    accountant: Accountant,
-    phases: Sequence[Phase],
-    delta: float,
-    relation: NeighboringRelation,
-    reason: str,
-) -> Answer:
-    if reason:
-        return Answer(DOES_NOT_APPLY, reason=reason)
+    able = {name: ACCOUNTANTS[name] for name in reasons if not reasons[name]}
+    check_count(list(able.values()), phases, relation)
     total = [sum(phase.steps for phase in phases)]
-    [interval] = accountant.bounds(phases, total, delta, relation)
-    return Answer(interval.status, interval.value)
+    answers = {
+        name: Answer(DOES_NOT_APPLY, reason=why) for name, why in reasons.items()
+    }
+    for name, accountant in able.items():
+        [interval] = accountant.bounds(phases, total, delta, relation)
+        answers[name] = Answer(interval.status, interval.value)
+    return answers

@@ -19,7 +19,6 @@ from dpsgd_explorer.accounting.core.neighboring_relation import (
     REPLACE_ONE,
     NeighboringRelation,
 )
-from dpsgd_explorer.errors import AccountingError
 
 POISSON, FULL_BATCH, FIXED_SIZE = "poisson", "full_batch", "fixed_size"
 TRUNCATED_POISSON, SHUFFLED = "truncated_poisson", "shuffled"
@@ -56,35 +55,16 @@ def why_not(
             "accountant must be 'rdp' for batches of fixed size, by its bound for "
             f"replaced records, got {accountant.label!r}."
         )
-    if sampling == TRUNCATED_POISSON:
-        return _why_not_truncated(accountant)
-    if sampling == FULL_BATCH and any(phase.sample_rate < 1 for phase in phases):
-        return f"sample_rate must be 1 for sampling {FULL_BATCH!r}, got less."
-    return accountant.why_not(phases)
-
-
-def _why_not_truncated(accountant: Accountant) -> str:
-    if not accountant.counts_truncated_batches:
+    if sampling == TRUNCATED_POISSON and not accountant.counts_truncated_batches:
         return (
             "accountant must be 'exact' for Poisson batches that are cut, got "
             f"{accountant.label!r}."
         )
-    return (
-        "max_batch_size and sample_size must be known for Poisson batches that are "
-        "cut. Ask truncated_poisson_epsilon, the exact accountant's answer."
-    )
-
-
-def check_answerable(
-    accountant: Accountant,
-    phases: Sequence[Phase],
-    sampling: str,
-    relation: NeighboringRelation,
-) -> None:
-    """Refuse what an accountant does not apply to.
-
-    Raises:
-        AccountingError: with the reason.
-    """
-    if reason := why_not(accountant, phases, sampling, relation):
-        raise AccountingError(reason, field=reason.split(" ", 1)[0])
+    if sampling == TRUNCATED_POISSON:
+        return (
+            "max_batch_size and sample_size must be known for Poisson batches that are "
+            "cut. Ask truncated_poisson_epsilon, the exact accountant's answer."
+        )
+    if sampling == FULL_BATCH and any(phase.sample_rate < 1 for phase in phases):
+        return f"sample_rate must be 1 for sampling {FULL_BATCH!r}, got less."
+    return accountant.why_not(phases)

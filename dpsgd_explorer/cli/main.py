@@ -12,6 +12,7 @@ import math
 import sys
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
@@ -19,7 +20,6 @@ from dpsgd_explorer.errors import ConfigError, ExplorerError
 from dpsgd_explorer.settings import Settings
 
 if TYPE_CHECKING:
-    from dpsgd_explorer.cli.train import RunFiles
     from dpsgd_explorer.experiments.config import RunConfig
     from dpsgd_explorer.experiments.events import Event
     from dpsgd_explorer.experiments.regression_config import RegressionConfig
@@ -27,6 +27,12 @@ if TYPE_CHECKING:
 
 REFUSED = 2
 STOPPED = 130  # exit code of a shell after Ctrl-C
+
+MODULES = {
+    "prune": "Delete the runs that ended long ago and shrink the database.",
+    "epsilon": "Tell what DP-SGD spends, or the noise for a target.",
+    "regression": "Release a private linear regression of a table.",
+}
 
 Command = Callable[[argparse.Namespace], int]
 
@@ -64,9 +70,9 @@ def _parser() -> argparse.ArgumentParser:
         help="end when standard input does, and so with whoever started this",
     )
     _add_train_options(add("train", _train, "Carry out one run, tell how it goes."))
-    _add_prune(add)
-    _add_epsilon(add)
-    _add_regression(add)
+    for name, text in MODULES.items():
+        module = import_module(f"dpsgd_explorer.cli.{name}")
+        module.add_options(add(name, module.carry_out, text))
     return root
 
 
@@ -91,27 +97,6 @@ def _add_train_options(parser: argparse.ArgumentParser) -> None:
     add_options(parser)
 
 
-def _add_epsilon(add: Callable[..., argparse.ArgumentParser]) -> None:
-    from dpsgd_explorer.cli import epsilon as command
-
-    text = "Tell what DP-SGD spends, or the noise for a target."
-    command.add_options(add("epsilon", command.carry_out, text))
-
-
-def _add_regression(add: Callable[..., argparse.ArgumentParser]) -> None:
-    from dpsgd_explorer.cli import regression as command
-
-    text = "Release a private linear regression of a table."
-    command.add_options(add("regression", command.carry_out, text))
-
-
-def _add_prune(add: Callable[..., argparse.ArgumentParser]) -> None:
-    from dpsgd_explorer.cli import prune as command
-
-    text = "Delete the runs that ended long ago and shrink the database."
-    command.add_options(add("prune", command.carry_out, text))
-
-
 def _serve(_options: argparse.Namespace) -> int:
     from dpsgd_explorer.server.supervisor import serve
 
@@ -134,14 +119,16 @@ def _work(options: argparse.Namespace) -> int:
 
 def _train(options: argparse.Namespace) -> int:
     # Settings and file are checked before torch loads: mistakes are reported at once.
-    from dpsgd_explorer.cli.train import check_options
-    from dpsgd_explorer.experiments.kinds import parse
+    from dpsgd_explorer.cli.train import RunFiles, check_options
+    from dpsgd_explorer.experiments.kinds import KINDS, parse
+    from dpsgd_explorer.experiments.performance import PerformanceSettings
 
     config = parse(_read_json(options.config))
     check_options(options, config)
     progress = sys.stderr if options.json else sys.stdout
+    performance = PerformanceSettings.from_settings(Settings.from_environment())
     with _event_file(options) as lines:
-        files = _files(config, options)
+        files = RunFiles(KINDS[config.kind], config, options.checkpoint, performance)
         if lines is not None and not options.json:
             files.cut(lines)
         for event in files.events():
@@ -153,15 +140,6 @@ def _train(options: argparse.Namespace) -> int:
     if options.weights is not None:
         files.save_weights(options.weights, config)
     return 0
-
-
-def _files(config: RunConfig, options: argparse.Namespace) -> RunFiles:
-    from dpsgd_explorer.cli.train import RunFiles
-    from dpsgd_explorer.experiments.kinds import KINDS
-    from dpsgd_explorer.experiments.performance import PerformanceSettings
-
-    performance = PerformanceSettings.from_settings(Settings.from_environment())
-    return RunFiles(KINDS[config.kind], config, options.checkpoint, performance)
 
 
 def _progress(event: Event, config: RunConfig) -> str:

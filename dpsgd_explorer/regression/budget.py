@@ -11,7 +11,7 @@ Gaussians); s from Balle and Wang (2018), arXiv:1805.06530v2, Theorem 8.
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -98,17 +98,15 @@ def _scaled(
     epsilon: float, delta: float, ratios: tuple[float, ...]
 ) -> tuple[float, float]:
     """Return the ε spent, and the least safe scale of the ratios."""
+
+    def spent(scale: float) -> float:
+        precision = math.fsum((scale * ratio) ** -2 for ratio in ratios)
+        return gaussian_epsilon(delta, 1 / math.sqrt(precision))
+
     single = exact_noise_multiplier(epsilon, delta)
     scale = single * math.sqrt(math.fsum(ratio**-2 for ratio in ratios))
-    growth = GROWTH
-    while (spent := _spent(scale, ratios, delta)) > epsilon:
-        scale *= 1 + growth
-        growth *= 2
-    return spent, scale
-
-
-def _spent(scale: float, ratios: tuple[float, ...], delta: float) -> float:
-    return composed_epsilon([scale * ratio for ratio in ratios], delta)
+    scale = _grown(scale, spent, epsilon)
+    return spent(scale), scale
 
 
 def noise_for(target_epsilon: float, delta: float, steps: int) -> float:
@@ -118,14 +116,13 @@ def noise_for(target_epsilon: float, delta: float, steps: int) -> float:
         AccountingError: an argument is outside its domain.
     """
     noise = gaussian_noise_multiplier(target_epsilon, delta, steps)
+    return _grown(noise, lambda x: gaussian_epsilon(delta, x, steps), target_epsilon)
+
+
+def _grown(noise: float, spent: Callable[[float], float], target: float) -> float:
+    """Return the noise, larger by so little that what it spends fits the target."""
     growth = GROWTH
-    while gaussian_epsilon(delta, noise, steps) > target_epsilon:
+    while spent(noise) > target:
         noise *= 1 + growth
         growth *= 2
     return noise
-
-
-def composed_epsilon(noise_multipliers: Collection[float], delta: float) -> float:
-    """Return the exact epsilon of releases with these noise multipliers together."""
-    precision = math.fsum(s**-2 for s in noise_multipliers)
-    return gaussian_epsilon(delta, 1 / math.sqrt(precision))

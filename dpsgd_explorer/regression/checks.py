@@ -7,17 +7,19 @@ do; rows are counted from 1.
 from __future__ import annotations
 
 import math
-from numbers import Integral, Real
+from numbers import Real
 from typing import Any, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
 
+from dpsgd_explorer import validation
+from dpsgd_explorer.accounting import NeighboringRelation
 from dpsgd_explorer.errors import ConfigError
 
 Array = NDArray[np.float64]
 
-RELATIONS = ("add_or_remove_one", "replace_one")
+RELATIONS = tuple(NeighboringRelation)
 VARIANTS = ("tight", "notebook")
 MAX_REPETITIONS = 100_000
 
@@ -64,12 +66,7 @@ def at_least_zero(name: str, value: object) -> float:
 
 def whole(name: str, value: object, most: int) -> int:
     """Return a whole number from 1 to ``most``."""
-    if isinstance(value, bool) or not isinstance(value, Integral):
-        refuse(name, f"{name} must be a whole number, got {value!r}.")
-    number = int(value)
-    if not 1 <= number <= most:
-        refuse(name, f"{name} must be from 1 to {most}, got {value!r}.")
-    return number
+    return validation.whole(name, value, 1, most)
 
 
 def repetitions(value: object) -> int:

@@ -8,9 +8,11 @@ one is computed when it is asked for.
 from __future__ import annotations
 
 import json
+import math
 import threading
 from dataclasses import asdict, dataclass
 from functools import cache, lru_cache
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +28,7 @@ from dpsgd_explorer.regression.statistics import Statistics
 
 RECORDED = Path(__file__).parent / "data" / "descents.json"
 ANY_DELTA = 0.5  # no error depends on δ, only the ε that is reported
+COLUMNS = ("median", "low", "high")  # of a spread, in the file
 SHORT = 1_500  # steps that are computed within a request
 LONGEST = 200_000
 BUSY_SECONDS = 2
@@ -79,12 +82,8 @@ class DescentSpec:
     @property
     def bounds(self) -> Bounds:
         """Public bounds of the records."""
-        prepared_housing = self.prepared_housing
-        return Bounds(
-            prepared_housing.x_bound,
-            prepared_housing.y_bound,
-            self.neighboring_relation,
-        )
+        data = self.prepared_housing
+        return Bounds(data.x_bound, data.y_bound, self.neighboring_relation)
 
     @property
     def learning_rate(self) -> float:
@@ -139,7 +138,7 @@ def trace(spec: DescentSpec) -> Trace:
 
 @lru_cache(maxsize=256)
 def compute(spec: DescentSpec) -> Trace:
-    """DescentSpec, and return the errors."""
+    """Compute a descent and return its errors."""
     descent = Descent(
         bounds=spec.bounds,
         noise_multiplier=spec.noise_multiplier,
@@ -160,49 +159,37 @@ def compute(spec: DescentSpec) -> Trace:
 def recorded() -> dict[DescentSpec, Trace]:
     """Return the recorded descents."""
     entries = json.loads(RECORDED.read_text(encoding="utf-8"))
-    return {_spec(entry["spec"]): _trace(entry) for entry in entries}
+    return dict(_from_entry(entry) for entry in entries)
 
 
 def as_entry(spec: DescentSpec, trace: Trace) -> dict[str, object]:
     """Return a descent as the file holds it; infinity is null."""
-    columns = ("median", "low", "high")
-    values = {
-        name: [_finite(getattr(spread, name)) for spread in trace.spreads]
-        for name in columns
-    }
-    return {"spec": asdict(spec), "steps": list(trace.steps), **values}
+    columns: dict[str, list[float | None]] = {name: [] for name in COLUMNS}
+    for name, spread in product(COLUMNS, trace.spreads):
+        value = getattr(spread, name)
+        columns[name].append(float(f"{value:.6g}") if np.isfinite(value) else None)
+    return {"spec": asdict(spec), "steps": list(trace.steps), **columns}
 
 
-def _finite(value: float) -> float | None:
-    return float(f"{value:.6g}") if np.isfinite(value) else None
-
-
-def _spec(values: dict[str, Any]) -> DescentSpec:
-    prepared_housing = PreparedHousing(**values["prepared_housing"])
-    return DescentSpec(**values | {"prepared_housing": prepared_housing})
-
-
-def _trace(entry: dict[str, list[float | None]]) -> Trace:
-    rows = zip(entry["median"], entry["low"], entry["high"], strict=True)
-    spreads = (
-        Spread(*(np.inf if value is None else value for value in row)) for row in rows
-    )
-    return Trace(tuple(int(step or 0) for step in entry["steps"]), tuple(spreads))
+def _from_entry(entry: dict[str, Any]) -> tuple[DescentSpec, Trace]:
+    """Return the descent that ``as_entry`` wrote."""
+    prepared_housing = PreparedHousing(**entry["spec"]["prepared_housing"])
+    spec = DescentSpec(**entry["spec"] | {"prepared_housing": prepared_housing})
+    columns = [
+        [math.inf if value is None else value for value in entry[name]]
+        for name in COLUMNS
+    ]
+    spreads = tuple(Spread(*row) for row in zip(*columns, strict=True))
+    return spec, Trace(tuple(entry["steps"]), spreads)
 
 
 @lru_cache(maxsize=4)
-def _prepared(prepared_housing: PreparedHousing) -> Prepared:
-    step = Preprocessing(
-        housing.RANGES,
-        prepared_housing.x_bound,
-        prepared_housing.y_bound,
-        prepared_housing.rows,
-    )
+def _prepared(data: PreparedHousing) -> Prepared:
+    step = Preprocessing(housing.RANGES, data.x_bound, data.y_bound, data.rows)
     return step.apply(*housing.load())
 
 
 @lru_cache(maxsize=128)
 def _statistics(prepared_housing: PreparedHousing) -> tuple[Statistics, Statistics]:
-    prepared = prepared_housing.table
-    _, labels = housing.load()
-    return Statistics.of(prepared.X, prepared.y), Statistics.of(prepared.X, labels)
+    table, (_, labels) = prepared_housing.table, housing.load()
+    return Statistics.of(table.X, table.y), Statistics.of(table.X, labels)

@@ -24,7 +24,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -152,7 +152,9 @@ def noisy_gradient_descent(
         keep_every=keep_every,
         rate_is_private=learning_rate != "notebook",
     )
-    return path if repetitions is not None else _single(path)
+    if repetitions is None:
+        return replace(path, theta=path.theta[0], mse=path.mse[:, 0])
+    return path
 
 
 def schedule(
@@ -338,9 +340,3 @@ def kept_steps(steps: int, every: int | None = None) -> tuple[int, ...]:
     every = checks.whole("keep_every", every, MAX_STEPS)
     kept = list(range(1, steps + 1, every))
     return tuple(kept if kept[-1] == steps else [*kept, steps])
-
-
-def _single(path: Path) -> Path:
-    """Return the only repetition's path without the axis of repetitions."""
-    values = {name: getattr(path, name) for name in path.__dataclass_fields__}
-    return Path(**values | {"theta": path.theta[0], "mse": path.mse[:, 0]})

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection
-from numbers import Integral, Real
+from numbers import Real
 from typing import NoReturn
 
 from dpsgd_explorer import validation
@@ -80,12 +80,7 @@ def steps(value: object, *, least: int = 0) -> int:
 
 def whole(name: str, value: object, least: int, most: int) -> int:
     """Return a whole number in a range."""
-    if isinstance(value, bool) or not isinstance(value, Integral):
-        refuse(name, "a whole number", value)
-    number = int(value)
-    if not least <= number <= most:
-        refuse(name, f"from {least} to {most}", value)
-    return number
+    return validation.whole(name, value, least, most, _error)
 
 
 def finite(name: str, value: object) -> float:
