@@ -49,16 +49,16 @@ def runs(draw):
     )
 
 
-def least(name, q, sigma, t, slack):
+def least(name, q, sigma, t, at_delta):
     """Return what epsilon cannot be below, as far as the accountant knows."""
-    return least_of(name, [Phase(q, sigma, t)], slack)
+    return least_of(name, [Phase(q, sigma, t)], at_delta)
 
 
-def least_of(name, phases, slack):
+def least_of(name, phases, at_delta):
     total = sum(phase.steps for phase in phases)
     if name not in TWO_SIDED:
-        return ACCOUNTANTS[name].epsilons(phases, [total], slack)[0]
-    return arrays(ACCOUNTANTS["exact"].bounds(phases, [total], slack)).lower[0]
+        return ACCOUNTANTS[name].epsilons(phases, [total], at_delta)[0]
+    return arrays(ACCOUNTANTS["exact"].bounds(phases, [total], at_delta)).lower[0]
 
 
 def asked(name, q):
@@ -66,18 +66,16 @@ def asked(name, q):
     return 1.0 if ACCOUNTANTS[name].why_not([Phase(q, 1.0, 1)]) else q
 
 
-def within_reach(name, target, slack):
-    """Drop a target that this accountant grants to no noise at all."""
-    assume(
-        target > 1.01 * epsilon(asked(name, 0.5), MAX_NOISE_MULTIPLIER, 1, slack, name)
-    )
+def run_of(name, run):
+    """Return the run at a sample rate that the accountant knows."""
+    return (asked(name, run[0]), *run[1:])
 
 
-def tight(name, q, sigma, t, slack):
+def tight(name, q, sigma, t, at_delta):
     """Tell whether a search, which makes haste, gets the accountant's best answer."""
     last = ACCOUNTANTS[name].searchers("add_or_remove_one")[-1]
-    hasty = last.epsilons([Phase(q, sigma, t)], [t], slack)[0]
-    return hasty <= epsilon(q, sigma, t, slack, name) * (1 + 1e-6)
+    hasty = last.epsilons([Phase(q, sigma, t)], [t], at_delta)[0]
+    return hasty <= epsilon(q, sigma, t, at_delta, name) * (1 + 1e-6)
 
 
 @every_accountant
@@ -92,22 +90,20 @@ def test_it_says_what_it_is_worth(name):
 @PROPERTY
 @given(runs(), FACTORS)
 def test_epsilon_falls_with_noise_and_delta(name, run, factor):
-    q, sigma, t, slack = run
-    q = asked(name, q)
-    here = epsilon(q, sigma, t, slack, name) * NOISE_OF_ROUNDING
-    assert least(name, q, sigma * factor, t, slack) <= here
-    assert least(name, q, sigma, t, slack * factor) <= here
+    q, sigma, t, at_delta = run_of(name, run)
+    here = epsilon(q, sigma, t, at_delta, name) * NOISE_OF_ROUNDING
+    assert least(name, q, sigma * factor, t, at_delta) <= here
+    assert least(name, q, sigma, t, at_delta * factor) <= here
 
 
 @every_accountant
 @PROPERTY
 @given(runs(), FACTORS)
 def test_epsilon_rises_with_sample_rate_and_steps(name, run, factor):
-    q, sigma, t, slack = run
-    q = asked(name, q)
-    here = least(name, q, sigma, t, slack) / NOISE_OF_ROUNDING
-    assert epsilon(min(q * factor, 1.0), sigma, t, slack, name) >= here
-    assert epsilon(q, sigma, math.ceil(t * factor), slack, name) >= here
+    q, sigma, t, at_delta = run_of(name, run)
+    here = least(name, q, sigma, t, at_delta) / NOISE_OF_ROUNDING
+    assert epsilon(min(q * factor, 1.0), sigma, t, at_delta, name) >= here
+    assert epsilon(q, sigma, math.ceil(t * factor), at_delta, name) >= here
 
 
 @every_bound
@@ -116,11 +112,10 @@ def test_epsilon_rises_with_sample_rate_and_steps(name, run, factor):
 def test_a_bound_is_never_below_one_exact_step(name, run):
     # One step, "remove": δ(ε) = q δ_Gaussian(ε') with e^ε = 1 + q (e^ε' - 1); more
     # steps tell no less.
-    q, sigma, t, slack = run
-    q = asked(name, q)
-    inner = gaussian_epsilon(slack / q, sigma) if slack < q else 0.0
+    q, sigma, t, at_delta = run_of(name, run)
+    inner = gaussian_epsilon(at_delta / q, sigma) if at_delta < q else 0.0
     least = math.log1p(q * math.expm1(inner))
-    assert epsilon(q, sigma, t, slack, name) * NOISE_OF_ROUNDING >= least
+    assert epsilon(q, sigma, t, at_delta, name) * NOISE_OF_ROUNDING >= least
 
 
 @every_bound
@@ -136,14 +131,13 @@ def test_a_bound_is_never_below_the_exact_golden_value(name, golden):
 @PROPERTY
 @given(runs())
 def test_delta_and_epsilon_invert_each_other(name, run):
-    q, sigma, t, slack = run
-    q = asked(name, q)
-    spent = epsilon(q, sigma, t, slack, name)
+    q, sigma, t, at_delta = run_of(name, run)
+    spent = epsilon(q, sigma, t, at_delta, name)
     if 0 < spent < math.inf:
         back = delta(q, sigma, t, spent, name)
-        if least(name, q, sigma, t, slack) < spent * (1 - 1e-6):
+        if least(name, q, sigma, t, at_delta) < spent * (1 - 1e-6):
             assume(False)  # two bounds, of which neither inverts the other
-        assert back <= slack * (1 + 1e-6)
+        assert back <= at_delta * (1 + 1e-6)
         assert epsilon(q, sigma, t, back, name) <= spent * (1 + 1e-6)
 
 
@@ -151,30 +145,28 @@ def test_delta_and_epsilon_invert_each_other(name, run):
 @PROPERTY
 @given(runs(), st.integers(0, 10**6))
 def test_a_run_in_two_parts_is_the_same_run(name, run, first):
-    q, sigma, t, slack = run
-    q = asked(name, q)
+    q, sigma, t, at_delta = run_of(name, run)
     first = min(first, t)
     parts = [Phase(q, sigma, first), Phase(q, sigma, t - first)]
-    composed = ACCOUNTANTS[name].epsilons(parts, [t], slack)[0]
-    assert composed == pytest.approx(epsilon(q, sigma, t, slack, name), rel=1e-4)
+    composed = ACCOUNTANTS[name].epsilons(parts, [t], at_delta)[0]
+    assert composed == pytest.approx(epsilon(q, sigma, t, at_delta, name), rel=1e-4)
 
 
 @every_accountant
 @PROPERTY
 @given(runs(), runs())
 def test_a_second_phase_adds_and_the_order_does_not_matter(name, one, two):
-    slack = one[3]
-    one = (asked(name, one[0]), *one[1:])
-    a, b = Phase(*one[:3]), Phase(asked(name, two[0]), *two[1:3])
+    at_delta = one[3]
+    one, two = run_of(name, one), run_of(name, two)
+    a, b = Phase(*one[:3]), Phase(*two[:3])
     total = a.steps + b.steps
-    after_a, both = ACCOUNTANTS[name].epsilons([a, b], [a.steps, total], slack)
-    swapped = ACCOUNTANTS[name].epsilons([b, a], [total], slack)[0]
+    after_a, both = ACCOUNTANTS[name].epsilons([a, b], [a.steps, total], at_delta)
+    swapped = ACCOUNTANTS[name].epsilons([b, a], [total], at_delta)[0]
     assert after_a >= least(name, *one) / NOISE_OF_ROUNDING
     assert both >= least(name, *one) / NOISE_OF_ROUNDING
-    alone = least(name, b.sample_rate, b.noise_multiplier, b.steps, slack)
-    assert both >= alone / NOISE_OF_ROUNDING
-    assert least_of(name, [a, b], slack) <= swapped * NOISE_OF_ROUNDING
-    assert least_of(name, [b, a], slack) <= both * NOISE_OF_ROUNDING
+    assert both >= least(name, *two[:3], at_delta) / NOISE_OF_ROUNDING
+    assert least_of(name, [a, b], at_delta) <= swapped * NOISE_OF_ROUNDING
+    assert least_of(name, [b, a], at_delta) <= both * NOISE_OF_ROUNDING
 
 
 @every_accountant
@@ -198,45 +190,40 @@ def test_nothing_done_spends_nothing_and_no_noise_spends_everything(name):
     mixed = [Phase(q, 1.0, 5), Phase(q, 0.0, 5)]
     assert math.isfinite(ACCOUNTANTS[name].epsilons(mixed, [5], 1e-5)[0])
     assert ACCOUNTANTS[name].epsilons(mixed, [6], 1e-5)[0] == math.inf
+    assert steps(1.0, q, 0.0, 1e-5, name) == 0
 
 
 @every_accountant
 @settings(PROPERTY, max_examples=15)
 @given(runs(), st.floats(math.log(0.05), math.log(50)))
 def test_noise_meets_its_target_and_a_thousandth_less_does_not(name, run, log_target):
-    q, _, t, slack = run
-    q = asked(name, q)
+    q, _, t, at_delta = run_of(name, run)
     target = math.exp(log_target)
-    within_reach(name, target, slack)
-    noise = noise_multiplier(target, q, t, slack, name)
-    assert epsilon(q, noise, t, slack, name) <= target
-    assume(tight(name, q, noise, t, slack))
-    assume(tight(name, q, 0.999 * noise, t, slack))
+    nearest = epsilon(asked(name, 0.5), MAX_NOISE_MULTIPLIER, 1, at_delta, name)
+    assume(target > 1.01 * nearest)
+    noise = noise_multiplier(target, q, t, at_delta, name)
+    assert epsilon(q, noise, t, at_delta, name) <= target
+    assume(tight(name, q, noise, t, at_delta))
+    assume(tight(name, q, 0.999 * noise, t, at_delta))
     assume(noise > 1.01 / MAX_NOISE_MULTIPLIER)  # below it, any noise is enough
-    assert epsilon(q, 0.999 * noise, t, slack, name) > target
+    assert epsilon(q, 0.999 * noise, t, at_delta, name) > target
 
 
 @every_accountant
 @settings(PROPERTY, max_examples=15)
 @given(runs(), st.floats(math.log(0.05), math.log(50)))
 def test_steps_are_the_most_that_stay_within_the_target(name, run, log_target):
-    q, sigma, _, slack = run
-    q = asked(name, q)
+    q, sigma, _, at_delta = run_of(name, run)
     target = math.exp(log_target)
-    most = steps(target, q, sigma, slack, name)
-    assert epsilon(q, sigma, most, slack, name) <= target
-    if most < 10**9 and tight(name, q, sigma, most + 1, slack):
-        assert epsilon(q, sigma, most + 1, slack, name) > target
-
-
-@every_accountant
-def test_no_step_is_allowed_without_noise(name):
-    assert steps(1.0, asked(name, 0.01), 0.0, 1e-5, name) == 0
+    most = steps(target, q, sigma, at_delta, name)
+    assert epsilon(q, sigma, most, at_delta, name) <= target
+    if most < 10**9 and tight(name, q, sigma, most + 1, at_delta):
+        assert epsilon(q, sigma, most + 1, at_delta, name) > target
 
 
 @every_accountant
 @pytest.mark.parametrize(
-    ("q", "sigma", "t", "slack"),
+    ("q", "sigma", "t", "at_delta"),
     [
         (1e-300, 1e12, 10**9, 1e-300),
         (1.0, 1e-12, 10**9, 1e-300),
@@ -244,7 +231,7 @@ def test_no_step_is_allowed_without_noise(name):
         (1e-300, 1e-12, 1, 0.5),
     ],
 )
-def test_the_corners_of_the_domain_give_a_number(name, q, sigma, t, slack):
+def test_the_corners_of_the_domain_give_a_number(name, q, sigma, t, at_delta):
     q = asked(name, q)
-    assert epsilon(q, sigma, t, slack, name) >= 0
+    assert epsilon(q, sigma, t, at_delta, name) >= 0
     assert 0 <= delta(q, sigma, t, 1.0, name) <= 1

@@ -30,21 +30,21 @@ def peer(phases, orders):
     return accountant
 
 
-@pytest.mark.parametrize(("q", "sigma", "steps", "slack"), RUNS)
-def test_epsilon_is_theirs_on_integer_orders_or_better(q, sigma, steps, slack):
+@pytest.mark.parametrize(("q", "sigma", "steps", "at_delta"), RUNS)
+def test_epsilon_is_theirs_on_integer_orders_or_better(q, sigma, steps, at_delta):
     theirs = peer([(q, sigma, steps)], [int(order) for order in INTEGER_ORDERS])
-    bound = theirs.get_epsilon(slack)
-    ours = epsilon(q, sigma, steps, slack, "rdp")
+    bound = theirs.get_epsilon(at_delta)
+    ours = epsilon(q, sigma, steps, at_delta, "rdp")
     assert bound * 0.97 <= ours <= bound * (1 + 1e-12)
 
 
-@pytest.mark.parametrize(("q", "sigma", "steps", "slack"), RUNS)
+@pytest.mark.parametrize(("q", "sigma", "steps", "at_delta"), RUNS)
 @pytest.mark.parametrize("order", [2, 10, 60, 1024])
-def test_each_integer_order_gives_their_epsilon(q, sigma, steps, slack, order):
+def test_each_integer_order_gives_their_epsilon(q, sigma, steps, at_delta, order):
     at = list(ORDERS).index(order)
-    offset = peer([(1.0, 1.0, 1)], [order]).get_epsilon(slack) - order / 2
+    offset = peer([(1.0, 1.0, 1)], [order]).get_epsilon(at_delta) - order / 2
     ours = steps * renyi_divergences(q, sigma)[at] + offset
-    theirs = peer([(q, sigma, steps)], [order]).get_epsilon(slack)
+    theirs = peer([(q, sigma, steps)], [order]).get_epsilon(at_delta)
     assert ours == pytest.approx(theirs, rel=1e-9)
 
 

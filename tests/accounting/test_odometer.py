@@ -21,7 +21,7 @@ from dpsgd_explorer.accounting.queries import epsilon_interval
 from dpsgd_explorer.errors import AccountingError
 from tests.accounting.curves import arrays
 
-SLACK = 1e-5
+DELTA = 1e-5
 ALARMS = [0.0, 0.001, 0.1, 0.5, 1.0]
 
 
@@ -40,50 +40,50 @@ def busy():
 def spent(odometer, *phase, **terms):
     both = Odometer(odometer.entries)
     both.add_dp_sgd(*phase)
-    return both.epsilon(SLACK, **terms)
+    return both.epsilon(DELTA, **terms)
 
 
 @pytest.mark.parametrize("accountant", ["exact", "rdp"])
 def test_the_noise_of_what_follows_spends_the_rest(busy, accountant):
-    own = busy.epsilon(SLACK, accountant)
+    own = busy.epsilon(DELTA, accountant)
     terms = {"accountant": accountant}
-    noise = busy.noise_multiplier(own + 0.5, 0.05, 200, SLACK, **terms)
+    noise = busy.noise_multiplier(own + 0.5, 0.05, 200, DELTA, **terms)
     assert own + 0.499 < spent(busy, 0.05, noise, 200, **terms) <= own + 0.5
     assert spent(busy, 0.05, noise * (1 - 1e-6), 200, **terms) > own + 0.5
 
 
 def test_the_rate_of_what_follows_spends_the_rest(busy):
-    target = busy.epsilon(SLACK) + 0.5
-    rate = busy.sample_rate(target, 1.5, 200, SLACK)
+    target = busy.epsilon(DELTA) + 0.5
+    rate = busy.sample_rate(target, 1.5, 200, DELTA)
     assert spent(busy, rate, 1.5, 200) <= target
     assert spent(busy, rate * (1 + 1e-6), 1.5, 200) > target
-    assert busy.sample_rate(target, 1e6, 2, SLACK) == 1.0
+    assert busy.sample_rate(target, 1e6, 2, DELTA) == 1.0
 
 
 def test_the_steps_that_are_left_are_the_most(busy):
-    target = busy.epsilon(SLACK) + 0.5
-    left = busy.steps(target, 0.05, 1.5, SLACK)
+    target = busy.epsilon(DELTA) + 0.5
+    left = busy.steps(target, 0.05, 1.5, DELTA)
     assert spent(busy, 0.05, 1.5, left) <= target < spent(busy, 0.05, 1.5, left + 1)
 
 
 def test_after_nothing_the_answers_are_those_of_one_run():
     fresh = Odometer()
-    assert fresh.noise_multiplier(2.0, 0.01, 1000, SLACK) == pytest.approx(
-        noise_multiplier(2.0, 0.01, 1000, SLACK), rel=1e-8
+    assert fresh.noise_multiplier(2.0, 0.01, 1000, DELTA) == pytest.approx(
+        noise_multiplier(2.0, 0.01, 1000, DELTA), rel=1e-8
     )
-    assert fresh.sample_rate(2.0, 1.1, 1000, SLACK) == pytest.approx(
-        sample_rate(2.0, 1.1, 1000, SLACK), rel=1e-8
+    assert fresh.sample_rate(2.0, 1.1, 1000, DELTA) == pytest.approx(
+        sample_rate(2.0, 1.1, 1000, DELTA), rel=1e-8
     )
-    assert fresh.steps(2.0, 0.01, 1.1, SLACK) == steps(2.0, 0.01, 1.1, SLACK)
+    assert fresh.steps(2.0, 0.01, 1.1, DELTA) == steps(2.0, 0.01, 1.1, DELTA)
     assert arrays(fresh.trade_off(ALARMS)).values.tolist() == ALARMS
 
 
 def test_a_budget_that_is_spent_leaves_nothing(busy):
-    target = busy.epsilon(SLACK) * 0.99
-    assert busy.steps(target, 0.05, 1.5, SLACK) == 0
+    target = busy.epsilon(DELTA) * 0.99
+    assert busy.steps(target, 0.05, 1.5, DELTA) == 0
     for ask in (
-        lambda: busy.noise_multiplier(target, 0.05, 10, SLACK),
-        lambda: busy.sample_rate(target, 1.5, 10, SLACK),
+        lambda: busy.noise_multiplier(target, 0.05, 10, DELTA),
+        lambda: busy.sample_rate(target, 1.5, 10, DELTA),
     ):
         with pytest.raises(AccountingError, match="target_epsilon must be at least"):
             ask()
@@ -91,15 +91,15 @@ def test_a_budget_that_is_spent_leaves_nothing(busy):
 
 def test_a_schedule_of_noise_is_scaled_as_a_whole():
     phases = [Phase(0.01, 1 + i / 5, 100) for i in range(5)]
-    factor = noise_scale(1.5, phases, SLACK)
+    factor = noise_scale(1.5, phases, DELTA)
 
     def spent_at(scale):
         scaled = [Phase(p.sample_rate, p.noise_multiplier * scale, 100) for p in phases]
-        return epsilon_interval(scaled, SLACK).value
+        return epsilon_interval(scaled, DELTA).value
 
     assert spent_at(factor) <= 1.5 < spent_at(factor * (1 - 1e-6))
-    single = noise_scale(1.5, [Phase(0.01, 1.0, 500)], SLACK)
-    assert single == pytest.approx(noise_multiplier(1.5, 0.01, 500, SLACK), rel=1e-8)
+    single = noise_scale(1.5, [Phase(0.01, 1.0, 500)], DELTA)
+    assert single == pytest.approx(noise_multiplier(1.5, 0.01, 500, DELTA), rel=1e-8)
 
 
 @pytest.mark.parametrize(
@@ -107,7 +107,7 @@ def test_a_schedule_of_noise_is_scaled_as_a_whole():
 )
 def test_there_must_be_noise_to_scale(phases):
     with pytest.raises(AccountingError, match="phases must be"):
-        noise_scale(1.0, phases, SLACK)
+        noise_scale(1.0, phases, DELTA)
 
 
 def test_the_attackers_curve_of_several_phases_is_that_of_one_that_equals_them():
@@ -122,8 +122,8 @@ def test_the_curve_of_mixed_phases_bounds_each_epsilon(busy, relation):
     found = arrays(busy.trade_off(ALARMS, "exact", relation))
     assert found.lower[0] <= found.upper[0] == pytest.approx(0.0, abs=1e-2)
     assert np.all(found.lower <= found.upper)
-    loss = busy.epsilon(SLACK, "exact", relation)
-    most = np.exp(loss) * np.array(ALARMS) + SLACK
+    loss = busy.epsilon(DELTA, "exact", relation)
+    most = np.exp(loss) * np.array(ALARMS) + DELTA
     assert np.all(found.lower <= np.minimum(most, 1) + 1e-9)
     looser = arrays(busy.trade_off(ALARMS, "rdp", relation))
     assert np.all(looser.upper >= found.lower)
@@ -133,12 +133,12 @@ def test_two_gaussian_queries_are_one():
     odometer = Odometer()
     odometer.add_gaussians([3.0, 4.0], "both")
     one = 1 / math.hypot(1 / 3, 1 / 4)
-    loss = odometer.epsilon(SLACK)
-    assert gaussian_delta(loss, one) == pytest.approx(SLACK, rel=1e-6)
+    loss = odometer.epsilon(DELTA)
+    assert gaussian_delta(loss, one) == pytest.approx(DELTA, rel=1e-6)
     found = arrays(odometer.trade_off(ALARMS))
     single = trade_off(1.0, one, 1, false_positive_rates=ALARMS)
     assert found.values == pytest.approx(single, rel=1e-6)
-    assert epsilon(1.0, one, 1, SLACK) == pytest.approx(loss, rel=1e-9)
+    assert epsilon(1.0, one, 1, DELTA) == pytest.approx(loss, rel=1e-9)
 
 
 # They were counted with those before, and "steps must be from 0 to 1000000000".

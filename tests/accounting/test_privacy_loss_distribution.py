@@ -19,7 +19,7 @@ from dpsgd_explorer.errors import AccountingError
 
 RELATIONS = ["add_or_remove_one", "replace_one"]
 RUNS = [(256 / 60_000, 1.1, 14_062), (0.01, 1.0, 1), (1.0, 10.0, 100), (0.3, 0.6, 5)]
-SLACK = 1e-5
+DELTA = 1e-5
 
 
 def from_elsewhere(pld):
@@ -38,8 +38,8 @@ def from_elsewhere(pld):
 @pytest.mark.parametrize("relation", RELATIONS)
 def test_it_reads_as_the_exact_accountant_or_a_little_above(run, relation):
     found = PrivacyLossDistribution.of([Phase(*run)], relation)
-    loss = epsilon(*run, SLACK, "exact", relation)
-    assert loss * (1 - 1e-7) <= found.epsilon(SLACK) <= loss * (1 + 2e-5)
+    loss = epsilon(*run, DELTA, "exact", relation)
+    assert loss * (1 - 1e-7) <= found.epsilon(DELTA) <= loss * (1 + 2e-5)
     for share in (0.0, 0.5, 0.9):
         truth = delta(*run, share * loss, "exact", relation)
         assert truth * (1 - 1e-6) <= found.delta(share * loss) <= truth * (1 + 2e-4)
@@ -48,29 +48,29 @@ def test_it_reads_as_the_exact_accountant_or_a_little_above(run, relation):
 def test_few_steps_on_tiny_samples_are_composed_step_by_step():
     run = (1e-5, 0.8, 100)
     found = PrivacyLossDistribution.of([Phase(*run)], interval=1e-3)
-    loss = epsilon(*run, SLACK)
-    assert loss <= found.epsilon(SLACK) <= loss + 2e-3  # two intervals
+    loss = epsilon(*run, DELTA)
+    assert loss <= found.epsilon(DELTA) <= loss + 2e-3  # two intervals
 
 
 def test_a_step_composed_with_itself_is_the_run():
     step = PrivacyLossDistribution.of([Phase(0.01, 1.0, 1)], interval=1e-3)
     for count in (1, 2, 7, 100):
-        loss = epsilon(0.01, 1.0, count, SLACK)
-        assert loss <= step.self_compose(count).epsilon(SLACK) <= loss * (1 + 3e-4)
+        loss = epsilon(0.01, 1.0, count, DELTA)
+        assert loss <= step.self_compose(count).epsilon(DELTA) <= loss * (1 + 3e-4)
 
 
 def test_phases_and_distributions_compose_alike():
     odometer = Odometer()
     odometer.add_dp_sgd(0.01, 1.1, 500)
     odometer.add_gaussian(5.0)
-    loss = odometer.epsilon(SLACK)
+    loss = odometer.epsilon(DELTA)
     whole = odometer.privacy_loss_distribution(interval=2e-3)
     parts = [
         PrivacyLossDistribution.of([phase], interval=2e-3) for phase in odometer.phases
     ]
     both = parts[0].compose(parts[1])
     for found in (whole, both, parts[1].compose(parts[0])):
-        assert loss <= found.epsilon(SLACK) <= loss * (1 + 1e-4)
+        assert loss <= found.epsilon(DELTA) <= loss * (1 + 1e-4)
 
 
 def test_a_distribution_from_elsewhere_composes_as_elsewhere():
@@ -84,9 +84,9 @@ def test_a_distribution_from_elsewhere_composes_as_elsewhere():
         PrivacyLossDistribution.of([Phase(1.0, 9.0, 1)], interval=1e-3)
     )
     both = laplace.compose(gauss)
-    for slack in (1e-2, 1e-4):
-        assert ours.epsilon(slack) == pytest.approx(
-            both.get_epsilon_for_delta(slack), rel=1e-4
+    for at_delta in (1e-2, 1e-4):
+        assert ours.epsilon(at_delta) == pytest.approx(
+            both.get_epsilon_for_delta(at_delta), rel=1e-4
         )
 
 
@@ -97,11 +97,11 @@ def test_delta_is_the_sum_over_the_losses():
     truth = np.maximum(gains, 0) @ loss.probabilities + 0.1
     np.testing.assert_allclose(loss.deltas(asked), truth, rtol=1e-8)
     assert loss.epsilon(0.1) == math.inf
-    for slack in (0.1000001, 0.12, 0.2, 0.3, 0.5):
-        spent = loss.epsilon(slack)
-        assert loss.deltas([spent])[0] <= slack * (1 + 1e-12)
+    for at_delta in (0.1000001, 0.12, 0.2, 0.3, 0.5):
+        spent = loss.epsilon(at_delta)
+        assert loss.deltas([spent])[0] <= at_delta * (1 + 1e-12)
         if spent:
-            assert loss.deltas([spent * (1 - 1e-6)])[0] > slack
+            assert loss.deltas([spent * (1 - 1e-6)])[0] > at_delta
 
 
 def test_two_discrete_losses_add_up():
@@ -134,9 +134,9 @@ def test_the_curve_below_some_points_is_convex_and_as_large_as_can_be():
 
 def test_nothing_done_and_no_noise():
     nothing = PrivacyLossDistribution.of([])
-    assert (nothing.epsilon(SLACK), nothing.delta(0.0)) == (0.0, 0.0)
+    assert (nothing.epsilon(DELTA), nothing.delta(0.0)) == (0.0, 0.0)
     hidden = PrivacyLossDistribution.of([Phase(1.0, 1e12, 1)], interval=1e-3)
-    assert hidden.epsilon(SLACK) == 0.0
+    assert hidden.epsilon(DELTA) == 0.0
     with pytest.raises(AccountingError, match="phases must be"):
         PrivacyLossDistribution.of([Phase(0.1, 0.0, 1)])
 
@@ -146,7 +146,7 @@ def test_it_comes_back_from_json_to_the_last_digit():
         kept = PrivacyLossDistribution.of([Phase(0.01, 1.0, 10)], relation)
         back = PrivacyLossDistribution.from_json(kept.to_json())
         assert back.to_json() == kept.to_json()
-        assert back.epsilon(SLACK) == kept.epsilon(SLACK)
+        assert back.epsilon(DELTA) == kept.epsilon(DELTA)
 
 
 GOOD = {"interval": 0.5, "first": 0, "probabilities": [0.5, 0.5], "infinite": 0.0}

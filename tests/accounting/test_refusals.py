@@ -39,12 +39,12 @@ from tests.accounting.curves import arrays
 
 @pytest.mark.parametrize("steps", [1, 3, 30])
 @pytest.mark.parametrize("sigma", [0.2, 0.5, 2.0, 10.0])
-@pytest.mark.parametrize("slack", [1e-8, 1e-5])
-def test_optimal_composition_is_never_above_basic(steps, sigma, slack):
+@pytest.mark.parametrize("delta", [1e-8, 1e-5])
+def test_optimal_composition_is_never_above_basic(steps, sigma, delta):
     """39.4328 was "optimal" where adding up gave 39.3910."""
     for rate in (0.01, 1.0):
         best, plain = (
-            spent(rate, sigma, steps, slack, name) for name in ("optimal", "basic")
+            spent(rate, sigma, steps, delta, name) for name in ("optimal", "basic")
         )
         assert best <= plain * (1 + 1e-12)
 

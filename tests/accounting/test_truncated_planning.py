@@ -22,15 +22,15 @@ RELATIONS = ["add_or_remove_one", "replace_one"]
 
 @pytest.mark.parametrize("relation", RELATIONS)
 def test_the_noise_for_a_target_keeps_it_and_hardly_less_does_not(relation):
-    run, slack = (0.05, 100), 1e-5
+    run, delta = (0.05, 100), 1e-5
     terms = DATA | {"neighboring_relation": relation}
-    noise = truncated_poisson_noise_multiplier(2.0, *run, slack, **terms)
+    noise = truncated_poisson_noise_multiplier(2.0, *run, delta, **terms)
 
     def spent(sigma):
-        return truncated_poisson_epsilon(0.05, sigma, 100, slack, **terms).value
+        return truncated_poisson_epsilon(0.05, sigma, 100, delta, **terms).value
 
     assert spent(noise) <= 2.0 < spent(noise * (1 - 1e-4))
-    assert noise > noise_multiplier(2.0, *run, slack, "exact", relation)
+    assert noise > noise_multiplier(2.0, *run, delta, "exact", relation)
 
 
 def test_a_wide_cap_needs_the_noise_of_uncut_batches():
@@ -67,11 +67,11 @@ def test_the_curve_lies_between_its_sides_and_above_the_uncut_one(cap, relation)
     assert np.all(low <= high)
     assert np.all(low <= uncut + 1e-9)
     assert np.all(high >= uncut - 5e-3)  # from fewer pairs of ε and δ
-    for slack in (1e-5, 1e-2):
+    for delta in (1e-5, 1e-2):
         loss = truncated_poisson_epsilon(
-            *run, slack, neighboring_relation=relation, **terms
+            *run, delta, neighboring_relation=relation, **terms
         ).value
-        pair = np.minimum(np.exp(loss) * np.array(ALARMS) + slack, 1)
+        pair = np.minimum(np.exp(loss) * np.array(ALARMS) + delta, 1)
         assert np.all(low <= pair + 1e-9)
 
 

@@ -95,27 +95,27 @@ def hockey_stick(ones, others, sigma, loss):
 def test_one_step_lies_between_its_sides_whatever_the_others(
     q, cap, record, other, relation
 ):
-    size, sigma, slack = 5, 1.3, 0.02
-    found = asked(cap, (q, sigma, 1, slack), size, neighboring_relation=relation)
+    size, sigma, at_delta = 5, 1.3, 0.02
+    found = asked(cap, (q, sigma, 1, at_delta), size, neighboring_relation=relation)
     here = worlds(q, size, cap, record, other)
     if relation == "replace_one":
         there = worlds(q, size, cap, -record, other)
     else:
         there = worlds(q, size - 1, cap, other, other)
     for ones, others in ((here, there), (there, here)):
-        assert hockey_stick(ones, others, sigma, found.upper) <= slack * (1 + 1e-6)
+        assert hockey_stick(ones, others, sigma, found.upper) <= at_delta * (1 + 1e-6)
     if other == 0:
         reached = [
             hockey_stick(ones, others, sigma, found.lower)
             for ones, others in ((here, there), (there, here))
         ]
-        assert max(reached) == pytest.approx(slack, rel=1e-3)
+        assert max(reached) == pytest.approx(at_delta, rel=1e-3)
 
 
 @pytest.mark.parametrize("relation", RELATIONS)
 def test_two_steps_are_what_one_convolved_with_itself_is(relation):
-    q, sigma, slack, size, cap = 0.2, 1.2, 1e-3, 40, 8
-    found = asked(cap, (q, sigma, 2, slack), size, neighboring_relation=relation)
+    q, sigma, at_delta, size, cap = 0.2, 1.2, 1e-3, 40, 8
+    found = asked(cap, (q, sigma, 2, at_delta), size, neighboring_relation=relation)
     step = TruncatedStep(q, sigma, size, cap)
     spent = []
     for way in DIRECTIONS[relation]:
@@ -127,14 +127,14 @@ def test_two_steps_are_what_one_convolved_with_itself_is(relation):
             chance = weight * np.exp(log_density) / math.sqrt(2 * math.pi) * 5e-3
             total += chance @ loss.deltas(found.upper - losses)
         spent.append(total)
-    assert max(spent) == pytest.approx(slack, rel=1e-4)
-    assert max(spent) <= slack * (1 + 1e-9)
+    assert max(spent) == pytest.approx(at_delta, rel=1e-4)
+    assert max(spent) <= at_delta * (1 + 1e-9)
 
 
 def test_much_less_noise_costs_what_an_excess_may():
-    q, sigma, steps, slack = 256 / 60_000, 0.19, 3, 1e-5
-    near, far = (asked(cap, (q, sigma, steps, slack)) for cap in (410, 430))
-    assert near.upper > far.upper >= epsilon(q, sigma, steps, slack) > near.lower
+    q, sigma, steps, at_delta = 256 / 60_000, 0.19, 3, 1e-5
+    near, far = (asked(cap, (q, sigma, steps, at_delta)) for cap in (410, 430))
+    assert near.upper > far.upper >= epsilon(q, sigma, steps, at_delta) > near.lower
     excess = steps * sum(
         math.exp(
             math.lgamma(SIZE + 1)
@@ -146,20 +146,20 @@ def test_much_less_noise_costs_what_an_excess_may():
         for k in range(411, 700)
     )
     spent = delta(q, sigma, steps, near.upper) + excess * (1 + math.exp(near.upper))
-    assert spent <= slack
-    assert spent == pytest.approx(slack, rel=1e-3)
+    assert spent <= at_delta
+    assert spent == pytest.approx(at_delta, rel=1e-3)
 
 
 @pytest.mark.parametrize("cap", [60, 75, 120])
 def test_it_is_dp_accountings_analysis_or_tighter(cap):
-    q, sigma, steps, slack = 0.05, 2.0, 50, 1e-5
+    q, sigma, steps, at_delta = 0.05, 2.0, 50, 1e-5
     step = events.TruncatedSubsampledGaussianDpEvent(1000, q, cap, sigma)
     accountant = PLDAccountant(value_discretization_interval=1e-3)
     accountant.compose(events.SelfComposedDpEvent(step, steps))
-    theirs = accountant.get_epsilon(slack)
-    found = asked(cap, (q, sigma, steps, slack), 1000)
+    theirs = accountant.get_epsilon(at_delta)
+    found = asked(cap, (q, sigma, steps, at_delta), 1000)
     assert 0.8 * theirs <= found.upper <= theirs
-    assert found.lower <= epsilon(q, sigma, steps, slack) <= found.upper * (1 + 1e-9)
+    assert found.lower <= epsilon(q, sigma, steps, at_delta) <= found.upper * (1 + 1e-9)
 
 
 def test_replaced_records_and_runs_without_noise_or_steps():
@@ -227,8 +227,8 @@ def test_data_sets_beyond_32_bits_spend_what_they_spend(size):
     assert wide.upper == pytest.approx(epsilon(*run), rel=1e-6)
 
 
-@pytest.mark.parametrize("slack", [math.nan, 0.0, -1e-9, 1.0, 2.0, math.inf])
-def test_no_epsilon_belongs_to_a_delta_that_is_none(slack):
+@pytest.mark.parametrize("at_delta", [math.nan, 0.0, -1e-9, 1.0, 2.0, math.inf])
+def test_no_epsilon_belongs_to_a_delta_that_is_none(at_delta):
     with pytest.raises(AccountingError, match="delta must be") as caught:
-        arrays(ExactAccountant().bounds([Phase(0.1, 1.0, 10)], [10], slack))
+        arrays(ExactAccountant().bounds([Phase(0.1, 1.0, 10)], [10], at_delta))
     assert caught.value.field == "delta"

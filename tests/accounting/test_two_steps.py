@@ -50,14 +50,14 @@ def delta_of_two(one, other, loss, spacing):
     return total * spacing
 
 
-@pytest.mark.parametrize(("one", "other", "slack"), PAIRS)
-def test_the_truth_lies_between_the_sides(one, other, slack):
-    sides = epsilon_interval([one, other], slack)
+@pytest.mark.parametrize(("one", "other", "delta"), PAIRS)
+def test_the_truth_lies_between_the_sides(one, other, delta):
+    sides = epsilon_interval([one, other], delta)
     assert sides.status == "exact"
     assert sides.lower <= sides.upper
     with mp.workdps(30):
         coarse, fine, below = (
-            delta_of_two(one, other, mp.mpf(loss), spacing) / slack
+            delta_of_two(one, other, mp.mpf(loss), spacing) / delta
             for loss, spacing in [
                 (sides.upper, 0.25),
                 (sides.upper, 0.125),
@@ -98,11 +98,11 @@ STEP = st.builds(Phase, RATE, NOISE, st.just(1))
 
 @settings(deadline=None, derandomize=True, max_examples=40)
 @given(STEP, STEP, st.floats(-12, -1).map(lambda x: 10**x))
-def test_the_truth_of_any_two_steps_lies_between_the_sides(one, other, slack):
-    sides = epsilon_interval([one, other], slack)
+def test_the_truth_of_any_two_steps_lies_between_the_sides(one, other, delta):
+    sides = epsilon_interval([one, other], delta)
     assert sides.lower <= sides.upper * (1 + 1e-10)
     value, doubt = delta_and_doubt(one, other, sides.upper)
-    assert value <= slack + doubt
+    assert value <= delta + doubt
     if sides.lower > 0:  # of the larger direction, "remove"
         value, doubt = delta_and_doubt(one, other, sides.lower)
-        assert value >= slack - doubt
+        assert value >= delta - doubt

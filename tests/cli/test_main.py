@@ -27,16 +27,17 @@ RUN = {"sample_rate": 0.01, "steps": 1000, "delta": 1e-5}
 RUN_OPTIONS = ["--sample-rate", "0.01", "--steps", "1000", "--delta", "1e-5"]
 
 
-@pytest.fixture(autouse=True)
-def instance_dir(tmp_path, monkeypatch):
-    monkeypatch.setenv("DPSGD_INSTANCE_DIR", str(tmp_path / "instance"))
-
-
 @pytest.fixture
 def config_file(tmp_path):
     file = tmp_path / "config.json"
     file.write_text(json.dumps(SMALL))
     return str(file)
+
+
+def said(capsys, *arguments):
+    """Return standard output of a command that succeeds."""
+    assert main([*arguments]) == 0
+    return capsys.readouterr().out
 
 
 def timeless(lines):
@@ -85,8 +86,7 @@ def test_only_training_loads_torch(statement):
 
 
 def test_epsilon_is_rounded_up_and_comes_with_its_terms(capsys):
-    assert main(["epsilon", "--noise-multiplier", "1.1", *RUN_OPTIONS]) == 0
-    told = capsys.readouterr().out
+    told = said(capsys, "epsilon", "--noise-multiplier", "1.1", *RUN_OPTIONS)
     epsilon = accounting.epsilon(noise_multiplier=1.1, **RUN)
     assert f"ε = {accounting.round_up(epsilon, 4)}\n" in told
     shown = float(re.search(r"ε = (\S+)", told).group(1))
@@ -97,13 +97,12 @@ def test_epsilon_is_rounded_up_and_comes_with_its_terms(capsys):
 
 def test_the_classic_run_spends_what_is_known(capsys):
     run = ["--steps", "14062", "--delta", "1e-5", "--noise-multiplier", "1.1"]
-    assert main(["epsilon", "--sample-rate", "256/60000", *run]) == 0
-    assert "ε = 2.3816\n" in capsys.readouterr().out
+    assert "ε = 2.3816\n" in said(capsys, "epsilon", "--sample-rate", "256/60000", *run)
 
 
 def test_the_noise_told_for_a_target_reaches_it(capsys):
-    assert main(["epsilon", "--target-epsilon", "1.5", *RUN_OPTIONS]) == 0
-    sigma = float(re.search(r"σ = ([\d.]+)", capsys.readouterr().out).group(1))
+    told = said(capsys, "epsilon", "--target-epsilon", "1.5", *RUN_OPTIONS)
+    sigma = float(re.search(r"σ = ([\d.]+)", told).group(1))
     exact = accounting.noise_multiplier(target_epsilon=1.5, **RUN)
     assert exact <= sigma <= exact + 1e-4
     assert accounting.epsilon(noise_multiplier=sigma, **RUN) <= 1.5
@@ -111,13 +110,12 @@ def test_the_noise_told_for_a_target_reaches_it(capsys):
 
 def test_an_answer_that_fell_back_is_called_a_bound(capsys):
     run = ["--steps", "3", "--delta", "1e-5", "--noise-multiplier", "0.05"]
-    assert main(["epsilon", "--sample-rate", "1e-5", *run]) == 0
-    assert "Exact: bound" in capsys.readouterr().out
+    assert "Exact: bound" in said(capsys, "epsilon", "--sample-rate", "1e-5", *run)
 
 
 def test_an_answer_as_json_carries_its_sides_and_its_terms(capsys):
-    assert main(["epsilon", "--noise-multiplier", "1.1", *RUN_OPTIONS, "--json"]) == 0
-    answer = json.loads(capsys.readouterr().out)
+    options = ["--noise-multiplier", "1.1", *RUN_OPTIONS, "--json"]
+    answer = json.loads(said(capsys, "epsilon", *options))
     assert answer["lower"] <= answer["upper"] == answer["value"]
     terms = {
         "accountant": "exact",
@@ -130,29 +128,21 @@ def test_an_answer_as_json_carries_its_sides_and_its_terms(capsys):
 
 def test_all_accountants_answer_with_their_status(capsys):
     options = ["--noise-multiplier", "1.1", *RUN_OPTIONS, "--accountant", "all"]
-    assert main(["epsilon", *options]) == 0
-    _, *lines = capsys.readouterr().out.splitlines()
+    _, *lines = said(capsys, "epsilon", *options).splitlines()
     assert len(lines) == len(accounting.ACCOUNTANTS)
     for line, entry in zip(lines, accounting.ACCOUNTANTS.values(), strict=True):
         assert entry.label in line
     assert any("zCDP: does not apply; accountant 'zcdp'" in line for line in lines)
-    assert main(["epsilon", *options, "--json"]) == 0
-    answers = json.loads(capsys.readouterr().out)
+    answers = json.loads(said(capsys, "epsilon", *options, "--json"))
     assert [one["accountant"] for one in answers] == list(accounting.ACCOUNTANTS)
-    assert {one["status"] for one in answers} == {
-        "exact",
-        "bound",
-        "approximation",
-        "does not apply",
-    }
+    statuses = {"exact", "bound", "approximation", "does not apply"}
+    assert {one["status"] for one in answers} == statuses
 
 
 def test_the_noise_of_all_accountants_is_the_exact_ones(capsys):
     options = ["--target-epsilon", "1", *RUN_OPTIONS, "--json", "--accountant"]
-    assert main(["epsilon", *options, "all"]) == 0
-    every = json.loads(capsys.readouterr().out)
-    assert main(["epsilon", *options, "exact"]) == 0
-    exact = json.loads(capsys.readouterr().out)
+    every = json.loads(said(capsys, "epsilon", *options, "all"))
+    exact = json.loads(said(capsys, "epsilon", *options, "exact"))
     assert {one["noise_multiplier"] for one in every} == {exact["noise_multiplier"]}
     assert every[0]["value"] == exact["value"] <= 1
 
@@ -160,8 +150,7 @@ def test_the_noise_of_all_accountants_is_the_exact_ones(capsys):
 def test_batches_of_fixed_size_have_their_own_bound(capsys):
     options = ["--noise-multiplier", "2", *RUN_OPTIONS, "--sampling", "fixed_size"]
     replaced = ["--relation", "replace_one", "--accountant", "rdp"]
-    assert main(["epsilon", *options, *replaced]) == 0
-    told = capsys.readouterr().out
+    told = said(capsys, "epsilon", *options, *replaced)
     epsilon = accounting.fixed_size_epsilon(0.01, 2.0, 1000, 1e-5)
     assert f"ε = {accounting.round_up(epsilon, 4)}\n" in told
     assert "replacing one record, batches of fixed size" in told
@@ -178,15 +167,6 @@ def test_batches_of_fixed_size_have_their_own_bound(capsys):
         (["--target-epsilon", "0"], "target_epsilon must be greater than 0"),
         (["--noise-multiplier", "1", "--accountant", "x"], "accountant must be one of"),
     ],
-    ids=[
-        "noise",
-        "relation",
-        "sampling",
-        "shuffled",
-        "target of another sampling",
-        "target",
-        "accountant",
-    ],
 )
 def test_a_question_without_an_answer_is_refused(options, message, capsys):
     assert main(["epsilon", *options, *RUN_OPTIONS]) == 2
@@ -200,9 +180,9 @@ def test_train_tells_its_progress_and_writes_its_events(
     config_file, tmp_path, capsys, expected
 ):
     events = tmp_path / "events.jsonl"
-    assert main(["train", "--config", config_file, "--events", str(events)]) == 0
+    told = said(capsys, "train", "--config", config_file, "--events", str(events))
     assert timeless(events.read_text().splitlines()) == [each for _, each in expected]
-    *lines, last, terms = capsys.readouterr().out.splitlines()
+    *lines, last, terms = told.splitlines()
     evaluated = [data for kind, (_, data) in expected if kind == "evaluation"]
     assert len(lines) == len(evaluated)
     for line, data in zip(lines, evaluated, strict=True):
@@ -224,8 +204,7 @@ def test_train_reads_and_writes_pipes(monkeypatch, capsys, expected):
 def test_a_run_without_noise_is_called_not_private(tmp_path, capsys):
     file = tmp_path / "config.json"
     file.write_text(json.dumps(SMALL | {"noise_multiplier": 0.0, "steps": 2}))
-    assert main(["train", "--config", str(file)]) == 0
-    told = capsys.readouterr().out
+    told = said(capsys, "train", "--config", str(file))
     assert f"ε {accounting.round_up(math.inf):>6} " in told
     assert told.endswith("not private\n")
 
@@ -239,8 +218,7 @@ def test_train_carries_out_every_kind_of_run(tmp_path, capsys, rate, terms):
     descent = {"noise_multiplier": 50.0, "steps": 9, "evaluations": 2}
     settings = {"kind": "regression", "learning_rate": rate, **descent}
     file.write_text(json.dumps(settings))
-    assert main(["train", "--config", str(file)]) == 0
-    *lines, told = capsys.readouterr().out.splitlines()
+    *lines, told = said(capsys, "train", "--config", str(file)).splitlines()
     assert all("median MSE" in line for line in lines)
     assert told.endswith(terms)
 

@@ -7,6 +7,9 @@ from dpsgd_explorer.cli.main import main
 PRICE = ["--epsilon", "1", "--delta", "1e-3"]
 
 
+BOUNDS = ["--y-bound", "2", "--x-bound", "1.5"]
+
+
 @pytest.fixture
 def own_table(tmp_path):
     rows = "\n".join(f"{i % 10},{i % 7},{(i % 10) / 5}" for i in range(10_000))
@@ -31,7 +34,7 @@ def test_california_housing_is_released_without_more_words(capsys):
 
 @pytest.mark.parametrize("method", ["ssp", "adassp", "noisy_gd"])
 def test_ones_own_table_is_released_by_each_method(capsys, own_table, method):
-    options = ["--y-bound", "2", "--x-bound", "1.5", "--method", method, "--json"]
+    options = [*BOUNDS, "--method", method, "--json"]
     extra = ["--steps", "50", "--public-size", "10000"] if method == "noisy_gd" else []
     code, said = told(capsys, *own_table, *options, *PRICE, *extra)
     answer = json.loads(said.out)
@@ -43,7 +46,7 @@ def test_ones_own_table_is_released_by_each_method(capsys, own_table, method):
 
 
 def test_a_seed_repeats_and_is_called_not_private(capsys, own_table):
-    options = [*own_table, "--y-bound", "2", "--x-bound", "1.5", "--seed", "3", *PRICE]
+    options = [*own_table, *BOUNDS, "--seed", "3", *PRICE]
     first, again = (told(capsys, *options)[1].out for _ in range(2))
     assert first == again
     assert "not private" in first
@@ -60,12 +63,9 @@ def test_a_seed_repeats_and_is_called_not_private(capsys, own_table):
         (["--y-bound", "2", "--bounds", "rooms=x,age=1"], "must be NAME=NUMBER"),
         (["--y-bound", "2", "--target", "size"], "target must be one of rooms, age"),
         (["--y-bound", "2", "--x-bound", "-1"], "x_bound must be greater than 0"),
-        (["--y-bound", "2", "--x-bound", "1.5", "--epsilon", "0"], ": epsilon must be"),
-        (["--y-bound", "2", "--x-bound", "1.5", "--delta", "1"], "less than 1"),
-        (
-            ["--y-bound", "2", "--x-bound", "1.5", "--method", "noisy_gd"],
-            "two of noise_multiplier, steps",
-        ),
+        ([*BOUNDS, "--epsilon", "0"], ": epsilon must be"),
+        ([*BOUNDS, "--delta", "1"], "less than 1"),
+        ([*BOUNDS, "--method", "noisy_gd"], "two of noise_multiplier, steps"),
     ],
 )
 def test_a_mistake_is_told_in_one_line(capsys, own_table, options, message):
@@ -85,10 +85,8 @@ def test_clipping_is_counted_and_explained_to_the_owner(capsys, own_table):
 
 
 def test_a_descent_that_diverges_is_told_so(capsys, own_table):
-    options = ["--y-bound", "2", "--x-bound", "1.5", "--method", "noisy_gd"]
-    code, said = told(
-        capsys, *own_table, *options, *PRICE, "--steps", "900", "--learning-rate", "9"
-    )
+    options = [*BOUNDS, "--method", "noisy_gd", "--steps", "900"]
+    code, said = told(capsys, *own_table, *options, *PRICE, "--learning-rate", "9")
     assert code == 2
     assert "learning_rate 9 is too large" in said.err
 

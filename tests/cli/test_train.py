@@ -15,18 +15,13 @@ from dpsgd_explorer.training.dp_sgd import TrainingExperiment
 from tests.cli.test_main import SMALL
 
 
-@pytest.fixture(autouse=True)
-def instance_dir(tmp_path, monkeypatch):
-    monkeypatch.setenv("DPSGD_INSTANCE_DIR", str(tmp_path / "instance"))
-
-
 @pytest.fixture
 def train(tmp_path):
     """Return what runs the command on SMALL with changes."""
 
-    def run(*options, **changes):
+    def run(*options, config=SMALL, **changes):
         file = tmp_path / "config.json"
-        file.write_text(json.dumps(SMALL | changes))
+        file.write_text(json.dumps(config | changes))
         return main(["train", "--config", str(file), *map(str, options)])
 
     return run
@@ -121,21 +116,14 @@ def test_a_damaged_checkpoint_is_named(train, tmp_path, capsys):
 
 
 @pytest.mark.parametrize(
-    ("options", "changes", "message"),
+    ("options", "config", "message"),
     [
-        (["--weights", "model.bin"], {}, "must end in .safetensors"),
-        (["--weights", "no/where.safetensors"], {}, "in a folder that there is"),
-        (["--checkpoint", "no/where"], {}, "--checkpoint must be in a folder"),
+        (["--weights", "model.bin"], SMALL, "must end in .safetensors"),
+        (["--weights", "no/where.safetensors"], SMALL, "in a folder that there is"),
+        (["--checkpoint", "no/where"], SMALL, "--checkpoint must be in a folder"),
+        (["--weights", "x"], {"kind": "regression"}, "training; got regression"),
     ],
 )
-def test_files_that_cannot_be_are_refused(train, capsys, options, changes, message):
-    assert train(*options, **changes) == 2
+def test_files_that_cannot_be_are_refused(train, capsys, options, config, message):
+    assert train(*options, config=config) == 2
     assert message in capsys.readouterr().err
-
-
-def test_weights_of_a_regression_are_refused(tmp_path, capsys):
-    file = tmp_path / "config.json"
-    file.write_text(json.dumps({"kind": "regression"}))
-    weights = str(tmp_path / "x.safetensors")
-    assert main(["train", "--config", str(file), "--weights", weights]) == 2
-    assert "runs of kind training; got regression" in capsys.readouterr().err

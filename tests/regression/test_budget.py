@@ -4,6 +4,7 @@ import pytest
 
 from dpsgd_explorer.accounting import gaussian_epsilon
 from dpsgd_explorer.errors import AccountingError
+from dpsgd_explorer.regression import ssp
 from dpsgd_explorer.regression.bounds import Bounds
 from dpsgd_explorer.regression.budget import Part, split
 from dpsgd_explorer.regression.perturbation import Perturbation
@@ -22,8 +23,8 @@ def notebook(method):
 def test_the_scale_is_the_exact_one(golden, epsilon, method):
     budget = notebook(method).budget(float(epsilon), DELTA)
     wanted = golden["ssp"][epsilon][NAMES[method]]
-    scales = {name: budget.noise_multipliers[name] / r for name, r in RATIOS.items()}
-    for scale in scales.values():
+    for name, ratio in RATIOS.items():
+        scale = budget.noise_multipliers[name] / ratio
         assert scale == pytest.approx(wanted["scale_exact"], rel=1e-11)
     assert [*budget.noise_multipliers.values()] == pytest.approx(
         wanted["sigmas_exact"], rel=1e-11
@@ -44,19 +45,13 @@ def test_what_is_spent_stays_within_the_target_by_a_hair(method, epsilon):
     assert budget.epsilon <= epsilon
 
 
-def test_autodp_overspends_on_four_of_eight_scales_and_we_on_none(golden):
+def test_autodp_overspends_on_four_of_eight_scales(golden):
     overspent = [
         golden["ssp"][epsilon][name]["eps_at_autodp_scale_exact"] > float(epsilon)
         for epsilon in EPSILONS
         for name in NAMES.values()
     ]
     assert sum(overspent) == 4
-    ours = [
-        notebook(method).budget(float(epsilon), DELTA).epsilon > float(epsilon)
-        for epsilon in EPSILONS
-        for method in NAMES
-    ]
-    assert not any(ours)
 
 
 def test_shares_add_up_and_follow_the_ratios():
@@ -77,3 +72,5 @@ def test_tight_spends_nothing_on_the_least_eigenvalue():
 def test_a_budget_outside_its_domain_is_refused(epsilon, delta):
     with pytest.raises(AccountingError, match="must be"):
         notebook("ssp").budget(epsilon, delta)
+    with pytest.raises(AccountingError, match="must be"):
+        ssp([[0.5]], [1.0], epsilon=epsilon, delta=delta, y_bound=5.0)

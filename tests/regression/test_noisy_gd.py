@@ -22,6 +22,20 @@ BOUNDS = Bounds(1, 5)
 HOUSING = {"delta": DELTA, "y_bound": 5.0}
 
 
+def descend(prepared, **settings):
+    return noisy_gradient_descent(prepared.X, prepared.y, **HOUSING | settings)
+
+
+def descent_of(noise, steps, rate):
+    return Descent(
+        bounds=BOUNDS,
+        noise_multiplier=noise,
+        steps=steps,
+        learning_rate=rate,
+        delta=DELTA,
+    )
+
+
 def notebook_descent(statistics, rng, noise, steps, rate):
     """Repeat the notebook's loop, one descent and one step at a time."""
     theta = np.zeros(8)
@@ -34,15 +48,9 @@ def notebook_descent(statistics, rng, noise, steps, rate):
 
 
 def test_the_vectorised_loop_repeats_the_notebooks_draws(prepared, statistics):
-    path = noisy_gradient_descent(
-        prepared.X,
-        prepared.y,
-        noise_multiplier=50.0,
-        steps=300,
-        learning_rate=2.5e-5,
-        rng=np.random.RandomState(7),
-        **HOUSING,
-    )
+    rng = np.random.RandomState(7)
+    settings = {"noise_multiplier": 50.0, "steps": 300, "learning_rate": 2.5e-5}
+    path = descend(prepared, rng=rng, **settings)
     rng = np.random.RandomState(7)
     expected = notebook_descent(statistics, rng, 50.0, 300, 2.5e-5)
     np.testing.assert_allclose(path.theta, expected, rtol=1e-9)
@@ -50,14 +58,7 @@ def test_the_vectorised_loop_repeats_the_notebooks_draws(prepared, statistics):
 
 
 def test_each_repetition_has_the_sensitivity_of_its_own_theta(statistics):
-    descent = Descent(
-        bounds=BOUNDS,
-        noise_multiplier=20.0,
-        steps=40,
-        learning_rate=4e-5,
-        delta=DELTA,
-    )
-    path = descent.run(statistics, np.random.RandomState(3), 3)
+    path = descent_of(20.0, 40, 4e-5).run(statistics, np.random.RandomState(3), 3)
     draws = np.random.RandomState(3).normal(size=(40, 3, 8))
     for run in range(3):
         own = iter(draws[:, run])
@@ -88,13 +89,7 @@ def test_the_public_rate_uses_nothing_of_the_data():
 
 def test_small_noise_ends_where_the_golden_descents_do(golden, statistics):
     wanted = golden["noisygd"]["small_noise"]
-    descent = Descent(
-        bounds=BOUNDS,
-        noise_multiplier=50.0,
-        steps=502,
-        learning_rate=wanted["lr"],
-        delta=DELTA,
-    )
+    descent = descent_of(50.0, 502, wanted["lr"])
     path = descent.run(statistics, np.random.default_rng(0), 64, keep_every=10)
     final = np.median(path.mse[-1])
     assert final == pytest.approx(wanted["final_mse"]["median"], abs=0.0015)
@@ -106,13 +101,7 @@ def test_small_noise_ends_where_the_golden_descents_do(golden, statistics):
 
 def test_large_noise_ends_where_the_golden_descents_do(golden, statistics):
     wanted = golden["noisygd"]["large_noise"]
-    descent = Descent(
-        bounds=BOUNDS,
-        noise_multiplier=500.0,
-        steps=50251,
-        learning_rate=wanted["lr"],
-        delta=DELTA,
-    )
+    descent = descent_of(500.0, 50251, wanted["lr"])
     path = descent.run(statistics, np.random.default_rng(1), 64, keep_every=100)
     final = np.median(path.mse[-1])
     assert final == pytest.approx(wanted["final_mse"]["median"], abs=0.003)
@@ -138,44 +127,28 @@ def test_noise_without_a_sensible_number_of_steps_is_refused(noise, word):
 
 
 def test_a_public_rate_needs_a_public_size_unless_records_are_replaced(prepared):
-    data = (prepared.X[:50], prepared.y[:50])
-    setting = HOUSING | {"noise_multiplier": 5.0, "steps": 3}
+    setting = {"noise_multiplier": 5.0, "steps": 3}
+    few = SimpleNamespace(X=prepared.X[:50], y=prepared.y[:50])
     with pytest.raises(ConfigError, match="public_size must be stated"):
-        noisy_gradient_descent(*data, **setting)
-    stated = noisy_gradient_descent(*data, public_size=50, **setting)
-    replaced = noisy_gradient_descent(
-        *data, neighboring_relation="replace_one", **setting
-    )
+        descend(few, **setting)
+    stated = descend(few, public_size=50, **setting)
+    replaced = descend(few, neighboring_relation="replace_one", **setting)
     assert stated.rate_is_private
     assert replaced.learning_rate < stated.learning_rate
-    notebook = noisy_gradient_descent(*data, learning_rate="notebook", **setting)
-    assert not notebook.rate_is_private
+    assert not descend(few, learning_rate="notebook", **setting).rate_is_private
 
 
 def test_a_descent_that_diverges_is_counted_and_never_nan(prepared):
-    path = noisy_gradient_descent(
-        prepared.X,
-        prepared.y,
-        noise_multiplier=5.0,
-        steps=400,
-        learning_rate=0.01,
-        repetitions=3,
-        **HOUSING,
-    )
+    settings = {"noise_multiplier": 5.0, "steps": 400, "learning_rate": 0.01}
+    path = descend(prepared, repetitions=3, **settings)
     assert path.diverged == 3
     assert np.isinf(path.mse[-1]).all()
     assert not np.isnan(path.mse).any()
 
 
 def test_without_repetitions_there_is_no_axis_for_them(prepared):
-    path = noisy_gradient_descent(
-        prepared.X,
-        prepared.y,
-        noise_multiplier=50.0,
-        target_epsilon=0.5,
-        learning_rate=1e-5,
-        **HOUSING,
-    )
+    settings = {"noise_multiplier": 50.0, "learning_rate": 1e-5}
+    path = descend(prepared, target_epsilon=0.5, **settings)
     assert path.theta.shape == (8,)
     assert path.mse.shape == (len(path.steps),)
     assert list(path.epsilons) == sorted(path.epsilons)

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from dpsgd_explorer.errors import AccountingError, ConfigError
+from dpsgd_explorer.errors import ConfigError
 from dpsgd_explorer.regression import adassp, ssp
 from dpsgd_explorer.regression.bounds import Bounds
 from dpsgd_explorer.regression.perturbation import Perturbation
@@ -41,18 +41,16 @@ def test_notebook_repeats_the_legacy_draws(statistics, golden, epsilon, method):
 @pytest.mark.parametrize("epsilon", EPSILONS)
 def test_medians_lie_in_the_golden_interval(statistics, golden, epsilon, method):
     rng = np.random.default_rng(20)
-    found = errors(statistics, method, epsilon, rng, 200, "notebook")
-    low, high = golden["ssp"][epsilon][NAMES[method]][
-        "median_of_200_reps_99.9pct_interval"
-    ]
-    assert low <= np.median(found) <= high
+    found = np.median(errors(statistics, method, epsilon, rng, 200, "notebook"))
+    wanted = golden["ssp"][epsilon][NAMES[method]]
+    low, high = wanted["median_of_200_reps_99.9pct_interval"]
+    assert low <= found <= high
 
 
 @pytest.mark.parametrize("epsilon", EPSILONS)
 def test_tight_adassp_has_the_lower_golden_median(statistics, golden, epsilon):
-    found = errors(
-        statistics, "adassp", epsilon, np.random.default_rng(5), 10_000, "tight"
-    )
+    rng = np.random.default_rng(5)
+    found = errors(statistics, "adassp", epsilon, rng, 10_000, "tight")
     medians = golden["adassp_variants_median_mse_40k_reps"][epsilon]
     wanted = medians["no_lambda_min_and_half_offdiag"]
     assert np.median(found) == pytest.approx(wanted, abs=0.0025)
@@ -94,43 +92,35 @@ def test_a_release_says_what_it_spent(prepared):
     assert set(release.noise_multipliers) == {"xtx", "xty"}
 
 
-def test_one_generator_gives_one_release_and_none_gives_fresh_ones(prepared):
-    def release(rng):
-        return ssp(prepared.X, prepared.y, epsilon=1.0, rng=rng, **HOUSING).theta
+def theta(prepared, rng, method=ssp, **changed):
+    settings = HOUSING | {"epsilon": 1.0} | changed
+    return method(prepared.X, prepared.y, rng=rng, **settings).theta
 
-    first, again = (release(np.random.default_rng(1)) for _ in range(2))
+
+def test_one_generator_gives_one_release_and_none_gives_fresh_ones(prepared):
+    first, again = (theta(prepared, np.random.default_rng(1)) for _ in range(2))
     np.testing.assert_array_equal(first, again)
-    assert not np.array_equal(release(None), release(None))
+    assert not np.array_equal(theta(prepared, None), theta(prepared, None))
 
 
 def test_repetitions_continue_one_stream(prepared):
-    def releases(count, rng):
-        return ssp(
-            prepared.X, prepared.y, epsilon=1.0, rng=rng, repetitions=count, **HOUSING
-        ).theta
-
     rng = np.random.default_rng(4)
-    apart = np.concatenate([releases(2, rng), releases(1, rng)])
-    together = releases(3, np.random.default_rng(4))
+    apart = np.concatenate([theta(prepared, rng, repetitions=n) for n in (2, 1)])
+    together = theta(prepared, np.random.default_rng(4), repetitions=3)
     np.testing.assert_allclose(together, apart, rtol=1e-12)
 
 
-def test_less_privacy_ends_at_least_squares(prepared, statistics):
-    for method in (ssp, adassp):
-        for variant in ("tight", "notebook"):
-            release = method(
-                prepared.X, prepared.y, epsilon=1e8, variant=variant, **HOUSING
-            )
-            assert statistics.mse_of(release.theta) < statistics.mse + 1e-3
+@pytest.mark.parametrize("variant", ["tight", "notebook"])
+@pytest.mark.parametrize("method", [ssp, adassp])
+def test_less_privacy_ends_at_least_squares(prepared, statistics, method, variant):
+    released = theta(prepared, None, method, epsilon=1e8, variant=variant)
+    assert statistics.mse_of(released) < statistics.mse + 1e-3
 
 
 def test_a_ridge_keeps_ssp_short(prepared):
     def length(ridge):
         rng = np.random.default_rng(0)
-        release = ssp(
-            prepared.X, prepared.y, epsilon=0.5, ridge=ridge, rng=rng, **HOUSING
-        )
-        return np.linalg.norm(release.theta)
+        return np.linalg.norm(theta(prepared, rng, epsilon=0.5, ridge=ridge))
 
     assert length(1e4) < length(100.0) < 30
 
@@ -165,12 +155,6 @@ def test_bad_data_are_refused_by_name(x, y, message):
 def test_bad_arguments_are_refused_by_name(changed, message):
     with pytest.raises(ConfigError, match=message):
         ssp([[0.5]], [1.0], epsilon=1.0, **HOUSING | changed)
-
-
-@pytest.mark.parametrize("price", [{"epsilon": 0}, {"epsilon": -1}, {"delta": 1}])
-def test_a_price_outside_its_domain_is_refused(price):
-    with pytest.raises(AccountingError, match="must be"):
-        ssp([[0.5]], [1.0], **{"epsilon": 1.0, "delta": 0.1, "y_bound": 5.0} | price)
 
 
 @pytest.mark.parametrize(
