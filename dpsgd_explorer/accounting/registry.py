@@ -8,10 +8,12 @@ from dpsgd_explorer.accounting.core.neighboring_relation import NeighboringRelat
 from dpsgd_explorer.accounting.exact.accountant import ExactAccountant, GlwAccountant
 from dpsgd_explorer.accounting.rdp.accountant import RdpAccountant
 from dpsgd_explorer.accounting.rdp.moments import MomentsAccountant
-from dpsgd_explorer.accounting.theorems.advanced import AdvancedAccountant
-from dpsgd_explorer.accounting.theorems.basic import BasicAccountant
+from dpsgd_explorer.accounting.theorems.composition_theorems import (
+    AdvancedAccountant,
+    BasicAccountant,
+    OptimalAccountant,
+)
 from dpsgd_explorer.accounting.theorems.gdp import GdpAccountant
-from dpsgd_explorer.accounting.theorems.optimal import OptimalAccountant
 from dpsgd_explorer.accounting.theorems.zcdp import ZcdpAccountant
 
 ACCOUNTANTS: dict[str, Accountant] = {

@@ -12,11 +12,11 @@ from __future__ import annotations
 import math
 
 from dpsgd_explorer.accounting.core.gaussian import gaussian_noise_multiplier
+from dpsgd_explorer.accounting.core.tolerances import LARGEST_EXPONENT
 from dpsgd_explorer.accounting.core.validation import MAX_NOISE_MULTIPLIER
 from dpsgd_explorer.errors import AccountingError
 
 LEAST_NOISE = 0.4  # below it the limit is far off
-LARGEST = 700.0  # whose exponential is a float
 
 
 def noise_guess(epsilon: float, sample_rate: float, steps: int, delta: float) -> float:
@@ -47,4 +47,8 @@ def _mu(epsilon: float, delta: float) -> float:
 
 
 def _growth(noise: float) -> float:
-    return math.expm1(min(noise**-2, LARGEST)) if noise else math.exp(LARGEST)
+    return (
+        math.expm1(min(noise**-2, LARGEST_EXPONENT))
+        if noise
+        else math.exp(LARGEST_EXPONENT)
+    )

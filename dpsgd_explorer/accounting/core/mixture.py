@@ -12,8 +12,7 @@ import math
 import numpy as np
 
 from dpsgd_explorer.accounting.core.accountant import Floats
-
-LARGEST_EXPONENT = 700.0  # whose exponential is a float
+from dpsgd_explorer.accounting.core.tolerances import LARGEST_EXPONENT
 
 
 def log_mixture(v: Floats, sample_rate: float, noise: float) -> tuple[Floats, Floats]:

@@ -13,11 +13,12 @@ from dataclasses import dataclass
 import numpy as np
 
 MACHINE_EPSILON = float(np.finfo(float).eps)  # 2.2e-16; ε is the privacy loss
+LARGEST_EXPONENT = 700.0  # its exponential is a float
 
 
 @dataclass(frozen=True)
 class Tolerances:
-    """Accepted errors and assumed round-off, one instance for the whole accountant.
+    """Accepted errors and assumed round-off, one instance for all accountants.
 
     Gaps between the bounds, relative to the upper one:
 
@@ -34,6 +35,12 @@ class Tolerances:
         few_steps_error: The same after few steps, whose integrand falls slowly.
         comparison_error: Of a sum that only shows δ to be below a known value.
         tangent_error: Of the tangent at which Newton's method ends.
+
+    Ends of searches, relative to the value sought:
+
+        last_step: Newton's step after which a root of a sum has no more digits to gain.
+        newton_step: The same of the composition theorems.
+        bisection: Of a parameter found by bisection, which is rounded down by it.
 
     Transforms of one step, relative to E[e^(cℓ)]:
 
@@ -58,6 +65,11 @@ class Tolerances:
         fft_per_step: Of a power of a Fourier transform, per step, over the root of the
             sum of squares: twice the largest that was measured.
         binomial_tail: Of a binomial tail: 80 times the largest that was measured.
+        binomial_delta: Of δ of randomized responses, a difference of two such tails.
+        few_operations: Of a value of a curve, or of a mixture.
+        last_places: Of a term of a sum, in units of the machine epsilon.
+        rdp_integral: Of a Rényi divergence by quadrature.
+        rdp_sum: Of a sum of Rényi divergences.
     """
 
     exact_gap: float = 1e-4
@@ -69,6 +81,10 @@ class Tolerances:
     few_steps_error: float = 1e-6
     comparison_error: float = 1e-3
     tangent_error: float = 1e-11
+
+    last_step: float = 1e-14
+    newton_step: float = 1e-13
+    bisection: float = 1e-11
 
     least_transform_error: float = 1e-40
     largest_transform_error: float = 1e-6
@@ -85,6 +101,11 @@ class Tolerances:
     root: float = 2e-15
     fft_per_step: float = 2.5 * MACHINE_EPSILON
     binomial_tail: float = 1e-7
+    binomial_delta: float = 1e-9
+    few_operations: float = 4 * MACHINE_EPSILON
+    last_places: int = 8
+    rdp_integral: float = 1e-9
+    rdp_sum: float = 1e-12
 
 
 TOLERANCES = Tolerances()

@@ -23,11 +23,11 @@ from collections.abc import Callable
 import numpy as np
 
 from dpsgd_explorer.accounting.core.intervals import Floats
+from dpsgd_explorer.accounting.core.tolerances import LARGEST_EXPONENT
 
 Bounds = tuple[Floats, Floats]  # lower and upper, [E] each
 
 DELTAS = np.concatenate([np.geomspace(1e-9, 0.05, 24), np.arange(0.08, 1.0, 0.06)])
-LARGEST = 700.0  # whose exponential is a float
 SPREAD = np.linspace(0.0, 1.0, 48) ** 1.5  # of the exact accountant's ε, to the largest
 
 
@@ -37,7 +37,7 @@ def largest_rates(rates: Floats, epsilon: Callable[[float], float]) -> Floats:
     Shapes: rates (false positive) [F] -> [F].
     """
     epsilons = np.array([epsilon(float(delta)) for delta in DELTAS])
-    losses = np.minimum(epsilons, LARGEST)
+    losses = np.minimum(epsilons, LARGEST_EXPONENT)
     return _upper_rates(rates, losses, np.where(losses < epsilons, 1.0, DELTAS))
 
 

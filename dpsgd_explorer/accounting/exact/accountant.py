@@ -41,10 +41,9 @@ from dpsgd_explorer.accounting.core.neighboring_relation import (
 )
 from dpsgd_explorer.accounting.core.phase_limits import TRADE_OFF, check_count
 from dpsgd_explorer.accounting.core.preview import Preview
-from dpsgd_explorer.accounting.core.tolerances import TOLERANCES
+from dpsgd_explorer.accounting.core.tolerances import LARGEST_EXPONENT, TOLERANCES
 from dpsgd_explorer.accounting.core.trade_off import (
     DELTAS,
-    LARGEST,
     SPREAD,
     enclosed_rates,
 )
@@ -180,7 +179,7 @@ class ExactAccountant(Accountant):
         total = sum(phase.steps for phase in phases)
         top = float(self.epsilons(phases, [total], DELTAS[0], relation)[0])
         # δ at many ε costs little more than δ at one.
-        epsilons = min(top, LARGEST) * SPREAD
+        epsilons = min(top, LARGEST_EXPONENT) * SPREAD
         curves = self.directed_deltas(phases, epsilons.tolist(), relation)
         lower, upper = enclosed_rates(
             false_positive_rates, epsilons, curves[0], curves[-1]

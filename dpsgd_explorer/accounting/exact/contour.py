@@ -40,7 +40,11 @@ import numpy as np
 import numpy.typing as npt
 
 from dpsgd_explorer.accounting.core.accountant import Floats
-from dpsgd_explorer.accounting.core.tolerances import MACHINE_EPSILON, TOLERANCES
+from dpsgd_explorer.accounting.core.tolerances import (
+    LARGEST_EXPONENT,
+    MACHINE_EPSILON,
+    TOLERANCES,
+)
 from dpsgd_explorer.accounting.exact.privacy_loss import PrivacyLoss
 
 Rows = slice | npt.NDArray[np.intp]
@@ -49,9 +53,7 @@ FEW_STEPS = 50  # below this number the integrand falls slowly: ``few_steps_erro
 NODES_PER_FREQUENCY = 4096  # on average, where the most frequencies are taken
 MAX_FREQUENCIES = 1 << 13  # of one contour
 LARGEST_LOG_EXCESS = 20.0  # log of cut-off error over its tolerance: beyond, useless
-LARGEST_LOG = 700.0  # its exponential is a float
 LEAST_VARIANCE = 1e-300  # K'', so that it has an inverse
-LAST_PLACES = 8  # round-off of one term, in units of the last place
 MAX_PERIOD_ROWS = 9  # rows that choose the spacing for all
 ALL = slice(None)
 
@@ -181,9 +183,9 @@ class Contour:
         self.log_scale = counts @ np.array([step.log_moment for step in transforms])
         ratios = np.array([step.log_ratios for step in transforms])  # [P, N]
         errors = np.array([step.errors for step in transforms])  # [P, N]
-        relative = errors * np.exp(np.minimum(-ratios.real, LARGEST_LOG))
+        relative = errors * np.exp(np.minimum(-ratios.real, LARGEST_EXPONENT))
         # |(φ + e)^n - φ^n| / |φ|^n <= (1 + e/|φ|)^n - 1
-        logs = np.minimum(counts @ np.log1p(relative), LARGEST_LOG)
+        logs = np.minimum(counts @ np.log1p(relative), LARGEST_EXPONENT)
         error_bounds = np.expm1(logs)  # [T, N], relative to each term
         self.frequencies = self.spacing * np.arange(ratios.shape[1])  # [N]
         s = self.tilt + 1j * self.frequencies
@@ -191,7 +193,7 @@ class Contour:
         kernel[0] /= 2  # the sum over k and -k counts k = 0 once
         terms = counts @ ratios + np.log(kernel)  # [T, N]
         self.sizes, self.phases = np.exp(terms.real), terms.imag
-        error_bounds += MACHINE_EPSILON * (LAST_PLACES + np.abs(terms.imag))
+        error_bounds += MACHINE_EPSILON * (TOLERANCES.last_places + np.abs(terms.imag))
         self.error = (self.sizes * error_bounds).sum(axis=1)  # [T], at ε = mean
         self.error += math.exp(self.cut.log_error(counts))
         # Round-off of the angles u (mean - ε), per unit of |mean - ε|; [T].
@@ -252,7 +254,9 @@ class Contour:
 
     def _sum_error(self, point: TrapezoidSum, shift: Floats | float) -> Floats:
         """Return a bound on the errors of the tangent at ε + shift; [T]."""
-        distance = np.abs(self.means - point.epsilons) + LAST_PLACES * np.abs(shift)
+        distance = np.abs(
+            self.means - point.epsilons
+        ) + TOLERANCES.last_places * np.abs(shift)
         curvature_term = 0.5 * self.curvature_bound * np.square(shift)
         return np.asarray(self.error + self.angle_error * distance + curvature_term)
 

@@ -28,12 +28,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from dpsgd_explorer.accounting.core.accountant import Floats
-from dpsgd_explorer.accounting.core.tolerances import MACHINE_EPSILON
+from dpsgd_explorer.accounting.core.tolerances import TOLERANCES
 from dpsgd_explorer.accounting.exact.privacy_loss import PrivacyLoss
 
 LEAST_SLOPE_CHANGE = 1e-300  # so that it has an inverse
 STEEP = 0.3  # share of a curve's value by which it is not lowered at both ends
-ROUND_OFF = 4 * MACHINE_EPSILON  # of a curve's values, relative
 LARGEST_LOG = 340.0  # its exponential, and the inverse, have floats as squares
 
 
@@ -80,10 +79,12 @@ def optimistic_masses(loss: PrivacyLoss, grid: Floats) -> Floats:
     steep = errors > STEEP * (curve[1:] - curve[-1])
     left = np.append(np.where(steep, curve[:-1] - continued, errors), 0.0)
     right = np.insert(np.where(steep, 0.0, errors), 0, 0.0)
-    lowered = curve - np.maximum(left, right) - ROUND_OFF * curve - curve[-1]
+    lowered = (
+        curve - np.maximum(left, right) - TOLERANCES.few_operations * curve - curve[-1]
+    )
     lowered[np.append(lowered[1:] <= 0, True)] = 0.0  # 0 is reached before a point
     lowered = np.maximum(lowered, 0.0)
-    slopes = _slopes(grid, lowered, 1.0 - ROUND_OFF - float(curve[-1]))
+    slopes = _slopes(grid, lowered, 1.0 - TOLERANCES.few_operations - float(curve[-1]))
     # The largest convex curve below the points has the isotonic regression of slopes.
     slopes[:-1] = isotonic_regression(slopes[:-1], weights=widths).x
     return _masses(grid, slopes)

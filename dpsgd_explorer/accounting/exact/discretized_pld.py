@@ -29,7 +29,7 @@ import numpy.typing as npt
 
 from dpsgd_explorer.accounting.core.accountant import Floats
 from dpsgd_explorer.accounting.core.fourier import Complexes, log_moments
-from dpsgd_explorer.accounting.core.tolerances import TOLERANCES
+from dpsgd_explorer.accounting.core.tolerances import LARGEST_EXPONENT, TOLERANCES
 from dpsgd_explorer.accounting.exact.discretization import (
     LARGEST_LOG,
     CompositionTail,
@@ -41,7 +41,6 @@ from dpsgd_explorer.accounting.exact.privacy_loss import PrivacyLoss
 SNAP = 1e-6  # of the spacing: the end of a range this near a point is that point
 LEAST_LOG_MASS = -1e300  # of a step's grid, instead of -infinity
 LEAST_SIZE = 1e-300  # of a transform, so that it has a logarithm
-LARGEST_PERIOD = 700.0  # its exponential is a float
 LARGEST_LOSS = 300.0  # of one step: its exponential, and the square, are floats
 LEAST_SPACING = 1e-13  # neighbouring losses have different exponentials
 MOMENTS_PER_PERIOD = np.array([20.0, 30.0, 45.0, 70.0, 100.0, 150.0])
@@ -133,7 +132,7 @@ class DiscretizedPlds:
             return
         self.tilt, self.points = window.tilt, points
         self.spacing = width / (points - spare)
-        self.is_usable = LEAST_SPACING < self.spacing < LARGEST_PERIOD / points
+        self.is_usable = LEAST_SPACING < self.spacing < LARGEST_EXPONENT / points
         if not self.is_usable:
             return
         self.low = math.floor(window.low / self.spacing) - spare // 2

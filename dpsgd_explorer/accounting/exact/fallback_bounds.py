@@ -29,8 +29,8 @@ from dpsgd_explorer.accounting.exact.single_step import (
     single_step_epsilon,
 )
 from dpsgd_explorer.accounting.rdp.accountant import (
-    AT_ONCE,
-    added_up,
+    MAX_ROWS,
+    add_up,
     delta_from_rdp,
     epsilon_from_rdp,
 )
@@ -72,7 +72,7 @@ def fallback_epsilons(
     renyi = np.concatenate(
         [
             epsilon_from_rdp(_divergences(phases, part, relation), delta)
-            for part in np.array_split(counts, len(counts) // AT_ONCE + 1)
+            for part in np.array_split(counts, len(counts) // MAX_ROWS + 1)
         ]
     )
     return np.asarray(np.minimum(np.minimum(unsampled, added), renyi))
@@ -152,7 +152,7 @@ def _divergences(
     """Return bounds on Rényi's divergences of each row; [S, P] -> [S, A]."""
     of_step = DIVERGENCES[relation]
     steps = [of_step(phase.sample_rate, phase.noise_multiplier) for phase in phases]
-    return added_up(counts, np.array(steps))
+    return add_up(counts, np.array(steps))
 
 
 def _unsampled_mus(

@@ -20,7 +20,7 @@ import numpy as np
 
 from dpsgd_explorer.accounting.core.accountant import Floats
 from dpsgd_explorer.accounting.core.fourier import log1p
-from dpsgd_explorer.accounting.core.tolerances import MACHINE_EPSILON
+from dpsgd_explorer.accounting.core.tolerances import MACHINE_EPSILON, TOLERANCES
 from dpsgd_explorer.accounting.exact.privacy_loss import PrivacyLoss, Transform
 
 SMALL_CUMULANT = 0.5  # |K_i| below which Σ w_i (e^K_i - 1) has more digits than e^K
@@ -88,7 +88,7 @@ class MixtureLoss(PrivacyLoss):
         shares = columns[:, 0]
         mean = float(shares @ np.array([part.mean for part in transforms]))
         scale_error = max(part.moment_error for part in transforms)
-        scale_error += 4 * MACHINE_EPSILON
+        scale_error += TOLERANCES.few_operations
         frequencies = spacing * np.arange(count)
         excess = np.zeros(count, dtype=np.complex128)
         errors = np.zeros(count)
@@ -96,7 +96,9 @@ class MixtureLoss(PrivacyLoss):
             angle = frequencies * (part.mean - mean)
             difference = np.expm1(part.log_ratios + 1j * angle)
             excess += share * difference
-            round_off = (2 * scale_error + 4 * MACHINE_EPSILON) * np.abs(difference)
+            round_off = (2 * scale_error + TOLERANCES.few_operations) * np.abs(
+                difference
+            )
             round_off += MACHINE_EPSILON * np.abs(angle)
             errors += share * (part.errors + round_off)
         return Transform(float(total[0]), mean, log1p(excess), errors, scale_error)

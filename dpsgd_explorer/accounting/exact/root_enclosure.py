@@ -20,7 +20,6 @@ from dpsgd_explorer.accounting.exact.contour import Contour, TrapezoidSum
 
 MAX_NEWTON_STEPS = 40
 MAX_WIDENINGS = 5  # of the interval, fourfold each
-LAST_STEP = 1e-14  # relative step at which x has no more digits to gain
 LONGEST_STEP = 1 / 4  # of the period: S is not δ's shape beyond
 SHIFT_MARGIN = 1.01  # over the error bound, for its own change with ε
 
@@ -81,7 +80,7 @@ def _newton(
         outside = bracketed & ((new <= low) | (new >= high)) & ~settled
         with np.errstate(invalid="ignore"):
             new = np.where(outside, 0.5 * (low + high), new)
-        settled |= np.abs(new - x) <= LAST_STEP * np.abs(x)
+        settled |= np.abs(new - x) <= TOLERANCES.last_step * np.abs(x)
         if settled.all():
             break
         x = np.where(settled, x, new)

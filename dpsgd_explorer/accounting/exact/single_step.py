@@ -34,9 +34,8 @@ from dpsgd_explorer.accounting.core.gaussian import (
 )
 from dpsgd_explorer.accounting.core.log_space import log_expm1
 from dpsgd_explorer.accounting.core.root_finding import first_safe
-from dpsgd_explorer.accounting.core.tolerances import MACHINE_EPSILON
+from dpsgd_explorer.accounting.core.tolerances import LARGEST_EXPONENT, MACHINE_EPSILON
 
-LARGEST_EXPONENT = 700.0  # its exponential is a float
 LITTLE_NOISE = 1e-3  # below it ε of a replaced record exceeds 5e5: round-off matters
 
 

@@ -1,12 +1,13 @@
-"""Rényi divergences as data: kept, added to those of elsewhere, and read as ε.
+"""Rényi divergences as data: stored, composed with those of others, converted to ε.
 
 A curve holds upper bounds R(α) at some orders.  (α - 1) R(α) of the true divergences is
-convex in α and 0 at α = 1, so that between two known orders it lies below the chord of
-the bounds: curves known at different orders add up at the orders of either.  Beyond the
-largest order of one of them nothing is known.
+convex in α and 0 at α = 1, so that between two known orders it is below the chord of
+the bounds.  So curves with different orders add up at the orders of both.  Beyond the
+smaller of their largest orders no bound is known.
 
 Source: van Erven and Harremoës (2014), arXiv:1206.2459v2, Corollary 2 (convexity);
-addition: Mironov (2017), arXiv:1702.07476v3, Proposition 1; conversion: as ``rdp``.
+addition: Mironov (2017), arXiv:1702.07476v3, Proposition 1; conversion: as
+``accountant``.
 
 Notation: A orders.
 """
@@ -31,7 +32,7 @@ from dpsgd_explorer.accounting.core.neighboring_relation import (
 from dpsgd_explorer.accounting.core.phase_limits import check_count
 from dpsgd_explorer.accounting.rdp.accountant import (
     RdpAccountant,
-    composed,
+    composed_divergences,
     delta_from_rdp,
     epsilon_from_rdp,
 )
@@ -83,8 +84,8 @@ class RdpCurve:
         total = sum(phase.steps for phase in phases)
         ascending = np.argsort(ORDERS)
         values = np.zeros(len(ORDERS))
-        if total:
-            values = composed(phases, [total], relation)[0]
+        if total:  # there may be no phase at all
+            values = composed_divergences(phases, [total], relation)[0]
         return cls(ORDERS[ascending], values[ascending], relation)
 
     def at(self, orders: npt.ArrayLike) -> Floats:
@@ -92,25 +93,25 @@ class RdpCurve:
 
         Shapes: orders [K] -> [K].
         """
-        asked = _row("orders", orders)
-        if not np.all(asked > 1):
+        wanted = _row("orders", orders)
+        if not np.all(wanted > 1):
             domains.refuse("orders", "greater than 1", orders)
         orders = np.concatenate([[1.0], self.orders])
         moments = np.concatenate([[0.0], (self.orders - 1) * self.divergences])
-        place = np.clip(np.searchsorted(orders, asked), 1, len(orders) - 1)
-        share = (asked - orders[place - 1]) / (orders[place] - orders[place - 1])
+        place = np.clip(np.searchsorted(orders, wanted), 1, len(orders) - 1)
+        share = (wanted - orders[place - 1]) / (orders[place] - orders[place - 1])
         with np.errstate(invalid="ignore"):  # 0 times infinity, at a known order
             chords = (1 - share) * moments[place - 1] + share * moments[place]
-        values = np.where(np.isnan(chords), math.inf, chords) / (asked - 1)
-        exact = self.orders[place - 1] == asked
+        values = np.where(np.isnan(chords), math.inf, chords) / (wanted - 1)
+        exact = self.orders[place - 1] == wanted
         values = np.where(exact, self.divergences[place - 1], values)
-        return np.where(asked > self.orders[-1], math.inf, values)
+        return np.where(wanted > self.orders[-1], math.inf, values)
 
     def compose(self, other: RdpCurve) -> RdpCurve:
-        """Return the curve of both, done one after the other, at the orders of either.
+        """Return the curve of both mechanisms together, at the orders of both.
 
         Raises:
-            AccountingError: they speak of different neighbouring relations.
+            AccountingError: their neighbouring relations differ.
         """
         if other.neighboring_relation != self.neighboring_relation:
             rule = f"{self.neighboring_relation!r}, as the other curve's"
@@ -121,20 +122,20 @@ class RdpCurve:
         return RdpCurve(orders, total, self.neighboring_relation)
 
     def self_compose(self, count: int) -> RdpCurve:
-        """Return the curve of the same, done so often, at least once."""
+        """Return the curve of `count` repetitions, at least one."""
         times = domains.steps(count, least=1)
         values = times * self.divergences
         return RdpCurve(self.orders, values, self.neighboring_relation)
 
     def epsilon(self, delta: float) -> float:
-        """Return ε at delta in (0, 1), a bound; infinite where every order is."""
-        slack = domains.delta(delta)
-        return float(epsilon_from_rdp(self.divergences, slack, self.orders))
+        """Return an upper bound on ε at delta in (0, 1); infinite if every order is."""
+        return float(
+            epsilon_from_rdp(self.divergences, domains.delta(delta), self.orders)
+        )
 
     def delta(self, epsilon: float) -> float:
-        """Return δ at epsilon >= 0, a bound."""
-        loss = domains.epsilon(epsilon)
-        return delta_from_rdp(self.divergences, loss, self.orders)
+        """Return an upper bound on δ at epsilon >= 0."""
+        return delta_from_rdp(self.divergences, domains.epsilon(epsilon), self.orders)
 
     def to_json(self) -> str:
         """Return the curve as JSON; infinite divergences are null."""
@@ -150,22 +151,22 @@ class RdpCurve:
 
     @classmethod
     def from_json(cls, text: str) -> Self:
-        """Read what ``to_json`` wrote.
+        """Return the curve that ``to_json`` wrote.
 
         Raises:
-            AccountingError: it is something else: nothing is guessed.
+            AccountingError: the text is anything else.
         """
         names = ("neighboring_relation", "orders", "divergences")
         relation, orders, values = read_json(text, KIND, VERSION, names)
-        found = np.array([math.inf if x is None else x for x in values])
-        return cls(orders, found, relation)
+        divergences = np.array([math.inf if x is None else x for x in values])
+        return cls(orders, divergences, relation)
 
 
 def read_json(text: str, kind: str, version: int, names: Sequence[str]) -> list[Any]:
-    """Return the values of these names from JSON of a kind and version.
+    """Return the values of `names` from JSON of this kind and version.
 
     Raises:
-        AccountingError: it holds something else.
+        AccountingError: the text is anything else.
     """
     try:
         data = json.loads(text)
@@ -186,7 +187,7 @@ LISTS: dict[str, type] = {"neighboring_relation": str}
 
 
 def _row(name: str, values: npt.ArrayLike) -> Floats:
-    """Return a row of real numbers, read-only, [A]."""
+    """Return real numbers as a read-only array, [A]."""
     try:
         row = np.array(values, dtype=np.float64)
     except (TypeError, ValueError):

@@ -1,20 +1,20 @@
 """Batches of fixed size: m of N records, drawn without replacement for each step.
 
-Neighbours differ by one replaced record, q = m/N, and in a batch that holds the record
-the sum moves by up to two clipping bounds: μ = 2/σ.  For every ε >= 0 and in either
-direction, the curve of a step is at most that of (1 - q) N(0, 1) + q N(μ, 1) against
-N(0, 1), which some data reach: all other gradients opposite to the record's.
+Neighbours differ by one replaced record, q = m/N.  In a batch that holds the record it
+moves the sum by up to two clipping bounds: μ = 2/σ.  For every ε >= 0 and in either
+direction, a step's privacy curve is at most that of P = (1 - q) N(0, 1) + q N(μ, 1) and
+Q = N(0, 1).  Some data reach it: all other gradients opposite to the record's.
 
-The largest curve that this allows is its own mirror image.  With y(v) the loss of that
-pair (``mixture``), of noise multiplier σ/2, it is a loss of y with the record's weight
-wherever y > 0, of -y with the weights exchanged, and of 0 with what is left.  Its
-moment of order α is 1 + E[g],
+The largest curve with that property is its own mirror image.  Let y(v) be the privacy
+loss of P over Q (``core.mixture``), of noise multiplier σ/2.  The largest
+curve is that of a loss y where y > 0, with the probability under P; of the loss -y with
+the probability under Q; and of 0 otherwise.  Its moment of order α is 1 + E[g],
 
     E[g] = ∫ over y(v) > 0 of (g(y) + e^y g(-y)) φ(v) dv,
     g(ℓ) = e^(αℓ) - 1 - α (e^ℓ - 1) >= 0,
 
-summed on Gauss' nodes, all terms positive.  Where there would be too many (large
-orders, little noise), the moments' joint convexity serves: R(α) is at most
+summed at Gauss' nodes, all terms positive.  Where too many nodes are needed (large
+orders, little noise), joint convexity of the moments gives a bound: R(α) is at most
 log(1 - q + q e^(2α (α - 1) / σ²)) / (α - 1).
 
 Source: the curve: Balle, Barthe and Gaboardi (2018), arXiv:1807.01647v2, Theorem 9.
@@ -35,9 +35,9 @@ import numpy.typing as npt
 from dpsgd_explorer.accounting.core import validation as domains
 from dpsgd_explorer.accounting.core.accountant import Floats, Phase
 from dpsgd_explorer.accounting.core.mixture import log_mixture
+from dpsgd_explorer.accounting.core.tolerances import TOLERANCES
 from dpsgd_explorer.accounting.rdp.accountant import epsilon_from_rdp
 from dpsgd_explorer.accounting.rdp.replaced_record import (
-    ROUNDING,
     convexity_bound,
     shared_nodes,
 )
@@ -48,15 +48,15 @@ from dpsgd_explorer.accounting.rdp.subsampled_gaussian import (
     log_excess,
 )
 
-PANEL = 12  # Gauss' nodes in one
+PANEL = 12  # Gauss' nodes of one panel
 GAUSS = np.polynomial.legendre.leggauss(PANEL)
-LEAST_NOISE = 0.1  # below it the convexity bound serves
+LEAST_NOISE = 0.1  # noise multiplier below which the convexity bound is taken
 
 
 def fixed_size_epsilon(
     sample_rate: float, noise_multiplier: float, steps: int, delta: float
 ) -> float:
-    """Return ε of steps on batches of fixed size, for one replaced record; a bound.
+    """Return a bound on ε of steps on batches of fixed size, for a replaced record.
 
     Args:
         sample_rate: Batch size over N, in (0, 1].
@@ -68,11 +68,11 @@ def fixed_size_epsilon(
         AccountingError: an argument is outside its domain.
     """
     run = Phase(sample_rate, noise_multiplier, steps)
-    slack = domains.delta(delta)
+    target = domains.delta(delta)
     if run.steps == 0:
         return 0.0
     rdp = run.steps * fixed_size_divergences(run.sample_rate, run.noise_multiplier)
-    return float(epsilon_from_rdp(rdp, slack))
+    return float(epsilon_from_rdp(rdp, target))
 
 
 @lru_cache(maxsize=1024)
@@ -84,20 +84,22 @@ def fixed_size_divergences(sample_rate: float, noise_multiplier: float) -> Float
         noise_multiplier: At least 0, over the clipping bound.
 
     Returns:
-        A read-only array: it is kept for the next call.
+        A read-only array: it is cached.
     """
     values = convexity_bound(sample_rate, noise_multiplier)
     if noise_multiplier >= LEAST_NOISE:
         rate = max(sample_rate, LEAST_RATE)
         for part in shared_nodes(noise_multiplier, PANEL):
-            found = _integrated(rate, noise_multiplier / 2, ORDERS[part])
-            values[part] = np.minimum(values[part], found * ROUNDING)
+            integrated = _integrated(rate, noise_multiplier / 2, ORDERS[part])
+            values[part] = np.minimum(
+                values[part], integrated * (1 + TOLERANCES.rdp_integral)
+            )
     values.flags.writeable = False
     return values
 
 
 def _integrated(q: float, noise: float, orders: Floats) -> Floats:
-    """Return R(α) at some orders; noise is over what a replaced record moves."""
+    """Return R(α) at some orders; noise std over the sensitivity, 2 clipping bounds."""
     v, log_weights = _nodes(0.5 / noise, float(orders.max()) / noise + REACH, noise)
     y = log_mixture(v, q, noise)[0]
     normal = log_weights - 0.5 * v * v
@@ -107,7 +109,7 @@ def _integrated(q: float, noise: float, orders: Floats) -> Floats:
 
 
 def _nodes(start: float, end: float, noise: float) -> tuple[Floats, Floats]:
-    """Return Gauss' nodes on short panels from start on, and logs of their weights."""
+    """Return Gauss' nodes on short panels from `start`, and logs of their weights."""
     width = 0.5 * min(max(noise, 0.05), 1.0)
     panels = math.ceil((max(end, start) - start + 2 * REACH) / width)
     middles = start + width * (np.arange(panels) + 0.5)

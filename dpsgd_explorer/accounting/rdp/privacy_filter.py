@@ -1,22 +1,22 @@
-"""A privacy filter: a budget fixed beforehand, for steps that are chosen on the way.
+"""A privacy filter: a fixed budget for steps that are chosen adaptively.
 
-An accountant that composes given phases covers phases that were fixed beforehand.  A
-filter also covers those of which σ, q and number depend on all that was released so
-far: at one order α, fixed beforehand as well, the divergences of the steps are added
-up, and what would bring their sum above
+An accountant composes phases that are fixed beforehand.  Under a filter σ, q and the
+number of steps may depend on all earlier releases.  At one order α, which is fixed
+beforehand, the divergences of the steps are added up.  Steps with which the sum would
+exceed
 
     B = ε - log(1 - 1/α) + log(αδ) / (α - 1)
 
-is refused.  All that is released is then (α, B)-Rényi private, and so (ε, δ).
+are refused.  All releases together are then (α, B)-Rényi private, and so (ε, δ).
 
-It does not cover:
+A filter does not cover:
 
-- another order than the one fixed, or the best of several, chosen at the end;
-- an ε read off before the budget is spent: what holds is the whole budget;
-- choices that depend on the records other than through what was released;
+- an order chosen at the end, such as the best of several;
+- an ε read before the budget is spent: only the whole budget holds;
+- choices that depend on the records other than through releases;
 - budgets of single records, which the source also treats.
 
-A bound: at the same δ, the exact accountant allows more, of phases fixed beforehand.
+At the same δ the exact accountant allows more steps, of phases fixed beforehand.
 
 Source: Feldman and Zrnic (2021), arXiv:2008.11193, on fully adaptive composition and
 Rényi filters; conversion: as ``rdp``.
@@ -35,23 +35,22 @@ from dpsgd_explorer.accounting.core.neighboring_relation import (
     ADD_OR_REMOVE_ONE,
     NeighboringRelation,
 )
+from dpsgd_explorer.accounting.core.tolerances import TOLERANCES
 from dpsgd_explorer.accounting.core.validation import MAX_STEPS
 from dpsgd_explorer.accounting.rdp.curve import RdpCurve
 from dpsgd_explorer.accounting.rdp.subsampled_gaussian import ORDERS
 from dpsgd_explorer.errors import AccountingError
 
-ROUNDING = 1 + 1e-12  # of a sum of divergences
-
 
 class RenyiFilter:
-    """Spends a budget of (ε, δ) on steps that may be chosen by what was released.
+    """Spends a budget of (ε, δ) on steps that may depend on earlier releases.
 
     Attributes:
-        epsilon: Of all that is ever released.
-        delta: Of the same.
-        order: α, at which divergences are counted.
-        budget: B, the divergence that may be spent.
-        spent: The divergence that was.
+        epsilon: ε of all releases together.
+        delta: δ of all releases together.
+        order: α, at which divergences are added up.
+        budget: B, the largest sum of divergences.
+        spent: The sum of divergences so far.
         neighboring_relation: What one record may change.
     """
 
@@ -70,8 +69,8 @@ class RenyiFilter:
         Args:
             epsilon: Greater than 0.
             delta: In (0, 1).
-            order: Greater than 1; unless given, the one that allows the most steps on
-                all records.
+            order: Greater than 1; by default the one that allows the most steps on all
+                records.
             neighboring_relation: What one record may change.
 
         Raises:
@@ -98,33 +97,33 @@ class RenyiFilter:
         return max(self.budget - self.spent, 0.0)
 
     def steps_left(self, sample_rate: float, noise_multiplier: float) -> int:
-        """Return how many such steps the budget still allows, up to MAX_STEPS."""
-        one = self._divergence(Phase(sample_rate, noise_multiplier, 1))
-        if one * MAX_STEPS <= self.left:
+        """Return the number of such steps that the budget allows, up to MAX_STEPS."""
+        single = self._divergence(Phase(sample_rate, noise_multiplier, 1))
+        if single * MAX_STEPS <= self.left:
             return MAX_STEPS
-        count = int(self.left / one)
+        count = int(self.left / single)
         run = Phase(sample_rate, noise_multiplier, max(count, 0))
         return run.steps if self._fits(run) else max(run.steps - 1, 0)
 
     def affords(
         self, sample_rate: float, noise_multiplier: float, steps: int = 1
     ) -> bool:
-        """Return whether the budget allows so many such steps; spends nothing."""
+        """Return whether the budget allows these steps, without spending it."""
         return self._fits(Phase(sample_rate, noise_multiplier, steps))
 
     def spend(
         self, sample_rate: float, noise_multiplier: float, steps: int = 1
     ) -> None:
-        """Count steps of DP-SGD; call it before they are made.
+        """Add the divergence of DP-SGD steps; call it before the steps are made.
 
         Raises:
-            AccountingError: the budget does not allow them; nothing is counted, and
+            AccountingError: the budget does not allow them; nothing is spent, and
                 nothing may be released.
         """
         self._count(self._divergence(Phase(sample_rate, noise_multiplier, steps)))
 
     def spend_curve(self, curve: RdpCurve) -> None:
-        """Count something else by its divergences, such as a curve from elsewhere.
+        """Add the divergence of another mechanism, given by its curve.
 
         Raises:
             AccountingError: as ``spend``, or it has another neighbouring relation.
@@ -136,7 +135,7 @@ class RenyiFilter:
 
     def _count(self, divergence: float) -> None:
         total = self.spent + divergence
-        if not total * ROUNDING <= self.budget:
+        if not total * (1 + TOLERANCES.rdp_sum) <= self.budget:
             raise AccountingError(
                 f"steps must stay within the budget: they need a divergence of "
                 f"{divergence:.6g} of order {self.order:g}, got {self.left:.6g} left "
@@ -146,7 +145,9 @@ class RenyiFilter:
         self.spent = total
 
     def _fits(self, run: Phase) -> bool:
-        return (self.spent + self._divergence(run)) * ROUNDING <= self.budget
+        return (self.spent + self._divergence(run)) * (
+            1 + TOLERANCES.rdp_sum
+        ) <= self.budget
 
     def _divergence(self, run: Phase) -> float:
         if not run.steps:
@@ -155,11 +156,12 @@ class RenyiFilter:
         return float(curve.at([self.order])[0])
 
     def _budget(self, order: float) -> float:
-        taken = math.log1p(-1 / order) - math.log(order * self.delta) / (order - 1)
-        return self.epsilon - taken
+        conversion = math.log1p(-1 / order)
+        conversion -= math.log(order * self.delta) / (order - 1)
+        return self.epsilon - conversion
 
     def _best_order(self) -> float:
-        """Return the order whose budget allows most: R rises with α at σ fixed."""
+        """Return the order that allows the most Gaussian steps: R(α) is linear in α."""
         budgets = np.array([self._budget(float(order)) for order in ORDERS])
         return float(ORDERS[int(np.argmax(budgets / ORDERS))])
 

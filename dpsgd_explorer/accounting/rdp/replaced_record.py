@@ -1,21 +1,22 @@
-"""Rényi divergences of one Poisson-subsampled Gaussian step, of a replaced record.
+"""Rényi divergences of a replaced record: one Poisson-subsampled Gaussian step.
 
-With v = z/σ and y(v) = log(1 - q + q w(v)) as for an added record (``mixture``), the
-two worlds have the densities e^y(v) and e^y(-v) over N(0, 1): mirror images, so that
-one direction is as large as the other.  The moment of order α is 1 + E[g],
+With v = z/σ and y(v) = log(1 - q + q w(v)) as for an added record (``core.mixture``),
+the two neighbours' outputs have the densities e^y(v) and e^y(-v) over N(0, 1).  These
+are mirror images, so that both directions are equal.  The moment of order α is
+1 + E[g],
 
     g = e^(αℓ) - 1 - α (e^ℓ - 1) >= 0,    ℓ = y(v) - y(-v),    v ~ e^y(-v) N(0, 1),
 
-summed like that of an added record.  Where there would be too many nodes (large orders,
-little noise) the least of two bounds serves: with P, Q the two worlds and S without the
-record, by Q >= (1 - q) S and by the joint convexity of the moments,
+summed like that of an added record.  Where too many nodes are needed (large orders,
+little noise) the smaller of two bounds is taken.  Let P and Q be the two outputs, and S
+the one without the record.  By Q >= (1 - q) S, and by joint convexity of the moments,
 
     R(α) <= R_removed(α) - log(1 - q),
     R(α) <= log(1 - q + q e^(2α (α - 1) / σ²)) / (α - 1),
 
-the latter being exact without sampling, where doubling the sensitivity is all.
+The latter is exact without sampling: a Gaussian with twice the sensitivity.
 
-Source: the pair of worlds: as of the exact accountant (``sampled_loss``).
+Source: the pair: as in ``exact.subsampled_gaussian``.
 
 Notation: A orders, M nodes.
 """
@@ -30,6 +31,7 @@ import numpy.typing as npt
 
 from dpsgd_explorer.accounting.core.accountant import Floats
 from dpsgd_explorer.accounting.core.mixture import log_mixture
+from dpsgd_explorer.accounting.core.tolerances import TOLERANCES
 from dpsgd_explorer.accounting.rdp.subsampled_gaussian import (
     LEAST_NOISE,
     LEAST_RATE,
@@ -39,9 +41,8 @@ from dpsgd_explorer.accounting.rdp.subsampled_gaussian import (
     renyi_divergences,
 )
 
-EDGES = (11.0, 64.0, 300.0, 1024.0)  # orders up to each share their nodes
-MOST_NODES = 20_000
-ROUNDING = 1 + 1e-9
+EDGES = (11.0, 64.0, 300.0, 1024.0)  # orders between two of them share their nodes
+MAX_NODES = 20_000
 
 
 @lru_cache(maxsize=4096)
@@ -53,19 +54,22 @@ def replaced_divergences(sample_rate: float, noise_multiplier: float) -> Floats:
         noise_multiplier: At least 0, over the clipping bound.
 
     Returns:
-        A read-only array: it is kept for the next call.
+        A read-only array: it is cached.
     """
     values = divergence_bounds(sample_rate, noise_multiplier)
     if sample_rate < 1 and noise_multiplier >= LEAST_NOISE:
+        rate = max(sample_rate, LEAST_RATE)
         for part in shared_nodes(noise_multiplier):
-            found = _integrated(max(sample_rate, LEAST_RATE), noise_multiplier, part)
-            values[part] = np.minimum(values[part], found * ROUNDING)
+            integrated = _integrated(rate, noise_multiplier, part)
+            values[part] = np.minimum(
+                values[part], integrated * (1 + TOLERANCES.rdp_integral)
+            )
     values.flags.writeable = False
     return values
 
 
 def convexity_bound(q: float, sigma: float) -> Floats:
-    """Return R(α) of a sum that a replaced record moves with probability q, [A]."""
+    """Return the bound by joint convexity, [A]; q and σ as above."""
     if sigma == 0:
         return np.full_like(ORDERS, math.inf)
     log_moments = 2 * ORDERS * (ORDERS - 1) / sigma / sigma
@@ -77,7 +81,7 @@ def convexity_bound(q: float, sigma: float) -> Floats:
 
 
 def divergence_bounds(q: float, sigma: float) -> Floats:
-    """Return the lesser of the two bounds, [A]."""
+    """Return the smaller of the two bounds, [A]."""
     mixed = convexity_bound(q, sigma)
     if q == 1 or sigma == 0:
         return mixed
@@ -85,14 +89,14 @@ def divergence_bounds(q: float, sigma: float) -> Floats:
     return np.asarray(np.minimum(mixed, removed))
 
 
-def shared_nodes(sigma: float, each: int = 1) -> list[npt.NDArray[np.intp]]:
-    """Return the places of orders that are integrated, those with the same nodes.
+def shared_nodes(sigma: float, density: int = 1) -> list[npt.NDArray[np.intp]]:
+    """Return indices of the orders that are integrated, one array per set of nodes.
 
     Args:
         sigma: Noise multiplier.
-        each: Nodes within a spacing.
+        density: Nodes per spacing of the trapezoid rule.
     """
-    most = 0.5 * sigma * (MOST_NODES / each * _spacing(sigma) - 2 * REACH)
+    most = 0.5 * sigma * (MAX_NODES / density * _spacing(sigma) - 2 * REACH)
     parts = [
         np.flatnonzero((low < ORDERS) & (high >= ORDERS) & (most >= ORDERS))
         for low, high in zip((1.0, *EDGES), EDGES, strict=False)
@@ -101,12 +105,13 @@ def shared_nodes(sigma: float, each: int = 1) -> list[npt.NDArray[np.intp]]:
 
 
 def _integrated(q: float, sigma: float, part: npt.NDArray[np.intp]) -> Floats:
+    """Return R(α) at the orders with these indices, by the trapezoid rule."""
     orders = ORDERS[part]
     spacing = _spacing(sigma)
     top = max(2 * float(orders.max()), 2.0) / sigma + REACH
     v = np.arange(-REACH - 1 / sigma, top, spacing)  # [M]
-    there, here = log_mixture(v, q, sigma)[0], log_mixture(-v, q, sigma)[0]
-    logs = log_excess(there - here, here - 0.5 * v * v, spacing, orders)
+    y, mirrored = log_mixture(v, q, sigma)[0], log_mixture(-v, q, sigma)[0]
+    logs = log_excess(y - mirrored, mirrored - 0.5 * v * v, spacing, orders)
     return np.asarray(np.logaddexp(0.0, logs) / (orders - 1))
 
 

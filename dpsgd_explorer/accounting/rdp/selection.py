@@ -1,21 +1,23 @@
-"""The price of choosing: the best of a random number of trials.
+"""Private selection: Rényi divergences of the best of a random number of trials.
 
 A private mechanism, such as a whole run with settings drawn at random, is repeated K
-times; the best outcome is released, by a score that is part of it, and K is not.  With
-a K that is random the price does not grow with the number of settings.
+times.  The outcome with the best score is released; the score is part of the outcome,
+and K is not released.  For a random K the divergence does not grow with the number of
+settings.
 
-| K | shape η | divergence of order λ, R(λ) being that of one trial |
+| K | shape η | divergence of order λ; R(λ) of one trial |
 |---|---|---|
 | logarithmic, geometric, … | 0, 1, any | R(λ) + c + log(E[K]) / (λ - 1) |
 | Poisson | infinite | R(λ) + E[K] δ + log(E[K]) / (λ - 1) |
 
-with c the least (1 + η) ((1 - 1/λ') R(λ') + log(1/γ) / λ') over all orders λ', γ the
-parameter of the truncated negative binomial, and δ that of one trial at
-ε = log(1 + 1 / (λ - 1)).  Of trials that are purely ε-private the whole is (2 + η) ε:
-3ε for a geometric K.
+Here c is the least (1 + η) ((1 - 1/λ') R(λ') + log(1/γ) / λ') over all orders λ', γ the
+parameter of the truncated negative binomial, and δ is that of one trial at
+ε = log(1 + 1 / (λ - 1)).  If one trial is purely ε-private, the selection is
+(2 + η) ε-private: 3ε for a geometric K.
 
-Bounds.  Not covered: a K that is chosen or fixed, trials that learn from each other,
-scores on the records that the trial does not pay for, and any look at the other trials.
+All of these are bounds.  They do not cover a K that is chosen or fixed, trials that
+depend on each other, scores on records outside the trial's guarantee, and a release of
+the other trials.
 
 Source: Papernot and Steinke (2022), arXiv:2110.03620v2, Theorems 2 and 6; pure, for a
 geometric K: Liu and Talwar (2019), arXiv:1811.07971.
@@ -29,13 +31,13 @@ import numpy as np
 
 from dpsgd_explorer.accounting.core import validation as domains
 from dpsgd_explorer.accounting.core.accountant import Floats
+from dpsgd_explorer.accounting.core.tolerances import TOLERANCES
 from dpsgd_explorer.accounting.rdp.curve import RdpCurve
 
 MOST_TRIALS = 1e9
-MOST_SHAPE = 1e3  # beyond, take infinity
-HALVINGS = 200
-ROUNDING = 1e-11
-NEAR_ZERO = 1e-8  # shape at which the logarithmic distribution is as good
+MOST_SHAPE = 1e3  # of a finite shape
+HALVINGS = 200  # of the bracket of log γ
+NEAR_ZERO = 1e-8  # shape below which the logarithmic distribution is taken
 
 
 def best_of_trials(trial: RdpCurve, mean_trials: float, shape: float = 1.0) -> RdpCurve:
@@ -45,23 +47,23 @@ def best_of_trials(trial: RdpCurve, mean_trials: float, shape: float = 1.0) -> R
         trial: Divergences of one trial.
         mean_trials: E[K], at least 1.
         shape: η: 0 logarithmic, 1 geometric, infinity Poisson, which may be 0 trials;
-            what lies between is the truncated negative binomial.
+            any other number the truncated negative binomial.
 
     Returns:
-        At the orders of the trial's curve; ``epsilon`` of it at a delta is the price.
+        Divergences at the orders of the trial's curve.
 
     Raises:
         AccountingError: an argument is outside its domain.
     """
     mean, eta = _mean(mean_trials), _shape(shape)
-    orders, one = trial.orders, trial.divergences
-    selected = one + math.log(mean) / (orders - 1)
+    orders, divergences = trial.orders, trial.divergences
+    selected = divergences + math.log(mean) / (orders - 1)
     if math.isinf(eta):
-        slack = [trial.delta(math.log1p(1 / (order - 1))) for order in orders]
-        selected = selected + mean * np.array(slack)
+        deltas = [trial.delta(math.log1p(1 / (order - 1))) for order in orders]
+        selected = selected + mean * np.array(deltas)
     else:
         selected = selected + _constant(trial, mean, eta)
-    # A divergence rises with its order: none is above that of a larger one.
+    # A divergence rises with its order, so that of a larger order bounds it.
     least = np.minimum.accumulate(selected[::-1])[::-1]
     return RdpCurve(orders, least, trial.neighboring_relation)
 
@@ -70,7 +72,7 @@ def best_of_pure_trials(epsilon: float, shape: float = 1.0) -> float:
     """Return ε of the best of a random number of trials that are ε-private, δ = 0.
 
     Args:
-        epsilon: Of one trial, at least 0.
+        epsilon: ε of one trial, at least 0.
         shape: η, finite; 1 is geometric, of any mean.
 
     Raises:
@@ -86,7 +88,7 @@ def trial_parameter(mean_trials: float, shape: float = 1.0) -> float:
     """Return γ of the truncated negative binomial with this mean and finite shape.
 
     P(K = k) is proportional to (1 - γ)^k Γ(k + η) / k!, k >= 1; γ = 1 is one trial.
-    Rounded down, which is safe.
+    γ is rounded down, which rounds the divergence up.
 
     Raises:
         AccountingError: an argument is outside its domain.
@@ -101,15 +103,15 @@ def trial_parameter(mean_trials: float, shape: float = 1.0) -> float:
             high = middle
         else:
             low = middle
-    return math.exp(low) * (1 - ROUNDING)
+    return math.exp(low) * (1 - TOLERANCES.bisection)
 
 
 def _constant(trial: RdpCurve, mean: float, eta: float) -> float:
-    """Return c; λ' = 1 counts too, at which a divergence is no matter."""
-    surprise = -math.log(trial_parameter(mean, eta))
+    """Return c; at the order λ' = 1 the factor of R(λ') is 0, so it counts as well."""
+    log_rate = -math.log(trial_parameter(mean, eta))
     with np.errstate(invalid="ignore"):
         terms: Floats = (1 - 1 / trial.orders) * trial.divergences
-    return (1 + eta) * min(float((terms + surprise / trial.orders).min()), surprise)
+    return (1 + eta) * min(float((terms + log_rate / trial.orders).min()), log_rate)
 
 
 def _log_mean(log_gamma: float, eta: float) -> float:

@@ -6,15 +6,15 @@ Then the divergence of order α > 1, in the larger of the two directions, is
 
     R(α) = log E[(1 + x)^α] / (α - 1),    z ~ P.
 
-As E[x] = 0, the moment is 1 + E[g] with g = (1 + x)^α - 1 - αx >= 0.  We sum g, never
-the moment: all terms are positive, nothing cancels, and a divergence of 1e-30 comes
-out with as many true digits as one of 10.
+As E[x] = 0, the moment is 1 + E[g] with g = (1 + x)^α - 1 - αx >= 0.  The sum is
+over g, never over the moment: all terms are positive and nothing cancels, so that a
+divergence of 1e-30 has as many true digits as one of 10.
 
 Three evaluations of log E[g], each where it is exact and cheap:
 
 | orders | how |
 |---|---|
-| integer | the binomial series, whose terms of degree 0 and 1 are those that g lacks |
+| integer | the binomial series from degree 2 on |
 | fractional | trapezoid rule in u = z / σ |
 | any, q = 1 or very little noise | ‖1 + x‖_α <= (1 - q) + q ‖w‖_α, equal for q = 1 |
 
@@ -45,8 +45,8 @@ FRACTIONAL_ORDERS = np.array([*_NEAR_ONE, *_TENTHS])
 INTEGER_ORDERS = np.array([*range(2, 64), *_SPREAD])
 ORDERS = np.concatenate([FRACTIONAL_ORDERS, INTEGER_ORDERS])  # [A]
 
-LEAST_NOISE = 0.05  # below it the two Gaussians do not overlap: the norm bound serves
-LEAST_RATE = 1e-100  # below it squares underflow; a divergence rises with the rate
+LEAST_NOISE = 0.05  # noise multiplier below which the norm bound is taken
+LEAST_RATE = 1e-100  # squares of smaller ones underflow; R(α) rises with the rate
 
 # The binomial series of all integer orders, one after the other: terms 2 ... α of each.
 _LENGTHS = INTEGER_ORDERS.astype(np.intp) - 1
@@ -60,9 +60,9 @@ _LOG_BINOMIALS = (
 )
 
 REACH = 9.0  # standard deviations on either side; beyond lies less than 1e-16
-SMALL = 0.05  # |log(1 + x)| below which g is a power series, of orders up to the next
-MOST_SERIES = 11.0
-DEGREES = np.arange(2, 16)
+SMALL = 0.05  # |log(1 + x)| below which g is a power series, of orders up to
+MAX_SERIES_ORDER = 11.0  # (of a larger order, a smaller |log(1 + x)|)
+DEGREES = np.arange(2, 16)  # of the power series
 
 
 @lru_cache(maxsize=4096)
@@ -74,7 +74,7 @@ def renyi_divergences(sample_rate: float, noise_multiplier: float) -> Floats:
         noise_multiplier: At least 0.
 
     Returns:
-        A read-only array: it is kept for the next call.
+        A read-only array: it is cached.
     """
     if sample_rate == 1 or noise_multiplier < LEAST_NOISE:
         values = _norm_bound(sample_rate, noise_multiplier)
@@ -141,7 +141,7 @@ def log_excess(y: Floats, weight: Floats, spacing: float, orders: Floats) -> Flo
         spacing: Of the nodes.
         orders: Greater than 1.
     """
-    small = np.abs(y) < SMALL / max(float(orders.max()) / MOST_SERIES, 1.0)
+    small = np.abs(y) < SMALL / max(float(orders.max()) / MAX_SERIES_ORDER, 1.0)
     shift, scaled = _excess_sum(y[~small], weight[~small], orders)
     scaled += _excess_series(y[small], weight[small], orders) * np.exp(-shift)
     return np.asarray(shift + np.log(scaled * (spacing / math.sqrt(2 * math.pi))))
@@ -157,8 +157,9 @@ def _excess_sum(y: Floats, weight: Floats, orders: Floats) -> tuple[Floats, Floa
     powers = np.outer(orders, y) + weight  # [A, M]
     shift = np.maximum(powers.max(axis=1), 0.0)  # [A]
     ones = np.exp(weight)
-    line = ones.sum() + orders * (np.exp(y + weight) - ones).sum()
-    return shift, np.exp(powers - shift[:, None]).sum(axis=1) - np.exp(-shift) * line
+    tangent = ones.sum() + orders * (np.exp(y + weight) - ones).sum()
+    sums = np.exp(powers - shift[:, None]).sum(axis=1)
+    return shift, sums - np.exp(-shift) * tangent
 
 
 def _excess_series(y: Floats, weight: Floats, orders: Floats) -> Floats:

@@ -1,16 +1,18 @@
-"""The central limit: many steps nearly are one Gaussian.
+"""The central limit theorem of Gaussian DP: many steps are nearly one Gaussian.
 
-As steps grow in number and each tells less, T steps tend to a Gaussian with
+For T -> infinity with q √T constant, T steps tend to a Gaussian with
 
     μ = q √(T (e^(1/σ²) - 1)),
 
-and phases add in μ².  Of a replaced record it is the variance of the difference of two
-losses that counts, q² (2e^(1/σ²) - 2e^(-1/σ²)): μ = 2q √(T sinh(1/σ²)).  A step is not
-counted as more than the same step on all records, whose μ, 1/σ or 2/σ, is exact.  Real
-runs are not at the limit: the answer may lie on either side of the truth, far off for
-few steps or little noise.
+and μ² adds up over phases.  For a replaced record the variance of the difference of two
+losses takes the place of e^(1/σ²) - 1: μ = 2q √(T sinh(1/σ²)).  A step's μ is at most
+that of the same step on all records, 1/σ or 2/σ, which is exact.  Real runs are not at
+the limit: the answer may be above or below the true ε, and far from it after few steps
+or with little noise.
 
 Source: Bu, Dong, Long and Su (2019), arXiv:1911.11607v3, Corollary 3.
+
+Notation: P phases, S numbers of steps.
 """
 
 from __future__ import annotations
@@ -36,12 +38,11 @@ from dpsgd_explorer.accounting.core.neighboring_relation import (
     NeighboringRelation,
 )
 from dpsgd_explorer.accounting.core.phase_limits import check_count
-
-LARGEST = 700.0  # whose exponential is a float
+from dpsgd_explorer.accounting.core.tolerances import LARGEST_EXPONENT
 
 
 class GdpAccountant(Accountant):
-    """Reads ε off the Gaussian that the steps tend to."""
+    """Takes ε of the Gaussian to which the steps tend."""
 
     label = "Central limit (GDP)"
     status: ClassVar[Status] = "approximation"
@@ -58,9 +59,9 @@ class GdpAccountant(Accountant):
         delta: float,
         relation: NeighboringRelation = ADD_OR_REMOVE_ONE,
     ) -> Floats:
-        asked = np.atleast_1d(np.asarray(steps))
-        check_count([self], phases, relation, answers=asked.size)
-        counts = steps_by_phase(phases, asked)
+        done = np.atleast_1d(np.asarray(steps))
+        check_count([self], phases, relation, answers=done.size)
+        counts = steps_by_phase(phases, done)  # [S, P]
         return np.array(
             [epsilon_of_mu(delta, _mu(phases, count, relation)) for count in counts]
         )
@@ -80,18 +81,20 @@ def _mu(
     counts: Sequence[float] | Floats,
     relation: NeighboringRelation,
 ) -> float:
+    """Return μ of counts[i] steps of phase i; counts [P]."""
     pairs = zip(phases, counts, strict=True)
-    parts = (math.sqrt(n) * _step_mu(phase, relation) for phase, n in pairs if n)
-    return math.hypot(*parts)
+    mus = (math.sqrt(n) * _step_mu(phase, relation) for phase, n in pairs if n)
+    return math.hypot(*mus)
 
 
 def _step_mu(phase: Phase, relation: NeighboringRelation) -> float:
+    """Return μ of one step in the limit, infinite without noise."""
     q, sigma = phase.sample_rate, phase.noise_multiplier
     if sigma == 0:
         return math.inf
-    most = relation.sensitivity / sigma
-    if q == 1 or sigma**-2 > LARGEST:
-        return most
-    replaced = relation == REPLACE_ONE
-    spread = 4 * math.sinh(sigma**-2) if replaced else math.expm1(sigma**-2)
-    return min(q * math.sqrt(spread), most)
+    unsampled = relation.sensitivity / sigma
+    if q == 1 or sigma**-2 > LARGEST_EXPONENT:
+        return unsampled
+    is_replaced = relation == REPLACE_ONE
+    variance = 4 * math.sinh(sigma**-2) if is_replaced else math.expm1(sigma**-2)
+    return min(q * math.sqrt(variance), unsampled)

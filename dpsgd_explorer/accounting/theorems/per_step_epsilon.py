@@ -1,8 +1,8 @@
-"""ε of one step at many δ at once: what the composition theorems are fed with.
+"""ε of one step at many δ at once: the input of the composition theorems.
 
-The curve of one Gaussian, log δ(x) of ``gaussian``, is concave and decreasing in x.
-Its tangents therefore lie above it: Newton's method, started right of the root, comes
-down to it from the safe side and never passes it.  Sampling then turns ε' into
+With ε = μ (x + μ/2), log δ of one Gaussian is concave and decreasing in x.  Its
+tangents are therefore above it: Newton's method, started right of the root, approaches
+it from the safe side and never passes it.  Sampling turns ε' into
 log(1 + q (e^ε' - 1)) and δ into qδ (``single_step``).
 
 Source: of the amplification, Balle, Barthe and Gaboardi (2018), arXiv:1807.01647v2,
@@ -18,18 +18,20 @@ from scipy.special import erfcx
 
 from dpsgd_explorer.accounting.core.accountant import Floats, Phase
 from dpsgd_explorer.accounting.core.gaussian import SMALL_MU
+from dpsgd_explorer.accounting.core.tolerances import LARGEST_EXPONENT, TOLERANCES
 
-ITERATIONS = 60
-CONVERGED = 1e-13
+MAX_NEWTON_STEPS = 60
 LEFT_END = -10.0  # δ(-10) differs from its largest value by less than 1e-23
-LARGEST = 700.0  # whose exponential is a float
 
 
 def step_epsilons(phase: Phase, deltas: Floats) -> Floats:
     """Return ε of one step of a phase at each δ in [0, 1); any shape.
 
+    >>> step_epsilons(Phase(0.01, 1.0, 1), np.array([1e-5, 1e-8])).round(4)
+    array([0.1995, 0.8394])
+
     Returns:
-        Infinity where δ is 0, as numbers too small for a float are, or without noise.
+        Infinity where δ is 0, also by underflow, or without noise.
     """
     q, sigma = phase.sample_rate, phase.noise_multiplier
     if sigma == 0:
@@ -38,9 +40,9 @@ def step_epsilons(phase: Phase, deltas: Floats) -> Floats:
     if q == 1:
         return inner
     with np.errstate(over="ignore", invalid="ignore"):
-        near = np.log1p(q * np.expm1(np.minimum(inner, LARGEST)))
+        near = np.log1p(q * np.expm1(np.minimum(inner, LARGEST_EXPONENT)))
         far = inner + math.log(q) + np.log1p((1 - q) / q * np.exp(-inner))
-    return np.where(inner > LARGEST, far, near)
+    return np.where(inner > LARGEST_EXPONENT, far, near)
 
 
 def _gaussian(deltas: Floats, mu: float) -> Floats:
@@ -48,26 +50,29 @@ def _gaussian(deltas: Floats, mu: float) -> Floats:
     with np.errstate(divide="ignore", invalid="ignore"):
         targets = np.log(deltas)
         x = np.sqrt(-2 * targets)  # Chernoff's bound
-    open_ = np.isfinite(x)
+    is_finite = np.isfinite(x)
     left = max(-mu / 2, LEFT_END)
-    for _ in range(ITERATIONS):
-        values, slopes = _log_delta(x[open_], mu)
-        moves = (values - targets[open_]) / slopes
-        x[open_] = np.maximum(x[open_] - np.maximum(moves, 0.0), left)
-        if not np.any(moves > CONVERGED):
+    for _ in range(MAX_NEWTON_STEPS):
+        values, slopes = _log_delta(x[is_finite], mu)
+        moves = (values - targets[is_finite]) / slopes
+        x[is_finite] = np.maximum(x[is_finite] - np.maximum(moves, 0.0), left)
+        if not np.any(moves > TOLERANCES.newton_step):
             break
-    found = np.where(open_, np.maximum(mu * (x + mu / 2), 0.0), math.inf)
-    return np.where(deltas == 1, 0.0, found)
+    epsilons = np.where(is_finite, np.maximum(mu * (x + mu / 2), 0.0), math.inf)
+    return np.where(deltas == 1, 0.0, epsilons)
 
 
 def _log_delta(x: Floats, mu: float) -> tuple[Floats, Floats]:
     """Return log δ at ε = μ (x + μ/2), and its derivative by x."""
-    far = _mills(x + mu)
+    far = _mills_ratio(x + mu)
     middle = x + mu / 2
-    small = mu < SMALL_MU
-    gap = mu * (1 - middle * _mills(middle)) if small else _mills(x) - far
+    is_small = mu < SMALL_MU  # the difference of two ratios would lose digits
+    gap = (
+        mu * (1 - middle * _mills_ratio(middle)) if is_small else _mills_ratio(x) - far
+    )
     return -0.5 * x * x - 0.5 * math.log(2 * math.pi) + np.log(gap), -mu * far / gap
 
 
-def _mills(x: Floats) -> Floats:
+def _mills_ratio(x: Floats) -> Floats:
+    """Return M(x) = (1 - Φ(x)) / φ(x)."""
     return math.sqrt(math.pi / 2) * np.asarray(erfcx(x / math.sqrt(2)))

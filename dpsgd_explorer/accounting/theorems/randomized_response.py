@@ -20,57 +20,71 @@ import numpy as np
 from scipy.special import betainc, expit, gammaln
 
 from dpsgd_explorer.accounting.core.accountant import Floats
+from dpsgd_explorer.accounting.core.tolerances import TOLERANCES
 
-NARROW = 0.1  # ε₀ √k below which P - Q is integrated
-POINTS, WEIGHTS = np.polynomial.legendre.leggauss(8)
-LARGE = 16  # from which Stirling's series serves
-ROUND_OFF = 1e-9  # relative, of δ, generously
-LARGEST = 300.0  # ε₀, above which the ε of all steps are just added
-ITERATIONS = 100
-CONVERGED = 1e-13
+SMALL_LOSS = 0.1  # ε₀ √k below which P - Q is integrated
+NODES, WEIGHTS = np.polynomial.legendre.leggauss(8)
+STIRLING_FROM = 16  # the smallest n of the series of log n!
+LARGEST_LOSS = 300.0  # ε₀; above it basic composition serves
+MAX_NEWTON_STEPS = 100
 
 
-def composed_epsilons(steps: Floats, losses: Floats, slack: Floats) -> Floats:
-    """Return the least ε at which so many responses keep δ = slack, rounded up.
+def composed_epsilons(steps: Floats, losses: Floats, deltas: Floats) -> Floats:
+    """Return ε of k randomized responses at δ, rounded up.
 
-    Shapes: all [...] -> [...].  All at least 0, slack in (0, 1).
+    100 responses with ε₀ = 0.1, at δ = 1e-5; basic composition gives 10:
+
+    >>> one = np.ones(1)
+    >>> float(composed_epsilons(100 * one, 0.1 * one, 1e-5 * one)[0].round(4))
+    4.3068
+
+    Shapes: all [...] -> [...].
+
+    Args:
+        steps: k, at least 0.
+        losses: ε₀, at least 0.
+        deltas: δ, in [0, 1).
     """
     shape = steps.shape
-    k, loss, target = (np.ravel(x).astype(float) for x in (steps, losses, slack))
-    result = k * loss  # δ = 0
+    k, loss, target = (np.ravel(x).astype(float) for x in (steps, losses, deltas))
+    result = k * loss  # ε at δ = 0
     result[loss == 0] = 0.0
-    inside = np.flatnonzero((loss > 0) & (loss < LARGEST) & (k > 0) & (target > 0))
-    k, loss, target = k[inside], loss[inside], target[inside] * (1 - ROUND_OFF)
+    inside = np.flatnonzero((loss > 0) & (loss < LARGEST_LOSS) & (k > 0) & (target > 0))
+    k, loss, target = (
+        k[inside],
+        loss[inside],
+        target[inside] * (1 - TOLERANCES.binomial_delta),
+    )
     result[inside] = _solve(k, loss, np.log(target))
     return np.asarray(result.reshape(shape))
 
 
 def _solve(k: Floats, loss: Floats, log_target: Floats) -> Floats:
-    """Return the right end of the bracket that Newton's method, kept in it, leaves."""
+    """Return the upper end of the bracket to which Newton's method narrows the root."""
     low, high = np.zeros_like(k), k * loss
     at_zero, _ = log_delta(k, loss, low)
     high = np.where(at_zero <= log_target, 0.0, high)
     spread = np.sqrt(k) * loss / np.cosh(loss / 2)
     x = k * loss * np.tanh(loss / 2) + spread * np.sqrt(-2 * log_target)
     x = np.where(x < high, x, 0.5 * high)
-    left = np.flatnonzero(high > 0)
-    for _ in range(ITERATIONS):
-        if not left.size:
+    rows = np.flatnonzero(high > 0)
+    for _ in range(MAX_NEWTON_STEPS):
+        if not rows.size:
             break
-        value, slope = log_delta(k[left], loss[left], x[left])
-        safe = value <= log_target[left]
-        high[left[safe]] = x[left[safe]]
-        low[left[~safe]] = x[left[~safe]]
+        value, slope = log_delta(k[rows], loss[rows], x[rows])
+        safe = value <= log_target[rows]
+        high[rows[safe]] = x[rows[safe]]
+        low[rows[~safe]] = x[rows[~safe]]
         with np.errstate(divide="ignore", invalid="ignore"):
-            step = (log_target[left] - value) / slope
-        tiny = CONVERGED * x[left]
-        new = x[left] + step + tiny  # to the safe side of the root
-        out = ~((new > low[left]) & (new < high[left]))
-        new[out] = 0.5 * (low[left] + high[left])[out]
-        done = (high - low)[left] <= 4 * CONVERGED * high[left]
+            step = (log_target[rows] - value) / slope
+        tiny = TOLERANCES.newton_step * x[rows]
+        new = x[rows] + step + tiny  # to the safe side of the root
+        out = ~((new > low[rows]) & (new < high[rows]))
+        new[out] = 0.5 * (low[rows] + high[rows])[out]
+        done = (high - low)[rows] <= 4 * TOLERANCES.newton_step * high[rows]
         done |= safe & (np.abs(step) <= 4 * tiny)
-        x[left] = new
-        left = left[~done]
+        x[rows] = new
+        rows = rows[~done]
     return high
 
 
@@ -81,9 +95,9 @@ def log_delta(k: Floats, loss: Floats, epsilon: Floats) -> tuple[Floats, Floats]
         beyond = betainc(m, k - m + 1, expit(-loss))  # Q
         scaled = np.exp(epsilon + np.log(beyond))  # e^ε Q
         value = betainc(m, k - m + 1, expit(loss)) - scaled
-        narrow = np.flatnonzero(loss * np.sqrt(k) < NARROW)
-        gap = _gap(k[narrow], loss[narrow], m[narrow])
-        value[narrow] = gap - np.expm1(epsilon[narrow]) * beyond[narrow]
+        small = np.flatnonzero(loss * np.sqrt(k) < SMALL_LOSS)
+        gap = _gap(k[small], loss[small], m[small])
+        value[small] = gap - np.expm1(epsilon[small]) * beyond[small]
         value = np.maximum(value, 0.0)
         return np.log(value), -scaled / value
 
@@ -91,7 +105,7 @@ def log_delta(k: Floats, loss: Floats, epsilon: Floats) -> tuple[Floats, Floats]
 def _gap(k: Floats, loss: Floats, m: Floats) -> Floats:
     """Return P(N >= m) - Q(N >= m) for a narrow range of probabilities; all [n]."""
     half = np.tanh(loss / 2)[:, None] / 2
-    t = 0.5 + half * POINTS  # [n, points]
+    t = 0.5 + half * NODES  # [n, nodes]
     logs = _log_binomial(k[:, None], m[:, None], t)
     return np.asarray((np.exp(logs) * (m[:, None] / t) * half) @ WEIGHTS)
 
@@ -101,7 +115,7 @@ def _log_binomial(k: Floats, m: Floats, t: Floats) -> Floats:
 
     Source: Loader (2000), Fast and accurate computation of binomial probabilities.
     """
-    small = np.minimum(m, k - m) < LARGE
+    small = np.minimum(m, k - m) < STIRLING_FROM
     direct = gammaln(k + 1) - gammaln(m + 1) - gammaln(k - m + 1)
     direct = direct + m * np.log(t) + (k - m) * np.log1p(-t)
     m, rest = np.where(small, k / 2, m), np.where(small, k / 2, k - m)

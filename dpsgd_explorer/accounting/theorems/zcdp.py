@@ -1,16 +1,16 @@
 """Zero-concentrated differential privacy: one number ρ that adds up.
 
-A Gaussian step has ρ = 1 / 2σ², and R(α) <= αρ for every order α > 1; σ is its noise
-over the sensitivity, of which a replaced record has twice that of an added one.  Two
-ways back:
+A Gaussian step has ρ = 1 / 2σ², and R(α) <= αρ for every order α > 1; σ is the noise
+std over the sensitivity, which is twice as large for a replaced record.  There are
+two conversions to ε:
 
 | conversion | ε |
 |---|---|
 | classic | ρ + 2 √(ρ log(1/δ)) |
 | improved | the least αρ + log(1 - 1/α) - log(αδ) / (α - 1) |
 
-The improved one has its least where ρ (α - 1)² = log(1/αδ).  A ρ that held for all α
-would gain nothing from sampling, so sampled steps are refused.
+The improved one has its minimum at ρ (α - 1)² = log(1/αδ).  Sampling does not reduce a
+ρ that holds for all α, so sampled steps are refused.
 
 Source: Bun and Steinke (2016), arXiv:1605.02065v1, Propositions 1.3 and 1.6; improved
 conversion: Canonne, Kamath and Steinke (2020), arXiv:2004.00010v4, Proposition 12.
@@ -39,12 +39,12 @@ from dpsgd_explorer.accounting.core.neighboring_relation import (
 )
 from dpsgd_explorer.errors import AccountingError
 
-HALVINGS = 80
+HALVINGS = 80  # of the bracket of α - 1
 LARGEST_ORDER = 1e150  # whose square is a float; any order gives a bound
 
 
 class ZcdpAccountant(Accountant):
-    """Adds ρ over steps on all records, and converts the improved way."""
+    """Adds up ρ of steps on all records, and takes the improved conversion."""
 
     label = "zCDP"
     status: ClassVar[Status] = "bound"
@@ -84,29 +84,29 @@ class ZcdpAccountant(Accountant):
     ) -> Floats:
         if reason := self.why_not(phases):
             raise AccountingError(reason, field="accountant")
-        over = over_sensitivity(phases, relation)
+        scaled = over_sensitivity(phases, relation)
         with np.errstate(divide="ignore", invalid="ignore"):
-            steps = np.array([phase.noise_multiplier for phase in over]) ** -2.0 / 2
-            return np.asarray(np.where(counts > 0, counts * steps, 0.0).sum(axis=1))
+            rhos = np.array([phase.noise_multiplier for phase in scaled]) ** -2.0 / 2
+            return np.asarray(np.where(counts > 0, counts * rhos, 0.0).sum(axis=1))
 
 
 def classic_epsilon(rho: float, delta: float) -> float:
-    """Return ε of ρ as Bun and Steinke convert it."""
+    """Return ε at delta by the classic conversion."""
     return rho + 2 * math.sqrt(rho * -math.log(delta))
 
 
 def improved_epsilon(rho: Floats, delta: float) -> Floats:
-    """Return ε of each ρ, [S] -> [S]; infinite where ρ is."""
+    """Return ε at delta of each ρ by the improved conversion, [S] -> [S]."""
     inside = (rho > 0) & np.isfinite(rho)
-    ours = rho[inside]
-    low, high = np.zeros_like(ours), np.sqrt(-math.log(delta) / ours)  # α - 1
+    finite = rho[inside]
+    low, high = np.zeros_like(finite), np.sqrt(-math.log(delta) / finite)  # α - 1
     for _ in range(HALVINGS):
         middle = 0.5 * (low + high)
-        left = ours * middle**2 + np.log1p(middle) + math.log(delta) < 0
-        low, high = np.where(left, middle, low), np.where(left, high, middle)
+        is_left = finite * middle**2 + np.log1p(middle) + math.log(delta) < 0
+        low, high = np.where(is_left, middle, low), np.where(is_left, high, middle)
     order = 1 + high
     values = np.where(np.isinf(rho), math.inf, 0.0)
-    least = order * ours + np.log(high / order) - np.log(order * delta) / high
+    least = order * finite + np.log(high / order) - np.log(order * delta) / high
     values[inside] = np.maximum(least, 0.0)
     return values
 

@@ -14,8 +14,10 @@ from dpsgd_explorer.accounting import (
     gaussian_epsilon,
 )
 from dpsgd_explorer.accounting.exact.single_step import single_step_epsilon
-from dpsgd_explorer.accounting.theorems.by_step import SHARES
-from dpsgd_explorer.accounting.theorems.optimal import closed_form
+from dpsgd_explorer.accounting.theorems.composition_theorems import (
+    SHARES,
+    unequal_steps_epsilon,
+)
 from dpsgd_explorer.accounting.theorems.per_step_epsilon import step_epsilons
 from dpsgd_explorer.accounting.theorems.randomized_response import (
     composed_epsilons,
@@ -94,7 +96,9 @@ def test_the_closed_form_for_unequal_steps(table):
     run, expected = table["setting"], table["kov_closed_form_best_split"]
     by_step = (1 - SHARES) * run["delta"] / run["steps"]
     losses = step_epsilons(Phase(run["q"], run["sigma"], 1), by_step)[:, None]
-    found = closed_form(np.array([run["steps"]]), losses, SHARES * run["delta"]).min()
+    found = unequal_steps_epsilon(
+        np.array([run["steps"]]), losses, SHARES * run["delta"]
+    ).min()
     assert expected["eps"] * (1 - 1e-9) <= found <= expected["eps"] * (1 + 1e-4)
 
 

@@ -1,0 +1,201 @@
+"""Accountants by composition theorems: ε of single steps, composed.
+
+A share of δ is spent on the theorem, the rest is split evenly over the steps.  Each
+step is (ε₀, δ₀) private, amplified by sampling (``per_step_epsilon``).  The share with
+the smallest ε is taken.  Shares are fixed, and at each of them the bound rises with
+sample rate and steps and falls with noise and δ; so does the smallest.
+
+k steps that are (ε₀, δ₀) private are (ε', kδ₀ + δ') private together, with
+
+| theorem | ε' | δ' |
+|---|---|---|
+| basic | k ε₀ | 0 |
+| advanced | ε₀ √(2k log(1/δ')) + k ε₀ (e^ε₀ - 1) | any |
+| optimal, equal steps | that of k randomized responses, exactly | any |
+| optimal, unequal steps | Σ ε₀ tanh(ε₀/2) + √(2 Σ ε₀² log(e + √(Σ ε₀²) / δ')) | any |
+
+For unequal steps k ε₀² and the like become sums over the steps, by the same proofs.
+Optimal composition of unequal steps is #P-hard: each step counts as the one with the
+largest ε₀, or the last row of the table holds, whichever is smaller.
+
+A replaced record moves the sum by two clipping bounds.  On a sample both neighbours are
+mixtures with the same third distribution, the batch without the record, which is nearer
+to either: amplification holds with the doubled sensitivity, as a bound.
+
+Source: basic: Dwork, Kenthapadi, McSherry, Mironov and Naor (2006), Theorem 1;
+advanced: Dwork, Rothblum and Vadhan (2010), Theorem III.3; optimal: Kairouz, Oh and
+Viswanath (2015), arXiv:1311.0776v4, Theorems 3.3 and 3.5; replaced record: Balle,
+Barthe and Gaboardi (2018), arXiv:1807.01647v2, Theorem 2.
+
+Notation: S rows of steps, P phases, H shares of δ.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from collections.abc import Sequence
+from typing import ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from dpsgd_explorer.accounting.core.accountant import (
+    Accountant,
+    Floats,
+    Phase,
+    Status,
+    over_sensitivity,
+    steps_by_phase,
+)
+from dpsgd_explorer.accounting.core.neighboring_relation import (
+    ADD_OR_REMOVE_ONE,
+    NeighboringRelation,
+)
+from dpsgd_explorer.accounting.core.phase_limits import check_count
+from dpsgd_explorer.accounting.core.root_finding import first_safe
+from dpsgd_explorer.accounting.theorems.per_step_epsilon import step_epsilons
+from dpsgd_explorer.accounting.theorems.randomized_response import composed_epsilons
+
+MAX_ROWS = 256  # of one evaluation: bounds its memory
+SHARES = np.concatenate([np.geomspace(1e-4, 0.02, 8), np.arange(0.04, 0.99, 0.02)])
+LEAST_LOG_DELTA, LARGEST_LOG_DELTA = -700.0, math.log1p(-1e-15)  # of a search for δ
+DELTA_QUESTIONS = 15  # evaluations of ε that a search for δ takes
+RESPONSE_WORK = 2.5  # of randomized responses at all shares, as ``phase_work``
+
+
+class CompositionAccountant(Accountant):
+    """Splits δ between the steps and a theorem, and takes the best split.
+
+    Attributes:
+        shares: Parts of δ that the theorem may spend, [H].
+    """
+
+    status: ClassVar[Status] = "bound"
+    shares: ClassVar[Floats] = SHARES
+    phase_work = (6.0, 0.35)
+
+    @abstractmethod
+    def composed(self, counts: Floats, losses: Floats, deltas: Floats) -> Floats:
+        """Return ε of all steps by the theorem.
+
+        Shapes: counts [S, 1, P], losses [S, H, P], deltas [H] -> [S, H].
+
+        Args:
+            counts: Steps of each phase.
+            losses: ε₀ of one step of each phase; 0 for a phase without steps.
+            deltas: δ' of the theorem.
+        """
+
+    def epsilons(
+        self,
+        phases: Sequence[Phase],
+        steps: npt.ArrayLike,
+        delta: float,
+        relation: NeighboringRelation = ADD_OR_REMOVE_ONE,
+    ) -> Floats:
+        done = np.atleast_1d(np.asarray(steps))
+        check_count([self], phases, relation, answers=done.size)
+        counts = steps_by_phase(phases, done)  # [S, P]
+        parts = np.array_split(counts, len(counts) // MAX_ROWS + 1)
+        scaled = over_sensitivity(phases, relation)
+        return np.concatenate([self._epsilons(scaled, x, delta) for x in parts])
+
+    def _epsilons(
+        self, phases: Sequence[Phase], counts: Floats, delta: float
+    ) -> Floats:
+        done = np.maximum(counts.sum(axis=1), 1.0)[:, None]  # [S, 1]
+        step_deltas = (1 - self.shares) * delta / done  # [S, H]
+        losses = np.stack(
+            [step_epsilons(phase, step_deltas) for phase in phases], axis=-1
+        )
+        losses = np.where(counts[:, None, :] > 0, losses, 0.0)  # [S, H, P]
+        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+            total = self.composed(counts[:, None, :], losses, self.shares * delta)
+        total[np.isinf(losses).any(axis=-1)] = math.inf
+        return np.asarray(total.min(axis=1))
+
+    def delta(
+        self,
+        phases: Sequence[Phase],
+        epsilon: float,
+        relation: NeighboringRelation = ADD_OR_REMOVE_ONE,
+    ) -> float:
+        check_count([self], phases, relation, questions=DELTA_QUESTIONS)
+        total = sum(phase.steps for phase in phases)
+
+        def excess(log_delta: float) -> float:
+            spent = self.epsilons(phases, [total], math.exp(log_delta), relation)[0]
+            return 1.0 if math.isinf(spent) else float(spent - epsilon)
+
+        if total == 0:
+            return 0.0
+        if excess(LARGEST_LOG_DELTA) > 0:
+            return 1.0
+        if excess(LEAST_LOG_DELTA) <= 0:
+            return math.exp(LEAST_LOG_DELTA)
+        return math.exp(first_safe(excess, LEAST_LOG_DELTA, LARGEST_LOG_DELTA))
+
+
+class BasicAccountant(CompositionAccountant):
+    """Adds up ε and δ of all steps."""
+
+    label = "Basic composition"
+    note = (
+        "Never too small. Adds up the ε of all steps, amplified by sampling, and "
+        "so grows with T where the truth grows with √T."
+    )
+    shares: ClassVar[Floats] = np.zeros(1)
+
+    def composed(self, counts: Floats, losses: Floats, deltas: Floats) -> Floats:
+        return np.asarray((counts * losses).sum(axis=-1))
+
+
+class AdvancedAccountant(CompositionAccountant):
+    """Applies the theorem of Dwork, Rothblum and Vadhan: the first with √T."""
+
+    label = "Advanced composition"
+    note = (
+        "Never too small. Grows with √T, but its second term makes it worse than "
+        "basic composition where a step spends much."
+    )
+
+    def composed(self, counts: Floats, losses: Floats, deltas: Floats) -> Floats:
+        variance = 2 * (counts * losses**2).sum(axis=-1)  # [S, H]
+        mean = (counts * losses * np.expm1(losses)).sum(axis=-1)
+        return np.asarray(np.sqrt(variance * -np.log(deltas)) + mean)
+
+
+class OptimalAccountant(CompositionAccountant):
+    """Composes steps like randomized responses with their ε₀, the worst case."""
+
+    label = "Optimal composition"
+    note = (
+        "Never too small, and the least that follows from ε and δ of a step alone: "
+        "what is left to the truth is what these two numbers do not say."
+    )
+    shares: ClassVar[Floats] = np.append(0.0, SHARES[8::2])  # 0: basic composition
+
+    def work(
+        self, phases: Sequence[Phase], answers: int, relation: NeighboringRelation
+    ) -> float:
+        return super().work(phases, answers, relation) + RESPONSE_WORK * answers
+
+    def composed(self, counts: Floats, losses: Floats, deltas: Floats) -> Floats:
+        steps = np.broadcast_to(counts.sum(axis=-1), losses.shape[:-1])
+        largest = composed_epsilons(
+            steps, losses.max(axis=-1), np.broadcast_to(deltas, steps.shape)
+        )
+        return np.fmin(largest, unequal_steps_epsilon(counts, losses, deltas))
+
+
+def unequal_steps_epsilon(counts: Floats, losses: Floats, deltas: Floats) -> Floats:
+    """Return the closed form for unequal steps, or basic composition if smaller.
+
+    Shapes: counts [..., P], losses [..., P], deltas [...] -> [...].
+    """
+    squares = (counts * losses**2).sum(axis=-1)
+    mean = (counts * losses * np.tanh(losses / 2)).sum(axis=-1)
+    logs = np.minimum(-np.log(deltas), np.log(math.e + np.sqrt(squares) / deltas))
+    basic = (counts * losses).sum(axis=-1)
+    return np.asarray(np.fmin(basic, mean + np.sqrt(2 * squares * logs)))
