@@ -12,16 +12,16 @@ def schedule(**settings):
 
 
 @pytest.mark.parametrize("steps", [1, 2, 300, 1000])
-def test_short_runs_tell_every_step(steps):
+def test_short_runs_report_every_step(steps):
     _, plan = schedule(steps=steps)
-    assert plan.told == set(range(1, steps + 1))
+    assert plan.reported == set(range(1, steps + 1))
 
 
 @pytest.mark.parametrize("steps", [1001, 2000, 54_321, 100_000])
-def test_long_runs_tell_about_a_thousand_with_the_first_and_the_last(steps):
+def test_long_runs_report_about_a_thousand_with_the_first_and_the_last(steps):
     _, plan = schedule(steps=steps, evaluations=2)
-    assert {1, steps} <= plan.told
-    assert MOST_STEP_EVENTS / 2 < len(plan.told) <= MOST_STEP_EVENTS + 2
+    assert {1, steps} <= plan.reported
+    assert MOST_STEP_EVENTS / 2 < len(plan.reported) <= MOST_STEP_EVENTS + 2
 
 
 def test_evaluations_are_those_of_the_configuration():
@@ -29,9 +29,9 @@ def test_evaluations_are_those_of_the_configuration():
     assert plan.evaluated == set(config.evaluation_steps)
 
 
-def test_every_step_told_has_the_plans_own_epsilon():
+def test_every_reported_step_has_the_plans_own_epsilon():
     config, plan = schedule(steps=50)
-    assert plan.epsilons.keys() == plan.told | plan.evaluated
+    assert plan.epsilons.keys() == plan.reported | plan.evaluated
     assert plan.epsilons[50] == config.plan.epsilon()
     assert plan.epsilons[7] == pytest.approx(config.plan.epsilon(7), rel=1e-6)
 
@@ -39,14 +39,14 @@ def test_every_step_told_has_the_plans_own_epsilon():
 def test_a_run_stops_before_the_step_that_would_exceed_its_limit():
     config, plan = schedule(steps=300, stop_at_epsilon=1.5)
     assert config.plan.epsilon(plan.last) <= 1.5 < config.plan.epsilon(plan.last + 1)
-    assert plan.last in plan.told
+    assert plan.last in plan.reported
     assert plan.last in plan.evaluated
-    assert max(plan.told | plan.evaluated) == plan.last
+    assert max(plan.reported | plan.evaluated) == plan.last
 
 
 def test_a_limit_that_the_first_step_exceeds_allows_no_step():
     _, plan = schedule(steps=300, stop_at_epsilon=0.001)
-    assert (plan.last, plan.told, plan.evaluated) == (0, set(), {0})
+    assert (plan.last, plan.reported, plan.evaluated) == (0, set(), {0})
     assert plan.epsilons == {0: 0.0}
 
 

@@ -175,7 +175,7 @@ def test_a_lost_doorbell_is_rung_again(consumer):
 def test_a_lease_is_kept_for_a_process_until_it_speaks(store, config, clock):
     run = store.create(config, visitor="ann")
     claim = store.leases.claim(lease_s=2)
-    hand_over = HandOver(store, claim, lease_s=2)
+    hand_over = HandOver(store.leases, claim, lease_s=2)
 
     def tend_later():
         clock.forward(1)
@@ -228,7 +228,7 @@ def test_what_a_process_leaves_unsaid_is_stored_for_it(
     run = store.create(config, visitor="ann")
     process = Process(settings, code)
     Supervision(
-        store, store.leases.claim(), process, settings, threading.Event()
+        store.leases, store.leases.claim(), process, settings, threading.Event()
     ).watch()
     ended = store.get(run.id)
     assert (ended.state, (ended.error or {}).get("code")) == (state, error)
@@ -246,7 +246,7 @@ def test_a_verdict_waits_until_there_is_room_for_it(store, settings, config, fil
     with pytest.raises(StorageFullError):
         append_for_ever(store, claim)
     watch = Supervision(
-        store,
+        store.leases,
         claim,
         Process(settings, "raise SystemExit(74)"),
         settings,
