@@ -20,6 +20,33 @@ def test_what_was_read_is_marked_in_this_browser_and_can_be_erased(open_page):
     assert page.evaluate("() => localStorage.getItem('chapters-read')") is None
 
 
+def test_every_chapter_lists_all_and_ticks_those_that_were_read(open_page):
+    """Storage that is broken, or names chapters that are no more, counts as none."""
+    page = open_page("/learn/intro/", new_visitor=True)
+    chapters = page.locator(".rail [data-chapters]")
+    expect(chapters.get_by_role("link")).to_have_count(len(CHAPTERS))
+    current = chapters.locator('[aria-current="page"]')
+    expect(current).to_have_text(CHAPTERS["intro"].title)
+    for stored in ("{", '{"intro": true}', '["gone", 7]'):
+        page.evaluate("(text) => localStorage.setItem('chapters-read', text)", stored)
+        page.reload()
+        expect(page.locator(".read-sign")).to_have_count(0)
+    page.get_by_role("button", name="I have read this chapter").click()
+    expect(current).to_contain_text("✓")
+    assert page.evaluate("() => localStorage.getItem('chapters-read')") == '["intro"]'
+    chapters.get_by_role("link", name=CHAPTERS["parameters"].title).click()
+    expect(current).to_have_text(CHAPTERS["parameters"].title)
+    expect(chapters.get_by_role("link", name="✓ read")).to_have_count(1)
+
+
+def test_on_a_narrow_page_all_chapters_are_in_a_closed_list(open_page):
+    page = open_page("/learn/intro/", size=(390, 844))
+    chapters = page.locator(".rail [data-chapters]")
+    expect(chapters).to_be_hidden()
+    page.get_by_text("All chapters", exact=True).click()
+    expect(chapters.get_by_role("link").last).to_be_visible()
+
+
 def test_an_answer_shows_and_says_its_reason(open_page):
     page = open_page("/learn/dpsgd-intro/")
     quiz = page.locator(".quiz").first

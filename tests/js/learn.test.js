@@ -3,10 +3,13 @@ import {test} from "node:test";
 import {currentSection, parseRead, toggled} from "../../static/js/pages/learn.js";
 
 test("what was read survives storage that is empty, broken or someone else's", () => {
-  assert.deepEqual(parseRead(null), []);
-  assert.deepEqual(parseRead("{"), []);
-  assert.deepEqual(parseRead('{"a": 1}'), []);
-  assert.deepEqual(parseRead('["intro", 3, "intro"]'), ["intro"]);
+  const known = ["intro", "parameters"];
+  assert.deepEqual(parseRead(null, known), []);
+  assert.deepEqual(parseRead("{", known), []);
+  assert.deepEqual(parseRead('{"a": 1}', known), []);
+  assert.deepEqual(parseRead("7", known), []);
+  assert.deepEqual(parseRead("null", known), []);
+  assert.deepEqual(parseRead('["intro", 3, "gone", "intro", null]', known), ["intro"]);
 });
 
 test("marking twice takes the mark away and leaves the others", () => {

@@ -4,12 +4,13 @@
  */
 
 const KEY = "chapters-read";
+const WIDE = "(min-width: 68.01rem)"; // where the rail has a column of its own
 
-/** Pure: stored text in, slugs out; anything unreadable counts as nothing read. */
-export function parseRead(text) {
+/** Pure: stored text in, slugs out. What is broken counts as nothing, and chapters that are no more are dropped. */
+export function parseRead(text, known) {
   try {
     const slugs = JSON.parse(text ?? "[]");
-    return Array.isArray(slugs) ? [...new Set(slugs.filter((slug) => typeof slug === "string"))] : [];
+    return Array.isArray(slugs) ? [...new Set(slugs.filter((slug) => known.includes(slug)))] : [];
   } catch {
     return [];
   }
@@ -28,9 +29,10 @@ export function currentSection(tops, line) {
 
 /** Where the marks are kept; a browser without storage forgets them with the page. */
 const store = {
+  known: [],
   read() {
     try {
-      return parseRead(localStorage.getItem(KEY));
+      return parseRead(localStorage.getItem(KEY), this.known);
     } catch {
       return [];
     }
@@ -45,15 +47,25 @@ const store = {
   },
 };
 
+/** Words that are read out and not shown. */
+function unseen(words) {
+  const span = document.createElement("span");
+  span.className = "visually-hidden";
+  span.textContent = words;
+  return span;
+}
+
 function showList(list) {
   const items = [...list.querySelectorAll("[data-chapter]")];
+  const isRail = list.matches(".rail *");
   const read = store.read();
   for (const item of items) {
     item.querySelector(".read-sign")?.remove();
     if (!read.includes(item.dataset.chapter)) continue;
     const sign = document.createElement("span");
     sign.className = "read-sign";
-    sign.textContent = "✓ read";
+    sign.textContent = isRail ? "✓" : "✓ read";
+    if (isRail) sign.append(unseen(" read"));
     item.querySelector("a").append(sign);
   }
   const note = document.querySelector("[data-progress]");
@@ -64,6 +76,7 @@ function showList(list) {
 }
 
 function wireList(list) {
+  store.known = [...list.querySelectorAll("[data-chapter]")].map((item) => item.dataset.chapter);
   showList(list);
   document.querySelector("[data-erase]")?.addEventListener("click", () => {
     store.write([]);
@@ -72,12 +85,13 @@ function wireList(list) {
   addEventListener("storage", () => showList(list));
 }
 
-function wireReadButton(button, slug) {
+function wireReadButton(button, slug, list) {
   const show = () => {
     button.setAttribute("aria-pressed", String(store.read().includes(slug)));
   };
   button.addEventListener("click", () => {
     store.write(toggled(store.read(), slug));
+    showList(list);
     show();
   });
   button.hidden = false;
@@ -134,7 +148,8 @@ function start() {
   const chapter = document.querySelector(".article[data-chapter]");
   if (!chapter) return;
   const step = chapter.dataset.chapter;
-  wireReadButton(chapter.querySelector("[data-read]"), step);
+  wireReadButton(chapter.querySelector("[data-read]"), step, list);
+  chapter.querySelector("[data-rail-chapters]").open = matchMedia(WIDE).matches;
   wireRail(chapter.querySelector("[data-rail]"));
   chapter.querySelectorAll(".quiz").forEach(wireQuiz);
   if (navigator.clipboard) chapter.querySelectorAll(".formula[data-tex]").forEach(wireFormula);
