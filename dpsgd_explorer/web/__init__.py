@@ -32,20 +32,22 @@ from dpsgd_explorer.web.http.headers import add_security_headers, finish
 from dpsgd_explorer.web.http.request_guard import LARGEST_BODY, check_request
 from dpsgd_explorer.web.http.stream_limit import Listeners
 from dpsgd_explorer.web.http.visitor import make_signer
-from dpsgd_explorer.web.pages import accountants_lab as labs_accountants
-from dpsgd_explorer.web.pages import embed, home, labs, learn, train
-from dpsgd_explorer.web.pages import engines_lab as labs_engines
-from dpsgd_explorer.web.pages import planner_lab as labs_planner
-from dpsgd_explorer.web.pages import regression_lab as labs_regression
+from dpsgd_explorer.web.pages import (
+    accountants_lab,
+    embed,
+    engines_lab,
+    home,
+    labs,
+    learn,
+    planner_lab,
+    regression_lab,
+    train,
+)
 from dpsgd_explorer.web.pages import runs as runs_pages
 
 PAGES = (home, learn, train, runs_pages, labs, embed)
-LABS = (
-    labs_accountants,
-    labs_engines,
-    labs_planner,
-    labs_regression,
-)  # each has added its page to labs.bp
+# Each has added its page to labs.bp.
+LABS = (accountants_lab, engines_lab, planner_lab, regression_lab)
 API = (
     runs_api,
     events_api,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-from flask import Blueprint, Response, url_for
+from flask import Blueprint, url_for
 from pydantic import BaseModel
 
 from dpsgd_explorer.accounting import round_up
@@ -13,7 +13,7 @@ from dpsgd_explorer.errors import ConfigError
 from dpsgd_explorer.experiments.catalogue import DATA_SETS
 from dpsgd_explorer.experiments.presets import PRESETS
 from dpsgd_explorer.experiments.training_config import TrainingConfig
-from dpsgd_explorer.web.api.operation import operation, reply
+from dpsgd_explorer.web.api.operation import operation
 from dpsgd_explorer.web.forms.form import to_query
 from dpsgd_explorer.web.questions.budget import Budget, BudgetQuestion, solve
 from dpsgd_explorer.web.questions.budget_map import (
@@ -60,22 +60,22 @@ class BatchesAnswer(BaseModel):
     rows: list[BatchRow]
 
 
-@question("/budget", query=BudgetQuestion, answer=BudgetAnswer)
-def budget(query: BudgetQuestion) -> Response:
+@question("/budget")
+def budget(query: BudgetQuestion) -> BudgetAnswer:
     """Return the one of five numbers that follows from the other four."""
-    return reply(answer_to(query))
+    return answer_to(query)
 
 
-@question("/budget_map", query=MapQuestion, answer=BudgetMap)
-def budget_map_(query: MapQuestion) -> Response:
+@question("/budget_map")
+def budget_map_(query: MapQuestion) -> BudgetMap:
     """Return lines of equal epsilon over epochs and noise."""
-    return reply(budget_map(query))
+    return budget_map(query)
 
 
-@question("/batch_sizes", query=BudgetQuestion, answer=BatchesAnswer)
-def batch_sizes(query: BudgetQuestion) -> Response:
+@question("/batch_sizes")
+def batch_sizes(query: BudgetQuestion) -> BatchesAnswer:
     """Return the noise an update carries by batch size, at one epsilon and length."""
-    return reply(BatchesAnswer(rows=batch_rows(query)))
+    return BatchesAnswer(rows=batch_rows(query))
 
 
 def answer_to(question: BudgetQuestion) -> BudgetAnswer:

@@ -12,10 +12,9 @@ from flask import Blueprint, Response, current_app, request
 
 from dpsgd_explorer.runs.feed import Hub
 from dpsgd_explorer.runs.store.records import Run, StoredEvent
-from dpsgd_explorer.runs.store.store import RunStore
-from dpsgd_explorer.settings import Settings
-from dpsgd_explorer.web.api.operation import operation, reply
+from dpsgd_explorer.web.api.operation import operation
 from dpsgd_explorer.web.http.networks import network_of
+from dpsgd_explorer.web.http.services import run_store, settings
 from dpsgd_explorer.web.http.stream_limit import Listeners
 from dpsgd_explorer.web.http.visitor import current_visitor
 from dpsgd_explorer.web.run_views.models import Log, LogEntry, Page, Position
@@ -27,15 +26,13 @@ POSITION = re.compile("[0-9]{1,15}")
 RECONNECT_MS = 2000
 
 
-@operation(
-    bp, "GET", "/events", query=Position, media_types=(EVENT_STREAM,), errors=(503,)
-)
+@operation(bp, "GET", "/events", media_types=(EVENT_STREAM,), errors=(503,))
 def events(run_id: str, query: Position) -> Response:
     """Stream the log behind ``Last-Event-ID``, else behind ``after``.
 
     204 if the run has ended and nothing follows: the browser then stops asking.
     """
-    run = _store().get(run_id)  # before the stream: afterwards the status is sent
+    run = run_store().get(run_id)  # before the stream: afterwards the status is sent
     after = _position(run, query.after)
     if run.has_ended and after == run.last_seq:
         return Response(status=204)
@@ -52,17 +49,15 @@ def events(run_id: str, query: Position) -> Response:
     return response
 
 
-@operation(bp, "GET", "/events.json", query=Page, answer=Log)
-def log(run_id: str, query: Page) -> Response:
+@operation(bp, "GET", "/events.json")
+def log(run_id: str, query: Page) -> Log:
     """Return the entries of the log behind ``after``, oldest first."""
-    run = _store().get(run_id)
-    entries = _store().events(run_id, after=query.after, limit=query.limit)
-    return reply(
-        Log(
-            state=run.state,
-            last_seq=run.last_seq,
-            events=[LogEntry.of(event) for event in entries],
-        )
+    run = run_store().get(run_id)
+    entries = run_store().events(run_id, after=query.after, limit=query.limit)
+    return Log(
+        state=run.state,
+        last_seq=run.last_seq,
+        events=[LogEntry.of(event) for event in entries],
     )
 
 
@@ -89,13 +84,8 @@ def _counted_visitor() -> str:
     """Return whose stream this is: a visitor's, or in public an address's."""
     if visitor := current_visitor():
         return visitor
-    settings: Settings = current_app.extensions["settings"]
-    is_counted = settings.profile == "public" and network_of(
-        request.remote_addr, settings.quotas.exempt_networks
+    environment = settings()
+    is_counted = environment.profile == "public" and network_of(
+        request.remote_addr, environment.quotas.exempt_networks
     )
     return request.remote_addr or "" if is_counted else ""
-
-
-def _store() -> RunStore:
-    store: RunStore = current_app.extensions["run_store"]
-    return store

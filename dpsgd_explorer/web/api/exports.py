@@ -15,7 +15,6 @@ from flask import (
     Blueprint,
     Response,
     abort,
-    current_app,
     request,
     stream_with_context,
 )
@@ -27,6 +26,7 @@ from dpsgd_explorer.runs.store.store import RunStore
 from dpsgd_explorer.web.api.answer_cache import QUEUES
 from dpsgd_explorer.web.api.operation import operation
 from dpsgd_explorer.web.api.recount import odometer_of
+from dpsgd_explorer.web.http.services import run_store
 from dpsgd_explorer.web.run_views import reproduce
 from dpsgd_explorer.web.run_views.models import LogEntry, RunSummary, links
 from dpsgd_explorer.web.run_views.registry import VIEWS
@@ -128,7 +128,7 @@ def export(run_id: str, extension: str) -> Response:
     """Download a run as it is now: its log, or what reproduces it."""
     if extension not in FORMATS:
         abort(404)
-    chosen, store = FORMATS[extension], _store()
+    chosen, store = FORMATS[extension], run_store()
     run = store.get(run_id)
     text = chosen.write(run, partial(_events_of, store, run))
     name = f"dpsgd-run-{run_id[:8]}.{extension}"
@@ -142,8 +142,3 @@ def export(run_id: str, extension: str) -> Response:
 def _events_of(store: RunStore, run: Run) -> Iterator[StoredEvent]:
     """Yield the log up to the last event when the run was read."""
     return takewhile(lambda event: event.seq <= run.last_seq, store.each_event(run.id))
-
-
-def _store() -> RunStore:
-    store: RunStore = current_app.extensions["run_store"]
-    return store

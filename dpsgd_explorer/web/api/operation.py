@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any, TypeVar, get_type_hints
 
 from flask import Blueprint, Response, current_app, request
 from pydantic import BaseModel
@@ -16,7 +16,7 @@ from dpsgd_explorer.web.forms.form import parse, parse_texts
 from dpsgd_explorer.web.http.request_guard import json_body
 
 JSON = "application/json"
-View = Callable[..., Response]
+View = TypeVar("View", bound=Callable[..., Response | BaseModel])
 Model = TypeVar("Model", bound=BaseModel)
 
 
@@ -48,7 +48,7 @@ class Operation:
 class Endpoint:
     """Parses what a request says, then calls the view."""
 
-    def __init__(self, view: View, operation: Operation) -> None:
+    def __init__(self, view: Callable[..., Response], operation: Operation) -> None:
         self.view = view
         self.operation = operation
 
@@ -66,25 +66,37 @@ def operation(
 ) -> Callable[[View], View]:
     """Register a view as an API route.
 
+    The models of query, body and answer are those of the view's annotations.
+
     Args:
         blueprint: Gets the route.
         method: Of HTTP.
         path: Below the blueprint's.
         queue: One of ``answer_cache.QUEUES``, for an answer that follows from the
             query alone: it is computed in its turn and cached.
-        described: As ``Operation`` has it.
+        described: Attributes of ``Operation`` that the view does not say.
     """
 
     def register(view: View) -> View:
-        name = view.__name__
-        summary = (inspect.getdoc(view) or "").partition("\n")[0]
-        described_route = Operation(
-            method=method, path=path, name=name, summary=summary, **described
+        hints = get_type_hints(view)
+        models: dict[str, Any] = {name: hints.get(name) for name in ("query", "body")}
+        if issubclass(hints["return"], BaseModel):
+            models["answer"] = hints["return"]
+        route = Operation(
+            method=method,
+            path=path,
+            name=view.__name__,
+            summary=(inspect.getdoc(view) or "").partition("\n")[0],
+            **models | described,
         )
-        answer = cached_answers(view, queue) if queue else view
-        blueprint.add_url_rule(
-            path, name, Endpoint(answer, described_route), methods=[method]
-        )
+
+        def respond(**values: Any) -> Response:
+            answer = view(**values)
+            return answer if isinstance(answer, Response) else reply(answer)
+
+        answered = cached_answers(respond, queue) if queue else respond
+        endpoint = Endpoint(answered, route)
+        blueprint.add_url_rule(path, view.__name__, endpoint, methods=[method])
         return view
 
     return register

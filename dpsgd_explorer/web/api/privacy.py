@@ -6,7 +6,7 @@ import math
 from dataclasses import asdict, replace
 from functools import partial
 
-from flask import Blueprint, Response, current_app
+from flask import Blueprint
 
 from dpsgd_explorer import accounting
 from dpsgd_explorer.accounting import Phase, RdpCurve, RenyiFilter, best_of_trials
@@ -30,7 +30,8 @@ from dpsgd_explorer.accounting.queries import (
 from dpsgd_explorer.accounting.registry import deciding
 from dpsgd_explorer.accounting.trade_off import trade_off_intervals
 from dpsgd_explorer.experiments.config import check_cost
-from dpsgd_explorer.web.api.operation import operation, reply
+from dpsgd_explorer.web.api.operation import operation
+from dpsgd_explorer.web.http.services import settings
 from dpsgd_explorer.web.questions.accountant_race import race
 from dpsgd_explorer.web.questions.plan_preview import planned
 from dpsgd_explorer.web.questions.privacy import (
@@ -71,74 +72,72 @@ RENYI = "rdp"
 CLOSE = 1e-4  # relative: how near a number is tried that would spend too much
 
 
-@quick_question("/epsilon", query=EpsilonQuestion, answer=EpsilonAnswer)
-def epsilon(query: EpsilonQuestion) -> Response:
+@quick_question("/epsilon")
+def epsilon(query: EpsilonQuestion) -> EpsilonAnswer:
     """Return the epsilon that so many steps spend; null without noise."""
     run = Phase(query.sample_rate, query.noise_multiplier, query.steps)
     batches = query.batches
     found = batches_interval(run, query.delta, **query.asked_of, batches=batches)
     answer = _answer(query, found, run, query.delta, found, batches)
-    return reply(EpsilonAnswer(**answer.model_dump() | asdict(batches)))
+    return EpsilonAnswer(**answer.model_dump() | asdict(batches))
 
 
-@quick_question("/delta", query=DeltaQuestion, answer=PrivacyAnswer)
-def delta(query: DeltaQuestion) -> Response:
+@quick_question("/delta")
+def delta(query: DeltaQuestion) -> PrivacyAnswer:
     """Return the delta with which so many steps spend this epsilon."""
     run = Phase(query.sample_rate, query.noise_multiplier, query.steps)
     found = delta_interval([run], query.epsilon, **query.asked_of)
     spent = replace(found, value=query.epsilon)
-    return reply(_answer(query, found, run, found.value, spent))
+    return _answer(query, found, run, found.value, spent)
 
 
-@question("/noise_multiplier", query=NoiseQuestion, answer=PrivacyAnswer)
-def noise_multiplier(query: NoiseQuestion) -> Response:
+@question("/noise_multiplier")
+def noise_multiplier(query: NoiseQuestion) -> PrivacyAnswer:
     """Return the least noise multiplier that stays within a target epsilon."""
     least = accounting.noise_multiplier(**query.model_dump())
     run = Phase(query.sample_rate, least, query.steps)
     near = replace(run, noise_multiplier=least * (1 - CLOSE))
-    return reply(_solved(query, run, least, (near, near.noise_multiplier)))
+    return _solved(query, run, least, (near, near.noise_multiplier))
 
 
-@question("/steps", query=StepsQuestion, answer=PrivacyAnswer)
-def steps(query: StepsQuestion) -> Response:
+@question("/steps")
+def steps(query: StepsQuestion) -> PrivacyAnswer:
     """Return the largest number of steps that stays within a target epsilon."""
     most = accounting.steps(**query.model_dump())
     run = Phase(query.sample_rate, query.noise_multiplier, most)
     near = replace(run, steps=min(most + 1, MAX_STEPS))
-    return reply(_solved(query, run, most, (near, most)))
+    return _solved(query, run, most, (near, most))
 
 
-@question("/sample_rate", query=SampleRateQuestion, answer=PrivacyAnswer)
-def sample_rate(query: SampleRateQuestion) -> Response:
+@question("/sample_rate")
+def sample_rate(query: SampleRateQuestion) -> PrivacyAnswer:
     """Return the largest sample rate that stays within a target epsilon."""
     most = accounting.sample_rate(**query.model_dump())
     run = Phase(most, query.noise_multiplier, query.steps)
     near = replace(run, sample_rate=min(most * (1 + CLOSE), 1.0))
-    return reply(_solved(query, run, most, (near, near.sample_rate)))
+    return _solved(query, run, most, (near, near.sample_rate))
 
 
-@question("/trade_off", query=TradeOffQuestion, answer=TradeOffAnswer)
-def trade_off(query: TradeOffQuestion) -> Response:
+@question("/trade_off")
+def trade_off(query: TradeOffQuestion) -> TradeOffAnswer:
     """Return how well any attacker can tell who was used, by false alarms."""
     last = query.points - 1
     alarms = [(i / last) ** 2 for i in range(query.points)]  # denser near 0
     run = Phase(query.sample_rate, query.noise_multiplier, query.steps)
     intervals = trade_off_intervals([run], alarms, **query.asked_of)
     asked = query.model_dump(exclude={"points"})
-    return reply(
-        TradeOffAnswer(
-            **asked | {"accountant": deciding(query.accountant)},
-            status=common_status(intervals),
-            false_positive_rate=alarms,
-            true_positive_rate=[x.value for x in intervals],
-            lower=_bounds([x.lower for x in intervals]),
-            upper=_bounds([x.upper for x in intervals]),
-        )
+    return TradeOffAnswer(
+        **asked | {"accountant": deciding(query.accountant)},
+        status=common_status(intervals),
+        false_positive_rate=alarms,
+        true_positive_rate=[x.value for x in intervals],
+        lower=_bounds([x.lower for x in intervals]),
+        upper=_bounds([x.upper for x in intervals]),
     )
 
 
-@question("/curve", query=CurveQuestion, answer=CurveAnswer)
-def curve(query: CurveQuestion) -> Response:
+@question("/curve")
+def curve(query: CurveQuestion) -> CurveAnswer:
     """Return epsilon along the steps of a run."""
     steps = Curve.steps_up_to(query.steps, query.points)
     run = Phase(query.sample_rate, query.noise_multiplier, query.steps)
@@ -147,26 +146,24 @@ def curve(query: CurveQuestion) -> Response:
     terms = PrivacyTerms.of(
         query.accountant, query.delta, query.neighboring_relation, status
     )
-    return reply(
-        CurveAnswer(
-            **terms.model_dump(),
-            **Curve.along(steps, intervals).model_dump(),
-            lower=_bounds([x.lower for x in intervals]),
-            upper=_bounds([x.upper for x in intervals]),
-            sample_rate=query.sample_rate,
-            noise_multiplier=query.noise_multiplier,
-        )
+    return CurveAnswer(
+        **terms.model_dump(),
+        **Curve.along(steps, intervals).model_dump(),
+        lower=_bounds([x.lower for x in intervals]),
+        upper=_bounds([x.upper for x in intervals]),
+        sample_rate=query.sample_rate,
+        noise_multiplier=query.noise_multiplier,
     )
 
 
-@question("/curves", query=CurvesQuestion, answer=CurvesAnswer)
-def curves(query: CurvesQuestion) -> Response:
+@question("/curves")
+def curves(query: CurvesQuestion) -> CurvesAnswer:
     """Return epsilon along the steps as every accountant counts it."""
-    return reply(race(query))
+    return race(query)
 
 
-@quick_question("/selection", query=SelectionQuestion, answer=SelectionAnswer)
-def selection(query: SelectionQuestion) -> Response:
+@quick_question("/selection")
+def selection(query: SelectionQuestion) -> SelectionAnswer:
     """Return what the best of a random number of runs spends; a bound."""
     run = Phase(query.sample_rate, query.noise_multiplier, query.steps)
     trial = RdpCurve.of([run], query.neighboring_relation)
@@ -175,41 +172,37 @@ def selection(query: SelectionQuestion) -> Response:
     terms = (RENYI, query.delta, query.neighboring_relation)
     single = Epsilon.spent(trial.epsilon(query.delta), *terms)
     repeated = query.model_dump(exclude={"delta", "neighboring_relation"})
-    return reply(
-        SelectionAnswer(
-            **Epsilon.spent(best.epsilon(query.delta), *terms).model_dump(),
-            **repeated,
-            trial_epsilon=single.epsilon,
-        )
+    return SelectionAnswer(
+        **Epsilon.spent(best.epsilon(query.delta), *terms).model_dump(),
+        **repeated,
+        trial_epsilon=single.epsilon,
     )
 
 
-@quick_question("/filter", query=FilterQuestion, answer=FilterAnswer)
-def budget_filter(query: FilterQuestion) -> Response:
+@quick_question("/filter")
+def budget_filter(query: FilterQuestion) -> FilterAnswer:
     """Return how many steps a budget allows whose steps may be chosen on the way."""
     relation = query.neighboring_relation
     budget = RenyiFilter(
         query.target_epsilon, query.delta, neighboring_relation=relation
     )
     rate, noise = query.sample_rate, query.noise_multiplier
-    return reply(
-        FilterAnswer(
-            **PrivacyTerms.of(RENYI, query.delta, relation).model_dump(),
-            target_epsilon=query.target_epsilon,
-            order=budget.order,
-            budget=budget.budget,
-            steps=budget.steps_left(rate, noise),
-            sample_rate=rate,
-            noise_multiplier=noise,
-        )
+    return FilterAnswer(
+        **PrivacyTerms.of(RENYI, query.delta, relation).model_dump(),
+        target_epsilon=query.target_epsilon,
+        order=budget.order,
+        budget=budget.budget,
+        steps=budget.steps_left(rate, noise),
+        sample_rate=rate,
+        noise_multiplier=noise,
     )
 
 
-@operation(bp, "GET", "/plan", query=PlanQuestion, answer=PlanAnswer)
-def plan(query: PlanQuestion) -> Response:
+@operation(bp, "GET", "/plan")
+def plan(query: PlanQuestion) -> PlanAnswer:
     """Return what a configuration would spend and do, without running it."""
-    check_cost(query, current_app.extensions["settings"].run_cost)
-    return reply(planned(query, query.points, preliminary=query.preliminary))
+    check_cost(query, settings().run_cost)
+    return planned(query, query.points, preliminary=query.preliminary)
 
 
 def _solved(

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from itertools import pairwise
 from typing import Any
 
-from flask import Blueprint, Response, current_app
+from flask import Blueprint
 from pydantic import BaseModel, ConfigDict
 
 from dpsgd_explorer.accounting import Odometer, Phase
@@ -16,8 +16,8 @@ from dpsgd_explorer.accounting.queries import epsilon_intervals
 from dpsgd_explorer.errors import ConfigError
 from dpsgd_explorer.experiments.events import NOT_PRIVATE
 from dpsgd_explorer.runs.store.records import StoredEvent
-from dpsgd_explorer.runs.store.store import RunStore
-from dpsgd_explorer.web.api.operation import operation, reply
+from dpsgd_explorer.web.api.operation import operation
+from dpsgd_explorer.web.http.services import run_store
 from dpsgd_explorer.web.questions.privacy import Curve, EnclosedEpsilon
 from dpsgd_explorer.web.questions.privacy_models import (
     DEFAULT_ACCOUNTANT,
@@ -44,10 +44,10 @@ class RecountAnswer(EnclosedEpsilon):
     curve: Curve
 
 
-@operation(bp, "GET", "/epsilon", query=RecountQuestion, answer=RecountAnswer)
-def recount(run_id: str, query: RecountQuestion) -> Response:
+@operation(bp, "GET", "/epsilon")
+def recount(run_id: str, query: RecountQuestion) -> RecountAnswer:
     """Return a run's epsilon along its log as another accountant counts it."""
-    store: RunStore = current_app.extensions["run_store"]
+    store = run_store()
     run = store.get(run_id)
     name = query.accountant or run.config.get("accountant", DEFAULT_ACCOUNTANT)
     log = [(event.kind, _data(event)) for event in store.events(run_id)]
@@ -62,7 +62,7 @@ def recount(run_id: str, query: RecountQuestion) -> Response:
         "sampling": own.sampling,
         "status": own.status if own.status == NOT_PRIVATE else common_status(intervals),
     }
-    return reply(RecountAnswer(**terms, curve=Curve.along(steps, intervals)))
+    return RecountAnswer(**terms, curve=Curve.along(steps, intervals))
 
 
 def phases_of(told: Iterable[dict[str, Any]]) -> tuple[list[Phase], float]:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from typing import Literal
 
-from flask import Blueprint, Response
+from flask import Blueprint
 from pydantic import BaseModel
 
 from dpsgd_explorer.regression.comparison import EPSILONS, Spread
-from dpsgd_explorer.web.api.operation import operation, reply
+from dpsgd_explorer.web.api.operation import operation
 from dpsgd_explorer.web.questions.regression import METHODS, RegressionQuestion
 from dpsgd_explorer.web.questions.regression_results import Followed, View
 
@@ -95,38 +95,34 @@ class ComparisonAnswer(BaseModel):
     bp,
     "GET",
     "/comparison",
-    query=RegressionQuestion,
-    answer=ComparisonAnswer,
     errors=(429,),
 )
-def comparison(query: RegressionQuestion) -> Response:
+def comparison(query: RegressionQuestion) -> ComparisonAnswer:
     """Return the errors of SSP, AdaSSP and noisy gradient descent."""
     view = View(query, waits=True)
     budget = view.budget
-    return reply(
-        ComparisonAnswer(
-            delta=query.delta,
-            neighboring_relation=query.neighboring_relation,
-            nonprivate_mse=view.evaluation_set.mse,
-            bounded_mse=view.clipped_mse,
-            trivial_mse=view.evaluation_set.trivial_mse,
-            epsilons=list(EPSILONS),
-            mse={name: Band.of(view.sweeps[name].spreads) for name in METHODS},
-            epsilon=query.epsilon,
-            epsilon_spent=budget.epsilon,
-            released=[
-                Released(
-                    name=part.name,
-                    share=budget.shares[part.name],
-                    noise_multiplier=budget.noise_multipliers[part.name],
-                    sensitivity=part.sensitivity,
-                )
-                for part in budget.parts
-            ],
-            coefficients=view.cloud.tolist(),
-            nonprivate_coefficients=view.evaluation_set.theta[view.columns].tolist(),
-            descent=Descent.of(view.followed[""]),
-        )
+    return ComparisonAnswer(
+        delta=query.delta,
+        neighboring_relation=query.neighboring_relation,
+        nonprivate_mse=view.evaluation_set.mse,
+        bounded_mse=view.clipped_mse,
+        trivial_mse=view.evaluation_set.trivial_mse,
+        epsilons=list(EPSILONS),
+        mse={name: Band.of(view.sweeps[name].spreads) for name in METHODS},
+        epsilon=query.epsilon,
+        epsilon_spent=budget.epsilon,
+        released=[
+            Released(
+                name=part.name,
+                share=budget.shares[part.name],
+                noise_multiplier=budget.noise_multipliers[part.name],
+                sensitivity=part.sensitivity,
+            )
+            for part in budget.parts
+        ],
+        coefficients=view.cloud.tolist(),
+        nonprivate_coefficients=view.evaluation_set.theta[view.columns].tolist(),
+        descent=Descent.of(view.followed[""]),
     )
 
 

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from flask import Blueprint, Response, current_app, request
+from flask import Blueprint, Response, request
 
 from dpsgd_explorer.errors import ConfigError, RunNotFoundError
-from dpsgd_explorer.runs.doorbell import Doorbell
 from dpsgd_explorer.runs.store.records import Run
-from dpsgd_explorer.runs.store.store import RunStore
-from dpsgd_explorer.settings import Settings
 from dpsgd_explorer.web.api.operation import operation, reply
 from dpsgd_explorer.web.http.networks import network_of
+from dpsgd_explorer.web.http.services import doorbell, run_store, settings
 from dpsgd_explorer.web.http.visitor import current_visitor, known_visitor
 from dpsgd_explorer.web.run_views.models import (
     ANY_REQUEST,
@@ -32,49 +30,49 @@ def launch(body: RunRequest) -> Response:
     labels = body.labels
     if labels["parent"]:
         _check_parent(labels["parent"])
-    run = _store().create(
+    run = run_store().create(
         body.config, visitor=known_visitor(), network=_network(), **labels
     )
-    _doorbell().ring(run.id)
+    doorbell().ring(run.id)
     answer = _answer(run)
     return reply(answer, 201, {"Location": answer.links["self"]})
 
 
-@operation(bp, "GET", "", answer=RunList)
-def list_runs() -> Response:
+@operation(bp, "GET", "")
+def list_runs() -> RunList:
     """Return this visitor's runs, newest first."""
     visitor = current_visitor()
-    mine = _store().runs_of(visitor) if visitor else []
-    return reply(RunList(runs=[RunSummary.of(run, visitor) for run in mine]))
+    mine = run_store().runs_of(visitor) if visitor else []
+    return RunList(runs=[RunSummary.of(run, visitor) for run in mine])
 
 
-@operation(bp, "GET", "/<run_id>", answer=RunAnswer)
-def show(run_id: str) -> Response:
+@operation(bp, "GET", "/<run_id>")
+def show(run_id: str) -> RunAnswer:
     """Return one run; whoever has its id may read it."""
-    return reply(_answer(_store().get(run_id)))
+    return _answer(run_store().get(run_id))
 
 
-@operation(bp, "PATCH", "/<run_id>", body=Rename, answer=RunAnswer)
-def rename(run_id: str, body: Rename) -> Response:
+@operation(bp, "PATCH", "/<run_id>")
+def rename(run_id: str, body: Rename) -> RunAnswer:
     """Give a run of this visitor another name."""
-    return reply(_answer(_store().rename(run_id, current_visitor(), body.name)))
+    return _answer(run_store().rename(run_id, current_visitor(), body.name))
 
 
 @operation(bp, "DELETE", "/<run_id>", status=204)
 def delete(run_id: str) -> Response:
     """Delete a run of this visitor with its log; 204. A running one is stopped."""
-    _store().delete(run_id, current_visitor())
+    run_store().delete(run_id, current_visitor())
     return Response(status=204)
 
 
-@operation(bp, "POST", "/<run_id>/cancel", answer=RunAnswer)
-def cancel(run_id: str) -> Response:
+@operation(bp, "POST", "/<run_id>/cancel")
+def cancel(run_id: str) -> RunAnswer:
     """Stop a run of this visitor; a running one ends within seconds."""
-    return reply(_answer(_store().cancel(run_id, current_visitor())))
+    return _answer(run_store().cancel(run_id, current_visitor()))
 
 
 def _answer(run: Run) -> RunAnswer:
-    store = _store()
+    store = run_store()
     return RunAnswer.of(
         run,
         current_visitor(),
@@ -86,7 +84,7 @@ def _answer(run: Run) -> RunAnswer:
 def _check_parent(run_id: str) -> None:
     try:
         run_id.encode()  # the database takes no half of a surrogate pair
-        _store().get(run_id)
+        run_store().get(run_id)
     except (RunNotFoundError, UnicodeEncodeError):
         raise ConfigError(
             "parent", f"parent must be the id of a run on this site, got {run_id!r}."
@@ -94,15 +92,5 @@ def _check_parent(run_id: str) -> None:
 
 
 def _network() -> str:
-    settings: Settings = current_app.extensions["settings"]
-    return network_of(request.remote_addr, settings.quotas.exempt_networks)
-
-
-def _store() -> RunStore:
-    store: RunStore = current_app.extensions["run_store"]
-    return store
-
-
-def _doorbell() -> Doorbell:
-    doorbell: Doorbell = current_app.extensions["doorbell"]
-    return doorbell
+    environment = settings()
+    return network_of(request.remote_addr, environment.quotas.exempt_networks)

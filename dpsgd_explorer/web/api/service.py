@@ -8,12 +8,11 @@ from flask import Blueprint, Response, current_app, jsonify
 from pydantic import BaseModel
 
 from dpsgd_explorer import __version__
-from dpsgd_explorer.runs.store.store import RunStore
 from dpsgd_explorer.runs.worker.heartbeat import HUNG_SECONDS, seconds_since_any
-from dpsgd_explorer.settings import Settings
 from dpsgd_explorer.web.api.openapi import specification
-from dpsgd_explorer.web.api.operation import operation, reply
+from dpsgd_explorer.web.api.operation import operation
 from dpsgd_explorer.web.http.errors import HttpError
+from dpsgd_explorer.web.http.services import run_store, settings
 
 bp = Blueprint("service_api", __name__)
 
@@ -31,25 +30,23 @@ class Health(BaseModel):
     runs: dict[str, int]
 
 
-@operation(bp, "GET", "/healthz", answer=Health, errors=(503,))
-def healthz() -> Response:
+@operation(bp, "GET", "/healthz", errors=(503,))
+def healthz() -> Health:
     """Say that the server answers, its database can be read and a worker is there."""
-    store: RunStore = current_app.extensions["run_store"]
-    return reply(
-        Health(
-            status="ok",
-            version=__version__,
-            profile=current_app.extensions["settings"].profile,
-            worker_seen_seconds_ago=_worker_seen(),
-            runs=store.counts(),
-        )
+    store = run_store()
+    return Health(
+        status="ok",
+        version=__version__,
+        profile=settings().profile,
+        worker_seen_seconds_ago=_worker_seen(),
+        runs=store.counts(),
     )
 
 
 def _worker_seen() -> float | None:
     """Return how long ago a worker was seen; 503 if that is too long."""
-    settings: Settings = current_app.extensions["settings"]
-    seconds = seconds_since_any(settings.instance_dir)
+    environment = settings()
+    seconds = seconds_since_any(environment.instance_dir)
     silent = time.monotonic() - current_app.extensions["started_at"]
     if (silent if seconds is None else seconds) > HUNG_SECONDS:
         raise HttpError(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
-from urllib.parse import urlencode
+from urllib.parse import parse_qsl
 
 from flask import Response, render_template, request
 
@@ -14,7 +14,7 @@ from dpsgd_explorer.accounting import ACCOUNTANTS, Phase, round_up
 from dpsgd_explorer.experiments.vocabulary import setting
 from dpsgd_explorer.web.api.answer_cache import cached_page
 from dpsgd_explorer.web.forms.fields import form_fields, script_fields
-from dpsgd_explorer.web.forms.form import read_form
+from dpsgd_explorer.web.forms.form import parse_texts, read_form
 from dpsgd_explorer.web.pages.labs import bp
 from dpsgd_explorer.web.questions.accountant_race import race
 from dpsgd_explorer.web.questions.privacy import CurvesAnswer, Racer
@@ -62,25 +62,26 @@ class Surprise:
     """A race whose end few expect.
 
     Attributes:
-        shown: The two accountants whose answers are told, the larger first.
-        why: What is to be learned from it.
+        address: Query string of its page.
+        shown: The two accountants whose answers are shown, the larger first.
+        why: What the race teaches.
     """
 
     title: str
-    settings: dict[str, str]
+    address: str
     shown: tuple[str, str]
     why: str
 
     @property
-    def address(self) -> str:
-        """The part of the address behind the question mark."""
-        return urlencode(self.settings)
+    def settings(self) -> dict[str, str]:
+        """Texts of the form."""
+        return dict(parse_qsl(self.address))
 
     @property
     def note(self) -> str:
         """What the two accountants say at the end of the race."""
         return "; ".join(
-            f"{ACCOUNTANTS[name].label}: {_text(_spent(self.settings, name))}"
+            f"{ACCOUNTANTS[name].label}: {_text(_spent(self.address, name))}"
             for name in self.shown
         )
 
@@ -88,12 +89,7 @@ class Surprise:
 SURPRISES = (
     Surprise(
         "The run that made DP-SGD known",
-        {
-            "sample_rate": "0.01",
-            "noise_multiplier": "4",
-            "steps": "10000",
-            "delta": "1e-5",
-        },
+        "sample_rate=0.01&noise_multiplier=4&steps=10000&delta=1e-5",
         ("moments", "exact"),
         "In 2016 the moments accountant brought ε down from hundreds. A quarter of "
         "what it counts was never spent: its orders end at 32, its way back to ε is "
@@ -101,36 +97,21 @@ SURPRISES = (
     ),
     Surprise(
         "A better theorem can lose",
-        {
-            "sample_rate": "1",
-            "noise_multiplier": "10",
-            "steps": "100",
-            "delta": "1e-5",
-        },
+        "sample_rate=1&noise_multiplier=10&steps=100&delta=1e-5",
         ("advanced", "basic"),
         "Advanced composition buys its square root with a second term, which is large "
         "where a step’s own ε is. Then plain adding is better, and both are far off.",
     ),
     Surprise(
         "Below the truth is not better",
-        {
-            "sample_rate": "0.01485",
-            "noise_multiplier": "0.65",
-            "steps": "202",
-            "delta": "7.4e-6",
-        },
+        "sample_rate=0.01485&noise_multiplier=0.65&steps=202&delta=7.4e-6",
         ("exact", "gdp"),
         "The central limit is not reached after 202 noisy steps. The smaller number "
         "promises what the run does not keep.",
     ),
     Surprise(
         "A valid bound, far too large",
-        {
-            "sample_rate": "1e-5",
-            "noise_multiplier": "0.8",
-            "steps": "100000",
-            "delta": "1e-6",
-        },
+        "sample_rate=1e-5&noise_multiplier=0.8&steps=100000&delta=1e-6",
         ("rdp", "exact"),
         "Rényi divergences see rare, large losses through a moment of high order. "
         "When a record is hardly ever used, that moment is nearly all rare events.",
@@ -187,19 +168,9 @@ def _why_not(racer: Racer, answer: CurvesAnswer) -> str:
 
 
 @cache
-def _answer_to(settings: tuple[tuple[str, str], ...], accountant: str) -> float:
-    values = dict(settings)
-    return accounting.epsilon(
-        sample_rate=float(values["sample_rate"]),
-        noise_multiplier=float(values["noise_multiplier"]),
-        steps=int(values["steps"]),
-        delta=float(values["delta"]),
-        accountant=accountant,
-    )
-
-
-def _spent(settings: dict[str, str], accountant: str) -> float:
-    return _answer_to(tuple(settings.items()), accountant)
+def _spent(address: str, accountant: str) -> float:
+    run = parse_texts(RaceQuestion, dict(parse_qsl(address)))
+    return accounting.epsilon(**run.model_dump(), accountant=accountant)
 
 
 def _text(epsilon: float | None) -> str:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from typing import Any
-from urllib.parse import urlencode
+from urllib.parse import parse_qsl, urlencode
 
 from flask import render_template, request
 
@@ -30,62 +30,49 @@ from dpsgd_explorer.web.questions.regression_results import (
 WAIT = "wait"  # in an address: a long descent is to be computed now
 WORSE = 1.1  # an error so much larger is called larger
 
-# label, note ({steps} of the descent), settings
-PRESETS: tuple[tuple[str, str, dict[str, str]], ...] = (
-    ("This site’s defaults", "tight, public learning rate", {}),
-    (
-        "The notebook’s figure",
-        "large noise, {steps:,} steps",
-        {
-            "variant": "notebook",
-            "noise_multiplier": "500",
-            "rate": "notebook",
-            "epsilon": "2",
-        },
-    ),
-    (
-        "Its small-noise descent",
-        "less noise, {steps:,} steps",
-        {"variant": "notebook", "rate": "notebook", "epsilon": "2"},
-    ),
-    (
-        "Little privacy to spend",
-        "everything at ε = 0.1",
-        {"epsilon": "0.1", "method": "ssp"},
-    ),
-    (
-        "Labels cut at 2",
-        "bias against noise",
-        {"y_bound": "2", "epsilon": "0.2"},
-    ),
-)
-
 
 @dataclass(frozen=True)
 class PresetLink:
-    """A set-up one click away; ``settings`` are those that differ from the defaults."""
+    """A set-up one click away.
+
+    Attributes:
+        template: Its note; {steps} are those of the descent.
+        address: Query string of the settings that differ from the defaults.
+    """
 
     label: str
-    note: str
-    settings: dict[str, str]
+    template: str
+    address: str
 
     @property
-    def address(self) -> str:
-        """The part of the address behind the question mark."""
-        return urlencode(self.settings)
+    def settings(self) -> dict[str, str]:
+        """Texts of the form."""
+        return dict(parse_qsl(self.address))
+
+    @cached_property
+    def note(self) -> str:
+        """What the set-up is, in a few words."""
+        question = parse(RegressionQuestion, self.settings)
+        return self.template.format(steps=question.planned_steps)
 
 
-@cache
-def preset_links() -> tuple[PresetLink, ...]:
-    """Return the presets, their notes filled in."""
-    return tuple(
-        PresetLink(
-            label,
-            note.format(steps=parse(RegressionQuestion, settings).planned_steps),
-            settings,
-        )
-        for label, note, settings in PRESETS
-    )
+PRESETS = (
+    PresetLink("This site’s defaults", "tight, public learning rate", ""),
+    PresetLink(
+        "The notebook’s figure",
+        "large noise, {steps:,} steps",
+        "variant=notebook&noise_multiplier=500&rate=notebook&epsilon=2",
+    ),
+    PresetLink(
+        "Its small-noise descent",
+        "less noise, {steps:,} steps",
+        "variant=notebook&rate=notebook&epsilon=2",
+    ),
+    PresetLink(
+        "Little privacy to spend", "everything at ε = 0.1", "epsilon=0.1&method=ssp"
+    ),
+    PresetLink("Labels cut at 2", "bias against noise", "y_bound=2&epsilon=0.2"),
+)
 
 
 @bp.get("/linear-regression/")
@@ -96,7 +83,7 @@ def linear_regression() -> str:
         "labs/linear_regression.html",
         form=form,
         groups=form_groups(RegressionQuestion),
-        presets=preset_links(),
+        presets=PRESETS,
         size=housing.SIZE,
         query={name: text for name, text in _settings().items() if text},
         guesses=guesses(),

@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from flask import Blueprint, current_app, render_template
+from flask import Blueprint, render_template
 
 from dpsgd_explorer.experiments.kinds import KINDS, parse
 from dpsgd_explorer.runs.store.records import Run
 from dpsgd_explorer.runs.store.schema import FINAL_STATES
-from dpsgd_explorer.runs.store.store import RunStore
 from dpsgd_explorer.web.forms.fields import FormField
+from dpsgd_explorer.web.http.services import run_store
 from dpsgd_explorer.web.http.visitor import current_visitor
 from dpsgd_explorer.web.run_views.models import RunSummary
 from dpsgd_explorer.web.run_views.registry import VIEWS
@@ -105,7 +105,7 @@ def latest() -> str:
 @bp.get("/<run_id>/")
 def show(run_id: str) -> str:
     """Replay one run, or follow it while it trains."""
-    run = _store().get(run_id)
+    run = run_store().get(run_id)
     config, view = parse(run.config), VIEWS[run.kind]
     row = _row(run, None, current_visitor())
     return render_template(
@@ -127,7 +127,7 @@ def show(run_id: str) -> str:
 def rows(limit: int) -> list[RunRow]:
     """Return the newest of this visitor's runs, each beside the last of its kind."""
     visitor = current_visitor()
-    runs = _store().runs_of(visitor, limit + 1) if visitor else []
+    runs = run_store().runs_of(visitor, limit + 1) if visitor else []
     return [
         _row(run, _last_like(run, runs[i:]), visitor)
         for i, run in enumerate(runs[:limit], start=1)
@@ -161,8 +161,3 @@ def _row(run: Run, before: Run | None, visitor: str) -> RunRow:
         None if differing is None else differing[:CHANGES_SHOWN],
         max(0, len(differing or []) - CHANGES_SHOWN),
     )
-
-
-def _store() -> RunStore:
-    store: RunStore = current_app.extensions["run_store"]
-    return store

@@ -101,10 +101,10 @@ def everything():
         if hasattr(draw, "cache_clear"):
             draw.cache_clear()
         yield name, draw
-    for label, _, settings in PRESETS:
-        view = View(RegressionQuestion(**settings), waits=True)
+    for preset in PRESETS:
+        view = View(RegressionQuestion(**preset.settings), waits=True)
         for name, draw in regression.PICTURES.items():
-            yield f"{label}: {name}", partial(draw, view)
+            yield f"{preset.label}: {name}", partial(draw, view)
 
 
 def test_a_picture_has_a_conclusion_a_message_and_a_table(picture):

@@ -77,7 +77,7 @@ def test_the_smallest_numbers_that_are_allowed_are_answered(client, name, smalle
 
 
 def test_every_preset_is_a_question_that_can_be_asked(client):
-    for preset in labs_regression.preset_links():
+    for preset in labs_regression.PRESETS:
         assert set(preset.settings) <= set(form_fields(RegressionQuestion))
         assert set(shown(client.get(f"{PAGE}?{preset.address}").text)) == {
             "errors",

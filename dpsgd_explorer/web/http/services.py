@@ -1,0 +1,27 @@
+"""What the application has besides its routes: the store of runs and its fellows."""
+
+from __future__ import annotations
+
+from flask import current_app
+
+from dpsgd_explorer.runs.doorbell import Doorbell
+from dpsgd_explorer.runs.store.store import RunStore
+from dpsgd_explorer.settings import Settings
+
+
+def run_store() -> RunStore:
+    """Return the store of runs."""
+    store: RunStore = current_app.extensions["run_store"]
+    return store
+
+
+def doorbell() -> Doorbell:
+    """Return the bell that wakes a worker."""
+    bell: Doorbell = current_app.extensions["doorbell"]
+    return bell
+
+
+def settings() -> Settings:
+    """Return the settings of the server."""
+    environment: Settings = current_app.extensions["settings"]
+    return environment
