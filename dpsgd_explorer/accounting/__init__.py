@@ -36,11 +36,11 @@ from dpsgd_explorer.accounting.registry import ACCOUNTANTS, NAMES
 from dpsgd_explorer.accounting.rounding import round_up
 from dpsgd_explorer.accounting.sampling_schemes import SAMPLINGS
 from dpsgd_explorer.accounting.trade_off import trade_off
-from dpsgd_explorer.accounting.truncated_planning import (
+from dpsgd_explorer.accounting.truncated_poisson import (
+    truncated_poisson_epsilon,
     truncated_poisson_noise_multiplier,
     truncated_poisson_trade_off,
 )
-from dpsgd_explorer.accounting.truncated_poisson import truncated_poisson_epsilon
 
 __all__ = [
     "ACCOUNTANTS",

@@ -11,14 +11,13 @@ from dataclasses import dataclass
 
 from dpsgd_explorer.accounting.core import validation
 from dpsgd_explorer.accounting.core.accountant import Phase
-from dpsgd_explorer.accounting.core.intervals import Interval
+from dpsgd_explorer.accounting.core.intervals import Interval, Preview
 from dpsgd_explorer.accounting.core.neighboring_relation import (
     ADD_OR_REMOVE_ONE,
     REPLACE_ONE,
     NeighboringRelation,
 )
 from dpsgd_explorer.accounting.core.phase_limits import check_count
-from dpsgd_explorer.accounting.core.preview import Preview
 from dpsgd_explorer.accounting.rdp.fixed_size import fixed_size_epsilon
 from dpsgd_explorer.accounting.registry import ACCOUNTANTS, accountant_and_relation
 from dpsgd_explorer.accounting.sampling_schemes import FIXED_SIZE, POISSON, why_not

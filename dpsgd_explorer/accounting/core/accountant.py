@@ -16,21 +16,14 @@ import numpy as np
 import numpy.typing as npt
 
 from dpsgd_explorer.accounting.core import validation
-from dpsgd_explorer.accounting.core.intervals import (
-    Floats as Floats,
-)
-from dpsgd_explorer.accounting.core.intervals import (
-    Interval,
-)
-from dpsgd_explorer.accounting.core.intervals import (
-    Status as Status,
-)
+from dpsgd_explorer.accounting.core.intervals import Floats, Interval, Preview, Status
 from dpsgd_explorer.accounting.core.neighboring_relation import (
     ADD_OR_REMOVE_ONE,
     NeighboringRelation,
 )
-from dpsgd_explorer.accounting.core.preview import Preview
 from dpsgd_explorer.accounting.core.trade_off import largest_rates
+
+__all__ = ["Accountant", "Floats", "Phase", "Status"]  # types from one module
 
 
 @dataclass(frozen=True)

@@ -1,11 +1,21 @@
-"""Sums and differences of numbers that only fit into a float as logarithms."""
+"""Sums and differences of numbers that only fit into a float as logarithms.
+
+The mixture is log(1 - q + q w) with w = e^((v - 1/2σ)/σ), on the real line and off it:
+the logarithm of the ratio of (1 - q) N(0, σ²) + q N(1, σ²) to N(0, σ²), v being the
+noise in units of its standard deviation.  On v + iτ the second summand turns by τ/σ:
+real arithmetic with the angle is several times as fast as complex logarithms.
+"""
 
 from __future__ import annotations
+
+import math
 
 import numpy as np
 import numpy.typing as npt
 
-Floats = npt.NDArray[np.float64]
+from dpsgd_explorer.accounting.core.intervals import Floats
+
+LARGEST_EXPONENT = 700.0  # whose exponential is a float
 
 
 def log_expm1(values: Floats) -> Floats:
@@ -22,3 +32,43 @@ def log_sum_segments(values: Floats, starts: npt.NDArray[np.intp]) -> Floats:
     lengths = np.diff(starts, append=len(values))
     scaled = np.exp(values - np.repeat(largest, lengths))  # [n], each at most 1
     return np.asarray(largest + np.log(np.add.reduceat(scaled, starts)))
+
+
+def log_mixture(v: Floats, sample_rate: float, noise: float) -> tuple[Floats, Floats]:
+    """Return the logarithm and its derivative at real v, small values to all digits.
+
+    Shapes: v [...] -> [...], [...].
+    """
+    log_ratio = (v - 0.5 / noise) / noise  # log w
+    top = float(log_ratio.max(initial=0.0))
+    if top < LARGEST_EXPONENT:
+        more = sample_rate * np.expm1(log_ratio)
+        share = sample_rate * np.exp(log_ratio) / (1 + more)
+        return np.log1p(more), share / noise
+    turn = -math.log(sample_rate)  # where q w = 1: beyond, nothing small is left
+    rest = (1 - sample_rate) * np.exp(turn - np.maximum(log_ratio, turn))
+    far = log_ratio - turn + np.log1p(rest)
+    capped = np.minimum(log_ratio, turn)
+    more = sample_rate * np.expm1(capped)
+    is_near = log_ratio < turn
+    near = sample_rate * np.exp(capped) / (1 + more)
+    share = np.where(is_near, near, 1 / (1 + rest))
+    return np.where(is_near, np.log1p(more), far), share / noise
+
+
+def shifted_mixture(
+    v: Floats, height: Floats, sample_rate: float, noise: float
+) -> tuple[Floats, Floats]:
+    """Return the logarithm's real and imaginary part at v + i height.
+
+    Shapes: v [M], height [..., M] with 0 <= height < πσ -> [..., M], [..., M].
+    """
+    stay = math.log1p(-sample_rate)
+    move = (v - 0.5 / noise) / noise + math.log(sample_rate)
+    top = np.maximum(stay, move)
+    a, b = np.exp(stay - top), np.exp(move - top)
+    angle = height / noise
+    cosine = np.cos(0.5 * angle)
+    square = (a - b) ** 2 + 4 * a * b * cosine * cosine
+    imaginary = np.arctan2(b * np.sin(angle), a + b * np.cos(angle))
+    return top + 0.5 * np.log(square), imaginary

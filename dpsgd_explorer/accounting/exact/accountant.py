@@ -34,13 +34,12 @@ from dpsgd_explorer.accounting.core.accountant import (
     different,
     steps_by_phase,
 )
-from dpsgd_explorer.accounting.core.intervals import Interval, intervals, meet
+from dpsgd_explorer.accounting.core.intervals import Interval, Preview, intervals, meet
 from dpsgd_explorer.accounting.core.neighboring_relation import (
     ADD_OR_REMOVE_ONE,
     NeighboringRelation,
 )
 from dpsgd_explorer.accounting.core.phase_limits import TRADE_OFF, check_count
-from dpsgd_explorer.accounting.core.preview import Preview
 from dpsgd_explorer.accounting.core.tolerances import LARGEST_EXPONENT, TOLERANCES
 from dpsgd_explorer.accounting.core.trade_off import (
     DELTAS,

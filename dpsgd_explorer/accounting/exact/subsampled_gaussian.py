@@ -54,7 +54,7 @@ from dpsgd_explorer.accounting.core.fourier import (
     normalised,
     transform_excess,
 )
-from dpsgd_explorer.accounting.core.mixture import log_mixture, shifted_mixture
+from dpsgd_explorer.accounting.core.log_space import log_mixture, shifted_mixture
 from dpsgd_explorer.accounting.core.tolerances import TOLERANCES
 from dpsgd_explorer.accounting.exact.privacy_loss import (
     Direction,

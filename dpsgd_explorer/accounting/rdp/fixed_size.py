@@ -6,7 +6,7 @@ direction, a step's privacy curve is at most that of P = (1 - q) N(0, 1) + q N(�
 Q = N(0, 1).  Some data reach it: all other gradients opposite to the record's.
 
 The largest curve with that property is its own mirror image.  Let y(v) be the privacy
-loss of P over Q (``core.mixture``), of noise multiplier σ/2.  The largest
+loss of P over Q (``core.log_space``), of noise multiplier σ/2.  The largest
 curve is that of a loss y where y > 0, with the probability under P; of the loss -y with
 the probability under Q; and of 0 otherwise.  Its moment of order α is 1 + E[g],
 
@@ -34,7 +34,7 @@ import numpy.typing as npt
 
 from dpsgd_explorer.accounting.core import validation as domains
 from dpsgd_explorer.accounting.core.accountant import Floats, Phase
-from dpsgd_explorer.accounting.core.mixture import log_mixture
+from dpsgd_explorer.accounting.core.log_space import log_mixture
 from dpsgd_explorer.accounting.core.tolerances import TOLERANCES
 from dpsgd_explorer.accounting.rdp.accountant import epsilon_from_rdp
 from dpsgd_explorer.accounting.rdp.replaced_record import (

@@ -1,6 +1,6 @@
 """Rényi divergences of a replaced record: one Poisson-subsampled Gaussian step.
 
-With v = z/σ and y(v) = log(1 - q + q w(v)) as for an added record (``core.mixture``),
+With v = z/σ and y(v) = log(1 - q + q w(v)) as for an added record (``core.log_space``),
 the two neighbours' outputs have the densities e^y(v) and e^y(-v) over N(0, 1).  These
 are mirror images, so that both directions are equal.  The moment of order α is
 1 + E[g],
@@ -30,7 +30,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dpsgd_explorer.accounting.core.accountant import Floats
-from dpsgd_explorer.accounting.core.mixture import log_mixture
+from dpsgd_explorer.accounting.core.log_space import log_mixture
 from dpsgd_explorer.accounting.core.tolerances import TOLERANCES
 from dpsgd_explorer.accounting.rdp.subsampled_gaussian import (
     LEAST_NOISE,

@@ -35,8 +35,11 @@ import numpy as np
 from scipy.special import gammaln
 
 from dpsgd_explorer.accounting.core.accountant import Floats
-from dpsgd_explorer.accounting.core.log_space import log_expm1, log_sum_segments
-from dpsgd_explorer.accounting.core.mixture import log_mixture
+from dpsgd_explorer.accounting.core.log_space import (
+    log_expm1,
+    log_mixture,
+    log_sum_segments,
+)
 
 _NEAR_ONE = [1.01, 1.02, 1.03, 1.05, 1.07]
 _TENTHS = [i / 10 for i in range(11, 110) if i % 10]
