@@ -29,7 +29,7 @@ from dpsgd_explorer.accounting.exact.single_step import (
     single_step_epsilon,
 )
 from dpsgd_explorer.accounting.rdp.accountant import (
-    MAX_ROWS,
+    RdpAccountant,
     add_up,
     delta_from_rdp,
     epsilon_from_rdp,
@@ -72,7 +72,9 @@ def fallback_epsilons(
     renyi = np.concatenate(
         [
             epsilon_from_rdp(_divergences(phases, part, relation), delta)
-            for part in np.array_split(counts, len(counts) // MAX_ROWS + 1)
+            for part in np.array_split(
+                counts, len(counts) // RdpAccountant.max_rows + 1
+            )
         ]
     )
     return np.asarray(np.minimum(np.minimum(unsampled, added), renyi))

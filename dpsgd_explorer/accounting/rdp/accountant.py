@@ -20,26 +20,22 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 import numpy as np
-import numpy.typing as npt
 
 from dpsgd_explorer.accounting.core.accountant import (
-    Accountant,
     Floats,
     Phase,
     Status,
     different,
-    steps_by_phase,
 )
 from dpsgd_explorer.accounting.core.neighboring_relation import (
     ADD_OR_REMOVE_ONE,
     REPLACE_ONE,
     NeighboringRelation,
 )
-from dpsgd_explorer.accounting.core.phase_limits import check_count
+from dpsgd_explorer.accounting.core.step_counts import StepCountAccountant
 from dpsgd_explorer.accounting.rdp.replaced_record import replaced_divergences
 from dpsgd_explorer.accounting.rdp.subsampled_gaussian import ORDERS, renyi_divergences
 
-MAX_ROWS = 4096  # numbers of steps, each a row of [A], of one sum: bounds its memory
 # Work of a phase, in fifths of a millisecond: of a sum, and of one step's divergences.
 SUM_WORK = 0.02
 STEP_WORK = {ADD_OR_REMOVE_ONE: 4.0, REPLACE_ONE: 60.0}
@@ -49,7 +45,7 @@ STEP_DIVERGENCES = {
 }
 
 
-class RdpAccountant(Accountant):
+class RdpAccountant(StepCountAccountant):
     """Adds up Rényi divergences and converts the order that gives the least ε."""
 
     label = "Rényi (RDP)"
@@ -64,32 +60,24 @@ class RdpAccountant(Accountant):
     ) -> float:
         return different(phases) * (STEP_WORK[relation] + SUM_WORK * answers)
 
-    def epsilons(
+    def _epsilons(
         self,
         phases: Sequence[Phase],
-        steps: npt.ArrayLike,
+        counts: Floats,
         delta: float,
-        relation: NeighboringRelation = ADD_OR_REMOVE_ONE,
+        relation: NeighboringRelation,
     ) -> Floats:
-        done = np.atleast_1d(np.asarray(steps))
-        check_count([self], phases, relation, answers=done.size)
-        sums = (
-            composed_divergences(phases, part, relation)
-            for part in np.array_split(done, done.size // MAX_ROWS + 1)
-        )
-        return np.concatenate([self.to_epsilons(rdp, delta) for rdp in sums])
+        return self.to_epsilons(composed_divergences(phases, counts, relation), delta)
 
-    def delta(
+    def _delta(
         self,
         phases: Sequence[Phase],
+        counts: Floats,
         epsilon: float,
-        relation: NeighboringRelation = ADD_OR_REMOVE_ONE,
+        relation: NeighboringRelation,
     ) -> float:
-        check_count([self], phases, relation)
-        total = sum(phase.steps for phase in phases)
-        return self.to_delta(
-            composed_divergences(phases, [total], relation)[0], epsilon
-        )
+        [rdp] = composed_divergences(phases, counts, relation)
+        return self.to_delta(rdp, epsilon)
 
     def to_epsilons(self, rdp: Floats, delta: float) -> Floats:
         """Return ε at delta of each row of divergences; [S, A] -> [S]."""
@@ -101,17 +89,12 @@ class RdpAccountant(Accountant):
 
 
 def composed_divergences(
-    phases: Sequence[Phase],
-    steps: npt.ArrayLike,
-    relation: NeighboringRelation = ADD_OR_REMOVE_ONE,
+    phases: Sequence[Phase], counts: Floats, relation: NeighboringRelation
 ) -> Floats:
-    """Return the divergences after each number of steps.
-
-    Shapes: steps [S] -> [S, A].
-    """
+    """Return the divergences of counts[s, p] steps of phase p; [S, P] -> [S, A]."""
     step_divergences = STEP_DIVERGENCES[relation]
     rdp = [step_divergences(p.sample_rate, p.noise_multiplier) for p in phases]
-    return add_up(steps_by_phase(phases, steps), np.array(rdp))
+    return add_up(counts, np.array(rdp))
 
 
 def add_up(counts: Floats, rdp: Floats) -> Floats:

@@ -85,7 +85,8 @@ class RdpCurve:
         ascending = np.argsort(ORDERS)
         values = np.zeros(len(ORDERS))
         if total:  # there may be no phase at all
-            values = composed_divergences(phases, [total], relation)[0]
+            counts = np.array([[phase.steps for phase in phases]], dtype=float)
+            values = composed_divergences(phases, counts, relation)[0]
         return cls(ORDERS[ascending], values[ascending], relation)
 
     def at(self, orders: npt.ArrayLike) -> Floats:

@@ -38,33 +38,25 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 import numpy as np
-import numpy.typing as npt
 
 from dpsgd_explorer.accounting.core.accountant import (
-    Accountant,
     Floats,
     Phase,
     Status,
     over_sensitivity,
-    steps_by_phase,
 )
-from dpsgd_explorer.accounting.core.neighboring_relation import (
-    ADD_OR_REMOVE_ONE,
-    NeighboringRelation,
-)
-from dpsgd_explorer.accounting.core.phase_limits import check_count
+from dpsgd_explorer.accounting.core.neighboring_relation import NeighboringRelation
 from dpsgd_explorer.accounting.core.root_finding import first_safe
+from dpsgd_explorer.accounting.core.step_counts import StepCountAccountant
 from dpsgd_explorer.accounting.theorems.per_step_epsilon import step_epsilons
 from dpsgd_explorer.accounting.theorems.randomized_response import composed_epsilons
 
-MAX_ROWS = 256  # of one evaluation: bounds its memory
 SHARES = np.concatenate([np.geomspace(1e-4, 0.02, 8), np.arange(0.04, 0.99, 0.02)])
 LEAST_LOG_DELTA, LARGEST_LOG_DELTA = -700.0, math.log1p(-1e-15)  # of a search for δ
-DELTA_QUESTIONS = 15  # evaluations of ε that a search for δ takes
 RESPONSE_WORK = 2.5  # of randomized responses at all shares, as ``phase_work``
 
 
-class CompositionAccountant(Accountant):
+class CompositionAccountant(StepCountAccountant):
     """Splits δ between the steps and a theorem, and takes the best split.
 
     Attributes:
@@ -74,6 +66,8 @@ class CompositionAccountant(Accountant):
     status: ClassVar[Status] = "bound"
     shares: ClassVar[Floats] = SHARES
     phase_work = (6.0, 0.35)
+    max_rows: ClassVar[int] = 256
+    delta_questions: ClassVar[int] = 15
 
     @abstractmethod
     def composed(self, counts: Floats, losses: Floats, deltas: Floats) -> Floats:
@@ -87,27 +81,18 @@ class CompositionAccountant(Accountant):
             deltas: δ' of the theorem.
         """
 
-    def epsilons(
+    def _epsilons(
         self,
         phases: Sequence[Phase],
-        steps: npt.ArrayLike,
+        counts: Floats,
         delta: float,
-        relation: NeighboringRelation = ADD_OR_REMOVE_ONE,
+        relation: NeighboringRelation,
     ) -> Floats:
-        done = np.atleast_1d(np.asarray(steps))
-        check_count([self], phases, relation, answers=done.size)
-        counts = steps_by_phase(phases, done)  # [S, P]
-        parts = np.array_split(counts, len(counts) // MAX_ROWS + 1)
         scaled = over_sensitivity(phases, relation)
-        return np.concatenate([self._epsilons(scaled, x, delta) for x in parts])
-
-    def _epsilons(
-        self, phases: Sequence[Phase], counts: Floats, delta: float
-    ) -> Floats:
         done = np.maximum(counts.sum(axis=1), 1.0)[:, None]  # [S, 1]
         step_deltas = (1 - self.shares) * delta / done  # [S, H]
         losses = np.stack(
-            [step_epsilons(phase, step_deltas) for phase in phases], axis=-1
+            [step_epsilons(phase, step_deltas) for phase in scaled], axis=-1
         )
         losses = np.where(counts[:, None, :] > 0, losses, 0.0)  # [S, H, P]
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
@@ -115,20 +100,18 @@ class CompositionAccountant(Accountant):
         total[np.isinf(losses).any(axis=-1)] = math.inf
         return np.asarray(total.min(axis=1))
 
-    def delta(
+    def _delta(
         self,
         phases: Sequence[Phase],
+        counts: Floats,
         epsilon: float,
-        relation: NeighboringRelation = ADD_OR_REMOVE_ONE,
+        relation: NeighboringRelation,
     ) -> float:
-        check_count([self], phases, relation, questions=DELTA_QUESTIONS)
-        total = sum(phase.steps for phase in phases)
-
         def excess(log_delta: float) -> float:
-            spent = self.epsilons(phases, [total], math.exp(log_delta), relation)[0]
+            spent = self._epsilons(phases, counts, math.exp(log_delta), relation)[0]
             return 1.0 if math.isinf(spent) else float(spent - epsilon)
 
-        if total == 0:
+        if not counts.any():
             return 0.0
         if excess(LARGEST_LOG_DELTA) > 0:
             return 1.0

@@ -22,26 +22,18 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 import numpy as np
-import numpy.typing as npt
 
-from dpsgd_explorer.accounting.core.accountant import (
-    Accountant,
-    Floats,
-    Phase,
-    Status,
-    steps_by_phase,
-)
+from dpsgd_explorer.accounting.core.accountant import Floats, Phase, Status
 from dpsgd_explorer.accounting.core.gaussian import delta_of_mu, epsilon_of_mu
 from dpsgd_explorer.accounting.core.neighboring_relation import (
-    ADD_OR_REMOVE_ONE,
     REPLACE_ONE,
     NeighboringRelation,
 )
-from dpsgd_explorer.accounting.core.phase_limits import check_count
+from dpsgd_explorer.accounting.core.step_counts import StepCountAccountant
 from dpsgd_explorer.accounting.core.tolerances import LARGEST_EXPONENT
 
 
-class GdpAccountant(Accountant):
+class GdpAccountant(StepCountAccountant):
     """Takes ε of the Gaussian to which the steps tend."""
 
     label = "Central limit (GDP)"
@@ -52,34 +44,29 @@ class GdpAccountant(Accountant):
     )
     phase_work = (0.1, 0.05)
 
-    def epsilons(
+    def _epsilons(
         self,
         phases: Sequence[Phase],
-        steps: npt.ArrayLike,
+        counts: Floats,
         delta: float,
-        relation: NeighboringRelation = ADD_OR_REMOVE_ONE,
+        relation: NeighboringRelation,
     ) -> Floats:
-        done = np.atleast_1d(np.asarray(steps))
-        check_count([self], phases, relation, answers=done.size)
-        counts = steps_by_phase(phases, done)  # [S, P]
         return np.array(
             [epsilon_of_mu(delta, _mu(phases, count, relation)) for count in counts]
         )
 
-    def delta(
+    def _delta(
         self,
         phases: Sequence[Phase],
+        counts: Floats,
         epsilon: float,
-        relation: NeighboringRelation = ADD_OR_REMOVE_ONE,
+        relation: NeighboringRelation,
     ) -> float:
-        done = [phase.steps for phase in phases]
-        return delta_of_mu(epsilon, _mu(phases, done, relation))
+        return delta_of_mu(epsilon, _mu(phases, counts[0], relation))
 
 
 def _mu(
-    phases: Sequence[Phase],
-    counts: Sequence[float] | Floats,
-    relation: NeighboringRelation,
+    phases: Sequence[Phase], counts: Floats, relation: NeighboringRelation
 ) -> float:
     """Return μ of counts[i] steps of phase i; counts [P]."""
     pairs = zip(phases, counts, strict=True)

@@ -1,18 +1,14 @@
 """Zero-concentrated differential privacy: one number ρ that adds up.
 
 A Gaussian step has ρ = 1 / 2σ², and R(α) <= αρ for every order α > 1; σ is the noise
-std over the sensitivity, which is twice as large for a replaced record.  There are
-two conversions to ε:
+std over the sensitivity, which is twice as large for a replaced record.  ε is the least
 
-| conversion | ε |
-|---|---|
-| classic | ρ + 2 √(ρ log(1/δ)) |
-| improved | the least αρ + log(1 - 1/α) - log(αδ) / (α - 1) |
+    αρ + log(1 - 1/α) - log(αδ) / (α - 1)
 
-The improved one has its minimum at ρ (α - 1)² = log(1/αδ).  Sampling does not reduce a
-ρ that holds for all α, so sampled steps are refused.
+of all orders, that at ρ (α - 1)² = log(1/αδ).  Sampling does not reduce a ρ that holds
+for all α, so sampled steps are refused.
 
-Source: Bun and Steinke (2016), arXiv:1605.02065v1, Propositions 1.3 and 1.6; improved
+Source: Bun and Steinke (2016), arXiv:1605.02065v1, Propositions 1.3 and 1.6;
 conversion: Canonne, Kamath and Steinke (2020), arXiv:2004.00010v4, Proposition 12.
 """
 
@@ -23,28 +19,23 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 import numpy as np
-import numpy.typing as npt
 
 from dpsgd_explorer.accounting.core.accountant import (
-    Accountant,
     Floats,
     Phase,
     Status,
     over_sensitivity,
-    steps_by_phase,
 )
-from dpsgd_explorer.accounting.core.neighboring_relation import (
-    ADD_OR_REMOVE_ONE,
-    NeighboringRelation,
-)
+from dpsgd_explorer.accounting.core.neighboring_relation import NeighboringRelation
+from dpsgd_explorer.accounting.core.step_counts import StepCountAccountant
 from dpsgd_explorer.errors import AccountingError
 
 HALVINGS = 80  # of the bracket of α - 1
 LARGEST_ORDER = 1e150  # whose square is a float; any order gives a bound
 
 
-class ZcdpAccountant(Accountant):
-    """Adds up ρ of steps on all records, and takes the improved conversion."""
+class ZcdpAccountant(StepCountAccountant):
+    """Adds up ρ of steps on all records, and converts them at the best order."""
 
     label = "zCDP"
     status: ClassVar[Status] = "bound"
@@ -60,23 +51,22 @@ class ZcdpAccountant(Accountant):
             "'exact' or 'rdp'."
         )
 
-    def epsilons(
+    def _epsilons(
         self,
         phases: Sequence[Phase],
-        steps: npt.ArrayLike,
+        counts: Floats,
         delta: float,
-        relation: NeighboringRelation = ADD_OR_REMOVE_ONE,
+        relation: NeighboringRelation,
     ) -> Floats:
-        counts = steps_by_phase(phases, np.atleast_1d(np.asarray(steps)))  # [S, P]
         return improved_epsilon(self._rho(phases, counts, relation), delta)
 
-    def delta(
+    def _delta(
         self,
         phases: Sequence[Phase],
+        counts: Floats,
         epsilon: float,
-        relation: NeighboringRelation = ADD_OR_REMOVE_ONE,
+        relation: NeighboringRelation,
     ) -> float:
-        counts = np.array([[phase.steps for phase in phases]], dtype=np.float64)
         return improved_delta(float(self._rho(phases, counts, relation)[0]), epsilon)
 
     def _rho(
@@ -90,13 +80,8 @@ class ZcdpAccountant(Accountant):
             return np.asarray(np.where(counts > 0, counts * rhos, 0.0).sum(axis=1))
 
 
-def classic_epsilon(rho: float, delta: float) -> float:
-    """Return ε at delta by the classic conversion."""
-    return rho + 2 * math.sqrt(rho * -math.log(delta))
-
-
 def improved_epsilon(rho: Floats, delta: float) -> Floats:
-    """Return ε at delta of each ρ by the improved conversion, [S] -> [S]."""
+    """Return ε at delta of each ρ by the conversion, [S] -> [S]."""
     inside = (rho > 0) & np.isfinite(rho)
     finite = rho[inside]
     low, high = np.zeros_like(finite), np.sqrt(-math.log(delta) / finite)  # α - 1

@@ -4,8 +4,10 @@ import numpy as np
 import pytest
 
 from dpsgd_explorer.accounting import ACCOUNTANTS, Phase, epsilon, epsilon_curve
+from dpsgd_explorer.accounting.core.accountant import steps_by_phase
+from dpsgd_explorer.accounting.core.neighboring_relation import ADD_OR_REMOVE_ONE
 from dpsgd_explorer.accounting.rdp.accountant import (
-    MAX_ROWS,
+    RdpAccountant,
     composed_divergences,
     delta_from_rdp,
     epsilon_from_rdp,
@@ -19,7 +21,8 @@ def test_divergences_of_phases_add_up_step_by_step():
     one, two, three = (
         renyi_divergences(p.sample_rate, p.noise_multiplier) for p in phases
     )
-    ours = composed_divergences(phases, [0, 10, 12, 18])
+    counts = steps_by_phase(phases, [0, 10, 12, 18])
+    ours = composed_divergences(phases, counts, ADD_OR_REMOVE_ONE)
     expected = [0 * one, 10 * one, 10 * one + 2 * two, 10 * one + 5 * two + 3 * three]
     np.testing.assert_allclose(ours, expected, rtol=1e-14)
 
@@ -48,11 +51,12 @@ def test_total_variation_is_never_below_that_of_two_gaussians():
 
 
 def test_a_long_curve_is_cut_into_parts_that_fit_together():
-    steps = list(range(2 * MAX_ROWS + 7))
+    steps = list(range(2 * RdpAccountant.max_rows + 7))
     curve = epsilon_curve(0.01, 1.1, 1e-5, steps=steps, accountant="rdp")
     assert len(curve) == len(steps)
     assert curve == sorted(curve)
-    assert curve[MAX_ROWS + 1] == epsilon(0.01, 1.1, MAX_ROWS + 1, 1e-5, "rdp")
+    second = RdpAccountant.max_rows + 1
+    assert curve[second] == epsilon(0.01, 1.1, second, 1e-5, "rdp")
 
 
 def test_it_calls_itself_a_bound():
