@@ -45,7 +45,7 @@ from dpsgd_explorer.accounting.core.tolerances import (
     MACHINE_EPSILON,
     TOLERANCES,
 )
-from dpsgd_explorer.accounting.exact.privacy_loss import PrivacyLoss
+from dpsgd_explorer.accounting.exact.privacy_loss import ContourGrid, PrivacyLoss
 
 Rows = slice | npt.NDArray[np.intp]
 
@@ -157,10 +157,8 @@ class Contour:
         wanted = max(wanted, TOLERANCES.least_transform_error)
         wanted = min(wanted, TOLERANCES.largest_transform_error)
         max_products = NODES_PER_FREQUENCY * max_frequencies // len(losses)
-        transforms = [
-            loss.transform(self.tilt, self.spacing, number, wanted, max_products)
-            for loss in losses
-        ]
+        grid = ContourGrid(self.tilt, self.spacing, number, wanted, max_products)
+        transforms = [loss.transform(grid) for loss in losses]
         self.transforms = [found for found in transforms if found is not None]
         self.is_usable = len(self.transforms) == len(transforms)
         if self.is_usable:

@@ -14,14 +14,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from dpsgd_explorer.accounting.core.accountant import Floats
 from dpsgd_explorer.accounting.core.fourier import log1p
 from dpsgd_explorer.accounting.core.tolerances import MACHINE_EPSILON, TOLERANCES
-from dpsgd_explorer.accounting.exact.privacy_loss import PrivacyLoss, Transform
+from dpsgd_explorer.accounting.exact.privacy_loss import (
+    ContourGrid,
+    PrivacyLoss,
+    Transform,
+)
 
 SMALL_CUMULANT = 0.5  # |K_i| below which Σ w_i (e^K_i - 1) has more digits than e^K
 LARGEST_TAIL = 0.25  # asked of one mechanism, however rarely it runs
@@ -64,22 +68,15 @@ class MixtureLoss(PrivacyLoss):
         excess += math.fsum(self.weights) - 1  # weights rounded up may exceed 1
         return np.where(small, np.log1p(excess), total), np.exp(logs - top) / sums
 
-    def transform(
-        self,
-        tilt: float,
-        spacing: float,
-        count: int,
-        tolerance: float,
-        max_products: int,
-    ) -> Transform | None:
+    def transform(self, grid: ContourGrid) -> Transform | None:
         """Return the mixture of the parts' transforms, None if one is useless.
 
         Like theirs, its ratios are summed as differences from 1, so that a sum of many
         parts near 1 keeps its digits.
         """
-        terms = (tilt, spacing, count, tolerance, max_products // len(self.parts))
+        shared = replace(grid, max_products=grid.max_products // len(self.parts))
         transforms = [
-            part for loss in self.parts if (part := loss.transform(*terms)) is not None
+            part for loss in self.parts if (part := loss.transform(shared)) is not None
         ]
         if len(transforms) < len(self.parts):
             return None
@@ -89,11 +86,10 @@ class MixtureLoss(PrivacyLoss):
         mean = float(shares @ np.array([part.mean for part in transforms]))
         scale_error = max(part.moment_error for part in transforms)
         scale_error += TOLERANCES.few_operations
-        frequencies = spacing * np.arange(count)
-        excess = np.zeros(count, dtype=np.complex128)
-        errors = np.zeros(count)
+        excess = np.zeros(grid.count, dtype=np.complex128)
+        errors = np.zeros(grid.count)
         for share, part in zip(shares, transforms, strict=True):
-            angle = frequencies * (part.mean - mean)
+            angle = grid.frequencies * (part.mean - mean)
             difference = np.expm1(part.log_ratios + 1j * angle)
             excess += share * difference
             round_off = (2 * scale_error + TOLERANCES.few_operations) * np.abs(

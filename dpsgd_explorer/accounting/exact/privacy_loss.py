@@ -34,6 +34,30 @@ Direction = Literal["remove", "add", "replace"]
 
 
 @dataclass(frozen=True)
+class ContourGrid:
+    """The points s = c + ihk on a contour at which a transform is needed.
+
+    Attributes:
+        tilt: c, greater than 0.
+        spacing: Distance h of the frequencies.
+        count: Number N of frequencies.
+        tolerance: Largest error of each ratio of the transform.
+        max_products: Largest product of the numbers of frequencies and nodes.
+    """
+
+    tilt: float
+    spacing: float
+    count: int
+    tolerance: float
+    max_products: int
+
+    @property
+    def frequencies(self) -> Floats:
+        """U = hk for k = 0 ... N - 1, [N]."""
+        return np.asarray(self.spacing * np.arange(self.count))
+
+
+@dataclass(frozen=True)
 class Transform:
     """The transform of one step on a contour: φ_k = E_P[e^((c + ihk)ℓ)] / E_P[e^(cℓ)].
 
@@ -69,23 +93,8 @@ class PrivacyLoss(ABC):
         """Return K, K' and K'' at each tilt; [J] -> [3, J]."""
 
     @abstractmethod
-    def transform(
-        self,
-        tilt: float,
-        spacing: float,
-        count: int,
-        tolerance: float,
-        max_products: int,
-    ) -> Transform | None:
-        """Return the transform on the contour Re s = c, None if it would be useless.
-
-        Args:
-            tilt: c, greater than 0.
-            spacing: Distance h of the frequencies.
-            count: Number N of frequencies.
-            tolerance: Error that is asked of each ratio.
-            max_products: Largest product of the numbers of frequencies and nodes.
-        """
+    def transform(self, grid: ContourGrid) -> Transform | None:
+        """Return the transform on a contour, None if it would be useless."""
 
     @abstractmethod
     def deltas(self, epsilons: Floats) -> Floats:
@@ -122,21 +131,14 @@ class GaussianLoss(PrivacyLoss):
             [square * tilts * (tilts + 1) / 2, slopes, np.full_like(tilts, square)]
         )
 
-    def transform(
-        self,
-        tilt: float,
-        spacing: float,
-        count: int,
-        tolerance: float,
-        max_products: int,
-    ) -> Transform:
-        u = spacing * np.arange(count)
+    def transform(self, grid: ContourGrid) -> Transform:
+        tilt, u = grid.tilt, grid.frequencies
         square = self.mu**2
         return Transform(
             square * tilt * (tilt + 1) / 2,
             square * (tilt + 0.5),
             (-square * u * u / 2).astype(np.complex128),
-            np.zeros(count),
+            np.zeros(grid.count),
             MACHINE_EPSILON * square * tilt * (tilt + 1),
         )
 

@@ -57,6 +57,7 @@ from dpsgd_explorer.accounting.core.fourier import (
 from dpsgd_explorer.accounting.core.log_space import log_mixture, shifted_mixture
 from dpsgd_explorer.accounting.core.tolerances import TOLERANCES
 from dpsgd_explorer.accounting.exact.privacy_loss import (
+    ContourGrid,
     Direction,
     PrivacyLoss,
     Transform,
@@ -117,63 +118,49 @@ class SubsampledGaussianLoss(PrivacyLoss):
         step = (v[1] - v[0]) / math.sqrt(2 * math.pi)
         return np.array([top + np.log(sums * step), mean, np.maximum(variance, 0.0)])
 
-    def transform(
-        self,
-        tilt: float,
-        spacing: float,
-        count: int,
-        tolerance: float,
-        max_products: int,
-    ) -> Transform | None:
+    def transform(self, grid: ContourGrid) -> Transform | None:
         """Return the transform from nodes that are dense where e^(iUℓ) oscillates.
 
         Where that takes too many of them, from nodes evenly spaced in ℓ.
         """
-        largest, max_nodes = spacing * count, max_products // count
-        nodes = self._place_nodes(tilt, largest, tolerance, max_nodes)
+        nodes = self._place_nodes(grid)
         if nodes is None:
-            return self._transform_by_fft(tilt, spacing, count, tolerance)
+            return self._transform_by_fft(grid)
         v, density = nodes
         weight, loss, _ = self._log_integrand(v)
-        logs = weight + tilt * loss - np.log(density)
+        logs = weight + grid.tilt * loss - np.log(density)
         shares, log_total, left_out, loss = normalised(logs, loss)
         mean = float(shares @ loss)
         loss = loss - mean
-        excess = transform_excess(shares, spacing * loss, count)
-        width = spacing * float(shares @ np.abs(loss))  # >= E|e^(ihℓ) - 1|
-        round_off = TOLERANCES.exponential * np.minimum(width * np.arange(count), 2.0)
-        error = tolerance + left_out
+        excess = transform_excess(shares, grid.spacing * loss, grid.count)
+        width = grid.spacing * float(shares @ np.abs(loss))  # >= E|e^(ihℓ) - 1|
+        sizes = np.minimum(width * np.arange(grid.count), 2.0)  # >= E|e^(iuℓ) - 1|
+        error = grid.tolerance + left_out
         return Transform(
             log_total - LOG_ROOT_TWO_PI,
             mean,
             log1p(excess),
-            error + round_off,
+            error + TOLERANCES.exponential * sizes,
             error + TOLERANCES.positive_sum * (1 + abs(log_total)),
         )
 
-    def _place_nodes(
-        self, tilt: float, frequency: float, tolerance: float, max_nodes: int
-    ) -> tuple[Floats, Floats] | None:
+    def _place_nodes(self, grid: ContourGrid) -> tuple[Floats, Floats] | None:
         """Return nodes v, where t(v) is an integer, and dt/dv there; [M], [M].
 
-        A cubic interpolant of the inverse of t begins; Newton's method ends.
-
-        Args:
-            tilt: c.
-            frequency: U, the largest frequency that the nodes resolve.
-            tolerance: Relative error of the sum.
-            max_nodes: None is returned if there would be more.
+        A cubic interpolant of the inverse of t begins; Newton's method ends.  None is
+        returned if there would be too many nodes.
         """
-        base = _tilted_integrand(self, tilt)
+        base = _tilted_integrand(self, grid.tilt)
         kept = np.flatnonzero(base.logs > base.logs.max() - NEGLIGIBLE - MARGIN_LOG)
         span = slice(kept[0], kept[-1] + 1)
-        fine = self._spacing(tilt, tolerance)
+        fine = self._spacing(grid.tilt, grid.tolerance)
+        frequency = grid.spacing * grid.count  # U
         per_loss = frequency / (2 * math.pi) * (-1 if self.direction == "add" else 1)
         mode = int(np.argmax(base.logs))
         v0, loss0 = float(base.v[mode]), float(base.loss[mode])
         known = (base.v[span] - v0) / fine + per_loss * (base.loss[span] - loss0)
         t: Floats = np.arange(math.ceil(known[0]), math.floor(known[-1]) + 1.0)
-        if len(t) > max_nodes:
+        if len(t) > grid.max_products // grid.count:
             return None
         v = inverse(t, base.v[span], known, 1 / fine + per_loss * base.slope[span])
         for _ in range(MAX_NEWTON_STEPS):
@@ -185,9 +172,7 @@ class SubsampledGaussianLoss(PrivacyLoss):
                 break
         return v, 1 / fine + per_loss * self._log_integrand(v)[2]
 
-    def _transform_by_fft(
-        self, tilt: float, spacing: float, count: int, tolerance: float
-    ) -> Transform | None:
+    def _transform_by_fft(self, grid: ContourGrid) -> Transform | None:
         """Return the transform from nodes evenly spaced in ℓ; None if it is useless.
 
         The grid of losses folds over periodically: e^(ihkℓ) has the period 2π/h.  The
@@ -196,34 +181,36 @@ class SubsampledGaussianLoss(PrivacyLoss):
         """
         if self.direction == "replace":  # its loss is not explicit in v
             return None
-        size, error = self._fft_size(tilt, spacing, count, tolerance)
-        period = 2 * math.pi / spacing
+        size, error = self._fft_size(grid)
+        period = 2 * math.pi / grid.spacing
         edge = math.log1p(-self.sample_rate)  # y > log(1 - q)
-        base = _tilted_integrand(self, tilt)
+        base = _tilted_integrand(self, grid.tilt)
         kept = base.logs > base.logs.max() - NEGLIGIBLE
         reach = float(np.abs(base.loss[kept]).max()) - edge
         folds = math.ceil(reach / period)
         error += TOLERANCES.exponential
-        useless = min(TOLERANCES.useless_ratio * tolerance, TOLERANCES.useless_error)
+        useless = min(
+            TOLERANCES.useless_ratio * grid.tolerance, TOLERANCES.useless_error
+        )
         if error >= useless or folds > MAX_FOLDS:
             return None
         points = min(folds * size, math.ceil(reach / period * size))
         height: Floats = np.asarray(np.arange(0.5, points) * (period / size))
         sign = -1.0 if self.direction == "add" else 1.0
-        logs = self._log_density(height, tilt, sign)
+        logs = self._log_density(height, grid.tilt, sign)
         shares, log_total, left_out, y = normalised(logs, height + edge)
         mean = float(shares @ y)
         padded = np.zeros(folds * size)
         first = int(np.searchsorted(height + edge, y[0]))
         padded[first : first + len(y)] = shares
-        sums = np.fft.rfft(padded.reshape(folds, size).sum(axis=0))[:count].conj()
+        sums = np.fft.rfft(padded.reshape(folds, size).sum(axis=0))[: grid.count].conj()
         start = period / size / 2 + edge - mean
-        ratios = sums * np.exp(1j * spacing * np.arange(count) * start)
+        ratios = sums * np.exp(1j * grid.spacing * np.arange(grid.count) * start)
         error += left_out
         logs = np.log(np.maximum(np.abs(ratios), error)) + sign * 1j * np.angle(ratios)
         log_moment = log_total + math.log(period / size) - LOG_ROOT_TWO_PI
         round_off = TOLERANCES.positive_sum * (1 + abs(log_moment))
-        errors = np.full(count, error)
+        errors = np.full(grid.count, error)
         return Transform(log_moment, sign * mean, logs, errors, error + round_off)
 
     def deltas(self, epsilons: Floats) -> Floats:
@@ -239,15 +226,14 @@ class SubsampledGaussianLoss(PrivacyLoss):
         edge = math.log1p(-q)
         return (edge, high) if self.direction == "remove" else (-high, -edge)
 
-    def _fft_size(
-        self, tilt: float, spacing: float, count: int, tolerance: float
-    ) -> tuple[int, float]:
+    def _fft_size(self, grid: ContourGrid) -> tuple[int, float]:
         """Return the number of nodes per period, and the error that remains."""
-        log_decay = self.log_decay_bound(tilt)
-        size = 1 << (4 * count - 1).bit_length()
+        log_decay = self.log_decay_bound(grid.tilt)
+        least = max(grid.tolerance, TOLERANCES.fft_error)
+        size = 1 << (4 * grid.count - 1).bit_length()
         while True:
-            error = 4 * math.exp(log_decay(spacing * (size - count)))
-            if error < max(tolerance, TOLERANCES.fft_error) or size >= MAX_FFT_POINTS:
+            error = 4 * math.exp(log_decay(grid.spacing * (size - grid.count)))
+            if error < least or size >= MAX_FFT_POINTS:
                 return size, error
             size *= 2
 
@@ -339,14 +325,10 @@ class SubsampledGaussianLoss(PrivacyLoss):
     def _log_integrand(self, v: Floats) -> tuple[Floats, Floats, Floats]:
         """Return the log density of P, times √2π, the privacy loss, and its slope."""
         q, sigma = self.sample_rate, self.noise_multiplier
-        normal = -0.5 * v * v
-        y, slope = log_mixture(v, q, sigma)
-        if self.direction == "add":
-            return normal, -y, -slope
-        if self.direction == "remove":
-            return normal + y, y, slope
-        mirrored, mirrored_slope = log_mixture(-v, q, sigma)
-        return normal + y, y - mirrored, slope + mirrored_slope
+        weight, loss, size = self._directed(
+            v, -0.5 * v * v, lambda x: log_mixture(x, q, sigma)
+        )
+        return weight, loss, -size if self.direction == "add" else size
 
     def _shifted(self, v: Floats, height: Floats) -> tuple[Floats, Floats, Floats]:
         """Return the real parts of both at v ± i height, and |Im ℓ|; [..., M].
@@ -356,13 +338,22 @@ class SubsampledGaussianLoss(PrivacyLoss):
         """
         q, sigma = self.sample_rate, self.noise_multiplier
         normal = 0.5 * (height * height - v * v)
-        y, imaginary = shifted_mixture(v, height, q, sigma)
+        return self._directed(v, normal, lambda x: shifted_mixture(x, height, q, sigma))
+
+    def _directed(
+        self,
+        v: Floats,
+        normal: Floats,
+        mixture: Callable[[Floats], tuple[Floats, Floats]],
+    ) -> tuple[Floats, Floats, Floats]:
+        """Return log density of P, ℓ, and |ℓ'| or |Im ℓ|, from y and |y'| or |Im y|."""
+        y, size = mixture(v)
         if self.direction == "add":
-            return normal, -y, imaginary
+            return normal, -y, size
         if self.direction == "remove":
-            return normal + y, y, imaginary
-        mirrored, mirrored_imaginary = shifted_mixture(-v, height, q, sigma)
-        return normal + y, y - mirrored, imaginary + mirrored_imaginary
+            return normal + y, y, size
+        mirrored, mirrored_size = mixture(-v)
+        return normal + y, y - mirrored, size + mirrored_size
 
     def _curvature(self, v: Floats) -> Floats:
         """Return d|ℓ'|/dv; y' is a logistic function, so that y'' = y' (1/σ - y')."""

@@ -23,10 +23,12 @@ from dpsgd_explorer.accounting import (
     noise_multiplier,
     steps,
 )
+from dpsgd_explorer.accounting.core.intervals import common_status
 from dpsgd_explorer.accounting.core.neighboring_relation import (
     ADD_OR_REMOVE_ONE,
     REPLACE_ONE,
 )
+from dpsgd_explorer.accounting.core.tolerances import TOLERANCES
 from dpsgd_explorer.accounting.exact.composition import Composition
 from dpsgd_explorer.accounting.exact.step_losses import DIRECTIONS
 from dpsgd_explorer.accounting.exact.subsampled_gaussian import SubsampledGaussianLoss
@@ -42,8 +44,8 @@ PROPERTY = settings(
 
 
 def bounds(q, sigma, t, slack, relation=ADD_OR_REMOVE_ONE):
-    sides = arrays(EXACT.bounds([Phase(q, sigma, t)], [t], slack, relation))
-    return float(sides.lower[0]), float(sides.upper[0])
+    [interval] = EXACT.bounds([Phase(q, sigma, t)], [t], slack, relation)
+    return interval.lower, interval.upper
 
 
 def oracle_delta(q, sigma, t, loss):
@@ -106,8 +108,14 @@ def _saddle(q, sigma, t, loss):
 
 
 def test_all_golden_settings(golden):
-    assert len(golden["settings"]) == 24
-    for name, run in golden["settings"].items():
+    batches = {
+        name: run | {"sigma": 1.1, "delta": 1e-5}
+        for name, run in golden["batch_size_effect_and_misc"].items()
+        if name in {"batch_16", "batch_64", "batch_256", "batch_1024", "batch_4096"}
+    }
+    settings = golden["settings"] | batches
+    assert len(settings) == 24 + 5
+    for name, run in settings.items():
         lower, upper = bounds(run["q"], run["sigma"], run["steps"], run["delta"])
         assert upper == pytest.approx(run["eps"], rel=1e-6), name
         assert upper - lower <= 1e-6 * upper, name
@@ -151,14 +159,6 @@ def test_golden_deltas(golden):
         assert ours == pytest.approx(theirs, rel=exact, abs=0)
 
 
-def test_golden_batch_sizes(golden):
-    runs = golden["batch_size_effect_and_misc"]
-    for name in ("batch_16", "batch_64", "batch_256", "batch_1024", "batch_4096"):
-        run = runs[name]
-        ours = epsilon(run["q"], 1.1, run["steps"], 1e-5)
-        assert ours == pytest.approx(run["eps"], rel=1e-6)
-
-
 @pytest.mark.parametrize(
     ("q", "sigma", "t", "slack"),
     [
@@ -182,13 +182,20 @@ def test_delta_at_epsilon_with_forty_digits(q, sigma, t, slack):
     assert oracle_delta(q, sigma, t, lower) >= slack
 
 
-@pytest.mark.parametrize("t", [2, 3])
-def test_a_few_steps_by_integration_over_all_but_the_last(t):
+# Two steps on one record in 500, whose ε Rényi's bound puts at 0.35, after 8 at 1.02.
+@pytest.mark.parametrize(
+    ("q", "sigma", "t", "nodes"),
+    [(256 / 60_000, 1.1, 2, 100_001), (256 / 60_000, 1.1, 3, 1201)]
+    + [(64 / 32_561, 0.7548, t, 100_001 if t == 2 else 0) for t in (2, 3, 5, 8)],
+)
+def test_few_steps_are_exact_by_integration_over_all_but_the_last(q, sigma, t, nodes):
     # δ_t(ε) = E[δ_1(ε - ℓ)], ℓ the loss of the steps before, here one or two.
-    q, sigma, slack = 256 / 60_000, 1.1, 1e-5
+    slack = 1e-5
     lower, upper = bounds(q, sigma, t, slack)
     assert upper - lower <= 1e-4 * upper
-    v = np.linspace(-11, 12, 1201 if t == 3 else 100_001)
+    if not nodes:
+        return
+    v = np.linspace(-11, 12.5, nodes)
     y = np.log1p(q * np.expm1((v - 0.5 / sigma) / sigma))
     weight = np.exp(y - v * v / 2) * (v[1] - v[0]) / math.sqrt(2 * math.pi)
     losses, weights = y, weight
@@ -211,16 +218,6 @@ def _one_step(q, sigma, losses):
     return (1 - q) * absent + q * present - np.exp(losses) * absent
 
 
-def test_replacing_one_record_agrees_with_dp_accounting():
-    theirs = PLDAccountant(NeighboringRelation.REPLACE_ONE, 1e-4)
-    step = PoissonSampledDpEvent(256 / 60_000, GaussianDpEvent(1.1))
-    theirs.compose(SelfComposedDpEvent(step, 14_062))
-    peer = theirs.get_epsilon(1e-5)
-    lower, upper = bounds(256 / 60_000, 1.1, 14_062, 1e-5, REPLACE_ONE)
-    assert peer * (1 - 1e-4) <= lower <= upper <= peer
-    assert upper == pytest.approx(4.2214, abs=5e-4)
-
-
 @pytest.mark.parametrize("t", [1, 7])
 def test_replacing_one_record_on_all_is_a_gaussian_of_half_the_noise(t):
     ours = epsilon(1.0, 3.0, t, 1e-5, neighboring_relation="replace_one")
@@ -230,25 +227,23 @@ def test_replacing_one_record_on_all_is_a_gaussian_of_half_the_noise(t):
     assert one == pytest.approx(9.997, abs=1e-3)
 
 
-def test_one_replaced_step_is_its_integral():
-    q, sigma, loss = 0.1, 0.8, 0.7
-    v = np.linspace(-14, 14, 400_001)
-    p = (1 - q) * np.exp(-v * v / 2) + q * np.exp(-((v - 1 / sigma) ** 2) / 2)
-    gap = np.maximum(p - math.exp(loss) * p[::-1], 0).sum() * (v[1] - v[0])
-    ours = delta(q, sigma, 1, loss, neighboring_relation="replace_one")
-    assert ours == pytest.approx(gap / math.sqrt(2 * math.pi), rel=1e-7)
-
-
-def test_phases_with_other_settings_compose_like_their_pld():
-    phases = [(0.01, 1.2, 500), (0.03, 2.0, 300), (1.0, 40.0, 10)]
-    theirs = PLDAccountant(value_discretization_interval=1e-4)
+@pytest.mark.parametrize(
+    ("phases", "relation"),
+    [
+        ([(256 / 60_000, 1.1, 14_062)], REPLACE_ONE),
+        ([(0.01, 1.2, 500), (0.03, 2.0, 300), (1.0, 40.0, 10)], ADD_OR_REMOVE_ONE),
+    ],
+)
+def test_phases_compose_like_the_pld_of_dp_accounting(phases, relation):
+    theirs = PLDAccountant(NeighboringRelation[relation.upper()], 1e-4)
     for q, sigma, t in phases:
         step = PoissonSampledDpEvent(q, GaussianDpEvent(sigma))
         theirs.compose(SelfComposedDpEvent(step, t))
-    ours = arrays(EXACT.bounds([Phase(*p) for p in phases], [500, 800, 810], 1e-5))
-    assert ours.status == "exact"
+    ends = np.cumsum([t for *_, t in phases])
+    curve = EXACT.bounds([Phase(*phase) for phase in phases], ends, 1e-5, relation)
+    assert common_status(curve) == "exact"
     peer = theirs.get_epsilon(1e-5)
-    assert peer * (1 - 1e-4) <= ours.lower[-1] <= ours.upper[-1] <= peer
+    assert peer * (1 - 1e-4) <= curve[-1].lower <= curve[-1].upper <= peer
 
 
 @st.composite
@@ -318,57 +313,57 @@ def test_the_larger_direction_is_reported_in_whichever_order(monkeypatch, order)
     assert np.all(smaller.upper < sides.lower)
 
 
+@pytest.mark.parametrize("loss", [0.3, 0.7])
 @pytest.mark.parametrize("q", [1e-4, 0.1, 0.9])
-def test_one_step_is_its_integral_and_add_is_smaller(q):
-    sigma, loss = 0.8, 0.3
-    v = np.linspace(-14, 14, 400_001)
+def test_one_step_is_its_integral_and_add_is_smaller(q, loss):
+    sigma, v = 0.8, np.linspace(-14, 14, 400_001)
     absent = np.exp(-v * v / 2)
     present = (1 - q) * absent + q * np.exp(-((v - 1 / sigma) ** 2) / 2)
-    step = (v[1] - v[0]) / math.sqrt(2 * math.pi)
-    remove = np.maximum(present - math.exp(loss) * absent, 0).sum() * step
-    add = np.maximum(absent - math.exp(loss) * present, 0).sum() * step
+    pairs = [(present, absent), (absent, present), (present, present[::-1])]
+    scale = (v[1] - v[0]) / math.sqrt(2 * math.pi)
+    remove, add, replace = (
+        np.maximum(one - math.exp(loss) * other, 0).sum() * scale
+        for one, other in pairs
+    )
     ours = delta(q, sigma, 1, loss)
     assert ours == pytest.approx(remove, rel=1e-7)
     assert add < ours
     assert epsilon(q, sigma, 1, ours) == pytest.approx(loss, rel=1e-9)
+    replaced = delta(q, sigma, 1, loss, neighboring_relation="replace_one")
+    assert replaced == pytest.approx(replace, rel=1e-7)
+
+
+def golden_contour(golden, direction, tolerance=TOLERANCES.sum_error, **limits):
+    """Return the contour of a golden run, its ε in one direction and its log δ."""
+    run = golden["settings"]["mnist_tfp_60ep"]
+    loss = SubsampledGaussianLoss(run["q"], run["sigma"], direction)
+    composition = Composition([loss], **limits)
+    counts, log_delta = np.array([[float(run["steps"])]]), math.log(run["delta"])
+    [index], guesses = composition._saddles.at_delta(counts, log_delta)
+    contour = composition._contour(
+        counts, int(index), guesses, log_delta, tolerance=tolerance
+    )
+    return contour, np.array([run[f"eps_{direction}"]]), log_delta
 
 
 @pytest.mark.parametrize("most", [7, 8, 9, 10, 11])
 @pytest.mark.parametrize("direction", ["remove", "add"])
 def test_sums_with_too_few_frequencies_still_bracket_the_truth(golden, most, direction):
-    run = golden["settings"]["mnist_tfp_60ep"]
-    loss = SubsampledGaussianLoss(run["q"], run["sigma"], direction)
-    composition = Composition([loss], max_frequencies=most)
-    counts, log_delta = np.array([[float(run["steps"])]]), math.log(run["delta"])
-    places, starts = composition._saddles.at_delta(counts, log_delta)
-    contour = composition._contour(counts, int(places[0]), starts, log_delta)
+    contour, truth, log_delta = golden_contour(golden, direction, max_frequencies=most)
     assert contour.is_usable
-    truth = np.array([run[f"eps_{direction}"]])
-    found = contour.sum(truth)
-    assert contour.lower_bound(found)[0] <= log_delta <= contour.upper_bound(found)[0]
-    near = contour.sum(truth + 1e-3)
-    assert (
-        contour.lower_bound(near, -1e-3)[0]
-        <= log_delta
-        <= contour.upper_bound(near, -1e-3)[0]
-    )
+    for shift in (0.0, 1e-3):
+        point = contour.sum(truth + shift)
+        assert contour.lower_bound(point, -shift)[0] <= log_delta
+        assert log_delta <= contour.upper_bound(point, -shift)[0]
 
 
 @pytest.mark.parametrize("direction", ["remove", "add"])
 def test_a_rough_sum_is_too_large_by_what_it_says_at_most(golden, direction):
-    run = golden["settings"]["mnist_tfp_60ep"]
-    composition = Composition(
-        [SubsampledGaussianLoss(run["q"], run["sigma"], direction)]
-    )
-    counts, log_delta = np.array([[float(run["steps"])]]), math.log(run["delta"])
-    places, starts = composition._saddles.at_delta(counts, log_delta)
-    contour = composition._contour(
-        counts, int(places[0]), starts, log_delta, tolerance=0.3
-    )
-    found = contour.sum(np.array([run[f"eps_{direction}"]]))
-    logs, _ = contour.log_delta(found)
+    contour, truth, log_delta = golden_contour(golden, direction, tolerance=0.3)
+    point = contour.sum(truth)
+    logs, _ = contour.log_delta(point)
     assert logs[0] > log_delta + 1e-6
-    assert contour.lower_bound(found)[0] <= log_delta <= contour.upper_bound(found)[0]
+    assert contour.lower_bound(point)[0] <= log_delta <= contour.upper_bound(point)[0]
 
 
 @pytest.mark.parametrize(

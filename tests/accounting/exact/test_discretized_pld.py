@@ -125,22 +125,6 @@ def test_unlike_phases_compose():
     assert lower[0] <= high[0] <= low[0] * (1 + 2e-4)
 
 
-# Two steps on one record in 500, whose ε Rényi's bound puts at 0.35, after 8 at 1.02.
-@pytest.mark.parametrize("steps", [2, 3, 5, 8])
-def test_few_steps_on_tiny_samples_are_exact(steps):
-    q, sigma, delta = 64 / 32_561, 0.7548, 1e-5
-    sides = arrays(ExactAccountant().bounds([Phase(q, sigma, steps)], [steps], delta))
-    assert sides.status == "exact"
-    v = np.linspace(-11, 12.5, 90_001)
-    y = np.log1p(q * np.expm1((v - 0.5 / sigma) / sigma))
-    weight = np.exp(y - v * v / 2) * (v[1] - v[0]) / math.sqrt(2 * math.pi)
-    if steps == 2:
-        step = SubsampledGaussianLoss(q, sigma, "remove")
-        for side, sign in ((sides.lower[0], 1), (sides.upper[0], -1)):
-            error = float(weight @ step.deltas(side - y)) / delta - 1
-            assert 0 <= sign * error < 1e-3
-
-
 def test_a_curve_of_few_steps_rises_and_ends_at_its_last_value():
     accountant, steps = ExactAccountant(), np.arange(1, 61)
     phase = Phase(64 / 32_561, 0.6699, 60)
