@@ -94,6 +94,13 @@ TABLE = (
         "A model simple enough to be solved: noise on its statistics, a ridge that "
         "fits the noise, and full-batch descent as the bridge back.",
     ),
+    (
+        "in-the-real-world",
+        "In the real world",
+        "Whose privacy, for how long, against whom?",
+        "The unit of privacy, where the noise is added, choosing ε, and what deployed "
+        "systems and libraries say and leave out.",
+    ),
 )
 CHAPTERS = {
     slug: Chapter(number, slug, title, question, summary)

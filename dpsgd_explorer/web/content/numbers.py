@@ -14,6 +14,7 @@ from dpsgd_explorer import accounting
 from dpsgd_explorer.accounting import round_up
 from dpsgd_explorer.experiments.catalogue import MODELS
 from dpsgd_explorer.web.figures import randomized_response as response
+from dpsgd_explorer.web.figures import svg
 from dpsgd_explorer.web.questions.odds import percent_at_most
 
 DELTA = 1e-5
@@ -23,6 +24,7 @@ odds = percent_at_most
 survey_error = response.standard_error
 curator_error = response.curator_error
 points = response.points
+small = svg.small
 
 
 def epsilon(
@@ -112,11 +114,6 @@ def posterior(prior: float, epsilon: float) -> str:
     """Return the highest belief, in percent, that a prior can turn into (δ = 0)."""
     odds = prior / (1 - prior) * math.exp(epsilon)
     return percent(odds / (1 + odds), 1)
-
-
-def small(value: float) -> str:
-    """Return a small number such as 1e-5, without the zero in its exponent."""
-    return f"{value:g}".replace("e-0", "e-")
 
 
 def percent(share: float, digits: int = 1) -> str:

@@ -28,11 +28,29 @@ SOURCES = {
         "Deep learning with differential privacy",
         "1607.00133",
     ),
+    "abowd": Source(
+        "Abowd and others",
+        2022,
+        "The 2020 Census disclosure avoidance system TopDown algorithm",
+        "2204.08986",
+    ),
+    "aktay": Source(
+        "Aktay and others",
+        2020,
+        "Google COVID-19 community mobility reports: anonymization process description",
+        "2004.04145",
+    ),
     "annamalai": Source(
         "Annamalai and others",
         2024,
         "To shuffle or not to shuffle: auditing DP-SGD with shuffling",
         "2411.10614",
+    ),
+    "apple": Source(
+        "Differential Privacy Team, Apple",
+        2017,
+        "Learning with privacy at scale",
+        where="Apple Machine Learning Journal",
     ),
     "bagdasaryan": Source(
         "Bagdasaryan, Poursaeed and Shmatikov",
@@ -123,6 +141,13 @@ SOURCES = {
         "How private are DP-SGD implementations?",
         "2403.17673",
     ),
+    "de": Source(
+        "De, Berrada, Hayes, Smith and Balle",
+        2022,
+        "Unlocking high-accuracy differentially private image classification "
+        "through scale",
+        "2204.13650",
+    ),
     "dinur": Source(
         "Dinur and Nissim",
         2003,
@@ -166,11 +191,23 @@ SOURCES = {
         "Numerical composition of differential privacy",
         "2106.02848",
     ),
+    "hod": Source(
+        "Hod and Canetti",
+        2024,
+        "Differentially private release of Israel’s National Registry of Live Births",
+        "2405.00267",
+    ),
     "kairouz": Source(
         "Kairouz, Oh and Viswanath",
         2015,
         "The composition theorem for differential privacy",
         "1311.0776",
+    ),
+    "kairouz_ftrl": Source(
+        "Kairouz, McMahan, Song, Thakkar, Thakurta and Xu",
+        2021,
+        "Practical and private (deep) learning without sampling or shuffling",
+        "2103.00039",
     ),
     "koskela": Source(
         "Koskela, Jälkö and Honkela",
@@ -183,6 +220,12 @@ SOURCES = {
         2021,
         "Large language models can be strong differentially private learners",
         "2110.05679",
+    ),
+    "mcmahan": Source(
+        "McMahan, Ramage, Talwar and Zhang",
+        2017,
+        "Learning differentially private recurrent language models",
+        "1710.06963",
     ),
     "mironov2017": Source("Mironov", 2017, "Rényi differential privacy", "1702.07476"),
     "mironov2019": Source(
@@ -229,6 +272,13 @@ SOURCES = {
         "Hyperparameter tuning with Rényi differential privacy",
         "2110.03620",
     ),
+    "papernot_pate": Source(
+        "Papernot, Abadi, Erlingsson, Goodfellow and Talwar",
+        2016,
+        "Semi-supervised knowledge transfer for deep learning from private "
+        "training data",
+        "1610.05755",
+    ),
     "ponomareva": Source(
         "Ponomareva and others",
         2023,
@@ -241,6 +291,13 @@ SOURCES = {
         2016,
         "Privacy odometers and filters: pay-as-you-go composition",
         "1605.08294",
+    ),
+    "rogers_linkedin": Source(
+        "Rogers and others",
+        2020,
+        "LinkedIn’s audience engagements API: a privacy preserving data analytics "
+        "system at scale",
+        "2002.05839",
     ),
     "shokri": Source(
         "Shokri, Stronati, Song and Shmatikov",
@@ -272,6 +329,25 @@ SOURCES = {
         "Differentially private learning needs better features (or much more data)",
         "2011.11660",
     ),
+    "tramer_public": Source(
+        "Tramèr, Kamath and Carlini",
+        2022,
+        "Considerations for differentially private learning with large-scale "
+        "public pretraining",
+        "2212.06470",
+    ),
+    "vadhan": Source(
+        "Vadhan",
+        2017,
+        "The complexity of differential privacy",
+        where="Tutorials on the Foundations of Cryptography",
+    ),
+    "vaultgemma": Source(
+        "VaultGemma Team",
+        2025,
+        "VaultGemma: a differentially private Gemma model",
+        "2510.15001",
+    ),
     "wang": Source(
         "Wang",
         2018,
@@ -284,6 +360,12 @@ SOURCES = {
         1965,
         "Randomized response: a survey technique for eliminating evasive answer bias",
         where="Journal of the American Statistical Association",
+    ),
+    "xu": Source(
+        "Xu, Zhang, Andrew, Choquette-Choo, Kairouz, McMahan, Rosenstock and Zhang",
+        2023,
+        "Federated learning of Gboard language models with differential privacy",
+        "2305.18465",
     ),
     "zhu": Source(
         "Zhu, Liu and Han", 2019, "Deep leakage from gradients", "1906.08935"

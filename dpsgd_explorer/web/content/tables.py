@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from functools import cache
 
-from dpsgd_explorer.accounting import noise_multiplier, round_up
+from dpsgd_explorer.accounting import round_up
 from dpsgd_explorer.experiments.presets import PRESETS
 from dpsgd_explorer.experiments.training_config import TrainingConfig
+from dpsgd_explorer.web.figures.default_run import noise_for
 from dpsgd_explorer.web.questions.odds import percent_at_most
 from dpsgd_explorer.web.recorded.runs import (
     RecordedRun,
@@ -29,26 +30,21 @@ def default() -> TrainingConfig:
     return TrainingConfig.parse({})
 
 
-@cache
-def needed(target_epsilon: float, steps: int) -> float:
-    """Return the noise multiplier of the default run for another target or length."""
-    plan = default().plan
-    return noise_multiplier(
-        target_epsilon, plan.sample_rate, steps, plan.delta, plan.accountant
-    )
-
-
 def noise_ratio(from_epsilon: float, to_epsilon: float) -> str:
     """Return how much more noise the second target asks for."""
     steps = default().plan.steps
-    return f"{needed(to_epsilon, steps) / needed(from_epsilon, steps):.1f}"
+    return f"{noise_for(to_epsilon, steps) / noise_for(from_epsilon, steps):.1f}"
 
 
 def targets() -> Rows:
     """Return ε, σ and the attacker's best share of right guesses."""
     steps = default().plan.steps
     return [
-        (f"{e:g}", round_up(needed(e, steps), 3), percent_at_most(e, default().delta))
+        (
+            f"{e:g}",
+            round_up(noise_for(e, steps), 3),
+            percent_at_most(e, default().delta),
+        )
         for e in TARGETS
     ]
 
@@ -60,8 +56,8 @@ def lengths() -> Rows:
         (
             f"{t:,}",
             f"{t * plan.sample_rate:.1f}",
-            round_up(needed(LENGTH_TARGET, t), 3),
-            f"{needed(LENGTH_TARGET, t) / t**0.5:.3f}",
+            round_up(noise_for(LENGTH_TARGET, t), 3),
+            f"{noise_for(LENGTH_TARGET, t) / t**0.5:.3f}",
         )
         for t in LENGTHS
     ]

@@ -245,6 +245,11 @@ class Plot:
         self.marks.append(f'<text x="{x}" y="{y}"{side}{kind}>{text}</text>')
 
 
+def small(value: float) -> str:
+    """Return a small number such as 1e-5, without the zero in its exponent."""
+    return f"{value:g}".replace("e-0", "e-")
+
+
 def round_ticks(bounds: tuple[float, float], most: int) -> list[tuple[float, str]]:
     """Return round values between the bounds, at most ``most``."""
     low, high = bounds

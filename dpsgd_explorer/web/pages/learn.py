@@ -14,9 +14,9 @@ from markupsafe import Markup, escape
 
 from dpsgd_explorer.experiments.training_config import TrainingConfig
 from dpsgd_explorer.web.api.answer_cache import cached_page
+from dpsgd_explorer.web.content import deployments, tables
 from dpsgd_explorer.web.content import formulas as maths
 from dpsgd_explorer.web.content import numbers as quantities
-from dpsgd_explorer.web.content import tables
 from dpsgd_explorer.web.content.chapters import (
     CHAPTERS,
     NO_BREAK_SPACE,
@@ -27,7 +27,14 @@ from dpsgd_explorer.web.content.chapters import (
     unbroken,
 )
 from dpsgd_explorer.web.content.references import SOURCES
-from dpsgd_explorer.web.figures import budget, odds, regression_chapter, tail, unfold
+from dpsgd_explorer.web.figures import (
+    budget,
+    group_privacy,
+    odds,
+    regression_chapter,
+    tail,
+    unfold,
+)
 from dpsgd_explorer.web.figures import dpsgd_step as microscope
 from dpsgd_explorer.web.figures import gradient_norms as lengths
 from dpsgd_explorer.web.figures import randomized_response as response
@@ -48,6 +55,7 @@ PICTURES = {
     "microscope": microscope.microscope_picture,
     "step": microscope.step,
     "expected_batch": microscope.EXPECTED_BATCH_SIZE,
+    "people": group_privacy.people_picture,
     "unfold": unfold.unfold_picture,
     "batch": budget.batch_picture,
     "growth": budget.growth_picture,
@@ -65,6 +73,7 @@ THUMBNAILS = {
     "parameters": "lengths",
     "privacy-accounting": "growth",
     "private-linear-regression": "methods",
+    "in-the-real-world": "people",
 }
 SHOWN_RUN = "mnist-strict"
 TOKEN_CLASSES = {
@@ -108,6 +117,9 @@ def parts() -> dict[str, Any]:
         "chapters": list(CHAPTERS.values()),
         "minutes": minutes,
         "total_minutes": total_minutes,
+        "deployments": deployments,
+        "deployed": [row.cells for row in deployments.DEPLOYMENTS],
+        "group": group_privacy,
         "default": tables.default().plan,
         "number": quantities,
         "odd_record": one_odd_record,

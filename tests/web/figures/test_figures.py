@@ -11,14 +11,28 @@ import pytest
 import torch
 from scipy import integrate
 
-from dpsgd_explorer.accounting import epsilon, gaussian_epsilon
-from dpsgd_explorer.web.figures import budget, odds, regression, tail, unfold
+from dpsgd_explorer.accounting import (
+    delta,
+    epsilon,
+    gaussian_epsilon,
+    noise_multiplier,
+)
+from dpsgd_explorer.experiments.training_config import TrainingConfig
+from dpsgd_explorer.web.figures import (
+    budget,
+    group_privacy,
+    odds,
+    regression,
+    tail,
+    unfold,
+)
 from dpsgd_explorer.web.figures import dpsgd_step as microscope
 from dpsgd_explorer.web.figures import gradient_norms as lengths
 from dpsgd_explorer.web.figures import randomized_response as response
 from dpsgd_explorer.web.figures import recorded_run as run
 from dpsgd_explorer.web.figures import sgd_steps as descent
 from dpsgd_explorer.web.figures import toy_problem as toy
+from dpsgd_explorer.web.figures.default_run import default_plan
 from dpsgd_explorer.web.figures.svg import Plot
 from dpsgd_explorer.web.pages import learn
 from dpsgd_explorer.web.pages.home import SHOWN_RUN, TWIN
@@ -34,6 +48,7 @@ PICTURES = {
     "tail": tail.tail_picture,
     "descent": descent.descent_picture,
     "microscope": microscope.microscope_picture,
+    "people": group_privacy.people_picture,
     "unfold": unfold.unfold_picture,
     "growth": budget.growth_picture,
     "batch": budget.batch_picture,
@@ -163,6 +178,34 @@ def test_the_unfolded_convolution_is_torch_s():
     outputs.backward(slopes[None, None])
     assert kernel.grad.flatten().tolist() == unfold.kernel_gradient()
     assert unfold.kernel_gradient() != unfold.output(), "two things, two numbers"
+
+
+@pytest.mark.parametrize("records", [1, 2, 5])
+def test_a_person_s_bound_is_the_least_that_chaining_gives(records):
+    """Against a search over a grid of pairs (ε, δ(ε)) of one record."""
+    plan = default_plan()
+    noise = noise_multiplier(1.0, plan.sample_rate, plan.steps, 1e-5)
+    bound = group_privacy.group_epsilon(records)
+    for share, fits in ((0.98, False), (1.02, True)):
+        one = share * bound / records
+        chained = one_delta = delta(plan.sample_rate, noise, plan.steps, one)
+        for _ in range(records - 1):  # one more record: δ' = e^ε δ' + δ
+            chained = math.exp(one) * chained + one_delta
+        assert (chained <= 1e-5) == fits
+    assert bound >= records * (1 - 1e-6)
+
+
+def test_a_person_s_bound_covers_what_is_exact_without_sampling(monkeypatch):
+    """k records of one person at q = 1 are one release with σ/k."""
+    config = TrainingConfig.parse({"expected_batch_size": 60_000, "steps": 1})
+    monkeypatch.setattr(group_privacy, "default_plan", lambda: config.plan)
+    noise = noise_multiplier(1.0, 1.0, 1, 1e-5)
+    monkeypatch.setattr(group_privacy, "noise_for", lambda *_: noise)
+    for records in (1, 2, 4):
+        bound = group_privacy.group_epsilon.__wrapped__(records)
+        exact = gaussian_epsilon(1e-5, noise / records)
+        assert exact <= bound * (1 + 1e-9)
+        assert records > 1 or bound == pytest.approx(exact, rel=1e-6)
 
 
 def test_leaving_out_a_record_changes_only_its_own_batches():

@@ -41,6 +41,7 @@ SLUGS = [
     "parameters",
     "privacy-accounting",
     "private-linear-regression",
+    "in-the-real-world",
 ]
 
 

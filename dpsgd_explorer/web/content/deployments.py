@@ -1,0 +1,149 @@
+"""Systems that state an ε, and libraries: what each says, and what it does not do.
+
+The stated numbers are those of the sources named; an ε made from a stated ρ is ours,
+by the conversion of zCDP.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from dpsgd_explorer import accounting
+from dpsgd_explorer.accounting import round_up
+from dpsgd_explorer.web.figures.svg import small
+
+RHO_DELTA = 1e-10  # at which a stated ρ is converted
+HEAD = ("system", "one unit is", "stated", "not covered by the number")
+LIBRARY_HEAD = ("library", "does", "does not")
+
+
+@dataclass(frozen=True)
+class Deployment:
+    """One system; ``source`` is a key of the references.
+
+    Attributes:
+        rhos: The zCDP parameters that it states instead of ε, ascending; usually none.
+    """
+
+    name: str
+    unit: str
+    stated: str
+    uncovered: str
+    source: str
+    rhos: tuple[float, ...] = ()
+
+    @property
+    def cells(self) -> tuple[str, str, str, str]:
+        """What the table prints."""
+        return self.name, self.unit, self.stated + self._converted(), self.uncovered
+
+    def _converted(self) -> str:
+        if not self.rhos:
+            return ""
+        values = " to ".join(epsilon_of_rho(rho) for rho in self.rhos)
+        return f"; by our conversion ε = {values} at δ = {small(RHO_DELTA)}"
+
+
+DEPLOYMENTS = (
+    Deployment(
+        "Apple, emoji counts (2017), noise on the device",
+        "one user’s contributions of a day",
+        "ε = 4, δ = 0",
+        "further days: the budget starts anew",
+        "apple",
+    ),
+    Deployment(
+        "Google, mobility reports (2020)",
+        "one user on one day",
+        "ε = 2.64",
+        "further days",
+        "aktay",
+    ),
+    Deployment(
+        "US Census 2020, redistricting file, persons",
+        "one person’s answers, exchanged for others",
+        "ρ = 2.56",
+        "counts kept exact, such as the population of each state",
+        "abowd",
+        (2.56,),
+    ),
+    Deployment(
+        "LinkedIn, audience engagement (2020)",
+        "one member",
+        "ε = 34.9, δ = 7e-9 per month",
+        "further months",
+        "rogers_linkedin",
+    ),
+    Deployment(
+        "Google keyboard, next-word models (2023), federated",
+        "one device, all it takes part in",
+        "ρ from 0.2 to 2, a model each",
+        "a person with two devices; several models",
+        "xu",
+        (0.2, 2.0),
+    ),
+    Deployment(
+        "Israel, births of 2014 (2024)",
+        "one birth",
+        "ε = 9.98",
+        "other releases on the same people",
+        "hod",
+    ),
+    Deployment(
+        "Google, VaultGemma 1B (2025), DP-SGD from the start",
+        "one sequence of 1,024 tokens",
+        "ε ≤ 2.0, δ ≤ 1.1e-10",
+        "a text, or a fact, that is spread over many sequences",
+        "vaultgemma",
+    ),
+)
+
+LIBRARIES = (
+    (
+        "Opacus (PyTorch)",
+        "per-sample gradients, Poisson loader, PRV and RDP accountants",
+        "count what you tuned; draw secure noise unless secure_mode is on",
+    ),
+    (
+        "JAX Privacy",
+        "DP-SGD in JAX, correlated noise, audits",
+        "run PyTorch models",
+    ),
+    (
+        "TensorFlow Privacy",
+        "private optimizers for Keras",
+        "sample: batches come from your input pipeline, and ε is for Poisson sampling",
+    ),
+    (
+        "FastDP (PyTorch)",
+        "ghost clipping and book-keeping for large models, sharded training",
+        "sample, or check how your loader does",
+    ),
+    (
+        "dp-accounting",
+        "RDP and PLD accountants, the ones behind several libraries",
+        "train, or see what was trained",
+    ),
+    (
+        "Diffprivlib",
+        "private statistics and scikit-learn models, budget by composition theorems",
+        "DP-SGD",
+    ),
+    (
+        "OpenDP",
+        "statistics from composed mechanisms whose proofs are reviewed",
+        "train neural networks",
+    ),
+    (
+        "this site’s package",
+        "four engines, exact accountant, checks before the first step",
+        "protect data from the machine it runs on; federated training",
+    ),
+)
+
+
+def epsilon_of_rho(rho: float, delta: float = RHO_DELTA) -> str:
+    """Return ε of ρ-zCDP, a bound: that of one Gaussian release with ρ = 1/(2σ²)."""
+    sigma = 1 / math.sqrt(2 * rho)
+    return round_up(accounting.epsilon(1.0, sigma, 1, delta, "zcdp"))

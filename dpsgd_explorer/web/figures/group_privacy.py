@@ -1,0 +1,101 @@
+"""A person with several records: what a promise about one record says of all of them.
+
+Chaining the inequality over k records, one at a time, turns (ε, δ) into
+
+    (k ε, δ (1 + e^ε + … + e^((k-1) ε))).
+
+A mechanism has a pair (ε, δ(ε)) for every ε, and each gives a bound; the least ε for k
+records at a given δ is found on its exact curve.
+
+Source: Dwork and Roth (2014), Theorem 2.2, for δ = 0; Vadhan (2017), Lemma 2.2.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import cache
+
+from markupsafe import Markup
+
+from dpsgd_explorer import accounting
+from dpsgd_explorer.accounting import round_up
+from dpsgd_explorer.web.figures.default_run import default_plan, noise_for
+from dpsgd_explorer.web.figures.svg import Picture, Plot, small
+
+TARGET = 1.0  # of one record
+DELTA = 1e-5
+MOST = 10
+SHOWN = (1, 2, 5, 10)
+HALVINGS = 50
+
+
+@cache
+def group_epsilon(records: int) -> float:
+    """Return a bound on ε for so many records of one person, at the same δ.
+
+    The run is the trainer's default, with the noise for ε = ``TARGET`` per record.
+    """
+    plan = default_plan()
+    noise = noise_for(TARGET, plan.steps)
+
+    def allowed(epsilon: float) -> bool:
+        delta = accounting.delta(plan.sample_rate, noise, plan.steps, epsilon)
+        chained = sum(math.exp(i * epsilon) for i in range(records))
+        return delta * chained <= DELTA
+
+    low, high = 0.0, 10 * TARGET
+    for _ in range(HALVINGS):
+        middle = (low + high) / 2
+        low, high = (low, middle) if allowed(middle) else (middle, high)
+    return records * high
+
+
+def printed(records: int) -> str:
+    """Return the bound as text, rounded up."""
+    return round_up(group_epsilon(records))
+
+
+@cache
+def people_picture() -> Picture:
+    """Return the bound against a person's number of records."""
+    return Picture(
+        title=(
+            f"A promise of ε = {TARGET:g} per record bounds a person with five "
+            f"records by {printed(5)} only, one with ten by {printed(MOST)}"
+        ),
+        sub=(
+            f"ε for all records of one person at δ = {small(DELTA)}; trainer’s default "
+            f"run with the noise for ε = {TARGET:g} per record"
+        ),
+        wide=_draw((904, 330), narrow=False),
+        narrow=_draw((342, 280), narrow=True),
+        head=("records of a person", "clipped by record", "clipped by person"),
+        rows=tuple((f"{k}", printed(k), printed(1)) for k in range(1, MOST + 1)),
+        kind="computed",
+        status="bound",
+        note="“By person”: people are sampled, and the sum of a person’s gradients is "
+        "clipped once, with as many people as there were records.",
+    )
+
+
+def _draw(size: tuple[int, int], *, narrow: bool) -> Markup:
+    plot = Plot.framed(size, (1, MOST + 0.6), (0.5, 50), log_y=True, right=20)
+    plot.y_axis([(y, f"{y:g}") for y in (0.5, 1, 2, 5, 10, 20, 50)], "ε, log scale")
+    plot.x_axis([(k, f"{k}") for k in range(1, MOST + 1)], "records of one person")
+    line = [(float(k), group_epsilon(k)) for k in range(1, MOST + 1)]
+    plot.line([(1.0, line[0][1]), (float(MOST), line[0][1])], "s-good")
+    plot.line(line, "s-budget")
+    for k in SHOWN[1:]:
+        at = line[k - 1]
+        plot.dot(at, "f-budget")
+        plot.text(at, printed(k), "budget halo", "end", (-8, -8))
+    plot.dot(line[0], "f-good")
+    plot.text((MOST, line[0][1]), "clipped by person", "good halo", "end", (0, 20))
+    if not narrow:
+        plot.text(
+            (7, line[6][1]), "clipped by record", "budget halo", "start", (14, 22)
+        )
+    return plot.svg(
+        f"A line that rises from epsilon {TARGET:g} at one record to {printed(MOST)} "
+        "at ten, and a level line for clipping by person."
+    )
