@@ -111,21 +111,15 @@ def test_exact_noise_of_one_gaussian(golden):
 
 def test_rdp_curve_lies_above_the_exact_one(golden):
     curve = golden["curve"]["curve"]
-    ours = epsilon_curve(
-        curve["q"],
-        curve["sigma"],
-        curve["delta"],
-        steps=curve["t"],
-        accountant="rdp",
-    )
+    run = (curve["q"], curve["sigma"], curve["delta"])
+    ours = epsilon_curve(*run, steps=curve["t"], accountant="rdp")
     assert all(a >= b for a, b in zip(ours, curve["eps"], strict=True))
 
 
 def test_rdp_asks_for_more_noise_than_the_exact_calibration(golden):
     for case in golden["curve"]["calibration"]:
-        ours = noise_multiplier(
-            case["eps"], case["q"], case["steps"], case["delta"], "rdp"
-        )
+        run = (case["q"], case["steps"], case["delta"])
+        ours = noise_multiplier(case["eps"], *run, "rdp")
         assert case["sigma"] < ours < 1.12 * case["sigma"]
 
 

@@ -10,6 +10,7 @@ from dpsgd_explorer.accounting import (
     Phase,
     epsilon,
     gaussian_delta,
+    gaussian_epsilon,
     noise_multiplier,
     noise_scale,
     sample_rate,
@@ -68,13 +69,12 @@ def test_the_steps_that_are_left_are_the_most(busy):
 
 def test_after_nothing_the_answers_are_those_of_one_run():
     fresh = Odometer()
-    assert fresh.noise_multiplier(2.0, 0.01, 1000, DELTA) == pytest.approx(
-        noise_multiplier(2.0, 0.01, 1000, DELTA), rel=1e-8
-    )
-    assert fresh.sample_rate(2.0, 1.1, 1000, DELTA) == pytest.approx(
-        sample_rate(2.0, 1.1, 1000, DELTA), rel=1e-8
-    )
-    assert fresh.steps(2.0, 0.01, 1.1, DELTA) == steps(2.0, 0.01, 1.1, DELTA)
+    for ask, alone, setting in (
+        (fresh.noise_multiplier, noise_multiplier, (0.01, 1000)),
+        (fresh.sample_rate, sample_rate, (1.1, 1000)),
+        (fresh.steps, steps, (0.01, 1.1)),
+    ):
+        assert ask(2.0, *setting, DELTA) == alone(2.0, *setting, DELTA)
     assert arrays(fresh.trade_off(ALARMS)).values.tolist() == ALARMS
 
 
@@ -146,3 +146,46 @@ def test_two_gaussian_queries_are_one():
 def test_as_many_steps_as_may_be_are_left_after_others(relation):
     left = after((1e-9, 3.0, 1000)).steps(1.0, 1e-9, 3.0, 1e-9, "exact", relation)
     assert left == MAX_STEPS
+
+
+def test_an_odometer_composes_different_mechanisms():
+    odometer = Odometer()
+    assert odometer.epsilon(DELTA) == 0
+    odometer.add_gaussians([5.0, 12.0], "SSP")
+    odometer.add_gaussian(10.0)
+    one = 1 / math.hypot(1 / 5, 1 / 12, 1 / 10)
+    assert odometer.epsilon(DELTA) == pytest.approx(gaussian_epsilon(DELTA, one))
+    odometer.add_dp_sgd(0.01, 4.0, 6_000)
+    odometer.add_dp_sgd(0.01, 4.0, 4_000)
+    assert len(odometer.entries) == 4
+    queries = gaussian_epsilon(DELTA, one)
+    assert max(queries, epsilon(0.01, 4.0, 10_000, DELTA)) < odometer.epsilon(DELTA)
+    assert odometer.epsilon(DELTA) < queries + epsilon(0.01, 4.0, 10_000, DELTA)
+
+
+def test_an_odometer_goes_on_from_its_checkpoint():
+    odometer = Odometer()
+    odometer.add_dp_sgd(0.02, 1.5, 300)
+    odometer.add_gaussian(np.float64(9.0), "count")
+    again = Odometer.from_json(odometer.to_json())
+    assert again.entries == odometer.entries
+    assert again.epsilon(1e-6) == odometer.epsilon(1e-6)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "[]",
+        "3",
+        '{"version": 2, "entries": []}',
+        '{"version": true, "entries": []}',
+        '{"version": 1, "entries": [{"label": "x"}]}',
+        '{"version": 1, "entries": [{"label": "x", "mechanism": "laplace", "phase": '
+        '{"sample_rate": 1, "noise_multiplier": 1, "steps": 1}}]}',
+    ],
+)
+def test_a_checkpoint_that_is_none_is_refused(text):
+    with pytest.raises(AccountingError) as caught:
+        Odometer.from_json(text)
+    assert caught.value.field in ("version", "odometer", "mechanism")

@@ -12,6 +12,7 @@ from dpsgd_explorer.accounting import (
     noise_multiplier,
     steps,
 )
+from dpsgd_explorer.accounting.queries import epsilon_interval
 from dpsgd_explorer.errors import AccountingError
 
 
@@ -33,6 +34,9 @@ from dpsgd_explorer.errors import AccountingError
         (lambda: epsilon(0.1, 1, 1, 0), "delta"),
         (lambda: epsilon(0.1, 1, 1, 1), "delta"),
         (lambda: epsilon(0.1, 1, 1, math.nan), "delta"),
+        (lambda: epsilon_interval([Phase(0.1, 1, 1)], 0), "delta"),
+        (lambda: epsilon_interval([Phase(0.1, 1, 1)], 1), "delta"),
+        (lambda: epsilon_interval([Phase(0.1, 1, 1)], math.nan), "delta"),
         (lambda: epsilon_curve(0.1, 1, 1e-5, steps=[1, -1]), "steps"),
         (lambda: delta(0.1, 1, 1, -0.5), "epsilon"),
         (lambda: delta(0.1, 1, 1, math.inf), "epsilon"),
