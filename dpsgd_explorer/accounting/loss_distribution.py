@@ -1,13 +1,14 @@
-"""Privacy loss distributions as data: kept, composed with those of elsewhere, read.
+"""Discrete privacy loss distributions as data: composition, ε and δ.
 
-A distribution here is discrete: the probabilities, with the record, of the losses
-first · interval, (first + 1) · interval, …, and that of an infinite one.  It stands for
-a privacy curve that is nowhere below the true one: δ and ε read from it are bounds.
+A distribution here is discrete: probabilities, with the record, of the losses
+first · interval, (first + 1) · interval, …, and of an infinite loss.  Its privacy curve
+is nowhere below the true one, so that its δ and ε are bounds.
 
-That of a run is made of the exact accountant's upper δ at each loss of the grid.  The
-largest convex curve below these points is still above the true one, and a convex curve
-with corners *is* a discrete loss (``corners``).  Convolutions are summed directly, so
-that small probabilities keep their digits, which a Fourier transform takes from them.
+The distribution of a run follows from the exact accountant's upper bound of δ at each
+loss of the grid.  The largest convex curve below these points is still above the true
+one, and a piecewise linear convex curve (in e^ε) is that of a discrete loss: connect
+the dots.  Convolutions are summed directly: a Fourier transform would lose the digits
+of small probabilities.
 
 Source: Doroshenko et al. (2022), "Connect the Dots", arXiv:2207.04380.
 
@@ -27,7 +28,7 @@ from dpsgd_explorer.accounting.core import validation
 from dpsgd_explorer.accounting.core.accountant import Floats
 from dpsgd_explorer.errors import AccountingError
 
-ROUNDING = 1e-9  # relative, of all sums, generously
+ROUNDING = 1e-9  # relative, upper bound on the round-off of all sums
 LARGEST_LOSS = 600.0  # whose exponential, and its inverse, are floats
 MOST_PRODUCTS = 1 << 30  # of a convolution: about half a second
 TOTAL_ERROR = 1e-6  # by which probabilities from elsewhere may miss 1
@@ -38,9 +39,9 @@ class LossDistribution:
     """A discrete privacy loss in one direction; an instance that exists is valid.
 
     Attributes:
-        interval: Between two losses, greater than 0.
-        first: Whole number; the least loss is first · interval.
-        probabilities: Of the losses with the record, [K].
+        interval: Distance of two losses, greater than 0.
+        first: Index of the smallest loss, which is first · interval.
+        probabilities: Probabilities of the losses with the record, [K].
         infinite: Probability of an infinite loss.
 
     Raises:
@@ -106,7 +107,7 @@ class LossDistribution:
         return kept, np.append(np.cumsum((p * np.exp(-self.losses))[::-1])[::-1], 0.0)
 
     def compose(self, other: LossDistribution) -> LossDistribution:
-        """Return the loss of both, one after the other.
+        """Return the loss distribution of both mechanisms, one after the other.
 
         Raises:
             AccountingError: their intervals differ, or there are too many losses.
@@ -127,10 +128,10 @@ class LossDistribution:
         )
 
     def trimmed(self, tail: float) -> LossDistribution:
-        """Return one of fewer losses, whose δ is larger by no more than the tail.
+        """Return a distribution of fewer losses, whose δ is larger by at most the tail.
 
-        The largest losses, of probability up to tail in all, become infinite; the
-        least ones, as unlikely, become the least that stays.
+        The largest losses, of total probability up to the tail, become infinite; the
+        smallest, of as much, become the smallest that remains.
         """
         p = self.probabilities
         start = int(np.searchsorted(np.cumsum(p), tail, side="right"))
@@ -143,12 +144,12 @@ class LossDistribution:
 
     @classmethod
     def below(cls, interval: float, first: int, deltas: Floats) -> Self:
-        """Return the loss whose curve is the largest convex one below some points.
+        """Return the loss distribution of the largest convex curve below some points.
 
         Args:
-            interval: Between two losses of the grid.
-            first: Place of the least of them.
-            deltas: At least the true δ at each of them, [K].
+            interval: Distance of two losses of the grid.
+            first: Index of the smallest loss.
+            deltas: Upper bounds of δ at each loss, [K].
         """
         from scipy.optimize import isotonic_regression  # takes 0.3 s
 
@@ -176,7 +177,7 @@ def _probabilities(values: npt.ArrayLike) -> Floats:
 
 
 def repeated(part: LossDistribution, count: int, tail: float) -> LossDistribution:
-    """Return a loss composed so often with itself, each part trimmed of such tails."""
+    """Return ``count`` compositions of a loss with itself, each trimmed by the tail."""
     if count == 1:
         return part
     half = repeated(part, count // 2, tail)

@@ -1,4 +1,4 @@
-"""A privacy odometer: everything that was done to the same records, and its ε.
+"""A privacy odometer: ε of all mechanisms that ran on the same records.
 
 | mechanism | as a phase |
 |---|---|
@@ -6,9 +6,9 @@
 | a Gaussian query | one step on all records |
 | SSP, AdaSSP: several Gaussians | one step on all records for each |
 
-What was done is data; at which δ and by which accountant it is read is asked at the
-end.  ε is not known in advance: an odometer tells what was spent, and a decision that
-depends on its reading is not covered (Rogers et al. 2016, arXiv:1605.08294).
+The entries are data; δ and the accountant are arguments of each question.  An odometer
+reports the ε that was spent: a decision that depends on this ε is not covered (Rogers
+et al. 2016, arXiv:1605.08294).
 """
 
 from __future__ import annotations
@@ -40,12 +40,12 @@ MECHANISMS = (DP_SGD, GAUSSIAN)
 
 @dataclass(frozen=True)
 class Entry:
-    """One thing that was done.
+    """One mechanism that ran.
 
     Attributes:
         label: Name for people.
         mechanism: One of MECHANISMS.
-        phase: What an accountant makes of it.
+        phase: Its steps, as an accountant counts them.
 
     Raises:
         AccountingError: there is no such mechanism, or it does not sample.
@@ -65,10 +65,10 @@ class Entry:
 
 
 class Odometer:
-    """Composes what was done, in any order.
+    """Composes mechanisms, in any order.
 
     Attributes:
-        entries: What was done so far; the same thing again counts up the last one.
+        entries: Mechanisms so far; steps of the last one again are added to it.
     """
 
     def __init__(self, entries: Sequence[Entry] = ()) -> None:
@@ -76,7 +76,7 @@ class Odometer:
 
     @property
     def phases(self) -> list[Phase]:
-        """The entries as an accountant takes them."""
+        """Phases of the entries."""
         return [entry.phase for entry in self.entries]
 
     def add_dp_sgd(
@@ -94,7 +94,7 @@ class Odometer:
         self._add(Entry(label, GAUSSIAN, Phase(1.0, noise_multiplier, 1)))
 
     def add_gaussians(self, noise_multipliers: Sequence[float], label: str) -> None:
-        """Count a mechanism of several Gaussian releases, as SSP is."""
+        """Count a mechanism of several Gaussian releases, such as SSP."""
         for noise in noise_multipliers:
             self.add_gaussian(noise, label)
 
@@ -118,11 +118,11 @@ class Odometer:
         accountant: str = "exact",
         neighboring_relation: str = ADD_OR_REMOVE_ONE,
     ) -> float:
-        """Return ε of everything that was done.
+        """Return ε of all entries.
 
         Raises:
-            AccountingError: an argument is outside its domain, or the accountant says
-                nothing of what was done.
+            AccountingError: an argument is outside its domain, or the accountant does
+                not apply to the entries.
         """
         chosen, relation = accountant_and_relation(accountant, neighboring_relation)
         delta = validation.delta(delta)
@@ -135,10 +135,10 @@ class Odometer:
     def epsilons(
         self, delta: float, neighboring_relation: str = ADD_OR_REMOVE_ONE
     ) -> dict[str, float]:
-        """Return ε of everything that was done, by the name of each accountant.
+        """Return ε of all entries, by the name of each accountant.
 
-        An accountant that says nothing of it, as zCDP of sampled steps, is left out.
-        Those called "approximation" may be below the truth.
+        An accountant that does not apply, as zCDP to sampled steps, is left out.  Those
+        with status "approximation" may be below the true ε.
 
         Raises:
             AccountingError: an argument is outside its domain.
@@ -163,11 +163,11 @@ class Odometer:
         accountant: str = "exact",
         neighboring_relation: str = ADD_OR_REMOVE_ONE,
     ) -> float:
-        """Return the least noise of further steps that keeps all to the target.
+        """Return the least noise multiplier of further steps that meets the target.
 
         Raises:
             AccountingError: an argument is outside its domain, or no noise reaches the
-                target, as where it is spent already.
+                target, as where the entries exceed it alone.
         """
         target = (target_epsilon, sample_rate, steps, delta)
         terms = (accountant, neighboring_relation)
@@ -182,7 +182,7 @@ class Odometer:
         accountant: str = "exact",
         neighboring_relation: str = ADD_OR_REMOVE_ONE,
     ) -> float:
-        """Return the largest rate of further steps that keeps all to the target.
+        """Return the largest sample rate of further steps that meets the target.
 
         Raises:
             AccountingError: as ``noise_multiplier``.
@@ -200,7 +200,7 @@ class Odometer:
         accountant: str = "exact",
         neighboring_relation: str = ADD_OR_REMOVE_ONE,
     ) -> int:
-        """Return how many further steps keep all to the target, 0 if it is spent.
+        """Return the number of further steps that meet the target, 0 if it is spent.
 
         Raises:
             AccountingError: an argument is outside its domain.
@@ -214,11 +214,11 @@ class Odometer:
         neighboring_relation: str = ADD_OR_REMOVE_ONE,
         interval: float | None = None,
     ) -> PrivacyLossDistribution:
-        """Return the privacy loss of all, to be stored, or composed with others."""
+        """Return the privacy loss distribution of all entries."""
         return PrivacyLossDistribution.of(self.phases, neighboring_relation, interval)
 
     def rdp_curve(self, neighboring_relation: str = ADD_OR_REMOVE_ONE) -> RdpCurve:
-        """Return Rényi's divergences of all, to be stored, or added to others."""
+        """Return bounds on the Rényi divergences of all entries."""
         return RdpCurve.of(self.phases, neighboring_relation)
 
     def trade_off(
@@ -227,9 +227,9 @@ class Odometer:
         accountant: str = "exact",
         neighboring_relation: str = ADD_OR_REMOVE_ONE,
     ) -> list[Interval]:
-        """Return the largest true positive rate at each false positive rate.
+        """Return the interval of the largest true positive rate at each rate.
 
-        Of the best attack on everything that was done, from below and from above.
+        The attack is the best one on all entries together.
 
         Raises:
             AccountingError: as ``epsilon``.
@@ -238,16 +238,16 @@ class Odometer:
         return trade_off_intervals(self.phases, false_positive_rates, *terms)
 
     def to_json(self) -> str:
-        """Return a checkpoint."""
+        """Return a checkpoint as JSON."""
         entries = [asdict(entry) for entry in self.entries]
         return json.dumps({"version": VERSION, "entries": entries}, allow_nan=False)
 
     @classmethod
     def from_json(cls, text: str) -> Self:
-        """Read what ``to_json`` wrote.
+        """Return the odometer of a checkpoint that ``to_json`` returned.
 
         Raises:
-            AccountingError: it is something else: nothing is guessed.
+            AccountingError: it is no such checkpoint.
         """
         try:
             data: dict[str, Any] = json.loads(text)

@@ -1,4 +1,4 @@
-"""One object ties sampler, divisor, steps and accountant of a run together."""
+"""The plan of a run: its sampler, divisor, steps, noise and accountant."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ from dpsgd_explorer.errors import AccountingError, ConfigError
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """What a run does to its records; an instance that exists is valid.
+    """Settings of a run that decide its ε; an instance that exists is valid.
 
-    The accountant speaks of Poisson sampling and of adding or removing one record.
+    ε is that of Poisson sampling, for adding or removing one record.
 
     Attributes:
         sample_size: Records to learn from, N.
-        expected_batch_size: Records a step on average; the noisy sum is divided by it.
+        expected_batch_size: Mean records per step, the divisor of the noisy sum.
         steps: Updates of the model, T.
         noise_multiplier: Noise std over the clipping bound, σ; 0 is not private.
         delta: Below 1/N.
         accountant: Name in ACCOUNTANTS, or "all": the exact accountant decides, and
-            what each of them says is reported.
+            ε of each of them is reported.
 
     Raises:
         ConfigError: names the attribute that is outside its domain.
@@ -69,18 +69,18 @@ class Plan:
         accountant: str = "exact",
         quick: bool = False,
     ) -> Self:
-        """Return the plan, working out the steps and the noise that it leaves open.
+        """Return the plan, with steps from epochs and noise from a target.
 
         Args:
             sample_size: Records to learn from, N.
-            expected_batch_size: Records a step on average, from 1 to N.
+            expected_batch_size: Mean number of records per step, from 1 to N.
             delta: Below 1/N.
             steps: Updates of the model.
             epochs: Instead of steps; steps = ceil(epochs N / expected_batch_size).
             noise_multiplier: Noise std over the clipping bound; 0 is not private.
             target_epsilon: Instead of noise; all steps spend at most this.
             accountant: Name in ACCOUNTANTS.
-            quick: Take the noise that quick bounds ask for, never too little.
+            quick: Find the noise by quick bounds, never too little.
 
         Raises:
             ConfigError: names the argument that is outside its domain, missing, or one
@@ -114,12 +114,12 @@ class Plan:
 
     @property
     def sample_rate(self) -> float:
-        """Probability with which each record joins a step, q = batch / N."""
+        """Inclusion probability of each record in each step, q = batch / N."""
         return self.expected_batch_size / self.sample_size
 
     @property
     def deciding_accountant(self) -> str:
-        """Name of the accountant whose ε this is: "exact" for "all"."""
+        """Name of the accountant that decides: "exact" for "all"."""
         return deciding(self.accountant)
 
     @property
@@ -128,7 +128,7 @@ class Plan:
         return self.noise_multiplier > 0
 
     def epsilon(self, steps: int | None = None) -> float:
-        """Return epsilon after so many steps, after all if not said.
+        """Return ε after ``steps`` steps, or after all of them.
 
         Returns:
             0 after no step, infinity without noise.
@@ -158,9 +158,9 @@ class Plan:
         )
 
     def steps_within(self, epsilon: float, *, quick: bool = False) -> int:
-        """Return how many of the plan's steps spend at most epsilon, from 0.
+        """Return the largest number of the plan's steps that spends at most epsilon.
 
-        Quick bounds find never too many, and sometimes too few.
+        Quick bounds find never too many steps, and sometimes too few.
         """
         return calibration.steps(
             epsilon,
@@ -174,7 +174,7 @@ class Plan:
 
 
 def steps_of(epochs: float, sample_size: int, expected_batch_size: int) -> int:
-    """Return ceil(epochs N / batch) of the decimal number that was written.
+    """Return ceil(epochs N / batch) of the number of epochs as written in decimals.
 
     Exact: 1.1 epochs of 50 batches are 55 steps, not 56 by binary noise.
     """
@@ -205,7 +205,7 @@ def _check_one_of(**values: float | None) -> None:
 
 @contextmanager
 def _config_errors() -> Iterator[None]:
-    """Turn accounting's errors into those of a setting, which is what they are here."""
+    """Raise an error of accounting as one of a setting."""
     try:
         yield
     except AccountingError as error:

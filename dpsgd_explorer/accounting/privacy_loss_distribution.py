@@ -1,4 +1,4 @@
-"""The privacy loss of what was done, in each direction, as data."""
+"""Privacy loss distributions of several phases, one per direction, as data."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class PrivacyLossDistribution:
     Attributes:
         directions: With the record against without and the other way round, or for a
             replaced record the one direction that both are.
-        neighboring_relation: What one record may change.
+        neighboring_relation: "add_or_remove_one" or "replace_one".
 
     Raises:
         AccountingError: the relation has another number of directions.
@@ -67,13 +67,13 @@ class PrivacyLossDistribution:
         """Return the distribution of all phases, from the exact accountant's curve.
 
         Args:
-            phases: What was done.
-            neighboring_relation: What one record may change.
-            interval: Of the grid; a 2000th of the largest loss unless given.
+            phases: Completed phases.
+            neighboring_relation: "add_or_remove_one" or "replace_one".
+            interval: Spacing of the grid; None takes a 2000th of the largest loss.
 
         Raises:
-            AccountingError: an argument is outside its domain; so much was spent that
-                losses are no floats; or the interval asks for too many points.
+            AccountingError: an argument is outside its domain; ε is so large that
+                losses are no floats; or the interval needs too many points.
         """
         relation = NeighboringRelation.of(neighboring_relation)
         ways = DIRECTIONS[relation]
@@ -106,7 +106,7 @@ class PrivacyLossDistribution:
     def _step_by_step(
         cls, phases: Sequence[Phase], relation: NeighboringRelation, interval: float
     ) -> PrivacyLossDistribution:
-        """Return the same composed of single steps, whose curves have closed forms."""
+        """Return the distribution composed of single steps, which have closed forms."""
         parts = [
             cls.of([replace(phase, steps=1)], relation, interval).self_compose(
                 phase.steps
@@ -127,7 +127,7 @@ class PrivacyLossDistribution:
         return max(float(way.deltas([loss])[0]) for way in self.directions)
 
     def compose(self, other: PrivacyLossDistribution) -> PrivacyLossDistribution:
-        """Return the distribution of both, done one after the other.
+        """Return the distribution of both, one after the other.
 
         Raises:
             AccountingError: they have different intervals or neighbouring relations.
@@ -140,7 +140,7 @@ class PrivacyLossDistribution:
         return PrivacyLossDistribution(both, self.neighboring_relation)
 
     def self_compose(self, count: int) -> PrivacyLossDistribution:
-        """Return the distribution of the same, done so often, at least once."""
+        """Return the distribution of ``count`` compositions, at least one."""
         times = validation.steps(count, least=1)
         parts = tuple(repeated(way, times, TRIM) for way in self.directions)
         return PrivacyLossDistribution(parts, self.neighboring_relation)
@@ -165,10 +165,10 @@ class PrivacyLossDistribution:
 
     @classmethod
     def from_json(cls, text: str) -> Self:
-        """Read what ``to_json`` wrote.
+        """Return the distribution that ``to_json`` returned as text.
 
         Raises:
-            AccountingError: it is something else: nothing is guessed.
+            AccountingError: it is no such text.
         """
         names = ("neighboring_relation", "directions")
         relation, ways = read_json(text, KIND, VERSION, names)
@@ -189,7 +189,7 @@ def _interval(top: float, asked: float | None) -> float:
     """Return the interval of a grid up to the largest loss.
 
     Raises:
-        AccountingError: it is not greater than 0, or asks for too much.
+        AccountingError: it is not greater than 0, or needs too many points.
     """
     if top > LARGEST:
         validation.refuse("phases", f"ones that spend at most {LARGEST:g}", top)

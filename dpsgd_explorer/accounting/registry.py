@@ -1,4 +1,4 @@
-"""The accountants: one file each, one line here."""
+"""The table of accountants: one line per accountant."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ ACCOUNTANTS: dict[str, Accountant] = {
     "basic": BasicAccountant(),
 }
 ALL = "all"
-DECIDING = "exact"  # who answers where all are asked
+DECIDING = "exact"  # accountant whose ε counts for "all"
 NAMES = (*ACCOUNTANTS, ALL)
 
 
 def deciding(name: str) -> str:
-    """Return whose answer counts: the name itself, "exact" for "all".
+    """Return the accountant whose ε counts: the name itself, "exact" for "all".
 
-    "all" calibrates and answers with the exact accountant; what the others say of the
-    same run stands beside it, by ``queries.all_answers``.
+    "all" calibrates and answers with the exact accountant; ``queries.all_answers``
+    gives the others' ε of the same run.
     """
     return DECIDING if name == ALL else name
 

@@ -1,4 +1,4 @@
-"""The one place where epsilon becomes text: it is rounded up, never down."""
+"""Text of ε, which is rounded up."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ def round_up(epsilon: float, digits: int = 2) -> str:
     What is smaller than the last of these decimals has two significant digits instead:
     0.00314 is "0.0032" and not "0.01", 1e-7 is "1e-7".
 
-    Only the first 12 significant digits count: beyond them lies the noise of binary
-    arithmetic, and 0.1 + 0.2 is "0.30", not "0.31".
+    Only the first 12 significant digits count, as the rest is round-off: 0.1 + 0.2 is
+    "0.30", not "0.31".
 
     Args:
         epsilon: At least 0, may be infinite.

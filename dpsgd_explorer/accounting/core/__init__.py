@@ -1,1 +1,1 @@
-"""What the accountants share: the mixture, transforms, roots, validation."""
+"""Parts that accountants share: phases, intervals, root finding, validation."""

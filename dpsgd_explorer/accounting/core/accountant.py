@@ -1,8 +1,7 @@
-"""What an accountant is asked, and what it must answer.
+"""The interface of an accountant, and the phases of a run.
 
-What was done (``Phase``, plain data) is kept apart from how it is bounded
-(``Accountant``): a run whose noise or sampling changes is a sequence of phases, and
-an accountant is one file and one line of the table.
+A run whose noise or sampling changes is a sequence of ``Phase`` objects, plain data; an
+``Accountant`` bounds its privacy loss.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ class Phase:
     Attributes:
         sample_rate: Inclusion probability q of each record in each step, in (0, 1].
         noise_multiplier: Noise std over the sensitivity, at least 0.
-        steps: How often it ran, at least 0.
+        steps: Number of steps, at least 0.
 
     Raises:
         AccountingError: names the attribute that is outside its domain.
@@ -52,14 +51,14 @@ class Phase:
 class Accountant(ABC):
     """Bounds the privacy loss of a sequence of phases.
 
-    Arguments are valid when they arrive: ``queries`` checks them.
+    Callers check the arguments, as ``queries`` does.
 
     Attributes:
-        label: Name for people.
-        status: Whether its answers are exact, never too small, or neither.
-        note: One sentence on what the answers are worth.
-        counts_truncated_batches: Whether it bounds Poisson batches that are cut.
-        phase_work: What a different phase takes, of a question and of each answer, in
+        label: Name on pages.
+        status: "exact", "bound" (never too small) or "approximation".
+        note: One sentence on the accuracy of the answers.
+        counts_truncated_batches: Whether it bounds truncated Poisson batches.
+        phase_work: CPU time of a different phase, per question and per answer, in
             fifths of a millisecond.
     """
 
@@ -82,7 +81,7 @@ class Accountant(ABC):
         Shapes: steps [S] -> [S].
 
         Args:
-            phases: What is done, in this order.
+            phases: Phases in their order.
             steps: Steps done so far, each from 0 to the sum over the phases.
             delta: In (0, 1).
             relation: The difference between neighbouring data sets.
@@ -96,8 +95,8 @@ class Accountant(ABC):
     ) -> tuple[Accountant, ...]:
         """Return accountants for searches, the quickest first, the last one to confirm.
 
-        The bounds of the last hold as well; the others may say less than is spent.
-        Quick ones take a few milliseconds at any setting; their bounds may be wider.
+        The last one's ε is an upper bound; that of the others may be too small.  Quick
+        ones take a few milliseconds at any setting, with wider bounds.
         """
         return (self,)
 
@@ -171,12 +170,12 @@ class Accountant(ABC):
     def work(
         self, phases: Sequence[Phase], answers: int, relation: NeighboringRelation
     ) -> float:
-        """Return about what so many answers take, in fifths of a millisecond."""
+        """Return about the CPU time of the answers, in fifths of a millisecond."""
         question, answer = self.phase_work
         return different(phases) * (question + answer * answers)
 
     def why_not(self, phases: Sequence[Phase]) -> str:
-        """Return why it says nothing of these phases, "" where it does.
+        """Return the reason why it does not apply to the phases, "" where it does.
 
         Where there is a reason, ``epsilons`` and ``delta`` raise AccountingError.
         """
@@ -184,14 +183,14 @@ class Accountant(ABC):
 
 
 def different(phases: Sequence[Phase]) -> int:
-    """Return how many pairs of sample rate and noise multiplier there are."""
+    """Return the number of different pairs of sample rate and noise multiplier."""
     return len({(phase.sample_rate, phase.noise_multiplier) for phase in phases})
 
 
 def over_sensitivity(
     phases: Sequence[Phase], relation: NeighboringRelation
 ) -> list[Phase]:
-    """Return the phases with noise over what one record of this relation can move."""
+    """Return the phases with noise over the sensitivity of the relation."""
     moves = relation.sensitivity
     return [
         Phase(phase.sample_rate, phase.noise_multiplier / moves, phase.steps)
@@ -200,7 +199,7 @@ def over_sensitivity(
 
 
 def steps_by_phase(phases: Sequence[Phase], steps: npt.ArrayLike) -> Floats:
-    """Split numbers of steps done over the phases, in their order.
+    """Return the steps of each phase among the first steps of a run.
 
     Shapes: steps [S], P phases -> [S, P].
     """

@@ -1,8 +1,8 @@
-"""Values at many places from a few of them: the polynomial through points of Chebyshev.
+"""Chebyshev interpolation: values at many places from values at a few nodes.
 
 Source: Berrut and Trefethen (2004), SIAM Review 46(3), section 5: barycentric formula.
 
-Notation: T places, K of them known.
+Notation: T places, K nodes among them.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ import numpy.typing as npt
 
 from dpsgd_explorer.accounting.core.accountant import Floats
 
-POINTS = 12
+POINTS = 12  # largest number of nodes
 
 
-def crowded(places: Floats) -> npt.NDArray[np.intp]:
-    """Return indices of at most POINTS places that crowd at both ends; [T] -> [K]."""
+def chebyshev_nodes(places: Floats) -> npt.NDArray[np.intp]:
+    """Return the indices of the places next to the Chebyshev nodes; [T] -> [K]."""
     order = np.argsort(places, kind="stable")
     ordered = places[order]
     share = 0.5 - 0.5 * np.cos(np.linspace(0, np.pi, POINTS))
@@ -26,8 +26,8 @@ def crowded(places: Floats) -> npt.NDArray[np.intp]:
     return np.asarray(order[first[np.unique(nearest)]])
 
 
-def polynomial(places: Floats, known: npt.NDArray[np.intp], values: Floats) -> Floats:
-    """Return the values at all places of the polynomial through some; [K] -> [T]."""
+def interpolated(places: Floats, known: npt.NDArray[np.intp], values: Floats) -> Floats:
+    """Return the values at all places of the polynomial through nodes; [K] -> [T]."""
     at = places[known]
     width = float(at.max() - at.min()) or 1.0
     gaps = (at[:, None] - at) / width

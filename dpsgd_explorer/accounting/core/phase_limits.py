@@ -1,4 +1,4 @@
-"""How much one question may ask for, by counts alone, before any work.
+"""Limits on the size of a question, checked by counts before any work.
 
 Steps with the same sample rate and noise are one phase, however many they are.  Work
 is counted in fifths of a millisecond, roughly.
@@ -15,7 +15,7 @@ from dpsgd_explorer.errors import AccountingError
 MOST_PHASES = 3000
 MOST_ANSWERS = 50_000  # such as the points of a curve
 MOST_WORK = 10_000
-#: What a search, an attacker's curve and a distribution of losses are worth.
+#: Sizes of a search, a trade-off curve and a privacy loss distribution.
 SEARCH = {"questions": 20, "answers": 1}
 TRADE_OFF = {"questions": 3, "answers": 10}
 DISTRIBUTION = {"questions": 3, "answers": 60}
@@ -29,17 +29,17 @@ def check_count(
     answers: int = 1,
     questions: int = 1,
 ) -> None:
-    """Refuse what would take long: too many different phases, or too many answers.
+    """Refuse too many different phases, or too many answers.
 
     Args:
-        accountants: That are asked, each of them.
-        phases: What is asked about.
-        relation: What one record may change.
-        answers: How many a question has.
-        questions: How many there will be, or how many it is worth.
+        accountants: Accountants that answer the question.
+        phases: Phases of the question.
+        relation: The difference between neighbouring data sets.
+        answers: Number of answers per question.
+        questions: Number of questions, or the number that takes as long.
 
     Raises:
-        AccountingError: names the bound and what came.
+        AccountingError: the limit is exceeded.
     """
     count = different(phases)
     each = [one.work(phases, answers, relation) for one in accountants]

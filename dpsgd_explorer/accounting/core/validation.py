@@ -1,4 +1,4 @@
-"""The domains of the quantities that accounting speaks about, checked in one place.
+"""Domains of the quantities of accounting, checked in one place.
 
 Each function returns the value that it accepted, as a plain Python number, or raises
 AccountingError with the argument's name in the message and in ``field``.
@@ -19,8 +19,8 @@ MAX_NOISE_MULTIPLIER = 1e12
 LEAST_NOISE_MULTIPLIER = 1e-100  # whose square, and its inverse, are floats
 LEAST_SAMPLE_RATE = 1e-300
 LEAST_DELTA = 1e-300  # a share of which still is a float
-MAX_EPSILON = 1e300  # to ask δ at
-LEAST_EPSILON = 1e-100  # to aim at
+MAX_EPSILON = 1e300  # of a question for δ
+LEAST_EPSILON = 1e-100  # of a target
 
 
 def sample_rate(value: object) -> float:
@@ -44,7 +44,7 @@ def noise_multiplier(value: object) -> float:
 
 
 def delta(value: object) -> float:
-    """Probability mass that the epsilon-band may leave out."""
+    """δ of (ε, δ)-differential privacy."""
     number = finite("delta", value)
     if not 0 < number < 1:
         refuse("delta", "greater than 0 and less than 1", value)
@@ -54,7 +54,7 @@ def delta(value: object) -> float:
 
 
 def epsilon(value: object) -> float:
-    """A privacy loss that delta is asked for."""
+    """ε at which δ is computed."""
     number = finite("epsilon", value)
     if number < 0:
         refuse("epsilon", "at least 0", value)
@@ -64,7 +64,7 @@ def epsilon(value: object) -> float:
 
 
 def target_epsilon(value: object) -> float:
-    """The privacy loss that a whole run may spend."""
+    """Largest ε that a run may spend."""
     number = finite("target_epsilon", value)
     if number <= 0:
         refuse("target_epsilon", "greater than 0", value)
@@ -74,7 +74,7 @@ def target_epsilon(value: object) -> float:
 
 
 def steps(value: object, *, least: int = 0) -> int:
-    """Steps of a run, or of a part of one."""
+    """Number of steps of a run or a phase."""
     return whole("steps", value, least, MAX_STEPS)
 
 

@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dpsgd_explorer.accounting.core.accountant import Floats
-from dpsgd_explorer.accounting.core.chebyshev import crowded, polynomial
+from dpsgd_explorer.accounting.core.chebyshev import chebyshev_nodes, interpolated
 from dpsgd_explorer.accounting.core.tolerances import TOLERANCES
 from dpsgd_explorer.accounting.exact.contour import (
     FEW_STEPS,
@@ -219,7 +219,7 @@ class Composition:
         """
         heights = np.log(counts.sum(axis=1))
         are_many = len(counts) > MANY_ROWS
-        nodes = crowded(heights) if are_many else np.arange(len(counts))
+        nodes = chebyshev_nodes(heights) if are_many else np.arange(len(counts))
         terms = (counts[nodes], index)
         contour = self._contour(
             *terms, guesses[nodes], log_delta, sharing_rows=len(counts)
@@ -242,7 +242,7 @@ class Composition:
                 return None
             window = alias_window(index)
             contour = contour.for_rows(counts, self._saddles.cumulants(counts, window))
-            starts = polynomial(heights, nodes, found.roots)
+            starts = interpolated(heights, nodes, found.roots)
             found = enclose_roots(contour, starts, log_delta)
         return found
 
