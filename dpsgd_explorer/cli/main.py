@@ -120,7 +120,7 @@ def _work(options: argparse.Namespace) -> int:
 def _train(options: argparse.Namespace) -> int:
     # Settings and file are checked before torch loads: mistakes are reported at once.
     from dpsgd_explorer.cli.train import RunFiles, check_options
-    from dpsgd_explorer.experiments.kinds import KINDS, parse
+    from dpsgd_explorer.experiments.kinds import parse
     from dpsgd_explorer.experiments.performance import PerformanceSettings
 
     config = parse(_read_json(options.config))
@@ -128,7 +128,7 @@ def _train(options: argparse.Namespace) -> int:
     progress = sys.stderr if options.json else sys.stdout
     performance = PerformanceSettings.from_settings(Settings.from_environment())
     with _event_file(options) as lines:
-        files = RunFiles(KINDS[config.kind], config, options.checkpoint, performance)
+        files = RunFiles(config, options.checkpoint, performance)
         if lines is not None and not options.json:
             files.cut(lines)
         for event in files.events():

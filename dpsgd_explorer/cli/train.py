@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from dpsgd_explorer.experiments.config import RunConfig
     from dpsgd_explorer.experiments.events import Event
     from dpsgd_explorer.experiments.experiment import Experiment
-    from dpsgd_explorer.experiments.kinds import Kind
     from dpsgd_explorer.experiments.performance import PerformanceSettings
 
 CHECKPOINT_SECONDS = 1.0
@@ -62,10 +61,9 @@ class RunFiles:
     """Start or resume one run, and save its state.
 
     Args:
-        kind: Of the run.
-        config: Its settings.
-        checkpoint: File of its state; None to keep none.
-        performance: How to compute it.
+        config: The settings of the run.
+        checkpoint: File of its state; None to save none.
+        performance: Threads, kernels and caches.
 
     Attributes:
         experiment: The run.
@@ -76,18 +74,19 @@ class RunFiles:
 
     def __init__(
         self,
-        kind: Kind,
         config: RunConfig,
         checkpoint: str | None,
         performance: PerformanceSettings,
     ) -> None:
+        from dpsgd_explorer.experiments.kinds import start
+
         self._path = None if checkpoint is None else Path(checkpoint)
         self._written = time.monotonic()
         checkpoint_bytes = None
         if self._path is not None and self._path.exists():
             checkpoint_bytes = self._path.read_bytes()
         with _damage_named(self._path):
-            self.experiment: Experiment = kind.start(
+            self.experiment: Experiment = start(
                 config, checkpoint=checkpoint_bytes, performance=performance
             )
         self._events_written = self.experiment.events_emitted

@@ -17,29 +17,47 @@ from typing import Any, ClassVar
 from dpsgd_explorer.errors import CheckpointError
 from dpsgd_explorer.experiments.config import RunConfig
 from dpsgd_explorer.experiments.events import Event, Kind
+from dpsgd_explorer.experiments.performance import PerformanceSettings
 
 
 class Experiment(ABC):
-    """One run and its state; a subclass ends its ``__init__`` with ``_begin``.
+    """One run and its state.
+
+    Args:
+        config: The settings of the run.
+        checkpoint: From ``checkpoint()`` of a run of the same configuration.
+        performance: Threads, kernels, caches; they change the seconds only.
+
+    Raises:
+        ConfigError: the checkpoint belongs to another configuration.
+        DataError: a data file is missing or damaged.
 
     Attributes:
-        config: Its settings.
-        events_emitted: Events yielded since the run's start, also after a resume.
-        checkpoint_version: Counts up when the content of checkpoints changes.
+        config: The settings of the run.
+        events_emitted: Number of events since the run's start, also after a resume.
+        checkpoint_version: Version of the content of checkpoints.
     """
 
     checkpoint_version: ClassVar[int] = 1
 
     config: RunConfig
 
-    def __init__(self, config: RunConfig) -> None:
-        """Start the clock; nothing is done yet."""
+    def __init__(
+        self,
+        config: RunConfig,
+        *,
+        checkpoint: bytes | None = None,
+        performance: PerformanceSettings | None = None,
+    ) -> None:
         self._started = time.monotonic()
         self.config = config
         self.events_emitted = 0
         self._step = 0
         self._ended = False
         self._waiting: deque[Event] = deque()
+        self._performance = performance or PerformanceSettings()
+        self._prepare()
+        self._begin(checkpoint)
 
     def _begin(self, checkpoint: bytes | None) -> None:
         """Start with the phase event, or resume after a checkpoint.
@@ -133,6 +151,10 @@ class Experiment(ABC):
     def _unpacked(self, checkpoint: bytes) -> dict[str, Any]:
         state: dict[str, Any] = json.loads(checkpoint)
         return state
+
+    @abstractmethod
+    def _prepare(self) -> None:
+        """Load and build what the first piece of work needs."""
 
     @abstractmethod
     def _phase(self) -> Event:

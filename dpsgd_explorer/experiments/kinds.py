@@ -40,27 +40,6 @@ class Kind:
         name: str = self.config.model_fields["kind"].default
         return name
 
-    def start(
-        self,
-        config: RunConfig,
-        *,
-        checkpoint: bytes | None = None,
-        performance: PerformanceSettings | None = None,
-    ) -> Experiment:
-        """Return the run, at its start or where the checkpoint was made.
-
-        Raises:
-            ConfigError: the checkpoint belongs to another configuration.
-            DataError: a data file is missing or damaged.
-        """
-        experiment_class = getattr(
-            importlib.import_module(self.module), self.experiment
-        )
-        experiment: Experiment = experiment_class(
-            config, checkpoint=checkpoint, performance=performance
-        )
-        return experiment
-
 
 LOOPS = "dpsgd_explorer.training"
 ACCURACY = ("test_accuracy", "test_loss")
@@ -106,11 +85,15 @@ def start(
     checkpoint: bytes | None = None,
     performance: PerformanceSettings | None = None,
 ) -> Experiment:
-    """Return the run of a configuration of any kind; see ``Kind.start``.
+    """Return the run of a configuration, at its start or after the checkpoint.
 
     Raises:
         ConfigError: the checkpoint belongs to another configuration.
         DataError: a data file is missing or damaged.
     """
     kind = KINDS[config.kind]
-    return kind.start(config, checkpoint=checkpoint, performance=performance)
+    experiment_class = getattr(importlib.import_module(kind.module), kind.experiment)
+    experiment: Experiment = experiment_class(
+        config, checkpoint=checkpoint, performance=performance
+    )
+    return experiment

@@ -11,16 +11,12 @@ import json
 import logging
 import sqlite3
 from collections.abc import Callable
-from pathlib import Path
 
 from huey import SqliteHuey
 from huey.registry import Message
 from huey.serializer import Serializer
-from sqlalchemy.engine import make_url
-from sqlalchemy.exc import ArgumentError
 
-from dpsgd_explorer.errors import ConfigError
-from dpsgd_explorer.runs.store.private_file import keep_private
+from dpsgd_explorer.runs.store.private_file import private_file
 from dpsgd_explorer.settings import Settings
 
 logger = logging.getLogger(__name__)
@@ -68,25 +64,15 @@ class Doorbell:
 
 
 def _queue(url: str) -> SqliteHuey:
-    """Open the queue at ``url``; the other queues huey knows would be chosen here."""
-    try:
-        address = make_url(url)
-    except ArgumentError:
-        address = None
-    if (
-        address is None
-        or address.get_backend_name() != "sqlite"
-        or not address.database
-    ):
-        raise ConfigError(
-            "DPSGD_QUEUE_URL",
-            "DPSGD_QUEUE_URL must be the address of a SQLite file, "
-            f"such as sqlite:////var/lib/dpsgd/queue.sqlite3; got {url!r}.",
-        )
-    keep_private(Path(address.database))
+    """Open the queue at an address.
+
+    Raises:
+        ConfigError: the address is not that of a SQLite file.
+    """
+    file = private_file("DPSGD_QUEUE_URL", url, "queue.sqlite3")
     return SqliteHuey(
         "dpsgd-explorer",
-        filename=address.database,
+        filename=str(file),
         results=False,
         serializer=JsonSerializer(),
     )

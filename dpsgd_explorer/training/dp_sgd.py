@@ -56,42 +56,20 @@ def train(
 
 
 class TrainingExperiment(Experiment):
-    """One run and its state.
-
-    Args:
-        config: Its settings.
-        checkpoint: From ``checkpoint()`` of a run of the same configuration.
-        performance: Threads, kernels, caches; they change seconds only.
-
-    Raises:
-        ConfigError: the checkpoint belongs to another configuration.
-        DataError: a data file is missing or damaged.
-    """
+    """One training run and its state; see ``Experiment``."""
 
     config: TrainingConfig
 
-    def __init__(
-        self,
-        config: TrainingConfig,
-        *,
-        checkpoint: bytes | None = None,
-        performance: PerformanceSettings | None = None,
-    ) -> None:
-        super().__init__(config)
-        self._performance = performance or PerformanceSettings()
-        with threads(self._performance.num_threads):
-            self._prepare()
-            self._begin(checkpoint)
-
     def _prepare(self) -> None:
-        config = self.config
+        config, performance = self.config, self._performance
         self._schedule = Schedule.of(config)
-        self._data = inputs.load(
-            config.dataset,
-            config.model,
-            self._performance.cache_dir,
-            self._performance.on_progress,
-        )
+        with threads(performance.num_threads):
+            self._data = inputs.load(
+                config.dataset,
+                config.model,
+                performance.cache_dir,
+                performance.on_progress,
+            )
         seed = seeded_generator(config.seed, "initialisation").initial_seed()
         self._model = models.build(config.model, config.dataset, seed)
         self._optimizer = OPTIMIZERS[config.optimizer](self._model, config)

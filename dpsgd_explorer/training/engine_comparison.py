@@ -26,7 +26,6 @@ from dpsgd_explorer.experiments.engines_config import (
 )
 from dpsgd_explorer.experiments.events import NOT_PRIVATE, Event
 from dpsgd_explorer.experiments.experiment import Experiment
-from dpsgd_explorer.experiments.performance import PerformanceSettings
 from dpsgd_explorer.experiments.training_config import HOLDS_GRADIENTS, MOST_HELD_BYTES
 from dpsgd_explorer.training import models
 from dpsgd_explorer.training.timing import (
@@ -60,31 +59,14 @@ INPUTS: dict[str, Callable[[int], Shapes]] = {
 
 
 class EngineComparison(Experiment):
-    """One comparison and its state.
-
-    Args:
-        config: The model and input that the engines are compared on.
-        checkpoint: From ``checkpoint()`` of a run of the same configuration.
-        performance: Not used, as one thread is measured; every kind of run has it.
-
-    Raises:
-        ConfigError: the checkpoint belongs to another configuration.
-    """
+    """One comparison and its state; see ``Experiment``."""
 
     checkpoint_version = 2
     config: EnginesConfig
 
-    def __init__(
-        self,
-        config: EnginesConfig,
-        *,
-        checkpoint: bytes | None = None,
-        performance: PerformanceSettings | None = None,
-    ) -> None:
-        super().__init__(config)
+    def _prepare(self) -> None:
         self._gradients: list[list[Tensor]] = []
         self._largest: float | None = None
-        self._begin(checkpoint)
 
     @contextmanager
     def _computing(self) -> Iterator[None]:

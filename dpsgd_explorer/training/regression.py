@@ -14,7 +14,6 @@ import numpy as np
 from dpsgd_explorer.errors import DivergedError
 from dpsgd_explorer.experiments.events import NOT_PRIVATE, Event
 from dpsgd_explorer.experiments.experiment import Experiment
-from dpsgd_explorer.experiments.performance import PerformanceSettings
 from dpsgd_explorer.experiments.regression_config import RegressionConfig
 from dpsgd_explorer.regression import housing
 from dpsgd_explorer.regression.comparison import Spread
@@ -22,36 +21,17 @@ from dpsgd_explorer.regression.noisy_gd import Descent, resolve_rate
 
 
 class RegressionExperiment(Experiment):
-    """One run of noisy gradient descent and its state.
-
-    Args:
-        config: Its settings.
-        checkpoint: From ``checkpoint()`` of a run of the same configuration.
-        performance: Not used; every kind of run has it.
-
-    Raises:
-        ConfigError: the checkpoint belongs to another configuration.
-        DataError: the data file is missing or damaged.
-    """
+    """One run of noisy gradient descent and its state; see ``Experiment``."""
 
     config: RegressionConfig
 
-    def __init__(
-        self,
-        config: RegressionConfig,
-        *,
-        checkpoint: bytes | None = None,
-        performance: PerformanceSettings | None = None,
-    ) -> None:
-        super().__init__(config)
-        self._statistics, self._evaluation_set = (
-            config.prepared_housing.statistics,
-            config.prepared_housing.evaluation_set,
-        )
+    def _prepare(self) -> None:
+        housing_data = self.config.prepared_housing
+        self._statistics = housing_data.statistics
+        self._evaluation_set = housing_data.evaluation_set
         self._descent = self._decide()
-        self._rng = np.random.default_rng(config.seed)
-        self._theta = np.zeros((config.repetitions, self._statistics.dim))
-        self._begin(checkpoint)
+        self._rng = np.random.default_rng(self.config.seed)
+        self._theta = np.zeros((self.config.repetitions, self._statistics.dim))
 
     def _state(self) -> dict[str, Any]:
         return {

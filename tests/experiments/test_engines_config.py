@@ -31,25 +31,6 @@ def test_a_model_has_as_many_parameters_as_are_said(model, width):
     assert MEASURED.keys() == BUILDERS.keys() == INPUTS.keys()
 
 
-@pytest.mark.parametrize(
-    ("change", "field"),
-    [
-        ({"width": 1028}, "width"),
-        ({"width": 6}, "width"),
-        ({"batch_size": 0}, "batch_size"),
-        ({"sequence_length": 257}, "sequence_length"),
-        ({"model": "resnet"}, "model"),
-        ({"width": 1024, "batch_size": 512}, "batch_size"),
-        ({"engine": "hooks"}, "engine"),
-    ],
-    ids=str,
-)
-def test_what_is_out_of_bounds_is_refused_at_its_field(change, field):
-    with pytest.raises(ConfigError) as refusal:
-        EnginesConfig.parse(change)
-    assert refusal.value.field == field
-
-
 def test_the_largest_comparison_is_let_in_and_grows_with_its_sizes():
     sizes = {"model": "cnn", "width": 64, "batch_size": 256}
     large = EnginesConfig.parse(sizes)

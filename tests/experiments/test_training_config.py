@@ -1,6 +1,5 @@
 import itertools
 import json
-import math
 
 import pytest
 from pydantic import ValidationError
@@ -8,45 +7,6 @@ from pydantic import ValidationError
 from dpsgd_explorer.errors import ConfigError
 from dpsgd_explorer.experiments.catalogue import DATA_SETS, MODELS
 from dpsgd_explorer.experiments.training_config import TrainingConfig
-
-BAD = [
-    ({"colour": "red"}, "colour", "unknown setting"),
-    ({"learning_rate": math.nan}, "learning_rate", "nan"),
-    ({"learning_rate": math.inf}, "learning_rate", "inf"),
-    ({"learning_rate": "8"}, "learning_rate", "'8'"),
-    ({"learning_rate": 0}, "learning_rate", "greater than 0"),
-    ({"steps": 2.5}, "steps", "whole number"),
-    ({"steps": 0}, "steps", "at least 1"),
-    ({"steps": True}, "steps", "True"),
-    ({"noise_multiplier": -0.1}, "noise_multiplier", "-0.1"),
-    ({"max_grad_norm": 0}, "max_grad_norm", "greater than 0"),
-    ({"expected_batch_size": 0}, "expected_batch_size", "at least 1"),
-    ({"expected_batch_size": 60_001}, "expected_batch_size", "60000"),
-    (
-        {"dataset": "adult", "model": "logistic", "expected_batch_size": 32_562},
-        "expected_batch_size",
-        "32561",
-    ),
-    ({"noise_multiplier": 1.0, "target_epsilon": 3.0}, "noise_multiplier", "not both"),
-    ({"steps": 10, "epochs": 1.0}, "steps", "not both"),
-    ({"delta": 1 / 60_000}, "delta", "1/60000"),
-    ({"delta": 0}, "delta", "greater than 0"),
-    ({"model": "resnet"}, "model", "scattering_linear"),
-    ({"dataset": "cifar"}, "dataset", "mnist"),
-    ({"dataset": "adult", "model": "cnn"}, "model", "fitting: logistic"),
-    ({"accountant": "psychic"}, "accountant", "rdp"),
-    ({"private": "yes"}, "private", "'yes'"),
-    ({"seed": 2**31}, "seed", "2147483648"),
-    ([], "", "object of settings"),
-]
-
-
-@pytest.mark.parametrize(("values", "field", "part"), BAD, ids=str)
-def test_bad_input_is_refused_with_field_rule_and_what_came(values, field, part):
-    with pytest.raises(ConfigError) as refusal:
-        TrainingConfig.parse(values)
-    assert refusal.value.field == field
-    assert part in str(refusal.value)
 
 
 def test_every_fault_is_told_at_its_field():

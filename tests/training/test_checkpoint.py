@@ -1,3 +1,5 @@
+"""A run of any kind resumes from its checkpoint without a difference."""
+
 import io
 import itertools
 
@@ -5,74 +7,118 @@ import pytest
 import torch
 
 from dpsgd_explorer.errors import ConfigError
+from dpsgd_explorer.experiments import kinds
 from dpsgd_explorer.experiments.catalogue import MODELS
-from dpsgd_explorer.experiments.training_config import TrainingConfig
-from dpsgd_explorer.training.dp_sgd import TrainingExperiment, train
+from dpsgd_explorer.training import engine_comparison, timing
 
-PAIRS = [(model, data) for model in MODELS for data in MODELS[model].parameters]
+TRAINING = {
+    "noise_multiplier": 2.0,
+    "steps": 3,
+    "evaluations": 1,
+    "expected_batch_size": 24,
+}
+ADULT = TRAINING | {"model": "logistic", "dataset": "adult"}
+REGRESSION = {
+    "kind": "regression",
+    "noise_multiplier": 50.0,
+    "steps": 60,
+    "repetitions": 5,
+    "evaluations": 6,
+}
+ENGINES = {
+    "kind": "engines",
+    "model": "lstm",
+    "width": 4,
+    "batch_size": 3,
+    "sequence_length": 2,
+}
 CASES = [
-    *({"model": model, "dataset": dataset} for model, dataset in PAIRS),
-    {"model": "logistic", "dataset": "adult", "private": False},
-    {"model": "logistic", "dataset": "adult", "optimizer": "adam"},
-    {"model": "logistic", "dataset": "adult", "stop_at_epsilon": 1.0},
+    *(
+        TRAINING | {"model": model, "dataset": dataset}
+        for model in MODELS
+        for dataset in MODELS[model].parameters
+    ),
+    ADULT | {"private": False},
+    ADULT | {"optimizer": "adam"},
+    ADULT | {"stop_at_epsilon": 1.0},
+    REGRESSION,
+    ENGINES,
 ]
 
 
-def configuration(**settings):
-    given = {"noise_multiplier": 2.0, "steps": 3, "evaluations": 1}
-    return TrainingConfig.parse(given | {"expected_batch_size": 24} | settings)
+@pytest.fixture(autouse=True)
+def brief(monkeypatch):
+    """Time no longer than it takes to see that something was timed."""
+    monkeypatch.setattr(engine_comparison, "SECONDS", 0.0)
+    monkeypatch.setattr(timing, "VISIT_SECONDS", 0.0)
 
 
-def interrupted(config, count):
-    """Run until so many events were seen, and return the checkpoint."""
-    training = TrainingExperiment(config)
-    list(itertools.islice(training.events(), count))
-    assert training.events_emitted == count
-    return training.checkpoint()
+def started(settings, checkpoint=None):
+    return kinds.start(kinds.parse(settings), checkpoint=checkpoint)
+
+
+def interrupted(settings, count):
+    """Run until ``count`` events were seen; return the run."""
+    run = started(settings)
+    list(itertools.islice(run.events(), count))
+    assert run.events_emitted == count
+    return run
 
 
 @pytest.mark.parametrize("settings", CASES, ids=str)
 def test_a_run_killed_after_any_event_goes_on_with_the_very_next(settings):
-    config = configuration(**settings)
-    whole = [event.timeless() for event in train(config)]
+    whole = [event.timeless() for event in started(settings).events()]
     for count in range(len(whole) + 1):
-        resumed = TrainingExperiment(config, checkpoint=interrupted(config, count))
+        resumed = started(settings, interrupted(settings, count).checkpoint())
         assert resumed.events_emitted == count
         assert [event.timeless() for event in resumed.events()] == whole[count:]
         assert resumed.events_emitted == len(whole)
 
 
 def test_a_run_may_be_killed_again_and_again():
-    config = configuration(dataset="adult", model="logistic", steps=6)
-    whole = [event.timeless() for event in train(config)]
+    settings = ADULT | {"steps": 6}
+    whole = [event.timeless() for event in started(settings).events()]
     seen, checkpoint = [], None
     for _ in whole:
-        training = TrainingExperiment(config, checkpoint=checkpoint)
-        seen.append(next(training.events()).timeless())
-        checkpoint = training.checkpoint()
+        run = started(settings, checkpoint)
+        seen.append(next(run.events()).timeless())
+        checkpoint = run.checkpoint()
     assert seen == whole
 
 
-def test_seconds_go_on_after_a_resume():
-    config = configuration(dataset="adult", model="logistic")
-    training = TrainingExperiment(config)
-    last = list(itertools.islice(training.events(), 3))[-1]
-    resumed = TrainingExperiment(config, checkpoint=training.checkpoint())
-    assert next(resumed.events()).data["seconds"] >= last.data["seconds"]
+@pytest.mark.parametrize("settings", [ADULT, REGRESSION], ids=str)
+def test_seconds_go_on_after_a_resume(settings):
+    run = started(settings)
+    run._started -= 40.0
+    resumed = started(settings, run.checkpoint())
+    assert all(
+        event.data["seconds"] >= 40
+        for event in resumed.events()
+        if event.kind != "phase"
+    )
 
 
 def test_a_checkpoint_needs_no_code_to_be_read():
-    state = torch.load(io.BytesIO(interrupted(configuration(), 3)), weights_only=True)
+    checkpoint = io.BytesIO(interrupted(TRAINING, 3).checkpoint())
+    state = torch.load(checkpoint, weights_only=True)
     assert state["events_emitted"] == 3
     assert state["model"]["weight"].shape == (10, 1225)
 
 
 @pytest.mark.parametrize(
-    "other", [{"seed": 8}, {"max_grad_norm": 0.2}, {"steps": 4}], ids=str
+    ("settings", "other"),
+    [
+        (ADULT, {"seed": 8}),
+        (ADULT, {"max_grad_norm": 0.2}),
+        (ADULT, {"steps": 4}),
+        (REGRESSION, {"seed": 9}),
+        (ENGINES, {"width": 8}),
+    ],
+    ids=str,
 )
-def test_another_runs_checkpoint_is_refused(other):
-    kept = {"dataset": "adult", "model": "logistic"}
-    checkpoint = interrupted(configuration(**kept), 2)
+def test_another_runs_checkpoint_is_refused(settings, other):
+    checkpoint = interrupted(settings, 1).checkpoint()
     with pytest.raises(ConfigError, match="the checkpoint's config must be") as refusal:
-        TrainingExperiment(configuration(**kept, **other), checkpoint=checkpoint)
+        started(settings | other, checkpoint)
     assert refusal.value.field == "checkpoint"
+    assert "Start the run anew" in str(refusal.value)

@@ -1,8 +1,7 @@
-"""A comparison of the engines: what it finds, and that it can be left and taken up."""
+"""A comparison of the engines: its figures, and the engines that it refuses."""
 
 import pytest
 
-from dpsgd_explorer.errors import ConfigError
 from dpsgd_explorer.experiments.engines_config import CONTENDERS, EnginesConfig
 from dpsgd_explorer.experiments.events import TIMES
 from dpsgd_explorer.experiments.training_config import TrainingConfig
@@ -97,23 +96,6 @@ def test_an_engine_that_would_hold_too_much_is_not_tried(monkeypatch):
     found = found_in(EngineComparison(TINY).events())
     assert "every sample's gradient at once" in found["vmap"]["refused"]
     assert found["microbatch"]["refused"] == ""
-
-
-@pytest.mark.parametrize("left_after", [1, 6, 9])
-def test_it_goes_on_where_it_was_left(tokens, left_after):
-    first = EngineComparison(TOKENS)
-    events = first.events()
-    seen = [next(events) for _ in range(left_after)]
-    second = EngineComparison(TOKENS, checkpoint=first.checkpoint())
-    seen += second.events()
-    timeless = [event.timeless() for event in tokens]
-    assert [event.timeless() for event in seen] == timeless
-    assert second.events_emitted == len(tokens)
-
-
-def test_a_checkpoint_of_another_comparison_is_refused():
-    with pytest.raises(ConfigError, match="Start the run anew"):
-        EngineComparison(TINY, checkpoint=EngineComparison(TOKENS).checkpoint())
 
 
 def test_only_what_is_measured_may_differ_from_run_to_run(tiny):

@@ -23,13 +23,13 @@ from sqlalchemy import (
     select,
     update,
 )
-from sqlalchemy.engine import Engine, make_url
-from sqlalchemy.exc import ArgumentError, DBAPIError
+from sqlalchemy.engine import Engine
+from sqlalchemy.exc import DBAPIError
 
 from dpsgd_explorer.errors import ConfigError, StorageBusyError, StorageFullError
 from dpsgd_explorer.runs.store import schema
 from dpsgd_explorer.runs.store.disk_reserve import DiskReserve, storage_full
-from dpsgd_explorer.runs.store.private_file import keep_private
+from dpsgd_explorer.runs.store.private_file import private_file
 
 # SQLite's own waiting; what goes beyond it is ours.
 BUSY_TIMEOUT_SECONDS = 5.0
@@ -51,12 +51,13 @@ class Database:
         Raises:
             ConfigError: an address we cannot use, or a database of another version.
         """
-        file = _file(url)
-        keep_private(file)
+        file = private_file("DPSGD_DATABASE_URL", url, "runs.sqlite3")
         self._file = file
         self._patience_s = patience_s
         self._reserve = DiskReserve(file.with_name(f"{file.name}.reserve"))
-        self.engine = _engine(url, busy_timeout_s=min(patience_s, BUSY_TIMEOUT_SECONDS))
+        self.engine = _engine(
+            url, file, busy_timeout_s=min(patience_s, BUSY_TIMEOUT_SECONDS)
+        )
         self._writer = self.engine.execution_options(begin="BEGIN IMMEDIATE")
         with self.write(ends=True) as connection:
             _create_tables(connection)
@@ -134,29 +135,9 @@ class Database:
                 return connection
 
 
-def _file(url: str) -> Path:
-    """Return the SQLite file of an address; others may follow here."""
-    try:
-        address = make_url(url)
-    except ArgumentError:
-        address = None
-    if (
-        address is None
-        or address.get_backend_name() != "sqlite"
-        or not address.database
-    ):
-        raise ConfigError(
-            "DPSGD_DATABASE_URL",
-            "DPSGD_DATABASE_URL must be the address of a SQLite file, "
-            f"such as sqlite:////var/lib/dpsgd/runs.sqlite3; got {url!r}.",
-        )
-    return Path(address.database)
-
-
-def _engine(url: str, *, busy_timeout_s: float) -> Engine:
+def _engine(url: str, file: Path, *, busy_timeout_s: float) -> Engine:
     # As many connections as there are threads to use them: none waits for another's.
     engine = create_engine(url, pool_size=8, max_overflow=-1)
-    file = _file(url)
 
     @event.listens_for(engine, "connect")
     def prepare(connection: sqlite3.Connection, _record: object) -> None:

@@ -1,9 +1,14 @@
-"""Files that only our user on the machine may read."""
+"""SQLite files that only our user on the machine may read."""
 
 from __future__ import annotations
 
 import os
 from pathlib import Path
+
+from sqlalchemy.engine import make_url
+from sqlalchemy.exc import ArgumentError
+
+from dpsgd_explorer.errors import ConfigError
 
 OWNER_ONLY = 0o600
 OTHERS = 0o077
@@ -19,3 +24,33 @@ def keep_private(database: Path) -> None:
         file = database.with_name(database.name + suffix)
         if file.exists() and file.stat().st_mode & OTHERS:
             file.chmod(OWNER_ONLY)
+
+
+def private_file(variable: str, url: str, example: str) -> Path:
+    """Return the SQLite file of an address, created if it is new, and kept private.
+
+    Args:
+        variable: The environment variable that holds the address.
+        url: SQLAlchemy's form of address.
+        example: A file name for the error message.
+
+    Raises:
+        ConfigError: the address is not that of a SQLite file.
+    """
+    try:
+        address = make_url(url)
+    except ArgumentError:
+        address = None
+    if (
+        address is None
+        or address.get_backend_name() != "sqlite"
+        or not address.database
+    ):
+        raise ConfigError(
+            variable,
+            f"{variable} must be the address of a SQLite file, such as "
+            f"sqlite:////var/lib/dpsgd/{example}; got {url!r}.",
+        )
+    file = Path(address.database)
+    keep_private(file)
+    return file

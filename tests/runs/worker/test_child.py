@@ -48,7 +48,7 @@ def told(store, run_id):
 @cache
 def trained(config):
     """What an uninterrupted run tells."""
-    return [event.timeless() for event in KINDS[config.kind].start(config).events()]
+    return [event.timeless() for event in kinds.start(config).events()]
 
 
 @pytest.fixture
@@ -58,7 +58,7 @@ def begun(store, config):
     def begun(events, checkpoint_after=None, change=lambda event: event):
         run = store.create(config, visitor="ann")
         claim = store.leases.claim(run.id)
-        training = KINDS[config.kind].start(config)
+        training = kinds.start(config)
         for number, event in enumerate(training.events(), start=1):
             store.leases.append(claim, [change(event)])
             if number == checkpoint_after:
@@ -144,7 +144,7 @@ class Runs:
 def test_the_checkpoint_of_another_run_is_no_start(store, config, train, begun):
     claim = begun(9, 5)
     other = type(config).parse(CHEAP[config.kind] | {"seed": 99})
-    start = KINDS[config.kind].start(other).checkpoint()
+    start = kinds.start(other).checkpoint()
     with store.database.write() as connection:
         connection.execute(update(checkpoints).values(data=start))
     assert train(claim) == 0
@@ -157,7 +157,7 @@ def test_progress_that_was_told_is_no_part_of_what_must_come_again(
     run = store.create(config, visitor="ann")
     claim = store.leases.claim()
     progress = Event("progress", {"what": "features", "done": 1, "total": 2})
-    first, second, *_ = KINDS[config.kind].start(config).events()
+    first, second, *_ = kinds.start(config).events()
     store.leases.append(claim, [progress, first, progress, second, progress])
     assert train(claim) == 0
     assert store.get(run.id).state == "done"

@@ -13,7 +13,7 @@ import pytest
 
 from dpsgd_explorer.accounting import Odometer
 from dpsgd_explorer.experiments.events import Event
-from dpsgd_explorer.experiments.kinds import KINDS
+from dpsgd_explorer.experiments.kinds import KINDS, start
 from dpsgd_explorer.experiments.training_config import TrainingConfig
 from dpsgd_explorer.web.http.assets import FRONT_DIR, plotly_bundle
 from tests.web.conftest import SMALL, error_of, recorded_events
@@ -236,7 +236,7 @@ def test_the_odometer_of_a_run_goes_on_in_the_library(client, store):
     config = TrainingConfig.parse(SMALL | {"steps": 9})
     run_id = client.post(RUNS, json=SMALL | {"steps": 9}).json["id"]
     claim = store.leases.claim(run_id)
-    events = list(KINDS["training"].start(config).events())
+    events = list(start(config).events())
     stopped = [e for e in events if e.data["step"] <= 4]  # of nine steps
     store.leases.append(claim, stopped)
     store.leases.finish(claim, "cancelled")

@@ -10,7 +10,7 @@ import re
 import pytest
 
 from dpsgd_explorer.experiments.engines_config import CONTENDERS, EnginesConfig
-from dpsgd_explorer.experiments.kinds import KINDS, parse
+from dpsgd_explorer.experiments.kinds import parse, start
 from dpsgd_explorer.experiments.vocabulary import ENGINES
 from dpsgd_explorer.training import engine_comparison as engines_loop
 from dpsgd_explorer.training import timing as measuring
@@ -33,7 +33,7 @@ def compared():
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(engines_loop, "SECONDS", 0.0)
         patch.setattr(measuring, "VISIT_SECONDS", 0.0)
-        return list(KINDS["engines"].start(parse(ASKED)).events())
+        return list(start(parse(ASKED)).events())
 
 
 @pytest.fixture

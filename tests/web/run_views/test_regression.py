@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from dpsgd_explorer.experiments.kinds import KINDS, parse
+from dpsgd_explorer.experiments.kinds import KINDS, parse, start
 from dpsgd_explorer.experiments.regression_config import RegressionConfig
 from dpsgd_explorer.web.figures.error_axes import ErrorAxes
 from dpsgd_explorer.web.http.assets import FRONT_DIR
@@ -36,7 +36,7 @@ def descended(client, store):
     """A descent of ``client`` that was really made."""
     run_id = client.post(RUNS, json=DESCENT).json["id"]
     claim = store.leases.claim(run_id)
-    store.leases.append(claim, list(KINDS["regression"].start(parse(DESCENT)).events()))
+    store.leases.append(claim, list(start(parse(DESCENT)).events()))
     store.leases.finish(claim, "done")
     return run_id
 
@@ -115,7 +115,7 @@ def test_a_learning_rate_from_the_data_voids_the_guarantee_everywhere(client, st
     run_id = client.post(RUNS, json=DESCENT | {"learning_rate": "notebook"}).json["id"]
     config = parse(store.get(run_id).config)
     claim = store.leases.claim(run_id)
-    store.leases.append(claim, list(KINDS["regression"].start(config).events()))
+    store.leases.append(claim, list(start(config).events()))
     store.leases.finish(claim, "done")
     assert client.get(f"{RUNS}/{run_id}").json["privacy"]["status"] == "not private"
     page = client.get(f"/runs/{run_id}/").text
