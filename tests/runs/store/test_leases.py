@@ -27,6 +27,15 @@ def log_of(store, run):
     return [(event.kind, json.loads(event.data)) for event in store.events(run.id)]
 
 
+WRITES = {
+    "append": lambda leases, claim: leases.append(claim, [step(1)]),
+    "heartbeat": lambda leases, claim: leases.heartbeat(claim),
+    "finish": lambda leases, claim: leases.finish(claim, "done"),
+    "checkpoint": lambda leases, claim: leases.save_checkpoint(claim, b"x"),
+    "release": lambda leases, claim: leases.release(claim, lost=True),
+}
+
+
 @pytest.fixture
 def run(store, config):
     return store.create(config, visitor="ann")
@@ -60,27 +69,7 @@ def test_an_event_that_is_not_json_is_refused_whole(store, run):
     assert store.get(run.id).last_seq == 2
 
 
-@pytest.mark.parametrize(
-    "write",
-    [
-        pytest.param(
-            lambda store, claim: store.leases.append(claim, [step(1)]), id="append"
-        ),
-        pytest.param(
-            lambda store, claim: store.leases.heartbeat(claim), id="heartbeat"
-        ),
-        pytest.param(
-            lambda store, claim: store.leases.finish(claim, "done"), id="finish"
-        ),
-        pytest.param(
-            lambda store, claim: store.leases.save_checkpoint(claim, b"x"),
-            id="checkpoint",
-        ),
-        pytest.param(
-            lambda store, claim: store.leases.release(claim, lost=True), id="release"
-        ),
-    ],
-)
+@pytest.mark.parametrize("write", WRITES)
 @pytest.mark.parametrize("how", ["taken over", "queued again", "ended", "deleted"])
 def test_a_worker_that_lost_the_run_cannot_write(store, run, clock, write, how):
     old = store.leases.claim()
@@ -95,30 +84,16 @@ def test_a_worker_that_lost_the_run_cannot_write(store, run, clock, write, how):
             assert store.leases.claim() == Claim(run.id, 2)
     before = store.events_since(0, 100)
     with pytest.raises(LeaseLostError, match="no longer held under fence 1"):
-        write(store, old)
+        WRITES[write](store.leases, old)
     assert store.events_since(0, 100) == before
     assert store.leases.order(old) == "stop"
 
 
-@pytest.mark.parametrize(
-    "write",
-    [
-        pytest.param(
-            lambda store, claim: store.leases.append(claim, [step(1)]), id="append"
-        ),
-        pytest.param(
-            lambda store, claim: store.leases.heartbeat(claim), id="heartbeat"
-        ),
-        pytest.param(
-            lambda store, claim: store.leases.save_checkpoint(claim, b"x"),
-            id="checkpoint",
-        ),
-    ],
-)
+@pytest.mark.parametrize("write", ["append", "heartbeat", "checkpoint"])
 def test_each_write_extends_the_lease(store, run, clock, write):
     claim = store.leases.claim()
     clock.forward(LEASE_SECONDS - 1)
-    write(store, claim)
+    WRITES[write](store.leases, claim)
     clock.forward(LEASE_SECONDS - 1)
     assert store.leases.reap() == []
     clock.forward(2)
