@@ -76,3 +76,38 @@ def test_a_widget_alone_runs_in_a_frame_of_another_site(open_page, lesson):
     page = open_page("/lesson.html", at=lesson, expected=["status of 404"])  # its icon
     heading = page.frame_locator("iframe").get_by_role("heading", level=1)
     expect(heading).to_have_text("One record moves the slope from 1.04 to 0.64")
+
+
+def test_two_worlds_are_trained_and_told_apart(open_page):
+    page = open_page("/learn/dp-concepts/")
+    page.get_by_label("With little noise").fill("90")
+    page.get_by_role("button", name="Show the picture").click()
+    figure = page.locator("#two-worlds")
+    title = figure.get_by_role("heading", level=3)
+    expect(title).to_have_text(
+        re.compile(r"The attacker is right \d\d % of the time; the limit is \d\d %")
+    )
+    expect(figure.get_by_text("you: 90 %")).to_be_visible()
+    promise = figure.locator('[data-part="promise"]')
+    epsilon = promise.inner_text()
+    hits = figure.locator('[data-part="hits-0"]')
+    before = hits.inner_text()
+    figure.get_by_role("slider", name="Clipping bound").fill("1")
+    expect(figure.get_by_text("2.00", exact=True)).to_be_visible()
+    expect(promise).to_have_text(epsilon)  # C is not in ε
+    figure.get_by_role("slider", name="The odd record’s y").fill("1.7")
+    expect(hits).not_to_have_text(before)
+    expect(promise).to_have_text(epsilon)  # nor is the record
+    figure.get_by_role("slider", name="Noise multiplier").fill("0")
+    expect(promise).not_to_have_text(epsilon)
+    grip = figure.get_by_role("slider", name="The attacker’s threshold")
+    grip.focus()
+    for _ in range(12):
+        page.keyboard.press("Shift+ArrowRight")
+    expect(grip).to_have_attribute("aria-valuenow", "5.0")
+    expect(figure.get_by_text("With this threshold it never says")).to_be_visible()
+    figure.get_by_label("1,000").check()
+    expect(hits).to_contain_text("of 1,000")
+    epsilon = promise.inner_text()
+    figure.get_by_role("radio", name="0.25").check()
+    expect(promise).not_to_have_text(epsilon)  # q is

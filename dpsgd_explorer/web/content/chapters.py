@@ -16,9 +16,10 @@ NOT_READ = re.compile(
     re.DOTALL,
 )
 HEADING = re.compile(r'<h2 id="([\w-]+)">(.*?)</h2>', re.DOTALL)
-# Drawings, code and tags: a mark-up of numbers would break them.
+# Drawings, code, data and tags: a mark-up of numbers would break them.
 NOT_PROSE = re.compile(
-    r"(<svg.*?</svg>|<pre.*?</pre>|<math.*?</math>|<[^>]*>)", re.DOTALL
+    r"(<svg.*?</svg>|<pre.*?</pre>|<math.*?</math>|<script.*?</script>|<[^>]*>)",
+    re.DOTALL,
 )
 SMALL_NUMBER = re.compile(r"\d[\d.]*e-\d+")
 ON_ONE_LINE = r'<span class="num">\g<0></span>'

@@ -41,7 +41,7 @@ from dpsgd_explorer.web.figures import randomized_response as response
 from dpsgd_explorer.web.figures import sgd_steps as descent
 from dpsgd_explorer.web.figures import toy_problem as toy
 from dpsgd_explorer.web.recorded.runs import recorded
-from dpsgd_explorer.web.widgets import one_odd_record
+from dpsgd_explorer.web.widgets import one_odd_record, two_worlds
 
 bp = Blueprint("learn", __name__, url_prefix="/learn")
 bp.add_app_template_global(maths.math, "math")
@@ -123,6 +123,7 @@ def parts() -> dict[str, Any]:
         "default": tables.default().plan,
         "number": quantities,
         "odd_record": one_odd_record,
+        "worlds": two_worlds,
         "picture": PICTURES,
         "regression": regression_chapter,
         "tables": tables,

@@ -44,9 +44,10 @@ function answerOf(field) {
   return {words: slider.value + field.dataset.unit, value: Number(slider.value) * Number(field.dataset.factor), at};
 }
 
-/** Put a diamond on both drawings of a picture. */
+/** Put a diamond on both drawings of a picture; a widget has its own axes and marks itself. */
 function markOn(picture, guess) {
-  for (const svg of picture.querySelectorAll("[data-still] svg[data-x], .chart > div > svg[data-x]")) {
+  for (const svg of picture.querySelectorAll("svg[data-x]")) {
+    if (svg.closest("[data-widget]")) continue;
     const point = pixelOf(guess, readScale(svg.dataset.x), readScale(svg.dataset.y));
     if (!point) continue;
     const [x, y] = point;

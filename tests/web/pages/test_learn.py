@@ -315,7 +315,7 @@ def test_the_hub_adds_up_the_minutes_of_its_chapters(read):
 class Words(Page):
     """The words of a page outside of what no reader reads word by word."""
 
-    UNREAD = ("svg", "math", "pre", "details")
+    UNREAD = ("svg", "math", "pre", "details", "script")
 
     def __init__(self, text):
         self.within = 0
@@ -342,5 +342,10 @@ def test_numbers_are_not_parted_from_their_sign():
         "<var>C</var>\N{NO-BREAK SPACE}=\N{NO-BREAK SPACE}1"
     )
     assert unbroken("a = b") == "a = b"
-    for other in ('<a id="1e-5">', "<pre>1e-5</pre>", "<svg><text>1e-5</text></svg>"):
+    for other in (
+        '<a id="1e-5">',
+        "<pre>1e-5</pre>",
+        "<svg><text>1e-5</text></svg>",
+        "<script>[1e-5]</script>",
+    ):
         assert unbroken(f"{other} 1e-5") == f'{other} <span class="num">1e-5</span>'

@@ -1,0 +1,246 @@
+"""Two worlds: private trainings with one odd record and without it, and an attacker.
+
+The browser trains, by arithmetic on 24 points; everything about ε comes from here.
+
+The limit of any attack is shipped as straight lines.  For every ε' the pair
+(ε', δ(ε')) allows at most e^ε' FPR + δ(ε') true positives, and in the other order
+1 - e^-ε' (1 - δ(ε') - FPR): the least of all these lines is the trade-off curve (Dong,
+Roth and Su 2019, arXiv:1905.02383v3, Proposition 2.5).  With δ(ε') rounded up at
+``LINES`` values of ε' it is a bound, so the browser reads it to the safe side.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import cache
+from typing import Any
+
+import numpy as np
+from markupsafe import Markup
+
+from dpsgd_explorer.accounting import (
+    ACCOUNTANTS,
+    NeighboringRelation,
+    Phase,
+    PrivacyLossDistribution,
+    epsilon,
+    round_up,
+)
+from dpsgd_explorer.web.figures import toy_problem as toy
+from dpsgd_explorer.web.figures.svg import Picture, Plot
+from dpsgd_explorer.web.figures.toy_training import (
+    LEARNING_RATE,
+    STEPS,
+    best_axis,
+    train,
+)
+
+DELTA = 1e-3
+RATES = (1.0, 0.5, 0.25)
+NOISE = tuple(2 ** (i / 3) for i in range(13))  # 1 to 16, three values per doubling
+LINES = 14
+PER_EPSILON = 12  # bins of the privacy loss from 0 to ε, so that ε is an edge
+REACH = 1.5  # of the bins, in units of ε, to either side
+BINS = round(2 * REACH * PER_EPSILON)
+SHOWN_RATE, SHOWN_NOISE = 0.5, 6  # the first state: q, and the place of σ = 4
+BOUND = 1.0
+PILOTS = 400  # other trainings per world, on which the attacker chooses its axis
+COUNTS = (200, 1000)  # trainings per world that are counted
+MANY = 1000  # trainings per world of the shares that text and table quote
+SEED = 14
+EXACT = ACCOUNTANTS["exact"]
+RELATION = NeighboringRelation.ADD_OR_REMOVE_ONE
+
+
+def limit_lines(rate: float, noise: float) -> list[tuple[float, float]]:
+    """Return (e^ε', δ(ε') rounded up), from ε' = 0 to ε at ``DELTA``."""
+    top = epsilon(rate, noise, STEPS, DELTA)
+    losses = [top * i / (LINES - 1) for i in range(LINES)]
+    found = EXACT.delta_bounds([Phase(rate, noise, STEPS)], losses, RELATION)
+    return [
+        (_upwards(math.exp(loss), 6), math.ceil(1e5 * side.value) / 1e5)
+        for loss, side in zip(losses, found, strict=True)
+    ]
+
+
+def most_hits(lines: list[tuple[float, float]], false_alarms: float) -> float:
+    """Return the largest share of hits that the lines allow."""
+    rising = (slope * false_alarms + delta for slope, delta in lines)
+    falling = (1 - (1 - delta - false_alarms) / slope for slope, delta in lines)
+    return min(1.0, *rising, *falling)
+
+
+def loss_bins(rate: float, noise: float) -> dict[str, Any]:
+    """Return the privacy loss of the whole run, binned over ±``REACH`` ε.
+
+    ``with`` and ``without`` are probabilities in units of the largest bin, which is
+    ``largest``; ``beyond`` is what δ is made of, bin by bin right of ε, in units of
+    ``DELTA``.
+    """
+    top = epsilon(rate, noise, STEPS, DELTA)
+    run = [Phase(rate, noise, STEPS)]
+    fine = 20  # losses of the grid per bin
+    grid = top / (PER_EPSILON * fine)
+    law = PrivacyLossDistribution.of(run, interval=grid).directions[0]
+    with_it = law.probabilities
+    without = with_it * np.exp(-law.losses)
+    excess = np.maximum(with_it - math.exp(top) * without, 0.0)
+    places = (law.first + np.arange(len(with_it))) // fine + BINS // 2
+    inside = (places >= 0) & (places < BINS)
+    sums = [
+        np.bincount(places[inside], weights[inside], BINS)
+        for weights in (with_it, without, excess)
+    ]
+    largest = max(float(sums[0].max()), float(sums[1].max()))
+    return {
+        "largest": float(f"{largest:.4g}"),
+        "with": _rounded(sums[0] / largest, 2),
+        "without": _rounded(sums[1] / largest, 2),
+        "beyond": _rounded(sums[2][BINS // 2 + PER_EPSILON :] / DELTA, 3),
+    }
+
+
+@cache
+def data() -> dict[str, Any]:
+    """Return the records, the training, and the limit at each q and σ."""
+    return {
+        "records": [[round(x, 6), round(y, 6)] for x, y in toy.records()],
+        "odd": toy.ODD,
+        "steps": STEPS,
+        "learning_rate": LEARNING_RATE,
+        "delta": DELTA,
+        "reach": REACH,
+        "pilots": PILOTS,
+        "counts": COUNTS,
+        "noise": [round(noise, 3) for noise in NOISE],
+        "first": {"rate": RATES.index(SHOWN_RATE), "noise": SHOWN_NOISE},
+        "rates": [
+            {
+                "sample_rate": rate,
+                "points": [
+                    {
+                        "epsilon": round_up(epsilon(rate, noise, STEPS, DELTA)),
+                        "lines": limit_lines(rate, noise),
+                        **loss_bins(rate, noise),
+                    }
+                    for noise in (round(noise, 3) for noise in NOISE)
+                ],
+            }
+            for rate in RATES
+        ],
+    }
+
+
+@cache
+def right_calls(place: int, rate: float = SHOWN_RATE) -> float:
+    """Return how often an attacker is right who knows both worlds' trainings.
+
+    It sees one finished θ and splits the plane along the axis that parted other
+    trainings best. Measured on ``MANY`` trainings per world.
+    """
+    false_alarms, hits = _curves(place, rate, MANY, [0.0])[0]
+    return (hits + 1 - false_alarms) / 2
+
+
+def right_percent(place: int) -> str:
+    """Return ``right_calls`` in percent, to nearest."""
+    return f"{100 * right_calls(place):.0f} %"
+
+
+def most_right(place: int, rate: float = SHOWN_RATE) -> float:
+    """Return the largest share of right calls that any attack reaches."""
+    return (1 + limit_lines(rate, round(NOISE[place], 3))[0][1]) / 2
+
+
+@cache
+def picture() -> Picture:
+    """Return the attacker's shares at every threshold, below the limit."""
+    limit = most_right(SHOWN_NOISE)
+    shown = range(0, len(NOISE), 3)
+    return Picture(
+        title=(
+            f"The attacker is right {right_percent(SHOWN_NOISE)} of the time; no "
+            f"attack is right more than {_percent_up(limit)} of the time"
+        ),
+        sub=(
+            f"DP-SGD on a line through {toy.SIZE} points, with one odd record and "
+            f"without it: {STEPS} steps, q = {SHOWN_RATE:g}, σ = "
+            f"{NOISE[SHOWN_NOISE]:g}; one line per threshold"
+        ),
+        wide=_draw((904, 380)),
+        narrow=_draw((342, 340)),
+        head=("σ", f"ε at δ = {DELTA:g}", "attacker right", "most possible"),
+        rows=tuple(
+            (
+                f"{NOISE[i]:g}",
+                data()["rates"][RATES.index(SHOWN_RATE)]["points"][i]["epsilon"],
+                right_percent(i),
+                _percent_up(most_right(i)),
+            )
+            for i in shown
+        ),
+        kind="illustration",
+        status="bound",
+        note=(
+            f"Made-up records and seeded noise, real training: {MANY:,} per world. "
+            "The limit holds for every attack; one record added or removed."
+        ),
+    )
+
+
+def _curves(
+    place: int, rate: float, count: int, cuts: list[float]
+) -> list[tuple[float, float]]:
+    """Return false alarms and hits at thresholds, in units of the scores' std."""
+    worlds = [
+        train(
+            2 * count,
+            with_odd=with_odd,
+            sample_rate=rate,
+            noise_multiplier=round(NOISE[place], 3),
+            max_grad_norm=BOUND,
+            seed=SEED + with_odd,
+        )
+        for with_odd in (False, True)
+    ]
+    axis, middle = best_axis(worlds[0][:count], worlds[1][:count])
+    scores = [world[count:] @ axis - middle for world in worlds]
+    spread = float(np.std(scores[0]))
+    without, with_it = (np.array(score) / spread for score in scores)
+    return [(float((without > c).mean()), float((with_it > c).mean())) for c in cuts]
+
+
+def _draw(size: tuple[int, int]) -> Markup:
+    plot = Plot.framed(size, (0.0, 1.0), (0.0, 1.0), left=48, top=34)
+    lines = limit_lines(SHOWN_RATE, round(NOISE[SHOWN_NOISE], 3))
+    shares = [(i / 60) ** 2 for i in range(61)]
+    limit = [(share, most_hits(lines, share)) for share in shares]
+    plot.path([*limit, (0, 1)], "f-wash-budget", close=True)
+    ticks = [(0, "0 %"), (0.5, "50 %"), (1, "100 %")]
+    plot.y_axis(ticks, "hits: the record was there, and is called")
+    plot.x_axis(ticks, "false alarms")
+    plot.line([(0, 0), (1, 1)], "thin s-faint dotted")
+    plot.line(limit, "s-budget")
+    cuts = [6 - 0.2 * i for i in range(61)]
+    attack = _curves(SHOWN_NOISE, SHOWN_RATE, MANY, cuts)
+    plot.line([(0, 0), *attack, (1, 1)], "s-attack")
+    plot.text((0.03, 0.93), "no attack gets here", "budget")
+    plot.text((0.56, 0.62), "the attacker", "attack halo", shift=(8, 14))
+    return plot.svg(
+        "Hits against false alarms: the attacker’s curve lies above the diagonal of "
+        "pure guessing and below the limit that the accountant computes."
+    )
+
+
+def _percent_up(share: float) -> str:
+    return f"{math.ceil(100 * share - 1e-9)} %"
+
+
+def _upwards(value: float, digits: int) -> float:
+    """Return the value to so many significant digits, rounded up."""
+    scale = 10.0 ** (math.floor(math.log10(value)) + 1 - digits)
+    return float(f"{math.ceil(value / scale - 1e-9) * scale:.{digits}g}")
+
+
+def _rounded(values: Any, digits: int) -> list[float]:
+    return [round(float(value), digits) for value in values]

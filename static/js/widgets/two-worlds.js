@@ -1,0 +1,126 @@
+/** Two worlds: private trainings with one odd record and without it, and a threshold to drag. */
+
+import {grip} from "../lib/drag.js";
+import {decimals, integer} from "../lib/format.js";
+import {Chart, clamp} from "../lib/svg.js";
+import {oncePerFrame, part, speaker, write} from "../lib/widget_parts.js";
+import {REACH, cloud, densities, levels, losses, thresholds} from "./two_worlds/drawings.js";
+import {mostHits} from "./two_worlds/limit.js";
+import {attack, beyond, drawChance} from "./two_worlds/training.js";
+import {chance, conclusion, odds, percentUp, rightCalls, row, setting} from "./two_worlds/words.js";
+
+const REST_MS = 200; // until the hand counts as still, and all noise levels are measured
+const SEED = 7;
+
+const CHARTS = {
+  cloud: "Two clouds of finished lines, slope against intercept",
+  scores: "Densities of both worlds along the attacker’s axis, and a threshold you can move",
+  thresholds: "Hits against false alarms, below the region that the promise forbids",
+  levels: "Right calls against the noise multiplier, below the limit",
+  losses: "The law of the privacy loss in both worlds, with the band of plus and minus epsilon",
+};
+
+export function mount(element, data) {
+  const state = {
+    rate: data.first.rate, noise: data.first.noise, bound: 1, height: data.records[data.odd][1], count: data.counts[0], cut: 0,
+  };
+  const speak = speaker(element);
+  const extras = {sweep: null, guesses: []};
+  let seed = SEED;
+  let chances = null;
+  let found = null;
+  let resting = 0;
+
+  const draw = () => {
+    if (!found || Object.values(charts).some((chart) => !chart.width)) return;
+    const {lines, ...point} = data.rates[state.rate].points[state.noise];
+    const [alarms, hits] = found.scores.map((values) => beyond(values, state.cut));
+    const tally = {hits, alarms, count: state.count};
+    charts.cloud.show(cloud(charts.cloud, found, state, data.pilots));
+    charts.scores.show(densities(charts.scores, found, state, tally));
+    charts.thresholds.show(thresholds(charts.thresholds, found, state, tally, lines));
+    charts.levels.show(levels(charts.levels, data, state, tally, extras));
+    charts.losses.show(losses(charts.losses, data, point));
+    threshold.at([charts.scores.x(state.cut), 16], state.cut.toFixed(1), `${decimals(state.cut, 1)}: ${hits} hits, ${alarms} false alarms of ${state.count}`);
+    say(tally, lines, point.epsilon);
+  };
+
+  function say(tally, lines, epsilon) {
+    const words = [conclusion(tally, lines), odds(tally, lines), chance(tally, lines)];
+    write(element, "title", words[0]);
+    write(element, "odds", words[1]);
+    write(element, "chance", words[2]);
+    speak(words.join(" "));
+    for (const name of ["hits", "alarms"]) row(tally[name], tally.count).forEach((cell, i) => write(element, `${name}-${i}`, cell));
+    write(element, "most", percentUp(mostHits(lines, tally.alarms / tally.count), 1));
+    write(element, "sub", setting(data, state));
+    write(element, "promise", `ε = ${epsilon} at δ = ${data.delta}`);
+    const shown = {noise: decimals(data.noise[state.noise]), bound: decimals(state.bound), height: decimals(state.height, 1)};
+    for (const [name, value] of Object.entries(shown)) {
+      write(element, `${name}-words`, value);
+      part(element, name).setAttribute("aria-valuetext", `${value}; epsilon ${epsilon}`);
+    }
+  }
+
+  const charts = Object.fromEntries(Object.entries(CHARTS).map(([name, label]) => [
+    name, new Chart(part(element, name), {height: 290, label, role: name === "scores" ? "group" : "img", draw: () => train()}),
+  ]));
+  const train = oncePerFrame(() => {
+    if (Object.values(charts).some((chart) => !chart.width)) return;
+    const start = performance.now();
+    chances ??= [0, 1].map((world) => drawChance(2 * seed + world, data));
+    found = attack(data, chances, state);
+    draw();
+    write(element, "took", `${integer(2 * state.count)} trainings in ${Math.max(1, Math.round(performance.now() - start))} ms`);
+  });
+  const redraw = oncePerFrame(draw);
+  const moveCut = (cut) => {
+    state.cut = clamp(cut, -REACH, REACH);
+    redraw();
+  };
+  const threshold = grip(charts.scores, {
+    label: "The attacker’s threshold", range: [-REACH, REACH],
+    move: ([x]) => moveCut(x), step: ([dx, dy], big) => moveCut(state.cut + (dx + dy) * (big ? 0.5 : 0.1)),
+  });
+
+  /** Train anew; the other noise levels follow once the hand rests, one per task. */
+  const change = (changes) => {
+    Object.assign(state, changes);
+    if (!("noise" in changes) || !extras.sweep) {
+      extras.sweep = null;
+      clearTimeout(resting);
+      resting = setTimeout(() => measure([]), REST_MS);
+    }
+    train();
+  };
+  const most = Math.max(...data.counts);
+  const measure = (done) => {
+    if (done.length === data.noise.length) {
+      extras.sweep = done;
+      redraw();
+      return;
+    }
+    const {scores} = attack(data, chances, state, data.noise[done.length], most);
+    const [alarms, hits] = scores.map((values) => beyond(values, 0));
+    const [share] = rightCalls({hits, alarms, count: most});
+    resting = setTimeout(() => measure([...done, share]));
+  };
+
+  for (const [name, value] of [["noise", Number], ["bound", (text) => 2 ** Number(text)], ["height", Number]]) {
+    part(element, name).addEventListener("input", ({target}) => change({[name]: value(target.value)}));
+  }
+  for (const name of ["rate", "count"]) {
+    for (const radio of element.querySelectorAll(`[data-${name}]`)) {
+      radio.addEventListener("change", () => change({[name]: Number(radio.value)}));
+    }
+  }
+  part(element, "again").addEventListener("click", () => {
+    seed += 1;
+    chances = null;
+    change({});
+  });
+  element.addEventListener("guessed", ({detail}) => {
+    extras.guesses = detail;
+    change({});
+  });
+}

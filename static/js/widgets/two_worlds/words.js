@@ -1,0 +1,51 @@
+/** What the picture shows, in sentences. */
+
+import {decimals, decimalsUp, integer, plural} from "../../lib/format.js";
+import {interval, meanOfShares} from "../../lib/statistics.js";
+import {mostHits, mostRight} from "./limit.js";
+
+/** A share in whole percent, to nearest. */
+export const percent = (share) => `${Math.round(100 * share)} %`;
+/** A limit in percent, rounded up. */
+export const percentUp = (share, digits = 0) => `${decimalsUp(100 * share, digits)} %`;
+
+/** Right calls of both worlds at even odds: [share, low, high]. */
+export const rightCalls = ({hits, alarms, count}) => meanOfShares(hits / count, 1 - alarms / count, count);
+
+export function conclusion(tally, lines) {
+  return `The attacker is right ${percent(rightCalls(tally)[0])} of the time; the limit is ${percentUp(mostRight(lines))}`;
+}
+
+/** What was trained. */
+export function setting(data, {rate, noise}) {
+  return `DP-SGD on a line through ${data.records.length} points, with one odd record and without it: ${data.steps} steps, ` +
+    `q = ${data.rates[rate].sample_rate}, σ = ${decimals(data.noise[noise])}`;
+}
+
+/** What a call “it was there” is worth, beside what the promise allows. */
+export function odds({hits, alarms, count}, lines) {
+  if (hits === 0) return "With this threshold it never says “it was there”. Drag it to the left.";
+  if (alarms === 0) {
+    return `It says “it was there” ${plural(hits, "time")} in ${integer(count)} when it was, and never when it was not. ` +
+      `With so few trainings the true share of false alarms may still be up to ${percentUp(interval(0, count)[1], 1)}.`;
+  }
+  const share = alarms / count;
+  const most = decimalsUp(mostHits(lines, share) / share, 1);
+  return `Start at even odds. When the attacker says “it was there”, they are ${(hits / alarms).toFixed(1)} to 1: ` +
+    `${plural(hits, "hit")} against ${plural(alarms, "false alarm")}. With as many false alarms the promise allows at most ${most} to 1.`;
+}
+
+/** Crossing the limit, explained; nothing to say while the dot lies below it. */
+export function chance({hits, alarms, count}, lines) {
+  const most = mostHits(lines, alarms / count);
+  if (hits / count <= most) return "";
+  const [low] = interval(hits, count);
+  const wide = Math.round(50 * (interval(hits, count)[1] - low));
+  return `The dot lies beyond the limit by chance: shares of ${integer(count)} trainings scatter by some ${plural(Math.max(1, wide), "point")} either way. More trainings narrow that.`;
+}
+
+/** A count as share and interval, for the table. */
+export function row(hits, count) {
+  const [low, high] = interval(hits, count);
+  return [`${integer(hits)} of ${integer(count)}`, percent(hits / count), `${Math.round(100 * low)} to ${Math.round(100 * high)} %`];
+}
