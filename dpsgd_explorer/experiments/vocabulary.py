@@ -86,7 +86,7 @@ SETTINGS: dict[str, Setting] = {
         label="Stopping budget",
         symbol="ε",
         unit="nats",
-        help="End before the step that would spend more. Empty: run all steps.",
+        help="Stop before ε would exceed this. Empty: run all steps.",
         step=0.1,
         gt=0,
         le=1000,
@@ -208,7 +208,8 @@ SETTINGS: dict[str, Setting] = {
     "learning_rate": Setting(
         label="Learning rate",
         symbol="η",
-        help="Clipped gradients are at most C long, so tune η times C.",
+        help="Clipped gradients are at most C long, and momentum m adds steps up to "
+        "ηC/(1 - m): tune the product.",
         marks=(0.1, 1, 10, 100),
         ends=("slower", "bolder"),
         step=0.01,
@@ -257,7 +258,7 @@ SETTINGS: dict[str, Setting] = {
     ),
     "repetitions": Setting(
         label="Repetitions",
-        help="Independent descents, of which median and 5 to 95 % band are told.",
+        help="Independent descents; their median and 5 to 95 % band are shown.",
         marks=(20, 50, 100, 200),
         ge=1,
         le=1000,
@@ -271,7 +272,7 @@ SETTINGS: dict[str, Setting] = {
     ),
     "seed": Setting(
         label="Seed",
-        help="Repeats the run exactly. Whoever knows it can take the noise away.",
+        help="Repeats the run exactly. Anyone who knows it can take the noise away.",
         step=1,
         ge=0,
         le=LARGEST_SEED,

@@ -74,7 +74,7 @@ def budget_map_(query: MapQuestion) -> BudgetMap:
 
 @question("/batch_sizes")
 def batch_sizes(query: BudgetQuestion) -> BatchesAnswer:
-    """Return the noise an update carries by batch size, at one epsilon and length."""
+    """Return the noise per update by batch size, at one epsilon and length."""
     return BatchesAnswer(rows=batch_rows(query))
 
 

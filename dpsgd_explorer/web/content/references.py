@@ -40,6 +40,12 @@ SOURCES = {
         "Google COVID-19 community mobility reports: anonymization process description",
         "2004.04145",
     ),
+    "alghamdi": Source(
+        "Alghamdi and others",
+        2022,
+        "The saddle-point accountant for differential privacy",
+        "2208.09595",
+    ),
     "annamalai": Source(
         "Annamalai and others",
         2024,
@@ -166,6 +172,12 @@ SOURCES = {
         "Calibrating noise to sensitivity in private data analysis",
         where="TCC",
     ),
+    "dwork2010": Source(
+        "Dwork, Rothblum and Vadhan",
+        2010,
+        "Boosting and differential privacy",
+        where="FOCS",
+    ),
     "dwork2014": Source(
         "Dwork and Roth",
         2014,
@@ -286,6 +298,13 @@ SOURCES = {
         "privacy",
         "2303.00654",
     ),
+    "raisa": Source(
+        "Räisä, Jälkö and Honkela",
+        2024,
+        "Subsampling is not magic: why large batch sizes work for differentially "
+        "private stochastic optimisation",
+        "2402.03990",
+    ),
     "rogers": Source(
         "Rogers, Roth, Ullman and Vadhan",
         2016,
@@ -369,5 +388,11 @@ SOURCES = {
     ),
     "zhu": Source(
         "Zhu, Liu and Han", 2019, "Deep leakage from gradients", "1906.08935"
+    ),
+    "zhu_dong": Source(
+        "Zhu, Dong and Wang",
+        2022,
+        "Optimal accounting of differential privacy via characteristic function",
+        "2106.08567",
     ),
 }

@@ -4,11 +4,20 @@ from __future__ import annotations
 
 from functools import cache
 
-from dpsgd_explorer.accounting import round_up
+from dpsgd_explorer.accounting import ACCOUNTANTS
 from dpsgd_explorer.experiments.presets import PRESETS
 from dpsgd_explorer.experiments.training_config import TrainingConfig
+from dpsgd_explorer.web.figures.budget import classic_plan, growth
 from dpsgd_explorer.web.figures.default_run import noise_for
 from dpsgd_explorer.web.questions.odds import percent_at_most
+from dpsgd_explorer.web.questions.rounding import (
+    limit,
+    nearest,
+    need,
+    percent,
+    significant,
+    whole,
+)
 from dpsgd_explorer.web.recorded.runs import (
     RecordedRun,
     recorded,
@@ -30,21 +39,34 @@ def default() -> TrainingConfig:
     return TrainingConfig.parse({})
 
 
-def noise_ratio(from_epsilon: float, to_epsilon: float) -> str:
-    """Return how much more noise the second target asks for."""
-    steps = default().plan.steps
-    return f"{noise_for(to_epsilon, steps) / noise_for(from_epsilon, steps):.1f}"
+def longest_step() -> str:
+    """Return ηC/(1 - m) of the default run: how far its steps can add up."""
+    run = default()
+    return significant(run.learning_rate * run.max_grad_norm / (1 - run.momentum))
+
+
+def counting_factor() -> str:
+    """Return the largest over the smallest valid ε of the classic run."""
+    end = growth((classic_plan().steps,))[0]
+    return f"{float(f'{end.summed / end.sampled:.2g}'):,.0f}"
+
+
+def sampling_factor() -> str:
+    """Return by what sampling divides the ε of the classic run."""
+    end = growth((classic_plan().steps,))[0]
+    return f"{float(f'{end.composed / end.sampled:.2g}'):,.0f}"
+
+
+def accountants() -> Rows:
+    """Return each accountant's name, what kind its answer is, and what it is worth."""
+    return [(one.label, one.status, one.note) for one in ACCOUNTANTS.values()]
 
 
 def targets() -> Rows:
     """Return ε, σ and the attacker's best share of right guesses."""
     steps = default().plan.steps
     return [
-        (
-            f"{e:g}",
-            round_up(noise_for(e, steps), 3),
-            percent_at_most(e, default().delta),
-        )
+        (f"{e:g}", need(noise_for(e, steps)), percent_at_most(e, default().delta))
         for e in TARGETS
     ]
 
@@ -54,10 +76,10 @@ def lengths() -> Rows:
     plan = default().plan
     return [
         (
-            f"{t:,}",
-            f"{t * plan.sample_rate:.1f}",
-            round_up(noise_for(LENGTH_TARGET, t), 3),
-            f"{noise_for(LENGTH_TARGET, t) / t**0.5:.3f}",
+            whole(t),
+            nearest(t * plan.sample_rate, 1),
+            need(noise_for(LENGTH_TARGET, t)),
+            nearest(noise_for(LENGTH_TARGET, t) / t**0.5, 3),
         )
         for t in LENGTHS
     ]
@@ -72,13 +94,13 @@ def _preset(label: str, run: RecordedRun) -> tuple[str, ...]:
     config = run.config
     return (
         label,
-        round_up(run.summary["epsilon"]),
+        limit(run.summary["epsilon"]),
         f"{config.expected_batch_size:,}",
         f"{config.plan.steps:,}",
-        round_up(config.plan.noise_multiplier, 3),
+        need(config.plan.noise_multiplier),
         f"{config.max_grad_norm:g}",
         f"{config.learning_rate:g}",
-        f"{100 * run.summary['test_accuracy']:.1f}",
+        percent(run.summary["test_accuracy"]),
     )
 
 

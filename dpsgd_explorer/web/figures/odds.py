@@ -8,7 +8,13 @@ from typing import Literal
 from markupsafe import Markup
 
 from dpsgd_explorer.web.figures.svg import Anchor, Picture, Plot
-from dpsgd_explorer.web.questions.odds import attacker_accuracy, percent_at_most
+from dpsgd_explorer.web.questions.comparison import Comparison
+from dpsgd_explorer.web.questions.odds import (
+    attacker_accuracy,
+    percent_at_most,
+    posterior,
+)
+from dpsgd_explorer.web.questions.rounding import certainty_limit
 
 SHOWN = (0.1, 0.5, 1.0, 2.0, 3.0, 5.0, 8.0, 10.0)
 WORDS = {
@@ -17,6 +23,9 @@ WORDS = {
     3.0: "a strong suspicion",
     8.0: "next to no limit",
 }
+CERTAINTY = Comparison(
+    posterior, "epsilon", (1.0, 8.0), {"prior": 0.5}, certainty_limit
+)
 TICKS = {False: (0.1, 0.2, 0.5, 1, 2, 5, 10), True: (0.1, 1, 10)}
 
 
@@ -24,20 +33,23 @@ TICKS = {False: (0.1, 0.2, 0.5, 1, 2, 5, 10), True: (0.1, 1, 10)}
 def odds_picture(size: Literal["page", "column"] = "column") -> Picture:
     """Return the curve of attacker_accuracy with four readings on it."""
     wide = (1152, 300) if size == "page" else (904, 300)
+    low, high = CERTAINTY.values
     return Picture(
         title=(
-            f"At ε = 1, an attacker who starts at 50 % ends at {percent_at_most(1)} % "
-            f"or less; at ε = 8, at {percent_at_most(8)} %"
+            f"At ε = {low:g}, an attacker who starts at 50 % ends at {CERTAINTY[0]} % "
+            f"or less; at ε = {high:g}, at {CERTAINTY[1]} %"
         ),
         sub=(
-            "Largest certainty, %, that your record was used, for an attacker who "
-            "knows all the others and sees everything that is released (δ = 0)"
+            f"Largest certainty, %, that your record was used, with {CERTAINTY.held}, "
+            "for an attacker who knows all the others and sees everything that is "
+            "released (δ = 0)"
         ),
         wide=_draw(wide, narrow=False),
         narrow=_draw((342, 230), narrow=True),
         head=("ε", "right at most, %"),
         rows=tuple((f"{e:g}", percent_at_most(e)) for e in SHOWN),
         status="exact",
+        comparisons=(CERTAINTY,),
     )
 
 

@@ -17,6 +17,8 @@ from markupsafe import Markup
 
 from dpsgd_explorer.accounting import round_up
 from dpsgd_explorer.web.figures.svg import Picture, Plot
+from dpsgd_explorer.web.questions.comparison import Comparison
+from dpsgd_explorer.web.questions.rounding import points
 
 SURVEY_EPSILON = math.log(3)  # two coins: truth on heads, the second coin on tails
 TRUE_SHARE = 0.3
@@ -36,13 +38,25 @@ def standard_error(epsilon: float, people: int, share: float = TRUE_SHARE) -> fl
     return math.sqrt(recorded * (1 - recorded) / people) / (2 * p - 1)
 
 
-def curator_error(epsilon: float, people: int) -> float:
-    """Return the same for a trusted curator who adds Laplace noise to the count once.
+def noise_error(epsilon: float, people: int, noise_on: str) -> float:
+    """Return the standard deviation that the noise alone gives the estimated share.
 
-    One person added or removed changes the count by 1, so the scale is 1/ε and the
-    standard deviation √2/ε; the number of people counts as public.
+    The people asked are fixed, so who was asked adds nothing to it.  ``noise_on`` is
+
+    - "each answer": every recorded answer is the truth with probability p, else the
+      opposite; a coin of variance p (1 - p) on each;
+    - "the total": a trusted curator adds Laplace noise to the count once.  One person
+      added or removed changes the count by 1, so the scale is 1/ε and the standard
+      deviation √2/ε; the number of people counts as public.
+
+    Raises:
+        KeyError: there is no such noise.
     """
-    return math.sqrt(2) / epsilon / people
+    p = truth_probability(epsilon)
+    return {
+        "each answer": math.sqrt(p * (1 - p) / people) / (2 * p - 1),
+        "the total": math.sqrt(2) / epsilon / people,
+    }[noise_on]
 
 
 @cache
@@ -96,17 +110,24 @@ def _bars(size: tuple[int, int], p: float, *, narrow: bool) -> Markup:
 @cache
 def price_picture() -> Picture:
     """Return the error of the survey against ε, for several numbers of people."""
-    few, many = PEOPLE[1], PEOPLE[3]
+    by_people = Comparison(
+        standard_error,
+        "people",
+        (PEOPLE[1], PEOPLE[3]),
+        {"epsilon": 1.0, "share": TRUE_SHARE},
+        points,
+    )
+    few, many = by_people.values
     return Picture(
         title=(
-            f"At ε = 1, {few:,} people give the share to about "
-            f"±{points(standard_error(1, few))} points, {many:,} to "
-            f"±{points(standard_error(1, many))}"
+            f"At ε = 1, {few:,} people give the share to about ±{by_people[0]} points, "
+            f"{many:,} to ±{by_people[1]}"
         ),
         sub=(
-            "Standard error of the estimated share, percentage points, when the true "
-            f"share is {TRUE_SHARE:.0%}"
-        ).replace("%", " %"),
+            "Standard error of the estimated share, percentage points; in the title "
+            f"with {by_people.held}"
+        ),
+        comparisons=(by_people,),
         wide=_errors((904, 320), narrow=False),
         narrow=_errors((342, 260), narrow=True),
         head=("ε", *(f"{n:,} people" for n in PEOPLE)),
@@ -141,10 +162,3 @@ def _errors(size: tuple[int, int], *, narrow: bool) -> Markup:
 
 def _error_in_points(people: int, epsilon: float) -> float:
     return 100 * standard_error(epsilon, people)
-
-
-def points(share: float) -> str:
-    """Return percentage points with two significant digits."""
-    points = 100 * share
-    digits = max(0, 1 - math.floor(math.log10(points)))
-    return f"{points:.{digits}f}"

@@ -9,7 +9,9 @@ from markupsafe import Markup
 
 from dpsgd_explorer.accounting import Phase, Plan, round_up
 from dpsgd_explorer.accounting.queries import epsilon_interval
+from dpsgd_explorer.experiments.catalogue import MODELS
 from dpsgd_explorer.web.figures.svg import Picture, Plot, Point, Status
+from dpsgd_explorer.web.questions.rounding import percent
 from dpsgd_explorer.web.recorded.runs import RecordedRun
 
 ROWS = 10
@@ -30,15 +32,16 @@ def accuracy_picture(
     return Picture(
         title=(
             f"At ε = {round_up(curve[-1][0])} the model is right on "
-            f"{100 * accuracy:.1f} of 100 unseen records; without privacy, on "
-            f"{100 * unprotected:.1f}"
+            f"{percent(accuracy, 2)} of 100 unseen records; without privacy, in this "
+            f"run, on {percent(unprotected, 2)}"
         ),
-        sub=f"Test accuracy, %, on the {data.test_size:,} test records of {data.label}",
+        sub=f"Test accuracy, %, on the {data.test_size:,} test records of "
+        f"{data.label}; {MODELS[run.config.model].label.lower()}",
         wide=_draw(size, curve, beside, narrow=False),
         narrow=_draw((342, 260), curve, beside, narrow=True),
         head=("ε spent", "private, %", "without privacy, %"),
         rows=tuple(
-            (round_up(e), f"{100 * a:.1f}", f"{100 * b:.1f}")
+            (round_up(e), percent(a, 2), percent(b, 2))
             for (e, a), (_, b) in _thinned(list(zip(curve, beside, strict=True)))
         ),
         kind="recorded",
@@ -83,18 +86,19 @@ def _draw(
     plot.path([(wall, floor), (wall, 100)], "line s-budget")
     end = (wall, 100 * curve[-1][1])
     plot.dot(end, "f-private")
-    private = f"private, {end[1]:.1f} %"
+    private = f"private, {percent(curve[-1][1], 2)} %"
     plot.text(end, private, "private halo", "end", (-12, 30))
-    unprotected = f"same batches without privacy, {100 * beside[-1][1]:.1f} %"
+    unprotected = f"same batches without privacy, {percent(beside[-1][1], 2)} %"
     words = unprotected.replace("same batches ", "") if narrow else unprotected
     middle = (0.62 * wall, 100 * beside[-1][1])
     plot.text(middle, words, "twin halo", "middle", (0, -10))
     budget = f"budget ε = {round_up(wall)}"
     plot.text((wall, floor), budget, "budget halo", "end", (-8, -12))
     return plot.svg(
-        f"Test accuracy against epsilon: it ends at {end[1]:.1f} percent with epsilon "
+        f"Test accuracy against epsilon: it ends at {percent(curve[-1][1], 2)} percent "
+        "with epsilon "
         f"{round_up(wall)}; the run without privacy ends at "
-        f"{100 * beside[-1][1]:.1f} percent."
+        f"{percent(beside[-1][1], 2)} percent."
     )
 
 

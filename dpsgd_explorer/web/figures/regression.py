@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 import numpy as np
@@ -28,6 +28,7 @@ from dpsgd_explorer.web.questions.regression_results import (
     mse,
     verdict,
 )
+from dpsgd_explorer.web.questions.rounding import significant
 
 WIDE, NARROW = (816, 380), (342, 320)
 BANDS = {"private": "f-area", "attack": "f-wash-attack", "good": "f-wash-good"}
@@ -46,8 +47,9 @@ def errors_picture(view: View) -> Picture:
     repetitions = view.question.repetitions
     return Picture(
         title=verdict(view),
-        sub="Mean squared error on California housing against ε: median and 5 to 95 % "
-        f"band of {repetitions} releases at each ε",
+        sub="Mean squared error on the training records of California housing, in "
+        "(100,000 $)², against ε: median and 5 to 95 % band of "
+        f"{repetitions} releases at each ε",
         wide=_errors(view, WIDE, narrow=False),
         narrow=_errors(view, NARROW, narrow=True),
         head=("ε", *(f"{NAMES[name]}, 5 – 95 %" for name in METHODS), "noisy GD"),
@@ -112,7 +114,20 @@ def _errors(view: View, size: tuple[int, int], *, narrow: bool) -> Markup:
         if ranked.spread.median <= plot.y.high:
             at = (chosen, ranked.spread.median)
             plot.dot(at, f"f-{COLOURS[ranked.name]}", 4)
-    return plot.svg(f"{verdict(view)}. All three fall towards the non-private error.")
+    return plot.svg(f"{verdict(view)}. {_courses(lines)}")
+
+
+def _courses(lines: Mapping[str, tuple[Sequence[float], Sequence[float]]]) -> str:
+    """Return where each line of medians begins and ends, as a sentence."""
+    courses = [
+        f"{_short_name(name)} from {_two(errors[0])} to {_two(errors[-1])}"
+        for name, (_, errors) in lines.items()
+    ]
+    return f"Median errors, from the least ε to the largest: {'; '.join(courses)}."
+
+
+def _two(error: float) -> str:
+    return significant(error) if math.isfinite(error) else "no limit"
 
 
 def _names(plot: Plot, ends: Sequence[tuple[float, str, str]], *, narrow: bool) -> None:

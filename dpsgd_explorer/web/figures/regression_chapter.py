@@ -6,16 +6,30 @@ import math
 from dataclasses import replace
 from functools import cache
 
-from dpsgd_explorer.accounting import gaussian_epsilon, round_up
+import numpy as np
+
+from dpsgd_explorer.accounting import gaussian_epsilon
 from dpsgd_explorer.regression import housing
+from dpsgd_explorer.regression.comparison import Sweep
+from dpsgd_explorer.regression.noisy_gd import steps_within
 from dpsgd_explorer.web.figures.regression import errors_picture, path_picture
 from dpsgd_explorer.web.figures.regression_parts import cloud_picture
 from dpsgd_explorer.web.figures.svg import Picture
 from dpsgd_explorer.web.questions.regression import RegressionQuestion
-from dpsgd_explorer.web.questions.regression_results import Followed, View, mse
+from dpsgd_explorer.web.questions.regression_results import View, median_range
+from dpsgd_explorer.web.questions.rounding import (
+    known_to,
+    limit,
+    nearest,
+    percent,
+    significant,
+    whole,
+)
 
 SMALL_EPSILON, LARGE_EPSILON = 0.1, 2.0
-LARGE_NOISE = 500.0
+SMALL_NOISE, LARGE_NOISE = 50.0, 500.0
+LOWER_LABEL_BOUND = 2.0  # as in the lab's set-up "Labels cut at 2"
+NUMERALS = ("none", "one", "two", "three", "four", "five", "six", "seven", "all eight")
 REPETITIONS = 200  # of every release that the text or the picture speaks of
 
 
@@ -40,72 +54,113 @@ def rates_picture() -> Picture:
 
 def size() -> str:
     """Return the number of records."""
-    return f"{housing.SIZE:,}"
+    return whole(housing.SIZE)
+
+
+def features() -> int:
+    """Return the number of features."""
+    return len(housing.FEATURES)
+
+
+def matrix_entries() -> int:
+    """Return how many different entries the symmetric X'X has."""
+    return features() * (features() + 1) // 2
+
+
+def beyond_their_range() -> str:
+    """Return how many features exceed their "natural range" somewhere, as a word."""
+    rows, _ = housing.load()
+    beyond = (np.abs(rows) > np.array(housing.RANGES)).any(axis=0)
+    return NUMERALS[int(beyond.sum())]
+
+
+def label_bounds() -> tuple[float, float]:
+    """Return the label bound of the chapter, and the lower one of its question."""
+    return housing.NOTEBOOK.y_bound, LOWER_LABEL_BOUND
 
 
 def nonprivate() -> str:
     """Return the error of least squares without privacy."""
-    return mse(_notebook().evaluation_set.mse)
+    return nearest(_notebook().evaluation_set.mse, 3)
 
 
 def trivial() -> str:
     """Return the error of always answering the mean."""
-    return mse(_notebook().evaluation_set.trivial_mse)
+    return nearest(_notebook().evaluation_set.trivial_mse, 3)
 
 
-def median(method: str, epsilon: float, variant: str = "tight") -> str:
-    """Return the median error of a method's releases."""
-    view = View(RegressionQuestion(epsilon=epsilon, repetitions=REPETITIONS))
-    return mse(view.chosen[method][variant].spreads[0].median)
+def median_error(method: str, epsilon: float, spending: str, repetitions: int) -> float:
+    """Return the median error of so many releases of a method."""
+    return _released(method, epsilon, spending, repetitions).spreads[0].median
+
+
+def median(method: str, epsilon: float) -> str:
+    """Return the median error of ``REPETITIONS`` releases, as far as they tell it."""
+    errors = _released(method, epsilon, "tight", REPETITIONS)
+    return known_to(errors.spreads[0].median, *median_range(errors.mse[0]))
+
+
+def median_between(method: str, epsilon: float) -> str:
+    """Return the range in which the median of ever more releases lies, at 95 %."""
+    low, high = median_range(_released(method, epsilon, "tight", REPETITIONS).mse[0])
+    return f"{nearest(low)} and {nearest(high)}"
 
 
 def one_in_twenty(method: str, epsilon: float) -> str:
     """Return the error that one release in twenty exceeds."""
-    view = View(RegressionQuestion(epsilon=epsilon, repetitions=REPETITIONS))
-    return mse(view.chosen[method]["tight"].spreads[0].high)
+    errors = _released(method, epsilon, "tight", REPETITIONS)
+    return significant(errors.spreads[0].high)
 
 
-def small_noise_end(rate: str) -> str:
-    """Return where the short descent ends with a "public" or the "notebook" rate."""
-    return mse(View(RegressionQuestion(rate=rate)).followed[""].end.median)
+def _released(method: str, epsilon: float, spending: str, repetitions: int) -> Sweep:
+    question = RegressionQuestion(epsilon=epsilon, repetitions=repetitions)
+    return View(question).chosen[method][spending]
+
+
+def small_noise_end(rate: str, noise_multiplier: float, epsilon: float) -> float:
+    """Return where a short descent ends with a "public" or the "notebook" rate."""
+    question = RegressionQuestion(rate=rate, noise_multiplier=noise_multiplier)
+    found = View(question).followed[""].within(epsilon)
+    assert found is not None, "a descent that has begun has an error"
+    return found.median
+
+
+def error_as_the_notebook(method: str, epsilon: float) -> float:
+    """Return the error of "adassp" or the long "descent", each as in the notebook."""
+    if method == "adassp":
+        return median_error("adassp", epsilon, "notebook", REPETITIONS)
+    found = _notebook().followed[""].within(epsilon)
+    assert found is not None, "a descent that has begun has an error"
+    return found.median
 
 
 def lambda_min() -> str:
     """Return the least eigenvalue of X'X."""
-    return f"{_notebook().evaluation_set.lambda_min:.2f}"
+    return nearest(_notebook().evaluation_set.lambda_min)
 
 
 def lambda_min_noise() -> str:
     """Return the noise on it in the notebook's AdaSSP at the largest ε."""
-    return f"{_lambda_min_std():.1f}"
+    return nearest(_lambda_min_std(), 1)
 
 
 def lambda_min_seen() -> str:
     """Return, in percent, how often its lower bound rises above 0 there."""
     z = 1.96 - _notebook().evaluation_set.lambda_min / _lambda_min_std()
-    return f"{50 * math.erfc(z / math.sqrt(2)):.1f}"
+    return percent(math.erfc(z / math.sqrt(2)) / 2)
 
 
-def steps(noise_multiplier: float) -> str:
-    """Return how many steps of a descent ε = 2 allows."""
-    return f"{RegressionQuestion(noise_multiplier=noise_multiplier).planned_steps:,}"
+def planned_steps(noise_multiplier: float, epsilon: float) -> int:
+    """Return how many steps of a descent ε allows."""
+    return steps_within(epsilon, noise_multiplier, RegressionQuestion().delta)
 
 
 def halved_noise_epsilon(noise_multiplier: float) -> str:
     """Return what such a descent spends if the sensitivity is taken for half of it."""
     question = RegressionQuestion(noise_multiplier=noise_multiplier)
-    return round_up(
+    return limit(
         gaussian_epsilon(question.delta, noise_multiplier / 2, question.planned_steps)
     )
-
-
-def descent_end(factor: str = "") -> str:
-    """Return where the notebook's long descent ends; "× 10" and "÷ 10" its variants."""
-    return mse(_followed(factor).end.median)
-
-
-def _followed(factor: str) -> Followed:
-    return _notebook().followed[factor]
 
 
 @cache

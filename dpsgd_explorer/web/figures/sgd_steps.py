@@ -6,6 +6,7 @@ import math
 import random
 import statistics
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cache, partial
 from itertools import groupby
 
@@ -18,14 +19,15 @@ from dpsgd_explorer.web.figures.toy_problem import Vector
 SEED = 3
 BATCH_SIZE = 4
 EPOCHS = 12
+ORDERS = 200  # of the batches, to see whether one of them was a lucky choice
 LEARNING_RATE = 0.25
 START: Vector = (-0.9, -0.2)
 LEVELS = (0.05, 0.2, 0.45, 0.8)
 
 
-def batches() -> list[list[int]]:
+def batches(seed: int = SEED) -> list[list[int]]:
     """Return the records of each step: a fresh shuffle each epoch, cut in pieces."""
-    source = random.Random(SEED)
+    source = random.Random(seed)
     cut = []
     for _ in range(EPOCHS):
         order = list(range(toy.SIZE))
@@ -34,16 +36,54 @@ def batches() -> list[list[int]]:
     return cut
 
 
-def path(without: int | None = None) -> list[Vector]:
+def path(without: int | None = None, seed: int = SEED) -> list[Vector]:
     """Return θ after each step; ``without`` leaves one record out of its batches."""
     points, theta = toy.records(), START
     visited = [theta]
-    for batch in batches():
+    for batch in batches(seed):
         drawn = [toy.gradient(theta, points[i]) for i in batch if i != without]
         step = toy.scaled(toy.total(drawn), -LEARNING_RATE / len(drawn))
         theta = theta[0] + step[0], theta[1] + step[1]
         visited.append(theta)
     return visited
+
+
+@dataclass(frozen=True)
+class Separation:
+    """How well the ends with and without the odd record are separated.
+
+    Attributes:
+        orders: Orders of the batches that were tried, each in both worlds.
+        mistaken: Ends on the wrong side of the best cut across the line between the
+            two means.
+    """
+
+    orders: int
+    mistaken: int
+
+    @property
+    def words(self) -> str:
+        """What that means for an attacker."""
+        if not self.mistaken:
+            return "one straight cut parts all ends with it from all ends without it"
+        return f"one straight cut mistakes {self.mistaken} of {2 * self.orders} ends"
+
+
+@cache
+def separation(orders: int = ORDERS) -> Separation:
+    """Return how well ends over many unknown orders of the batches are separated."""
+    seeds = range(SEED + 1, SEED + 1 + orders)
+    ends = [[path(w, seed)[-1] for seed in seeds] for w in (None, toy.ODD)]
+    means = [toy.scaled(toy.total(world), 1 / orders) for world in ends]
+    axis = means[1][0] - means[0][0], means[1][1] - means[0][1]
+    with_it, without = (
+        sorted(axis[0] * end[0] + axis[1] * end[1] for end in world) for world in ends
+    )
+    cuts = (
+        sum(x > cut for x in with_it) + sum(x <= cut for x in without)
+        for cut in with_it
+    )
+    return Separation(orders, min(cuts))
 
 
 def moves() -> list[float]:

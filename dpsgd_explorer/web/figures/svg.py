@@ -17,6 +17,8 @@ from typing import Literal
 
 from markupsafe import Markup, escape
 
+from dpsgd_explorer.web.questions.comparison import Comparison
+
 Point = tuple[float, float]
 SUPERSCRIPT = re.compile(r"\^(\S)")
 RAISED = r'<tspan dy="-5">\1</tspan><tspan dy="5">&#8203;</tspan>'
@@ -41,6 +43,8 @@ class Picture:
         status: What kind of truth the privacy numbers are; "" if there are none.
         note: One or two sentences that stand under the drawing.
         is_private: False if what is drawn is outside the guarantee.
+        comparisons: Those that its title makes; each one's ``held`` stands in the
+            title, under it or in the note.
     """
 
     title: str
@@ -53,6 +57,7 @@ class Picture:
     status: Status = ""
     note: str = ""
     is_private: bool = True
+    comparisons: tuple[Comparison, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -14,12 +14,14 @@ from functools import cache
 
 from markupsafe import Markup
 
-from dpsgd_explorer.accounting import gaussian_delta, gaussian_epsilon, round_up
+from dpsgd_explorer.accounting import gaussian_delta, gaussian_epsilon
 from dpsgd_explorer.web.figures.svg import Picture, Plot
+from dpsgd_explorer.web.questions.rounding import limit
 
 SIGMA = 1.0
 EPSILON = 1.0
 DELTA = 1e-5
+BAND = 0.05  # height at which the band is drawn
 SHOWN = (0.0, 0.5, 1.0, 2.0, 3.0, 4.0)
 
 
@@ -33,12 +35,12 @@ def density(x: float, mean: float, sigma: float = SIGMA) -> float:
 def tail_picture() -> Picture:
     """Return the two worlds at σ = 1 with the area beyond the band at ε = 1."""
     area = gaussian_delta(EPSILON, SIGMA)
-    needed = round_up(gaussian_epsilon(DELTA, SIGMA))
-    rows = [(f"{e:g}", f"{gaussian_delta(e, SIGMA):.2g}") for e in SHOWN]
+    needed = limit(gaussian_epsilon(DELTA, SIGMA))
+    rows = [(f"{e:g}", limit(gaussian_delta(e, SIGMA), 4)) for e in SHOWN]
     return Picture(
         title=(
-            f"δ is the area beyond the band: {area:.3f} at ε = {EPSILON:g}, and at "
-            f"most {DELTA:.5f} from ε = {needed} on"
+            f"δ is the area beyond the ε-band: {limit(area, 3)} at ε = {EPSILON:g}, "
+            f"and at most {DELTA:.5f} from ε = {needed} on"
         ),
         sub=(
             "Density of what is released, Gaussian noise with σ = "
@@ -50,8 +52,9 @@ def tail_picture() -> Picture:
         rows=(*rows, (needed, f"{DELTA:.5f}")),
         status="exact",
         note=Markup(
-            "Add or remove one record. Shaded: what “with you” has beyond "
-            "e<sup>ε</sup> times “without you”."
+            "Add or remove one record. In the ε-band neither world makes an outcome "
+            "more than e<sup>ε</sup> times as likely as the other. Shaded: what “with "
+            "you” has beyond e<sup>ε</sup> times “without you”."
         ),
     )
 
@@ -59,6 +62,7 @@ def tail_picture() -> Picture:
 def _draw(size: tuple[int, int], *, narrow: bool) -> Markup:
     plot = Plot.framed(size, (-3.2, 4.8), (0.0, 1.16), left=12, top=20)
     edge = 0.5 + EPSILON * SIGMA**2
+    other_edge = 0.5 - EPSILON * SIGMA**2
     steps = [edge + (plot.x.high - edge) * i / 50 for i in range(51)]
     upper = [(x, density(x, 1)) for x in steps]
     lower = [(x, _scaled(x)) for x in reversed(steps)]
@@ -68,17 +72,25 @@ def _draw(size: tuple[int, int], *, narrow: bool) -> Markup:
     plot.curve(_scaled, "s-budget thin")
     plot.curve(lambda x: density(x, 1), "s-attack")
     plot.path([(edge, 0), (edge, density(edge, 1))], "axis")
+    plot.path([(other_edge, 0), (other_edge, _scaled(other_edge))], "axis")
+    plot.path([(other_edge, BAND), (edge, BAND)], "line thin s-budget")
+    plot.text((0.5, BAND), "the ε-band", "budget halo", "middle", (0, -6))
     plot.text((-0.9, density(-0.9, 0)), "without you", "twin halo", "end", (-8, -4))
     plot.text((0.62, _scaled(0.62)), "e^ε × without you", "budget halo", shift=(10, 4))
     if narrow:
         plot.text((1.5, density(1.5, 1)), "with you", "attack halo", shift=(10, 0))
-        plot.text((2.7, 0.12), f"δ = {_delta():.3f}", "strong halo", shift=(6, -8))
+        plot.text(
+            (2.7, 0.12), f"δ = {limit(_delta(), 3)}", "strong halo", shift=(6, -8)
+        )
     else:
         plot.text((1.75, density(1.75, 1)), "with you", "attack halo", shift=(12, 0))
-        plot.text((2.5, 0.11), f"δ = {_delta():.3f}", "strong halo", shift=(40, -8))
+        plot.text(
+            (2.5, 0.11), f"δ = {limit(_delta(), 3)}", "strong halo", shift=(40, -8)
+        )
     return plot.svg(
         "Bell curve of the outcome with you, and e to the epsilon times the one "
-        f"without you. Far right the first lies above: an area of {_delta():.3f}."
+        f"without you. Far right, beyond the band, the first lies above: an area of "
+        f"{limit(_delta(), 3)}."
     )
 
 

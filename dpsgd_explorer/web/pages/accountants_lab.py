@@ -91,9 +91,10 @@ SURPRISES = (
         "The run that made DP-SGD known",
         "sample_rate=0.01&noise_multiplier=4&steps=10000&delta=1e-5",
         ("moments", "exact"),
-        "In 2016 the moments accountant brought ε down from hundreds. A quarter of "
-        "what it counts was never spent: its orders end at 32, its way back to ε is "
-        "old.",
+        "The moments accountant of 2016 made DP-SGD practical: composition theorems "
+        "count far more. What it counts beyond the truth was never spent: part of it "
+        "by an older, looser conversion to ε, the rest by describing losses by their "
+        "moments.",
     ),
     Surprise(
         "A better theorem can lose",

@@ -7,12 +7,14 @@ from functools import cache
 from flask import Blueprint, Response, render_template
 
 from dpsgd_explorer.accounting import ACCOUNTANTS, round_up
+from dpsgd_explorer.experiments.catalogue import MODELS
 from dpsgd_explorer.web.api.answer_cache import cached_page
 from dpsgd_explorer.web.content.numbers import small
 from dpsgd_explorer.web.figures.odds import odds_picture
 from dpsgd_explorer.web.figures.recorded_run import accuracy_picture
 from dpsgd_explorer.web.figures.svg import Picture
 from dpsgd_explorer.web.questions.odds import percent_at_most
+from dpsgd_explorer.web.questions.rounding import nearest, percent
 from dpsgd_explorer.web.recorded.runs import RecordedRun, recorded
 
 bp = Blueprint("home", __name__)
@@ -37,6 +39,9 @@ def _page() -> str:
         odds=odds_picture("page"),
         results=results(run, twin),
         accountant=ACCOUNTANTS[run.config.accountant],
+        model=MODELS[run.config.model],
+        behind_at_first=twin.curve()[0][1] < run.curve()[0][1],
+        slower=nearest(run.config.learning_rate / twin.config.learning_rate, 0),
     )
 
 
@@ -48,22 +53,23 @@ def shown_accuracy() -> Picture:
 
 def results(run: RecordedRun, twin: RecordedRun) -> list[tuple[str, ...]]:
     """Return what the run came to: symbol, value, unit, meaning."""
-    accuracy, unprotected = (100 * one.summary["test_accuracy"] for one in (run, twin))
+    accuracy, unprotected = (one.summary["test_accuracy"] for one in (run, twin))
     epsilon = run.summary["epsilon"]
     return [
-        ("", f"{accuracy:.1f}", "%", "of unseen records classified right"),
+        ("", percent(accuracy, 2), "%", "of unseen records classified right"),
         (
             "",
-            f"{unprotected - accuracy:.1f}",
+            percent(unprotected - accuracy, 2),
             "points",
-            "is what privacy cost against the same batches without it",
+            "is what privacy cost in this run, against one run on the same batches "
+            "without it",
         ),
         ("ε =", round_up(epsilon), "", f"spent, at δ = {small(run.config.delta)}"),
         (
             "",
             percent_at_most(epsilon, run.config.delta),
             "%",
-            "at most: how often an attacker is right about whether you were in. "
-            "A coin is right 50 %",
+            "at most: how often an attacker is right about whether your record was "
+            "included. A coin is right 50 %",
         ),
     ]

@@ -12,9 +12,10 @@ from typing import Any
 from flask import Blueprint, Response, abort, current_app, render_template, url_for
 from markupsafe import Markup, escape
 
+from dpsgd_explorer.accounting import ACCOUNTANTS
 from dpsgd_explorer.experiments.training_config import TrainingConfig
 from dpsgd_explorer.web.api.answer_cache import cached_page
-from dpsgd_explorer.web.content import deployments, tables
+from dpsgd_explorer.web.content import deployments, tables, trainer_links
 from dpsgd_explorer.web.content import formulas as maths
 from dpsgd_explorer.web.content import numbers as quantities
 from dpsgd_explorer.web.content.chapters import (
@@ -26,6 +27,7 @@ from dpsgd_explorer.web.content.chapters import (
     reading_minutes,
     unbroken,
 )
+from dpsgd_explorer.web.content.comparisons import compare
 from dpsgd_explorer.web.content.references import SOURCES
 from dpsgd_explorer.web.figures import (
     budget,
@@ -76,6 +78,7 @@ THUMBNAILS = {
     "in-the-real-world": "people",
 }
 SHOWN_RUN = "mnist-strict"
+TWIN = "mnist-strict-twin"
 TOKEN_CLASSES = {
     tokenize.COMMENT: "c",
     tokenize.NUMBER: "k",
@@ -120,7 +123,16 @@ def parts() -> dict[str, Any]:
         "deployments": deployments,
         "deployed": [row.cells for row in deployments.DEPLOYMENTS],
         "group": group_privacy,
+        "accountants": ACCOUNTANTS,
+        "classic": budget.classic_plan(),
+        "compare": compare,
         "default": tables.default().plan,
+        "described": trainer_links.described,
+        "scaled_bound": trainer_links.scaled_bound,
+        "smaller_batch": trainer_links.smaller_batch,
+        "separation": descent.separation,
+        "unclipped_rate": recorded(TWIN).config.learning_rate,
+        "usual": tables.default(),
         "number": quantities,
         "odd_record": one_odd_record,
         "worlds": two_worlds,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from functools import cache, cached_property
 from typing import Any
@@ -22,8 +21,10 @@ from dpsgd_explorer.web.questions.regression import (
 )
 from dpsgd_explorer.web.questions.regression_results import (
     NAMES,
+    RankedMethod,
     View,
     epsilon_text,
+    median_range,
     mse,
 )
 
@@ -150,11 +151,22 @@ def _variant_rows(view: View) -> list[tuple[str, ...]]:
     """Return both ways to spend one budget, side by side."""
     rows: list[tuple[str, ...]] = []
     for name, sweeps in view.chosen.items():
-        before, after = (sweeps[v].spreads[0].median for v in ("notebook", "tight"))
-        change = 100 * (after / before - 1) if math.isfinite(before) else math.nan
-        told = "–" if math.isnan(change) else f"{change:+.1f} %".replace("-", "−")
-        rows.append((METHODS[name], mse(before), mse(after), told))
+        before, after = (
+            RankedMethod(name, sweeps[v].spreads[0], median_range(sweeps[v].mse[0]))
+            for v in ("notebook", "tight")
+        )
+        rows.append(
+            (METHODS[name], before.median, after.median, _change(before, after))
+        )
     return rows
+
+
+def _change(before: RankedMethod, after: RankedMethod) -> str:
+    """Return the change of a median in percent, or that it may be chance."""
+    if before.range[0] <= after.range[1] and after.range[0] <= before.range[1]:
+        return "within chance"
+    change = 100 * (after.spread.median / before.spread.median - 1)
+    return f"{change:+.0f} %".replace("-", "−")
 
 
 @cache
@@ -166,7 +178,7 @@ def guesses() -> dict[str, Any]:
     return {
         "winner": small.ranking[0].name,
         "epsilon": epsilon_text(small.question.epsilon),
-        "medians": {s.name: mse(s.spread.median) for s in small.ranking},
+        "medians": {s.name: s.median for s in small.ranking},
         "names": NAMES,
         "usual": mse(usual.median),
         "larger": mse(larger.median),

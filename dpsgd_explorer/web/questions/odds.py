@@ -12,7 +12,8 @@ Their sum bounds his right guesses at an even chance, (TPR + 1 - FPR) / 2, by
 from __future__ import annotations
 
 import math
-from decimal import ROUND_CEILING, Decimal
+
+from dpsgd_explorer.web.questions.rounding import certainty_limit
 
 
 def attacker_accuracy(epsilon: float, delta: float = 0.0) -> float:
@@ -21,9 +22,17 @@ def attacker_accuracy(epsilon: float, delta: float = 0.0) -> float:
     return min((1 + delta * odds) / (1 + odds), 1.0)
 
 
+def posterior(epsilon: float, prior: float) -> float:
+    """Return the highest belief that a prior belief can turn into (δ = 0)."""
+    odds = prior / (1 - prior) * math.exp(epsilon)
+    return odds / (1 + odds)
+
+
+def epsilon_of(certainty: float) -> float:
+    """Return the least ε at which an attacker at even odds may get so certain."""
+    return math.log(certainty / (1 - certainty))
+
+
 def percent_at_most(epsilon: float, delta: float = 0.0) -> str:
     """Return the bound in percent, rounded up, fine enough not to read 100."""
-    share = Decimal(repr(attacker_accuracy(epsilon, delta))) * 100
-    digits = 1 if share < 99 else 2 if share < Decimal("99.99") else 4
-    rounded = share.quantize(Decimal(1).scaleb(-digits), rounding=ROUND_CEILING)
-    return f"{rounded:f}"
+    return certainty_limit(attacker_accuracy(epsilon, delta))

@@ -104,7 +104,7 @@ class RegressionQuestion(Question):
         50.0,
         group=DESCENT,
         label="Noise of a step",
-        help="More noise a step allows more steps: their number grows as σ².",
+        help="More noise per step allows more steps: their number grows as σ².",
         marks=(10, 50, 100, 500),
         ends=None,
         step=None,

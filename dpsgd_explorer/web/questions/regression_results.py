@@ -26,9 +26,11 @@ from dpsgd_explorer.regression.descents import (
 from dpsgd_explorer.regression.perturbation import Perturbation
 from dpsgd_explorer.regression.statistics import Statistics
 from dpsgd_explorer.web.questions.regression import METHODS, RegressionQuestion
+from dpsgd_explorer.web.questions.rounding import known_to
 
 CLOUD = 50
 CONFIDENCE_Z = 1.96
+FEW = 10  # an error beyond it is printed whole
 DESCENT = "noisy gradient descent"
 NAMES = {**METHODS, "noisy_gd": DESCENT}
 
@@ -69,6 +71,13 @@ class RankedMethod:
     name: str
     spread: Spread
     range: tuple[float, float]
+
+    @property
+    def median(self) -> str:
+        """The median error, with the digits that its range supports."""
+        if self.spread.median >= FEW:
+            return mse(self.spread.median)
+        return known_to(self.spread.median, *self.range)
 
 
 @dataclass(frozen=True)
@@ -237,7 +246,7 @@ def median_range(values: Array) -> tuple[float, float]:
 def verdict(view: View) -> str:
     """Return who wins at the ε looked at, as a sentence."""
     best, *others = view.ranking
-    told = "; ".join(f"{NAMES[s.name]} {mse(s.spread.median)}" for s in view.ranking)
+    told = "; ".join(f"{NAMES[s.name]} {s.median}" for s in view.ranking)
     at = f"At ε = {epsilon_text(view.question.epsilon)}"
     near = [s for s in others if s.range[0] <= best.range[1]]
     if near:
@@ -250,7 +259,9 @@ def mse(value: float) -> str:
     """Return an error as it is printed."""
     if not math.isfinite(value):
         return "∞"
-    return f"{value:.4f}" if value < 10 else f"{value:,.0f}" if value < 1e6 else "> 10⁶"
+    return (
+        f"{value:.4f}" if value < FEW else f"{value:,.0f}" if value < 1e6 else "> 10⁶"
+    )
 
 
 def epsilon_text(epsilon: float) -> str:

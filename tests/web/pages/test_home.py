@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from dpsgd_explorer.accounting import epsilon, round_up
+from dpsgd_explorer.experiments.catalogue import MODELS
 from dpsgd_explorer.experiments.presets import PRESETS
 from dpsgd_explorer.web.pages.home import SHOWN_RUN, TWIN, results
 from dpsgd_explorer.web.questions.odds import percent_at_most
@@ -53,15 +54,19 @@ def test_every_preset_has_a_recorded_run_of_its_configuration(preset):
 
 def test_every_number_of_the_shown_run_comes_from_its_events(text):
     run, twin = recorded(SHOWN_RUN), recorded(TWIN)
-    accuracy = 100 * run.summary["test_accuracy"]
-    cost = 100 * twin.summary["test_accuracy"] - accuracy
+    accuracy, unprotected = (
+        round(100 * one.summary["test_accuracy"], 2) for one in (run, twin)
+    )
     spent = run.summary["epsilon"]
     shown = [value for _, value, _, _ in results(run, twin)]
-    expected = [f"{accuracy:.1f}", f"{cost:.1f}", round_up(spent)]
+    cost = f"{unprotected - accuracy:.2f}"  # as a reader subtracts what is printed
+    expected = [f"{accuracy:.2f}", cost, round_up(spent)]
     assert shown == [*expected, percent_at_most(spent, run.config.delta)]
     for value in shown:
         assert f'<span class="num">{value}</span>' in text
-    assert f"At ε = {round_up(spent)} the model is right on {accuracy:.1f}" in text
+    assert f"At ε = {round_up(spent)} the model is right on {accuracy:.2f}" in text
+    assert f"on {unprotected:.2f}" in text
+    assert MODELS[run.config.model].label.lower() in text
 
 
 def test_the_two_doors_and_the_chapters_are_there(client, text):

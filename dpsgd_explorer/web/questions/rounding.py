@@ -1,0 +1,90 @@
+"""How a computed number becomes text: the one place where the direction is chosen.
+
+A limit (of a loss, of an attacker, of δ) and a need (of noise) are rounded up, so that
+what is printed holds.  Every other number is rounded to nearest.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from decimal import ROUND_CEILING, ROUND_HALF_EVEN, Context, Decimal
+
+from dpsgd_explorer.accounting import round_up
+
+Write = Callable[[float], str]
+LONGEST = 400  # digits of 1.8e308 and its decimals
+SIGNIFICANT = 12  # beyond these digits lies the noise of binary arithmetic
+
+
+def limit(value: float, digits: int = 2) -> str:
+    """Return an upper limit with so many decimals, not below its value."""
+    return round_up(value, digits)
+
+
+def need(value: float, digits: int = 3) -> str:
+    """Return a noise multiplier that is needed, not below its value."""
+    return round_up(value, digits)
+
+
+def nearest(value: float, digits: int = 2) -> str:
+    """Return a number that is no limit, to the nearest of so many decimals."""
+    return _fixed(Decimal(f"{value:.{SIGNIFICANT}g}"), digits, ROUND_HALF_EVEN)
+
+
+def significant(value: float, digits: int = 2) -> str:
+    """Return a number that is no limit, to so many significant digits, no exponent."""
+    if value == 0:
+        return "0"
+    return nearest(value, max(0, digits - 1 - math.floor(math.log10(abs(value)))))
+
+
+def percent(share: float, digits: int = 1) -> str:
+    """Return a share that is no limit, in percent without the sign."""
+    return nearest(100 * share, digits)
+
+
+def percent_limit(share: float, digits: int = 1) -> str:
+    """Return the limit of a share, in percent without the sign, not below its value."""
+    value = Decimal(f"{share:.{SIGNIFICANT}g}") * 100
+    return _fixed(value, digits, ROUND_CEILING)
+
+
+def certainty_limit(share: float) -> str:
+    """Return the limit of a share in percent, fine enough not to read 100."""
+    percents = Decimal(repr(share)) * 100
+    digits = 1 if percents < 99 else 2 if percents < Decimal("99.99") else 4
+    return _fixed(percents, digits, ROUND_CEILING)
+
+
+def points(share: float) -> str:
+    """Return percentage points to two significant digits."""
+    return significant(100 * share)
+
+
+def whole(value: float) -> str:
+    """Return the nearest whole number, thousands apart."""
+    return f"{round(value):,}"
+
+
+def thousands(number: str) -> str:
+    """Return a printed whole number with its thousands apart."""
+    return f"{int(number):,}"
+
+
+def known_to(value: float, low: float, high: float) -> str:
+    """Return a number with as many decimals as its range from low to high supports.
+
+    The last decimal is no finer than a tenth of what the range leaves open; at most
+    four of them.
+    """
+    width = high - low
+    if not math.isfinite(value + width):
+        return "∞" if math.isinf(value) else significant(value)
+    digits = 4 if width <= 0 else min(4, max(0, math.ceil(-math.log10(width))))
+    return nearest(value, digits)
+
+
+def _fixed(value: Decimal, digits: int, rounding: str) -> str:
+    context = Context(prec=LONGEST, rounding=rounding)
+    return f"{value.quantize(Decimal(1).scaleb(-digits), context=context):f}"
