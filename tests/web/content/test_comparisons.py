@@ -42,6 +42,7 @@ SHARED = {
     "pull": "releases by AdaSSP at ε = 0.5",
     "rates": "σ = 500",
     "unfold": "One record, one channel",
+    "people": "with the noise for ε = 1 per record",
 }
 
 
