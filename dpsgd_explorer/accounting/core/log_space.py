@@ -14,13 +14,13 @@ import numpy as np
 import numpy.typing as npt
 
 from dpsgd_explorer.accounting.core.intervals import Floats
-
-LARGEST_EXPONENT = 700.0  # whose exponential is a float
+from dpsgd_explorer.accounting.core.tolerances import LARGEST_EXPONENT
 
 
 def log_expm1(values: Floats) -> Floats:
-    """Return log(e^x - 1) for x > 0, without overflow."""
-    return np.asarray(values + np.log(-np.expm1(-values)))  # e^x - 1 = e^x (1 - e^-x)
+    """Return log(e^x - 1) for x >= 0, without overflow; -infinity at 0."""
+    with np.errstate(divide="ignore"):
+        return np.asarray(values + np.log(-np.expm1(-values)))  # e^x (1 - e^-x)
 
 
 def log_sum_segments(values: Floats, starts: npt.NDArray[np.intp]) -> Floats:

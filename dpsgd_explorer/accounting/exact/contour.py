@@ -37,17 +37,15 @@ from copy import copy
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from dpsgd_explorer.accounting.core.accountant import Floats
+from dpsgd_explorer.accounting.core.log_space import log_expm1
 from dpsgd_explorer.accounting.core.tolerances import (
     LARGEST_EXPONENT,
     MACHINE_EPSILON,
     TOLERANCES,
 )
 from dpsgd_explorer.accounting.exact.privacy_loss import ContourGrid, PrivacyLoss
-
-Rows = slice | npt.NDArray[np.intp]
 
 FEW_STEPS = 50  # below this number the integrand falls slowly: ``few_steps_error``
 NODES_PER_FREQUENCY = 4096  # on average, where the most frequencies are taken
@@ -282,15 +280,20 @@ class Contour:
         the tilt 0, where the bound is δ <= 1.
         """
         gaps = np.abs(self.tilts - self.tilt) * period
-        logs = self._log_chernoff(epsilons) - _log_expm1(gaps)  # [T, J]
-        left = np.min(logs[:, : self.index], axis=1, initial=np.inf)
-        left = np.minimum(left, -_log_expm1(np.array([self.tilt * period])))
-        right = np.min(logs[:, self.index + 1 :], axis=1, initial=np.inf)
-        return np.asarray(np.logaddexp(left, right))
+        logs = log_chernoff(self.tilts, self.cumulants, epsilons) - log_expm1(gaps)
+        at_zero = -log_expm1(np.array([self.tilt * period]))
+        return np.asarray(np.logaddexp(*self._least_per_side(logs, at_zero)))
 
-    def _log_chernoff(self, epsilons: Floats, rows: Rows = ALL) -> Floats:
-        """Return log of κ(c') e^(K(c') - c'ε) for every tilt c'; [T, J]."""
-        return log_chernoff(self.tilts, self.cumulants[rows], epsilons)
+    def _least_per_side(self, values: Floats, at_zero: Floats) -> tuple[Floats, Floats]:
+        """Return the least values of the tilts below c, and above; [T, J] -> [T], [T].
+
+        Args:
+            values: Values at the tilts.
+            at_zero: Values at the tilt 0, [T] or [1].
+        """
+        below = np.min(values[:, : self.index], axis=1, initial=np.inf)
+        above = np.min(values[:, self.index + 1 :], axis=1, initial=np.inf)
+        return np.minimum(below, at_zero), above
 
     def _choose_period(
         self, epsilons: Floats, log_deltas: Floats, log_tolerance: float
@@ -301,16 +304,13 @@ class Contour:
             rows = np.linspace(0, len(epsilons) - 1, MAX_PERIOD_ROWS).astype(np.intp)
             epsilons, log_deltas = epsilons[rows], log_deltas[rows]
         gaps = np.abs(self.tilts - self.tilt)
-        logs = self._log_chernoff(epsilons, rows)
-        excess = logs - log_deltas[:, None] - log_tolerance
         gaps[self.index] = np.inf
+        logs = log_chernoff(self.tilts, self.cumulants[rows], epsilons)
+        excess = logs - log_deltas[:, None] - log_tolerance
         needed = np.logaddexp(0.0, excess) / gaps  # [T, J]
         at_zero = np.logaddexp(0.0, -log_deltas - log_tolerance) / self.tilt
-        needed[:, self.index] = np.inf
-        left = np.min(needed[:, : self.index], axis=1, initial=np.inf)
-        left = np.minimum(left, at_zero)
-        right = np.min(needed[:, self.index + 1 :], axis=1, initial=np.inf)
-        return max(float(np.maximum(left, right).max()), 1 / self.tilt)
+        sides = self._least_per_side(needed, at_zero)
+        return max(float(np.maximum(*sides).max()), 1 / self.tilt)
 
     def _cut_off(
         self,
@@ -357,9 +357,3 @@ def log_kappa(tilts: Floats) -> Floats:
     0.25
     """
     return tilts * np.log(tilts) - (1 + tilts) * np.log1p(tilts)
-
-
-def _log_expm1(values: Floats) -> Floats:
-    """Return log(e^x - 1) for x >= 0, -infinity at 0."""
-    with np.errstate(divide="ignore"):
-        return np.asarray(values + np.log(-np.expm1(-values)))

@@ -223,12 +223,11 @@ class DiscretizedPlds:
         origin += first * self.spacing
         offsets: Floats = np.asarray(self.spacing * np.arange(self.points - first))
         weights = np.exp(-self.tilt * offsets)
-        folded = self._folded(
-            phases,
-            counts,
-            start if least < start else None,
-            end if most > end else None,
-        )
+        folded = 0.0
+        if least < start:
+            folded += self._mass_beyond(phases, counts, start, self.shifts < 0)
+        if most > end:
+            folded += self._mass_beyond(phases, counts, end, self.shifts > 0)
         untilted = masses[first:] * weights
         squares = np.cumsum((weights * weights)[::-1])[::-1]
         log_total = float(counts @ np.array([step.log_total for step in phases]))
@@ -253,34 +252,21 @@ class DiscretizedPlds:
                 logs += n * step.log_transform
         return np.fft.irfft(np.exp(logs), self.points)
 
-    def _folded(
-        self,
-        phases: Sequence[TiltedPld],
-        counts: Floats,
-        start: int | None,
-        end: int | None,
-    ) -> float:
-        """Return a bound on the tilted mass before start and after end."""
-        before = self._mass_beyond(phases, counts, start, self.shifts < 0)
-        return before + self._mass_beyond(phases, counts, end, self.shifts > 0)
-
     def _mass_beyond(
         self,
         phases: Sequence[TiltedPld],
         counts: Floats,
-        index: int | None,
+        index: int,
         usable: npt.NDArray[np.bool_],
     ) -> float:
-        """Return Chernoff's bound on the tilted mass beyond a point; 0 for no point.
+        """Return Chernoff's bound on the tilted mass beyond a point.
 
         Args:
             phases: PLDs of one step of each phase.
             counts: Steps of each phase.
-            index: Point of the composition's grid, or None.
+            index: Point of the composition's grid.
             usable: Shifts of the sign that the side asks for, [J].
         """
-        if index is None:
-            return 0.0
         loss = self.spacing * index + float(counts.sum()) * self.offset
         moments = counts @ np.array([step.log_moments for step in phases])
         logs = moments - self.shifts * loss

@@ -12,7 +12,7 @@ Notation: P phases, S rows of steps, A Rényi orders.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -30,7 +30,8 @@ from dpsgd_explorer.accounting.exact.single_step import (
 )
 from dpsgd_explorer.accounting.rdp.accountant import (
     RdpAccountant,
-    add_up,
+    StepDivergences,
+    composed_divergences,
     delta_from_rdp,
     epsilon_from_rdp,
 )
@@ -38,7 +39,7 @@ from dpsgd_explorer.accounting.rdp.replaced_record import divergence_bounds
 from dpsgd_explorer.accounting.rdp.subsampled_gaussian import renyi_divergences
 
 #: Divergences of one step, of (sample rate, noise multiplier), within a millisecond.
-DIVERGENCES: dict[str, Callable[[float, float], Floats]] = {
+DIVERGENCES: dict[str, StepDivergences] = {
     ADD_OR_REMOVE_ONE: renyi_divergences,
     REPLACE_ONE: divergence_bounds,
 }
@@ -71,7 +72,9 @@ def fallback_epsilons(
     added = _basic_composition(phases, counts, delta, relation)
     renyi = np.concatenate(
         [
-            epsilon_from_rdp(_divergences(phases, part, relation), delta)
+            epsilon_from_rdp(
+                composed_divergences(phases, part, relation, DIVERGENCES), delta
+            )
             for part in np.array_split(
                 counts, len(counts) // RdpAccountant.max_rows + 1
             )
@@ -97,7 +100,7 @@ def fallback_deltas(
         )
         for x in shares
     ]
-    total = _divergences(phases, count[None], relation)[0]
+    [total] = composed_divergences(phases, count[None], relation, DIVERGENCES)
     renyi = [delta_from_rdp(total, float(x)) for x in epsilons]
     return np.asarray(np.minimum(np.minimum(unsampled, added), renyi))
 
@@ -133,28 +136,13 @@ def _basic_composition(
 
 
 def _step_epsilon(phase: Phase, delta: float, relation: NeighboringRelation) -> float:
-    """Return ε at delta of one step of a phase with noise."""
     q, sigma = phase.sample_rate, phase.noise_multiplier
-    if q == 1:
-        return epsilon_of_mu(delta, relation.sensitivity / sigma)
     return single_step_epsilon(q, sigma, delta, relation)
 
 
 def _step_delta(phase: Phase, epsilon: float, relation: NeighboringRelation) -> float:
-    """Return δ at epsilon of one step of a phase with noise."""
     q, sigma = phase.sample_rate, phase.noise_multiplier
-    if q == 1:
-        return delta_of_mu(epsilon, relation.sensitivity / sigma)
     return single_step_delta(q, sigma, epsilon, relation)
-
-
-def _divergences(
-    phases: Sequence[Phase], counts: Floats, relation: NeighboringRelation
-) -> Floats:
-    """Return bounds on Rényi's divergences of each row; [S, P] -> [S, A]."""
-    of_step = DIVERGENCES[relation]
-    steps = [of_step(phase.sample_rate, phase.noise_multiplier) for phase in phases]
-    return add_up(counts, np.array(steps))
 
 
 def _unsampled_mus(

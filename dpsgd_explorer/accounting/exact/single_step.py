@@ -1,4 +1,4 @@
-"""One step on a Poisson sample, in closed form.
+"""One step in closed form: on a Poisson sample, or on all records.
 
 With γ = e^ε and δ_G the privacy curve of one Gaussian step on all records:
 
@@ -33,22 +33,30 @@ from dpsgd_explorer.accounting.core.gaussian import (
     epsilon_of_mu,
 )
 from dpsgd_explorer.accounting.core.log_space import log_expm1
+from dpsgd_explorer.accounting.core.neighboring_relation import (
+    REPLACE_ONE,
+    NeighboringRelation,
+)
 from dpsgd_explorer.accounting.core.root_finding import first_safe
 from dpsgd_explorer.accounting.core.tolerances import LARGEST_EXPONENT, MACHINE_EPSILON
 
 LITTLE_NOISE = 1e-3  # below it ε of a replaced record exceeds 5e5: round-off matters
 
 
-def single_step_delta(q: float, sigma: float, epsilon: float, relation: str) -> float:
+def single_step_delta(
+    q: float, sigma: float, epsilon: float, relation: NeighboringRelation
+) -> float:
     """Return δ at ε of one step, the larger direction.
 
     Args:
-        q: Sample rate, in (0, 1).
+        q: Sample rate, in (0, 1].
         sigma: Noise std over the clipping bound, greater than 0.
         epsilon: At least 0.
         relation: What one record may change.
     """
-    if relation == "replace_one":
+    if q == 1:
+        return delta_of_mu(epsilon, relation.sensitivity / sigma)
+    if relation == REPLACE_ONE:
         return _replace_delta(q, sigma, epsilon)
     if epsilon > 1:  # log(1 + (γ - 1) / q) without γ, which may overflow
         inner = epsilon - math.log(q) + math.log1p(-(1 - q) * math.exp(-epsilon))
@@ -57,21 +65,26 @@ def single_step_delta(q: float, sigma: float, epsilon: float, relation: str) -> 
     return q * delta_of_mu(inner, 1 / sigma)
 
 
-def single_step_epsilon(q: float, sigma: float, delta: float, relation: str) -> float:
+def single_step_epsilon(
+    q: float, sigma: float, delta: float, relation: NeighboringRelation
+) -> float:
     """Return ε at δ of one step, the larger direction, rounded up.
 
     For a batch of 256 of 60,000 with σ = 1.1 at δ = 1e-5; on all records ε = 3.92:
 
-    >>> round(single_step_epsilon(256 / 60_000, 1.1, 1e-5, "add_or_remove_one"), 6)
+    >>> relation = NeighboringRelation.ADD_OR_REMOVE_ONE
+    >>> round(single_step_epsilon(256 / 60_000, 1.1, 1e-5, relation), 6)
     0.048342
 
     Args:
-        q: Sample rate, in (0, 1).
+        q: Sample rate, in (0, 1].
         sigma: Noise std over the clipping bound, greater than 0.
         delta: In (0, 1).
         relation: What one record may change.
     """
-    if relation == "replace_one":
+    if q == 1:
+        return epsilon_of_mu(delta, relation.sensitivity / sigma)
+    if relation == REPLACE_ONE:
         return _replace_epsilon(q, sigma, delta)
     inner = epsilon_of_mu(delta / q, 1 / sigma) if delta < q else 0.0
     if inner > LARGEST_EXPONENT:
@@ -127,8 +140,7 @@ def _replace_deltas(q: float, sigma: float, epsilons: Floats) -> Floats:
     the densities agree at z, and Mills' ratio M falls.
     """
     size = np.abs(epsilons)
-    with np.errstate(divide="ignore"):
-        log_gain = log_expm1(size)  # log(γ - 1)
+    log_gain = log_expm1(size)  # log(γ - 1)
     half = log_gain + math.log1p(-q) - math.log(2 * q)
     mirror = size / 2 - 0.5 / sigma**2
     log_w = np.logaddexp(half, 0.5 * np.logaddexp(2 * half, 2 * mirror))

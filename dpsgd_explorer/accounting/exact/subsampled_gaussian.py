@@ -55,6 +55,10 @@ from dpsgd_explorer.accounting.core.fourier import (
     transform_excess,
 )
 from dpsgd_explorer.accounting.core.log_space import log_mixture, shifted_mixture
+from dpsgd_explorer.accounting.core.neighboring_relation import (
+    ADD_OR_REMOVE_ONE,
+    REPLACE_ONE,
+)
 from dpsgd_explorer.accounting.core.tolerances import TOLERANCES
 from dpsgd_explorer.accounting.exact.privacy_loss import (
     ContourGrid,
@@ -220,9 +224,9 @@ class SubsampledGaussianLoss(PrivacyLoss):
     def loss_range(self, tail: float) -> tuple[float, float]:
         q, sigma = self.sample_rate, self.noise_multiplier
         if self.direction == "replace":
-            high = single_step_epsilon(q, sigma, tail, "replace_one")
+            high = single_step_epsilon(q, sigma, tail, REPLACE_ONE)
             return -high, high
-        high = single_step_epsilon(q, sigma, tail, "add_or_remove_one")
+        high = single_step_epsilon(q, sigma, tail, ADD_OR_REMOVE_ONE)
         edge = math.log1p(-q)
         return (edge, high) if self.direction == "remove" else (-high, -edge)
 

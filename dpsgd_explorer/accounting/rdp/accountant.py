@@ -16,7 +16,7 @@ Notation: A orders, S numbers of steps, P phases.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import ClassVar
 
 import numpy as np
@@ -39,7 +39,8 @@ from dpsgd_explorer.accounting.rdp.subsampled_gaussian import ORDERS, renyi_dive
 # Work of a phase, in fifths of a millisecond: of a sum, and of one step's divergences.
 SUM_WORK = 0.02
 STEP_WORK = {ADD_OR_REMOVE_ONE: 4.0, REPLACE_ONE: 60.0}
-STEP_DIVERGENCES = {
+StepDivergences = Callable[[float, float], Floats]  # of q and σ; [A]
+STEP_DIVERGENCES: Mapping[str, StepDivergences] = {
     ADD_OR_REMOVE_ONE: renyi_divergences,
     REPLACE_ONE: replaced_divergences,
 }
@@ -89,19 +90,14 @@ class RdpAccountant(StepCountAccountant):
 
 
 def composed_divergences(
-    phases: Sequence[Phase], counts: Floats, relation: NeighboringRelation
+    phases: Sequence[Phase],
+    counts: Floats,
+    relation: NeighboringRelation,
+    step_divergences: Mapping[str, StepDivergences] = STEP_DIVERGENCES,
 ) -> Floats:
     """Return the divergences of counts[s, p] steps of phase p; [S, P] -> [S, A]."""
-    step_divergences = STEP_DIVERGENCES[relation]
-    rdp = [step_divergences(p.sample_rate, p.noise_multiplier) for p in phases]
-    return add_up(counts, np.array(rdp))
-
-
-def add_up(counts: Floats, rdp: Floats) -> Floats:
-    """Return the divergences of counts[s, p] steps of phase p, from those of one step.
-
-    Shapes: counts [S, P], rdp [P, A] -> [S, A].
-    """
+    of_step = step_divergences[relation]
+    rdp = np.array([of_step(p.sample_rate, p.noise_multiplier) for p in phases])
     infinite = np.isinf(rdp)
     total = counts @ np.where(infinite, 0.0, rdp)  # 0 steps of infinity count 0
     total[(counts > 0) @ infinite] = math.inf

@@ -15,6 +15,7 @@ from dpsgd_explorer.accounting import (
     epsilon,
     noise_multiplier,
 )
+from dpsgd_explorer.accounting.core.neighboring_relation import ADD_OR_REMOVE_ONE
 from dpsgd_explorer.accounting.exact.single_step import single_step_delta
 from dpsgd_explorer.accounting.exact.subsampled_gaussian import SubsampledGaussianLoss
 from dpsgd_explorer.accounting.queries import epsilon_interval, epsilon_intervals
@@ -107,7 +108,7 @@ def test_large_losses_of_tiny_samples_keep_their_delta(loss):
         far = mp.exp(inner) * mp.ncdf(-1 / (2 * mp.mpf(sigma)) - inner * sigma)
         truth = float(q * (near - far))
     found = SubsampledGaussianLoss(q, sigma, "remove").deltas(np.array([loss]))[0]
-    alone = single_step_delta(q, sigma, loss, "add_or_remove_one")
+    alone = single_step_delta(q, sigma, loss, ADD_OR_REMOVE_ONE)
     assert [found, alone] == pytest.approx([truth, truth], rel=1e-9)
 
 

@@ -14,9 +14,9 @@ from scipy.special import logsumexp
 from dpsgd_explorer.accounting import (
     Phase,
     fixed_size_epsilon,
-    gaussian_delta,
     gaussian_epsilon,
 )
+from dpsgd_explorer.accounting.core.neighboring_relation import ADD_OR_REMOVE_ONE
 from dpsgd_explorer.accounting.exact.accountant import ExactAccountant
 from dpsgd_explorer.accounting.exact.single_step import single_step_delta
 from dpsgd_explorer.accounting.rdp.fixed_size import fixed_size_divergences
@@ -25,7 +25,7 @@ from dpsgd_explorer.accounting.rdp.subsampled_gaussian import ORDERS
 from tests.accounting.curves import arrays
 
 SLACK = 1e-5
-RELATION = "add_or_remove_one"
+RELATION = ADD_OR_REMOVE_ONE
 RUNS = [  # batch, records, noise multiplier, steps
     (256, 60_000, 2.2, 14_062),
     (256, 60_000, 1.1, 14_062),
@@ -56,13 +56,6 @@ def test_it_is_between_what_some_data_spend_and_dp_accounting(size, of, sigma, s
     assert ours <= 1.45 * least
 
 
-def curve(q, sigma, losses):
-    """Return the step's δ at each loss."""
-    if q < 1:
-        return [single_step_delta(q, sigma / 2, x, RELATION) for x in losses]
-    return [gaussian_delta(x, sigma / 2) for x in losses]
-
-
 @pytest.mark.parametrize(("q", "sigma"), [(0.01, 4.0), (0.3, 1.0), (1e-5, 2.0), (1, 3)])
 @pytest.mark.parametrize("order", [1.01, 2.5, 16])
 def test_a_divergence_is_the_integral_of_the_curve(q, sigma, order):
@@ -74,7 +67,8 @@ def test_a_divergence_is_the_integral_of_the_curve(q, sigma, order):
     widths = np.diff(edges)[:, None] / 2
     losses = (edges[:-1, None] + widths * (nodes + 1)).ravel()
     with np.errstate(divide="ignore"):
-        logs = np.log(curve(q, sigma, losses)) + np.log((widths * weights).ravel())
+        deltas = [single_step_delta(q, sigma / 2, x, RELATION) for x in losses]
+        logs = np.log(deltas) + np.log((widths * weights).ravel())
     logs += np.logaddexp((order - 1) * losses, -order * losses)
     log_excess = logsumexp(logs) + math.log(order * (order - 1))
     truth = np.logaddexp(0, log_excess) / (order - 1)

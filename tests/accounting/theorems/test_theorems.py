@@ -11,8 +11,8 @@ from dpsgd_explorer.accounting import (
     Phase,
     epsilon,
     epsilon_curve,
-    gaussian_epsilon,
 )
+from dpsgd_explorer.accounting.core.neighboring_relation import ADD_OR_REMOVE_ONE
 from dpsgd_explorer.accounting.exact.single_step import single_step_epsilon
 from dpsgd_explorer.accounting.theorems.composition_theorems import (
     SHARES,
@@ -104,12 +104,7 @@ def test_the_closed_form_for_unequal_steps(table):
 @pytest.mark.parametrize("sigma", [0.05, 0.7, 30.0, 1e7])
 def test_steps_at_once_are_the_steps_one_by_one(q, sigma):
     deltas = np.geomspace(1e-300, 0.9, 60)
-    alone = [
-        single_step_epsilon(q, sigma, x, "add_or_remove_one")
-        if q < 1
-        else gaussian_epsilon(x, sigma)
-        for x in deltas
-    ]
+    alone = [single_step_epsilon(q, sigma, x, ADD_OR_REMOVE_ONE) for x in deltas]
     ours = step_epsilons(Phase(q, sigma, 1), deltas)
     np.testing.assert_allclose(ours, alone, rtol=1e-9, atol=1e-300)
 
