@@ -31,7 +31,7 @@ class Part:
     Attributes:
         name: ``xtx``, ``xty`` or ``lambda_min``.
         sensitivity: Sensitivity in the norm of the quantity.
-        ratio: Its noise multiplier relative to the others'.
+        ratio: Noise multiplier relative to the other parts'.
     """
 
     name: str
@@ -44,9 +44,9 @@ class Budget:
     """The noise of each released part, and the ε of all of them.
 
     Attributes:
-        target_epsilon: The ε that was asked for.
+        target_epsilon: Target ε.
         epsilon: The exact ε spent, never above the target.
-        delta: As asked for.
+        delta: δ at which ε holds.
         parts: The released quantities.
         noise_multipliers: Noise std over sensitivity, by the name of the part.
     """
@@ -120,7 +120,7 @@ def noise_for(target_epsilon: float, delta: float, steps: int) -> float:
 
 
 def _grown(noise: float, spent: Callable[[float], float], target: float) -> float:
-    """Return the noise, larger by so little that what it spends fits the target."""
+    """Return the noise, raised until the ε that it spends is at most the target."""
     growth = GROWTH
     while spent(noise) > target:
         noise *= 1 + growth

@@ -66,7 +66,7 @@ class Sweep:
 
     @cached_property
     def spreads(self) -> tuple[Spread, ...]:
-        """Of the error, at each budget."""
+        """Spread of the error at each budget."""
         return Spread.of_each(self.mse)
 
 
@@ -112,7 +112,7 @@ def compare(
         y_bound: Public; not from the data.
         x_bound: Public; not from the data.
         epsilons: Budgets of SSP and AdaSSP; descents spend the largest.
-        repetitions: Of each method at each budget.
+        repetitions: Number of releases of each method at each budget.
         variant: "tight" or "notebook".
         learning_rate: A number, "public" or "notebook", as in noisy_gradient_descent;
             n counts as public here.
@@ -165,13 +165,13 @@ def sweep(
     """Return the errors of independent releases at each budget.
 
     Args:
-        method: What is released.
-        statistics: What it is released from.
+        method: Released method.
+        statistics: Statistics of the data.
         epsilons: Budgets.
         delta: In (0, 1).
         rng: A numpy Generator.
-        repetitions: R, of each.
-        evaluate_on: What errors are measured on; None means ``statistics``.
+        repetitions: Number R of releases at each budget.
+        evaluate_on: Statistics of the evaluation set; None means ``statistics``.
     """
     evaluation_set = evaluate_on or statistics
     budgets = tuple(method.budget(epsilon, delta) for epsilon in epsilons)

@@ -96,7 +96,7 @@ class DescentSpec:
 
     @property
     def is_at_hand(self) -> bool:
-        """Whether it is recorded, or short enough to wait for."""
+        """Whether it is recorded, or short enough to compute within a request."""
         return self.steps <= SHORT or self in recorded()
 
 

@@ -42,26 +42,27 @@ RATES = ("public", "notebook")
 MAX_STEPS = 1_000_000
 TYPICAL_NORM = np.array(1.0)  # of theta, where a rate has to assume one
 NOTEBOOK_NUMERATOR = 4.0
-POINTS = 100  # about as many are kept of a path
+POINTS = 100  # approximate number of saved points of a path
 BLOCK = 4096  # largest number of steps whose noise is drawn at once
 BLOCK_VALUES = 1 << 19  # largest number of noise values drawn at once
 
 
 @dataclass(frozen=True, eq=False)
 class Path:
-    """Where the descent went, and what it had spent there.
+    """The points of a descent and the ε spent up to each of them.
 
     Shapes: theta [d] and mse [P], or [R, d] and [P, R] with repetitions.
 
     Attributes:
         theta: After the last step; with repetitions each row alone spends epsilon.
-        noise_multiplier: Of each step.
-        learning_rate: As used.
-        steps: Numbers of steps done at the points kept.
-        epsilons: Spent there, exact.
-        mse: Of theta there, from the data and not private; infinite once diverged.
-        delta: As asked for.
-        neighboring_relation: What epsilon is about.
+        noise_multiplier: Noise multiplier of each step.
+        learning_rate: Learning rate as a number.
+        steps: Number of steps at each saved point, [P].
+        epsilons: Exact ε at each saved point.
+        mse: Mean squared error there, from the data and not private; infinite after
+            divergence.
+        delta: δ at which ε holds.
+        neighboring_relation: "add_or_remove_one" or "replace_one".
         rate_is_private: False if the learning rate was computed from the data.
     """
 
@@ -77,12 +78,12 @@ class Path:
 
     @property
     def epsilon(self) -> float:
-        """Spent by all steps."""
+        """ε of all steps."""
         return self.epsilons[-1]
 
     @property
     def diverged(self) -> int:
-        """How many of the repetitions left the finite numbers."""
+        """Number of repetitions that diverged."""
         return int(np.isinf(self.mse[-1]).sum())
 
 
@@ -265,7 +266,7 @@ def notebook_rate(
 
 @dataclass(frozen=True, kw_only=True)
 class Descent:
-    """A noisy gradient descent with everything decided but the data and the draws."""
+    """Settings of a noisy gradient descent, without data and random generator."""
 
     bounds: Bounds
     noise_multiplier: float
@@ -335,7 +336,7 @@ class Descent:
 
 
 def kept_steps(steps: int, every: int | None = None) -> tuple[int, ...]:
-    """Return the numbers of steps after which a path is looked at."""
+    """Return the numbers of steps of the saved points."""
     every = every or max(1, math.ceil(steps / POINTS))
     every = checks.whole("keep_every", every, MAX_STEPS)
     kept = list(range(1, steps + 1, every))

@@ -46,7 +46,7 @@ LABELS = {"xtx": "XᵀX", "xty": "Xᵀy", "lambda_min": "λ_min"}
 
 @dataclass(frozen=True, kw_only=True)
 class Perturbation:
-    """A method with everything that is decided before the data are touched.
+    """Settings of a method, without data and random generator.
 
     Attributes:
         method: "ssp" or "adassp".
@@ -147,17 +147,17 @@ class Perturbation:
 
 @dataclass(frozen=True, eq=False)
 class Release:
-    """Released coefficients and what they cost.
+    """Released coefficients and their ε.
 
     Shapes: theta [d], or [R, d] if repetitions were asked for.
 
     Attributes:
         theta: The coefficients; with repetitions each row alone spends epsilon.
         noise_multipliers: Noise std over sensitivity, by released statistic.
-        epsilon: Spent, exact.
-        delta: As asked for.
-        neighboring_relation: What epsilon is about.
-        budget: How it was split.
+        epsilon: Exact ε.
+        delta: δ at which ε holds.
+        neighboring_relation: "add_or_remove_one" or "replace_one".
+        budget: ε and noise of each released statistic.
     """
 
     theta: Array

@@ -19,18 +19,18 @@ from dpsgd_explorer.regression.checks import Array
 
 @dataclass(frozen=True, eq=False)
 class Statistics:
-    """X'X, X'y and what else least squares needs to know about a table.
+    """X'X, X'y and other statistics of a table for least squares.
 
     Shapes: xtx [d, d], xty [d], theta [d].
 
     Attributes:
-        n: Rows.
+        n: Number of rows.
         xtx: X'X.
         xty: X'y.
         theta: The least-squares solution; the shortest if there are several.
-        rank: Of X; below d there are several solutions.
+        rank: Rank of X; below d there are several solutions.
         mse: Mean squared error of theta.
-        trivial_mse: The same of always answering the mean label.
+        trivial_mse: Mean squared error of predicting the mean label.
     """
 
     n: int
@@ -43,7 +43,7 @@ class Statistics:
 
     @classmethod
     def of(cls, x: Array, y: Array) -> Statistics:
-        """Compute them.
+        """Return the statistics of a table.
 
         Shapes: x [n, d], y [n].
         """
@@ -61,12 +61,12 @@ class Statistics:
 
     @property
     def dim(self) -> int:
-        """Columns, d."""
+        """Number of columns, d."""
         return len(self.xty)
 
     @cached_property
     def eigenvalues(self) -> Array:
-        """Of X'X, ascending, [d]."""
+        """Eigenvalues of X'X, ascending, [d]."""
         return np.asarray(np.linalg.eigvalsh(self.xtx), dtype=np.float64)
 
     @property
