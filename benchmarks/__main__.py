@@ -4,12 +4,12 @@
 |---|---|
 | ``core`` | the table of models and ways |
 | ``growth`` | time and memory over batch, width and length |
-| ``features`` | milliseconds of a picture's scattering features |
-| ``checks`` | what the engine's checks take of each step |
-| ``noise`` | nanoseconds of a normal number, secure and torch's |
-| ``accounting`` | time and excess of the accountants beside the peers' |
-| ``service`` | how long twenty clients wait for privacy answers |
-| ``regression`` | the sweep of private regression beside autodp's calibrator |
+| ``features`` | milliseconds per picture of the scattering features |
+| ``checks`` | CPU time of the engine's checks of each step |
+| ``noise`` | nanoseconds per normal number, secure and torch's |
+| ``accounting`` | time and excess of our accountants and of the peers' |
+| ``service`` | waiting times of twenty clients for privacy answers |
+| ``regression`` | the sweep of private regression, ours and with autodp's calibrator |
 | ``report`` | writes docs/performance.md from the results there are |
 
 Without a command, all of them.

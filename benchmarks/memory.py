@@ -67,8 +67,8 @@ def _resident_mib(field: str) -> float:
     """Return this process's resident memory (VmRSS) or the peak of it (VmHWM)."""
     if not STATUS.exists():
         return math.nan
-    found = re.search(rf"{field}:\s+(\d+) kB", STATUS.read_text(encoding="ascii"))
-    return int(found[1]) / 1024 if found else math.nan
+    match = re.search(rf"{field}:\s+(\d+) kB", STATUS.read_text(encoding="ascii"))
+    return int(match[1]) / 1024 if match else math.nan
 
 
 def _reset_peak() -> None:

@@ -65,7 +65,7 @@ def _cost(settings: dict[str, Any], *, preliminary: bool) -> float:
 
 
 def _summary(times: list[float]) -> dict[str, float]:
-    over = sum(each > 100 for each in times)
+    over = sum(time > 100 for time in times)
     return {
         "plans": len(times),
         "median_ms": round(statistics.median(times), 1),

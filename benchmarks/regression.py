@@ -71,12 +71,14 @@ def theirs(statistics: Statistics) -> None:
             multipliers = {
                 key: scaled.params["scale"] * ratio for key, ratio in ratios.items()
             }
-            found = Budget(epsilon, epsilon, DELTA, parts, multipliers)
-            statistics.mse_of(method.release(statistics, found, rng, REPETITIONS))
+            budget_of_autodp = Budget(epsilon, epsilon, DELTA, parts, multipliers)
+            statistics.mse_of(
+                method.release(statistics, budget_of_autodp, rng, REPETITIONS)
+            )
 
 
 def scaled_mechanism(ratios: dict[str, float]) -> Callable[[float], Any]:
-    """Return what autodp's calibrator asks for: scale in, mechanism out."""
+    """Return a function from scale to mechanism, for autodp's calibrator."""
     core = importlib.import_module("autodp.autodp_core")
     zoo = importlib.import_module("autodp.mechanism_zoo")
     compose = importlib.import_module("autodp.transformer_zoo").ComposeGaussian()
@@ -92,5 +94,5 @@ def scaled_mechanism(ratios: dict[str, float]) -> Callable[[float], Any]:
 
 
 def notebook(name: str) -> Perturbation:
-    """Return a method as the notebook has it."""
+    """Return a method in the notebook's variant."""
     return Perturbation(method=name, bounds=Bounds(1.0, 5.0), variant="notebook")

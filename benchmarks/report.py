@@ -58,8 +58,8 @@ def write() -> Path:
     return PAGE
 
 
-def _core(found: dict[str, Any]) -> str:
-    rows = {(row["model"], row["way"]): row for row in found["rows"]}
+def _core(results: dict[str, Any]) -> str:
+    rows = {(row["model"], row["way"]): row for row in results["rows"]}
     models = [name for name in CASES if (name, "ordinary") in rows]
     lines = ["| | " + " | ".join(models) + " |", "|---|" + "---|" * len(models)]
     for way, (label, _) in WAYS.items():
@@ -68,7 +68,7 @@ def _core(found: dict[str, Any]) -> str:
         if way in BARS:
             bars = [f"{BARS[way][model]:.2f}" for model in models]
             lines.append("| *to be at most* | " + " | ".join(bars) + " |")
-    return "\n".join([_origin(found), "", *lines, "", *_left_out(found["rows"])])
+    return "\n".join([_origin(results), "", *lines, "", *_left_out(results["rows"])])
 
 
 def _cell(row: dict[str, Any]) -> str:
@@ -89,21 +89,21 @@ def _left_out(rows: list[dict[str, Any]]) -> list[str]:
     return [f"- Not measured, {why} ({', '.join(n)})." for why, n in reasons.items()]
 
 
-def _origin(found: dict[str, Any]) -> str:
-    machine = found["machine"]
-    packages = ", ".join(f"{n} {v}" for n, v in found["versions"].items())
+def _origin(results: dict[str, Any]) -> str:
+    machine = results["machine"]
+    packages = ", ".join(f"{n} {v}" for n, v in results["versions"].items())
     return (
-        f"{found['date']}, {machine['cores']} cores of {machine['processor']} "
-        f"({machine['instructions']}), {found['threads']} thread; {packages}."
+        f"{results['date']}, {machine['cores']} cores of {machine['processor']} "
+        f"({machine['instructions']}), {results['threads']} thread; {packages}."
     )
 
 
-def _accounting(found: dict[str, Any]) -> str:
+def _accounting(results: dict[str, Any]) -> str:
     lines = [
         "| method | median ms | longest ms | median excess | largest excess |",
         "|---|---|---|---|---|",
     ]
-    for row in found["values"]:
+    for row in results["values"]:
         if "missing" in row:
             lines.append(f"| {row['method']} | {row['missing']} | | | |")
             continue
@@ -113,14 +113,14 @@ def _accounting(found: dict[str, Any]) -> str:
             f"| {_figure(100 * row['max_excess'])} % |"
         )
     lines += ["", "| question to the exact accountant | ms |", "|---|---|"]
-    for name, value in found["questions"].items():
+    for name, value in results["questions"].items():
         label = name.removesuffix("_ms").replace("_", " ")
         lines.append(f"| {label} | {value:.0f} |")
     return "\n".join(lines)
 
 
-def _service(found: dict[str, Any]) -> str:
-    ways = found["waited"]
+def _service(results: dict[str, Any]) -> str:
+    ways = results["waited"]
     lines = [
         "| route | " + " | ".join(f"{way}, median | 95 %" for way in ways) + " |",
         "|---" * (1 + 2 * len(ways)) + "|",
@@ -138,12 +138,12 @@ def _figure(value: float) -> str:
     return f"{value:,.0f}" if value >= 10 else f"{value:.2g}"
 
 
-def _growth(found: dict[str, Any]) -> str:
-    parts = [_origin(found), ""]
+def _growth(results: dict[str, Any]) -> str:
+    parts = [_origin(results), ""]
     PICTURES.mkdir(exist_ok=True)
     for axis, label in AXES.items():
         for value, unit in (("milliseconds", "ms a step"), ("extra_mib", "MiB")):
-            series = _series(found["rows"], axis, value)
+            series = _series(results["rows"], axis, value)
             path = PICTURES / f"growth-{axis}-{value}.svg"
             path.write_text(line_plot(series, label, unit), encoding="utf-8")
             alt = f"{unit} against {label}: {', '.join(series)}"

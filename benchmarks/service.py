@@ -1,12 +1,12 @@
-"""How long twenty people wait for the privacy answers of one server.
+"""Waiting times of twenty clients for the privacy answers of one server.
 
 The product is started as a user starts it.  Twenty clients ask the routes of
-``/api/v1/privacy`` in turns, each a question a second on average, in two ways:
+``/api/v1/privacy`` in turns, each one question per second on average, in two ways:
 
 | clients | what they ask |
 |---|---|
 | a class | the same few set-ups, as a lesson or a lab links them |
-| strangers | each time a set-up that nobody has asked before |
+| strangers | a new set-up each time |
 
 Times are those of a clock, on the machine that also runs the clients.
 """
@@ -66,7 +66,7 @@ def set_up(generator: random.Random) -> Numbers:
 
 
 def measure(base: str, draw: Draw) -> dict[str, dict[str, float]]:
-    """Return what the clients waited, by route and of all, in milliseconds."""
+    """Return the clients' waiting times in milliseconds, by route and of all."""
     waited: dict[str, list[float]] = {route: [] for route in ROUTES}
     end = time.monotonic() + SECONDS
 
@@ -88,7 +88,7 @@ def measure(base: str, draw: Draw) -> dict[str, dict[str, float]]:
         thread.start()
     for thread in threads:
         thread.join()
-    everything = [each for times in waited.values() for each in times]
+    everything = [wait for times in waited.values() for wait in times]
     return {route: summary(times) for route, times in waited.items()} | {
         "all": summary(everything)
     }

@@ -176,5 +176,5 @@ def _reason_to_skip(case: Case, way: str) -> str:
 def _available_gib() -> float:
     """Return the free memory of the machine."""
     text = Path("/proc/meminfo").read_text(encoding="ascii")
-    found = re.search(r"MemAvailable:\s+(\d+) kB", text)
-    return int(found[1]) / 2**20 if found else math.inf
+    match = re.search(r"MemAvailable:\s+(\d+) kB", text)
+    return int(match[1]) / 2**20 if match else math.inf

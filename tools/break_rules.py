@@ -22,14 +22,14 @@ from tools.write_engines_page import PAGE
 
 
 class Outcome(NamedTuple):
-    """What became of one mutation.
+    """Outcome of one mutation.
 
     Attributes:
-        rule: Which rule was broken.
-        mutation: How.
-        test: The test that must see it.
-        red: Whether it did.
-        seconds: CPU time of its tests.
+        rule: The broken rule.
+        mutation: Name of the mutation.
+        test: The test that must fail.
+        red: Whether it failed.
+        seconds: CPU time of the mutation's tests.
     """
 
     rule: str
@@ -40,27 +40,27 @@ class Outcome(NamedTuple):
 
 
 def outcomes(rules: Sequence[str]) -> list[Outcome]:
-    """Return what became of each mutation of some rules, by their keys in ``RULES``.
+    """Return the outcome of each mutation of some rules, keys of ``RULES``.
 
     Raises:
         RuntimeError: the tests fail on the sound code, or did not run.
     """
-    bugs = [(rule, each) for rule in rules for each in RULES[rule]]
-    sound, *found = results([f"{rule}: {each.name}" for rule, each in bugs])
-    ended = [(sound, (PASSED,)), *((result, (PASSED, FAILED)) for result in found)]
+    bugs = [(rule, bug) for rule in rules for bug in RULES[rule]]
+    sound, *broken = results([f"{rule}: {bug.name}" for rule, bug in bugs])
+    ended = [(sound, (PASSED,)), *((result, (PASSED, FAILED)) for result in broken)]
     for result, codes in ended:
         if result.code not in codes:
             raise RuntimeError(f"the tests ended with {result.code}:\n{result.output}")
     return [
-        Outcome(rule, each.name, each.tests[0], result.code == FAILED, result.seconds)
-        for (rule, each), result in zip(bugs, found, strict=True)
+        Outcome(rule, bug.name, bug.tests[0], result.code == FAILED, result.seconds)
+        for (rule, bug), result in zip(bugs, broken, strict=True)
     ]
 
 
-def table(found: Sequence[Outcome]) -> str:
+def table(seen: Sequence[Outcome]) -> str:
     """Return the outcomes as a table."""
     lines = ["| rule | broken | tests turn | by | s |", "|---|---|---|---|---|"]
-    for rule, mutation, test, red, seconds in found:
+    for rule, mutation, test, red, seconds in seen:
         colour = "red" if red else "**green**"
         name = test.split("::")[-1].replace("_", " ")
         lines.append(f"| {rule} | {mutation} | {colour} | {name} | {seconds:.1f} |")
@@ -72,12 +72,12 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m tools.break_rules")
     parser.add_argument("rules", nargs="*", default=[], choices=[*RULES, []])
     asked = parser.parse_args(arguments).rules
-    found = outcomes(asked or list(RULES))
-    print(table(found))
-    merged = _merged(lines_between(PAGE, "mutations"), table(found).splitlines())
+    seen = outcomes(asked or list(RULES))
+    print(table(seen))
+    merged = _merged(lines_between(PAGE, "mutations"), table(seen).splitlines())
     put(PAGE, "mutations", "\n".join(merged))
-    missed = [each for each in found if not each.red]
-    print(f"{len(found) - len(missed)} of {len(found)} seen")
+    missed = [outcome for outcome in seen if not outcome.red]
+    print(f"{len(seen) - len(missed)} of {len(seen)} seen")
     return 1 if missed else 0
 
 
@@ -86,8 +86,8 @@ def _merged(before: Sequence[str], new: Sequence[str]) -> list[str]:
     replaced = {_rule_of(line) for line in new}
     rows = [line for line in before if _rule_of(line) not in replaced]
     order = list(RULES)
-    kept = [line for line in [*rows, *new[2:]] if _rule_of(line) in order]
-    return [*new[:2], *sorted(kept, key=lambda line: order.index(_rule_of(line)))]
+    merged = [line for line in [*rows, *new[2:]] if _rule_of(line) in order]
+    return [*new[:2], *sorted(merged, key=lambda line: order.index(_rule_of(line)))]
 
 
 def _rule_of(line: str) -> str:

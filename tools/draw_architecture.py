@@ -57,14 +57,14 @@ class Layer(NamedTuple):
 
 def layers() -> list[Layer]:
     """Return the layers, each above all that it imports."""
-    found = {path.parent.name: _layer(path) for path in PACKAGE.glob("*/__init__.py")}
+    by_name = {path.parent.name: _layer(path) for path in PACKAGE.glob("*/__init__.py")}
 
     @cache
     def height(name: str) -> int:
-        below = [height(other) for other in found[name].imports if other in found]
+        below = [height(other) for other in by_name[name].imports if other in by_name]
         return 1 + max(below, default=-1)
 
-    return sorted(found.values(), key=lambda layer: (-height(layer.name), layer.name))
+    return sorted(by_name.values(), key=lambda layer: (-height(layer.name), layer.name))
 
 
 def draw(rows: list[Layer]) -> str:

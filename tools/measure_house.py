@@ -77,13 +77,13 @@ def at_revision(revision: str) -> list[Module]:
 
 def measures(modules: list[Module]) -> dict[str, str]:
     """Return {measure: value} of the modules of a tree."""
-    package = [each for each in modules if each.path.parts[0] == PACKAGE]
-    tests = [each for each in modules if each.path.parts[0] == "tests"]
-    folders = Counter(each.path.parent for each in package)
+    package = [module for module in modules if module.path.parts[0] == PACKAGE]
+    tests = [module for module in modules if module.path.parts[0] == "tests"]
+    folders = Counter(module.path.parent for module in package)
     folder, files = folders.most_common(1)[0]
-    code = sum(each.code_lines for each in package)
-    comments = sum(each.comments for each in package)
-    lengths = [len(name) for each in package for name in _defined(each.tree)]
+    code = sum(module.code_lines for module in package)
+    comments = sum(module.comments for module in package)
+    lengths = [len(name) for module in package for name in _defined(module.tree)]
     return {
         "files in the largest folder": f"{files} (`{folder.name}`)",
         **{
@@ -93,7 +93,7 @@ def measures(modules: list[Module]) -> dict[str, str]:
         "mean length of the names defined": f"{statistics.mean(lengths):.1f}",
         "comments per 100 lines of code": f"{100 * comments / code:.1f}",
         "lines of code, package": f"{code:,}",
-        "lines of code, tests": f"{sum(each.code_lines for each in tests):,}",
+        "lines of code, tests": f"{sum(module.code_lines for module in tests):,}",
     }
 
 
@@ -129,9 +129,13 @@ def _defined(tree: ast.Module) -> Iterator[str]:
 def _sibling_imports(package: list[Module], folder: str) -> int:
     """Return the number of pairs of files of one folder, one importing the other."""
     prefix = f"{PACKAGE}.{folder}"
-    inside = [e for e in package if e.path.parent == PurePosixPath(PACKAGE, folder)]
-    names = {f"{prefix}.{each.path.stem}" for each in inside}
-    return sum(len(names & set(_imported(each.tree))) for each in inside)
+    inside = [
+        module
+        for module in package
+        if module.path.parent == PurePosixPath(PACKAGE, folder)
+    ]
+    names = {f"{prefix}.{module.path.stem}" for module in inside}
+    return sum(len(names & set(_imported(module.tree))) for module in inside)
 
 
 def _imported(tree: ast.Module) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""Records the noisy specs of the notebook's figures: many repetitions of each.
+"""Record the noisy descents of the notebook's figures, many repetitions of each.
 
     python -m tools.record_descents
 
@@ -21,7 +21,7 @@ REPETITIONS = 100
 
 
 def specs() -> list[DescentSpec]:
-    """Return what is recorded: each rate, ten times it, and a tenth of it."""
+    """Return the recorded descents: each rate, ten times it, and a tenth of it."""
     steps = steps_within(EPSILON, NOISE, DELTA)
     return [
         DescentSpec(

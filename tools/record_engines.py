@@ -1,4 +1,4 @@
-"""Runs the lab's default comparison of the engines and keeps what it said.
+"""Run the lab's default comparison of the engines and record its events.
 
     python -m tools.record_engines
 

@@ -1,10 +1,10 @@
-"""Runs every preset for real and keeps what it said, for pages to draw at once.
+"""Run every preset and record its events, for pages to draw at once.
 
     python -m tools.record_runs [SLUG ...]
 
 Writes dpsgd_explorer/web/recorded/<slug>.json: settings, events, summary, versions.
-Evaluations are kept whole, of the step events about sixty.  Each run has a process of
-its own with nothing cached, so its seconds are those of a first run.
+All evaluations are recorded, and about sixty of the step events.  Each run has a new
+process with nothing cached, so its seconds are those of a first run.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ STEP_EVENTS = 60
 SUMMARY = ("epsilon", "delta", "test_accuracy", "test_loss", "step", "seconds")
 
 STRICT = next(preset for preset in PRESETS if preset.slug == "mnist-strict")
-# Gradients that nobody shortens are some eighty times as long, so the learning rate is
+# Gradients that are not clipped are about eighty times as long, so the learning rate is
 # smaller by that much; batches, seed and first parameters are the private run's.
 TWIN = Preset(
     slug="mnist-strict-twin",
@@ -41,7 +41,7 @@ TWIN = Preset(
 
 
 def main() -> int:
-    """Record the runs that are named, all of them if none is."""
+    """Record the runs that are named, all of them by default."""
     recordable = {preset.slug: preset for preset in (*PRESETS, TWIN)}
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("slugs", nargs="*", metavar="SLUG", choices=[[], *recordable])
@@ -58,7 +58,7 @@ def main() -> int:
 
 
 def record(preset: Preset) -> dict[str, Any]:
-    """Run a preset and return what is kept of it."""
+    """Run a preset and return its record."""
     config = TrainingConfig.parse(preset.config)
     events = list(train(config))
     end = events[-1].data
@@ -77,8 +77,8 @@ def record(preset: Preset) -> dict[str, Any]:
 def thinned(events: list[Event]) -> list[Event]:
     """Return the events with about ``STEP_EVENTS`` of the steps, the last too."""
     last = max(event.data["step"] for event in events)
-    kept = {1} | {round(last * i / STEP_EVENTS) for i in range(1, STEP_EVENTS + 1)}
-    return [e for e in events if e.kind != "step" or e.data["step"] in kept]
+    steps = {1} | {round(last * i / STEP_EVENTS) for i in range(1, STEP_EVENTS + 1)}
+    return [e for e in events if e.kind != "step" or e.data["step"] in steps]
 
 
 if __name__ == "__main__":

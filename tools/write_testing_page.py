@@ -59,9 +59,9 @@ def page(reports: Iterable[Path]) -> str:
 
 def _family(case: ElementTree.Element) -> str:
     """Return the family of a long test, the folder of any other."""
-    for each in case.iter("property"):
-        if each.get("name") == "family":
-            return each.get("value", "")
+    for item in case.iter("property"):
+        if item.get("name") == "family":
+            return item.get("value", "")
     folder = case.get("classname", "").split(".")[1]
     return f"tests/{folder if folder in FOLDERS else ''}"
 

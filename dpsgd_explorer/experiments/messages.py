@@ -44,13 +44,13 @@ def config_error(
     """Return one ConfigError for the first fault, with all of them in ``fields``.
 
     Args:
-        error: What pydantic found.
+        error: The error of pydantic.
         model: The model that was to be built.
         typed: Texts from which the model's values were read, by field.
     """
     faults: dict[str, str] = {}
-    for found in error.errors(include_url=False):
-        fault: dict[str, Any] = dict(found)
+    for detail in error.errors(include_url=False):
+        fault: dict[str, Any] = dict(detail)
         if typed and fault["loc"]:
             fault["input"] = typed.get(str(fault["loc"][0]), fault["input"])
         for field, message in _sentences(fault, model).items():

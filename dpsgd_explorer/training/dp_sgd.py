@@ -92,7 +92,7 @@ class TrainingExperiment(Experiment):
         return dict(self._model.state_dict())
 
     def receipt(self) -> dict[str, Any] | None:
-        """Return what was declared to the accountant and what was done.
+        """Return the steps declared to the accountant and the steps done.
 
         None if the run has no privacy.
         """

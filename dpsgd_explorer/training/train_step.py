@@ -65,7 +65,7 @@ class TrainStep(ABC):
 
     @abstractmethod
     def receipt(self) -> dict[str, Any] | None:
-        """Return what was declared to the accountant and what was done.
+        """Return the steps declared to the accountant and the steps done.
 
         None if the run has no privacy.
         """
@@ -170,7 +170,7 @@ def norm_edges(max_grad_norm: float) -> list[float]:
 
 
 def norm_counts(norms: Tensor, edges: list[float]) -> list[int]:
-    """Return how many norms lie in each bin; [B] and [n + 1] -> [n].
+    """Return the number of norms in each bin; [B] and [n + 1] -> [n].
 
     A bin holds its upper edge but not its lower one, as a norm of C is not clipped.
     The outer bins also count the norms beyond them; no bin counts a norm that is not

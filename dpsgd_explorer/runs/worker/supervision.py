@@ -102,7 +102,7 @@ class Supervision:
             self._insist(lambda: self._settle(code))
 
     def _reason_to_end(self) -> Callable[[], object] | None:
-        """Return what to store once the process has ended; None: it may continue."""
+        """Return the outcome once the process has ended; None while it may continue."""
         if self._stop.is_set():
             return lambda: self._leases.release(self._claim, lost=False)
         order = self._leases.order(self._claim)
