@@ -89,6 +89,13 @@ TABLE = (
         "Thousands of steps, three ways to count them, and which answers are promises.",
     ),
     (
+        "planning-a-budget",
+        "Planning a budget",
+        "How is one ε divided, and what does choosing cost?",
+        "One total for all uses, the best of many runs, and tools for deciding on the "
+        "way.",
+    ),
+    (
         "private-linear-regression",
         "Private linear regression",
         "When is there a better way than SGD?",

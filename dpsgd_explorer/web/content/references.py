@@ -191,6 +191,12 @@ SOURCES = {
         "analysis",
         where="STOC",
     ),
+    "feldman": Source(
+        "Feldman and Zrnic",
+        2020,
+        "Individual privacy accounting via a Rényi filter",
+        "2008.11193",
+    ),
     "goodfellow": Source(
         "Goodfellow",
         2015,
@@ -232,6 +238,12 @@ SOURCES = {
         2021,
         "Large language models can be strong differentially private learners",
         "2110.05679",
+    ),
+    "liu": Source(
+        "Liu and Talwar",
+        2018,
+        "Private selection from private candidates",
+        "1811.07971",
     ),
     "mcmahan": Source(
         "McMahan, Ramage, Talwar and Zhang",

@@ -34,6 +34,7 @@ from dpsgd_explorer.web.figures import (
     group_privacy,
     odds,
     regression_chapter,
+    selection,
     tail,
     unfold,
 )
@@ -57,6 +58,7 @@ PICTURES = {
     "microscope": microscope.microscope_picture,
     "step": microscope.step,
     "expected_batch": microscope.EXPECTED_BATCH_SIZE,
+    "selection": selection.selection_picture,
     "people": group_privacy.people_picture,
     "unfold": unfold.unfold_picture,
     "batch": budget.batch_picture,
@@ -74,6 +76,7 @@ THUMBNAILS = {
     "per-sample-gradients": "unfold",
     "parameters": "lengths",
     "privacy-accounting": "growth",
+    "planning-a-budget": "selection",
     "private-linear-regression": "methods",
     "in-the-real-world": "people",
 }
@@ -126,6 +129,7 @@ def parts() -> dict[str, Any]:
         "accountants": ACCOUNTANTS,
         "classic": budget.classic_plan(),
         "compare": compare,
+        "selection": selection,
         "default": tables.default().plan,
         "described": trainer_links.described,
         "scaled_bound": trainer_links.scaled_bound,

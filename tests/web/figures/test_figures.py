@@ -12,6 +12,7 @@ import torch
 from scipy import integrate
 
 from dpsgd_explorer.accounting import (
+    Odometer,
     delta,
     epsilon,
     gaussian_epsilon,
@@ -23,6 +24,7 @@ from dpsgd_explorer.web.figures import (
     group_privacy,
     odds,
     regression,
+    selection,
     tail,
     unfold,
 )
@@ -48,6 +50,7 @@ PICTURES = {
     "tail": tail.tail_picture,
     "descent": descent.descent_picture,
     "microscope": microscope.microscope_picture,
+    "selection": selection.selection_picture,
     "people": group_privacy.people_picture,
     "unfold": unfold.unfold_picture,
     "growth": budget.growth_picture,
@@ -206,6 +209,36 @@ def test_a_person_s_bound_covers_what_is_exact_without_sampling(monkeypatch):
         exact = gaussian_epsilon(1e-5, noise / records)
         assert exact <= bound * (1 + 1e-9)
         assert records > 1 or bound == pytest.approx(exact, rel=1e-6)
+
+
+def test_choosing_costs_less_than_adding_up_and_never_less_than_one_run():
+    for runs in selection.RUNS:
+        assert epsilon_of_one() <= selection.all_of_them(runs) <= runs * (1 + 1e-9)
+        assert selection.best(runs) >= epsilon_of_one()
+    few, many = selection.RUNS[1], selection.RUNS[-1]
+    assert selection.best(few) > selection.all_of_them(few)  # as the chapter says
+    assert selection.best(many) < selection.all_of_them(many) < many
+
+
+def epsilon_of_one():
+    return selection.all_of_them(1) * (1 - 1e-9)
+
+
+def test_a_split_budget_is_spent_to_the_end_and_not_beyond():
+    """The first run's phases and the second's, at the noise that the table prints."""
+    plan = default_plan()
+    for first, added, together, _ in selection.splits():
+        one = noise_multiplier(float(first), plan.sample_rate, plan.steps, 1e-5)
+        done = Odometer()
+        done.add_dp_sgd(plan.sample_rate, one, plan.steps)
+        done.add_dp_sgd(plan.sample_rate, float(together), plan.steps)
+        assert 0.998 * selection.TOTAL < done.epsilon(1e-5) <= selection.TOTAL
+        alone = epsilon(plan.sample_rate, float(added), plan.steps, 1e-5)
+        assert alone <= selection.TOTAL - float(first)
+
+
+def test_deciding_late_makes_a_budget_shorter():
+    assert 0 < int(selection.filtered_steps()) < int(selection.fixed_steps())
 
 
 def test_leaving_out_a_record_changes_only_its_own_batches():

@@ -40,6 +40,7 @@ SLUGS = [
     "per-sample-gradients",
     "parameters",
     "privacy-accounting",
+    "planning-a-budget",
     "private-linear-regression",
     "in-the-real-world",
 ]

@@ -1,0 +1,146 @@
+"""What it costs to choose: one budget for several uses, and the best of many runs.
+
+The price of the best of a random number of runs is the bound of Papernot and Steinke
+(2022), arXiv:2110.03620, Theorem 2, for a geometric number (shape 1); all other values
+are the exact accountant's.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+
+from markupsafe import Markup
+
+from dpsgd_explorer import accounting
+from dpsgd_explorer.accounting import (
+    Odometer,
+    Phase,
+    RdpCurve,
+    RenyiFilter,
+    best_of_trials,
+    round_up,
+)
+from dpsgd_explorer.web.figures.default_run import default_plan, noise_for
+from dpsgd_explorer.web.figures.svg import Picture, Plot, Point, small
+
+DELTA = 1e-5
+ONE = 1.0  # ε of one run
+TOTAL = 3.0
+RUNS = (1, 2, 3, 5, 7, 10, 15, 20, 30, 50, 70, 100)
+SHOWN = 20
+SPLIT_HEAD = ("first use, ε", "σ if the ε are added up", "σ counted together", "saved")
+
+
+@cache
+def best(runs: int) -> float:
+    """Return ε of the best of a geometric number of runs with this mean; a bound."""
+    plan = default_plan()
+    run = Phase(plan.sample_rate, noise_for(ONE, plan.steps), plan.steps)
+    return float(best_of_trials(RdpCurve.of([run]), runs).epsilon(DELTA))
+
+
+@cache
+def all_of_them(runs: int) -> float:
+    """Return the exact ε of so many runs, all of them published."""
+    plan = default_plan()
+    noise = noise_for(ONE, plan.steps)
+    return accounting.epsilon(plan.sample_rate, noise, runs * plan.steps, DELTA)
+
+
+def printed_best() -> str:
+    """Return ε of the best of about ``SHOWN`` runs, rounded up."""
+    return round_up(best(SHOWN))
+
+
+def printed_all() -> str:
+    """Return ε of ``SHOWN`` runs that are all published, rounded up."""
+    return round_up(all_of_them(SHOWN))
+
+
+def splits() -> list[tuple[str, ...]]:
+    """Return the noise that the rest of a budget needs, after a first use of it."""
+    plan = default_plan()
+    rows: list[tuple[str, ...]] = []
+    for first in (0.5, 1.0, 2.0):
+        used = Odometer()
+        used.add_dp_sgd(plan.sample_rate, noise_for(first, plan.steps), plan.steps)
+        added = noise_for(TOTAL - first, plan.steps)
+        together = used.noise_multiplier(TOTAL, plan.sample_rate, plan.steps, DELTA)
+        cells = (round_up(added, 3), round_up(together, 3))
+        rows.append((f"{first:g}", *cells, f"{100 * (1 - together / added):.0f} %"))
+    return rows
+
+
+def fixed_steps() -> str:
+    """Return how long the total lasts if the plan is fixed beforehand."""
+    plan = default_plan()
+    noise = noise_for(TOTAL, plan.steps)
+    return f"{accounting.steps(TOTAL, plan.sample_rate, noise, DELTA):,}"
+
+
+def filtered_steps() -> str:
+    """Return how long a filter lets it last, so that every step may be decided late."""
+    plan = default_plan()
+    noise = noise_for(TOTAL, plan.steps)
+    return f"{RenyiFilter(TOTAL, DELTA).steps_left(plan.sample_rate, noise):,}"
+
+
+@cache
+def selection_picture() -> Picture:
+    """Return the price of many runs, published in three ways."""
+    return Picture(
+        title=(
+            f"The best of about {SHOWN} runs at ε = {ONE:g} costs ε = "
+            f"{printed_best()}; publishing all of {SHOWN} costs "
+            f"{printed_all()}"
+        ),
+        sub=(
+            f"ε at δ = {small(DELTA)} of several runs of the trainer’s default, each "
+            f"with the noise for ε = {ONE:g}; log scales"
+        ),
+        wide=_draw((904, 340), narrow=False),
+        narrow=_draw((342, 300), narrow=True),
+        head=("runs", "added up", "all published", "only the best, number random"),
+        rows=tuple(
+            (
+                f"{runs}",
+                f"{runs * ONE:g}",
+                round_up(all_of_them(runs)),
+                round_up(best(runs)),
+            )
+            for runs in RUNS
+        ),
+        kind="computed",
+        status="bound",
+        note="“All published” is exact. “Only the best” needs a number of runs that "
+        "is random, geometric with the mean below, and stays secret.",
+    )
+
+
+def _draw(size: tuple[int, int], *, narrow: bool) -> Markup:
+    plot = Plot.framed(size, (1, 100), (0.8, 120), log_x=True, log_y=True, right=20)
+    plot.y_axis([(y, f"{y}") for y in (1, 2, 5, 10, 20, 50, 100)], "ε")
+    plot.x_axis([(x, f"{x}") for x in (1, 2, 5, 10, 20, 50, 100)], "number of runs")
+    added: list[Point] = [(runs, runs * ONE) for runs in RUNS]
+    published: list[Point] = [(runs, all_of_them(runs)) for runs in RUNS]
+    selected: list[Point] = [(runs, best(runs)) for runs in RUNS]
+    plot.line(added, "s-twin dashed")
+    plot.line(published, "s-budget")
+    plot.line(selected, "s-good")
+    place = RUNS.index(SHOWN)
+    for line, css in ((published, "budget"), (selected, "good")):
+        plot.dot(line[place], f"f-{css}")
+    for line, words, css, shift in (
+        (added, "added up", "twin", (-36, 4)),
+        (published, "all published", "budget", (0, -12)),
+        (selected, "only the best", "good", (0, 20)),
+    ):
+        plot.text(line[-1], words, f"{css} halo", "end", shift)
+    value = printed_all()
+    plot.text(published[place], value, "budget halo", "end", (-6, -8))
+    plot.text(selected[place], printed_best(), "good halo", "end", (-2, 22))
+    return plot.svg(
+        "Three rising lines over the number of runs: added up is steepest, all "
+        f"published lies below it, and only the best stays flattest; at {SHOWN} runs "
+        f"they stand at {SHOWN * ONE:g}, {value} and {printed_best()}."
+    )
