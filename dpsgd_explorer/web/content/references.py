@@ -1,44 +1,16 @@
-"""The papers that the chapters lean on, one a line."""
+"""The sources that the chapters lean on, by their keys."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dpsgd_explorer.web.content.practice_references import PRACTICE
+from dpsgd_explorer.web.content.source import Source
 
-
-@dataclass(frozen=True)
-class Source:
-    """A paper; ``arxiv`` is "" where it is not on arXiv."""
-
-    authors: str
-    year: int
-    title: str
-    arxiv: str = ""
-    where: str = ""
-
-    @property
-    def url(self) -> str:
-        """Address of the paper on arXiv."""
-        return f"https://arxiv.org/abs/{self.arxiv}"
-
-
-SOURCES = {
+THEORY = {
     "abadi": Source(
         "Abadi, Chu, Goodfellow, McMahan, Mironov, Talwar and Zhang",
         2016,
         "Deep learning with differential privacy",
         "1607.00133",
-    ),
-    "abowd": Source(
-        "Abowd and others",
-        2022,
-        "The 2020 Census disclosure avoidance system TopDown algorithm",
-        "2204.08986",
-    ),
-    "aktay": Source(
-        "Aktay and others",
-        2020,
-        "Google COVID-19 community mobility reports: anonymization process description",
-        "2004.04145",
     ),
     "alghamdi": Source(
         "Alghamdi and others",
@@ -51,12 +23,6 @@ SOURCES = {
         2024,
         "To shuffle or not to shuffle: auditing DP-SGD with shuffling",
         "2411.10614",
-    ),
-    "apple": Source(
-        "Differential Privacy Team, Apple",
-        2017,
-        "Learning with privacy at scale",
-        where="Apple Machine Learning Journal",
     ),
     "bagdasaryan": Source(
         "Bagdasaryan, Poursaeed and Shmatikov",
@@ -84,31 +50,12 @@ SOURCES = {
         "bounds",
         "1405.7085",
     ),
-    "bitfit": Source(
-        "Bu, Wang, Zha and Karypis",
-        2022,
-        "Differentially private bias-term fine-tuning of foundation models",
-        "2210.00036",
-    ),
     "bu": Source(
         "Bu, Wang, Zha and Karypis",
         2022,
         "Automatic clipping: differentially private deep learning made easier and "
         "stronger",
         "2206.07136",
-    ),
-    "bu_book_keeping": Source(
-        "Bu, Wang, Zha and Karypis",
-        2022,
-        "Differentially private optimization on large model at small cost",
-        "2210.00038",
-    ),
-    "bu_convolutions": Source(
-        "Bu, Mao and Xu",
-        2022,
-        "Scalable and efficient training of large convolutional neural networks with "
-        "differential privacy",
-        "2205.10683",
     ),
     "canonne": Source(
         "Canonne, Kamath and Steinke",
@@ -129,12 +76,6 @@ SOURCES = {
         "Extracting training data from large language models",
         "2012.07805",
     ),
-    "chellapilla": Source(
-        "Chellapilla, Puri and Simard",
-        2006,
-        "High performance convolutional neural networks for document processing",
-        where="International Workshop on Frontiers in Handwriting Recognition",
-    ),
     "chen": Source(
         "Chen, Wu and Hong",
         2020,
@@ -146,13 +87,6 @@ SOURCES = {
         2024,
         "How private are DP-SGD implementations?",
         "2403.17673",
-    ),
-    "de": Source(
-        "De, Berrada, Hayes, Smith and Balle",
-        2022,
-        "Unlocking high-accuracy differentially private image classification "
-        "through scale",
-        "2204.13650",
     ),
     "dinur": Source(
         "Dinur and Nissim",
@@ -197,23 +131,11 @@ SOURCES = {
         "Individual privacy accounting via a Rényi filter",
         "2008.11193",
     ),
-    "goodfellow": Source(
-        "Goodfellow",
-        2015,
-        "Efficient per-example gradient computations",
-        "1510.01799",
-    ),
     "gopi": Source(
         "Gopi, Lee and Wutschitz",
         2021,
         "Numerical composition of differential privacy",
         "2106.02848",
-    ),
-    "hod": Source(
-        "Hod and Canetti",
-        2024,
-        "Differentially private release of Israel’s National Registry of Live Births",
-        "2405.00267",
     ),
     "kairouz": Source(
         "Kairouz, Oh and Viswanath",
@@ -221,35 +143,17 @@ SOURCES = {
         "The composition theorem for differential privacy",
         "1311.0776",
     ),
-    "kairouz_ftrl": Source(
-        "Kairouz, McMahan, Song, Thakkar, Thakurta and Xu",
-        2021,
-        "Practical and private (deep) learning without sampling or shuffling",
-        "2103.00039",
-    ),
     "koskela": Source(
         "Koskela, Jälkö and Honkela",
         2020,
         "Computing tight differential privacy guarantees using FFT",
         "1906.03049",
     ),
-    "li": Source(
-        "Li, Tramèr, Liang and Hashimoto",
-        2021,
-        "Large language models can be strong differentially private learners",
-        "2110.05679",
-    ),
     "liu": Source(
         "Liu and Talwar",
         2018,
         "Private selection from private candidates",
         "1811.07971",
-    ),
-    "mcmahan": Source(
-        "McMahan, Ramage, Talwar and Zhang",
-        2017,
-        "Learning differentially private recurrent language models",
-        "1710.06963",
     ),
     "mironov2017": Source("Mironov", 2017, "Rényi differential privacy", "1702.07476"),
     "mironov2019": Source(
@@ -264,51 +168,11 @@ SOURCES = {
         "Robust de-anonymization of large sparse datasets",
         "cs/0610105",
     ),
-    "opacus": Source(
-        "Yousefpour and others",
-        2021,
-        "Opacus: user-friendly differential privacy library in PyTorch",
-        "2109.12298",
-    ),
-    "opacus_part_1": Source(
-        "Testuggine and Mironov",
-        2020,
-        "Differential privacy series, part 1: DP-SGD algorithm explained",
-        where="PyTorch blog on Medium",
-    ),
-    "opacus_part_2": Source(
-        "Yousefpour, Testuggine, Sablayrolles and Mironov",
-        2021,
-        "Differential privacy series, part 2: efficient per-sample gradient "
-        "computation in Opacus",
-        where="PyTorch blog on Medium",
-    ),
-    "opacus_part_3": Source(
-        "Sablayrolles and others",
-        2022,
-        "Differential privacy series, part 3: efficient per-sample gradient "
-        "computation for more layers in Opacus",
-        where="PyTorch blog on Medium",
-    ),
     "papernot": Source(
         "Papernot and Steinke",
         2022,
         "Hyperparameter tuning with Rényi differential privacy",
         "2110.03620",
-    ),
-    "papernot_pate": Source(
-        "Papernot, Abadi, Erlingsson, Goodfellow and Talwar",
-        2016,
-        "Semi-supervised knowledge transfer for deep learning from private "
-        "training data",
-        "1610.05755",
-    ),
-    "ponomareva": Source(
-        "Ponomareva and others",
-        2023,
-        "How to DP-fy ML: a practical guide to machine learning with differential "
-        "privacy",
-        "2303.00654",
     ),
     "raisa": Source(
         "Räisä, Jälkö and Honkela",
@@ -323,13 +187,6 @@ SOURCES = {
         "Privacy odometers and filters: pay-as-you-go composition",
         "1605.08294",
     ),
-    "rogers_linkedin": Source(
-        "Rogers and others",
-        2020,
-        "LinkedIn’s audience engagements API: a privacy preserving data analytics "
-        "system at scale",
-        "2002.05839",
-    ),
     "shokri": Source(
         "Shokri, Stronati, Song and Shmatikov",
         2017,
@@ -342,42 +199,11 @@ SOURCES = {
         "Stochastic gradient descent with differentially private updates",
         where="GlobalSIP",
     ),
-    "torch_extending": Source(
-        "PyTorch contributors",
-        2025,
-        "Extending PyTorch",
-        where="notes in the documentation of PyTorch",
-    ),
-    "torch_hooks": Source(
-        "Chintala",
-        2017,
-        "PyTorch for former Torch users: nn package, on forward and backward hooks",
-        where="PyTorch tutorials",
-    ),
-    "tramer": Source(
-        "Tramèr and Boneh",
-        2021,
-        "Differentially private learning needs better features (or much more data)",
-        "2011.11660",
-    ),
-    "tramer_public": Source(
-        "Tramèr, Kamath and Carlini",
-        2022,
-        "Considerations for differentially private learning with large-scale "
-        "public pretraining",
-        "2212.06470",
-    ),
     "vadhan": Source(
         "Vadhan",
         2017,
         "The complexity of differential privacy",
         where="Tutorials on the Foundations of Cryptography",
-    ),
-    "vaultgemma": Source(
-        "VaultGemma Team",
-        2025,
-        "VaultGemma: a differentially private Gemma model",
-        "2510.15001",
     ),
     "wang": Source(
         "Wang",
@@ -392,12 +218,6 @@ SOURCES = {
         "Randomized response: a survey technique for eliminating evasive answer bias",
         where="Journal of the American Statistical Association",
     ),
-    "xu": Source(
-        "Xu, Zhang, Andrew, Choquette-Choo, Kairouz, McMahan, Rosenstock and Zhang",
-        2023,
-        "Federated learning of Gboard language models with differential privacy",
-        "2305.18465",
-    ),
     "zhu": Source(
         "Zhu, Liu and Han", 2019, "Deep leakage from gradients", "1906.08935"
     ),
@@ -408,3 +228,4 @@ SOURCES = {
         "2106.08567",
     ),
 }
+SOURCES = THEORY | PRACTICE

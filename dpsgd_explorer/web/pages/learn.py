@@ -31,18 +31,16 @@ from dpsgd_explorer.web.content.comparisons import compare
 from dpsgd_explorer.web.content.references import SOURCES
 from dpsgd_explorer.web.figures import (
     budget,
-    group_privacy,
     odds,
     regression_chapter,
-    selection,
     tail,
-    unfold,
 )
 from dpsgd_explorer.web.figures import dpsgd_step as microscope
 from dpsgd_explorer.web.figures import gradient_norms as lengths
 from dpsgd_explorer.web.figures import randomized_response as response
 from dpsgd_explorer.web.figures import sgd_steps as descent
 from dpsgd_explorer.web.figures import toy_problem as toy
+from dpsgd_explorer.web.figures.chapters import group_privacy, selection, unfold
 from dpsgd_explorer.web.recorded.runs import recorded
 from dpsgd_explorer.web.widgets import one_odd_record, two_worlds
 

@@ -8,25 +8,17 @@ from functools import partial
 from xml.etree import ElementTree
 
 import pytest
-import torch
 from scipy import integrate
 
 from dpsgd_explorer.accounting import (
-    Odometer,
-    delta,
     epsilon,
     gaussian_epsilon,
-    noise_multiplier,
 )
-from dpsgd_explorer.experiments.training_config import TrainingConfig
 from dpsgd_explorer.web.figures import (
     budget,
-    group_privacy,
     odds,
     regression,
-    selection,
     tail,
-    unfold,
 )
 from dpsgd_explorer.web.figures import dpsgd_step as microscope
 from dpsgd_explorer.web.figures import gradient_norms as lengths
@@ -34,7 +26,7 @@ from dpsgd_explorer.web.figures import randomized_response as response
 from dpsgd_explorer.web.figures import recorded_run as run
 from dpsgd_explorer.web.figures import sgd_steps as descent
 from dpsgd_explorer.web.figures import toy_problem as toy
-from dpsgd_explorer.web.figures.default_run import default_plan
+from dpsgd_explorer.web.figures.chapters import group_privacy, selection, unfold
 from dpsgd_explorer.web.figures.svg import Plot
 from dpsgd_explorer.web.pages import learn
 from dpsgd_explorer.web.pages.home import SHOWN_RUN, TWIN
@@ -167,78 +159,6 @@ def test_the_shaded_area_is_delta():
 
     area, _ = integrate.quad(excess, -10, 20, points=[1.5], limit=200)
     assert f"{area:.3f} at ε = 1" in tail.tail_picture().title
-
-
-def test_the_unfolded_convolution_is_torch_s():
-    image = torch.tensor(unfold.IMAGE, dtype=torch.float64)[None, None]
-    kernel = torch.tensor(unfold.KERNEL, dtype=torch.float64)[None, None]
-    kernel.requires_grad_()
-    columns = torch.nn.functional.unfold(image, 2)[0]
-    assert columns.T.tolist() == unfold.patches()
-    outputs = torch.nn.functional.conv2d(image, kernel)
-    assert outputs.flatten().tolist() == unfold.output()
-    slopes = torch.tensor(unfold.OUTPUT_GRADIENT, dtype=torch.float64)
-    outputs.backward(slopes[None, None])
-    assert kernel.grad.flatten().tolist() == unfold.kernel_gradient()
-    assert unfold.kernel_gradient() != unfold.output(), "two things, two numbers"
-
-
-@pytest.mark.parametrize("records", [1, 2, 5])
-def test_a_person_s_bound_is_the_least_that_chaining_gives(records):
-    """Against a search over a grid of pairs (ε, δ(ε)) of one record."""
-    plan = default_plan()
-    noise = noise_multiplier(1.0, plan.sample_rate, plan.steps, 1e-5)
-    bound = group_privacy.group_epsilon(records)
-    for share, fits in ((0.98, False), (1.02, True)):
-        one = share * bound / records
-        chained = one_delta = delta(plan.sample_rate, noise, plan.steps, one)
-        for _ in range(records - 1):  # one more record: δ' = e^ε δ' + δ
-            chained = math.exp(one) * chained + one_delta
-        assert (chained <= 1e-5) == fits
-    assert bound >= records * (1 - 1e-6)
-
-
-def test_a_person_s_bound_covers_what_is_exact_without_sampling(monkeypatch):
-    """k records of one person at q = 1 are one release with σ/k."""
-    config = TrainingConfig.parse({"expected_batch_size": 60_000, "steps": 1})
-    monkeypatch.setattr(group_privacy, "default_plan", lambda: config.plan)
-    noise = noise_multiplier(1.0, 1.0, 1, 1e-5)
-    monkeypatch.setattr(group_privacy, "noise_for", lambda *_: noise)
-    for records in (1, 2, 4):
-        bound = group_privacy.group_epsilon.__wrapped__(records)
-        exact = gaussian_epsilon(1e-5, noise / records)
-        assert exact <= bound * (1 + 1e-9)
-        assert records > 1 or bound == pytest.approx(exact, rel=1e-6)
-
-
-def test_choosing_costs_less_than_adding_up_and_never_less_than_one_run():
-    for runs in selection.RUNS:
-        assert epsilon_of_one() <= selection.all_of_them(runs) <= runs * (1 + 1e-9)
-        assert selection.best(runs) >= epsilon_of_one()
-    few, many = selection.RUNS[1], selection.RUNS[-1]
-    assert selection.best(few) > selection.all_of_them(few)  # as the chapter says
-    assert selection.best(many) < selection.all_of_them(many) < many
-
-
-def epsilon_of_one():
-    return selection.all_of_them(1) * (1 - 1e-9)
-
-
-def test_a_split_budget_is_spent_to_the_end_and_not_beyond():
-    """The first run's phases and the second's, at the noise that the table prints."""
-    plan = default_plan()
-    for first, added, together, _ in selection.splits():
-        one = noise_multiplier(float(first), plan.sample_rate, plan.steps, 1e-5)
-        done = Odometer()
-        done.add_dp_sgd(plan.sample_rate, one, plan.steps)
-        done.add_dp_sgd(plan.sample_rate, float(together), plan.steps)
-        assert 0.998 * selection.TOTAL < done.epsilon(1e-5) <= selection.TOTAL
-        alone = epsilon(plan.sample_rate, float(added), plan.steps, 1e-5)
-        assert alone <= selection.TOTAL - float(first)
-
-
-def test_deciding_late_makes_a_budget_shorter():
-    assert 0 < int(selection.filtered_steps()) < int(selection.fixed_steps())
 
 
 def test_leaving_out_a_record_changes_only_its_own_batches():
