@@ -33,9 +33,11 @@ from dpsgd_explorer.web.http.request_guard import LARGEST_BODY, check_request
 from dpsgd_explorer.web.http.stream_limit import Listeners
 from dpsgd_explorer.web.http.visitor import make_signer
 from dpsgd_explorer.web.pages import (
+    about,
     accountants_lab,
     embed,
     engines_lab,
+    glossary,
     home,
     labs,
     learn,
@@ -45,7 +47,7 @@ from dpsgd_explorer.web.pages import (
 )
 from dpsgd_explorer.web.pages import runs as runs_pages
 
-PAGES = (home, learn, train, runs_pages, labs, embed)
+PAGES = (home, learn, train, runs_pages, labs, embed, glossary, about)
 # Each has added its page to labs.bp.
 LABS = (accountants_lab, engines_lab, planner_lab, regression_lab)
 API = (

@@ -148,3 +148,42 @@ def test_printed_a_chapter_is_its_text(open_page):
     for part in (".site-nav", ".rail", ".theme-switch", ".pager", ".button"):
         expect(page.locator(f"{part}:visible")).to_have_count(0)
     expect(page.locator("h1")).to_be_visible()
+
+
+def test_a_term_shows_its_meaning_on_hover_focus_and_tap(open_page):
+    page = open_page("/learn/dp-concepts/")
+    term = page.locator("a.term").first
+    card = page.get_by_role("tooltip")
+    meaning = term.get_attribute("data-meaning")
+    term.hover()
+    expect(card).to_have_text(meaning)
+    expect(term).to_have_attribute("aria-describedby", "term-card")
+    page.keyboard.press("Escape")
+    expect(card).to_be_hidden()
+    expect(term).not_to_have_attribute("aria-describedby", "term-card")
+    page.mouse.move(0, 0)
+    page.keyboard.press("Tab")
+    term.focus()
+    expect(card).to_have_text(meaning)
+    page.keyboard.press("Tab")
+    expect(card).to_be_hidden()
+
+
+def test_a_term_is_tapped_once_for_its_meaning_and_twice_for_its_entry(open_page):
+    page = open_page("/learn/dp-concepts/", size=(390, 844), has_touch=True)
+    term = page.locator("a.term").first
+    term.tap()
+    card = page.get_by_role("tooltip")
+    expect(card).to_be_visible()
+    box = card.bounding_box()
+    assert box["x"] >= 0
+    assert box["x"] + box["width"] <= 390
+    assert page.url.endswith("/learn/dp-concepts/")
+    term.tap()
+    page.wait_for_url("**/glossary/#*")
+
+
+def test_without_script_a_term_is_a_link_to_its_entry(open_page):
+    page = open_page("/learn/dp-concepts/", java_script_enabled=False)
+    page.locator("a.term").first.click()
+    expect(page.get_by_role("heading", level=1)).to_have_text("Glossary")

@@ -3,6 +3,8 @@
  * Everything here is an extra; the pages are complete without it. What was read stays in this browser.
  */
 
+import {wireTerms} from "../lib/terms.js";
+
 const KEY = "chapters-read";
 const WIDE = "(min-width: 68.01rem)"; // where the rail has a column of its own
 
@@ -151,6 +153,7 @@ function start() {
   wireReadButton(chapter.querySelector("[data-read]"), step, list);
   chapter.querySelector("[data-rail-chapters]").open = matchMedia(WIDE).matches;
   wireRail(chapter.querySelector("[data-rail]"));
+  wireTerms(chapter);
   chapter.querySelectorAll(".quiz").forEach(wireQuiz);
   if (navigator.clipboard) chapter.querySelectorAll(".formula[data-tex]").forEach(wireFormula);
   window.track?.("learning_step_open", {step});

@@ -1,0 +1,68 @@
+/**
+ * Terms of the glossary: their meaning in a small card at the link, on hover, focus or tap.
+ * Without this script a term is a link to its entry.
+ */
+
+const GAP = 6; // pixels between link and card, and between card and window
+
+/** Pure: where a card goes: below the link if there is room, else above it; never beyond the sides. */
+export function placed(link, card, view) {
+  const below = link.bottom + GAP;
+  const fits = below + card.height <= view.height - GAP;
+  const left = Math.min(Math.max(link.left, GAP), Math.max(view.width - card.width - GAP, GAP));
+  return {left, top: fits || link.top - GAP - card.height < 0 ? below : link.top - GAP - card.height};
+}
+
+/** Show meanings of all `a.term` within an element. */
+export function wireTerms(root) {
+  if (!root.querySelector("a.term")) return;
+  const card = document.createElement("div");
+  card.id = "term-card";
+  card.className = "term-card";
+  card.setAttribute("role", "tooltip");
+  card.hidden = true;
+  document.body.append(card);
+  let shown = null;
+  let closing = 0;
+
+  function hide() {
+    clearTimeout(closing);
+    shown?.removeAttribute("aria-describedby");
+    shown = null;
+    card.hidden = true;
+  }
+  function show(link) {
+    clearTimeout(closing);
+    if (shown === link) return;
+    hide();
+    shown = link;
+    card.textContent = link.dataset.meaning;
+    link.setAttribute("aria-describedby", card.id);
+    card.hidden = false;
+    const {left, top} = placed(link.getClientRects()[0], card.getBoundingClientRect(), {width: document.documentElement.clientWidth, height: innerHeight});
+    card.style.left = `${left}px`;
+    card.style.top = `${top}px`;
+  }
+  /** The pointer may move from the link onto the card, so it does not close at once. */
+  function hideSoon() {
+    clearTimeout(closing);
+    closing = setTimeout(hide, 200);
+  }
+
+  for (const link of root.querySelectorAll("a.term")) {
+    link.addEventListener("pointerenter", ({pointerType}) => pointerType === "mouse" && show(link));
+    link.addEventListener("pointerleave", ({pointerType}) => pointerType === "mouse" && hideSoon());
+    link.addEventListener("focus", () => link.matches(":focus-visible") && show(link));
+    link.addEventListener("blur", hide);
+    link.addEventListener("click", (event) => {
+      if (event.pointerType !== "touch" || shown === link) return; // a second tap follows the link
+      event.preventDefault();
+      show(link);
+    });
+  }
+  card.addEventListener("pointerenter", () => clearTimeout(closing));
+  card.addEventListener("pointerleave", hideSoon);
+  addEventListener("keydown", ({key}) => key === "Escape" && hide());
+  addEventListener("scroll", hide, {passive: true});
+  addEventListener("pointerdown", ({target}) => !card.contains(target) && target !== shown && hide());
+}
