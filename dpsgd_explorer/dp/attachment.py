@@ -29,8 +29,8 @@ from dpsgd_explorer.dp.safety.check import LossFunction
 from dpsgd_explorer.dp.safety.optimizer_check import OptimizerCheck
 from dpsgd_explorer.errors import PrivacyError
 
+#: Modules that an engine is attached to, with all modules inside them.
 _TAKEN: WeakSet[nn.Module] = WeakSet()
-"""Modules that an engine is attached to, with all modules inside them."""
 
 
 class Attachment:

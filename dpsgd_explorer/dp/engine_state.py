@@ -22,8 +22,8 @@ from dpsgd_explorer.dp.plan_arguments import PlanArguments, refuse_schedules
 from dpsgd_explorer.dp.sampling.sampler import PoissonSampler
 from dpsgd_explorer.errors import ConfigError, PrivacyError
 
+#: Version of the saved layout; a state of another version is refused.
 STATE_VERSION = 4
-"""Version of the saved layout; a state of another version is refused."""
 
 
 @dataclasses.dataclass(kw_only=True)

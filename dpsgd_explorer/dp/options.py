@@ -33,8 +33,8 @@ ENGINES: dict[str, type[GradientEngine]] = {
     "vmap": VmapEngine,
     "microbatch": MicrobatchEngine,
 }
+#: Neighbouring relation -> clipped gradients by which the sums of neighbours differ.
 SENSITIVITY_FACTORS = {"add_or_remove_one": 1.0, "replace_one": 2.0}
-"""Neighbouring relation -> clipped gradients by which the sums of neighbours differ."""
 
 CHOICES: dict[str, Collection[str]] = {
     "engine": ENGINES,

@@ -1,1 +1,1 @@
-"""Clipping: the bound, its groups of parameters, the clipped sum."""
+"""Clipping: the bound, the clipping groups, and the sum of clipped gradients."""

@@ -15,8 +15,8 @@ from dpsgd_explorer.dp.kernels.full_precision import full_precision
 from dpsgd_explorer.dp.kernels.precision import accumulation_dtype
 from dpsgd_explorer.dp.noise.base import Noise
 
+#: Entries that are measured, noised and divided per piece: half a MiB, in cache.
 CHUNK_ENTRIES = 2**17
-"""Entries that are measured, noised and divided at a time, half a MiB: in cache."""
 
 Parameters = Mapping[str, Mapping[str, nn.Parameter]]
 Factors = dict[str, Tensor]
@@ -28,7 +28,7 @@ class Tally(NamedTuple):
     Attributes:
         norms: Gradient norms before clipping, [B]; not finite where left out.
         shortened: Number of samples whose factor was below 1.
-        non_finite: Number of samples that were left out.
+        non_finite: Number of samples left out.
     """
 
     norms: Tensor
@@ -37,14 +37,14 @@ class Tally(NamedTuple):
 
 
 class ClippedSum:
-    """Adds up clipped gradients in one flat buffer per dtype and device.
+    """Sums clipped gradients in one flat buffer per dtype and device.
 
-    The buffer becomes the noisy gradient in place, so that all of clipping and noise
-    costs the memory of one gradient.
+    The buffer becomes the noisy gradient in place, so that clipping and noise together
+    cost the memory of one gradient.
 
     Attributes:
         sums: {layer: {local name: view of the buffer}}.
-        size: Samples seen since the reset.
+        size: Number of samples since the reset.
         numel: Number of trainable parameters.
         signal: Norm of the last released sum before its noise.  Not private.
     """
@@ -71,8 +71,9 @@ class ClippedSum:
     def add(self, samples: PerSampleGradients) -> None:
         """Clip every sample and add it.
 
-        A sample whose gradient is not finite is left out; what it contributes is 0.
+        A sample whose gradient is not finite is left out: it contributes 0.
         """
+        # A product rounded to bfloat16 could make a clipped gradient longer than C.
         with full_precision():
             self._add(samples)
 
@@ -103,8 +104,8 @@ class ClippedSum:
         self._norms.append(norms)
         self.size += norms.shape[0]
         finite = None
-        # One number shows that all are finite; the sum itself may also overflow, so the
-        # rows are looked at then.
+        # One number shows that all are finite: one synchronisation with a GPU.  The sum
+        # itself may overflow, so the rows decide then.
         if not math.isfinite(float(norms.sum())):
             finite = torch.isfinite(norms).nonzero().squeeze(1)
             self._non_finite += len(norms) - len(finite)
@@ -150,7 +151,7 @@ class ClippedSum:
 
 
 def _added(squared: Factors, whole: Factors, rows: slice) -> Factors:
-    """Return {layer: squared norms} of a piece, with its rows of the other part."""
+    """Return {layer: squared norms} of a piece, with its rows of the whole part."""
     total = dict(squared)
     for layer, norms in whole.items():
         part = norms[rows]

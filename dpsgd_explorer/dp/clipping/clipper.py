@@ -1,6 +1,6 @@
-"""From per-sample norms to clip factors.
+"""Clipping factors from per-sample norms.
 
-A clipping function turns a norm into a factor; a clipping style (``groups``) says which
+A clipping function maps a norm to a factor; a clipping style (``groups``) defines which
 parameters share one norm.  Group g keeps each sample within its bound R_g, so the whole
 gradient stays within sqrt(sum R_g^2), the L2 sensitivity of the clipped sum.
 
@@ -20,17 +20,18 @@ from torch import Tensor
 
 from dpsgd_explorer.dp.layers.round_off import sum_of
 
+#: Added to the norm under "automatic", so that no factor exceeds 100 C.
 STABILITY = 0.01
-"""Added to the norm under "automatic", so that no factor exceeds 100 C."""
 
 ClippingFunction = Callable[[Tensor, float], Tensor]
 
 
 def abadi_factors(norms: Tensor, max_grad_norm: float) -> Tensor:
-    """Return min(1, C / norm), exactly; a norm of 0 gives 1.
+    """Return min(1, C / norm); a norm of 0 gives 1.
 
     Shapes: norms [B], finite and >= 0 -> [B], in (0, 1].
     """
+    # Clamped first: exactly 1 within the bound, and no division by 0.
     return max_grad_norm / norms.clamp(min=max_grad_norm)
 
 
@@ -107,7 +108,7 @@ class Clipper:
 
     @property
     def max_grad_norm(self) -> float:
-        """The most that one sample can add to the sum (L2)."""
+        """Largest L2 norm that one sample adds to the sum."""
         return math.hypot(*self.bounds)
 
     def rescale(self, factor: float) -> None:
@@ -115,10 +116,10 @@ class Clipper:
         self.bounds = [factor * bound for bound in self._initial_bounds]
 
     def shrunk_to(self, max_grad_norm: float) -> Self:
-        """Return a clipper with this bound, to measure clipped lengths.
+        """Return a clipper with this bound, to measure clipped norms.
 
-        "global" is replaced by "Abadi": it leaves out long gradients instead of scaling
-        them, so it cannot show that norms are right.
+        "global" is replaced by "Abadi": it leaves long gradients out instead of scaling
+        them, so a clipped norm would not test the norms.
         """
         ratio = max_grad_norm / self.max_grad_norm
         name = "Abadi" if self.function_name == "global" else self.function_name

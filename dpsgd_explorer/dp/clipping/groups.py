@@ -1,8 +1,8 @@
 """Clipping styles: which parameters share one norm and one bound.
 
-Each clipping group is clipped by itself.  The groups are made once, from the names of
-the trainable parameters, so they depend neither on the data nor on which layers run: a
-group whose layers are not called keeps its share of the bound.
+Each clipping group is clipped separately.  The groups are computed once, from the names
+of the trainable parameters, so they depend neither on the data nor on the layers that
+run: a group whose layers are not called keeps its share of the bound.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ from torch import nn
 from dpsgd_explorer.dp.engines.base import full_name, unit_of
 from dpsgd_explorer.errors import ConfigError
 
+#: (layer, local name) of a parameter.
 ParameterName = tuple[str, str]
-"""(layer, local name) of a parameter."""
 NameGroups = list[list[ParameterName]]
+#: A key of CLIPPING_STYLES, the heads of the groups, or the groups themselves.
 ClippingStyle = str | Sequence[str] | Sequence[Sequence[str]]
-"""A key of CLIPPING_STYLES, the heads of the groups, or the groups themselves."""
 
 
 def all_layers(names: Sequence[ParameterName]) -> NameGroups:
-    """Return one group: the norm is taken over all parameters together."""
+    """Return one group: the norm is over all parameters together."""
     return [list(names)]
 
 
@@ -49,8 +49,8 @@ class ClippingGroups(NamedTuple):
     """The clipping groups of a module, in the units in which norms are reported.
 
     Attributes:
-        groups: Names of the layers of each group; names of its parameters, if a border
-            between two groups goes through a layer.
+        groups: Names of the layers of each group; names of its parameters, if one layer
+            is in two groups.
         by_parameter: Whether they are names of parameters.
     """
 
@@ -118,7 +118,7 @@ def _trainable_names(module: nn.Module) -> list[ParameterName]:
 
 
 def _members(prefix: str, names: Sequence[ParameterName]) -> list[ParameterName]:
-    """Return the parameters that a module's or parameter's name stands for."""
+    """Return the parameters inside the module, or the parameter, of this name."""
     members = []
     for name in names:
         full = full_name(*name)

@@ -24,15 +24,14 @@ from torch import Tensor, nn
 from torch.nn.modules.conv import _ConvNd
 
 from dpsgd_explorer.dp.layers.base import LayerT, Rule
-from dpsgd_explorer.dp.layers.conv2d import Conv2dRule
 from dpsgd_explorer.dp.layers.conv_nd import ConvNdRule
 from dpsgd_explorer.dp.layers.embedding import EmbeddingRule
 from dpsgd_explorer.dp.layers.linear import LinearRule
 from dpsgd_explorer.dp.layers.normalization import GroupNormRule, LayerNormRule
 
 Saved = tuple[Tensor, ...]
+#: Gradients that torch's backward kernels compute: of input, weight, bias.
 ONLY_INPUT = [True, False, False]
-"""Gradients that torch's backward kernels compute: of input, weight, bias."""
 
 
 class LayerFunction(ABC, Generic[LayerT]):
@@ -135,15 +134,14 @@ class GroupNormFunction(LayerFunction[nn.GroupNorm]):
         return of_input
 
 
+#: {the layer's rule: function}; a layer with another rule keeps torch's backward.
 FUNCTIONS: Mapping[type[Rule[Any]], LayerFunction[Any]] = {
     LinearRule: LinearFunction(),
-    Conv2dRule: ConvFunction(),
     ConvNdRule: ConvFunction(),
     EmbeddingRule: EmbeddingFunction(),
     LayerNormRule: LayerNormFunction(),
     GroupNormRule: GroupNormFunction(),
 }
-"""{the layer's rule: function}; a layer with another rule keeps torch's backward."""
 
 
 def function_of(

@@ -36,8 +36,8 @@ from dpsgd_explorer.dp.modules.pytree import tensors_of
 from dpsgd_explorer.dp.modules.structure import Structure
 from dpsgd_explorer.errors import PrivacyError
 
+#: {unit: {local name of a parameter: tensor of its shape}}; see ``unit_of``.
 GradientSums = Mapping[str, Mapping[str, Tensor]]
-"""{unit: {local name of a parameter: tensor of its shape}}; see ``unit_of``."""
 
 
 class PerSampleGradients(ABC):

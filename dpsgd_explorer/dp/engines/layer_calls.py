@@ -36,8 +36,8 @@ from dpsgd_explorer.dp.layers.base import (
 from dpsgd_explorer.dp.layers.outer_products import OuterProduct
 from dpsgd_explorer.dp.modules.pytree import map_tensors
 
+#: (unit, local name) of a parameter.
 ParameterKey = tuple[str, str]
-"""(unit, local name) of a parameter."""
 
 
 class GradientTarget(NamedTuple):

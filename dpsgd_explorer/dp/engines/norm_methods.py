@@ -8,7 +8,7 @@ and the "Mix" modes choose for the shapes of each call.
 
 Sources: Bu, Mao and Xu (2022), arXiv:2205.10683 (mixed ghost clipping); Bu et al.
 (2022), arXiv:2210.00038 (MixGhostClip and MixOpt on book-keeping).  The rules compare
-measured costs instead of multiply-adds; see ``layers.norm_costs``.
+measured costs instead of multiply-adds; see ``layers.matrix_rule``.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ CLIPPING_MODES: dict[str, str] = {
 DEFAULT_MODE = "MixOpt"
 FORCED = ("ghost", "instantiate")
 
+#: One mode for all layers, or {layer's name or the start of it: mode}.
 ClippingMode = str | Mapping[str, str]
-"""One mode for all layers, or {layer's name or the start of it: mode}."""
 
 
 @dataclass(frozen=True)

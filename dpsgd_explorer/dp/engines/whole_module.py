@@ -30,8 +30,8 @@ from dpsgd_explorer.dp.layers.base import add_weighted, gradient_squared_norms
 from dpsgd_explorer.dp.modules.forward_patch import ForwardPatch
 from dpsgd_explorer.errors import UnsupportedModuleError
 
+#: {unit: {local name: gradients, [B, *shape]}}.
 Gradients = dict[str, dict[str, Tensor]]
-"""{unit: {local name: gradients, [B, *shape]}}."""
 
 
 class MaterializedGradients(PerSampleGradients):

@@ -1,1 +1,1 @@
-"""Kernels of our own where torch's are slow, chosen by a probe."""
+"""Replacements of slow torch kernels, and the precision in which gradients are held."""

@@ -1,12 +1,12 @@
-"""Faster pieces in place of torch's, on CPUs, each as exact as what it replaces.
+"""Faster replacements of three of torch's operations on CPUs, equally exact.
 
-| piece | where | how it differs from torch |
+| replacement | where | difference from torch |
 |---|---|---|
-| max pooling with stride 1 | modules ``nn.MaxPool2d`` | not at all |
-| float32 products by oneDNN | where a probe finds them faster and exact | round-off |
-| freed memory is kept | C libraries with ``mallopt`` | not at all |
+| max pooling with stride 1 | modules ``nn.MaxPool2d`` | none |
+| float32 products by oneDNN | where a probe finds them faster and exact | rounding |
+| freed memory is reused | C libraries with ``mallopt`` | none |
 
-Nothing happens until ``in_use``; that is the one switch.
+They are active inside the context ``in_use`` only.
 """
 
 from __future__ import annotations
@@ -26,11 +26,12 @@ from dpsgd_explorer.dp.kernels.full_precision import Verified
 from dpsgd_explorer.dp.kernels.max_pool import max_pool
 from dpsgd_explorer.dp.modules.forward_patch import ForwardPatch
 
-#: How much faster a product must be for another way to be worth it.
+#: Least speed-up of a product at which oneDNN is chosen; below it noise decides.
 WORTHWHILE = 1.25
-#: Largest error of a float32 product, over its largest entry: bfloat16 gives 1e-3.
+#: Largest error of a float32 product over its largest entry; bfloat16 gives 1e-3.
 EXACT = 4e-6
 
+#: Rows of the probed matrices, about those of a layer, and number of repetitions.
 PROBE_SIZE, PROBE_TURNS = 384, 7
 
 # Parameters of mallopt in the GNU C library, and the values that its own adaptation
@@ -43,12 +44,12 @@ KEEP, RELEASE = (
 
 
 class Probe(NamedTuple):
-    """What a product costs either way on this processor.
+    """The cost of a matrix product by both methods on this processor.
 
     Attributes:
-        stock_seconds: As torch does it.
-        onednn_seconds: By oneDNN.
-        onednn_error: Of the latter, over the largest entry.
+        stock_seconds: CPU time by torch's default.
+        onednn_seconds: CPU time by oneDNN.
+        onednn_error: Error by oneDNN over the largest entry.
         has_tiles: Whether the processor has matrix units that round to bfloat16.
     """
 
@@ -66,41 +67,41 @@ class Probe(NamedTuple):
 
 @contextmanager
 def in_use(*modules: nn.Module, products: bool = True) -> Iterator[None]:
-    """Use the faster pieces meanwhile, and pool faster in these modules.
+    """Use the replacements inside the context, max pooling in these modules.
 
     Args:
-        modules: Models; what is inside them is found.
+        modules: Models; their submodules are searched.
         products: Whether to use oneDNN's products where the probe says so.  Without
             them no bit changes, and nothing depends on a measurement.
     """
     with ExitStack() as undo:
-        undo.enter_context(_memory_kept())
+        undo.enter_context(_memory_reused())
         if products and probe().chooses_onednn:
             undo.enter_context(_onednn_products())
         for module in modules:
-            for each in module.modules():
-                if _pools_by_one(each):
-                    undo.callback(ForwardPatch(each, _pooling(each)).remove)
+            for submodule in module.modules():
+                if _pools_by_one(submodule):
+                    undo.callback(ForwardPatch(submodule, _pooling(submodule)).remove)
         yield
 
 
 @cache
 def probe() -> Probe:
-    """Measure a product both ways, once a process."""
+    """Measure a product by both methods, once per process."""
     generator = torch.Generator().manual_seed(0)
     a, b = (torch.randn(PROBE_SIZE, PROBE_SIZE, generator=generator) for _ in "ab")
     exact = a.double() @ b.double()
     tiles = torch.cpu._is_amx_tile_supported()
     stock: list[float] = []
     onednn: list[float] = []
-    found = a @ b
+    product = a @ b
     for _ in range(PROBE_TURNS):
         stock.append(_seconds(a, b))
         if not tiles:
             with _onednn_products():
                 onednn.append(_seconds(a, b))
-                found = a @ b
-    error = float((found - exact).abs().max() / exact.abs().max())
+                product = a @ b
+    error = float((product - exact).abs().max() / exact.abs().max())
     return Probe(median(stock), median(onednn or stock), error, tiles)
 
 
@@ -114,8 +115,8 @@ def _seconds(a: Tensor, b: Tensor) -> float:
 def _onednn_products() -> Iterator[None]:
     """Let float32 products go through oneDNN.
 
-    torch ties that to the permission to round to bfloat16, of which processors without
-    units for it make no use; hence the probe.
+    torch has one switch for this and for rounding to bfloat16.  Processors without
+    units for bfloat16 do not round; the probe measures that.
     """
     settings = torch.backends.mkldnn.matmul  # type: ignore[attr-defined]
     before = settings.fp32_precision, Verified.products
@@ -127,11 +128,11 @@ def _onednn_products() -> Iterator[None]:
 
 
 @contextmanager
-def _memory_kept() -> Iterator[None]:
-    """Keep freed memory for the next step instead of handing it back to the system.
+def _memory_reused() -> Iterator[None]:
+    """Reuse freed memory in the next step instead of returning it to the system.
 
-    Every step frees and asks for the same large blocks, and each page that comes back
-    from the system is cleared first.
+    Every step frees and allocates the same large blocks, and the system clears each
+    page that it hands out again.
     """
     mallopt = _mallopt()
     try:
@@ -145,12 +146,14 @@ def _memory_kept() -> Iterator[None]:
 
 def _mallopt() -> Callable[[int, int], Any]:
     """Return the C library's ``mallopt``, or one that does nothing."""
-    own: Callable[[int, int], Any] | None = getattr(ctypes.CDLL(None), "mallopt", None)
-    return own or (lambda parameter, value: 0)
+    function: Callable[[int, int], Any] | None = getattr(
+        ctypes.CDLL(None), "mallopt", None
+    )
+    return function or (lambda parameter, value: 0)
 
 
 def _pools_by_one(module: nn.Module) -> bool:
-    """Whether the module is a max pooling that ``max_pool`` can stand in for."""
+    """Whether ``max_pool`` computes the module's output."""
     return type(module) is nn.MaxPool2d and (
         _pair(module.stride) == _pair(module.dilation) == (1, 1)
         and _pair(module.padding) == (0, 0)

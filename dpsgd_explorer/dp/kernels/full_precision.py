@@ -1,9 +1,9 @@
-"""Float32 products that are float32's, whatever torch was allowed.
+"""Float32 products in full precision, whatever torch's settings allow.
 
 ``torch.set_float32_matmul_precision`` and its kin let products of float32 numbers be
 made of their first 8 or 11 bits (bfloat16, TF32; the latter is torch's own default for
 convolutions on CUDA).  The bounds of ``layers.round_off`` are those of 24 bits, so
-norms and clipped sums are made with that permission withdrawn.
+norms and clipped sums are computed with that permission withdrawn.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from typing import Any
 
 import torch
 
+#: Settings under which products are in float32; "none" is torch's default.
 EXACT = ("ieee", "none")
-"""Settings under which products are float32's; "none" leaves that to torch."""
 
 
 class Verified:
-    """Whether a permission on this processor was found to change nothing.
+    """Whether the permission was measured to change nothing on this processor.
 
-    ``kernels`` sets it while it uses oneDNN's products, after its probe.
+    ``kernels.cpu`` sets it while it uses oneDNN's products, after its probe.
     """
 
     products = False
@@ -29,7 +29,7 @@ class Verified:
 
 @contextmanager
 def full_precision() -> Iterator[None]:
-    """Make products of float32 numbers in float32 meanwhile."""
+    """Compute products of float32 numbers in float32 inside the context."""
     lowered = [
         (backend, backend.fp32_precision)
         for backend in _backends()

@@ -1,4 +1,4 @@
-"""In which precision gradients, norms and sums are held."""
+"""The precision in which gradients, norms and sums are held."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from torch import Tensor
 
 
 def accumulation_dtype(dtype: torch.dtype) -> torch.dtype:
-    """Return the parameter's own precision, but at least float32."""
+    """Return the parameter's dtype, but at least float32."""
     return torch.promote_types(dtype, torch.float32)
 
 
 def in_precision(values: Tensor, dtype: torch.dtype) -> Tensor:
-    """Return floating-point values in this precision, and others as they are."""
+    """Return floating-point values in this dtype, and others unchanged."""
     same = values.dtype is dtype or not values.is_floating_point()
     return values if same else values.to(dtype)

@@ -1,4 +1,4 @@
-"""Sets torch's number of threads for a while."""
+"""Sets torch's number of threads inside a context."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import torch
 
 @contextmanager
 def threads(count: int) -> Iterator[None]:
-    """Let torch compute with so many threads, and put the old number back."""
+    """Let torch compute with ``count`` threads; restore the number afterwards."""
     before = torch.get_num_threads()
     torch.set_num_threads(count)
     try:

@@ -1,7 +1,7 @@
-"""The layers that can be trained with DP-SGD: one file per rule, one table here.
+"""The rules of the layers that can be trained with DP-SGD, and their table.
 
-A new layer is a file with its rule, a line of RULES, and a case in the tests.  A layer
-of a user's own gets its rule by :func:`register_rule`.
+A new layer needs a file with its rule, a line in RULES, and a case in the tests.  A
+layer of a user's own gets its rule by :func:`register_rule`.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ from torch.nn.utils.parametrize import is_parametrized
 
 from dpsgd_explorer.dp.layers.attention import MultiheadAttentionRewrite
 from dpsgd_explorer.dp.layers.base import Rule
-from dpsgd_explorer.dp.layers.conv2d import Conv2dRule
 from dpsgd_explorer.dp.layers.conv_nd import ConvNdRule, ConvTransposeNdRule
 from dpsgd_explorer.dp.layers.embedding import EmbeddingRule
 from dpsgd_explorer.dp.layers.embedding_bag import EmbeddingBagRule
@@ -33,7 +32,7 @@ from dpsgd_explorer.errors import ConfigError, UnsupportedModuleError
 RULES: dict[type[nn.Module], Rule[Any]] = {
     nn.Linear: LinearRule(),
     nn.Conv1d: ConvNdRule(),
-    nn.Conv2d: Conv2dRule(),
+    nn.Conv2d: ConvNdRule(),
     nn.Conv3d: ConvNdRule(),
     nn.ConvTranspose1d: ConvTransposeNdRule(),
     nn.ConvTranspose2d: ConvTransposeNdRule(),
@@ -52,8 +51,8 @@ RULES: dict[type[nn.Module], Rule[Any]] = {
     nn.LSTM: RecurrentRewrite(),
     nn.MultiheadAttention: MultiheadAttentionRewrite(),
 }
+#: Rule of a module that the table does not contain.
 ANY_MODULE = FunctionalRewrite()
-"""For a module that the table does not know."""
 
 
 def register_rule(kind: type[nn.Module], rule: Rule[Any]) -> Callable[[], None]:
@@ -94,16 +93,16 @@ def register_rule(kind: type[nn.Module], rule: Rule[Any]) -> Callable[[], None]:
 def rule_for(layer: nn.Module, name: str = "") -> Rule[Any]:
     """Return the rule of this exact type, or of the type whose forward it shares.
 
-    A module that no rule knows, or that was changed on the instance, is left to
-    ``torch.func``.
+    A module without a rule, or changed on the instance, gets ``ANY_MODULE``, which
+    differentiates it with ``torch.func``.
 
     Args:
         layer: A module that has trainable parameters of its own.
-        name: What to call it in a message, as in ``named_modules``.
+        name: Its name in ``named_modules``, for messages.
 
     Raises:
-        UnsupportedModuleError: the layer's settings rule it out, or no forward of its
-            own uses its parameters.
+        UnsupportedModuleError: the layer's settings exclude it, or its parameters are
+            used outside its own forward.
     """
     hidden = _hidden_parameters(layer)
     if hidden:
@@ -124,9 +123,11 @@ def rule_for(layer: nn.Module, name: str = "") -> Rule[Any]:
 
 
 def _hidden_parameters(layer: nn.Module) -> str:
-    """Return how trainable parameters are used outside any forward; "" if not."""
-    own = layer.parameters(recurse=False)
-    if type(layer).forward is nn.Module.forward and any(p.requires_grad for p in own):
+    """Return how trainable parameters are used outside the forward; "" if not."""
+    parameters = layer.parameters(recurse=False)
+    if type(layer).forward is nn.Module.forward and any(
+        p.requires_grad for p in parameters
+    ):
         return "has no forward: the module around it uses its parameters"
     if is_parametrized(layer):
         originals = cast(nn.Module, layer.parametrizations).parameters()
@@ -136,6 +137,7 @@ def _hidden_parameters(layer: nn.Module) -> str:
 
 
 def _inherited_rule(layer: nn.Module) -> Rule[Any] | None:
+    # A subclass that overrides no method of the forward computes the same function.
     for kind, rule in RULES.items():
         if isinstance(layer, kind) and all(
             getattr(type(layer), method) is getattr(kind, method)
@@ -146,16 +148,16 @@ def _inherited_rule(layer: nn.Module) -> Rule[Any] | None:
 
 
 def _is_right(rule: Rule[Any], layer: nn.Module) -> bool:
-    """Whether the layer has its type's forward and no parameter beyond the rule's."""
+    """Whether the layer has its type's forward and no parameter that the rule lacks."""
     if any(_is_replaced(layer, method) for method in rule.forward_methods):
         return False
-    own = layer.named_parameters(recurse=False)
-    return all(rule.knows(layer, name) for name, p in own if p.requires_grad)
+    parameters = layer.named_parameters(recurse=False)
+    return all(rule.knows(layer, name) for name, p in parameters if p.requires_grad)
 
 
 def _is_replaced(layer: nn.Module, method: str) -> bool:
     """Whether the instance has another method than its type; copies have the same."""
     if method not in vars(layer):
         return False
-    own: Any = getattr(type(layer), method).__get__(layer)
-    return bool(vars(layer)[method] != own)
+    original: Any = getattr(type(layer), method).__get__(layer)
+    return bool(vars(layer)[method] != original)

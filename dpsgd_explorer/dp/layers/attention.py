@@ -1,9 +1,9 @@
-"""Rule for ``nn.MultiheadAttention`` as it is.
+"""Rule for ``nn.MultiheadAttention``.
 
-Its parameters are those of four linear maps (queries, keys, values, output), which its
-own forward applies inside one function where no hook can look, and of two rows that may
-be added to every sequence.  The forward here makes the same numbers with each of them
-watched; three of the maps are rows of one weight.
+Its parameters are those of four linear maps (queries, keys, values, output), applied
+inside one function of torch that no hook reaches, and of two rows that may be added to
+every sequence.  The forward here computes the same outputs, and records a call for each
+map; three of the maps are rows of one weight.
 
 Source: Vaswani et al. (2017), arXiv:1706.03762, section 3.2.
 """
@@ -53,7 +53,7 @@ class MultiheadAttentionRewrite(Rewrite[nn.MultiheadAttention]):
         q, k, v = _projected(layer, recorder, _samples_first(layer, recorder, inputs))
         k, v, added = _with_added_rows(layer, recorder, k, v)
         mask = _mask(layer, given, added, q)
-        q, k, v = (_by_head(layer, each) for each in (q, k, v))
+        q, k, v = (_by_head(layer, part) for part in (q, k, v))
         attended, weights = _attend(layer, q, k, v, mask, given["need_weights"])
         out = LayerPart(layer, _names(layer.out_proj, "out_proj."), kind="output")
         attended = attended.permute(2, 0, 1, 3).flatten(2)  # [T, B, E], as in torch
@@ -66,7 +66,7 @@ class MultiheadAttentionRewrite(Rewrite[nn.MultiheadAttention]):
 def _samples_first(
     layer: nn.MultiheadAttention, recorder: CallRecorder, inputs: list[Tensor]
 ) -> list[Tensor]:
-    """Return query, key and value as [B, T, E], the same one where they are."""
+    """Return query, key and value as [B, T, E], one object where they are one."""
     for each in inputs:
         if each.dim() != 3 or each.is_nested:
             raise BadInputError(
@@ -77,6 +77,7 @@ def _samples_first(
                 f"must see one row for each of the {recorder.batch_size} samples, got "
                 f"shape {list(each.shape)} with batch_first={layer.batch_first}"
             )
+    # By identity: self-attention, with one input three times, needs one product only.
     turned = {
         id(each): each if layer.batch_first else each.transpose(0, 1) for each in inputs
     }
@@ -112,7 +113,7 @@ def _projected(
 def _with_bias(
     layer: nn.MultiheadAttention, recorder: CallRecorder, values: Tensor, i: int
 ) -> Tensor:
-    """Add a third of the joint bias, handed out once for each sample."""
+    """Add a third of the joint bias, expanded to one copy per sample."""
     if layer.in_proj_bias is None:
         return values
     width = layer.embed_dim
@@ -123,7 +124,7 @@ def _with_bias(
 def _with_added_rows(
     layer: nn.MultiheadAttention, recorder: CallRecorder, k: Tensor, v: Tensor
 ) -> tuple[Tensor, Tensor, int]:
-    """Append the rows that add_bias_kv and add_zero_attn ask for, and count them."""
+    """Append the rows of ``add_bias_kv`` and ``add_zero_attn``, and count them."""
     added = 0
     if layer.bias_k is not None:
         k = torch.cat([k, recorder.expanded(layer, "bias_k")[:, 0]], 1)
@@ -138,7 +139,7 @@ def _with_added_rows(
 def _mask(
     layer: nn.MultiheadAttention, given: dict[str, Any], added: int, like: Tensor
 ) -> Tensor | None:
-    """Return what is added to the scores, to be broadcast over [B, heads, T, S]."""
+    """Return the sum of the masks, broadcastable to the scores [B, heads, T, S]."""
     attention, padding = given["attn_mask"], given["key_padding_mask"]
     if given["is_causal"] and attention is None:
         raise BadInputError("needs attn_mask beside the hint is_causal")

@@ -1,14 +1,13 @@
 """Per-sample weight gradients of a convolution, in one to three dimensions.
 
 The gradient of sample i is G_i U_i^T, with U_i the patches under each of its output
-positions.  Two ways to make the product, for many and for few positions:
+positions.  Two methods compute the product, for many and for few positions:
 
-- *rows*: one copy of the image for each kernel offset in all but the first spatial
+- *rows*: one copy of the image per kernel offset in all but the first spatial
   dimension.  In such a copy the positions under a kernel row are consecutive, so each
-  kernel row is one matrix product on a slice: k times less is copied than patches
-  take.
-- *patches*: all patches are copied, and one batched product does the rest: fewer
-  calls, which is what counts where each is small.
+  kernel row is one matrix product on a slice.  It copies k_1 times less than patches.
+- *patches*: all patches are copied, and one batched product does the rest, in fewer
+  calls: the calls dominate where each is small.
 
 Both cost as many multiply-adds as the gradient of the whole batch.
 """
@@ -22,9 +21,9 @@ from math import prod
 import torch
 from torch import Tensor
 
-#: Entries copied for patches that cost as much as one more matrix product a sample.
+#: Copied entries of patches per sample that take as long as one more matrix product.
 CALL = 4000
-#: Bytes of copies that are worked on at once; they should stay in cache.
+#: Bytes of copies in memory at once, so that they stay in cache.
 CACHE_BYTES = 4 * 2**20
 
 
@@ -41,9 +40,9 @@ def convolution_gradients(
     Args:
         x: Padded inputs, [B, C, *size].
         g: Output gradients, [B, p, *positions].
-        kernel_size: One number a dimension, as stride and dilation.
-        stride: Of the layer.
-        dilation: Of the layer.
+        kernel_size: One number per dimension, as in stride and dilation.
+        stride: Stride of the layer.
+        dilation: Dilation of the layer.
         groups: G.
     """
     batch, depth, outputs = len(x), x.shape[1] // groups, g.shape[1] // groups
@@ -62,7 +61,7 @@ def convolution_gradients(
 
 
 class _Windows:
-    """Which inputs lie under which kernel offset."""
+    """The inputs under each kernel offset."""
 
     def __init__(
         self,
@@ -84,8 +83,8 @@ class _Windows:
         """Return the slices of all but the first dimension, offset by offset."""
         offsets = product(*map(range, self.kernel_size[1:]))
         return [
-            tuple(self.under(dim, o) for dim, o in enumerate(each, start=1))
-            for each in offsets
+            tuple(self.under(dim, o) for dim, o in enumerate(offset, start=1))
+            for offset in offsets
         ]
 
 
@@ -102,8 +101,8 @@ def _by_rows(x: Tensor, g: Tensor, windows: _Windows) -> Tensor:
     sample_bytes = x[0].numel() * len(inner) * x.element_size()
     at_once = max(1, CACHE_BYTES // sample_bytes)
     for start in range(0, len(x), at_once):
-        own = slice(start, start + at_once)
-        _fill_rows(gradients[own], x[own], g[own].flatten(2), windows, inner)
+        part = slice(start, start + at_once)
+        _fill_rows(gradients[part], x[part], g[part].flatten(2), windows, inner)
     return gradients.view(len(x), rows, outputs, *windows.kernel_size[1:], depth)
 
 
@@ -116,12 +115,13 @@ def _fill_rows(
 ) -> None:
     """Write the gradients [b, k_1, p, K C] of a few samples, kernel row by row."""
     step, wide = windows.stride[0], windows.positions // windows.out[0]
+    # Kernel rows of one phase (offset modulo stride) read the same copy, shifted.
     copies: dict[int, Tensor] = {}
     for row in range(windows.kernel_size[0]):
         start, phase = divmod(row * windows.dilation[0], step)
         if phase not in copies:
             every = (slice(None), slice(None), slice(phase, None, step))
-            views = [x[(*every, *each)].flatten(2) for each in inner]
+            views = [x[(*every, *window)].flatten(2) for window in inner]
             copies[phase] = torch.stack(views, 1).flatten(1, 2)
         under = copies[phase][..., start * wide :][..., : windows.positions]
         torch.bmm(g, under.transpose(1, 2), out=gradients[:, row])

@@ -1,10 +1,16 @@
 """Layer rules for convolutions of one, two or three dimensions, plain and transposed.
 
 Both are linear layers on patches.  A convolution reads patches of its input: with U_t
-the patch under output position t, the gradient is sum_t g_t U_t^T, group by group.  A
-transposed one writes patches of its output; the gradient with respect to its weight is
-sum_t x_t V_t^T with V_t the patch of the *output gradient* that input position t wrote:
-the same algebra with the two roles swapped.
+the patch under output position t, D = C k_1 .. k_n entries, the gradient is
+sum_t g_t U_t^T, group by group.  A transposed one writes patches of its output; the
+gradient with respect to its weight is sum_t x_t V_t^T with V_t the patch of the *output
+gradient* that input position t wrote: the same algebra with the two roles swapped.
+
+Padding is done first and explicitly, in the layer's own mode, so that the patches of
+every padding (also the uneven one of "same") are those of an unpadded convolution.
+
+Source: Bu, Mao and Xu (2022), arXiv:2205.10683 (ghost norm of convolutions); groups,
+padding modes and transposed convolutions are derived here.
 """
 
 from __future__ import annotations
@@ -18,12 +24,11 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.nn.modules.conv import _ConvNd
 
-from dpsgd_explorer.dp.layers.base import LayerRule, MultiplyAdds, scale_samples, trains
+from dpsgd_explorer.dp.layers.base import scale_samples, trains
 from dpsgd_explorer.dp.layers.conv_gradients import convolution_gradients
-from dpsgd_explorer.dp.layers.norm_costs import ghost_is_quicker
+from dpsgd_explorer.dp.layers.matrix_rule import MatrixRule, MatrixSizes
 from dpsgd_explorer.dp.layers.outer_products import OuterProduct
 from dpsgd_explorer.dp.layers.round_off import (
-    excess,
     gram,
     gram_norms,
     lengths,
@@ -35,22 +40,23 @@ class Patches(NamedTuple):
     """A convolution as a linear layer.
 
     Attributes:
-        read: What the patches are cut from, padded and cropped, [B, C, *size].
-        rows: What multiplies them, one vector a position, [B, p, *positions].
+        read: The tensor that patches are cut from, padded, [B, C, *size].
+        rows: The tensor that multiplies them, [B, p, *positions].
     """
 
     read: Tensor
     rows: Tensor
 
 
-class ConvNdRule(LayerRule[_ConvNd]):
-    """Inputs [B, C, *size], outputs [B, p, *positions]."""
+class ConvNdRule(MatrixRule[_ConvNd]):
+    """Inputs [B, C, *size], outputs [B, p, *positions], T positions in all."""
 
+    copies_inputs: ClassVar[bool] = True
     forward_methods: ClassVar[tuple[str, ...]] = ("forward", "_conv_forward")
 
     def patches(self, layer: _ConvNd, x: Tensor, g: Tensor) -> Patches:
-        """Return what is read and what multiplies it."""
-        return Patches(_cropped(layer, _padded(layer, x), g), g)
+        """Return the layer as a linear one on patches."""
+        return Patches(_padded(layer, x), g)
 
     def per_sample_gradients(
         self, layer: _ConvNd, activations: Tensor, backprops: Tensor
@@ -77,8 +83,8 @@ class ConvNdRule(LayerRule[_ConvNd]):
         if not trains(layer, "weight"):
             return bias_norms
         read, rows = self.patches(layer, activations, backprops)
-        u = _unfolded(layer, read, rows).flatten(0, 1)  # [B G, T, D]
-        g = _by_group(layer, rows).flatten(0, 1)  # [B G, T, p]
+        u = _unfolded(layer, read, rows).flatten(0, 1)  # [B G, T, D/G]
+        g = _by_group(layer, rows).flatten(0, 1)  # [B G, T, p/G]
         norms = gram_norms(gram(u), gram(g))
         norms = norms.view(len(backprops), layer.groups).sum(1)
         return norms + bias_norms if trains(layer, "bias") else norms
@@ -94,48 +100,34 @@ class ConvNdRule(LayerRule[_ConvNd]):
         if trains(layer, "weight") and len(weights):
             read, rows = self.patches(layer, activations, backprops)
             rows = scale_samples(rows, weights)
-            sums["weight"].add_(_weight_gradient(layer, read, rows, layer.groups))
+            sums["weight"].add_(_weight_gradient(layer, read, rows))
         if trains(layer, "bias"):
             sums["bias"].addmv_(sum_over_positions(backprops).t(), weights)
 
-    def multiply_adds(
+    def sizes(
         self, layer: _ConvNd, activations: Tensor, backprops: Tensor
-    ) -> MultiplyAdds:
-        """T^2 (D + p) against T D p in each group."""
-        positions = prod(self._rows_of(activations, backprops).shape[2:])
-        outputs = layer.weight.shape[0] // layer.groups
-        entries = layer.weight[0].numel()
-        return MultiplyAdds(
-            layer.groups * positions**2 * (entries + outputs),
-            layer.groups * positions * entries * outputs,
-        )
-
-    def prefers_ghost(
-        self, layer: _ConvNd, activations: Tensor, backprops: Tensor
-    ) -> bool:
+    ) -> MatrixSizes:
         positions = prod(self._rows_of(activations, backprops).shape[2:])
         entries, outputs = layer.weight[0].numel(), len(layer.weight) // layer.groups
-        return ghost_is_quicker(positions, entries, outputs, copied=True)
-
-    def excess(self, layer: _ConvNd, activations: Tensor, backprops: Tensor) -> float:
-        positions = prod(self._rows_of(activations, backprops).shape[2:])
-        outputs = len(layer.weight) // layer.groups
-        return excess(positions, layer.weight[0].numel(), outputs)
+        return MatrixSizes(positions, entries, outputs, layer.groups)
 
     def factors(
         self, layer: _ConvNd, activations: Tensor, backprops: Tensor
     ) -> dict[str, OuterProduct] | None:
         if layer.groups > 1:
-            return None
+            return None  # one product per group, and a call has one per parameter
         read, rows = self.patches(layer, activations, backprops)
+        patches = _unfolded(layer, read, rows)[:, 0]  # [B, T, K C], channels last
+        by_offset = patches.unflatten(2, (-1, read.shape[1]))  # type: ignore[no-untyped-call]
+        in_order = by_offset.transpose(2, 3).flatten(2)  # as in the weight: C, then K
         g = backprops.flatten(2).transpose(1, 2)
         products = {
-            "weight": OuterProduct(
-                _by_group(layer, rows)[:, 0], _unfolded(layer, read, rows)[:, 0]
-            ),
+            "weight": OuterProduct(_by_group(layer, rows)[:, 0], in_order),
             "bias": OuterProduct(g, torch.ones_like(g[..., :1])),
         }
-        return {name: each for name, each in products.items() if trains(layer, name)}
+        return {
+            name: product for name, product in products.items() if trains(layer, name)
+        }
 
     def wrong_input(self, layer: _ConvNd, inputs: Tensor) -> str:
         rank = len(layer.kernel_size) + 2
@@ -168,33 +160,37 @@ def _padded(layer: _ConvNd, x: Tensor) -> Tensor:
 
 
 def _cropped(layer: _ConvNd, read: Tensor, rows: Tensor) -> Tensor:
-    """Cut off, or pad with zeros, what lies beyond the last patch."""
+    """Cut off what is beyond the last patch: the ``output_padding``."""
     steps = zip(
         rows.shape[2:], layer.kernel_size, layer.stride, layer.dilation, strict=True
     )
     needed = [
         (t - 1) * stride + dilation * (k - 1) + 1 for t, k, stride, dilation in steps
     ]
-    excess = [want - have for want, have in zip(needed, read.shape[2:], strict=True)]
-    return F.pad(read, [side for e in reversed(excess) for side in (0, e)])
+    beyond = [want - have for want, have in zip(needed, read.shape[2:], strict=True)]
+    return F.pad(read, [side for e in reversed(beyond) for side in (0, e)])
 
 
 def _unfolded(layer: _ConvNd, read: Tensor, rows: Tensor) -> Tensor:
-    """Copy the patches of each position, [B, G, T, D/G] with D over C, then k."""
-    dims = len(layer.kernel_size)
-    split = read.shape[0], layer.groups, read.shape[1] // layer.groups
-    shape = [*split, *rows.shape[2:], *layer.kernel_size]
-    step = read.stride()
-    strides = [step[0], step[1] * split[2], step[1]]
-    strides += [step[2 + i] * layer.stride[i] for i in range(dims)]
-    strides += [step[2 + i] * layer.dilation[i] for i in range(dims)]
-    view = read.as_strided(shape, strides, read.storage_offset())
-    places = [3 + i for i in range(dims)]
-    kernel = [3 + dims + i for i in range(dims)]
-    ordered = view.permute(0, 1, *places, 2, *kernel)
-    return ordered.reshape(
-        *split[:2], prod(rows.shape[2:]), split[2] * prod(layer.kernel_size)
+    """Copy the patch of each position, [B, G, T, D/G].
+
+    Entries run over the kernel, then C/G: channels last is the quickest order to copy,
+    in either memory format, and a Gram matrix does not depend on the order.
+    """
+    batch, channel, *steps = read.stride()
+    depth, positions = read.shape[1] // layer.groups, rows.shape[2:]
+    view = read.as_strided(
+        (len(read), layer.groups, *positions, *layer.kernel_size, depth),
+        (
+            batch,
+            channel * depth,
+            *(a * b for a, b in zip(steps, layer.stride, strict=True)),
+            *(a * b for a, b in zip(steps, layer.dilation, strict=True)),
+            channel,
+        ),
     )
+    entries = prod(layer.kernel_size) * depth
+    return view.reshape(len(read), layer.groups, prod(positions), entries)
 
 
 def _by_group(layer: _ConvNd, rows: Tensor) -> Tensor:
@@ -204,22 +200,14 @@ def _by_group(layer: _ConvNd, rows: Tensor) -> Tensor:
     return split.transpose(2, 3)
 
 
-def _weight_gradient(layer: _ConvNd, read: Tensor, rows: Tensor, groups: int) -> Tensor:
-    """Return the weight gradient of an unpadded convolution."""
-    weight = read.new_empty(rows.shape[1], read.shape[1] // groups, *layer.kernel_size)
-    zeros = [0] * len(layer.kernel_size)
-    gradients = torch.ops.aten.convolution_backward(
-        rows,
-        read,
-        weight,
-        None,
-        list(layer.stride),
-        zeros,
-        list(layer.dilation),
-        False,
-        zeros,
-        groups,
-        [False, True, False],
+def _weight_gradient(layer: _ConvNd, read: Tensor, rows: Tensor) -> Tensor:
+    """Return the weight gradient of the whole batch, of an unpadded convolution."""
+    weight = read.new_empty(
+        rows.shape[1], read.shape[1] // layer.groups, *layer.kernel_size
     )
-    gradient: Tensor = gradients[1]
+    zeros = [0] * len(layer.kernel_size)
+    sizes = list(layer.stride), zeros, list(layer.dilation), False, zeros, layer.groups
+    gradient: Tensor = torch.ops.aten.convolution_backward(
+        rows, read, weight, None, *sizes, [False, True, False]
+    )[1]
     return gradient

@@ -1,9 +1,12 @@
 """Layer rule for ``nn.Embedding``: y_t = W[id_t], a linear layer on one-hot inputs.
 
 Row v of sample i's gradient is the sum of g_t over the positions with id_t = v, so
-the squared norm is sum_v ||sum_{t: id_t = v} g_t||^2: gather each sample's repeated
-ids, square, add.  The V by d gradient is never made for it.  The padding row is not
-trained: its positions count for nothing.
+the squared norm is sum_v ||sum_{t: id_t = v} g_t||^2: the sums over each sample's
+repeated ids, squared and added, without the V by d gradient.  The padding row is not
+trained: its positions add 0.
+
+Worked: ids (5, 7, 5) and g = (1, 0), (0, 2), (1, 1).  Row 5 is (2, 1), row 7 is (0, 2):
+the squared norm is 5 + 4 = 9.
 """
 
 from __future__ import annotations
@@ -82,7 +85,7 @@ class EmbeddingRule(LayerRule[nn.Embedding]):
     def prefers_ghost(
         self, layer: nn.Embedding, activations: Tensor, backprops: Tensor
     ) -> bool:
-        """Gathering T rows is never dearer than filling V of them."""
+        """Gathering T rows never costs more than filling V of them."""
         return True
 
     def refusal(self, layer: nn.Embedding) -> str:
@@ -94,7 +97,7 @@ class EmbeddingRule(LayerRule[nn.Embedding]):
 
 
 def ids_out_of_range(ids: Tensor, rows: int) -> str:
-    """Return which ids a table of so many rows does not have, "" if it has all."""
+    """Return which ids are outside a table of ``rows`` rows; "" if none."""
     if not ids.numel():
         return ""
     least, most = (int(end) for end in ids.aminmax())

@@ -3,7 +3,7 @@
 One bag is one sample.  With the scale s_l (1, or the id's own weight, or one over the
 bag's length for a mean) row v of the gradient is (sum of s_l with id_l = v) g: a vector
 of counts times g.  Its squared norm is ||g||^2 times the squared length of the counts,
-in which an id that stands twice in a bag adds up.  For "max", entry j of g goes to the
+in which an id that occurs twice in a bag adds up.  For "max", entry j of g goes to the
 row that gave the largest entry j.
 """
 
@@ -20,9 +20,9 @@ from dpsgd_explorer.dp.layers.embedding import ids_out_of_range
 from dpsgd_explorer.dp.layers.outer_products import OuterProduct
 from dpsgd_explorer.dp.layers.round_off import gamma, lengths, upper_norms
 
+#: Ids and their scales, [B, L] each, a scale of 0 where a bag is shorter; for "max" the
+#: winning ids, and 1 where there are any, [B, d] each.
 Bags = tuple[Tensor, Tensor]
-"""Ids and their scales, [B, L] each, a scale of 0 where a bag is shorter; for "max"
-the winning ids, and 1 where there are any, [B, d] each."""
 
 
 class EmbeddingBagRule(GradientRule[nn.EmbeddingBag, Bags]):
@@ -80,10 +80,12 @@ class EmbeddingBagRule(GradientRule[nn.EmbeddingBag, Bags]):
         if layer.mode == "max":
             return lengths(scales * backprops).square_()
         same = (ids.unsqueeze(1) == ids.unsqueeze(2)).to(scales.dtype)  # [B, L, L]
-        found = torch.bmm(same, scales.unsqueeze(2)).squeeze(2)  # [B, L]: id's total
+        totals_of_id = torch.bmm(same, scales.unsqueeze(2)).squeeze(
+            2
+        )  # [B, L]: id's total
         added = torch.bmm(same, scales.abs().unsqueeze(2)).squeeze(2)
-        totals = upper_norms(found.abs(), added, ids.shape[1])
-        often = same.sum(2).clamp_(min=1.0).sqrt_()  # each total stands so often
+        totals = upper_norms(totals_of_id.abs(), added, ids.shape[1])
+        often = same.sum(2).clamp_(min=1.0).sqrt_()  # each total is counted so often
         return lengths(totals / often).mul_(lengths(backprops)).square_()
 
     def weighted_gradients(
@@ -105,7 +107,7 @@ class EmbeddingBagRule(GradientRule[nn.EmbeddingBag, Bags]):
     def prefers_ghost(
         self, layer: nn.EmbeddingBag, activations: Bags, backprops: Tensor
     ) -> bool:
-        """Counting L ids is never dearer than filling V rows."""
+        """Counting L ids never costs more than filling V rows."""
         return True
 
     def excess(
@@ -132,7 +134,7 @@ class EmbeddingBagRule(GradientRule[nn.EmbeddingBag, Bags]):
 
 
 def _are_offsets(offsets: Tensor, ids: int) -> bool:
-    """Whether these begin bags among so many ids."""
+    """Whether these are valid offsets of bags among ``ids`` ids."""
     ends = torch.cat([offsets, offsets.new_tensor([ids])])
     return not len(offsets) or (int(offsets[0]) == 0 and bool((ends.diff() >= 0).all()))
 
@@ -143,11 +145,11 @@ def _padded(
     offsets: Tensor | None = None,
     per_sample_weights: Tensor | None = None,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Return ids, whether there is one, and their own weights, [B, L] each."""
-    own = per_sample_weights
-    own = layer.weight.new_ones(input.shape) if own is None else own.detach()
+    """Return ids, whether each entry is an id, and the ids' weights, [B, L] each."""
+    scales = per_sample_weights
+    scales = layer.weight.new_ones(input.shape) if scales is None else scales.detach()
     if input.dim() == 2:
-        return input, torch.ones_like(input, dtype=torch.bool), own
+        return input, torch.ones_like(input, dtype=torch.bool), scales
     offsets = input.new_zeros(1) if offsets is None else offsets
     ends = torch.cat([offsets, offsets.new_tensor([len(input)])])
     if layer.include_last_offset:
@@ -157,7 +159,7 @@ def _padded(
     places = torch.arange(longest, device=input.device)
     inside = places < lengths.unsqueeze(1)
     index = (starts.unsqueeze(1) + places) * inside
-    return input[index] * inside, inside, own[index]
+    return input[index] * inside, inside, scales[index]
 
 
 def _winners(layer: nn.EmbeddingBag, ids: Tensor, inside: Tensor) -> Bags:
@@ -167,8 +169,8 @@ def _winners(layer: nn.EmbeddingBag, ids: Tensor, inside: Tensor) -> Bags:
         return ids.new_zeros(len(ids), width), layer.weight.new_zeros(len(ids), width)
     rows = layer.weight.detach()[ids].masked_fill(~inside.unsqueeze(2), -torch.inf)
     winners = ids.gather(1, rows.argmax(1))
-    found = inside.any(1, keepdim=True).expand(-1, width)
-    return winners * found, found.to(rows.dtype)
+    has_id = inside.any(1, keepdim=True).expand(-1, width)
+    return winners * has_id, has_id.to(rows.dtype)
 
 
 def _counts(ids: Tensor, scales: Tensor, rows: int) -> Tensor:

@@ -1,12 +1,12 @@
 """Rule for any other module: ``torch.func.vmap`` over the module alone.
 
-The module's own parameters are handed to it once for each sample, and its forward is
-mapped over the samples.  Autograd then gives each copy's gradient, which is that of
-its sample, in the one backward there is anyway: nothing is computed a second time, and
-random masks are drawn once.
+The module's own parameters are expanded to one copy per sample, and its forward is
+mapped over the samples.  Autograd then computes each copy's gradient, which is that of
+its sample, in the backward of the loss: nothing is computed a second time, and random
+masks are drawn once.
 
 A trainable module inside it is called outside the map, on the whole batch, so that it
-keeps its own rule; only the glue of the outer module pays for the copies.
+has its own rule; only the outer module's own operations run on copies.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from dpsgd_explorer.errors import ExplorerError
 
 
 class FunctionalRewrite(Rewrite[nn.Module]):
-    """Inputs and outputs: any tree of tensors with one row a sample."""
+    """Inputs and outputs: any tree of tensors with one row per sample."""
 
     def knows(self, layer: nn.Module, name: str) -> bool:
         return True
@@ -44,7 +44,7 @@ class FunctionalRewrite(Rewrite[nn.Module]):
         try:
             return call.outputs()
         except ExplorerError:
-            raise  # a module inside has said what is wrong
+            raise  # a module inside has explained its error
         except (RuntimeError, ValueError) as error:
             raise BadInputError(
                 f"has no layer rule, and torch.func.vmap cannot run it alone on one "
@@ -72,16 +72,16 @@ class _Mapped:
             if isinstance(leaf, Tensor)
             and recorder.batch_dim(f"input {i}", tuple(leaf.shape), 1) == 0
         ]
-        own = layer.named_parameters(recurse=False)
+        parameters = layer.named_parameters(recurse=False)
         self._copies = {
             name: recorder.expanded(layer, name)
-            for name, parameter in own
+            for name, parameter in parameters
             if recorder.is_trained(parameter)
         }
         self._out_spec: Any = None
 
     def outputs(self) -> Any:
-        """Return what the module gives for the whole batch."""
+        """Return the module's outputs for the whole batch."""
         mapped = torch.vmap(self._one, randomness="different")
         index = torch.arange(self._size)
         rows = [self._leaves[i] for i in self._rows]
@@ -99,28 +99,28 @@ class _Mapped:
         gate = _Gate(index, self._recorder)
         with _handed_out(self._layer, copies), gate.opened(self._layer):
             output = self._forward(*args, **kwargs)
-        found, self._out_spec = tree_flatten(output)
-        for leaf in found:
+        output_leaves, self._out_spec = tree_flatten(output)
+        for leaf in output_leaves:
             if not isinstance(leaf, Tensor) or leaf.shape[:1] != (1,):
                 raise ValueError("its outputs must be tensors with one row a sample")
-        return found
+        return output_leaves
 
 
 @contextmanager
 def _handed_out(layer: nn.Module, copies: dict[str, Tensor]) -> Iterator[None]:
-    """Let the layer find these tensors in the place of its parameters."""
-    own = {name: layer._parameters[name] for name in copies}
+    """Replace the layer's parameters by these tensors inside the context."""
+    parameters = {name: layer._parameters[name] for name in copies}
     layer._parameters.update(copies)  # type: ignore[arg-type]
     try:
         yield
     finally:
-        layer._parameters.update(own)
+        layer._parameters.update(parameters)
 
 
 class _Gate:
-    """Leads calls of trainable modules out of the map, to run on the whole batch.
+    """Runs calls of trainable modules outside the map, on the whole batch.
 
-    Out there, modules call each other plainly.
+    Outside the map, modules call each other as usual.
     """
 
     def __init__(self, index: Tensor, recorder: CallRecorder) -> None:
@@ -130,23 +130,24 @@ class _Gate:
 
     @contextmanager
     def opened(self, layer: nn.Module) -> Iterator[None]:
-        """Let the modules with parameters inside the layer go through meanwhile."""
+        """Redirect calls of the modules with parameters inside the layer."""
         inside = [
-            each
-            for each in layer.modules()
-            if each is not layer and next(each.parameters(), None) is not None
+            submodule
+            for submodule in layer.modules()
+            if submodule is not layer and next(submodule.parameters(), None) is not None
         ]
-        compiled = [each._compiled_call_impl for each in inside]
-        for each in inside:
-            each._compiled_call_impl = self._through(each)
+        # ``_compiled_call_impl`` replaces the call of an instance, hooks included.
+        compiled = [submodule._compiled_call_impl for submodule in inside]
+        for submodule in inside:
+            submodule._compiled_call_impl = self._through(submodule)
         try:
             yield
         finally:
-            for each, own in zip(inside, compiled, strict=True):
-                each._compiled_call_impl = own
+            for submodule, original in zip(inside, compiled, strict=True):
+                submodule._compiled_call_impl = original
 
     def _through(self, module: nn.Module) -> Callable[..., Any]:
-        """Return what stands in for the module's call, hooks included."""
+        """Return the replacement of the module's call, hooks included."""
 
         def call(*args: Any, **kwargs: Any) -> Any:
             if self._outside:
@@ -164,7 +165,7 @@ class _Gate:
 
 
 class _Trip:
-    """One call that leaves the map."""
+    """One call of a module that runs outside the map."""
 
     def __init__(
         self, module: nn.Module, call: Any, recorder: CallRecorder, label: str
@@ -175,20 +176,20 @@ class _Trip:
         self.out_spec: Any = None
 
     def run(self, tensors: Sequence[Tensor]) -> list[Tensor]:
-        """Call the module with these in the place of its tensor inputs."""
+        """Call the module with these tensors as its tensor inputs."""
         rest = iter(tensors)
         leaves = [next(rest) if isinstance(x, Tensor) else x for x in self._leaves]
         args, kwargs = tree_unflatten(leaves, self._spec)
         output = self._module._call_impl(*args, **kwargs)  # type: ignore[no-untyped-call]
-        found, self.out_spec = tree_flatten(output)
-        if not all(isinstance(leaf, Tensor) for leaf in found):
+        output_leaves, self.out_spec = tree_flatten(output)
+        if not all(isinstance(leaf, Tensor) for leaf in output_leaves):
             raise ValueError("the modules inside it must give tensors")
-        return found
+        return output_leaves
 
     def parted(
         self, outputs: list[Tensor], likely: int
     ) -> tuple[tuple[Tensor, ...], Any]:
-        """Return the outputs as the map sees them, and their mapped dimensions."""
+        """Return the outputs with batches of one, and their mapped dimensions."""
         batch_dim, label = self._recorder.batch_dim, self._label
         dims = tuple(
             batch_dim(f"{label}, {i}", tuple(out.shape), 2, likely=likely)
@@ -215,20 +216,20 @@ class _WholeBatch(torch.autograd.Function):
 
     @staticmethod
     def vmap(info: Any, in_dims: Any, trip: _Trip, *values: Tensor) -> Any:
-        """Join the samples, lead the call out, and part its outputs again."""
+        """Join the samples, call the module, and split its outputs again."""
         rows = [
             value if dim is None else value.movedim(dim, 0)
             for value, dim in zip(values[1:], in_dims[2:], strict=True)
         ]
         mapped = [dim is not None for dim in in_dims[2:]]
-        places = [_place(each) for each in rows]
+        places = [_place(row) for row in rows]
         joined = [
-            each.squeeze(place + 1).movedim(0, place) if own else each
-            for each, place, own in zip(rows, places, mapped, strict=True)
+            row.squeeze(place + 1).movedim(0, place) if is_mapped else row
+            for row, place, is_mapped in zip(rows, places, mapped, strict=True)
         ]
         return trip.parted(trip.run(joined), places[0] if places else 0)
 
 
 def _place(values: Tensor) -> int:
-    """Return where each sample, [B, ...], has its batch of one: first or second."""
+    """Return the dimension of each sample's batch of one: 0, or 1 for [T, 1, ...]."""
     return int(values.dim() > 2 and values.shape[1] != 1 and values.shape[2] == 1)

@@ -15,14 +15,14 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor, nn
 
-from dpsgd_explorer.dp.layers.base import LayerRule, MultiplyAdds, scale_samples, trains
-from dpsgd_explorer.dp.layers.norm_costs import ghost_is_quicker
+from dpsgd_explorer.dp.layers.base import scale_samples, trains
+from dpsgd_explorer.dp.layers.matrix_rule import MatrixRule, MatrixSizes
 from dpsgd_explorer.dp.layers.outer_products import OuterProduct
-from dpsgd_explorer.dp.layers.round_off import excess, gram, gram_norms, lengths
+from dpsgd_explorer.dp.layers.round_off import gram, gram_norms, lengths
 
 
-class LinearRule(LayerRule[nn.Linear]):
-    """Inputs [B, d] or [B, ..., d]; everything between is positions."""
+class LinearRule(MatrixRule[nn.Linear]):
+    """Inputs [B, d] or [B, ..., d]; the dimensions between are positions."""
 
     def per_sample_gradients(
         self, layer: nn.Linear, activations: Tensor, backprops: Tensor
@@ -76,20 +76,15 @@ class LinearRule(LayerRule[nn.Linear]):
         x, g = _positions(activations), _positions(backprops)
         products = {"weight": OuterProduct(g, x)}
         products["bias"] = OuterProduct(g, torch.ones_like(x[..., :1]))
-        return {name: each for name, each in products.items() if trains(layer, name)}
+        return {
+            name: product for name, product in products.items() if trains(layer, name)
+        }
 
-    def multiply_adds(
+    def sizes(
         self, layer: nn.Linear, activations: Tensor, backprops: Tensor
-    ) -> MultiplyAdds:
-        d, p = layer.in_features, layer.out_features
+    ) -> MatrixSizes:
         positions = activations.shape[1:-1].numel()
-        if positions == 1:
-            return MultiplyAdds(ghost=d + p, instantiate=d * p)
-        return MultiplyAdds(positions**2 * (d + p), positions * d * p)
-
-    def excess(self, layer: nn.Linear, activations: Tensor, backprops: Tensor) -> float:
-        positions = activations.shape[1:-1].numel()
-        return excess(positions, layer.in_features, layer.out_features)
+        return MatrixSizes(positions, layer.in_features, layer.out_features)
 
     def wrong_input(self, layer: nn.Linear, inputs: Tensor) -> str:
         return "" if inputs.dim() > 1 else "takes a batch [B, ..., d]"
@@ -97,14 +92,9 @@ class LinearRule(LayerRule[nn.Linear]):
     def position_dims(self, layer: nn.Linear, inputs: Tensor) -> int:
         return inputs.dim() - 1
 
-    def prefers_ghost(
-        self, layer: nn.Linear, activations: Tensor, backprops: Tensor
-    ) -> bool:
-        positions = activations.shape[1:-1].numel()
-        return ghost_is_quicker(positions, layer.in_features, layer.out_features)
-
 
 def _single_position_norms(layer: nn.Linear, x: Tensor, g: Tensor) -> Tensor:
+    # ||g x^T|| = ||x|| ||g||, and the bias adds a 1 to x: hypot cannot overflow.
     of_bias = lengths(g)
     if not trains(layer, "weight"):
         return of_bias.square_()

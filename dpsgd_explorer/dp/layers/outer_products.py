@@ -1,8 +1,8 @@
 """Gradients as sums of outer products, and the inner products between two of them.
 
-A weight that is used several times has as its gradient the sum over its uses, and the
-norm of a sum is not the sum of the norms.  With a use's gradient sum_t l_t r_t^T, the
-cross term of two uses u and v needs neither gradient:
+A weight with several calls has as its gradient the sum over its calls, and the norm of
+a sum is not the sum of the norms.  With a call's gradient sum_t l_t r_t^T, the cross
+term of two calls u and v needs neither gradient:
 <sum_s l_s r_s^T, sum_t l'_t r'_t^T> = sum_st (l_s.l'_t)(r_s.r'_t).
 
 Source: derived here; with u = v it is the ghost norm of Li et al. (2022),
@@ -33,10 +33,9 @@ class OuterProduct:
     """The gradients sum_t left_t right_t^T of B samples, [p, d] each.
 
     Attributes:
-        left: [B, T, p]; or ids [B, T], which stand for one-hot rows, 0 where the
-            ``right`` is.
+        left: [B, T, p]; or ids [B, T] in place of one-hot rows.
         right: [B, T, d].
-        start: First row of the parameter that ``left`` speaks of.
+        start: Row of the parameter that the first column of ``left`` belongs to.
     """
 
     left: Tensor
@@ -45,23 +44,27 @@ class OuterProduct:
 
     @property
     def positions(self) -> int:
-        """T."""
+        """Number of positions, T."""
         return self.right.shape[1]
 
 
 def squared_norms_of_sum(uses: Sequence[OuterProduct]) -> Tensor:
-    """Return [B], the squared norm of the sum of one parameter's uses.
+    """Return the squared norms [B] of the sum of one parameter's calls.
 
-    As from ``gram_norms``, never below what the clipped sum will hold.
+    As those of ``gram_norms``, never below the sample's squared length in the sum.
     """
-    own = [_lengths(use) for use in uses]
+    lengths_of = [_lengths(use) for use in uses]
     value = error = uses[0].right.new_zeros(len(uses[0].right))
     for i, use in enumerate(uses):
         for j, other in enumerate(uses[: i + 1]):
             grams = gram(use.right, other.right), _left_gram(use, other)
-            found = inner_products(*grams, own[i], own[j], doubled=j < i)
-            value, error = value + found.value, error + found.error
-    largest = torch.stack([each.of_products() for each in own]).sum(0)
+            products = inner_products(
+                *grams, lengths_of[i], lengths_of[j], doubled=j < i
+            )
+            value, error = value + products.value, error + products.error
+    largest = torch.stack(
+        [factor_lengths.of_products() for factor_lengths in lengths_of]
+    ).sum(0)
     positions = sum(use.positions for use in uses)
     return upper_squares(Inner(value, error), largest, positions + len(uses))
 
@@ -83,7 +86,7 @@ def _left_gram(a: OuterProduct, b: OuterProduct) -> Gram:
 
 
 def _picked(ids: Tensor, other: OuterProduct) -> Tensor:
-    """Return l'_t[id_s], [B, S, T]; 0 where ``other`` does not reach that row."""
+    """Return l'_t[id_s], [B, S, T]; 0 where ``other`` has no such row."""
     rows = other.left.shape[2]
     index = ids - other.start
     inside = (index >= 0) & (index < rows)

@@ -1,7 +1,7 @@
-"""Rule for ``nn.RNN``, ``nn.GRU`` and ``nn.LSTM`` as they are.
+"""Rule for ``nn.RNN``, ``nn.GRU`` and ``nn.LSTM``.
 
 Layers, directions, dropout between layers, packed sequences, initial states and
-projections as torch's own; each direction of each layer is one run of a cell.
+projections are as in torch; each direction of each layer is one run of a cell.
 """
 
 from __future__ import annotations
@@ -70,14 +70,14 @@ class RecurrentRewrite(Rewrite[nn.RNNBase]):
 
 
 class _Sequences(NamedTuple):
-    """Sequences in steps, and how they came.
+    """Sequences, steps first, and the form of the input.
 
     Attributes:
         values: [T, B, I].
         active: [T, B, 1], 0 beyond a sequence's end; None if there is none.
         lengths: [B], of a packed input.
-        source: The packed input, if it was one.
-        batch_first: How they came, if not packed.
+        source: The packed input; None if it was a tensor.
+        batch_first: Whether a tensor input was [B, T, I].
     """
 
     values: Tensor
@@ -87,7 +87,7 @@ class _Sequences(NamedTuple):
     batch_first: bool
 
     def packed(self, values: Tensor) -> Tensor | PackedSequence:
-        """Return outputs [T, B, P] in the form in which the inputs came."""
+        """Return outputs [T, B, P] in the form of the inputs."""
         if self.source is None or self.lengths is None:
             return values.transpose(0, 1) if self.batch_first else values
         order = self.source.sorted_indices
@@ -171,17 +171,17 @@ def _run(
     weight_hr = None if projection is None else projection.weight.detach()
     cell = CELLS[layer.mode](part, weight_hr, sequences.active, bool(direction))
     first = i * (2 if layer.bidirectional else 1) + direction
-    arrive = _Arrivals(recorder, cell, part, projection, sequences.values)
+    backprops = _GateBackprops(recorder, cell, part, projection, sequences.values)
     anchor = torch.empty(0, requires_grad=True)
     outputs: tuple[Tensor, Tensor, Tensor] = Run.apply(  # type: ignore[no-untyped-call]
-        cell, arrive, anchor, sequences.values, h[first], c[first]
+        cell, backprops, anchor, sequences.values, h[first], c[first]
     )
-    arrive.start()
+    backprops.start()
     return outputs
 
 
-class _Arrivals:
-    """Hands a cell's gradients on to the uses of its parameters, samples first."""
+class _GateBackprops:
+    """Passes a cell's gradients to the recorded calls of its parameters."""
 
     def __init__(
         self,
@@ -197,7 +197,7 @@ class _Arrivals:
         self._projected: Callable[[Tensor], None] | None = None
 
     def start(self) -> None:
-        """Note the uses, once the states before each step are known."""
+        """Record the calls; the states before each step are known after the run."""
         steps = _samples_first(self._x), _samples_first(self._cell.hidden_before)
         rule = GatesRule(splits_candidate=self._cell.splits_candidate)
         self._gates = self._recorder.add_call(rule, self._part, steps)

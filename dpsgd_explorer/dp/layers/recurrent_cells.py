@@ -1,12 +1,12 @@
-"""Recurrent cells over a whole sequence, forward and backward, gates at hand.
+"""Recurrent cells over a whole sequence, forward and backward, with their gates.
 
-torch's own recurrent kernels hide the gradients at the gates, which are all that
-per-sample gradients need.  Here one autograd function runs a cell over the steps and
-back; it makes no weight gradient.
+Per-sample gradients need the gradients at the gates, which torch's recurrent kernels do
+not return.  Here one autograd function runs a cell over the steps and back; it computes
+no weight gradient.
 
 Shapes: T steps, B samples, I inputs, H hidden units, P outputs (P = H without
-projection).  ``active`` [T, B, 1] is 0 beyond a sequence's end: there the state stays
-as it is and no gradient arises.
+projection).  ``active`` [T, B, 1] is 0 beyond a sequence's end: there the state is
+copied and gradients are 0.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class Cell(ABC):
     """One direction of one layer, run once.
 
     Args:
-        part: weight_ih, weight_hh and, where there are any, bias_ih, bias_hh.
+        part: weight_ih and weight_hh, with bias_ih and bias_hh if the layer has them.
         projection: weight_hr [P, H] of an LSTM, or None.
         active: [T, B, 1], or None if all sequences have T steps.
         reverse: Whether the steps run from the last to the first.
@@ -54,7 +54,7 @@ class Cell(ABC):
         self.hidden_before: Tensor = torch.empty(0)
 
     def steps(self, length: int) -> list[int]:
-        """Return the steps in the order in which they run."""
+        """Return the steps in their order of execution."""
         return list(range(length))[:: -1 if self.reverse else 1]
 
     @abstractmethod
@@ -65,7 +65,7 @@ class Cell(ABC):
     def back(
         self, outputs: Tensor, h: Tensor, c: Tensor
     ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """Turn gradients of what ``run`` returned into those of what it took.
+        """Return the gradients of the arguments of ``run`` from those of its results.
 
         Returns:
             Gradients at the gates [T, B, k H], of x, of h and of c.
@@ -103,7 +103,7 @@ class PlainCell(Cell):
         return self._outputs(), h, c
 
     def _outputs(self) -> Tensor:
-        # a copy: the outputs may be changed in place, and back() needs the values
+        # A copy: the user may change outputs in place, and back() needs the values.
         return self._values * (1.0 if self.active is None else self.active)
 
     def back(
@@ -156,8 +156,8 @@ class LSTMCell(Cell):
     def back(
         self, outputs: Tensor, h: Tensor, c: Tensor
     ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        # Gradients take the place of the gates; one row does for all steps where
-        # nobody asks for it later.
+        # Gradients overwrite the gates, to save memory.  Without a projection, the
+        # projected gradients are not read later, so one row serves for all steps.
         all_gates, row = self._gates, torch.empty_like(self._gates[0])
         every = outputs if self.projection is not None else outputs[:1]
         self.projected_gradients = torch.empty_like(every).expand_as(outputs)
@@ -227,7 +227,7 @@ class GRUCell(Cell):
 
 
 class Run(torch.autograd.Function):
-    """A cell's ``run`` in autograd's graph; the gates' gradients go their own way."""
+    """A cell's ``run`` as a node of autograd's graph, with a callback for its gates."""
 
     @staticmethod
     def forward(
@@ -239,15 +239,15 @@ class Run(torch.autograd.Function):
         h: Tensor,
         c: Tensor,
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """Return outputs and last states; the anchor makes the graph start here."""
+        """Return outputs and last states; the anchor puts this node into a graph."""
         ctx.cell, ctx.callback = cell, callback
         outputs, last_h, last_c = cell.run(x, h, c)
         return outputs, last_h.clone(), last_c.clone()
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
-        """Hand the gates' gradients over and return the others."""
-        cell, ctx.cell = ctx.cell, None  # what it kept is free with this call
+        """Call back with the gates' gradients and return those of the inputs."""
+        cell, ctx.cell = ctx.cell, None  # frees the saved gates after this call
         if cell is None:
             raise PrivacyError(
                 "backward ran twice through one forward pass of a recurrent layer; add "

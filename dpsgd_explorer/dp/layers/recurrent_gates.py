@@ -30,14 +30,14 @@ from dpsgd_explorer.dp.layers.outer_products import OuterProduct
 from dpsgd_explorer.dp.layers.rewrite import LayerPart
 from dpsgd_explorer.dp.layers.round_off import Gram, excess, gram, gram_norms
 
+#: Inputs [B, T, I] and hidden states before each step [B, T, H].
 Steps = tuple[Tensor, Tensor]
-"""Inputs [B, T, I] and hidden states before each step [B, T, H]."""
 
 MAPS = ("ih", "hh")
 
 
 class GatesRule(GradientRule[LayerPart, Steps]):
-    """Backprops: gradients at the gates, [B, T, k H]; k = 1, 4, or 4 for a GRU."""
+    """Backprops: gradients at the gates, [B, T, k H]; k = 1 (RNN) or 4 (LSTM, GRU)."""
 
     parameter_names: ClassVar[tuple[str, ...]] = (
         "weight_ih",
@@ -50,7 +50,7 @@ class GatesRule(GradientRule[LayerPart, Steps]):
         self._splits_candidate = splits_candidate
 
     def saved_activations(self, layer: LayerPart, args: Any, kwargs: Any) -> Steps:
-        """Return the two inputs; the recurrent layer's own forward gives them."""
+        """Return the two inputs, as ``RecurrentRewrite`` passes them."""
         inputs, hidden = args
         return inputs, hidden
 
@@ -90,7 +90,9 @@ class GatesRule(GradientRule[LayerPart, Steps]):
         positions = weights.repeat_interleave(backprops.shape[1])  # [B T]
         gates = self._gates(backprops)
         for name, values, g in zip(MAPS, activations, gates, strict=True):
-            g = g.flatten(0, 1)  # [B T, k H], and wider than the values
+            g = g.flatten(
+                0, 1
+            )  # [B T, k H]; the values are narrower, so the weights scale them
             if f"weight_{name}" in sums:
                 scaled = scale_samples(values, weights).flatten(0, 1)
                 sums[f"weight_{name}"].addmm_(g.t(), scaled)
@@ -121,10 +123,12 @@ class GatesRule(GradientRule[LayerPart, Steps]):
         for name, values, g in zip(MAPS, activations, gates, strict=True):
             products[f"weight_{name}"] = OuterProduct(g, values)
             products[f"bias_{name}"] = OuterProduct(g, torch.ones_like(g[..., :1]))
-        return {name: each for name, each in products.items() if trains(layer, name)}
+        return {
+            name: product for name, product in products.items() if trains(layer, name)
+        }
 
     def _gates(self, backprops: Tensor) -> tuple[Tensor, Tensor]:
-        """Return what the input's and the hidden state's map see, [B, T, .] each."""
+        """Return the gates of the input's and of the hidden state's map, [B, T, .]."""
         if not self._splits_candidate:
             return backprops, backprops
         width = backprops.shape[2] // 4
@@ -135,8 +139,8 @@ class GatesRule(GradientRule[LayerPart, Steps]):
 def _input_gram(layer: LayerPart, name: str, values: Tensor) -> Gram:
     """Return x_s.x_t where the weight is trained, and 1 more where the bias is."""
     if trains(layer, f"weight_{name}"):
-        found = gram(values)
+        products = gram(values)
     else:
         steps = values.shape[1]
-        found = Gram(values.new_zeros(len(values), steps, steps), 0)
-    return found.plus_one() if trains(layer, f"bias_{name}") else found
+        products = Gram(values.new_zeros(len(values), steps, steps), 0)
+    return products.plus_one() if trains(layer, f"bias_{name}") else products

@@ -1,9 +1,9 @@
-"""Rules for layers whose own forward hides what the algebra needs.
+"""Rules for layers whose forward is replaced to record its parts.
 
-A recurrent layer's gates, or the projections inside attention, are not outputs of any
+A recurrent layer's gates, or the projections inside attention, are outputs of no
 module.  While a pass is recorded, such a layer's forward is replaced by an equal one
-that passes them to a :class:`CallRecorder`; the module and its state dict stay as they
-are.
+that passes them to a :class:`CallRecorder`; the module and its state dict are
+unchanged.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from torch import Tensor, nn
 
 from dpsgd_explorer.dp.layers.base import GradientRule, LayerT, Rule
 
+#: Called with the gradient of an output, [B, ...].
 BackpropCallback = Callable[[Tensor], None]
-"""Takes the gradient that came back, [B, ...]."""
 
 
 class LayerPart(nn.Module):
@@ -27,7 +27,7 @@ class LayerPart(nn.Module):
         layer: Their layer.
         names: {name that the rule uses: the layer's name for it}.
         start, stop: The rows; all of them if ``stop`` is None.
-        kind: What to call it in an explanation.
+        kind: Its name in an explanation.
     """
 
     def __init__(
@@ -42,8 +42,10 @@ class LayerPart(nn.Module):
         super().__init__()
         self.names, self.start, self.stop = dict(names), start, stop
         self.kind = kind or type(layer).__name__
-        own = {name: layer.get_parameter(path) for name, path in names.items()}
-        object.__setattr__(self, "whole", own)  # not its parameters: never registered
+        parameters = {name: layer.get_parameter(path) for name, path in names.items()}
+        object.__setattr__(
+            self, "whole", parameters
+        )  # registered, they would be parameters twice
 
     def __getattr__(self, name: str) -> Any:
         """Return the rows of a parameter, detached, wanting a gradient if it does."""
@@ -58,17 +60,17 @@ class LayerPart(nn.Module):
 
     @property
     def in_features(self) -> int:
-        """Inputs of a linear map."""
+        """Number of inputs of a linear map."""
         return int(self.whole["weight"].shape[1])
 
     @property
     def out_features(self) -> int:
-        """Outputs of a linear map."""
+        """Number of outputs of a linear map."""
         return len(self.weight)
 
 
 class CallRecorder(Protocol):
-    """Where a rewritten forward shows what is inside it.
+    """Records the calls inside a rewritten forward.
 
     Attributes:
         batch_size: B.
@@ -77,31 +79,31 @@ class CallRecorder(Protocol):
     batch_size: int
 
     def is_trained(self, parameter: Tensor) -> bool:
-        """Whether a parameter is to be trained; flags are off during a pass."""
+        """Whether a parameter is trained; ``requires_grad`` is off during a pass."""
 
     def linear(self, part: LayerPart, inputs: Tensor, *, batch_dim: int = 0) -> Tensor:
-        """Return inputs weight^T + bias, watched; inputs [B, T, d] or [T, B, d]."""
+        """Return inputs weight^T + bias, recorded; inputs [B, T, d] or [T, B, d]."""
 
     def expanded(self, layer: nn.Module, name: str) -> Tensor:
-        """Return a parameter once for each sample, [B, *shape], watched."""
+        """Return a parameter expanded to one copy per sample, [B, *shape], recorded."""
 
     def add_call(
         self, rule: GradientRule[Any, Any], part: nn.Module, activations: Any
     ) -> BackpropCallback:
-        """Note a use; what is returned must be called with its output's gradient."""
+        """Record a call; return the function to call with its output's gradient."""
 
     def batch_dim(
         self, label: str, shape: tuple[int, ...], dims: int, *, likely: int = 0
     ) -> int | None:
         """Return which of the leading ``dims`` dimensions counts the samples.
 
-        None if all samples share the tensor.  The label tells the tensors of one call
-        apart, the same in every pass; ``likely`` decides what a shape alone does not.
+        None if all samples share the tensor.  The label names a tensor of a call, the
+        same in every pass; ``likely`` decides where several dimensions fit.
         """
 
 
 class Rewrite(Rule[LayerT], Generic[LayerT]):
-    """A rule that stands in for the layer's forward while a pass is recorded."""
+    """A rule that replaces the layer's forward while a pass is recorded."""
 
     @abstractmethod
     def forward(

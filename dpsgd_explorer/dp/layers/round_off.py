@@ -1,9 +1,9 @@
-"""What rounding can hide of a norm, and norms that are never too short for it.
+"""Norms that rounding never makes too short, by error bounds.
 
-A sum of n products comes out wrong by at most gamma_n = n u / (1 - n u) times the sum
-of the products' magnitudes, in whatever order it is added up, with u half the spacing
-of numbers at 1.  Three uses are made of that; all go by the shape alone, but for
-magnitudes that the bound itself is made of.
+A computed sum of n products is wrong by at most gamma_n = n u / (1 - n u) times the sum
+of the products' magnitudes, in any order of addition, with u half the spacing of
+numbers at 1.  The bound has three uses.  Each depends on shapes alone, except for the
+magnitudes in the bound itself.
 
 *Lengths.*  ||x|| of n entries is short by a factor of 1 - gamma_n / 2 at most.  Entries
 are added in blocks, and blocks of blocks, so that n stays small.
@@ -14,14 +14,14 @@ R_st = g_s.g_t.  The terms may cancel, their errors do not:
     |error| <= gamma sum_st |x_s| |x_t| |R_st| + gamma' sum_st |g_s| |g_t| |K_st|
 
 where gamma is of the additions in an entry of K and of those over s and t, and gamma'
-of those in an entry of R.  The bound is added to what was found.  For few positions
-its two sums are not worth their price: none is above L^2, with L = sum_t |x_t| |g_t|.
+of those in an entry of R.  The bound is added to the computed norm.  For few
+positions its two sums cost too much: neither is above L^2, with L = sum_t |x_t| |g_t|.
 
-*The sum.*  A gradient that is never made is added to the clipped sum position by
-position, which may make it longer: by gamma_T L at most.  The norm is made longer by
-that.  A gradient that was made is what is added: its length is the contribution's.
+*The sum.*  A gradient that is not instantiated is added to the clipped sum position by
+position, which may lengthen it by gamma_T L at most.  The norm is lengthened by that.
+An instantiated gradient is added itself, so its length is that of the contribution.
 
-Underflow is left out: squares below 1e-38 count as 0.
+Underflow is not covered: squares below 1e-38 count as 0.
 
 Source: N. J. Higham (2002), Accuracy and Stability of Numerical Algorithms, 2nd ed.,
 sections 3.1 (inner products, gamma_n) and 4.2 (blocks); the bounds of the two sums are
@@ -37,15 +37,15 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-#: Entries that are added at once in a Gram matrix.
+#: Entries per block of a sum in a Gram matrix.
 GRAM_BLOCK = 256
-#: Entries that are added at once in a length.
+#: Entries per block of a sum in a length.
 LENGTH_BLOCK = 1024
-#: How much longer the bounds may make the norm of an ordinary sample.
+#: Largest relative lengthening of an ordinary sample's norm by the bounds.
 UNSEEN = 1e-4
-#: For what is of second order: gamma_n gamma_m, and rounding in the bounds themselves.
+#: Factor for second-order terms: gamma_n gamma_m, and rounding in the bounds.
 SLACK = 1.02
-#: Operations around a sum: scales, roots, factors.
+#: Operations before and after a sum: scales, roots, factors.
 AROUND = 6
 
 
@@ -62,12 +62,12 @@ def lengths(values: Tensor) -> Tensor:
         terms += LENGTH_BLOCK + AROUND
         whole = values.shape[-1] // LENGTH_BLOCK * LENGTH_BLOCK
         blocks = values[..., :whole].unflatten(-1, (-1, LENGTH_BLOCK))  # type: ignore[no-untyped-call]
-        found = torch.linalg.vector_norm(blocks, dim=-1)
+        norms_of_blocks = torch.linalg.vector_norm(blocks, dim=-1)
         rest = values[..., whole:]
         if rest.shape[-1]:
             last = torch.linalg.vector_norm(rest, dim=-1, keepdim=True)
-            found = torch.cat([found, last], -1)
-        values = found
+            norms_of_blocks = torch.cat([norms_of_blocks, last], -1)
+        values = norms_of_blocks
     terms += values.shape[-1] + AROUND
     norms: Tensor = torch.linalg.vector_norm(values, dim=-1)
     return norms.mul_(1 + gamma(terms, norms.dtype) / 2)
@@ -90,7 +90,7 @@ class Gram(NamedTuple):
 
     Attributes:
         values: [B, S, T].
-        terms: Roundings that any entry went through.
+        terms: Number of roundings of each entry.
     """
 
     values: Tensor
@@ -102,7 +102,7 @@ class Gram(NamedTuple):
         return Gram(values, max(self.terms, other.terms) + 1)
 
     def plus_one(self) -> Gram:
-        """Return the products with an entry of 1 more, in place: for a bias."""
+        """Return the products of vectors with one more entry of 1, a bias; in place."""
         return Gram(self.values.add_(1.0), self.terms + 1)
 
     def own_squares(self) -> Tensor:
@@ -116,14 +116,14 @@ def gram(values: Tensor, other: Tensor | None = None) -> Gram:
     if values.shape[2] <= GRAM_BLOCK:
         return Gram(torch.bmm(values, others.transpose(1, 2)), values.shape[2])
     total: Tensor = values.new_zeros(())
-    parts = [torch.split(each, GRAM_BLOCK, 2) for each in (values, others)]
+    parts = [torch.split(side, GRAM_BLOCK, 2) for side in (values, others)]
     for left, right in zip(*parts, strict=True):
         total = torch.bmm(left, right.transpose(1, 2)).add_(total)
     return Gram(total, GRAM_BLOCK + values.shape[2] // GRAM_BLOCK + 1)
 
 
 class Lengths(NamedTuple):
-    """Of the two factors of each position's outer product, [B, T] each."""
+    """Lengths of the two factors of each position's outer product, [B, T] each."""
 
     inputs: Tensor
     outputs: Tensor
@@ -134,31 +134,35 @@ class Lengths(NamedTuple):
 
 
 class Inner(NamedTuple):
-    """Inner products of gradients, and what rounding may have taken off them, [B]."""
+    """Inner products of gradients, and the bound on their rounding error, [B]."""
 
     value: Tensor
     error: Tensor
 
 
 def inner_products(
-    inputs: Gram, outputs: Gram, own: Lengths, other: Lengths, *, doubled: bool = False
+    inputs: Gram,
+    outputs: Gram,
+    first: Lengths,
+    second: Lengths,
+    *,
+    doubled: bool = False,
 ) -> Inner:
-    """Return sum_st K_st R_st of two uses with their lengths; twice that for a pair."""
+    """Return sum_st K_st R_st of two calls with their lengths; doubled for a pair."""
     k, r = inputs.values, outputs.values
     value = (k * r).sum(-1).sum(-1)
     additions = sum(k.shape[1:]) + AROUND
     of_inputs = gamma(inputs.terms, k.dtype) + gamma(additions, k.dtype)
     of_outputs = gamma(outputs.terms, k.dtype)
-    error = of_inputs * _quadratic(own.inputs, r, other.inputs)
-    error += of_outputs * _quadratic(own.outputs, k, other.outputs)
+    error = of_inputs * _quadratic(first.inputs, r, second.inputs)
+    error += of_outputs * _quadratic(first.outputs, k, second.outputs)
     return Inner(value.mul_(2), error.mul_(2)) if doubled else Inner(value, error)
 
 
 def gram_norms(inputs: Gram, outputs: Gram) -> Tensor:
     """Return ||sum_t g_t x_t^T||^2, [B], of the Gram matrices of x and of g.
 
-    Never below what the clipped sum will hold of the sample; the squared norm where
-    rounding can hide nothing.
+    Never below the sample's squared length in the clipped sum.
     """
     positions = inputs.values.shape[1]
     if _is_short(positions, inputs.terms + outputs.terms):
@@ -168,18 +172,18 @@ def gram_norms(inputs: Gram, outputs: Gram) -> Tensor:
         terms = inputs.terms + outputs.terms + positions**2 + AROUND
         error = largest.square().mul_(gamma(terms, value.dtype))
         return upper_squares(Inner(value, error), largest, positions)
-    own = Lengths(inputs.own_squares().sqrt(), outputs.own_squares().sqrt())
-    found = inner_products(inputs, outputs, own, own)
-    return upper_squares(found, own.of_products(), positions)
+    factor_lengths = Lengths(inputs.own_squares().sqrt(), outputs.own_squares().sqrt())
+    found = inner_products(inputs, outputs, factor_lengths, factor_lengths)
+    return upper_squares(found, factor_lengths.of_products(), positions)
 
 
 def upper_squares(found: Inner, largest: Tensor, positions: int) -> Tensor:
-    """Return squared norms with all that rounding may take off them, [B].
+    """Return upper bounds of squared norms, with all rounding errors, [B].
 
     Args:
         found: Squared norms of the gradients.
         largest: L, [B].
-        positions: T, over which the clipped sum will add.
+        positions: T, the number of terms per sample in the clipped sum.
     """
     norms = found.error.mul(SLACK).add_(found.value).clamp_(min=0.0).sqrt_()
     of_sum = SLACK * gamma(positions + AROUND, norms.dtype)
@@ -187,23 +191,23 @@ def upper_squares(found: Inner, largest: Tensor, positions: int) -> Tensor:
 
 
 def upper_norms(found: Tensor, added: Tensor, positions: int) -> Tensor:
-    """Return norms of sums over positions, as found, with all that rounding may hide.
+    """Return upper bounds of norms of sums over positions, with all rounding errors.
 
-    Both these norms and the clipped sum add up vectors over the positions.
+    Both these norms and the clipped sum add vectors over the positions, hence the 2.
 
     Args:
-        found: Norms of the sums.
-        added: The sums of the vectors' norms.
-        positions: At most so many.
+        found: Computed norms of the sums.
+        added: Sums of the vectors' norms.
+        positions: Largest number of terms.
     """
     return found.add(added, alpha=2 * SLACK * gamma(positions + AROUND, found.dtype))
 
 
 def excess(positions: int, inputs: int, outputs: int) -> float:
-    """Return by how much float32 makes a sample's ghost norm longer, relatively.
+    """Return the relative lengthening of a ghost norm by float32's error bounds.
 
-    For independent normal entries: there K_st is about 0.8 sqrt(d) for s != t, of
-    lengths sqrt(d).
+    For independent normal entries, where |K_st| is about 0.8 sqrt(d) for s != t, and
+    lengths are about sqrt(d).
     """
     if positions == 1:
         return 0.0
@@ -217,7 +221,7 @@ def excess(positions: int, inputs: int, outputs: int) -> float:
 
 
 def _is_short(positions: int, terms: int) -> bool:
-    """Whether a bound by L^2, which is T N^2 for ordinary samples, is not seen."""
+    """Whether a bound by L^2, which is T N^2 for ordinary samples, is below UNSEEN."""
     unit = torch.finfo(torch.float32).eps / 2
     return unit * positions * (terms + positions**2) < UNSEEN
 

@@ -14,8 +14,8 @@ from dpsgd_explorer.dp.ledger.ledger import BatchSizes, Ledger, Release
 from dpsgd_explorer.dp.noise.noise_plan import NoisePlan
 from dpsgd_explorer.errors import PrivacyError
 
+#: Largest probability that true Poisson samples are refused.
 FALSE_ALARM = 1e-12
-"""Largest probability that true Poisson samples are refused."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -14,10 +14,10 @@ from dpsgd_explorer.accounting.registry import accountant_for
 from dpsgd_explorer.dp.noise.schedules import Schedule
 
 MAX_HALVINGS = 40
+#: Phases that are accounted one by one; more of them would take too long.
 MAX_PHASES = 100
-"""Phases that are accounted one by one; more of them would take too long."""
+#: Precision of a calibrated noise multiplier, which errs towards more noise.
 RELATIVE_PRECISION = 1e-4
-"""Precision of a calibrated noise multiplier, which errs towards more noise."""
 
 
 def phases_of(plan: Plan, steps: int, schedule: Schedule | None = None) -> list[Phase]:

@@ -10,8 +10,8 @@ from torch.utils.weak import WeakTensorKeyDictionary
 
 from dpsgd_explorer.errors import PrivacyWarning
 
+#: {parameter: names of the ledgers that count its releases}.
 _WRITERS: MutableMapping[Tensor, set[str]] = WeakTensorKeyDictionary()
-"""{parameter: names of the ledgers that count its releases}."""
 
 
 def note(parameters: Iterable[Tensor], writer: str) -> None:

@@ -1,4 +1,8 @@
-"""Operations that work on each element, or on each record, by itself."""
+"""Element-wise operations of a loss, and those that stay within one record.
+
+A handler takes an :class:`Operation` and returns the state of its result.  Constants
+that it meets are noted: they must be the same in all batches.
+"""
 
 from __future__ import annotations
 
@@ -20,8 +24,8 @@ from dpsgd_explorer.dp.losses.states import (
 )
 
 PARAMETERS = ("exponent", "min", "max", "beta", "threshold", "negative_slope", "alpha")
+#: Largest distance from 1 of the sum of a soft target's probabilities.
 ROUND_OFF = 1e-3
-"""How far from 1 the probabilities of a soft target may add up to."""
 
 
 def nonlinear(op: Operation) -> State:
@@ -33,6 +37,8 @@ def nonlinear(op: Operation) -> State:
 def residual(op: Operation) -> State:
     """Apply a power or an absolute value: to outputs, or outputs less a target."""
     source = op.records
+    # One shift is the target in ``(out - y) ** 2``, with a row per record; a second one
+    # could be a statistic of the batch.
     if source.shifted == 1:
         source = source._replace(shifted=0)
     op.add_numbers(PARAMETERS)
@@ -69,7 +75,7 @@ def add(op: Operation) -> State:
 
 
 def multiply(op: Operation) -> State:
-    """Multiply two tensors, or one with something that needs no gradient."""
+    """Multiply two tensors, or one by a tensor that needs no gradient."""
     first, second = op.sources
     if first is not None and second is not None:
         return _of_two(op, first, second)
@@ -78,7 +84,7 @@ def multiply(op: Operation) -> State:
 
 
 def divide(op: Operation) -> State:
-    """Divide two tensors, or one by something that needs no gradient."""
+    """Divide two tensors, or one by a tensor that needs no gradient."""
     first, second = op.sources
     if first is not None and second is not None:
         return _of_two(op, first, second)
@@ -91,17 +97,18 @@ def divide(op: Operation) -> State:
 
 
 def scale(op: Operation) -> State:
-    """Multiply or divide by a number that torch's own function put there."""
+    """Multiply or divide by a constant of torch's own function."""
     source, value = op.only, float(op.saved("other"))
     divides = op.node.name().startswith("Div")
     if divides and op.notes.is_count(source, value):
         return Reduced(divided=True)
+    # A constant of torch, such as a half, is no count of the batch.
     op.notes.add_number(value, weighs=False)
     return source
 
 
 def larger(op: Operation) -> State:
-    """Take the larger or smaller of two."""
+    """Take the larger or smaller of two tensors, entry by entry."""
     first, second = op.sources
     if first is None or second is None:
         raise NotPerRecordError(f"{op.name} compares with a tensor of unknown origin")
@@ -109,7 +116,7 @@ def larger(op: Operation) -> State:
 
 
 def fill(op: Operation) -> State:
-    """Fill what is masked, where nothing is."""
+    """Fill masked entries; only an empty mask is known to keep records apart."""
     if bool(op.saved("mask").any()):
         raise NotPerRecordError("a mask fills some of the losses")
     return linear(op)
@@ -119,11 +126,11 @@ def aligned(op: Operation, first: State, second: State) -> Records:
     """Return the state of a result made of two tensors with the same records.
 
     Raises:
-        NotPerRecordError: the records of the one are not those of the other.
+        NotPerRecordError: the two differ in their records or in the dimension of them.
     """
     one, other = only_records(first, op), only_records(second, op)
     shape = op.shape
-    ends = {len(each.shape) - each.dim for each in (one, other)}
+    ends = {len(records.shape) - records.dim for records in (one, other)}
     dim = len(shape) - ends.pop()
     same = one.repeats == other.repeats and one.size == other.size
     if ends or not same or shape[dim] != one.shape[one.dim]:
@@ -132,13 +139,14 @@ def aligned(op: Operation, first: State, second: State) -> Records:
 
 
 def _of_two(op: Operation, first: State, second: State) -> Records:
-    for each in (first, second):
-        only_records(each, op).unshifted()
+    for state in (first, second):
+        only_records(state, op).unshifted()
     return aligned(op, first, second)
 
 
 def _scaled(op: Operation, source: State, constant: Tensor) -> State:
     number = number_of(constant)
+    # The scale of a GradScaler changes from step to step and is divided out again.
     if number is not None:
         if not op.notes.is_loss_scale(number):
             op.notes.add_number(number, weighs=True)
@@ -152,7 +160,7 @@ def _scaled(op: Operation, source: State, constant: Tensor) -> State:
 
 
 def _are_soft_targets(source: Records, factor: Tensor) -> bool:
-    """Whether a factor of log-probabilities is a distribution for each of them."""
+    """Whether a factor of log-probabilities is a distribution per record."""
     if source.class_dim is None or factor.shape != source.shape:
         return False
     return bool(((factor.sum(source.class_dim) - 1).abs() <= ROUND_OFF).all())
@@ -168,10 +176,10 @@ def gather(op: Operation) -> State:
 
 
 def index(op: Operation) -> State:
-    """Choose one entry of each record, as ``x[torch.arange(B), targets]`` does."""
+    """Choose one entry per record, as ``x[torch.arange(B), targets]`` does."""
     source, indices = op.records, op.saved("indices")
     rows = torch.arange(source.size)
-    own = source.dim == 0 and source.repeats == 1 and op.shape[:1] == (source.size,)
-    if not own or indices[0] is None or not torch.equal(indices[0].cpu(), rows):
+    by_row = source.dim == 0 and source.repeats == 1 and op.shape[:1] == (source.size,)
+    if not by_row or indices[0] is None or not torch.equal(indices[0].cpu(), rows):
         raise NotPerRecordError("samples are chosen or put in another order")
     return source._replace(shape=op.shape, class_dim=None)

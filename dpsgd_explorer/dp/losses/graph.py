@@ -1,8 +1,8 @@
-"""Reads the graph of a loss: from its root back to the outputs of a module.
+"""Reads the graph of a loss, from its root back to the outputs of a module.
 
-Every node on the way must be known to work on each record by itself, or to sum over
-records with one public factor; then the loss is a mean or a sum of a term for each
-sample, whatever the data.  What is not known is not refused, but reported.
+Every node between them must be known to keep records apart, or to sum over records with
+one public factor.  Then the loss is a mean or a sum of one term per sample, whatever
+the data.  An unknown operation is not refused but reported.
 """
 
 from __future__ import annotations
@@ -25,18 +25,19 @@ from dpsgd_explorer.dp.losses.table import HANDLERS
 
 Edge = tuple[Node, int]
 
+#: Most operations between the outputs and the loss that are read.
 MOST_OPERATIONS = 500
-"""Operations between the outputs and the loss that are read."""
+#: Deepest recursion, in operations: Python's own limit is 1,000 frames.
 DEEPEST = 200
+#: Most operations searched for the pass that an unknown loss belongs to.
 FARTHEST = 200
-"""Operations that are looked through for the pass that an unknown loss belongs to."""
 
 
 class Reader:
     """Reads one graph once.
 
     Attributes:
-        passes: Of the modules whose outputs the loss was made of.
+        passes: The passes of the modules whose outputs the loss was computed from.
     """
 
     def __init__(self) -> None:
@@ -48,7 +49,7 @@ class Reader:
         self._depth = 0
 
     def read(self, roots: Sequence[Edge]) -> LossReading:
-        """Return what the graph of the roots' sum tells.
+        """Return the reading of the sum of the roots.
 
         Raises:
             MixedLossError: a mean is weighted by the batch.
@@ -78,7 +79,7 @@ class Reader:
         return False
 
     def is_loss_scale(self, value: float) -> bool:
-        scales = [each.user_loss_scale() for each in self.passes]
+        scales = [module_pass.user_loss_scale() for module_pass in self.passes]
         return value != 1.0 and value in scales
 
     def _sum_of(self, roots: Sequence[Edge]) -> Reduced:
@@ -93,26 +94,26 @@ class Reader:
         return total
 
     def _mismatch(self, total: Reduced) -> str:
-        """Return why a known loss is not reduced as the engine was told."""
+        """Return why a known loss is not reduced as ``loss_reduction``; "" if it is."""
         (module_pass,) = self.passes
-        found = "mean" if total.divided else "sum"
+        reduction = "mean" if total.divided else "sum"
         expected = module_pass.loss_reduction
-        if found == expected:
+        if reduction == expected:
             return ""
-        return f"it is a {found} over samples, and loss_reduction says {expected!r}"
+        return f"it is a {reduction} over samples, and loss_reduction says {expected!r}"
 
     def _state(self, node: Node, result: int, inside: bool) -> State:
-        known = self._states.get((node, result))
-        if known is None:
+        state = self._states.get((node, result))
+        if state is None:
             self._depth += 1
             if self._depth > DEEPEST or len(self._states) > MOST_OPERATIONS:
                 raise NotPerRecordError("it has too many operations to be read")
             try:
-                known = self._output(node, result) or self._any(node, result, inside)
+                state = self._output(node, result) or self._any(node, result, inside)
             finally:
                 self._depth -= 1
-            self._states[node, result] = known
-        return known
+            self._states[node, result] = state
+        return state
 
     def _output(self, node: Node, result: int) -> State | None:
         mark = outputs_at(node)
@@ -131,7 +132,7 @@ class Reader:
             return self._computed(node, result, inside)
         source = self._state(*losses, inside)
         if not isinstance(source, Records) or (source.dim, source.repeats) != (0, 1):
-            raise NotPerRecordError("per_sample_mean was not given a row a sample")
+            raise NotPerRecordError("per_sample_mean was not given a row per sample")
         self._operations.append("per_sample_mean")
         return Reduced(divided=True)
 
@@ -140,10 +141,12 @@ class Reader:
         try:
             return self._known(operation, inside)
         except NotPerRecordError:
+            # The loss was computed inside the module.  What is unknown there is judged
+            # by its shape: a row per record that mixes records fails the safety check.
             size = self.passes[-1].size if inside else 0
             if not inside or operation.shape[:1] != (size,):
                 raise
-            return Records(size, operation.shape)  # the safety check has measured it
+            return Records(size, operation.shape)
 
     def _known(self, operation: Operation, inside: bool) -> State:
         name = operation.node.name()
@@ -159,16 +162,16 @@ class Reader:
 
 
 def passes_of(roots: Sequence[Edge]) -> list[ModulePass]:
-    """Return the passes nearest to the roots, whatever lies between."""
-    found: list[ModulePass] = []
+    """Return the passes nearest to the roots, through any operations."""
+    passes: list[ModulePass] = []
     seen, waiting = set(roots), list(roots)
     while waiting and len(seen) < FARTHEST:
         node, result = waiting.pop(0)
         mark = outputs_at(node)
         if mark is not None and result in mark.shapes:
-            found.append(mark.module_pass)
+            passes.append(mark.module_pass)
             continue
         sources = {(n, i) for n, i in node.next_functions if n is not None} - seen
         seen |= sources
         waiting += sources
-    return found
+    return passes

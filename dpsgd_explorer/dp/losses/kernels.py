@@ -1,4 +1,4 @@
-"""Torch's own losses, which reduce over the batch themselves."""
+"""Torch's own loss functions, which reduce over the batch themselves."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from dpsgd_explorer.dp.losses.states import NotPerRecordError, Records, Reduced,
 from dpsgd_explorer.errors import MixedLossError
 
 NONE, MEAN, SUM = 0, 1, 2
+#: Counts below these are exact in a sum of ones: torch adds total weights in floats.
 LARGEST_EXACT = {torch.float32: 2**24, torch.float64: 2**53}
-"""Counts below these are exact in a sum of ones."""
 
 
 def regression(op: Operation) -> State:
-    """Compare each element with its target, then reduce."""
-    present = [each for each in op.sources if each is not None]
+    """Read a loss that compares each element with its target, then reduces."""
+    present = [term for term in op.sources if term is not None]
     source = aligned(op, *present) if len(present) == 2 else op.records
-    for each in present:
-        if not isinstance(each, Records) or each.unshifted().shape != source.shape:
+    for term in present:
+        if not isinstance(term, Records) or term.unshifted().shape != source.shape:
             raise NotPerRecordError(f"{op.name} spreads its input")
     op.add_numbers(("beta", "delta", "p", "margin"))
     for name in ("weight", "pos_weight"):
@@ -33,7 +33,7 @@ def regression(op: Operation) -> State:
 
 
 def multi_class(op: Operation) -> State:
-    """Compare each record's scores with its class, then reduce."""
+    """Read a loss that compares each record's scores with its class, then reduces."""
     source = _scores(op)
     op.add_numbers(("p", "margin"))
     weights = getattr(op.node, "_saved_weight", None)
@@ -43,7 +43,10 @@ def multi_class(op: Operation) -> State:
 
 
 def negative_log_likelihood(op: Operation) -> State:
-    """Choose each row's class; a mean divides by the total weight of the batch."""
+    """Read the choice of each row's class.
+
+    A mean divides by the total weight of the batch, so it must be a count.
+    """
     source = _scores(op)
     result = _without_classes(source)
     weights = op.saved("weight")
@@ -74,10 +77,10 @@ def _reduced(op: Operation, source: Records, result: Records) -> State:
 
 
 def _same_for_all(op: Operation, source: Records, weights: Tensor) -> Tensor:
-    """Return the weights of one record, if all records have the same.
+    """Return the weights of one record, equal for all records.
 
     Raises:
-        NotPerRecordError: they have not.
+        NotPerRecordError: the records have different weights.
     """
     missing = len(source.shape) - weights.dim()
     if missing > source.dim or weights.shape[source.dim - missing] == 1:
@@ -109,10 +112,14 @@ def _check_total_weight(op: Operation, rows: Records) -> None:
 
 
 def _equally_many(target: Tensor, ignored: int, size: int) -> bool:
-    """Whether each sample has as many targets that count: a mean over all is one."""
+    """Whether all samples have the same number of targets that count.
+
+    Then the mean over all targets is the mean over samples of their means.
+    """
     counts = (target.reshape(size, -1) != ignored).sum(1)
     return bool((counts == counts[0]).all()) and bool(counts[0])
 
 
 def _signed(index: int) -> int:
+    """Return an index that autograd shows as an unsigned number."""
     return index - 2**64 if index >= 2**63 else index

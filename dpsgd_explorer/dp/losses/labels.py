@@ -1,4 +1,4 @@
-"""Finds the labels among a module's inputs, where it returns its own loss."""
+"""Finds the labels among the inputs of a module that returns its own loss."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from dpsgd_explorer.dp.modules.input_rows import called
 from dpsgd_explorer.dp.modules.probe_inputs import SAMPLES, has_rows, smallest_table
 from dpsgd_explorer.dp.modules.pytree import tensors_of
 
+#: Most operations searched from a scalar output.
 FARTHEST = 50
-"""Operations behind a scalar output that are looked at."""
 
 Found = list[tuple[int, Tensor]]
 
@@ -22,11 +22,12 @@ Found = list[tuple[int, Tensor]]
 def labels_of(module: nn.Module, call: Any, size: int) -> dict[int, int]:
     """Return {leaf of the call: number of classes} of the labels in it.
 
-    The module runs on inputs of ones; a label is what comes out as a target of a
-    likelihood.  Ones are a valid id, class and length alike.
+    The module runs on inputs of ones, then with zeros in one input after the other: a
+    label is an input that changes the targets of a likelihood.  A one is valid as id,
+    as class and as length.
 
     Args:
-        module: Not watched.
+        module: The model, without an engine's hooks.
         call: (args, kwargs); shapes and dtypes are used.
         size: Its number of samples.
     """
@@ -65,24 +66,24 @@ def _targets(module: nn.Module, call: Any) -> Found:
     try:
         outputs = called(module, call)
     except (RuntimeError, LookupError, ValueError, TypeError, AssertionError):
-        return []  # as for lengths of 0; the check itself says what is wrong
-    found: Found = []
+        return []  # lengths of 0, for one; the check reports the error itself
+    likelihoods: Found = []
     for leaf in tensors_of(outputs):
         if leaf.dim() == 0 and leaf.grad_fn is not None:
-            found += _likelihoods(leaf.grad_fn)
-    return found
+            likelihoods += _likelihoods(leaf.grad_fn)
+    return likelihoods
 
 
 def _likelihoods(root: Node) -> Found:
-    found: Found = []
+    likelihoods: Found = []
     waiting, seen = [root], {root}
     for node in waiting:
         if node.name().startswith("NllLoss"):
             classes = node._saved_self.shape[1]  # type: ignore[attr-defined]
-            found.append((classes, node._saved_target.clone()))  # type: ignore[attr-defined]
+            likelihoods.append((classes, node._saved_target.clone()))  # type: ignore[attr-defined]
             continue
         sources = {n for n, _ in node.next_functions if n is not None} - seen
         if len(seen) < FARTHEST:
             seen |= sources
             waiting += sources
-    return found
+    return likelihoods

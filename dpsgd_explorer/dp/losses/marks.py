@@ -1,4 +1,7 @@
-"""Marks on the nodes of autograd's graph: where a module ends, and where a loss is."""
+"""Marks on the nodes of autograd's graph: a module's outputs, and per-sample means.
+
+A mark is an entry of the node's metadata, so it lives as long as the graph.
+"""
 
 from __future__ import annotations
 
@@ -22,9 +25,9 @@ class ModulePass:
 
     Attributes:
         size: Records, B.
-        loss_reduction: How the user's loss is expected to join them.
-        user_loss_scale: Called for what the user's losses are multiplied with.
-        reading: What was read in the graph of the loss.
+        loss_reduction: "mean" or "sum": how the user's loss should combine them.
+        user_loss_scale: Returns the factor on the user's losses, as of a GradScaler.
+        reading: The reading of the loss's graph, set when backward begins.
     """
 
     size: int
@@ -35,7 +38,7 @@ class ModulePass:
 
 @dataclass(frozen=True)
 class Outputs:
-    """Marks a node whose results are outputs of a module.
+    """A mark: the node's results are outputs of a module.
 
     Attributes:
         module_pass: The pass.
@@ -47,7 +50,7 @@ class Outputs:
 
 
 def mark_outputs(outputs: Any, module_pass: ModulePass) -> None:
-    """Mark the outputs of a pass that have one row a sample, and its scalars."""
+    """Mark the outputs of a pass that have one row per sample, and its scalars."""
     for leaf in tensors_of(outputs):
         node, shape = leaf.grad_fn, tuple(leaf.shape)
         if node is None or (shape and shape[0] != module_pass.size):
@@ -65,12 +68,12 @@ def mark_mean(loss: Tensor, losses: Tensor) -> None:
 
 
 def outputs_at(node: Node) -> Outputs | None:
-    """Return which outputs of a module a node's results are."""
+    """Return the mark of a node whose results are a module's outputs, or None."""
     return _metadata(node).get(OUTPUTS)
 
 
 def mean_at(node: Node) -> tuple[Node, int] | None:
-    """Return node and number of the losses whose mean over samples a node makes."""
+    """Return (node, result number) of the losses that a node averages, or None."""
     return _metadata(node).get(MEAN)
 
 

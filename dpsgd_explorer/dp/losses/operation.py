@@ -1,4 +1,4 @@
-"""One operation in the graph of a loss, and what came into it."""
+"""One operation in the graph of a loss, with the states of its inputs."""
 
 from __future__ import annotations
 
@@ -19,34 +19,34 @@ from dpsgd_explorer.dp.losses.states import (
     State,
 )
 
+#: Powers, margins and limits that are no statistic of a batch.
 USUAL = (0, 1, 2)
-"""Powers, margins and limits that nobody makes of a batch."""
+#: Most entries of a tensor of constants that is compared from batch to batch.
 MOST_CONSTANTS = 10_000
-"""Entries of a tensor of constants that are compared from batch to batch."""
 
 
 class Notes(Protocol):
-    """Takes down what must be the same in all batches."""
+    """Collects the constants that must be the same in all batches."""
 
     def add_number(self, value: Number, *, weighs: bool) -> None:
-        """Note a constant, and whether it may be made of the batch."""
+        """Add a constant, and whether it may be a statistic of the batch."""
 
     def is_count(self, source: State, divisor: float) -> bool:
-        """Whether the number makes a mean of a sum; then it is noted."""
+        """Whether the divisor turns a sum into a mean; if so, add its name."""
 
     def is_loss_scale(self, value: float) -> bool:
-        """Whether it is what a scaler multiplies the loss with."""
+        """Whether the value is the factor of a GradScaler."""
 
 
 @dataclass
 class Operation:
-    """A node of autograd's graph, with the states of what it was applied to.
+    """A node of autograd's graph, with the states of its inputs.
 
     Attributes:
         node: The node.
-        result: Which of its results is asked about.
-        sources: Of each input; None for one that needs no gradient.
-        notes: Takes the constants.
+        result: Number of the result whose state is wanted.
+        sources: State of each input; None for one that needs no gradient.
+        notes: Collects the constants.
     """
 
     node: Node
@@ -61,15 +61,15 @@ class Operation:
         return tuple(metadata[self.result].shape)
 
     def saved(self, name: str) -> Any:
-        """Return what the operation saved under this name."""
+        """Return the value that the operation saved under this name."""
         return getattr(self.node, f"_saved_{name}")
 
     def dim(self, name: str, length: int) -> int:
-        """Return a saved dimension, counted from the left, of so many."""
+        """Return a saved dimension, counted from the left, of ``length`` dimensions."""
         return _signed(self.saved(name)) % length
 
     def dims(self, name: str, length: int) -> set[int]:
-        """Return saved dimensions; all of them if none are named."""
+        """Return saved dimensions; all of them if none is saved."""
         saved = self.saved(name)
         if isinstance(saved, int):
             saved = (saved,)
@@ -80,7 +80,7 @@ class Operation:
     @property
     def only(self) -> State:
         """The one input that needs a gradient."""
-        present = [each for each in self.sources if each is not None]
+        present = [source for source in self.sources if source is not None]
         if len(present) != 1:
             raise NotPerRecordError(f"{self.name} has several inputs")
         return present[0]
@@ -92,14 +92,14 @@ class Operation:
 
     @property
     def name(self) -> str:
-        """What the operation is called in messages."""
+        """The name of the operation in messages."""
         return operation_name(self.node)
 
     def keeps_shape(self, source: Records) -> Records:
-        """Return the input, if the result has its shape.
+        """Return the input's state, if the result has its shape.
 
         Raises:
-            NotPerRecordError: something of another shape came in.
+            NotPerRecordError: the result has another shape, by broadcasting.
         """
         if self.shape != source.shape:
             raise NotPerRecordError(
@@ -109,14 +109,14 @@ class Operation:
         return source
 
     def add_numbers(self, names: Iterable[str]) -> None:
-        """Note the saved parameters of an operation that has any."""
+        """Add the saved parameters of these names, where the operation has them."""
         for name in names:
             value = getattr(self.node, f"_saved_{name}", None)
             if isinstance(value, int | float) and not isinstance(value, bool):
                 self.notes.add_number(float(value), weighs=value not in USUAL)
 
     def add_constants(self, values: Tensor) -> None:
-        """Note a tensor that is the same for all records, such as class weights."""
+        """Add a tensor that is the same for all records, such as class weights."""
         if values.numel() > MOST_CONSTANTS:
             raise NotPerRecordError(f"{self.name} has {values.numel()} weights")
         self.notes.add_number(tuple(values.flatten().tolist()), weighs=True)
@@ -126,7 +126,7 @@ def only_records(state: State | None, op: Operation) -> Records:
     """Return the state of a tensor with records.
 
     Raises:
-        NotPerRecordError: it was summed over them.
+        NotPerRecordError: the tensor was summed over them.
     """
     if not isinstance(state, Records):
         raise NotPerRecordError(f"{op.name} is applied to what was summed over samples")
@@ -139,10 +139,10 @@ def only_reduced(states: Iterable[State | None]) -> list[Reduced]:
     Raises:
         NotPerRecordError: one was not summed.
     """
-    found = [each for each in states if isinstance(each, Reduced)]
-    if len(found) != len(list(states)):
+    reduced = [state for state in states if isinstance(state, Reduced)]
+    if len(reduced) != len(list(states)):
         raise NotPerRecordError("a sum over samples is joined with single samples")
-    return found
+    return reduced
 
 
 def operation_name(node: Node) -> str:
@@ -152,9 +152,10 @@ def operation_name(node: Node) -> str:
 
 
 def number_of(value: Tensor) -> float | None:
-    """Return the Python number that stands in for a tensor; None if it is a tensor.
+    """Return the value of a Python number that torch wrapped; None for a tensor.
 
-    Such a number does not decide the dtype of a result.
+    A wrapped number does not decide the dtype of a result, which tells it from a tensor
+    without dimensions, as ``mask.sum()`` is one.
     """
     if value.dim() or value.dtype == torch.bool:
         return None

@@ -1,4 +1,4 @@
-"""What a backward found out about its loss, and what a run knows of its losses."""
+"""The reading of one loss's graph, and the record of all losses of a run."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+#: Most different graphs of losses in one run; a run with more gets no epsilon.
 MOST_GRAPHS = 100
-"""Different graphs of losses in one run; more are not compared."""
 
 Number = float | tuple[float, ...]
 
@@ -17,12 +17,12 @@ class LossReading:
     """The graph of one loss.
 
     Attributes:
-        refusal: Why it is not known to be a mean or sum of a term for each sample;
-            "" if it is, with public numbers.
+        refusal: Why the loss is not known to be a mean or sum of one term per
+            sample; "" if it is, with public constants.
         graph: Its operations, in one string.
         numbers: Constants in it, in order.  They are public if no batch changes them.
-        weights: Whether any of them may have been made of the batch, as a count that
-            the loss is divided by: then batches of two sizes must agree on them.
+        weights: Whether one of them may be a statistic of the batch, as a count that
+            divides the loss: then batches of two sizes must agree on them.
     """
 
     refusal: str
@@ -43,7 +43,7 @@ class LossRecord:
         self._sizes: dict[str, list[int]] = {}
 
     def note(self, reading: LossReading, size: int) -> None:
-        """Take what was read at the backward of a batch, or a part of one."""
+        """Add the reading of one backward, of a batch or a part of one."""
         if not size or self._refusal:
             return
         self._refusal = reading.refusal
@@ -61,8 +61,8 @@ class LossRecord:
 
     @property
     def refusal(self) -> str:
-        """Why the losses are not known to be of that kind; "" if they are."""
-        if not self._refusal and any(len(each) < 2 for each in self._sizes.values()):
+        """Why the losses are not known to be per-sample; "" if they are."""
+        if not self._refusal and any(len(sizes) < 2 for sizes in self._sizes.values()):
             return (
                 "there is a number in it, such as a factor, and no two batches of "
                 "different size show that it does not depend on the batch"
@@ -70,11 +70,11 @@ class LossRecord:
         return self._refusal
 
     def add(self, other: LossRecord) -> None:
-        """Remember what was refused in steps that this record does not know of."""
+        """Take over the refusal of steps that this record does not hold."""
         self._refusal = self._refusal or other._refusal
 
     def note_text(self, vouched: bool) -> str:
-        """Return what a receipt says."""
+        """Return the receipt's line on the losses."""
         if not self.refusal:
             return "checked by its graph at every backward"
         if vouched:
@@ -91,10 +91,10 @@ class LossRecord:
 
     @classmethod
     def from_data(cls, data: Mapping[str, Any]) -> LossRecord:
-        """Read what ``as_data`` returned."""
+        """Return the record that ``as_data`` returned as JSON values."""
         record = cls()
         record._refusal = data["refusal"]
-        record._sizes = {graph: list(each) for graph, each in data["sizes"].items()}
+        record._sizes = {graph: list(sizes) for graph, sizes in data["sizes"].items()}
         record._numbers = {
             graph: [tuple(n) if isinstance(n, list) else n for n in numbers]
             for graph, numbers in data["numbers"].items()

@@ -1,4 +1,4 @@
-"""The reduction of losses that keeps the samples of a batch apart."""
+"""A reduction of token losses that keeps the samples of a batch apart."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ def per_sample_mean(losses: Tensor, mask: Tensor | None = None) -> Tensor:
     """Return the mean over samples of each sample's mean over its own tokens.
 
     sum_i (sum_t mask_it losses_it / sum_t mask_it) / B.  A mean over all tokens of the
-    batch divides by what the other samples hold, so no clipping bounds the influence of
-    one sample on it; this one divides by B and by the sample's own count.  A sample
-    without tokens adds 0.
+    batch divides by the tokens of the other samples too, so no clipping bounds the
+    influence of one sample on it; this one divides by B and by the sample's own count.
+    A sample without tokens adds 0.
 
     Args:
         losses: [B] or [B, T, ...], as a loss with ``reduction="none"`` returns them.
-        mask: What counts, of the shape of the losses: bool, or weights of at least 0.
+        mask: Tokens that count, in the shape of the losses: bool, or weights >= 0.
 
     Raises:
         ConfigError: the shapes differ, or there is no dimension of samples.
@@ -44,8 +44,8 @@ def per_sample_mean(losses: Tensor, mask: Tensor | None = None) -> Tensor:
 def _mean(losses: Tensor, mask: Tensor | None) -> Tensor:
     weights = torch.ones_like(losses) if mask is None else mask.detach().to(losses)
     weights = weights.flatten(1) if losses.dim() > 1 else weights[:, None]
-    own = weights.sum(1, keepdim=True)
-    share = weights / torch.where(own > 0, own, 1) / max(len(losses), 1)
+    total = weights.sum(1, keepdim=True)
+    share = weights / torch.where(total > 0, total, 1) / max(len(losses), 1)
     # Not a product alone: 0 times a masked loss that is not finite would be NaN.
     counted = torch.where(share > 0, losses.reshape(share.shape), 0)
     return (counted * share).sum()

@@ -1,4 +1,4 @@
-"""Operations that move elements, or add up some of a record's own."""
+"""Operations of a loss that move elements, or reduce along dimensions."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from dpsgd_explorer.dp.losses.states import (
 
 
 def reshape(op: Operation) -> State:
-    """View the elements in another shape."""
+    """View the elements in another shape, the order of records unchanged."""
     source = op.only
     if isinstance(source, Reduced):
         return source
@@ -29,12 +29,13 @@ def reshape(op: Operation) -> State:
 
 
 def _record_dim(source: Records, shape: tuple[int, ...]) -> int | None:
-    """Return the dimension that counts records after a reshape, row by row."""
+    """Return the dimension that counts records after a reshape; None if none does."""
     dim = source.dim
     if source.size == 1 and dim == 0:
-        return 0
+        return 0  # one record cannot be mixed with another
     if shape[:dim] != source.shape[:dim]:
         return None
+    # A new dimension of length 1 before the records moves them one to the right.
     while dim < len(shape) and shape[dim] == 1:
         dim += 1
     if dim == len(shape) or shape[dim] % source.size:
@@ -79,7 +80,7 @@ def _permuted(source: Records, order: list[int]) -> Records:
 
 
 def cut(op: Operation) -> State:
-    """Take a part along a dimension that does not count records."""
+    """Take a slice along a dimension that does not count records."""
     source = op.only
     if isinstance(source, Reduced):
         return source
@@ -92,7 +93,7 @@ def cut(op: Operation) -> State:
 
 
 def _without(op: Operation, source: Records, dims: set[int]) -> Records:
-    """Return the state with dimensions taken away, or with length 1 in their place."""
+    """Return the state without these dimensions, or with length 1 in their place."""
     if source.dim in dims:
         raise NotPerRecordError(f"{op.name} is taken over the samples")
     dim = source.dim
@@ -103,7 +104,7 @@ def _without(op: Operation, source: Records, dims: set[int]) -> Records:
 
 
 def total(op: Operation) -> State:
-    """Add up, or average, all elements."""
+    """Sum or average all elements."""
     source = op.only
     averages = op.node.name().startswith("Mean")
     if isinstance(source, Reduced):
@@ -112,7 +113,7 @@ def total(op: Operation) -> State:
 
 
 def partial_total(op: Operation) -> State:
-    """Add up, or average, along dimensions."""
+    """Sum or average along dimensions."""
     source = op.only
     if isinstance(source, Reduced):
         return source
@@ -132,19 +133,19 @@ def fold(op: Operation) -> State:
 
 
 def expand(op: Operation) -> State:
-    """Expand to the very same shape, as losses do with inputs of equal shapes."""
+    """Expand to the same shape, as losses do with inputs of equal shapes."""
     source = op.only
     return source if isinstance(source, Reduced) else op.keeps_shape(source)
 
 
 def stack(op: Operation) -> State:
-    """Put tensors beside each other, along a dimension that does not count records."""
+    """Stack or concatenate along a dimension that does not count records."""
     first, *rest = op.sources
     if isinstance(first, Reduced):
         return reduce(joined, only_reduced(rest), first)
     source = only_records(first, op)
-    for each in rest:
-        other = only_records(each, op)
+    for state in rest:
+        other = only_records(state, op)
         if (other.dim, other.repeats) != (source.dim, source.repeats):
             raise NotPerRecordError(f"{op.name} pairs samples with each other")
     at = op.dim("dim", len(op.shape))
@@ -152,5 +153,5 @@ def stack(op: Operation) -> State:
     if not new and at == source.dim:
         raise NotPerRecordError(f"{op.name} joins samples")
     dim = source.dim + (new and at <= source.dim)
-    shifted = sum(only_records(each, op).shifted for each in op.sources)
+    shifted = sum(only_records(state, op).shifted for state in op.sources)
     return Records(source.size, op.shape, dim, source.repeats, shifted)

@@ -1,4 +1,4 @@
-"""What is known of a tensor between a module's outputs and the loss."""
+"""States of the tensors between a module's outputs and the loss."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ class Records(NamedTuple):
 
     Attributes:
         size: Records of the batch, B.
-        shape: Of the tensor.
+        shape: Shape of the tensor.
         dim: The dimension that counts records; its length is B * repeats.
         repeats: Consecutive indices along ``dim`` that belong to one record.
-        shifted: How often a tensor of unknown origin was added.  That changes no
-            gradient while all that follows is linear.
-        class_dim: The dimension over which a softmax was taken last.
+        shifted: Number of tensors of unknown origin that were added.  They change no
+            gradient while all later operations are linear.
+        class_dim: The dimension of the last softmax; None after another operation.
     """
 
     size: int
@@ -33,10 +33,10 @@ class Records(NamedTuple):
     class_dim: int | None = None
 
     def unshifted(self) -> Records:
-        """Return the same, to be put into a nonlinear function.
+        """Return the state as the input of a nonlinear function.
 
         Raises:
-            NotPerRecordError: a tensor was added whose rows nobody knows.
+            NotPerRecordError: a tensor of unknown origin was added.
         """
         if self.shifted:
             raise NotPerRecordError(
@@ -45,7 +45,8 @@ class Records(NamedTuple):
         return self if self.class_dim is None else self._replace(class_dim=None)
 
     def counts(self) -> dict[int, str]:
-        """Return the numbers by which a sum of all elements becomes a mean."""
+        """Return {divisor: name} of the divisors that make a mean of a sum."""
+        # Where two divisors coincide, as for B = C classes, the first name is taken.
         elements = 1
         for length in self.shape:
             elements *= length
@@ -58,11 +59,11 @@ class Records(NamedTuple):
 
 
 class Reduced(NamedTuple):
-    """A sum over all records of a term for each, all with one factor.
+    """A sum over all records of one term each, with one common factor.
 
     Attributes:
         divided: Whether the sum is divided by the number of records.
-        counts: What it may be divided by to become so.
+        counts: {divisor that makes it so: its name}.
     """
 
     divided: bool
@@ -73,7 +74,7 @@ State = Records | Reduced
 
 
 def joined(first: Reduced, second: Reduced) -> Reduced:
-    """Return the state of a sum of two.
+    """Return the state of the sum of two such sums.
 
     Raises:
         NotPerRecordError: one is a mean over records and the other a sum.

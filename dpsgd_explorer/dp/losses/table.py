@@ -1,4 +1,4 @@
-"""Which operations of autograd are known to keep the records of a batch apart."""
+"""The operations of autograd that are known to keep the records of a batch apart."""
 
 from __future__ import annotations
 
@@ -49,9 +49,9 @@ _NAMES: Mapping[Handler, str] = {
     kernels.negative_log_likelihood: "NllLoss0 NllLoss2D0",
 }
 
+#: {name of the node: handler}; an operation without a handler is reported.
 HANDLERS: Mapping[str, Handler] = {
     f"{name[:-1]}Backward{name[-1]}": handler
     for handler, names in _NAMES.items()
     for name in names.split()
 }
-"""By the name of the node."""

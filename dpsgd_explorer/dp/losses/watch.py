@@ -1,9 +1,10 @@
-"""Sees every loss before its backward begins.
+"""Reads the graph of every loss before its backward begins.
 
-Autograd's graph leads from a loss to the outputs it was made of, never the other way,
-so the loss itself is needed.  Every backward that Python begins goes through
-``Variable._execution_engine``; while an engine is attached, ours is there and reads the
-graph first.  A backward that is not seen leaves its loss unread, hence unchecked.
+Autograd's graph leads from a loss to the module's outputs, never the other way, so the
+loss itself is needed.  Every backward that Python begins goes through
+``Variable._execution_engine``; while an engine is attached, that is replaced by one
+that reads the graph first.  A backward that goes past it leaves its loss unread, hence
+unchecked: no epsilon.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from dpsgd_explorer.dp.losses.graph import Edge, Reader, passes_of
 from dpsgd_explorer.dp.losses.reading import LossReading
 from dpsgd_explorer.errors import ExplorerError
 
+#: Errors of autograd's private attributes, on graphs that were freed or are unusual.
 UNREADABLE = (
     ArithmeticError,
     AttributeError,
@@ -30,7 +32,7 @@ _Engine: Any = type(Variable._execution_engine)
 
 
 class _ReadingEngine(_Engine):  # type: ignore[misc]
-    """Torch's engine, with a look at the loss before each run."""
+    """Torch's execution engine, which reads the loss before each run."""
 
     def run_backward(
         self, roots: Any, gradients: Any, *args: Any, **kwargs: Any
@@ -40,7 +42,7 @@ class _ReadingEngine(_Engine):  # type: ignore[misc]
 
 
 class LossWatch:
-    """Keeps our engine in torch's place while anything is attached."""
+    """Replaces torch's execution engine while any PrivacyEngine is attached."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -48,7 +50,7 @@ class LossWatch:
         self._own: Any = None
 
     def begin(self) -> None:
-        """Read losses from now on, until ``end`` was called as often."""
+        """Read losses from now on, until ``end`` has been called equally often."""
         with self._lock:
             self._watching += 1
             if self._watching == 1:
@@ -56,7 +58,7 @@ class LossWatch:
                 Variable._execution_engine = _ReadingEngine()
 
     def end(self) -> None:
-        """Leave torch as it was, unless another engine is attached still."""
+        """Restore torch's engine, unless another PrivacyEngine is still attached."""
         with self._lock:
             self._watching -= 1
             if self._watching == 0:
@@ -67,23 +69,23 @@ WATCH = LossWatch()
 
 
 def _read(roots: Any, gradients: Any) -> None:
-    """Read the loss into the passes it was made of.
+    """Store the reading of a loss in the passes that it was computed from.
 
     Raises:
-        MixedLossError: the loss weighs the samples by their batch.
+        MixedLossError: the weight of a sample depends on its batch.
     """
     edges = [edge for root in roots if (edge := _edge(root)) is not None]
     reader = Reader()
     try:
         reading = reader.read(edges)
-        if not all(_is_one(each) for each in gradients):
+        if not all(_is_one(gradient) for gradient in gradients):
             reading = LossReading("backward was given a gradient")
     except ExplorerError:
         raise
-    except UNREADABLE:  # as by a second backward: torch says more, when it runs
+    except UNREADABLE:  # as in a second backward, of which torch raises its own error
         reading = LossReading("its graph cannot be read")
-    for each in reader.passes if not reading.refusal else passes_of(edges):
-        each.reading = reading
+    for module_pass in reader.passes if not reading.refusal else passes_of(edges):
+        module_pass.reading = reading
 
 
 def _edge(root: Any) -> Edge | None:

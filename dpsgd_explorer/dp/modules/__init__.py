@@ -1,1 +1,1 @@
-"""What is learnt of a torch module and put on it: forward patches, hooks, state."""
+"""Tools on a torch module below the engines: patches, hooks, state, probe inputs."""

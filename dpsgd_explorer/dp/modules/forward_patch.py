@@ -1,4 +1,4 @@
-"""Puts another forward in the place of a module's own, and takes it away again."""
+"""Replaces a module's forward on the instance, and restores it."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from typing import Any
 
 from torch import nn
 
+#: Called with (the module's own forward, args, kwargs).
 Forward = Callable[[Callable[..., Any], Any, Any], Any]
-"""Called with (the module's own forward, args, kwargs)."""
 
 
 class ForwardPatch:
     """A forward on the instance; the class, the state dict and hooks are untouched.
 
-    A deep copy of the module, or one read from a file, gets its own forward back: it is
-    not watched.
+    A deep copy of the module, or one read from a file, has its own forward again: no
+    engine observes it.
     """
 
     def __init__(self, module: nn.Module, forward: Forward) -> None:
@@ -39,12 +39,12 @@ class ForwardPatch:
         return _forward_of, (self._module, self._replaced)
 
     def remove(self) -> None:
-        """Leave the module as it was."""
+        """Restore the module's own forward."""
         del self._module.forward
         if self._replaced is not None:
             self._module.forward = self._replaced
 
 
 def _forward_of(module: nn.Module, replaced: Any) -> Any:
-    """Return the forward of a module that is being read, and has nothing yet."""
+    """Return the forward of a module that is being unpickled and has no state yet."""
     return type(module).forward.__get__(module) if replaced is None else replaced

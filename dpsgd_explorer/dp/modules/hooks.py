@@ -1,4 +1,4 @@
-"""Hooks of ours on a module, which its copies leave behind."""
+"""Hooks of an engine on a module, which its copies do not have."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ import torch
 
 
 class ModuleHook:
-    """A forward hook, or hook before a forward, that belongs to one module alone.
+    """A forward hook or forward pre-hook of one module.
 
-    A deep copy of the module, or one read from a file, has a hook in its place that
-    does nothing.  ``torch.compile`` runs hooks as they are instead of tracing them.
+    A deep copy of the module, or one read from a file, has a hook there that does
+    nothing.  ``torch.compile`` calls the hook instead of tracing it.
     """
 
     def __init__(self, run: Callable[..., Any]) -> None:

@@ -1,11 +1,14 @@
-"""Which inputs of a module have one row for each sample.
+"""Finds the inputs of a module that have one row per sample.
 
-The first tensor counts the samples.  Another one of as many rows may have one for each
-of them, or be the same for all (a mask [T, T], positions [T]) and by chance as long as
-the batch.  Its shape does not tell; whether the module takes it for another number of
-samples does.  So the module is tried on random rows, more or fewer than any dimension
-of its inputs has: where it runs with all such inputs cut to the new number, they have
-rows; else as many as it needs are left as they are, and shared.
+The first tensor counts the samples.  Another tensor of equal length may have one row
+per sample, or be shared by all (a mask [T, T], positions [T]) with T = B by chance.
+Its shape does not show which; a run with another number of samples does.  So the module
+runs on random rows, of a number that no dimension of its inputs has: if it runs with
+all doubtful inputs cut to that number, they have rows; else the fewest that must stay
+uncut are shared.
+
+Worked: ids [4, 4] and a mask [4, 4].  Cut to 3 rows both, the mask does not fit 4
+positions and the module raises; with the mask uncut it runs: the mask is shared.
 """
 
 from __future__ import annotations
@@ -25,28 +28,29 @@ from torch.utils._pytree import (
     tree_map,
 )
 
-from dpsgd_explorer.dp.modules import probe_inputs as random_batch
+from dpsgd_explorer.dp.modules import probe_inputs
 from dpsgd_explorer.dp.modules.state import ModuleState
 
+#: Fewest rows of such a run: with 1 or 2, broadcasting could hide a mismatch.
 LEAST_ROWS = 3
 
 
 @dataclass(frozen=True, eq=False)
 class SharedInput:
-    """An input that all samples share, kept out of the way of what cuts rows."""
+    """An input that all samples share, wrapped so that its rows are not cut."""
 
     value: Tensor
 
 
 class InputRows:
-    """Learns of each input of a module, by its place in the call, if it has rows."""
+    """Whether each input of a module has rows, by its place in the call."""
 
     def __init__(self, module: nn.Module) -> None:
         self._module = module
         self._has_rows: dict[str, bool] = {}
 
     def forget(self) -> None:
-        """Start anew."""
+        """Forget all inputs."""
         self._has_rows = {}
 
     def of(self, call: Any, size: int) -> list[bool]:
@@ -56,9 +60,9 @@ class InputRows:
             call: (args, kwargs) of the module.
             size: B, the length of the first tensor.
         """
-        found, _ = tree_flatten_with_path(call)
-        leaves = [leaf for _, leaf in found]
-        places = [keystr(path) for path, _ in found]
+        paths, _ = tree_flatten_with_path(call)
+        leaves = [leaf for _, leaf in paths]
+        places = [keystr(path) for path, _ in paths]
         long = [_is_long(leaf, size) for leaf in leaves]
         unknown = [
             i
@@ -66,27 +70,27 @@ class InputRows:
             if isinstance(leaf, Tensor) and place not in self._has_rows
         ]
         if unknown:
-            first = next((i for i, each in enumerate(long) if each), None)
+            first = next((i for i, is_long in enumerate(long) if is_long), None)
             self._learn(call, places, long, [i for i in unknown if i != first])
             if first is not None:
                 self._has_rows[places[first]] = True
         return [
-            each and self._has_rows[place]
-            for place, each in zip(places, long, strict=True)
+            is_long and self._has_rows[place]
+            for place, is_long in zip(places, long, strict=True)
         ]
 
     def marked(self, call: Any, size: int) -> Any:
-        """Return the call with every tensor that has no rows wrapped as ``Shared``."""
+        """Return the call with every tensor that has no rows as ``SharedInput``."""
         return _wrapped(call, self.of(call, size))
 
     def _learn(
         self, call: Any, places: list[str], long: list[bool], unknown: list[int]
     ) -> None:
-        """Decide of the leaves at these indices; those of other lengths are shared."""
+        """Decide on the leaves at these indices; those of other lengths are shared."""
         doubtful = [i for i in unknown if long[i]]
         known = [
-            each and self._has_rows.get(place, True)
-            for place, each in zip(places, long, strict=True)
+            is_long and self._has_rows.get(place, True)
+            for place, is_long in zip(places, long, strict=True)
         ]
         shared = self._shared(call, known, doubtful) if doubtful else ()
         for i in unknown:
@@ -95,26 +99,29 @@ class InputRows:
     def _shared(
         self, call: Any, known: list[bool], doubtful: list[int]
     ) -> Sequence[int]:
-        """Return the fewest of these leaves without which the rest can be cut.
+        """Return the fewest of these leaves that must stay uncut.
 
-        None if the module runs in no way; the safety check will say why.
+        An empty sequence if the module runs in no way; the safety check then reports
+        its error.
         """
         with _undisturbed(self._module):
             for count in range(len(doubtful) + 1):
-                for kept in combinations(doubtful, count):
-                    rows = [each and i not in kept for i, each in enumerate(known)]
+                for shared in combinations(doubtful, count):
+                    rows = [
+                        has_row and i not in shared for i, has_row in enumerate(known)
+                    ]
                     if self._runs(call, rows):
-                        return kept
+                        return shared
         return ()
 
     def _runs(self, call: Any, rows: list[bool]) -> bool:
-        """Whether the module takes another number of these rows."""
+        """Whether the module runs with another number of these rows."""
         leaves = tree_leaves(call)
         count = _unlike(leaves)
         tree = _wrapped(call, rows)
-        size = next(len(x) for x, own in zip(leaves, rows, strict=True) if own)
-        drawn = random_batch.random_call(self._module, tree, size, random_batch.SEED)
-        more = torch.arange(count) % random_batch.SAMPLES
+        size = next(len(x) for x, has_row in zip(leaves, rows, strict=True) if has_row)
+        drawn = probe_inputs.random_call(self._module, tree, size, probe_inputs.SEED)
+        more = torch.arange(count) % probe_inputs.SAMPLES
         drawn = tree_map(
             lambda x: x[more.to(x.device)] if isinstance(x, Tensor) else x, drawn
         )
@@ -128,7 +135,7 @@ class InputRows:
 
 
 def called(module: nn.Module, call: Any) -> Any:
-    """Return what the module gives for a call in which shared inputs may be marked."""
+    """Return the outputs of a call in which shared inputs may be wrapped."""
     args, kwargs = tree_map(
         lambda x: x.value if isinstance(x, SharedInput) else x, call
     )
@@ -150,7 +157,7 @@ def _is_long(leaf: Any, size: int) -> bool:
 
 
 def _unlike(leaves: Iterable[Any]) -> int:
-    """Return a number that no dimension of the tensors has."""
+    """Return a number that is the length of no dimension of the tensors."""
     taken = {n for leaf in leaves if isinstance(leaf, Tensor) for n in leaf.shape}
     return next(n for n in range(LEAST_ROWS, LEAST_ROWS + len(taken) + 1)
                 if n not in taken)  # fmt: skip
@@ -158,8 +165,8 @@ def _unlike(leaves: Iterable[Any]) -> int:
 
 @contextmanager
 def _undisturbed(module: nn.Module) -> Iterator[None]:
-    """Run in evaluation mode without gradients, and put back what that changes."""
-    modes = {each: each.training for each in module.modules()}
+    """Run in evaluation mode without gradients; restore the module's state after."""
+    modes = {submodule: submodule.training for submodule in module.modules()}
     state = ModuleState(module)
     devices = sorted({p.device.index for p in module.parameters() if p.is_cuda})
     try:
@@ -167,6 +174,6 @@ def _undisturbed(module: nn.Module) -> Iterator[None]:
         with torch.random.fork_rng(devices=devices), torch.no_grad():
             yield
     finally:
-        for each, mode in modes.items():
-            each.training = mode
+        for submodule, mode in modes.items():
+            submodule.training = mode
         state.restore()

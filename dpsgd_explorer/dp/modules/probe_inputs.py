@@ -1,7 +1,7 @@
 """Random batches of the shapes, dtypes and id ranges of a real one.
 
-Nothing is read from the real tensors but their shape and dtype.  What does not have
-one row a sample (a flag, a mask for all) is passed on as it is.
+Only shape and dtype are read from the real tensors.  An input without one row per
+sample (a flag, a mask for all) is passed on unchanged.
 """
 
 from __future__ import annotations
@@ -22,12 +22,13 @@ from torch.utils._pytree import (
 from dpsgd_explorer.dp.modules.pytree import tensors_of
 from dpsgd_explorer.errors import UnsupportedModuleError
 
+#: Rows of every random batch: three, so that two others can change around one.
 SAMPLES = 3
-"""Rows of every random batch."""
 
+#: Seed of all random batches; checks of one model always see the same rows.
 SEED = 20_160_701
+#: Default ``ignore_index`` of torch's losses and of others.
 IGNORED = -100
-"""What torch's and others' losses leave out, where they are not told otherwise."""
 
 Shape = tuple[int, ...]
 
@@ -43,12 +44,12 @@ def random_call(
     """Return ``call`` with random rows.
 
     Args:
-        module: What is called; ids stay within its smallest embedding table.
+        module: The model; ids stay within its smallest embedding table.
         call: Tree of inputs.
         size: Its number of samples.
-        seed: Of the random rows.
-        scale: Standard deviation of numbers.
-        classes: {leaf of the tree: number of classes} of those that are labels.
+        seed: Seed of the random rows.
+        scale: Standard deviation of floating-point entries.
+        classes: {leaf of the tree: number of classes}, of the labels among the inputs.
     """
     generator = torch.Generator().manual_seed(seed)
     ids = smallest_table(module)
@@ -78,9 +79,9 @@ def smallest_table(module: nn.Module) -> int:
 
 
 def _random_mask(shape: Shape, seed: int, generator: torch.Generator) -> Tensor:
-    """Return a mask with both values in each row, of a number that differs by row.
+    """Return a mask with both values in each row, and another count in each.
 
-    Whether True counts or is left out cannot be known; neither may be all of a row.
+    Whether True or False counts is unknown, so neither may fill a row.
     """
     if len(shape) == 1:
         return torch.arange(shape[0]) % 2 == seed % 2
@@ -95,10 +96,10 @@ def random_targets(targets: Any, size: int, outputs: Any, draw_number: int = 0) 
     """Return labels below the classes of the outputs, masks, or numbers in (0, 1).
 
     Args:
-        targets: An example, of which shapes and dtypes are used.
+        targets: An example; only shapes and dtypes are read.
         size: Its number of samples.
-        outputs: Of the module, for SAMPLES rows.
-        draw_number: Labels go on from those of the draw before, through all classes.
+        outputs: Outputs of the module for SAMPLES rows.
+        draw_number: Labels continue from the previous draw, through all classes.
     """
     generator = torch.Generator().manual_seed(SEED + draw_number)
 
@@ -115,7 +116,7 @@ def random_targets(targets: Any, size: int, outputs: Any, draw_number: int = 0) 
 
 
 def draws_of_all_classes(targets: Any, size: int, outputs: Any) -> int:
-    """Return how many draws of ``random_targets`` it takes to see every class."""
+    """Return the number of draws of ``random_targets`` that covers all classes."""
     needed = [1]
     for leaf in tensors_of(targets):
         if has_rows(leaf, size) and _is_integer(leaf):
@@ -125,10 +126,10 @@ def draws_of_all_classes(targets: Any, size: int, outputs: Any) -> int:
 
 
 def _classes(shape: Shape, outputs: Any) -> int:
-    """Return the length of the dimension that outputs have and such labels have not.
+    """Return the length of the dimension that outputs have and labels have not.
 
-    Where there is none, it is the shortest that is not the samples', which every
-    loss takes.
+    Without such a dimension: the shortest length after the samples' dimension, which is
+    valid for every loss.
     """
     first = tuple(next(leaf.shape for leaf in tensors_of(outputs)))
     dims = range(1, len(first))
@@ -138,13 +139,13 @@ def _classes(shape: Shape, outputs: Any) -> int:
 
 
 def with_ignored(tree: Any, places: Container[int] | None = None) -> Any:
-    """Return labels of which some are IGNORED: as many as the row's number, not all.
+    """Return labels of which i are IGNORED in row i, but never a whole row.
 
-    Labels without another dimension are ignored in the second row.
+    Labels [B] are ignored in the second row.
 
     Args:
-        tree: Of labels, or with labels among its leaves.
-        places: The leaves that are labels; all that have whole numbers if not given.
+        tree: Labels, or a tree with labels among its leaves.
+        places: Indices of the leaves that are labels; all integer leaves if None.
     """
     leaves, spec = tree_flatten(tree)
     for place, leaf in enumerate(leaves):
@@ -205,14 +206,14 @@ def linear_loss(outputs: Any, slopes: list[Tensor], scale: float) -> Tensor:
 
 def keep_row(kept: Any, other: Any, i: int) -> Any:
     """Return the tree ``other`` with row i of ``kept``."""
-    return tree_map(lambda own, new: replace_row(new, own, i), kept, other)
+    return tree_map(lambda rows, new: replace_row(new, rows, i), kept, other)
 
 
-def replace_row(own: Any, new: Any, i: int) -> Any:
+def replace_row(rows: Any, new: Any, i: int) -> Any:
     """Return the leaf ``own`` with row i of ``new``; what has no rows stays."""
-    if not has_rows(own, SAMPLES):
-        return own
-    mixed = own.clone()
+    if not has_rows(rows, SAMPLES):
+        return rows
+    mixed = rows.clone()
     mixed[i] = new[i]
     return mixed
 

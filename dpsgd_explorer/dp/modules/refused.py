@@ -1,7 +1,7 @@
-"""Modules that are refused by their kind, before anything is measured.
+"""Modules that are refused by their type, before the safety check runs.
 
-The measurement would find some of them too, but only at the first forward pass, and it
-could not say what to do.
+The safety check would find some of them too, but only at the first forward pass, and
+without a remedy.
 """
 
 from __future__ import annotations
@@ -18,25 +18,25 @@ Table = nn.Embedding | nn.EmbeddingBag
 
 
 def refuse_by_kind(module: nn.Module) -> None:
-    """Raise UnsupportedModuleError for the modules that cannot be private.
+    """Raise UnsupportedModuleError for modules that cannot be trained privately.
 
-    Layers that mix samples, frozen or not; tables that rewrite their rows; wrappers
-    that run copies or shards of a module.
+    These are layers that mix samples, frozen or not; tables that rewrite their rows;
+    wrappers that run copies or shards of a module.
     """
     for reason in REASONS:
         _refuse(module, reason)
 
 
 def refuse_compiled(module: nn.Module) -> None:
-    """Raise UnsupportedModuleError for what was compiled before an engine came."""
+    """Raise UnsupportedModuleError for a module compiled before ``attach``."""
     _refuse(module, _compiled)
 
 
 def _refuse(module: nn.Module, reason_of: Callable[[nn.Module], str]) -> None:
-    for name, each in module.named_modules():
-        reason = reason_of(each)
+    for name, submodule in module.named_modules():
+        reason = reason_of(submodule)
         if reason:
-            where = f"{name or 'the module'} ({type(each).__name__})"
+            where = f"{name or 'the module'} ({type(submodule).__name__})"
             raise UnsupportedModuleError(f"{where} {reason}")
 
 
@@ -102,10 +102,13 @@ def _compiled(module: nn.Module) -> str:
 
 
 def _loaded(where: str, *names: str) -> tuple[type[Any], ...]:
-    """Return the classes of a module of torch, if anything has imported it."""
+    """Return the classes of one of torch's modules, if it has been imported.
+
+    A model cannot contain them otherwise, so they are not imported for this.
+    """
     source = sys.modules.get(where)
-    found = [getattr(source, name, None) for name in names]
-    return tuple(kind for kind in found if kind is not None)
+    kinds = [getattr(source, name, None) for name in names]
+    return tuple(kind for kind in kinds if kind is not None)
 
 
 REASONS: tuple[Callable[[nn.Module], str], ...] = (

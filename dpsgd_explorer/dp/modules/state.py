@@ -1,8 +1,9 @@
-"""What is handed on with a module beside its gradients: all that it stores.
+"""Stored values of a module, which a forward pass must not make depend on samples.
 
-A model is released with its parameters, frozen ones too, its buffers and its extra
-state.  None of them gets noise, so no forward pass may write anything about the samples
-into them.  Plain attributes are not looked at; ``torch.save(model)`` releases them.
+A model is released with its parameters, also frozen ones, its buffers and its extra
+state.  None of them gets noise, so no forward pass may write a statistic of the samples
+into them.  Plain attributes are not compared, though ``torch.save(model)`` releases
+them.
 """
 
 from __future__ import annotations
@@ -19,14 +20,14 @@ from dpsgd_explorer.errors import UnsupportedModuleError
 
 Changes = dict[str, Any]
 EXTRA_STATE = "_extra_state"
-_REMOVED = object()
+_REMOVED = object()  # stands for a value that is not there any more
 
 
 class ModuleState:
     """A copy of the parameters, the buffers and the whole ``state_dict()``.
 
     Args:
-        module: The model; it is copied now.
+        module: The model; its values are copied now.
     """
 
     def __init__(self, module: nn.Module) -> None:
@@ -35,12 +36,12 @@ class ModuleState:
         self._copies = {name: _copied(value) for name, value in self._stored.items()}
         self._tables = [
             (table, dict(table))
-            for each in module.modules()
-            for table in (each._parameters, each._buffers)
+            for submodule in module.modules()
+            for table in (submodule._parameters, submodule._buffers)
         ]
 
     def changes(self) -> Changes:
-        """Return {name: copy of the value now} of what differs from this copy."""
+        """Return {name: copy of the present value} of all values that have changed."""
         now = _stored(self._module)
         changed = {
             name: _copied(value)
@@ -50,7 +51,7 @@ class ModuleState:
         return changed | dict.fromkeys(self._copies.keys() - now.keys(), _REMOVED)
 
     def restore(self) -> None:
-        """Put everything back that has changed since."""
+        """Restore all values that have changed."""
         changed = self.changes()
         for table, entries in self._tables if changed else ():
             table.clear()
@@ -64,7 +65,7 @@ class ModuleState:
                 with torch.no_grad():
                     stored.copy_(copy)
             else:
-                stored.data = copy.clone()
+                stored.data = copy.clone()  # it was resized in place
         elif name.endswith(EXTRA_STATE):
             owner, _, _ = name.rpartition(".")
             self._module.get_submodule(owner).set_extra_state(deepcopy(copy))
@@ -73,17 +74,17 @@ class ModuleState:
 def refuse_different(
     module: nn.Module, first: Changes, second: Changes, *, sizes: bool = False
 ) -> None:
-    """Raise UnsupportedModuleError if two passes left different things behind.
+    """Raise UnsupportedModuleError if two passes changed stored values differently.
 
     Args:
-        module: What ran.
-        first: What the one pass changed.
-        second: What the other changed, on other samples.
+        module: The model.
+        first: Changes of one pass.
+        second: Changes of another, on other samples.
         sizes: Whether the passes differed in the number of samples instead.
     """
     for name in sorted(first.keys() | second.keys()):
-        one, other = first.get(name, _REMOVED), second.get(name, _REMOVED)
-        if one is not other and not _same(one, other):
+        value, other_value = first.get(name, _REMOVED), second.get(name, _REMOVED)
+        if value is not other_value and not _same(value, other_value):
             raise UnsupportedModuleError(_refusal(module, name, sizes))
 
 
@@ -112,7 +113,7 @@ def _refusal(module: nn.Module, name: str, sizes: bool) -> str:
 
 
 def _stored(module: nn.Module) -> dict[str, Any]:
-    """Return {name: value}, buffers that are not saved among them."""
+    """Return {name: value}, with buffers that are not saved."""
     return {
         **module.state_dict(keep_vars=True),
         **dict(module.named_parameters(remove_duplicate=False)),
@@ -125,7 +126,7 @@ def _copied(value: Any) -> Any:
 
 
 def _same(first: Any, second: Any) -> bool:
-    """Whether two values are equal to the last bit, NaN like NaN."""
+    """Whether two values are equal to the last bit; NaN equals NaN."""
     if isinstance(first, Tensor) and isinstance(second, Tensor):
         return _same_tensor(first, second)
     if first is _REMOVED or second is _REMOVED:

@@ -1,8 +1,8 @@
-"""What a module consists of: submodules, forwards, hooks and parameters.
+"""The structure of a module: submodules, forwards, hooks and parameters.
 
-The safety check proves something of a module as it was.  Its structure is compared
-before every pass, and a module that was changed since is checked anew.  Hooks are
-compared as functions: one that is taken off and put on again changes nothing.
+The safety check holds for the structure that it saw.  The structure is compared before
+every pass, and a module that has changed is checked again.  Hooks are compared as
+functions: one that is removed and registered again changes nothing.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ HOOKS = (
 
 
 class _Part(NamedTuple):
-    """One module as it was; what an engine put there is left out."""
+    """One module at that time, without an engine's patches and hooks."""
 
     module: nn.Module
     kind: type[nn.Module]
@@ -44,14 +44,14 @@ class _Part(NamedTuple):
 
 
 class Structure:
-    """The structure of a module at the time this is made."""
+    """The structure of a module at the time of construction."""
 
     def __init__(self, module: nn.Module) -> None:
-        self._parts = [_part(each) for each in module.modules()]
+        self._parts = [_part(submodule) for submodule in module.modules()]
         self._global_hooks = _global_hooks()
 
     def holds(self) -> bool:
-        """Whether nothing has changed since."""
+        """Whether the module still has this structure."""
         if _global_hooks() != self._global_hooks:
             return False
         for (
@@ -64,6 +64,8 @@ class Structure:
             old,
             trained,
         ) in self._parts:
+            # Runs before every pass: dictionaries are read directly, since nn.Module's
+            # attribute look-up takes several times as long.
             inside = module.__dict__
             parameters = inside["_parameters"].values()
             if (

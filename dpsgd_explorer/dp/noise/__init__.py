@@ -1,1 +1,1 @@
-"""Noise: where it comes from and how it is scheduled."""
+"""Gaussian noise: its generators, its size at each step, its schedules."""

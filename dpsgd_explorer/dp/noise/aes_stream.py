@@ -1,9 +1,9 @@
 """Unpredictable random bits: AES in counter mode.
 
 The key comes from the operating system, exists in one object of one process, and is
-never shown, saved or copied.  A child made by ``fork`` takes a new key.
+never shown, saved or copied.  A child process of ``fork`` takes a new key.
 
-128-bit keys; telling 2^36 blocks (1 TiB) from truly random bits succeeds with an
+128-bit keys; to distinguish 2^36 blocks (1 TiB) from random bits succeeds with an
 advantage of at most 2^-57 (Bellare et al., 1997, "A Concrete Security Treatment of
 Symmetric Encryption").
 """
@@ -18,8 +18,8 @@ from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from torch import Tensor
 
 BLOCK_BYTES = 16
+#: Bytes encrypted per call; the key stream is the encryption of zeros.
 CHUNK_BYTES = 2**16
-"""Bytes encrypted at a time; the key stream is the encryption of zeros."""
 
 _ZEROS = memoryview(bytes(CHUNK_BYTES))
 
@@ -40,6 +40,7 @@ class KeyStream:
 
     def fill(self, buffer: Tensor) -> None:
         """Overwrite uint8 [n] on the CPU with random bytes."""
+        # A forked child has a copy of the key and would repeat the parent's noise.
         if self._process != os.getpid():
             self._take_key()
         memory = buffer.numpy().data

@@ -1,4 +1,4 @@
-"""The interface of noise sources, and a meter of the noise drawn."""
+"""The interface of noise sources, and the measurement of the noise drawn."""
 
 from __future__ import annotations
 

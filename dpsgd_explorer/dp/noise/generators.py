@@ -1,4 +1,4 @@
-"""The random generators of a run: one of its noise, one of its sampling."""
+"""The random generators of a run: one for its noise, one for its sampling."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from dpsgd_explorer.errors import ConfigError
 
 
 class Generators(NamedTuple):
-    """Two independent streams.
+    """Two independent random streams.
 
     Attributes:
         noise: Gaussian noise.
-        sampling: Uniform numbers of the sampler.  Under secure noise they are secret
+        sampling: Uniform numbers for the sampler.  Under secure noise they are secret
             too: sampling amplifies privacy only if membership in a batch is unknown.
         seed: Seed of both, given or drawn; None if noise is secure.
     """

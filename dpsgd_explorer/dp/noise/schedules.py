@@ -1,8 +1,8 @@
 """Schedules: factors of the noise or of the clipping bound, one per step.
 
-A schedule is public: it depends on the number of the step alone.  Noise that changes is
-accounted step by step (heterogeneous composition).  A bound that changes has no cost,
-since the noise is a multiple of it.
+A schedule is public: it depends on the number of the step alone.  Scheduled noise is
+accounted step by step (heterogeneous composition).  A scheduled bound has no privacy
+cost, since the noise is a multiple of it.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from typing import Any
 
 from dpsgd_explorer.errors import ConfigError
 
+#: Step (0 for the first) -> factor of its noise multiplier or of its bound.
 Factor = Callable[[int], float]
-"""Step, 0 for the first -> factor of its noise multiplier or of its bound."""
 
 
 @dataclass(frozen=True)

@@ -8,17 +8,17 @@ that the tails reach sqrt(2 * 63 ln 2) = 9.35 standard deviations; t takes 32.
 Floating point.  Which float32 numbers ``sum + noise`` can reach depends on the sum
 (Mironov, 2012, "On Significance of the Least Significant Bits for Differential
 Privacy").  Therefore the product of radius and cosine, of 48 bits, is added without
-being rounded before, and the sum is rounded to multiples of about 2^-12 standard
-deviations.  Rounding is post-processing; each multiple gathers so many products that
-their gaps cannot be seen.  What it costs: the variance grows by a factor of at most
-1 + 2^-27.  A processor that multiplies and adds with one rounding does all that in
-float32; elsewhere the sum is made in float64, where the product is exact.
+being rounded first, and the sum is rounded to multiples of about 2^-12 standard
+deviations.  Rounding is post-processing; so many products fall on each multiple that
+their gaps are not visible.  The cost: the variance grows by a factor of at most
+1 + 2^-27.  A processor that multiplies and adds with one rounding computes this in
+float32; elsewhere the sum is computed in float64, where the product is exact.
 
-What is idealised: logarithm, root and cosine are right to 2^-23, and so is the
+Idealised: logarithm, root and cosine are exact to 2^-23, and so is the
 probability of a result, up to a total of about 1e-7 close to zero.  Norms are never too
-short (``layers.round_off``), so a clipped gradient exceeds C by a dozen roundings at
-most, of its factor and of the products with it; noise larger by ``MARGIN``, 16 of
-them, makes up for that.  Not counted is how one more sample moves the rounding of the
+short (``layers.round_off``), so a clipped gradient exceeds C by at most a dozen
+roundings, of its factor and of the products with it; noise larger by ``MARGIN``, 16
+roundings, covers them.  Not counted is how one more sample changes the rounding of the
 others' sum: in each entry by a few units in the last place of the sum, which is B C at
 most (at B = 256 and C = 1: 2^-16, against noise of about 1).
 """
@@ -33,14 +33,14 @@ from torch import Tensor
 
 from dpsgd_explorer.dp.noise.aes_stream import KeyStream
 
+#: Spacing of the results over the power of two below the standard deviation.
 GRID = 2.0**-12
-"""Spacing of the results, over the power of two below the standard deviation."""
 
+#: Factor of the noise that covers the roundings of a clipped gradient.
 MARGIN = 1 + 2.0**-20
-"""Factor of the noise that makes up for roundings of a clipped gradient."""
 
+#: Most pairs drawn per call: enough that the cost of a call is negligible.
 PAIRS = 2**16
-"""Most pairs drawn at a time: enough that the cost of a call does not matter."""
 
 _TOP = torch.tensor(2.0**63)
 _TURN = torch.tensor(math.pi * 2.0**-31)
@@ -93,10 +93,10 @@ class SecureNoise:
 
 
 class Scratch:
-    """Buffers for ``size`` numbers, made of n = ceil(size / 2) pairs.
+    """Buffers for ``size`` normal numbers, n = ceil(size / 2) pairs.
 
     Attributes:
-        bits: uint8 [12 n] to be filled: n int64 for U, then n int32 for the angle.
+        bits: Random bits, uint8 [12 n]: n int64 for U, then n int32 for the angle.
     """
 
     def __init__(self, size: int, device: torch.device) -> None:
@@ -145,8 +145,9 @@ def add_products(values: Tensor, radii: Tensor, waves: Tensor, scale: float) -> 
 def rounds_once(device: str) -> bool:
     """Whether float32 ``addcmul_`` rounds the sum and not the product before it.
 
-    (1 + 2^-12)^2 = 1 + 2^-11 + 2^-24, of which a rounded product loses the last term.
-    There are enough entries for vectors of the processor and for what they leave over.
+    (1 + 2^-12)^2 = 1 + 2^-11 + 2^-24; a product rounded first loses the last term.
+    67 entries fill the vectors of a processor and leave a remainder, which may be
+    computed by other instructions.
     """
     if device != "cpu":
         return False
@@ -159,9 +160,9 @@ def rounds_once(device: str) -> bool:
 def round_to_grid(values: Tensor, standard_deviation: float) -> None:
     """Round to multiples of GRID times the power of two below the deviation.
 
-    Adding 1.5 / eps grid steps rounds to whole steps, since float has no bit left for
-    less; subtracting them again is exact.  Entries so large that their floating-point
-    spacing is wider keep that spacing.
+    At 1.5 / eps grid steps floats are one grid step apart, so adding that number rounds
+    to whole steps; subtracting it again is exact.  Entries so large that their
+    floating-point spacing is wider keep that spacing.
     """
     shift = _shift(standard_deviation, values.dtype)
     values.add_(shift).sub_(shift)

@@ -1,7 +1,7 @@
 """Gaussian noise from a seed.
 
-Noise is drawn in pieces that stay in cache, and added piece by piece.  It is never
-stored for all parameters at once, and never drawn in less than float32.
+Noise is drawn and added in pieces that stay in cache.  It is never stored for all
+parameters at once, and never drawn in less than float32.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from torch import Tensor
 from dpsgd_explorer.dp.noise.base import NoiseSource
 from dpsgd_explorer.dp.noise.secure import SecureNoise
 
+#: Numbers drawn per call: 256 KiB in float32.
 PIECE = 2**16
-"""Numbers drawn at a time: 256 KiB in float32."""
 
 
 class SeededNoise:
-    """Noise that repeats with its seed: for demonstrations, and not private."""
+    """Noise that repeats with its seed: for demonstrations, not private."""
 
     note = "reproducible, therefore not private"
     repeatable = True
@@ -41,19 +41,20 @@ class SeededNoise:
         return self._generator.get_state()
 
     def restore(self, state: Tensor) -> None:
-        """Go back to a state."""
+        """Restore a state."""
         self._generator.set_state(state)
 
 
+#: Name -> constructor from a seed; secure noise ignores it.
 NOISES: dict[str, Callable[[int], NoiseSource]] = {
     "secure": lambda seed: SecureNoise(),
     "seeded": SeededNoise,
 }
-"""Name -> constructor from a seed; secure noise ignores it."""
 
 
 def seeded_generator(seed: int, purpose: str) -> torch.Generator:
     """Return a generator whose stream depends on the seed and the purpose."""
+    # Hashed, so that neighbouring seeds and the two purposes give unrelated streams.
     digest = hashlib.sha256(f"{purpose}/{seed}".encode()).digest()
     return torch.Generator().manual_seed(int.from_bytes(digest[:8], "big"))
 

@@ -1,1 +1,1 @@
-"""The check before the first step, and the repairs it suggests."""
+"""The safety check before the first step, and the repair of refused models."""

@@ -1,4 +1,4 @@
-"""Decides which passes the safety check precedes."""
+"""Decides before which passes the safety check runs."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from dpsgd_explorer.dp.modules.structure import Structure
 from dpsgd_explorer.dp.safety.check import SafetyCheck
 from dpsgd_explorer.dp.safety.real_batch_check import RealSizeCheck
 
+#: Verified structures that are stored: a hook that comes and goes is checked once.
 MOST_PROVEN = 4
-"""Structures that need no check when they come back, as with a hook now and then."""
 
 
 class PassCheck:
-    """Checks a module before its first pass, and again where that proof ends.
+    """Checks a module before its first pass, and again when a pass is not covered.
 
-    It ends when the module's structure is another, and its part at a real batch's size
-    when a batch is more than twice as large as any before.  A failed check runs again
-    before the next pass.
+    A pass is not covered when the module's structure has changed, or when its batch is
+    more than twice as large as any before: then the part at a real batch's size runs
+    again.  A failed check runs again before the next pass.
 
     Args:
         gradient_engine: Computes the per-sample gradients.
-        clipper: How they are clipped.
+        clipper: Clips them.
     """
 
     def __init__(self, gradient_engine: GradientEngine, clipper: Clipper) -> None:
@@ -34,23 +34,23 @@ class PassCheck:
         self._proven: list[tuple[Structure, int]] = []
 
     def __call__(self, args: Any, kwargs: Any, **loss: Any) -> None:
-        """Run what checks a pass with these inputs needs."""
+        """Run the checks that a pass with these inputs still needs."""
         size = batch_size_of(args, kwargs)
         largest = self._largest()
-        asked = self._gradient_engine, self._clipper, args, kwargs
+        arguments = self._gradient_engine, self._clipper, args, kwargs
         if loss or largest is None:
             refuse_by_kind(self._gradient_engine.module)
-            SafetyCheck(*asked, **loss).run()
+            SafetyCheck(*arguments, **loss).run()
             largest = SAMPLES
         elif size <= self._sufficient(largest):
             return
         if size > self._sufficient(largest):
-            RealSizeCheck(*asked, **loss).run()
+            RealSizeCheck(*arguments, **loss).run()
             largest = size
         self._remember(largest)
 
     def _largest(self) -> int | None:
-        """Return the largest size at which the module was proven as it is now."""
+        """Return the largest verified batch size of the present structure, or None."""
         if self._gradient_engine.verified is not None:
             return self._proven[0][1]
         for i, (structure, largest) in enumerate(self._proven):
@@ -61,10 +61,12 @@ class PassCheck:
         return None
 
     def _sufficient(self, largest: int) -> int:
+        # Doubling keeps the number of checks logarithmic in the batch size.  Three rows
+        # are no real batch, so the first real one is always checked.
         return largest if largest == SAMPLES else 2 * largest
 
     def _remember(self, largest: int) -> None:
         structure = Structure(self._gradient_engine.module)
-        others = [each for each in self._proven if not each[0].holds()]
+        others = [entry for entry in self._proven if not entry[0].holds()]
         self._proven = [(structure, largest), *others[: MOST_PROVEN - 1]]
         self._gradient_engine.verified = structure

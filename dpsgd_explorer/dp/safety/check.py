@@ -1,14 +1,15 @@
-"""Proof before the first step, by measurement on random inputs.
+"""The safety check: measures on random inputs that samples do not mix.
 
 DP-SGD clips each sample's own gradient.  That bounds a sample's influence only if no
-other sample's gradient depends on it.  Names of layers do not tell (a frozen batch
-norm mixes samples, and so may three lines of a user's forward), so the gradients
-themselves are compared, on inputs that have nothing to do with the data:
+other sample's gradient depends on it.  The types of layers do not show it (a frozen
+batch norm mixes samples, and so may three lines of a user's forward), so the gradients
+themselves are compared, on random inputs that are independent of the data:
 
 1. the gradient of sample i stays the same when all others change, and nothing that
-   the module stores remembers what the samples were (modules in training mode);
-2. neither depends on how many samples there are, so the loss is reduced as said
-   (random draws at their means, since other sizes draw other masks);
+   the module stores depends on the samples (modules in training mode);
+2. neither depends on the number of samples, so the loss is reduced as
+   ``loss_reduction`` says (random draws at their means, since another size draws other
+   masks);
 3. the gradients add up to autograd's;
 4. no clipped sample is longer than the bound.
 """
@@ -34,33 +35,36 @@ from dpsgd_explorer.dp.engines.base import (
 )
 from dpsgd_explorer.dp.losses.labels import labels_of
 from dpsgd_explorer.dp.losses.target_check import TargetCheck
-from dpsgd_explorer.dp.modules import probe_inputs as random_batch
+from dpsgd_explorer.dp.modules import probe_inputs
 from dpsgd_explorer.dp.modules.input_rows import called
 from dpsgd_explorer.dp.modules.probe_inputs import SAMPLES, SEED
 from dpsgd_explorer.dp.modules.pytree import tensors_of
 from dpsgd_explorer.dp.modules.state import Changes, ModuleState, refuse_different
 from dpsgd_explorer.dp.safety.expected_draws import expected_draws
-from dpsgd_explorer.dp.safety.mixing_module import find_culprit
+from dpsgd_explorer.dp.safety.mixing_module import describe_mixing
 from dpsgd_explorer.errors import ExplorerError, MixedLossError, UnsupportedModuleError
 
 LossFunction = Callable[[Any, Any], Tensor]
 Rows = dict[str, Tensor]
 
+#: Standard deviation of the rows that change: large, so that a weak mix shows.
 OTHERS_SCALE = 10.0
-TOLERANCE = 1e-3  # float32 round-off is far below, a shared statistic far above
-ROUND_OFFS = 8  # what replaces it in lower precision
+#: Largest relative difference: float32 rounding is far below, a shared statistic above.
+TOLERANCE = 1e-3
+#: The same in lower precision, in units of its rounding error.
+ROUND_OFFS = 8
 
 
 class SafetyCheck:
-    """Measures one module under one gradient engine; changes nothing that lasts.
+    """Measures one module under one gradient engine, and restores its state.
 
     Args:
         gradient_engine: Computes the per-sample gradients; started.
-        clipper: How they will be clipped.
-        args, kwargs: A call of the module, of which shapes and dtypes are used.
+        clipper: Clips them.
+        args, kwargs: A call of the module; only shapes and dtypes are read.
         loss_fn: ``loss_fn(outputs, targets)``; without it the outputs are checked
-            under a random linear loss, and the loss itself is not.
-        targets: The loss function's second argument, of which shape and dtype are used.
+            under a random linear loss, and the loss itself is not checked.
+        targets: The loss function's second argument; only shape and dtype are read.
     """
 
     def __init__(
@@ -84,12 +88,12 @@ class SafetyCheck:
         self._labels: dict[int, int] | None = None
 
     def run(self) -> None:
-        """Raise UnsupportedModuleError unless all four hold."""
+        """Raise UnsupportedModuleError unless all four conditions hold."""
         self._gradient_engine.input_rows.forget()
         with self._session():
             call = self._random_call(SEED)
             self._module.eval()
-            compare_sizes(self._gradient_engine, call, random_batch.without_last(call))
+            compare_sizes(self._gradient_engine, call, probe_inputs.without_last(call))
             targets = self._random_targets(call)
             self._check_independence(call, targets)
             self._check_ignored_labels(call, targets)
@@ -103,32 +107,32 @@ class SafetyCheck:
 
     @contextmanager
     def _session(self) -> Iterator[None]:
-        """Let passes be made that leave nothing behind."""
+        """Allow passes inside the context; restore the module's state after it."""
         gradient_engine = self._gradient_engine
         with undisturbed(gradient_engine) as self._state, _explained(gradient_engine):
             self._call = gradient_engine.input_rows.marked(self._call, self._size)
             yield
 
     def _check_independence(self, call: Any, targets: Any) -> None:
-        self._module.train()
+        self._module.train()  # statistics are often stored in training mode only
         samples, changes = self._samples_and_changes(call, targets)
         other = self._random_call(SEED + 1, scale=OTHERS_SCALE)
-        moved = random_batch.rotated(targets)
-        calls = {i: random_batch.keep_row(call, other, i) for i in range(SAMPLES)}
+        moved = probe_inputs.rotated(targets)
+        calls = {i: probe_inputs.keep_row(call, other, i) for i in range(SAMPLES)}
         for i, changed in calls.items():
-            other_targets = random_batch.keep_row(targets, moved, i)
+            other_targets = probe_inputs.keep_row(targets, moved, i)
             others, new = self._samples_and_changes(changed, other_targets)
             refuse_different(self._module, changes, new)
             if not self._equal(self._row(samples, i), self._row(others, i)):
                 raise UnsupportedModuleError(
-                    find_culprit(self._module, call, calls, SEED)
+                    describe_mixing(self._module, call, calls, SEED)
                 )
 
     def _check_ignored_labels(self, call: Any, targets: Any) -> None:
-        """Repeat that with some labels ignored, if the module itself takes labels."""
+        """Check independence with some labels ignored, if the module takes labels."""
         if not self._labels or any(leaf.is_cuda for leaf in tensors_of(call)):
-            return  # on a GPU, a bad index would be more than an exception
-        some = random_batch.with_ignored(call, self._labels)
+            return  # on a GPU a bad index would end the process's use of the device
+        some = probe_inputs.with_ignored(call, self._labels)
         # Where the loss shows that it is weighted, such a batch is refused in training.
         with suppress(MixedLossError):
             self._check_independence(some, targets)
@@ -156,7 +160,7 @@ class SafetyCheck:
         with expected_draws():
             samples, changes = self._samples_and_changes(call, targets)
             fewer, new = self._samples_and_changes(
-                *random_batch.without_last((call, targets))
+                *probe_inputs.without_last((call, targets))
             )
         refuse_different(self._module, changes, new, sizes=True)
         rows = {name: rows[:-1] for name, rows in self._rows(samples).items()}
@@ -181,10 +185,10 @@ class SafetyCheck:
         scale = self._gradient_engine.gradient_scale(SAMPLES)
         total = {name: gradient.sum(0).div_(scale) for name, gradient in rows.items()}
         largest = _largest(total)
-        for (name, own), reference in zip(total.items(), expected, strict=True):
+        for (name, summed), reference in zip(total.items(), expected, strict=True):
             if reference is None:
-                reference = torch.zeros_like(own)
-            if not self._close(own, reference.to(own.dtype), largest):
+                reference = torch.zeros_like(summed)
+            if not self._close(summed, reference.to(summed.dtype), largest):
                 raise UnsupportedModuleError(
                     f"the per-sample gradients of {name} do not add up to autograd's: "
                     "it is used outside its layer's own forward, or the loss that the "
@@ -194,14 +198,15 @@ class SafetyCheck:
                 )
 
     def _check_sensitivity(self, samples: list[PerSampleGradients]) -> None:
+        # Half of the smallest norm: every sample is shortened, so every norm is tested.
         norms = torch.cat([self._clipper.norms(s.squared_norms()) for s in samples])
         bound = float(norms[norms > 0].min()) / 2 if bool((norms > 0).any()) else 1.0
         clipper = self._clipper.shrunk_to(bound)
         total = ClippedSum(self._gradient_engine.parameters(), clipper)
-        for each in samples:
-            for i in range(len(each)):
+        for part in samples:
+            for i in range(len(part)):
                 total.reset()
-                total.add(each.take(torch.tensor([i])))
+                total.add(part.take(torch.tensor([i])))
                 if not total.norm() <= bound * (1 + self._tolerance):
                     raise UnsupportedModuleError(
                         "a clipped gradient is longer than max_grad_norm: a layer rule "
@@ -211,7 +216,7 @@ class SafetyCheck:
     def _samples_and_changes(
         self, call: Any, targets: Any
     ) -> tuple[list[PerSampleGradients], Changes]:
-        """Return the samples of a pass and what it changed in the module's state."""
+        """Return the gradients of a pass and its changes of the module's state."""
         self._state.restore()
         samples = self._samples(call, targets)
         return samples, self._state.changes()
@@ -231,27 +236,27 @@ class SafetyCheck:
 
     def _row(self, samples: list[PerSampleGradients], i: int) -> Rows:
         """Return the gradients of sample i, [1, *shape] each."""
-        for each in samples:
-            if i < len(each):
-                return self._rows([each.take(torch.tensor([i]))])
-            i -= len(each)
+        for part in samples:
+            if i < len(part):
+                return self._rows([part.take(torch.tensor([i]))])
+            i -= len(part)
         raise IndexError(i)
 
     def _rows(self, samples: list[PerSampleGradients]) -> Rows:
-        """Return {name: [B, *shape]} of every trainable parameter, 0 if not used."""
-        parts = [each.materialize() for each in samples]
-        found = parts[0]
+        """Return {trainable parameter: gradients, [B, *shape]}, 0 if not used."""
+        parts = [part.materialize() for part in samples]
+        gradients = parts[0]
         if len(parts) > 1:
-            found = {n: torch.cat([part[n] for part in parts]) for n in parts[0]}
-        if not math.isfinite(sum(_length(rows) for rows in found.values())):
+            gradients = {n: torch.cat([part[n] for part in parts]) for n in parts[0]}
+        if not math.isfinite(sum(_length(rows) for rows in gradients.values())):
             raise UnsupportedModuleError(
                 "the module gives gradients that are not finite on standard normal "
-                "inputs, so its samples cannot be told apart. Scale its inputs, or "
+                "inputs, so its samples cannot be compared. Scale its inputs, or "
                 "start from other parameters."
             )
-        size = sum(len(each) for each in samples)
+        size = sum(len(part) for part in samples)
         return {
-            name: found[name] if name in found else p.new_zeros(size, *p.shape)
+            name: gradients[name] if name in gradients else p.new_zeros(size, *p.shape)
             for name, p in self._module.named_parameters()
             if p.requires_grad
         }
@@ -268,13 +273,13 @@ class SafetyCheck:
                 )
             return loss
         scale = self._gradient_engine.gradient_scale(batch_size_of(*call))
-        return random_batch.linear_loss(outputs, targets, scale)
+        return probe_inputs.linear_loss(outputs, targets, scale)
 
     def _random_call(self, seed: int, scale: float = 1.0) -> Any:
         if self._labels is None:
             with self._unwatched():
                 self._labels = labels_of(self._module, self._call, self._size)
-        return random_batch.random_call(
+        return probe_inputs.random_call(
             self._module, self._call, self._size, seed, scale, self._labels
         )
 
@@ -290,8 +295,8 @@ class SafetyCheck:
         with torch.no_grad():
             outputs = called(self._module, call)
         if self._loss_fn is None:
-            return random_batch.random_slopes(outputs)
-        return random_batch.random_targets(self._targets, self._size, outputs)
+            return probe_inputs.random_slopes(outputs)
+        return probe_inputs.random_targets(self._targets, self._size, outputs)
 
     def _equal(self, first: Rows, second: Rows) -> bool:
         largest = _largest(first)
@@ -302,11 +307,11 @@ class SafetyCheck:
 
 
 def compare_sizes(gradient_engine: GradientEngine, call: Any, fewer: Any) -> None:
-    """Run passes of two batch sizes: the dimension that changes is the batch's."""
+    """Run passes of two batch sizes, so that the engine finds batch dimensions."""
     with gradient_engine.learning_batch_dims():
-        # Once more, since what one layer is told moves the shapes of the next.
-        for each in (call, fewer, call):
-            called(gradient_engine.module, each)
+        # The first size again: a layer's batch dimension decides the shapes after it.
+        for each_call in (call, fewer, call):
+            called(gradient_engine.module, each_call)
 
 
 def _largest(rows: Rows) -> float:
@@ -314,7 +319,7 @@ def _largest(rows: Rows) -> float:
 
 
 def _length(values: Tensor) -> float:
-    """Return the largest absolute entry, or NaN; the quickest pass over the values."""
+    """Return the largest absolute entry, or NaN, in one pass over the values."""
     if not values.numel():
         return 0.0
     least, most = torch.aminmax(values)
@@ -322,7 +327,7 @@ def _length(values: Tensor) -> float:
 
 
 def _tolerance(module: nn.Module) -> float:
-    """Return the largest relative difference that round-off explains."""
+    """Return the largest relative difference that rounding explains."""
     dtypes = {p.dtype for p in module.parameters() if p.is_floating_point()}
     for device in {p.device.type for p in module.parameters()}:
         if torch.is_autocast_enabled(device):
@@ -332,7 +337,7 @@ def _tolerance(module: nn.Module) -> float:
 
 @contextmanager
 def _explained(gradient_engine: GradientEngine) -> Iterator[None]:
-    """Say of an error on the check's own inputs where it comes from."""
+    """Explain an error that the module raises on the check's random inputs."""
     try:
         yield
     except ExplorerError:
@@ -347,7 +352,7 @@ def _explained(gradient_engine: GradientEngine) -> Iterator[None]:
 
 @contextmanager
 def undisturbed(gradient_engine: GradientEngine) -> Iterator[ModuleState]:
-    """Put back random state, stored values, modes and callbacks, whatever happens."""
+    """Restore random state, stored values, modes and callbacks, also on errors."""
     module = gradient_engine.module
     on_gradients, before_forward = (
         gradient_engine.on_gradients,
@@ -355,7 +360,7 @@ def undisturbed(gradient_engine: GradientEngine) -> Iterator[ModuleState]:
     )
     on_loss = gradient_engine.on_loss
     user_loss_scale = gradient_engine.user_loss_scale
-    modes = {each: each.training for each in module.modules()}
+    modes = {submodule: submodule.training for submodule in module.modules()}
     state = ModuleState(module)
     devices = sorted({p.device.index for p in module.parameters() if p.is_cuda})
     try:
@@ -375,6 +380,6 @@ def undisturbed(gradient_engine: GradientEngine) -> Iterator[ModuleState]:
             user_loss_scale,
             on_loss,
         )
-        for each, mode in modes.items():
-            each.training = mode
+        for submodule, mode in modes.items():
+            submodule.training = mode
         state.restore()

@@ -1,8 +1,7 @@
-"""Lets random operations give their expected value.
+"""Replaces the draws of random operations by their expected values.
 
 Batches of different sizes draw different random masks, so in training mode a sample's
-gradient at the one size differs from that at the other.  With expected values in place
-of draws it must not.
+gradients at two sizes differ.  With expected values they must be equal.
 """
 
 from __future__ import annotations
@@ -35,14 +34,14 @@ def _half(p: Any = 0.5, **_: Any) -> Any:
     return p
 
 
-#: In-place operation: what it fills its tensor with, from its other arguments.
+#: {in-place operation: expected value, from its other arguments}.
 FILLS: dict[Any, Callable[..., Any]] = {
     aten.uniform_: _middle,
     aten.normal_: _mean,
     aten.exponential_: _mean_wait,
     aten.bernoulli_: _half,
 }
-#: Operation that makes a tensor: the expected value of its entries.
+#: {operation that creates a tensor: expected value of its entries}.
 CONSTANTS: dict[Any, float] = {
     aten.rand: 0.5,
     aten.rand_like: 0.5,
@@ -71,15 +70,16 @@ class _ExpectedDraws(TorchDispatchMode):  # type: ignore[no-untyped-call]
             return args[0].clone(), torch.ones_like(args[0], dtype=torch.bool)
         if operation is aten.bernoulli:
             return _bernoulli(*args)
+        # No plain expectation (permutations, indices): the same draw every time.
         torch.manual_seed(0)
         return func(*_without_dropout(func, args), **kwargs)
 
 
 def expected_draws() -> AbstractContextManager[object]:
-    """Return a context in which dropout keeps everything and noise is its mean.
+    """Return a context in which dropout drops nothing and noise is its mean.
 
     A random operation without a plain expectation (a permutation, a choice of indices)
-    draws from the same seed every time.
+    draws from the same seed at every call.
     """
     return _ExpectedDraws()  # type: ignore[no-untyped-call]
 
@@ -93,7 +93,7 @@ def _bernoulli(probabilities: Tensor, p: Any = None) -> Tensor:
 
 
 def _without_dropout(func: Any, args: Any) -> list[Any]:
-    """Return the arguments with every rate of dropout 0."""
+    """Return the arguments with all dropout rates 0."""
     names = [argument.name for argument in func._schema.arguments]
     return [
         0.0 if name in DROPOUT_ARGUMENTS and isinstance(value, float) else value

@@ -14,19 +14,21 @@ from dpsgd_explorer.dp.modules.input_rows import called
 Trace = list[tuple[str, list[Tensor], list[Tensor]]]
 
 
-def find_culprit(
+def describe_mixing(
     module: nn.Module, call: Any, changes: Mapping[int, Any], seed: int
 ) -> str:
-    """Return a message that names the innermost module whose rows move.
+    """Return a message that names the innermost module that mixes rows.
 
     Args:
-        module: What was called.
+        module: The model.
         call: (args, kwargs) of one call.
         changes: {i: the same call with every sample but i replaced}.
         seed: Set before each call, so that random masks agree.
     """
     before = _trace(module, call, seed)
-    kinds = {name: type(each).__name__ for name, each in module.named_modules()}
+    kinds = {
+        name: type(submodule).__name__ for name, submodule in module.named_modules()
+    }
     for i, changed in changes.items():
         name = _first_to_move(before, _trace(module, changed, seed), i)
         if name is not None:
@@ -45,7 +47,7 @@ def find_culprit(
 
 
 def _first_to_move(before: Trace, after: Trace, i: int) -> str | None:
-    """Return the name of what gets the same row i and gives another one."""
+    """Return the first module with the same input row i and another output row i."""
     for (name, inputs, outputs), (_, new_inputs, new_outputs) in zip(
         before, after, strict=False
     ):
@@ -57,13 +59,14 @@ def _first_to_move(before: Trace, after: Trace, i: int) -> str | None:
 def _trace(module: nn.Module, call: Any, seed: int) -> Trace:
     """Return (name, inputs, outputs) of all modules in the order they finish."""
     trace: Trace = []
-    names = {each: name for name, each in module.named_modules()}
+    names = {submodule: name for name, submodule in module.named_modules()}
 
-    def note(each: nn.Module, args: Any, kwargs: Any, output: Any) -> None:
-        trace.append((names[each], _tensors((args, kwargs)), _tensors(output)))
+    def record(submodule: nn.Module, args: Any, kwargs: Any, output: Any) -> None:
+        trace.append((names[submodule], _tensors((args, kwargs)), _tensors(output)))
 
     handles = [
-        each.register_forward_hook(note, with_kwargs=True) for each in module.modules()
+        submodule.register_forward_hook(record, with_kwargs=True)
+        for submodule in module.modules()
     ]
     try:
         torch.manual_seed(seed)
@@ -76,12 +79,12 @@ def _trace(module: nn.Module, call: Any, seed: int) -> Trace:
 
 
 def _tensors(tree: Any) -> list[Tensor]:
-    """Copy the tensors: a later module may write to them."""
+    """Return copies of the tensors: a later module may change them in place."""
     return [leaf.clone() for leaf in tree_leaves(tree) if isinstance(leaf, Tensor)]
 
 
 def _same(first: list[Tensor], second: list[Tensor], i: int) -> bool:
-    """Whether row i agrees; a tensor without such a row must agree as a whole."""
+    """Whether row i is equal; a tensor without such a row must be equal as a whole."""
     for a, b in zip(first, second, strict=True):
         rows = (a[i], b[i]) if a.dim() > 0 and len(a) > i else (a, b)
         if not torch.allclose(*rows, rtol=1e-4, atol=1e-6, equal_nan=True):

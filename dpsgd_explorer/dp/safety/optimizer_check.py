@@ -1,4 +1,4 @@
-"""What an optimizer moves, compared with what the engine makes private."""
+"""Compares an optimizer's parameters with those that the engine makes private."""
 
 from __future__ import annotations
 
@@ -12,42 +12,43 @@ from dpsgd_explorer.errors import PrivacyError
 
 
 class OptimizerCheck:
-    """Refuses an optimizer that moves other parameters than the engine's.
+    """Refuses an optimizer that updates other parameters than the engine's.
 
     Frozen parameters of the module may be in its groups, as in
     ``SGD(model.parameters())``: without a gradient torch's optimizers leave them alone,
     whatever the momentum and the weight decay.
 
     Args:
-        optimizer: Must move all trainable parameters of the module.
+        optimizer: Must update all trainable parameters of the module.
         module: The model.
 
     Raises:
-        PrivacyError: it moves others, or not all of them.
+        PrivacyError: it updates others, or not all of them.
     """
 
     def __init__(self, optimizer: Optimizer, module: nn.Module) -> None:
         self._optimizer = optimizer
         self._module = module
-        self._look()
+        self._inspect()
 
     def check(self) -> None:
-        """Raise PrivacyError if it has come to move other parameters meanwhile."""
+        """Raise PrivacyError if the optimizer now updates other parameters."""
         groups = self._optimizer.param_groups
+        # Runs at every step: identities are compared first, names only after a change.
         if not _same(groups, self._groups):
-            self._look()
+            self._inspect()
         for parameter in self._frozen:
             if parameter.grad is not None:
                 self._refuse_frozen(parameter)
 
-    def _look(self) -> None:
+    def _inspect(self) -> None:
         groups = self._optimizer.param_groups
         stepped = {id(p): p for group in groups for p in group["params"]}
         names = {id(p): name for name, p in self._module.named_parameters()}
-        strangers = stepped.keys() - names.keys()
-        if strangers:
+        unknown = stepped.keys() - names.keys()
+        if unknown:
             raise PrivacyError(
-                f"the optimizer trains {len(strangers)} parameters that are not "
+                f"the optimizer trains {len(unknown)} parameters that are not "
                 "trainable parameters of the engine's module; they would move without "
                 "noise or not at all. Give it [p for p in module.parameters() if "
                 "p.requires_grad]."
@@ -82,6 +83,6 @@ def _by_id(module: nn.Module) -> dict[int, nn.Parameter]:
 def _same(groups: list[dict[str, Any]], known: list[list[nn.Parameter]]) -> bool:
     """Whether the groups hold the very same tensors as before."""
     return len(groups) == len(known) and all(
-        len(group["params"]) == len(own) and all(map(is_, group["params"], own))
-        for group, own in zip(groups, known, strict=True)
+        len(group["params"]) == len(old) and all(map(is_, group["params"], old))
+        for group, old in zip(groups, known, strict=True)
     )

@@ -1,8 +1,8 @@
 """The safety check's comparisons at the size of a real batch.
 
-Three rows show nearly everything, but not what begins with more.  Here whole batches of
-random rows are compared, by the norms of their samples' gradients, which costs about
-three steps and the memory of one.
+Three rows show nearly all mixing, but not one that begins with more rows.  Here whole
+batches of random rows are compared by the norms of their gradients, at the cost of
+about three steps and the memory of one.
 """
 
 from __future__ import annotations
@@ -14,27 +14,27 @@ from torch import Tensor
 from torch.utils._pytree import tree_map
 
 from dpsgd_explorer.dp.engines.base import PerSampleGradients
-from dpsgd_explorer.dp.modules import probe_inputs as random_batch
+from dpsgd_explorer.dp.modules import probe_inputs
 from dpsgd_explorer.dp.modules.probe_inputs import SAMPLES, SEED
 from dpsgd_explorer.dp.modules.state import Changes, refuse_different
 from dpsgd_explorer.dp.safety.check import Rows, SafetyCheck
 from dpsgd_explorer.dp.safety.expected_draws import expected_draws
-from dpsgd_explorer.dp.safety.mixing_module import find_culprit
+from dpsgd_explorer.dp.safety.mixing_module import describe_mixing
 from dpsgd_explorer.errors import UnsupportedModuleError
 
+#: Standard deviation of the rows that change: a module may mix large values only.
 LARGE_SCALE = 100.0
-"""Standard deviation of the rows that change: some modules mix large values only."""
+#: Rows that the search for the mixing module compares.
 SHOWN = 2
-"""Rows that the search for the module at fault looks at."""
 
 
 class RealSizeCheck(SafetyCheck):
     """Compares batches of the size of the call's; see SafetyCheck."""
 
     def run(self) -> None:
-        """Raise UnsupportedModuleError if half of a batch moves the other half.
+        """Raise UnsupportedModuleError if half of a batch changes the other half.
 
-        Or if what the module stores depends on the samples or their number, or most
+        Also if stored values depend on the samples or their number, or if most
         gradients depend on that number.
         """
         with self._session():
@@ -45,7 +45,7 @@ class RealSizeCheck(SafetyCheck):
             rows = torch.arange(self._size) % SAMPLES
             few = call, targets
             first = _spread(few, rows)
-            second = _spread((other, random_batch.rotated(targets)), rows)
+            second = _spread((other, probe_inputs.rotated(targets)), rows)
             self._module.train()
             with expected_draws():
                 norms, changes = self._norms_and_changes(first)
@@ -57,32 +57,32 @@ class RealSizeCheck(SafetyCheck):
     ) -> None:
         generator = torch.Generator().manual_seed(SEED)
         half = torch.rand(self._size, generator=generator) < 0.5
-        half[0], half[1] = True, False
-        for kept in (half, ~half):
-            mixed = tree_map(lambda a, b, k=kept: _rows_of(k, a, b), first, second)
+        half[0], half[1] = True, False  # neither half is empty
+        for mask in (half, ~half):
+            mixed = tree_map(lambda a, b, k=mask: _rows_of(k, a, b), first, second)
             others, new = self._norms_and_changes(mixed)
             refuse_different(self._module, changes, new)
-            if not self._equal(_where(norms, kept), _where(others, kept)):
-                shown = kept.nonzero().flatten()[:SHOWN].tolist()
+            if not self._equal(_where(norms, mask), _where(others, mask)):
+                shown = mask.nonzero().flatten()[:SHOWN].tolist()
                 calls = dict.fromkeys(shown, mixed[0])
                 raise UnsupportedModuleError(
-                    find_culprit(self._module, first[0], calls, SEED)
+                    describe_mixing(self._module, first[0], calls, SEED)
                 )
 
     def _compare_with_few(
         self, few: Any, rows: Tensor, norms: Rows, changes: Changes
     ) -> None:
-        """Compare a batch's norms with those of the few samples that it repeats."""
-        own, new = self._norms_and_changes(few)
+        """Compare a batch's norms with those of the SAMPLES rows that it repeats."""
+        of_few, new = self._norms_and_changes(few)
         refuse_different(self._module, changes, new, sizes=True)
         repeated = {
-            name: values[rows.to(values.device)] for name, values in own.items()
+            name: values[rows.to(values.device)] for name, values in of_few.items()
         }
         if not self._mostly_equal(norms, repeated):
             raise UnsupportedModuleError(self._size_refusal())
 
     def _mostly_equal(self, first: Rows, second: Rows) -> bool:
-        """Whether most samples agree; round-off may lift a few over a kink."""
+        """Whether most norms agree; rounding may move a few rows across a ReLU's 0."""
         largest = max(float(values.max()) for values in first.values())
         close = [
             (values - second[name]).abs() <= self._tolerance * largest
@@ -91,9 +91,9 @@ class RealSizeCheck(SafetyCheck):
         return float(torch.stack(close).all(0).float().mean()) > 0.5
 
     def _norms_and_changes(self, batch: Any) -> tuple[Rows, Changes]:
-        """Return {unit: norms of the samples' gradients [B]}, and what was stored."""
+        """Return {unit: gradient norms [B]}, and the changes of the module's state."""
         samples, changes = self._samples_and_changes(*batch)
-        size = sum(len(each) for each in samples)
+        size = sum(len(part) for part in samples)
         return {
             unit: _norms(unit, samples, size)
             for unit in self._gradient_engine.parameters()
@@ -101,29 +101,29 @@ class RealSizeCheck(SafetyCheck):
 
 
 def _norms(unit: str, samples: list[PerSampleGradients], size: int) -> Tensor:
-    squared = [each.squared_norms() for each in samples]
-    if any(unit not in each for each in squared):
+    squared = [part.squared_norms() for part in samples]
+    if any(unit not in part for part in squared):
         return torch.zeros(size)
-    return torch.cat([each[unit] for each in squared]).sqrt()
+    return torch.cat([part[unit] for part in squared]).sqrt()
 
 
 def _spread(tree: Any, rows: Tensor) -> Any:
-    """Return the tree with these of its few rows."""
+    """Return the tree with its SAMPLES rows at these indices."""
     return tree_map(
         lambda x: x[rows.to(x.device)] if _has_rows(x, SAMPLES) else x, tree
     )
 
 
-def _rows_of(kept: Tensor, own: Any, other: Any) -> Any:
-    """Return ``other`` with those rows of ``own`` that are kept."""
-    if not _has_rows(own, len(kept)):
-        return own
-    shape = [len(kept), *[1] * (own.dim() - 1)]
-    return torch.where(kept.to(own.device).view(shape), own, other)
+def _rows_of(mask: Tensor, first: Any, other: Any) -> Any:
+    """Return ``first`` where the mask is true, else ``other``, row by row."""
+    if not _has_rows(first, len(mask)):
+        return first
+    shape = [len(mask), *[1] * (first.dim() - 1)]
+    return torch.where(mask.to(first.device).view(shape), first, other)
 
 
-def _where(norms: Rows, kept: Tensor) -> Rows:
-    return {name: values[kept.to(values.device)] for name, values in norms.items()}
+def _where(norms: Rows, mask: Tensor) -> Rows:
+    return {name: values[mask.to(values.device)] for name, values in norms.items()}
 
 
 def _has_rows(leaf: Any, size: int) -> bool:

@@ -1,6 +1,6 @@
-"""Replaces what cannot be trained with the guarantee by its nearest relative.
+"""Replaces layers that cannot be trained with the guarantee by similar ones.
 
-A repaired model is another model: each change is told, with what it means.
+A repaired model is another model: each change is reported, with its effect.
 """
 
 from __future__ import annotations
@@ -13,16 +13,17 @@ from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.modules.instancenorm import _InstanceNorm
 
+#: Most groups of a GroupNorm, the default of Wu and He (2018), arXiv:1803.08494.
 MOST_GROUPS = 32
 
 
 class Repair(NamedTuple):
-    """What was done to one module.
+    """The repair of one module.
 
     Attributes:
-        module: What stands in its place; the module itself if only a setting changed.
-        change: What was changed.
-        meaning: What that does to the model.
+        module: The replacement; the module itself if only a setting changed.
+        change: The change, in words.
+        meaning: Its effect on the model, in words.
     """
 
     module: nn.Module
@@ -33,37 +34,38 @@ class Repair(NamedTuple):
 def make_private_ready(
     model: nn.Module, *, tell: Callable[[str], object] = print
 ) -> nn.Module:
-    """Repair in place what the engine would refuse, where there is a remedy.
+    """Repair in place the layers that the engine would refuse, where possible.
 
-    Call it before the optimizer is made, since parameters are replaced.  What has no
-    remedy, such as a loss that mixes samples, is still refused by ``attach``.
+    Call it before the optimizer is created, since parameters are replaced.  A model
+    without a repair, such as one whose loss mixes samples, is still refused by
+    ``attach``.
 
     Args:
         model: Changed, unless it is itself a layer that is replaced.
-        tell: Takes one line for each change, or one that says there was none.
+        tell: Called with a line per change, or with one line if there was none.
 
     Returns:
-        The model to go on with.
+        The repaired model: ``model``, or its replacement if it is one layer.
     """
-    done: dict[nn.Module, nn.Module] = {}
-    for name, each in list(model.named_modules()):
-        repair = repair_of(each)
+    replaced: dict[nn.Module, nn.Module] = {}
+    for name, module in list(model.named_modules()):
+        repair = repair_of(module)
         if repair is None:
             continue
-        where = f"{name or 'the model'} ({type(each).__name__})"
+        where = f"{name or 'the model'} ({type(module).__name__})"
         tell(f"{where}: {repair.change}. {repair.meaning}.")
-        done[each] = repair.module
-    if not done:
+        replaced[module] = repair.module
+    if not replaced:
         tell("Nothing to repair.")
     for parent in list(model.modules()):
         for local, child in parent.named_children():
-            if child in done:
-                setattr(parent, local, done[child])
-    return done.get(model, model)
+            if child in replaced:
+                setattr(parent, local, replaced[child])
+    return replaced.get(model, model)
 
 
 def repair_of(module: nn.Module) -> Repair | None:
-    """Return the repair of one module, None if it needs none or there is none."""
+    """Return the repair of one module; None if it needs none or has none."""
     if isinstance(module, _BatchNorm):
         return _group_norm(module)
     if isinstance(module, _InstanceNorm) and module.track_running_stats:
@@ -75,6 +77,7 @@ def repair_of(module: nn.Module) -> Repair | None:
 
 def _group_norm(norm: _BatchNorm) -> Repair:
     """Return a group norm with the batch norm's own scale and shift."""
+    # One value per channel: with several groups a group could be a single value.
     groups = 1 if isinstance(norm, nn.BatchNorm1d) else _groups(norm.num_features)
     affine = norm.affine
     new = nn.GroupNorm(groups, norm.num_features, norm.eps, affine)
@@ -110,7 +113,7 @@ def _without_statistics(norm: _InstanceNorm) -> Repair:
 
 
 def _shorten_rows(weight: Tensor, norm_type: float, most: float) -> None:
-    """Shorten the rows that are too long, as a look-up of them all would."""
+    """Shorten the rows that are too long, as one look-up of all rows would."""
     every = torch.arange(len(weight), device=weight.device)
     torch.embedding_renorm_(weight.detach(), every, most, norm_type)
 

@@ -17,8 +17,8 @@ from dpsgd_explorer.errors import ConfigError, PrivacyError
 
 Collate = Callable[[list[Any]], Any]
 Fetch = Callable[[Tensor], Any]
+#: Called with the size of a part, the samples to come, and whether a batch begins.
 OnDraw = Callable[[int, int, bool], None]
-"""Called with the size of a part, the samples to come, and whether a batch begins."""
 
 
 class _Part(NamedTuple):

@@ -8,7 +8,7 @@ from torch.utils._pytree import tree_leaves, tree_map
 
 from dpsgd_explorer.dp.engines.hooks import HooksEngine
 
-SEED = 7
+EXACT = {"rtol": 1e-10, "atol": 1e-11}
 
 
 @dataclass
@@ -71,15 +71,13 @@ def vmap_gradients(case, slopes):
     return mapped(detached, case.inputs, slopes)
 
 
-def observe(case, slopes, mode="MixOpt", seed=None, kind=HooksEngine):
+def observe(case, slopes, mode="MixOpt", kind=HooksEngine):
     """Return the engine's samples after one forward and one backward."""
     gradient_engine = kind(case.net, clipping_mode=mode, loss_reduction="sum")
     received = []
     gradient_engine.on_gradients = received.append
     gradient_engine.start()
     try:
-        if seed is not None:
-            torch.manual_seed(seed)
         linear_loss(case.net(*case.inputs), slopes).backward()
     finally:
         gradient_engine.stop()
@@ -117,3 +115,38 @@ def weighted_sums(samples, gradient_engine, weights):
         for layer, own in sums.items()
         for local, value in own.items()
     }
+
+
+def check_every_way(case, modes=("ghost", "instantiate"), norms=EXACT):
+    """Assert that norms, weighted sums and gradients are those of a loop.
+
+    Args:
+        case: The net and its inputs.
+        modes: Clipping modes that are tried.
+        norms: Tolerances of the squared norms.
+    """
+    slopes, size = random_slopes(case), len(case.inputs[0])
+    gradients = loop_gradients(case, slopes)
+    weights = torch.rand(size, dtype=torch.float64)
+    sums = {
+        name: 1 + torch.einsum("b,b...->...", weights, gradient)
+        for name, gradient in gradients.items()
+    }
+    for mode in modes:
+        samples, gradient_engine = observe(case, slopes, mode)
+        found = sum(samples.squared_norms().values())
+        expected = squared_norms(gradients, size)
+        assert bool((found >= expected * (1 - EXACT["rtol"])).all())
+        torch.testing.assert_close(found, expected, **norms)
+        actual = weighted_sums(samples, gradient_engine, weights)
+        torch.testing.assert_close(actual, sums, **EXACT)
+    actual = engine_gradients(samples, case.net)
+    torch.testing.assert_close(actual, gradients, **EXACT)
+
+
+def check_gradients(case, expected=loop_gradients, kind=HooksEngine):
+    """Assert that an engine's gradients are those of another function."""
+    slopes = random_slopes(case)
+    samples, _ = observe(case, slopes, kind=kind)
+    actual = engine_gradients(samples, case.net)
+    torch.testing.assert_close(actual, expected(case, slopes), **EXACT)

@@ -9,14 +9,13 @@ from torch import nn
 from dpsgd_explorer.dp.layers import RULES, rule_for
 from tests.dp.layers.cases import CASES, rule_case
 from tests.dp.layers.oracle import (
+    EXACT,
     Case,
-    engine_gradients,
+    check_every_way,
+    check_gradients,
     loop_gradients,
-    observe,
-    random_slopes,
     squared_norms,
     vmap_gradients,
-    weighted_sums,
 )
 
 KINDS = pytest.mark.parametrize("kind", RULES, ids=lambda kind: kind.__name__)
@@ -25,7 +24,6 @@ pytestmark = pytest.mark.filterwarnings(
     "ignore:Support for mismatched key_padding_mask",
     "ignore:Using padding='same' with even kernel lengths",  # torch's word on its copy
 )
-EXACT = {"rtol": 1e-10, "atol": 1e-11}
 # Where positions cancel, the bound on rounding is seen even in float64.
 NEVER_SHORT = {"rtol": 1e-7, "atol": 1e-7}
 TRIES = settings(max_examples=15, deadline=None)
@@ -41,25 +39,9 @@ def test_every_rule_has_cases():
 @given(data=st.data())
 def test_every_way_is_that_of_one_backward_a_sample(kind, data):
     case = data.draw(rule_case(kind))
-    kept = [x.clone() for x in case.inputs]
-    slopes, size = random_slopes(case), len(case.inputs[0])
-    gradients = loop_gradients(case, slopes)
-    weights = torch.rand(size, dtype=torch.float64)
-    sums = {
-        name: 1 + torch.einsum("b,b...->...", weights, gradient)
-        for name, gradient in gradients.items()
-    }
-    for mode in ("ghost", "instantiate", "MixGhostClip"):
-        samples, gradient_engine = observe(case, slopes, mode)
-        norms = sum(samples.squared_norms().values())
-        expected = squared_norms(gradients, size)
-        assert bool((norms >= expected * (1 - EXACT["rtol"])).all())
-        torch.testing.assert_close(norms, expected, **NEVER_SHORT)
-        actual = weighted_sums(samples, gradient_engine, weights)
-        torch.testing.assert_close(actual, sums, **EXACT)
-    actual = engine_gradients(samples, case.net)
-    torch.testing.assert_close(actual, gradients, **EXACT)
-    assert all(torch.equal(x, y) for x, y in zip(case.inputs, kept, strict=True))
+    before = [x.clone() for x in case.inputs]
+    check_every_way(case, ("ghost", "instantiate", "MixGhostClip"), NEVER_SHORT)
+    assert all(torch.equal(x, y) for x, y in zip(case.inputs, before, strict=True))
 
 
 @pytest.mark.parametrize(
@@ -70,10 +52,7 @@ def test_every_way_is_that_of_one_backward_a_sample(kind, data):
 def test_gradients_are_those_of_torch_func(kind, data):
     case = data.draw(rule_case(kind).filter(lambda case: len(case.inputs[0])))
     case.net.inner = False
-    slopes = random_slopes(case)
-    samples, _ = observe(case, slopes)
-    actual = engine_gradients(samples, case.net)
-    torch.testing.assert_close(actual, vmap_gradients(case, slopes), **EXACT)
+    check_gradients(case, vmap_gradients)
 
 
 @pytest.mark.parametrize("kernel", [1, 5])  # instantiated by convolution, by patches

@@ -5,23 +5,21 @@ import torch
 from torch import nn
 
 from tests.dp.layers.cases import Ragged
-from tests.dp.layers.oracle import (
-    Case,
-    engine_gradients,
-    loop_gradients,
-    observe,
-    random_slopes,
-    squared_norms,
-    weighted_sums,
-)
+from tests.dp.layers.oracle import Case, check_every_way
 from tests.dp.layers.sequence_cases import Attention
 
-EXACT = {"rtol": 1e-10, "atol": 1e-11}
 OPTIONS = {"need_weights": False, "pads": False}
 
 
 def sequences():
     return nn.Linear(3, 2), (torch.randn(2, 4, 3),)
+
+
+def images_in_groups():
+    layer = nn.Conv2d(
+        4, 4, (2, 3), padding=(1, 2), dilation=2, groups=2, padding_mode="circular"
+    )
+    return layer, (torch.randn(2, 4, 5, 6),)
 
 
 def repeated_ids():
@@ -42,7 +40,13 @@ def keys_of_another_width():
     return Attention(layer, "three", OPTIONS), (*inputs, padding)
 
 
-CASES = [sequences, repeated_ids, bags_of_other_lengths, keys_of_another_width]
+CASES = [
+    sequences,
+    images_in_groups,
+    repeated_ids,
+    bags_of_other_lengths,
+    keys_of_another_width,
+]
 
 
 @pytest.mark.parametrize("make", CASES, ids=lambda make: make.__name__)
@@ -52,18 +56,4 @@ def test_every_way_is_that_of_one_backward_a_sample(make):
     for parameter in net.parameters():
         nn.init.normal_(parameter)
     inputs = [x.double() if x.is_floating_point() else x for x in inputs]
-    case = Case(net.double(), tuple(inputs))
-    slopes = random_slopes(case)
-    gradients = loop_gradients(case, slopes)
-    weights = torch.tensor([0.5, 2.0], dtype=torch.float64)
-    sums = {
-        name: 1 + torch.einsum("b,b...->...", weights, gradient)
-        for name, gradient in gradients.items()
-    }
-    for mode in ("ghost", "instantiate"):
-        samples, gradient_engine = observe(case, slopes, mode)
-        norms = sum(samples.squared_norms().values())
-        torch.testing.assert_close(norms, squared_norms(gradients, 2), **EXACT)
-        actual = weighted_sums(samples, gradient_engine, weights)
-        torch.testing.assert_close(actual, sums, **EXACT)
-    torch.testing.assert_close(engine_gradients(samples, net), gradients, **EXACT)
+    check_every_way(Case(net.double(), tuple(inputs)))

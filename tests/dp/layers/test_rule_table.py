@@ -8,13 +8,7 @@ from torch.nn.utils.parametrizations import weight_norm
 from dpsgd_explorer.dp import LayerRule, register_rule
 from dpsgd_explorer.dp.layers import ANY_MODULE, RULES, rule_for
 from dpsgd_explorer.errors import ConfigError, UnsupportedModuleError
-from tests.dp.layers.oracle import (
-    Case,
-    engine_gradients,
-    loop_gradients,
-    observe,
-    random_slopes,
-)
+from tests.dp.layers.oracle import Case, check_gradients
 
 
 class SameForward(nn.Linear):
@@ -124,12 +118,7 @@ PASSES = {
 
 @pytest.mark.parametrize("name", PASSES)
 def test_torch_func_gives_the_gradients_of_one_backward_a_sample(name):
-    case = case_of(PASSES[name]())
-    slopes = random_slopes(case)
-    samples, _ = observe(case, slopes)
-    actual = engine_gradients(samples, case.net)
-    expected = loop_gradients(case, slopes)
-    torch.testing.assert_close(actual, expected, rtol=1e-10, atol=1e-12)
+    check_gradients(case_of(PASSES[name]()))
 
 
 def test_a_rule_from_outside_is_used_until_it_is_taken_out():
@@ -139,12 +128,7 @@ def test_a_rule_from_outside_is_used_until_it_is_taken_out():
     take_out = register_rule(TransposedLinear, rule)
     try:
         assert rule_for(layer) is rule
-        case = case_of(layer)
-        slopes = random_slopes(case)
-        samples, _ = observe(case, slopes)
-        actual = engine_gradients(samples, case.net)
-        expected = loop_gradients(case, slopes)
-        torch.testing.assert_close(actual, expected, rtol=1e-10, atol=1e-12)
+        check_gradients(case_of(layer))
         with pytest.raises(ConfigError, match="a rule for TransposedLinear already"):
             register_rule(TransposedLinear, rule)
     finally:

@@ -8,8 +8,7 @@ from tests.dp.mutations.rules import QUICK, RULES
 
 #: Rules that have no name of their own in the table of mutations.
 UNDER = {
-    "Conv1d": "Conv1d, Conv3d",
-    "Conv3d": "Conv1d, Conv3d",
+    **{f"Conv{n}d": "Conv" for n in (1, 2, 3)},
     **{f"ConvTranspose{n}d": "ConvTranspose" for n in (1, 2, 3)},
     **{f"InstanceNorm{n}d": "InstanceNorm" for n in (1, 2, 3)},
 }

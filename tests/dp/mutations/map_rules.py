@@ -6,7 +6,6 @@ import torch
 from torch import nn
 
 from dpsgd_explorer.dp.layers import (
-    conv2d,
     conv_gradients,
     conv_nd,
     embedding,
@@ -57,16 +56,7 @@ def one_group(real, layer, values):
     return by_group
 
 
-def convolution_2d():
-    def undilated(real, layer, x):
-        x = conv2d._padded(layer, x)
-        beyond = (layer.dilation[0] - 1) * (layer.kernel_size[0] - 1)
-        dense = {
-            "dilation": (1, layer.dilation[1]),
-            "_reversed_padding_repeated_twice": [0] * 4,
-        }
-        return real(Altered(layer, **dense), x[:, :, : x.shape[2] - beyond])
-
+def convolution():
     def unweighted_bias(found, layer, activations, backprops, weights, sums):
         if "bias" in sums:
             sums["bias"].add_(backprops.flatten(2).sum(2).t() @ (1 - weights))
@@ -77,35 +67,21 @@ def convolution_2d():
             right = right.transpose(2, 3).flatten(2)
             found[name] = dataclasses.replace(found[name], right=right)
 
-    test, padded = every_way("Conv2d"), conv2d._padded
+    dense = {"dilation": lambda layer: [1] * len(layer.dilation)}
     return broken(
-        test,
+        pinned("images_in_groups"),
         {
-            "padding mode ignored": with_layer(padded, **ZEROS),
-            "one group in the norm": wrap(conv2d._by_group, one_group),
-            "dilation of patches ignored": wrap(conv2d._patches, undilated),
+            "padding mode ignored": with_layer(conv_nd._padded, **ZEROS),
+            "one group in the norm": wrap(conv_nd._by_group, one_group),
+            "dilation of patches ignored": with_layer(conv_nd._unfolded, **dense),
             "bias not weighted": with_gradients(
                 nn.Conv2d, unweighted_bias, "weighted_gradients"
             ),
+            "bias of one position": with_gradients(nn.Conv2d, first_position),
             "patches not in the weight's order": (
                 with_gradients(nn.Conv2d, channels_last, "factors"),
                 use("Mirrored", "ghost"),
             ),
-        },
-    )
-
-
-def convolution_nd():
-    test, unfolded = every_way("Conv1d"), conv_nd._unfolded
-    dense = {"dilation": lambda layer: [1] * len(layer.dilation)}
-    one_group_3d = wrap(conv_nd._by_group, one_group)
-    return broken(
-        test,
-        {
-            "padding mode ignored": with_layer(conv_nd._padded, **ZEROS),
-            "one group in the norm": (one_group_3d, every_way("Conv3d")),
-            "dilation of patches ignored": with_layer(unfolded, **dense),
-            "bias of one position": with_gradients(nn.Conv1d, first_position),
         },
     )
 

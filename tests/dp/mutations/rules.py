@@ -18,9 +18,8 @@ from dpsgd_explorer.dp.layers import (
 )
 from dpsgd_explorer.dp.layers.rewrite import ExpandedRule
 from tests.dp.mutations.map_rules import (
-    convolution_2d,
+    convolution,
     convolution_gradients,
-    convolution_nd,
     embedding_bags,
     embeddings,
     linear,
@@ -273,8 +272,7 @@ def memory_layout():
 
 RULES = {
     "Linear": linear(),
-    "Conv2d": convolution_2d(),
-    "Conv1d, Conv3d": convolution_nd(),
+    "Conv": convolution(),
     "ConvTranspose": transposed(),
     "convolution gradients": convolution_gradients(),
     "Embedding": embeddings(),
@@ -293,7 +291,7 @@ RULES = {
 
 QUICK = (
     "Linear",
-    "Conv2d",
+    "Conv",
     "Embedding",
     "GroupNorm",
     "MultiheadAttention",
