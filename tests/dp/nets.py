@@ -94,8 +94,17 @@ def case(name, samples=SAMPLES):
     return make().double(), x, torch.randint(0, CLASSES, (samples,))
 
 
-def attached(net, *, learning_rate=0.1, **options):
-    """Return (engine, optimizer); clipping only and any batches, unless told."""
+#: Options of a run on the 40 records of ``data``, with noise.
+POISSON = {
+    "sampling": "poisson",
+    "sample_size": 40,
+    "batch_size": 8,
+    "noise_multiplier": 1.0,
+}
+
+
+def attached(net, optimizer=None, *, learning_rate=0.1, **options):
+    """Return (engine, optimizer), by default without noise and for any batches."""
     options = {
         "batch_size": 10,
         "sample_size": 1000,
@@ -107,9 +116,9 @@ def attached(net, *, learning_rate=0.1, **options):
         **options,
     }
     engine = PrivacyEngine(net, **options)
-    optimizer = torch.optim.SGD(
-        [p for p in net.parameters() if p.requires_grad], lr=learning_rate
-    )
+    if optimizer is None:
+        trained = [p for p in net.parameters() if p.requires_grad]
+        optimizer = torch.optim.SGD(trained, lr=learning_rate)
     engine.attach(optimizer)
     return engine, optimizer
 
@@ -150,17 +159,20 @@ def linear():
 
 def private_run(net, optimizer, dataset, steps, **options):
     """Return the engine after a whole run."""
-    options = {
-        "noise_multiplier": 1.0,
-        "noise": "seeded",
-        "seed": 5,
-        "batch_size": 8,
-        **options,
-    }
-    engine = PrivacyEngine(net, sample_size=len(dataset[0]), steps=steps, **options)
-    engine.attach(optimizer)
-    for x, y in engine.poisson_loader(dataset):
+    sizes = {"sample_size": len(dataset[0]), "steps": steps}
+    engine, _ = attached(net, optimizer, **POISSON | sizes | {"seed": 5} | options)
+    train(net, optimizer, engine.poisson_loader(dataset))
+    return engine
+
+
+def train(net, optimizer, batches):
+    """Make a step per batch, or per part of one."""
+    for x, y in batches:
         backward(net, x, y)
         optimizer.step()
         optimizer.zero_grad()
-    return engine
+
+
+def flat(tensors):
+    """Return all entries of some tensors, [P]."""
+    return torch.cat([tensor.flatten() for tensor in tensors])

@@ -12,29 +12,41 @@ from dpsgd_explorer.accounting import Odometer, Plan
 from dpsgd_explorer.dp import PrivacyEngine
 from dpsgd_explorer.dp.options import CHOICES
 from dpsgd_explorer.errors import ConfigError, PrivacyError, UnsupportedModuleError
-from tests.dp.nets import attached, backward, case, data, linear, private_run
+from tests.dp.nets import (
+    attached,
+    backward,
+    case,
+    data,
+    linear,
+    private_run,
+    train,
+)
+
+
+def plan_of(noise_multiplier, delta, accountant):
+    return Plan.create(
+        sample_size=40, expected_batch_size=8, steps=3,
+        noise_multiplier=noise_multiplier, delta=delta, accountant=accountant,
+    )  # fmt: skip
+
+
+def run(steps=3, **options):
+    """Return (net, optimizer, engine) after a run."""
+    net = linear()
+    optimizer = optim.SGD(net.parameters(), lr=0.1)
+    return net, optimizer, private_run(net, optimizer, data(), steps, **options)
 
 
 def test_epsilon_is_that_of_the_steps_done():
-    net = linear()
-    optimizer = optim.SGD(net.parameters(), lr=0.1)
-    engine = private_run(net, optimizer, data(), steps=3)
-    plan = Plan.create(
-        sample_size=40,
-        expected_batch_size=8,
-        steps=3,
-        noise_multiplier=1.0,
-        delta=1 / 80,
-        accountant="exact",
-    )
+    *_, engine = run()
+    plan = plan_of(1.0, 1 / 80, "exact")
     assert engine.plan == plan
     assert engine.get_epsilon() == plan.epsilon(3)
     assert engine.get_epsilon(delta=1e-6) > engine.get_epsilon()
 
 
 def test_the_odometer_of_an_engine_goes_on_with_other_queries():
-    net = linear()
-    engine = private_run(net, optim.SGD(net.parameters(), lr=0.1), data(), 4)
+    *_, engine = run(4)
     odometer = Odometer.from_json(engine.odometer().to_json())
     assert sum(phase.steps for phase in odometer.phases) == 4
     delta = engine.plan.delta
@@ -55,11 +67,7 @@ def test_no_step_spends_nothing_and_no_noise_spends_everything():
 
 
 def test_a_target_is_met_and_never_exceeded():
-    net = linear()
-    optimizer = optim.SGD(net.parameters(), lr=0.1)
-    engine = private_run(
-        net, optimizer, data(), 3, target_epsilon=2.0, noise_multiplier=None
-    )
+    net, optimizer, engine = run(target_epsilon=2.0, noise_multiplier=None)
     assert 1.9 < engine.get_epsilon() <= 2.0
     more = iter(engine.poisson_loader(data(), steps=4))
     backward(net, *next(more))
@@ -68,13 +76,8 @@ def test_a_target_is_met_and_never_exceeded():
 
 
 def test_without_a_target_more_steps_are_counted():
-    net = linear()
-    optimizer = optim.SGD(net.parameters(), lr=0.1)
-    engine = private_run(net, optimizer, data(), steps=3)
-    for x, y in engine.poisson_loader(data(), steps=5):
-        backward(net, x, y)
-        optimizer.step()
-        optimizer.zero_grad()
+    net, optimizer, engine = run()
+    train(net, optimizer, engine.poisson_loader(data(), steps=5))
     assert engine.steps_done == 5
     assert engine.get_epsilon() == engine.plan.epsilon(5) > engine.plan.epsilon(3)
 
@@ -92,33 +95,9 @@ def test_unchecked_sampling_gives_epsilon_to_those_who_vouch():
     assert engine.receipt()["epsilon"] == engine.plan.epsilon(1)
 
 
-def test_the_receipt_lays_told_beside_done():
-    net = linear()
-    optimizer = optim.SGD(net.parameters(), lr=0.1)
-    engine = private_run(net, optimizer, data(), steps=3, max_grad_norm=0.3)
-    receipt = engine.receipt()
-    assert receipt["told"]["steps"] == 3
-    assert receipt["told"]["neighboring_relation"] == "add_or_remove_one"
-    (done,) = receipt["done"]
-    assert done["steps"] == done["noise_draws"] == 3
-    assert done["noise_multiplier"] == pytest.approx(1.0)
-    assert (done["sample_rate"], done["divisor"]) == (0.2, 8.0)
-    assert receipt["seed"] == 5
-    assert "not private" in receipt["noise"]
-
-
 def test_a_plan_changed_on_the_way_gives_no_epsilon():
-    net = linear()
-    optimizer = optim.SGD(net.parameters(), lr=0.1)
-    engine = private_run(net, optimizer, data(), steps=3)
-    engine._state.plan = Plan.create(
-        sample_size=40,
-        expected_batch_size=8,
-        steps=3,
-        noise_multiplier=2.0,
-        delta=1 / 80,
-        accountant="rdp",
-    )
+    *_, engine = run()
+    engine._state.plan = plan_of(2.0, 1 / 80, "rdp")
     for ask in (engine.get_epsilon, engine.receipt):
         with pytest.raises(PrivacyError, match="told 2"):
             ask()
@@ -174,14 +153,7 @@ def test_arguments_of_fastdp_are_taken():
 
 
 def test_a_plan_stands_for_its_parts():
-    plan = Plan.create(
-        sample_size=40,
-        expected_batch_size=8,
-        steps=3,
-        noise_multiplier=1.0,
-        delta=1e-3,
-        accountant="rdp",
-    )
+    plan = plan_of(1.0, 1e-3, "rdp")
     assert PrivacyEngine(linear(), plan=plan).plan is plan
     with pytest.raises(ConfigError, match="beside plan"):
         PrivacyEngine(linear(), plan=plan, steps=3)

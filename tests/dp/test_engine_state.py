@@ -1,22 +1,18 @@
 """A run that was stopped goes on bit for bit."""
 
 import io
+import itertools
 
 import pytest
 import torch
 import torch.nn.functional as F
 from torch import nn
 
-from dpsgd_explorer.dp import PrivacyEngine
 from dpsgd_explorer.dp.options import CHOICES
 from dpsgd_explorer.errors import ConfigError, PrivacyError
+from tests.dp.nets import POISSON, attached, data, train
 
 STEPS = 7
-
-
-def data():
-    torch.manual_seed(2)
-    return torch.randn(40, 4), torch.randint(0, 3, (40,))
 
 
 def started(seed=5, **options):
@@ -24,30 +20,14 @@ def started(seed=5, **options):
     torch.manual_seed(0)
     net = nn.Sequential(nn.Linear(4, 5), nn.Tanh(), nn.Linear(5, 3))
     optimizer = torch.optim.Adam(net.parameters(), lr=0.05)
-    engine = PrivacyEngine(
-        net,
-        **{
-            "batch_size": 8,
-            "sample_size": 40,
-            "steps": STEPS,
-            "noise_multiplier": 1.0,
-            "noise": "seeded",
-            "seed": seed,
-            **options,
-        },
-    )
-    engine.attach(optimizer)
+    given = POISSON | {"steps": STEPS, "seed": seed} | options
+    engine, _ = attached(net, optimizer, **given)
     return net, optimizer, engine, engine.poisson_loader(data())
 
 
 def advance(run, steps=STEPS):
     net, optimizer, _, batches = run
-    for done, (x, y) in enumerate(batches, start=1):
-        F.cross_entropy(net(x), y).backward()
-        optimizer.step()
-        optimizer.zero_grad()
-        if done == steps:
-            return
+    train(net, optimizer, itertools.islice(batches, steps))
 
 
 def saved(run):

@@ -12,7 +12,16 @@ from dpsgd_explorer.accounting.registry import accountant_for
 from dpsgd_explorer.dp import PrivacyEngine
 from dpsgd_explorer.dp.options import CHOICES
 from dpsgd_explorer.errors import ConfigError, PrivacyError
-from tests.dp.nets import CLASSES, attached, backward, case, data, linear, private_run
+from tests.dp.nets import (
+    CLASSES,
+    attached,
+    backward,
+    case,
+    data,
+    linear,
+    private_run,
+    train,
+)
 
 STEPS = 5
 OPTIMIZERS = {
@@ -165,10 +174,7 @@ def second_phase(first, net, **options):
     )  # fmt: skip
     optimizer = optim.Adam([p for p in net.parameters() if p.requires_grad])
     engine.attach(optimizer)
-    for x, y in engine.poisson_loader(records()):
-        backward(net, x, y)
-        optimizer.step()
-        optimizer.zero_grad()
+    train(net, optimizer, engine.poisson_loader(records()))
     return engine
 
 

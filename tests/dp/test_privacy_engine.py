@@ -11,7 +11,7 @@ from torch import optim
 from dpsgd_explorer.dp import PrivacyEngine
 from dpsgd_explorer.dp.options import ENGINES
 from dpsgd_explorer.errors import PrivacyError
-from tests.dp.nets import attached, backward, case, data, linear
+from tests.dp.nets import POISSON, attached, backward, case, data, flat, linear
 
 AT_STEP = [name for name, each in ENGINES.items() if not each.releases_in_backward]
 
@@ -36,7 +36,7 @@ def test_the_sum_is_divided_by_the_expected_batch_size(samples):
     x = torch.ones(samples, 4) * 1e6  # every clipped gradient is the same, of length 1
     backward(net, x, torch.zeros(samples, dtype=torch.int64))
     optimizer.step()
-    norm = torch.cat([p.grad.flatten() for p in net.parameters()]).norm()
+    norm = flat(p.grad for p in net.parameters()).norm()
     assert norm.item() == pytest.approx(samples / 10, rel=1e-4)
 
 
@@ -57,16 +57,7 @@ def test_any_optimizer_takes_the_noisy_gradient(make):
     net = linear()
     plain = copy.deepcopy(net)
     optimizer, reference = make(net.parameters()), make(plain.parameters())
-    engine = PrivacyEngine(
-        net,
-        batch_size=8,
-        sample_size=40,
-        steps=4,
-        noise_multiplier=1.0,
-        noise="seeded",
-        seed=5,
-    )
-    engine.attach(optimizer)
+    engine, _ = attached(net, optimizer, **POISSON, steps=4)
     for x, y in engine.poisson_loader(data()):
         backward(net, x, y)
         optimizer.step()
@@ -99,19 +90,13 @@ def test_learning_rate_schedulers_work_before_and_after(first):
     assert engine.steps_done == 3
 
 
+#: A third of these batches are empty.
+OFTEN_EMPTY = POISSON | {"batch_size": 1, "sample_size": 20, "steps": 60, "seed": 0}
+
+
 def test_an_empty_poisson_batch_is_a_noisy_step():
     net = linear()
-    optimizer = optim.SGD(net.parameters(), lr=0.1)
-    engine = PrivacyEngine(
-        net,
-        batch_size=1,
-        sample_size=20,
-        steps=60,
-        noise_multiplier=1.0,
-        noise="seeded",
-        seed=0,
-    )
-    engine.attach(optimizer)
+    engine, optimizer = attached(net, **OFTEN_EMPTY)
     empty = 0
     for x, y in engine.poisson_loader(data(20)):
         before = net.weight.detach().clone()
@@ -131,17 +116,7 @@ def test_an_empty_poisson_batch_is_a_noisy_step():
 
 def test_a_batch_of_nobody_needs_no_backward():
     net = linear()
-    optimizer = optim.SGD(net.parameters(), lr=0.1)
-    engine = PrivacyEngine(
-        net,
-        batch_size=1,
-        sample_size=20,
-        steps=60,
-        noise_multiplier=1.0,
-        noise="seeded",
-        seed=0,
-    )
-    engine.attach(optimizer)
+    engine, optimizer = attached(net, **OFTEN_EMPTY)
     for x, y in engine.poisson_loader(data(20)):
         if len(x):
             backward(net, x, y)
@@ -154,17 +129,7 @@ def test_the_order_of_zero_grad_is_free():
     weights = []
     for before in (True, False):
         net = linear()
-        optimizer = optim.SGD(net.parameters(), lr=0.1)
-        engine = PrivacyEngine(
-            net,
-            batch_size=8,
-            sample_size=40,
-            steps=4,
-            noise_multiplier=1.0,
-            noise="seeded",
-            seed=5,
-        )
-        engine.attach(optimizer)
+        engine, optimizer = attached(net, **POISSON, steps=4)
         for x, y in engine.poisson_loader(data()):
             loss = F.cross_entropy(net(x), y)
             if before:

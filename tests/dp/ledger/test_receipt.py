@@ -2,17 +2,16 @@
 
 import dataclasses
 import io
+import itertools
 import json
 import math
 
 import pytest
 import torch
-import torch.nn.functional as F
 from scipy import stats
 from torch import nn
 
 from dpsgd_explorer.accounting import ACCOUNTANTS, Plan
-from dpsgd_explorer.dp import PrivacyEngine
 from dpsgd_explorer.dp.ledger.accounted_run import AccountedRun
 from dpsgd_explorer.dp.ledger.ledger import BatchSizes, Ledger
 from dpsgd_explorer.dp.ledger.receipt import receipt_text
@@ -20,14 +19,10 @@ from dpsgd_explorer.dp.noise.base import Meter
 from dpsgd_explorer.dp.noise.noise_plan import NoisePlan
 from dpsgd_explorer.dp.noise.seeded import SeededNoise
 from dpsgd_explorer.errors import PrivacyError
+from tests.dp.nets import POISSON, attached, data, train
 
 STEPS = 6
 PARAMETERS = 4 * 3 + 3 + 3 * 3 + 3
-
-
-def data():
-    torch.manual_seed(2)
-    return torch.randn(40, 4), torch.randint(0, 3, (40,))
 
 
 def started(**options):
@@ -35,29 +30,14 @@ def started(**options):
     torch.manual_seed(0)
     net = nn.Sequential(nn.Linear(4, 3), nn.Tanh(), nn.Linear(3, 3))
     optimizer = torch.optim.SGD(net.parameters(), lr=0.05)
-    engine = PrivacyEngine(
-        net,
-        **{
-            "batch_size": 8,
-            "sample_size": 40,
-            "steps": STEPS,
-            "noise_multiplier": 1.0,
-            "max_grad_norm": 0.5,
-            **options,
-        },
-    )
-    engine.attach(optimizer)
+    given = {"steps": STEPS, "max_grad_norm": 0.5, "noise": "secure", "seed": None}
+    engine, _ = attached(net, optimizer, **POISSON | given | options)
     return net, optimizer, engine
 
 
 def advance(run, steps=STEPS):
     net, optimizer, engine = run
-    for done, (x, y) in enumerate(engine.poisson_loader(data()), start=1):
-        F.cross_entropy(net(x), y).backward()
-        optimizer.step()
-        optimizer.zero_grad()
-        if done == steps:
-            break
+    train(net, optimizer, itertools.islice(engine.poisson_loader(data()), steps))
     return engine
 
 
@@ -119,6 +99,8 @@ def _spied(draw, sizes):
 
 def test_a_receipt_is_json_and_can_be_printed():
     receipt = advance(started(noise="seeded", seed=7)).receipt()
+    assert receipt["seed"] == 7
+    assert "not private" in receipt["noise"]
     assert json.loads(json.dumps(receipt, allow_nan=False)) == receipt
     text = receipt_text(receipt)
     rows = [line.split() for line in text.splitlines()]
@@ -208,13 +190,9 @@ def test_another_rate_than_was_told_gives_no_epsilon(rate):
 
 
 PLAN = Plan.create(
-    sample_size=1000,
-    expected_batch_size=100,
-    steps=50,
-    noise_multiplier=1.5,
-    delta=1e-4,
-    accountant="rdp",
-)
+    sample_size=1000, expected_batch_size=100, steps=50, noise_multiplier=1.5,
+    delta=1e-4, accountant="rdp",
+)  # fmt: skip
 NOISE = NoisePlan(noise_multiplier=1.5, sensitivity=0.7, divisor=100.0)
 PLANNED = AccountedRun(plan=PLAN, noise=NOISE, poisson=True)
 AS_PLANNED = PLANNED.release(parameters=20, steps=50)

@@ -14,10 +14,10 @@ from dpsgd_explorer.dp.losses.watch import LossWatch
 from dpsgd_explorer.dp.options import CHOICES
 from dpsgd_explorer.errors import ConfigError, MixedLossError, PrivacyError
 from tests.dp.loss_cases import CLASSES, Tokens, token_classes
-from tests.dp.nets import attached, data, linear
+from tests.dp.nets import POISSON, attached, data, linear, train
 
 ENGINE = pytest.mark.parametrize("engine", CHOICES["engine"])
-PRIVATE = {"batch_size": 10, "sample_size": 40, "steps": 8, "noise_multiplier": 1.0}
+PRIVATE = POISSON | {"batch_size": 10, "steps": 8}
 SECURE = {**PRIVATE, "noise": "secure", "seed": None}
 
 
@@ -32,7 +32,7 @@ def steps_of(engine, optimizer, loss, count, **loader):
 
 
 def private(loss, count=3, **options):
-    engine, optimizer = attached(linear(), sampling="poisson", **PRIVATE, **options)
+    engine, optimizer = attached(linear(), **PRIVATE, **options)
     steps_of(engine, optimizer, loss, count)
     return engine
 
@@ -112,7 +112,7 @@ BACKWARDS = {
 def test_every_backward_is_seen(way):
     if way == "edge" and not hasattr(torch.autograd.graph, "get_gradient_edge"):
         raise AssertionError("torch has no edges any more; take them out of the watch")
-    engine, optimizer = attached(linear(), sampling="poisson", **PRIVATE)
+    engine, optimizer = attached(linear(), **PRIVATE)
     for x, y in engine.poisson_loader(data()):
         BACKWARDS[way](F.cross_entropy(engine.module(x), y))
         optimizer.step()
@@ -121,7 +121,7 @@ def test_every_backward_is_seen(way):
 
 
 def test_a_backward_that_torch_begins_otherwise_leaves_the_loss_unchecked(monkeypatch):
-    engine, optimizer = attached(linear(), sampling="poisson", **PRIVATE)
+    engine, optimizer = attached(linear(), **PRIVATE)
     (x, y) = next(iter(engine.poisson_loader(data())))
     loss = F.cross_entropy(engine.module(x), y)
     torch._C._ImperativeEngine().run_backward(
@@ -134,7 +134,7 @@ def test_a_backward_that_torch_begins_otherwise_leaves_the_loss_unchecked(monkey
 
 @pytest.mark.parametrize("gradient", [2.0, -1.0])
 def test_another_gradient_than_1_leaves_the_loss_unchecked(gradient):
-    engine, optimizer = attached(linear(), sampling="poisson", **PRIVATE)
+    engine, optimizer = attached(linear(), **PRIVATE)
     (x, y) = next(iter(engine.poisson_loader(data())))
     F.cross_entropy(engine.module(x), y).backward(torch.tensor(gradient))
     optimizer.step()
@@ -198,20 +198,13 @@ def test_what_the_module_holds_back_does_not_pass():
 
 @pytest.mark.parametrize("part", [1, 3, 100])
 def test_parts_of_batches_are_read_like_batches(part):
-    engine, optimizer = attached(
-        linear(), sampling="poisson", physical_batch_size=part, **PRIVATE
-    )
-    for x, y in engine.poisson_loader(data()):
-        F.cross_entropy(engine.module(x), y).backward()
-        optimizer.step()
-        optimizer.zero_grad()
+    engine, optimizer = attached(linear(), physical_batch_size=part, **PRIVATE)
+    train(engine.module, optimizer, engine.poisson_loader(data()))
     assert engine.get_epsilon() > 0
 
 
 def test_views_of_a_sample_are_read_like_samples():
-    engine, optimizer = attached(
-        linear(), sampling="poisson", augmentation_multiplicity=2, **PRIVATE
-    )
+    engine, optimizer = attached(linear(), augmentation_multiplicity=2, **PRIVATE)
     for x, y in engine.poisson_loader(data()):
         twice = x.repeat_interleave(2, 0), y.repeat_interleave(2)
         F.cross_entropy(engine.module(twice[0]), twice[1]).backward()
@@ -222,14 +215,14 @@ def test_views_of_a_sample_are_read_like_samples():
 
 def test_a_resumed_run_remembers_its_losses():
     first = private(lambda out, y: out.var(0).sum())
-    second, _ = attached(linear(), sampling="poisson", **PRIVATE)
+    second, _ = attached(linear(), **PRIVATE)
     second.load_state_dict(first.state_dict())
     with pytest.raises(PrivacyError, match="Var"):
         second.get_epsilon()
 
 
 def test_an_older_state_does_not_make_a_loss_forgotten():
-    engine, optimizer = attached(linear(), sampling="poisson", **SECURE)
+    engine, optimizer = attached(linear(), **SECURE)
     state = engine.state_dict()
     steps_of(engine, optimizer, lambda out, y: out.var(0).sum(), 1)
     engine.load_state_dict(state)
@@ -240,7 +233,7 @@ def test_an_older_state_does_not_make_a_loss_forgotten():
 def test_a_resumed_run_remembers_its_weights():
     first = private(plus_squares(0.1))
     for factor, allowed in ((0.1, True), (0.2, False)):
-        engine, optimizer = attached(linear(), sampling="poisson", **PRIVATE)
+        engine, optimizer = attached(linear(), **PRIVATE)
         engine.load_state_dict(first.state_dict())
         steps_of(engine, optimizer, plus_squares(factor), 1)
         assert (not engine._state.ledger.losses.refusal) == allowed
@@ -249,9 +242,7 @@ def test_a_resumed_run_remembers_its_weights():
 def test_a_phase_before_must_have_been_checked_too():
     first = private(lambda out, y: out.var(0).sum())
     first.detach()
-    second, optimizer = attached(
-        first.module, sampling="poisson", after=first, **PRIVATE
-    )
+    second, optimizer = attached(first.module, after=first, **PRIVATE)
     steps_of(second, optimizer, F.cross_entropy, 2)
     with pytest.raises(PrivacyError, match="Var"):
         second.get_epsilon()
@@ -263,7 +254,6 @@ def test_scaled_losses_are_read_too():
     scaler = torch.amp.GradScaler("cpu", init_scale=64.0, growth_interval=1)
     engine, optimizer = attached(
         linear(),
-        sampling="poisson",
         engine="extending",
         grad_scaler=scaler,
         **PRIVATE,

@@ -14,15 +14,15 @@ from torch import nn
 from dpsgd_explorer.dp.options import CHOICES
 from tests.dp import laws
 from tests.dp.laws import ALARM
-from tests.dp.nets import attached
+from tests.dp.nets import attached, flat
 
 SIGMA, C, BATCH = 1.7, 0.3, 64
 WIDTH = 224  # a step draws about 100,000 numbers
 
 
-def noise_of_steps(steps=1, parts=1, samples=3, **options):
+def noise_of_steps(steps=1, parts=1, samples=3, width=WIDTH, **options):
     """Return [steps, P]: noise on the sum of a run in which every gradient is 0."""
-    net = nn.Sequential(nn.Linear(WIDTH, WIDTH), nn.Linear(WIDTH, WIDTH))
+    net = nn.Sequential(nn.Linear(width, width), nn.Linear(width, width))
     options = {
         "batch_size": BATCH,
         "noise_multiplier": SIGMA,
@@ -34,9 +34,9 @@ def noise_of_steps(steps=1, parts=1, samples=3, **options):
     for _ in range(steps):
         for part in range(parts):
             with engine.accumulating() if part < parts - 1 else nullcontext():
-                (net(torch.randn(samples, WIDTH)).mean() * 0.0).backward()
+                (net(torch.randn(samples, width)).mean() * 0.0).backward()
         optimizer.step()
-        rows.append(torch.cat([p.grad.flatten() for p in net.parameters()]))
+        rows.append(flat(p.grad for p in net.parameters()))
         optimizer.zero_grad()
     return torch.stack(rows).double().numpy() * BATCH
 

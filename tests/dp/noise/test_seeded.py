@@ -1,4 +1,4 @@
-"""Noise: its size, its independence, and that it comes once a logical batch.
+"""Seeded noise: its precision, its generator and its state; see test_noise_law.
 
 Statistics are of Gaussian samples, seeds are fixed, and the limit is 5 standard
 deviations: false alarm 6e-7 a comparison, had the seed been drawn.
@@ -12,10 +12,9 @@ import torch
 from torch import nn
 
 from dpsgd_explorer.dp.noise.seeded import PIECE, SeededNoise, seeded_generator
-from dpsgd_explorer.dp.options import CHOICES
 from tests.dp.nets import attached
+from tests.dp.noise.test_noise_law import SIGMA, C, noise_of_steps
 
-SIGMA, C, BATCH = 1.7, 0.3, 64
 LIMIT = 5.0
 
 
@@ -25,63 +24,13 @@ def deviations_of_variance(values, standard_deviation):
     return abs(mean_square - 1.0) / math.sqrt(2.0 / values.numel())
 
 
-def correlation(first, second):
-    """Return the correlation in its own standard deviations."""
-    paired = torch.stack([first.double(), second.double()])
-    return abs(torch.corrcoef(paired)[0, 1].item()) * math.sqrt(first.numel())
-
-
-def noise_of_steps(steps=1, parts=1, **options):
-    """Return [steps, P]: noise on the sum where every gradient is 0."""
-    net = nn.Sequential(nn.Linear(300, 200), nn.Linear(200, 200))
-    options = {
-        "batch_size": BATCH,
-        "noise_multiplier": SIGMA,
-        "max_grad_norm": C,
-        **options,
-    }
-    engine, optimizer = attached(net, learning_rate=0.0, **options)
-    rows = []
-    for _ in range(steps):
-        with engine.accumulating():
-            for _ in range(parts - 1):
-                (net(torch.randn(3, 300)).mean() * 0.0).backward()
-        (net(torch.randn(3, 300)).mean() * 0.0).backward()
-        optimizer.step()
-        rows.append(torch.cat([p.grad.flatten() for p in net.parameters()]))
-        optimizer.zero_grad()
-    return torch.stack(rows) * BATCH
-
-
-@pytest.mark.parametrize("parts", [1, 4])
-@pytest.mark.parametrize("engine", CHOICES["engine"])
-def test_the_sum_gets_noise_of_sigma_times_c_once(engine, parts):
-    noise = noise_of_steps(engine=engine, parts=parts)
-    assert deviations_of_variance(noise, SIGMA * C) < LIMIT
-    assert abs(noise.mean().item()) < LIMIT * SIGMA * C / math.sqrt(noise.numel())
-
-
-@pytest.mark.parametrize("factor", [0.97, 1.03])
-def test_the_test_above_sees_three_percent(factor):
-    assert deviations_of_variance(noise_of_steps() * factor, SIGMA * C) > LIMIT
-
-
-def test_every_parameter_gets_its_own_share():
-    net = nn.Sequential(nn.Linear(300, 200), nn.Linear(200, 200))
-    sizes = [p.numel() for p in net.parameters()]
-    for part in noise_of_steps()[0].split(sizes):
-        assert deviations_of_variance(part, SIGMA * C) < LIMIT
-
-
-def test_steps_and_layers_are_independent():
-    first, second = noise_of_steps(steps=2)
-    assert correlation(first, second) < LIMIT
-    assert correlation(first[:40_000], first[60_200:100_200]) < LIMIT
-    assert correlation(first[:-PIECE], first[PIECE:]) < LIMIT
+def noise_of_step(**options):
+    """Return [P]: noise on the sum where every gradient is 0."""
+    return torch.from_numpy(noise_of_steps(width=200, **options)[0]).float()
 
 
 def test_there_are_no_repeated_values():
-    values = noise_of_steps()[0]
+    values = noise_of_step()
     # float32 has about 2^23 values a binade, so some pairs agree by chance:
     # fewer than P^2 / 2^23, and a reused piece would give at least PIECE / 2.
     assert len(values) - len(values.unique()) < len(values) ** 2 / 2**23 < PIECE / 2
@@ -99,15 +48,15 @@ def test_low_precision_parameters_get_float32_noise(dtype):
 
 
 def test_no_noise_multiplier_draws_nothing():
-    assert noise_of_steps(noise_multiplier=0.0).abs().max() == 0.0
+    assert noise_of_step(noise_multiplier=0.0).abs().max() == 0.0
 
 
 def test_the_global_generator_is_neither_used_nor_moved():
     torch.manual_seed(1)
-    first = noise_of_steps(seed=5)
+    first = noise_of_step(seed=5)
     torch.manual_seed(2)
-    assert torch.equal(noise_of_steps(seed=5), first)
-    assert not torch.equal(noise_of_steps(seed=6), first)
+    assert torch.equal(noise_of_step(seed=5), first)
+    assert not torch.equal(noise_of_step(seed=6), first)
 
 
 def test_the_size_of_the_noise_does_not_depend_on_the_drawn_batch():
