@@ -4,7 +4,8 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from dpsgd_explorer.dp import PrivacyEngine, per_sample_mean
+from dpsgd_explorer.dp import per_sample_mean
+from tests.dp.nets import POISSON, attached
 
 FEATURES, CLASSES, TOKENS = 4, 5, 3
 STEPS = 3
@@ -52,18 +53,8 @@ def trained(make, draw, loss, *, steps=STEPS, data_size=40, **options):
     """Return the engine after some private steps on batches of about ten."""
     torch.manual_seed(0)
     net = make()
-    options = {
-        "batch_size": 10,
-        "sample_size": data_size,
-        "steps": steps,
-        "noise_multiplier": 1.0,
-        "noise": "seeded",
-        "seed": 1,
-        **options,
-    }
-    engine = PrivacyEngine(net, **options)
-    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
-    engine.attach(optimizer)
+    sizes = {"batch_size": 10, "sample_size": data_size, "steps": steps}
+    engine, optimizer = attached(net, **POISSON | sizes | options)
     try:
         data = torch.randn(data_size, FEATURES), draw(data_size)
         for x, y in engine.poisson_loader(data):

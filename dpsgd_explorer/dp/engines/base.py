@@ -18,7 +18,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, NotRequired, Self, TypedDict
 
 from torch import Tensor, nn
 from torch.nn.utils.rnn import PackedSequence
@@ -105,6 +105,14 @@ def unit_of(layer: str, parameter: str, by_parameter: bool) -> tuple[str, str]:
 GradientsCallback = Callable[[PerSampleGradients], None]
 LossCallback = Callable[[LossReading, int], None]
 LOSS_REDUCTIONS = ("mean", "sum")
+
+
+class EngineOptions(TypedDict):
+    """Keyword arguments of every gradient engine; see ``GradientEngine``."""
+
+    clipping_mode: ClippingMode
+    loss_reduction: str
+    by_parameter: NotRequired[bool]
 
 
 class GradientEngine(ABC):

@@ -19,21 +19,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Unpack
 
 import torch
 from torch import Tensor, nn
 from torch.utils.hooks import RemovableHandle
 
 from dpsgd_explorer.dp.engines.backprop_capture import start_graph
-from dpsgd_explorer.dp.engines.base import GradientEngine
+from dpsgd_explorer.dp.engines.base import EngineOptions, GradientEngine
 from dpsgd_explorer.dp.engines.batch_dims import BatchDims
 from dpsgd_explorer.dp.engines.call_groups import grouped
 from dpsgd_explorer.dp.engines.coverage import Coverage
 from dpsgd_explorer.dp.engines.deferred_gradients import DeferredGradients
 from dpsgd_explorer.dp.engines.layer_calls import LayerCall
 from dpsgd_explorer.dp.engines.norm_methods import (
-    ClippingMode,
     NormChoice,
     NormMethodSelector,
     NormRequest,
@@ -60,22 +59,10 @@ class HooksEngine(GradientEngine):
     backprops when backward ends.
     """
 
-    def __init__(
-        self,
-        module: nn.Module,
-        *,
-        clipping_mode: ClippingMode,
-        loss_reduction: str,
-        by_parameter: bool = False,
-    ) -> None:
-        super().__init__(
-            module,
-            clipping_mode=clipping_mode,
-            loss_reduction=loss_reduction,
-            by_parameter=by_parameter,
-        )
-        self._coverage = Coverage(module, by_parameter=by_parameter)
-        self._norm_methods = NormMethodSelector(clipping_mode)
+    def __init__(self, module: nn.Module, **options: Unpack[EngineOptions]) -> None:
+        super().__init__(module, **options)
+        self._coverage = Coverage(module, by_parameter=self.by_parameter)
+        self._norm_methods = NormMethodSelector(self.clipping_mode)
         self._batch_dims = BatchDims()
         self._handles: list[RemovableHandle] = []
         self._patches: list[ForwardPatch] = []

@@ -157,23 +157,11 @@ class NormMethodSelector:
             return mode == "ghost"
         if not rule.prefers_ghost(layer, activations, backprops):
             return False
-        return not self._needs_float64(rule, layer, activations, backprops)
-
-    def _needs_float64(
-        self,
-        rule: GradientRule[Any, Any],
-        layer: nn.Module,
-        activations: Any,
-        backprops: Tensor,
-    ) -> bool:
-        """Whether a ghost norm would take float64, and the rule has another method.
-
-        In float32 the bound on rounding would lengthen the norm by more than UNSEEN;
-        in float64 the products cost about twice, which is not what the rule counted.
-        """
+        # Beyond UNSEEN the ghost norm would be computed in float64, whose products cost
+        # about twice, which the rule did not count: instantiate, if there is a choice.
         if rule.excess(layer, activations, backprops) <= UNSEEN:
-            return False
-        return rule.multiply_adds(layer, activations, backprops) is not None
+            return True
+        return rule.multiply_adds(layer, activations, backprops) is None
 
     def explain(self, request: NormRequest) -> NormChoice:
         """Return what was chosen for a request, and why."""

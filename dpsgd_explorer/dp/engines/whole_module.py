@@ -10,7 +10,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, Self, Unpack
 
 import torch
 from torch import Tensor, nn
@@ -18,13 +18,13 @@ from torch.utils._pytree import TreeSpec, tree_flatten, tree_unflatten
 
 from dpsgd_explorer.dp.engines.backprop_capture import BackpropCapture
 from dpsgd_explorer.dp.engines.base import (
+    EngineOptions,
     GradientEngine,
     GradientSums,
     PerSampleGradients,
     full_name,
     unit_of,
 )
-from dpsgd_explorer.dp.engines.norm_methods import ClippingMode
 from dpsgd_explorer.dp.kernels.precision import accumulation_dtype
 from dpsgd_explorer.dp.layers.base import add_weighted, gradient_squared_norms
 from dpsgd_explorer.dp.modules.forward_patch import ForwardPatch
@@ -78,21 +78,9 @@ class MaterializedGradients(PerSampleGradients):
 class WholeModuleEngine(GradientEngine):
     """Replaces the module's forward by one that a subclass defines."""
 
-    def __init__(
-        self,
-        module: nn.Module,
-        *,
-        clipping_mode: ClippingMode,
-        loss_reduction: str,
-        by_parameter: bool = False,
-    ) -> None:
-        super().__init__(
-            module,
-            clipping_mode=clipping_mode,
-            loss_reduction=loss_reduction,
-            by_parameter=by_parameter,
-        )
-        self._parameters = _trainable_parameters(module, by_parameter)
+    def __init__(self, module: nn.Module, **options: Unpack[EngineOptions]) -> None:
+        super().__init__(module, **options)
+        self._parameters = _trainable_parameters(module, self.by_parameter)
         self._capture: BackpropCapture | None = None
         self._patch: ForwardPatch | None = None
         self._forward: Any = None

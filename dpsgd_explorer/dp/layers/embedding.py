@@ -89,11 +89,16 @@ class EmbeddingRule(LayerRule[nn.Embedding]):
         return True
 
     def refusal(self, layer: nn.Embedding) -> str:
-        if layer.scale_grad_by_freq:
-            return "scale_grad_by_freq divides by how often the batch has an id"
-        if layer.max_norm is not None:
-            return "max_norm rewrites the rows that a batch uses, without noise"
-        return ""
+        return table_refusal(layer)
+
+
+def table_refusal(table: nn.Embedding | nn.EmbeddingBag) -> str:
+    """Return why a table's gradients or rows would depend on the batch; "" if not."""
+    if table.scale_grad_by_freq:
+        return "scale_grad_by_freq divides by how often the batch has an id"
+    if table.max_norm is not None:
+        return "max_norm rewrites the rows that a batch uses, without noise"
+    return ""
 
 
 def ids_out_of_range(ids: Tensor, rows: int) -> str:

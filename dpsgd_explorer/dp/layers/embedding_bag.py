@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from dpsgd_explorer.dp.layers.base import BadInputError, GradientRule, scale_samples
-from dpsgd_explorer.dp.layers.embedding import ids_out_of_range
+from dpsgd_explorer.dp.layers.embedding import ids_out_of_range, table_refusal
 from dpsgd_explorer.dp.layers.outer_products import OuterProduct
 from dpsgd_explorer.dp.layers.round_off import gamma, lengths, upper_norms
 
@@ -126,11 +126,7 @@ class EmbeddingBagRule(GradientRule[nn.EmbeddingBag, Bags]):
         return {"weight": OuterProduct(ids, scales.unsqueeze(2) * backprops[:, None])}
 
     def refusal(self, layer: nn.EmbeddingBag) -> str:
-        if layer.scale_grad_by_freq:
-            return "scale_grad_by_freq divides by how often the batch has an id"
-        if layer.max_norm is not None:
-            return "max_norm rewrites the rows that a batch uses, without noise"
-        return ""
+        return table_refusal(layer)
 
 
 def _are_offsets(offsets: Tensor, ids: int) -> bool:

@@ -8,8 +8,8 @@ from torch import nn
 from dpsgd_explorer.dp.engines.hooks import HooksEngine
 from dpsgd_explorer.dp.options import CHOICES
 from dpsgd_explorer.errors import UnsupportedModuleError
-from tests.dp.engines.test_engines_agree import EXACT, loop_sum
-from tests.dp.nets import attached, clipped_sum
+from tests.dp.engines.test_engines_agree import check_clipped_sum
+from tests.dp.nets import attached
 
 MODES = pytest.mark.parametrize("mode", CHOICES["clipping_mode"])
 
@@ -172,19 +172,12 @@ class Unfrozen(nn.Module):
         return self.mix(x, x, x)[0].sum(1)[:, :3]
 
 
-COVERED = [
-    Twice,
-    Often,
-    Tied,
-    LanguageModel,
-    SharedCell,
-    Places,
-    PositionsFirst,
-    Bare,
-    Inherited,
-    Mirrored,
-    Unfrozen,
-]
+COVERED = pytest.mark.parametrize(
+    "make",
+    [Twice, Often, Tied, LanguageModel, SharedCell, Places, PositionsFirst, Bare,
+     Inherited, Mirrored, Unfrozen],
+    ids=lambda kind: kind.__name__,
+)  # fmt: skip
 
 
 def data(size=5):
@@ -195,22 +188,16 @@ def data(size=5):
 
 @pytest.mark.sweep(1)
 @MODES
-@pytest.mark.parametrize("make", COVERED, ids=lambda kind: kind.__name__)
+@COVERED
 def test_parameters_are_reached_however_they_are_used(make, mode):
     torch.manual_seed(0)
-    net = make().double()
-    x, y = data()
-    actual = clipped_sum(net, x, y, clipping_mode=mode, max_grad_norm=0.3)
-    torch.testing.assert_close(actual, loop_sum(net, x, y, "automatic", 0.3), **EXACT)
+    check_clipped_sum(make().double(), *data(), clipping_mode=mode)
 
 
-@pytest.mark.parametrize("make", COVERED, ids=lambda kind: kind.__name__)
+@COVERED
 def test_as_many_samples_as_positions_are_not_confused(make):
     torch.manual_seed(0)
-    net = make().double()
-    x, y = data(4)
-    actual = clipped_sum(net, x, y, max_grad_norm=0.3)
-    torch.testing.assert_close(actual, loop_sum(net, x, y, "automatic", 0.3), **EXACT)
+    check_clipped_sum(make().double(), *data(4))
 
 
 class Borrowed(nn.Module):

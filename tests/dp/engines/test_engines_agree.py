@@ -36,6 +36,13 @@ def loop_sum(net, x, y, function, bound=C):
     return {n: torch.einsum("b,b...->...", factors, g) for n, g in gradients.items()}
 
 
+def check_clipped_sum(net, x, y=None, bound=C, **options):
+    """Assert that an engine's clipped sum is that of a loop."""
+    y = torch.randint(0, 3, (len(x),)) if y is None else y
+    actual = clipped_sum(net, x, y, max_grad_norm=bound, **options)
+    torch.testing.assert_close(actual, loop_sum(net, x, y, "automatic", bound), **EXACT)
+
+
 @pytest.mark.sweep(2)
 @pytest.mark.parametrize("function", CLIPPING_FUNCTIONS)
 @pytest.mark.parametrize("engine", CHOICES["engine"])
@@ -51,8 +58,7 @@ def test_each_engine_gives_the_clipped_sum_of_a_loop(name, engine, function):
 @NET
 def test_each_clipping_mode_gives_the_same_sum(name, mode):
     net, x, y = case(name)
-    actual = clipped_sum(net, x, y, clipping_mode=mode, max_grad_norm=C)
-    torch.testing.assert_close(actual, loop_sum(net, x, y, "automatic"), **EXACT)
+    check_clipped_sum(net, x, y, clipping_mode=mode)
 
 
 @pytest.mark.sweep(1)
@@ -131,10 +137,7 @@ def test_several_inputs_and_keywords_are_samples_too(engine):
             return self.inner(x, other=x[:, :2], scale=0.5)
 
     torch.manual_seed(0)
-    net, x = Call().double(), torch.randn(5, 4, dtype=torch.float64)
-    y = torch.randint(0, 3, (5,))
-    actual = clipped_sum(net, x, y, engine=engine, max_grad_norm=C)
-    torch.testing.assert_close(actual, loop_sum(net, x, y, "automatic"), **EXACT)
+    check_clipped_sum(Call().double(), torch.randn(5, 4).double(), engine=engine)
 
 
 def test_microbatch_trains_what_has_no_rule():
@@ -149,7 +152,4 @@ def test_microbatch_trains_what_has_no_rule():
             return self.cell(twice.unsqueeze(1))[0][:, 0]
 
     torch.manual_seed(0)
-    net, x = Tied().double(), torch.randn(5, 4, dtype=torch.float64)
-    y = torch.randint(0, 3, (5,))
-    actual = clipped_sum(net, x, y, engine="microbatch", max_grad_norm=C)
-    torch.testing.assert_close(actual, loop_sum(net, x, y, "automatic"), **EXACT)
+    check_clipped_sum(Tied().double(), torch.randn(5, 4).double(), engine="microbatch")

@@ -7,8 +7,6 @@ import torch
 import torch.nn.functional as F
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from torch import nn
-from torch.utils.checkpoint import checkpoint
 
 from dpsgd_explorer.dp import PrivacyEngine
 from dpsgd_explorer.dp.clipping.clipper import CLIPPING_FUNCTIONS
@@ -17,7 +15,7 @@ from dpsgd_explorer.dp.engines.autograd_functions import FUNCTIONS, function_of
 from dpsgd_explorer.dp.engines.extending import ExtendingEngine
 from dpsgd_explorer.dp.layers import RULES, rule_for
 from dpsgd_explorer.errors import PrivacyError
-from tests.dp.engines.test_engines_agree import EXACT, loop_sum
+from tests.dp.engines.test_engines_agree import EXACT
 from tests.dp.kernels.test_precision import Everything
 from tests.dp.layers.cases import rule_case
 from tests.dp.layers.oracle import check_gradients
@@ -197,23 +195,6 @@ def test_detaching_gives_ordinary_gradients_back():
     backward(plain, x, y)
     for own, other in zip(net.parameters(), plain.parameters(), strict=True):
         torch.testing.assert_close(own.grad, other.grad, **EXACT)
-
-
-def test_checkpointed_layers_give_the_same_sum():
-    class First(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.body = nn.Sequential(nn.Linear(4, 4), nn.Tanh(), nn.LayerNorm(4))
-            self.head = nn.Linear(4, CLASSES)
-
-        def forward(self, x):
-            return self.head(checkpoint(self.body, x, use_reentrant=False))
-
-    torch.manual_seed(0)
-    net, x = First().double(), torch.randn(5, 4, dtype=torch.float64)
-    y = torch.randint(0, CLASSES, (5,))
-    actual = clipped_sum(net, x, y, engine="extending", max_grad_norm=C)
-    torch.testing.assert_close(actual, loop_sum(net, x, y, "automatic", C), **EXACT)
 
 
 def test_autocast_is_left_to_torch():

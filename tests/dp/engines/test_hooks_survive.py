@@ -10,8 +10,8 @@ from torch.utils.checkpoint import checkpoint
 
 from dpsgd_explorer.dp import per_sample_gradients
 from dpsgd_explorer.errors import PrivacyError
-from tests.dp.engines.test_engines_agree import EXACT, loop_sum
-from tests.dp.nets import attached, clipped_sum
+from tests.dp.engines.test_engines_agree import EXACT, check_clipped_sum, loop_sum
+from tests.dp.nets import attached
 
 
 class Scale(nn.Module):
@@ -61,25 +61,23 @@ def net_and_data(**options):
 
 
 def test_gradient_checkpointing_gives_the_same_sum():
-    net, x, y = net_and_data(checkpoints=True)
-    actual = clipped_sum(net, x, y, max_grad_norm=0.3)
-    torch.testing.assert_close(actual, loop_sum(net, x, y, "automatic", 0.3), **EXACT)
+    check_clipped_sum(*net_and_data(checkpoints=True))
 
 
-def test_checkpointing_the_first_layers_gives_the_same_sum():
+@pytest.mark.parametrize("engine", ["hooks", "extending"])
+def test_checkpointing_the_first_layers_gives_the_same_sum(engine):
     class First(nn.Module):
         def __init__(self):
             super().__init__()
-            self.body = nn.Sequential(nn.Linear(4, 4), nn.Tanh(), nn.Linear(4, 3))
+            self.body = nn.Sequential(
+                nn.Linear(4, 4), nn.Tanh(), nn.LayerNorm(4), nn.Linear(4, 3)
+            )
 
         def forward(self, x):
             return torch.tanh(checkpoint(self.body, x, use_reentrant=False))
 
     torch.manual_seed(0)
-    net, x = First().double(), torch.randn(5, 4, dtype=torch.float64)
-    y = torch.randint(0, 3, (5,))
-    actual = clipped_sum(net, x, y, max_grad_norm=0.3)
-    torch.testing.assert_close(actual, loop_sum(net, x, y, "automatic", 0.3), **EXACT)
+    check_clipped_sum(First().double(), torch.randn(5, 4).double(), engine=engine)
 
 
 @pytest.mark.filterwarnings("ignore:None of the inputs")  # of torch, without a graph
@@ -240,7 +238,4 @@ def test_operations_in_place_change_nothing():
             return self.head(self.scale(x).add_(1.0)).mul_(0.5)
 
     torch.manual_seed(0)
-    net, x = InPlace().double(), torch.randn(5, 4, dtype=torch.float64)
-    y = torch.randint(0, 3, (5,))
-    actual = clipped_sum(net, x, y, max_grad_norm=0.3)
-    torch.testing.assert_close(actual, loop_sum(net, x, y, "automatic", 0.3), **EXACT)
+    check_clipped_sum(InPlace().double(), torch.randn(5, 4).double())
