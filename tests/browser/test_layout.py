@@ -70,7 +70,7 @@ def test_a_box_that_is_wrong_and_typed_in_has_one_ring(open_page):
 
 @pytest.mark.long("every page")
 def test_words_of_the_microscope_do_not_meet(open_page):
-    page = open_page("/learn/dpsgd-intro/")
+    page = open_page("/learn/dpsgd-intro/", java_script_enabled=False)
     for width in (705, 820, 900, 1088, 1440):
         page.set_viewport_size({"width": width, "height": 844})
         heads = page.locator("#microscope svg:visible text.strong").all()

@@ -5,6 +5,7 @@ from urllib.parse import urlsplit
 import pytest
 from playwright.sync_api import TimeoutError, expect
 
+from dpsgd_explorer.web.widgets.registry import WIDGETS
 from tests.browser.conftest import TINY
 from tests.browser.trainer import REFUSED, at, run_to_the_end
 
@@ -78,6 +79,14 @@ def test_a_page_is_sound_for_all_eyes_and_on_a_telephone(open_page, axe, path):
     page = open_page(path, expected=[REFUSED])
     if path == "/train/":
         open_everything(page)
+    assert in_both_themes(page, axe) + too_narrow(page) == []
+
+
+@pytest.mark.long("every page")
+@pytest.mark.parametrize("slug", WIDGETS)
+def test_a_widget_alone_is_sound_for_all_eyes_and_on_a_telephone(open_page, axe, slug):
+    page = open_page(f"/embed/{slug}/")
+    expect(page.locator('[data-widget][data-state="moves"]')).to_be_visible()
     assert in_both_themes(page, axe) + too_narrow(page) == []
 
 

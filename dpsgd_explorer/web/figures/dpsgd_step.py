@@ -13,13 +13,14 @@ from dpsgd_explorer.web.figures import toy_problem as toy
 from dpsgd_explorer.web.figures.svg import Picture, Plot, Scale
 from dpsgd_explorer.web.figures.toy_problem import Vector
 
-SEED = 365
+SEED = 365  # of the batch
+NOISE_SEED = 1
 SAMPLE_RATE = 0.5
 MAX_GRAD_NORM = 1.0
 NOISE_MULTIPLIER = 1.5
-DRAWS = 200
+DRAWS = 201  # one released, the others shown beside it
 EXPECTED_BATCH_SIZE = round(SAMPLE_RATE * toy.SIZE)
-AT: Vector = (-0.5, -0.25)
+AT: Vector = (0.3, 0.3)  # half-way to the line, where the odd record stands out
 
 
 @dataclass(frozen=True)
@@ -27,12 +28,16 @@ class Step:
     """What one step computes, in the order of the algorithm; averages are over qN.
 
     Gradients are turned round: they point where each record wants the step to go.
+    Draws of the noise are in units of σC; the first is released, the others might
+    have been.
     """
 
+    drawn: list[int]
     gradients: list[Vector]
     clipped: list[Vector]
     true_mean: Vector
     clipped_mean: Vector
+    noise: list[Vector]
     releases: list[Vector]
 
     @property
@@ -50,19 +55,21 @@ class Step:
 def step() -> Step:
     """Return one step at θ = AT."""
     source = random.Random(SEED)
-    drawn = [r for r in toy.records() if source.random() < SAMPLE_RATE]
-    gradients = [toy.scaled(toy.gradient(AT, record), -1) for record in drawn]
+    drawn = [i for i in range(toy.SIZE) if source.random() < SAMPLE_RATE]
+    gradients = [toy.scaled(toy.gradient(AT, toy.records()[i]), -1) for i in drawn]
     clipped = [toy.scaled(g, min(1, MAX_GRAD_NORM / toy.norm(g))) for g in gradients]
     divisor = EXPECTED_BATCH_SIZE
     clipped_sum = toy.total(clipped)
     scale = NOISE_MULTIPLIER * MAX_GRAD_NORM
-    releases = []
-    for _ in range(DRAWS):
-        noisy = [part + source.gauss(0, scale) for part in clipped_sum]
-        releases.append((noisy[0] / divisor, noisy[1] / divisor))
+    chance = random.Random(NOISE_SEED)
+    noise = [(chance.gauss(), chance.gauss()) for _ in range(DRAWS)]
+    releases = [
+        toy.scaled(toy.total([clipped_sum, toy.scaled(draw, scale)]), 1 / divisor)
+        for draw in noise
+    ]
     true_mean = toy.scaled(toy.total(gradients), 1 / divisor)
     clipped_mean = toy.scaled(clipped_sum, 1 / divisor)
-    return Step(gradients, clipped, true_mean, clipped_mean, releases)
+    return Step(drawn, gradients, clipped, true_mean, clipped_mean, noise, releases)
 
 
 @cache
@@ -138,7 +145,7 @@ def _panel(
 
 
 def _gradients(sheet: Plot, now: Step, corner: Vector, size: Vector) -> None:
-    panel = _panel(sheet, corner, size, (0.85, 0.62), 2.05)
+    panel = _panel(sheet, corner, size, (-0.6, -0.45), 2.4)
     x, y = panel.x, panel.y
     panel.bar((x.low, x.high), (y.low, y.high), "f-sunken")
     ring = [_on_circle(MAX_GRAD_NORM, i / 36 * math.pi) for i in range(73)]

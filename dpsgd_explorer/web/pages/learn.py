@@ -42,6 +42,7 @@ from dpsgd_explorer.web.figures import sgd_steps as descent
 from dpsgd_explorer.web.figures import toy_problem as toy
 from dpsgd_explorer.web.figures.chapters import group_privacy, selection, unfold
 from dpsgd_explorer.web.recorded.runs import recorded
+from dpsgd_explorer.web.widgets import microscope as one_step
 from dpsgd_explorer.web.widgets import one_odd_record, two_worlds
 
 bp = Blueprint("learn", __name__, url_prefix="/learn")
@@ -137,6 +138,7 @@ def parts() -> dict[str, Any]:
         "usual": tables.default(),
         "number": quantities,
         "odd_record": one_odd_record,
+        "one_step": one_step,
         "worlds": two_worlds,
         "picture": PICTURES,
         "regression": regression_chapter,

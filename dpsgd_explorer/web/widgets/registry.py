@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from dpsgd_explorer.web.figures.svg import Picture
-from dpsgd_explorer.web.widgets import one_odd_record, two_worlds
+from dpsgd_explorer.web.widgets import microscope, one_odd_record, two_worlds
 
 
 class WidgetModule(Protocol):
@@ -55,5 +55,6 @@ class Widget:
 TABLE: tuple[tuple[str, str, str, WidgetModule], ...] = (
     ("two-worlds", "Two worlds", "dp-concepts", two_worlds),
     ("one-odd-record", "One odd record", "sgd-basics", one_odd_record),
+    ("microscope", "One step under the microscope", "dpsgd-intro", microscope),
 )
 WIDGETS = {row[0]: Widget(*row) for row in TABLE}

@@ -1,0 +1,60 @@
+"""The one-step microscope: a DP-SGD step on 24 records in seven sub-steps."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from dpsgd_explorer.web.figures import dpsgd_step
+from dpsgd_explorer.web.figures import toy_problem as toy
+from dpsgd_explorer.web.figures.svg import Picture
+
+LEARNING_RATE = 1.0
+SUB_STEPS = (
+    ("sample", "Sample a batch"),
+    ("compute", "Compute each gradient"),
+    ("clip", "Clip to length C"),
+    ("sum", "Sum"),
+    ("noise", "Add noise"),
+    ("divide", "Divide by qN"),
+    ("move", "Move"),
+)
+
+
+def picture() -> Picture:
+    """Return the finished step, as chapters without script show it."""
+    return dpsgd_step.microscope_picture()
+
+
+def clipped_degrees() -> str:
+    """Return by how much clipping turns the averaged gradient, to nearest."""
+    now = dpsgd_step.step()
+    return f"{toy.angle(now.true_mean, now.clipped_mean):.0f}°"
+
+
+def clipped_share() -> str:
+    """Return how many of the drawn records are clipped."""
+    now = dpsgd_step.step()
+    return f"{now.clipped_count} of {len(now.gradients)}"
+
+
+def data() -> dict[str, Any]:
+    """Return the records, the step's settings and its first draws."""
+    now = dpsgd_step.step()
+    return {
+        "records": [[round(x, 6), round(y, 6)] for x, y in toy.records()],
+        "odd": toy.ODD,
+        "at": dpsgd_step.AT,
+        "sample_rate": dpsgd_step.SAMPLE_RATE,
+        "expected": dpsgd_step.EXPECTED_BATCH_SIZE,
+        "bound": dpsgd_step.MAX_GRAD_NORM,
+        "noise_multiplier": dpsgd_step.NOISE_MULTIPLIER,
+        "start": {  # of the sliders, which count doublings
+            "bound": math.log2(dpsgd_step.MAX_GRAD_NORM),
+            "noise": round(math.log2(dpsgd_step.NOISE_MULTIPLIER), 3),
+        },
+        "learning_rate": LEARNING_RATE,
+        "steps": SUB_STEPS,
+        "drawn": now.drawn,
+        "noise": [[round(a, 4), round(b, 4)] for a, b in now.noise],
+    }
