@@ -37,15 +37,16 @@ def rendered(app):
 @pytest.mark.parametrize("address", PAGES)
 def test_a_page_is_rendered_once_however_often_it_is_read(app, rendered, address):
     packed = {"Accept-Encoding": "gzip"}
-    texts = {app.test_client().get(address).text for _ in range(2)}
+    first = app.test_client().get(address).text
+    once = len(rendered)
+    assert app.test_client().get(address).text == first
     answer = app.test_client().get(address, headers=packed)
-    assert len(rendered) == 1
-    assert len(texts) == 1
+    assert len(rendered) == once
     assert answer.headers["Content-Encoding"] == "gzip"
     assert answer.headers["Vary"] == "Accept-Encoding"
     assert answer.mimetype == "text/html"
     app.test_client().get(f"{address}?steps=7")
-    assert len(rendered) == 2
+    assert len(rendered) > once
 
 
 def test_an_address_that_is_wrong_is_answered_as_before(client):
