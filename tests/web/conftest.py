@@ -101,9 +101,14 @@ def run_id(client):
 @pytest.fixture
 def finished(store, run_id):
     """A run of ``client`` that a worker has taken to its end."""
+    return ended(store, run_id, recorded_events())
+
+
+def ended(store, run_id, events, state="done"):
+    """Give a queued run its log and its end, as a worker does; return its id."""
     claim = store.leases.claim(run_id)
-    store.leases.append(claim, recorded_events())
-    store.leases.finish(claim, "done")
+    store.leases.append(claim, events)
+    store.leases.finish(claim, state)
     return run_id
 
 

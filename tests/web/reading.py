@@ -1,10 +1,18 @@
 """For tests that only read pages: one application and each page fetched once."""
 
+import json
+import re
 from contextlib import contextmanager
 from html.parser import HTMLParser
 
 from dpsgd_explorer.settings import Settings
 from dpsgd_explorer.web import create_app
+
+
+def page_data(page):
+    """Return what a page hands to its script."""
+    found = re.search(r'id="page-data">(.*?)</script>', page, re.DOTALL)
+    return json.loads(found[1])
 
 
 class Page(HTMLParser):

@@ -48,6 +48,7 @@ from dpsgd_explorer.web.questions.privacy import (
     TradeOffAnswer,
     epsilons_of_all,
     finite,
+    rounded,
 )
 from dpsgd_explorer.web.questions.privacy_models import (
     CurveQuestion,
@@ -169,13 +170,11 @@ def selection(query: SelectionQuestion) -> SelectionAnswer:
     trial = RdpCurve.of([run], query.neighboring_relation)
     shape = math.inf if query.poisson else query.shape
     best = best_of_trials(trial, query.mean_trials, shape)
-    terms = (RENYI, query.delta, query.neighboring_relation)
-    single = Epsilon.spent(trial.epsilon(query.delta), *terms)
-    repeated = query.model_dump(exclude={"delta", "neighboring_relation"})
+    terms = PrivacyTerms.of(RENYI, query.delta, query.neighboring_relation)
     return SelectionAnswer(
-        **Epsilon.spent(best.epsilon(query.delta), *terms).model_dump(),
-        **repeated,
-        trial_epsilon=single.epsilon,
+        **Epsilon.spent(best.epsilon(query.delta), terms).model_dump(),
+        **query.model_dump(exclude={"delta", "neighboring_relation"}),
+        trial_epsilon=rounded(trial.epsilon(query.delta)),
     )
 
 
@@ -237,20 +236,17 @@ def _answer(
     spent: Interval,
     batches: Batches = POISSON,
 ) -> PrivacyAnswer:
-    terms = Epsilon.spent(
-        spent.value, query.accountant, delta, query.neighboring_relation, found.status
-    )
+    relation = query.neighboring_relation
+    terms = PrivacyTerms.of(query.accountant, delta, relation, found.status)
     return PrivacyAnswer(
-        **terms.model_dump(),
+        **Epsilon.spent(spent.value, terms).model_dump(),
         value=finite(found.value),
         lower=finite(found.lower),
         upper=finite(found.upper),
         sample_rate=run.sample_rate,
         noise_multiplier=run.noise_multiplier,
         steps=run.steps,
-        epsilons=epsilons_of_all(
-            query.accountant, run, delta, query.neighboring_relation, batches
-        ),
+        epsilons=epsilons_of_all(query.accountant, run, delta, relation, batches),
     )
 
 

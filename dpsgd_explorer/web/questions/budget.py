@@ -112,16 +112,10 @@ def solve(question: BudgetQuestion) -> Budget:
 
 
 def _given(question: BudgetQuestion) -> Budget:
-    return Budget(
-        sample_size=question.sample_size,
-        epsilon=question.epsilon,
-        delta=question.delta,
-        noise_multiplier=question.noise_multiplier,
-        expected_batch_size=question.expected_batch_size,
-        steps=steps_of(
-            question.epochs, question.sample_size, question.expected_batch_size
-        ),
-    )
+    given = question.model_dump(exclude={"solve", "epochs"})
+    batch_size = question.expected_batch_size
+    steps = steps_of(question.epochs, question.sample_size, batch_size)
+    return Budget(**given, steps=steps)
 
 
 def _for_epsilon(given: Budget, _: BudgetQuestion) -> Budget:

@@ -55,16 +55,8 @@ class Epsilon(PrivacyTerms):
     epsilon_text: str
 
     @classmethod
-    def spent(
-        cls,
-        epsilon: float,
-        accountant: str,
-        delta: float,
-        neighboring_relation: str = RELATIONS[0],
-        status: str = "",
-    ) -> Epsilon:
+    def spent(cls, epsilon: float, terms: PrivacyTerms) -> Epsilon:
         """Return the answer for the accountant's value, which may be infinite."""
-        terms = PrivacyTerms.of(accountant, delta, neighboring_relation, status)
         return Epsilon(
             **terms.model_dump(),
             epsilon=rounded(epsilon),
@@ -80,16 +72,12 @@ class EnclosedEpsilon(Epsilon):
 
     @classmethod
     def between(
-        cls,
-        interval: Interval,
-        accountant: str,
-        delta: float,
-        neighboring_relation: str = RELATIONS[0],
+        cls, interval: Interval, accountant: str, delta: float
     ) -> EnclosedEpsilon:
-        """Return the answer for what an accountant says."""
-        said = (accountant, delta, neighboring_relation, interval.status)
+        """Return the answer for an accountant's interval."""
+        terms = PrivacyTerms.of(accountant, delta, status=interval.status)
         return EnclosedEpsilon(
-            **Epsilon.spent(interval.value, *said).model_dump(),
+            **Epsilon.spent(interval.value, terms).model_dump(),
             lower=finite(interval.lower),
             upper=finite(interval.upper),
         )

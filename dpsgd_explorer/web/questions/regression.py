@@ -222,16 +222,11 @@ class RegressionQuestion(Question):
     def run(self) -> RegressionConfig:
         """The descent as a run: the same draws, so the same errors."""
         spec = self.descent_spec()
-        return RegressionConfig(
-            rows=self.rows,
-            x_bound=self.x_bound,
-            y_bound=self.y_bound,
-            neighboring_relation=self.neighboring_relation,
-            delta=self.delta,
-            noise_multiplier=spec.noise_multiplier,
-            steps=spec.steps,
-            learning_rate=spec.rate,
-            rate_factor=spec.rate_factor,
-            repetitions=spec.repetitions,
-            seed=self.seed,
-        )
+        shared = set(type(self).model_fields) & set(RegressionConfig.model_fields)
+        described = {
+            "steps": spec.steps,
+            "learning_rate": spec.rate,
+            "rate_factor": spec.rate_factor,
+            "repetitions": spec.repetitions,
+        }
+        return RegressionConfig(**self.model_dump(include=shared) | described)

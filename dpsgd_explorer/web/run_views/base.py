@@ -7,12 +7,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from dpsgd_explorer.accounting import round_up
 from dpsgd_explorer.errors import ConfigError
 from dpsgd_explorer.experiments.config import RunConfig
 from dpsgd_explorer.runs.store.records import Run
 from dpsgd_explorer.web.forms.fields import FormField, form_fields
-from dpsgd_explorer.web.questions.privacy import Epsilon, PrivacyTerms, rounded
+from dpsgd_explorer.web.questions.privacy import Epsilon, PrivacyTerms
 
 Settings = dict[str, Any]  # a configuration as JSON values
 Summary = dict[str, Any]
@@ -81,13 +80,10 @@ class RunView:
 
         Its status is the accountant's, unless the log says that this one has another.
         """
-        value = math.inf if epsilon is None else epsilon
-        terms = self.terms_of(config).model_dump()
-        return Epsilon(
-            **(terms | ({"status": status} if status else {})),
-            epsilon=rounded(value),
-            epsilon_text=round_up(value),
-        )
+        terms = self.terms_of(config)
+        if status:
+            terms = terms.model_copy(update={"status": status})
+        return Epsilon.spent(math.inf if epsilon is None else epsilon, terms)
 
     @property
     def fields(self) -> dict[str, FormField]:

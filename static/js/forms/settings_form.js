@@ -74,6 +74,12 @@ export class SettingsForm {
     return given(this.fields, this.texts, this.chosen);
   }
 
+  /** The given settings that are not the defaults. */
+  get differing() {
+    const usual = Object.fromEntries(this.fields.map(({name, default: text}) => [name, text]));
+    return Object.fromEntries(Object.entries(this.given).filter(([name, text]) => text !== usual[name]));
+  }
+
   /** What counts, as JSON values. */
   get json() {
     return toJson(this.fields, this.given);

@@ -6,9 +6,11 @@ export function tokens(element = document.documentElement) {
   return (name) => style.getPropertyValue(name).trim();
 }
 
-/** Call back when the visitor or the system switches between light and dark. */
-export function onThemeChange(callback) {
+/** Call back when light and dark are switched, and when one of the elements changes its size. */
+export function onLookChange(elements, callback) {
   const root = document.documentElement;
   new MutationObserver(callback).observe(root, {attributeFilter: ["data-theme"]});
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", callback);
+  const sizes = new ResizeObserver(callback);
+  for (const element of elements) sizes.observe(element);
 }

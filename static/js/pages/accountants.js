@@ -5,20 +5,18 @@ import {against, conclusion, epsilonText, figure, ranking, table} from "../chart
 import {getJson} from "../lib/api.js";
 import {integer} from "../lib/format.js";
 import {Newest} from "../lib/newest.js";
+import {markCurrent, openPage, tableRow} from "../lib/page.js";
 import {sameSettings, toQuery} from "../forms/query.js";
 import {rateOf} from "../forms/sample_rate.js";
 import {Painter} from "../lib/schedule.js";
 import {SettingsForm, asTyped} from "../forms/settings_form.js";
-import {onThemeChange} from "../lib/tokens.js";
+import {onLookChange} from "../lib/tokens.js";
 
 const RACE_MS = 2600;
 const TICK_MS = 90;
 const WHAT_IF = ["forget", "shuffle"];
 
-const page = document.querySelector("[data-race]");
-const data = JSON.parse(document.getElementById("page-data").textContent);
-const part = (name) => page.querySelector(`[data-${name}]`);
-const parts = (name) => page.querySelectorAll(`[data-${name}]`);
+const {page, data, part, parts} = openPage("race");
 
 const chart = new Chart(part("chart"), "race");
 const form = new SettingsForm(part("settings"), {fields: data.fields, switches: {}}, changed);
@@ -47,8 +45,7 @@ function start() {
   for (const name of WHAT_IF) part(name).addEventListener("change", () => changed());
   for (const box of [part("batch"), part("records")]) box.addEventListener("input", fromRecords);
   for (const link of parts("preset")) link.addEventListener("click", choosePreset);
-  onThemeChange(() => painter.request(painted, {now: true}));
-  new ResizeObserver(() => painter.request(painted, {now: true})).observe(chart.plot);
+  onLookChange([chart.plot], () => painter.request(painted, {now: true}));
   showBatch();
   if (part("forget").checked || !data.answer) changed();
   else accept(data.answer);
@@ -93,11 +90,7 @@ function choosePreset(event) {
 }
 
 function markPreset() {
-  for (const link of parts("preset")) {
-    const current = sameSettings(data.surprises[link.dataset.preset], form.given);
-    if (current) link.setAttribute("aria-current", "true");
-    else link.removeAttribute("aria-current");
-  }
+  markCurrent(parts("preset"), (link) => sameSettings(data.surprises[link.dataset.preset], form.given));
 }
 
 /** Ask how everyone counts the run. */
@@ -186,21 +179,14 @@ function showStandings() {
   const valid = !part("shuffle").checked;
   const rows = ranking({curves: store.answer.curves, cursor: store.cursor}).map((one) => {
     const status = valid ? one.status : "does not apply";
-    const line = document.createElement("tr");
-    line.className = status === "exact" ? "truth" : "";
-    const head = Object.assign(document.createElement("th"), {scope: "row"});
     const badge = Object.assign(document.createElement("span"), {className: `badge ${status.replaceAll(" ", "-")}`, textContent: status});
-    head.append(`${one.label} `, badge);
-    line.append(head, cell(one.text), cell(valid ? one.against : ""));
+    const line = tableRow([`${one.label} `, badge], [one.text, valid ? one.against : ""]);
+    line.className = status === "exact" ? "truth" : "";
     return line;
   });
   part("ranking").replaceChildren(...rows);
   part("sampling").textContent = valid ? (part("forget").checked ? "every record in every step" : "Poisson sampling") : "Poisson sampling assumed, which does not hold";
   part("announce").textContent = running ? "" : conclusion({...store.answer, valid});
-}
-
-function cell(text) {
-  return Object.assign(document.createElement("td"), {className: "n", textContent: text});
 }
 
 function paint() {

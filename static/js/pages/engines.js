@@ -5,14 +5,13 @@ import {ApiError, postJson} from "../lib/api.js";
 import {enginesContent, madeOn, recordedContent} from "../runs/engines_content.js";
 import {LiveRun} from "../runs/live_run.js";
 import {Newest} from "../lib/newest.js";
+import {openPage} from "../lib/page.js";
 import {toQuery} from "../forms/query.js";
 import {SettingsForm} from "../forms/settings_form.js";
 
 const RUNS = "/api/v1/runs";
 
-const page = document.querySelector("[data-lab]");
-const part = (name) => page.querySelector(`[data-${name}]`);
-const data = JSON.parse(document.getElementById("page-data").textContent);
+const {page, data, part} = openPage("lab");
 const panel = new EnginesPanel(part("panel"));
 const form = new SettingsForm(part("settings"), {fields: data.fields, switches: {}}, changed);
 const newest = new Newest(page);
@@ -34,9 +33,7 @@ function changed(_input, options = {}) {
 
 /** Have the settings read as a fresh page would. Only what differs from the defaults stands in the address. */
 async function check(signal) {
-  const usual = Object.fromEntries(data.fields.map(({name, default: text}) => [name, text]));
-  const own = Object.entries(form.given).filter(([name, text]) => text !== usual[name]);
-  const address = toQuery(Object.fromEntries(own));
+  const address = toQuery(form.differing);
   history.replaceState(null, "", address ? `?${address}` : location.pathname);
   const response = await fetch(location.href, {signal}).catch(() => null);
   if (!response?.ok) return;

@@ -6,22 +6,22 @@
 
 import {DescentRun} from "../runs/descent_run.js";
 import {Newest} from "../lib/newest.js";
+import {markCurrent, openPage} from "../lib/page.js";
 import {toQuery} from "../forms/query.js";
 import {SettingsForm} from "../forms/settings_form.js";
 
 const RETRY_MS = 2000;
 
-const page = document.querySelector("[data-lab]");
-const column = page.querySelector("[data-results-column]");
-const data = JSON.parse(document.getElementById("page-data").textContent);
-const announce = page.querySelector("[data-announce]");
-const form = new SettingsForm(page.querySelector("[data-settings]"), {fields: data.fields, switches: {}}, changed);
+const {page, data, part, parts} = openPage("lab");
+const column = part("results-column");
+const announce = part("announce");
+const form = new SettingsForm(part("settings"), {fields: data.fields, switches: {}}, changed);
 const newest = new Newest(page);
 /** @type {DescentRun | null} made when there is first something to run */
 let launcher = null;
 
-for (const link of page.querySelectorAll("[data-preset]")) link.addEventListener("click", choosePreset);
-page.querySelector("[data-new-seed]").addEventListener("click", () => form.set("seed", Math.floor(Math.random() * 2 ** 31)));
+for (const link of parts("preset")) link.addEventListener("click", choosePreset);
+part("new-seed").addEventListener("click", () => form.set("seed", Math.floor(Math.random() * 2 ** 31)));
 column.addEventListener("click", (event) => {
   if (!event.target.matches("[data-wait]")) return;
   event.preventDefault();
@@ -35,15 +35,9 @@ function changed(_input, options = {}) {
   newest.ask(show, options);
 }
 
-/** Only what differs from the defaults stands in the address. */
-function settings() {
-  const usual = Object.fromEntries(data.fields.map(({name, default: text}) => [name, text]));
-  return Object.fromEntries(Object.entries(form.given).filter(([name, text]) => text !== usual[name]));
-}
-
 /** Ask for the results of the settings. */
 async function show(signal) {
-  const query = settings();
+  const query = form.differing;
   const address = toQuery(query);
   history.replaceState(null, "", address ? `?${address}` : location.pathname);
   markPreset(query);
@@ -86,7 +80,7 @@ function put(fresh) {
 /** A descent too long for an instant answer is asked for on its own. */
 async function waitIfLong(signal) {
   if (signal.aborted || !isLong()) return;
-  await take({...settings(), wait: "1"}, signal);
+  await take({...form.differing, wait: "1"}, signal);
   if (isLong()) setTimeout(() => waitIfLong(signal), RETRY_MS); // the server was busy
 }
 
@@ -105,7 +99,7 @@ function offerRun(shown) {
 
 function showFaults() {
   form.showErrors(JSON.parse(results().dataset.errors));
-  page.querySelector("[data-to-correct]").hidden = results().dataset.errors === "{}";
+  part("to-correct").hidden = results().dataset.errors === "{}";
 }
 
 function results() {
@@ -121,9 +115,6 @@ function choosePreset(event) {
 
 function markPreset(query) {
   const address = JSON.stringify(Object.entries(query).sort());
-  for (const link of page.querySelectorAll("[data-preset]")) {
-    const same = JSON.stringify(Object.entries(JSON.parse(link.dataset.preset)).sort()) === address;
-    if (same) link.setAttribute("aria-current", "true");
-    else link.removeAttribute("aria-current");
-  }
+  const isChosen = (link) => JSON.stringify(Object.entries(JSON.parse(link.dataset.preset)).sort()) === address;
+  markCurrent(parts("preset"), isChosen);
 }

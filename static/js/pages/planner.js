@@ -5,17 +5,16 @@ import {Chart} from "../charts/chart.js";
 import {getJson} from "../lib/api.js";
 import {integer, roundUp, significant} from "../lib/format.js";
 import {Newest} from "../lib/newest.js";
+import {openPage, tableRow} from "../lib/page.js";
 import {toQuery} from "../forms/query.js";
 import {Painter} from "../lib/schedule.js";
 import {SettingsForm, asTyped} from "../forms/settings_form.js";
-import {onThemeChange} from "../lib/tokens.js";
+import {onLookChange} from "../lib/tokens.js";
 
 const REST_MS = 250; // before what takes longer is asked for
 const API = "/api/v1/privacy";
 
-const page = document.querySelector("[data-planner]");
-const data = JSON.parse(document.getElementById("page-data").textContent);
-const part = (name) => page.querySelector(`[data-${name}]`);
+const {page, data, part} = openPage("planner");
 const chart = new Chart(part("chart"), "map");
 const form = new SettingsForm(part("settings"), {fields: data.fields, switches: {}}, changed);
 const newest = new Newest(page);
@@ -58,8 +57,7 @@ function start() {
   for (const button of page.querySelectorAll("[data-size]")) {
     button.addEventListener("click", () => form.set("sample_size", Number(button.dataset.size)));
   }
-  onThemeChange(() => painter.request(painted, {now: true}));
-  new ResizeObserver(() => painter.request(painted, {now: true})).observe(chart.plot);
+  onLookChange([chart.plot], () => painter.request(painted, {now: true}));
   chart.plot.addEventListener("pointerdown", walkStart);
   lock();
   if (data.answer) show(data.answer);
@@ -153,13 +151,9 @@ function showBatches(rows) {
   if (rows.length > 1) {
     part("batch-heading").textContent = `At this ε, a batch of ${integer(last.expected_batch_size)} carries ${significant(factor, 2)} times less noise an update than one of ${integer(first.expected_batch_size)}`;
   }
-  const lines = rows.map((row) => {
-    const line = document.createElement("tr");
-    const head = Object.assign(document.createElement("th"), {scope: "row", textContent: integer(row.expected_batch_size)});
-    const cells = [integer(row.steps), roundUp(row.noise_multiplier, 3), significant(row.noise_per_update)];
-    line.append(head, ...cells.map((text) => Object.assign(document.createElement("td"), {className: "n", textContent: text})));
-    return line;
-  });
+  const lines = rows.map((row) =>
+    tableRow([integer(row.expected_batch_size)], [integer(row.steps), roundUp(row.noise_multiplier, 3), significant(row.noise_per_update)]),
+  );
   part("batches").replaceChildren(...lines);
 }
 

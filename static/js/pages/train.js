@@ -8,6 +8,7 @@ import {PlanPanel, terms} from "../forms/plan_panel.js";
 import {sameSettings, toQuery} from "../forms/query.js";
 import {LiveRun} from "../runs/live_run.js";
 import {isSoon, Newest} from "../lib/newest.js";
+import {markCurrent, openPage} from "../lib/page.js";
 import {SettingsForm} from "../forms/settings_form.js";
 import {showTimes} from "../lib/times.js";
 import {trainingContent} from "../runs/training_content.js";
@@ -15,9 +16,7 @@ import {trainingContent} from "../runs/training_content.js";
 const LARGEST_SEED = 2 ** 31 - 1;
 const CURVE_POINTS = 101;
 
-const page = document.querySelector("[data-train]");
-const data = JSON.parse(document.getElementById("page-data").textContent);
-const part = (name) => page.querySelector(`[data-${name}]`);
+const {page, data, part} = openPage("train");
 
 const panel = new RunPanel(part("panel"));
 const planPanel = new PlanPanel(part("settings"), data.catalogue);
@@ -81,10 +80,7 @@ function describeChoices() {
   for (const name of Object.keys(data.notes)) own[name] = data.notes[name][form.texts[name]];
   for (const name of Object.keys(own)) planPanel.note(name, own[name] ?? "");
   const current = currentPreset();
-  for (const link of page.querySelectorAll("[data-preset]")) {
-    if (link.dataset.preset === current) link.setAttribute("aria-current", "true");
-    else link.removeAttribute("aria-current");
-  }
+  markCurrent(page.querySelectorAll("[data-preset]"), (link) => link.dataset.preset === current);
 }
 
 /** The preset that the settings are, if they are one. */

@@ -1,7 +1,7 @@
 /** What the panel of every kind of run has: a status bar, charts, and when they are drawn. */
 
 import {Painter} from "../lib/schedule.js";
-import {onThemeChange} from "../lib/tokens.js";
+import {onLookChange} from "../lib/tokens.js";
 import {Chart} from "../charts/chart.js";
 import {StatusBar} from "./status_bar.js";
 
@@ -20,9 +20,8 @@ export class BasePanel {
     );
     /** @type {import("./run_panel.js").PanelContent | null} */
     this.content = null;
-    onThemeChange(() => this.request({now: true}));
-    const observer = new ResizeObserver(() => this.request({now: true}));
-    for (const chart of Object.values(this.charts)) observer.observe(chart.plot);
+    const plots = Object.values(this.charts).map((chart) => chart.plot);
+    onLookChange(plots, () => this.request({now: true}));
   }
 
   /** Show another run, or the set-up that could become one. */

@@ -8,7 +8,7 @@ import pytest
 from dpsgd_explorer.experiments.events import Event
 from dpsgd_explorer.runs.feed import Hub
 from dpsgd_explorer.web.http.stream_limit import SPARE_THREADS, STREAMS_A_VISITOR
-from tests.web.conftest import SMALL, error_of, recorded_events
+from tests.web.conftest import SMALL, ended, error_of, recorded_events
 
 RUNS = "/api/v1/runs"
 LAST_SEQ = 2 + len(recorded_events()) + 1  # queued, running, …, done
@@ -198,9 +198,7 @@ def test_many_listeners_hear_the_same(app, client, store, run_id):
     threads = [threading.Thread(target=listen) for _ in range(8)]
     for thread in threads:
         thread.start()
-    claim = store.leases.claim(run_id)
-    store.leases.append(claim, recorded_events())
-    store.leases.finish(claim, "done")
+    ended(store, run_id, recorded_events())
     for thread in threads:
         thread.join(30)
     assert len(heard) == 8

@@ -16,7 +16,7 @@ from dpsgd_explorer.experiments.events import Event
 from dpsgd_explorer.experiments.kinds import KINDS, start
 from dpsgd_explorer.experiments.training_config import TrainingConfig
 from dpsgd_explorer.web.http.assets import FRONT_DIR, plotly_bundle
-from tests.web.conftest import SMALL, error_of, recorded_events
+from tests.web.conftest import SMALL, ended, error_of, recorded_events
 
 RUNS = "/api/v1/runs"
 NOT_PRIVATE = Event(
@@ -165,12 +165,8 @@ def trained(client, store):
     """A run that the training loop really made, in a process of its own."""
     run_id = client.post(RUNS, json=SMALL | {"seed": 11}).json["id"]
     lines = run_python(["-c", TRAIN], json.dumps(store.get(run_id).config))
-    claim = store.leases.claim(run_id)
-    store.leases.append(
-        claim, [Event(**json.loads(line)) for line in lines.splitlines()]
-    )
-    store.leases.finish(claim, "done")
-    return run_id
+    events = [Event(**json.loads(line)) for line in lines.splitlines()]
+    return ended(store, run_id, events)
 
 
 def test_the_script_repeats_the_run_and_notices_if_not(client, trained, tmp_path):
@@ -188,12 +184,17 @@ def test_the_script_repeats_the_run_and_notices_if_not(client, trained, tmp_path
 
 @pytest.mark.long("real runs")
 def test_the_notebook_repeats_the_run_too(client, trained):
-    notebook = json.loads(download(client, trained, "ipynb"))
-    cells = [cell for cell in notebook["cells"] if cell["cell_type"] == "code"]
-    code = "\n".join("".join(cell["source"]) for cell in cells)
-    told = run_python(["-c", code + "\nprint(REPEATED == RECORDED)"], "")
-    assert told.splitlines()[-1] == "True"
+    code = code_of(download(client, trained, "ipynb"))
+    printed = run_python(["-c", code + "\nprint(REPEATED == RECORDED)"], "")
+    assert printed.splitlines()[-1] == "True"
     assert code.count('"test_accuracy": ') == 1
+
+
+def code_of(notebook):
+    """Return the code of a notebook's cells."""
+    cells = json.loads(notebook)["cells"]
+    code = [cell["source"] for cell in cells if cell["cell_type"] == "code"]
+    return "\n".join("".join(lines) for lines in code)
 
 
 def run_python(arguments, stdin):
@@ -218,11 +219,9 @@ def test_in_a_clean_environment_the_exports_give_the_same_digits(
     names = ("epsilon", "delta", *KINDS["training"].measured)
     repeated = {name: summary[name] for name in names}
     bare = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
-    cells = json.loads(notebook)["cells"]
-    code = ["".join(c["source"]) for c in cells if c["cell_type"] == "code"]
     for text, source in (
         (script, script),
-        (notebook, "\n".join([*code, "print('repeated', REPEATED)"])),
+        (notebook, code_of(notebook) + "\nprint('repeated', REPEATED)"),
     ):
         assert "python -m pip install ." in text[:600]
         file = tmp_path / "repeat.py"
@@ -235,11 +234,9 @@ def test_in_a_clean_environment_the_exports_give_the_same_digits(
 def test_the_odometer_of_a_run_goes_on_in_the_library(client, store):
     config = TrainingConfig.parse(SMALL | {"steps": 9})
     run_id = client.post(RUNS, json=SMALL | {"steps": 9}).json["id"]
-    claim = store.leases.claim(run_id)
-    events = list(start(config).events())
+    events = start(config).events()
     stopped = [e for e in events if e.data["step"] <= 4]  # of nine steps
-    store.leases.append(claim, stopped)
-    store.leases.finish(claim, "cancelled")
+    ended(store, run_id, stopped, "cancelled")
     whole = json.loads(download(client, run_id, "json"))
     odometer = Odometer.from_json(json.dumps(whole["odometer"]))
     spent = odometer.epsilon(config.delta)

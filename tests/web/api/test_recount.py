@@ -6,7 +6,7 @@ from dpsgd_explorer.accounting import ACCOUNTANTS, Phase
 from dpsgd_explorer.experiments.events import Event
 from dpsgd_explorer.experiments.training_config import TrainingConfig
 from dpsgd_explorer.web.questions.privacy import rounded
-from tests.web.conftest import SMALL, error_of, recorded_events
+from tests.web.conftest import SMALL, ended, error_of, recorded_events
 
 RUN = {"sample_rate": 0.01, "noise_multiplier": 1.5, "delta": 1e-6, "steps": 4}
 
@@ -21,9 +21,7 @@ def run_with(client, store):
 
     def make_run(*phases):
         run_id = client.post("/api/v1/runs", json=SMALL).json["id"]
-        claim = store.leases.claim(run_id)
-        store.leases.append(claim, [*phases, *recorded_events()[1:]])
-        store.leases.finish(claim, "done")
+        ended(store, run_id, [*phases, *recorded_events()[1:]])
         return f"/api/v1/runs/{run_id}/epsilon"
 
     return make_run

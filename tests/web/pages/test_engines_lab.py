@@ -4,7 +4,6 @@ import csv
 import dataclasses
 import html
 import io
-import json
 import re
 
 import pytest
@@ -19,8 +18,9 @@ from dpsgd_explorer.web.pages.engines_lab import MECHANISMS
 from dpsgd_explorer.web.pages.runs import changes
 from dpsgd_explorer.web.recorded.runs import recorded_comparison
 from tests.web.api.test_exports import download, run_python
-from tests.web.conftest import SMALL, error_of
+from tests.web.conftest import SMALL, ended, error_of
 from tests.web.pages.test_runs import rows_of
+from tests.web.reading import page_data
 
 RUNS = "/api/v1/runs"
 LAB = "/labs/engines/"
@@ -37,17 +37,10 @@ def compared():
 
 
 @pytest.fixture
-def ended(client, store, compared):
+def compared_run(client, store, compared):
     """A comparison of ``client`` that has ended."""
     run_id = client.post(RUNS, json=ASKED).json["id"]
-    claim = store.leases.claim(run_id)
-    store.leases.append(claim, compared)
-    store.leases.finish(claim, "done")
-    return run_id
-
-
-def page_data(page):
-    return json.loads(re.search(r'id="page-data">(.*?)</script>', page, re.DOTALL)[1])
+    return ended(store, run_id, compared)
 
 
 def test_the_lab_shows_a_recorded_comparison_of_its_defaults_at_once(client):
@@ -82,20 +75,20 @@ def test_what_is_too_large_is_refused_at_its_field(client, change, field):
     assert error["fields"].keys() == {field}
 
 
-def test_it_says_how_far_the_engines_are_apart_and_spends_nothing(client, ended):
-    run = client.get(f"{RUNS}/{ended}").json
+def test_it_says_how_far_the_engines_are_apart_and_spends_nothing(client, compared_run):
+    run = client.get(f"{RUNS}/{compared_run}").json
     assert run["privacy"] is None
     assert run["summary"]["difference"] < 1e-12
     newest = rows_of(client.get("/runs/").text)[0]
     assert newest[0].startswith("Engines, mlp, d = 4, B = 2")
     assert newest[2] == "–"
     assert newest[3] == f"{run['summary']['difference']:.0e} apart"
-    error = error_of(client.get(f"{RUNS}/{ended}/epsilon"), 422)
+    error = error_of(client.get(f"{RUNS}/{compared_run}/epsilon"), 422)
     assert error["field"] == "accountant"
 
 
-def test_its_page_says_where_its_inputs_come_from_and_leads_back(client, ended):
-    page = client.get(f"/runs/{ended}/").text
+def test_its_page_says_where_its_inputs_come_from_and_leads_back(client, compared_run):
+    page = client.get(f"/runs/{compared_run}/").text
     assert "no data set was used" in page
     assert "engines_run" in page
     assert re.findall(r'data-chart="(\w+)"', page) == ["time", "memory"]
@@ -105,15 +98,15 @@ def test_its_page_says_where_its_inputs_come_from_and_leads_back(client, ended):
     assert page_data(page)["plan"]["contenders"] == list(CONTENDERS)
 
 
-def test_csv_has_a_row_for_each_engine(client, ended):
-    rows = list(csv.DictReader(io.StringIO(download(client, ended, "csv"))))
+def test_csv_has_a_row_for_each_engine(client, compared_run):
+    rows = list(csv.DictReader(io.StringIO(download(client, compared_run, "csv"))))
     found = [row for row in rows if row["kind"] == "evaluation"]
     assert [row["engine"] for row in found] == list(CONTENDERS)
     assert all(float(row["ratio"]) > 0 for row in found)
 
 
-def test_the_report_has_bars_and_no_epsilon(client, ended):
-    text = download(client, ended, "html")
+def test_the_report_has_bars_and_no_epsilon(client, compared_run):
+    text = download(client, compared_run, "html")
     body = text[: text.index("<script")] + text[text.rindex("</script>") :]
     assert "so it spent nothing" in body
     assert "Time of a step" in body
@@ -121,9 +114,9 @@ def test_the_report_has_bars_and_no_epsilon(client, ended):
 
 
 @pytest.mark.long("real runs")
-def test_the_script_repeats_the_numbers(client, ended, tmp_path):
+def test_the_script_repeats_the_numbers(client, compared_run, tmp_path):
     script = tmp_path / "repeat.py"
-    script.write_text(download(client, ended, "py"))
+    script.write_text(download(client, compared_run, "py"))
     told = run_python([str(script)], "")
     assert "'difference'" in told
 

@@ -1,6 +1,5 @@
 """The trainer as the server sends it: before, or without, any script."""
 
-import json
 import re
 from html import unescape
 
@@ -11,6 +10,7 @@ from dpsgd_explorer.experiments.training_config import TrainingConfig
 from dpsgd_explorer.web.forms.fields import form_fields
 from dpsgd_explorer.web.forms.form import read_form
 from tests.web.conftest import SMALL
+from tests.web.reading import page_data
 
 
 @pytest.fixture
@@ -26,12 +26,6 @@ def get(client):
 def attributes_of(page, name):
     """Return the opening tag of the control with a name."""
     return re.search(rf'<(?:input|select)[^>]*\bname="{name}"[^>]*>', page)[0]
-
-
-def data_of(page):
-    """Return what the page hands to its script."""
-    found = re.search(r'id="page-data">(.*?)</script>', page, re.DOTALL)
-    return json.loads(found[1])
 
 
 def test_every_setting_has_a_control_with_a_label_and_help(get):
@@ -86,16 +80,16 @@ def test_presets_are_links_that_carry_a_whole_set_up(get):
     assert current == ["mnist-strict"]
     for address, slug, _ in links:
         query = dict(pair.split("=") for pair in unescape(address).split("&"))
-        assert query == data_of(page)["presets"][slug]
+        assert query == page_data(page)["presets"][slug]
         assert not read_form(TrainingConfig, query).errors
 
 
 def test_the_script_gets_the_plan_of_the_settings(get):
-    data = data_of(get(**SMALL))
+    data = page_data(get(**SMALL))
     assert data["config"]["expected_batch_size"] == SMALL["expected_batch_size"]
     assert data["plan"]["steps"] == SMALL["steps"]
     assert data["plan"]["curve"]["steps"][-1] == SMALL["steps"]
-    assert data_of(get(steps="0"))["plan"] is None
+    assert page_data(get(steps="0"))["plan"] is None
 
 
 def test_nothing_inline_that_the_content_policy_would_refuse(get):
