@@ -121,9 +121,8 @@ class Supervisor:
                 self._collect()
                 self._restart()
                 before, awake = awake, time.monotonic()
-                if (
-                    awake - before > PAUSE_SECONDS
-                ):  # we were paused, and perhaps the services too
+                # We were paused, and perhaps the services too.
+                if awake - before > PAUSE_SECONDS:
                     awake_since = awake
                 for service in self._services:
                     service.kill_if_hung(awake_since)

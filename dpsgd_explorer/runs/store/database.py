@@ -99,9 +99,8 @@ class Database:
         """Give some free pages back to the disk; return how many."""
         with self.write(ends=True) as connection:
             before = connection.exec_driver_sql("PRAGMA freelist_count").scalar() or 0
-            cursor = (
-                connection.connection.cursor()
-            )  # each page is a row without columns
+            # Each page is a row without columns, which SQLAlchemy does not fetch.
+            cursor = connection.connection.cursor()
             cursor.execute(f"PRAGMA incremental_vacuum({pages})").fetchall()
             after = connection.exec_driver_sql("PRAGMA freelist_count").scalar() or 0
             return before - after

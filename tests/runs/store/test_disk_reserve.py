@@ -41,28 +41,16 @@ def test_a_write_that_finds_no_room_gives_the_reserve_away(
     assert not reserve.exists()
 
 
-@pytest.mark.parametrize(
-    ("act", "state"),
-    [
-        pytest.param(
-            lambda store, claim: store.leases.finish(claim, "interrupted"),
-            "interrupted",
-            id="finish",
-        ),
-        pytest.param(
-            lambda store, claim: store.leases.release(claim, lost=False),
-            "queued",
-            id="release",
-        ),
-        pytest.param(
-            lambda store, claim: store.cancel(claim.run_id, "ann"),
-            "running",
-            id="cancel",
-        ),
-    ],
-)
+ENDS = {
+    "interrupted": lambda store, claim: store.leases.finish(claim, "interrupted"),
+    "queued": lambda store, claim: store.leases.release(claim, lost=False),
+    "running": lambda store, claim: store.cancel(claim.run_id, "ann"),
+}
+
+
+@pytest.mark.parametrize("state", ENDS)
 def test_without_the_reserve_only_what_ends_something_is_stored(
-    store, config, reserve, disk, act, state
+    store, config, reserve, disk, state
 ):
     store.create(config, visitor="ann")
     claim = store.leases.claim()
@@ -72,7 +60,7 @@ def test_without_the_reserve_only_what_ends_something_is_stored(
         store.create(config, visitor="ann")
     with pytest.raises(StorageFullError):
         store.leases.heartbeat(claim)
-    act(store, claim)
+    ENDS[state](store, claim)
     assert store.get(claim.run_id).state == state
     store.delete(claim.run_id, "ann")
     assert store.runs_of("ann") == []
