@@ -127,11 +127,13 @@ class Composition:
             is_served = False
             for index in self._contour_indices(int(np.median(indices[rows]))):
                 for part in np.array_split(rows, len(rows) // MAX_SUM_ROWS + 1):
-                    found = self._solve(counts[part], index, guesses[part], log_delta)
-                    if found is not None:
+                    enclosure = self._solve(
+                        counts[part], index, guesses[part], log_delta
+                    )
+                    if enclosure is not None:
                         is_served = True
-                        lower[part] = np.maximum(lower[part], found.lower)
-                        upper[part] = np.minimum(upper[part], found.upper)
+                        lower[part] = np.maximum(lower[part], enclosure.lower)
+                        upper[part] = np.minimum(upper[part], enclosure.upper)
                 meet = bounds_meet(lower[rows], upper[rows], TOLERANCES.contour_gap)
                 rows = rows[~meet]
                 if not len(rows):
@@ -226,25 +228,27 @@ class Composition:
         )
         if not contour.is_usable:
             return None
-        found = enclose_roots(contour, guesses[nodes], log_delta)
-        moves = np.abs(found.roots - guesses[nodes]) * contour.tilt
-        meet = bounds_meet(found.lower, found.upper, TOLERANCES.contour_gap)
+        enclosure = enclose_roots(contour, guesses[nodes], log_delta)
+        moves = np.abs(enclosure.roots - guesses[nodes]) * contour.tilt
+        meet = bounds_meet(enclosure.lower, enclosure.upper, TOLERANCES.contour_gap)
         is_off = (moves > FAR_MOVE) | (~meet & (moves > NEAR_MOVE))
-        if np.any(is_off) and np.all(np.isfinite(found.roots)):
+        if np.any(is_off) and np.all(np.isfinite(enclosure.roots)):
             better = self._contour(
-                *terms, found.roots, log_delta, sharing_rows=len(counts)
+                *terms, enclosure.roots, log_delta, sharing_rows=len(counts)
             )
             if better.is_usable:
                 contour = better
-                found = enclose_roots(contour, found.roots, log_delta)
+                enclosure = enclose_roots(contour, enclosure.roots, log_delta)
         if are_many:
-            if not bounds_meet(found.lower, found.upper, TOLERANCES.exact_gap).any():
+            if not bounds_meet(
+                enclosure.lower, enclosure.upper, TOLERANCES.exact_gap
+            ).any():
                 return None
             window = alias_window(index)
             contour = contour.for_rows(counts, self._saddles.cumulants(counts, window))
-            starts = interpolated(heights, nodes, found.roots)
-            found = enclose_roots(contour, starts, log_delta)
-        return found
+            starts = interpolated(heights, nodes, enclosure.roots)
+            enclosure = enclose_roots(contour, starts, log_delta)
+        return enclosure
 
     def _contour(
         self,

@@ -157,7 +157,7 @@ class Contour:
         max_products = NODES_PER_FREQUENCY * max_frequencies // len(losses)
         grid = ContourGrid(self.tilt, self.spacing, number, wanted, max_products)
         transforms = [loss.transform(grid) for loss in losses]
-        self.transforms = [found for found in transforms if found is not None]
+        self.transforms = [step for step in transforms if step is not None]
         self.is_usable = len(self.transforms) == len(transforms)
         if self.is_usable:
             self._compose()

@@ -155,8 +155,8 @@ class SubsampledGaussianLoss(PrivacyLoss):
         returned if there would be too many nodes.
         """
         base = _tilted_integrand(self, grid.tilt)
-        kept = np.flatnonzero(base.logs > base.logs.max() - NEGLIGIBLE - MARGIN_LOG)
-        span = slice(kept[0], kept[-1] + 1)
+        matter = np.flatnonzero(base.logs > base.logs.max() - NEGLIGIBLE - MARGIN_LOG)
+        span = slice(matter[0], matter[-1] + 1)
         fine = self._spacing(grid.tilt, grid.tolerance)
         frequency = grid.spacing * grid.count  # U
         per_loss = frequency / (2 * math.pi) * (-1 if self.direction == "add" else 1)
@@ -189,8 +189,8 @@ class SubsampledGaussianLoss(PrivacyLoss):
         period = 2 * math.pi / grid.spacing
         edge = math.log1p(-self.sample_rate)  # y > log(1 - q)
         base = _tilted_integrand(self, grid.tilt)
-        kept = base.logs > base.logs.max() - NEGLIGIBLE
-        reach = float(np.abs(base.loss[kept]).max()) - edge
+        matters = base.logs > base.logs.max() - NEGLIGIBLE
+        reach = float(np.abs(base.loss[matters]).max()) - edge
         folds = math.ceil(reach / period)
         error += TOLERANCES.exponential
         useless = min(
@@ -321,9 +321,9 @@ class SubsampledGaussianLoss(PrivacyLoss):
         v: Floats = np.asarray(spacing * np.arange(first, last + 1))
         weight, loss, slope = self._log_integrand(v)
         ends = [weight + low * loss, weight + high * loss]
-        matter = [logs > logs.max() - NODE_LOG_DROP for logs in ends]
-        kept = np.flatnonzero(np.any(matter, axis=0))
-        span = slice(kept[0], kept[-1] + 1)
+        matters = [logs > logs.max() - NODE_LOG_DROP for logs in ends]
+        some = np.flatnonzero(np.any(matters, axis=0))
+        span = slice(some[0], some[-1] + 1)
         return v[span], weight[span], loss[span], slope[span]
 
     def _log_integrand(self, v: Floats) -> tuple[Floats, Floats, Floats]:
