@@ -52,7 +52,7 @@ class RdpAccountant(StepCountAccountant):
     label = "Rényi (RDP)"
     status: ClassVar[Status] = "bound"
     note = (
-        "Never too small. Usually 5 to 10 % above the exact value, "
+        "Never too small. Usually a little above the exact value, "
         "several times above it for one step or a tiny sample rate."
     )
 

@@ -39,7 +39,7 @@ class GdpAccountant(StepCountAccountant):
     label = "Central limit (GDP)"
     status: ClassVar[Status] = "approximation"
     note = (
-        "Not a bound: may be below the truth, by 82 % for one step. "
+        "Not a bound: may be below the truth, most of all for one step. "
         "Close for many steps with much noise."
     )
     phase_work = (0.1, 0.05)

@@ -13,7 +13,7 @@ from dpsgd_explorer.dp.safety.check import SafetyCheck
 from dpsgd_explorer.dp.safety.real_batch_check import RealSizeCheck
 
 #: Verified structures that are stored: a hook that comes and goes is checked once.
-MOST_PROVEN = 4
+MOST_CHECKED = 4
 
 
 class PassCheck:
@@ -31,7 +31,7 @@ class PassCheck:
     def __init__(self, gradient_engine: GradientEngine, clipper: Clipper) -> None:
         self._gradient_engine = gradient_engine
         self._clipper = clipper
-        self._proven: list[tuple[Structure, int]] = []
+        self._checked: list[tuple[Structure, int]] = []
 
     def __call__(self, args: Any, kwargs: Any, **loss: Any) -> None:
         """Run the checks that a pass with these inputs still needs."""
@@ -52,10 +52,10 @@ class PassCheck:
     def _largest(self) -> int | None:
         """Return the largest verified batch size of the present structure, or None."""
         if self._gradient_engine.verified is not None:
-            return self._proven[0][1]
-        for i, (structure, largest) in enumerate(self._proven):
+            return self._checked[0][1]
+        for i, (structure, largest) in enumerate(self._checked):
             if structure.holds():
-                self._proven.insert(0, self._proven.pop(i))
+                self._checked.insert(0, self._checked.pop(i))
                 self._gradient_engine.verified = structure
                 return largest
         return None
@@ -67,6 +67,6 @@ class PassCheck:
 
     def _remember(self, largest: int) -> None:
         structure = Structure(self._gradient_engine.module)
-        others = [entry for entry in self._proven if not entry[0].holds()]
-        self._proven = [(structure, largest), *others[: MOST_PROVEN - 1]]
+        others = [entry for entry in self._checked if not entry[0].holds()]
+        self._checked = [(structure, largest), *others[: MOST_CHECKED - 1]]
         self._gradient_engine.verified = structure

@@ -1,4 +1,6 @@
-"""The safety check: measures on random inputs that samples do not mix.
+"""The safety check: measures on random inputs whether samples mix.
+
+Such a check can refute, not prove: a mixture that random inputs do not show stays.
 
 DP-SGD clips each sample's own gradient.  That bounds a sample's influence only if no
 other sample's gradient depends on it.  The types of layers do not show it (a frozen

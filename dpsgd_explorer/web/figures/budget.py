@@ -10,7 +10,7 @@ from markupsafe import Markup
 
 from dpsgd_explorer.accounting import Plan, epsilon_curve, gaussian_epsilon
 from dpsgd_explorer.experiments.catalogue import DATA_SETS
-from dpsgd_explorer.web.figures.svg import Picture, Plot, Scale
+from dpsgd_explorer.web.figures.svg import Picture, Plot, Scale, small
 from dpsgd_explorer.web.questions.comparison import Comparison
 from dpsgd_explorer.web.questions.rounding import limit, need, significant, thousands
 
@@ -308,7 +308,7 @@ def _batch(size: tuple[int, int], *, narrow: bool) -> Markup:
         right=16 if narrow else 60,
     )
     plot.y_axis(
-        [(v, f"{v:g}") for v in (1e-5, 1e-4, 1e-3, 1e-2)],
+        [(v, small(v)) for v in (1e-5, 1e-4, 1e-3, 1e-2)],
         "noise in units of C, log scale",
     )
     plot.x_axis([(b, f"{b:,}") for b in BATCH_SIZES], "expected batch size, log scale")
@@ -322,7 +322,7 @@ def _batch(size: tuple[int, int], *, narrow: bool) -> Markup:
     plot.line(over_run, "s-good")
     for point in over_run:
         plot.dot(point, "f-good", 4)
-    plot.text(points[1], "per update", "private halo", "end", (-10, 22))
+    plot.text(points[2], "per update", "private halo", "end", (-10, 22))
     plot.text(over_run[1], "over the run", "good halo", "start", (0, 24))
     return plot.svg(
         "Two lines over the expected batch: the noise per update falls all the way, "

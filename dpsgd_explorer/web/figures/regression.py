@@ -21,6 +21,7 @@ from dpsgd_explorer.web.figures.svg import Anchor, Picture, Plot, Point
 from dpsgd_explorer.web.forms.fields import text_of
 from dpsgd_explorer.web.questions.regression import METHODS, TOP_EPSILON
 from dpsgd_explorer.web.questions.regression_results import (
+    FEW,
     NAMES,
     Followed,
     View,
@@ -272,7 +273,12 @@ def _finish(plot: Plot, piece: list[Point], css: str) -> None:
 
 
 def _spread(spread: Spread) -> str:
-    return f"{mse(spread.median)} ({mse(spread.low)} – {mse(spread.high)})"
+    return f"{_short(spread.median)} ({_short(spread.low)} – {_short(spread.high)})"
+
+
+def _short(error: float) -> str:
+    """Return an error of few releases: three digits of it."""
+    return significant(error, 3) if error < FEW else mse(error)
 
 
 def _short_name(name: str) -> str:

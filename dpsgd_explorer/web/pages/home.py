@@ -40,7 +40,10 @@ def _page() -> str:
         results=results(run, twin),
         accountant=ACCOUNTANTS[run.config.accountant],
         model=MODELS[run.config.model],
-        behind_at_first=twin.curve()[0][1] < run.curve()[0][1],
+        behind_at_first=any(
+            other < own
+            for (_, other), (_, own) in zip(twin.curve(), run.curve(), strict=True)
+        ),
         slower=nearest(run.config.learning_rate / twin.config.learning_rate, 0),
     )
 

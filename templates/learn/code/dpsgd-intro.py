@@ -1,4 +1,4 @@
-"""A private run on data of your own: two lines more than an ordinary one."""
+"""A private run on data of your own: an ordinary loop, and an engine around it."""
 
 import torch
 from torch import nn

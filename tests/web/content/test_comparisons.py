@@ -43,6 +43,7 @@ SHARED = {
     "rates": "σ = 500",
     "unfold": "One record, one channel",
     "people": "with the noise for ε = 1 per record",
+    "selection": "each with the noise for ε = 1",
 }
 
 

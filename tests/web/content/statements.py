@@ -1,0 +1,349 @@
+"""Statements that were once wrong, misleading or unclear, and how they stand now.
+
+Each row: a page, what must not stand there, what must.  ``docs/teaching.md`` names the
+rows.  Numbers are computed here by another way than the page's.
+"""
+
+import math
+
+from dpsgd_explorer import accounting
+from dpsgd_explorer.accounting import ACCOUNTANTS
+from dpsgd_explorer.web.figures import sgd_steps
+
+Q, DELTA = 256 / 60_000, 1e-5
+
+
+def learn(slug):
+    return f"/learn/{slug}/"
+
+
+# name: page, absent, present
+STATEMENTS = {
+    "survey-against-curator": (
+        learn("intro"),
+        r"instead of 1\.1\b",
+        "the noise alone moves the share by 0.014 percentage points instead of 0.96",
+    ),
+    "warner-asked-the-opposite": (
+        learn("intro"),
+        "randomised response, from 1965",
+        "whether a person answers the question or its opposite",
+    ),
+    "half-a-million-customers": (
+        learn("intro"),
+        "the film ratings of its customers",
+        "of about half a million of its customers",
+    ),
+    "releases-spend-at-most-the-sum": (
+        learn("intro"),
+        "There is no procedure that can be asked for ever",
+        "spend at most the sum of their ε",
+    ),
+    "even-odds-beside-the-limit": (
+        learn("intro"),
+        r"that is e / \(1 \+ e\)",
+        f"e / (1 + e) is {100 * math.e / (1 + math.e):.2f} %. It is a limit",
+    ),
+    "band-is-defined": (
+        learn("dp-concepts"),
+        "Draw the outcome with you",
+        "more than eε times as likely as the other the ε-band",
+    ),
+    "published-by-chance": (
+        learn("dp-concepts"),
+        "probability 46 %",
+        f"probability {100 * (1 - (1 - 1e-5) ** 60_000):.0f} %",
+    ),
+    "loss-names-its-densities": (
+        learn("dp-concepts"),
+        "Integrating what p has beyond eεq",
+        "Let p be the density of the outcome with you, and p′ that without you",
+    ),
+    "adding-up-takes-delta-by-steps": (
+        learn("dp-concepts"),
+        "σ/√T. For σ = 10:",
+        "adding up takes each release at δ/T",
+    ),
+    "other-orders-of-batches": (
+        learn("sgd-basics"),
+        "Whoever knows the other",
+        f"over {sgd_steps.ORDERS} other orders, one straight cut parts all ends",
+    ),
+    "sensitivity-without-a-useful-bound": (
+        learn("sgd-basics"),
+        "sensitivity of the sum is infinite",
+        "the sensitivity of the sum has no useful bound",
+    ),
+    "many-others-pull-alike": (
+        learn("sgd-basics"),
+        "Just because many others",
+        "Precisely because many others pull the same way",
+    ),
+    "schedules-that-look-at-losses": (
+        learn("dpsgd-intro"),
+        "any schedule of the learning rate",
+        "A schedule that waits for the loss to stop falling looks at the records again",
+    ),
+    "large-batches-take-no-more-gradients": (
+        learn("parameters"),
+        "in the end on time",
+        "at the same number of epochs, all batches compute equally many",
+    ),
+    "noise-over-the-run": (
+        learn("parameters"),
+        "times less noise an update",
+        "a larger batch gains hardly anything (Räisä and others, 2024)",
+    ),
+    "momentum-lengthens-steps": (
+        learn("parameters"),
+        "a learning rate of 8 is no large step",
+        "steps in one direction add up to ηC/(1 − m). For the default run, C = 0.1, "
+        "η = 8 and m = 0.9, that is 8.0",
+    ),
+    "equal-ratios-of-epsilon": (
+        learn("parameters"),
+        "Going from ε = 8 to 3",
+        "2.07 times the noise if you start at ε = 10, and 2.94 times if you start at 1",
+    ),
+    "large-pretrained-models": (
+        learn("parameters"),
+        "^$",
+        "large models that were trained on public data first do well",
+    ),
+    "amplified-step": (
+        learn("privacy-accounting"),
+        r"goes from ε = 3\.93 down to",
+        "there the step has ε = "
+        f"{accounting.round_up(accounting.gaussian_epsilon(DELTA / Q, 1.1))}, and",
+    ),
+    "never-above-what-is-shown": (
+        learn("privacy-accounting"),
+        r"The true ε is never above what you are shown\.",
+        "as long as the accountant is exact or a bound",
+    ),
+    "factor-between-counts": (
+        learn("privacy-accounting"),
+        "factors of a thousand",
+        "the largest valid answer below is 33,000 times the smallest",
+    ),
+    "basic-composition-of-what": (
+        learn("privacy-accounting"),
+        "^$",
+        "In the picture it adds up steps that use every record; the accountant race "
+        "applies it to sampled steps",
+    ),
+    "contour-integral-is-cited": (
+        learn("privacy-accounting"),
+        "ten digits in milliseconds",
+        "(Zhu, Dong and Wang, 2022; Alghamdi and others, 2022)",
+    ),
+    "advanced-composition-is-cited": (
+        learn("privacy-accounting"),
+        "^$",
+        "Advanced composition (Dwork, Rothblum and Vadhan, 2010)",
+    ),
+    "moments-and-renyi-are-one-quantity": (
+        learn("privacy-accounting"),
+        "Moments accountant (2016): tight",
+        "Rényi DP is not a rival of it but the same quantity in a better form",
+    ),
+    "one-name-for-each-accountant": (
+        learn("privacy-accounting"),
+        "Gaussian DP, central limit",
+        " ".join(one.label for one in [ACCOUNTANTS["gdp"]]) + ", an approximation",
+    ),
+    "minimiser-needs-two-statistics": (
+        learn("private-linear-regression"),
+        "All that this sum says about the data",
+        "All that its minimiser needs fits into two small things",
+    ),
+    "why-descend": (
+        learn("private-linear-regression"),
+        "nothing in it needed the model to be linear",
+        "Only the formula for the gradient’s length is lost",
+    ),
+    "ridge-is-a-deliberate-bias": (
+        learn("private-linear-regression"),
+        "unbiased answers that fly about|open eyes",
+        "predicts better than answers without a ridge",
+    ),
+    "errors-are-training-errors": (
+        learn("private-linear-regression"),
+        "^$",
+        "An error is the mean squared error on these same records, in (100,000 $)²",
+    ),
+    "medians-have-the-digits-they-support": (
+        learn("private-linear-regression"),
+        r"1\.1453",
+        "the median error of SSP is about 1.1 (200 releases place it between",
+    ),
+    "notebook-is-introduced": (
+        "/labs/linear-regression/",
+        "^$",
+        "“The notebook” is a public notebook",
+    ),
+    "race-of-the-moments-accountant": (
+        "/labs/accountants/",
+        "down from hundreds|its orders end at 32",
+        "part of it by an older, looser conversion to ε",
+    ),
+    "badges-are-explained": (
+        "/",
+        "^$",
+        "“Recorded”: a run that this code made once, drawn again here",
+    ),
+    "three-badges": ("/", "^$", "“recorded”, “computed” or “illustration”"),
+    "cost-of-privacy-is-of-one-run": (
+        "/",
+        "is what privacy cost against",
+        "is what privacy cost in this run, against one run on the same batches",
+    ),
+    "twin-is-behind-early": ("/", "^$", "Early on the run without privacy is behind"),
+    "small-batches-spend-less": (
+        learn("parameters"),
+        "^$",
+        "At a fixed number of epochs and a fixed σ it is the other way round",
+    ),
+    "a-large-bound-needs-no-larger-multiplier": (
+        learn("parameters"),
+        "^$",
+        "is true of the noise in absolute terms and wrong about σ",
+    ),
+    "learning-rate-need-not-be-low": (learn("parameters"), "^$", "That is no law."),
+    "typical-ranges-belong-to-a-run": (
+        learn("parameters"),
+        "^$",
+        "With batches of 256, 60 epochs and 60,000 records those two ends are ε = 21.1",
+    ),
+    "tuning-is-paid": (
+        learn("parameters"),
+        "Free is only",
+        "Only choices that use no private record are free",
+    ),
+    "stopping-early-looks-again": (
+        learn("parameters"),
+        "^$",
+        "Choosing it by the accuracy on private records looks at them once more",
+    ),
+    "divisor-is-the-expected-size": (
+        learn("dpsgd-intro"),
+        "lets the size of the batch out",
+        "Do not divide by the number of records that were drawn",
+    ),
+    "order-of-clip-and-sum": (
+        learn("dpsgd-intro"),
+        "^$",
+        "Clipping the batch’s gradient instead of each record’s",
+    ),
+    "tensors-clipped-one-by-one": (
+        learn("dpsgd-intro"),
+        "^$",
+        "the whole may be C times the root of P long",
+    ),
+    "bound-is-not-taken-from-the-data": (
+        learn("dpsgd-intro"),
+        "^$",
+        "Fix C before looking, or pay for finding it",
+    ),
+    "noise-goes-on-the-sum": (
+        learn("dpsgd-intro"),
+        "another story",
+        "Adding noise to the weights after the step. The learning rate then sets",
+    ),
+    "epsilon-needs-four-numbers": (
+        learn("dpsgd-intro"),
+        "^$",
+        "ε follows from four numbers: σ, q, the number of steps, and δ",
+    ),
+    "relation-is-stated": (
+        learn("dp-concepts"),
+        "^$",
+        "it has ε = 4.38 if records are added or removed, and ε = 10.00 if they are",
+    ),
+    "sets-of-outcomes": (
+        learn("dp-concepts"),
+        "^$",
+        "S is a set of outcomes, for a reason",
+    ),
+    "post-processing-does-not-look-again": (
+        learn("dp-concepts"),
+        "^$",
+        "Choosing the stopping point by the loss on private validation data looks at",
+    ),
+    "analytic-calibration-is-exact": (
+        learn("dp-concepts"),
+        "^$",
+        "For one Gaussian release the smallest sufficient σ is known exactly",
+    ),
+    "nobody-can-tell-is-true-of-small-epsilon": (
+        learn("intro"),
+        "^$",
+        "“nobody can tell whether you took part” is true of small ε only",
+    ),
+    "unit-of-privacy": (
+        learn("intro"),
+        "^$",
+        "That a person is covered, if a person has many records",
+    ),
+    "shuffling-is-not-poisson-sampling": (
+        learn("privacy-accounting"),
+        "^$",
+        "Shuffling is not Poisson sampling",
+    ),
+    "libraries-and-what-they-count": (
+        learn("privacy-accounting"),
+        "^$",
+        "Diffprivlib has a budget accountant by composition theorems, but no DP-SGD",
+    ),
+    "closed-form-knows-no-sampling": (
+        learn("privacy-accounting"),
+        "^$",
+        "exact for one release or many; it just does not know about sampling",
+    ),
+    "half-a-gradient-half-a-sensitivity": (
+        learn("private-linear-regression"),
+        "^$",
+        "as many steps as ε = 2 allows would spend 4.32",
+    ),
+    "calibration-by-search-may-overspend": (
+        learn("private-linear-regression"),
+        "^$",
+        "may stop on either side of the target. A formula, rounded up, does not",
+    ),
+    "rate-from-private-eigenvalues": (
+        learn("private-linear-regression"),
+        "nobody paid for",
+        "That is a look at the data that no ε covers",
+    ),
+    "entries-beside-the-diagonal": (
+        learn("private-linear-regression"),
+        "^$",
+        "each entry beside the diagonal counts twice in the Frobenius norm",
+    ),
+    "least-eigenvalue-buys-nothing": (
+        learn("private-linear-regression"),
+        "^$",
+        "Here it buys nothing",
+    ),
+    "no-confidence-level": (
+        learn("private-linear-regression"),
+        "^$",
+        "looks like a confidence level and is none",
+    ),
+    "natural-ranges-are-exceeded": (
+        learn("private-linear-regression"),
+        "^$",
+        "five of the 8 exceed theirs",
+    ),
+    "number-of-records-is-private": (
+        learn("private-linear-regression"),
+        "^$",
+        "The number of records. Under adding and removing it is private too",
+    ),
+    "descent-and-adassp-tie": (
+        learn("private-linear-regression"),
+        "^$",
+        "That is a tie",
+    ),
+    "stopping-budget": ("/train/", "End before the step", "Stop before ε would exceed"),
+}

@@ -1,0 +1,89 @@
+"""What the pages state stands as it should, and docs/teaching.md names its test."""
+
+import html
+import re
+from pathlib import Path
+
+import pytest
+
+from dpsgd_explorer import accounting
+from dpsgd_explorer.accounting import ACCOUNTANTS
+from dpsgd_explorer.experiments.training_config import TrainingConfig
+from dpsgd_explorer.web.content.comparisons import COMPARISONS
+from dpsgd_explorer.web.figures import budget
+from dpsgd_explorer.web.pages import home
+from dpsgd_explorer.web.recorded.runs import recorded
+from tests.web.content.statements import STATEMENTS
+from tests.web.reading import application
+
+ROOT = Path(__file__).parents[3]
+TEACHING = ROOT / "docs" / "teaching.md"
+NAMED_TEST = re.compile(r"`(tests/[\w/]+\.py)::(\w+)(?:\[([\w-]+)\])?`")
+WORDS = re.compile(r"<(svg|pre|script|math|style)\b.*?</\1>|<[^>]+>", re.DOTALL)
+
+
+@pytest.fixture(scope="module")
+def pages(shelf, tmp_path_factory):
+    """Pages as they are read, each fetched once."""
+    with application(shelf, tmp_path_factory.mktemp("reading")) as app:
+        client, read = app.test_client(), {}
+
+        def page(address):
+            if address not in read:
+                plain = html.unescape(WORDS.sub("", client.get(address).text))
+                plain = plain.replace("\N{NO-BREAK SPACE}", " ")
+                read[address] = " ".join(plain.split())
+            return read[address]
+
+        yield page
+
+
+@pytest.mark.parametrize("name", STATEMENTS)
+def test_a_statement_stands_as_it_should(pages, name):
+    address, absent, present = STATEMENTS[name]
+    text = pages(address)
+    assert not re.search(absent, text), absent
+    assert present in text, present
+
+
+def test_every_row_of_the_page_on_teaching_names_a_test_there_is():
+    text = TEACHING.read_text(encoding="utf-8")
+    assert [name for name in STATEMENTS if f"[{name}]" not in text] == []
+    for file, test, row in NAMED_TEST.findall(text):
+        assert f"def {test}(" in (ROOT / file).read_text(encoding="utf-8"), test
+        if test == "test_a_statement_stands_as_it_should":
+            assert row in STATEMENTS
+        if test == "test_a_comparison_names_what_it_holds_beside_both_sides":
+            assert row in COMPARISONS
+
+
+def test_at_fixed_noise_and_epochs_a_larger_batch_spends_more():
+    spent = [cost.epsilon_at_fixed_noise for cost in budget.batch_costs()]
+    assert spent == sorted(set(spent))
+
+
+def test_the_noise_that_a_set_up_needs_keeps_its_target():
+    for target in (0.3, 1.0, 3.0):
+        plan = TrainingConfig.parse({"target_epsilon": target}).plan
+        shown = float(accounting.round_up(plan.noise_multiplier, 3))
+        spent = accounting.epsilon(plan.sample_rate, shown, plan.steps, plan.delta)
+        assert spent <= target
+
+
+def test_the_twin_was_behind_early_and_not_in_the_end():
+    run, twin = recorded(home.SHOWN_RUN), recorded(home.TWIN)
+    pairs = list(zip(run.curve(), twin.curve(), strict=True))
+    assert any(own > other for (_, own), (_, other) in pairs[: len(pairs) // 4])
+    assert pairs[-1][1][1] > pairs[-1][0][1]
+
+
+def test_notes_on_accountants_state_no_measured_share():
+    for one in ACCOUNTANTS.values():
+        assert "%" not in one.note
+
+
+def test_checks_are_not_called_proofs():
+    safety = (ROOT / "dpsgd_explorer" / "dp" / "safety").glob("*.py")
+    for file in (ROOT / "README.md", *safety):
+        found = re.findall(r"\b(?:[Pp]roofs?|proves|proven)\b", file.read_text("utf-8"))
+        assert not found, file
