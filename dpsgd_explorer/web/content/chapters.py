@@ -63,6 +63,13 @@ TABLE = (
         "One step of ordinary training, and a record that is read out of its gradient.",
     ),
     (
+        "what-models-leak",
+        "What models leak",
+        "What can be asked of a model, and who is exposed?",
+        "An attack on every record in turn, one that you play yourself, and what no "
+        "attack can get past.",
+    ),
+    (
         "dpsgd-intro",
         "DP-SGD: core modifications",
         "Clip, then noise: in which order, and why?",

@@ -76,6 +76,18 @@ THEORY = {
         "Extracting training data from large language models",
         "2012.07805",
     ),
+    "carlini2022": Source(
+        "Carlini, Chien, Nasr, Song, Terzis and Tramèr",
+        2022,
+        "Membership inference attacks from first principles",
+        "2112.03570",
+    ),
+    "carlini2023": Source(
+        "Carlini and others",
+        2023,
+        "Extracting training data from diffusion models",
+        "2301.13188",
+    ),
     "chen": Source(
         "Chen, Wu and Hong",
         2020,
@@ -217,6 +229,12 @@ THEORY = {
         1965,
         "Randomized response: a survey technique for eliminating evasive answer bias",
         where="Journal of the American Statistical Association",
+    ),
+    "yeom": Source(
+        "Yeom, Giacomelli, Fredrikson and Jha",
+        2018,
+        "Privacy risk in machine learning: analyzing the connection to overfitting",
+        "1709.01604",
     ),
     "zhu": Source(
         "Zhu, Liu and Han", 2019, "Deep leakage from gradients", "1906.08935"

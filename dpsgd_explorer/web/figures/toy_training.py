@@ -9,6 +9,8 @@ Notation: M trainings, N records.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import numpy.typing as npt
 
@@ -27,6 +29,7 @@ def train(
     noise_multiplier: float,
     max_grad_norm: float,
     seed: int,
+    records: Sequence[toy.Vector] | None = None,
 ) -> Floats:
     """Return θ at the end of each training; [M, 2].
 
@@ -37,9 +40,11 @@ def train(
         noise_multiplier: Noise std over the clipping bound.
         max_grad_norm: Clipping bound C.
         seed: Of batches and noise; for pictures, not for privacy.
+        records: Other records than the toy's, the last of them in place of the odd one.
     """
     source = np.random.default_rng(seed)
-    points = np.array(toy.records())[: toy.SIZE if with_odd else toy.ODD]
+    points = np.array(toy.records() if records is None else records)
+    points = points if with_odd else points[:-1]
     inputs = np.column_stack([points[:, 0], np.ones(len(points))])  # [N, 2]
     limits = max_grad_norm / np.linalg.norm(inputs, axis=1)
     scale = noise_multiplier * max_grad_norm

@@ -40,7 +40,12 @@ from dpsgd_explorer.web.figures import gradient_norms as lengths
 from dpsgd_explorer.web.figures import randomized_response as response
 from dpsgd_explorer.web.figures import sgd_steps as descent
 from dpsgd_explorer.web.figures import toy_problem as toy
-from dpsgd_explorer.web.figures.chapters import group_privacy, selection, unfold
+from dpsgd_explorer.web.figures.chapters import (
+    exposure,
+    group_privacy,
+    selection,
+    unfold,
+)
 from dpsgd_explorer.web.recorded.runs import recorded
 from dpsgd_explorer.web.widgets import microscope as one_step
 from dpsgd_explorer.web.widgets import one_odd_record, two_worlds
@@ -58,6 +63,7 @@ PICTURES = {
     "step": microscope.step,
     "expected_batch": microscope.EXPECTED_BATCH_SIZE,
     "selection": selection.selection_picture,
+    "exposure": exposure.exposure_picture,
     "people": group_privacy.people_picture,
     "unfold": unfold.unfold_picture,
     "batch": budget.batch_picture,
@@ -71,6 +77,7 @@ THUMBNAILS = {
     "intro": "answers",
     "dp-concepts": "tail",
     "sgd-basics": "descent",
+    "what-models-leak": "exposure",
     "dpsgd-intro": "microscope",
     "per-sample-gradients": "unfold",
     "parameters": "lengths",
@@ -124,6 +131,7 @@ def parts() -> dict[str, Any]:
         "total_minutes": total_minutes,
         "deployments": deployments,
         "deployed": [row.cells for row in deployments.DEPLOYMENTS],
+        "exposure": exposure,
         "group": group_privacy,
         "accountants": ACCOUNTANTS,
         "classic": budget.classic_plan(),

@@ -11,10 +11,18 @@ from dpsgd_explorer.accounting import (
     epsilon,
     gaussian_epsilon,
     noise_multiplier,
+    trade_off,
 )
 from dpsgd_explorer.experiments.training_config import TrainingConfig
-from dpsgd_explorer.web.figures.chapters import group_privacy, selection, unfold
+from dpsgd_explorer.web.figures import toy_problem as toy
+from dpsgd_explorer.web.figures.chapters import (
+    exposure,
+    group_privacy,
+    selection,
+    unfold,
+)
 from dpsgd_explorer.web.figures.default_run import default_plan
+from dpsgd_explorer.web.figures.toy_training import STEPS, train
 
 
 def test_the_unfolded_convolution_is_torch_s():
@@ -87,3 +95,39 @@ def test_a_split_budget_is_spent_to_the_end_and_not_beyond():
 
 def test_deciding_late_makes_a_budget_shorter():
     assert 0 < int(selection.filtered_steps()) < int(selection.fixed_steps())
+
+
+def test_the_odd_record_is_the_most_exposed_and_no_private_one_beats_the_limit():
+    rows = exposure.exposures()
+    assert sorted(i for i, _, _ in rows) == list(range(toy.SIZE))
+    assert rows[-1][0] == toy.ODD
+    assert rows[-1][1] > 0.95
+    # Of 24 shares of 400 calls none exceeds its limit by five standard errors.
+    error = 0.5 / math.sqrt(2 * exposure.TRAININGS)
+    assert max(private for _, _, private in rows) < exposure.limit() + 5 * error
+
+
+def test_the_limit_of_right_calls_is_a_point_of_the_trade_off_curve():
+    """(TPR + 1 - FPR) / 2 is largest on the curve, here over a grid of FPR."""
+    rates = [i / 50 for i in range(51)]
+    curve = trade_off(
+        exposure.SAMPLE_RATE, exposure.NOISE, STEPS, false_positive_rates=rates
+    )
+    best = max((t + 1 - f) / 2 for f, t in zip(rates, curve, strict=True))
+    assert best == pytest.approx(exposure.limit(), abs=1e-3)
+    assert best <= exposure.limit() * (1 + 1e-9)
+
+
+def test_trainings_on_other_records_leave_out_the_last_of_them():
+    points = toy.records()
+    settings = {
+        "sample_rate": 0.5,
+        "noise_multiplier": 1.0,
+        "max_grad_norm": 1.0,
+        "seed": 3,
+    }
+    usual = train(5, with_odd=False, **settings)
+    other = train(5, with_odd=False, records=[*points[:-1], (9.0, 9.0)], **settings)
+    assert (usual == other).all()
+    seen = train(5, with_odd=True, records=[*points[:-1], (9.0, 9.0)], **settings)
+    assert (seen != train(5, with_odd=True, **settings)).any()

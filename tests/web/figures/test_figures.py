@@ -26,7 +26,12 @@ from dpsgd_explorer.web.figures import randomized_response as response
 from dpsgd_explorer.web.figures import recorded_run as run
 from dpsgd_explorer.web.figures import sgd_steps as descent
 from dpsgd_explorer.web.figures import toy_problem as toy
-from dpsgd_explorer.web.figures.chapters import group_privacy, selection, unfold
+from dpsgd_explorer.web.figures.chapters import (
+    exposure,
+    group_privacy,
+    selection,
+    unfold,
+)
 from dpsgd_explorer.web.figures.svg import Plot
 from dpsgd_explorer.web.pages import learn
 from dpsgd_explorer.web.pages.home import SHOWN_RUN, TWIN
@@ -43,6 +48,7 @@ PICTURES = {
     "descent": descent.descent_picture,
     "microscope": microscope.microscope_picture,
     "selection": selection.selection_picture,
+    "exposure": exposure.exposure_picture,
     "people": group_privacy.people_picture,
     "unfold": unfold.unfold_picture,
     "growth": budget.growth_picture,

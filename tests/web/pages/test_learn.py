@@ -36,6 +36,7 @@ SLUGS = [
     "intro",
     "dp-concepts",
     "sgd-basics",
+    "what-models-leak",
     "dpsgd-intro",
     "per-sample-gradients",
     "parameters",

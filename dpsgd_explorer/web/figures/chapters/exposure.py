@@ -1,0 +1,159 @@
+"""Whose presence shows: an attack on each record of the toy problem in turn.
+
+The attacker knows the other records and the whole recipe.  It trains both worlds many
+times, takes the axis that parts them best, and then calls trainings that it has not
+seen.  Ordinary training has the same random batches; it neither clips nor adds noise.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Sequence
+from functools import cache
+
+import numpy as np
+from markupsafe import Markup
+
+from dpsgd_explorer.accounting import delta, epsilon, round_up
+from dpsgd_explorer.web.figures import toy_problem as toy
+from dpsgd_explorer.web.figures.svg import Picture, Plot, Point, small
+from dpsgd_explorer.web.figures.toy_training import STEPS, best_axis, train
+from dpsgd_explorer.web.questions.rounding import percent_limit
+
+TRAININGS = 200  # per world, that are called; as many to choose the axis
+SAMPLE_RATE = 0.5
+NOISE = 8.0
+BOUND = 1.0
+UNBOUNDED = 1e6  # no residual is clipped
+DELTA = 1e-3
+SEED = 90
+
+
+@cache
+def right_calls(record: int, noise_multiplier: float, bound: float) -> float:
+    """Return the share of right calls about one record, from 0 to 1."""
+    points = toy.records()
+    order = [*points[:record], *points[record + 1 :], points[record]]
+    worlds = [
+        train(
+            2 * TRAININGS,
+            with_odd=is_there,
+            sample_rate=SAMPLE_RATE,
+            noise_multiplier=noise_multiplier,
+            max_grad_norm=bound,
+            seed=SEED + 2 * record + is_there,
+            records=order,
+        )
+        for is_there in (False, True)
+    ]
+    axis, middle = best_axis(worlds[0][:TRAININGS], worlds[1][:TRAININGS])
+    calls = [world[TRAININGS:] @ axis > middle for world in worlds]
+    return float(np.mean([*~calls[0], *calls[1]]))
+
+
+@cache
+def exposures() -> list[tuple[int, float, float]]:
+    """Return record, ordinary and private share of right calls, most exposed last."""
+    rows = [
+        (i, right_calls(i, 0.0, UNBOUNDED), right_calls(i, NOISE, BOUND))
+        for i in range(toy.SIZE)
+    ]
+    return sorted(rows, key=lambda row: row[1])
+
+
+def limit() -> float:
+    """Return the largest share of right calls that any attack reaches: (1 + δ(0))/2."""
+    return (1 + delta(SAMPLE_RATE, NOISE, STEPS, 0.0)) / 2
+
+
+def spent() -> str:
+    """Return ε of the private trainings, rounded up."""
+    return round_up(epsilon(SAMPLE_RATE, NOISE, STEPS, DELTA))
+
+
+def ordinary_odd() -> str:
+    """Return the share of right calls about the odd record without privacy, %."""
+    return f"{100 * right_calls(toy.ODD, 0.0, UNBOUNDED):.1f}"
+
+
+def ordinary_median() -> str:
+    """Return the median record's share of right calls without privacy, %."""
+    return f"{100 * statistics.median(row[1] for row in exposures()):.0f}"
+
+
+def private_most() -> str:
+    """Return the largest share of right calls about any record with privacy, %."""
+    return f"{100 * max(row[2] for row in exposures()):.0f}"
+
+
+def private_limit() -> str:
+    """Return the limit in percent, rounded up."""
+    return percent_limit(limit(), 0)
+
+
+@cache
+def exposure_picture() -> Picture:
+    """Return the share of right calls about each record, with privacy and without."""
+    return Picture(
+        title=(
+            f"Without privacy the odd record is called right {ordinary_odd()} % of the "
+            f"time, the median record {ordinary_median()} %; with ε = {spent()} none "
+            f"more than {private_most()} %"
+        ),
+        sub=(
+            f"Right calls about each of {toy.SIZE} records, %, sorted; {TRAININGS} "
+            f"trainings with it and {TRAININGS} without it, {STEPS} steps each"
+        ),
+        wide=_draw((904, 340), narrow=False),
+        narrow=_draw((342, 300), narrow=True),
+        head=("record", "ordinary training, %", f"ε = {spent()}, %"),
+        rows=tuple(
+            (
+                "the odd one" if i == toy.ODD else f"{i + 1}",
+                f"{100 * ordinary:.1f}",
+                f"{100 * private:.1f}",
+            )
+            for i, ordinary, private in exposures()
+        ),
+        kind="illustration",
+        status="exact",
+        note=f"Made-up records, seeded noise, real training; σ = {NOISE:g}, q = "
+        f"{SAMPLE_RATE:g}, δ = {small(DELTA)}, one record added or removed. A share of "
+        f"{2 * TRAININGS} calls is known to some {_margin():.0f} points. Ordinary "
+        "training is not private.",
+    )
+
+
+def _margin() -> float:
+    """Return twice the standard error of a share of one half, in points."""
+    return 100 / math.sqrt(2 * TRAININGS)
+
+
+def _draw(size: tuple[int, int], *, narrow: bool) -> Markup:
+    rows = exposures()
+    plot = Plot.framed(size, (-0.5, len(rows) - 0.5), (40, 105), top=34)
+    plot.y_axis([(y, f"{y}") for y in (50, 75, 100)], "right calls, %")
+    plot.x_axis([], "records, most exposed without privacy at the right")
+    edge = 100 * limit()
+    plot.line([(-0.5, edge), (len(rows) - 0.5, edge)], "s-budget thin")
+    words = "limit" if narrow else f"no attack on ε = {spent()} is right more often"
+    plot.text((-0.5, edge), words, "budget halo", "start", (6, -7))
+    for place, (_, ordinary, private) in enumerate(rows):
+        pair: Sequence[Point] = [
+            (place, 100 * private),
+            (place, 100 * ordinary),
+        ]
+        plot.line(pair, "s-faint thin")
+        plot.speck(pair[1], "f-attack", 3 if narrow else 5)
+        plot.speck(pair[0], "f-private", 3 if narrow else 5)
+    last = len(rows) - 1
+    plot.text((last, 100 * rows[-1][1]), "the odd one", "attack halo", "end", (-9, 9))
+    next_one = (last - 1, 100 * rows[-2][1])
+    plot.text(next_one, "ordinary", "attack halo", "end", (-9, 1))
+    plot.text((2, 40), "private", "private halo", "start", (0, -8))
+    return plot.svg(
+        f"Two dots for each of {toy.SIZE} records. Without privacy they rise to "
+        f"{ordinary_odd()} percent at the odd record; with privacy they stay near 50, "
+        "below a level line."
+    )
