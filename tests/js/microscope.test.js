@@ -12,6 +12,7 @@ const DATA = {
 test("a vector is shortened to the bound, keeps its direction, and short ones stay", () => {
   assert.deepEqual(clip([3, 4], 5), [3, 4]);
   assert.deepEqual(clip([3, 4], 1).map((value) => Number(value.toFixed(12))), [0.6, 0.8]);
+  assert.deepEqual(clip([0, -1.5], 1), [0, -1]);
   assert.deepEqual(clip([0, 0], 1), [0, 0]);
 });
 

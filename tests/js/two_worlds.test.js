@@ -74,6 +74,7 @@ test("the axis is chosen on pilots alone, and scores leave them out", () => {
 test("limits are rounded up, shares to nearest", () => {
   assert.equal(percentUp(0.7001), "71 %");
   assert.equal(percentUp(0.7), "70 %");
+  assert.match(conclusion({hits: 190, alarms: 74, count: 200}, PAIR), /right 79 % of the time, by chance beyond the limit of 70 %/);
   assert.equal(conclusion({hits: 120, alarms: 74, count: 200}, PAIR), "The attacker is right 62 % of the time; the limit is 70 %");
 });
 

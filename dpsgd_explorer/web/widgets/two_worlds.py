@@ -81,16 +81,17 @@ def loss_bins(rate: float, noise: float) -> dict[str, Any]:
     run = [Phase(rate, noise, STEPS)]
     fine = 20  # losses of the grid per bin
     grid = top / (PER_EPSILON * fine)
-    law = PrivacyLossDistribution.of(run, interval=grid).directions[0]
-    with_it = law.probabilities
-    without = with_it * np.exp(-law.losses)
-    excess = np.maximum(with_it - math.exp(top) * without, 0.0)
-    places = (law.first + np.arange(len(with_it))) // fine + BINS // 2
-    inside = (places >= 0) & (places < BINS)
-    sums = [
-        np.bincount(places[inside], weights[inside], BINS)
-        for weights in (with_it, without, excess)
-    ]
+    remove, add = PrivacyLossDistribution.of(run, interval=grid).directions
+    excess = np.maximum(-np.expm1(top - remove.losses), 0.0) * remove.probabilities
+    sums = []
+    for law, weights, sign in (
+        (remove, remove.probabilities, 1),
+        (add, add.probabilities, -1),  # its losses are those of the other order
+        (remove, excess, 1),
+    ):
+        places = sign * (law.first + np.arange(len(weights))) // fine + BINS // 2
+        inside = (places >= 0) & (places < BINS)
+        sums.append(np.bincount(places[inside], weights[inside], BINS))
     largest = max(float(sums[0].max()), float(sums[1].max()))
     return {
         "largest": float(f"{largest:.4g}"),

@@ -19,7 +19,6 @@ export async function start(element, load = (address) => import(address)) {
   } catch (error) {
     console.error(error);
     live.hidden = true;
-    still.hidden = false;
     title.textContent = first;
     note.textContent = FAILED;
     element.dataset.state = "failed";

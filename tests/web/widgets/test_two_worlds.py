@@ -149,16 +149,17 @@ def test_without_noise_and_with_a_wide_bound_it_is_gradient_descent():
     assert end == pytest.approx(theta)
 
 
-def test_the_privacy_loss_of_full_batches_is_normal():
-    noise = widget.data()["noise"][6]
+@pytest.mark.parametrize("place", [0, 6, 12])
+def test_the_privacy_loss_of_full_batches_is_normal(place):
+    noise = widget.data()["noise"][place]
     mu = math.sqrt(STEPS) / noise
     bins = widget.loss_bins(1.0, noise)
     top = widget.epsilon(1.0, noise, STEPS, widget.DELTA)
     edges = np.linspace(-widget.REACH * top, widget.REACH * top, widget.BINS + 1)
     law = stats.norm(mu * mu / 2, mu)
     probabilities = np.diff(law.cdf(edges)) / bins["largest"]
-    assert np.abs(np.array(bins["with"]) - probabilities).max() < 0.03
-    assert np.abs(np.array(bins["without"]) - probabilities[::-1]).max() < 0.03
+    assert np.abs(np.array(bins["with"]) - probabilities).max() < 0.05
+    assert np.abs(np.array(bins["without"]) - probabilities[::-1]).max() < 0.05
 
 
 @pytest.mark.parametrize("point", POINTS)

@@ -6,7 +6,7 @@ import {area, circles, clamp, clipped, diamond, disc, line, rule, text} from "..
 import {mostHits, mostRight} from "./limit.js";
 import {percent, rightCalls} from "./words.js";
 
-const SPANS = [0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 6.4]; // of the cloud's window, doublings
+const SPANS = [0.05, 0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 6.4, 12.8, 25.6, 51.2]; // of the cloud's window, doublings
 export const REACH = 5; // of the score axis, standard deviations
 const SHARES = Array.from({length: 81}, (_, i) => (i / 80) ** 2);
 const TALLER = [1, 2, 5, 10, 20, 50, 100, 200, 500];

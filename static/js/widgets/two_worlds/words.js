@@ -13,13 +13,17 @@ export const percentUp = (share, digits = 0) => `${decimalsUp(100 * share, digit
 export const rightCalls = ({hits, alarms, count}) => meanOfShares(hits / count, 1 - alarms / count, count);
 
 export function conclusion(tally, lines) {
-  return `The attacker is right ${percent(rightCalls(tally)[0])} of the time; the limit is ${percentUp(mostRight(lines))}`;
+  const [share] = rightCalls(tally);
+  const limit = percentUp(mostRight(lines));
+  return share > mostRight(lines)
+    ? `The attacker is right ${percent(share)} of the time, by chance beyond the limit of ${limit}`
+    : `The attacker is right ${percent(share)} of the time; the limit is ${limit}`;
 }
 
 /** What was trained. */
 export function setting(data, {rate, noise}) {
-  return `DP-SGD on a line through ${data.records.length} points, with one odd record and without it: ${data.steps} steps, ` +
-    `q = ${data.rates[rate].sample_rate}, σ = ${decimals(data.noise[noise])}`;
+  return `DP-SGD on a line through ${data.records.length} points: ${data.steps} steps, ` +
+    `q\u00a0=\u00a0${data.rates[rate].sample_rate}, σ\u00a0=\u00a0${decimals(data.noise[noise])}`;
 }
 
 /** What a call “it was there” is worth, beside what the promise allows. */
