@@ -55,7 +55,7 @@ class TrainingConfig(RunConfig):
         "delta",
         1e-5,
         group="Privacy",
-        help="Probability mass the ε-band may leave out; below one over N.",
+        help="Probability that may lie beyond the ε-band; below one over N.",
     )
     max_grad_norm: float = setting("max_grad_norm", 0.1, group="Privacy")
     clipping_fn: str = setting("clipping_fn", "Abadi", group="Privacy")

@@ -87,3 +87,14 @@ def test_checks_are_not_called_proofs():
     for file in (ROOT / "README.md", *safety):
         found = re.findall(r"\b(?:[Pp]roofs?|proves|proven)\b", file.read_text("utf-8"))
         assert not found, file
+
+
+def test_the_command_of_the_readme_counts_the_run_of_the_chapters():
+    """Its steps were once rounded down: 60 epochs of 234.375 steps."""
+    plan = budget.classic_plan()
+    batch = f"{plan.expected_batch_size}/{plan.sample_size}"
+    command = (
+        f"epsilon --sample-rate {batch} --noise-multiplier {plan.noise_multiplier:g} "
+        f"--steps {plan.steps} --delta {plan.delta:g}"
+    ).replace("e-0", "e-")
+    assert command in (ROOT / "README.md").read_text(encoding="utf-8")
