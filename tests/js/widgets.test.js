@@ -6,7 +6,7 @@ import {fragment, outcome, pixelOf, readScale} from "../../static/js/lib/predict
 import {Generator, mix} from "../../static/js/lib/random.js";
 import {arrow, circles, fanned, line, scale} from "../../static/js/lib/svg.js";
 import {fit, gradient} from "../../static/js/lib/toy_problem.js";
-import {start} from "../../static/js/lib/widgets.js";
+import {comesFrom, start} from "../../static/js/lib/widgets.js";
 
 test("the mixing is MurmurHash3's finalizer", () => {
   assert.equal(mix(0), 0);
@@ -98,6 +98,13 @@ function figure(json) {
   };
   return {parts, dataset: {widget: "x.js"}, querySelector: (name) => parts[name]};
 }
+
+test("an error belongs to the widget whose script is on its stack", () => {
+  const stack = "Error: no\n    at limit (http://h/static/a/js/widgets/two_worlds/limit.js:3:9)\n    at draw (http://h/static/a/js/widgets/two-worlds.js:9:1)";
+  assert.ok(comesFrom("/static/a/js/widgets/two-worlds.js", {stack}));
+  assert.ok(!comesFrom("/static/a/js/widgets/two.js", {stack}));
+  assert.ok(!comesFrom("/static/a/js/widgets/two-worlds.js", null));
+});
 
 test("a widget that fails gives its picture back and says so in one line", async (t) => {
   t.mock.method(console, "error", () => {});

@@ -57,7 +57,8 @@ def data() -> dict[str, Any]:
 def picture() -> Picture:
     """Return the points with both lines."""
     without, with_it = lines()
-    *others, odd = gradient_lengths()
+    gradients = gradient_lengths()
+    others = gradients[: toy.ODD]
     return Picture(
         title=(
             f"One record of {toy.SIZE} moves the slope from {without[0]:.2f} to "
@@ -70,7 +71,7 @@ def picture() -> Picture:
         rows=(
             ("slope", f"{without[0]:.2f}", f"{with_it[0]:.2f}"),
             ("intercept", f"{without[1]:.2f}", f"{with_it[1]:.2f}"),
-            ("longest gradient", f"{max(others):.2f}", f"{odd:.2f}"),
+            ("longest gradient", f"{max(others):.2f}", f"{max(gradients):.2f}"),
         ),
         note=(
             "Made-up records, real arithmetic. Gradients are taken at the line "

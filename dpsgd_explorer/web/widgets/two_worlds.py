@@ -41,6 +41,7 @@ NOISE = tuple(2 ** (i / 3) for i in range(13))  # 1 to 16, three values per doub
 LINES = 14
 PER_EPSILON = 12  # bins of the privacy loss from 0 to ε, so that ε is an edge
 REACH = 1.5  # of the bins, in units of ε, to either side
+FINE = 10  # losses of the accountant's grid per bin
 BINS = round(2 * REACH * PER_EPSILON)
 SHOWN_RATE, SHOWN_NOISE = 0.5, 6  # the first state: q, and the place of σ = 4
 BOUND = 1.0
@@ -52,9 +53,15 @@ EXACT = ACCOUNTANTS["exact"]
 RELATION = NeighboringRelation.ADD_OR_REMOVE_ONE
 
 
+@cache
+def spent(rate: float, noise: float) -> float:
+    """Return ε of the whole training at ``DELTA``."""
+    return epsilon(rate, noise, STEPS, DELTA)
+
+
 def limit_lines(rate: float, noise: float) -> list[tuple[float, float]]:
     """Return (e^ε', δ(ε') rounded up), from ε' = 0 to ε at ``DELTA``."""
-    top = epsilon(rate, noise, STEPS, DELTA)
+    top = spent(rate, noise)
     losses = [top * i / (LINES - 1) for i in range(LINES)]
     found = EXACT.delta_bounds([Phase(rate, noise, STEPS)], losses, RELATION)
     return [
@@ -77,10 +84,9 @@ def loss_bins(rate: float, noise: float) -> dict[str, Any]:
     ``largest``; ``beyond`` is what δ is made of, bin by bin right of ε, in units of
     ``DELTA``.
     """
-    top = epsilon(rate, noise, STEPS, DELTA)
+    top = spent(rate, noise)
     run = [Phase(rate, noise, STEPS)]
-    fine = 20  # losses of the grid per bin
-    grid = top / (PER_EPSILON * fine)
+    grid = top / (PER_EPSILON * FINE)
     remove, add = PrivacyLossDistribution.of(run, interval=grid).directions
     excess = np.maximum(-np.expm1(top - remove.losses), 0.0) * remove.probabilities
     sums = []
@@ -89,7 +95,7 @@ def loss_bins(rate: float, noise: float) -> dict[str, Any]:
         (add, add.probabilities, -1),  # its losses are those of the other order
         (remove, excess, 1),
     ):
-        places = sign * (law.first + np.arange(len(weights))) // fine + BINS // 2
+        places = sign * (law.first + np.arange(len(weights))) // FINE + BINS // 2
         inside = (places >= 0) & (places < BINS)
         sums.append(np.bincount(places[inside], weights[inside], BINS))
     largest = max(float(sums[0].max()), float(sums[1].max()))
@@ -120,7 +126,7 @@ def data() -> dict[str, Any]:
                 "sample_rate": rate,
                 "points": [
                     {
-                        "epsilon": round_up(epsilon(rate, noise, STEPS, DELTA)),
+                        "epsilon": round_up(spent(rate, noise)),
                         "lines": limit_lines(rate, noise),
                         **loss_bins(rate, noise),
                     }

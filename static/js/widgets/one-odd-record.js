@@ -82,7 +82,7 @@ export function mount(element, data) {
       write(element, `${name}-with`, decimals(found.with[at]));
     }
     write(element, "gradient-others", decimals(found.longest));
-    write(element, "gradient-odd", decimals(found.odd));
+    write(element, "gradient-all", decimals(Math.max(found.odd, found.longest)));
   }
 
   function drawScatter(found) {
