@@ -8,7 +8,6 @@ from typing import Any
 from flask import Blueprint, url_for
 from pydantic import BaseModel
 
-from dpsgd_explorer.accounting import round_up
 from dpsgd_explorer.errors import ConfigError
 from dpsgd_explorer.experiments.catalogue import DATA_SETS
 from dpsgd_explorer.experiments.presets import PRESETS
@@ -26,6 +25,7 @@ from dpsgd_explorer.web.questions.budget_map import (
 from dpsgd_explorer.web.questions.odds import percent_at_most
 from dpsgd_explorer.web.questions.privacy import EnclosedEpsilon, rounded
 from dpsgd_explorer.web.questions.privacy_models import DEFAULT_ACCOUNTANT
+from dpsgd_explorer.web.questions.rounding import need
 
 bp = Blueprint("budget_api", __name__, url_prefix="/api/v1/privacy")
 question = partial(operation, bp, "GET", queue="slow")
@@ -127,7 +127,7 @@ def _settings(dataset: str, found: Budget) -> dict[str, Any]:
     replaced = {"target_epsilon", "noise_multiplier", "steps", "epochs"}
     return {name: v for name, v in start.items() if name not in replaced} | {
         "dataset": dataset,
-        "noise_multiplier": float(round_up(found.noise_multiplier, NOISE_DIGITS)),
+        "noise_multiplier": float(need(found.noise_multiplier, NOISE_DIGITS)),
         "expected_batch_size": found.expected_batch_size,
         "steps": found.steps,
         "delta": found.delta,

@@ -10,8 +10,8 @@ import math
 from dataclasses import dataclass
 
 from dpsgd_explorer import accounting
-from dpsgd_explorer.accounting import round_up
 from dpsgd_explorer.web.figures.svg import small
+from dpsgd_explorer.web.questions.rounding import limit
 
 RHO_DELTA = 1e-10  # at which a stated ρ is converted
 HEAD = ("system", "one unit is", "stated", "not covered by the number")
@@ -146,4 +146,4 @@ LIBRARIES = (
 def epsilon_of_rho(rho: float, delta: float = RHO_DELTA) -> str:
     """Return ε of ρ-zCDP, a bound: that of one Gaussian release with ρ = 1/(2σ²)."""
     sigma = 1 / math.sqrt(2 * rho)
-    return round_up(accounting.epsilon(1.0, sigma, 1, delta, "zcdp"))
+    return limit(accounting.epsilon(1.0, sigma, 1, delta, "zcdp"))

@@ -10,8 +10,8 @@ from typing import Any
 
 from markupsafe import Markup
 
-from dpsgd_explorer.accounting import round_up
 from dpsgd_explorer.web.figures.svg import Picture, Plot, Point
+from dpsgd_explorer.web.questions.rounding import limit
 from dpsgd_explorer.web.recorded.runs import RecordedRun
 
 SHOWN_STEPS = (5, 10, 20)
@@ -31,7 +31,7 @@ def lengths_picture(run: RecordedRun) -> Picture:
         sub=(
             "Share of the drawn records, %, whose gradient is longer than the value "
             f"below; {run.config.data.label}, "
-            f"ε = {round_up(run.summary['epsilon'])} in the end"
+            f"ε = {limit(run.summary['epsilon'])} in the end"
         ),
         wide=_longer((904, 330), lines, bound, narrow=False),
         narrow=_longer((342, 260), lines, bound, narrow=True),

@@ -15,10 +15,9 @@ from functools import cache, partial
 
 from markupsafe import Markup
 
-from dpsgd_explorer.accounting import round_up
 from dpsgd_explorer.web.figures.svg import Picture, Plot
 from dpsgd_explorer.web.questions.comparison import Comparison
-from dpsgd_explorer.web.questions.rounding import points
+from dpsgd_explorer.web.questions.rounding import limit, points
 
 SURVEY_EPSILON = math.log(3)  # two coins: truth on heads, the second coin on tails
 TRUE_SHARE = 0.3
@@ -79,7 +78,7 @@ def answers_picture() -> Picture:
         ),
         status="exact",
         note=(
-            f"ε = ln {ratio:.0f} = {round_up(SURVEY_EPSILON)} when rounded up, δ = 0, "
+            f"ε = ln {ratio:.0f} = {limit(SURVEY_EPSILON)} when rounded up, δ = 0, "
             "for one answer replaced by the other."
         ),
     )

@@ -7,11 +7,11 @@ from typing import Any
 
 from markupsafe import Markup
 
-from dpsgd_explorer.accounting import Phase, Plan, round_up
+from dpsgd_explorer.accounting import Phase, Plan
 from dpsgd_explorer.accounting.queries import epsilon_interval
 from dpsgd_explorer.experiments.catalogue import MODELS
 from dpsgd_explorer.web.figures.svg import Picture, Plot, Point, Status
-from dpsgd_explorer.web.questions.rounding import percent
+from dpsgd_explorer.web.questions.rounding import limit, percent
 from dpsgd_explorer.web.recorded.runs import RecordedRun
 
 ROWS = 10
@@ -31,7 +31,7 @@ def accuracy_picture(
     accuracy, unprotected = curve[-1][1], beside[-1][1]
     return Picture(
         title=(
-            f"At ε = {round_up(curve[-1][0])} the model is right on "
+            f"At ε = {limit(curve[-1][0])} the model is right on "
             f"{percent(accuracy, 2)} of 100 unseen records; without privacy, in this "
             f"run, on {percent(unprotected, 2)}"
         ),
@@ -41,7 +41,7 @@ def accuracy_picture(
         narrow=_draw((342, 260), curve, beside, narrow=True),
         head=("ε spent", "private, %", "without privacy, %"),
         rows=tuple(
-            (round_up(e), percent(a, 2), percent(b, 2))
+            (limit(e), percent(a, 2), percent(b, 2))
             for (e, a), (_, b) in _thinned(list(zip(curve, beside, strict=True)))
         ),
         kind="recorded",
@@ -92,12 +92,12 @@ def _draw(
     words = unprotected.replace("same batches ", "") if narrow else unprotected
     middle = (0.62 * wall, 100 * beside[-1][1])
     plot.text(middle, words, "twin halo", "middle", (0, -10))
-    budget = f"budget ε = {round_up(wall)}"
+    budget = f"budget ε = {limit(wall)}"
     plot.text((wall, floor), budget, "budget halo", "end", (-8, -12))
     return plot.svg(
         f"Test accuracy against epsilon: it ends at {percent(curve[-1][1], 2)} percent "
         "with epsilon "
-        f"{round_up(wall)}; the run without privacy ends at "
+        f"{limit(wall)}; the run without privacy ends at "
         f"{percent(beside[-1][1], 2)} percent."
     )
 

@@ -9,7 +9,6 @@ from functools import partial
 import numpy as np
 from markupsafe import Markup
 
-from dpsgd_explorer.accounting import round_up
 from dpsgd_explorer.regression.comparison import EPSILONS, Spread
 from dpsgd_explorer.web.figures.error_axes import COLOURS, ERROR_NAME, ErrorAxes
 from dpsgd_explorer.web.figures.regression_parts import (
@@ -29,7 +28,7 @@ from dpsgd_explorer.web.questions.regression_results import (
     mse,
     verdict,
 )
-from dpsgd_explorer.web.questions.rounding import significant
+from dpsgd_explorer.web.questions.rounding import limit, significant
 
 WIDE, NARROW = (816, 380), (342, 320)
 BANDS = {"private": "f-area", "attack": "f-wash-attack", "good": "f-wash-good"}
@@ -165,7 +164,7 @@ def path_picture(view: View) -> Picture:
         f"rate {name}: {_end(found)}" for name, found in view.followed.items() if name
     )
     return Picture(
-        title=f"After {spec.steps:,} steps and ε = {round_up(main.epsilons[-1], 4)} "
+        title=f"After {spec.steps:,} steps and ε = {limit(main.epsilons[-1], 4)} "
         f"{_outcome(main)}{'; ' + ends if ends else ''}",
         sub=f"Median error of {spec.repetitions} descents, and the 5 to 95 % band "
         f"at the chosen rate, against ε as it is spent; σ = {spec.noise_multiplier:g}",
@@ -198,7 +197,7 @@ def _descent_rows(view: View, main: Followed) -> tuple[tuple[str, ...], ...]:
     places = sorted({*np.linspace(0, count - 1, TABLE_EPSILONS).round().astype(int)})
     return tuple(
         (
-            round_up(main.epsilons[at], 3),
+            limit(main.epsilons[at], 3),
             f"{main.trace.steps[at]:,}",
             *(mse(f.trace.spreads[at].median) for f in view.followed.values()),
         )

@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 from markupsafe import Markup
 
-from dpsgd_explorer.accounting import round_up
 from dpsgd_explorer.regression.checks import Array
 from dpsgd_explorer.regression.perturbation import LABELS
 from dpsgd_explorer.web.figures.error_axes import COLOURS
@@ -13,6 +12,7 @@ from dpsgd_explorer.web.figures.svg import Anchor, Picture, Plot, round_ticks
 from dpsgd_explorer.web.forms.fields import text_of
 from dpsgd_explorer.web.questions.regression import METHODS
 from dpsgd_explorer.web.questions.regression_results import View, epsilon_text
+from dpsgd_explorer.web.questions.rounding import limit, need
 
 WIDE, NARROW = (816, 300), (342, 280)
 
@@ -99,7 +99,7 @@ def budget_picture(view: View) -> Picture:
     return Picture(
         title=f"{LABELS[largest]} takes {percent(budget.shares[largest])} of "
         f"{method}’s budget; all of it is one Gaussian with ε = "
-        f"{round_up(budget.epsilon, 4)}",
+        f"{limit(budget.epsilon, 4)}",
         sub="Share of 1/σ², the quantity that adds up over releases",
         wide=_bar(view, (816, 96)),
         narrow=_bar(view, (342, 96)),
@@ -108,9 +108,9 @@ def budget_picture(view: View) -> Picture:
             (
                 LABELS[part.name],
                 percent(budget.shares[part.name], 1),
-                round_up(budget.noise_multipliers[part.name], 3),
+                need(budget.noise_multipliers[part.name]),
                 f"{part.sensitivity:.4g}",
-                round_up(budget.noise_stds[part.name], 3),
+                need(budget.noise_stds[part.name]),
             )
             for part in budget.parts
         ),

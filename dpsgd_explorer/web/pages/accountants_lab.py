@@ -10,7 +10,7 @@ from urllib.parse import parse_qsl
 from flask import Response, render_template, request
 
 from dpsgd_explorer import accounting
-from dpsgd_explorer.accounting import ACCOUNTANTS, Phase, round_up
+from dpsgd_explorer.accounting import ACCOUNTANTS, Phase
 from dpsgd_explorer.experiments.vocabulary import setting
 from dpsgd_explorer.web.api.answer_cache import cached_page
 from dpsgd_explorer.web.forms.fields import form_fields, script_fields
@@ -20,6 +20,7 @@ from dpsgd_explorer.web.questions.accountant_race import race
 from dpsgd_explorer.web.questions.privacy import CurvesAnswer, Racer
 from dpsgd_explorer.web.questions.privacy_models import CurvesQuestion
 from dpsgd_explorer.web.questions.question import Question
+from dpsgd_explorer.web.questions.rounding import limit
 
 POINTS = 31
 WHAT_IF = ("forget", "shuffle")
@@ -178,4 +179,4 @@ def _text(epsilon: float | None) -> str:
     """Return an epsilon, rounded up; small ones with more decimals."""
     if epsilon is None:
         return "∞"
-    return round_up(epsilon, 2 if epsilon >= 1 else 4)
+    return limit(epsilon, 2 if epsilon >= 1 else 4)

@@ -6,7 +6,7 @@ from functools import cache
 
 from flask import Blueprint, Response, render_template
 
-from dpsgd_explorer.accounting import ACCOUNTANTS, round_up
+from dpsgd_explorer.accounting import ACCOUNTANTS
 from dpsgd_explorer.experiments.catalogue import MODELS
 from dpsgd_explorer.web.api.answer_cache import cached_page
 from dpsgd_explorer.web.content.numbers import small
@@ -14,7 +14,11 @@ from dpsgd_explorer.web.figures.odds import odds_picture
 from dpsgd_explorer.web.figures.recorded_run import accuracy_picture
 from dpsgd_explorer.web.figures.svg import Picture
 from dpsgd_explorer.web.questions.odds import percent_at_most
-from dpsgd_explorer.web.questions.rounding import nearest, percent
+from dpsgd_explorer.web.questions.rounding import (
+    limit,
+    nearest,
+    percent,
+)
 from dpsgd_explorer.web.recorded.runs import RecordedRun, recorded
 
 bp = Blueprint("home", __name__)
@@ -67,7 +71,7 @@ def results(run: RecordedRun, twin: RecordedRun) -> list[tuple[str, ...]]:
             "is what privacy cost in this run, against one run on the same batches "
             "without it",
         ),
-        ("ε =", round_up(epsilon), "", f"spent, at δ = {small(run.config.delta)}"),
+        ("ε =", limit(epsilon), "", f"spent, at δ = {small(run.config.delta)}"),
         (
             "",
             percent_at_most(epsilon, run.config.delta),

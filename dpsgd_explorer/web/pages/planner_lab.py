@@ -7,7 +7,7 @@ from typing import Any
 
 from flask import Response, render_template, request
 
-from dpsgd_explorer.accounting import ACCOUNTANTS, round_up
+from dpsgd_explorer.accounting import ACCOUNTANTS
 from dpsgd_explorer.errors import ConfigError
 from dpsgd_explorer.experiments.catalogue import DATA_SETS
 from dpsgd_explorer.web.api.answer_cache import cached_page
@@ -17,6 +17,7 @@ from dpsgd_explorer.web.forms.form import Form, read_form
 from dpsgd_explorer.web.pages.labs import bp
 from dpsgd_explorer.web.questions.budget import SOLVABLE, BudgetQuestion
 from dpsgd_explorer.web.questions.privacy_models import DEFAULT_ACCOUNTANT
+from dpsgd_explorer.web.questions.rounding import limit
 
 SOLVED_DIGITS = {"noise_multiplier": 4, "epsilon": 4}
 
@@ -82,5 +83,5 @@ def solved_text(name: str, answer: BudgetAnswer) -> str:
     """Return the number that follows, rounded to the safe side."""
     value: Any = answer.budget if name == "epsilon" else getattr(answer, name)
     if name in SOLVED_DIGITS:
-        return round_up(value, SOLVED_DIGITS[name])
+        return limit(value, SOLVED_DIGITS[name])
     return text_of(float(f"{value:.4g}") if name in ("delta", "epochs") else value)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from decimal import ROUND_CEILING, Context
 
 from dpsgd_explorer.accounting import ACCOUNTANTS, Accountant, Phase
 from dpsgd_explorer.accounting.core.intervals import common_status
@@ -11,9 +10,10 @@ from dpsgd_explorer.accounting.queries import epsilon_intervals
 from dpsgd_explorer.errors import AccountingError
 from dpsgd_explorer.web.questions.privacy import Curve, CurvesAnswer, Racer
 from dpsgd_explorer.web.questions.privacy_models import RELATIONS, CurvesQuestion
+from dpsgd_explorer.web.questions.rounding import significant_limit
 
 SYNONYMS = ("glw",)  # answered by another accountant, so it would run beside itself
-DIGITS = Context(prec=6, rounding=ROUND_CEILING)
+DIGITS = 6
 SILENT = "does not apply"
 
 
@@ -40,7 +40,7 @@ def significant(epsilon: float) -> float | None:
     """Return epsilon to six digits, not below it; None for what no float holds."""
     if math.isinf(epsilon):
         return None
-    shown = float(DIGITS.create_decimal(epsilon))
+    shown = float(significant_limit(epsilon, DIGITS))
     return None if math.isinf(shown) else shown
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from dpsgd_explorer import accounting
-from dpsgd_explorer.accounting import Phase, round_up
+from dpsgd_explorer.accounting import Phase
 from dpsgd_explorer.accounting.core import validation as domains
 from dpsgd_explorer.accounting.core.intervals import Interval
 from dpsgd_explorer.accounting.plan import steps_of
@@ -18,6 +18,7 @@ from dpsgd_explorer.experiments.setting import Setting
 from dpsgd_explorer.experiments.vocabulary import MOST_RECORDS, setting
 from dpsgd_explorer.web.questions.privacy_models import DEFAULT_ACCOUNTANT
 from dpsgd_explorer.web.questions.question import Question
+from dpsgd_explorer.web.questions.rounding import limit
 
 SOLVABLE = {
     "epsilon": "ε",
@@ -189,7 +190,7 @@ def _fitting(within: Callable[[int], bool]) -> Callable[[int, int], int]:
 def _too_little(least: Budget, what: str) -> ConfigError:
     return ConfigError(
         "epsilon",
-        f"epsilon must be at least {round_up(least.spent, 4)}, which {what} alone "
+        f"epsilon must be at least {limit(least.spent, 4)}, which {what} alone "
         f"would spend, got {least.epsilon:g}. Raise epsilon or noise_multiplier.",
     )
 

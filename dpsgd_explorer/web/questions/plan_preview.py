@@ -12,7 +12,7 @@ from functools import cache, lru_cache
 from typing import Any
 
 from dpsgd_explorer import accounting
-from dpsgd_explorer.accounting import ACCOUNTANTS, Phase, round_up
+from dpsgd_explorer.accounting import ACCOUNTANTS, Phase
 from dpsgd_explorer.accounting.queries import preview
 from dpsgd_explorer.accounting.registry import accountant_for
 from dpsgd_explorer.experiments.catalogue import DATA_SETS, MODELS, DataSet, Model
@@ -25,6 +25,7 @@ from dpsgd_explorer.web.questions.privacy import (
     PlanAnswer,
     epsilons_of_all,
 )
+from dpsgd_explorer.web.questions.rounding import need
 
 TICK_POWERS = range(-4, 3)
 TICKS = 10
@@ -37,7 +38,7 @@ PLAN_TEXTS: dict[str, Callable[[dict[str, Any]], str]] = {
     "epsilon": lambda plan: str(plan["epsilon_text"]),
     "delta": lambda plan: text_of(plan["delta"]),
     "noise_multiplier": lambda plan: (
-        round_up(plan["noise_multiplier"], 3) if plan["private"] else "0"
+        need(plan["noise_multiplier"]) if plan["private"] else "0"
     ),
     "sample_rate": lambda plan: f"{plan['sample_rate']:.3g}",
     "steps": lambda plan: f"{plan['steps']:,}",

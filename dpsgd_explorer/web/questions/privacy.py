@@ -10,11 +10,12 @@ import math
 
 from pydantic import BaseModel
 
-from dpsgd_explorer.accounting import ACCOUNTANTS, Phase, round_up
+from dpsgd_explorer.accounting import ACCOUNTANTS, Phase
 from dpsgd_explorer.accounting.batches import POISSON, Batches, batches_answers
 from dpsgd_explorer.accounting.core.intervals import Interval
 from dpsgd_explorer.accounting.registry import ALL, deciding
 from dpsgd_explorer.web.questions.privacy_models import RELATIONS
+from dpsgd_explorer.web.questions.rounding import limit
 
 EPSILON_DIGITS = 4
 
@@ -60,7 +61,7 @@ class Epsilon(PrivacyTerms):
         return Epsilon(
             **terms.model_dump(),
             epsilon=rounded(epsilon),
-            epsilon_text=round_up(epsilon),
+            epsilon_text=limit(epsilon),
         )
 
 
@@ -252,7 +253,7 @@ def finite(value: float | None) -> float | None:
 
 def rounded(epsilon: float) -> float | None:
     """Return epsilon as a number that is not below it; None for infinity."""
-    return None if math.isinf(epsilon) else float(round_up(epsilon, EPSILON_DIGITS))
+    return None if math.isinf(epsilon) else float(limit(epsilon, EPSILON_DIGITS))
 
 
 def epsilons_of_all(

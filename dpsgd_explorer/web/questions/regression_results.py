@@ -12,7 +12,7 @@ from functools import cached_property, lru_cache
 
 import numpy as np
 
-from dpsgd_explorer.accounting import gaussian_epsilon, round_up
+from dpsgd_explorer.accounting import gaussian_epsilon
 from dpsgd_explorer.regression import housing
 from dpsgd_explorer.regression.budget import Budget
 from dpsgd_explorer.regression.checks import VARIANTS, Array
@@ -26,7 +26,7 @@ from dpsgd_explorer.regression.descents import (
 from dpsgd_explorer.regression.perturbation import Perturbation
 from dpsgd_explorer.regression.statistics import Statistics
 from dpsgd_explorer.web.questions.regression import METHODS, RegressionQuestion
-from dpsgd_explorer.web.questions.rounding import known_to
+from dpsgd_explorer.web.questions.rounding import known_to, limit
 
 CLOUD = 50
 CONFIDENCE_Z = 1.96
@@ -266,7 +266,7 @@ def mse(value: float) -> str:
 
 def epsilon_text(epsilon: float) -> str:
     """Return a chosen ε as it was typed, else rounded up."""
-    return f"{epsilon:g}" if epsilon == round(epsilon, 4) else round_up(epsilon, 4)
+    return f"{epsilon:g}" if epsilon == round(epsilon, 4) else limit(epsilon, 4)
 
 
 def _range_of(spread: Spread) -> tuple[float, float]:

@@ -39,6 +39,11 @@ def significant(value: float, digits: int = 2) -> str:
     return nearest(value, max(0, digits - 1 - math.floor(math.log10(abs(value)))))
 
 
+def significant_limit(value: float, digits: int) -> str:
+    """Return an upper limit to so many significant digits, not below its value."""
+    return str(Context(prec=digits, rounding=ROUND_CEILING).create_decimal(value))
+
+
 def percent(share: float, digits: int = 1) -> str:
     """Return a share that is no limit, in percent without the sign."""
     return nearest(100 * share, digits)

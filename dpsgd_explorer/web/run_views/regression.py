@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from dpsgd_explorer.accounting import gaussian_epsilon, round_up
+from dpsgd_explorer.accounting import gaussian_epsilon
 from dpsgd_explorer.experiments.events import NOT_PRIVATE
 from dpsgd_explorer.experiments.regression_config import RegressionConfig
 from dpsgd_explorer.web.figures.error_axes import (
@@ -17,6 +17,7 @@ from dpsgd_explorer.web.figures.error_axes import (
 from dpsgd_explorer.web.forms.fields import text_of
 from dpsgd_explorer.web.questions.privacy import PrivacyTerms
 from dpsgd_explorer.web.questions.regression_results import mse
+from dpsgd_explorer.web.questions.rounding import limit
 from dpsgd_explorer.web.run_views.base import (
     PRINTED,
     Points,
@@ -95,7 +96,7 @@ def page_data(config: RegressionConfig) -> dict[str, Any]:
             "delta": config.delta,
             "noise_multiplier": noise,
             "epsilon": config.epsilon,
-            "epsilon_text": round_up(config.epsilon),
+            "epsilon_text": limit(config.epsilon),
             "first_epsilon": gaussian_epsilon(config.delta, noise),
             "relation": RELATIONS[config.neighboring_relation],
             "repetitions": config.repetitions,

@@ -24,7 +24,6 @@ from dpsgd_explorer.accounting import (
     Phase,
     PrivacyLossDistribution,
     epsilon,
-    round_up,
 )
 from dpsgd_explorer.web.figures import toy_problem as toy
 from dpsgd_explorer.web.figures.svg import Picture, Plot
@@ -34,6 +33,7 @@ from dpsgd_explorer.web.figures.toy_training import (
     best_axis,
     train,
 )
+from dpsgd_explorer.web.questions.rounding import limit
 
 DELTA = 1e-3
 RATES = (1.0, 0.5, 0.25)
@@ -126,7 +126,7 @@ def data() -> dict[str, Any]:
                 "sample_rate": rate,
                 "points": [
                     {
-                        "epsilon": round_up(spent(rate, noise)),
+                        "epsilon": limit(spent(rate, noise)),
                         "lines": limit_lines(rate, noise),
                         **loss_bins(rate, noise),
                     }

@@ -2,11 +2,14 @@
 
 import math
 import random
+import re
+from pathlib import Path
 
 import pytest
 
 from dpsgd_explorer.web.questions import rounding
 
+WEB = Path(rounding.__file__).parents[1]
 DRAWN = random.Random(3)
 VALUES = [10 ** DRAWN.uniform(-9, 9) for _ in range(50)]
 VALUES += [
@@ -61,3 +64,19 @@ def test_a_number_without_a_range_is_not_given_one():
     assert rounding.known_to(math.inf, 1.0, math.inf) == "∞"
     assert rounding.known_to(1.234, 1.0, math.inf) == "1.2"
     assert rounding.known_to(1.23456, 1.23456, 1.23456) == "1.2346"
+
+
+def test_the_direction_is_chosen_in_one_place_only():
+    choosing = re.compile(r"\bround_up\(|\bROUND_\w+|\bfrom decimal import")
+    files = [
+        file.relative_to(WEB).as_posix()
+        for file in WEB.rglob("*.py")
+        if choosing.search(file.read_text(encoding="utf-8"))
+    ]
+    assert files == ["questions/rounding.py"]
+
+
+def test_a_limit_to_significant_digits_is_not_below_its_value():
+    for value in VALUES:
+        shown = float(rounding.significant_limit(value, 6))
+        assert value <= shown <= value * (1 + 1e-5)

@@ -15,10 +15,11 @@ from functools import cache
 import numpy as np
 from markupsafe import Markup
 
-from dpsgd_explorer.accounting import delta, epsilon, round_up
+from dpsgd_explorer.accounting import delta, epsilon
 from dpsgd_explorer.web.figures import toy_problem as toy
 from dpsgd_explorer.web.figures.svg import Picture, Plot, Point, small
 from dpsgd_explorer.web.figures.toy_training import STEPS, best_axis, train
+from dpsgd_explorer.web.questions import rounding
 from dpsgd_explorer.web.questions.rounding import percent_limit
 
 TRAININGS = 200  # per world, that are called; as many to choose the axis
@@ -69,7 +70,7 @@ def limit() -> float:
 
 def spent() -> str:
     """Return ε of the private trainings, rounded up."""
-    return round_up(epsilon(SAMPLE_RATE, NOISE, STEPS, DELTA))
+    return rounding.limit(epsilon(SAMPLE_RATE, NOISE, STEPS, DELTA))
 
 
 def ordinary_odd() -> str:

@@ -18,9 +18,9 @@ from functools import cache
 from markupsafe import Markup
 
 from dpsgd_explorer import accounting
-from dpsgd_explorer.accounting import round_up
 from dpsgd_explorer.web.figures.default_run import default_plan, noise_for
 from dpsgd_explorer.web.figures.svg import Picture, Plot, small
+from dpsgd_explorer.web.questions.rounding import limit
 
 TARGET = 1.0  # of one record
 DELTA = 1e-5
@@ -52,7 +52,7 @@ def group_epsilon(records: int) -> float:
 
 def printed(records: int) -> str:
     """Return the bound as text, rounded up."""
-    return round_up(group_epsilon(records))
+    return limit(group_epsilon(records))
 
 
 @cache

@@ -18,10 +18,10 @@ from dpsgd_explorer.accounting import (
     RdpCurve,
     RenyiFilter,
     best_of_trials,
-    round_up,
 )
 from dpsgd_explorer.web.figures.default_run import default_plan, noise_for
 from dpsgd_explorer.web.figures.svg import Picture, Plot, Point, small
+from dpsgd_explorer.web.questions.rounding import limit
 
 DELTA = 1e-5
 ONE = 1.0  # ε of one run
@@ -49,12 +49,12 @@ def all_of_them(runs: int) -> float:
 
 def printed_best() -> str:
     """Return ε of the best of about ``SHOWN`` runs, rounded up."""
-    return round_up(best(SHOWN))
+    return limit(best(SHOWN))
 
 
 def printed_all() -> str:
     """Return ε of ``SHOWN`` runs that are all published, rounded up."""
-    return round_up(all_of_them(SHOWN))
+    return limit(all_of_them(SHOWN))
 
 
 def splits() -> list[tuple[str, ...]]:
@@ -66,7 +66,7 @@ def splits() -> list[tuple[str, ...]]:
         used.add_dp_sgd(plan.sample_rate, noise_for(first, plan.steps), plan.steps)
         added = noise_for(TOTAL - first, plan.steps)
         together = used.noise_multiplier(TOTAL, plan.sample_rate, plan.steps, DELTA)
-        cells = (round_up(added, 3), round_up(together, 3))
+        cells = (limit(added, 3), limit(together, 3))
         rows.append((f"{first:g}", *cells, f"{100 * (1 - together / added):.0f} %"))
     return rows
 
@@ -105,8 +105,8 @@ def selection_picture() -> Picture:
             (
                 f"{runs}",
                 f"{runs * ONE:g}",
-                round_up(all_of_them(runs)),
-                round_up(best(runs)),
+                limit(all_of_them(runs)),
+                limit(best(runs)),
             )
             for runs in RUNS
         ),
