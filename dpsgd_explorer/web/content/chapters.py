@@ -103,6 +103,13 @@ TABLE = (
         "way.",
     ),
     (
+        "auditing",
+        "Auditing",
+        "Does the program keep the promise?",
+        "Three programs with one promise, two of them faulty: attacks, counted "
+        "carefully, convict.",
+    ),
+    (
         "private-linear-regression",
         "Private linear regression",
         "When is there a better way than SGD?",

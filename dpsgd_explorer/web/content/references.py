@@ -100,6 +100,13 @@ THEORY = {
         "How private are DP-SGD implementations?",
         "2403.17673",
     ),
+    "clopper": Source(
+        "Clopper and Pearson",
+        1934,
+        "The use of confidence or fiducial limits illustrated in the case of the "
+        "binomial",
+        where="Biometrika",
+    ),
     "dinur": Source(
         "Dinur and Nissim",
         2003,
@@ -149,6 +156,12 @@ THEORY = {
         "Numerical composition of differential privacy",
         "2106.02848",
     ),
+    "jagielski": Source(
+        "Jagielski, Ullman and Oprea",
+        2020,
+        "Auditing differentially private machine learning: how private is private SGD?",
+        "2006.07709",
+    ),
     "kairouz": Source(
         "Kairouz, Oh and Viswanath",
         2015,
@@ -180,6 +193,19 @@ THEORY = {
         "Robust de-anonymization of large sparse datasets",
         "cs/0610105",
     ),
+    "nasr2021": Source(
+        "Nasr, Song, Thakurta, Papernot and Carlini",
+        2021,
+        "Adversary instantiation: lower bounds for differentially private machine "
+        "learning",
+        "2101.04535",
+    ),
+    "nasr2023": Source(
+        "Nasr and others",
+        2023,
+        "Tight auditing of differentially private machine learning",
+        "2302.07956",
+    ),
     "papernot": Source(
         "Papernot and Steinke",
         2022,
@@ -210,6 +236,18 @@ THEORY = {
         2013,
         "Stochastic gradient descent with differentially private updates",
         where="GlobalSIP",
+    ),
+    "steinke": Source(
+        "Steinke, Nasr and Jagielski",
+        2023,
+        "Privacy auditing with one (1) training run",
+        "2305.08846",
+    ),
+    "tramer_debugging": Source(
+        "Tramèr and others",
+        2022,
+        "Debugging differential privacy: a case study for privacy auditing",
+        "2202.12219",
     ),
     "vadhan": Source(
         "Vadhan",

@@ -41,6 +41,7 @@ from dpsgd_explorer.web.figures import randomized_response as response
 from dpsgd_explorer.web.figures import sgd_steps as descent
 from dpsgd_explorer.web.figures import toy_problem as toy
 from dpsgd_explorer.web.figures.chapters import (
+    audit,
     exposure,
     group_privacy,
     selection,
@@ -63,6 +64,7 @@ PICTURES = {
     "step": microscope.step,
     "expected_batch": microscope.EXPECTED_BATCH_SIZE,
     "selection": selection.selection_picture,
+    "audit": audit.audit_picture,
     "exposure": exposure.exposure_picture,
     "people": group_privacy.people_picture,
     "unfold": unfold.unfold_picture,
@@ -83,6 +85,7 @@ THUMBNAILS = {
     "parameters": "lengths",
     "privacy-accounting": "growth",
     "planning-a-budget": "selection",
+    "auditing": "audit",
     "private-linear-regression": "methods",
     "in-the-real-world": "people",
 }
@@ -131,6 +134,7 @@ def parts() -> dict[str, Any]:
         "total_minutes": total_minutes,
         "deployments": deployments,
         "deployed": [row.cells for row in deployments.DEPLOYMENTS],
+        "audit": audit,
         "exposure": exposure,
         "group": group_privacy,
         "accountants": ACCOUNTANTS,

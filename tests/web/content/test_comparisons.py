@@ -44,6 +44,7 @@ SHARED = {
     "unfold": "One record, one channel",
     "people": "with the noise for ε = 1 per record",
     "selection": "each with the noise for ε = 1",
+    "audit": "all declare σ = 4",
     "exposure": "trainings with it and 200 without it, 72 steps each",
 }
 

@@ -4,6 +4,7 @@ import math
 
 import pytest
 import torch
+from scipy.stats import binom
 
 from dpsgd_explorer.accounting import (
     Odometer,
@@ -16,6 +17,7 @@ from dpsgd_explorer.accounting import (
 from dpsgd_explorer.experiments.training_config import TrainingConfig
 from dpsgd_explorer.web.figures import toy_problem as toy
 from dpsgd_explorer.web.figures.chapters import (
+    audit,
     exposure,
     group_privacy,
     selection,
@@ -131,3 +133,32 @@ def test_trainings_on_other_records_leave_out_the_last_of_them():
     assert (usual == other).all()
     seen = train(5, with_odd=True, records=[*points[:-1], (9.0, 9.0)], **settings)
     assert (seen != train(5, with_odd=True, **settings)).any()
+
+
+def test_an_audit_refutes_the_planted_faults_and_not_the_sound_program():
+    bounds = {one.name: one.bounds for one in audit.audited()}
+    assert bounds["as promised"][-1] < audit.promised()
+    assert bounds["noise divided twice"][-1] > audit.promised()
+    assert bounds["the mean is clipped"][-1] > audit.promised()
+    place = audit.COUNTS.index(400)  # as the chapter's question says
+    before, after = bounds["noise divided twice"][place - 1 : place + 1]
+    assert before < audit.promised() < after
+
+
+@pytest.mark.parametrize(("h", "a"), [(0.3, 0.1), (0.95, 0.8), (0.5, 0.02)])
+def test_a_bound_of_an_audit_is_too_large_in_one_case_of_twenty_at_most(h, a):
+    """Over all counts that 40 trainings per world can give; δ = 0."""
+    count, wrong = 40, 0.0
+    allowed = max(math.log(h / a), math.log((1 - a) / (1 - h)))
+    for hits in range(count + 1):
+        for alarms in range(count + 1):
+            chance = binom.pmf(hits, count, h) * binom.pmf(alarms, count, a)
+            wrong += chance * (audit.lower_bound(hits, alarms, count, 0.0) > allowed)
+    assert wrong <= 0.05
+
+
+def test_more_delta_leaves_less_to_prove_and_no_calls_prove_nothing():
+    assert audit.lower_bound(100, 0, 100) < audit.lower_bound(100, 0, 100, 0.0)
+    assert audit.lower_bound(0, 0, 100) == 0
+    assert audit.lower_bound(50, 50, 100) == 0
+    assert audit.lower_bound(0, 100, 100) == 0

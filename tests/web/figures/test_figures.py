@@ -27,6 +27,7 @@ from dpsgd_explorer.web.figures import recorded_run as run
 from dpsgd_explorer.web.figures import sgd_steps as descent
 from dpsgd_explorer.web.figures import toy_problem as toy
 from dpsgd_explorer.web.figures.chapters import (
+    audit,
     exposure,
     group_privacy,
     selection,
@@ -48,6 +49,7 @@ PICTURES = {
     "descent": descent.descent_picture,
     "microscope": microscope.microscope_picture,
     "selection": selection.selection_picture,
+    "audit": audit.audit_picture,
     "exposure": exposure.exposure_picture,
     "people": group_privacy.people_picture,
     "unfold": unfold.unfold_picture,

@@ -42,6 +42,7 @@ SLUGS = [
     "parameters",
     "privacy-accounting",
     "planning-a-budget",
+    "auditing",
     "private-linear-regression",
     "in-the-real-world",
 ]
