@@ -80,7 +80,7 @@ TERMS: dict[str, Term] = {
         "budget",
         "The ε that may be spent on a data set in all. Every release spends a part of "
         "it, and what is spent does not come back.",
-        "privacy-accounting#spend",
+        "planning-a-budget#one",
     ),
     "canary": Term(
         "canary",
@@ -104,7 +104,7 @@ TERMS: dict[str, Term] = {
         "clipping mode",
         "How the lengths of the gradients are computed: by making every gradient, or "
         "from smaller matrices. The result is the same; time and memory differ.",
-        "per-sample-gradients",
+        "per-sample-gradients#ghosts",
     ),
     "composition": Term(
         "composition",
@@ -136,7 +136,7 @@ TERMS: dict[str, Term] = {
         "engine",
         "The code that computes each record’s gradient, or its length. This site has "
         "four; they reach the same numbers at different cost.",
-        "per-sample-gradients",
+        "per-sample-gradients#engines",
     ),
     "epoch": Term(
         "epoch",
@@ -160,7 +160,7 @@ TERMS: dict[str, Term] = {
         "filter (privacy filter)",
         "A rule that stops before a budget is exceeded, also when each step’s noise "
         "was chosen by looking at the steps before.",
-        "privacy-accounting#spend",
+        "planning-a-budget#on-the-way",
     ),
     "frobenius-norm": Term(
         "Frobenius norm",
@@ -185,7 +185,7 @@ TERMS: dict[str, Term] = {
         "ghost norm",
         "The length of a record’s gradient, computed from what went into a layer and "
         "what came back, without ever making the gradient itself.",
-        "per-sample-gradients",
+        "per-sample-gradients#ghosts",
     ),
     "gradient": Term(
         "gradient",
@@ -197,13 +197,13 @@ TERMS: dict[str, Term] = {
         "Gram matrix",
         "The table of all inner products among a few vectors. Two of them give the "
         "length of a gradient that is a sum over positions.",
-        "per-sample-gradients",
+        "per-sample-gradients#ghosts",
     ),
     "group-privacy": Term(
         "group privacy",
         "What is promised to several records at once: k records of one person have k "
         "times the ε (and more in δ), unless the person is the unit.",
-        "in-the-real-world",
+        "in-the-real-world#unit",
     ),
     "likelihood-ratio": Term(
         "likelihood ratio",
@@ -221,7 +221,7 @@ TERMS: dict[str, Term] = {
     "membership-inference": Term(
         "membership inference",
         "Finding out from a model whether a certain record was in its training data.",
-        "sgd-basics#leaks",
+        "what-models-leak#membership",
     ),
     "momentum": Term(
         "momentum",
@@ -250,15 +250,15 @@ TERMS: dict[str, Term] = {
     ),
     "odometer": Term(
         "odometer (privacy odometer)",
-        "A running total of what was spent that is valid at any time, also when the "
-        "moment to look is chosen by what was seen.",
-        "privacy-accounting#spend",
+        "A running total of the ε that was spent so far. A rule that stops by what it "
+        "and the results say needs a filter instead.",
+        "planning-a-budget#on-the-way",
     ),
     "per-sample-gradient": Term(
         "per-sample gradient",
         "The gradient of one record’s loss by itself, before anything is summed or "
         "averaged. Clipping needs its length.",
-        "per-sample-gradients",
+        "per-sample-gradients#loop",
     ),
     "plausible-deniability": Term(
         "plausible deniability",
@@ -343,13 +343,13 @@ TERMS: dict[str, Term] = {
         "trade-off curve",
         "For each share of false alarms, the smallest share of members that any "
         "attack must miss. It says more than one pair (ε, δ).",
-        "dp-concepts#worlds",
+        "what-models-leak#limit",
     ),
     "unit": Term(
         "unit of privacy",
         "What is added or removed in the promise: a record, a person, a household. A "
         "person with many records is protected less if the record is the unit.",
-        "in-the-real-world",
+        "in-the-real-world#unit",
     ),
     "zcdp": Term(
         "zCDP",
