@@ -100,7 +100,8 @@ class QuietHandler(SimpleHTTPRequestHandler):
 
 def test_a_widget_alone_runs_in_a_frame_of_another_site(open_page, lesson):
     page = open_page("/lesson.html", at=lesson, expected=["status of 404"])  # its icon
-    heading = page.frame_locator("iframe").get_by_role("heading", level=1)
+    frame = page.frame_locator("iframe")
+    heading = frame.get_by_role("heading", level=1)
     expect(heading).to_have_text("One record moves the slope from 1.04 to 0.64")
 
 
@@ -170,3 +171,9 @@ def test_a_step_is_gone_through_under_the_microscope(open_page):
     expect(title).to_contain_text("The line moves")
     figure.get_by_role("button", name="Start again").click()
     expect(title).to_contain_text("records take part in this step")
+
+
+def test_alone_two_worlds_measure_every_noise_without_being_touched(open_page):
+    page = open_page("/embed/two-worlds/")
+    dots = page.locator('[data-part="levels"] path.f-attack')
+    expect(dots).to_have_attribute("d", re.compile("^M"))

@@ -95,6 +95,7 @@ export function mount(element, data) {
   };
   const most = Math.max(...data.counts);
   const measure = (done) => {
+    if (!chances) return; // nothing is shown yet
     if (done.length === data.noise.length) {
       extras.sweep = done;
       redraw();
@@ -123,4 +124,5 @@ export function mount(element, data) {
     extras.guesses = detail;
     change({});
   });
+  change({});
 }

@@ -20,7 +20,7 @@ export function sample(chart, data, state) {
   const [cx, cy] = place(state.chosen);
   const marks = [
     box([0, 0], width, height, "f-sunken"), line(across(data.at, x, y), "s-ink"),
-    text([x(-1.15), y(data.at[1] - 1.15 * data.at[0]) - 10], "the line so far", "halo"),
+    text([x(1.15), y(data.at[1] + 1.15 * data.at[0]) + 26], "the line so far", "halo", "end"),
     circles(indices.filter((i) => state.drawn.includes(i)).map(place), 5, "f-private"),
     circles(indices.filter((i) => !state.drawn.includes(i)).map(place), 4.5, "ring s-faint"),
     circles([[cx, cy]], 9, "ring s-ink"),
