@@ -43,11 +43,12 @@ from dpsgd_explorer.web.pages import (
     learn,
     planner_lab,
     regression_lab,
+    teach,
     train,
 )
 from dpsgd_explorer.web.pages import runs as runs_pages
 
-PAGES = (home, learn, train, runs_pages, labs, embed, glossary, about)
+PAGES = (home, learn, train, runs_pages, labs, embed, glossary, about, teach)
 # Each has added its page to labs.bp.
 LABS = (accountants_lab, engines_lab, planner_lab, regression_lab)
 API = (

@@ -177,3 +177,28 @@ def test_alone_two_worlds_measure_every_noise_without_being_touched(open_page):
     page = open_page("/embed/two-worlds/")
     dots = page.locator('[data-part="levels"] path.f-attack')
     expect(dots).to_have_attribute("d", re.compile("^M"))
+
+
+def test_what_a_link_locks_or_hides_stays_as_it_is(open_page):
+    address = "/embed/two-worlds/?hide=bound&lock=noise,threshold"
+    page = open_page(address)
+    figure = page.locator("#two-worlds")
+    expect(figure.get_by_role("slider", name="Noise multiplier")).to_be_disabled()
+    bound = figure.get_by_role("slider", name="Clipping bound", include_hidden=True)
+    expect(bound).to_be_hidden()
+    grip = figure.locator(".grip")
+    expect(grip).to_have_attribute("aria-disabled", "true")
+    value = grip.get_attribute("aria-valuenow")
+    place = grip.locator(".handle").bounding_box()
+    page.mouse.move(place["x"] + 9, place["y"] + 9)
+    page.mouse.down()
+    page.mouse.move(place["x"] + 90, place["y"] + 9, steps=3)
+    page.mouse.up()
+    figure.get_by_role("slider", name="The odd record’s y").fill("1.7")
+    expect(figure.get_by_text("1.7", exact=True)).to_be_visible()
+    assert grip.get_attribute("aria-valuenow") == value
+    page.goto(page.url.split("/embed/")[0] + "/train/?lock=seed&hide=fix")
+    page.get_by_label("Learning rate", exact=False).first.fill("5")
+    expect(page).to_have_url(re.compile(r"learning_rate=5.*&hide=fix&lock=seed$"))
+    expect(page.locator("#seed")).to_have_value("7")
+    expect(page.get_by_role("radio", name="noise σ")).to_have_count(0)

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import {test} from "node:test";
-import {direction} from "../../static/js/lib/drag.js";
+import {direction, stateOf} from "../../static/js/lib/drag.js";
 import {decimals} from "../../static/js/lib/format.js";
 import {fragment, outcome, pixelOf, readScale} from "../../static/js/lib/predict.js";
 import {Generator, mix} from "../../static/js/lib/random.js";
@@ -51,6 +51,13 @@ test("marks without points or length draw nothing", () => {
   assert.equal(circles([], 3, "x").attributes.d, "");
   assert.deepEqual(arrow([5, 5], [5.5, 5], "a", "b"), []);
   assert.deepEqual(arrow([5, 5], [NaN, 5], "a", "b"), []);
+});
+
+test("a control is free unless the address names it whole", () => {
+  const lists = {hidden: "noise rate", locked: "bound"};
+  assert.deepEqual(["noise", "bound", "height"].map((name) => stateOf(name, lists)), ["hidden", "locked", "free"]);
+  assert.equal(stateOf("nois", lists), "free");
+  assert.equal(stateOf("noise", {}), "free");
 });
 
 test("arrow keys have directions and no other key has one", () => {

@@ -5,11 +5,13 @@ from __future__ import annotations
 import logging
 from functools import partial
 
-from flask import Blueprint, Response, abort, render_template
+from flask import Blueprint, Response, abort, render_template, request
 from markupsafe import Markup
 
 from dpsgd_explorer.web.api.answer_cache import cached_page
 from dpsgd_explorer.web.content.chapters import CHAPTERS
+from dpsgd_explorer.web.widgets.controls import controls_of
+from dpsgd_explorer.web.widgets.limits import FREE, Limits, read_limits
 from dpsgd_explorer.web.widgets.registry import WIDGETS, Widget
 
 LOG = logging.getLogger(__name__)
@@ -19,21 +21,29 @@ bp = Blueprint("embed", __name__, url_prefix="/embed")
 
 @bp.get("/<slug>/")
 def widget(slug: str) -> Response:
-    """Show one widget alone; 404 if there is none of this name."""
+    """Show one widget alone; 404 if there is none of this name.
+
+    Raises:
+        ConfigError: the address hides or locks a control that there is not.
+    """
     wanted = WIDGETS.get(slug)
     if wanted is None:
         abort(404)
-    return cached_page(partial(_page, wanted))
+    limits = read_limits(request.args, controls_of(slug), f"“{wanted.title}”")
+    return cached_page(partial(_page, wanted, limits))
 
 
-def _page(wanted: Widget) -> str:
+def _page(wanted: Widget, limits: Limits) -> str:
     return render_template(
-        "widgets/_embed.html", shown=wanted, chapter=CHAPTERS[wanted.chapter]
+        "widgets/_embed.html",
+        shown=wanted,
+        limits=limits,
+        chapter=CHAPTERS[wanted.chapter],
     )
 
 
 @bp.app_template_global("widget")
-def widget_markup(slug: str, level: int = 3) -> Markup:
+def widget_markup(slug: str, level: int = 3, limits: Limits = FREE) -> Markup:
     """Return a widget as part of a page.
 
     A widget that cannot be computed costs its page one line and nothing else.
@@ -41,6 +51,7 @@ def widget_markup(slug: str, level: int = 3) -> Markup:
     Args:
         slug: Name in ``WIDGETS``.
         level: Level of its heading, 1 to 5.
+        limits: Controls that the visitor cannot set.
 
     Raises:
         KeyError: there is no widget of this name.
@@ -51,6 +62,7 @@ def widget_markup(slug: str, level: int = 3) -> Markup:
             shown.template,
             shown=shown,
             level=level,
+            limits=limits,
             picture=shown.module.picture(),
             data=shown.module.data(),
         )

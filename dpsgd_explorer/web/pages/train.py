@@ -14,7 +14,12 @@ from dpsgd_explorer.experiments.presets import PRESETS
 from dpsgd_explorer.experiments.training_config import TrainingConfig
 from dpsgd_explorer.web.api.answer_cache import cached_page
 from dpsgd_explorer.web.content.choice_notes import choice_notes
-from dpsgd_explorer.web.forms.fields import form_fields, form_groups, script_fields
+from dpsgd_explorer.web.forms.fields import (
+    form_fields,
+    form_groups,
+    layout_of,
+    script_fields,
+)
 from dpsgd_explorer.web.forms.form import Form, read_form, to_query
 from dpsgd_explorer.web.pages.runs import LATEST, RunRow, rows
 from dpsgd_explorer.web.questions.plan_preview import (
@@ -28,6 +33,7 @@ from dpsgd_explorer.web.questions.plan_preview import (
     truth_of,
 )
 from dpsgd_explorer.web.recorded import runs as recorded
+from dpsgd_explorer.web.widgets.limits import HIDE, LOCK, Limits, read_limits
 
 bp = Blueprint("train", __name__, url_prefix="/train")
 
@@ -55,18 +61,41 @@ class PresetLink:
 
 @bp.get("/")
 def index() -> str | Response:
-    """Show the trainer with the settings of the address; wrong ones stand corrected."""
+    """Show the trainer with the settings of the address; wrong ones stand corrected.
+
+    Raises:
+        ConfigError: the address hides or locks a setting that there is not.
+    """
     latest = rows(LATEST)
-    return _page(latest) if latest else cached_page(partial(_page, latest))
+    limits = read_limits(request.args, trainer_controls(), "the trainer")
+    page = partial(_page, latest, limits)
+    return page() if latest else cached_page(page)
 
 
-def _page(latest: list[RunRow]) -> str:
-    form = read_form(TrainingConfig, request.args.to_dict())
+@cache
+def trainer_controls() -> dict[str, str]:
+    """Return the label of each setting; two that exclude each other are one control."""
+    switches = {switch.name: switch for switch in layout_of(TrainingConfig).switches}
+    labels = {}
+    for field in form_fields(TrainingConfig).values():
+        control = field.switch or field.name
+        switch = switches.get(field.switch)
+        labels[control] = switch.label if switch else field.label
+    return labels
+
+
+def _page(latest: list[RunRow], limits: Limits) -> str:
+    settings = request.args.to_dict()
+    for name in (HIDE, LOCK):
+        settings.pop(name, None)
+    form = read_form(TrainingConfig, settings)
     config, fields = form.settings, form_fields(TrainingConfig)
     plan = plan_of(config) if config else None
     return render_template(
         "train/index.html",
         form=form,
+        limits=limits,
+        fixed=_fixed(form, limits),
         groups=form_groups(TrainingConfig),
         switches={switch.name: switch for switch in form.switches},
         choice_notes=notes_of(form),
@@ -81,8 +110,24 @@ def _page(latest: list[RunRow]) -> str:
         labels={name: field.label for name, field in fields.items()},
         views=VIEWS | {"runs": "Runs"},
         rows=latest,
-        page_data=_page_data(form, plan),
+        page_data=_page_data(form, plan)
+        | {"limits": urlencode(limits.query, safe=",")},
     )
+
+
+def _fixed(form: Form[TrainingConfig], limits: Limits) -> list[str]:
+    """Return label and value of each setting that cannot be set."""
+    fields = form_fields(TrainingConfig)
+    names = [
+        form.chosen.get(control, control)
+        for control in trainer_controls()
+        if control in limits.hidden | limits.locked
+    ]
+    return [
+        f"{fields[name].label} {fields[name].symbol}".strip()
+        + f": {fields[name].in_words(form.texts[name])}"
+        for name in names
+    ]
 
 
 def notes_of(form: Form[TrainingConfig]) -> dict[str, str]:

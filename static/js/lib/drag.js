@@ -9,17 +9,27 @@ export function direction(key) {
   return DIRECTIONS[key] ?? null;
 }
 
+/** Pure: "hidden", "locked" or "free", of a control by the lists that a widget's address set. */
+export function stateOf(control, {hidden = "", locked = ""}) {
+  const names = (list) => list.split(" ");
+  if (names(hidden).includes(control)) return "hidden";
+  return names(locked).includes(control) ? "locked" : "free";
+}
+
 /**
  * @param {import("./svg.js").Chart} chart
- * @param {{label: string, range: [number, number], move: (to: [number, number]) => void,
+ * @param {{label: string, control: string, range: [number, number], move: (to: [number, number]) => void,
  *   step: (direction: [number, number], big: boolean) => void, role?: string}} options
  *   `move` gets data units, `step` a direction per key press; Shift makes it big. `range` are the ends of the value.
+ *   A `control` that the page's address hides or locks cannot be moved.
  */
-export function grip(chart, {label, range, move, step, role = ""}) {
+export function grip(chart, {label, control, range, move, step, role = ""}) {
+  const state = stateOf(control, chart.svg.closest("[data-widget]").dataset);
+  const isFree = state === "free";
   const element = make({
     name: "g",
     attributes: {
-      class: "grip", tabindex: 0, role: "slider", "aria-label": label, "aria-roledescription": role,
+      class: isFree ? "grip" : "grip locked", tabindex: isFree ? 0 : "", "aria-disabled": isFree ? "" : "true", role: "slider", "aria-label": label, "aria-roledescription": role,
       "aria-valuemin": range[0], "aria-valuemax": range[1],
     },
     content: [
@@ -29,6 +39,23 @@ export function grip(chart, {label, range, move, step, role = ""}) {
     ],
   });
   chart.grips.append(element);
+  if (state === "hidden") element.setAttribute("visibility", "hidden");
+  if (isFree) follow(element, (event) => move(chart.point(event)), step);
+  return {
+    /** Put it at a pixel; its value and the value in words. */
+    at([x, y], value, words) {
+      element.setAttribute("transform", `translate(${Math.round(x * 10) / 10} ${Math.round(y * 10) / 10})`);
+      element.setAttribute("aria-valuenow", String(value));
+      element.setAttribute("aria-valuetext", words);
+    },
+    show(visible) {
+      element.setAttribute("visibility", visible && state !== "hidden" ? "visible" : "hidden");
+    },
+  };
+}
+
+/** Move with the pointer that holds the element, and with arrow keys. */
+function follow(element, move, step) {
   let held = false;
   element.addEventListener("pointerdown", (event) => {
     held = true;
@@ -38,7 +65,7 @@ export function grip(chart, {label, range, move, step, role = ""}) {
     element.focus({focusVisible: false});
   });
   element.addEventListener("pointermove", (event) => {
-    if (held) move(chart.point(event));
+    if (held) move(event);
   });
   const drop = () => {
     held = false;
@@ -51,15 +78,4 @@ export function grip(chart, {label, range, move, step, role = ""}) {
     event.preventDefault();
     step(way, event.shiftKey);
   });
-  return {
-    /** Put it at a pixel; its value and the value in words. */
-    at([x, y], value, words) {
-      element.setAttribute("transform", `translate(${Math.round(x * 10) / 10} ${Math.round(y * 10) / 10})`);
-      element.setAttribute("aria-valuenow", String(value));
-      element.setAttribute("aria-valuetext", words);
-    },
-    show(visible) {
-      element.setAttribute("visibility", visible ? "visible" : "hidden");
-    },
-  };
 }

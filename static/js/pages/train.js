@@ -48,6 +48,11 @@ function start() {
   attachFromAddress();
 }
 
+/** The settings as they stand, with what a teacher's link hides or locks, as the address carries them. */
+function setUp() {
+  return [toQuery(form.given), data.limits].filter(Boolean).join("&");
+}
+
 /* Settings ------------------------------------------------------------------------ */
 
 function settingsChanged(input = null, options = {}) {
@@ -91,7 +96,7 @@ function currentPreset() {
 /** Ask what the settings will spend. */
 async function ask(signal) {
   const query = toQuery(form.given);
-  history.replaceState(null, "", `?${query}${location.hash}`);
+  history.replaceState(null, "", `?${setUp()}${location.hash}`);
   try {
     form.requireFilled();
     const address = `/api/v1/privacy/plan?${query}&points=${CURVE_POINTS}`;
@@ -135,8 +140,8 @@ function choosePreset(event) {
 }
 
 async function copyLink() {
-  const address = `${location.origin}${location.pathname}?${toQuery(form.given)}`;
-  history.replaceState(null, "", `?${toQuery(form.given)}${location.hash}`);
+  const address = `${location.origin}${location.pathname}?${setUp()}`;
+  history.replaceState(null, "", `?${setUp()}${location.hash}`);
   try {
     await navigator.clipboard.writeText(address);
     part("copied").textContent = "Copied";
@@ -166,7 +171,7 @@ async function launch() {
   try {
     form.requireFilled();
     const answer = await postJson("/api/v1/runs", form.json);
-    history.replaceState(null, "", `?${toQuery(form.given)}#run=${answer.id}`);
+    history.replaceState(null, "", `?${setUp()}#run=${answer.id}`);
     attach(answer, await planOf(answer.config));
   } catch (error) {
     if (!(error instanceof ApiError)) throw error;

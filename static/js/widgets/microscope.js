@@ -40,7 +40,7 @@ export function mount(element, data) {
     redraw();
   };
   const bound = grip(charts.arrows, {
-    label: "Clipping bound C", range: ENDS,
+    label: "Clipping bound C", control: "bound", range: ENDS,
     move: ([x, y]) => {
       if (Math.hypot(x, y) > 0.05) state.angle = Math.atan2(y, x);
       setBound(Math.hypot(x, y));

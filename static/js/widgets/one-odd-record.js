@@ -56,7 +56,7 @@ export function mount(element, data) {
     redraw();
   };
   const disc_ = grip(scatter, {
-    label: "The odd record: arrow keys move it", role: "movable record", range: data.y_range, move: place,
+    label: "The odd record: arrow keys move it", control: "record", role: "movable record", range: data.y_range, move: place,
     step: ([dx, dy], big) => {
       const [x, y] = records[data.odd];
       place([x + dx * (big ? 0.25 : 0.05), y + dy * (big ? 0.5 : 0.1)]);

@@ -79,7 +79,7 @@ export function mount(element, data) {
     redraw();
   };
   const threshold = grip(charts.scores, {
-    label: "The attacker’s threshold", range: [-REACH, REACH],
+    label: "The attacker’s threshold", control: "threshold", range: [-REACH, REACH],
     move: ([x]) => moveCut(x), step: ([dx, dy], big) => moveCut(state.cut + (dx + dy) * (big ? 0.5 : 0.1)),
   });
 

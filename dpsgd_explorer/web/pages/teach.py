@@ -1,0 +1,176 @@
+"""For teachers: links with controls hidden or locked, and a lesson plan per chapter."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+from urllib.parse import parse_qsl, urlencode, urlsplit
+
+from flask import Blueprint, Response, abort, render_template, request, url_for
+from werkzeug.datastructures import MultiDict
+
+from dpsgd_explorer.errors import ConfigError
+from dpsgd_explorer.experiments.training_config import TrainingConfig
+from dpsgd_explorer.web.api.answer_cache import cached_page
+from dpsgd_explorer.web.content.chapters import CHAPTERS, Chapter, headings, unbroken
+from dpsgd_explorer.web.content.lessons import Parts, gather, gathered
+from dpsgd_explorer.web.pages.train import trainer_controls
+from dpsgd_explorer.web.widgets.controls import controls_of
+from dpsgd_explorer.web.widgets.limits import HIDE, LOCK, WAY_OUT, Limits, read_limits
+from dpsgd_explorer.web.widgets.registry import WIDGETS, Widget
+
+bp = Blueprint("teach", __name__, url_prefix="/teach")
+bp.add_app_template_global(gather)
+
+TRAINER = "trainer"
+SUBJECT, SETUP = "for", "setup"  # names in the builder's address
+SHOW = "show"
+WAYS = {SHOW: "shown", LOCK: "locked", HIDE: "hidden"}
+NOT_TAUGHT = ("check", "sources")  # sections that are no step of a lesson
+FRAME_HEIGHT = 760  # pixels, of the frame in an embed code
+
+
+@dataclass(frozen=True)
+class Subject:
+    """What a link leads to: the trainer or a widget.
+
+    Attributes:
+        slug: Name in the builder's address.
+        title: Name in words.
+        controls: Label of each control, by name.
+        endpoint: View of its page.
+        values: Variable parts of the view's address.
+    """
+
+    slug: str
+    title: str
+    controls: Mapping[str, str]
+    endpoint: str
+    values: Mapping[str, Any]
+
+    @property
+    def is_framed(self) -> bool:
+        """Whether other sites may show it in a frame."""
+        return self.slug != TRAINER
+
+    def address(self, limits: Limits, settings: Mapping[str, str]) -> str:
+        """Return its whole address on this site, with limits and settings."""
+        query = urlencode({**settings, **limits.query}, safe=",")
+        path = url_for(self.endpoint, **self.values)
+        return request.host_url.rstrip("/") + path + (f"?{query}" if query else "")
+
+
+def subjects() -> dict[str, Subject]:
+    """Return all that a link can lead to, by name."""
+    framed = {
+        slug: Subject(
+            slug, widget.title, controls_of(slug), "embed.widget", {"slug": slug}
+        )
+        for slug, widget in WIDGETS.items()
+    }
+    trainer = Subject(TRAINER, "The trainer", trainer_controls(), "train.index", {})
+    return framed | {TRAINER: trainer}
+
+
+@bp.get("/")
+def index() -> str:
+    """Show the builder of links, with what was built, and all lesson plans.
+
+    Raises:
+        ConfigError: the address names a subject, control or setting that there is not.
+    """
+    known = subjects()
+    subject = known[_chosen(known)]
+    limits, settings = _limits(subject), _settings(subject)
+    return render_template(
+        "teach/index.html",
+        subjects=known.values(),
+        subject=subject,
+        limits=limits,
+        ways=WAYS,
+        setup=request.args.get(SETUP, ""),
+        address=subject.address(limits, settings),
+        height=FRAME_HEIGHT,
+    )
+
+
+@bp.get("/<slug>/")
+def lesson(slug: str) -> Response:
+    """Show the lesson plan of a chapter; 404 if there is none of this name."""
+    wanted = CHAPTERS.get(slug)
+    if wanted is None:
+        abort(404)
+    return cached_page(partial(_lesson_page, wanted))
+
+
+def parts_of(chapter: Chapter) -> tuple[Parts, list[tuple[str, str]]]:
+    """Return what a chapter asks and shows, and its sections (anchor and title)."""
+    sections: list[tuple[str, str]] = []
+    parts = gathered(
+        lambda: sections.extend(
+            headings(render_template(chapter.template, text_alone=True))
+        )
+    )
+    return parts, [part for part in sections if part[0] not in NOT_TAUGHT]
+
+
+def widgets_of(chapter: Chapter) -> list[Widget]:
+    """Return the widgets that a chapter explains."""
+    return [widget for widget in WIDGETS.values() if widget.chapter == chapter.slug]
+
+
+def _lesson_page(chapter: Chapter) -> str:
+    parts, sections = parts_of(chapter)
+    return render_template(
+        "teach/lesson.html",
+        chapter=chapter,
+        parts=parts,
+        sections=sections,
+        widgets=widgets_of(chapter),
+        unbroken=unbroken,
+    )
+
+
+def _chosen(known: Mapping[str, Subject]) -> str:
+    slug = request.args.get(SUBJECT, next(iter(known)))
+    if slug not in known:
+        raise ConfigError(
+            SUBJECT,
+            f"{SUBJECT} must be one of {', '.join(known)}, got {slug!r}. {WAY_OUT}",
+        )
+    return slug
+
+
+def _limits(subject: Subject) -> Limits:
+    """Return the limits that the builder's form asks for."""
+    asked = {
+        name: way for name, way in request.args.items() if name not in (SUBJECT, SETUP)
+    }
+    for name, way in asked.items():
+        if way not in WAYS:
+            raise ConfigError(
+                name,
+                f"{name} must be one of {', '.join(WAYS)}, got {way!r}. {WAY_OUT}",
+            )
+    stated = MultiDict([(way, name) for name, way in asked.items() if way != SHOW])
+    unknown = next((name for name in asked if name not in subject.controls), None)
+    if unknown is not None:
+        stated.add(HIDE, unknown)
+    return read_limits(stated, subject.controls, f"“{subject.title}”")
+
+
+def _settings(subject: Subject) -> dict[str, str]:
+    """Return the trainer's settings of an address that was pasted, checked.
+
+    Raises:
+        ConfigError: a setting is unknown or outside its domain.
+    """
+    text = request.args.get(SETUP, "").strip()
+    if not text or subject.is_framed:
+        return {}
+    given = dict(parse_qsl(urlsplit(text).query))
+    settings = {name: given[name] for name in given if name not in (HIDE, LOCK)}
+    TrainingConfig.from_query(settings)
+    return settings

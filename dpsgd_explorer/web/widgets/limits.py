@@ -1,0 +1,76 @@
+"""What a teacher's link hides and locks: ``?hide=bound,height&lock=noise``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from markupsafe import Markup
+from werkzeug.datastructures import MultiDict
+
+from dpsgd_explorer.errors import ConfigError
+
+HIDE, LOCK = "hide", "lock"
+WAY_OUT = "Take it out of the address, or build the link again under Teach."
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Controls that cannot be set: those not shown, and those shown as they stand."""
+
+    hidden: frozenset[str] = frozenset()
+    locked: frozenset[str] = frozenset()
+
+    def attributes(self, control: str) -> Markup:
+        """Return the attributes of a control's fieldset or button."""
+        state = (
+            " hidden"
+            if control in self.hidden
+            else " disabled"
+            if control in self.locked
+            else ""
+        )
+        return Markup(' data-control="{}"{}').format(control, Markup(state))
+
+    @property
+    def query(self) -> dict[str, str]:
+        """The limits as an address carries them."""
+        sets = {HIDE: self.hidden, LOCK: self.locked}
+        return {name: ",".join(sorted(names)) for name, names in sets.items() if names}
+
+
+FREE = Limits()
+
+
+def read_limits(
+    query: MultiDict[str, str], controls: Mapping[str, str], subject: str
+) -> Limits:
+    """Return the limits of an address.
+
+    Args:
+        query: The address; other names in it are not looked at.
+        controls: Label of each control that there is, by name.
+        subject: What has the controls, for messages.
+
+    Raises:
+        ConfigError: a name is no control, or both hidden and locked.
+    """
+    hidden, locked = (
+        frozenset(name for text in query.getlist(way) for name in text.split(","))
+        - {""}
+        for way in (HIDE, LOCK)
+    )
+    for way, names in ((HIDE, hidden), (LOCK, locked)):
+        for name in sorted(names - controls.keys()):
+            raise ConfigError(
+                way,
+                f"{way} must name controls of {subject} "
+                f"({', '.join(controls) or 'it has none'}), got {name!r}. {WAY_OUT}",
+            )
+    for name in sorted(hidden & locked):
+        raise ConfigError(
+            HIDE,
+            f"a control of {subject} is either hidden or locked, got both for "
+            f"{name!r}. {WAY_OUT}",
+        )
+    return Limits(hidden, locked)
