@@ -19,6 +19,16 @@ def learn(slug):
 
 # name: page, absent, present
 STATEMENTS = {
+    "schedules-of-the-rate-cost-nothing": (
+        learn("parameters"),
+        "schedule of the learning rate (spends|costs) (?!nothing)",
+        "costs nothing: ε does not see η, in whatever way it changes",
+    ),
+    "descent-adapts": (
+        learn("private-linear-regression"),
+        "needs a bound on θ",
+        "No bound on θ is needed beforehand: the sensitivity is taken at the current θ",
+    ),
     "survey-against-curator": (
         learn("intro"),
         r"instead of 1\.1\b",
