@@ -1,5 +1,7 @@
 """Losses that keep the samples of a batch apart, and losses that do not."""
 
+from functools import partial
+
 import torch
 import torch.nn.functional as F
 from torch import nn
@@ -9,6 +11,7 @@ from tests.dp.nets import POISSON, attached
 
 FEATURES, CLASSES, TOKENS = 4, 5, 3
 STEPS = 3
+WEIGHTS = torch.tensor([1.0, 1.0, 1.0, 1.0, 50.0])
 
 
 class Tokens(nn.Module):
@@ -81,131 +84,98 @@ def masked_tokens(out, y):
     return per_sample_mean(losses, y != -100)
 
 
-ORDINARY = {
-    "cross entropy": (scores, classes, F.cross_entropy),
-    "label smoothing": (
-        scores,
-        classes,
-        lambda out, y: F.cross_entropy(out, y, label_smoothing=0.1),
-    ),
-    "soft labels": (scores, distributions, F.cross_entropy),
-    "BCE with logits": (scores, numbers, F.binary_cross_entropy_with_logits),
-    "BCE": (
-        scores,
-        numbers,
-        lambda out, y: F.binary_cross_entropy(out.sigmoid(), y),
-    ),
-    "MSE": (scores, numbers, F.mse_loss),
-    "MSE by hand": (scores, numbers, lambda out, y: ((out - y) ** 2).mean()),
-    "L1": (scores, numbers, F.l1_loss),
-    "smooth L1": (scores, numbers, F.smooth_l1_loss),
-    "Huber": (scores, numbers, lambda out, y: F.huber_loss(out, y, delta=0.5)),
-    "KL": (
-        scores,
-        distributions,
-        lambda out, y: F.kl_div(out.log_softmax(1), y, reduction="batchmean"),
-    ),
-    "KL of logarithms": (
-        scores,
-        lambda size: distributions(size).log(),
-        lambda out, y: F.kl_div(
-            out.log_softmax(1), y, reduction="batchmean", log_target=True
-        ),
-    ),
-    "NLL on log-softmax": (
-        scores,
-        classes,
-        lambda out, y: F.nll_loss(F.log_softmax(out, dim=1), y),
-    ),
-    "NLL by hand": (scores, classes, own_cross_entropy),
-    "margins of classes": (scores, classes, F.multi_margin_loss),
-    "losses, then their mean": (
-        scores,
-        classes,
-        lambda out, y: F.cross_entropy(out, y, reduction="none").mean(),
-    ),
-    "a sum over the number of samples": (
-        scores,
-        classes,
-        lambda out, y: F.cross_entropy(out, y, reduction="sum") / len(y),
-    ),
-    "focal": (scores, classes, per_sample_focal),
-    "a weighted sum of two": (
-        scores,
-        classes,
-        lambda out, y: F.cross_entropy(out, y) + 0.1 * out.pow(2).mean(),
-    ),
-    "a mean of three": (
-        scores,
-        classes,
-        lambda out, y: torch.stack(
-            [F.cross_entropy(out, y), out.abs().mean(), out.tanh().mean()]
-        ).mean(),
-    ),
-    "tokens, [B, V, T]": (
-        Tokens,
-        token_classes,
-        lambda out, y: F.cross_entropy(out.transpose(1, 2), y),
-    ),
-    "tokens, [B T, V]": (
-        Tokens,
-        token_classes,
-        lambda out, y: F.cross_entropy(out.flatten(0, 1), y.flatten()),
-    ),
-    "shifted tokens": (
-        Tokens,
-        token_classes,
-        lambda out, y: F.cross_entropy(
-            out[:, :-1].reshape(-1, CLASSES), y[:, 1:].reshape(-1)
-        ),
-    ),
-    "tokens by per_sample_mean": (Tokens, some_ignored, masked_tokens),
-    "all tokens by per_sample_mean": (
-        Tokens,
-        token_classes,
-        lambda out, y: per_sample_mean(
-            F.cross_entropy(out.transpose(1, 2), y, reduction="none")
-        ),
-    ),
-    "class weights by per_sample_mean": (
-        scores,
-        classes,
-        lambda out, y: per_sample_mean(
-            F.cross_entropy(out, y, weight=WEIGHTS, reduction="none")
-        ),
-    ),
-}
+def by_name(losses):
+    """Return {name: (module, targets, loss)} of {(module, targets): {name: loss}}."""
+    return {
+        name: (*inputs, loss)
+        for inputs, named in losses.items()
+        for name, loss in named.items()
+    }
+
+
+ORDINARY = by_name(
+    {
+        (scores, classes): {
+            "cross entropy": F.cross_entropy,
+            "label smoothing": partial(F.cross_entropy, label_smoothing=0.1),
+            "NLL on log-softmax": lambda out, y: F.nll_loss(
+                F.log_softmax(out, dim=1), y
+            ),
+            "NLL by hand": own_cross_entropy,
+            "margins of classes": F.multi_margin_loss,
+            "losses, then their mean": lambda out, y: F.cross_entropy(
+                out, y, reduction="none"
+            ).mean(),
+            "a sum over the number of samples": lambda out, y: (
+                F.cross_entropy(out, y, reduction="sum") / len(y)
+            ),
+            "focal": per_sample_focal,
+            "a weighted sum of two": lambda out, y: (
+                F.cross_entropy(out, y) + 0.1 * out.pow(2).mean()
+            ),
+            "a mean of three": lambda out, y: torch.stack(
+                [F.cross_entropy(out, y), out.abs().mean(), out.tanh().mean()]
+            ).mean(),
+            "class weights by per_sample_mean": lambda out, y: per_sample_mean(
+                F.cross_entropy(out, y, weight=WEIGHTS, reduction="none")
+            ),
+        },
+        (scores, distributions): {
+            "soft labels": F.cross_entropy,
+            "KL": lambda out, y: F.kl_div(out.log_softmax(1), y, reduction="batchmean"),
+        },
+        (scores, numbers): {
+            "BCE with logits": F.binary_cross_entropy_with_logits,
+            "BCE": lambda out, y: F.binary_cross_entropy(out.sigmoid(), y),
+            "MSE": F.mse_loss,
+            "MSE by hand": lambda out, y: ((out - y) ** 2).mean(),
+            "L1": F.l1_loss,
+            "smooth L1": F.smooth_l1_loss,
+            "Huber": lambda out, y: F.huber_loss(out, y, delta=0.5),
+        },
+        (scores, lambda size: distributions(size).log()): {
+            "KL of logarithms": lambda out, y: F.kl_div(
+                out.log_softmax(1), y, reduction="batchmean", log_target=True
+            ),
+        },
+        (Tokens, token_classes): {
+            "tokens, [B, V, T]": lambda out, y: F.cross_entropy(out.transpose(1, 2), y),
+            "tokens, [B T, V]": lambda out, y: F.cross_entropy(
+                out.flatten(0, 1), y.flatten()
+            ),
+            "shifted tokens": lambda out, y: F.cross_entropy(
+                out[:, :-1].reshape(-1, CLASSES), y[:, 1:].reshape(-1)
+            ),
+            "all tokens by per_sample_mean": lambda out, y: per_sample_mean(
+                F.cross_entropy(out.transpose(1, 2), y, reduction="none")
+            ),
+        },
+        (Tokens, some_ignored): {
+            "tokens by per_sample_mean": masked_tokens,
+        },
+    }
+)
 """Name: (module, targets, loss); each is a mean of a term for each sample."""
 
-ORDINARY_SUMS = {
-    "cross entropy": (
-        scores,
-        classes,
-        lambda out, y: F.cross_entropy(out, y, reduction="sum"),
-    ),
-    "class weights": (
-        scores,
-        classes,
-        lambda out, y: F.cross_entropy(out, y, weight=WEIGHTS, reduction="sum"),
-    ),
-    "ignored tokens": (
-        Tokens,
-        some_ignored,
-        lambda out, y: F.cross_entropy(out.transpose(1, 2), y, reduction="sum"),
-    ),
-    "squares": (
-        scores,
-        numbers,
-        lambda out, y: F.mse_loss(out, y, reduction="none").sum(1).sum(),
-    ),
-    "over the expected size": (
-        scores,
-        classes,
-        lambda out, y: F.cross_entropy(out, y, reduction="sum") / 10,
-    ),
-}
-
-WEIGHTS = torch.tensor([1.0, 1.0, 1.0, 1.0, 50.0])
+ORDINARY_SUMS = by_name(
+    {
+        (scores, classes): {
+            "cross entropy": partial(F.cross_entropy, reduction="sum"),
+            "class weights": partial(F.cross_entropy, weight=WEIGHTS, reduction="sum"),
+            "over the expected size": lambda out, y: (
+                F.cross_entropy(out, y, reduction="sum") / 10
+            ),
+        },
+        (Tokens, some_ignored): {
+            "ignored tokens": lambda out, y: F.cross_entropy(
+                out.transpose(1, 2), y, reduction="sum"
+            ),
+        },
+        (scores, numbers): {
+            "squares": lambda out, y: F.mse_loss(out, y, reduction="none").sum(1).sum(),
+        },
+    }
+)
 
 
 def contrastive(out, y):
@@ -285,100 +255,64 @@ def items_after_the_mean(out, y):
     return losses.mean() * (y.numel() / int((y != -100).sum()))
 
 
-PLANTED = {
-    "class weights": (
-        scores,
-        classes,
-        lambda out, y: F.cross_entropy(out, y, weight=WEIGHTS),
-    ),
-    "ignore_index": (
-        Tokens,
-        some_ignored,
-        lambda out, y: F.cross_entropy(out.transpose(1, 2), y),
-    ),
-    "ignore_index, flat": (
-        Tokens,
-        some_ignored,
-        lambda out, y: F.cross_entropy(out.flatten(0, 1), y.flatten()),
-    ),
-    "another ignore_index": (
-        scores,
-        classes,
-        lambda out, y: F.nll_loss(out.log_softmax(1), y, ignore_index=2),
-    ),
-    "label smoothing and ignore_index": (
-        Tokens,
-        some_ignored,
-        lambda out, y: F.cross_entropy(out.transpose(1, 2), y, label_smoothing=0.1),
-    ),
-    "num_items_in_batch": (Tokens, some_ignored, items_in_batch),
-    "num_items_in_batch after the mean": (Tokens, some_ignored, items_after_the_mean),
-    "a masked mean": (Tokens, some_ignored, masked_mean),
-    "contrastive": (scores, classes, contrastive),
-    "contrastive, by per_sample_mean": (scores, classes, contrastive_by_sample),
-    "all pairs": (scores, classes, all_pairs),
-    "focal over the batch": (scores, classes, focal_over_the_batch),
-    "focal over the batch, constants": (scores, classes, focal_of_constants),
-    "balance of experts": (scores, classes, balance),
-    "the batch's mean taken away": (
-        scores,
-        classes,
-        lambda out, y: F.cross_entropy(out - out.mean(0), y),
-    ),
-    "the batch's constant mean taken away": (
-        scores,
-        classes,
-        lambda out, y: F.cross_entropy(out - out.detach().mean(0), y),
-    ),
-    "mixup of outputs": (scores, classes, mixup_of_outputs),
-    "mixup of losses": (scores, classes, mixup_of_losses),
-    "weights of the shape of soft targets": (scores, classes, weighted_targets),
-    "hard examples": (scores, classes, hard_examples),
-    "classes balanced by the batch": (scores, classes, balanced_classes),
-    "root of a mean": (scores, numbers, lambda out, y: F.mse_loss(out, y).sqrt()),
-    "flooding": (
-        scores,
-        classes,
-        lambda out, y: (F.cross_entropy(out, y) - 0.1).abs() + 0.1,
-    ),
-    "variance of the batch": (scores, classes, lambda out, y: out.var(0).sum()),
-    "square of a mean": (scores, classes, lambda out, y: out.mean(0).pow(2).sum()),
-    "softmax over the batch": (
-        scores,
-        classes,
-        lambda out, y: out.log_softmax(0).mean(),
-    ),
-    "logsumexp over the batch": (
-        scores,
-        classes,
-        lambda out, y: out.logsumexp(0).mean(),
-    ),
-    "normalised by the largest": (
-        scores,
-        classes,
-        lambda out, y: F.cross_entropy(out / out.detach().abs().max(), y),
-    ),
-    "some of the samples": (
-        scores,
-        classes,
-        lambda out, y: F.cross_entropy(out[: 1 + len(y) // 2], y[: 1 + len(y) // 2]),
-    ),
-    "weights of samples": (
-        scores,
-        classes,
-        lambda out, y: (
-            F.cross_entropy(out, y, reduction="none") * y / y.float().mean()
-        ).mean(),
-    ),
-    "every sample with every target": (
-        lambda: nn.Linear(FEATURES, 1),
-        lambda size: torch.rand(size),
-        lambda out, y: (out - y).pow(2).mean(),
-    ),
-    "a sum where a mean is expected": (
-        scores,
-        classes,
-        lambda out, y: F.cross_entropy(out, y, reduction="sum"),
-    ),
-}
+PLANTED = by_name(
+    {
+        (scores, classes): {
+            "class weights": partial(F.cross_entropy, weight=WEIGHTS),
+            "another ignore_index": lambda out, y: F.nll_loss(
+                out.log_softmax(1), y, ignore_index=2
+            ),
+            "contrastive": contrastive,
+            "contrastive, by per_sample_mean": contrastive_by_sample,
+            "all pairs": all_pairs,
+            "focal over the batch": focal_over_the_batch,
+            "focal over the batch, constants": focal_of_constants,
+            "balance of experts": balance,
+            "the batch's mean taken away": lambda out, y: F.cross_entropy(
+                out - out.mean(0), y
+            ),
+            "the batch's constant mean taken away": lambda out, y: F.cross_entropy(
+                out - out.detach().mean(0), y
+            ),
+            "mixup of outputs": mixup_of_outputs,
+            "mixup of losses": mixup_of_losses,
+            "weights of the shape of soft targets": weighted_targets,
+            "hard examples": hard_examples,
+            "classes balanced by the batch": balanced_classes,
+            "flooding": lambda out, y: (F.cross_entropy(out, y) - 0.1).abs() + 0.1,
+            "variance of the batch": lambda out, y: out.var(0).sum(),
+            "square of a mean": lambda out, y: out.mean(0).pow(2).sum(),
+            "softmax over the batch": lambda out, y: out.log_softmax(0).mean(),
+            "logsumexp over the batch": lambda out, y: out.logsumexp(0).mean(),
+            "normalised by the largest": lambda out, y: F.cross_entropy(
+                out / out.detach().abs().max(), y
+            ),
+            "some of the samples": lambda out, y: F.cross_entropy(
+                out[: 1 + len(y) // 2], y[: 1 + len(y) // 2]
+            ),
+            "weights of samples": lambda out, y: (
+                F.cross_entropy(out, y, reduction="none") * y / y.float().mean()
+            ).mean(),
+            "a sum where a mean is expected": partial(F.cross_entropy, reduction="sum"),
+        },
+        (Tokens, some_ignored): {
+            "ignore_index": lambda out, y: F.cross_entropy(out.transpose(1, 2), y),
+            "ignore_index, flat": lambda out, y: F.cross_entropy(
+                out.flatten(0, 1), y.flatten()
+            ),
+            "label smoothing and ignore_index": lambda out, y: F.cross_entropy(
+                out.transpose(1, 2), y, label_smoothing=0.1
+            ),
+            "num_items_in_batch": items_in_batch,
+            "num_items_in_batch after the mean": items_after_the_mean,
+            "a masked mean": masked_mean,
+        },
+        (scores, numbers): {
+            "root of a mean": lambda out, y: F.mse_loss(out, y).sqrt(),
+        },
+        (lambda: nn.Linear(FEATURES, 1), lambda size: torch.rand(size)): {
+            "every sample with every target": lambda out, y: (out - y).pow(2).mean(),
+        },
+    }
+)
 """Name: (module, targets, loss); a sample moves the gradients of others, or may."""

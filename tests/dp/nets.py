@@ -146,6 +146,11 @@ def backward(net, x, y):
     F.cross_entropy(net(x), y).backward()
 
 
+def step(net, optimizer, x, y):
+    backward(net, x, y)
+    optimizer.step()
+
+
 def data(size=40):
     """Return (inputs, targets) for ``linear``."""
     torch.manual_seed(2)
@@ -168,8 +173,7 @@ def private_run(net, optimizer, dataset, steps, **options):
 def train(net, optimizer, batches):
     """Make a step per batch, or per part of one."""
     for x, y in batches:
-        backward(net, x, y)
-        optimizer.step()
+        step(net, optimizer, x, y)
         optimizer.zero_grad()
 
 

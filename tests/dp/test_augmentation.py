@@ -10,7 +10,7 @@ from dpsgd_explorer.dp.augmentation import AveragedViews, views
 from dpsgd_explorer.dp.clipping.groups import CLIPPING_STYLES
 from dpsgd_explorer.errors import ConfigError, PrivacyError
 from tests.dp.engines.test_engines_agree import EXACT, loop_gradients
-from tests.dp.nets import NETS, attached, case
+from tests.dp.nets import NETS, attached, case, step
 
 K, C = 3, 0.3
 ENGINES = ("hooks", "extending", "vmap")
@@ -31,8 +31,7 @@ def gradients(net, x, y, **options):
         clipping_fn="Abadi",
         **options,
     )
-    F.cross_entropy(net(x), y).backward()
-    optimizer.step()
+    step(net, optimizer, x, y)
     divisor = engine.plan.expected_batch_size
     return {n: p.grad * divisor for n, p in net.named_parameters() if p.requires_grad}
 
@@ -87,8 +86,7 @@ def test_equal_views_are_one_sample():
 def test_samples_are_counted_not_views():
     net, x, y = augmented("mlp")
     engine, optimizer = attached(net, augmentation_multiplicity=K, max_grad_norm=C)
-    F.cross_entropy(net(x), y).backward()
-    optimizer.step()
+    step(net, optimizer, x, y)
     assert engine.diagnostics.batch_size == 4
 
 

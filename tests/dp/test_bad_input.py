@@ -5,7 +5,6 @@ import torch
 from torch import nn
 from torch.nn.utils.rnn import pack_sequence
 
-from dpsgd_explorer.dp import PrivacyEngine
 from dpsgd_explorer.dp.engines.hooks import HooksEngine
 from dpsgd_explorer.errors import ConfigError, PrivacyError, UnsupportedModuleError
 from tests.dp.nets import attached
@@ -99,18 +98,8 @@ def test_a_wrong_input_is_refused_by_the_layers_name(name):
 
 
 def engine_with_loss(loss_fn, **options):
-    net = nn.Linear(4, 3)
-    engine = PrivacyEngine(
-        net,
-        batch_size=5,
-        sample_size=100,
-        steps=1,
-        noise_multiplier=1.0,
-        example_inputs=(torch.randn(5, 4), torch.randint(0, 3, (5,))),
-        loss_fn=loss_fn,
-        **options,
-    )
-    engine.attach(torch.optim.SGD(net.parameters(), lr=0.1))
+    example = torch.randn(5, 4), torch.randint(0, 3, (5,))
+    attached(nn.Linear(4, 3), example_inputs=example, loss_fn=loss_fn, **options)
 
 
 def test_a_loss_for_each_sample_is_refused():

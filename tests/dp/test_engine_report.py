@@ -19,6 +19,7 @@ from tests.dp.nets import (
     data,
     linear,
     private_run,
+    step,
     train,
 )
 
@@ -58,8 +59,7 @@ def test_the_odometer_of_an_engine_goes_on_with_other_queries():
 def test_no_step_spends_nothing_and_no_noise_spends_everything():
     net, x, y = case("mlp")
     engine, optimizer = attached(net, noise_multiplier=0.0)
-    backward(net, x, y)
-    optimizer.step()
+    step(net, optimizer, x, y)
     assert engine.get_epsilon(assume_poisson=True) == math.inf
     assert engine.receipt()["epsilon"] is None
     fresh, _ = attached(copy.deepcopy(net), noise_multiplier=1.0)
@@ -85,8 +85,7 @@ def test_without_a_target_more_steps_are_counted():
 def test_unchecked_sampling_gives_epsilon_to_those_who_vouch():
     net, x, y = case("mlp")
     engine, optimizer = attached(net, noise_multiplier=1.0)
-    backward(net, x, y)
-    optimizer.step()
+    step(net, optimizer, x, y)
     with pytest.raises(PrivacyError, match="assume_poisson=True"):
         engine.get_epsilon()
     assert engine.receipt()["epsilon"] is None

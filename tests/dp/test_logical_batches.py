@@ -4,7 +4,6 @@ import copy
 
 import pytest
 import torch
-import torch.nn.functional as F
 from torch import nn, optim
 
 from dpsgd_explorer.accounting import Phase
@@ -14,12 +13,14 @@ from dpsgd_explorer.dp.options import CHOICES
 from dpsgd_explorer.errors import ConfigError, PrivacyError
 from tests.dp.nets import (
     CLASSES,
+    POISSON,
     attached,
     backward,
     case,
     data,
     linear,
     private_run,
+    step,
     train,
 )
 
@@ -66,12 +67,10 @@ def test_parts_make_the_run_that_whole_batches_make(make):
 def test_zero_grad_may_stand_before_backward_or_after_the_step(cleared, engine):
     whole = trained(OPTIMIZERS["momentum"])
     net = deep()
-    own = PrivacyEngine(
-        net, batch_size=8, sample_size=40, steps=STEPS, noise_multiplier=1.0,
-        noise="seeded", seed=5, physical_batch_size=3, engine=engine,
+    own, optimizer = attached(
+        net, OPTIMIZERS["momentum"](net.parameters()), **POISSON, steps=STEPS, seed=5,
+        physical_batch_size=3, engine=engine,
     )  # fmt: skip
-    optimizer = OPTIMIZERS["momentum"](net.parameters())
-    own.attach(optimizer)
     parts, sizes = 0, []
     for x, y in own.poisson_loader(records()):
         if cleared == "before":
@@ -91,9 +90,7 @@ def test_zero_grad_may_stand_before_backward_or_after_the_step(cleared, engine):
 
 
 def loop_in_parts(net, size=3):
-    engine, optimizer = attached(
-        net, sampling="poisson", sample_size=40, batch_size=8, physical_batch_size=size
-    )
+    engine, optimizer = attached(net, **POISSON, physical_batch_size=size)
     return engine, optimizer, iter(engine.poisson_loader(data()))
 
 
@@ -101,9 +98,7 @@ def test_nothing_moves_before_the_last_part():
     net = linear()
     before = copy.deepcopy(net.state_dict())
     engine, optimizer, parts = loop_in_parts(net)
-    backward(net, *next(parts))
-    optimizer.step()
-    optimizer.zero_grad()
+    train(net, optimizer, [next(parts)])
     assert engine.steps_done == 0
     torch.testing.assert_close(net.state_dict(), before, rtol=0, atol=0)
     with pytest.raises(PrivacyError, match="between a batch's draw and its step"):
@@ -121,8 +116,7 @@ def test_a_part_without_a_step_is_refused():
 def test_a_part_without_a_backward_is_refused():
     net = linear()
     _, optimizer, parts = loop_in_parts(net)
-    backward(net, *next(parts))
-    optimizer.step()
+    step(net, optimizer, *next(parts))
     next(parts)
     with pytest.raises(PrivacyError, match=r"3 samples .* drawn"):
         optimizer.step()
@@ -131,9 +125,7 @@ def test_a_part_without_a_backward_is_refused():
 def test_a_part_lost_to_zero_grad_is_refused():
     net = linear()
     _, optimizer, parts = loop_in_parts(net)
-    backward(net, *next(parts))
-    optimizer.step()
-    optimizer.zero_grad()
+    train(net, optimizer, [next(parts)])
     backward(net, *next(parts))
     optimizer.zero_grad()
     with pytest.raises(PrivacyError):
@@ -143,8 +135,7 @@ def test_a_part_lost_to_zero_grad_is_refused():
 def test_a_batch_left_in_the_middle_is_refused():
     net = linear()
     engine, optimizer, parts = loop_in_parts(net)
-    backward(net, *next(parts))
-    optimizer.step()
+    step(net, optimizer, *next(parts))
     with pytest.raises(PrivacyError, match="no step made of it"):
         next(iter(engine.poisson_loader(data())))
 
@@ -161,17 +152,16 @@ def test_a_diagnosis_is_of_the_whole_batch():
     while engine.steps_done == 0:
         x, y = next(parts)
         sizes.append(len(x))
-        backward(net, x, y)
-        optimizer.step()
-        optimizer.zero_grad()
+        train(net, optimizer, [(x, y)])
     assert engine.diagnostics.batch_size == sum(sizes) > 3
 
 
-def second_phase(first, net, **options):
-    engine = PrivacyEngine(
-        net, batch_size=4, sample_size=40, steps=3, noise_multiplier=2.0,
-        accounting_mode="rdp", after=first, **options,
-    )  # fmt: skip
+SECOND = {"batch_size": 4, "sample_size": 40, "steps": 3, "noise_multiplier": 2.0}
+SECOND["accounting_mode"] = "rdp"
+
+
+def second_phase(first, net):
+    engine = PrivacyEngine(net, **SECOND, after=first)
     optimizer = optim.Adam([p for p in net.parameters() if p.requires_grad])
     engine.attach(optimizer)
     train(net, optimizer, engine.poisson_loader(records()))
@@ -193,10 +183,7 @@ def test_a_second_phase_adds_up_in_the_accountant():
     assert second.receipt()["earlier"] == [
         {"sample_rate": 0.2, "noise_multiplier": 1.0, "steps": STEPS}
     ]
-    alone = PrivacyEngine(
-        net, batch_size=4, sample_size=40, steps=3, noise_multiplier=2.0,
-        accounting_mode="rdp",
-    )  # fmt: skip
+    alone = PrivacyEngine(net, **SECOND)
     with pytest.raises(ConfigError, match="earlier"):
         alone.load_state_dict(second.state_dict())
 
@@ -204,8 +191,7 @@ def test_a_second_phase_adds_up_in_the_accountant():
 def test_an_earlier_phase_that_nobody_vouches_for_gives_no_epsilon():
     net, x, y = case("mlp")
     first, optimizer = attached(net, noise_multiplier=1.0)
-    backward(net, x, y)
-    optimizer.step()
+    step(net, optimizer, x, y)
     first.detach()
     second = PrivacyEngine(
         net, batch_size=4, sample_size=1000, steps=3, noise_multiplier=2.0, after=first
@@ -218,17 +204,13 @@ def test_an_earlier_phase_that_nobody_vouches_for_gives_no_epsilon():
 
 def test_the_same_engine_goes_on_with_another_optimizer():
     net = deep()
-    engine = PrivacyEngine(
-        net, batch_size=8, sample_size=40, steps=6, noise_multiplier=1.0
-    )
+    engine = PrivacyEngine(net, **POISSON, steps=6)
     batches = iter(engine.poisson_loader(records()))
     for make in (OPTIMIZERS["momentum"], OPTIMIZERS["adamw"]):
         optimizer = make(net.parameters())
         engine.attach(optimizer)
         for _ in range(3):
-            backward(net, *next(batches))
-            optimizer.step()
-            optimizer.zero_grad()
+            train(net, optimizer, [next(batches)])
         engine.detach()
     assert engine.steps_done == 6
     assert engine.get_epsilon() == engine.plan.epsilon(6)
@@ -237,20 +219,16 @@ def test_the_same_engine_goes_on_with_another_optimizer():
 def test_named_params_outside_of_which_something_is_trainable_are_refused():
     net = deep()
     bias = [(n, p) for n, p in net.named_parameters() if "bias" in n]
-    options = {"batch_size": 8, "sample_size": 40, "steps": 1, "noise_multiplier": 1.0}
+    options = POISSON | {"steps": 1}
     with pytest.raises(ConfigError, match=r"0\.weight, 2\.weight"):
         PrivacyEngine(net, named_params=bias, **options)
-    [
-        param.requires_grad_(False)
-        for name, param in net.named_parameters()
-        if ".bias" not in name
-    ]
+    for name, parameter in net.named_parameters():
+        parameter.requires_grad_(".bias" in name)
     weights = copy.deepcopy(net[0].weight)
     engine = PrivacyEngine(net, named_params=bias, **options)
     optimizer = optim.SGD([p for _, p in bias], lr=0.1)
     engine.attach(optimizer)
     for x, y in engine.poisson_loader(records()):
-        F.cross_entropy(net(x), y).backward()
-        optimizer.step()
+        step(net, optimizer, x, y)
     assert torch.equal(net[0].weight, weights)
     assert net[0].bias.grad is not None

@@ -1,5 +1,7 @@
 """A run without a length: noise is given, and epsilon is that of the steps done."""
 
+import itertools
+
 import pytest
 import torch
 from torch.optim import SGD
@@ -9,7 +11,8 @@ from dpsgd_explorer.dp import PrivacyEngine
 from dpsgd_explorer.dp.clipping.adaptive import AdaptiveClipping
 from dpsgd_explorer.dp.noise.schedules import Linear
 from dpsgd_explorer.errors import ConfigError
-from tests.dp.nets import backward, data, linear
+from tests.dp import nets
+from tests.dp.nets import data, linear
 
 SIZES = {"batch_size": 9, "sample_size": 40, "noise_multiplier": 1.0}
 EPOCH = 5  # ceil(40 / 9)
@@ -24,18 +27,12 @@ def started(**options):
     return net, optimizer, engine
 
 
-def train(run, loader, most=1_000):
-    """Train on one iteration of a loader, or its beginning; return its batches."""
-    net, optimizer, _ = run
-    done = 0
-    for x, y in loader:
-        backward(net, x, y)
-        optimizer.step()
-        optimizer.zero_grad()
-        done += 1
-        if done == most:
-            break
-    return done
+def train(run, loader, most=None):
+    """Train on one iteration of a loader, or its beginning; return its steps."""
+    net, optimizer, engine = run
+    before = engine.steps_done
+    nets.train(net, optimizer, itertools.islice(loader, most))
+    return engine.steps_done - before
 
 
 @pytest.mark.parametrize("workers", [0, 1])

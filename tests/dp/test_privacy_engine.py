@@ -11,7 +11,7 @@ from torch import optim
 from dpsgd_explorer.dp import PrivacyEngine
 from dpsgd_explorer.dp.options import ENGINES
 from dpsgd_explorer.errors import PrivacyError
-from tests.dp.nets import POISSON, attached, backward, case, data, flat, linear
+from tests.dp.nets import POISSON, attached, backward, case, data, flat, linear, step
 
 AT_STEP = [name for name, each in ENGINES.items() if not each.releases_in_backward]
 
@@ -34,8 +34,7 @@ def test_the_sum_is_divided_by_the_expected_batch_size(samples):
     net = linear()
     _, optimizer = attached(net, batch_size=10, max_grad_norm=1.0, clipping_fn="Abadi")
     x = torch.ones(samples, 4) * 1e6  # every clipped gradient is the same, of length 1
-    backward(net, x, torch.zeros(samples, dtype=torch.int64))
-    optimizer.step()
+    step(net, optimizer, x, torch.zeros(samples, dtype=torch.int64))
     norm = flat(p.grad for p in net.parameters()).norm()
     assert norm.item() == pytest.approx(samples / 10, rel=1e-4)
 
@@ -59,8 +58,7 @@ def test_any_optimizer_takes_the_noisy_gradient(make):
     optimizer, reference = make(net.parameters()), make(plain.parameters())
     engine, _ = attached(net, optimizer, **POISSON, steps=4)
     for x, y in engine.poisson_loader(data()):
-        backward(net, x, y)
-        optimizer.step()
+        step(net, optimizer, x, y)
         for own, other in zip(net.parameters(), plain.parameters(), strict=True):
             other.grad = own.private_grad.clone()
         reference.step()
@@ -73,17 +71,14 @@ def test_any_optimizer_takes_the_noisy_gradient(make):
 def test_learning_rate_schedulers_work_before_and_after(first):
     net = linear()
     optimizer = optim.SGD(net.parameters(), lr=1.0)
-    engine = PrivacyEngine(
-        net, batch_size=8, sample_size=40, steps=3, noise_multiplier=1.0
-    )
+    engine = PrivacyEngine(net, **POISSON, steps=3)
     if first == "engine":
         engine.attach(optimizer)
     scheduler = optim.lr_scheduler.StepLR(optimizer, step_size=1, gamma=0.5)
     if first == "scheduler":
         engine.attach(optimizer)
     for x, y in engine.poisson_loader(data()):
-        backward(net, x, y)
-        optimizer.step()
+        step(net, optimizer, x, y)
         scheduler.step()
         optimizer.zero_grad()
     assert optimizer.param_groups[0]["lr"] == 0.125
@@ -149,8 +144,7 @@ def test_diagnostics_are_those_of_the_last_step():
     )
     with pytest.raises(PrivacyError, match="before the first step"):
         _ = engine.diagnostics
-    backward(net, x, y)
-    optimizer.step()
+    step(net, optimizer, x, y)
     seen = engine.diagnostics
     assert seen.norms.shape == (5,)
     assert (seen.clipped_fraction, seen.non_finite, seen.batch_size) == (1.0, 0, 5)

@@ -7,7 +7,6 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from dpsgd_explorer.dp import PrivacyEngine
 from dpsgd_explorer.dp.clipping.clipper import (
     CLIPPING_FUNCTIONS,
     Clipper,
@@ -17,7 +16,7 @@ from dpsgd_explorer.dp.clipping.groups import clipping_groups
 from dpsgd_explorer.dp.options import CHOICES
 from dpsgd_explorer.errors import ConfigError
 from tests.dp.engines.test_engines_agree import EXACT, loop_gradients
-from tests.dp.nets import CLASSES, NETS, attached, backward, case, clipped_sum
+from tests.dp.nets import CLASSES, NETS, attached, case, clipped_sum, step
 
 C = 0.3
 STYLES = ["all-layer", "layer-wise", "param-wise"]
@@ -222,10 +221,7 @@ BAD_STYLES = {
 def test_other_styles_are_refused(style, message):
     net, _, _ = case("mlp")
     with pytest.raises(ConfigError, match=message) as caught:
-        PrivacyEngine(
-            net, batch_size=8, sample_size=40, steps=3, noise_multiplier=1.0,
-            clipping_style=style,
-        )  # fmt: skip
+        attached(net, clipping_style=style)
     assert caught.value.field == "clipping_style"
 
 
@@ -273,7 +269,6 @@ def test_tied_weights_are_in_the_block_of_their_first_layer():
 def test_groups_are_clipped_in_an_ordinary_loop():
     net, x, y = case("tokens")
     engine, optimizer = attached(net, clipping_style="param-wise")
-    backward(net, x, y)
-    optimizer.step()
+    step(net, optimizer, x, y)
     assert engine.steps_done == 1
     assert torch.isfinite(F.cross_entropy(net(x), y))

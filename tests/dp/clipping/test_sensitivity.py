@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from torch import nn
 
 from dpsgd_explorer.dp.options import CHOICES
-from tests.dp.nets import NETS, SAMPLES, attached, backward, case, clipped_sum
+from tests.dp.nets import NETS, SAMPLES, attached, backward, case, clipped_sum, step
 
 SLACK = 1 + 1e-6
 EXTREMES = [0.0, 1.0, 1e-30, 1e10, 1e30, 1e200, math.inf, -math.inf, math.nan]
@@ -89,8 +89,7 @@ def test_the_sum_is_divided_by_a_public_constant():
         _, optimizer = attached(
             net, clipping_fn="Abadi", max_grad_norm=1e-3, batch_size=4
         )
-        backward(net, x[:1].expand(samples, -1), y[:1].expand(samples))
-        optimizer.step()
+        step(net, optimizer, x[:1].expand(samples, -1), y[:1].expand(samples))
         norms.append(
             torch.cat([p.grad.flatten() for p in net.parameters()]).norm().item()
         )

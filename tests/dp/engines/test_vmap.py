@@ -2,12 +2,11 @@
 
 import pytest
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from dpsgd_explorer.errors import UnsupportedModuleError
 from tests.dp.engines.test_engines_agree import EXACT, loop_sum
-from tests.dp.nets import CLASSES, attached, backward, case, clipped_sum
+from tests.dp.nets import CLASSES, attached, backward, case, clipped_sum, step
 
 C = 0.3
 
@@ -110,8 +109,7 @@ def test_masks_are_drawn_for_each_sample():
     x, y = torch.ones(2, 4), torch.zeros(2, dtype=torch.int64)
     first, second = net(x)
     assert not torch.equal(first, second)
-    F.cross_entropy(net(x), y).backward()
-    optimizer.step()
+    step(net, optimizer, x, y)
     assert torch.isfinite(net[0].weight).all()
 
 

@@ -8,7 +8,7 @@ from torch import nn
 from dpsgd_explorer.dp.kernels import cpu as kernels
 from dpsgd_explorer.dp.kernels.cpu import Probe
 from dpsgd_explorer.dp.kernels.max_pool import max_pool
-from tests.dp.nets import attached
+from tests.dp.nets import attached, step
 
 EVEN = [(2, 2), (3, 3), (1, 1), (1, 3), (4, 2)]
 
@@ -53,8 +53,7 @@ def private_step(x, y, *, fast):
     net = pooled_net()
     _, optimizer = attached(net, noise_multiplier=1.0, seed=3)
     with kernels.in_use(*[net] * fast):
-        F.cross_entropy(net(x), y).backward()
-        optimizer.step()
+        step(net, optimizer, x, y)
     return [p.detach().clone() for p in net.parameters()]
 
 

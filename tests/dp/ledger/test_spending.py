@@ -12,7 +12,7 @@ from torch.optim import SGD
 from dpsgd_explorer.dp import PrivacyEngine
 from dpsgd_explorer.dp.ledger import spending
 from dpsgd_explorer.errors import PrivacyWarning
-from tests.dp.nets import backward, data, linear
+from tests.dp.nets import data, linear, step
 
 
 def engine_of(net, **options):
@@ -28,8 +28,7 @@ def run(net, engine):
         warnings.simplefilter("always")
         optimizer = SGD([p for p in net.parameters() if p.requires_grad], lr=0.1)
         engine.attach(optimizer)
-        backward(net, *data(8))
-        optimizer.step()
+        step(net, optimizer, *data(8))
         engine.detach()
         optimizer.zero_grad()
     return [str(w.message) for w in caught if w.category is PrivacyWarning]

@@ -5,7 +5,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from dpsgd_explorer.dp import PrivacyEngine, per_sample_mean
+from dpsgd_explorer.dp import per_sample_mean
 from dpsgd_explorer.dp.modules.probe_inputs import (
     IGNORED,
     draws_of_all_classes,
@@ -18,19 +18,9 @@ from tests.dp.nets import attached
 MANY = 40
 
 
-def engine_with(net, inputs, targets, loss_fn, **options):
-    engine = PrivacyEngine(
-        net,
-        batch_size=5,
-        sample_size=100,
-        steps=1,
-        noise_multiplier=1.0,
-        example_inputs=(inputs, targets),
-        loss_fn=loss_fn,
-        **options,
-    )
-    engine.attach(torch.optim.SGD(net.parameters(), lr=0.1))
-    return engine
+def engine_with(net, inputs, targets, loss_fn):
+    example = {"example_inputs": (inputs, targets), "loss_fn": loss_fn}
+    return attached(net, noise_multiplier=1.0, **example)[0]
 
 
 class Tokens(nn.Module):

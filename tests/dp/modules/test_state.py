@@ -10,7 +10,7 @@ from dpsgd_explorer.dp import make_private_ready
 from dpsgd_explorer.dp.modules.state import ModuleState, refuse_different
 from dpsgd_explorer.dp.options import CHOICES
 from dpsgd_explorer.errors import UnsupportedModuleError
-from tests.dp.nets import attached, backward
+from tests.dp.nets import attached, step
 
 ENGINE = pytest.mark.parametrize("engine", CHOICES["engine"])
 
@@ -115,8 +115,7 @@ def test_a_table_with_max_norm_is_refused_and_the_advice_works(table, frozen, en
     torch.testing.assert_close(net(ids), expected)
     _, optimizer = attached(net, engine=engine)
     kept = net.table.weight.detach().clone()
-    backward(net, ids, torch.zeros(5, dtype=torch.int64))
-    optimizer.step()
+    step(net, optimizer, ids, torch.zeros(5, dtype=torch.int64))
     assert torch.equal(net.table.weight, kept) == frozen
 
 

@@ -9,7 +9,7 @@ from torch import nn
 
 from dpsgd_explorer.dp.options import CHOICES
 from dpsgd_explorer.errors import PrivacyError, UnsupportedModuleError
-from tests.dp.nets import attached, backward
+from tests.dp.nets import attached, train
 
 ENGINE = pytest.mark.parametrize("engine", CHOICES["engine"])
 WHOLE_BATCH = pytest.mark.parametrize("engine", ["hooks", "extending"])
@@ -44,9 +44,7 @@ def batch(size=8, seed=0):
 
 
 def step(net, optimizer, size=8):
-    backward(net, *batch(size))
-    optimizer.step()
-    optimizer.zero_grad()
+    train(net, optimizer, [batch(size)])
 
 
 def centre(module, args, output):

@@ -7,7 +7,6 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from dpsgd_explorer.dp import PrivacyEngine
 from dpsgd_explorer.dp.options import CHOICES
 from dpsgd_explorer.errors import UnsupportedModuleError
 from tests.dp.nets import NETS, attached, case
@@ -156,18 +155,8 @@ def test_instance_norm_with_running_statistics_is_refused():
 
 
 def engine_with_example(net, loss_fn, **options):
-    engine = PrivacyEngine(
-        net,
-        batch_size=5,
-        sample_size=100,
-        steps=1,
-        noise_multiplier=1.0,
-        example_inputs=(torch.randn(5, 4), torch.randint(0, 3, (5,))),
-        loss_fn=loss_fn,
-        **options,
-    )
-    engine.attach(torch.optim.SGD(net.parameters(), lr=0.1))
-    return engine
+    example = torch.randn(5, 4), torch.randint(0, 3, (5,))
+    attached(net, example_inputs=example, loss_fn=loss_fn, **options)
 
 
 def contrastive(outputs, targets):

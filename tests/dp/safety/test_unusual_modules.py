@@ -11,8 +11,8 @@ from torch import nn
 from torch.nn.utils.parametrizations import weight_norm
 from torch.utils.checkpoint import checkpoint
 
-from dpsgd_explorer.dp import PrivacyEngine
 from dpsgd_explorer.errors import UnsupportedModuleError
+from tests.dp.nets import attached
 
 pytestmark = pytest.mark.filterwarnings(
     # vmap maps some of torch's operations one sample at a time, and says so.
@@ -139,30 +139,22 @@ def rows():
 def gradients(module, inputs, loss, engine=None, reduction="mean"):
     """The gradient of a batch, by an engine or without one: {name: gradient}."""
     module.zero_grad()
-    trained = [p for p in module.parameters() if p.requires_grad]
-    optimizer = torch.optim.SGD(trained, lr=0.0)
     if engine is not None:
-        engine = PrivacyEngine(
+        engine, optimizer = attached(
             module,
             batch_size=BATCH,
-            sample_size=1000,
-            steps=2,
-            noise_multiplier=0.0,
             max_grad_norm=1e9,
             clipping_fn="Abadi",
-            sampling="unchecked",
             loss_reduction=reduction,
             engine=engine,
+            learning_rate=0.0,
         )
-        engine.attach(optimizer)
     loss(module(*inputs)).backward()
     if engine is not None:
         optimizer.step()
-    named = module.named_parameters()
-    found = {name: p.grad.clone() for name, p in named if p.grad is not None}
-    if engine is not None:
         engine.detach()
-    return found
+    named = module.named_parameters()
+    return {name: p.grad.clone() for name, p in named if p.grad is not None}
 
 
 def assert_exact(module, inputs, loss, engine, rtol=1e-4, **options):

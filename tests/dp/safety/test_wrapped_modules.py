@@ -12,7 +12,7 @@ from torch.optim.swa_utils import AveragedModel
 
 from dpsgd_explorer.dp.options import CHOICES
 from dpsgd_explorer.errors import UnsupportedModuleError
-from tests.dp.nets import attached, backward, case, mlp
+from tests.dp.nets import attached, backward, case, mlp, step, train
 
 ENGINE = pytest.mark.parametrize("engine", CHOICES["engine"])
 
@@ -113,9 +113,7 @@ COPIED = [
 def test_a_copy_of_an_attached_module_is_a_plain_module(name, noise, engine):
     net, x, y = sequence_case() if name == "lstm" else case(name)
     own, optimizer = attached(net, engine=engine, noise=noise, seed=None)
-    backward(net, x, y)
-    optimizer.step()
-    optimizer.zero_grad()
+    train(net, optimizer, [(x, y)])
     expected = net(x).detach()
     for _, copied in trained_copies(net):
         torch.testing.assert_close(copied(x), expected)
@@ -126,8 +124,7 @@ def test_a_copy_of_an_attached_module_is_a_plain_module(name, noise, engine):
         _, second = attached(copied, engine=engine)
         backward(copied, x, y)
         second.step()
-    backward(net, x, y)
-    optimizer.step()
+    step(net, optimizer, x, y)
     assert own.steps_done == 2
 
 
