@@ -78,7 +78,7 @@ class PrivacyLossDistribution:
         relation = NeighboringRelation.of(neighboring_relation)
         ways = DIRECTIONS[relation]
         exact = ExactAccountant()
-        check_count([exact], phases, relation, **DISTRIBUTION)
+        check_count([exact.work], phases, relation, **DISTRIBUTION)
         total = sum(phase.steps for phase in phases)
         top = 0.0
         if total:

@@ -243,7 +243,7 @@ def all_answers(
         for name, accountant in ACCOUNTANTS.items()
     }
     able = {name: ACCOUNTANTS[name] for name in reasons if not reasons[name]}
-    check_count(list(able.values()), phases, relation)
+    check_count([x.work for x in able.values()], phases, relation)
     total = [sum(phase.steps for phase in phases)]
     answers = {
         name: Answer(DOES_NOT_APPLY, reason=why) for name, why in reasons.items()

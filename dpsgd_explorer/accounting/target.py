@@ -62,7 +62,7 @@ class Target:
 
     def check_count(self, phases: Sequence[Phase]) -> None:
         """Refuse a search over more different phases than are answered at once."""
-        check_count([self.accountant], phases, self.relation, **SEARCH)
+        check_count([self.accountant.work], phases, self.relation, **SEARCH)
 
     def spent(
         self, accountant: Accountant, phases: Sequence[Phase], steps: int | None = None

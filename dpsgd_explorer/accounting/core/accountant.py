@@ -1,51 +1,27 @@
-"""The interface of an accountant, and the phases of a run.
+"""The interface of an accountant, which bounds the privacy loss of phases.
 
-A run whose noise or sampling changes is a sequence of ``Phase`` objects, plain data; an
-``Accountant`` bounds its privacy loss.
+The amount of work is checked before it begins, and many answers are split into parts.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
-from dpsgd_explorer.accounting.core import validation
 from dpsgd_explorer.accounting.core.intervals import Floats, Interval, Preview, Status
 from dpsgd_explorer.accounting.core.neighboring_relation import (
     ADD_OR_REMOVE_ONE,
     NeighboringRelation,
 )
+from dpsgd_explorer.accounting.core.phase import Phase, StepCounts, different
+from dpsgd_explorer.accounting.core.phase_limits import check_count
 from dpsgd_explorer.accounting.core.trade_off import largest_rates
 
 __all__ = ["Accountant", "Floats", "Phase", "Status"]  # types from one module
-
-
-@dataclass(frozen=True)
-class Phase:
-    """Steps of one Poisson-subsampled Gaussian; an instance that exists is valid.
-
-    Attributes:
-        sample_rate: Inclusion probability q of each record in each step, in (0, 1].
-        noise_multiplier: Noise std over the sensitivity, at least 0.
-        steps: Number of steps, at least 0.
-
-    Raises:
-        AccountingError: names the attribute that is outside its domain.
-    """
-
-    sample_rate: float
-    noise_multiplier: float
-    steps: int
-
-    def __post_init__(self) -> None:
-        validation.sample_rate(self.sample_rate)
-        validation.noise_multiplier(self.noise_multiplier)
-        validation.steps(self.steps)
 
 
 class Accountant(ABC):
@@ -60,6 +36,8 @@ class Accountant(ABC):
         counts_truncated_batches: Whether it bounds truncated Poisson batches.
         phase_work: CPU time of a different phase, per question and per answer, in
             fifths of a millisecond.
+        max_rows: Largest number of answers of one evaluation: bounds its memory.
+        delta_questions: Evaluations of ε that a δ takes.
     """
 
     label: ClassVar[str]
@@ -67,8 +45,17 @@ class Accountant(ABC):
     note: ClassVar[str]
     counts_truncated_batches: ClassVar[bool] = False
     phase_work: ClassVar[tuple[float, float]] = (1.0, 0.2)
+    max_rows: ClassVar[int] = 4096
+    delta_questions: ClassVar[int] = 1
 
     @abstractmethod
+    def _epsilons(self, run: StepCounts, delta: float) -> Floats:
+        """Return ε at delta of each row, [S]."""
+
+    @abstractmethod
+    def _delta(self, run: StepCounts, epsilon: float) -> float:
+        """Return δ at epsilon of the only row."""
+
     def epsilons(
         self,
         phases: Sequence[Phase],
@@ -89,6 +76,20 @@ class Accountant(ABC):
         Returns:
             0 after no step, infinity without noise.
         """
+        run = self._checked(phases, steps, relation)
+        parts = run.split(self.max_rows)
+        return np.concatenate([self._epsilons(part, delta) for part in parts])
+
+    def _checked(
+        self,
+        phases: Sequence[Phase],
+        steps: npt.ArrayLike,
+        relation: NeighboringRelation,
+    ) -> StepCounts:
+        """Return the steps of each phase, unless there are too many answers."""
+        done = np.atleast_1d(np.asarray(steps))
+        check_count([self.work], phases, relation, answers=done.size)
+        return StepCounts.along(phases, done, relation)
 
     def searchers(
         self, relation: NeighboringRelation, *, quick: bool = False
@@ -100,7 +101,6 @@ class Accountant(ABC):
         """
         return (self,)
 
-    @abstractmethod
     def delta(
         self,
         phases: Sequence[Phase],
@@ -108,6 +108,8 @@ class Accountant(ABC):
         relation: NeighboringRelation = ADD_OR_REMOVE_ONE,
     ) -> float:
         """Return the delta of all phases at this epsilon >= 0; 1 without noise."""
+        check_count([self.work], phases, relation, questions=self.delta_questions)
+        return self._delta(StepCounts.whole(phases, relation), epsilon)
 
     def bounds(
         self,
@@ -180,30 +182,3 @@ class Accountant(ABC):
         Where there is a reason, ``epsilons`` and ``delta`` raise AccountingError.
         """
         return ""
-
-
-def different(phases: Sequence[Phase]) -> int:
-    """Return the number of different pairs of sample rate and noise multiplier."""
-    return len({(phase.sample_rate, phase.noise_multiplier) for phase in phases})
-
-
-def over_sensitivity(
-    phases: Sequence[Phase], relation: NeighboringRelation
-) -> list[Phase]:
-    """Return the phases with noise over the sensitivity of the relation."""
-    moves = relation.sensitivity
-    return [
-        Phase(phase.sample_rate, phase.noise_multiplier / moves, phase.steps)
-        for phase in phases
-    ]
-
-
-def steps_by_phase(phases: Sequence[Phase], steps: npt.ArrayLike) -> Floats:
-    """Return the steps of each phase among the first steps of a run.
-
-    Shapes: steps [S], P phases -> [S, P].
-    """
-    lengths = np.array([phase.steps for phase in phases], dtype=np.float64)  # [P]
-    starts = np.cumsum(lengths) - lengths  # [P]
-    done = np.asarray(steps, dtype=np.float64)[:, None]  # [S, 1]
-    return np.clip(done - starts, 0.0, lengths)

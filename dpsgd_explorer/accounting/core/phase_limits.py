@@ -6,12 +6,14 @@ is counted in fifths of a millisecond, roughly.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
-from dpsgd_explorer.accounting.core.accountant import Accountant, Phase, different
 from dpsgd_explorer.accounting.core.neighboring_relation import NeighboringRelation
+from dpsgd_explorer.accounting.core.phase import Phase, different
 from dpsgd_explorer.errors import AccountingError
 
+#: ``Accountant.work``, the CPU time of phases, a number of answers and a relation.
+Work = Callable[[Sequence[Phase], int, NeighboringRelation], float]
 MOST_PHASES = 3000
 MOST_ANSWERS = 50_000  # such as the points of a curve
 MOST_WORK = 10_000
@@ -22,7 +24,7 @@ DISTRIBUTION = {"questions": 3, "answers": 60}
 
 
 def check_count(
-    accountants: Sequence[Accountant],
+    works: Sequence[Work],
     phases: Sequence[Phase],
     relation: NeighboringRelation,
     *,
@@ -32,7 +34,7 @@ def check_count(
     """Refuse too many different phases, or too many answers.
 
     Args:
-        accountants: Accountants that answer the question.
+        works: Work of each accountant that answers the question.
         phases: Phases of the question.
         relation: The difference between neighbouring data sets.
         answers: Number of answers per question.
@@ -42,8 +44,8 @@ def check_count(
         AccountingError: the limit is exceeded.
     """
     count = different(phases)
-    each = [one.work(phases, answers, relation) for one in accountants]
-    work = questions * sum(each)
+    costs = [work(phases, answers, relation) for work in works]
+    work = questions * sum(costs)
     if answers > MOST_ANSWERS or (count == 1 < answers and work > MOST_WORK):
         most = min(MOST_ANSWERS, int(answers * MOST_WORK / max(work, 1.0)))
         raise AccountingError(

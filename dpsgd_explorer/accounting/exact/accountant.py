@@ -31,21 +31,20 @@ from dpsgd_explorer.accounting.core.accountant import (
     Floats,
     Phase,
     Status,
-    different,
-    steps_by_phase,
 )
 from dpsgd_explorer.accounting.core.intervals import Interval, Preview, intervals, meet
 from dpsgd_explorer.accounting.core.neighboring_relation import (
     ADD_OR_REMOVE_ONE,
     NeighboringRelation,
 )
-from dpsgd_explorer.accounting.core.phase_limits import TRADE_OFF, check_count
-from dpsgd_explorer.accounting.core.tolerances import LARGEST_EXPONENT, TOLERANCES
-from dpsgd_explorer.accounting.core.trade_off import (
-    DELTAS,
-    SPREAD,
-    enclosed_rates,
+from dpsgd_explorer.accounting.core.phase import StepCounts, different
+from dpsgd_explorer.accounting.core.phase_limits import (
+    MOST_ANSWERS,
+    TRADE_OFF,
+    check_count,
 )
+from dpsgd_explorer.accounting.core.tolerances import LARGEST_EXPONENT, TOLERANCES
+from dpsgd_explorer.accounting.core.trade_off import DELTAS, SPREAD, enclosed_rates
 from dpsgd_explorer.accounting.exact.composition import Composition
 from dpsgd_explorer.accounting.exact.contour import MAX_FREQUENCIES
 from dpsgd_explorer.accounting.exact.fallback_bounds import (
@@ -58,12 +57,10 @@ from dpsgd_explorer.accounting.exact.phases import (
     are_within_reach,
     closed_delta,
     closed_epsilon,
-    merged_phases,
-    merged_run,
+    merged,
     monotone_bounds,
     needs_composition,
     phase_work,
-    phases_with_steps,
     revealed_probability,
     single_sampled_step,
 )
@@ -87,6 +84,7 @@ class ExactAccountant(Accountant):
         "sides do not meet, a bound, and called so."
     )
     counts_truncated_batches = True
+    max_rows = MOST_ANSWERS + 1  # rows tighten each other: one evaluation
 
     def __init__(
         self,
@@ -118,22 +116,11 @@ class ExactAccountant(Accountant):
             return (ExactAccountant(1, number, FEW_FREQUENCIES, two_sided=False),)
         return tuple(ExactAccountant(1, some) for some in range(1, number + 1))
 
-    def epsilons(
-        self,
-        phases: Sequence[Phase],
-        steps: npt.ArrayLike,
-        delta: float,
-        relation: NeighboringRelation = ADD_OR_REMOVE_ONE,
-    ) -> Floats:
-        return self._epsilons(phases, steps, delta, relation)[1]
+    def _epsilons(self, run: StepCounts, delta: float) -> Floats:
+        return self._epsilon_bounds(run, delta)[1]
 
-    def delta(
-        self,
-        phases: Sequence[Phase],
-        epsilon: float,
-        relation: NeighboringRelation = ADD_OR_REMOVE_ONE,
-    ) -> float:
-        return float(self._deltas(phases, [epsilon], relation)[1][0])
+    def _delta(self, run: StepCounts, epsilon: float) -> float:
+        return float(self._delta_bounds(run, np.array([epsilon]))[1][0])
 
     def work(
         self, phases: Sequence[Phase], answers: int, relation: NeighboringRelation
@@ -149,7 +136,9 @@ class ExactAccountant(Accountant):
         delta: float,
         relation: NeighboringRelation = ADD_OR_REMOVE_ONE,
     ) -> list[Interval]:
-        return intervals(*self._epsilons(phases, steps, delta, relation))
+        return intervals(
+            *self._epsilon_bounds(self._checked(phases, steps, relation), delta)
+        )
 
     def delta_bounds(
         self,
@@ -157,7 +146,9 @@ class ExactAccountant(Accountant):
         epsilons: Sequence[float],
         relation: NeighboringRelation = ADD_OR_REMOVE_ONE,
     ) -> list[Interval]:
-        return intervals(*self._deltas(phases, epsilons, relation))
+        check_count([self.work], phases, relation, answers=len(epsilons))
+        run = StepCounts.whole(phases, relation)
+        return intervals(*self._delta_bounds(run, np.asarray(epsilons, dtype=float)))
 
     def trade_off(
         self,
@@ -174,7 +165,7 @@ class ExactAccountant(Accountant):
             reached = (revealed + (1 - revealed) * false_positive_rates).tolist()
             status: Status = "exact" if revealed == 1 else "bound"
             return [Interval(1.0, rate, 1.0, status) for rate in reached]
-        check_count([self], phases, relation, **TRADE_OFF)
+        check_count([self.work], phases, relation, **TRADE_OFF)
         total = sum(phase.steps for phase in phases)
         top = float(self.epsilons(phases, [total], DELTAS[0], relation)[0])
         # δ at many ε costs little more than δ at one.
@@ -206,7 +197,8 @@ class ExactAccountant(Accountant):
         )
         [spent] = two_sided.bounds([run], done[-1:], delta, relation)
         coarse = ExactAccountant(refinements=0, max_frequencies=FEW_FREQUENCIES)
-        lower, upper = coarse._epsilons([run], done, delta, relation)
+        checked = coarse._checked([run], done, relation)
+        lower, upper = coarse._epsilon_bounds(checked, delta)
         is_shown = meet(lower, upper)
         rows = np.flatnonzero(~is_shown)
         if len(rows):
@@ -232,87 +224,68 @@ class ExactAccountant(Accountant):
             Lower and upper bounds, [E] and [E], for each of the relation's DIRECTIONS.
         """
         at = np.asarray(epsilons, dtype=float)
-        phases, count = merged_run(phases)
+        run = merged(StepCounts.whole(phases, relation))
         directions = DIRECTIONS[relation]
-        is_reached = are_within_reach(phases, count)
-        only = single_sampled_step(phases, count)
+        is_reached = are_within_reach(run)
+        only = single_sampled_step(run)
         if only is not None and is_reached:
             losses = [step_losses([only], way, relation)[0] for way in directions]
             curves = [np.maximum(loss.deltas(at), 0.0) for loss in losses]
             return [(curve * (1 - TOLERANCES.closed_form), curve) for curve in curves]
-        if not is_reached or not needs_composition(phases, count[None])[0]:
-            run = phases_with_steps(phases, count)
-            lower, upper = self._deltas(run, epsilons, relation)
+        if not is_reached or not needs_composition(run)[0]:
+            reached = [phase for phase in phases if phase.steps]
+            check_count([self.work], reached, relation, answers=len(at))
+            lower, upper = self._delta_bounds(run, at)
             # One step's larger direction says nothing about the other one from below.
             lower = lower if only is None else np.zeros_like(at)
             return [(lower, upper)] * len(directions)
         logs = [
-            self._composition(phases, direction, relation).log_deltas(count, at)
+            self._composition(run, direction).log_deltas(run.counts[0], at)
             for direction in directions
         ]
         return [(np.exp(low), np.exp(high)) for low, high in logs]
 
-    def _composition(
-        self,
-        phases: Sequence[Phase],
-        direction: Direction,
-        relation: NeighboringRelation,
-    ) -> Composition:
+    def _composition(self, run: StepCounts, direction: Direction) -> Composition:
         return Composition(
-            step_losses(phases, direction, relation),
+            step_losses(run.phases, direction, run.relation),
             self.refinements,
             self.max_frequencies,
             two_sided=self.two_sided,
         )
 
-    def _epsilons(
-        self,
-        phases: Sequence[Phase],
-        steps: npt.ArrayLike,
-        delta: float,
-        relation: NeighboringRelation,
-    ) -> tuple[Floats, Floats]:
-        """Return lower and upper bounds on ε after each number of steps; [S], [S].
+    def _epsilon_bounds(self, run: StepCounts, delta: float) -> tuple[Floats, Floats]:
+        """Return lower and upper bounds on ε of each row; [S], [S].
 
         Raises:
-            AccountingError: delta is not in (0, 1), or there are too many different
-                phases.
+            AccountingError: delta is not in (0, 1).
         """
         validation.delta(delta)
-        done = np.atleast_1d(np.asarray(steps))
-        check_count([self], phases, relation, answers=len(done))
-        phases, counts = merged_phases(phases, steps_by_phase(phases, done))  # [S, P]
-        lower, upper = np.zeros(len(counts)), np.zeros(len(counts))
-        is_composed = needs_composition(phases, counts)
+        run = merged(run)
+        lower, upper = np.zeros((2, len(run)))
+        is_composed = needs_composition(run)
         for row in np.flatnonzero(~is_composed):
-            upper[row] = closed_epsilon(phases, counts[row], delta, relation)
+            upper[row] = closed_epsilon(run.rows([row]), delta)
             lower[row] = upper[row] * (1 - TOLERANCES.closed_form)
         rows = np.flatnonzero(is_composed)
-        phases, composed = merged_phases(phases, counts[rows])  # all of them with noise
+        composed = merged(run.rows(rows))  # all of them with noise
         # Total variations add up at most: if their sum is within δ, then ε = 0.
-        is_positive = composed @ total_variations(phases, relation) > delta
-        rows, composed = rows[is_positive], composed[is_positive]
+        is_positive = composed.counts @ total_variations(composed) > delta
+        rows, composed = rows[is_positive], composed.rows(is_positive)
         if len(rows):
-            lower[rows], upper[rows] = self._composed_epsilons(
-                phases, composed, delta, relation
-            )
-        return monotone_bounds(counts, lower, upper)
+            lower[rows], upper[rows] = self._composed_epsilons(composed, delta)
+        return monotone_bounds(run.counts, lower, upper)
 
     def _composed_epsilons(
-        self,
-        phases: Sequence[Phase],
-        counts: Floats,
-        delta: float,
-        relation: NeighboringRelation,
+        self, run: StepCounts, delta: float
     ) -> tuple[Floats, Floats]:
-        """Return bounds on ε of rows without a closed form; [S, P] -> [S], [S]."""
-        if not are_within_reach(phases, counts.max(axis=0)):
-            upper = fallback_epsilons(phases, counts, delta, relation)
-            return np.zeros(len(counts)), upper
-        lower, upper, chernoff = np.zeros((3, len(counts)))
+        """Return bounds on ε of rows without a closed form; [S], [S]."""
+        if not are_within_reach(run):
+            return np.zeros(len(run)), fallback_epsilons(run, delta)
+        counts = run.counts
+        lower, upper, chernoff = np.zeros((3, len(run)))
         log_delta = math.log(delta)
-        for direction in DIRECTIONS[relation][: self.max_directions]:
-            composition = self._composition(phases, direction, relation)
+        for direction in DIRECTIONS[run.relation][: self.max_directions]:
+            composition = self._composition(run, direction)
             rows, floors = np.arange(len(counts)), None
             if direction == "add":  # mostly smaller, which Chernoff's bound may prove
                 bounds = composition.chernoff_epsilons(counts, log_delta)
@@ -330,7 +303,7 @@ class ExactAccountant(Accountant):
         if not self.two_sided:  # an upper bound below Chernoff's has been refined
             open_ = open_[upper[open_] >= chernoff[open_]]
         if len(open_) and self.refinements:
-            low, high = fallback_bounds(phases, counts[open_], delta, relation)
+            low, high = fallback_bounds(run.rows(open_), delta)
             lower[open_] = np.maximum(lower[open_], low)
             upper[open_] = np.minimum(upper[open_], high)
         # Round-off of a large ε may make the bounds cross.
@@ -338,27 +311,19 @@ class ExactAccountant(Accountant):
         assert is_ordered, "the lower bound on ε exceeds the upper one"
         return np.minimum(lower, upper), np.maximum(lower, upper)
 
-    def _deltas(
-        self,
-        phases: Sequence[Phase],
-        epsilons: Sequence[float],
-        relation: NeighboringRelation,
-    ) -> tuple[Floats, Floats]:
-        """Return lower and upper bounds on δ of all phases at each ε >= 0; [E], [E]."""
-        at = np.asarray(epsilons, dtype=float)
-        check_count([self], phases, relation, answers=len(at))
-        phases, count = merged_run(phases)
-        if not needs_composition(phases, count[None])[0]:
-            closed = [closed_delta(phases, count, float(x), relation) for x in at]
-            deltas = np.array(closed, dtype=float)
+    def _delta_bounds(self, run: StepCounts, at: Floats) -> tuple[Floats, Floats]:
+        """Return bounds on δ of the only row at each ε >= 0; [E] -> [E], [E]."""
+        run = merged(run)
+        if not needs_composition(run)[0]:
+            deltas = np.array([closed_delta(run, float(x)) for x in at], dtype=float)
             return deltas * (1 - TOLERANCES.closed_form), deltas
-        if not are_within_reach(phases, count):
-            return np.zeros(len(at)), fallback_deltas(phases, count, at, relation)
+        if not are_within_reach(run):
+            return np.zeros(len(at)), fallback_deltas(run, at)
         lower, upper = np.full((2, len(at)), -np.inf)  # of log δ
-        for direction in DIRECTIONS[relation][: self.max_directions]:
-            composition = self._composition(phases, direction, relation)
+        for direction in DIRECTIONS[run.relation][: self.max_directions]:
+            composition = self._composition(run, direction)
             floors = lower if direction == "add" else None
-            low, high = composition.log_deltas(count, at, floors)
+            low, high = composition.log_deltas(run.counts[0], at, floors)
             lower, upper = np.maximum(lower, low), np.maximum(upper, high)
         return np.exp(lower), np.exp(upper)
 

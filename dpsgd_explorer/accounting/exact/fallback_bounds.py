@@ -12,17 +12,16 @@ Notation: P phases, S rows of steps, A Rényi orders.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 
-from dpsgd_explorer.accounting.core.accountant import Floats, Phase
+from dpsgd_explorer.accounting.core.accountant import Floats
 from dpsgd_explorer.accounting.core.gaussian import delta_of_mu, epsilon_of_mu
 from dpsgd_explorer.accounting.core.neighboring_relation import (
     ADD_OR_REMOVE_ONE,
     REPLACE_ONE,
     NeighboringRelation,
 )
+from dpsgd_explorer.accounting.core.phase import Phase, StepCounts
 from dpsgd_explorer.accounting.core.tolerances import TOLERANCES
 from dpsgd_explorer.accounting.exact.single_step import (
     single_step_delta,
@@ -45,89 +44,74 @@ DIVERGENCES: dict[str, StepDivergences] = {
 }
 
 
-def fallback_bounds(
-    phases: Sequence[Phase], counts: Floats, delta: float, relation: NeighboringRelation
-) -> tuple[Floats, Floats]:
-    """Return lower and upper bounds on ε of each row; [S, P] -> [S], [S].
+def fallback_bounds(run: StepCounts, delta: float) -> tuple[Floats, Floats]:
+    """Return lower and upper bounds on ε of each row; [S], [S].
 
     The lower one is ε of a single step, the largest of the row's phases.
     """
-    single = [_step_epsilon(phase, delta, relation) for phase in phases]
+    single = [_step_epsilon(phase, delta, run.relation) for phase in run.phases]
     rounding = 1 - TOLERANCES.closed_form
-    lower = ((counts > 0) * np.array(single) * rounding).max(axis=1)
-    return lower, fallback_epsilons(phases, counts, delta, relation)
+    lower = ((run.counts > 0) * np.array(single) * rounding).max(axis=1)
+    return lower, fallback_epsilons(run, delta)
 
 
-def fallback_epsilons(
-    phases: Sequence[Phase], counts: Floats, delta: float, relation: NeighboringRelation
-) -> Floats:
-    """Return upper bounds on ε at delta of each row; [S, P] -> [S].
+def fallback_epsilons(run: StepCounts, delta: float) -> Floats:
+    """Return upper bounds on ε at delta of each row; [S].
 
-    >>> run = [Phase(0.01, 0.05, 100)]
-    >>> fallback_epsilons(run, np.array([[100.0]]), 1e-5, ADD_OR_REMOVE_ONE).round(2)
+    >>> run = StepCounts.whole([Phase(0.01, 0.05, 100)], ADD_OR_REMOVE_ONE)
+    >>> fallback_epsilons(run, 1e-5).round(2)
     array([1746.19])
     """
-    mus = _unsampled_mus(phases, counts, relation)
-    unsampled = np.array([epsilon_of_mu(delta, float(mu)) for mu in mus])
-    added = _basic_composition(phases, counts, delta, relation)
+    unsampled = [epsilon_of_mu(delta, float(mu)) for mu in _unsampled_mus(run)]
+    added = _basic_composition(run, delta)
     renyi = np.concatenate(
         [
-            epsilon_from_rdp(
-                composed_divergences(phases, part, relation, DIVERGENCES), delta
-            )
-            for part in np.array_split(
-                counts, len(counts) // RdpAccountant.max_rows + 1
-            )
+            epsilon_from_rdp(composed_divergences(part, DIVERGENCES), delta)
+            for part in run.split(RdpAccountant.max_rows)
         ]
     )
     return np.asarray(np.minimum(np.minimum(unsampled, added), renyi))
 
 
-def fallback_deltas(
-    phases: Sequence[Phase],
-    count: Floats,
-    epsilons: Floats,
-    relation: NeighboringRelation,
-) -> Floats:
-    """Return upper bounds on δ of one row of steps at each ε; [P], [E] -> [E]."""
-    mu = float(_unsampled_mus(phases, count[None], relation)[0])
+def fallback_deltas(run: StepCounts, epsilons: Floats) -> Floats:
+    """Return upper bounds on δ of the only row at each ε; [E] -> [E]."""
+    mu = float(_unsampled_mus(run)[0])
     unsampled = [delta_of_mu(float(x), mu) for x in epsilons]
-    shares = epsilons / count.sum()  # ε of each step
+    shares = epsilons / run.counts.sum()  # ε of each step
     added = [
         sum(
-            n * _step_delta(phase, float(x), relation)
-            for phase, n in zip(phases, count, strict=True)
+            n * _step_delta(phase, float(x), run.relation)
+            for phase, n in zip(run.phases, run.counts[0], strict=True)
         )
         for x in shares
     ]
-    [total] = composed_divergences(phases, count[None], relation, DIVERGENCES)
+    [total] = composed_divergences(run, DIVERGENCES)
     renyi = [delta_from_rdp(total, float(x)) for x in epsilons]
     return np.asarray(np.minimum(np.minimum(unsampled, added), renyi))
 
 
-def total_variations(phases: Sequence[Phase], relation: NeighboringRelation) -> Floats:
+def total_variations(run: StepCounts) -> Floats:
     """Return the total variation distance of one step of each phase, δ at ε = 0; [P].
 
     They add up over steps at most: if their sum is within δ, then ε = 0.
     """
-    return np.array([_step_delta(phase, 0.0, relation) for phase in phases])
+    return np.array([_step_delta(phase, 0.0, run.relation) for phase in run.phases])
 
 
-def _basic_composition(
-    phases: Sequence[Phase], counts: Floats, delta: float, relation: NeighboringRelation
-) -> Floats:
-    """Return the sum of the steps' ε, each with an equal share of δ; [S, P] -> [S].
+def _basic_composition(run: StepCounts, delta: float) -> Floats:
+    """Return the sum of the steps' ε, each with an equal share of δ; [S].
 
     The share is rounded down to δ over a power of 2, so that few shares are needed.
     """
+    counts = run.counts
     halvings = np.ceil(np.log2(np.maximum(counts.sum(axis=1), 1.0)))
     total = np.empty(len(counts))
     for number in np.unique(halvings):
         share = delta * 0.5**number
         rows = halvings == number
         epsilons = [
-            _step_epsilon(phase, share, relation) if share else np.inf
-            for phase in phases
+            _step_epsilon(phase, share, run.relation) if share else np.inf
+            for phase in run.phases
         ]
         with np.errstate(invalid="ignore"):  # 0 steps of an infinite ε
             spent = np.where(counts[rows] > 0, counts[rows] * epsilons, 0.0)
@@ -145,13 +129,12 @@ def _step_delta(phase: Phase, epsilon: float, relation: NeighboringRelation) -> 
     return single_step_delta(q, sigma, epsilon, relation)
 
 
-def _unsampled_mus(
-    phases: Sequence[Phase], counts: Floats, relation: NeighboringRelation
-) -> Floats:
-    """Return μ of the Gaussian that the steps on all records are; [S, P] -> [S].
+def _unsampled_mus(run: StepCounts) -> Floats:
+    """Return μ of the Gaussian that the steps on all records are; [S].
 
     A sampled step mixes the Gaussian's pair with a pair of equal distributions.  δ is
     jointly convex, so that the mixture's curve is nowhere larger.
     """
-    rates = np.array([relation.sensitivity / p.noise_multiplier for p in phases])
-    return np.asarray(np.sqrt(counts @ rates**2))
+    moves = run.relation.sensitivity
+    rates = np.array([moves / phase.noise_multiplier for phase in run.phases])
+    return np.asarray(np.sqrt(run.counts @ rates**2))

@@ -14,9 +14,9 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from dpsgd_explorer.accounting.core.accountant import Floats, Phase
+from dpsgd_explorer.accounting.core.accountant import Floats
 from dpsgd_explorer.accounting.core.gaussian import delta_of_mu, epsilon_of_mu
-from dpsgd_explorer.accounting.core.neighboring_relation import NeighboringRelation
+from dpsgd_explorer.accounting.core.phase import Phase, StepCounts
 from dpsgd_explorer.accounting.exact.single_step import (
     single_step_delta,
     single_step_epsilon,
@@ -34,107 +34,79 @@ USUAL_WORK, FEW_WORK = (2.0, 1.0), (2.0, 1.5)
 LITTLE_NOISE_WORK, RARE_WORK = (40.0, 3.0), (70.0, 2.0)
 
 
-def merged_phases(
-    phases: Sequence[Phase], counts: Floats
-) -> tuple[list[Phase], Floats]:
-    """Return the phases that some row reaches, each pair of settings once.
-
-    Shapes: counts [S, P] -> [S, p].
-    """
+def merged(run: StepCounts) -> StepCounts:
+    """Return the same rows of the phases that some row reaches, each setting once."""
     reached = [
         (phase.sample_rate, phase.noise_multiplier, done)
-        for phase, done in zip(phases, counts.T, strict=True)
+        for phase, done in zip(run.phases, run.counts.T, strict=True)
         if done.any()
     ]
     settings = dict.fromkeys((q, sigma) for q, sigma, _ in reached)
     indices = {setting: i for i, setting in enumerate(settings)}
-    merged = np.zeros((len(settings), len(counts)))
+    counts = np.zeros((len(settings), len(run)))
     for q, sigma, done in reached:
-        merged[indices[q, sigma]] += done
-    return [Phase(q, sigma, 0) for q, sigma in settings], merged.T
+        counts[indices[q, sigma]] += done
+    phases = [Phase(q, sigma, 0) for q, sigma in settings]
+    return StepCounts(phases, counts.T, run.relation)
 
 
-def merged_run(phases: Sequence[Phase]) -> tuple[list[Phase], Floats]:
-    """Return the phases with each pair of settings once, and their steps, [P]."""
-    steps = np.array([[phase.steps for phase in phases]], dtype=float)
-    merged, counts = merged_phases(phases, steps)
-    return merged, counts[0]
-
-
-def phases_with_steps(phases: Sequence[Phase], count: Floats) -> list[Phase]:
-    """Return the phases with count[i] steps of phase i; count [P]."""
-    return [
-        Phase(phase.sample_rate, phase.noise_multiplier, int(n))
-        for phase, n in zip(phases, count, strict=True)
-    ]
-
-
-def needs_composition(phases: Sequence[Phase], counts: Floats) -> npt.NDArray[np.bool_]:
-    """Return which rows have no closed form; [S, P] -> [S].
+def needs_composition(run: StepCounts) -> npt.NDArray[np.bool_]:
+    """Return which rows have no closed form; [S].
 
     Those with two or more steps, at least one of them on a sample, and all with noise.
     Without noise ε is infinite.
     """
-    sampled = np.array([phase.sample_rate < 1 for phase in phases], dtype=bool)
-    noiseless = np.array([phase.noise_multiplier == 0 for phase in phases], dtype=bool)
-    done = counts > 0
-    several = counts.sum(axis=1) > 1
+    sampled = np.array([phase.sample_rate < 1 for phase in run.phases], dtype=bool)
+    noiseless = np.array([p.noise_multiplier == 0 for p in run.phases], dtype=bool)
+    done = run.counts > 0
+    several = run.counts.sum(axis=1) > 1
     composed = several & done[:, sampled].any(axis=1)
     return np.asarray(composed & ~done[:, noiseless].any(axis=1))
 
 
-def are_within_reach(phases: Sequence[Phase], count: Floats) -> bool:
-    """Return whether the integrals can be trusted for all the steps; count [P]."""
+def are_within_reach(run: StepCounts) -> bool:
+    """Return whether the integrals can be trusted for the steps of every row."""
     return all(
         phase.noise_multiplier >= LEAST_NOISE
         and phase.sample_rate >= LEAST_RATE
         and (phase.sample_rate == 1 or phase.sample_rate < 1 - LEAST_RATE)
-        for phase, n in zip(phases, count, strict=True)
-        if n
+        for phase, done in zip(run.phases, run.counts.max(axis=0), strict=True)
+        if done
     )
 
 
-def closed_epsilon(
-    phases: Sequence[Phase], count: Floats, delta: float, relation: NeighboringRelation
-) -> float:
-    """Return ε at delta of a row with a closed form; count [P]."""
-    if (only := single_sampled_step(phases, count)) is not None:
+def closed_epsilon(run: StepCounts, delta: float) -> float:
+    """Return ε at delta of the only row, which has a closed form."""
+    if (only := single_sampled_step(run)) is not None:
         q, sigma = only.sample_rate, only.noise_multiplier
-        return single_step_epsilon(q, sigma, delta, relation)
-    return epsilon_of_mu(delta, _gaussian_mu(phases, count, relation))
+        return single_step_epsilon(q, sigma, delta, run.relation)
+    return epsilon_of_mu(delta, _gaussian_mu(run))
 
 
-def closed_delta(
-    phases: Sequence[Phase],
-    count: Floats,
-    epsilon: float,
-    relation: NeighboringRelation,
-) -> float:
-    """Return δ at epsilon of a row with a closed form; count [P]."""
-    if (only := single_sampled_step(phases, count)) is not None:
+def closed_delta(run: StepCounts, epsilon: float) -> float:
+    """Return δ at epsilon of the only row, which has a closed form."""
+    if (only := single_sampled_step(run)) is not None:
         q, sigma = only.sample_rate, only.noise_multiplier
-        return single_step_delta(q, sigma, epsilon, relation)
-    return delta_of_mu(epsilon, _gaussian_mu(phases, count, relation))
+        return single_step_delta(q, sigma, epsilon, run.relation)
+    return delta_of_mu(epsilon, _gaussian_mu(run))
 
 
-def single_sampled_step(phases: Sequence[Phase], count: Floats) -> Phase | None:
-    """Return the phase of a run that consists of one step on a sample, with noise."""
-    if count.sum() != 1:
+def single_sampled_step(run: StepCounts) -> Phase | None:
+    """Return the phase of a row that consists of one step on a sample, with noise."""
+    if run.counts.sum() != 1:
         return None
-    phase = phases[int(count.argmax())]
+    phase = run.phases[int(run.counts.argmax())]
     is_sampled = phase.sample_rate < 1 and phase.noise_multiplier > 0
     return phase if is_sampled else None
 
 
-def _gaussian_mu(
-    phases: Sequence[Phase], count: Floats, relation: NeighboringRelation
-) -> float:
-    """Return μ of the one Gaussian to which steps on all records compose."""
-    done = [(phase, n) for phase, n in zip(phases, count, strict=True) if n]
+def _gaussian_mu(run: StepCounts) -> float:
+    """Return μ of the one Gaussian to which the only row's steps compose."""
+    done = [(phase, n) for phase, n in zip(run.phases, run.counts[0], strict=True) if n]
     if any(phase.noise_multiplier == 0 for phase, _ in done):
         return math.inf
     roots = [math.sqrt(n) / phase.noise_multiplier for phase, n in done]
-    return relation.sensitivity * math.hypot(*roots)
+    return run.relation.sensitivity * math.hypot(*roots)
 
 
 def monotone_bounds(

@@ -21,18 +21,13 @@ from typing import ClassVar
 
 import numpy as np
 
-from dpsgd_explorer.accounting.core.accountant import (
-    Floats,
-    Phase,
-    Status,
-    different,
-)
+from dpsgd_explorer.accounting.core.accountant import Accountant, Floats, Status
 from dpsgd_explorer.accounting.core.neighboring_relation import (
     ADD_OR_REMOVE_ONE,
     REPLACE_ONE,
     NeighboringRelation,
 )
-from dpsgd_explorer.accounting.core.step_counts import StepCountAccountant
+from dpsgd_explorer.accounting.core.phase import Phase, StepCounts, different
 from dpsgd_explorer.accounting.rdp.replaced_record import replaced_divergences
 from dpsgd_explorer.accounting.rdp.subsampled_gaussian import ORDERS, renyi_divergences
 
@@ -46,7 +41,7 @@ STEP_DIVERGENCES: Mapping[str, StepDivergences] = {
 }
 
 
-class RdpAccountant(StepCountAccountant):
+class RdpAccountant(Accountant):
     """Adds up Rényi divergences and converts the order that gives the least ε."""
 
     label = "Rényi (RDP)"
@@ -61,23 +56,11 @@ class RdpAccountant(StepCountAccountant):
     ) -> float:
         return different(phases) * (STEP_WORK[relation] + SUM_WORK * answers)
 
-    def _epsilons(
-        self,
-        phases: Sequence[Phase],
-        counts: Floats,
-        delta: float,
-        relation: NeighboringRelation,
-    ) -> Floats:
-        return self.to_epsilons(composed_divergences(phases, counts, relation), delta)
+    def _epsilons(self, run: StepCounts, delta: float) -> Floats:
+        return self.to_epsilons(composed_divergences(run), delta)
 
-    def _delta(
-        self,
-        phases: Sequence[Phase],
-        counts: Floats,
-        epsilon: float,
-        relation: NeighboringRelation,
-    ) -> float:
-        [rdp] = composed_divergences(phases, counts, relation)
+    def _delta(self, run: StepCounts, epsilon: float) -> float:
+        [rdp] = composed_divergences(run)
         return self.to_delta(rdp, epsilon)
 
     def to_epsilons(self, rdp: Floats, delta: float) -> Floats:
@@ -90,14 +73,11 @@ class RdpAccountant(StepCountAccountant):
 
 
 def composed_divergences(
-    phases: Sequence[Phase],
-    counts: Floats,
-    relation: NeighboringRelation,
-    step_divergences: Mapping[str, StepDivergences] = STEP_DIVERGENCES,
+    run: StepCounts, step_divergences: Mapping[str, StepDivergences] = STEP_DIVERGENCES
 ) -> Floats:
-    """Return the divergences of counts[s, p] steps of phase p; [S, P] -> [S, A]."""
-    of_step = step_divergences[relation]
-    rdp = np.array([of_step(p.sample_rate, p.noise_multiplier) for p in phases])
+    """Return the divergences of each row; [S, A]."""
+    of_step, counts = step_divergences[run.relation], run.counts
+    rdp = np.array([of_step(p.sample_rate, p.noise_multiplier) for p in run.phases])
     infinite = np.isinf(rdp)
     total = counts @ np.where(infinite, 0.0, rdp)  # 0 steps of infinity count 0
     total[(counts > 0) @ infinite] = math.inf

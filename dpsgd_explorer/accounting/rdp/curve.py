@@ -29,6 +29,7 @@ from dpsgd_explorer.accounting.core.neighboring_relation import (
     ADD_OR_REMOVE_ONE,
     NeighboringRelation,
 )
+from dpsgd_explorer.accounting.core.phase import StepCounts
 from dpsgd_explorer.accounting.core.phase_limits import check_count
 from dpsgd_explorer.accounting.rdp.accountant import (
     RdpAccountant,
@@ -80,13 +81,12 @@ class RdpCurve:
     ) -> Self:
         """Return the curve of all phases, at the orders of the Rényi accountant."""
         relation = NeighboringRelation.of(neighboring_relation)
-        check_count([RdpAccountant()], phases, relation)
+        check_count([RdpAccountant().work], phases, relation)
         total = sum(phase.steps for phase in phases)
         ascending = np.argsort(ORDERS)
         values = np.zeros(len(ORDERS))
         if total:  # there may be no phase at all
-            counts = np.array([[phase.steps for phase in phases]], dtype=float)
-            values = composed_divergences(phases, counts, relation)[0]
+            [values] = composed_divergences(StepCounts.whole(phases, relation))
         return cls(ORDERS[ascending], values[ascending], relation)
 
     def at(self, orders: npt.ArrayLike) -> Floats:

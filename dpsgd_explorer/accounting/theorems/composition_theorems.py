@@ -39,15 +39,10 @@ from typing import ClassVar
 
 import numpy as np
 
-from dpsgd_explorer.accounting.core.accountant import (
-    Floats,
-    Phase,
-    Status,
-    over_sensitivity,
-)
+from dpsgd_explorer.accounting.core.accountant import Accountant, Floats, Status
 from dpsgd_explorer.accounting.core.neighboring_relation import NeighboringRelation
+from dpsgd_explorer.accounting.core.phase import Phase, StepCounts
 from dpsgd_explorer.accounting.core.root_finding import first_safe
-from dpsgd_explorer.accounting.core.step_counts import StepCountAccountant
 from dpsgd_explorer.accounting.theorems.per_step_epsilon import step_epsilons
 from dpsgd_explorer.accounting.theorems.randomized_response import composed_epsilons
 
@@ -56,7 +51,7 @@ LEAST_LOG_DELTA, LARGEST_LOG_DELTA = -700.0, math.log1p(-1e-15)  # of a search f
 RESPONSE_WORK = 2.5  # of randomized responses at all shares, as ``phase_work``
 
 
-class CompositionAccountant(StepCountAccountant):
+class CompositionAccountant(Accountant):
     """Splits δ between the steps and a theorem, and takes the best split.
 
     Attributes:
@@ -66,8 +61,8 @@ class CompositionAccountant(StepCountAccountant):
     status: ClassVar[Status] = "bound"
     shares: ClassVar[Floats] = SHARES
     phase_work = (6.0, 0.35)
-    max_rows: ClassVar[int] = 256
-    delta_questions: ClassVar[int] = 15
+    max_rows = 256
+    delta_questions = 15
 
     @abstractmethod
     def composed(self, counts: Floats, losses: Floats, deltas: Floats) -> Floats:
@@ -81,18 +76,13 @@ class CompositionAccountant(StepCountAccountant):
             deltas: δ' of the theorem.
         """
 
-    def _epsilons(
-        self,
-        phases: Sequence[Phase],
-        counts: Floats,
-        delta: float,
-        relation: NeighboringRelation,
-    ) -> Floats:
-        scaled = over_sensitivity(phases, relation)
+    def _epsilons(self, run: StepCounts, delta: float) -> Floats:
+        counts = run.counts
         done = np.maximum(counts.sum(axis=1), 1.0)[:, None]  # [S, 1]
         step_deltas = (1 - self.shares) * delta / done  # [S, H]
         losses = np.stack(
-            [step_epsilons(phase, step_deltas) for phase in scaled], axis=-1
+            [step_epsilons(phase, step_deltas) for phase in run.over_sensitivity()],
+            axis=-1,
         )
         losses = np.where(counts[:, None, :] > 0, losses, 0.0)  # [S, H, P]
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
@@ -100,18 +90,12 @@ class CompositionAccountant(StepCountAccountant):
         total[np.isinf(losses).any(axis=-1)] = math.inf
         return np.asarray(total.min(axis=1))
 
-    def _delta(
-        self,
-        phases: Sequence[Phase],
-        counts: Floats,
-        epsilon: float,
-        relation: NeighboringRelation,
-    ) -> float:
+    def _delta(self, run: StepCounts, epsilon: float) -> float:
         def excess(log_delta: float) -> float:
-            spent = self._epsilons(phases, counts, math.exp(log_delta), relation)[0]
+            spent = self._epsilons(run, math.exp(log_delta))[0]
             return 1.0 if math.isinf(spent) else float(spent - epsilon)
 
-        if not counts.any():
+        if not run.counts.any():
             return 0.0
         if excess(LARGEST_LOG_DELTA) > 0:
             return 1.0

@@ -18,22 +18,21 @@ Notation: P phases, S numbers of steps.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from typing import ClassVar
 
 import numpy as np
 
-from dpsgd_explorer.accounting.core.accountant import Floats, Phase, Status
+from dpsgd_explorer.accounting.core.accountant import Accountant, Floats, Status
 from dpsgd_explorer.accounting.core.gaussian import delta_of_mu, epsilon_of_mu
 from dpsgd_explorer.accounting.core.neighboring_relation import (
     REPLACE_ONE,
     NeighboringRelation,
 )
-from dpsgd_explorer.accounting.core.step_counts import StepCountAccountant
+from dpsgd_explorer.accounting.core.phase import Phase, StepCounts
 from dpsgd_explorer.accounting.core.tolerances import LARGEST_EXPONENT
 
 
-class GdpAccountant(StepCountAccountant):
+class GdpAccountant(Accountant):
     """Takes ε of the Gaussian to which the steps tend."""
 
     label = "Central limit (GDP)"
@@ -44,33 +43,19 @@ class GdpAccountant(StepCountAccountant):
     )
     phase_work = (0.1, 0.05)
 
-    def _epsilons(
-        self,
-        phases: Sequence[Phase],
-        counts: Floats,
-        delta: float,
-        relation: NeighboringRelation,
-    ) -> Floats:
+    def _epsilons(self, run: StepCounts, delta: float) -> Floats:
         return np.array(
-            [epsilon_of_mu(delta, _mu(phases, count, relation)) for count in counts]
+            [epsilon_of_mu(delta, _mu(run, row)) for row in range(len(run))]
         )
 
-    def _delta(
-        self,
-        phases: Sequence[Phase],
-        counts: Floats,
-        epsilon: float,
-        relation: NeighboringRelation,
-    ) -> float:
-        return delta_of_mu(epsilon, _mu(phases, counts[0], relation))
+    def _delta(self, run: StepCounts, epsilon: float) -> float:
+        return delta_of_mu(epsilon, _mu(run, 0))
 
 
-def _mu(
-    phases: Sequence[Phase], counts: Floats, relation: NeighboringRelation
-) -> float:
-    """Return μ of counts[i] steps of phase i; counts [P]."""
-    pairs = zip(phases, counts, strict=True)
-    mus = (math.sqrt(n) * _step_mu(phase, relation) for phase, n in pairs if n)
+def _mu(run: StepCounts, row: int) -> float:
+    """Return μ of a row."""
+    pairs = zip(run.phases, run.counts[row], strict=True)
+    mus = (math.sqrt(n) * _step_mu(phase, run.relation) for phase, n in pairs if n)
     return math.hypot(*mus)
 
 

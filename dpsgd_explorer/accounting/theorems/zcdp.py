@@ -20,21 +20,15 @@ from typing import ClassVar
 
 import numpy as np
 
-from dpsgd_explorer.accounting.core.accountant import (
-    Floats,
-    Phase,
-    Status,
-    over_sensitivity,
-)
-from dpsgd_explorer.accounting.core.neighboring_relation import NeighboringRelation
-from dpsgd_explorer.accounting.core.step_counts import StepCountAccountant
+from dpsgd_explorer.accounting.core.accountant import Accountant, Floats, Status
+from dpsgd_explorer.accounting.core.phase import Phase, StepCounts
 from dpsgd_explorer.errors import AccountingError
 
 HALVINGS = 80  # of the bracket of α - 1
 LARGEST_ORDER = 1e150  # whose square is a float; any order gives a bound
 
 
-class ZcdpAccountant(StepCountAccountant):
+class ZcdpAccountant(Accountant):
     """Adds up ρ of steps on all records, and converts them at the best order."""
 
     label = "zCDP"
@@ -51,33 +45,21 @@ class ZcdpAccountant(StepCountAccountant):
             "'exact' or 'rdp'."
         )
 
-    def _epsilons(
-        self,
-        phases: Sequence[Phase],
-        counts: Floats,
-        delta: float,
-        relation: NeighboringRelation,
-    ) -> Floats:
-        return improved_epsilon(self._rho(phases, counts, relation), delta)
+    def _epsilons(self, run: StepCounts, delta: float) -> Floats:
+        return improved_epsilon(self._rho(run), delta)
 
-    def _delta(
-        self,
-        phases: Sequence[Phase],
-        counts: Floats,
-        epsilon: float,
-        relation: NeighboringRelation,
-    ) -> float:
-        return improved_delta(float(self._rho(phases, counts, relation)[0]), epsilon)
+    def _delta(self, run: StepCounts, epsilon: float) -> float:
+        return improved_delta(float(self._rho(run)[0]), epsilon)
 
-    def _rho(
-        self, phases: Sequence[Phase], counts: Floats, relation: NeighboringRelation
-    ) -> Floats:
-        if reason := self.why_not(phases):
+    def _rho(self, run: StepCounts) -> Floats:
+        if reason := self.why_not(run.phases):
             raise AccountingError(reason, field="accountant")
-        scaled = over_sensitivity(phases, relation)
+        noise = np.array([phase.noise_multiplier for phase in run.over_sensitivity()])
         with np.errstate(divide="ignore", invalid="ignore"):
-            rhos = np.array([phase.noise_multiplier for phase in scaled]) ** -2.0 / 2
-            return np.asarray(np.where(counts > 0, counts * rhos, 0.0).sum(axis=1))
+            rhos = noise**-2.0 / 2
+            return np.asarray(
+                np.where(run.counts > 0, run.counts * rhos, 0.0).sum(axis=1)
+            )
 
 
 def improved_epsilon(rho: Floats, delta: float) -> Floats:

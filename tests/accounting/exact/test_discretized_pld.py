@@ -14,6 +14,7 @@ from dpsgd_explorer.accounting.core.neighboring_relation import (
     ADD_OR_REMOVE_ONE,
     REPLACE_ONE,
 )
+from dpsgd_explorer.accounting.core.phase import StepCounts
 from dpsgd_explorer.accounting.exact.accountant import ExactAccountant
 from dpsgd_explorer.accounting.exact.composition import Composition
 from dpsgd_explorer.accounting.exact.discretization import (
@@ -212,7 +213,7 @@ def test_sides_at_the_least_deltas_agree_with_other_bounds(phase, slack):
     loss = SubsampledGaussianLoss(phase.sample_rate, phase.noise_multiplier, "remove")
     counts = np.array([[float(phase.steps)]])
     *_, (lower, upper) = by_discretized_plds([loss], counts, slack)
-    most = fallback_epsilons([phase], counts, slack, ADD_OR_REMOVE_ONE)
+    most = fallback_epsilons(StepCounts.whole([phase], ADD_OR_REMOVE_ONE), slack)
     assert lower[0] <= min(upper[0], most[0])
 
 

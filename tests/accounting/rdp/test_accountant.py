@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from dpsgd_explorer.accounting import ACCOUNTANTS, Phase, epsilon, epsilon_curve
-from dpsgd_explorer.accounting.core.accountant import steps_by_phase
 from dpsgd_explorer.accounting.core.neighboring_relation import ADD_OR_REMOVE_ONE
+from dpsgd_explorer.accounting.core.phase import StepCounts
 from dpsgd_explorer.accounting.rdp.accountant import (
     RdpAccountant,
     composed_divergences,
@@ -21,8 +21,8 @@ def test_divergences_of_phases_add_up_step_by_step():
     one, two, three = (
         renyi_divergences(p.sample_rate, p.noise_multiplier) for p in phases
     )
-    counts = steps_by_phase(phases, [0, 10, 12, 18])
-    ours = composed_divergences(phases, counts, ADD_OR_REMOVE_ONE)
+    run = StepCounts.along(phases, [0, 10, 12, 18], ADD_OR_REMOVE_ONE)
+    ours = composed_divergences(run)
     expected = [0 * one, 10 * one, 10 * one + 2 * two, 10 * one + 5 * two + 3 * three]
     np.testing.assert_allclose(ours, expected, rtol=1e-14)
 

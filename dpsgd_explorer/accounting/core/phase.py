@@ -1,0 +1,103 @@
+"""The phases of a run, plain data: steps whose noise and sampling do not change."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from dpsgd_explorer.accounting.core import validation
+from dpsgd_explorer.accounting.core.intervals import Floats
+from dpsgd_explorer.accounting.core.neighboring_relation import NeighboringRelation
+
+
+@dataclass(frozen=True)
+class Phase:
+    """Steps of one Poisson-subsampled Gaussian; an instance that exists is valid.
+
+    Attributes:
+        sample_rate: Inclusion probability q of each record in each step, in (0, 1].
+        noise_multiplier: Noise std over the sensitivity, at least 0.
+        steps: Number of steps, at least 0.
+
+    Raises:
+        AccountingError: names the attribute that is outside its domain.
+    """
+
+    sample_rate: float
+    noise_multiplier: float
+    steps: int
+
+    def __post_init__(self) -> None:
+        validation.sample_rate(self.sample_rate)
+        validation.noise_multiplier(self.noise_multiplier)
+        validation.steps(self.steps)
+
+
+@dataclass(frozen=True)
+class StepCounts:
+    """Numbers of steps of the same phases, one row per answer.
+
+    Attributes:
+        phases: Phases, whose own numbers of steps do not count, P of them.
+        counts: Steps of each phase in each row, [S, P].
+        relation: The difference between neighbouring data sets.
+    """
+
+    phases: Sequence[Phase]
+    counts: Floats
+    relation: NeighboringRelation
+
+    @classmethod
+    def along(
+        cls,
+        phases: Sequence[Phase],
+        steps: npt.ArrayLike,
+        relation: NeighboringRelation,
+    ) -> StepCounts:
+        """Return the steps of each phase among the first steps of a run.
+
+        Shapes: steps [S], one row each.
+        """
+        lengths = np.array([phase.steps for phase in phases], dtype=np.float64)  # [P]
+        starts = np.cumsum(lengths) - lengths  # [P]
+        done = np.asarray(steps, dtype=np.float64)[:, None]  # [S, 1]
+        return cls(phases, np.clip(done - starts, 0.0, lengths), relation)
+
+    @classmethod
+    def whole(
+        cls, phases: Sequence[Phase], relation: NeighboringRelation
+    ) -> StepCounts:
+        """Return the one row of all steps of the phases."""
+        counts = np.array([[phase.steps for phase in phases]], dtype=np.float64)
+        return cls(phases, counts, relation)
+
+    def __len__(self) -> int:
+        return len(self.counts)
+
+    def rows(self, index: Any) -> StepCounts:
+        """Return some of the rows, chosen by an index of numpy."""
+        return replace(self, counts=self.counts[index])
+
+    def split(self, most: int) -> Iterator[StepCounts]:
+        """Yield parts of about ``most`` rows, in their order."""
+        for part in np.array_split(self.counts, len(self) // most + 1):
+            yield replace(self, counts=part)
+
+    def over_sensitivity(self) -> list[Phase]:
+        """Return the phases with noise over the sensitivity of the relation."""
+        return [
+            replace(
+                phase,
+                noise_multiplier=phase.noise_multiplier / self.relation.sensitivity,
+            )
+            for phase in self.phases
+        ]
+
+
+def different(phases: Iterable[Phase]) -> int:
+    """Return the number of different pairs of sample rate and noise multiplier."""
+    return len({(phase.sample_rate, phase.noise_multiplier) for phase in phases})
