@@ -58,15 +58,17 @@ def test_printed_a_chapter_shows_its_picture_guessed_or_not(open_page):
 
 
 def test_a_widget_whose_script_does_not_come_says_so_and_keeps_its_picture(open_page):
-    page = open_page("/learn/", new_visitor=True, expected=["Failed to", "ERR_FAILED"])
+    page = open_page(
+        "/embed/microscope/", new_visitor=True, expected=["Failed to", "ERR_FAILED"]
+    )
     page.route("**/js/widgets/*.js", lambda route: route.abort())
-    page.goto(page.url.replace("/learn/", "/embed/one-odd-record/"))
+    page.goto(page.url.replace("microscope", "one-odd-record"))
     expect(page.get_by_text("The moving version does not work")).to_be_visible()
     expect(page.locator("[data-still] svg:visible")).to_have_count(1)
 
 
 def test_a_widget_that_breaks_while_it_moves_gives_its_picture_back(open_page):
-    page = open_page("/learn/", new_visitor=True, expected=["broken"])
+    page = open_page("/embed/microscope/", new_visitor=True, expected=["broken"])
     page.route(
         "**/two_worlds/limit.js",
         lambda route: route.fulfill(
@@ -75,7 +77,7 @@ def test_a_widget_that_breaks_while_it_moves_gives_its_picture_back(open_page):
             "export const mostHits = mostRight;",
         ),
     )
-    page.goto(page.url.replace("/learn/", "/embed/two-worlds/"))
+    page.goto(page.url.replace("microscope", "two-worlds"))
     expect(page.get_by_text("The moving version does not work")).to_be_visible()
     expect(page.locator("[data-still] svg:visible")).to_have_count(1)
     expect(page.get_by_role("heading", level=1)).to_contain_text("no attack is right")

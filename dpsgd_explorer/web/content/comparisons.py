@@ -10,7 +10,7 @@ from functools import partial
 from types import SimpleNamespace
 
 from dpsgd_explorer.web.content import numbers
-from dpsgd_explorer.web.figures import budget, regression_chapter
+from dpsgd_explorer.web.figures import budget, regression_chapter, toy_training
 from dpsgd_explorer.web.figures import randomized_response as response
 from dpsgd_explorer.web.questions import odds
 from dpsgd_explorer.web.questions.comparison import Comparison
@@ -18,10 +18,12 @@ from dpsgd_explorer.web.questions.rounding import (
     certainty_limit,
     limit,
     nearest,
+    percent,
     percent_limit,
     points,
     whole,
 )
+from dpsgd_explorer.web.widgets import two_worlds
 
 SHOWN_EPSILONS = (0.1, 1.0, 3.0, 8.0)
 CLASSIC = {
@@ -33,6 +35,13 @@ PAPER = {"sample_rate": 0.01, "noise_multiplier": 4.0, "steps": 10_000}  # Abadi
 FULL_BATCH = {"sample_rate": 1.0, "noise_multiplier": 10.0, "steps": 100}
 
 COMPARISONS = {
+    "attacker": Comparison(
+        two_worlds.right_calls,
+        "noise_multiplier",
+        (1.0, 8.0),
+        {"sample_rate": two_worlds.SHOWN_RATE, "steps": toy_training.STEPS},
+        partial(percent, digits=0),
+    ),
     "curator": Comparison(
         response.noise_error,
         "noise_on",

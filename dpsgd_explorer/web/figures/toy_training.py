@@ -29,6 +29,7 @@ def train(
     noise_multiplier: float,
     max_grad_norm: float,
     seed: int,
+    steps: int = STEPS,
     records: Sequence[toy.Vector] | None = None,
 ) -> Floats:
     """Return θ at the end of each training; [M, 2].
@@ -40,6 +41,7 @@ def train(
         noise_multiplier: Noise std over the clipping bound.
         max_grad_norm: Clipping bound C.
         seed: Of batches and noise; for pictures, not for privacy.
+        steps: Number of steps.
         records: Other records than the toy's, the last of them in place of the odd one.
     """
     source = np.random.default_rng(seed)
@@ -49,7 +51,7 @@ def train(
     limits = max_grad_norm / np.linalg.norm(inputs, axis=1)
     scale = noise_multiplier * max_grad_norm
     theta = np.zeros((count, 2))
-    for _ in range(STEPS):
+    for _ in range(steps):
         drawn = source.random((count, len(points))) < sample_rate
         residuals = np.clip(theta @ inputs.T - points[:, 1], -limits, limits)
         noise = source.normal(0.0, scale, (count, 2))

@@ -49,7 +49,7 @@ from dpsgd_explorer.web.figures.chapters import (
 )
 from dpsgd_explorer.web.recorded.runs import recorded
 from dpsgd_explorer.web.widgets import microscope as one_step
-from dpsgd_explorer.web.widgets import one_odd_record, two_worlds
+from dpsgd_explorer.web.widgets import one_odd_record
 
 bp = Blueprint("learn", __name__, url_prefix="/learn")
 bp.add_app_template_global(maths.math, "math")
@@ -151,7 +151,6 @@ def parts() -> dict[str, Any]:
         "number": quantities,
         "odd_record": one_odd_record,
         "one_step": one_step,
-        "worlds": two_worlds,
         "picture": PICTURES,
         "regression": regression_chapter,
         "tables": tables,

@@ -10,6 +10,7 @@ from markupsafe import Markup
 from dpsgd_explorer.web.figures import toy_problem as toy
 from dpsgd_explorer.web.figures.svg import Picture, Plot
 from dpsgd_explorer.web.figures.toy_problem import Vector
+from dpsgd_explorer.web.questions.rounding import nearest
 
 X_RANGE = (-1.25, 1.25)
 Y_RANGE = (-3.0, 3.0)
@@ -29,18 +30,18 @@ def gradient_lengths() -> list[float]:
 
 def slope_without() -> str:
     """Return the slope of the line without the odd record, to nearest."""
-    return f"{lines()[0][0]:.2f}"
+    return nearest(lines()[0][0])
 
 
 def slope_with() -> str:
     """Return the slope of the line with the odd record, to nearest."""
-    return f"{lines()[1][0]:.2f}"
+    return nearest(lines()[1][0])
 
 
 def times_longer() -> str:
     """Return the odd record's gradient over the longest of the others, to nearest."""
     *others, odd = gradient_lengths()
-    return f"{odd / max(others):.1f}"
+    return nearest(odd / max(others), 1)
 
 
 def data() -> dict[str, Any]:
@@ -61,17 +62,17 @@ def picture() -> Picture:
     others = gradients[: toy.ODD]
     return Picture(
         title=(
-            f"One record of {toy.SIZE} moves the slope from {without[0]:.2f} to "
-            f"{with_it[0]:.2f}"
+            f"One record of {toy.SIZE} moves the slope from {nearest(without[0])} to "
+            f"{nearest(with_it[0])}"
         ),
         sub="A straight line by least squares, with the odd record and without it",
         wide=_draw((904, 360)),
         narrow=_draw((342, 300)),
         head=("least squares", "without it", "with it"),
         rows=(
-            ("slope", f"{without[0]:.2f}", f"{with_it[0]:.2f}"),
-            ("intercept", f"{without[1]:.2f}", f"{with_it[1]:.2f}"),
-            ("longest gradient", f"{max(others):.2f}", f"{max(gradients):.2f}"),
+            ("slope", nearest(without[0]), nearest(with_it[0])),
+            ("intercept", nearest(without[1]), nearest(with_it[1])),
+            ("longest gradient", nearest(max(others)), nearest(max(gradients))),
         ),
         note=(
             "Made-up records, real arithmetic. Gradients are taken at the line "

@@ -33,11 +33,13 @@ from dpsgd_explorer.web.figures.toy_training import (
     best_axis,
     train,
 )
-from dpsgd_explorer.web.questions.rounding import limit
+from dpsgd_explorer.web.questions.rounding import limit, percent, percent_limit
 
 DELTA = 1e-3
 RATES = (1.0, 0.5, 0.25)
-NOISE = tuple(2 ** (i / 3) for i in range(13))  # 1 to 16, three values per doubling
+NOISE = tuple(
+    round(2 ** (i / 3), 3) for i in range(13)
+)  # 1 to 16, three values per doubling
 LINES = 14
 PER_EPSILON = 12  # bins of the privacy loss from 0 to ε, so that ε is an edge
 REACH = 1.5  # of the bins, in units of ε, to either side
@@ -119,7 +121,7 @@ def data() -> dict[str, Any]:
         "reach": REACH,
         "pilots": PILOTS,
         "counts": COUNTS,
-        "noise": [round(noise, 3) for noise in NOISE],
+        "noise": NOISE,
         "first": {"rate": RATES.index(SHOWN_RATE), "noise": SHOWN_NOISE},
         "rates": [
             {
@@ -130,7 +132,7 @@ def data() -> dict[str, Any]:
                         "lines": limit_lines(rate, noise),
                         **loss_bins(rate, noise),
                     }
-                    for noise in (round(noise, 3) for noise in NOISE)
+                    for noise in NOISE
                 ],
             }
             for rate in RATES
@@ -139,35 +141,35 @@ def data() -> dict[str, Any]:
 
 
 @cache
-def right_calls(place: int, rate: float = SHOWN_RATE) -> float:
+def right_calls(noise_multiplier: float, sample_rate: float, steps: int) -> float:
     """Return how often an attacker is right who knows both worlds' trainings.
 
     It sees one finished θ and splits the plane along the axis that parted other
     trainings best. Measured on ``MANY`` trainings per world.
     """
-    false_alarms, hits = _curves(place, rate, MANY, [0.0])[0]
+    run = (noise_multiplier, sample_rate, steps)
+    false_alarms, hits = _calls(*run, cuts=[0.0])[0]
     return (hits + 1 - false_alarms) / 2
 
 
-def right_percent(place: int) -> str:
-    """Return ``right_calls`` in percent, to nearest."""
-    return f"{100 * right_calls(place):.0f} %"
+def shown_right(noise_multiplier: float) -> str:
+    """Return ``right_calls`` at the first state's q in percent, to nearest."""
+    return f"{percent(right_calls(noise_multiplier, SHOWN_RATE, STEPS), 0)} %"
 
 
-def most_right(place: int, rate: float = SHOWN_RATE) -> float:
+def most_right(noise_multiplier: float, rate: float = SHOWN_RATE) -> float:
     """Return the largest share of right calls that any attack reaches."""
-    return (1 + limit_lines(rate, round(NOISE[place], 3))[0][1]) / 2
+    return (1 + limit_lines(rate, noise_multiplier)[0][1]) / 2
 
 
 @cache
 def picture() -> Picture:
     """Return the attacker's shares at every threshold, below the limit."""
-    limit = most_right(SHOWN_NOISE)
-    shown = range(0, len(NOISE), 3)
+    most = most_right(NOISE[SHOWN_NOISE])
     return Picture(
         title=(
-            f"The attacker is right {right_percent(SHOWN_NOISE)} of the time; no "
-            f"attack is right more than {_percent_up(limit)} of the time"
+            f"The attacker is right {shown_right(NOISE[SHOWN_NOISE])} of the time; no "
+            f"attack is right more than {percent_limit(most, 0)} % of the time"
         ),
         sub=(
             f"DP-SGD on a line through {toy.SIZE} points, with one odd record and "
@@ -181,10 +183,10 @@ def picture() -> Picture:
             (
                 f"{NOISE[i]:g}",
                 data()["rates"][RATES.index(SHOWN_RATE)]["points"][i]["epsilon"],
-                right_percent(i),
-                _percent_up(most_right(i)),
+                shown_right(NOISE[i]),
+                f"{percent_limit(most_right(NOISE[i]), 0)} %",
             )
-            for i in shown
+            for i in range(0, len(NOISE), 3)
         ),
         kind="illustration",
         status="bound",
@@ -195,23 +197,24 @@ def picture() -> Picture:
     )
 
 
-def _curves(
-    place: int, rate: float, count: int, cuts: list[float]
+def _calls(
+    noise_multiplier: float, sample_rate: float, steps: int, cuts: list[float]
 ) -> list[tuple[float, float]]:
     """Return false alarms and hits at thresholds, in units of the scores' std."""
     worlds = [
         train(
-            2 * count,
+            2 * MANY,
             with_odd=with_odd,
-            sample_rate=rate,
-            noise_multiplier=round(NOISE[place], 3),
+            sample_rate=sample_rate,
+            noise_multiplier=noise_multiplier,
             max_grad_norm=BOUND,
             seed=SEED + with_odd,
+            steps=steps,
         )
         for with_odd in (False, True)
     ]
-    axis, middle = best_axis(worlds[0][:count], worlds[1][:count])
-    scores = [world[count:] @ axis - middle for world in worlds]
+    axis, middle = best_axis(worlds[0][:MANY], worlds[1][:MANY])
+    scores = [world[MANY:] @ axis - middle for world in worlds]
     spread = float(np.std(scores[0]))
     without, with_it = (np.array(score) / spread for score in scores)
     return [(float((without > c).mean()), float((with_it > c).mean())) for c in cuts]
@@ -219,17 +222,17 @@ def _curves(
 
 def _draw(size: tuple[int, int]) -> Markup:
     plot = Plot.framed(size, (0.0, 1.0), (0.0, 1.0), left=48, top=34)
-    lines = limit_lines(SHOWN_RATE, round(NOISE[SHOWN_NOISE], 3))
+    lines = limit_lines(SHOWN_RATE, NOISE[SHOWN_NOISE])
     shares = [(i / 60) ** 2 for i in range(61)]
-    limit = [(share, most_hits(lines, share)) for share in shares]
-    plot.path([*limit, (0, 1)], "f-wash-budget", close=True)
+    most = [(share, most_hits(lines, share)) for share in shares]
+    plot.path([*most, (0, 1)], "f-wash-budget", close=True)
     ticks = [(0, "0 %"), (0.5, "50 %"), (1, "100 %")]
     plot.y_axis(ticks, "hits: the record was there, and is called")
     plot.x_axis(ticks, "false alarms")
     plot.line([(0, 0), (1, 1)], "thin s-faint dotted")
-    plot.line(limit, "s-budget")
+    plot.line(most, "s-budget")
     cuts = [6 - 0.2 * i for i in range(61)]
-    attack = _curves(SHOWN_NOISE, SHOWN_RATE, MANY, cuts)
+    attack = _calls(NOISE[SHOWN_NOISE], SHOWN_RATE, STEPS, cuts)
     plot.line([(0, 0), *attack, (1, 1)], "s-attack")
     plot.text((0.03, 0.93), "no attack gets here", "budget")
     plot.text((0.56, 0.62), "the attacker", "attack halo", shift=(8, 14))
@@ -237,10 +240,6 @@ def _draw(size: tuple[int, int]) -> Markup:
         "Hits against false alarms: the attacker’s curve lies above the diagonal of "
         "pure guessing and below the limit that the accountant computes."
     )
-
-
-def _percent_up(share: float) -> str:
-    return f"{math.ceil(100 * share - 1e-9)} %"
 
 
 def _upwards(value: float, digits: int) -> float:

@@ -169,13 +169,12 @@ def test_what_lies_beyond_the_band_makes_up_delta(point):
 
 
 def test_the_words_of_the_page_are_the_numbers_of_the_picture():
-    picture = widget.picture()
-    place = widget.SHOWN_NOISE
-    assert picture.title.startswith(
-        f"The attacker is right {widget.right_percent(place)}"
-    )
-    for i in range(0, len(widget.NOISE), 3):
-        assert 0.5 < widget.right_calls(i) < widget.most_right(i) + 0.04
+    title = widget.picture().title
+    shown = widget.NOISE[widget.SHOWN_NOISE]
+    assert title.startswith(f"The attacker is right {widget.shown_right(shown)} of")
+    for noise in widget.NOISE[::3]:
+        share = widget.right_calls(noise, widget.SHOWN_RATE, STEPS)
+        assert 0.5 < share < widget.most_right(noise) + 0.04
 
 
 def test_another_order_alone_moves_every_parameter():
