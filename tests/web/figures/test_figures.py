@@ -255,5 +255,27 @@ def test_the_clipped_share_is_the_recorded_one():
     picture = lengths.lengths_picture(shown)
     assert picture.title.endswith(f"in step {last['step']}, {share:.0f} %")
     assert not picture.is_private
-    at_bound = [row for row in picture.rows if float(row[0]) == 0.1]
-    assert float(at_bound[0][-1]) == pytest.approx(share, abs=0.1)
+    kept = float(picture.rows[-1][1])
+    assert 100 - kept == pytest.approx(share, abs=0.1)
+
+
+def test_classes_of_lengths_hold_what_the_recorded_bins_hold():
+    shown = recorded(SHOWN_RUN)
+    edges = shown.data("phase")[0]["norm_edges"]
+    bound = shown.config.max_grad_norm
+    steps = {str(one["step"]): one["diagnostics"] for one in shown.data("step")}
+    rows = lengths.lengths_picture(shown).rows
+    assert len(rows) == 4
+    for step, *shares in rows:
+        counts = steps[step]["norm_counts"]
+        assert sum(map(float, shares)) == pytest.approx(100, abs=0.2)
+        # Bins by the middle of each, so that no edge decides.
+        middles = [0.5 * (a + b) for a, b in itertools.pairwise(edges)]
+        ends = (0, bound, 10 * bound, math.inf)
+        for (low, high), share in zip(itertools.pairwise(ends), shares, strict=True):
+            inside = sum(
+                count
+                for middle, count in zip(middles, counts, strict=True)
+                if low < middle < high
+            )
+            assert 100 * inside / sum(counts) == pytest.approx(float(share), abs=0.06)
