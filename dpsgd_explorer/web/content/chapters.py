@@ -117,6 +117,13 @@ TABLE = (
         "fits the noise, and full-batch descent as the bridge back.",
     ),
     (
+        "fairness",
+        "Fairness",
+        "Who pays for privacy?",
+        "A digit made rare, and what clipping and noise take from it; what helps, and "
+        "what it costs.",
+    ),
+    (
         "in-the-real-world",
         "In the real world",
         "Whose privacy, for how long, against whom?",

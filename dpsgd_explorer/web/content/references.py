@@ -150,6 +150,12 @@ THEORY = {
         "Individual privacy accounting via a Rényi filter",
         "2008.11193",
     ),
+    "feldman_tail": Source(
+        "Feldman",
+        2019,
+        "Does learning require memorization? A short tale about a long tail",
+        "1906.05271",
+    ),
     "gopi": Source(
         "Gopi, Lee and Wutschitz",
         2021,
@@ -243,11 +249,24 @@ THEORY = {
         "Privacy auditing with one (1) training run",
         "2305.08846",
     ),
+    "suriyakumar": Source(
+        "Suriyakumar, Papernot, Goldenberg and Ghassemi",
+        2020,
+        "Chasing your long tails: differentially private prediction in health care "
+        "settings",
+        "2010.06667",
+    ),
     "tramer_debugging": Source(
         "Tramèr and others",
         2022,
         "Debugging differential privacy: a case study for privacy auditing",
         "2202.12219",
+    ),
+    "tran": Source(
+        "Tran, Dinh and Fioretto",
+        2021,
+        "Differentially private empirical risk minimization under the fairness lens",
+        "2106.02674",
     ),
     "vadhan": Source(
         "Vadhan",

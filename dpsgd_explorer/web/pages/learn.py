@@ -44,6 +44,7 @@ from dpsgd_explorer.web.figures.chapters import (
     audit,
     exposure,
     group_privacy,
+    rare_class,
     selection,
     unfold,
 )
@@ -66,6 +67,7 @@ PICTURES = {
     "selection": selection.selection_picture,
     "audit": audit.audit_picture,
     "exposure": exposure.exposure_picture,
+    "rare": rare_class.rare_picture,
     "people": group_privacy.people_picture,
     "unfold": unfold.unfold_picture,
     "batch": budget.batch_picture,
@@ -87,6 +89,7 @@ THUMBNAILS = {
     "planning-a-budget": "selection",
     "auditing": "audit",
     "private-linear-regression": "methods",
+    "fairness": "rare",
     "in-the-real-world": "people",
 }
 SHOWN_RUN = "mnist-strict"
@@ -136,6 +139,7 @@ def parts() -> dict[str, Any]:
         "deployed": [row.cells for row in deployments.DEPLOYMENTS],
         "audit": audit,
         "exposure": exposure,
+        "fair": rare_class,
         "group": group_privacy,
         "accountants": ACCOUNTANTS,
         "classic": budget.classic_plan(),

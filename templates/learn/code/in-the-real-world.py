@@ -12,7 +12,7 @@ sigma = accounting.noise_multiplier(1.0, sample_rate, steps, delta)
 def person(records: int) -> float:
     """Return a bound on epsilon for so many records of one person."""
     low, high = 0.0, 10.0
-    for _ in range(50):
+    for _ in range(36):
         one = (low + high) / 2  # an epsilon of one record, and its delta
         chained = sum(math.exp(i * one) for i in range(records))
         fits = accounting.delta(sample_rate, sigma, steps, one) * chained <= delta

@@ -20,6 +20,7 @@ from dpsgd_explorer.web.figures.chapters import (
     audit,
     exposure,
     group_privacy,
+    rare_class,
     selection,
     unfold,
 )
@@ -162,3 +163,49 @@ def test_more_delta_leaves_less_to_prove_and_no_calls_prove_nothing():
     assert audit.lower_bound(0, 0, 100) == 0
     assert audit.lower_bound(50, 50, 100) == 0
     assert audit.lower_bound(0, 100, 100) == 0
+
+
+def test_the_recorded_runs_of_a_rare_class_say_what_the_chapter_says():
+    mean, label, levels = rare_class.mean, rare_class.rare(), rare_class.levels()
+    frequent = [mean("whole", level, label) for level in levels]
+    scarce = [mean("rare", level, label) for level in levels]
+    rest = [rare_class.others(level) for level in levels]
+    assert max(frequent) - min(frequent) < 1.5  # hardly notices privacy
+    assert max(rest) - min(rest) < 1.5
+    ordinary, clipped, three, one = scarce
+    assert frequent[0] - ordinary > ordinary - one > 3  # rarity costs more
+    assert ordinary - one > 3 * (frequent[0] - frequent[-1])
+    usual = mean("rare", rare_class.CLIPPED, label, rare_class.USUAL)
+    assert ordinary - usual > 3  # clipping at the usual rate is slow
+    assert abs(ordinary - clipped) < 2  # and at its own rate costs nothing to speak of
+    assert float(rare_class.tuned("rare", rare_class.CLIPPED)) > 1
+    assert three > one
+    assert rare_class.tuned("rare", rare_class.LEAST) == rare_class.USUAL
+    assert int(rare_class.clipped("rare")) > 5 * int(rare_class.clipped("others"))
+
+
+def test_the_recorded_runs_of_a_rare_class_spent_what_they_say():
+    run = rare_class.stored()
+    for data in run["data"].values():
+        rate = run["batch_size"] / sum(data["records"])
+        for level, tried in data["runs"].items():
+            spent = [one["epsilon"] for seeds in tried.values() for one in seeds]
+            assert len(spent) == len(tried) * len(run["seeds"])
+            if level in (rare_class.ORDINARY, rare_class.CLIPPED):
+                assert set(spent) == {None}
+                continue
+            target = float(level.removeprefix("ε = "))
+            noise = noise_multiplier(target, rate, run["steps"], run["delta"])
+            exact = epsilon(rate, noise, run["steps"], run["delta"])
+            assert spent == [pytest.approx(exact, rel=1e-6)] * len(spent)
+            assert max(spent) <= target
+
+
+def test_each_recorded_level_is_shown_at_the_rate_that_is_best_on_average():
+    for data in ("rare", "whole"):
+        for level in rare_class.levels():
+            best = rare_class.tuned(data, level)
+            for factor in rare_class.factors(data):
+                assert rare_class.mean(data, level, None, factor) <= rare_class.mean(
+                    data, level, None, best
+                )

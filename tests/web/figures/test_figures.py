@@ -30,6 +30,7 @@ from dpsgd_explorer.web.figures.chapters import (
     audit,
     exposure,
     group_privacy,
+    rare_class,
     selection,
     unfold,
 )
@@ -51,6 +52,7 @@ PICTURES = {
     "selection": selection.selection_picture,
     "audit": audit.audit_picture,
     "exposure": exposure.exposure_picture,
+    "rare": rare_class.rare_picture,
     "people": group_privacy.people_picture,
     "unfold": unfold.unfold_picture,
     "growth": budget.growth_picture,

@@ -44,6 +44,7 @@ SLUGS = [
     "planning-a-budget",
     "auditing",
     "private-linear-regression",
+    "fairness",
     "in-the-real-world",
 ]
 
