@@ -1,10 +1,11 @@
-"""The landing page: one recorded run, already drawn, and two doors."""
+"""The landing page: a slider of noise, a question, a recorded run, and two doors."""
 
 from __future__ import annotations
 
 from functools import cache
 
 from flask import Blueprint, Response, render_template
+from markupsafe import Markup
 
 from dpsgd_explorer.accounting import ACCOUNTANTS
 from dpsgd_explorer.experiments.catalogue import MODELS
@@ -20,9 +21,14 @@ from dpsgd_explorer.web.questions.rounding import (
     percent,
 )
 from dpsgd_explorer.web.recorded.runs import RecordedRun, recorded
+from dpsgd_explorer.web.widgets import noise
+from dpsgd_explorer.web.widgets.limits import FREE
+from dpsgd_explorer.web.widgets.registry import Widget
 
 bp = Blueprint("home", __name__)
 
+# Stands on this page only, and so in no table of widgets.
+NOISE = Widget("noise", "One slider", "dp-concepts", noise)
 SHOWN_RUN = "mnist-strict"
 TWIN = "mnist-strict-twin"
 
@@ -42,6 +48,7 @@ def _page() -> str:
         accuracy=shown_accuracy(),
         odds=odds_picture("page"),
         results=results(run, twin),
+        noise_slider=noise_slider(),
         accountant=ACCOUNTANTS[run.config.accountant],
         model=MODELS[run.config.model],
         behind_at_first=any(
@@ -50,6 +57,20 @@ def _page() -> str:
         ),
         slower=nearest(run.config.learning_rate / twin.config.learning_rate, 0),
     )
+
+
+def noise_slider() -> Markup:
+    """Return the slider with its drawing, data and script."""
+    page = render_template(
+        NOISE.template,
+        shown=NOISE,
+        level=2,
+        limits=FREE,
+        picture=noise.picture(),
+        data=noise.data(),
+        delta=small(noise.levels()[0].config.plan.delta),
+    )
+    return Markup(page)
 
 
 @cache

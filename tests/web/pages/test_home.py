@@ -2,16 +2,21 @@
 
 import re
 from pathlib import Path
+from statistics import mean
 
+import numpy as np
 import pytest
 
-from dpsgd_explorer.accounting import epsilon, round_up
+from dpsgd_explorer.accounting import epsilon, round_up, trade_off
 from dpsgd_explorer.experiments.catalogue import MODELS
 from dpsgd_explorer.experiments.presets import PRESETS
+from dpsgd_explorer.experiments.training_config import TrainingConfig
 from dpsgd_explorer.web.pages.home import SHOWN_RUN, TWIN, results
 from dpsgd_explorer.web.questions.odds import percent_at_most
 from dpsgd_explorer.web.recorded.runs import recorded
+from dpsgd_explorer.web.widgets import noise
 from tests.web.reading import Page, application
+from tools import record_noise_levels
 
 STATIC = Path(__file__).parents[3] / "static"
 
@@ -22,6 +27,7 @@ def client(shelf, tmp_path_factory):
         yield app.test_client()
 
 
+STANDARD_NORMAL = noise.data()["without"]
 #: A target's noise is found by a search, whose last digits are the machine's.
 TOLERANCE = 1e-6
 
@@ -44,6 +50,58 @@ def test_the_run_that_is_shown_was_really_made_by_this_configuration():
     assert not twin.config.private
     assert twin.config.seed == run.config.seed
     assert [step for step, _ in twin.curve()] == [step for step, _ in run.curve()]
+
+
+def test_noise_levels_are_those_of_the_command_and_spend_what_was_recorded():
+    stored = noise.stored()
+    assert tuple(stored["seeds"]) == record_noise_levels.SEEDS
+    assert len(noise.levels()) == len(record_noise_levels.LEVELS) == 9
+    for level, sigma, measured in zip(
+        noise.levels(), record_noise_levels.LEVELS, stored["levels"], strict=True
+    ):
+        settings = record_noise_levels.SETTINGS | {"noise_multiplier": sigma}
+        assert level.config == TrainingConfig.parse(settings)
+        assert level.epsilon == pytest.approx(measured["epsilon"], rel=TOLERANCE)
+        assert level.words["accuracy"] == f"{100 * level.accuracy:.1f}"
+        assert level.accuracy == mean(measured["test_accuracy"])
+    limits = [level.most_right for level in noise.levels()]
+    assert limits == sorted(limits, reverse=True)
+
+
+@pytest.mark.parametrize("level", noise.levels(), ids=lambda level: f"{level.noise:g}")
+def test_both_worlds_are_drawn_as_far_apart_as_the_limit_says(level):
+    """Half the area between two densities is what the best attacker gains."""
+    run = level.phase
+    shares = np.linspace(0, 1, 101)
+    reached = trade_off(
+        run.sample_rate, run.noise_multiplier, run.steps, false_positive_rates=shares
+    )
+    best = float(np.max(1 + np.array(reached) - shares)) / 2
+    assert best - 1e-9 <= level.most_right <= best + 1e-3
+    assert float(level.words["limit"]) >= 100 * level.most_right
+    width = noise.PLACES[1] - noise.PLACES[0]
+    with_it, without = (
+        np.array(values) for values in (noise.density_with(level), STANDARD_NORMAL)
+    )
+    assert sum(with_it) * width == pytest.approx(1, abs=2e-3)
+    gain = sum(np.abs(with_it - without)) * width / 4
+    assert 0.5 + gain == pytest.approx(level.most_right, abs=2e-3)
+
+
+def test_the_landing_page_asks_which_setting_changes_epsilon(client, text):
+    heading = re.search(r"<h1>(.*?)</h1>", text)[1]
+    assert "limit" in heading
+    assert "cannot" not in heading
+    [quiz] = re.findall(r'<fieldset class="quiz">.*?</fieldset>', text, re.DOTALL)
+    assert quiz.count('class="verdict right"') == 1
+    right = quiz.split('class="verdict right"')[1].split("</li>")[0]
+    assert "privacy comes from the ratio" in right
+    [strip] = [a for a in Page(text).all("section") if "data-first-visit" in a]
+    assert "hidden" in strip  # until the script knows that it is due
+    query = noise.data()["query"]
+    page = client.get(f"/train/?{query}&noise_multiplier=4").text
+    assert "There is no setting" not in page
+    assert f'data-plan="epsilon">{noise.levels()[3].words["epsilon"]}<' in page
 
 
 @pytest.mark.parametrize("preset", PRESETS, ids=lambda preset: preset.slug)
@@ -84,7 +142,7 @@ def test_the_recorded_run_can_be_run_again(text):
 
 def test_the_landing_page_is_light(client, text):
     files = [a["href"] for a in Page(text).all("link")]
-    files += [a["src"] for a in Page(text).all("script")]
+    files += [a["src"] for a in Page(text).all("script") if "src" in a]
     weight = len(text.encode())
     for file in files:
         with client.get(file) as answer:

@@ -1,0 +1,188 @@
+"""One slider on the landing page: noise merges the two worlds, and costs accuracy.
+
+The runs were recorded by ``tools/record_noise_levels.py``.  The two worlds of a level
+are what the best attacker sees of the whole run, the likelihood ratio of all steps, on
+a scale on which the world without the record is standard normal: with z of that scale,
+the other world's density is φ(z) e^l(z), l the privacy loss there.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import dataclass
+from functools import cache
+from statistics import mean
+from typing import Any
+from urllib.parse import urlencode
+
+import numpy as np
+from markupsafe import Markup
+from scipy.stats import norm
+
+from dpsgd_explorer.accounting import (
+    ACCOUNTANTS,
+    NeighboringRelation,
+    Phase,
+    PrivacyLossDistribution,
+    epsilon,
+    round_up,
+)
+from dpsgd_explorer.experiments.catalogue import MODELS
+from dpsgd_explorer.experiments.training_config import TrainingConfig
+from dpsgd_explorer.web.figures.svg import Picture, Plot
+from dpsgd_explorer.web.forms.form import to_query
+from dpsgd_explorer.web.questions.rounding import certainty_limit, percent
+from dpsgd_explorer.web.recorded.runs import FOLDER
+
+RECORDED = FOLDER / "choices" / "noise_levels.json"
+SHOWN = 1  # place of the level that is shown first
+PLACES = np.linspace(-4.0, 9.0, 105)  # of both densities
+BINS = 400  # of the privacy loss from 0 to ε
+RELATION = NeighboringRelation.ADD_OR_REMOVE_ONE
+
+
+@dataclass(frozen=True)
+class Level:
+    """One noise level: its settings, what was measured, and the limit of any attack."""
+
+    config: TrainingConfig
+    accuracy: float
+    most_right: float
+
+    @property
+    def noise(self) -> float:
+        """Noise multiplier σ."""
+        return self.config.plan.noise_multiplier
+
+    @property
+    def phase(self) -> Phase:
+        """The run as the accountant sees it."""
+        plan = self.config.plan
+        return Phase(plan.sample_rate, plan.noise_multiplier, plan.steps)
+
+    @property
+    def epsilon(self) -> float:
+        """What the run spends."""
+        plan = self.config.plan
+        return epsilon(plan.sample_rate, plan.noise_multiplier, plan.steps, plan.delta)
+
+    @property
+    def words(self) -> dict[str, str]:
+        """Its numbers as printed."""
+        return {
+            "noise": f"{self.noise:g}",
+            "epsilon": round_up(self.epsilon),
+            "accuracy": percent(self.accuracy),
+            "limit": certainty_limit(self.most_right),
+        }
+
+
+@cache
+def stored() -> dict[str, Any]:
+    """Return what was recorded."""
+    found: dict[str, Any] = json.loads(RECORDED.read_text(encoding="utf-8"))
+    return found
+
+
+@cache
+def levels() -> tuple[Level, ...]:
+    """Return all levels, from little noise to much."""
+    found = []
+    for recorded in stored()["levels"]:
+        chosen = {"noise_multiplier": recorded["noise_multiplier"]}
+        config = TrainingConfig.parse(stored()["config"] | chosen)
+        plan = config.plan
+        phase = Phase(plan.sample_rate, plan.noise_multiplier, plan.steps)
+        [side] = ACCOUNTANTS["exact"].delta_bounds([phase], [0.0], RELATION)
+        accuracy = mean(recorded["test_accuracy"])
+        found.append(Level(config, accuracy, (1 + side.value) / 2))
+    return tuple(found)
+
+
+def density_with(level: Level) -> list[float]:
+    """Return the density of the world with the record, at ``PLACES``."""
+    grid = level.epsilon / BINS
+    law = PrivacyLossDistribution.of([level.phase], interval=grid).directions[0]
+    with_it = np.asarray(law.probabilities)
+    without = with_it * np.exp(-law.losses)
+    tails = np.cumsum(without[::-1])[::-1] - without / 2
+    seen = (tails > 0) & (tails < 1)
+    places = norm.isf(tails[seen])
+    rising = np.concatenate([[True], np.diff(np.maximum.accumulate(places)) > 0])
+    losses = np.interp(PLACES, places[rising], law.losses[seen][rising])
+    values = np.exp(norm.logpdf(PLACES) + losses)
+    return [round(float(value), 4) for value in values]
+
+
+@cache
+def data() -> dict[str, Any]:
+    """Return each level's numbers as printed, and both worlds of each."""
+    shared = to_query(levels()[0].config)
+    for name in ("noise_multiplier", "target_epsilon", "evaluations"):
+        shared.pop(name, None)
+    return {
+        "first": SHOWN,
+        "query": urlencode(shared),
+        "places": [round(float(place), 3) for place in PLACES],
+        "without": [round(float(value), 4) for value in norm.pdf(PLACES)],
+        "levels": [level.words | {"with": density_with(level)} for level in levels()],
+    }
+
+
+def settings() -> str:
+    """Return what all runs share, in words."""
+    config = levels()[0].config
+    seeds = len(stored()["seeds"])
+    return (
+        f"{config.data.label}, {MODELS[config.model].label.lower()}, "
+        f"{config.plan.steps} steps of {config.plan.expected_batch_size:,} expected "
+        f"records, C = {config.max_grad_norm:g}, learning rate "
+        f"{config.learning_rate:g}; mean of {seeds} seeds"
+    )
+
+
+@cache
+def picture() -> Picture:
+    """Return accuracy and the attacker's limit at all noise levels."""
+    calm, few = levels()[SHOWN].words, levels()[4].words
+    delta = levels()[0].config.plan.delta
+    return Picture(
+        title=(
+            f"From σ = {calm['noise']} to σ = {few['noise']} the attacker’s limit "
+            f"falls from {calm['limit']} to {few['limit']} %, the accuracy from "
+            f"{calm['accuracy']} to {few['accuracy']} %"
+        ),
+        sub=settings(),
+        wide=_draw((1104, 300)),
+        narrow=_draw((342, 260)),
+        head=("σ", f"ε at δ = {delta:g}", "accuracy, %", "attacker right at most, %"),
+        rows=tuple(tuple(level.words.values()) for level in levels()),
+        kind="recorded",
+        status="bound",
+        note=(
+            "Attacker: somebody who sees every step, knows all other records and "
+            "starts at even odds; one record added or removed, Poisson sampling. "
+            "The limit is that of the whole run, over all calls; ε alone, which covers "
+            "every procedure, allows more. Accuracy is on public test records; the "
+            "learning rate fits little noise."
+        ),
+    )
+
+
+def _draw(size: tuple[int, int]) -> Markup:
+    ends = levels()[0].noise, levels()[-1].noise
+    plot = Plot.framed(size, (ends[0] * 0.9, ends[1] * 1.1), (50.0, 100.0), log_x=True)
+    plot.y_axis([(y, f"{y} %") for y in (50, 75, 100)], "")
+    marks = [level.noise for level in levels()][:: 1 if size[0] > 500 else 2]
+    plot.x_axis([(x, f"{x:g}") for x in marks], "noise multiplier σ, log scale")
+    limits = [(one.noise, 100 * one.most_right) for one in levels()]
+    reached = [(one.noise, 100 * one.accuracy) for one in levels()]
+    plot.line(limits, "s-attack")
+    plot.line(reached, "s-private")
+    plot.text(limits[3], "attacker at most", "attack halo", "start", (10, -6))
+    plot.text(reached[6], "accuracy", "private halo", "start", (6, -12))
+    return plot.svg(
+        "Two lines against the noise: the attacker's limit falls from nearly 100 "
+        f"percent to {math.ceil(limits[-1][1])}; accuracy falls later and more slowly."
+    )

@@ -1,0 +1,88 @@
+/** The landing page: a guided first visit, shown once in this browser. */
+
+const KEY = "first-visit";
+const DONE = "done";
+const OPENING = "New here? Three steps, 60 seconds.";
+
+/** Pure: whether a first visit is due, by what is stored; what is broken or older counts as a visit. */
+export const isDue = (stored) => stored === null;
+
+/** Pure: what is said at a step, and the words of its button; null where the visitor has to do something. */
+export function said(step, level = null) {
+  return [
+    [OPENING, "Start"],
+    ["1 of 3. The same training, with one record and without it: two worlds. Move the noise to the right, with → or by hand, until they lie on each other.", null],
+    [level && `2 of 3. Merged: no attacker is right more than ${level.limit} times in 100, and the model still is on ${level.accuracy}. Nothing but σ has moved. σ is the noise in units of C, the longest gradient that a record may have: privacy comes from the ratio.`, "Ask me"],
+    ["3 of 3. Which setting changes ε? Choose an answer.", null],
+    ["That was it. The chapters go on from here; the trainer runs it for real.", "Close"],
+  ][step];
+}
+
+const store = {
+  read() {
+    try {
+      return localStorage.getItem(KEY);
+    } catch {
+      return DONE; // storage is switched off: it could not be shown only once
+    }
+  },
+  finish() {
+    try {
+      localStorage.setItem(KEY, DONE);
+    } catch {
+      // storage is switched off: nothing to remember
+    }
+  },
+};
+
+function guide(strip, slider, question) {
+  const [words, next, skip] = ["words", "next", "skip"].map((name) => strip.querySelector(`[data-${name}]`));
+  let step = 0;
+  const go = (to, level) => {
+    step = to;
+    const [text, label] = said(step, level);
+    words.textContent = text;
+    next.hidden = label === null;
+    next.textContent = label ?? "";
+    skip.hidden = step === 4;
+    strip.classList.toggle("going", step > 0);
+  };
+  const close = () => {
+    store.finish();
+    strip.hidden = true;
+    document.getElementById("main").focus({preventScroll: true});
+  };
+  const follow = [
+    () => {
+      store.finish();
+      go(1);
+      slider.focus();
+      slider.closest("figure").scrollIntoView({block: "start"});
+    },
+    null,
+    () => {
+      go(3);
+      question.querySelector("input").focus();
+      question.scrollIntoView({block: "center"});
+    },
+    null,
+    close,
+  ];
+  next.addEventListener("click", () => follow[step]?.());
+  skip.addEventListener("click", close);
+  strip.addEventListener("keydown", ({key}) => key === "Escape" && close());
+  document.addEventListener("level", ({detail}) => {
+    if ((step === 1 && detail.isMerged) || step === 2) go(2, detail);
+  });
+  question.addEventListener("change", () => step === 3 && go(4));
+  strip.hidden = false;
+}
+
+function start() {
+  const strip = document.querySelector("[data-first-visit]");
+  const slider = document.querySelector('#noise [data-part="noise"]');
+  const question = document.querySelector(".quiz");
+  if (slider && isDue(store.read())) guide(strip, slider, question);
+}
+
+if (globalThis.document) start();

@@ -1,0 +1,74 @@
+"""Train the landing page's model at nine noise multipliers and record its accuracy.
+
+    python -m tools.record_noise_levels
+
+Writes dpsgd_explorer/web/recorded/choices/noise_levels.json: the settings that all runs
+share, and of each noise multiplier its ε and the accuracy on the test records of one
+run per seed.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from dpsgd_explorer import __version__
+from dpsgd_explorer.experiments.training_config import TrainingConfig
+from dpsgd_explorer.training.dp_sgd import train
+from dpsgd_explorer.training.timing import one_thread
+from tools.record_runs import STRICT
+
+PATH = (
+    Path(__file__).parents[1]
+    / "dpsgd_explorer"
+    / "web"
+    / "recorded"
+    / "choices"
+    / "noise_levels.json"
+)
+LEVELS = tuple(2.0**i for i in range(-1, 8))  # doublings from 0.5 to 128
+SEEDS = (7, 8, 9)
+SETTINGS: dict[str, Any] = STRICT.config | {"target_epsilon": None, "evaluations": 1}
+
+
+def main() -> int:
+    """Train once per level and seed and write the file."""
+    one_thread()
+    levels = [measured(level) for level in LEVELS]
+    shared = TrainingConfig.parse(SETTINGS | {"noise_multiplier": LEVELS[0]})
+    config = shared.model_dump(mode="json", exclude_none=True)
+    del config["noise_multiplier"], config["seed"]
+    stored = {
+        "config": config,
+        "seeds": list(SEEDS),
+        "levels": levels,
+        "version": __version__,
+        "torch": torch.__version__,
+    }
+    text = json.dumps(stored, allow_nan=False, indent=1)
+    PATH.write_text(text + "\n", encoding="utf-8")
+    return 0
+
+
+def measured(noise_multiplier: float) -> dict[str, Any]:
+    """Train with one noise multiplier and each seed; return what is recorded."""
+    settings = SETTINGS | {"noise_multiplier": noise_multiplier}
+    ends = [
+        [*train(TrainingConfig.parse(settings | {"seed": seed}))][-1].data
+        for seed in SEEDS
+    ]
+    recorded = {
+        "noise_multiplier": noise_multiplier,
+        "epsilon": ends[0]["epsilon"],
+        "test_accuracy": [end["test_accuracy"] for end in ends],
+    }
+    print(recorded, flush=True)
+    return recorded
+
+
+if __name__ == "__main__":
+    sys.exit(main())
