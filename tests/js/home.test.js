@@ -11,7 +11,7 @@ test("a first visit is due while nothing is stored, whatever else is", () => {
 
 test("only the steps that ask for something have no button, and the ratio is said with the numbers shown", () => {
   assert.deepEqual([0, 1, 2, 3, 4].map((step) => said(step, level)[1]), ["Start", null, "Ask me", null, "Close"]);
-  assert.match(said(2, level)[0], /more than 53.0 times in 100.*on 97.6.*privacy comes from the ratio/);
+  assert.match(said(2, level)[0], /more than 53.0 times in 100.*right on 97.6 of 100.*privacy comes from the ratio/);
 });
 
 test("worlds count as merged near a coin, and the sentence quotes the level", () => {
