@@ -145,6 +145,7 @@ def parts() -> dict[str, Any]:
         "classic": budget.classic_plan(),
         "compare": compare,
         "selection": selection,
+        "unfold": unfold,
         "default": tables.default().plan,
         "described": trainer_links.described,
         "scaled_bound": trainer_links.scaled_bound,

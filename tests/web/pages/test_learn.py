@@ -93,6 +93,25 @@ def test_a_chapter_is_whole(read, slug):
     assert {"try", "sources", "pager", "rail"} <= set(classes)
 
 
+@pytest.mark.parametrize(
+    "slug",
+    [
+        "what-models-leak",
+        "per-sample-gradients",
+        "planning-a-budget",
+        "auditing",
+        "fairness",
+        "in-the-real-world",
+    ],
+)
+def test_a_chapter_asks_for_two_guesses_before_its_picture(read, slug):
+    text = read(slug)
+    picture = re.search(r'data-predict="([\w-]+)"', text)[1]
+    assert f'data-predicted="{picture}"><figure' in re.sub(r">\s+<", "><", text)
+    assert text.count("data-guess") >= 2
+    assert "data-reveal" in text
+
+
 @pytest.mark.parametrize("slug", SLUGS)
 def test_a_chapter_has_one_to_three_pictures_each_saying_what_it_is(read, slug):
     text = read(slug)
