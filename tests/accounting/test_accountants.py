@@ -3,7 +3,6 @@
 import math
 
 import pytest
-from hypothesis import Phase as HypothesisPhase
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
@@ -19,17 +18,10 @@ from dpsgd_explorer.accounting import (
 )
 from dpsgd_explorer.accounting.core.validation import MAX_NOISE_MULTIPLIER
 from tests.accounting.curves import arrays
+from tests.accounting.runs import PROPERTY, runs
 
 NOISE_OF_ROUNDING = 1 + 1e-10
-LOG_RATES = st.floats(math.log(1e-6), 0.0)
-LOG_NOISES = st.floats(math.log(0.3), math.log(1000))
-STEPS = st.integers(1, 10**7)
-LOG_DELTAS = st.floats(math.log(1e-15), math.log(1e-2))
 FACTORS = st.floats(1.0, 3.0)
-NO_SHRINKING = (HypothesisPhase.explicit, HypothesisPhase.generate)  # takes minutes
-PROPERTY = settings(
-    deadline=None, derandomize=True, max_examples=25, phases=NO_SHRINKING
-)
 
 TWO_SIDED = {"exact", "glw"}
 
@@ -37,16 +29,6 @@ every_accountant = pytest.mark.parametrize("name", ACCOUNTANTS)
 every_bound = pytest.mark.parametrize(
     "name", [n for n, way in ACCOUNTANTS.items() if way.status != "approximation"]
 )
-
-
-@st.composite
-def runs(draw):
-    return (
-        min(math.exp(draw(LOG_RATES)), 1.0),
-        math.exp(draw(LOG_NOISES)),
-        draw(STEPS),
-        math.exp(draw(LOG_DELTAS)),
-    )
 
 
 def least(name, q, sigma, t, at_delta):

@@ -1,6 +1,6 @@
 """The accountant race by hand and by key."""
 
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import urlsplit
 
 import pytest
 from playwright.sync_api import expect
@@ -8,7 +8,7 @@ from playwright.sync_api import expect
 from dpsgd_explorer import accounting
 from dpsgd_explorer.accounting import ACCOUNTANTS
 from dpsgd_explorer.web.questions.accountant_race import racers
-from tests.browser.trainer import REFUSED
+from tests.browser.trainer import REFUSED, settings_in
 
 PAGE = "/labs/accountants/"
 FIRST = next(iter(ACCOUNTANTS))
@@ -28,10 +28,6 @@ def lines(page):
 def row(page, name):
     rows = page.locator("[data-ranking] tr")
     return rows.filter(has_text=ACCOUNTANTS[name].label).first
-
-
-def settings_in(page):
-    return {name: text for name, [text] in parse_qs(urlsplit(page.url).query).items()}
 
 
 @pytest.mark.long("more journeys")

@@ -1,13 +1,13 @@
 """The budget planner by hand and by key."""
 
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import urlsplit
 
 import pytest
 from playwright.sync_api import expect
 
 from dpsgd_explorer.web.questions import budget_map
 from dpsgd_explorer.web.questions.budget import BudgetQuestion, solve
-from tests.browser.trainer import REFUSED, planned
+from tests.browser.trainer import REFUSED, planned, settings_in
 
 PAGE = "/labs/planner/"
 
@@ -25,10 +25,6 @@ def box(page, label):
 
 
 NOISE, EPOCHS, EPSILON = "Noise multiplier σ", "Epochs", "Budget ε"
-
-
-def settings_in(page):
-    return {name: text for name, [text] in parse_qs(urlsplit(page.url).query).items()}
 
 
 def test_the_fifth_follows_as_the_slider_moves_by_key(page):

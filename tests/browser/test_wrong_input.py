@@ -39,10 +39,6 @@ FILL_EACH_BOX = """async (texts) => {
   }
   return found;
 }"""
-MAY_BE_EMPTY = {
-    "/train/": {"stop_at_epsilon"},
-    "/labs/linear-regression/": {"steps", "learning_rate"},
-}
 
 
 @pytest.mark.long("every box")

@@ -13,7 +13,7 @@ from dpsgd_explorer.runs.store.store import RunStore
 from dpsgd_explorer.runs.worker.consumer import Consumer
 from dpsgd_explorer.settings import Settings
 from dpsgd_explorer.training.dp_sgd import train
-from tests.runs.real_runs import long_config
+from tests.runs.real_runs import CHEAP, long_config
 from tests.runs.system_processes import children_of
 
 
@@ -43,24 +43,6 @@ def store(database_url, clock):
     opened = RunStore(database_url, clock=clock, lease_clock=clock)
     yield opened
     opened.database.close()
-
-
-CHEAP = {
-    "training": {
-        "dataset": "adult",
-        "model": "logistic",
-        "expected_batch_size": 256,
-        "noise_multiplier": 1.0,
-        "steps": 20,
-    },
-    "regression": {
-        "kind": "regression",
-        "noise_multiplier": 50.0,
-        "steps": 20,
-        "repetitions": 3,
-        "evaluations": 20,
-    },
-}
 
 
 @pytest.fixture

@@ -7,20 +7,30 @@ from dpsgd_explorer.experiments.events import Event
 from dpsgd_explorer.experiments.training_config import TrainingConfig
 from tests.runs.system_processes import wait_until
 
+CHEAP = {
+    "training": {
+        "dataset": "adult",
+        "model": "logistic",
+        "expected_batch_size": 256,
+        "noise_multiplier": 1.0,
+        "steps": 20,
+    },
+    "regression": {
+        "kind": "regression",
+        "noise_multiplier": 50.0,
+        "steps": 20,
+        "repetitions": 3,
+        "evaluations": 20,
+    },
+}
+
 
 def long_config(steps):
-    return TrainingConfig.parse(
-        {
-            "dataset": "adult",
-            "model": "logistic",
-            "expected_batch_size": 256,
-            "noise_multiplier": 1.0,
-            "steps": steps,
-        }
-    )
+    return TrainingConfig.parse(CHEAP["training"] | {"steps": steps})
 
 
 def told(store, run_id):
+    """Return the training events in the log, times aside."""
     return [
         Event(event.kind, json.loads(event.data)).timeless()
         for event in store.events(run_id)

@@ -7,36 +7,27 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 import urllib.request
 from pathlib import Path
 
 import pytest
 
 from tests.ports import free_port
+from tests.runs.system_processes import children_of, wait_until
 
 START_SECONDS = 60
 
 
 def descendants(pid):
     """All living processes below one."""
-    parents = {}
-    for stat in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            state, parent = stat.read_text().rpartition(")")[2].split()[:2]
-        except OSError:
-            continue  # it ended meanwhile
-        if state != "Z":
-            parents[int(stat.parent.name)] = int(parent)
     found, layer = set(), {pid}
-    while layer := {child for child, parent in parents.items() if parent in layer}:
+    while layer := {child for parent in layer for child in children_of(parent)}:
         found |= layer
     return found
 
 
 def children(pid):
-    """Living processes that this one started."""
-    return {each for each in descendants(pid) if parent_of(each) == pid}
+    return set(children_of(pid))
 
 
 def has_begun(pid):
@@ -44,23 +35,11 @@ def has_begun(pid):
     return len(list(Path(f"/proc/{pid}/task").glob("*"))) > 1
 
 
-def parent_of(pid):
-    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
-
-
 def command_of(pid):
     try:
         return Path(f"/proc/{pid}/cmdline").read_text().replace("\0", " ")
     except OSError:
         return ""
-
-
-def wait_until(condition, seconds=START_SECONDS):
-    end = time.monotonic() + seconds
-    while not (value := condition()):
-        assert time.monotonic() < end, f"not within {seconds} s"
-        time.sleep(0.02)
-    return value
 
 
 def alive(pids):

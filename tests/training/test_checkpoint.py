@@ -9,7 +9,8 @@ import torch
 from dpsgd_explorer.errors import ConfigError
 from dpsgd_explorer.experiments import kinds
 from dpsgd_explorer.experiments.catalogue import MODELS
-from dpsgd_explorer.training import engine_comparison, timing
+
+pytestmark = pytest.mark.usefixtures("brief")
 
 TRAINING = {
     "noise_multiplier": 2.0,
@@ -44,13 +45,6 @@ CASES = [
     REGRESSION,
     ENGINES,
 ]
-
-
-@pytest.fixture(autouse=True)
-def brief(monkeypatch):
-    """Time no longer than it takes to see that something was timed."""
-    monkeypatch.setattr(engine_comparison, "SECONDS", 0.0)
-    monkeypatch.setattr(timing, "VISIT_SECONDS", 0.0)
 
 
 def started(settings, checkpoint=None):

@@ -4,23 +4,13 @@ import pytest
 
 from dpsgd_explorer.experiments.engines_config import CONTENDERS, EnginesConfig
 from dpsgd_explorer.experiments.events import TIMES
-from dpsgd_explorer.experiments.training_config import TrainingConfig
 from dpsgd_explorer.training import engine_comparison as engines_loop
-from dpsgd_explorer.training import timing as measuring
 from dpsgd_explorer.training.dp_sgd import train
 from dpsgd_explorer.training.engine_comparison import EngineComparison
 
 TINY = EnginesConfig(model="mlp", width=4, batch_size=3)
+pytestmark = pytest.mark.usefixtures("brief")
 TOKENS = EnginesConfig(model="lstm", width=4, batch_size=3, sequence_length=2)
-
-
-@pytest.fixture(scope="module", autouse=True)
-def brief():
-    """Time no longer than it takes to see that something was timed."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(engines_loop, "SECONDS", 0.0)
-        patch.setattr(measuring, "VISIT_SECONDS", 0.0)
-        yield
 
 
 @pytest.fixture(scope="module")
@@ -104,20 +94,11 @@ def test_only_what_is_measured_may_differ_from_run_to_run(tiny):
     assert not told & TIMES
 
 
-SMALL = {
-    "dataset": "adult",
-    "model": "logistic",
-    "expected_batch_size": 8,
-    "noise_multiplier": 1.0,
-    "steps": 3,
-    "evaluations": 1,
-}
-
-
 @pytest.mark.parametrize("engine", ["extending", "vmap", "microbatch"])
-def test_a_training_comes_to_the_same_with_every_engine(engine):
-    usual = list(train(TrainingConfig(**SMALL)))
-    other = list(train(TrainingConfig(**SMALL, engine=engine)))
+def test_a_training_comes_to_the_same_with_every_engine(adult, engine):
+    usual, other = (
+        list(train(adult(steps=3, engine=name))) for name in ("hooks", engine)
+    )
     assert [e.kind for e in other] == [e.kind for e in usual]
     ends = [events[-1].data for events in (usual, other)]
     assert ends[1]["test_loss"] == pytest.approx(ends[0]["test_loss"], rel=1e-5)

@@ -125,12 +125,14 @@ def recorded_events():
     return [Event("phase", PHASE), *steps[:2], early, *steps[2:], late, end]
 
 
-def error_of(response, status):
-    """Return the error object after checking status and shape."""
+def error_of(response, status, field=None, says=""):
+    """Return the error object after checking status and shape, field and words."""
     assert response.status_code == status, response.text
     assert response.mimetype == "application/json"
     assert set(response.json) == {"error"}
     error = response.json["error"]
     assert {"code", "message"} <= set(error)
     assert set(error) <= {"code", "message", "field", "fields", "retry_after"}
+    assert field is None or error["field"] == field
+    assert says in error["message"]
     return error

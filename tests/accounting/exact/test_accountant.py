@@ -8,9 +8,7 @@ import pytest
 from dp_accounting import GaussianDpEvent, PoissonSampledDpEvent, SelfComposedDpEvent
 from dp_accounting.pld import PLDAccountant
 from dp_accounting.privacy_accountant import NeighboringRelation
-from hypothesis import Phase as HypothesisPhase
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given
 
 from dpsgd_explorer.accounting import (
     ACCOUNTANTS,
@@ -33,14 +31,9 @@ from dpsgd_explorer.accounting.exact.composition import Composition
 from dpsgd_explorer.accounting.exact.step_losses import DIRECTIONS
 from dpsgd_explorer.accounting.exact.subsampled_gaussian import SubsampledGaussianLoss
 from tests.accounting.curves import arrays
+from tests.accounting.runs import PROPERTY, runs
 
 EXACT = ACCOUNTANTS["exact"]
-PROPERTY = settings(
-    deadline=None,
-    derandomize=True,
-    max_examples=25,
-    phases=(HypothesisPhase.explicit, HypothesisPhase.generate),
-)
 
 
 def bounds(q, sigma, t, slack, relation=ADD_OR_REMOVE_ONE):
@@ -244,16 +237,6 @@ def test_phases_compose_like_the_pld_of_dp_accounting(phases, relation):
     assert common_status(curve) == "exact"
     peer = theirs.get_epsilon(1e-5)
     assert peer * (1 - 1e-4) <= curve[-1].lower <= curve[-1].upper <= peer
-
-
-@st.composite
-def runs(draw):
-    return (
-        math.exp(draw(st.floats(math.log(1e-6), 0.0))),
-        math.exp(draw(st.floats(math.log(0.3), math.log(1000)))),
-        draw(st.integers(1, 10**7)),
-        math.exp(draw(st.floats(math.log(1e-15), math.log(1e-2)))),
-    )
 
 
 @PROPERTY

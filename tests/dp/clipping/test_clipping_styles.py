@@ -47,6 +47,15 @@ def loop_sum(net, x, y, groups, function, bounds):
     return total
 
 
+def check_groups(net, x, y, groups, bounds=None, clipping_fn="automatic", **options):
+    """Compare a clipped sum with the loop's; bounds that are not given are equal."""
+    bounds = bounds or [C / math.sqrt(len(groups))] * len(groups)
+    options = {"max_grad_norm": C, "clipping_fn": clipping_fn} | options
+    actual = clipped_sum(net, x, y, **options)
+    expected = loop_sum(net, x, y, groups, clipping_fn, bounds)
+    torch.testing.assert_close(actual, expected, **EXACT)
+
+
 @pytest.mark.sweep(2)
 @ENGINE
 @pytest.mark.parametrize("function", CLIPPING_FUNCTIONS)
@@ -54,27 +63,16 @@ def loop_sum(net, x, y, groups, function, bounds):
 @pytest.mark.parametrize("name", SMALL_NETS)
 def test_every_style_is_that_of_a_loop(name, style, function, engine):
     net, x, y = case(name)
-    groups = by_style(net, style)
-    bounds = [C / math.sqrt(len(groups))] * len(groups)
-    actual = clipped_sum(
-        net, x, y, engine=engine, clipping_style=style, clipping_fn=function,
-        max_grad_norm=C,
-    )  # fmt: skip
-    expected = loop_sum(net, x, y, groups, function, bounds)
-    torch.testing.assert_close(actual, expected, **EXACT)
+    options = {"engine": engine, "clipping_style": style, "clipping_fn": function}
+    check_groups(net, x, y, by_style(net, style), **options)
 
 
 @pytest.mark.parametrize("mode", CHOICES["clipping_mode"])
 @pytest.mark.parametrize("name", ["sequence", "tokens", "convolutions"])
 def test_every_mode_gives_the_same_groups(name, mode):
     net, x, y = case(name)
-    groups = by_style(net, "param-wise")
-    bounds = [C / math.sqrt(len(groups))] * len(groups)
-    actual = clipped_sum(
-        net, x, y, clipping_mode=mode, clipping_style="param-wise", max_grad_norm=C
-    )
-    expected = loop_sum(net, x, y, groups, "automatic", bounds)
-    torch.testing.assert_close(actual, expected, **EXACT)
+    options = {"clipping_mode": mode, "clipping_style": "param-wise"}
+    check_groups(net, x, y, by_style(net, "param-wise"), **options)
 
 
 HEADS = {
@@ -90,22 +88,16 @@ HEADS = {
 def test_a_block_goes_from_its_head_to_the_next(name, engine):
     net, x, y = case(name)
     heads, groups = HEADS[name]
-    actual = clipped_sum(
-        net, x, y, engine=engine, clipping_style=heads, max_grad_norm=C
-    )
-    bounds = [C / math.sqrt(2)] * 2
-    expected = loop_sum(net, x, y, groups, "automatic", bounds)
-    torch.testing.assert_close(actual, expected, **EXACT)
+    check_groups(net, x, y, groups, engine=engine, clipping_style=heads)
 
 
 @ENGINE
 def test_explicit_groups_may_cut_through_a_layer_and_have_bounds_of_their_own(engine):
     net, x, y = case("mlp")
     groups = [["0.weight", "2.bias"], ["0.bias", "2.weight"]]
-    options = {"engine": engine, "clipping_style": groups, "max_grad_norm": [0.3, 0.04]}
-    actual = clipped_sum(net, x, y, clipping_fn="Abadi", **options)
-    expected = loop_sum(net, x, y, groups, "Abadi", [0.3, 0.04])
-    torch.testing.assert_close(actual, expected, **EXACT)
+    bounds = [0.3, 0.04]
+    options = {"engine": engine, "clipping_style": groups, "max_grad_norm": bounds}
+    check_groups(net, x, y, groups, bounds, "Abadi", **options)
 
 
 class Backwards(nn.Module):
@@ -126,10 +118,7 @@ def test_the_order_of_registration_does_not_matter(style):
     y = torch.randint(0, CLASSES, (5,))
     own = style if isinstance(style, str) else "layer-wise"
     groups = by_style(net, "all-layer" if style == ["head"] else own)
-    bounds = [C / math.sqrt(len(groups))] * len(groups)
-    actual = clipped_sum(net, x, y, clipping_style=style, max_grad_norm=C)
-    expected = loop_sum(net, x, y, groups, "automatic", bounds)
-    torch.testing.assert_close(actual, expected, **EXACT)
+    check_groups(net, x, y, groups, clipping_style=style)
 
 
 @ENGINE
@@ -259,11 +248,7 @@ def test_tied_weights_are_in_the_block_of_their_first_layer():
     net[2].weight = net[0].weight
     x, y = torch.randn(5, 4).double(), torch.randint(0, 4, (5,))
     for style in ("layer-wise", "param-wise"):
-        groups = by_style(net, style)
-        bounds = [C / math.sqrt(len(groups))] * len(groups)
-        actual = clipped_sum(net, x, y, clipping_style=style, max_grad_norm=C)
-        expected = loop_sum(net, x, y, groups, "automatic", bounds)
-        torch.testing.assert_close(actual, expected, **EXACT)
+        check_groups(net, x, y, by_style(net, style), clipping_style=style)
 
 
 def test_groups_are_clipped_in_an_ordinary_loop():

@@ -9,7 +9,7 @@ from dpsgd_explorer.experiments.kinds import parse
 from dpsgd_explorer.experiments.training_config import TrainingConfig
 from dpsgd_explorer.quotas import Quotas
 from dpsgd_explorer.runs.store.store import RunStore
-from tests.runs.conftest import CHEAP
+from tests.runs.real_runs import CHEAP
 
 SECONDS = 40.0
 

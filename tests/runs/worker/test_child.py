@@ -19,7 +19,7 @@ from dpsgd_explorer.runs.worker import child, outcomes
 from dpsgd_explorer.runs.worker.child import carry_out
 from dpsgd_explorer.training import inputs
 from dpsgd_explorer.training.datasets import features
-from tests.runs.conftest import CHEAP
+from tests.runs.real_runs import CHEAP, told
 
 
 @pytest.fixture(params=CHEAP)
@@ -34,15 +34,6 @@ def train(store, settings):
         return carry_out(store, claim, settings, lease_s=LEASE_SECONDS)
 
     return train
-
-
-def told(store, run_id):
-    """The training events in the log, times aside."""
-    return [
-        Event(event.kind, json.loads(event.data)).timeless()
-        for event in store.events(run_id)
-        if event.kind != "state"
-    ]
 
 
 @cache

@@ -119,37 +119,35 @@ def test_a_spare_computes_features_until_a_run_comes_that_needs_none(settings):
     store.database.close()
 
 
-def test_a_run_over_its_time_fails(consumer):
-    worker = consumer(run_seconds=1)
-    run = worker.store.create(long_config(100_000), visitor="ann")
+def message_of_failure(worker, config, code):
+    """Carry out a run that fails with this code; return the error's message."""
+    run = worker.store.create(config, visitor="ann")
     worker.answer(run.id)
     ended = worker.store.get(run.id)
-    assert (ended.state, ended.error["code"]) == ("failed", "time_limit")
-    assert "after 1 seconds" in ended.error["message"]
+    assert (ended.state, ended.error["code"]) == ("failed", code)
+    return ended.error["message"]
+
+
+def test_a_run_over_its_time_fails(consumer):
+    worker = consumer(run_seconds=1)
+    message = message_of_failure(worker, long_config(100_000), "time_limit")
+    assert "after 1 seconds" in message
 
 
 def test_a_run_that_wants_too_much_memory_fails(consumer):
     worker = consumer(run_memory_mib=600)  # torch itself takes nearly 500
-    config = {"model": "mlp", "expected_batch_size": 60_000, "steps": 5}
-    run = worker.store.create(
-        TrainingConfig.parse(config | {"noise_multiplier": 1.0}), visitor="ann"
-    )
-    worker.answer(run.id)
-    ended = worker.store.get(run.id)
-    assert (ended.state, ended.error["code"]) == ("failed", "memory_limit")
-    assert "(600 MiB)" in ended.error["message"]
+    sizes = {"expected_batch_size": 60_000, "steps": 5, "noise_multiplier": 1.0}
+    config = TrainingConfig.parse({"model": "mlp"} | sizes)
+    assert "(600 MiB)" in message_of_failure(worker, config, "memory_limit")
 
 
 @pytest.mark.parametrize("memory_mib", [60, 150, 300])
 def test_a_run_that_may_not_have_the_memory_of_torch_says_so(consumer, memory_mib):
     """The loader of libraries, C++ and Python each fail in a way of their own."""
     worker = consumer(run_memory_mib=memory_mib)
-    run = worker.store.create(long_config(3), visitor="ann")
-    worker.answer(run.id)
-    ended = worker.store.get(run.id)
-    assert (ended.state, ended.error["code"]) == ("failed", "memory_limit")
-    assert f"{memory_mib} MiB" in ended.error["message"]
-    assert "DPSGD_RUN_MEMORY_MIB" in ended.error["message"]
+    message = message_of_failure(worker, long_config(3), "memory_limit")
+    assert f"{memory_mib} MiB" in message
+    assert "DPSGD_RUN_MEMORY_MIB" in message
 
 
 def test_a_shutdown_puts_the_run_back_into_the_queue(consumer, own_children):

@@ -51,9 +51,7 @@ def test_batches_of_fixed_size_are_answered_by_renyi(client):
 )
 def test_a_sampling_names_what_it_lacks(client, changed, field, says):
     answer = client.get(f"{API}/epsilon", query_string=RUN | changed)
-    error = error_of(answer, 422)
-    assert error["field"] == field
-    assert says in error["message"]
+    error_of(answer, 422, field, says)
 
 
 def test_sampling_is_specified(client):

@@ -21,6 +21,7 @@ from tests.web.conftest import error_of
 from tests.web.reading import Page
 
 PAGE = "/labs/linear-regression/"
+CHARTS = {"errors", "descent", "cloud", "budget"}
 RESULTS = PAGE + "results"
 API = "/api/v1/regression/comparison"
 
@@ -46,7 +47,7 @@ def test_the_list_leads_to_every_lab_and_the_header_to_the_list(client):
 
 def test_the_page_shows_four_charts_each_with_its_table(client):
     text = client.get(PAGE).text
-    assert set(shown(text)) == {"errors", "descent", "cloud", "budget"}
+    assert set(shown(text)) == CHARTS
     assert text.count('<table class="data">') == 5
     assert text.count('class="badge exact"') == 4
     for heading in shown(text).values():
@@ -73,18 +74,13 @@ def test_the_smallest_numbers_that_are_allowed_are_answered(client, name, smalle
     answer = client.get(API, query_string={name: smallest})
     assert answer.status_code == 200
     text = client.get(PAGE, query_string={name: smallest}).text
-    assert set(shown(text)) == {"errors", "descent", "cloud", "budget"}
+    assert set(shown(text)) == CHARTS
 
 
 def test_every_preset_is_a_question_that_can_be_asked(client):
     for preset in labs_regression.PRESETS:
         assert set(preset.settings) <= set(form_fields(RegressionQuestion))
-        assert set(shown(client.get(f"{PAGE}?{preset.address}").text)) == {
-            "errors",
-            "descent",
-            "cloud",
-            "budget",
-        }
+        assert set(shown(client.get(f"{PAGE}?{preset.address}").text)) == CHARTS
 
 
 @pytest.mark.parametrize(
@@ -117,8 +113,7 @@ def test_a_bad_setting_is_told_at_its_field(client, query, name, says):
     [data] = re.findall(r'data-errors="(.*?)"', answer.text)
     assert set(json.loads(html.unescape(data))) == {name}
     assert shown(answer.text) == {}
-    error = error_of(client.get(API, query_string=query), 422)
-    assert error["field"] == name
+    error_of(client.get(API, query_string=query), 422, name)
 
 
 def test_results_alone_are_those_of_the_page(client):

@@ -69,9 +69,7 @@ def test_what_is_wrong_is_told_at_its_field(client, change, fields):
 
 def test_a_run_that_costs_too_much_is_refused(make_app):
     client = make_app(run_cost=1e6).test_client()
-    error = error_of(client.post(RUNS, json=DESCENT), 422)
-    assert error["field"] == "steps"
-    assert "fewer repetitions" in error["message"]
+    error_of(client.post(RUNS, json=DESCENT), 422, "steps", "fewer repetitions")
 
 
 def test_it_says_what_it_spent_and_with_which_terms(client, descended):
