@@ -37,7 +37,7 @@ from dpsgd_explorer.accounting.core.root_finding import (
     relative_excess,
     unreachable,
 )
-from dpsgd_explorer.accounting.core.tolerances import TOLERANCES
+from dpsgd_explorer.accounting.core.tolerances import LARGEST_EXPONENT, TOLERANCES
 from dpsgd_explorer.accounting.core.trade_off import largest_rates
 from dpsgd_explorer.accounting.core.validation import MAX_NOISE_MULTIPLIER
 from dpsgd_explorer.accounting.exact.accountant import ExactAccountant
@@ -54,7 +54,6 @@ from dpsgd_explorer.accounting.trade_off import checked_rates, trade_off_interva
 from dpsgd_explorer.errors import AccountingError
 
 GENEROUS = 1 + 1e-9  # by which a loss is raised until it pays for itself
-LARGEST = 700.0  # whose exponential is a float
 MOST_RECORDS = 10**12
 ROUNDS = 60
 REFINEMENTS = 1  # of discrete losses at each δ of a curve, which is a bound
@@ -249,7 +248,7 @@ def _by_excess(
 
     def epsilon(loss: float, side: int) -> Interval:
         """Return ε at the delta that is left, or that is added, at a loss."""
-        moved = delta - side * excess * (1 + math.exp(min(loss, LARGEST)))
+        moved = delta - side * excess * (1 + math.exp(min(loss, LARGEST_EXPONENT)))
         if moved <= 0:
             raise AccountingError(
                 f"max_batch_size must be exceeded more rarely for delta = {delta!r} "

@@ -19,7 +19,7 @@ from torch.amp import GradScaler
 from torch.optim import Optimizer
 from torch.utils.data import Dataset
 
-from dpsgd_explorer.accounting import Odometer, Phase, Plan
+from dpsgd_explorer.accounting import NeighboringRelation, Odometer, Phase, Plan
 from dpsgd_explorer.dp import argument_checks
 from dpsgd_explorer.dp.attachment import Attachment
 from dpsgd_explorer.dp.clipping.bound import ClippingSchedule
@@ -31,11 +31,12 @@ from dpsgd_explorer.dp.engines.norm_methods import ClippingMode, NormChoice
 from dpsgd_explorer.dp.ledger import spending
 from dpsgd_explorer.dp.ledger.diagnostics import Diagnostics
 from dpsgd_explorer.dp.noise.schedules import Schedule
-from dpsgd_explorer.dp.options import Options, sensitivity_factor
+from dpsgd_explorer.dp.options import Options
 from dpsgd_explorer.dp.plan_arguments import PlanArguments
 from dpsgd_explorer.dp.safety.check import LossFunction
 from dpsgd_explorer.dp.sampling.loader import Collate, PoissonLoader
 from dpsgd_explorer.errors import PrivacyError
+from dpsgd_explorer.validation import one_of
 
 
 class PrivacyEngine:
@@ -330,7 +331,8 @@ class PrivacyEngine:
             ConfigError: the relation is unknown.
         """
         bound = self.options.sensitivity * self._state.bound_factor
-        return bound * sensitivity_factor(relation)
+        name = one_of("relation", relation, list(NeighboringRelation))
+        return bound * NeighboringRelation(name).sensitivity
 
     def explain(self) -> list[NormChoice]:
         """Return, for each call of a layer at the last pass, how its norm was made.

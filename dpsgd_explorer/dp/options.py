@@ -33,8 +33,6 @@ ENGINES: dict[str, type[GradientEngine]] = {
     "vmap": VmapEngine,
     "microbatch": MicrobatchEngine,
 }
-#: Neighbouring relation -> clipped gradients by which the sums of neighbours differ.
-SENSITIVITY_FACTORS = {"add_or_remove_one": 1.0, "replace_one": 2.0}
 
 CHOICES: dict[str, Collection[str]] = {
     "engine": ENGINES,
@@ -181,13 +179,3 @@ def _require_positive(field: str, value: Any) -> None:
         raise ConfigError(
             field, f"{field} must be a finite number above 0; got {value!r}."
         )
-
-
-def sensitivity_factor(relation: str) -> float:
-    """Return by how many clipped gradients the sums of neighbours differ.
-
-    Raises:
-        ConfigError: the relation is unknown.
-    """
-    one_of("relation", relation, SENSITIVITY_FACTORS)
-    return SENSITIVITY_FACTORS[relation]

@@ -119,7 +119,12 @@ class Accountant(ABC):
         relation: NeighboringRelation = ADD_OR_REMOVE_ONE,
     ) -> list[Interval]:
         """Return the interval of ε after each number of steps, as ``epsilons``."""
-        values = self.epsilons(phases, steps, delta, relation).tolist()
+        parts = self._checked(phases, steps, relation).split(self.max_rows)
+        return [x for part in parts for x in self._intervals(part, delta)]
+
+    def _intervals(self, run: StepCounts, delta: float) -> list[Interval]:
+        """Return the interval of ε at delta of each row."""
+        values = self._epsilons(run, delta).tolist()
         return [Interval.one_sided(value, self.status) for value in values]
 
     def delta_bounds(

@@ -142,3 +142,8 @@ def _delta(x: float, mu: float) -> float:
 
 def _mills(x: float) -> float:
     return math.sqrt(math.pi / 2) * float(erfcx(x / math.sqrt(2)))
+
+
+def mills_ratio(x: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """Return M(x) = (1 - Φ(x)) / φ(x); any shape."""
+    return math.sqrt(math.pi / 2) * np.asarray(erfcx(x / math.sqrt(2)))

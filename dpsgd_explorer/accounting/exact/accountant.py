@@ -23,7 +23,6 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 import numpy as np
-import numpy.typing as npt
 
 from dpsgd_explorer.accounting.core import validation
 from dpsgd_explorer.accounting.core.accountant import (
@@ -129,16 +128,8 @@ class ExactAccountant(Accountant):
         roots = min(answers, MAX_ROOTS) + answers / MAX_ROOTS
         return different(phases) * (question + answer * roots)
 
-    def bounds(
-        self,
-        phases: Sequence[Phase],
-        steps: npt.ArrayLike,
-        delta: float,
-        relation: NeighboringRelation = ADD_OR_REMOVE_ONE,
-    ) -> list[Interval]:
-        return intervals(
-            *self._epsilon_bounds(self._checked(phases, steps, relation), delta)
-        )
+    def _intervals(self, run: StepCounts, delta: float) -> list[Interval]:
+        return intervals(*self._epsilon_bounds(run, delta))
 
     def delta_bounds(
         self,
@@ -346,6 +337,6 @@ class GlwAccountant(ExactAccountant):
         "which bounds what this method bounds, more closely."
     )
     counts_truncated_batches = False
-    # One-sided intervals, from ``epsilons`` and ``delta``.
-    bounds, delta_bounds = Accountant.bounds, Accountant.delta_bounds
+    # One-sided intervals.
+    _intervals, delta_bounds = Accountant._intervals, Accountant.delta_bounds
     trade_off = Accountant.trade_off

@@ -24,13 +24,14 @@ import math
 from collections.abc import Callable
 
 import numpy as np
-from scipy.special import erfcx, log_ndtr, ndtr
+from scipy.special import log_ndtr, ndtr
 
 from dpsgd_explorer.accounting.core.accountant import Floats
 from dpsgd_explorer.accounting.core.gaussian import (
     delta_of_mu,
     deltas_of_mu,
     epsilon_of_mu,
+    mills_ratio,
 )
 from dpsgd_explorer.accounting.core.log_space import log_expm1
 from dpsgd_explorer.accounting.core.neighboring_relation import (
@@ -148,7 +149,7 @@ def _replace_deltas(q: float, sigma: float, epsilons: Floats) -> Floats:
     distance = z - 1 / sigma
     with np.errstate(under="ignore"):
         if sigma < LITTLE_NOISE:
-            rest = _density(distance) * _mills_ratio(z + 1 / sigma)
+            rest = _density(distance) * mills_ratio(z + 1 / sigma)
         else:
             common = np.exp(log_gain + log_ndtr(-z)) * ((1 - q) / q)
             rest = np.exp(size + log_ndtr(-1 / sigma - z)) + common
@@ -159,11 +160,6 @@ def _replace_deltas(q: float, sigma: float, epsilons: Floats) -> Floats:
 
 def _density(x: Floats) -> Floats:
     return np.exp(-0.5 * x * x) / math.sqrt(2 * math.pi)
-
-
-def _mills_ratio(x: Floats) -> Floats:
-    """Return M(x) = (1 - Φ(x)) / φ(x)."""
-    return math.sqrt(math.pi / 2) * np.asarray(erfcx(x / math.sqrt(2)))
 
 
 STEP_CURVES: dict[str, Callable[[float, float, Floats], Floats]] = {

@@ -14,10 +14,9 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from scipy.special import erfcx
 
 from dpsgd_explorer.accounting.core.accountant import Floats, Phase
-from dpsgd_explorer.accounting.core.gaussian import SMALL_MU
+from dpsgd_explorer.accounting.core.gaussian import SMALL_MU, mills_ratio
 from dpsgd_explorer.accounting.core.tolerances import LARGEST_EXPONENT, TOLERANCES
 
 MAX_NEWTON_STEPS = 60
@@ -64,15 +63,8 @@ def _gaussian(deltas: Floats, mu: float) -> Floats:
 
 def _log_delta(x: Floats, mu: float) -> tuple[Floats, Floats]:
     """Return log δ at ε = μ (x + μ/2), and its derivative by x."""
-    far = _mills_ratio(x + mu)
+    far = mills_ratio(x + mu)
     middle = x + mu / 2
     is_small = mu < SMALL_MU  # the difference of two ratios would lose digits
-    gap = (
-        mu * (1 - middle * _mills_ratio(middle)) if is_small else _mills_ratio(x) - far
-    )
+    gap = mu * (1 - middle * mills_ratio(middle)) if is_small else mills_ratio(x) - far
     return -0.5 * x * x - 0.5 * math.log(2 * math.pi) + np.log(gap), -mu * far / gap
-
-
-def _mills_ratio(x: Floats) -> Floats:
-    """Return M(x) = (1 - Φ(x)) / φ(x)."""
-    return math.sqrt(math.pi / 2) * np.asarray(erfcx(x / math.sqrt(2)))

@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from dpsgd_explorer.dp.layers.outer_products import OuterProduct
 from dpsgd_explorer.dp.layers.round_off import lengths, sum_of
 
+T = TypeVar("T")
 LayerT = TypeVar("LayerT", bound=nn.Module)
 ActivationsT = TypeVar("ActivationsT")
 
@@ -203,6 +204,11 @@ def trains(layer: nn.Module, name: str) -> bool:
     """
     parameter = getattr(layer, name, None)
     return parameter is not None and bool(parameter.requires_grad)
+
+
+def trained(layer: nn.Module, entries: Mapping[str, T]) -> dict[str, T]:
+    """Return the entries of the parameters that the layer trains, by local name."""
+    return {name: entry for name, entry in entries.items() if trains(layer, name)}
 
 
 def scale_samples(values: Tensor, weights: Tensor) -> Tensor:

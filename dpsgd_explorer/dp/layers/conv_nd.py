@@ -24,7 +24,7 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.nn.modules.conv import _ConvNd
 
-from dpsgd_explorer.dp.layers.base import scale_samples, trains
+from dpsgd_explorer.dp.layers.base import scale_samples, trained, trains
 from dpsgd_explorer.dp.layers.conv_gradients import convolution_gradients
 from dpsgd_explorer.dp.layers.matrix_rule import MatrixRule, MatrixSizes
 from dpsgd_explorer.dp.layers.outer_products import OuterProduct
@@ -125,9 +125,7 @@ class ConvNdRule(MatrixRule[_ConvNd]):
             "weight": OuterProduct(_by_group(layer, rows)[:, 0], in_order),
             "bias": OuterProduct(g, torch.ones_like(g[..., :1])),
         }
-        return {
-            name: product for name, product in products.items() if trains(layer, name)
-        }
+        return trained(layer, products)
 
     def wrong_input(self, layer: _ConvNd, inputs: Tensor) -> str:
         rank = len(layer.kernel_size) + 2

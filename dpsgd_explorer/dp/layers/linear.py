@@ -15,7 +15,7 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor, nn
 
-from dpsgd_explorer.dp.layers.base import scale_samples, trains
+from dpsgd_explorer.dp.layers.base import scale_samples, trained, trains
 from dpsgd_explorer.dp.layers.matrix_rule import MatrixRule, MatrixSizes
 from dpsgd_explorer.dp.layers.outer_products import OuterProduct
 from dpsgd_explorer.dp.layers.round_off import gram, gram_norms, lengths
@@ -74,11 +74,8 @@ class LinearRule(MatrixRule[nn.Linear]):
         self, layer: nn.Linear, activations: Tensor, backprops: Tensor
     ) -> dict[str, OuterProduct]:
         x, g = _positions(activations), _positions(backprops)
-        products = {"weight": OuterProduct(g, x)}
-        products["bias"] = OuterProduct(g, torch.ones_like(x[..., :1]))
-        return {
-            name: product for name, product in products.items() if trains(layer, name)
-        }
+        bias = OuterProduct(g, torch.ones_like(x[..., :1]))
+        return trained(layer, {"weight": OuterProduct(g, x), "bias": bias})
 
     def sizes(
         self, layer: nn.Linear, activations: Tensor, backprops: Tensor

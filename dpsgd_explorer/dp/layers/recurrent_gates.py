@@ -24,6 +24,7 @@ from dpsgd_explorer.dp.layers.base import (
     GradientRule,
     MultiplyAdds,
     scale_samples,
+    trained,
     trains,
 )
 from dpsgd_explorer.dp.layers.outer_products import OuterProduct
@@ -123,9 +124,7 @@ class GatesRule(GradientRule[LayerPart, Steps]):
         for name, values, g in zip(MAPS, activations, gates, strict=True):
             products[f"weight_{name}"] = OuterProduct(g, values)
             products[f"bias_{name}"] = OuterProduct(g, torch.ones_like(g[..., :1]))
-        return {
-            name: product for name, product in products.items() if trains(layer, name)
-        }
+        return trained(layer, products)
 
     def _gates(self, backprops: Tensor) -> tuple[Tensor, Tensor]:
         """Return the gates of the input's and of the hidden state's map, [B, T, .]."""

@@ -63,7 +63,7 @@ class InputRows:
         paths, _ = tree_flatten_with_path(call)
         leaves = [leaf for _, leaf in paths]
         places = [keystr(path) for path, _ in paths]
-        long = [_is_long(leaf, size) for leaf in leaves]
+        long = [probe_inputs.has_rows(leaf, size) for leaf in leaves]
         unknown = [
             i
             for i, (place, leaf) in enumerate(zip(places, leaves, strict=True))
@@ -150,10 +150,6 @@ def _wrapped(call: Any, rows: Iterable[bool]) -> Any:
         return SharedInput(leaf) if isinstance(leaf, Tensor) and not has_rows else leaf
 
     return tree_map(wrap, call)
-
-
-def _is_long(leaf: Any, size: int) -> bool:
-    return isinstance(leaf, Tensor) and leaf.dim() > 0 and len(leaf) == size
 
 
 def _unlike(leaves: Iterable[Any]) -> int:

@@ -37,9 +37,8 @@ class OptimizerCheck:
         # Runs at every step: identities are compared first, names only after a change.
         if not _same(groups, self._groups):
             self._inspect()
-        for parameter in self._frozen:
-            if parameter.grad is not None:
-                self._refuse_frozen(parameter)
+        else:
+            self._check_frozen()
 
     def _inspect(self) -> None:
         groups = self._optimizer.param_groups
@@ -62,14 +61,15 @@ class OptimizerCheck:
                 "requires_grad_(False)."
             )
         self._frozen = [p for key, p in stepped.items() if key not in trained]
-        for parameter in self._frozen:
-            if parameter.grad is not None:
-                self._refuse_frozen(parameter)
+        self._check_frozen()
         self._groups = [list(group["params"]) for group in groups]
 
-    def _refuse_frozen(self, parameter: nn.Parameter) -> None:
+    def _check_frozen(self) -> None:
+        moved = [p for p in self._frozen if p.grad is not None]
+        if not moved:
+            return
         named = self._module.named_parameters()
-        name = next(name for name, p in named if p is parameter)
+        name = next(name for name, p in named if p is moved[0])
         raise PrivacyError(
             f"the optimizer would move {name}, which is frozen but has a gradient, "
             "without noise. Set its gradient to None, or leave it out of the optimizer."

@@ -15,7 +15,7 @@ from torch.utils._pytree import tree_map
 
 from dpsgd_explorer.dp.engines.base import PerSampleGradients
 from dpsgd_explorer.dp.modules import probe_inputs
-from dpsgd_explorer.dp.modules.probe_inputs import SAMPLES, SEED
+from dpsgd_explorer.dp.modules.probe_inputs import SAMPLES, SEED, has_rows
 from dpsgd_explorer.dp.modules.state import Changes, refuse_different
 from dpsgd_explorer.dp.safety.check import Rows, SafetyCheck
 from dpsgd_explorer.dp.safety.expected_draws import expected_draws
@@ -109,14 +109,12 @@ def _norms(unit: str, samples: list[PerSampleGradients], size: int) -> Tensor:
 
 def _spread(tree: Any, rows: Tensor) -> Any:
     """Return the tree with its SAMPLES rows at these indices."""
-    return tree_map(
-        lambda x: x[rows.to(x.device)] if _has_rows(x, SAMPLES) else x, tree
-    )
+    return tree_map(lambda x: x[rows.to(x.device)] if has_rows(x, SAMPLES) else x, tree)
 
 
 def _rows_of(mask: Tensor, first: Any, other: Any) -> Any:
     """Return ``first`` where the mask is true, else ``other``, row by row."""
-    if not _has_rows(first, len(mask)):
+    if not has_rows(first, len(mask)):
         return first
     shape = [len(mask), *[1] * (first.dim() - 1)]
     return torch.where(mask.to(first.device).view(shape), first, other)
@@ -124,7 +122,3 @@ def _rows_of(mask: Tensor, first: Any, other: Any) -> Any:
 
 def _where(norms: Rows, mask: Tensor) -> Rows:
     return {name: values[mask.to(values.device)] for name, values in norms.items()}
-
-
-def _has_rows(leaf: Any, size: int) -> bool:
-    return isinstance(leaf, Tensor) and leaf.dim() > 0 and len(leaf) == size

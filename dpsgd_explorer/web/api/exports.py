@@ -27,10 +27,10 @@ from dpsgd_explorer.web.api.answer_cache import QUEUES
 from dpsgd_explorer.web.api.operation import operation
 from dpsgd_explorer.web.api.recount import odometer_of
 from dpsgd_explorer.web.http.services import run_store
-from dpsgd_explorer.web.run_views import reproduce
 from dpsgd_explorer.web.run_views.models import LogEntry, RunSummary, links
 from dpsgd_explorer.web.run_views.registry import VIEWS
 from dpsgd_explorer.web.run_views.report import report
+from dpsgd_explorer.web.run_views.reproduce import notebook, script
 
 bp = Blueprint("exports", __name__, url_prefix="/api/v1/runs/<run_id>")
 
@@ -73,16 +73,6 @@ def as_csv(run: Run, log: Log) -> Iterator[str]:
             yield _row([event.kind, *row, *terms.values()])
 
 
-def as_python(run: Run, log: Log) -> str:
-    """Return a script that repeats the run and compares its numbers."""
-    return reproduce.script(run)
-
-
-def as_notebook(run: Run, log: Log) -> str:
-    """Return a Jupyter notebook that repeats the run and compares its numbers."""
-    return reproduce.notebook(run)
-
-
 def as_html(run: Run, log: Log) -> str:
     """Return a report that needs no network: one file with its charts."""
     address = request.host_url.rstrip("/") + links(run.id)["page"]
@@ -111,9 +101,9 @@ class Format:
 FORMATS: Mapping[str, Format] = {
     "csv": Format("text/csv", as_csv),
     "html": Format("text/html", as_html),
-    "ipynb": Format("application/x-ipynb+json", as_notebook),
+    "ipynb": Format("application/x-ipynb+json", lambda run, _: notebook(run)),
     "json": Format("application/json", as_json),
-    "py": Format("text/x-python", as_python),
+    "py": Format("text/x-python", lambda run, _: script(run)),
 }
 
 

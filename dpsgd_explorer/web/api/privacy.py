@@ -76,20 +76,18 @@ CLOSE = 1e-4  # relative: how near a number is tried that would spend too much
 @quick_question("/epsilon")
 def epsilon(query: EpsilonQuestion) -> EpsilonAnswer:
     """Return the epsilon that so many steps spend; null without noise."""
-    run = Phase(query.sample_rate, query.noise_multiplier, query.steps)
     batches = query.batches
-    found = batches_interval(run, query.delta, **query.asked_of, batches=batches)
-    answer = _answer(query, found, run, query.delta, found, batches)
+    found = batches_interval(query.run, query.delta, **query.asked_of, batches=batches)
+    answer = _answer(query, found, query.run, query.delta, found, batches)
     return EpsilonAnswer(**answer.model_dump() | asdict(batches))
 
 
 @quick_question("/delta")
 def delta(query: DeltaQuestion) -> PrivacyAnswer:
     """Return the delta with which so many steps spend this epsilon."""
-    run = Phase(query.sample_rate, query.noise_multiplier, query.steps)
-    found = delta_interval([run], query.epsilon, **query.asked_of)
+    found = delta_interval([query.run], query.epsilon, **query.asked_of)
     spent = replace(found, value=query.epsilon)
-    return _answer(query, found, run, found.value, spent)
+    return _answer(query, found, query.run, found.value, spent)
 
 
 @question("/noise_multiplier")
@@ -124,8 +122,7 @@ def trade_off(query: TradeOffQuestion) -> TradeOffAnswer:
     """Return how well any attacker can tell who was used, by false alarms."""
     last = query.points - 1
     alarms = [(i / last) ** 2 for i in range(query.points)]  # denser near 0
-    run = Phase(query.sample_rate, query.noise_multiplier, query.steps)
-    intervals = trade_off_intervals([run], alarms, **query.asked_of)
+    intervals = trade_off_intervals([query.run], alarms, **query.asked_of)
     asked = query.model_dump(exclude={"points"})
     return TradeOffAnswer(
         **asked | {"accountant": deciding(query.accountant)},
@@ -141,8 +138,7 @@ def trade_off(query: TradeOffQuestion) -> TradeOffAnswer:
 def curve(query: CurveQuestion) -> CurveAnswer:
     """Return epsilon along the steps of a run."""
     steps = Curve.steps_up_to(query.steps, query.points)
-    run = Phase(query.sample_rate, query.noise_multiplier, query.steps)
-    intervals = epsilon_intervals([run], steps, query.delta, **query.asked_of)
+    intervals = epsilon_intervals([query.run], steps, query.delta, **query.asked_of)
     status = common_status(intervals)
     terms = PrivacyTerms.of(
         query.accountant, query.delta, query.neighboring_relation, status

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Literal
 
 from flask import Blueprint
@@ -10,6 +9,7 @@ from pydantic import BaseModel
 
 from dpsgd_explorer.regression.comparison import EPSILONS, Spread
 from dpsgd_explorer.web.api.operation import operation
+from dpsgd_explorer.web.questions.privacy import finite
 from dpsgd_explorer.web.questions.regression import METHODS, RegressionQuestion
 from dpsgd_explorer.web.questions.regression_results import Followed, View
 
@@ -27,9 +27,9 @@ class Band(BaseModel):
     def of(cls, spreads: tuple[Spread, ...]) -> Band:
         """Return spreads as columns."""
         return cls(
-            median=[_finite(spread.median) for spread in spreads],
-            low=[_finite(spread.low) for spread in spreads],
-            high=[_finite(spread.high) for spread in spreads],
+            median=[finite(spread.median) for spread in spreads],
+            low=[finite(spread.low) for spread in spreads],
+            high=[finite(spread.high) for spread in spreads],
         )
 
 
@@ -124,7 +124,3 @@ def comparison(query: RegressionQuestion) -> ComparisonAnswer:
         nonprivate_coefficients=view.evaluation_set.theta[view.columns].tolist(),
         descent=Descent.of(view.followed[""]),
     )
-
-
-def _finite(value: float) -> float | None:
-    return value if math.isfinite(value) else None

@@ -119,10 +119,6 @@ def _given(question: BudgetQuestion) -> Budget:
     return Budget(**given, steps=steps)
 
 
-def _for_epsilon(given: Budget, _: BudgetQuestion) -> Budget:
-    return replace(given, epsilon=given.spent)
-
-
 def _for_delta(given: Budget, _: BudgetQuestion) -> Budget:
     delta = accounting.delta(
         given.sample_rate,
@@ -215,7 +211,7 @@ def _check(question: BudgetQuestion) -> None:
 
 
 SOLVERS: dict[str, Callable[[Budget, BudgetQuestion], Budget]] = {
-    "epsilon": _for_epsilon,
+    "epsilon": lambda given, _: replace(given, epsilon=given.spent),
     "delta": _for_delta,
     "noise_multiplier": _for_noise,
     "expected_batch_size": _for_batch,

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, Field
 
-from dpsgd_explorer.accounting import NAMES, SAMPLINGS, NeighboringRelation
+from dpsgd_explorer.accounting import NAMES, SAMPLINGS, NeighboringRelation, Phase
 from dpsgd_explorer.accounting.batches import Batches
 from dpsgd_explorer.accounting.rdp.selection import MOST_SHAPE, MOST_TRIALS
 from dpsgd_explorer.accounting.truncated_poisson import MOST_RECORDS
@@ -19,18 +19,6 @@ DEFAULT_ACCOUNTANT: str = TrainingConfig.model_fields["accountant"].default
 RELATIONS = tuple(NeighboringRelation)
 MOST_POINTS = 1000
 MOST_RACE_POINTS = 120
-
-
-def _known_accountant(name: str) -> str:
-    return one_of("accountant", name, NAMES)
-
-
-def _known_relation(name: str) -> str:
-    return one_of("neighboring_relation", name, RELATIONS)
-
-
-def _known_sampling(name: str) -> str:
-    return one_of("sampling", name, SAMPLINGS)
 
 
 SampleRate = Annotated[
@@ -47,19 +35,19 @@ TargetEpsilon = Annotated[float, parameter("target_epsilon", "What the run may s
 Points = Annotated[int, Field(ge=2, le=MOST_POINTS, description="Points of the curve.")]
 AccountantName = Annotated[
     str,
-    AfterValidator(_known_accountant),
+    AfterValidator(lambda name: one_of("accountant", name, NAMES)),
     Field(json_schema_extra={"enum": list(NAMES)}),
 ]
 Relation = Annotated[
     str,
-    AfterValidator(_known_relation),
+    AfterValidator(lambda name: one_of("neighboring_relation", name, RELATIONS)),
     Field(json_schema_extra={"enum": list(RELATIONS)}),
 ]
 
 
 Sampling = Annotated[
     str,
-    AfterValidator(_known_sampling),
+    AfterValidator(lambda name: one_of("sampling", name, SAMPLINGS)),
     Field(
         json_schema_extra={"enum": list(SAMPLINGS)},
         description="How batches are drawn; those that are cut need both sizes.",
@@ -90,12 +78,22 @@ class PrivacyQuestion(Question):
         }
 
 
-class EpsilonQuestion(PrivacyQuestion):
-    """What do so many steps with this noise spend?"""
+class RunQuestion(PrivacyQuestion):
+    """A question about a run whose settings are all known."""
 
     sample_rate: SampleRate
     noise_multiplier: NoiseMultiplier
     steps: Steps
+
+    @property
+    def run(self) -> Phase:
+        """The run as one phase."""
+        return Phase(self.sample_rate, self.noise_multiplier, self.steps)
+
+
+class EpsilonQuestion(RunQuestion):
+    """What do so many steps with this noise spend?"""
+
     delta: Delta = 1e-5
     sampling: Sampling = SAMPLINGS[0]
     sample_size: Records | None = None
@@ -111,12 +109,9 @@ class EpsilonQuestion(PrivacyQuestion):
         return Batches(self.sampling, self.sample_size, self.max_batch_size)
 
 
-class CurveQuestion(PrivacyQuestion):
+class CurveQuestion(RunQuestion):
     """How does epsilon grow up to so many steps?"""
 
-    sample_rate: SampleRate
-    noise_multiplier: NoiseMultiplier
-    steps: Steps
     delta: Delta = 1e-5
     points: Points = 200
 
@@ -131,12 +126,9 @@ class CurvesQuestion(Question):
     points: int = Field(60, ge=2, le=MOST_RACE_POINTS, description="Points of each.")
 
 
-class DeltaQuestion(PrivacyQuestion):
+class DeltaQuestion(RunQuestion):
     """With which delta do so many steps spend this epsilon?"""
 
-    sample_rate: SampleRate
-    noise_multiplier: NoiseMultiplier
-    steps: Steps
     epsilon: float = parameter("epsilon", "The epsilon that is promised.")
 
 
@@ -167,12 +159,9 @@ class SampleRateQuestion(PrivacyQuestion):
     target_epsilon: TargetEpsilon
 
 
-class TradeOffQuestion(PrivacyQuestion):
+class TradeOffQuestion(RunQuestion):
     """How well can an attacker tell who was used?"""
 
-    sample_rate: SampleRate
-    noise_multiplier: NoiseMultiplier
-    steps: Steps
     points: int = Field(41, ge=3, le=MOST_POINTS, description="Points of the curve.")
 
 

@@ -126,11 +126,6 @@ class View:
             name: self.question.descent_spec(factor) for name, factor in factors.items()
         }
 
-    @property
-    def must_wait(self) -> bool:
-        """Whether a descent is long, and may not be computed now."""
-        return not self.waits and not self.specs[""].is_at_hand
-
     @cached_property
     def followed(self) -> dict[str, Followed]:
         """The descents that are at hand, or were waited for."""
