@@ -35,7 +35,7 @@ def check_parameter_lists(
         ConfigError: naming the argument at fault.
     """
     names = {id(p): name for name, p in module.named_parameters()}
-    trainable = {key: names[key] for key in _trainable(module)}
+    trainable = {id(p): names[id(p)] for p in module.parameters() if p.requires_grad}
     if named_params is not None:
         _check_same(trainable, {id(p): name for name, p in named_params})
     for origin in origin_params or ():
@@ -45,10 +45,6 @@ def check_parameter_lists(
                 f"origin_params must be parts of parameter names; got {origin!r}, and "
                 f"there are {', '.join(names.values())}.",
             )
-
-
-def _trainable(module: nn.Module) -> list[int]:
-    return [id(p) for p in module.parameters() if p.requires_grad]
 
 
 def _check_same(trainable: Mapping[int, str], listed: Mapping[int, str]) -> None:

@@ -55,14 +55,11 @@ def check_count(
         )
     if count > MOST_PHASES or (count > 1 and work > MOST_WORK):
         most = min(MOST_PHASES, int(count * MOST_WORK / work))
+        asked = "one number" if answers * questions == 1 else "so much"
         raise AccountingError(
             f"phases must have at most {most:,} different pairs of sample rate and "
-            f"noise multiplier where {_asked(answers * questions)}, got {count:,}. "
+            f"noise multiplier where {asked} is asked for, got {count:,}. "
             "Round the noise multipliers down to fewer values, which spends no less, "
             "or ask for less at once.",
             field="phases",
         )
-
-
-def _asked(answers: int) -> str:
-    return "one number is asked for" if answers == 1 else "so much is asked for"

@@ -12,7 +12,6 @@ from __future__ import annotations
 import threading
 from typing import Any
 
-from torch import Tensor
 from torch.autograd import Variable
 
 from dpsgd_explorer.dp.losses.graph import Edge, Reader, passes_of
@@ -78,7 +77,8 @@ def _read(roots: Any, gradients: Any) -> None:
     reader = Reader()
     try:
         reading = reader.read(edges)
-        if not all(_is_one(gradient) for gradient in gradients):
+        given = [gradient for gradient in gradients if gradient is not None]
+        if not all(g.numel() == 1 and g.item() == 1 for g in given):
             reading = LossReading("backward was given a gradient")
     except ExplorerError:
         raise
@@ -94,7 +94,3 @@ def _edge(root: Any) -> Edge | None:
     if node is None:
         node = root.grad_fn
     return None if node is None else (node, root.output_nr)
-
-
-def _is_one(gradient: Tensor | None) -> bool:
-    return gradient is None or (gradient.numel() == 1 and gradient.item() == 1)

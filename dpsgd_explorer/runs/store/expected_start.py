@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import heapq
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import median
 
@@ -63,7 +63,8 @@ def expected_start_seconds(
     if run_id not in places:
         return None
     rows = {row["id"]: row for row in _unfinished(connection)}
-    speeds = {kind: _speed(connection, kind) for kind in _kinds(rows.values())}
+    kinds = {row["kind"] for row in rows.values()}
+    speeds = {kind: _speed(connection, kind) for kind in kinds}
     remaining = {
         run: _remaining(row, speeds[row["kind"]], now) for run, row in rows.items()
     }
@@ -118,10 +119,6 @@ def _unfinished(connection: Connection) -> Sequence[RowMapping]:
         .where(runs.c.state.in_((QUEUED, RUNNING)))
     )
     return connection.execute(query).mappings().all()
-
-
-def _kinds(rows: Iterable[RowMapping]) -> set[str]:
-    return {row["kind"] for row in rows}
 
 
 def _speed(connection: Connection, kind: str) -> float | None:

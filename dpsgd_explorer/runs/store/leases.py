@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Literal
 
-from sqlalchemy import Connection, RowMapping, select, update
+from sqlalchemy import ColumnElement, Connection, RowMapping, select, update
 
 from dpsgd_explorer.errors import LeaseLostError
 from dpsgd_explorer.experiments.events import Event
@@ -182,11 +182,7 @@ class Leases:
         that is paused within a write locks the database: no process can take the run
         from it, but every process can read that its lease has run out.
         """
-        query = select(runs.c.cancel, runs.c.lease_until).where(
-            runs.c.id == claim.run_id,
-            runs.c.fence == claim.fence,
-            runs.c.state == RUNNING,
-        )
+        query = select(runs.c.cancel, runs.c.lease_until).where(*_under(claim))
         with self._database.read() as connection:
             run = connection.execute(query).one_or_none()
         if run is None:
@@ -240,19 +236,20 @@ class Leases:
 
     def _extended(self, connection: Connection, claim: Claim, lease_s: float) -> float:
         """Extend the lease and return its end, or raise LeaseLostError."""
-        mine = (
-            runs.c.id == claim.run_id,
-            runs.c.fence == claim.fence,
-            runs.c.state == RUNNING,
-        )
         until = self.lease_clock() + lease_s
-        statement = update(runs).where(*mine).values(lease_until=until)
+        statement = update(runs).where(*_under(claim)).values(lease_until=until)
         if not connection.execute(statement).rowcount:
             raise LeaseLostError(
                 f"run {claim.run_id} is no longer held under fence {claim.fence}; "
                 "nothing more is written for it."
             )
         return until
+
+
+def _under(claim: Claim) -> tuple[ColumnElement[bool], ...]:
+    """Return the conditions under which a run is held by a claim."""
+    fence = runs.c.fence == claim.fence
+    return runs.c.id == claim.run_id, fence, runs.c.state == RUNNING
 
 
 def _row(connection: Connection, run_id: str) -> RowMapping | None:

@@ -28,7 +28,7 @@ import os
 import time
 import zlib
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import IO
 
@@ -114,7 +114,7 @@ class FeatureTable:
         for start in range(0, len(rows), PIECE):
             piece = rows[start : start + PIECE]
             if len(self._absent(piece)):
-                with self._alone():
+                with nullcontext() if self._disk is None else self._disk.locked():
                     self._compute(self._absent(piece))
                 self.on_progress()
             self._ready[piece] = True
@@ -124,9 +124,6 @@ class FeatureTable:
         candidates = rows[self._sums[rows] != 0]
         whole = row_sums(self._rows[candidates]) == self._sums[candidates]
         return np.setdiff1d(rows, candidates[whole], assume_unique=True)
-
-    def _alone(self) -> AbstractContextManager[None]:
-        return nullcontext() if self._disk is None else self._disk.locked()
 
     def _compute(self, rows: Index) -> None:
         if not len(rows):

@@ -30,8 +30,9 @@ def launch(body: RunRequest) -> Response:
     labels = body.labels
     if labels["parent"]:
         _check_parent(labels["parent"])
+    network = network_of(request.remote_addr, settings().quotas.exempt_networks)
     run = run_store().create(
-        body.config, visitor=known_visitor(), network=_network(), **labels
+        body.config, visitor=known_visitor(), network=network, **labels
     )
     doorbell().ring(run.id)
     answer = _answer(run)
@@ -89,8 +90,3 @@ def _check_parent(run_id: str) -> None:
         raise ConfigError(
             "parent", f"parent must be the id of a run on this site, got {run_id!r}."
         ) from None
-
-
-def _network() -> str:
-    environment = settings()
-    return network_of(request.remote_addr, environment.quotas.exempt_networks)

@@ -110,12 +110,8 @@ def _flasks(error: HTTPException) -> Response | HTTPException:
     if status < 400:
         return error  # a redirection, not a fault
     message = EXPLANATIONS.get(status, error.description or error.name)
-    response = error_reply(status, _code(error.name), message)
+    response = error_reply(status, re.sub(r"\W+", "_", error.name.lower()), message)
     for name, value in error.get_headers(request.environ):
         if name in KEPT_HEADERS:
             response.headers[name] = value
     return response
-
-
-def _code(name: str) -> str:
-    return re.sub(r"\W+", "_", name.lower())

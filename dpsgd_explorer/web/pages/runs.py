@@ -129,7 +129,7 @@ def rows(limit: int) -> list[RunRow]:
     visitor = current_visitor()
     runs = run_store().runs_of(visitor, limit + 1) if visitor else []
     return [
-        _row(run, _last_like(run, runs[i:]), visitor)
+        _row(run, next((x for x in runs[i:] if x.kind == run.kind), None), visitor)
         for i, run in enumerate(runs[:limit], start=1)
     ]
 
@@ -144,10 +144,6 @@ def changes(run: Run, before: Run) -> list[Change]:
         for name, field in VIEWS[run.kind].fields.items()
         if new[name] != old[name]
     ]
-
-
-def _last_like(run: Run, older: list[Run]) -> Run | None:
-    return next((other for other in older if other.kind == run.kind), None)
 
 
 def _row(run: Run, before: Run | None, visitor: str) -> RunRow:
