@@ -61,7 +61,7 @@ def as_csv(run: Run, log: Log) -> Iterator[str]:
     """
     view = VIEWS[run.kind]
     columns = (*SPENT, *KINDS[run.kind].measured, *view.more)
-    terms = view.terms(run.config).model_dump() if view.terms else {}
+    terms = view.terms(run.config).model_dump() if view.spends else {}
     outside = [f"not_private_{name}" for name in view.diagnostics]
     yield _row(["kind", *columns, *outside, *terms])
     for event in log():

@@ -54,7 +54,7 @@ def recount(run_id: str, query: RecountQuestion) -> RecountAnswer:
     phases, delta = phases_of([data for kind, data in log if kind == "phase"])
     steps = sorted({0, *(data["step"] for kind, data in log if kind in COUNTED)})
     intervals = epsilon_intervals(phases, steps, delta, name)
-    own = VIEWS[run.kind].terms_of(run.config)
+    own = VIEWS[run.kind].terms(run.config)
     terms = {
         **own.model_dump(),
         **EnclosedEpsilon.between(intervals[-1], name, delta).model_dump(),

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from dpsgd_explorer.errors import ConfigError
 from dpsgd_explorer.experiments.config import RunConfig
@@ -27,51 +27,62 @@ class Section:
     figure: dict[str, Any]
 
 
-@dataclass(frozen=True, kw_only=True)
-class RunView:
+class RunView(ABC):
     """What the pages and exports of a kind differ in.
 
     Attributes:
         template: Its page; extends ``runs/show.html``.
         config: Its settings.
-        title: What a run without a name is called.
-        subject: The same in a report, where the settings follow.
-        result: What it reached, as one cell of a table; "" if not known.
-        terms: What its epsilon is to be read with; None if it spends nothing.
-        page: What the template needs beyond what all have.
-        page_data: What the page's script needs beyond what all have.
         diagnostics: Names in a ``step`` event's diagnostics that fit into a table.
         columns: Columns of a report's table: name in an evaluation, head, format.
-        sections: Of a report, from its settings, steps and evaluations.
         more: Further names in its events that go into a table.
         missing: How a report prints a value that is not there.
         running: What a run that goes on is said to do.
+        spends: Whether a run spends any of a budget.
     """
 
-    template: str
-    config: type[RunConfig]
-    title: Callable[[Settings], str]
-    subject: Callable[[Settings], str]
-    result: Callable[[Summary], str]
-    terms: Callable[[Settings], PrivacyTerms] | None
-    page: Callable[[Any], dict[str, Any]]
-    page_data: Callable[[Any], dict[str, Any]]
-    diagnostics: tuple[str, ...]
-    columns: tuple[tuple[str, str, str], ...]
-    sections: Callable[[Any, Points, Points], list[Section]]
-    more: tuple[str, ...] = ()
-    missing: str = "∞"
-    running: str = "Training"
+    template: ClassVar[str]
+    config: ClassVar[type[RunConfig]]
+    diagnostics: ClassVar[tuple[str, ...]] = ()
+    columns: ClassVar[tuple[tuple[str, str, str], ...]]
+    more: ClassVar[tuple[str, ...]] = ()
+    missing: ClassVar[str] = "∞"
+    running: ClassVar[str] = "Training"
+    spends: ClassVar[bool] = True
 
-    def terms_of(self, config: Settings) -> PrivacyTerms:
+    @abstractmethod
+    def title(self, config: Settings) -> str:
+        """Return what a run without a name is called."""
+
+    @abstractmethod
+    def subject(self, config: Settings) -> str:
+        """Return the same for a report, where the settings follow."""
+
+    @abstractmethod
+    def result(self, summary: Summary) -> str:
+        """Return what it reached, as one cell of a table; "" if not known."""
+
+    @abstractmethod
+    def page(self, config: Any) -> dict[str, Any]:
+        """Return what the template needs beyond what all have."""
+
+    @abstractmethod
+    def page_data(self, config: Any) -> dict[str, Any]:
+        """Return what the page's script needs beyond what all have."""
+
+    @abstractmethod
+    def sections(
+        self, config: Any, steps: Points, evaluations: Points
+    ) -> list[Section]:
+        """Return the sections of a report."""
+
+    def terms(self, config: Settings) -> PrivacyTerms:
         """Return what its epsilon is to be read with.
 
         Raises:
             ConfigError: runs of this kind spend nothing.
         """
-        if self.terms is None:
-            raise ConfigError("accountant", "accountant: this run spends nothing.")
-        return self.terms(config)
+        raise ConfigError("accountant", "accountant: this run spends nothing.")
 
     def spent(
         self, epsilon: float | None, config: Settings, status: str = ""
@@ -80,7 +91,7 @@ class RunView:
 
         Its status is the accountant's, unless the log says that this one has another.
         """
-        terms = self.terms_of(config)
+        terms = self.terms(config)
         if status:
             terms = terms.model_copy(update={"status": status})
         return Epsilon.spent(math.inf if epsilon is None else epsilon, terms)

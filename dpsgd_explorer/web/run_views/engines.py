@@ -23,38 +23,6 @@ MIB = 2**20
 MEASURING = "Measuring"
 
 
-def title(config: Settings) -> str:
-    """Return what the engines are compared on, in short."""
-    sizes = f"d = {config['width']}, B = {config['batch_size']}"
-    if EnginesConfig.parse(config).measured.reads_sequences:
-        sizes += f", T = {config['sequence_length']}"
-    return f"Engines, {config['model']}, {sizes}"
-
-
-def subject(config: Settings) -> str:
-    """Return what the engines are compared on."""
-    given = EnginesConfig.parse(config)
-    return (
-        f"The engines compared: {given.measured.label}, {given.parameters:,} parameters"
-    )
-
-
-def result(summary: Summary) -> str:
-    """Return how far the engines are apart."""
-    difference = summary.get("difference")
-    return "" if difference is None else f"{difference:.0e} apart"
-
-
-def page(config: EnginesConfig) -> dict[str, Any]:
-    """Return what the page says beside the run."""
-    return {"query": to_query(config)}
-
-
-def page_data(config: EnginesConfig) -> dict[str, Any]:
-    """Return what the charts need before the first figure comes."""
-    return {"plan": plan_of(config)}
-
-
 def plan_of(config: EnginesConfig) -> dict[str, Any]:
     """Return what is going to be measured on what."""
     return {
@@ -69,25 +37,6 @@ def plan_of(config: EnginesConfig) -> dict[str, Any]:
     }
 
 
-def sections(
-    _config: EnginesConfig, _steps: Points, evaluations: Points
-) -> list[Section]:
-    """Return time and memory beside the ordinary step's."""
-    found = [point for point in evaluations if not point["refused"]]
-    return [
-        Section(
-            "Time of a step",
-            "CPU time of one thread over that of the ordinary step, in turns with it.",
-            _bars(found, "ratio", [point["ratio"] for point in found]),
-        ),
-        Section(
-            "Memory of a step",
-            "The most that torch holds at once beyond what stays, in MiB.",
-            _bars(found, "MiB", [point["peak_bytes"] / MIB for point in found]),
-        ),
-    ]
-
-
 def _bars(found: Points, unit: str, values: list[float]) -> dict[str, Any]:
     names = [point["engine"] for point in found]
     colors = ["#8a949e" if name == ORDINARY else PRINTED["private"] for name in names]
@@ -100,25 +49,19 @@ def _bars(found: Points, unit: str, values: list[float]) -> dict[str, Any]:
     }
 
 
-VIEW = RunView(
-    template="runs/engines.html",
-    config=EnginesConfig,
-    title=title,
-    subject=subject,
-    result=result,
-    terms=None,
-    page=page,
-    page_data=page_data,
-    diagnostics=(),
-    columns=(
+class EnginesView(RunView):
+    """Runs of kind "engines"."""
+
+    template = "runs/engines.html"
+    config = EnginesConfig
+    columns = (
         ("engine", "engine", "{}"),
         ("difference", "largest difference", "{:.0e}"),
         ("milliseconds", "ms", "{:.2f}"),
         ("ratio", "time / ordinary", "{:.2f}"),
         ("peak_bytes", "bytes", "{:,}"),
-    ),
-    sections=sections,
-    more=(
+    )
+    more = (
         "engine",
         "milliseconds",
         "ratio",
@@ -126,7 +69,52 @@ VIEW = RunView(
         "ratio_high",
         "peak_bytes",
         "refused",
-    ),
-    missing="–",
-    running=MEASURING,
-)
+    )
+    missing = "–"
+    running = MEASURING
+    spends = False
+
+    def title(self, config: Settings) -> str:
+        """Return what the engines are compared on, in short."""
+        sizes = f"d = {config['width']}, B = {config['batch_size']}"
+        if EnginesConfig.parse(config).measured.reads_sequences:
+            sizes += f", T = {config['sequence_length']}"
+        return f"Engines, {config['model']}, {sizes}"
+
+    def subject(self, config: Settings) -> str:
+        """Return what the engines are compared on."""
+        given = EnginesConfig.parse(config)
+        label, size = given.measured.label, f"{given.parameters:,} parameters"
+        return f"The engines compared: {label}, {size}"
+
+    def result(self, summary: Summary) -> str:
+        """Return how far the engines are apart."""
+        difference = summary.get("difference")
+        return "" if difference is None else f"{difference:.0e} apart"
+
+    def page(self, config: EnginesConfig) -> dict[str, Any]:
+        """Return what the page says beside the run."""
+        return {"query": to_query(config)}
+
+    def page_data(self, config: EnginesConfig) -> dict[str, Any]:
+        """Return what the charts need before the first figure comes."""
+        return {"plan": plan_of(config)}
+
+    def sections(
+        self, _config: EnginesConfig, _steps: Points, evaluations: Points
+    ) -> list[Section]:
+        """Return time and memory beside the ordinary step's."""
+        found = [point for point in evaluations if not point["refused"]]
+        return [
+            Section(
+                "Time of a step",
+                "CPU time of one thread over that of the ordinary step, in turns with "
+                "it.",
+                _bars(found, "ratio", [point["ratio"] for point in found]),
+            ),
+            Section(
+                "Memory of a step",
+                "The most that torch holds at once beyond what stays, in MiB.",
+                _bars(found, "MiB", [point["peak_bytes"] / MIB for point in found]),
+            ),
+        ]

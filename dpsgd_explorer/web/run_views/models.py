@@ -191,6 +191,6 @@ def links(run_id: str) -> dict[str, str]:
 
 def _privacy(run: Run) -> Epsilon | None:
     view, told = VIEWS[run.kind], run.summary
-    if not told or view.terms is None:
+    if not told or not view.spends:
         return None
     return view.spent(told["epsilon"], run.config, told.get("status", ""))

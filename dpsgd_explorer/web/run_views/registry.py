@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dpsgd_explorer.web.run_views import engines as engines_runs
-from dpsgd_explorer.web.run_views import regression as regression_runs
-from dpsgd_explorer.web.run_views import training as training_runs
 from dpsgd_explorer.web.run_views.base import RunView
+from dpsgd_explorer.web.run_views.engines import EnginesView
+from dpsgd_explorer.web.run_views.regression import RegressionView
+from dpsgd_explorer.web.run_views.training import TrainingView
 
 VIEWS: dict[str, RunView] = {
-    "training": training_runs.VIEW,
-    "regression": regression_runs.VIEW,
-    "engines": engines_runs.VIEW,
+    "training": TrainingView(),
+    "regression": RegressionView(),
+    "engines": EnginesView(),
 }

@@ -35,76 +35,9 @@ RELATIONS = {
 }
 
 
-def title(config: Settings) -> str:
-    """Return what is fitted, and what it may spend."""
-    given = RegressionConfig.parse(config)
-    noise, steps = given.schedule
-    return f"Noisy descent, {steps:,} steps, σ = {text_of(float(f'{noise:.4g}'))}"
-
-
-def subject(_config: Settings) -> str:
-    """Return what is fitted to what."""
-    return "Linear regression by noisy gradient descent on California housing"
-
-
-def result(summary: Summary) -> str:
-    """Return the median error."""
-    if "mse_median" not in summary:
-        return ""
-    median = summary["mse_median"]
-    return f"MSE {mse(math.inf if median is None else median)}"
-
-
-def terms(config: Settings) -> PrivacyTerms:
-    """Return what its epsilon is to be read with: all steps are one Gaussian."""
-    return PrivacyTerms(
-        delta=config["delta"],
-        neighboring_relation=config["neighboring_relation"],
-        sampling="none",
-        accountant="gaussian",
-        status=status(config["learning_rate"]),
-    )
-
-
 def status(learning_rate: float | str) -> str:
     """Return what kind of truth its epsilon is; a rate from the data voids it."""
     return NOT_PRIVATE if learning_rate == "notebook" else "exact"
-
-
-def page(config: RegressionConfig) -> dict[str, Any]:
-    """Return what the page says of the plan."""
-    told = status(config.learning_rate)
-    return {
-        "query": lab_query(config),
-        "delta": text_of(config.delta),
-        "relation": RELATIONS[config.neighboring_relation],
-        "truth": (told.replace(" ", "-"), told, "private"),
-    }
-
-
-def page_data(config: RegressionConfig) -> dict[str, Any]:
-    """Return what the chart needs before the first point comes."""
-    noise, steps = config.schedule
-    evaluation_set = config.prepared_housing.evaluation_set
-    return {
-        "plan": {
-            "private": True,
-            "running": DESCENDING,
-            "status": status(config.learning_rate),
-            "steps": steps,
-            "last_step": steps,
-            "delta": config.delta,
-            "noise_multiplier": noise,
-            "epsilon": config.epsilon,
-            "epsilon_text": limit(config.epsilon),
-            "first_epsilon": gaussian_epsilon(config.delta, noise),
-            "relation": RELATIONS[config.neighboring_relation],
-            "repetitions": config.repetitions,
-            "axes": ErrorAxes.of(config.prepared_housing, config.epsilon).for_script(),
-            "nonprivate_mse": evaluation_set.mse,
-            "trivial_mse": evaluation_set.trivial_mse,
-        }
-    }
 
 
 def lab_query(config: RegressionConfig) -> dict[str, str]:
@@ -116,26 +49,6 @@ def lab_query(config: RegressionConfig) -> dict[str, str]:
     query |= {"noise_multiplier": noise, "steps": steps}
     query["rate" if named else "learning_rate"] = config.learning_rate
     return {name: text_of(value) for name, value in query.items()}
-
-
-def sections(
-    config: RegressionConfig, _steps: Points, evaluations: Points
-) -> list[Section]:
-    """Return the error against what was spent."""
-    axes = ErrorAxes.of(config.prepared_housing, config.epsilon)
-    colour = COLOURS["noisy_gd"]
-    figure = chart(
-        x=[point["epsilon"] for point in evaluations],
-        y=[point["mse_median"] for point in evaluations],
-        x_title="ε spent",
-        y_title=f"{ERROR_NAME}, median",
-        colour=colour,
-    )
-    figure["data"] = [*_band(evaluations, PRINTED[colour]), *figure["data"]]
-    figure["layout"]["yaxis"] |= {"range": axes.error}
-    figure["layout"]["shapes"] = [_baseline(line) for line in axes.baselines]
-    note = "Median and 5 to 95 % band of the repetitions, computed from the data."
-    return [Section("Error as the budget is spent", note, figure)]
 
 
 def _band(points: Points, colour: str) -> list[dict[str, Any]]:
@@ -165,21 +78,97 @@ def _baseline(line: Baseline) -> dict[str, Any]:
     }
 
 
-VIEW = RunView(
-    template="runs/regression.html",
-    config=RegressionConfig,
-    title=title,
-    subject=subject,
-    result=result,
-    terms=terms,
-    page=page,
-    page_data=page_data,
-    diagnostics=("diverged", "theta_norm", "noise_std"),
-    columns=(
+class RegressionView(RunView):
+    """Runs of kind "regression"."""
+
+    template = "runs/regression.html"
+    config = RegressionConfig
+    diagnostics = ("diverged", "theta_norm", "noise_std")
+    columns = (
         ("mse_median", "MSE, median", "{:.4f}"),
         ("mse_low", "5 %", "{:.4f}"),
         ("mse_high", "95 %", "{:.4f}"),
-    ),
-    sections=sections,
-    running=DESCENDING,
-)
+    )
+    running = DESCENDING
+
+    def title(self, config: Settings) -> str:
+        """Return what is fitted, and what it may spend."""
+        given = RegressionConfig.parse(config)
+        noise, steps = given.schedule
+        return f"Noisy descent, {steps:,} steps, σ = {text_of(float(f'{noise:.4g}'))}"
+
+    def subject(self, _config: Settings) -> str:
+        """Return what is fitted to what."""
+        return "Linear regression by noisy gradient descent on California housing"
+
+    def result(self, summary: Summary) -> str:
+        """Return the median error."""
+        if "mse_median" not in summary:
+            return ""
+        median = summary["mse_median"]
+        return f"MSE {mse(math.inf if median is None else median)}"
+
+    def terms(self, config: Settings) -> PrivacyTerms:
+        """Return what its epsilon is to be read with: all steps are one Gaussian."""
+        return PrivacyTerms(
+            delta=config["delta"],
+            neighboring_relation=config["neighboring_relation"],
+            sampling="none",
+            accountant="gaussian",
+            status=status(config["learning_rate"]),
+        )
+
+    def page(self, config: RegressionConfig) -> dict[str, Any]:
+        """Return what the page says of the plan."""
+        told = status(config.learning_rate)
+        return {
+            "query": lab_query(config),
+            "delta": text_of(config.delta),
+            "relation": RELATIONS[config.neighboring_relation],
+            "truth": (told.replace(" ", "-"), told, "private"),
+        }
+
+    def page_data(self, config: RegressionConfig) -> dict[str, Any]:
+        """Return what the chart needs before the first point comes."""
+        noise, steps = config.schedule
+        evaluation_set = config.prepared_housing.evaluation_set
+        return {
+            "plan": {
+                "private": True,
+                "running": DESCENDING,
+                "status": status(config.learning_rate),
+                "steps": steps,
+                "last_step": steps,
+                "delta": config.delta,
+                "noise_multiplier": noise,
+                "epsilon": config.epsilon,
+                "epsilon_text": limit(config.epsilon),
+                "first_epsilon": gaussian_epsilon(config.delta, noise),
+                "relation": RELATIONS[config.neighboring_relation],
+                "repetitions": config.repetitions,
+                "axes": ErrorAxes.of(
+                    config.prepared_housing, config.epsilon
+                ).for_script(),
+                "nonprivate_mse": evaluation_set.mse,
+                "trivial_mse": evaluation_set.trivial_mse,
+            }
+        }
+
+    def sections(
+        self, config: RegressionConfig, _steps: Points, evaluations: Points
+    ) -> list[Section]:
+        """Return the error against what was spent."""
+        axes = ErrorAxes.of(config.prepared_housing, config.epsilon)
+        colour = COLOURS["noisy_gd"]
+        figure = chart(
+            x=[point["epsilon"] for point in evaluations],
+            y=[point["mse_median"] for point in evaluations],
+            x_title="ε spent",
+            y_title=f"{ERROR_NAME}, median",
+            colour=colour,
+        )
+        figure["data"] = [*_band(evaluations, PRINTED[colour]), *figure["data"]]
+        figure["layout"]["yaxis"] |= {"range": axes.error}
+        figure["layout"]["shapes"] = [_baseline(line) for line in axes.baselines]
+        note = "Median and 5 to 95 % band of the repetitions, computed from the data."
+        return [Section("Error as the budget is spent", note, figure)]

@@ -37,7 +37,7 @@ def report(run: Run, log: list[LogEntry], address: str) -> str:
         sections=sections,
         charts=[_chart(section.figure, i) for i, section in enumerate(sections)],
         title=run.name or view.subject(run.config),
-        spends=view.terms is not None,
+        spends=view.spends,
         privacy=RunSummary.of(run, "").privacy,
         columns=view.columns,
         evaluations=[_row(view, run, point) for point in evaluations],
@@ -62,7 +62,7 @@ def _chart(figure: dict[str, Any], index: int) -> str:
 def _row(view: RunView, run: Run, point: dict[str, Any]) -> list[str]:
     """Return what was reached at one point, as printed; an infinite value is ∞."""
     spent = []
-    if view.terms is not None:
+    if view.spends:
         spent = [view.spent(point["epsilon"], run.config).epsilon_text]
     reached = (
         view.missing if point[name] is None else form.format(point[name])

@@ -27,64 +27,6 @@ from dpsgd_explorer.web.run_views.base import (
 )
 
 
-def title(config: Settings) -> str:
-    """Return what it trains on and what it may spend."""
-    return f"{DATA_SETS[config['dataset']].label}, {_privacy_in_short(config)}"
-
-
-def subject(config: Settings) -> str:
-    """Return what is trained on what."""
-    return f"{MODELS[config['model']].label} on {DATA_SETS[config['dataset']].label}"
-
-
-def result(summary: Summary) -> str:
-    """Return the test accuracy in percent."""
-    accuracy = summary.get("test_accuracy")
-    return "" if accuracy is None else f"{100 * accuracy:.1f} %"
-
-
-def terms(config: Settings) -> PrivacyTerms:
-    """Return what its accountant's answers are to be read with."""
-    noisy = config["private"] and config["noise_multiplier"] != 0
-    status = "" if noisy else NOT_PRIVATE
-    return PrivacyTerms.of(config["accountant"], config["delta"], status=status)
-
-
-def page(config: TrainingConfig) -> dict[str, Any]:
-    """Return what the page says of the plan."""
-    plan = plan_of(config)
-    return {
-        "query": to_query(config),
-        "plan": plan_texts(plan),
-        "truth": truth_of(plan),
-        "views": VIEWS,
-    }
-
-
-def page_data(config: TrainingConfig) -> dict[str, Any]:
-    """Return what the charts need."""
-    return {"plan": plan_of(config), "catalogue": chart_catalogue()}
-
-
-def sections(
-    _config: TrainingConfig, steps: Points, evaluations: Points
-) -> list[Section]:
-    """Return accuracy against what was spent, and the loss along the steps."""
-    return [
-        Section("Test accuracy", "", accuracy_figure(evaluations)),
-        Section(
-            "Training loss",
-            "Computed on the training records and outside the guarantee.",
-            chart(
-                x=[point["step"] for point in steps],
-                y=[point["diagnostics"]["loss"] for point in steps],
-                x_title="step",
-                y_title="training loss (not private)",
-            ),
-        ),
-    ]
-
-
 def accuracy_figure(points: Points) -> dict[str, Any]:
     """Return test accuracy against epsilon; against steps without a guarantee."""
     private = all(point["epsilon"] is not None for point in points)
@@ -105,25 +47,72 @@ def _privacy_in_short(config: Settings) -> str:
     return f"σ = {text_of(config['noise_multiplier'])}"
 
 
-VIEW = RunView(
-    template="runs/training.html",
-    config=TrainingConfig,
-    title=title,
-    subject=subject,
-    result=result,
-    terms=terms,
-    page=page,
-    page_data=page_data,
-    diagnostics=(
+class TrainingView(RunView):
+    """Runs of kind "training"."""
+
+    template = "runs/training.html"
+    config = TrainingConfig
+    diagnostics = (
         "loss",
         "clipped_fraction",
         "noise_to_signal",
         "batch_size",
         "non_finite",
-    ),
-    columns=(
+    )
+    columns = (
         ("test_accuracy", "test accuracy", "{:.2%}"),
         ("test_loss", "test loss", "{:.4f}"),
-    ),
-    sections=sections,
-)
+    )
+
+    def title(self, config: Settings) -> str:
+        """Return what it trains on and what it may spend."""
+        return f"{DATA_SETS[config['dataset']].label}, {_privacy_in_short(config)}"
+
+    def subject(self, config: Settings) -> str:
+        """Return what is trained on what."""
+        return (
+            f"{MODELS[config['model']].label} on {DATA_SETS[config['dataset']].label}"
+        )
+
+    def result(self, summary: Summary) -> str:
+        """Return the test accuracy in percent."""
+        accuracy = summary.get("test_accuracy")
+        return "" if accuracy is None else f"{100 * accuracy:.1f} %"
+
+    def terms(self, config: Settings) -> PrivacyTerms:
+        """Return what its accountant's answers are to be read with."""
+        noisy = config["private"] and config["noise_multiplier"] != 0
+        status = "" if noisy else NOT_PRIVATE
+        return PrivacyTerms.of(config["accountant"], config["delta"], status=status)
+
+    def page(self, config: TrainingConfig) -> dict[str, Any]:
+        """Return what the page says of the plan."""
+        plan = plan_of(config)
+        return {
+            "query": to_query(config),
+            "plan": plan_texts(plan),
+            "truth": truth_of(plan),
+            "views": VIEWS,
+        }
+
+    def page_data(self, config: TrainingConfig) -> dict[str, Any]:
+        """Return what the charts need."""
+        return {"plan": plan_of(config), "catalogue": chart_catalogue()}
+
+    def sections(
+        self, _config: TrainingConfig, steps: Points, evaluations: Points
+    ) -> list[Section]:
+        """Return accuracy against what was spent, and the loss along the steps."""
+        return [
+            Section("Test accuracy", "", accuracy_figure(evaluations)),
+            Section(
+                "Training loss",
+                "Computed on the training records and outside the guarantee.",
+                chart(
+                    x=[point["step"] for point in steps],
+                    y=[point["diagnostics"]["loss"] for point in steps],
+                    x_title="step",
+                    y_title="training loss (not private)",
+                ),
+            ),
+        ]
