@@ -76,7 +76,16 @@ def test_every_page_is_sound_for_all_eyes_and_on_a_telephone(open_page, address,
 
 @pytest.mark.parametrize(
     "path",
-    ["/", "/learn/dpsgd-intro/", "/train/", "/runs/", "/glossary/", "/about/"],
+    [
+        "/",
+        "/learn/dpsgd-intro/",
+        "/train/",
+        "/runs/",
+        "/glossary/",
+        "/about/",
+        "/teach/",
+        "/teach/dp-concepts/",
+    ],
 )
 def test_a_page_is_sound_for_all_eyes_and_on_a_telephone(open_page, axe, path):
     page = open_page(path, expected=[REFUSED])
