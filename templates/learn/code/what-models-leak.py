@@ -29,7 +29,7 @@ def network() -> nn.Module:
 
 model = network()
 optimizer = torch.optim.SGD(model.parameters(), lr=0.5)
-for _ in range(200):
+for _ in range(150):
     cross_entropy(model(inputs[members]), labels[members]).backward()
     optimizer.step()
     optimizer.zero_grad()
@@ -41,7 +41,7 @@ engine = PrivacyEngine(
     model,
     batch_size=100,
     sample_size=200,
-    steps=200,
+    steps=80,
     target_epsilon=2.0,
     target_delta=1e-3,
     max_grad_norm=1.0,
