@@ -12,6 +12,7 @@ import signal
 import socket
 import sys
 from pathlib import Path
+from threading import Thread
 from typing import TYPE_CHECKING, Any
 
 from gunicorn import util
@@ -47,8 +48,11 @@ class WebServer(BaseApplication):  # type: ignore[misc]  # gunicorn has no types
     def load(self) -> Flask:
         # Here: gunicorn's master process needs none of it.
         from dpsgd_explorer.web import create_app
+        from dpsgd_explorer.web.pages.learn import count_minutes
 
-        return create_app(self._settings)
+        app = create_app(self._settings)
+        Thread(target=count_minutes, args=(app,), daemon=True).start()
+        return app
 
     def _options(self) -> dict[str, Any]:
         return {

@@ -9,7 +9,15 @@ from collections.abc import Mapping
 from functools import cache, partial
 from typing import Any
 
-from flask import Blueprint, Response, abort, current_app, render_template, url_for
+from flask import (
+    Blueprint,
+    Flask,
+    Response,
+    abort,
+    current_app,
+    render_template,
+    url_for,
+)
 from markupsafe import Markup, escape
 
 from dpsgd_explorer.accounting import ACCOUNTANTS
@@ -186,6 +194,16 @@ def chapter_link(slug: str, section: str = "", *, start: bool = False) -> Markup
 def minutes(chapter: Chapter) -> int:
     """Return how long a chapter takes to read, by the words that it shows."""
     return reading_minutes(render_template(chapter.template, text_alone=True))
+
+
+def count_minutes(app: Flask) -> None:
+    """Count the minutes of all chapters ahead of the first visitor.
+
+    Their pictures are computed on the way; all that takes some seconds of CPU time.
+    """
+    for each in CHAPTERS.values():
+        with app.test_request_context():
+            minutes(each)
 
 
 def total_minutes() -> int:

@@ -330,6 +330,14 @@ def test_stated_minutes_count_what_the_page_shows_its_questions_included(read, s
     assert f"<small>{stated} minutes</small>" in read("")
 
 
+def test_minutes_that_were_counted_ahead_are_not_counted_again(app, read):
+    learn.minutes.cache_clear()
+    learn.count_minutes(app)
+    counted = learn.minutes.cache_info().misses
+    read("")
+    assert counted == learn.minutes.cache_info().misses == len(CHAPTERS)
+
+
 def test_the_hub_adds_up_the_minutes_of_its_chapters(read):
     each = re.findall(r"<small>(\d+) minutes</small>", read(""))
     assert f"about {sum(map(int, each))} minutes" in read("")

@@ -16,6 +16,7 @@ import math
 from functools import cache
 
 from markupsafe import Markup
+from scipy.optimize import brentq
 
 from dpsgd_explorer import accounting
 from dpsgd_explorer.web.figures.default_run import default_plan, noise_for
@@ -26,7 +27,7 @@ TARGET = 1.0  # of one record
 DELTA = 1e-5
 MOST = 10
 SHOWN = (1, 2, 5, 10)
-HALVINGS = 36  # of [0, 10], from above: finer than what is printed
+PRECISION = 1e-11  # of ε per record; the bound is on the safe side
 
 
 @cache
@@ -38,16 +39,13 @@ def group_epsilon(records: int) -> float:
     plan = default_plan()
     noise = noise_for(TARGET, plan.steps)
 
-    def allowed(epsilon: float) -> bool:
+    def log_excess(epsilon: float) -> float:
         delta = accounting.delta(plan.sample_rate, noise, plan.steps, epsilon)
         chained = sum(math.exp(i * epsilon) for i in range(records))
-        return delta * chained <= DELTA
+        return math.log(delta * chained / DELTA)
 
-    low, high = 0.0, 10 * TARGET
-    for _ in range(HALVINGS):
-        middle = (low + high) / 2
-        low, high = (low, middle) if allowed(middle) else (middle, high)
-    return records * high
+    root = float(brentq(log_excess, 0.0, 10 * TARGET, xtol=PRECISION))
+    return records * (root + 2 * PRECISION)
 
 
 def printed(records: int) -> str:
