@@ -78,12 +78,16 @@ def test_events_are_delivered_as_soon_as_the_log_is_read_again(
 ):
     """An event is found by the reading that begins next after it was stored."""
     read, begun, found = RunStore.events_since, [], {}
+    lock = threading.Lock()
 
     def count(self, event_id, limit):
-        begun.append(event_id)
-        number = len(begun)
+        with lock:
+            begun.append(event_id)
+            number = len(begun)
         rows = read(self, event_id, limit)
-        found.update((row.seq, number) for row in rows)
+        with lock:
+            for row in rows:  # the next reading may have begun meanwhile
+                found[row.seq] = min(number, found.get(row.seq, number))
         return rows
 
     monkeypatch.setattr(RunStore, "events_since", count)

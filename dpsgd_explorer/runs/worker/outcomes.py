@@ -19,6 +19,8 @@ WANT_OF_MEMORY = (
     "cannot allocate memory",
     "failed to map segment",
     "bad_alloc",
+    "can't start new thread",
+    "error return without exception set",  # of CPython, when an import has no memory
 )
 Outcome = tuple[str, dict[str, str]]
 

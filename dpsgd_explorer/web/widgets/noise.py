@@ -26,13 +26,12 @@ from dpsgd_explorer.accounting import (
     Phase,
     PrivacyLossDistribution,
     epsilon,
-    round_up,
 )
 from dpsgd_explorer.experiments.catalogue import MODELS
 from dpsgd_explorer.experiments.training_config import TrainingConfig
 from dpsgd_explorer.web.figures.svg import Picture, Plot
 from dpsgd_explorer.web.forms.form import to_query
-from dpsgd_explorer.web.questions.rounding import certainty_limit, percent
+from dpsgd_explorer.web.questions.rounding import certainty_limit, limit, percent
 from dpsgd_explorer.web.recorded.runs import FOLDER
 
 RECORDED = FOLDER / "choices" / "noise_levels.json"
@@ -72,7 +71,7 @@ class Level:
         """Its numbers as printed."""
         return {
             "noise": f"{self.noise:g}",
-            "epsilon": round_up(self.epsilon),
+            "epsilon": limit(self.epsilon),
             "accuracy": percent(self.accuracy),
             "limit": certainty_limit(self.most_right),
         }

@@ -27,6 +27,8 @@ def failure_of(action):
         (ReplayError("not repeated."), "interrupted", "replay_mismatch"),
         (failure_of(lambda: np.ones(2**50)), "failed", "memory_limit"),
         (failure_of(lambda: torch.ones(2**50)), "failed", "memory_limit"),
+        (SystemError("error return without exception set"), "failed", "memory_limit"),
+        (RuntimeError("can't start new thread"), "failed", "memory_limit"),
         (ZeroDivisionError("division by zero"), "failed", "internal_error"),
     ],
     ids=lambda value: type(value).__name__ if isinstance(value, Exception) else "",

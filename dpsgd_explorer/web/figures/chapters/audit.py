@@ -22,7 +22,7 @@ import numpy as np
 from markupsafe import Markup
 from scipy.stats import beta
 
-from dpsgd_explorer.accounting import epsilon, round_up
+from dpsgd_explorer.accounting import epsilon
 from dpsgd_explorer.web.figures import toy_problem as toy
 from dpsgd_explorer.web.figures.svg import Picture, Plot, Point, small
 from dpsgd_explorer.web.figures.toy_training import (
@@ -32,6 +32,7 @@ from dpsgd_explorer.web.figures.toy_training import (
     best_axis,
     train,
 )
+from dpsgd_explorer.web.questions.rounding import limit
 
 SAMPLE_RATE, NOISE, BOUND, DELTA = 0.5, 4.0, 1.0, 1e-3
 COUNTS = (50, 100, 200, 400, 800, 1600)  # trainings per world
@@ -132,7 +133,7 @@ def promised() -> float:
 
 def promised_words() -> str:
     """Return it as text, rounded up."""
-    return round_up(promised())
+    return limit(promised())
 
 
 def reached(name: str) -> str:
