@@ -29,7 +29,7 @@ FLAGS = [
     "--disable-extensions",
     "--disable-dev-shm-usage",
 ]
-PATIENCE_MS = 30_000
+PATIENCE_MS = 120_000
 ROOT = Path(__file__).parents[1]
 BROWSER_TESTS = Path(__file__).parent / "browser"
 LEFT_OUT = "left_out"  # {family of long tests: how many}, from each process
