@@ -11,7 +11,8 @@ LONG = {
     "every combination": "an error in one combination of engine, clipping style, mode "
     "and network only",
     "long statistics": "noise, sampling or gradients whose law is slightly off",
-    "real runs": "a run that ends otherwise when it is killed, resumed or repeated",
+    "real runs": "a run that ends otherwise when it is killed, resumed or repeated; a "
+    "table of benchmarks that lacks a way",
     "every example": "an example in the docs that no longer runs",
     "mutation of every rule": "a test of a layer rule that no longer sees its bugs",
 }

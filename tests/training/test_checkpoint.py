@@ -43,7 +43,7 @@ CASES = [
     ADULT | {"optimizer": "adam"},
     ADULT | {"stop_at_epsilon": 1.0},
     REGRESSION,
-    ENGINES,
+    pytest.param(ENGINES, marks=pytest.mark.long("real runs")),
 ]
 
 

@@ -28,6 +28,8 @@ export class Newest {
   async put(question, signal) {
     try {
       await question(signal);
+    } catch (error) {
+      if (!signal.aborted) throw error; // what is dropped may fail as it likes
     } finally {
       if (!signal.aborted) this.rest();
     }

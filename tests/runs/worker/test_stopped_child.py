@@ -5,6 +5,8 @@ import signal
 import sqlite3
 from contextlib import closing
 
+import pytest
+
 from dpsgd_explorer.runs.worker import outcomes
 from dpsgd_explorer.runs.worker.process_pool import TrainingProcess
 from tests.runs.real_runs import (
@@ -85,6 +87,7 @@ def test_a_process_that_does_not_listen_is_cancelled_all_the_same(
     assert own_children() == []
 
 
+@pytest.mark.long("real runs")
 def test_a_child_stopped_within_a_write_is_ended_and_its_run_goes_on(
     settings, consumer, killed_config, whole, own_children
 ):
