@@ -20,6 +20,7 @@ def test_by_keyboard_the_first_visit_comes_to_the_ratio_in_six_actions(open_page
     page = open_page("/", new_visitor=True, reduced_motion="reduce")
     strip = page.get_by_role("region", name="First visit")
     expect(page.get_by_role("button", name="Start", exact=True)).to_be_visible()
+    expect(page.locator("#noise")).to_have_attribute("data-state", "moves")
     slider = page.get_by_role("slider", name="Noise")
     keys = ["Tab", "Enter", "Tab", "Enter", "End"]  # past the frame, start, much noise
     assert len(keys) <= MOST_ACTIONS

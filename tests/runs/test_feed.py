@@ -81,6 +81,8 @@ def test_events_are_delivered_as_soon_as_the_log_is_read_again(
     lock = threading.Lock()
 
     def count(self, event_id, limit):
+        if self is not store:  # of a hub that ends with the test before
+            return read(self, event_id, limit)
         with lock:
             begun.append(event_id)
             number = len(begun)
