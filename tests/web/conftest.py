@@ -5,6 +5,7 @@ read from rows that were really written.
 """
 
 import dataclasses
+from contextlib import ExitStack, contextmanager
 
 import pytest
 
@@ -12,6 +13,7 @@ from dpsgd_explorer.experiments.events import Event
 from dpsgd_explorer.settings import Settings
 from dpsgd_explorer.web import create_app
 from dpsgd_explorer.web.http import assets
+from tests.web.reading import Reader
 
 SMALL = {
     "dataset": "adult",
@@ -48,27 +50,46 @@ def shelf(tmp_path_factory):
     return instance_dir / "assets"
 
 
+def settings_in(folder, shelf):
+    (folder / "assets").symlink_to(shelf)
+    return Settings.from_environment({"DPSGD_INSTANCE_DIR": str(folder)})
+
+
+@contextmanager
+def application(settings):
+    """The real application, closed at the end."""
+    app = create_app(settings)
+    app.testing = True
+    yield app
+    app.extensions["run_store"].database.close()
+    app.extensions["doorbell"].huey.storage.close()
+
+
+@pytest.fixture(scope="session")
+def reading(shelf, tmp_path_factory):
+    """A client of one application, for tests that only read its pages."""
+    with application(settings_in(tmp_path_factory.mktemp("reading"), shelf)) as app:
+        yield app.test_client()
+
+
+@pytest.fixture(scope="session")
+def read(reading):
+    """Chapters by slug, each fetched once."""
+    return Reader(reading)
+
+
 @pytest.fixture
 def settings(tmp_path, shelf):
-    (tmp_path / "assets").symlink_to(shelf)
-    return Settings.from_environment({"DPSGD_INSTANCE_DIR": str(tmp_path)})
+    return settings_in(tmp_path, shelf)
 
 
 @pytest.fixture
 def make_app(settings):
     """Build the application with some settings changed."""
-    made = []
-
-    def make(**changes):
-        app = create_app(dataclasses.replace(settings, **changes))
-        app.testing = True
-        made.append(app)
-        return app
-
-    yield make
-    for app in made:
-        app.extensions["run_store"].database.close()
-        app.extensions["doorbell"].huey.storage.close()
+    with ExitStack() as made:
+        yield lambda **changes: made.enter_context(
+            application(dataclasses.replace(settings, **changes))
+        )
 
 
 @pytest.fixture

@@ -1,12 +1,8 @@
-"""For tests that only read pages: one application and each page fetched once."""
+"""For tests that read pages: elements, words and data, each chapter fetched once."""
 
 import json
 import re
-from contextlib import contextmanager
 from html.parser import HTMLParser
-
-from dpsgd_explorer.settings import Settings
-from dpsgd_explorer.web import create_app
 
 
 def page_data(page):
@@ -47,15 +43,3 @@ class Reader:
             assert answer.status_code == 200
             self.texts[slug] = answer.text
         return self.texts[slug]
-
-
-@contextmanager
-def application(shelf, instance_dir):
-    """The real application, closed at the end."""
-    (instance_dir / "assets").symlink_to(shelf)
-    settings = Settings.from_environment({"DPSGD_INSTANCE_DIR": str(instance_dir)})
-    app = create_app(settings)
-    app.testing = True
-    yield app
-    app.extensions["run_store"].database.close()
-    app.extensions["doorbell"].huey.storage.close()

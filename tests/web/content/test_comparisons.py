@@ -10,7 +10,6 @@ from dpsgd_explorer.web.content.chapters import CHAPTERS
 from dpsgd_explorer.web.content.comparisons import COMPARISONS
 from dpsgd_explorer.web.pages import home, learn
 from dpsgd_explorer.web.recorded.runs import recorded
-from tests.web.reading import Reader, application
 
 TEMPLATES = Path(__file__).parents[3] / "templates"
 BLOCK = re.compile(r"<(p|li|legend|caption|fieldset)\b[^>]*>(.*?)</\1>", re.DOTALL)
@@ -64,12 +63,6 @@ SHARED = {
 }
 
 
-@pytest.fixture(scope="module")
-def client(shelf, tmp_path_factory):
-    with application(shelf, tmp_path_factory.mktemp("reading")) as app:
-        yield app.test_client()
-
-
 def plain(text):
     """Return a text as it is read: no tags, no narrow differences of spaces."""
     bare = html.unescape(re.sub(r"<[^>]+>", "", text))
@@ -84,9 +77,8 @@ def sources():
 
 
 @pytest.fixture(scope="module")
-def blocks(client):
+def blocks(read):
     """The paragraphs of each chapter, as they are read."""
-    read = Reader(client)
     return {
         slug: [plain(inner) for _, inner in BLOCK.findall(read(slug))]
         for slug in CHAPTERS
@@ -147,19 +139,21 @@ def test_a_picture_that_compares_says_what_is_held_fixed(name):
         assert SHARED[name] in words
 
 
-def test_the_run_on_the_landing_page_and_its_twin_differ_in_what_the_page_names(client):
+def test_the_run_on_the_landing_page_and_its_twin_differ_in_what_the_page_names(
+    reading,
+):
     run, twin = (recorded(slug).config for slug in (home.SHOWN_RUN, home.TWIN))
     one, other = (config.model_dump() for config in (run, twin))
     assert {n for n in one if one[n] != other[n]} == {"private", "learning_rate"}
-    text = plain(client.get("/").text)
+    text = plain(reading.get("/").text)
     rates = f"learning rate {twin.learning_rate:g} instead of {run.learning_rate:g}"
     assert f"Without privacy: the same batches, {rates}" in text
     assert "in this run, against one run on the same batches" in text
 
 
-def test_the_trainer_link_without_privacy_has_the_recorded_twins_learning_rate(client):
+def test_the_trainer_link_without_privacy_has_the_recorded_twins_learning_rate(reading):
     twin = recorded(home.TWIN).config
-    text = html.unescape(client.get("/learn/intro/").text)
+    text = html.unescape(reading.get("/learn/intro/").text)
     assert f"private=false&learning_rate={twin.learning_rate:g}" in text
-    form = plain(client.get("/train/").text)
+    form = plain(reading.get("/train/").text)
     assert f"the recorded run without privacy uses η = {twin.learning_rate:g}" in form

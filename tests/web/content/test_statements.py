@@ -1,5 +1,6 @@
 """What the pages state stands as it should, and docs/teaching.md names its test."""
 
+import functools
 import html
 import re
 from pathlib import Path
@@ -16,7 +17,6 @@ from dpsgd_explorer.web.figures import budget
 from dpsgd_explorer.web.pages import home
 from dpsgd_explorer.web.recorded.runs import recorded
 from tests.web.content.statements import STATEMENTS
-from tests.web.reading import application
 
 ROOT = Path(__file__).parents[3]
 TEACHING = ROOT / "docs" / "teaching.md"
@@ -25,19 +25,15 @@ WORDS = re.compile(r"<(svg|pre|script|math|style)\b.*?</\1>|<[^>]+>", re.DOTALL)
 
 
 @pytest.fixture(scope="module")
-def pages(shelf, tmp_path_factory):
+def pages(reading):
     """Pages as they are read, each fetched once."""
-    with application(shelf, tmp_path_factory.mktemp("reading")) as app:
-        client, read = app.test_client(), {}
 
-        def page(address):
-            if address not in read:
-                plain = html.unescape(WORDS.sub("", client.get(address).text))
-                plain = plain.replace("\N{NO-BREAK SPACE}", " ")
-                read[address] = " ".join(plain.split())
-            return read[address]
+    @functools.cache
+    def page(address):
+        plain = html.unescape(WORDS.sub("", reading.get(address).text))
+        return " ".join(plain.replace("\N{NO-BREAK SPACE}", " ").split())
 
-        yield page
+    return page
 
 
 @pytest.mark.parametrize("name", STATEMENTS)

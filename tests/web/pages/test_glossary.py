@@ -11,7 +11,7 @@ from dpsgd_explorer.web.content.glossary import TERMS
 from dpsgd_explorer.web.content.references import SOURCES
 from dpsgd_explorer.web.http.visitor import COOKIE
 from dpsgd_explorer.web.pages import glossary
-from tests.web.reading import Page, application
+from tests.web.reading import Page
 
 # Terms that a student was found to meet without an explanation.
 NEEDED = (
@@ -36,17 +36,11 @@ USED = re.compile(r'<a class="term" href="([^"]+)" data-meaning="([^"]*)">(.*?)<
 
 
 @pytest.fixture(scope="module")
-def client(shelf, tmp_path_factory):
-    with application(shelf, tmp_path_factory.mktemp("reading")) as app:
-        yield app.test_client()
+def text(reading):
+    return reading.get("/glossary/").text
 
 
-@pytest.fixture(scope="module")
-def text(client):
-    return client.get("/glossary/").text
-
-
-def test_every_term_has_an_entry_that_says_something_and_leads_on(client, text):
+def test_every_term_has_an_entry_that_says_something_and_leads_on(reading, text):
     ids = {a["id"] for _, a in Page(text).elements if "id" in a}
     names = [entry.name.lower() for entry in TERMS.values()]
     assert len(set(names)) == len(names)
@@ -58,18 +52,18 @@ def test_every_term_has_an_entry_that_says_something_and_leads_on(client, text):
     for link in Page(text).all("a"):
         target = urlparse(link["href"])
         if target.path.startswith("/learn/") and target.fragment:
-            assert f'id="{target.fragment}"' in client.get(target.path).text, link
+            assert f'id="{target.fragment}"' in reading.get(target.path).text, link
 
 
 def test_the_terms_that_students_missed_are_there():
     assert set(NEEDED) <= set(TERMS)
 
 
-def test_terms_in_the_chapters_are_links_to_their_entries(client):
+def test_terms_in_the_chapters_are_links_to_their_entries(reading):
     found = [
         use
         for slug in CHAPTERS
-        for use in USED.findall(client.get(f"/learn/{slug}/").text)
+        for use in USED.findall(reading.get(f"/learn/{slug}/").text)
     ]
     assert len(found) > 15
     for address, meaning, words in found:
@@ -79,10 +73,10 @@ def test_terms_in_the_chapters_are_links_to_their_entries(client):
         assert read == TERMS[target.fragment].meaning
 
 
-def test_a_meaning_is_text_whatever_it_holds(client, monkeypatch):
+def test_a_meaning_is_text_whatever_it_holds(reading, monkeypatch):
     evil = glossary.TERMS["band"].__class__('"><script>', 'a "quote" <b>bold</b>.')
     monkeypatch.setitem(glossary.TERMS, "evil", evil)
-    with client.application.test_request_context():
+    with reading.application.test_request_context():
         link = glossary.term("evil")
         assert "<script" not in link
         assert "<b>" not in link
@@ -92,25 +86,25 @@ def test_a_meaning_is_text_whatever_it_holds(client, monkeypatch):
             glossary.term("nope")
 
 
-def test_a_term_has_an_address_of_its_own_and_an_unknown_one_a_way_back(client):
-    answer = client.get("/glossary/band/")
+def test_a_term_has_an_address_of_its_own_and_an_unknown_one_a_way_back(reading):
+    answer = reading.get("/glossary/band/")
     assert (answer.status_code, answer.location) == (301, "/glossary/#band")
     for address in ("/glossary/nope/", "/glossary/%3Cscript%3E/"):
-        answer = client.get(address, headers={"Accept": "text/html"})
+        answer = reading.get(address, headers={"Accept": "text/html"})
         assert answer.status_code == 404
         assert 'href="/learn/"' in answer.text
         assert "<script>" not in answer.text.replace("<script src", "")
 
 
-def test_every_page_leads_to_the_glossary_and_to_what_is_known_of_its_reader(client):
+def test_every_page_leads_to_the_glossary_and_to_what_is_known_of_its_reader(reading):
     for address in ("/", "/learn/intro/", "/train/", "/about/", "/nowhere"):
-        answer = client.get(address, headers={"Accept": "text/html"})
+        answer = reading.get(address, headers={"Accept": "text/html"})
         links = {link["href"] for link in Page(answer.text).all("a")}
         assert {"/glossary/", "/about/"} <= links, address
 
 
-def test_the_page_about_the_site_says_what_is_so(client):
-    answer = client.get("/about/")
+def test_the_page_about_the_site_says_what_is_so(reading):
+    answer = reading.get("/about/")
     assert answer.status_code == 200
     assert "Set-Cookie" not in answer.headers
     for anchor in ("numbers", "accessibility", "privacy", "sources"):

@@ -15,16 +15,10 @@ from dpsgd_explorer.web.pages.home import SHOWN_RUN, TWIN, results
 from dpsgd_explorer.web.questions.odds import percent_at_most
 from dpsgd_explorer.web.recorded.runs import recorded
 from dpsgd_explorer.web.widgets import noise
-from tests.web.reading import Page, application
+from tests.web.reading import Page
 from tools import record_noise_levels
 
 STATIC = Path(__file__).parents[3] / "static"
-
-
-@pytest.fixture(scope="module")
-def client(shelf, tmp_path_factory):
-    with application(shelf, tmp_path_factory.mktemp("reading")) as app:
-        yield app.test_client()
 
 
 STANDARD_NORMAL = noise.data()["without"]
@@ -33,8 +27,8 @@ TOLERANCE = 1e-6
 
 
 @pytest.fixture(scope="module")
-def text(client):
-    return client.get("/").text
+def text(reading):
+    return reading.get("/").text
 
 
 def test_the_run_that_is_shown_was_really_made_by_this_configuration():
@@ -88,7 +82,7 @@ def test_both_worlds_are_drawn_as_far_apart_as_the_limit_says(level):
     assert 0.5 + gain == pytest.approx(level.most_right, abs=2e-3)
 
 
-def test_the_landing_page_asks_which_setting_changes_epsilon(client, text):
+def test_the_landing_page_asks_which_setting_changes_epsilon(reading, text):
     heading = re.search(r"<h1>(.*?)</h1>", text)[1]
     assert "limit" in heading
     assert "cannot" not in heading
@@ -99,7 +93,7 @@ def test_the_landing_page_asks_which_setting_changes_epsilon(client, text):
     [strip] = [a for a in Page(text).all("section") if "data-first-visit" in a]
     assert "hidden" in strip  # until the script knows that it is due
     query = noise.data()["query"]
-    page = client.get(f"/train/?{query}&noise_multiplier=4").text
+    page = reading.get(f"/train/?{query}&noise_multiplier=4").text
     assert "There is no setting" not in page
     assert f'data-plan="epsilon">{noise.levels()[3].words["epsilon"]}<' in page
 
@@ -127,12 +121,12 @@ def test_every_number_of_the_shown_run_comes_from_its_events(text):
     assert MODELS[run.config.model].label.lower() in text
 
 
-def test_the_two_doors_and_the_chapters_are_there(client, text):
+def test_the_two_doors_and_the_chapters_are_there(reading, text):
     links = [a["href"] for a in Page(text).all("a")]
     assert {"/train/", "/learn/", "/runs/", "/learn/intro/"} <= set(links)
     for link in links:
         if link.startswith("/"):
-            assert client.get(link).status_code == 200, link
+            assert reading.get(link).status_code == 200, link
 
 
 def test_the_recorded_run_can_be_run_again(text):
@@ -140,20 +134,20 @@ def test_the_recorded_run_can_be_run_again(text):
     assert link == "/train/?target_epsilon=1.0"
 
 
-def test_the_landing_page_is_light(client, text):
+def test_the_landing_page_is_light(reading, text):
     files = [a["href"] for a in Page(text).all("link")]
     files += [a["src"] for a in Page(text).all("script") if "src" in a]
     weight = len(text.encode())
     for file in files:
-        with client.get(file) as answer:
+        with reading.get(file) as answer:
             weight += len(answer.data)
     assert "plotly" not in text
     assert weight < 150_000  # without compression
 
 
-def test_every_page_has_one_heading_a_way_past_the_frame_and_a_marked_place(client):
+def test_every_page_has_one_heading_a_way_past_the_frame_and_a_marked_place(reading):
     for address in ("/", "/learn/", "/learn/intro/", "/train/", "/runs/"):
-        text = client.get(address).text
+        text = reading.get(address).text
         page = Page(text)
         assert len(page.all("h1")) == 1, address
         assert page.all("html") == [{"lang": "en"}]
@@ -166,8 +160,8 @@ def test_every_page_has_one_heading_a_way_past_the_frame_and_a_marked_place(clie
         assert marked == ([] if address == "/" else [f"/{address.split('/')[1]}/"])
 
 
-def test_a_page_that_is_not_there_says_so_in_the_frame(client):
-    answer = client.get("/nowhere", headers={"Accept": "text/html"})
+def test_a_page_that_is_not_there_says_so_in_the_frame(reading):
+    answer = reading.get("/nowhere", headers={"Accept": "text/html"})
     assert answer.status_code == 404
     assert "Error 404" in answer.text
     assert 'href="/train/"' in answer.text

@@ -24,7 +24,7 @@ from dpsgd_explorer.web.content.chapters import (
 from dpsgd_explorer.web.content.references import SOURCES
 from dpsgd_explorer.web.figures.randomized_response import standard_error
 from dpsgd_explorer.web.pages import learn
-from tests.web.reading import Page, Reader, application
+from tests.web.reading import Page
 
 ROOT = Path(__file__).parents[3]
 CODE = ROOT / "templates" / "learn" / "code"
@@ -49,17 +49,6 @@ SLUGS = [
 ]
 
 
-@pytest.fixture(scope="module")
-def client(shelf, tmp_path_factory):
-    with application(shelf, tmp_path_factory.mktemp("reading")) as app:
-        yield app.test_client()
-
-
-@pytest.fixture(scope="module")
-def read(client):
-    return Reader(client)
-
-
 def test_the_chapters_keep_their_addresses_and_their_order():
     assert list(CHAPTERS) == SLUGS
     assert [chapter.number for chapter in CHAPTERS.values()] == [
@@ -67,15 +56,15 @@ def test_the_chapters_keep_their_addresses_and_their_order():
     ]
 
 
-def test_the_hub_leads_to_every_chapter(client):
-    text = client.get("/learn/").text
+def test_the_hub_leads_to_every_chapter(reading):
+    text = reading.get("/learn/").text
     for chapter in CHAPTERS.values():
         assert f'href="/learn/{chapter.slug}/"' in text
         assert chapter.title in text
 
 
-def test_an_unknown_chapter_is_not_found(client):
-    answer = client.get("/learn/nope/", headers={"Accept": "text/html"})
+def test_an_unknown_chapter_is_not_found(reading):
+    answer = reading.get("/learn/nope/", headers={"Accept": "text/html"})
     assert answer.status_code == 404
     assert "Learn</a>" in answer.text
 
@@ -152,7 +141,7 @@ def test_every_question_has_one_right_answer_and_a_reason_for_each(read, slug):
 
 
 @pytest.mark.parametrize("slug", ["", *SLUGS])
-def test_every_link_leads_somewhere(client, read, slug):
+def test_every_link_leads_somewhere(reading, read, slug):
     address = f"/learn/{slug}/" if slug else "/learn/"
     for link in Page(read(slug)).all("a"):
         target = urlparse(link["href"])
@@ -160,7 +149,7 @@ def test_every_link_leads_somewhere(client, read, slug):
             assert link["href"].startswith("https://arxiv.org/abs/")
             continue
         path = target.path or address
-        answer = client.get(path)
+        answer = reading.get(path)
         assert answer.status_code == 200, path
         if target.fragment:
             assert f'id="{target.fragment}"' in answer.text, link["href"]
@@ -180,7 +169,7 @@ def test_no_number_of_a_chapter_is_typed():
         assert not found, f"{file}: {found}"
 
 
-def test_a_link_to_a_chapter_names_its_number_wherever_it_stands(client, read):
+def test_a_link_to_a_chapter_names_its_number_wherever_it_stands(reading, read):
     numbers = {f"/learn/{c.slug}/": c.number for c in CHAPTERS.values()}
     links = [
         (urlparse(address).path, int(number))
@@ -189,7 +178,7 @@ def test_a_link_to_a_chapter_names_its_number_wherever_it_stands(client, read):
     ]
     assert links
     assert all(numbers[path] == number for path, number in links)
-    with client.application.test_request_context():
+    with reading.application.test_request_context():
         assert learn.chapter_link("intro", "odds", start=True) == (
             '<a href="/learn/intro/#odds">Chapter\N{NO-BREAK SPACE}1</a>'
         )
@@ -210,9 +199,9 @@ def test_every_trainer_link_is_a_configuration_that_can_run(read, slug):
             assert str(said).lower() == text or float(said) == float(text)
 
 
-def test_a_wrong_trainer_link_breaks_the_page_and_not_the_reader(client):
+def test_a_wrong_trainer_link_breaks_the_page_and_not_the_reader(reading):
     with (
-        client.application.test_request_context(),
+        reading.application.test_request_context(),
         pytest.raises(ConfigError, match="max_grad_norm"),
     ):
         learn.trainer({"max_grad_norm": 0})
@@ -275,15 +264,15 @@ def test_the_survey_finds_the_share_within_four_standard_errors():
     assert abs(seen["estimate"] - seen["true_share"]) < 4 * error
 
 
-def test_shown_code_is_the_file_that_runs(client):
-    with client.application.app_context():
+def test_shown_code_is_the_file_that_runs(reading):
+    with reading.application.app_context():
         for file in CODE.glob("*.py"):
             shown = html.unescape(re.sub(r"<[^>]+>", "", learn.snippet(file.name)))
             assert shown == file.read_text(encoding="utf-8").strip()
 
 
-def test_comments_and_values_of_shown_code_are_marked(client):
-    with client.application.app_context():
+def test_comments_and_values_of_shown_code_are_marked(reading):
+    with reading.application.app_context():
         shown = learn.snippet("dpsgd-intro.py")
     assert '<span class="c"># expected</span>' in shown
     assert '<span class="k">2_000</span>' in shown

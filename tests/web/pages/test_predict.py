@@ -6,15 +6,9 @@ import re
 import pytest
 
 from dpsgd_explorer.web.content.chapters import CHAPTERS
-from tests.web.reading import Page, Reader, application
+from tests.web.reading import Page
 
 GUESS = re.compile(r"<(?:div|fieldset) [^>]*data-guess[^>]*>")
-
-
-@pytest.fixture(scope="module")
-def read(shelf, tmp_path_factory):
-    with application(shelf, tmp_path_factory.mktemp("predict")) as app:
-        yield Reader(app.test_client())
 
 
 @pytest.fixture(scope="module")

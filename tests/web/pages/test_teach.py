@@ -11,7 +11,7 @@ from dpsgd_explorer.web.http.assets import FRONT_DIR
 from dpsgd_explorer.web.pages.train import trainer_controls
 from dpsgd_explorer.web.widgets.controls import CONTROLS, controls_of
 from dpsgd_explorer.web.widgets.registry import WIDGETS
-from tests.web.reading import Page, application, page_data
+from tests.web.reading import Page, page_data
 
 PAGE = {"Accept": "text/html"}
 QUIZ = re.compile(r'<fieldset class="quiz">(.*?)</fieldset>', re.DOTALL)
@@ -37,12 +37,6 @@ EDITED = [
 ]
 
 
-@pytest.fixture(scope="module")
-def client(shelf, tmp_path_factory):
-    with application(shelf, tmp_path_factory.mktemp("teaching")) as app:
-        yield app.test_client()
-
-
 def section(text, name):
     return re.search(
         rf'<section class="sheet" id="{name}">.*?</section>', text, re.DOTALL
@@ -54,9 +48,9 @@ def words(markup):
 
 
 @pytest.mark.parametrize("slug", CHAPTERS)
-def test_sheet_and_key_are_those_of_the_chapter(client, slug):
-    chapter = client.get(f"/learn/{slug}/").text
-    plan = client.get(f"/teach/{slug}/").text
+def test_sheet_and_key_are_those_of_the_chapter(reading, slug):
+    chapter = reading.get(f"/learn/{slug}/").text
+    plan = reading.get(f"/teach/{slug}/").text
     sheet, key = section(plan, "sheet"), section(plan, "key")
     quizzes = QUIZ.findall(chapter)
     assert len(quizzes) >= 3
@@ -75,18 +69,18 @@ def test_sheet_and_key_are_those_of_the_chapter(client, slug):
     assert {f"/embed/{widget}/" for widget in widgets} <= links
 
 
-def test_every_link_of_a_lesson_plan_leads_somewhere(client):
+def test_every_link_of_a_lesson_plan_leads_somewhere(reading):
     for slug in CHAPTERS:
-        for link in Page(client.get(f"/teach/{slug}/").text).all("a"):
+        for link in Page(reading.get(f"/teach/{slug}/").text).all("a"):
             target = urlsplit(link["href"])
             if target.fragment and target.path.startswith("/learn/"):
-                text = client.get(target.path).text
+                text = reading.get(target.path).text
                 assert f'id="{target.fragment}"' in text, link["href"]
 
 
 @pytest.mark.parametrize("slug", WIDGETS)
-def test_the_controls_of_a_widget_are_those_of_its_page_and_its_script(client, slug):
-    page = client.get(f"/embed/{slug}/").text
+def test_the_controls_of_a_widget_are_those_of_its_page_and_its_script(reading, slug):
+    page = reading.get(f"/embed/{slug}/").text
     script = (FRONT_DIR / "static" / WIDGETS[slug].script).read_text(encoding="utf-8")
     found = {*re.findall(r'data-control="([\w-]+)"', page), *GRIP.findall(script)}
     assert found == set(controls_of(slug))
@@ -94,17 +88,17 @@ def test_the_controls_of_a_widget_are_those_of_its_page_and_its_script(client, s
 
 
 @pytest.mark.parametrize("slug", WIDGETS)
-def test_a_link_that_was_built_hides_and_locks_what_was_chosen(client, slug):
+def test_a_link_that_was_built_hides_and_locks_what_was_chosen(reading, slug):
     hidden, *others = list(controls_of(slug)) * 2
     locked = next((name for name in others if name != hidden), None)
     chosen = f"&{hidden}=hide" + (f"&{locked}=lock" if locked else "")
-    page = client.get(f"/teach/?for={slug}{chosen}").text
+    page = reading.get(f"/teach/?for={slug}{chosen}").text
     link = next(a["value"] for a in Page(page).all("input") if a.get("id") == "link")
     assert link.startswith(f"http://localhost/embed/{slug}/?hide={hidden}")
     code = html.unescape(re.search(r"<textarea.*?>(.*?)</textarea>", page, re.S)[1])
     assert Page(code).all("iframe")[0]["src"] == link
     target = urlsplit(link)
-    embed = client.get(f"{target.path}?{target.query}")
+    embed = reading.get(f"{target.path}?{target.query}")
     assert embed.status_code == 200
     for tag, attributes in Page(embed.text).elements:
         name = attributes.get("data-control")
@@ -114,29 +108,29 @@ def test_a_link_that_was_built_hides_and_locks_what_was_chosen(client, slug):
     [figure] = [a for a in Page(embed.text).all("figure") if a.get("id") == slug]
     assert figure["data-hidden"] == hidden
     assert figure.get("data-locked") == locked
-    whole = client.get(f"/learn/{WIDGETS[slug].chapter}/").text
+    whole = reading.get(f"/learn/{WIDGETS[slug].chapter}/").text
     assert "data-locked" not in whole
     assert "data-hidden" not in whole
 
 
 @pytest.mark.parametrize("address", EDITED)
-def test_a_link_edited_by_hand_is_refused_and_shows_the_way_back(client, address):
-    answer = client.get(address, headers=PAGE)
+def test_a_link_edited_by_hand_is_refused_and_shows_the_way_back(reading, address):
+    answer = reading.get(address, headers=PAGE)
     assert answer.status_code == 422
     assert "Error 422" in answer.text
     assert 'href="/teach/"' in answer.text
     assert "<script>" not in answer.text
 
 
-def test_the_trainer_keeps_what_a_link_fixes(client):
-    built = client.get(
+def test_the_trainer_keeps_what_a_link_fixes(reading):
+    built = reading.get(
         "/teach/?for=trainer&setup=http://x/train/%3Ftarget_epsilon%3D1"
         "%26hide%3Dseed&seed=lock&fix=hide"
     ).text
     link = next(a["value"] for a in Page(built).all("input") if a.get("id") == "link")
     assert link == "http://localhost/train/?target_epsilon=1&hide=fix&lock=seed"
     assert "<textarea" not in built
-    page = client.get(link).text
+    page = reading.get(link).text
     boxes = {a["data-field"]: a for _, a in Page(page).elements if "data-field" in a}
     assert "inert" in boxes["seed"]
     assert "inert" not in boxes["steps"]
@@ -149,27 +143,27 @@ def test_the_trainer_keeps_what_a_link_fixes(client):
         if a.get("type") == "hidden"
     }
     assert sent == {"hide": "fix", "lock": "seed"}
-    free = client.get("/train/").text
+    free = reading.get("/train/").text
     assert " inert" not in free
     assert page_data(free)["limits"] == ""
 
 
-def test_every_setting_of_the_trainer_is_in_one_control(client):
+def test_every_setting_of_the_trainer_is_in_one_control(reading):
     address = "/train/?hide=" + ",".join(trainer_controls())
-    page = client.get(address).text
+    page = reading.get(address).text
     for tag, attributes in Page(page).elements:
         if "data-field" in attributes and "data-member" not in attributes:
             assert "hidden" in attributes, (tag, attributes)
     assert len(SWITCHED_OFF.findall(page)) == 2
 
 
-def test_teaching_is_found_from_every_page_and_from_the_hub(client):
+def test_teaching_is_found_from_every_page_and_from_the_hub(reading):
     for address in ("/", "/about/", "/nowhere"):
-        answer = client.get(address, headers=PAGE)
+        answer = reading.get(address, headers=PAGE)
         assert 'href="/teach/"' in answer.text
-    assert client.get("/learn/").text.count('href="/teach/"') == 2
-    plans = [a["href"] for a in Page(client.get("/teach/").text).all("a")]
+    assert reading.get("/learn/").text.count('href="/teach/"') == 2
+    plans = [a["href"] for a in Page(reading.get("/teach/").text).all("a")]
     assert {f"/teach/{slug}/" for slug in CHAPTERS} <= set(plans)
-    answer = client.get("/teach/nope/", headers=PAGE)
+    answer = reading.get("/teach/nope/", headers=PAGE)
     assert answer.status_code == 404
     assert 'href="/teach/"' in answer.text

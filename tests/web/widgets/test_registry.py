@@ -10,16 +10,10 @@ from dpsgd_explorer.web.content.chapters import CHAPTERS
 from dpsgd_explorer.web.http.assets import FRONT_DIR
 from dpsgd_explorer.web.http.headers import SECURITY_HEADERS
 from dpsgd_explorer.web.widgets.registry import WIDGETS, Widget
-from tests.web.reading import Page, application
+from tests.web.reading import Page
 
 TEACHING = Path(__file__).parents[3] / "docs" / "teaching.md"
 MOST_BYTES = 35_000  # of a widget's JSON
-
-
-@pytest.fixture(scope="module")
-def client(shelf, tmp_path_factory):
-    with application(shelf, tmp_path_factory.mktemp("widgets")) as app:
-        yield app.test_client()
 
 
 def policy(answer):
@@ -39,8 +33,8 @@ def test_a_widget_has_its_script_its_template_and_its_row_in_the_docs(slug):
 
 
 @pytest.mark.parametrize("slug", WIDGETS)
-def test_a_widget_stands_in_its_chapter_with_a_picture_and_a_table(client, slug):
-    chapter = client.get(f"/learn/{WIDGETS[slug].chapter}/").text
+def test_a_widget_stands_in_its_chapter_with_a_picture_and_a_table(reading, slug):
+    chapter = reading.get(f"/learn/{WIDGETS[slug].chapter}/").text
     [figure] = re.findall(rf'<figure [^>]*id="{slug}".*?</figure>', chapter, re.DOTALL)
     still, live = figure.split("data-live hidden")
     assert still.count('role="img" aria-label="') == 2  # wide and narrow
@@ -50,10 +44,10 @@ def test_a_widget_stands_in_its_chapter_with_a_picture_and_a_table(client, slug)
 
 
 @pytest.mark.parametrize("slug", WIDGETS)
-def test_what_a_script_starts_from_is_small_and_strict_json(client, slug):
+def test_what_a_script_starts_from_is_small_and_strict_json(reading, slug):
     texts = []
     for address in (f"/embed/{slug}/", f"/learn/{WIDGETS[slug].chapter}/"):
-        page = client.get(address).text
+        page = reading.get(address).text
         [figure] = re.findall(rf'<figure [^>]*id="{slug}".*?</figure>', page, re.DOTALL)
         [text] = re.findall(r"data-widget-data>(.*?)</script>", figure, re.DOTALL)
         assert json.loads(text, parse_constant=pytest.fail)
@@ -63,12 +57,12 @@ def test_what_a_script_starts_from_is_small_and_strict_json(client, slug):
 
 
 @pytest.mark.parametrize("slug", WIDGETS)
-def test_alone_a_widget_may_be_framed_and_nothing_else_may(client, slug):
-    alone = client.get(f"/embed/{slug}/")
+def test_alone_a_widget_may_be_framed_and_nothing_else_may(reading, slug):
+    alone = reading.get(f"/embed/{slug}/")
     assert alone.status_code == 200
     assert policy(alone)["frame-ancestors"] == "*"
     assert alone.headers["Cross-Origin-Resource-Policy"] == "cross-origin"
-    whole = client.get(f"/learn/{WIDGETS[slug].chapter}/")
+    whole = reading.get(f"/learn/{WIDGETS[slug].chapter}/")
     assert (
         whole.headers["Content-Security-Policy"]
         == (SECURITY_HEADERS["Content-Security-Policy"])
@@ -83,20 +77,20 @@ def test_alone_a_widget_may_be_framed_and_nothing_else_may(client, slug):
         assert link["href"] == f"/learn/{chapter.slug}/#{slug}"
 
 
-def test_an_unknown_widget_is_not_found_and_shows_the_way_back(client):
-    answer = client.get("/embed/nope/", headers={"Accept": "text/html"})
+def test_an_unknown_widget_is_not_found_and_shows_the_way_back(reading):
+    answer = reading.get("/embed/nope/", headers={"Accept": "text/html"})
     assert answer.status_code == 404
     assert policy(answer)["frame-ancestors"] == "*"
     ways = [a for a in Page(answer.text).all("a") if "button" in a.get("class", "")]
     assert {"/", "/learn/"} <= {a["href"] for a in ways}
     assert all(a["target"] == "_top" for a in ways)
-    elsewhere = client.get("/embed/", headers={"Accept": "text/html"})
+    elsewhere = reading.get("/embed/", headers={"Accept": "text/html"})
     assert elsewhere.status_code == 404
     assert policy(elsewhere)["frame-ancestors"] == "'none'"
 
 
 def test_a_widget_that_cannot_be_computed_costs_its_chapter_one_line(
-    client, monkeypatch, caplog
+    reading, monkeypatch, caplog
 ):
     class Broken:
         def picture(self):
@@ -109,7 +103,7 @@ def test_a_widget_that_cannot_be_computed_costs_its_chapter_one_line(
     chapter = WIDGETS[slug].chapter
     broken = Widget(slug, "One odd record", chapter, Broken())
     monkeypatch.setitem(WIDGETS, slug, broken)
-    answer = client.get(f"/learn/{chapter}/?fresh")  # not the page that is cached
+    answer = reading.get(f"/learn/{chapter}/?fresh")  # not the page that is cached
     assert answer.status_code == 200
     assert "cannot be shown just now" in answer.text
     assert 'data-widget="' not in answer.text
