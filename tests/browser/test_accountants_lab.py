@@ -8,7 +8,7 @@ from playwright.sync_api import expect
 from dpsgd_explorer import accounting
 from dpsgd_explorer.accounting import ACCOUNTANTS
 from dpsgd_explorer.web.questions.accountant_race import racers
-from tests.browser.trainer import REFUSED, settings_in
+from tests.browser.trainer import REFUSED, focus, settings_in
 
 PAGE = "/labs/accountants/"
 FIRST = next(iter(ACCOUNTANTS))
@@ -34,7 +34,7 @@ def row(page, name):
 def test_go_runs_the_race_again_by_key(page):
     expect(lines(page).first).to_be_attached()
     before = page.locator("[data-cursor]").input_value()
-    page.get_by_role("button", name="Go").focus()
+    focus(page.get_by_role("button", name="Go"))
     page.keyboard.press("Enter")
     expect(page.locator("[data-cursor]")).not_to_have_value(before)
     expect(page.locator("[data-cursor]")).to_have_value(before)
@@ -42,7 +42,7 @@ def test_go_runs_the_race_again_by_key(page):
 
 def test_the_table_reads_any_step_by_arrow_key(page):
     cursor = page.get_by_label("Read at step")
-    cursor.focus()
+    focus(cursor)
     page.keyboard.press("Home")
     expect(page.locator("caption [data-at]")).to_have_text("1")
     expect(cursor).to_have_attribute("aria-valuetext", "step 1")

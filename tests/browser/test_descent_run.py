@@ -6,6 +6,7 @@ import pytest
 from playwright.sync_api import expect
 
 from dpsgd_explorer.experiments.config import evenly_spent
+from tests.browser.trainer import focus
 
 LAB = "/labs/linear-regression/"
 LONG = f"{LAB}?noise_multiplier=999&steps=200000&epsilon=2"
@@ -32,7 +33,7 @@ def test_a_descent_runs_to_its_end_and_is_replayed(lab):
     lab.get_by_role("link", name="Open the run").click()
     expect(lab.locator("[data-conclusion]")).to_contain_text("After 2,010 of 2,010")
     expect(lab.locator('[data-status="epsilon"]')).to_have_text("2.00")
-    lab.get_by_label("Step of the replay").focus()
+    focus(lab.get_by_label("Step of the replay"))
     lab.keyboard.press("Home")
     expect(lab.locator("[data-conclusion]")).to_have_text(
         "Error as the budget is spent"
@@ -49,7 +50,7 @@ def test_a_running_descent_outlives_a_change_of_settings_and_stops(open_page):
     page = open_page(LONG)
     launch(page)
     expect(said(page)).to_contain_text(re.compile(r"step [1-9][\d,]* of 200,000"))
-    page.get_by_label("Budget, slider").focus()
+    focus(page.get_by_label("Budget, slider"))
     page.keyboard.press("Home")
     page.wait_for_url("**epsilon=0.1&**")
     expect(said(page)).to_contain_text("of 200,000")

@@ -3,7 +3,7 @@
 import pytest
 from playwright.sync_api import expect
 
-from tests.browser.trainer import REFUSED
+from tests.browser.trainer import REFUSED, focus
 
 LAB = "/labs/engines/"
 MEASURED_MS = 120_000  # five contenders, on a machine that may have other work
@@ -19,21 +19,21 @@ def test_a_comparison_is_made_and_replayed_by_keyboard(open_page, axe):
     expect(page.get_by_text("recorded", exact=True)).to_be_visible()
     expect(page.locator("[data-numbers-conclusion]")).to_contain_text("4 engines")
     expect(page.locator("[data-ways] tbody tr")).to_have_count(15)
-    page.get_by_label("Model", exact=True).focus()
+    focus(page.get_by_label("Model", exact=True))
     page.keyboard.type("LSTM")
-    page.get_by_label("Width d", exact=True).focus()
+    focus(page.get_by_label("Width d", exact=True))
     page.keyboard.press("Control+A")
     page.keyboard.type("6")
     page.wait_for_url("**model=lstm**width=6**")
     run = page.get_by_role("button", name="Compare them")
-    run.focus()
+    focus(run)
     page.keyboard.press("Enter")
     wrong = page.get_by_label("Width d", exact=True)
     expect(wrong).to_be_focused()
     expect(page.locator("#width-error")).to_contain_text("multiple of 4, the")
     page.keyboard.press("Control+A")
     page.keyboard.type("8")
-    run.focus()
+    focus(run)
     page.keyboard.press("Enter")
     expect(page.get_by_text("recorded", exact=True)).to_be_hidden()
     state = page.locator('[data-status="state"]')
@@ -44,11 +44,11 @@ def test_a_comparison_is_made_and_replayed_by_keyboard(open_page, axe):
     page.evaluate(axe)
     found = page.evaluate("axe.run(document, {resultTypes: ['violations']})")
     assert [fault["id"] for fault in found["violations"]] == []
-    page.get_by_role("link", name="Open the run").focus()
+    focus(page.get_by_role("link", name="Open the run"))
     page.keyboard.press("Enter")
     expect(page.get_by_role("heading", level=1)).to_contain_text("Engines, lstm, d = 8")
     place = page.get_by_label("Step of the replay")
-    place.focus()
+    focus(place)
     page.keyboard.press("Home")
     page.keyboard.press("ArrowRight")
     page.keyboard.press("ArrowRight")

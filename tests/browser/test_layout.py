@@ -3,7 +3,7 @@
 import pytest
 from playwright.sync_api import expect
 
-from tests.browser.trainer import REFUSED, run_button
+from tests.browser.trainer import REFUSED, focus, run_button
 
 WIDTHS = (320, 390, 600, 704, 705, 768, 820, 864, 865, 1024, 1088, 1280, 1440, 1920)
 NUMBERED = (
@@ -64,7 +64,7 @@ def test_a_box_that_is_wrong_and_typed_in_has_one_ring(open_page):
     expect(page.locator('[data-field="learning_rate"]')).to_have_class("field invalid")
     expect(rate).to_be_focused()
     assert rate.evaluate(RINGS) == 1
-    run_button(page).focus()
+    focus(run_button(page))
     assert rate.evaluate(RINGS) == 1
 
 

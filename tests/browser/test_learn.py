@@ -4,6 +4,7 @@ import pytest
 from playwright.sync_api import expect
 
 from dpsgd_explorer.web.content.chapters import CHAPTERS, neighbours
+from tests.browser.trainer import focus
 
 
 def test_what_was_read_is_marked_in_this_browser_and_can_be_erased(open_page):
@@ -162,7 +163,7 @@ def test_a_term_shows_its_meaning_on_hover_focus_and_tap(open_page):
     expect(term).not_to_have_attribute("aria-describedby", "term-card")
     page.mouse.move(0, 0)
     page.keyboard.press("Tab")
-    term.focus()
+    focus(term)
     expect(card).to_have_text(meaning)
     page.keyboard.press("Tab")
     expect(card).to_be_hidden()

@@ -5,6 +5,8 @@ import re
 import pytest
 from playwright.sync_api import expect
 
+from tests.browser.trainer import focus
+
 PAGE = "/labs/linear-regression/"
 
 
@@ -18,7 +20,7 @@ def heading(page, chart):
 
 
 def test_a_slider_moves_by_keyboard_and_the_charts_follow(lab):
-    lab.get_by_label("Budget, slider").focus()
+    focus(lab.get_by_label("Budget, slider"))
     lab.keyboard.press("Home")
     expect(heading(lab, "errors")).to_contain_text("At ε = 0.1, AdaSSP")
     lab.wait_for_url("**/?epsilon=0.1")

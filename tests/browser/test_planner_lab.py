@@ -7,7 +7,7 @@ from playwright.sync_api import expect
 
 from dpsgd_explorer.web.questions import budget_map
 from dpsgd_explorer.web.questions.budget import BudgetQuestion, solve
-from tests.browser.trainer import REFUSED, planned, settings_in
+from tests.browser.trainer import REFUSED, focus, planned, settings_in
 
 PAGE = "/labs/planner/"
 
@@ -30,7 +30,7 @@ NOISE, EPOCHS, EPSILON = "Noise multiplier σ", "Epochs", "Budget ε"
 def test_the_fifth_follows_as_the_slider_moves_by_key(page):
     before = float(box(page, NOISE).input_value())
     slider = page.get_by_label("Epochs, slider")
-    slider.focus()
+    focus(slider)
     page.keyboard.press("End")
     expect(box(page, EPOCHS)).to_have_value("100")
     expect(page.locator('[data-result="steps"]')).to_have_text("5,860")
@@ -45,7 +45,7 @@ def test_the_fifth_follows_as_the_slider_moves_by_key(page):
 def test_what_is_solved_for_cannot_be_typed_and_the_rest_can(page):
     expect(box(page, NOISE)).not_to_be_editable()
     expect(box(page, EPSILON)).to_be_editable()
-    page.get_by_role("radio", name="σ").focus()
+    focus(page.get_by_role("radio", name="σ"))
     page.keyboard.press("ArrowLeft")
     page.keyboard.press("ArrowLeft")
     expect(page.get_by_role("radio", name="ε")).to_be_checked()

@@ -5,7 +5,7 @@ from playwright.sync_api import expect
 
 from dpsgd_explorer.accounting import ACCOUNTANTS
 from tests.browser.conftest import TINY
-from tests.browser.trainer import at, points, run_to_the_end, status
+from tests.browser.trainer import at, focus, points, run_to_the_end, status
 
 
 def test_a_run_is_replayed_step_by_step_by_whoever_has_its_link(
@@ -16,7 +16,7 @@ def test_a_run_is_replayed_step_by_step_by_whoever_has_its_link(
     expect(page.get_by_role("button", name="Delete it")).to_have_count(0)
     slider = page.get_by_label("Step of the replay")
     expect(slider).to_have_value("30")
-    slider.focus()
+    focus(slider)
     page.keyboard.press("Home")
     expect(points(page)).to_have_count(0)
     expect(status(page, "epsilon")).to_have_text("0.00")
@@ -25,7 +25,7 @@ def test_a_run_is_replayed_step_by_step_by_whoever_has_its_link(
     page.get_by_role("button", name="Pause").click()
     assert 0 < int(slider.input_value()) < 30
     expect(status(page)).to_have_text("Replay")
-    slider.focus()
+    focus(slider)
     page.keyboard.press("End")
     expect(status(page)).to_have_text("Finished")
     expect(points(page)).to_have_count(10)
@@ -66,11 +66,11 @@ def test_another_accountant_redraws_a_finished_run_without_training_it_again(
         )
         expect(status(page, "epsilon")).not_to_have_text(spent)
         expect(points(page)).to_have_count(10)
-    page.get_by_label("Step of the replay").focus()
+    focus(page.get_by_label("Step of the replay"))
     page.keyboard.press("Home")
     expect(status(page, "epsilon")).to_have_text("0.00")
     choice.select_option(own)
-    page.get_by_label("Step of the replay").focus()
+    focus(page.get_by_label("Step of the replay"))
     page.keyboard.press("End")
     expect(status(page, "epsilon")).to_have_text(spent)
     expect(page.locator(".gauge")).to_have_text(ticks)

@@ -12,6 +12,7 @@ from tests.browser.conftest import TINY
 from tests.browser.trainer import (
     REFUSED,
     at,
+    focus,
     planned,
     planned_noise,
     run_button,
@@ -40,7 +41,7 @@ def box(page, label):
 
 
 def test_a_slider_moves_by_keyboard_and_epsilon_follows(page):
-    page.get_by_label("Target, slider").focus()
+    focus(page.get_by_label("Target, slider"))
     page.keyboard.press("Home")
     expect(box(page, "Target ε")).to_have_value("0.3")
     expect(planned(page)).to_have_text("0.30")

@@ -10,6 +10,7 @@ from tests.browser.trainer import (
     LONG,
     SHORT,
     at,
+    focus,
     planned,
     points,
     run_button,
@@ -51,7 +52,7 @@ def test_a_run_is_watched_from_the_key_to_the_last_point_and_found_again(open_pa
     page.wait_for_load_state("networkidle")
     page.evaluate(WATCH_FOR_SHIFTS)
 
-    run_button(page).focus()
+    focus(run_button(page))
     page.keyboard.press("Enter")
     seen = [0]
     while status(page).inner_text() != "Finished":

@@ -8,6 +8,8 @@ from threading import Thread
 import pytest
 from playwright.sync_api import expect
 
+from tests.browser.trainer import focus
+
 
 def test_the_odd_record_is_guessed_moved_and_put_back(open_page):
     page = open_page("/learn/sgd-basics/")
@@ -20,7 +22,7 @@ def test_the_odd_record_is_guessed_moved_and_put_back(open_page):
     title = figure.get_by_role("heading", level=3)
     expect(title).to_have_text("One record moves the slope from 1.04 to 0.64")
     grip = figure.get_by_role("slider", name="The odd record")
-    grip.focus()
+    focus(grip)
     for _ in range(7):
         page.keyboard.press("Shift+ArrowUp")
     expect(title).to_have_text(re.compile("Here it leaves|from 1.04 to 1.0"))
@@ -130,7 +132,7 @@ def test_two_worlds_are_trained_and_told_apart(open_page):
     figure.get_by_role("slider", name="Noise multiplier").fill("0")
     expect(promise).not_to_have_text(epsilon)
     grip = figure.get_by_role("slider", name="The attacker’s threshold")
-    grip.focus()
+    focus(grip)
     for _ in range(12):
         page.keyboard.press("Shift+ArrowRight")
     expect(grip).to_have_attribute("aria-valuenow", "5.0")
@@ -162,7 +164,7 @@ def test_a_step_is_gone_through_under_the_microscope(open_page):
     following.click()
     length = figure.locator('[data-part="clipped-length"]').inner_text()
     grip = figure.locator(".grip")
-    grip.focus()
+    focus(grip)
     page.keyboard.press("Shift+ArrowDown")
     expect(grip).to_have_attribute("aria-valuetext", "C = 0.71")
     expect(figure.locator('[data-part="clipped-length"]')).not_to_have_text(length)

@@ -48,6 +48,16 @@ def points(page):
     return page.locator(".accuracy-box .scatterlayer .trace:first-child .point")
 
 
+def focus(place):
+    """Put the keyboard where the next keys go, once the page has shown that place.
+
+    Keys pressed before would go to the page itself and be lost in silence.
+    """
+    expect(place).to_be_visible()
+    place.focus()
+    expect(place).to_be_focused()
+
+
 def run_to_the_end(page):
     run_button(page).click()
     expect(status(page)).to_have_text("Finished")

@@ -13,6 +13,7 @@ from werkzeug.datastructures import MultiDict
 
 from dpsgd_explorer.errors import ConfigError
 from dpsgd_explorer.experiments.training_config import TrainingConfig
+from dpsgd_explorer.validation import one_of
 from dpsgd_explorer.web.api.answer_cache import cached_page
 from dpsgd_explorer.web.content.chapters import CHAPTERS, Chapter, headings, unbroken
 from dpsgd_explorer.web.content.lessons import Parts, gather, gathered
@@ -135,12 +136,11 @@ def _lesson_page(chapter: Chapter) -> str:
 
 def _chosen(known: Mapping[str, Subject]) -> str:
     slug = request.args.get(SUBJECT, next(iter(known)))
-    if slug not in known:
-        raise ConfigError(
-            SUBJECT,
-            f"{SUBJECT} must be one of {', '.join(known)}, got {slug!r}. {WAY_OUT}",
-        )
-    return slug
+    return one_of(SUBJECT, slug, known, _with_the_way_out)
+
+
+def _with_the_way_out(name: str, message: str) -> ConfigError:
+    return ConfigError(name, f"{message} {WAY_OUT}")
 
 
 def _limits(subject: Subject) -> Limits:
@@ -149,11 +149,7 @@ def _limits(subject: Subject) -> Limits:
         name: way for name, way in request.args.items() if name not in (SUBJECT, SETUP)
     }
     for name, way in asked.items():
-        if way not in WAYS:
-            raise ConfigError(
-                name,
-                f"{name} must be one of {', '.join(WAYS)}, got {way!r}. {WAY_OUT}",
-            )
+        one_of(name, way, WAYS, _with_the_way_out)
     stated = MultiDict([(way, name) for name, way in asked.items() if way != SHOW])
     unknown = next((name for name in asked if name not in subject.controls), None)
     if unknown is not None:
