@@ -1,5 +1,7 @@
 import assert from "node:assert/strict";
 import {test} from "node:test";
+import {within} from "../../static/js/lib/odd_record.js";
+import {moved} from "../../static/js/lib/toy_problem.js";
 import {comparison, conclusion, study, through} from "../../static/js/widgets/one-odd-record.js";
 
 const LINE = [[-1, -1], [0, 0], [1, 1], [2, 2.1]];
@@ -19,4 +21,12 @@ test("a record far off moves the line, and its gradient is many times as long", 
 test("a guessed slope goes through the middle of the points, as the best line does", () => {
   const points = [[0, 0], [2, 4]];
   assert.deepEqual(through(points, 3), [3, -1]);
+});
+
+test("the odd record stays on the drawing, and the others where they are", () => {
+  const ends = {x_range: [-1.25, 1.25], y_range: [-3, 3]};
+  assert.deepEqual(within([0.5, -2], ends), [0.5, -2]);
+  assert.deepEqual(within([9, -9], ends), [1.2, -3]);
+  assert.deepEqual(within([-Infinity, 9], ends), [-1.2, 3]);
+  assert.deepEqual(moved({records: LINE, odd: 1}, [5, 6]), [LINE[0], [5, 6], ...LINE.slice(2)]);
 });

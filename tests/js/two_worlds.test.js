@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import {test} from "node:test";
 import {density, interval, meanOfShares} from "../../static/js/lib/statistics.js";
 import {mostHits, mostRight} from "../../static/js/widgets/two_worlds/limit.js";
-import {MASKS, bestAxis, beyond, drawChance, scores, train} from "../../static/js/widgets/two_worlds/training.js";
+import {MASKS, attack, bestAxis, beyond, drawChance, scores, train} from "../../static/js/widgets/two_worlds/training.js";
 import {chance, conclusion, odds, percentUp} from "../../static/js/widgets/two_worlds/words.js";
 
 const PAIR = [[1, 0.4], [Math.E, 0.001]];
@@ -57,6 +57,22 @@ test("chance is drawn once per seed, so a slider moves the same trainings", () =
   assert.deepEqual(drawChance(5, CHANCE), drawChance(5, CHANCE));
   assert.notDeepEqual(drawChance(5, CHANCE).words, drawChance(6, CHANCE).words);
   assert.equal(drawChance(5, CHANCE).words.length, 2 * 6 * 3);
+});
+
+test("a record that is dragged to the others is hit less, and so is none that is far off", () => {
+  const line = Array.from({length: 9}, (_, i) => [i / 4 - 1, i / 4 - 1]);
+  const data = {
+    records: [...line, [1, -3]], odd: 9, steps: 20, pilots: 40, counts: [200], learning_rate: 0.25,
+    noise: [1], rates: [{sample_rate: 1}],
+  };
+  const chances = [1, 2].map((seed) => drawChance(seed, data));
+  const advantage = (record) => {
+    const [alarms, hits] = attack(data, chances, {rate: 0, noise: 0, bound: 1, count: 200, record}).scores.map((values) => beyond(values, 0));
+    return hits - alarms;
+  };
+  assert.ok(advantage([1, -3]) > 100);
+  assert.ok(advantage([0.5, 0.5]) < 60);
+  assert.deepEqual(data.records[9], [1, -3]);
 });
 
 test("the axis is chosen on pilots alone, and scores leave them out", () => {

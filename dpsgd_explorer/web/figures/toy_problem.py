@@ -16,6 +16,8 @@ Vector = tuple[float, float]
 RECORDS_SEED = 5
 SIZE = 24
 ODD = SIZE - 1  # the last record is the odd one
+X_RANGE = (-1.25, 1.25)  # of the drawings, and how far the odd record may be moved
+Y_RANGE = (-3.0, 3.0)
 
 
 def records() -> list[Vector]:

@@ -9,7 +9,7 @@ CONTROLS: dict[str, dict[str, str]] = {
     "two-worlds": {
         "noise": "Noise multiplier σ",
         "bound": "Clipping bound C",
-        "height": "The odd record’s y",
+        "record": "The odd record",
         "rate": "Sampling rate q",
         "count": "Trainings per world",
         "again": "Draw others",

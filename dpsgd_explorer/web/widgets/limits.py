@@ -1,4 +1,4 @@
-"""What a teacher's link hides and locks: ``?hide=bound,height&lock=noise``."""
+"""What a teacher's link hides and locks: ``?hide=bound,record&lock=noise``."""
 
 from __future__ import annotations
 

@@ -12,9 +12,6 @@ from dpsgd_explorer.web.figures.svg import Picture, Plot
 from dpsgd_explorer.web.figures.toy_problem import Vector
 from dpsgd_explorer.web.questions.rounding import nearest
 
-X_RANGE = (-1.25, 1.25)
-Y_RANGE = (-3.0, 3.0)
-
 
 def lines() -> tuple[Vector, Vector]:
     """Return the least squares θ without the odd record, and with it."""
@@ -49,8 +46,8 @@ def data() -> dict[str, Any]:
     return {
         "records": [[round(x, 6), round(y, 6)] for x, y in toy.records()],
         "odd": toy.ODD,
-        "x_range": X_RANGE,
-        "y_range": Y_RANGE,
+        "x_range": toy.X_RANGE,
+        "y_range": toy.Y_RANGE,
     }
 
 
@@ -82,7 +79,7 @@ def picture() -> Picture:
 
 
 def _draw(size: Vector) -> Markup:
-    plot = Plot.framed((int(size[0]), int(size[1])), X_RANGE, Y_RANGE, right=24)
+    plot = Plot.framed((int(size[0]), int(size[1])), toy.X_RANGE, toy.Y_RANGE, right=24)
     plot.y_axis([(y, f"{y}".replace("-", "\N{MINUS SIGN}")) for y in (-2, 0, 2)], "y")
     plot.x_axis([(x, f"{x}".replace("-", "\N{MINUS SIGN}")) for x in (-1, 0, 1)], "x")
     for theta, css, words, shift in zip(

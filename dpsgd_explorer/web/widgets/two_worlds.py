@@ -115,6 +115,8 @@ def data() -> dict[str, Any]:
     return {
         "records": [[round(x, 6), round(y, 6)] for x, y in toy.records()],
         "odd": toy.ODD,
+        "x_range": toy.X_RANGE,
+        "y_range": toy.Y_RANGE,
         "steps": STEPS,
         "learning_rate": LEARNING_RATE,
         "delta": DELTA,

@@ -11,6 +11,9 @@ export function gradient([a, b], [x, y]) {
 
 export const length = ([a, b]) => Math.hypot(a, b);
 
+/** The records with the odd one at another place. */
+export const moved = ({records, odd}, place) => records.map((record, i) => (i === odd ? place : record));
+
 /** θ of the least squares line; all points at one x have none: the flat line through their mean then. */
 export function fit(points) {
   const count = points.length;

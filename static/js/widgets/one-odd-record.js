@@ -1,14 +1,13 @@
 /** One odd record: drag one of 24 points, and the fitted line and all gradients follow. */
 
-import {grip} from "../lib/drag.js";
 import {decimals} from "../lib/format.js";
+import {invitation, oddRecord} from "../lib/odd_record.js";
 import {Chart, arrow, circles, clamp, clipped, disc, fanned, line, rule, text} from "../lib/svg.js";
 import {fit, gradient, length} from "../lib/toy_problem.js";
 import {oncePerFrame, part, speaker, write} from "../lib/widget_parts.js";
 
 const SPANS = [0.5, 1, 2, 4, 8]; // half the height of the gradients' plane; it zooms in doublings only
 const X_LABEL = 1.2; // lines end here, with their names
-const EDGE = 0.05; // of the x range, kept free at each end
 
 /** Pure: both lines, and the gradients of all records at the line without the odd one. */
 export function study(records, odd) {
@@ -50,19 +49,12 @@ export function mount(element, data) {
   const plane = new Chart(part(element, "gradients"), {
     height: 250, label: "An arrow for each record’s gradient from one point; that of the odd record is dark", draw: () => draw(),
   });
-  const [low, high] = data.x_range;
-  const place = ([x, y]) => {
-    records[data.odd] = [clamp(x, low + EDGE, high - EDGE), clamp(y, ...data.y_range)];
+  const move = (to) => {
+    records[data.odd] = to;
     redraw();
   };
-  const disc_ = grip(scatter, {
-    label: "The odd record: arrow keys move it", control: "record", role: "movable record", range: data.y_range, move: place,
-    step: ([dx, dy], big) => {
-      const [x, y] = records[data.odd];
-      place([x + dx * (big ? 0.25 : 0.05), y + dy * (big ? 0.5 : 0.1)]);
-    },
-  });
-  part(element, "back").addEventListener("click", () => place(first));
+  const record = oddRecord(scatter, data, {control: "record", place: () => records[data.odd], move});
+  part(element, "back").addEventListener("click", () => move(first));
   let guess = null;
   element.addEventListener("guessed", ({detail: [slope]}) => {
     guess = slope.value;
@@ -105,10 +97,9 @@ export function mount(element, data) {
       ]),
       circles(records.filter((_, i) => i !== data.odd).map(([a, b]) => [x(a), y(b)]), 4, "f-twin"),
       ...named.map(([, words, css], i) => text([x(X_LABEL) + 6, heights[i]], words, css)),
-      text([px + (px > width / 2 ? -16 : 16), py + (py > height - 40 ? -10 : 18)], "drag me", "ink halo", px > width / 2 ? "end" : "start"),
+      invitation(scatter, [px, py]),
     ]);
-    const [a, b] = records[data.odd];
-    disc_.at([px, py], decimals(b, 1).replace("−", "-"), `x ${decimals(a)}, y ${decimals(b)}; slope ${decimals(found.with[0])}`);
+    record.show(`slope ${decimals(found.with[0])}`);
   }
 
   function drawGradients(found) {

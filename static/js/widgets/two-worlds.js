@@ -2,17 +2,21 @@
 
 import {grip} from "../lib/drag.js";
 import {decimals, integer} from "../lib/format.js";
+import {oddRecord} from "../lib/odd_record.js";
 import {Chart, clamp} from "../lib/svg.js";
 import {oncePerFrame, part, speaker, write} from "../lib/widget_parts.js";
-import {REACH, cloud, densities, levels, losses, thresholds} from "./two_worlds/drawings.js";
+import {REACH, cloud, densities, levels, losses, records, thresholds} from "./two_worlds/drawings.js";
 import {mostHits} from "./two_worlds/limit.js";
 import {attack, beyond, drawChance} from "./two_worlds/training.js";
 import {chance, conclusion, odds, percentUp, rightCalls, row, setting} from "./two_worlds/words.js";
 
 const REST_MS = 200; // until the hand counts as still, and all noise levels are measured
 const SEED = 7;
+const HEIGHT = {records: 240, others: 290};
+const MOVABLE = ["records", "scores"];
 
 const CHARTS = {
+  records: "Points along a rising line, one record that you can move, and the mean line of each world",
   cloud: "Two clouds of finished lines, slope against intercept",
   scores: "Densities of both worlds along the attacker’s axis, and a threshold you can move",
   thresholds: "Hits against false alarms, below the region that the promise forbids",
@@ -22,7 +26,7 @@ const CHARTS = {
 
 export function mount(element, data) {
   const state = {
-    rate: data.first.rate, noise: data.first.noise, bound: 1, height: data.records[data.odd][1], count: data.counts[0], cut: 0,
+    rate: data.first.rate, noise: data.first.noise, bound: 1, record: data.records[data.odd], count: data.counts[0], cut: 0,
   };
   const speak = speaker(element);
   const extras = {sweep: null, guesses: []};
@@ -36,6 +40,8 @@ export function mount(element, data) {
     const {lines, ...point} = data.rates[state.rate].points[state.noise];
     const [alarms, hits] = found.scores.map((values) => beyond(values, state.cut));
     const tally = {hits, alarms, count: state.count};
+    charts.records.show(records(charts.records, data, found, state));
+    record.show(`${hits} hits, ${alarms} false alarms of ${state.count}; epsilon ${point.epsilon}`);
     charts.cloud.show(cloud(charts.cloud, found, state, data.pilots));
     charts.scores.show(densities(charts.scores, found, state, tally));
     charts.thresholds.show(thresholds(charts.thresholds, found, state, tally, lines));
@@ -55,7 +61,7 @@ export function mount(element, data) {
     write(element, "most", percentUp(mostHits(lines, tally.alarms / tally.count), 1));
     write(element, "sub", setting(data, state));
     write(element, "promise", `ε = ${epsilon} at δ = ${data.delta}`);
-    const shown = {noise: decimals(data.noise[state.noise]), bound: decimals(state.bound), height: decimals(state.height, 1)};
+    const shown = {noise: decimals(data.noise[state.noise]), bound: decimals(state.bound)};
     for (const [name, value] of Object.entries(shown)) {
       write(element, `${name}-words`, value);
       part(element, name).setAttribute("aria-valuetext", `${value}; epsilon ${epsilon}`);
@@ -63,7 +69,9 @@ export function mount(element, data) {
   }
 
   const charts = Object.fromEntries(Object.entries(CHARTS).map(([name, label]) => [
-    name, new Chart(part(element, name), {height: 290, label, role: name === "scores" ? "group" : "img", draw: () => train()}),
+    name, new Chart(part(element, name), {
+      height: HEIGHT[name] ?? HEIGHT.others, label, role: MOVABLE.includes(name) ? "group" : "img", draw: () => train(),
+    }),
   ]));
   const train = oncePerFrame(() => {
     if (Object.values(charts).some((chart) => !chart.width)) return;
@@ -107,7 +115,9 @@ export function mount(element, data) {
     resting = setTimeout(() => measure([...done, share]));
   };
 
-  for (const [name, value] of [["noise", Number], ["bound", (text) => 2 ** Number(text)], ["height", Number]]) {
+  const record = oddRecord(charts.records, data, {control: "record", place: () => state.record, move: (to) => change({record: to})});
+
+  for (const [name, value] of [["noise", Number], ["bound", (text) => 2 ** Number(text)]]) {
     part(element, name).addEventListener("input", ({target}) => change({[name]: value(target.value)}));
   }
   for (const name of ["rate", "count"]) {
@@ -120,6 +130,7 @@ export function mount(element, data) {
     chances = null;
     change({});
   });
+  part(element, "back").addEventListener("click", () => change({record: data.records[data.odd]}));
   element.addEventListener("guessed", ({detail}) => {
     extras.guesses = detail;
     change({});

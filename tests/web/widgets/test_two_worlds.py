@@ -20,16 +20,19 @@ from dpsgd_explorer.web.widgets import two_worlds as widget
 SCRIPTS = FRONT_DIR / "static" / "js" / "widgets" / "two_worlds"
 SHARES = [0.0, 0.005, 0.02, 0.05, 0.1, 0.2, 0.35, 0.5, 0.75, 0.95, 1.0]
 POINTS = [(0, 0), (0, 6), (0, 12), (1, 0), (1, 6), (2, 3), (2, 12)]
+# Where the odd record lies at each point: its first place, or dragged somewhere.
+PLACES = [None, None, (1.2, 3.0), (-1.2, 3.0), (-1.2, -3.0), (0.0, 0.8), (0.95, 2.5)]
 FALSE_ALARM = 1e-6
 ATTACK = """
 import {attack, beyond, drawChance} from "%s/training.js";
 import {mostHits} from "%s/limit.js";
 import {readFileSync} from "node:fs";
-const {data, points, shares} = JSON.parse(readFileSync(0, "utf8"));
+const {data, points, places, shares} = JSON.parse(readFileSync(0, "utf8"));
 const chances = [0, 1].map((world) => drawChance(20 + world, data));
-const first = {bound: 1, height: data.records[data.odd][1], count: data.counts.at(-1)};
-console.log(JSON.stringify(points.map(([rate, noise]) => {
-  const {scores, ends} = attack(data, chances, {...first, rate, noise});
+const count = data.counts.at(-1);
+console.log(JSON.stringify(points.map(([rate, noise], i) => {
+  const record = places[i] ?? data.records[data.odd];
+  const {scores, ends} = attack(data, chances, {bound: 1, record, count, rate, noise});
   const {lines} = data.rates[rate].points[noise];
   return {
     limits: shares.map((share) => mostHits(lines, share)),
@@ -43,7 +46,12 @@ console.log(JSON.stringify(points.map(([rate, noise]) => {
 @pytest.fixture(scope="module")
 def trained():
     """Limits, counts of calls and finished lines at ``POINTS``, as the browser has."""
-    asked = {"data": widget.data(), "points": POINTS, "shares": SHARES}
+    asked = {
+        "data": widget.data(),
+        "points": POINTS,
+        "places": PLACES,
+        "shares": SHARES,
+    }
     run = subprocess.run(
         ["node", "--input-type=module", "-e", ATTACK % (SCRIPTS, SCRIPTS)],
         input=json.dumps(asked),
@@ -113,8 +121,9 @@ def test_the_attack_is_no_straw_man(trained):
 def test_the_browser_trains_as_the_server_does(trained):
     """Mean and spread of the finished lines, both worlds, against numpy's training."""
     many = 4000
-    for point, found in zip(POINTS, trained, strict=True):
+    for point, place, found in zip(POINTS, PLACES, trained, strict=True):
         rate, noise = setting(point)
+        records = [*toy.records()[: toy.ODD], place or toy.records()[toy.ODD]]
         for with_odd, ends in zip((False, True), found["ends"], strict=True):
             mine = train(
                 many,
@@ -123,6 +132,7 @@ def test_the_browser_trains_as_the_server_does(trained):
                 noise_multiplier=noise,
                 max_grad_norm=1.0,
                 seed=7,
+                records=records,
             )
             theirs = np.array(ends).reshape(-1, 2)
             error = np.std(mine, axis=0) * math.sqrt(1 / many + 1 / len(theirs))

@@ -1,8 +1,10 @@
-/** The five drawings: marks from what was trained. Worlds differ by shape and dash, calls by colour. */
+/** The six drawings: marks from what was trained. Worlds differ by shape and dash, calls by colour. */
 
 import {decimals, integer} from "../../lib/format.js";
+import {invitation} from "../../lib/odd_record.js";
 import {density, interval} from "../../lib/statistics.js";
 import {area, circles, clamp, clipped, diamond, disc, line, rule, text} from "../../lib/svg.js";
+import {moved} from "../../lib/toy_problem.js";
 import {mostHits, mostRight} from "./limit.js";
 import {percent, rightCalls} from "./words.js";
 
@@ -10,6 +12,22 @@ const SPANS = [0.05, 0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 6.4, 12.8, 25.6, 51.2]; // of
 export const REACH = 5; // of the score axis, standard deviations
 const SHARES = Array.from({length: 81}, (_, i) => (i / 80) ** 2);
 const TALLER = [1, 2, 5, 10, 20, 50, 100, 200, 500];
+
+/** All records with the mean line of each world; the odd record can be moved. */
+export function records(chart, data, {axis}, {record}) {
+  const inner = [28, 10, chart.width - 8, chart.height - 24];
+  const {x, y} = chart.frame(data.x_range, data.y_range, inner);
+  const [without, with_] = axis.means.map(([a, b]) => data.x_range.map((at) => [x(at), y(a * at + b)]));
+  const others = moved(data, record).filter((_, i) => i !== data.odd);
+  return [
+    ...[-2, 0, 2].flatMap((value) => [rule([inner[0], y(value)], [inner[2], y(value)]), text([20, y(value) + 4], decimals(value, 0), "", "end")]),
+    ...[-1, 0, 1].map((value) => text([x(value), chart.height - 6], decimals(value, 0), "", "middle")),
+    ...clipped(inner, [line(without, "s-private dashed"), line(with_, "s-private")]),
+    circles(others.map(([a, b]) => [x(a), y(b)]), 3.4, "f-twin"),
+    text([inner[0] + 8, inner[1] + 14], "mean lines; without it, dashed", "private halo"),
+    invitation(chart, [x(record[0]), y(record[1])]),
+  ];
+}
 
 /** One dot per training, with the threshold as a line across the plane. */
 export function cloud(chart, {axis, ends}, {cut, count}, pilots) {

@@ -5,6 +5,7 @@
  */
 
 import {Generator} from "../../lib/random.js";
+import {moved} from "../../lib/toy_problem.js";
 
 const EVERYONE = 0xffffff; // a bit per record
 
@@ -103,7 +104,7 @@ export const beyond = (values, cut) => values.reduce((sum, value) => sum + (valu
 /** Both worlds trained and seen along the best axis; `state` is that of the widget. */
 export function attack(data, chances, state, noise = data.noise[state.noise], count = state.count) {
   const {sample_rate: sampleRate} = data.rates[state.rate];
-  const records = data.records.map((record, i) => (i === data.odd ? [record[0], state.height] : record));
+  const records = moved(data, state.record);
   const settings = {
     steps: data.steps, sampleRate, noise, bound: state.bound, learningRate: data.learning_rate,
     expected: sampleRate * records.length, count: data.pilots + count,
