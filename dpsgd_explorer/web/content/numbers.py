@@ -196,11 +196,6 @@ def survey_factor() -> str:
     return nearest(math.exp(response.SURVEY_EPSILON), 0)
 
 
-def truth_probability() -> str:
-    """Return, in percent, how often the survey's coins let the truth through."""
-    return percent(response.truth_probability(response.SURVEY_EPSILON), 0)
-
-
 def posterior(prior: float, epsilon: float) -> str:
     """Return the highest belief, in percent, that a prior can turn into (δ = 0)."""
     return percent_limit(odds_of_attacker.posterior(epsilon, prior))

@@ -6,6 +6,12 @@ Templates mark them by ``limits.attributes(name)``, scripts by ``control`` of a 
 from __future__ import annotations
 
 CONTROLS: dict[str, dict[str, str]] = {
+    "randomised-response": {
+        "answer": "The visitor’s answer",
+        "coins": "The coins",
+        "people": "People asked",
+        "again": "Ask another crowd",
+    },
     "two-worlds": {
         "noise": "Noise multiplier σ",
         "bound": "Clipping bound C",

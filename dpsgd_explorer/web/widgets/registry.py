@@ -12,7 +12,12 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from dpsgd_explorer.web.figures.svg import Picture
-from dpsgd_explorer.web.widgets import microscope, one_odd_record, two_worlds
+from dpsgd_explorer.web.widgets import (
+    microscope,
+    one_odd_record,
+    randomised_response,
+    two_worlds,
+)
 
 
 class WidgetModule(Protocol):
@@ -53,6 +58,7 @@ class Widget:
 
 
 TABLE: tuple[tuple[str, str, str, WidgetModule], ...] = (
+    ("randomised-response", "A survey on yourself", "intro", randomised_response),
     ("two-worlds", "Two worlds", "dp-concepts", two_worlds),
     ("one-odd-record", "One odd record", "sgd-basics", one_odd_record),
     ("microscope", "One step under the microscope", "dpsgd-intro", microscope),

@@ -1,0 +1,46 @@
+"""Randomised response on oneself: two coins, one sheet, and what a crowd still tells.
+
+The visitor's answer stays in the browser.  ε and the limit of a belief come from here.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from dpsgd_explorer.web.figures import randomized_response as response
+from dpsgd_explorer.web.figures.svg import Picture
+from dpsgd_explorer.web.questions.odds import posterior
+from dpsgd_explorer.web.questions.rounding import limit, percent, percent_limit
+
+PEOPLE = (100, 1_000, 10_000)
+CROWDS = 20  # surveys that are drawn at once
+SEED = 7
+
+
+def picture() -> Picture:
+    """Return what is recorded, by what is true."""
+    return response.answers_picture()
+
+
+def data() -> dict[str, Any]:
+    """Return the law of a sheet, what it allows to conclude, and errors of surveys."""
+    epsilon = response.SURVEY_EPSILON
+    truth = response.truth_probability(epsilon)
+    return {
+        "truth_probability": truth,
+        "factor": f"{math.exp(epsilon):.0f}",
+        "epsilon": limit(epsilon),
+        "belief": percent_limit(posterior(epsilon, 0.5), 0),
+        "true_share": response.TRUE_SHARE,
+        "surveys": [
+            {
+                "people": people,
+                "error": round(response.standard_error(epsilon, people), 5),
+                "error_words": percent(response.standard_error(epsilon, people)),
+            }
+            for people in PEOPLE
+        ],
+        "crowds": CROWDS,
+        "seed": SEED,
+    }

@@ -1,0 +1,83 @@
+/** Randomised response on oneself: a private answer, two coins, a sheet, and crowds of such sheets. */
+
+import {integer, percent} from "../lib/format.js";
+import {Generator} from "../lib/random.js";
+import {Chart} from "../lib/svg.js";
+import {oncePerFrame, part, speaker, write} from "../lib/widget_parts.js";
+import {coins, crowds, onlooker} from "./randomised_response/drawings.js";
+import {ask, conclusion, estimate, limits, story, toss} from "./randomised_response/survey.js";
+
+const UNANSWERED = "First answer for yourself: yes or no.";
+
+export function mount(element, data) {
+  const speak = speaker(element);
+  const own = {seed: data.seed, generator: new Generator(data.seed), tosses: 0, last: null, truth: null};
+  const crowd = {generator: new Generator(data.seed + 1), survey: data.surveys[0], shares: []};
+  const redraw = oncePerFrame(() => draw());
+  const charts = {
+    coins: new Chart(part(element, "coins"), {height: 176, label: "Two coins, and the sheet that they lead to", draw: redraw}),
+    onlooker: new Chart(part(element, "onlooker"), {height: 100, label: "Bars: how likely the sheet’s word is under either truth", draw: redraw}),
+    crowd: new Chart(part(element, "crowd"), {height: 172, label: "Shares of yes on the sheets of many crowds, and their estimates around the truth", draw: redraw}),
+  };
+
+  function draw() {
+    if (Object.values(charts).some((chart) => !chart.width)) return;
+    const {last} = own;
+    charts.coins.show(coins(charts.coins, last));
+    charts.onlooker.show(onlooker(charts.onlooker, data.truth_probability, last?.says ?? true));
+    write(element, "seen", `Probability that a sheet says “${last && !last.says ? "no" : "yes"}”`);
+    write(element, "seed", `Seed ${own.seed}, toss ${own.tosses}. In a survey you toss once: a second sheet would cost as much again.`);
+    write(element, "fact", limits(data));
+    drawCrowd();
+  }
+
+  function drawCrowd() {
+    const {survey, shares} = crowd;
+    const estimates = shares.map((share) => estimate(share, data.truth_probability));
+    charts.crowd.show(crowds(charts.crowd, data, survey, shares, estimates));
+    const words = `${integer(survey.people)} sheets: ${percent(shares.at(-1))} say yes, so the estimate is ${percent(estimates.at(-1))}, ± ${survey.error_words} points`;
+    write(element, "found", words);
+    return words;
+  }
+
+  part(element, "toss").addEventListener("click", () => {
+    if (own.truth === null) {
+      write(element, "title", UNANSWERED);
+      part(element, "spoken").textContent = UNANSWERED;
+      return;
+    }
+    own.last = toss(own.generator, own.truth);
+    own.tosses += 1;
+    write(element, "title", conclusion(own.last, data));
+    write(element, "sub", story(own.last, own.truth));
+    speak(`${story(own.last, own.truth)} ${conclusion(own.last, data)}.`);
+    redraw();
+  });
+  part(element, "fresh").addEventListener("click", () => {
+    [own.seed] = crypto.getRandomValues(new Uint16Array(1));
+    Object.assign(own, {generator: new Generator(own.seed), tosses: 0, last: null});
+    redraw();
+  });
+  for (const radio of element.querySelectorAll("[data-own]")) {
+    radio.addEventListener("change", () => {
+      Object.assign(own, {truth: radio.value === "yes", last: null});
+      redraw();
+    });
+  }
+  const another = (count) => {
+    for (let i = 0; i < count; i++) crowd.shares.push(ask(crowd.generator, crowd.survey.people, data.true_share));
+    crowd.shares = crowd.shares.slice(-data.crowds);
+  };
+  for (const radio of element.querySelectorAll("[data-people]")) {
+    radio.addEventListener("change", () => {
+      crowd.survey = data.surveys[Number(radio.value)];
+      another(data.crowds);
+      speak(drawCrowd());
+    });
+  }
+  part(element, "again").addEventListener("click", () => {
+    another(1);
+    speak(drawCrowd());
+  });
+  another(data.crowds);
+}

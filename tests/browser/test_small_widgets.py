@@ -1,0 +1,38 @@
+"""Small widgets in a browser: a survey, faces, a lottery and a diary."""
+
+import re
+
+from playwright.sync_api import expect
+
+from tests.browser.trainer import focus
+
+
+def test_an_answer_of_one_s_own_goes_behind_two_coins_and_nowhere_else(open_page):
+    page = open_page("/embed/randomised-response/")
+    figure = page.locator("#randomised-response")
+    expect(figure).to_have_attribute("data-state", "moves")
+    before = page.evaluate("() => JSON.stringify({...localStorage})")
+    sent = []
+    page.on("request", lambda request: sent.append(request.url))
+    title = figure.get_by_role("heading", level=1)
+    toss = figure.get_by_role("button", name="Toss the coins")
+    focus(toss)
+    page.keyboard.press("Enter")
+    expect(title).to_have_text("First answer for yourself: yes or no.")
+    answer = figure.get_by_role("radio", name="yes")
+    focus(answer)
+    page.keyboard.press("Space")
+    toss.click()
+    expect(title).to_contain_text("The sheet says yes: 3 times as likely")
+    expect(figure.get_by_text("Seed 7, toss 1.")).to_be_visible()
+    expect(figure.get_by_text("An even belief becomes 75 % at most")).to_be_visible()
+    figure.get_by_role("radio", name="10,000").check()
+    found = figure.locator('[data-part="found"]')
+    expect(found).to_have_text(re.compile(r"^10,000 sheets: .*, ± 1\.0 points$"))
+    words = found.inner_text()
+    figure.get_by_role("button", name="Ask another crowd").click()
+    expect(found).not_to_have_text(words)
+    figure.get_by_role("button", name="Other coins").click()
+    expect(figure.get_by_text(re.compile(r"Seed \d+, toss 0\."))).to_be_visible()
+    assert sent == []
+    assert page.evaluate("() => JSON.stringify({...localStorage})") == before
