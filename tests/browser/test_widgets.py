@@ -241,6 +241,30 @@ def test_alone_two_worlds_measure_every_noise_without_being_touched(open_page):
     expect(dots).to_have_attribute("d", re.compile("^M"))
 
 
+def test_a_link_that_a_teacher_built_starts_where_it_says(open_page):
+    page = open_page("/teach/?for=two-worlds#build")
+    page.get_by_label("Noise multiplier σ starts at").select_option("2")
+    page.get_by_label("Clipping bound C starts at").fill("0.5")
+    page.get_by_label("The attacker’s threshold starts at").fill("-5")
+    page.get_by_label("Noise multiplier σ: locked").check()
+    page.get_by_role("button", name="Build the link").click()
+    page.get_by_role("link", name="Look at it").click()
+    figure = page.locator("#two-worlds")
+    expect(figure).to_have_attribute("data-state", "moves")
+    noise = figure.get_by_role("slider", name="Noise multiplier")
+    expect(noise).to_be_disabled()
+    expect(noise).to_have_attribute("aria-valuetext", re.compile("^2.00; "))
+    expect(figure.locator('[data-part="bound-words"]')).to_have_text("0.50")
+    expect(figure.locator('[data-part="sub"]')).to_contain_text("σ = 2")
+    grip = figure.get_by_role("slider", name="The attacker’s threshold")
+    expect(grip).to_have_attribute("aria-valuenow", "-5.0")
+    expect(figure.locator('[data-part="hits-0"]')).to_have_text("200 of 200")
+    home = page.url.split("/embed/")[0]
+    page.goto(f"{home}/embed/one-odd-record/?record=0.5,3&lock=record")
+    grip = page.get_by_role("slider", name="The odd record")
+    expect(grip).to_have_attribute("aria-valuetext", re.compile("x 0.50, y 3.00"))
+
+
 def test_what_a_link_locks_or_hides_stays_as_it_is(open_page):
     address = "/embed/two-worlds/?hide=bound&lock=noise,threshold"
     page = open_page(address)

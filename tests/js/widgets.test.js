@@ -6,7 +6,7 @@ import {fragment, outcome, pixelOf, readScale} from "../../static/js/lib/predict
 import {Generator, mix} from "../../static/js/lib/random.js";
 import {arrow, circles, fanned, line, scale} from "../../static/js/lib/svg.js";
 import {fit, gradient} from "../../static/js/lib/toy_problem.js";
-import {comesFrom, start} from "../../static/js/lib/widgets.js";
+import {begin, comesFrom, start} from "../../static/js/lib/widgets.js";
 
 test("the mixing is MurmurHash3's finalizer", () => {
   assert.equal(mix(0), 0);
@@ -105,6 +105,21 @@ function figure(json) {
   };
   return {parts, dataset: {widget: "x.js"}, querySelector: (name) => parts[name]};
 }
+
+test("controls start where the address says, and their scripts hear of it", () => {
+  const heard = [];
+  const input = (type, value) => ({type, value, checked: false, dispatchEvent: ({type: kind}) => heard.push([kind, value])});
+  const [slider, near, far] = [input("range", "6"), input("radio", "0"), input("radio", "1")];
+  const grip = {dispatchEvent: ({type, detail}) => heard.push([type, detail])};
+  const controls = {noise: [slider], rate: [near, far], record: []};
+  begin({
+    querySelectorAll: (selector) => controls[selector.match(/"(\w+)"/)[1]],
+    querySelector: () => grip,
+  }, {noise: [3], rate: [1], record: [1, -2]});
+  assert.equal(slider.value, "3");
+  assert.deepEqual([near.checked, far.checked], [false, true]);
+  assert.deepEqual(heard, [["input", "6"], ["change", "1"], ["start", [1, -2]]]);
+});
 
 test("an error belongs to the widget whose script is on its stack", () => {
   const stack = "Error: no\n    at limit (http://h/static/a/js/widgets/two_worlds/limit.js:3:9)\n    at draw (http://h/static/a/js/widgets/two-worlds.js:9:1)";

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping, Sequence
 from functools import partial
 
 from flask import Blueprint, Response, abort, render_template, request
@@ -10,9 +11,10 @@ from markupsafe import Markup
 
 from dpsgd_explorer.web.api.answer_cache import cached_page
 from dpsgd_explorer.web.content.chapters import CHAPTERS
-from dpsgd_explorer.web.widgets.controls import controls_of
-from dpsgd_explorer.web.widgets.limits import FREE, Limits, read_limits
+from dpsgd_explorer.web.widgets.controls import controls_of, starts_of
+from dpsgd_explorer.web.widgets.limits import FREE, HIDE, LOCK, Limits, read_limits
 from dpsgd_explorer.web.widgets.registry import WIDGETS, Widget
+from dpsgd_explorer.web.widgets.starts import USUAL, Starts, read_starts
 
 LOG = logging.getLogger(__name__)
 
@@ -24,26 +26,36 @@ def widget(slug: str) -> Response:
     """Show one widget alone; 404 if there is none of this name.
 
     Raises:
-        ConfigError: the address hides or locks a control that there is not.
+        ConfigError: the address names a control that there is not, or a value that
+            it does not take.
     """
     wanted = WIDGETS.get(slug)
     if wanted is None:
         abort(404)
-    limits = read_limits(request.args, controls_of(slug), f"“{wanted.title}”")
-    return cached_page(partial(_page, wanted, limits))
+    subject = f"“{wanted.title}”"
+    limits = read_limits(request.args, controls_of(slug), subject)
+    given = {n: text for n, text in request.args.items() if n not in (HIDE, LOCK)}
+    starts = read_starts(given, starts_of(slug), subject)
+    return cached_page(partial(_page, wanted, limits, starts))
 
 
-def _page(wanted: Widget, limits: Limits) -> str:
+def _page(wanted: Widget, limits: Limits, starts: Starts) -> str:
     return render_template(
         "widgets/_embed.html",
         shown=wanted,
         limits=limits,
+        starts=starts.positions,
         chapter=CHAPTERS[wanted.chapter],
     )
 
 
 @bp.app_template_global("widget")
-def widget_markup(slug: str, level: int = 3, limits: Limits = FREE) -> Markup:
+def widget_markup(
+    slug: str,
+    level: int = 3,
+    limits: Limits = FREE,
+    starts: Mapping[str, Sequence[float]] = USUAL.positions,
+) -> Markup:
     """Return a widget as part of a page.
 
     A widget that cannot be computed costs its page one line and nothing else.
@@ -52,6 +64,7 @@ def widget_markup(slug: str, level: int = 3, limits: Limits = FREE) -> Markup:
         slug: Name in ``WIDGETS``.
         level: Level of its heading, 1 to 5.
         limits: Controls that the visitor cannot set.
+        starts: What the inputs of controls start at, by control.
 
     Raises:
         KeyError: there is no widget of this name.
@@ -63,6 +76,7 @@ def widget_markup(slug: str, level: int = 3, limits: Limits = FREE) -> Markup:
             shown=shown,
             level=level,
             limits=limits,
+            starts=starts,
             picture=shown.module.picture(),
             data=shown.module.data(),
         )

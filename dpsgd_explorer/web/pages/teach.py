@@ -1,4 +1,4 @@
-"""For teachers: links with controls hidden or locked, and a lesson plan per chapter."""
+"""For teachers: links with controls hidden, locked or set, and a plan per chapter."""
 
 from __future__ import annotations
 
@@ -18,15 +18,17 @@ from dpsgd_explorer.web.api.answer_cache import cached_page
 from dpsgd_explorer.web.content.chapters import CHAPTERS, Chapter, headings, unbroken
 from dpsgd_explorer.web.content.lessons import Parts, gather, gathered
 from dpsgd_explorer.web.pages.train import trainer_controls
-from dpsgd_explorer.web.widgets.controls import controls_of
+from dpsgd_explorer.web.widgets.controls import controls_of, starts_of
 from dpsgd_explorer.web.widgets.limits import HIDE, LOCK, WAY_OUT, Limits, read_limits
 from dpsgd_explorer.web.widgets.registry import WIDGETS, Widget
+from dpsgd_explorer.web.widgets.starts import Rules, Starts, read_starts
 
 bp = Blueprint("teach", __name__, url_prefix="/teach")
 bp.add_app_template_global(gather)
 
 TRAINER = "trainer"
 SUBJECT, SETUP = "for", "setup"  # names in the builder's address
+START = "start-"  # begins the names of starting values there
 SHOW = "show"
 WAYS = {SHOW: "shown", LOCK: "locked", HIDE: "hidden"}
 NOT_TAUGHT = ("check", "sources")  # sections that are no step of a lesson
@@ -41,6 +43,7 @@ class Subject:
         slug: Name in the builder's address.
         title: Name in words.
         controls: Label of each control, by name.
+        starts: What its controls can start at, by name; the trainer has set-ups.
         endpoint: View of its page.
         values: Variable parts of the view's address.
     """
@@ -48,6 +51,7 @@ class Subject:
     slug: str
     title: str
     controls: Mapping[str, str]
+    starts: Mapping[str, Rules]
     endpoint: str
     values: Mapping[str, Any]
 
@@ -56,9 +60,16 @@ class Subject:
         """Whether other sites may show it in a frame."""
         return self.slug != TRAINER
 
-    def address(self, limits: Limits, settings: Mapping[str, str]) -> str:
+    @property
+    def words(self) -> str:
+        """Its name in messages."""
+        return f"“{self.title}”"
+
+    def address(
+        self, limits: Limits, starts: Starts, settings: Mapping[str, str]
+    ) -> str:
         """Return its whole address on this site, with limits and settings."""
-        query = urlencode({**settings, **limits.query}, safe=",")
+        query = urlencode({**settings, **starts.query, **limits.query}, safe=",")
         path = url_for(self.endpoint, **self.values)
         return request.host_url.rstrip("/") + path + (f"?{query}" if query else "")
 
@@ -67,11 +78,16 @@ def subjects() -> dict[str, Subject]:
     """Return all that a link can lead to, by name."""
     framed = {
         slug: Subject(
-            slug, widget.title, controls_of(slug), "embed.widget", {"slug": slug}
+            slug,
+            widget.title,
+            controls_of(slug),
+            starts_of(slug),
+            "embed.widget",
+            {"slug": slug},
         )
         for slug, widget in WIDGETS.items()
     }
-    trainer = Subject(TRAINER, "The trainer", trainer_controls(), "train.index", {})
+    trainer = Subject(TRAINER, "The trainer", trainer_controls(), {}, "train.index", {})
     return framed | {TRAINER: trainer}
 
 
@@ -80,19 +96,20 @@ def index() -> str:
     """Show the builder of links, with what was built, and all lesson plans.
 
     Raises:
-        ConfigError: the address names a subject, control or setting that there is not.
+        ConfigError: the address names a subject, control or value that there is not.
     """
     known = subjects()
     subject = known[_chosen(known)]
-    limits, settings = _limits(subject), _settings(subject)
+    limits, starts, settings = _limits(subject), _starts(subject), _settings(subject)
     return render_template(
         "teach/index.html",
         subjects=known.values(),
         subject=subject,
         limits=limits,
+        starts=starts,
         ways=WAYS,
         setup=request.args.get(SETUP, ""),
-        address=subject.address(limits, settings),
+        address=subject.address(limits, starts, settings),
         height=FRAME_HEIGHT,
     )
 
@@ -146,7 +163,9 @@ def _with_the_way_out(name: str, message: str) -> ConfigError:
 def _limits(subject: Subject) -> Limits:
     """Return the limits that the builder's form asks for."""
     asked = {
-        name: way for name, way in request.args.items() if name not in (SUBJECT, SETUP)
+        name: way
+        for name, way in request.args.items()
+        if name not in (SUBJECT, SETUP) and not name.startswith(START)
     }
     for name, way in asked.items():
         one_of(name, way, WAYS, _with_the_way_out)
@@ -154,7 +173,17 @@ def _limits(subject: Subject) -> Limits:
     unknown = next((name for name in asked if name not in subject.controls), None)
     if unknown is not None:
         stated.add(HIDE, unknown)
-    return read_limits(stated, subject.controls, f"“{subject.title}”")
+    return read_limits(stated, subject.controls, subject.words)
+
+
+def _starts(subject: Subject) -> Starts:
+    """Return the starting values that the builder's form asks for; empty boxes none."""
+    asked = {
+        name.removeprefix(START): text.strip()
+        for name, text in request.args.items()
+        if name.startswith(START) and text.strip()
+    }
+    return read_starts(asked, subject.starts, subject.words)
 
 
 def _settings(subject: Subject) -> dict[str, str]:

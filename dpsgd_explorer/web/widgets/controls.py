@@ -1,9 +1,13 @@
-"""The controls of each widget that a teacher's link may hide or lock.
+"""The controls of each widget that a teacher's link may hide, lock or set.
 
 Templates mark them by ``limits.attributes(name)``, scripts by ``control`` of a grip.
 """
 
 from __future__ import annotations
+
+from dpsgd_explorer.web.figures import toy_problem as toy
+from dpsgd_explorer.web.widgets import randomised_response, two_worlds
+from dpsgd_explorer.web.widgets.starts import Choices, Rules, Span
 
 CONTROLS: dict[str, dict[str, str]] = {
     "randomised-response": {
@@ -28,8 +32,32 @@ CONTROLS: dict[str, dict[str, str]] = {
         "draws": "New noise and new batches",
     },
 }
+EDGE = 0.05  # of the x range, where scripts do not let the odd record go
+RECORD = (Span(toy.X_RANGE[0] + EDGE, toy.X_RANGE[1] - EDGE), Span(*toy.Y_RANGE))
+#: What controls that hold a value can start at.
+STARTS: dict[str, dict[str, Rules]] = {
+    "randomised-response": {"people": (Choices(randomised_response.PEOPLE),)},
+    "two-worlds": {
+        "noise": (Choices(two_worlds.NOISE),),
+        "bound": (Span(0.25, 4, doublings=True),),
+        "record": RECORD,
+        "rate": (Choices(two_worlds.RATES),),
+        "count": (Choices(two_worlds.COUNTS, by_place=False),),
+        "threshold": (Span(-5, 5),),  # standard deviations
+    },
+    "one-odd-record": {"record": RECORD},
+    "microscope": {
+        "bound": (Span(0.25, 4, doublings=True),),
+        "noise": (Span(0.25, 4, doublings=True),),
+    },
+}
 
 
 def controls_of(slug: str) -> dict[str, str]:
     """Return the label of each control of a widget, by name."""
     return CONTROLS.get(slug, {})
+
+
+def starts_of(slug: str) -> dict[str, Rules]:
+    """Return what each control of a widget can start at, by name."""
+    return STARTS.get(slug, {})

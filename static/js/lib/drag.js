@@ -21,7 +21,7 @@ export function stateOf(control, {hidden = "", locked = ""}) {
  * @param {{label: string, control: string, range: [number, number], move: (to: [number, number]) => void,
  *   step: (direction: [number, number], big: boolean) => void, role?: string}} options
  *   `move` gets data units, `step` a direction per key press; Shift makes it big. `range` are the ends of the value.
- *   A `control` that the page's address hides or locks cannot be moved.
+ *   A `control` that the page's address hides or locks cannot be moved; its "start" event moves it all the same.
  */
 export function grip(chart, {label, control, range, move, step, role = ""}) {
   const state = stateOf(control, chart.svg.closest("[data-widget]").dataset);
@@ -30,7 +30,7 @@ export function grip(chart, {label, control, range, move, step, role = ""}) {
     name: "g",
     attributes: {
       class: isFree ? "grip" : "grip locked", tabindex: isFree ? 0 : "", "aria-disabled": isFree ? "" : "true", role: "slider", "aria-label": label, "aria-roledescription": role,
-      "aria-valuemin": range[0], "aria-valuemax": range[1],
+      "aria-valuemin": range[0], "aria-valuemax": range[1], "data-grip": control,
     },
     content: [
       {name: "circle", attributes: {class: "grip-area", r: 22}},
@@ -40,6 +40,7 @@ export function grip(chart, {label, control, range, move, step, role = ""}) {
   });
   chart.grips.append(element);
   if (state === "hidden") element.setAttribute("visibility", "hidden");
+  element.addEventListener("start", ({detail}) => move(detail));
   if (isFree) follow(element, (event) => move(chart.point(event)), step);
   return {
     /** Put it at a pixel; its value and the value in words. */

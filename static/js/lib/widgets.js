@@ -25,6 +25,7 @@ export async function start(element, load = (address) => import(address)) {
     const {mount} = await load(element.dataset.widget);
     part(element, "[data-live]").hidden = false;
     mount(element, data);
+    begin(element, JSON.parse(element.dataset.start ?? "{}"));
     part(element, "[data-still]").hidden = true;
     element.dataset.state = "moves";
   } catch (error) {
@@ -34,6 +35,24 @@ export async function start(element, load = (address) => import(address)) {
   globalThis.addEventListener?.("error", ({error}) => {
     if (comesFrom(element.dataset.widget, error)) fail(error);
   });
+}
+
+/**
+ * Put controls where the page's address starts them; the script of the widget hears of it as if a hand had done it.
+ * @param {HTMLElement} element @param {Record<string, number[]>} positions of the inputs or the grip, by control
+ */
+export function begin(element, positions) {
+  for (const [control, position] of Object.entries(positions)) {
+    const inputs = [...element.querySelectorAll(`[data-control="${control}"] input`)];
+    for (const input of inputs) {
+      const isChoice = input.type === "radio";
+      if (isChoice && Number(input.value) !== position[0]) continue;
+      if (isChoice) input.checked = true;
+      else input.value = String(position[0]);
+      input.dispatchEvent(new Event(isChoice ? "change" : "input", {bubbles: true}));
+    }
+    if (!inputs.length) part(element, `[data-grip="${control}"]`).dispatchEvent(new CustomEvent("start", {detail: position}));
+  }
 }
 
 /** Pure: whether an error was thrown below a script, by the addresses that its stack lists. */

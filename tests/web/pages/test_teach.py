@@ -1,6 +1,7 @@
 """For teachers: links that hide and lock, lesson plans, sheets and their keys."""
 
 import html
+import json
 import re
 from urllib.parse import urlsplit
 
@@ -9,8 +10,16 @@ import pytest
 from dpsgd_explorer.web.content.chapters import CHAPTERS
 from dpsgd_explorer.web.http.assets import FRONT_DIR
 from dpsgd_explorer.web.pages.train import trainer_controls
-from dpsgd_explorer.web.widgets.controls import CONTROLS, controls_of
+from dpsgd_explorer.web.widgets import two_worlds
+from dpsgd_explorer.web.widgets.controls import (
+    CONTROLS,
+    EDGE,
+    STARTS,
+    controls_of,
+    starts_of,
+)
 from dpsgd_explorer.web.widgets.registry import WIDGETS
+from dpsgd_explorer.web.widgets.starts import Choices
 from tests.web.reading import Page, page_data
 
 PAGE = {"Accept": "text/html"}
@@ -20,10 +29,24 @@ GUESS = re.compile(r'data-guess data-answer="([^"]*)"')
 REASON = re.compile(r'<p class="why">(.*?)</p>', re.DOTALL)
 GRIP = re.compile(r'control: "(\w+)"')
 SWITCHED_OFF = re.compile(r'<div class="field switched[^>]* hidden>')
+OWN = {"randomised-response": {"answer"}}  # of the visitor, for nobody else to give
 EDITED = [
     "/embed/two-worlds/?hide=nope",
     "/embed/two-worlds/?lock=noise,nope",
     "/embed/one-odd-record/?hide=noise",
+    "/embed/two-worlds/?noise=3",
+    "/embed/two-worlds/?noise=nan",
+    "/embed/two-worlds/?noise=",
+    "/embed/two-worlds/?bound=4.01",
+    "/embed/two-worlds/?bound=-inf",
+    "/embed/two-worlds/?bound=1,1",
+    "/embed/two-worlds/?again=1",
+    "/embed/two-worlds/?nope=1",
+    "/embed/two-worlds/?count=0",
+    "/embed/one-odd-record/?record=1",
+    "/embed/one-odd-record/?record=1,-2,0",
+    "/embed/one-odd-record/?record=1.25,-2",
+    "/embed/one-odd-record/?%3Cscript%3E=1",
     "/embed/two-worlds/?hide=noise&lock=noise",
     "/train/?hide=nope",
     "/train/?lock=target_epsilon",
@@ -31,6 +54,10 @@ EDITED = [
     "/teach/?for=two-worlds&nope=hide",
     "/teach/?for=two-worlds&nope=show",
     "/teach/?for=two-worlds&noise=nope",
+    "/teach/?for=two-worlds&start-noise=3",
+    "/teach/?for=two-worlds&start-nope=1",
+    "/teach/?for=two-worlds&start-hide=bound",
+    "/teach/?for=trainer&start-seed=7",
     "/teach/?for=trainer&setup=%3Fnope%3D1",
     "/teach/?for=trainer&setup=%3Fsteps%3D-1",
     "/teach/?for=%3Cscript%3E",
@@ -111,6 +138,82 @@ def test_a_link_that_was_built_hides_and_locks_what_was_chosen(reading, slug):
     whole = reading.get(f"/learn/{WIDGETS[slug].chapter}/").text
     assert "data-locked" not in whole
     assert "data-hidden" not in whole
+
+
+def inputs_of(page, control):
+    """Return the attributes of the inputs of a control, in a widget's page."""
+    boxes = re.findall(
+        rf'<fieldset[^>]* data-control="{control}".*?</fieldset>', page, re.DOTALL
+    )
+    return [a for box in boxes for a in Page(box).all("input")]
+
+
+@pytest.mark.parametrize(
+    ("slug", "control"),
+    [(slug, control) for slug in WIDGETS for control in starts_of(slug)],
+)
+def test_a_control_can_start_at_what_its_input_holds_and_at_nothing_else(
+    reading, slug, control
+):
+    inputs = inputs_of(reading.get(f"/embed/{slug}/").text, control)
+    rules = starts_of(slug)[control]
+    for box in inputs:
+        [rule] = rules
+        values = rule.values if isinstance(rule, Choices) else (rule.low, rule.high)
+        positions = [rule.position(value) for value in values]
+        if box["type"] == "range":
+            ends = [float(box["min"]), float(box["max"])]
+            assert ends == [min(positions), max(positions)]
+            assert rule.position(values[0] - 1e-9) is None
+            assert rule.position(values[-1] + 1e-9) is None
+        else:
+            assert sorted(float(one["value"]) for one in inputs) == sorted(positions)
+    script = (FRONT_DIR / "static" / WIDGETS[slug].script).read_text(encoding="utf-8")
+    assert inputs or control in GRIP.findall(script)
+
+
+def test_every_control_that_holds_a_value_can_start_at_one(reading):
+    for slug in WIDGETS:
+        page = reading.get(f"/embed/{slug}/").text
+        script = (FRONT_DIR / "static" / WIDGETS[slug].script).read_text("utf-8")
+        held = {name for name in controls_of(slug) if inputs_of(page, name)}
+        held |= {*GRIP.findall(script)}
+        assert held - OWN.get(slug, set()) == set(starts_of(slug)), slug
+    assert set(STARTS) <= set(WIDGETS)
+
+
+def test_the_odd_record_can_start_wherever_it_can_be_moved():
+    script = FRONT_DIR / "static" / "js" / "lib" / "odd_record.js"
+    assert f"const EDGE = {EDGE};" in script.read_text(encoding="utf-8")
+
+
+def test_a_link_that_was_built_starts_where_it_says(reading):
+    built = reading.get(
+        "/teach/?for=two-worlds&noise=lock&start-noise=2&start-bound=+0.50+"
+        "&start-rate=&start-threshold=-1.5"
+    ).text
+    link = next(a["value"] for a in Page(built).all("input") if a.get("id") == "link")
+    query = "noise=2&bound=0.5&threshold=-1.5&lock=noise"
+    assert link == f"http://localhost/embed/two-worlds/?{query}"
+    assert "<option selected>2</option>" in built
+    bound = next(a for a in Page(built).all("input") if a.get("name") == "start-bound")
+    assert bound["value"] == "0.5"
+    page = reading.get(link).text
+    [figure] = [a for a in Page(page).all("figure") if a.get("id") == "two-worlds"]
+    place = two_worlds.NOISE.index(2)
+    assert json.loads(figure["data-start"]) == {
+        "noise": [place],
+        "bound": [-1],
+        "threshold": [-1.5],
+    }
+    assert "data-start" not in reading.get("/embed/two-worlds/").text
+
+
+def test_a_wrong_value_is_refused_with_those_that_there_are(reading):
+    answer = reading.get("/embed/two-worlds/?noise=3", headers=PAGE)
+    assert "Noise must be one of 1, 1.26, 1.587, 2," in answer.text
+    answer = reading.get("/embed/one-odd-record/?record=2,0", headers=PAGE)
+    assert "Record must be from -1.2 to 1.2, then from -3 to 3, got" in answer.text
 
 
 @pytest.mark.parametrize("address", EDITED)
