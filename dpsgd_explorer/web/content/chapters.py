@@ -9,8 +9,10 @@ from dataclasses import dataclass
 from markupsafe import Markup
 
 WORDS_A_MINUTE = 180
-# Drawings and formulas are looked at; folds and sources are opened by few.
+# Drawings and formulas are looked at; folds and sources are opened by few; the still
+# picture of a widget is there instead of the moving one.
 NOT_READ = re.compile(
+    r'<div data-still>.*?(?=<div class="widget-live")|'
     r"<(svg|math|pre|details|script)\b.*?</\1>|"
     r'<section class="sources">.*?</section>|<[^>]*>',
     re.DOTALL,
@@ -166,7 +168,7 @@ def reading_minutes(text: str) -> int:
     """Return how long a rendered text takes to read, whole minutes rounded up.
 
     Questions count with all their answers and reasons; folds, formulas, drawings and
-    sources do not.
+    sources do not. Of a widget's two pictures one counts.
     """
     words = NOT_READ.sub(" ", text).split()
     return math.ceil(len(words) / WORDS_A_MINUTE)

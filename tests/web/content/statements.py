@@ -8,6 +8,7 @@ import math
 
 from dpsgd_explorer import accounting
 from dpsgd_explorer.accounting import ACCOUNTANTS
+from dpsgd_explorer.web.content.chapters import CHAPTERS
 from dpsgd_explorer.web.figures import sgd_steps
 
 Q, DELTA = 256 / 60_000, 1e-5
@@ -15,6 +16,10 @@ Q, DELTA = 256 / 60_000, 1e-5
 
 def learn(slug):
     return f"/learn/{slug}/"
+
+
+def chapter(slug):
+    return f"chapter {CHAPTERS[slug].number}"
 
 
 # name: page, absent, present
@@ -53,6 +58,32 @@ STATEMENTS = {
         learn("intro"),
         r"that is e / \(1 \+ e\)",
         f"e / (1 + e) is {100 * math.e / (1 + math.e):.2f} %. It is a limit",
+    ),
+    "same-record-in-core-concepts": (
+        learn("dp-concepts"),
+        "^$",
+        "with one odd record among them, and without it. The same record returns in",
+    ),
+    "same-record-in-the-refresher": (
+        learn("sgd-basics"),
+        "come back in every chapter",
+        f"It is the odd record of {chapter('dp-concepts')}, and it comes back in "
+        f"{chapter('what-models-leak')}, {chapter('dpsgd-intro')} and",
+    ),
+    "same-record-in-what-models-leak": (
+        learn("what-models-leak"),
+        "^$",
+        f"points of {chapter('sgd-basics')}, with the same odd record",
+    ),
+    "same-record-in-core-modifications": (
+        learn("dpsgd-intro"),
+        "records of the last chapters",
+        f"records of {chapter('sgd-basics')}; the same odd one is drawn and pulls",
+    ),
+    "same-record-in-auditing": (
+        learn("auditing"),
+        "^$",
+        f"points of {chapter('sgd-basics')}, with the same odd record",
     ),
     "band-is-defined": (
         learn("dp-concepts"),

@@ -339,20 +339,24 @@ class Words(Page):
 
     def __init__(self, text):
         self.within = 0
+        self.still = 0  # divs within the picture that a widget replaces
         super().__init__(text)
 
     def handle_starttag(self, tag, attributes):
         super().handle_starttag(tag, attributes)
         sources = ("class", "sources") in attributes
+        if tag == "div" and (self.still or ("data-still", None) in attributes):
+            self.still += 1
         if self.within or sources or tag in self.UNREAD:
             self.within += tag in (*self.UNREAD, "section")
 
     def handle_endtag(self, tag):
+        self.still -= tag == "div" and self.still > 0
         if self.within and tag in (*self.UNREAD, "section"):
             self.within -= 1
 
     def handle_data(self, data):
-        if not self.within:
+        if not self.within and not self.still:
             super().handle_data(data)
 
 

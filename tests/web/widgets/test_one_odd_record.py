@@ -5,6 +5,7 @@ import pytest
 
 from dpsgd_explorer.web.figures import toy_problem as toy
 from dpsgd_explorer.web.widgets import one_odd_record as widget
+from dpsgd_explorer.web.widgets.registry import WIDGETS
 
 
 def test_lines_and_gradients_are_those_of_least_squares():
@@ -22,6 +23,14 @@ def test_lines_and_gradients_are_those_of_least_squares():
 def test_the_odd_record_is_the_odd_one():
     *others, odd = widget.gradient_lengths()
     assert odd > 5 * max(others)
+
+
+@pytest.mark.parametrize("slug", WIDGETS)
+def test_every_widget_with_the_24_records_has_the_same_odd_one(slug):
+    data = WIDGETS[slug].module.data()
+    if "odd" in data:
+        assert data["records"] == widget.data()["records"]
+        assert data["odd"] == toy.ODD
 
 
 def test_the_script_gets_the_records_of_all_figures():
