@@ -36,3 +36,25 @@ def test_an_answer_of_one_s_own_goes_behind_two_coins_and_nowhere_else(open_page
     expect(figure.get_by_text(re.compile(r"Seed \d+, toss 0\."))).to_be_visible()
     assert sent == []
     assert page.evaluate("() => JSON.stringify({...localStorage})") == before
+
+
+def test_faces_are_guessed_and_follow_epsilon_and_the_belief_before(open_page):
+    page = open_page("/learn/intro/")
+    figure = page.locator("#odds-faces")
+    expect(figure).to_be_hidden()
+    page.get_by_label("Right at ε = 1", exact=True).fill("60")
+    page.get_by_role("button", name="Show the picture").click()
+    expect(page.get_by_text("You said 60 of 100; it is 73.2").first).to_be_visible()
+    expect(figure.get_by_text("you: 60 of 100")).to_be_visible()
+    title = figure.get_by_role("heading", level=3)
+    expect(title).to_contain_text("At ε = 1, at most 74 of 100 guesses are right")
+    slider = figure.get_by_role("slider", name="Privacy loss bound")
+    focus(slider)
+    page.keyboard.press("End")
+    expect(title).to_contain_text("At ε = 10, at most 100 of 100")
+    page.keyboard.press("Home")
+    expect(figure.get_by_text("the release says nothing about anybody")).to_be_visible()
+    figure.get_by_role("radio", name="1 of 100", exact=True).check()
+    slider.fill("4")
+    expect(title).to_contain_text("at most 3 of 100 guesses are right; without")
+    expect(figure.get_by_text("you: 60 of 100")).to_have_count(0)

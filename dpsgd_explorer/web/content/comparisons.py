@@ -19,7 +19,6 @@ from dpsgd_explorer.web.questions.rounding import (
     limit,
     nearest,
     percent,
-    percent_limit,
     points,
     whole,
 )
@@ -51,9 +50,6 @@ COMPARISONS = {
     ),
     "odds": Comparison(
         odds.posterior, "epsilon", SHOWN_EPSILONS, {"prior": 0.5}, certainty_limit
-    ),
-    "rare_prior": Comparison(
-        odds.posterior, "epsilon", (1.0, 3.0), {"prior": 0.01}, percent_limit
     ),
     "relation": Comparison(
         numbers.epsilon_of_sum, "sensitivity", (1.0, 2.0), {"noise_std": 1.0}, limit

@@ -39,7 +39,6 @@ from dpsgd_explorer.web.content.comparisons import compare
 from dpsgd_explorer.web.content.references import SOURCES
 from dpsgd_explorer.web.figures import (
     budget,
-    odds,
     regression_chapter,
     tail,
 )
@@ -66,7 +65,6 @@ bp.add_app_template_global(maths.math, "math")
 PICTURES = {
     "answers": response.answers_picture,
     "price": response.price_picture,
-    "odds": odds.odds_picture,
     "tail": tail.tail_picture,
     "descent": descent.descent_picture,
     "microscope": microscope.microscope_picture,

@@ -16,6 +16,10 @@ CONTROLS: dict[str, dict[str, str]] = {
         "people": "People asked",
         "again": "Ask another crowd",
     },
+    "odds-faces": {
+        "epsilon": "ε",
+        "prior": "Right without the release",
+    },
     "two-worlds": {
         "noise": "Noise multiplier σ",
         "bound": "Clipping bound C",

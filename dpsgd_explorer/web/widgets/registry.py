@@ -14,6 +14,7 @@ from typing import Any, Protocol
 from dpsgd_explorer.web.figures.svg import Picture
 from dpsgd_explorer.web.widgets import (
     microscope,
+    odds_faces,
     one_odd_record,
     randomised_response,
     two_worlds,
@@ -59,6 +60,7 @@ class Widget:
 
 TABLE: tuple[tuple[str, str, str, WidgetModule], ...] = (
     ("randomised-response", "A survey on yourself", "intro", randomised_response),
+    ("odds-faces", "A hundred faces for odds", "intro", odds_faces),
     ("two-worlds", "Two worlds", "dp-concepts", two_worlds),
     ("one-odd-record", "One odd record", "sgd-basics", one_odd_record),
     ("microscope", "One step under the microscope", "dpsgd-intro", microscope),

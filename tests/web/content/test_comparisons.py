@@ -8,6 +8,7 @@ import pytest
 
 from dpsgd_explorer.web.content.chapters import CHAPTERS
 from dpsgd_explorer.web.content.comparisons import COMPARISONS
+from dpsgd_explorer.web.figures.odds import odds_picture
 from dpsgd_explorer.web.pages import home, learn
 from dpsgd_explorer.web.recorded.runs import recorded
 
@@ -122,7 +123,11 @@ def test_no_sentence_puts_two_numbers_side_by_side_undeclared():
 def pictures():
     return {
         name: draw
-        for name, draw in {**learn.PICTURES, "accuracy": home.shown_accuracy}.items()
+        for name, draw in {
+            **learn.PICTURES,
+            "accuracy": home.shown_accuracy,
+            "odds": odds_picture,
+        }.items()
         if name not in ("step", "expected_batch")
     }
 

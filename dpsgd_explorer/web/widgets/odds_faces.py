@@ -1,0 +1,55 @@
+"""A hundred faces for odds: how many of 100 statements of an attacker are right.
+
+An attacker says "took part" of 100 people, one by one.  Among all people of whom it
+says so, the share of those who did is at most o e^ε / (1 + o e^ε), o being the odds
+before; the promise is about the outcomes at which it says so.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from dpsgd_explorer.web.figures.odds import odds_picture
+from dpsgd_explorer.web.figures.svg import Picture
+from dpsgd_explorer.web.questions.odds import posterior
+from dpsgd_explorer.web.questions.rounding import (
+    certainty_limit,
+    limit,
+    percent,
+    percent_limit,
+)
+
+EPSILONS = (0.0, 0.1, 0.2, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0)
+PRIORS = (0.01, 0.1, 0.5)
+SHOWN_EPSILON, SHOWN_PRIOR = 1.0, 0.5
+FINE = 0.99  # a share from which one decimal might read 100
+
+
+def picture() -> Picture:
+    """Return the curve of the limit against ε, at even odds."""
+    return odds_picture()
+
+
+def data() -> dict[str, Any]:
+    """Return the limits of an attacker at each ε, from each belief before."""
+    return {
+        "epsilons": EPSILONS,
+        "factors": [limit(math.exp(epsilon)) for epsilon in EPSILONS],
+        "first": {
+            "epsilon": EPSILONS.index(SHOWN_EPSILON),
+            "prior": PRIORS.index(SHOWN_PRIOR),
+        },
+        "priors": [
+            {
+                "before": int(percent(prior, 0)),
+                "limits": [_limits(posterior(epsilon, prior)) for epsilon in EPSILONS],
+            }
+            for prior in PRIORS
+        ],
+    }
+
+
+def _limits(share: float) -> dict[str, Any]:
+    exact = certainty_limit if share > FINE else percent_limit
+    return {"right": int(percent_limit(share, 0)), "percent": exact(share)}

@@ -1,0 +1,106 @@
+/** A hundred faces for odds: how many of an attacker's statements can be right at each epsilon. */
+
+import {Chart, circles, diamond, disc, line, rule, scale, text} from "../lib/svg.js";
+import {oncePerFrame, part, speaker, write} from "../lib/widget_parts.js";
+
+const COLUMNS = 10;
+const WHO = "For an attacker who knows all the others and sees everything that is released (δ = 0)";
+const MOUTHS = {given: 0, gained: -3.5, none: 3.5};
+
+/** Pure: "given", "gained" or "none" of each face, from left to right and top to bottom. */
+export function kinds(before, right) {
+  return Array.from({length: 100}, (_, i) => (i < before ? "given" : i < right ? "gained" : "none"));
+}
+
+/** Pure: what the faces show. */
+export function conclusion(epsilon, before, {right}) {
+  return `At ε = ${epsilon}, at most ${right} of 100 guesses are right; without the release, ${before} ${before === 1 ? "is" : "are"}`;
+}
+
+/** Pure: the same in natural frequencies. */
+export function frequencies(factor, before, {right, percent}) {
+  const start = `An attacker says “took part” of 100 people, one by one. Before the release ${before} of these statements ${before === 1 ? "is" : "are"} right, so the odds are ${before} to ${100 - before}.`;
+  if (right === before) return `${start} They stay so: the release says nothing about anybody.`;
+  return `${start} The odds grow by a factor of at most ${factor}: ${percent} %, or ${right} faces, rounded up.`;
+}
+
+/** Pure: guesses with their place on the slider; those at no epsilon of it are left out. */
+export function placed(guesses, epsilons) {
+  return guesses
+    .filter(({at, value}) => value !== null && at && epsilons.includes(at.x))
+    .map(({at, value, words}) => ({index: epsilons.indexOf(at.x), value, words}));
+}
+
+export function mount(element, data) {
+  const slider = part(element, "epsilon");
+  const speak = speaker(element);
+  const state = {prior: data.first.prior, guesses: []};
+  const redraw = oncePerFrame(() => draw());
+  const charts = {
+    faces: new Chart(part(element, "faces"), {height: 300, label: "A hundred faces: those about whom the attacker is right are filled", draw: redraw}),
+    curve: new Chart(part(element, "curve"), {height: 180, label: "The limit in percent at each epsilon", draw: redraw}),
+  };
+  function draw() {
+    if (!charts.faces.width || !charts.curve.width) return;
+    const index = Number(slider.value);
+    const {before, limits} = data.priors[state.prior];
+    charts.faces.show(faces(charts.faces, kinds(before, limits[index].right)));
+    charts.curve.show(curve(charts.curve, data, limits, index, before === 50 ? state.guesses : []));
+    const words = [conclusion(data.epsilons[index], before, limits[index]), frequencies(data.factors[index], before, limits[index])];
+    write(element, "title", words[0]);
+    write(element, "sub", WHO);
+    write(element, "fact", words[1]);
+    write(element, "epsilon-words", data.epsilons[index]);
+    slider.setAttribute("aria-valuetext", `${data.epsilons[index]}; at most ${limits[index].right} of 100 are right`);
+    speak(words.join(". "));
+  }
+  slider.addEventListener("input", redraw);
+  for (const radio of element.querySelectorAll("[data-prior]")) {
+    radio.addEventListener("change", () => {
+      state.prior = Number(radio.value);
+      redraw();
+    });
+  }
+  element.addEventListener("guessed", ({detail}) => {
+    state.guesses = placed(detail, data.epsilons);
+    redraw();
+  });
+}
+
+/** Ten rows of ten faces; one path for each part of all faces of a kind. */
+function faces({width, height}, kindOf) {
+  const [gap, size] = [height / COLUMNS, 11.5];
+  const left = Math.max(gap / 2, width / 2 - 4.5 * Math.min(gap * 1.35, width / COLUMNS));
+  const across = Math.min(gap * 1.35, width / COLUMNS);
+  const at = (i) => [left + (i % COLUMNS) * across, gap * (Math.floor(i / COLUMNS) + 0.5)];
+  return ["given", "gained", "none"].flatMap((kind) => {
+    const places = kindOf.flatMap((one, i) => (one === kind ? [at(i)] : []));
+    const eyes = places.flatMap(([x, y]) => [[x - 4, y - 3], [x + 4, y - 3]]);
+    return [
+      circles(places, size, `face ${kind}`), circles(eyes, 1.5, `eyes ${kind}`),
+      {name: "path", attributes: {class: `mouth ${kind}`, d: places.map(([x, y]) => `M${x - 4.5} ${y + 4.5}q4.5 ${MOUTHS[kind]} 9 0`).join("")}},
+    ];
+  });
+}
+
+function curve(chart, data, limits, index, guesses) {
+  const {width, height} = chart;
+  const [left, right, bottom] = [46, width - 14, height - 30];
+  const x = scale([0, data.epsilons.length - 1], [left, right]);
+  const y = scale([0, 100], [bottom, 14]);
+  const points = limits.map(({percent}, i) => [x(i), y(Number(percent))]);
+  const every = width > 340 ? 1 : 2;
+  const isLow = Number(limits[index].percent) < 80;
+  return [
+    ...[0, 50, 100].flatMap((value) => [rule([left, y(value)], [right, y(value)]), text([left - 6, y(value) + 4], `${value} %`, "", "end")]),
+    ...data.epsilons.flatMap((epsilon, i) => (i % every ? [] : [text([x(i), height - 8], epsilon, "", "middle")])),
+    text([width, height - 38], "ε, in uneven steps", "halo", "end"),
+    line(points, "s-attack"), circles(points, 3, "f-attack"),
+    line([[x(index), bottom], points[index]], "thin s-ink dotted"), disc(points[index], 6.5, "f-ink"),
+    text([points[index][0] + (index > 8 ? -12 : 0), points[index][1] + (isLow ? -13 : 26)], `${limits[index].percent} %`, "ink halo", index > 8 ? "end" : "middle"),
+    ...guesses.flatMap((guess) => [
+      diamond([x(guess.index), y(guess.value)], 7, "guess-mark"),
+      text([x(guess.index), y(guess.value) + 22], `you: ${guess.words}`, "ink halo", guess.index > 8 ? "end" : "middle"),
+    ]),
+  ];
+}
