@@ -6,7 +6,7 @@ Templates mark them by ``limits.attributes(name)``, scripts by ``control`` of a 
 from __future__ import annotations
 
 from dpsgd_explorer.web.figures import toy_problem as toy
-from dpsgd_explorer.web.widgets import randomised_response, two_worlds
+from dpsgd_explorer.web.widgets import odds_faces, randomised_response, two_worlds
 from dpsgd_explorer.web.widgets.starts import Choices, Rules, Span
 
 CONTROLS: dict[str, dict[str, str]] = {
@@ -41,6 +41,10 @@ RECORD = (Span(toy.X_RANGE[0] + EDGE, toy.X_RANGE[1] - EDGE), Span(*toy.Y_RANGE)
 #: What controls that hold a value can start at.
 STARTS: dict[str, dict[str, Rules]] = {
     "randomised-response": {"people": (Choices(randomised_response.PEOPLE),)},
+    "odds-faces": {
+        "epsilon": (Choices(odds_faces.EPSILONS),),
+        "prior": (Choices(odds_faces.PRIORS),),
+    },
     "two-worlds": {
         "noise": (Choices(two_worlds.NOISE),),
         "bound": (Span(0.25, 4, doublings=True),),
