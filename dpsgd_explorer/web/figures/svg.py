@@ -266,6 +266,14 @@ def round_ticks(bounds: tuple[float, float], most: int) -> list[tuple[float, str
     return [(value, f"{value:.6g}") for value in values]
 
 
+def fanned(heights: Sequence[float], gap: float = 16) -> list[float]:
+    """Return heights for words that would overlap: same order, so many pixels apart."""
+    placed, last = list(heights), -math.inf
+    for i in sorted(range(len(placed)), key=placed.__getitem__):
+        last = placed[i] = max(placed[i], last + gap)
+    return placed
+
+
 def _px(value: float) -> str:
     """Return a pixel to a tenth, without a trailing zero."""
     return f"{value:.1f}".removesuffix(".0")

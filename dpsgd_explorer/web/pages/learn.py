@@ -56,8 +56,8 @@ from dpsgd_explorer.web.figures.chapters import (
     unfold,
 )
 from dpsgd_explorer.web.recorded.runs import recorded
+from dpsgd_explorer.web.widgets import accountant_race, one_odd_record
 from dpsgd_explorer.web.widgets import microscope as one_step
-from dpsgd_explorer.web.widgets import one_odd_record
 
 bp = Blueprint("learn", __name__, url_prefix="/learn")
 bp.add_app_template_global(maths.math, "math")
@@ -163,6 +163,7 @@ def parts() -> dict[str, Any]:
         "odd_record": one_odd_record,
         "one_step": one_step,
         "picture": PICTURES,
+        "race": accountant_race,
         "regression": regression_chapter,
         "tables": tables,
         "thumbnails": THUMBNAILS,

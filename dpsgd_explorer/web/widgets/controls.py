@@ -35,6 +35,7 @@ CONTROLS: dict[str, dict[str, str]] = {
         "noise": "Noise multiplier σ",
         "draws": "New noise and new batches",
     },
+    "accountant-race": {"course": "Which run", "play": "Play and step"},
 }
 EDGE = 0.05  # of the x range, where scripts do not let the odd record go
 RECORD = (Span(toy.X_RANGE[0] + EDGE, toy.X_RANGE[1] - EDGE), Span(*toy.Y_RANGE))

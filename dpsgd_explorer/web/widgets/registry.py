@@ -13,6 +13,7 @@ from typing import Any, Protocol
 
 from dpsgd_explorer.web.figures.svg import Picture
 from dpsgd_explorer.web.widgets import (
+    accountant_race,
     microscope,
     odds_faces,
     one_odd_record,
@@ -64,5 +65,11 @@ TABLE: tuple[tuple[str, str, str, WidgetModule], ...] = (
     ("two-worlds", "Two worlds", "dp-concepts", two_worlds),
     ("one-odd-record", "One odd record", "sgd-basics", one_odd_record),
     ("microscope", "One step under the microscope", "dpsgd-intro", microscope),
+    (
+        "accountant-race",
+        "The accountant race",
+        "privacy-accounting",
+        accountant_race,
+    ),
 )
 WIDGETS = {row[0]: Widget(*row) for row in TABLE}

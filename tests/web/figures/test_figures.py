@@ -41,6 +41,7 @@ from dpsgd_explorer.web.pages.regression_lab import PRESETS
 from dpsgd_explorer.web.questions.regression import RegressionQuestion
 from dpsgd_explorer.web.questions.regression_results import View
 from dpsgd_explorer.web.recorded.runs import recorded
+from dpsgd_explorer.web.widgets import accountant_race
 
 PICTURES = {
     "odds": odds.odds_picture,
@@ -56,6 +57,7 @@ PICTURES = {
     "people": group_privacy.people_picture,
     "unfold": unfold.unfold_picture,
     "growth": budget.growth_picture,
+    "race": accountant_race.picture,
     "batch": budget.batch_picture,
     "accuracy": lambda: run.accuracy_picture(recorded(SHOWN_RUN), recorded(TWIN)),
     "lengths": lambda: lengths.lengths_picture(recorded(SHOWN_RUN)),

@@ -72,9 +72,11 @@ def test_alone_a_widget_may_be_framed_and_nothing_else_may(reading, slug):
     page = Page(alone.text)
     assert len(page.all("h1")) == len(page.all("main")) == 1
     chapter = CHAPTERS[WIDGETS[slug].chapter]
-    for link in page.all("a"):
+    *doors, back = page.all("a")
+    assert back["href"] == f"/learn/{chapter.slug}/#{slug}"
+    for link in (*doors, back):
         assert link["target"] == "_top"
-        assert link["href"] == f"/learn/{chapter.slug}/#{slug}"
+        assert reading.get(link["href"]).status_code == 200
 
 
 def test_an_unknown_widget_is_not_found_and_shows_the_way_back(reading):

@@ -1,0 +1,206 @@
+"""The accountant race: one run, counted step by step by every accountant that applies.
+
+The curves are those of the lab; the script shows them and computes no ε.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+from urllib.parse import urlencode
+
+from markupsafe import Markup
+
+from dpsgd_explorer.web.content.numbers import counted_epsilon
+from dpsgd_explorer.web.figures import budget
+from dpsgd_explorer.web.figures.svg import Picture, Plot, fanned, small
+from dpsgd_explorer.web.questions.accountant_race import SILENT, race
+from dpsgd_explorer.web.questions.comparison import Comparison
+from dpsgd_explorer.web.questions.privacy import CurvesAnswer, Racer
+from dpsgd_explorer.web.questions.privacy_models import CurvesQuestion
+from dpsgd_explorer.web.questions.rounding import limit, thousands
+
+POINTS = 41
+SHORT = {  # beside a line there is room for a word
+    "exact": "exact",
+    "rdp": "Rényi",
+    "moments": "moments",
+    "gdp": "central limit",
+    "zcdp": "zCDP",
+    "optimal": "optimal",
+    "advanced": "advanced",
+    "basic": "basic",
+}
+COLOURS = {"exact": "good", "bound": "private", "approximation": "budget"}
+LARGE = 100  # an ε beyond it is printed whole
+
+
+@dataclass(frozen=True)
+class Course:
+    """A run to be counted, with a name."""
+
+    name: str
+    sample_rate: float
+    noise_multiplier: float
+    steps: int
+
+    @property
+    def settings(self) -> dict[str, float]:
+        """The run and δ, as the lab and the accountants are asked."""
+        return {
+            "sample_rate": self.sample_rate,
+            "noise_multiplier": self.noise_multiplier,
+            "steps": self.steps,
+            "delta": budget.DELTA,
+        }
+
+    @property
+    def counts(self) -> Comparison:
+        """What three accountants say at the end."""
+        settings = dict(self.settings)
+        del settings["delta"]
+        return Comparison(
+            counted_epsilon, "accountant", ("exact", "gdp", "basic"), settings, _text
+        )
+
+
+@cache
+def courses() -> tuple[Course, ...]:
+    """Return the runs to choose from; the first is the chapter's."""
+    plan = budget.classic_plan()
+    return (
+        Course("small batches", plan.sample_rate, plan.noise_multiplier, plan.steps),
+        Course("few steps, little noise", 0.015, 0.65, 200),
+        Course("full batches", 1.0, 10.0, 100),
+    )
+
+
+@cache
+def counted(course: Course) -> CurvesAnswer:
+    """Return the curves of all accountants, as the lab has them."""
+    return race(CurvesQuestion(**course.settings, points=POINTS))
+
+
+def runners(course: Course) -> list[Racer]:
+    """Return the accountants that apply, from the least at the end to the largest."""
+    applying = [one for one in counted(course).curves if one.status != SILENT]
+    return sorted(applying, key=lambda one: (_value(one.epsilon[-1]), one.accountant))
+
+
+def said(accountant: str) -> str:
+    """Return what an accountant says at the end of the chapter's run."""
+    [end] = [
+        one.epsilon[-1] for one in runners(courses()[0]) if one.accountant == accountant
+    ]
+    return _text(_value(end))
+
+
+@cache
+def data() -> dict[str, Any]:
+    """Return each run with its curves."""
+    return {
+        "delta": small(budget.DELTA),
+        "courses": [
+            {
+                "name": course.name,
+                "held": course.counts.held,
+                "query": urlencode(course.settings),
+                "steps": counted(course).steps,
+                "racers": [
+                    {
+                        "name": one.label,
+                        "short": SHORT[one.accountant],
+                        "status": one.status,
+                        "epsilon": one.epsilon,
+                    }
+                    for one in runners(course)
+                ],
+            }
+            for course in courses()
+        ],
+    }
+
+
+@cache
+def picture() -> Picture:
+    """Return the finished race over the chapter's run."""
+    course = courses()[0]
+    counts = course.counts
+    return Picture(
+        title=(
+            f"One run: ε = {counts[0]} exactly, {counts[1]} by an approximation, and "
+            f"up to {counts[2]} by a bound"
+        ),
+        sub=(
+            f"ε at δ = {small(budget.DELTA)} over steps, as each accountant counts "
+            f"{counts.held}; add or remove one record, Poisson sampling"
+        ),
+        comparisons=(counts,),
+        wide=_draw((904, 400), course),
+        narrow=_draw((342, 340), course),
+        head=("accountant", "answer", f"ε after {course.steps:,} steps"),
+        rows=tuple(
+            (one.label, one.status, _text(_value(one.epsilon[-1])))
+            for one in runners(course)
+        ),
+        kind="computed",
+        note=(
+            "The run is equally private each time; only the proof differs. "
+            "An approximation may lie below the truth, and promises nothing."
+        ),
+    )
+
+
+def _draw(size: tuple[int, int], course: Course) -> Markup:
+    found = runners(course)
+    low, high = decades(found)
+    is_narrow = size[0] < 500
+    plot = Plot.framed(
+        size,
+        (1, course.steps),
+        (10.0**low, 10.0**high),
+        log_x=True,
+        log_y=True,
+        left=60,
+        right=100,
+    )
+    powers = range(low, high + 1, 2 if is_narrow else 1)
+    plot.y_axis([(10.0**p, f"{10.0**p:,g}") for p in powers], "ε, log scale")
+    ticks = (1, 100, 10_000) if is_narrow else budget.SHOWN_STEPS
+    plot.x_axis([(t, f"{t:,}") for t in ticks], "steps, log scale")
+    for one in sorted(found, key=lambda one: one.status == "exact"):
+        dash = " dashed" if one.status == "approximation" else ""
+        thin = "" if one.status == "exact" else " thin"
+        points = [*zip(counted(course).steps, map(_value, one.epsilon), strict=True)]
+        plot.line(points, f"s-{COLOURS[one.status]}{thin}{dash}")
+    ends = [(course.steps, _value(one.epsilon[-1])) for one in found]
+    heights = [plot.y(end[1]) for end in ends]
+    for one, end, height, to in zip(found, ends, heights, fanned(heights), strict=True):
+        colour = f"{COLOURS[one.status]} halo"
+        plot.text(end, SHORT[one.accountant], colour, "start", (8, to - height + 4.5))
+    return plot.svg(
+        "Rising lines on log scales: exact, Rényi, moments and central limit end close "
+        "together, the composition theorems hundreds of times higher."
+    )
+
+
+def decades(racers: list[Racer]) -> tuple[int, int]:
+    """Return the powers of ten around all values, with room for words below."""
+    values = [_value(x) for one in racers for x in one.epsilon]
+    return (
+        math.floor(math.log10(min(values)) - 0.5),
+        math.ceil(math.log10(max(values))),
+    )
+
+
+def _value(epsilon: float | None) -> float:
+    assert epsilon is not None, "these runs are counted by floats"
+    return epsilon
+
+
+def _text(epsilon: float) -> str:
+    if epsilon < LARGE:
+        return limit(epsilon)
+    return thousands(limit(epsilon, 0))

@@ -1,0 +1,70 @@
+/** Plays what a slider scrubs: a button, the slider, and a drawing at each place. */
+
+import {part, write} from "./widget_parts.js";
+
+const LENGTH_MS = 5000;
+const TICK_MS = 40;
+const STILL_TICK_MS = 1000; // where motion is unwanted there are a few states, a second apart
+
+/** Pure: the place on the way from `first` to `last`, so long after the start. */
+export function placeAfter(elapsed, {first, last, tick = TICK_MS}) {
+  const share = Math.min(1, (Math.floor(elapsed / tick) * tick) / LENGTH_MS);
+  return Math.round(first + share * (last - first));
+}
+
+/**
+ * Wire the parts `play`, `place` and `place-words` of a widget.
+ * @param {HTMLElement} element
+ * @param {{words: (place: number) => string, show: (place: number) => void}} options
+ *   `words` says a place, `show` draws it.
+ */
+export function player(element, {words, show}) {
+  const slider = part(element, "place");
+  const still = matchMedia("(prefers-reduced-motion: reduce)");
+  let playing = 0; // counts the starts, so that an older one ends
+  let isPlaying = false;
+
+  const last = () => Number(slider.max);
+  function stop() {
+    isPlaying = false;
+    write(element, "play", "Play");
+  }
+  function go(place) {
+    slider.value = String(place);
+    slider.setAttribute("aria-valuetext", words(place));
+    write(element, "place-words", words(place));
+    show(place);
+  }
+  function play() {
+    const turn = ++playing;
+    const first = Number(slider.value) === last() ? 0 : Number(slider.value);
+    const tick = still.matches ? STILL_TICK_MS : TICK_MS;
+    const start = performance.now();
+    isPlaying = true;
+    write(element, "play", "Pause");
+    go(first);
+    const frame = (time) => {
+      if (!isPlaying || turn !== playing) return;
+      const place = placeAfter(Math.max(0, time - start), {first, last: last(), tick});
+      if (place !== Number(slider.value)) go(place);
+      if (place === last()) stop();
+      else requestAnimationFrame(frame);
+    };
+    requestAnimationFrame(frame);
+  }
+  part(element, "play").addEventListener("click", () => (isPlaying ? stop() : play()));
+  slider.addEventListener("input", () => {
+    stop();
+    go(Number(slider.value));
+  });
+  return {
+    /** Draw the place that the slider is at. */
+    draw: () => go(Number(slider.value)),
+    /** Start at the end of something with other places. */
+    reset(newLast) {
+      stop();
+      slider.max = String(newLast);
+      go(newLast);
+    },
+  };
+}
