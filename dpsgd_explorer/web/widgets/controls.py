@@ -6,7 +6,12 @@ Templates mark them by ``limits.attributes(name)``, scripts by ``control`` of a 
 from __future__ import annotations
 
 from dpsgd_explorer.web.figures import toy_problem as toy
-from dpsgd_explorer.web.widgets import odds_faces, randomised_response, two_worlds
+from dpsgd_explorer.web.widgets import (
+    accountant_race,
+    odds_faces,
+    randomised_response,
+    two_worlds,
+)
 from dpsgd_explorer.web.widgets.starts import Choices, Rules, Span
 
 CONTROLS: dict[str, dict[str, str]] = {
@@ -35,7 +40,7 @@ CONTROLS: dict[str, dict[str, str]] = {
         "noise": "Noise multiplier σ",
         "draws": "New noise and new batches",
     },
-    "accountant-race": {"course": "Which run", "play": "Play and step"},
+    "accountant-race": {"course": "Which run, by its steps", "play": "Play"},
 }
 EDGE = 0.05  # of the x range, where scripts do not let the odd record go
 RECORD = (Span(toy.X_RANGE[0] + EDGE, toy.X_RANGE[1] - EDGE), Span(*toy.Y_RANGE))
@@ -58,6 +63,9 @@ STARTS: dict[str, dict[str, Rules]] = {
     "microscope": {
         "bound": (Span(0.25, 4, doublings=True),),
         "noise": (Span(0.25, 4, doublings=True),),
+    },
+    "accountant-race": {
+        "course": (Choices(tuple(one.steps for one in accountant_race.courses())),),
     },
 }
 
