@@ -13,7 +13,7 @@ from urllib.parse import urlencode
 
 from markupsafe import Markup
 
-from dpsgd_explorer.web.content.numbers import counted_epsilon
+from dpsgd_explorer import accounting
 from dpsgd_explorer.web.figures import budget
 from dpsgd_explorer.web.figures.svg import Picture, Plot, fanned, small
 from dpsgd_explorer.web.questions.accountant_race import SILENT, race
@@ -59,11 +59,19 @@ class Course:
     @property
     def counts(self) -> Comparison:
         """What three accountants say at the end."""
-        settings = dict(self.settings)
-        del settings["delta"]
-        return Comparison(
-            counted_epsilon, "accountant", ("exact", "gdp", "basic"), settings, _text
-        )
+        said = ("exact", "gdp", "basic")
+        return Comparison(counted_epsilon, "accountant", said, self.settings, _text)
+
+
+def counted_epsilon(
+    sample_rate: float,
+    noise_multiplier: float,
+    steps: int,
+    delta: float,
+    accountant: str,
+) -> float:
+    """Return what an accountant says that a run spends."""
+    return accounting.epsilon(sample_rate, noise_multiplier, steps, delta, accountant)
 
 
 @cache
