@@ -221,7 +221,7 @@ def test_a_step_is_gone_through_under_the_microscope(open_page):
     expect(title).not_to_have_text(before)
     following.click()
     length = figure.locator('[data-part="clipped-length"]').inner_text()
-    grip = figure.locator(".grip")
+    grip = figure.locator('[data-part="arrows"] .grip')
     focus(grip)
     page.keyboard.press("Shift+ArrowDown")
     expect(grip).to_have_attribute("aria-valuetext", "C = 0.71")
@@ -232,6 +232,18 @@ def test_a_step_is_gone_through_under_the_microscope(open_page):
     following.click()
     expect(title).to_contain_text("The line moves")
     figure.get_by_role("button", name="Start again").click()
+    expect(title).to_contain_text("records take part in this step")
+
+    figure.get_by_role("radio", name="A real network").check()
+    expect(title).to_contain_text("226 of 524 gradients are cut")
+    expect(figure.locator("[data-live] .badge.not-private:visible")).to_have_count(1)
+    grip = figure.get_by_role("slider", name="Clipping bound C of the network")
+    focus(grip)
+    page.keyboard.press("Shift+ArrowUp")
+    expect(grip).to_have_attribute("aria-valuenow", "0.2")
+    expect(title).not_to_contain_text("226 of 524")
+    expect(figure.get_by_text("ε is the same with every C")).to_be_visible()
+    figure.get_by_role("radio", name="24 records").check()
     expect(title).to_contain_text("records take part in this step")
 
 

@@ -1,6 +1,8 @@
 import assert from "node:assert/strict";
 import {test} from "node:test";
 import {nearest} from "../../static/js/widgets/microscope/drawings.js";
+import {lengthsAt} from "../../static/js/widgets/microscope/lengths.js";
+import {networkWords} from "../../static/js/widgets/microscope/network.js";
 import {angle, clip, compute, scaled, total} from "../../static/js/widgets/microscope/step.js";
 import {which, words} from "../../static/js/widgets/microscope/words.js";
 
@@ -70,4 +72,29 @@ test("the arrow that is pressed is the nearest one, if any is near", () => {
   assert.equal(nearest([8, 60], places), 1);
   assert.equal(nearest([90, 90], places), null);
   assert.equal(nearest([1, 1], []), null);
+});
+
+const NETWORK = {
+  parameters: 400, lengths: [3, 1, 0.2, 0.1], true: 4, bounds: [0.1, 0.4, 1.6], clipped: [0.3, 0.6, 2.4], degrees: [60, 40, 10],
+  noise_multiplier: 0.5, bound: 0.4,
+};
+
+test("a network's step has its recorded lengths, and noise that grows with C and the root of d", () => {
+  const found = lengthsAt(NETWORK, 0.4);
+  assert.equal(found.cut, 2);
+  assert.ok(Math.abs(found.sums.clipped - 0.6) < 1e-12 && Math.abs(found.turns.clipped - 40) < 1e-12);
+  assert.ok(Math.abs(found.sums.noise - 4) < 1e-12); // 0.5 · 0.4 · 20
+  assert.ok(Math.abs(found.sums.noisy - Math.hypot(4, 0.6)) < 1e-12);
+  assert.ok(found.turns.noisy > found.turns.clipped && found.turns.noisy < 90);
+  const between = lengthsAt(NETWORK, 0.8);
+  assert.ok(Math.abs(between.sums.clipped - 1.2) < 1e-12); // half-way on the logarithmic scale
+  for (const [bound, clipped] of [[0.01, 0.3], [0.1, 0.3], [1.6, 2.4], [9, 2.4]]) assert.equal(lengthsAt(NETWORK, bound).sums.clipped, clipped);
+});
+
+test("the words of a network's step say how much longer the noise is, and what it does along the sum", () => {
+  const [heading, sentence] = networkWords({...lengthsAt(NETWORK, 0.4), bound: 0.4}, NETWORK);
+  assert.match(heading, /^2 of 4 gradients are cut; the noise is 6\.7 times as long/);
+  assert.match(sentence, /σC√d = 4 long; in the plane of two parameters it would be 0\.28/);
+  assert.match(sentence, /standard deviation σC and no more\.$/);
+  assert.match(networkWords({...lengthsAt(NETWORK, 0.8), bound: 0.8}, NETWORK)[1], /ε is the same with every C\.$/);
 });

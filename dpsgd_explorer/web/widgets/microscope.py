@@ -1,4 +1,7 @@
-"""The one-step microscope: a DP-SGD step on 24 records in seven sub-steps."""
+"""The one-step microscope: a DP-SGD step on 24 records in seven sub-steps.
+
+A second view has the lengths of a recorded step of a network.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,7 @@ from typing import Any
 from dpsgd_explorer.web.figures import dpsgd_step
 from dpsgd_explorer.web.figures import toy_problem as toy
 from dpsgd_explorer.web.figures.svg import Picture
+from dpsgd_explorer.web.widgets import real_step
 
 LEARNING_RATE = 1.0
 SUB_STEPS = (
@@ -56,5 +60,7 @@ def data() -> dict[str, Any]:
         "learning_rate": LEARNING_RATE,
         "steps": SUB_STEPS,
         "drawn": now.drawn,
+        "network": real_step.data(),
+        "network_summary": real_step.summary(),
         "noise": [[round(a, 4), round(b, 4)] for a, b in now.noise],
     }

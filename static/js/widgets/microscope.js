@@ -7,6 +7,7 @@ import {Chart, clamp} from "../lib/svg.js";
 import {length} from "../lib/toy_problem.js";
 import {oncePerFrame, part, speaker, write} from "../lib/widget_parts.js";
 import {gradients, nearest, records, sample, sums} from "./microscope/drawings.js";
+import {mountNetwork} from "./microscope/network.js";
 import {angle, compute} from "./microscope/step.js";
 import {which, words} from "./microscope/words.js";
 
@@ -49,7 +50,7 @@ export function mount(element, data) {
   });
 
   function draw() {
-    if (Object.values(charts).some((chart) => !chart.width)) return;
+    if (part(element, "plane").hidden || Object.values(charts).some((chart) => !chart.width)) return;
     const step = compute({...data, ...state});
     const is = (name) => state.step >= order(name);
     const [title, sentence] = words(names[state.step], step, {...data, ...state});
@@ -155,6 +156,14 @@ export function mount(element, data) {
   pick(charts.inset, (point) => nearest(point, places.inset));
   for (const [name, by] of [["before", -1], ["after", 1]]) {
     part(element, name).addEventListener("click", () => choose((state.chosen + by + data.records.length) % data.records.length));
+  }
+  const drawNetwork = mountNetwork(element, data.network, speak);
+  for (const radio of element.querySelectorAll("[data-view]")) {
+    radio.addEventListener("change", () => {
+      for (const view of ["plane", "network"]) part(element, view).hidden = view !== radio.value;
+      draw();
+      drawNetwork();
+    });
   }
   element.addEventListener("guessed", ({detail: [turn]}) => {
     state.guess = turn.value;
