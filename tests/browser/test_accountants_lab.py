@@ -65,6 +65,7 @@ def test_pointing_at_the_chart_reads_the_step(page):
     expect(page.locator(".race-box .hoverlayer")).to_contain_text("step")
 
 
+@pytest.mark.long("more journeys")
 def test_settings_stand_in_the_address_and_are_read_from_it(page, open_page):
     page.get_by_label("Noise multiplier σ", exact=True).fill("2")
     expect(page.locator("[data-chart] .chart-head")).to_contain_text("2")

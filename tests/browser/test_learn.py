@@ -98,7 +98,10 @@ def test_opening_a_chapter_calls_the_hook_that_a_site_may_fill(open_page):
     ]
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize(
+    "scheme",
+    ["light", pytest.param("dark", marks=pytest.mark.long("more journeys"))],
+)
 def test_the_switch_turns_the_theme_round_and_is_remembered(open_page, scheme):
     page = open_page("/", color_scheme=scheme, new_visitor=True)
     ground = "() => getComputedStyle(document.body).backgroundColor"

@@ -65,6 +65,7 @@ def test_the_batch_can_follow_too(page, symbol, label):
     assert int(box(page, label).input_value()) < 1024
 
 
+@pytest.mark.long("more journeys")
 def test_pressing_on_the_map_walks_along_the_line(page):
     place = page.locator(".map-box").bounding_box()
     page.mouse.click(place["x"] + 0.8 * place["width"], place["y"] + 60)

@@ -55,6 +55,7 @@ def start_worker(settings):
     )
 
 
+@pytest.mark.long("real runs")
 def test_a_killed_consumer_leaves_no_orphan_and_the_next_start_resumes(
     consumer, settings, killed_config, whole
 ):

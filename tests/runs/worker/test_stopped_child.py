@@ -72,6 +72,7 @@ def test_a_child_stopped_for_longer_than_its_lease_cannot_write(settings, consum
     assert store.events(run.id) == before
 
 
+@pytest.mark.long("real runs")
 def test_a_process_that_does_not_listen_is_cancelled_all_the_same(
     settings, consumer, own_children
 ):

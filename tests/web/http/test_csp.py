@@ -117,15 +117,16 @@ def test_the_browser_asks_for_exactly_these_hashes(app, page, address):
 
 
 @pytest.mark.browser
-@pytest.mark.parametrize("text", ["<b>C</b>", "10<sup>3</sup>", "x<sub>t</sub>"])
-def test_marked_up_chart_text_is_kept_out(page, address, text):
+def test_marked_up_chart_text_is_kept_out(page, address):
     """Plotly writes these as style attributes: our charts set font.weight instead."""
     page.goto(address)
-    annotation = {"x": 1, "y": 1, "text": text}
-    page.evaluate(
-        "text => Plotly.newPlot('chart', [], {annotations: [text]})", annotation
-    )
-    assert set(page.evaluate("violations")) == {"style-src-attr inline"}
+    for text in ["<b>C</b>", "10<sup>3</sup>", "x<sub>t</sub>"]:
+        page.evaluate("() => { violations = []; }")
+        annotation = {"x": 1, "y": 1, "text": text}
+        page.evaluate(
+            "text => Plotly.newPlot('chart', [], {annotations: [text]})", annotation
+        )
+        assert set(page.evaluate("violations")) == {"style-src-attr inline"}, text
 
 
 @pytest.mark.browser
