@@ -58,3 +58,29 @@ def test_faces_are_guessed_and_follow_epsilon_and_the_belief_before(open_page):
     slider.fill("4")
     expect(title).to_contain_text("at most 3 of 100 guesses are right; without")
     expect(figure.get_by_text("you: 60 of 100")).to_have_count(0)
+
+
+def test_batches_are_drawn_in_three_ways_and_one_has_an_exact_epsilon(open_page):
+    page = open_page("/embed/sampling-lottery/")
+    figure = page.locator("#sampling-lottery")
+    title = figure.get_by_role("heading", level=1)
+    expect(title).to_contain_text(re.compile("^In 4 steps your record was used"))
+    promise = figure.locator('[data-part="poisson-promise"]')
+    first = promise.inner_text()
+    play = figure.get_by_role("button", name="Play an epoch")
+    focus(play)
+    page.keyboard.press("Enter")
+    expect(title).to_contain_text(re.compile(r"^In 8 steps .* and 2 times; only Po"))
+    expect(promise).not_to_have_text(first)
+    expect(figure.locator('[data-part="shuffled-promise"]')).to_have_text(
+        re.compile("^None is proven here")
+    )
+    used = figure.locator('[data-part="poisson-used"]')
+    words = used.inner_text()
+    figure.get_by_role("button", name="Other draws").click()
+    expect(used).not_to_have_text(words)
+    for _ in range(4):
+        play.click()
+    expect(title).to_contain_text("In 24 steps")
+    figure.get_by_role("button", name="Start again").click()
+    expect(promise).to_have_text(first)

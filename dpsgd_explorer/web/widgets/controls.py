@@ -35,6 +35,7 @@ CONTROLS: dict[str, dict[str, str]] = {
         "threshold": "The attacker’s threshold",
     },
     "one-odd-record": {"record": "The odd record"},
+    "sampling-lottery": {"epochs": "Epochs and draws"},
     "microscope": {
         "bound": "Clipping bound C",
         "noise": "Noise multiplier σ",

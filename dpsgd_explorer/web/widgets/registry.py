@@ -18,6 +18,7 @@ from dpsgd_explorer.web.widgets import (
     odds_faces,
     one_odd_record,
     randomised_response,
+    sampling_lottery,
     two_worlds,
 )
 
@@ -70,6 +71,12 @@ TABLE: tuple[tuple[str, str, str, WidgetModule], ...] = (
         "The accountant race",
         "privacy-accounting",
         accountant_race,
+    ),
+    (
+        "sampling-lottery",
+        "A lottery of batches",
+        "privacy-accounting",
+        sampling_lottery,
     ),
 )
 WIDGETS = {row[0]: Widget(*row) for row in TABLE}

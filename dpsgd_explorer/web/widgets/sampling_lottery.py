@@ -1,0 +1,152 @@
+"""A lottery of batches: Poisson, fixed size and shuffled, with what each may promise.
+
+All three expect the same number of records per batch.  Poisson batches have an exact ε
+under either relation; batches of fixed size, drawn afresh, have a Rényi bound for one
+record replaced; no accountant here covers batches dealt from a shuffled deck (Chua and
+others 2024, arXiv:2403.17673).
+"""
+
+from __future__ import annotations
+
+import random
+from functools import cache
+from typing import Any
+
+from markupsafe import Markup
+
+from dpsgd_explorer.accounting import epsilon_curve, fixed_size_epsilon
+from dpsgd_explorer.accounting.core.neighboring_relation import (
+    ADD_OR_REMOVE_ONE,
+    REPLACE_ONE,
+)
+from dpsgd_explorer.web.figures.svg import Picture, Plot, small
+from dpsgd_explorer.web.questions.rounding import limit
+
+RECORDS = 24
+BATCH_SIZE = 6
+STEPS_PER_EPOCH = RECORDS // BATCH_SIZE
+EPOCHS = 6
+SHOWN_EPOCHS = 3  # of the picture without script
+NOISE_MULTIPLIER = 3.0
+DELTA = 1e-5
+SEED = 2
+TALLEST = 14  # records; a row of the picture is as high
+
+Batches = list[list[int]]  # the records of each step
+
+
+def poisson(steps: int, chance: random.Random) -> Batches:
+    """Return batches that each record joins by a coin of its own."""
+    rate = BATCH_SIZE / RECORDS
+    return [
+        [record for record in range(RECORDS) if chance.random() < rate]
+        for _ in range(steps)
+    ]
+
+
+def fixed_size(steps: int, chance: random.Random) -> Batches:
+    """Return batches of one size, each drawn afresh from all records."""
+    return [chance.sample(range(RECORDS), BATCH_SIZE) for _ in range(steps)]
+
+
+def shuffled(steps: int, chance: random.Random) -> Batches:
+    """Return batches dealt from a deck that is shuffled before each epoch."""
+    batches: Batches = []
+    for _ in range(steps // STEPS_PER_EPOCH):
+        deck = chance.sample(range(RECORDS), RECORDS)
+        batches += [
+            deck[start : start + BATCH_SIZE] for start in range(0, RECORDS, BATCH_SIZE)
+        ]
+    return batches
+
+
+SCHEMES = (("Poisson", poisson), ("fixed size", fixed_size), ("shuffled", shuffled))
+
+
+@cache
+def promises() -> tuple[dict[str, str], ...]:
+    """Return what may be promised after each epoch, as printed.
+
+    ``poisson`` is exact for one record added or removed, ``replaced`` for one replaced;
+    ``fixed`` is a bound for batches of fixed size, one record replaced.
+    """
+    rate = BATCH_SIZE / RECORDS
+    steps = [STEPS_PER_EPOCH * epoch for epoch in range(1, EPOCHS + 1)]
+    added, replaced = (
+        epsilon_curve(
+            rate, NOISE_MULTIPLIER, DELTA, steps=steps, neighboring_relation=relation
+        )
+        for relation in (ADD_OR_REMOVE_ONE, REPLACE_ONE)
+    )
+    return tuple(
+        {
+            "poisson": limit(added[i]),
+            "replaced": limit(replaced[i]),
+            "fixed": limit(fixed_size_epsilon(rate, NOISE_MULTIPLIER, count, DELTA)),
+        }
+        for i, count in enumerate(steps)
+    )
+
+
+def data() -> dict[str, Any]:
+    """Return the sizes of the game and what may be promised after each epoch."""
+    return {
+        "records": RECORDS,
+        "batch_size": BATCH_SIZE,
+        "epochs": EPOCHS,
+        "tallest": TALLEST,
+        "seed": SEED,
+        "promises": promises(),
+    }
+
+
+@cache
+def picture() -> Picture:
+    """Return some epochs of the three schemes, and what each may promise."""
+    after = promises()[SHOWN_EPOCHS - 1]
+    return Picture(
+        title=(
+            f"All three expect {BATCH_SIZE} records per batch; only Poisson sampling "
+            "has an exact ε"
+        ),
+        sub=(
+            f"{RECORDS} records, {STEPS_PER_EPOCH} steps per epoch, σ = "
+            f"{NOISE_MULTIPLIER:g}, δ = {small(DELTA)}; a dot marks steps that use "
+            "your record"
+        ),
+        wide=_draw((904, 330)),
+        narrow=_draw((342, 330)),
+        head=(
+            f"after {SHOWN_EPOCHS} epochs",
+            "ε, one record added or removed",
+            "ε, one record replaced",
+        ),
+        rows=(
+            ("Poisson", f"{after['poisson']} (exact)", f"{after['replaced']} (exact)"),
+            ("fixed size, drawn afresh", "none", f"{after['fixed']} (bound)"),
+            ("shuffled", "none is proven", "none is proven"),
+        ),
+        status="bound",
+        note="Seeded draws. Exact accountant; for fixed size a Rényi bound.",
+    )
+
+
+def _draw(size: tuple[int, int]) -> Markup:
+    steps = SHOWN_EPOCHS * STEPS_PER_EPOCH
+    plot = Plot.framed(size, (0, steps), (0, len(SCHEMES)), left=8)
+    for row, (name, draw) in enumerate(reversed(SCHEMES)):
+        batches = draw(steps, random.Random(SEED))
+        for step, batch in enumerate(batches):
+            top = row + len(batch) / TALLEST
+            plot.bar((step + 0.15, step + 0.85), (row, top), "f-area")
+            if 0 in batch:
+                plot.dot((step + 0.5, top), "f-ink", 4)
+        plot.path([(0, row), (steps, row)], "axis")
+        plot.text((0, row + 0.82), name, "ink halo")
+    plot.x_axis(
+        [(STEPS_PER_EPOCH * i, f"{i}") for i in range(SHOWN_EPOCHS + 1)], "epochs"
+    )
+    return plot.svg(
+        "Three rows of bars, a bar for the size of each batch: Poisson batches differ, "
+        "the others are all alike; a shuffled deck uses a record once in each epoch."
+    )

@@ -1,0 +1,55 @@
+/** Three ways to draw batches, pure: for each step how many records it uses, and whether record 0 is one. */
+
+/** @typedef {{size: number, isYours: boolean}} Step */
+
+/** The first `count` of the numbers from 0, in random order (Fisher and Yates). */
+export function dealt(generator, from, count) {
+  const deck = Array.from({length: from}, (_, i) => i);
+  for (let i = 0; i < count; i++) {
+    const other = i + Math.floor(generator.uniform() * (from - i));
+    [deck[i], deck[other]] = [deck[other], deck[i]];
+  }
+  return deck.slice(0, count);
+}
+
+const range = (count, draw) => Array.from({length: count}, draw);
+
+/** Steps of one epoch, by scheme. @type {Record<string, (generator: any, records: number, size: number) => Step[]>} */
+export const EPOCH = {
+  poisson: (generator, records, size) => range(records / size, () => {
+    const drawn = range(records, () => generator.uniform() < size / records);
+    return {size: drawn.filter(Boolean).length, isYours: drawn[0]};
+  }),
+  fixed: (generator, records, size) => range(records / size, () => (
+    {size, isYours: dealt(generator, records, size).includes(0)}
+  )),
+  shuffled: (generator, records, size) => {
+    const place = dealt(generator, records, records).indexOf(0);
+    return range(records / size, (_, step) => ({size, isYours: Math.floor(place / size) === step}));
+  },
+};
+
+/** Numbers, from 1, of the steps that use your record. */
+export const usedIn = (steps) => steps.flatMap(({isYours}, i) => (isYours ? [i + 1] : []));
+
+/** Which steps used your record, and how large batches were. */
+export function story(steps) {
+  const used = usedIn(steps);
+  const sizes = steps.map(({size}) => size);
+  const [least, most] = [Math.min(...sizes), Math.max(...sizes)];
+  const when = used.length ? `in step${used.length > 1 ? "s" : ""} ${used.join(", ")}` : "in no step";
+  return `Your record: ${when}. Sizes: ${least === most ? `all ${least}` : `${least} to ${most}`}.`;
+}
+
+/** What may be promised, by scheme; all numbers are the server's. */
+export const PROMISE = {
+  poisson: ({poisson}) => `ε = ${poisson}, exact, for one record added or removed.`,
+  fixed: ({fixed, replaced}) => `ε = ${fixed}, a bound, for one record replaced; Poisson sampling has ${replaced} there, exact. For one added or removed: none.`,
+  shuffled: () => "None is proven here. Each epoch uses your record exactly once, and everybody knows it; the truth can be far above Poisson’s (Chua and others, 2024).",
+};
+
+/** What the three rows show together. */
+export function conclusion(rows) {
+  const [poisson, fixed, shuffled] = rows.map((steps) => usedIn(steps).length);
+  return `In ${rows[0].length} steps your record was used ${poisson}, ${fixed} and ${shuffled} times; only Poisson sampling has an exact ε`;
+}
