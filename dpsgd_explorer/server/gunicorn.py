@@ -48,7 +48,7 @@ class WebServer(BaseApplication):  # type: ignore[misc]  # gunicorn has no types
     def load(self) -> Flask:
         # Here: gunicorn's master process needs none of it.
         from dpsgd_explorer.web import create_app
-        from dpsgd_explorer.web.pages.learn import count_minutes
+        from dpsgd_explorer.web.pages.readings import count_minutes
 
         app = create_app(self._settings)
         Thread(target=count_minutes, args=(app,), daemon=True).start()

@@ -48,6 +48,41 @@ def test_on_a_narrow_page_all_chapters_are_in_a_closed_list(open_page):
     expect(chapters.get_by_role("link").last).to_be_visible()
 
 
+def test_a_track_is_chosen_by_key_or_link_and_stays_in_this_browser(open_page):
+    page = open_page("/learn/what-models-leak/", new_visitor=True)
+    full = page.get_by_role("radio", name="Full")
+    quick = page.get_by_role("radio", name="Intuition")
+    formal = page.locator("details.fold")
+    section = page.locator("#how")
+    entry = page.locator("[data-rail]").get_by_role("link", name="How attacks are made")
+    expect(full).to_be_checked()
+    for part in (section, entry, formal.first):
+        expect(part).to_be_visible()
+    focus(full)
+    page.keyboard.press("ArrowLeft")
+    expect(quick).to_be_checked()
+    expect(page.locator(".full:visible")).to_have_count(0)
+    expect(entry).to_be_hidden()
+    expect(page.get_by_role("heading", name="Check yourself")).to_be_visible()
+    assert page.url.endswith("/learn/what-models-leak/?track=intuition")
+    page.emulate_media(media="print")
+    for part in (section, formal.first):
+        expect(part).to_be_visible()
+    page.emulate_media(media="screen")
+    page.goto(page.url.split("?")[0])
+    expect(quick).to_be_checked()
+    page.goto(page.url + "#how")
+    expect(section).to_be_visible()  # a link into what the track leaves out
+    page.goto(page.url.split("what-")[0] + "fairness/?track=full")
+    expect(full).to_be_checked()
+    expect(formal.first).to_be_visible()
+    for stored in ("", "{", "nope", "toString"):
+        page.evaluate("(text) => localStorage.setItem('track', text)", stored)
+        page.goto(page.url.split("?")[0])
+        expect(full).to_be_checked()
+        assert page.evaluate("() => localStorage.getItem('track')") is None
+
+
 def test_an_answer_shows_and_says_its_reason(open_page):
     page = open_page("/learn/dpsgd-intro/")
     quiz = page.locator(".quiz").first

@@ -11,7 +11,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from threading import Lock
 
-from flask import Response, current_app, request
+from flask import Response, current_app, g, request
 
 from dpsgd_explorer.web.http.compression import LEVEL
 
@@ -19,6 +19,17 @@ QUEUES = {"quick": Lock(), "slow": Lock(), "pages": Lock(), "reports": Lock()}
 View = Callable[..., Response]
 ANSWERS = 64  # of one route, of up to about 100 kB
 PAGES = 256  # of all routes, compressed, of up to about 20 kB
+
+
+def failures() -> int:
+    """Return how many parts of this request's answer failed so far."""
+    found: int = g.get("failures", 0)
+    return found
+
+
+def note_failure() -> None:
+    """Note that a part of this request's answer failed: it is not to be cached."""
+    g.failures = failures() + 1
 
 
 class AnswerCache:
@@ -31,20 +42,35 @@ class AnswerCache:
         self._answers: OrderedDict[Hashable, bytes] = OrderedDict()
 
     def answer(
-        self, question: Hashable, queue: str, compute: Callable[[], bytes]
+        self,
+        question: Hashable,
+        queue: str,
+        compute: Callable[[], bytes],
+        is_whole: Callable[[], bool] = lambda: True,
     ) -> bytes:
-        """Return the answer; a new one is computed in its turn."""
+        """Return the answer; a new one is computed in its turn.
+
+        Args:
+            question: What is asked.
+            queue: One of ``QUEUES``.
+            compute: Returns the answer; called if the question is new.
+            is_whole: Called after it; False drops the answer once it was given.
+        """
         if (known := self._known(question)) is not None:
             return known
         with QUEUES[queue]:
             if (known := self._known(question)) is not None:  # computed meanwhile
                 return known
             computed = compute()
-            with self._lock:
-                self._answers[question] = computed
-                if len(self._answers) > self._size:
-                    self._answers.popitem(last=False)
+            if is_whole():
+                self._store(question, computed)
             return computed
+
+    def _store(self, question: Hashable, computed: bytes) -> None:
+        with self._lock:
+            self._answers[question] = computed
+            if len(self._answers) > self._size:
+                self._answers.popitem(last=False)
 
     def _known(self, question: Hashable) -> bytes | None:
         with self._lock:
@@ -78,8 +104,12 @@ def cached_page(render: Callable[[], str], queue: str = "pages") -> Response:
     """
     cache: AnswerCache = current_app.extensions["pages"]
     address = (request.path, request.query_string)
+    before = failures()
     packed = cache.answer(
-        address, queue, lambda: gzip.compress(render().encode(), LEVEL, mtime=0)
+        address,
+        queue,
+        lambda: gzip.compress(render().encode(), LEVEL, mtime=0),
+        is_whole=lambda: failures() == before,
     )
     takes_packed = request.accept_encodings["gzip"] > 0
     response = Response(packed if takes_packed else gzip.decompress(packed))

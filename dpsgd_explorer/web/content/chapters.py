@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from markupsafe import Markup
 
+INTUITION, FULL = "intuition", "full"
+TRACKS = {INTUITION: "Intuition", FULL: "Full"}  # ways to read a chapter
 WORDS_A_MINUTE = 180
 # Drawings and formulas are looked at; folds and sources are opened by few; the still
 # picture of a widget is there instead of the moving one.
@@ -164,11 +167,19 @@ def unbroken(text: Markup) -> Markup:
     return Markup("".join(parts))
 
 
-def reading_minutes(text: str) -> int:
+def reading_minutes(text: str, left_out: Sequence[str] = ()) -> int:
     """Return how long a rendered text takes to read, whole minutes rounded up.
 
     Questions count with all their answers and reasons; folds, formulas, drawings and
     sources do not. Of a widget's two pictures one counts.
+
+    Args:
+        text: The whole text.
+        left_out: Passages of it that are not shown.
     """
-    words = NOT_READ.sub(" ", text).split()
-    return math.ceil(len(words) / WORDS_A_MINUTE)
+    words = _words(text) - sum(map(_words, left_out))
+    return math.ceil(words / WORDS_A_MINUTE)
+
+
+def _words(text: str) -> int:
+    return len(NOT_READ.sub(" ", text).split())

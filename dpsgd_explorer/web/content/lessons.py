@@ -59,12 +59,14 @@ class Parts:
         pictures: Anchor and picture of each figure.
         questions: The check questions.
         runs: Words and settings of the links into the trainer.
+        full: Passages that only the track "Full" shows.
     """
 
     guesses: list[tuple[Markup, list[Guess]]] = field(default_factory=list)
     pictures: list[tuple[str, Picture]] = field(default_factory=list)
     questions: list[Question] = field(default_factory=list)
     runs: list[tuple[Markup, Mapping[str, object]]] = field(default_factory=list)
+    full: list[Markup] = field(default_factory=list)
 
     def add_guesses(self, question: str, guesses: Sequence[Mapping[str, Any]]) -> None:
         """Add the guesses before one picture."""
@@ -91,6 +93,10 @@ class Parts:
     def add_runs(self, links: Sequence[tuple[str, Mapping[str, object]]]) -> None:
         """Add links into the trainer."""
         self.runs += [(Markup(words), settings) for words, settings in links]
+
+    def add_full(self, passage: Markup) -> None:
+        """Add a passage of the track "Full"."""
+        self.full.append(passage)
 
 
 def gather(kind: str, *values: Any) -> str:

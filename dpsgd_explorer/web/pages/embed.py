@@ -9,7 +9,7 @@ from functools import partial
 from flask import Blueprint, Response, abort, render_template, request
 from markupsafe import Markup
 
-from dpsgd_explorer.web.api.answer_cache import cached_page
+from dpsgd_explorer.web.api.answer_cache import cached_page, note_failure
 from dpsgd_explorer.web.content.chapters import CHAPTERS
 from dpsgd_explorer.web.widgets.controls import controls_of, starts_of
 from dpsgd_explorer.web.widgets.limits import FREE, HIDE, LOCK, Limits, read_limits
@@ -82,5 +82,6 @@ def widget_markup(
         )
     except Exception:
         LOG.exception("The widget %s could not be computed.", slug)
+        note_failure()
         page = render_template("widgets/_failed.html", shown=shown)
     return Markup(page)

@@ -11,28 +11,30 @@ from typing import Any
 
 from flask import (
     Blueprint,
-    Flask,
     Response,
     abort,
     current_app,
     render_template,
+    request,
     url_for,
 )
 from markupsafe import Markup, escape
 
 from dpsgd_explorer.accounting import ACCOUNTANTS
 from dpsgd_explorer.experiments.training_config import TrainingConfig
+from dpsgd_explorer.validation import one_of
 from dpsgd_explorer.web.api.answer_cache import cached_page
 from dpsgd_explorer.web.content import deployments, tables, trainer_links
 from dpsgd_explorer.web.content import formulas as maths
 from dpsgd_explorer.web.content import numbers as quantities
 from dpsgd_explorer.web.content.chapters import (
     CHAPTERS,
+    FULL,
     NO_BREAK_SPACE,
+    TRACKS,
     Chapter,
     headings,
     neighbours,
-    reading_minutes,
     unbroken,
 )
 from dpsgd_explorer.web.content.comparisons import compare
@@ -55,6 +57,7 @@ from dpsgd_explorer.web.figures.chapters import (
     selection,
     unfold,
 )
+from dpsgd_explorer.web.pages.readings import minutes, total_minutes
 from dpsgd_explorer.web.recorded.runs import recorded
 from dpsgd_explorer.web.widgets import accountant_race, one_odd_record
 from dpsgd_explorer.web.widgets import microscope as one_step
@@ -115,10 +118,17 @@ def index() -> Response:
 
 @bp.get("/<slug>/")
 def chapter(slug: str) -> Response:
-    """Show one chapter; 404 if there is none of this name."""
+    """Show one chapter; 404 if there is none of this name.
+
+    Its script takes the track out of the address; the page is the same for both.
+
+    Raises:
+        ConfigError: the address names a track that there is not.
+    """
     wanted = CHAPTERS.get(slug)
     if wanted is None:
         abort(404)
+    one_of("track", request.args.get("track", FULL), TRACKS)
     return cached_page(partial(_page, wanted))
 
 
@@ -141,6 +151,7 @@ def parts() -> dict[str, Any]:
         "chapters": list(CHAPTERS.values()),
         "minutes": minutes,
         "total_minutes": total_minutes,
+        "tracks": TRACKS,
         "deployments": deployments,
         "deployed": [row.cells for row in deployments.DEPLOYMENTS],
         "audit": audit,
@@ -187,27 +198,6 @@ def chapter_link(slug: str, section: str = "", *, start: bool = False) -> Markup
         f"{'Chapter' if start else 'chapter'}{NO_BREAK_SPACE}{CHAPTERS[slug].number}"
     )
     return Markup('<a href="{}">{}</a>').format(address, words)
-
-
-@cache
-def minutes(chapter: Chapter) -> int:
-    """Return how long a chapter takes to read, by the words that it shows."""
-    return reading_minutes(render_template(chapter.template, text_alone=True))
-
-
-def count_minutes(app: Flask) -> None:
-    """Count the minutes of all chapters ahead of the first visitor.
-
-    Their pictures are computed on the way; all that takes some seconds of CPU time.
-    """
-    for each in CHAPTERS.values():
-        with app.test_request_context():
-            minutes(each)
-
-
-def total_minutes() -> int:
-    """Return how long all chapters take to read."""
-    return sum(minutes(chapter) for chapter in CHAPTERS.values())
 
 
 def trainer(settings: Mapping[str, object]) -> str:

@@ -15,8 +15,9 @@ from dpsgd_explorer.errors import ConfigError
 from dpsgd_explorer.experiments.training_config import TrainingConfig
 from dpsgd_explorer.validation import one_of
 from dpsgd_explorer.web.api.answer_cache import cached_page
-from dpsgd_explorer.web.content.chapters import CHAPTERS, Chapter, headings, unbroken
-from dpsgd_explorer.web.content.lessons import Parts, gather, gathered
+from dpsgd_explorer.web.content.chapters import CHAPTERS, Chapter, unbroken
+from dpsgd_explorer.web.content.lessons import gather
+from dpsgd_explorer.web.pages.readings import reading_of
 from dpsgd_explorer.web.pages.train import trainer_controls
 from dpsgd_explorer.web.widgets.controls import controls_of, starts_of
 from dpsgd_explorer.web.widgets.limits import HIDE, LOCK, WAY_OUT, Limits, read_limits
@@ -123,29 +124,18 @@ def lesson(slug: str) -> Response:
     return cached_page(partial(_lesson_page, wanted))
 
 
-def parts_of(chapter: Chapter) -> tuple[Parts, list[tuple[str, str]]]:
-    """Return what a chapter asks and shows, and its sections (anchor and title)."""
-    sections: list[tuple[str, str]] = []
-    parts = gathered(
-        lambda: sections.extend(
-            headings(render_template(chapter.template, text_alone=True))
-        )
-    )
-    return parts, [part for part in sections if part[0] not in NOT_TAUGHT]
-
-
 def widgets_of(chapter: Chapter) -> list[Widget]:
     """Return the widgets that a chapter explains."""
     return [widget for widget in WIDGETS.values() if widget.chapter == chapter.slug]
 
 
 def _lesson_page(chapter: Chapter) -> str:
-    parts, sections = parts_of(chapter)
+    reading = reading_of(chapter)
     return render_template(
         "teach/lesson.html",
         chapter=chapter,
-        parts=parts,
-        sections=sections,
+        parts=reading.parts,
+        sections=[one for one in reading.sections if one[0] not in NOT_TAUGHT],
         widgets=widgets_of(chapter),
         unbroken=unbroken,
     )

@@ -6,6 +6,7 @@
 import {wireTerms} from "../lib/terms.js";
 
 const KEY = "chapters-read";
+const TRACK = "track"; // see track.js
 const WIDE = "(min-width: 68.01rem)"; // where the rail has a column of its own
 
 /** Pure: stored text in, slugs out. What is broken counts as nothing, and chapters that are no more are dropped. */
@@ -37,6 +38,14 @@ const store = {
       return parseRead(localStorage.getItem(KEY), this.known);
     } catch {
       return [];
+    }
+  },
+  erase() {
+    this.write([]);
+    try {
+      localStorage.removeItem(TRACK);
+    } catch {
+      // storage is switched off: nothing is remembered
     }
   },
   write(slugs) {
@@ -81,7 +90,7 @@ function wireList(list) {
   store.known = [...list.querySelectorAll("[data-chapter]")].map((item) => item.dataset.chapter);
   showList(list);
   document.querySelector("[data-erase]")?.addEventListener("click", () => {
-    store.write([]);
+    store.erase();
     showList(list);
   });
   addEventListener("storage", () => showList(list));
@@ -106,9 +115,14 @@ function wireRail(rail) {
   let waiting = false;
   const show = () => {
     waiting = false;
-    const tops = headings.map((heading) => heading.getBoundingClientRect().top);
+    const isShown = headings.map((heading) => heading.getClientRects().length > 0); // the track may leave it out
+    links.forEach((link, i) => {
+      link.parentElement.hidden = !isShown[i];
+    });
+    const shown = links.map((_, i) => i).filter((i) => isShown[i]);
+    const tops = shown.map((i) => headings[i].getBoundingClientRect().top);
     const atEnd = innerHeight + scrollY >= document.documentElement.scrollHeight - 2;
-    const now = atEnd ? links.length - 1 : currentSection(tops, innerHeight / 3);
+    const now = shown[atEnd ? shown.length - 1 : currentSection(tops, innerHeight / 3)];
     links.forEach((link, i) => (i === now ? link.setAttribute("aria-current", "true") : link.removeAttribute("aria-current")));
   };
   const later = () => {
@@ -117,6 +131,7 @@ function wireRail(rail) {
   };
   addEventListener("scroll", later, {passive: true});
   addEventListener("resize", later, {passive: true});
+  document.addEventListener("trackchange", later);
   show();
 }
 

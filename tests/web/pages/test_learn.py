@@ -2,7 +2,6 @@
 
 import html
 import itertools
-import math
 import re
 import runpy
 from pathlib import Path
@@ -15,7 +14,6 @@ from dpsgd_explorer.errors import ConfigError
 from dpsgd_explorer.experiments.training_config import TrainingConfig
 from dpsgd_explorer.web.content.chapters import (
     CHAPTERS,
-    WORDS_A_MINUTE,
     headings,
     neighbours,
     reading_minutes,
@@ -306,58 +304,6 @@ def test_reading_time_counts_words_and_not_markup():
     read = '<p title="i j">' + "word " * 179 + "</p><legend>word</legend>"
     assert reading_minutes(unread + fold + sources + read) == 1
     assert reading_minutes("word " * 181) == 2
-
-
-@pytest.mark.parametrize("slug", SLUGS)
-def test_stated_minutes_count_what_the_page_shows_its_questions_included(read, slug):
-    text = read(slug)
-    article = re.search(r'<p class="lede">(.*)<div class="read-mark">', text, re.DOTALL)
-    counted = Words(article[1])
-    assert {"Not", "quite"} <= set(counted.words)  # a verdict within a question
-    stated = re.search(r"chapter \d+ · (\d+) minutes", text)[1]
-    assert int(stated) == math.ceil(len(counted.words) / WORDS_A_MINUTE)
-    assert f"<small>{stated} minutes</small>" in read("")
-
-
-def test_minutes_that_were_counted_ahead_are_not_counted_again(app, read):
-    learn.minutes.cache_clear()
-    learn.count_minutes(app)
-    counted = learn.minutes.cache_info().misses
-    read("")
-    assert counted == learn.minutes.cache_info().misses == len(CHAPTERS)
-
-
-def test_the_hub_adds_up_the_minutes_of_its_chapters(read):
-    each = re.findall(r"<small>(\d+) minutes</small>", read(""))
-    assert f"about {sum(map(int, each))} minutes" in read("")
-
-
-class Words(Page):
-    """The words of a page outside of what no reader reads word by word."""
-
-    UNREAD = ("svg", "math", "pre", "details", "script")
-
-    def __init__(self, text):
-        self.within = 0
-        self.still = 0  # divs within the picture that a widget replaces
-        super().__init__(text)
-
-    def handle_starttag(self, tag, attributes):
-        super().handle_starttag(tag, attributes)
-        sources = ("class", "sources") in attributes
-        if tag == "div" and (self.still or ("data-still", None) in attributes):
-            self.still += 1
-        if self.within or sources or tag in self.UNREAD:
-            self.within += tag in (*self.UNREAD, "section")
-
-    def handle_endtag(self, tag):
-        self.still -= tag == "div" and self.still > 0
-        if self.within and tag in (*self.UNREAD, "section"):
-            self.within -= 1
-
-    def handle_data(self, data):
-        if not self.within and not self.still:
-            super().handle_data(data)
 
 
 def test_numbers_are_not_parted_from_their_sign():

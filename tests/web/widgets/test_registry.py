@@ -9,6 +9,7 @@ import pytest
 from dpsgd_explorer.web.content.chapters import CHAPTERS
 from dpsgd_explorer.web.http.assets import FRONT_DIR
 from dpsgd_explorer.web.http.headers import SECURITY_HEADERS
+from dpsgd_explorer.web.pages import readings
 from dpsgd_explorer.web.widgets.registry import WIDGETS, Widget
 from tests.web.reading import Page
 
@@ -103,11 +104,19 @@ def test_a_widget_that_cannot_be_computed_costs_its_chapter_one_line(
 
     slug = "one-odd-record"
     chapter = WIDGETS[slug].chapter
-    broken = Widget(slug, "One odd record", chapter, Broken())
+    sound, broken = WIDGETS[slug], Widget(slug, "One odd record", chapter, Broken())
     monkeypatch.setitem(WIDGETS, slug, broken)
-    answer = reading.get(f"/learn/{chapter}/?fresh")  # not the page that is cached
+    address = f"/learn/{chapter}/?fresh"  # not the page that is cached
+    monkeypatch.setattr(readings, "_READINGS", {})
+    answer = reading.get(address)
     assert answer.status_code == 200
     assert "cannot be shown just now" in answer.text
     assert 'data-widget="' not in answer.text
     assert 'id="sources"' in answer.text
     assert "no picture today" in caplog.text
+    assert chapter not in readings._READINGS
+    monkeypatch.setitem(WIDGETS, slug, sound)
+    again = reading.get(address).text  # it failed once, and is not cached as failed
+    assert f'id="{slug}" data-widget="' in again
+    assert "cannot be shown just now" not in again
+    assert chapter in readings._READINGS

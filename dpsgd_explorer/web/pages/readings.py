@@ -1,0 +1,80 @@
+"""What there is to read in each chapter, and how long that takes, by track."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from flask import Flask, render_template
+
+from dpsgd_explorer.web.api.answer_cache import failures
+from dpsgd_explorer.web.content.chapters import (
+    CHAPTERS,
+    FULL,
+    INTUITION,
+    Chapter,
+    headings,
+    reading_minutes,
+)
+from dpsgd_explorer.web.content.lessons import Parts, gathered
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What there is to read in a chapter.
+
+    Attributes:
+        parts: What it asks and shows.
+        sections: Anchor and title of each section.
+        minutes: How long it takes to read, by track.
+    """
+
+    parts: Parts
+    sections: list[tuple[str, str]]
+    minutes: Mapping[str, int]
+
+
+_READINGS: dict[str, Reading] = {}
+
+
+def reading_of(chapter: Chapter) -> Reading:
+    """Return what there is to read in a chapter, rendered once if nothing failed."""
+    known = _READINGS.get(chapter.slug)
+    if known is not None:
+        return known
+    before, texts = failures(), []
+    parts = gathered(
+        lambda: texts.append(render_template(chapter.template, text_alone=True))
+    )
+    [text] = texts
+    found = Reading(
+        parts,
+        headings(text),
+        {
+            INTUITION: reading_minutes(text, left_out=parts.full),
+            FULL: reading_minutes(text),
+        },
+    )
+    if failures() == before:
+        _READINGS[chapter.slug] = found
+    return found
+
+
+def minutes(chapter: Chapter, track: str = FULL) -> int:
+    """Return how long a chapter takes to read, by the words that a track shows."""
+    return reading_of(chapter).minutes[track]
+
+
+def count_minutes(app: Flask) -> None:
+    """Count the minutes of all chapters ahead of the first visitor.
+
+    Their pictures are computed on the way; all that takes some seconds of CPU time.
+    """
+    for each in CHAPTERS.values():
+        with app.test_request_context():
+            minutes(each)
+
+
+def total_minutes(track: str = FULL) -> int:
+    """Return how long all chapters take to read."""
+    return sum(minutes(chapter, track) for chapter in CHAPTERS.values())
