@@ -1,0 +1,88 @@
+"""What a page of the hub costs to load, compressed as it is sent."""
+
+import functools
+import re
+from urllib.parse import urljoin
+
+import pytest
+
+from dpsgd_explorer.web.content.chapters import CHAPTERS
+from dpsgd_explorer.web.widgets.registry import WIDGETS
+from tests.web.reading import Page
+
+MOST_BYTES = 150_000
+IMPORT = re.compile(r'\b(?:from|import)\s*\(?\s*"(\.[^"]+)"')
+IN_STYLE = re.compile(r"""url\(\s*["']?([^"')]+)""")
+HUB = [
+    "/",
+    "/learn/",
+    "/glossary/",
+    "/about/",
+    "/teach/",
+    *[f"/learn/{slug}/" for slug in CHAPTERS],
+    *[f"/teach/{slug}/" for slug in CHAPTERS],
+    *[f"/embed/{slug}/" for slug in WIDGETS],
+]
+
+
+@pytest.fixture(scope="module")
+def sent(reading):
+    """Bytes of an address as they are sent, and its text; each fetched once."""
+
+    @functools.cache
+    def fetch(address):
+        packed = {"Accept-Encoding": "gzip"}
+        answer = reading.get(address, headers=packed, buffered=True)
+        assert answer.status_code == 200, address
+        return len(answer.data), reading.get(address, buffered=True).text
+
+    return fetch
+
+
+def asked_for(address, text):
+    """Return the addresses that a page, script or style sheet loads by itself."""
+    if address.endswith(".js"):
+        return {urljoin(address, name) for name in IMPORT.findall(text)}
+    if address.endswith(".css"):
+        found = {urljoin(address, name) for name in IN_STYLE.findall(text)}
+        return {one for one in found if not one.startswith("data:")}
+    page = Page(text)
+    links = [a["href"] for a in page.all("link")]
+    scripts = [a["src"] for a in page.all("script") if "src" in a]
+    widgets = [a["data-widget"] for a in page.all("figure") if "data-widget" in a]
+    pictures = [a["src"] for a in page.all("img")]
+    return {*links, *scripts, *widgets, *pictures}
+
+
+def loaded(sent, address):
+    """Return the bytes of everything that an address loads, itself included."""
+    sizes, waiting = {}, [address]
+    while waiting:
+        now = waiting.pop()
+        if now not in sizes:
+            sizes[now], text = sent(now)
+            waiting += asked_for(now, text)
+    return sizes
+
+
+@pytest.mark.parametrize("address", HUB)
+def test_a_page_of_the_hub_is_light(sent, address):
+    sizes = loaded(sent, address)
+    assert any(name.endswith(".css") for name in sizes)
+    assert any(name.endswith(".js") for name in sizes)
+    heaviest = sorted(sizes.items(), key=lambda one: -one[1])[:5]
+    assert sum(sizes.values()) <= MOST_BYTES, heaviest
+
+
+def test_what_is_loaded_is_followed_to_its_end(sent):
+    names = {name.split("/", 3)[-1] for name in loaded(sent, "/learn/dp-concepts/")}
+    for file in ("widgets/two-worlds.js", "widgets/two_worlds/limit.js", "lib/svg.js"):
+        assert f"js/{file}" in names  # by a widget, by its script, by an import
+    page = '<link href="/a.css"><img src="/b.png"><figure data-widget="/c.js">'
+    assert asked_for("/", page) == {"/a.css", "/b.png", "/c.js"}
+    style = (
+        "a { src: url('../d.woff2') } b { background: url(data:image/png;base64,x) }"
+    )
+    assert asked_for("/s/e.css", style) == {"/d.woff2"}
+    script = 'import {a} from "./f.js";\nexport * from "../g.js";\nimport("./h.js");'
+    assert asked_for("/s/i.js", script) == {"/s/f.js", "/g.js", "/s/h.js"}
