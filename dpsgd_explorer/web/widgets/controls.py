@@ -35,6 +35,10 @@ CONTROLS: dict[str, dict[str, str]] = {
         "threshold": "The attacker’s threshold",
     },
     "one-odd-record": {"record": "The odd record"},
+    "composition-diary": {
+        "way": "How it is kept: 1 added up, 2 together, 3 by a filter",
+        "releases": "Releases",
+    },
     "sampling-lottery": {"epochs": "Epochs and draws"},
     "microscope": {
         "bound": "Clipping bound C",
@@ -48,6 +52,7 @@ RECORD = (Span(toy.X_RANGE[0] + EDGE, toy.X_RANGE[1] - EDGE), Span(*toy.Y_RANGE)
 #: What controls that hold a value can start at.
 STARTS: dict[str, dict[str, Rules]] = {
     "randomised-response": {"people": (Choices(randomised_response.PEOPLE),)},
+    "composition-diary": {"way": (Choices((1, 2, 3)),)},
     "odds-faces": {
         "epsilon": (Choices(odds_faces.EPSILONS),),
         "prior": (Choices(odds_faces.PRIORS),),

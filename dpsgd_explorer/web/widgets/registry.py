@@ -14,6 +14,7 @@ from typing import Any, Protocol
 from dpsgd_explorer.web.figures.svg import Picture
 from dpsgd_explorer.web.widgets import (
     accountant_race,
+    composition_diary,
     microscope,
     odds_faces,
     one_odd_record,
@@ -71,6 +72,12 @@ TABLE: tuple[tuple[str, str, str, WidgetModule], ...] = (
         "The accountant race",
         "privacy-accounting",
         accountant_race,
+    ),
+    (
+        "composition-diary",
+        "A diary of releases",
+        "planning-a-budget",
+        composition_diary,
     ),
     (
         "sampling-lottery",

@@ -1,0 +1,253 @@
+"""A diary of releases from one data set: their ε added up, and counted together.
+
+Three kinds of releases: a run of the trainer's default, a sum with Gaussian noise, and
+a count with geometric noise.  The last has losses of ±ε only, with probabilities as
+those of a randomised answer, and its own δ is 0.
+
+Together they are composed from the exact accountant's losses.  ``FILTER`` adds Rényi
+divergences at one order that is fixed beforehand, so it holds for releases that are
+chosen on the way.
+
+Source: geometric noise: Ghosh, Roughgarden and Sundararajan (2009), arXiv:0811.2841;
+its Rényi divergences: Mironov (2017), arXiv:1702.07476, Proposition 5.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import numpy as np
+from markupsafe import Markup
+
+from dpsgd_explorer import accounting
+from dpsgd_explorer.accounting import (
+    LossDistribution,
+    Phase,
+    PrivacyLossDistribution,
+    RdpCurve,
+    RenyiFilter,
+)
+from dpsgd_explorer.web.figures.default_run import default_plan, noise_for
+from dpsgd_explorer.web.figures.svg import Picture, Plot, Point, small
+from dpsgd_explorer.web.questions.rounding import limit, percent_limit
+
+DELTA = 1e-5
+BUDGET = 3.0
+RUN, SUM, COUNT = "run", "sum", "count"
+ALONE = {RUN: 1.0, SUM: 1.0, COUNT: 0.5}  # ε of one release
+LABELS = {RUN: "a run of DP-SGD", SUM: "a noisy sum", COUNT: "a noisy count"}
+GRID = ALONE[COUNT] / 256  # of the privacy losses, so that ±0.5 are on it
+SHOWN = (RUN, SUM, COUNT) * 3  # the diary of the picture
+
+Counts = tuple[int, int, int]  # of each kind, in the order of ALONE
+
+
+@dataclass(frozen=True)
+class Entry:
+    """What a diary of some releases has spent.
+
+    Attributes:
+        added: ε of each at its share of δ, added up.
+        together: ε of all releases, composed.
+        filtered: Share of the filter's budget; above 1 it refuses.
+    """
+
+    added: float
+    together: float
+    filtered: float
+
+    @property
+    def words(self) -> list[str]:
+        """Its numbers as printed; the share in percent."""
+        return [
+            limit(self.added),
+            limit(self.together),
+            percent_limit(self.filtered, 0),
+        ]
+
+
+def phase(kind: str) -> Phase:
+    """Return a run or a sum as the accountant sees it."""
+    if kind == SUM:
+        noise = accounting.gaussian_noise_multiplier(ALONE[SUM], DELTA)
+        return Phase(1.0, noise, 1)
+    plan = default_plan()
+    return Phase(plan.sample_rate, noise_for(ALONE[RUN], plan.steps), plan.steps)
+
+
+@cache
+def losses(kind: str) -> PrivacyLossDistribution:
+    """Return the privacy losses of one release."""
+    if kind != COUNT:
+        return PrivacyLossDistribution.of([phase(kind)], interval=GRID)
+    place = round(ALONE[COUNT] / GRID)
+    row = np.zeros(2 * place + 1)
+    row[-1] = 1 / (1 + math.exp(-ALONE[COUNT]))
+    row[0] = 1 - row[-1]
+    one = LossDistribution(GRID, -place, row)
+    return PrivacyLossDistribution((one, one))
+
+
+@cache
+def divergences(kind: str) -> RdpCurve:
+    """Return the Rényi divergences of one release."""
+    if kind != COUNT:
+        return RdpCurve.of([phase(kind)])
+    orders, e = RdpCurve.of([]).orders, ALONE[COUNT]
+    log_moments = np.logaddexp(orders * e, (1 - orders) * e) - np.logaddexp(e, 0.0)
+    return RdpCurve(orders, np.asarray(log_moments / (orders - 1)))
+
+
+@cache
+def added_up(counts: Counts) -> float:
+    """Return the sum of each release's ε; sums and runs share δ evenly."""
+    runs, sums, tables = counts
+    share = DELTA / max(runs + sums, 1)
+    run, one = phase(RUN), phase(SUM)
+    spent = tables * ALONE[COUNT]
+    if runs:
+        spent += runs * accounting.epsilon(
+            run.sample_rate, run.noise_multiplier, run.steps, share
+        )
+    if sums:
+        spent += sums * accounting.gaussian_epsilon(share, one.noise_multiplier)
+    return spent
+
+
+@cache
+def composed(counts: Counts) -> PrivacyLossDistribution:
+    """Return the losses of all releases of a diary that is not empty."""
+    kind, before = _last(counts)
+    if not any(before):
+        return losses(kind)
+    return composed(before).compose(losses(kind))
+
+
+@cache
+def entry(counts: Counts) -> Entry:
+    """Return what a diary with so many releases of each kind has spent."""
+    gate = RenyiFilter(BUDGET, DELTA)
+    spent = sum(
+        count * float(divergences(kind).at([gate.order])[0])
+        for kind, count in zip(ALONE, counts, strict=True)
+    )
+    added = added_up(counts)
+    together = composed(counts).epsilon(DELTA) if any(counts) else 0.0
+    return Entry(added, min(added, together), spent / gate.budget)
+
+
+@cache
+def table() -> dict[Counts, Entry]:
+    """Return every diary within the budget, and each that one more release leads to."""
+    found: dict[Counts, Entry] = {}
+    waiting: list[Counts] = [(0, 0, 0)]
+    while waiting:
+        counts = waiting.pop()
+        if counts in found:
+            continue
+        found[counts] = entry(counts)
+        if is_within(found[counts].together):
+            waiting += [_and_one(counts, kind) for kind in ALONE]
+    return found
+
+
+def is_within(epsilon: float) -> bool:
+    """Return whether an ε as printed keeps the budget."""
+    return float(limit(epsilon)) <= BUDGET
+
+
+def data() -> dict[str, Any]:
+    """Return all diaries by their counts, as printed."""
+    return {
+        "budget": BUDGET,
+        "delta": small(DELTA),
+        "kinds": [{"kind": kind, "label": LABELS[kind]} for kind in ALONE],
+        "spent": {
+            "".join(map(str, counts)): entry.words for counts, entry in table().items()
+        },
+    }
+
+
+def shown() -> list[tuple[str, Entry]]:
+    """Return the picture's diary: each release, and what is spent with it.
+
+    It ends with the first release that exceeds the budget if counted together.
+    """
+    rows: list[tuple[str, Entry]] = []
+    counts: Counts = (0, 0, 0)
+    for kind in SHOWN:
+        counts = _and_one(counts, kind)
+        rows.append((kind, entry(counts)))
+        if not is_within(rows[-1][1].together):
+            break
+    return rows
+
+
+@cache
+def picture() -> Picture:
+    """Return both ways to count against the number of releases."""
+    rows = shown()
+    kept = [one for _, one in rows if is_within(one.together)]
+    adding = sum(is_within(one.added) for one in kept)
+    return Picture(
+        title=(
+            f"A budget of ε = {BUDGET:g} lasts for {adding} releases if their ε are "
+            f"added up, for {len(kept)} if they are counted together"
+        ),
+        sub=(
+            f"ε at δ = {small(DELTA)} of runs and sums (ε = {ALONE[RUN]:g} each) and "
+            f"counts (ε = {ALONE[COUNT]:g}, δ = 0), one record added or removed"
+        ),
+        wide=_draw((904, 300)),
+        narrow=_draw((342, 280)),
+        head=("release", "added up", "together", "share of a filter, %"),
+        rows=tuple((LABELS[kind], *one.words) for kind, one in rows),
+        kind="computed",
+        status="bound",
+        note=(
+            "Together: composed from the exact accountant’s losses. Added up: each "
+            "with an even share of δ."
+        ),
+    )
+
+
+def _draw(size: tuple[int, int]) -> Markup:
+    rows = shown()
+    top = 1.12 * max(one.added for _, one in rows)
+    plot = Plot.framed(size, (0, len(rows)), (0, top), right=24)
+    plot.y_axis([(value, f"{value}") for value in range(math.ceil(top))], "ε")
+    plot.x_axis([(i, f"{i}") for i in range(len(rows) + 1)], "releases")
+    plot.line([(0, BUDGET), (len(rows), BUDGET)], "s-budget")
+    for name, css, dashed in (
+        ("added", "twin", " dashed"),
+        ("together", "private", ""),
+    ):
+        points: list[Point] = [(0, 0)]
+        points += [(i, getattr(one, name)) for i, (_, one) in enumerate(rows, start=1)]
+        plot.line(points, f"s-{css}{dashed}")
+        words = "added up" if name == "added" else name
+        plot.text(points[-2], words, f"{css} halo", "end", (-6, -8))
+    plot.text((0, BUDGET), "budget", "budget halo", shift=(6, -7))
+    return plot.svg(
+        "Two rising lines over the number of releases: added up reaches the budget "
+        "first, counted together later."
+    )
+
+
+def _and_one(counts: Counts, kind: str) -> Counts:
+    runs, sums, tables = (
+        count + (kind == other) for other, count in zip(ALONE, counts, strict=True)
+    )
+    return runs, sums, tables
+
+
+def _last(counts: Counts) -> tuple[str, Counts]:
+    """Return a kind that is there, and the diary with one less of it."""
+    kind, place = next(
+        (kind, place) for place, kind in enumerate(ALONE) if counts[place]
+    )
+    runs, sums, tables = (count - (i == place) for i, count in enumerate(counts))
+    return kind, (runs, sums, tables)
