@@ -125,6 +125,14 @@ def small_noise_end(rate: str, noise_multiplier: float, epsilon: float) -> float
     return found.median
 
 
+def descent_on_its_way(epsilon: float) -> str:
+    """Return the error of the picture's descent when it has spent so much."""
+    question = RegressionQuestion(epsilon=SMALL_EPSILON, repetitions=REPETITIONS)
+    found = View(question).followed[""].within(epsilon)
+    assert found is not None, "a descent that has begun has an error"
+    return nearest(found.median)
+
+
 def error_as_the_notebook(method: str, epsilon: float) -> float:
     """Return the error of "adassp" or the long "descent", each as in the notebook."""
     if method == "adassp":

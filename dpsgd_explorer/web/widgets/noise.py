@@ -29,7 +29,7 @@ from dpsgd_explorer.accounting import (
 )
 from dpsgd_explorer.experiments.catalogue import MODELS
 from dpsgd_explorer.experiments.training_config import TrainingConfig
-from dpsgd_explorer.web.figures.svg import Picture, Plot
+from dpsgd_explorer.web.figures.svg import Picture, Plot, small
 from dpsgd_explorer.web.forms.form import to_query
 from dpsgd_explorer.web.questions.rounding import certainty_limit, limit, percent
 from dpsgd_explorer.web.recorded.runs import FOLDER
@@ -155,7 +155,12 @@ def picture() -> Picture:
         sub=settings(),
         wide=_draw((1104, 300)),
         narrow=_draw((342, 260)),
-        head=("σ", f"ε at δ = {delta:g}", "accuracy, %", "attacker right at most, %"),
+        head=(
+            "σ",
+            f"ε at δ = {small(delta)}",
+            "accuracy, %",
+            "attacker right at most, %",
+        ),
         rows=tuple(tuple(level.words.values()) for level in levels()),
         kind="recorded",
         status="bound",

@@ -2,6 +2,7 @@
 
 import {conclusion, figure, table, under} from "../charts/budget_map.js";
 import {Chart} from "../charts/chart.js";
+import {batchesConclusion} from "../charts/conclusions.js";
 import {getJson} from "../lib/api.js";
 import {integer, roundUp, significant} from "../lib/format.js";
 import {Newest} from "../lib/newest.js";
@@ -146,11 +147,7 @@ function refuse(error) {
 }
 
 function showBatches(rows) {
-  const [first, last] = [rows[0], rows.at(-1)];
-  const factor = first.noise_per_update / last.noise_per_update;
-  if (rows.length > 1) {
-    part("batch-heading").textContent = `At this ε, a batch of ${integer(last.expected_batch_size)} carries ${significant(factor, 2)} times less noise an update than one of ${integer(first.expected_batch_size)}`;
-  }
+  if (rows.length > 1) part("batch-heading").textContent = batchesConclusion(rows);
   const lines = rows.map((row) =>
     tableRow([integer(row.expected_batch_size)], [integer(row.steps), roundUp(row.noise_multiplier, 3), significant(row.noise_per_update)]),
   );

@@ -16,8 +16,10 @@ from dpsgd_explorer.web.content.comparisons import COMPARISONS
 from dpsgd_explorer.web.figures import budget
 from dpsgd_explorer.web.pages import home
 from dpsgd_explorer.web.recorded.runs import recorded
-from tests.web.content.statements import STATEMENTS
+from tests.web.content import statements
+from tests.web.content.practice_statements import PRACTICE, RETIRED
 
+STATEMENTS = statements.STATEMENTS | PRACTICE
 ROOT = Path(__file__).parents[3]
 TEACHING = ROOT / "docs" / "teaching.md"
 NAMED_TEST = re.compile(r"`(tests/[\w/]+\.py)::(\w+)(?:\[([\w-]+)\])?`")
@@ -42,6 +44,20 @@ def test_a_statement_stands_as_it_should(pages, name):
     text = pages(address)
     assert not re.search(absent, text), absent
     assert present in text, present
+
+
+def test_retired_words_stand_nowhere():
+    folders = ("templates", "dpsgd_explorer", "static/js", "docs")
+    files = [
+        file
+        for folder in folders
+        for file in (ROOT / folder).rglob("*")
+        if file.suffix in {".html", ".py", ".js", ".md"}
+    ]
+    retired = re.compile("|".join(RETIRED))
+    for file in (*files, ROOT / "README.md"):
+        found = retired.search(" ".join(file.read_text(encoding="utf-8").split()))
+        assert not found, f"{file}: {found}"
 
 
 def test_every_row_of_the_page_on_teaching_names_a_test_there_is():

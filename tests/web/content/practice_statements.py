@@ -1,0 +1,87 @@
+"""Statements on how training is done in practice, and words that stand nowhere."""
+
+from tests.web.content.statements import learn
+
+# name: page, absent, present
+PRACTICE = {
+    "mean-loss-carries-one-over-b": (
+        learn("per-sample-gradients"),
+        "^$",
+        "each highway gradient carries a factor 1/B, and it must be taken out before",
+    ),
+    "full-backward-hooks": (
+        learn("per-sample-gradients"),
+        "^$",
+        "Older texts use register_backward_hook. For a module of several operations it",
+    ),
+    "hooks-get-tuples": (
+        learn("per-sample-gradients"),
+        "^$",
+        "Both are tuples, one entry per tensor",
+    ),
+    "micro-batches-have-limits": (
+        learn("per-sample-gradients"),
+        "always compatible",
+        "batch normalisation, has nothing to work with, and a loss over pairs",
+    ),
+    "larger-micro-batches-clip-a-mean": (
+        learn("per-sample-gradients"),
+        "^$",
+        "clipping a mean of four gradients bounds what four records do together",
+    ),
+    "lanes-stay-apart": (
+        learn("per-sample-gradients"),
+        "^$",
+        "hn is no longer the business of record n alone",
+    ),
+    "fused-recurrent-layers": (
+        learn("per-sample-gradients"),
+        "^$",
+        "The fused versions hide their steps, so they are computed from cells",
+    ),
+    "memory-of-all-gradients": (
+        learn("per-sample-gradients"),
+        "^$",
+        "All per-sample gradients of a batch take B times the memory of the model",
+    ),
+    "gradients-the-same-in-every-way": (
+        learn("per-sample-gradients"),
+        "^$",
+        "Whatever the way, the clipped sum is the same up to rounding",
+    ),
+    "zcdp-says-where-it-applies": (
+        "/labs/accountants/",
+        "^$",
+        "Does not count sampling; applies at q = 1.",
+    ),
+    "library-of-the-notebook": (
+        learn("private-linear-regression"),
+        "^$",
+        "noisy descent on these data with the library autodp",
+    ),
+}
+
+# Words that stood somewhere and were wrong, or no English that a student knows.
+RETIRED = (
+    r"(less|more) noise an update",
+    "Who gave it 1",
+    "Who has them can",
+    "you were in[.,;]",
+    "Just because many others",
+    "What one record does to the end",
+    "It does not cover who sees",
+    "lets the size of the batch out",
+    "throws it about",
+    "emptier promise",
+    "is what privacy is made of",
+    "Free is only",
+    "to answer the mean for everybody",
+    "with open eyes",
+    "its way back to ε",
+    "made by an enemy",
+    "End before the step that would",
+    "and light or dark",
+    "on time, since each step",
+    "fly about",
+    "All three fall towards",
+)
