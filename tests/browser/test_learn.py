@@ -99,7 +99,7 @@ def test_a_chapter_is_whole_without_script(open_page):
     expect(page.get_by_role("heading", level=1)).to_have_text(
         "DP-SGD: core modifications"
     )
-    expect(page.locator("figure .plot:visible")).to_have_count(1)
+    expect(page.locator("figure .plot:visible")).to_have_count(2)
     quiz = page.locator(".quiz").first
     quiz.get_by_text("Nothing", exact=True).click()
     expect(quiz.locator(".why:visible")).to_have_count(1)

@@ -59,7 +59,7 @@ from dpsgd_explorer.web.figures.chapters import (
 )
 from dpsgd_explorer.web.pages.readings import minutes, total_minutes
 from dpsgd_explorer.web.recorded.runs import recorded
-from dpsgd_explorer.web.widgets import accountant_race, one_odd_record
+from dpsgd_explorer.web.widgets import accountant_race, one_odd_record, three_way_twin
 from dpsgd_explorer.web.widgets import microscope as one_step
 
 bp = Blueprint("learn", __name__, url_prefix="/learn")
@@ -179,6 +179,7 @@ def parts() -> dict[str, Any]:
         "tables": tables,
         "thumbnails": THUMBNAILS,
         "toy": toy,
+        "twins": three_way_twin,
         "snippet": snippet,
         "sources": SOURCES,
         "trainer": trainer,

@@ -38,13 +38,18 @@ class RecordedRun:
     @property
     def query(self) -> Data:
         """Return the settings that differ from the defaults, for an address."""
-        stated = self.config.model_dump(exclude_none=True)
-        usual = TrainingConfig.parse({}).model_dump(exclude_none=True)
-        return {n: v for n, v in stated.items() if usual.get(n) != v}
+        return beside_defaults(self.config)
 
     def curve(self) -> list[tuple[int, float]]:
         """Return step and test accuracy of each evaluation."""
         return [(e["step"], e["test_accuracy"]) for e in self.data("evaluation")]
+
+
+def beside_defaults(config: TrainingConfig) -> Data:
+    """Return the settings that differ from the defaults."""
+    stated = config.model_dump(exclude_none=True)
+    usual = TrainingConfig.parse({}).model_dump(exclude_none=True)
+    return {n: v for n, v in stated.items() if usual.get(n) != v}
 
 
 @cache

@@ -10,6 +10,7 @@ from dpsgd_explorer.web.widgets import (
     accountant_race,
     odds_faces,
     randomised_response,
+    three_way_twin,
     two_worlds,
 )
 from dpsgd_explorer.web.widgets.starts import Choices, Rules, Span
@@ -46,6 +47,7 @@ CONTROLS: dict[str, dict[str, str]] = {
         "draws": "New noise and new batches",
     },
     "accountant-race": {"course": "Which run, by its steps", "play": "Play"},
+    "three-way-twin": {"rate": "Learning rate of all, 0 for each its own"},
 }
 EDGE = 0.05  # of the x range, where scripts do not let the odd record go
 RECORD = (Span(toy.X_RANGE[0] + EDGE, toy.X_RANGE[1] - EDGE), Span(*toy.Y_RANGE))
@@ -73,6 +75,7 @@ STARTS: dict[str, dict[str, Rules]] = {
     "accountant-race": {
         "course": (Choices(tuple(one.steps for one in accountant_race.courses())),),
     },
+    "three-way-twin": {"rate": (Choices(three_way_twin.shared_rates()),)},
 }
 
 

@@ -20,6 +20,7 @@ from dpsgd_explorer.web.widgets import (
     one_odd_record,
     randomised_response,
     sampling_lottery,
+    three_way_twin,
     two_worlds,
 )
 
@@ -67,6 +68,7 @@ TABLE: tuple[tuple[str, str, str, WidgetModule], ...] = (
     ("two-worlds", "Two worlds", "dp-concepts", two_worlds),
     ("one-odd-record", "One odd record", "sgd-basics", one_odd_record),
     ("microscope", "One step under the microscope", "dpsgd-intro", microscope),
+    ("three-way-twin", "Three-way twin", "dpsgd-intro", three_way_twin),
     (
         "accountant-race",
         "The accountant race",

@@ -41,7 +41,7 @@ from dpsgd_explorer.web.pages.regression_lab import PRESETS
 from dpsgd_explorer.web.questions.regression import RegressionQuestion
 from dpsgd_explorer.web.questions.regression_results import View
 from dpsgd_explorer.web.recorded.runs import recorded
-from dpsgd_explorer.web.widgets import accountant_race
+from dpsgd_explorer.web.widgets import accountant_race, three_way_twin
 
 PICTURES = {
     "odds": odds.odds_picture,
@@ -58,6 +58,7 @@ PICTURES = {
     "unfold": unfold.unfold_picture,
     "growth": budget.growth_picture,
     "race": accountant_race.picture,
+    "twins": three_way_twin.picture,
     "batch": budget.batch_picture,
     "accuracy": lambda: run.accuracy_picture(recorded(SHOWN_RUN), recorded(TWIN)),
     "lengths": lambda: lengths.lengths_picture(recorded(SHOWN_RUN)),

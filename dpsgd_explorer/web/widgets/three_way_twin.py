@@ -1,0 +1,312 @@
+"""Three-way twin: what clipping costs and what noise costs, measured on recorded runs.
+
+``tools/record_twins.py`` trained a private run, one that clips and adds no noise, and
+an ordinary one, of each seed on the same batches from the same first parameters: each
+kind at its own learning rate, tuned with other seeds, and at those of the other two.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from functools import cache
+from statistics import mean
+from typing import Any
+
+from markupsafe import Markup
+
+from dpsgd_explorer.experiments.catalogue import MODELS
+from dpsgd_explorer.experiments.training_config import TrainingConfig
+from dpsgd_explorer.web.figures.svg import Picture, Plot, fanned, small
+from dpsgd_explorer.web.questions.rounding import nearest, percent
+from dpsgd_explorer.web.recorded.runs import FOLDER, beside_defaults
+
+RECORDED = FOLDER / "choices" / "twins.json"
+ORDINARY, CLIPPED, PRIVATE = "ordinary", "clipped only", "private"
+KINDS = {ORDINARY: "twin", CLIPPED: "good", PRIVATE: "private"}  # and their colours
+MINUS = "\N{MINUS SIGN}"
+OWN = 0.0  # stands for "each its own" where a learning rate is chosen
+
+
+@dataclass(frozen=True)
+class Part:
+    """Percentage points of accuracy that one of the two changes takes.
+
+    Attributes:
+        each: One number per seed.
+    """
+
+    each: tuple[float, ...]
+
+    @property
+    def mean(self) -> float:
+        """Mean over the seeds."""
+        return mean(self.each)
+
+    @property
+    def words(self) -> str:
+        """The mean as printed."""
+        return signed(self.mean, 1)
+
+    @property
+    def spread(self) -> str:
+        """The least and the largest, as printed."""
+        return f"{signed(min(self.each), 2)} to {signed(max(self.each), 2)}"
+
+
+@dataclass(frozen=True)
+class Choice:
+    """Learning rates of the three kinds."""
+
+    rates: dict[str, float]
+
+    @property
+    def is_own(self) -> bool:
+        """Whether each kind has its own rate."""
+        return bool(self.rates == stored()["own_rates"])
+
+    @property
+    def name(self) -> str:
+        """The choice in a few words."""
+        return "each its own" if self.is_own else f"all at {self.rates[PRIVATE]:g}"
+
+    def ends(self, kind: str) -> tuple[float, ...]:
+        """Return the accuracy at the end, one of each seed."""
+        return tuple(curve[-1] for curve in curves(kind, self.rates[kind]))
+
+    @property
+    def clipping(self) -> Part:
+        """What clipping takes: ordinary less clipped only, seed by seed."""
+        return _less(self.ends(ORDINARY), self.ends(CLIPPED))
+
+    @property
+    def noise(self) -> Part:
+        """What noise takes: clipped only less private, seed by seed."""
+        return _less(self.ends(CLIPPED), self.ends(PRIVATE))
+
+    @property
+    def total(self) -> Part:
+        """What both take together."""
+        return _less(self.ends(ORDINARY), self.ends(PRIVATE))
+
+    @property
+    def conclusion(self) -> str:
+        """The split in a sentence."""
+        clipping, noise = self.clipping.words, self.noise.words
+        if self.is_own:
+            return (
+                f"Of {self.total.words} points of accuracy lost, clipping takes "
+                f"{clipping} and noise {noise}"
+            )
+        own = stored()["own_rates"]
+        [owner] = [kind for kind in KINDS if own[kind] == self.rates[kind]]
+        return (
+            f"All at the rate of “{owner}”: clipping seems to take {clipping} points, "
+            f"noise {noise}"
+        )
+
+
+@cache
+def stored() -> dict[str, Any]:
+    """Return what was recorded."""
+    found: dict[str, Any] = json.loads(RECORDED.read_text(encoding="utf-8"))
+    return found
+
+
+def curves(kind: str, rate: float) -> list[list[float]]:
+    """Return the accuracies on the way, one list per seed."""
+    found: list[list[float]] = stored()["test_accuracy"][kind][f"{rate:g}"]
+    return found
+
+
+@cache
+def choices() -> tuple[Choice, ...]:
+    """Return each its own rate, then each of these rates for all."""
+    own = stored()["own_rates"]
+    same = [dict.fromkeys(own, rate) for rate in sorted(own.values())]
+    return (Choice(own), *map(Choice, same))
+
+
+def shared_rates() -> tuple[float, ...]:
+    """Return the rate of all kinds in each choice; ``OWN`` for the first."""
+    return tuple(
+        OWN if choice.is_own else choice.rates[PRIVATE] for choice in choices()
+    )
+
+
+@cache
+def private_config() -> TrainingConfig:
+    """Return the settings of the private run of the first seed, at its own rate."""
+    found = stored()
+    more = {"learning_rate": found["own_rates"][PRIVATE], "seed": found["seeds"][0]}
+    return TrainingConfig.parse(found["config"] | found["kinds"][PRIVATE] | more)
+
+
+def private_settings() -> dict[str, Any]:
+    """Return the private run's settings that are not the trainer's usual ones."""
+    return beside_defaults(private_config())
+
+
+def lost() -> str:
+    """Return what privacy takes with rates of their own, in points."""
+    return choices()[0].total.words
+
+
+def larger_part() -> str:
+    """Return which change takes more of it, and how much."""
+    own = choices()[0]
+    parts = {"clipping": own.clipping, "noise": own.noise}
+    name = max(parts, key=lambda one: parts[one].mean)
+    return f"{name}: {parts[name].words} of {own.total.words}"
+
+
+def settings() -> str:
+    """Return what all runs share, in words."""
+    config = private_config()
+    return (
+        f"{config.data.label}, {MODELS[config.model].label.lower()}, "
+        f"{config.plan.steps} steps of {config.plan.expected_batch_size:,} expected "
+        f"records; the private run clips at C = {config.max_grad_norm:g} and ends at "
+        f"ε = {config.target_epsilon:g}, δ = {small(config.delta)}"
+    )
+
+
+@cache
+def data() -> dict[str, Any]:
+    """Return the curves of each kind and rate, and the split of each choice."""
+    found = stored()
+    return {
+        "settings": settings(),
+        "seeds": len(found["seeds"]),
+        "steps": found["steps"],
+        "kinds": [
+            {"name": name, "words": _words(name), "colour": colour}
+            for name, colour in KINDS.items()
+        ],
+        "curves": {
+            kind: {rate: _band(runs) for rate, runs in by_rate.items()}
+            for kind, by_rate in found["test_accuracy"].items()
+        },
+        "choices": [
+            {
+                "name": choice.name,
+                "conclusion": choice.conclusion,
+                "floor": floor(choice),
+                "rates": {kind: f"{rate:g}" for kind, rate in choice.rates.items()},
+                "ends": {k: percent(mean(choice.ends(k)), 2) for k in KINDS},
+                "parts": [
+                    {
+                        "name": name,
+                        "colour": KINDS[kind],
+                        "mean": round(part.mean, 3),
+                        "each": [round(one, 2) for one in part.each],
+                        "words": f"{part.words} points ({part.spread})",
+                    }
+                    for name, kind, part in (
+                        ("clipping", CLIPPED, choice.clipping),
+                        ("noise", PRIVATE, choice.noise),
+                    )
+                ],
+            }
+            for choice in choices()
+        ],
+    }
+
+
+@cache
+def picture() -> Picture:
+    """Return the three kinds at rates of their own."""
+    own = choices()[0]
+    found = stored()
+    return Picture(
+        title=own.conclusion,
+        sub=f"Test accuracy over steps; learning rates: {own.name}; {settings()}",
+        wide=_draw((904, 380), own),
+        narrow=_draw((342, 320), own),
+        head=(
+            "learning rate",
+            "ordinary, not private, %",
+            "clipped only, not private, %",
+            "private, %",
+            "clipping takes, points",
+            "noise takes, points",
+        ),
+        rows=tuple(
+            (
+                choice.name,
+                *(percent(mean(choice.ends(kind)), 2) for kind in KINDS),
+                f"{choice.clipping.words} ({choice.clipping.spread})",
+                f"{choice.noise.words} ({choice.noise.spread})",
+            )
+            for choice in choices()
+        ),
+        kind="recorded",
+        note=(
+            f"Mean of {len(found['seeds'])} seeds; brackets in the table go from the "
+            "least to the largest of them. Of each seed the three share batches and "
+            "first weights. Each own rate is the best of a grid of doublings on the "
+            f"test records, with {len(found['tuning']['seeds'])} other seeds; that "
+            "search is in no ε."
+        ),
+    )
+
+
+def floor(choice: Choice) -> int:
+    """Return where the accuracy axis begins, in percent: below all ends."""
+    least = min(mean(choice.ends(kind)) for kind in KINDS)
+    return 5 * int((100 * least - 2) // 5)
+
+
+def signed(value: float, digits: int) -> str:
+    """Return a number to nearest, with a true minus; a rounded zero has none."""
+    text = nearest(value, digits)
+    return text.replace("-", "" if float(text) == 0 else MINUS)
+
+
+def _less(first: tuple[float, ...], second: tuple[float, ...]) -> Part:
+    return Part(tuple(100 * (a - b) for a, b in zip(first, second, strict=True)))
+
+
+def _words(kind: str) -> str:
+    return kind if kind == PRIVATE else f"{kind}, not private"
+
+
+def _band(runs: list[list[float]]) -> dict[str, list[float]]:
+    """Return mean, least and largest of the seeds at each step, in percent."""
+    by_step = [[100 * value for value in values] for values in zip(*runs, strict=True)]
+    return {
+        "mean": [round(mean(values), 2) for values in by_step],
+        "low": [round(min(values), 2) for values in by_step],
+        "high": [round(max(values), 2) for values in by_step],
+    }
+
+
+def _draw(size: tuple[int, int], choice: Choice) -> Markup:
+    is_narrow = size[0] < 500
+    steps, low = stored()["steps"], floor(choice)
+    right = 12 if is_narrow else 190
+    plot = Plot.framed(size, (0, steps[-1]), (low, 100), right=right)
+    plot.y_axis([(y, f"{y}") for y in range(low, 101)], "test accuracy, %")
+    marks = range(0, steps[-1] + 1, 100)
+    plot.x_axis([(step, f"{step}") for step in marks], "steps")
+    ends = []
+    for kind, colour in KINDS.items():
+        values = _band(curves(kind, choice.rates[kind]))["mean"]
+        below = [i for i, value in enumerate(values) if value < low]
+        first = below[-1] + 1 if below else 0
+        points = list(zip(steps, values, strict=True))[first:]
+        plot.line(points, f"s-{colour}{' dashed' if kind == ORDINARY else ''}")
+        ends.append((points[-1], _words(kind), colour))
+    heights = [plot.y(at[1]) for at, _, _ in ends]
+    listed = [plot.y.start - 58 + 18 * i for i in range(len(ends))]
+    places = listed if is_narrow else fanned(heights)
+    for (at, words, colour), height, to in zip(ends, heights, places, strict=True):
+        up = to - height + 4.5
+        if is_narrow:
+            plot.text(at, words, f"{colour} halo", "end", (-8, up))
+        else:
+            plot.text(at, words, f"{colour} halo", "start", (10, up))
+    return plot.svg(
+        "Three rising lines: ordinary training ends highest, clipping without noise a "
+        "little lower, and the private run lowest."
+    )

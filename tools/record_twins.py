@@ -1,0 +1,149 @@
+"""Train three twins, private, clipped only and ordinary, and record their accuracies.
+
+    python -m tools.record_twins
+
+All twins of a seed share first parameters and batches.  Each kind is first trained at
+every learning rate of a grid, with seeds that serve nothing else; the rate of the best
+mean test accuracy is the kind's own.  Then each kind is trained at its own rate and at
+those of the other two, with other seeds.  Writes
+dpsgd_explorer/web/recorded/choices/twins.json: the settings that all runs share, the
+accuracies of the tuning, and the accuracies on the way of each kind, rate and seed.
+"""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import sys
+from concurrent.futures import ProcessPoolExecutor
+from itertools import product
+from pathlib import Path
+from statistics import mean
+from typing import Any
+
+import torch
+
+from dpsgd_explorer import __version__
+from dpsgd_explorer.errors import DivergedError
+from dpsgd_explorer.experiments.training_config import TrainingConfig
+from dpsgd_explorer.training.dp_sgd import train
+from dpsgd_explorer.training.timing import one_thread
+from tools.record_runs import STRICT
+
+PATH = (
+    Path(__file__).parents[1]
+    / "dpsgd_explorer"
+    / "web"
+    / "recorded"
+    / "choices"
+    / "twins.json"
+)
+KINDS: dict[str, dict[str, Any]] = {
+    "private": {},
+    "clipped only": {"target_epsilon": None, "noise_multiplier": 0.0},
+    "ordinary": {"private": False},
+}
+RATES = {  # the grids, doublings; gradients that are not clipped are far longer
+    "private": tuple(2.0**i for i in range(1, 8)),
+    "clipped only": tuple(2.0**i for i in range(1, 8)),
+    "ordinary": tuple(2.0**i for i in range(-7, 3)),
+}
+TUNING_SEEDS = (4, 5, 6)
+SEEDS = (7, 8, 9)
+EVALUATIONS = 24
+PROCESSES = 2
+Run = tuple[str, float, int, int]  # kind, learning rate, seed, evaluations
+Curve = list[tuple[int, float]]  # step and test accuracy
+
+
+def main() -> int:
+    """Tune, train, and write the file."""
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(PROCESSES, context, one_thread) as processes:
+        tuning = [
+            (kind, rate, seed, 1)
+            for kind in KINDS
+            for rate, seed in product(RATES[kind], TUNING_SEEDS)
+        ]
+        ends = dict(zip(tuning, processes.map(measured, tuning), strict=True))
+        tuned = {
+            kind: {
+                f"{rate:g}": [_end(ends[kind, rate, seed, 1]) for seed in TUNING_SEEDS]
+                for rate in RATES[kind]
+            }
+            for kind in KINDS
+        }
+        own = {kind: best_rate(kind, found) for kind, found in tuned.items()}
+        rates = sorted(set(own.values()))
+        runs = [(*one, EVALUATIONS) for one in product(KINDS, rates, SEEDS)]
+        curves = dict(zip(runs, processes.map(measured, runs), strict=True))
+    shared = TrainingConfig.parse(STRICT.config | {"evaluations": EVALUATIONS})
+    config = shared.model_dump(mode="json", exclude_none=True)
+    del config["learning_rate"], config["seed"]
+    stored = {
+        "config": config,
+        "kinds": KINDS,
+        "tuning": {"seeds": list(TUNING_SEEDS), "test_accuracy": tuned},
+        "own_rates": own,
+        "seeds": list(SEEDS),
+        "steps": shared.evaluation_steps,
+        "test_accuracy": {
+            kind: {
+                f"{rate:g}": [
+                    _accuracies(curves[kind, rate, s, EVALUATIONS]) for s in SEEDS
+                ]
+                for rate in rates
+            }
+            for kind in KINDS
+        },
+        "version": __version__,
+        "torch": torch.__version__,
+    }
+    text = json.dumps(stored, allow_nan=False, indent=1)
+    PATH.write_text(text + "\n", encoding="utf-8")
+    return 0
+
+
+def measured(run: Run) -> Curve | None:
+    """Train once; return step and test accuracy of each evaluation.
+
+    None if the run diverged.
+    """
+    kind, rate, seed, evaluations = run
+    settings = {"learning_rate": rate, "seed": seed, "evaluations": evaluations}
+    config = TrainingConfig.parse(STRICT.config | KINDS[kind] | settings)
+    try:
+        events = [event.data for event in train(config) if event.kind == "evaluation"]
+    except DivergedError:
+        return None
+    curve = [(event["step"], event["test_accuracy"]) for event in events]
+    print(run, curve[-1], flush=True)
+    return curve
+
+
+def best_rate(kind: str, found: dict[str, list[float | None]]) -> float:
+    """Return a kind's rate of the best mean accuracy; a run that diverged counts 0.
+
+    Raises:
+        ValueError: it is at an end of the grid.
+    """
+    means = {float(rate): mean(x or 0.0 for x in ends) for rate, ends in found.items()}
+    best = max(means, key=means.__getitem__)
+    if best in (RATES[kind][0], RATES[kind][-1]):
+        raise ValueError(
+            f"the best learning rate of {kind!r}, {best:g}, is at an end of its grid; "
+            "widen RATES."
+        )
+    return best
+
+
+def _end(curve: Curve | None) -> float | None:
+    return curve[-1][1] if curve else None
+
+
+def _accuracies(curve: Curve | None) -> list[float] | None:
+    return [accuracy for _, accuracy in curve] if curve else None
+
+
+if __name__ == "__main__":
+    sys.exit(main())
