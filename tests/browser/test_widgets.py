@@ -337,10 +337,11 @@ def test_three_twins_split_the_cost_at_rates_of_their_own_and_at_one(open_page):
     expect(title).to_have_text(
         "Of 0.6 points of accuracy lost, clipping takes 0.1 and noise 0.5"
     )
-    first = figure.get_by_label("each its own")
+    first = figure.get_by_role("radio", name="each its own")
     expect(first).to_be_checked()
     focus(first)
     page.keyboard.press("ArrowRight")
     expect(title).to_contain_text("All at the rate of “ordinary”: clipping seems")
     expect(figure.get_by_text("clipping: 9.1 points (8.67 to 9.34)")).to_be_visible()
-    expect(figure.get_by_text("ordinary, not private", exact=True)).to_be_visible()
+    live = figure.locator("[data-live]")
+    expect(live.get_by_text("ordinary, not private", exact=True)).to_be_visible()
