@@ -11,6 +11,7 @@ from dpsgd_explorer.accounting import ACCOUNTANTS
 from dpsgd_explorer.experiments.catalogue import MODELS
 from dpsgd_explorer.web.api.answer_cache import cached_page
 from dpsgd_explorer.web.content.numbers import small
+from dpsgd_explorer.web.figures.default_model import default_model_picture
 from dpsgd_explorer.web.figures.odds import odds_picture
 from dpsgd_explorer.web.figures.recorded_run import accuracy_picture
 from dpsgd_explorer.web.figures.svg import Picture
@@ -47,6 +48,7 @@ def _page() -> str:
         twin=twin,
         accuracy=shown_accuracy(),
         odds=odds_picture("page"),
+        default_model=default_model_picture(),
         results=results(run, twin),
         noise_slider=noise_slider(),
         accountant=ACCOUNTANTS[run.config.accountant],
