@@ -39,10 +39,34 @@ def test_a_program_gets_json_everywhere(client, accept):
     error_of(client.get("/nowhere", headers={"Accept": accept}), 404)
 
 
-def test_what_came_is_escaped_on_the_page(client):
-    answer = client.get("/runs/<script>alert(1)</script>/", headers=BROWSER)
-    assert answer.status_code == 404
-    assert "<script>alert(1)" not in answer.text
+TYPED = "<script>alert(1)</script>"
+PLACES = (
+    "/{}/",
+    "/learn/{}/",
+    "/embed/{}/",
+    "/glossary/{}/",
+    "/teach/{}/",
+    "/runs/{}/",
+    "/teach/?for={}",
+    "/teach/?for=two-worlds&noise={}",
+    "/embed/two-worlds/?hide={}",
+    "/embed/two-worlds/?{}=1",
+    "/embed/two-worlds/?noise={}",
+    "/train/?hide={}",
+    "/train/?dataset={}",
+    "/train/?{}=1",
+    "/labs/planner/?epsilon={}",
+    "/labs/accountants/?steps={}",
+    "/labs/linear-regression/?epsilon={}",
+)
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_what_a_visitor_types_is_text_on_every_page(client, place):
+    answer = client.get(place.format(TYPED), headers=BROWSER)
+    assert answer.mimetype == "text/html"
+    assert "alert(1)</script>" not in answer.text
+    assert "<script>alert" not in answer.text
 
 
 def test_a_page_without_its_slash_is_found(client):
