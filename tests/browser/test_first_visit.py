@@ -6,8 +6,17 @@ import urllib.request
 import pytest
 from playwright.sync_api import expect
 
+from dpsgd_explorer.web.content.chapters import WORDS_A_MINUTE
+
 RATIO = re.compile("privacy comes from the ratio")
 MOST_ACTIONS = 6
+MOST_SECONDS = 60  # as the guide says
+TICK_MS = 50  # of the page's clock after an action: two frames and more
+COUNT = """() => {
+  window.actions = 0;
+  const count = () => window.actions++;
+  for (const kind of ["keydown", "pointerdown"]) addEventListener(kind, count, true);
+}"""
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -41,6 +50,41 @@ def test_by_keyboard_the_first_visit_comes_to_the_ratio_in_six_actions(open_page
     page.reload()
     expect(figure).to_have_attribute("data-state", "moves")
     expect(strip).to_be_hidden()  # once
+
+
+def test_a_first_visit_takes_a_minute_of_reading_and_hardly_any_waiting(open_page):
+    """The page's clock stands still but for one tick after each action."""
+    page = open_page("/", new_visitor=True)
+    page.clock.install()
+    page.reload()
+    strip = page.get_by_role("region", name="First visit")
+    expect(page.locator("#noise")).to_have_attribute("data-state", "moves")
+    read = [strip.locator("[data-words]").inner_text()]
+    page.evaluate(COUNT)
+    page.clock.pause_at(page.evaluate("() => Date.now() + 1000"))
+    started = page.evaluate("() => Date.now()")
+    for key in ("Tab", "Enter", "Tab", "Enter", "End"):
+        page.keyboard.press(key)
+        page.clock.run_for(TICK_MS)
+        if strip.locator("[data-words]").inner_text() != read[-1]:
+            read.append(strip.locator("[data-words]").inner_text())
+    assert RATIO.search(read[-1])
+    assert 0 < page.evaluate("() => window.actions") <= MOST_ACTIONS
+    strip.get_by_role("button", name="Ask me").press("Enter")
+    page.clock.run_for(TICK_MS)
+    read.append(strip.locator("[data-words]").inner_text())
+    question = page.locator(".quiz")
+    read += question.locator("legend, label > span:first-of-type").all_inner_texts()
+    page.get_by_role("radio", name="The noise multiplier").check()
+    page.clock.run_for(TICK_MS)
+    read.append(question.locator(".why:visible").inner_text())
+    read.append(strip.locator("[data-words]").inner_text())
+    expect(strip.get_by_role("button", name="Close")).to_be_visible()
+    waited = (page.evaluate("() => Date.now()") - started) / 1000
+    words = sum(len(text.split()) for text in read)
+    assert len(read) == 11
+    assert words > 100
+    assert waited + 60 * words / WORDS_A_MINUTE <= MOST_SECONDS
 
 
 def test_a_first_visit_can_be_skipped_and_the_slider_works_without_it(open_page):
