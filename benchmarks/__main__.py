@@ -10,6 +10,7 @@
 | ``accounting`` | time and excess of our accountants and of the peers' |
 | ``service`` | waiting times of twenty clients for privacy answers |
 | ``regression`` | the sweep of private regression, ours and with autodp's calibrator |
+| ``widgets`` | CPU time from a slider's move to the picture, of each widget |
 | ``report`` | writes docs/performance.md from the results there are |
 
 Without a command, all of them.
@@ -30,6 +31,7 @@ from benchmarks import (
     report,
     service,
     steps,
+    widgets,
 )
 from benchmarks.models import CASES
 from benchmarks.ways import WAYS
@@ -42,6 +44,7 @@ ALONE: dict[str, Callable[[], object]] = {
     "accounting": accounting.main,
     "service": service.main,
     "regression": regression.main,
+    "widgets": widgets.main,
 }
 COMMANDS = ("core", "growth", *ALONE, "report")
 

@@ -51,6 +51,7 @@ def write() -> Path:
         "growth": _growth,
         "accounting": _accounting,
         "service": _service,
+        "widgets": _widgets,
     }
     for name, table in parts.items():
         if (record.RESULTS / f"{name}.json").exists():
@@ -131,6 +132,14 @@ def _service(results: dict[str, Any]) -> str:
             for way in ways.values()
         ]
         lines.append(f"| {route} | " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
+def _widgets(results: dict[str, Any]) -> str:
+    lines = ["| widget | control | median ms | longest ms |", "|---|---|---|---|"]
+    for row in results["rows"]:
+        times = [_figure(row[name]) for name in ("median_ms", "longest_ms")]
+        lines.append(" | ".join(["| " + row["widget"], row["control"], *times]) + " |")
     return "\n".join(lines)
 
 

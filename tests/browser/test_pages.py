@@ -59,6 +59,7 @@ def crawl(page, address):
 
 
 @pytest.mark.long("every page")
+@pytest.mark.timeout(1800)  # some eighty pages, each eight times
 def test_every_page_is_sound_for_all_eyes_and_on_a_telephone(open_page, address, axe):
     page = open_page(at(TINY), expected=[REFUSED])
     run_to_the_end(page)
