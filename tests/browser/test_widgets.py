@@ -8,6 +8,7 @@ from threading import Thread
 import pytest
 from playwright.sync_api import expect
 
+from dpsgd_explorer.web.widgets import noise_to_signal
 from tests.browser.trainer import focus
 
 
@@ -227,6 +228,55 @@ def test_a_step_is_gone_through_under_the_microscope(open_page):
     expect(figure.get_by_text("ε is the same with every C")).to_be_visible()
     figure.get_by_role("radio", name="24 records").check()
     expect(title).to_contain_text("records take part in this step")
+
+
+def test_a_bound_is_dragged_over_the_lengths_of_a_recorded_run(open_page):
+    page = open_page("/learn/parameters/")
+    page.get_by_role("radio", name="the same", exact=True).check()
+    page.get_by_label("By how many degrees does clipping turn").fill("20")
+    page.get_by_role("button", name="Show the picture").click()
+    expect(page.get_by_text("You said 20°; it is 54°.").first).to_be_visible()
+    figure = page.locator("#clip-histogram")
+    expect(figure.get_by_text("you: 20°")).to_be_visible()
+    title = figure.get_by_role("heading", level=3)
+    expect(title).to_contain_text("At C = 0.1, 67 % of the gradients of step 35")
+    grip = figure.get_by_role("slider", name="Clipping bound C")
+    focus(grip)
+    for _ in range(3):
+        page.keyboard.press("Shift+ArrowRight")
+    expect(grip).to_have_attribute("aria-valuetext", "C = 100")
+    expect(figure.get_by_text("None is cut: no bias.")).to_be_visible()
+    expect(figure.get_by_text("ε = 3.00 at every C")).to_be_visible()
+    place = grip.locator(".handle").bounding_box()
+    page.mouse.move(place["x"] + 9, place["y"] + 9)
+    page.mouse.down()
+    page.mouse.move(place["x"] - 600, place["y"] + 40, steps=3)
+    page.mouse.up()
+    expect(grip).to_have_attribute("aria-valuetext", "C = 0.01")
+    expect(figure.get_by_text("uphill for this batch")).to_be_visible()
+    figure.get_by_role("radio", name="1", exact=True).check()
+    expect(figure.get_by_text("All are cut")).to_be_visible()
+    expect(figure.get_by_text("you: 20°")).to_have_count(0)  # of another step
+
+
+def test_a_larger_batch_calms_the_update_and_hardly_the_run(open_page):
+    [needed] = [
+        p["sigma"] for p in noise_to_signal.data()["points"] if p["batch"] == 2048
+    ]
+    page = open_page("/embed/noise-to-signal/")
+    title = page.get_by_role("heading", level=1)
+    expect(title).to_contain_text("A batch of 256 leaves 31 %")
+    slider = page.get_by_role("slider", name="Expected batch size")
+    focus(slider)
+    page.keyboard.press("End")
+    expect(slider).to_have_attribute("aria-valuetext", "60,000")
+    expect(page.get_by_text("no larger batch is left")).to_be_visible()
+    expect(title).to_contain_text("33 % of the noise over the run")
+    place = slider.bounding_box()
+    middle = place["y"] + place["height"] / 2
+    page.mouse.click(place["x"] + place["width"] / 2, middle)
+    expect(title).to_contain_text("A batch of 2,048 leaves")
+    expect(page.locator('[data-part="sigma"]')).to_have_text(needed)
 
 
 def test_alone_two_worlds_measure_every_noise_without_being_touched(open_page):

@@ -24,7 +24,7 @@ from dpsgd_explorer.accounting import ACCOUNTANTS
 from dpsgd_explorer.experiments.training_config import TrainingConfig
 from dpsgd_explorer.validation import one_of
 from dpsgd_explorer.web.api.answer_cache import cached_page
-from dpsgd_explorer.web.content import deployments, tables, trainer_links
+from dpsgd_explorer.web.content import deployments, sweep, tables, trainer_links
 from dpsgd_explorer.web.content import formulas as maths
 from dpsgd_explorer.web.content import numbers as quantities
 from dpsgd_explorer.web.content.chapters import (
@@ -45,7 +45,6 @@ from dpsgd_explorer.web.figures import (
     tail,
 )
 from dpsgd_explorer.web.figures import dpsgd_step as microscope
-from dpsgd_explorer.web.figures import gradient_norms as lengths
 from dpsgd_explorer.web.figures import randomized_response as response
 from dpsgd_explorer.web.figures import sgd_steps as descent
 from dpsgd_explorer.web.figures import toy_problem as toy
@@ -59,7 +58,12 @@ from dpsgd_explorer.web.figures.chapters import (
 )
 from dpsgd_explorer.web.pages.readings import minutes, total_minutes
 from dpsgd_explorer.web.recorded.runs import recorded
-from dpsgd_explorer.web.widgets import accountant_race, one_odd_record, three_way_twin
+from dpsgd_explorer.web.widgets import (
+    accountant_race,
+    clip_histogram,
+    one_odd_record,
+    three_way_twin,
+)
 from dpsgd_explorer.web.widgets import microscope as one_step
 
 bp = Blueprint("learn", __name__, url_prefix="/learn")
@@ -79,12 +83,11 @@ PICTURES = {
     "rare": rare_class.rare_picture,
     "people": group_privacy.people_picture,
     "unfold": unfold.unfold_picture,
-    "batch": budget.batch_picture,
     "growth": budget.growth_picture,
     "methods": regression_chapter.comparison_picture,
     "pull": regression_chapter.pull_picture,
     "rates": regression_chapter.rates_picture,
-    "lengths": lambda: lengths.lengths_picture(recorded(SHOWN_RUN)),
+    "clipping": clip_histogram.picture,
 }
 THUMBNAILS = {
     "intro": "answers",
@@ -93,7 +96,7 @@ THUMBNAILS = {
     "what-models-leak": "exposure",
     "dpsgd-intro": "microscope",
     "per-sample-gradients": "unfold",
-    "parameters": "lengths",
+    "parameters": "clipping",
     "privacy-accounting": "growth",
     "planning-a-budget": "selection",
     "auditing": "audit",
@@ -101,7 +104,6 @@ THUMBNAILS = {
     "fairness": "rare",
     "in-the-real-world": "people",
 }
-SHOWN_RUN = "mnist-strict"
 TWIN = "mnist-strict-twin"
 TOKEN_CLASSES = {
     tokenize.COMMENT: "c",
@@ -159,6 +161,7 @@ def parts() -> dict[str, Any]:
         "fair": rare_class,
         "group": group_privacy,
         "accountants": ACCOUNTANTS,
+        "clipping": clip_histogram,
         "classic": budget.classic_plan(),
         "compare": compare,
         "selection": selection,
@@ -176,6 +179,7 @@ def parts() -> dict[str, Any]:
         "picture": PICTURES,
         "race": accountant_race,
         "regression": regression_chapter,
+        "sweep": sweep,
         "tables": tables,
         "thumbnails": THUMBNAILS,
         "toy": toy,

@@ -8,6 +8,8 @@ from __future__ import annotations
 from dpsgd_explorer.web.figures import toy_problem as toy
 from dpsgd_explorer.web.widgets import (
     accountant_race,
+    clip_histogram,
+    noise_to_signal,
     odds_faces,
     randomised_response,
     three_way_twin,
@@ -46,6 +48,8 @@ CONTROLS: dict[str, dict[str, str]] = {
         "noise": "Noise multiplier σ",
         "draws": "New noise and new batches",
     },
+    "clip-histogram": {"bound": "Clipping bound C", "step": "Step of the run"},
+    "noise-to-signal": {"batch": "Expected batch size"},
     "accountant-race": {"course": "Which run, by its steps", "play": "Play"},
     "three-way-twin": {"rate": "Learning rate of all, 0 for each its own"},
 }
@@ -72,6 +76,11 @@ STARTS: dict[str, dict[str, Rules]] = {
         "bound": (Span(0.25, 4, doublings=True),),
         "noise": (Span(0.25, 4, doublings=True),),
     },
+    "clip-histogram": {
+        "bound": (Span(clip_histogram.bounds()[0], clip_histogram.bounds()[-1]),),
+        "step": (Choices(clip_histogram.numbers()),),
+    },
+    "noise-to-signal": {"batch": (Choices(noise_to_signal.SIZES),)},
     "accountant-race": {
         "course": (Choices(tuple(one.steps for one in accountant_race.courses())),),
     },

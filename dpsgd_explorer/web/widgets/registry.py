@@ -14,8 +14,10 @@ from typing import Any, Protocol
 from dpsgd_explorer.web.figures.svg import Picture
 from dpsgd_explorer.web.widgets import (
     accountant_race,
+    clip_histogram,
     composition_diary,
     microscope,
+    noise_to_signal,
     odds_faces,
     one_odd_record,
     randomised_response,
@@ -87,5 +89,7 @@ TABLE: tuple[tuple[str, str, str, WidgetModule], ...] = (
         "privacy-accounting",
         sampling_lottery,
     ),
+    ("clip-histogram", "Where to clip", "parameters", clip_histogram),
+    ("noise-to-signal", "Batch size over a run", "parameters", noise_to_signal),
 )
 WIDGETS = {row[0]: Widget(*row) for row in TABLE}

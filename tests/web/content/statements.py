@@ -29,6 +29,28 @@ STATEMENTS = {
         "schedule of the learning rate (spends|costs) (?!nothing)",
         "costs nothing: ε does not see η, in whatever way it changes",
     ),
+    "no-bound-enters-epsilon": (
+        learn("parameters"),
+        "a smaller C is more private",
+        "Noise of σC hides that equally well at any C. Only the ratio σ enters ε.",
+    ),
+    "bias-comes-back": (
+        learn("parameters"),
+        "^$",
+        "Noise is drawn anew in each step and averages out over many; a bias comes "
+        "back.",
+    ),
+    "the-product-is-what-matters": (
+        learn("parameters"),
+        "^$",
+        "Down a column little changes, though C varies by a factor of 1,000; along a "
+        "row much does.",
+    ),
+    "ranges-of-our-own-sweeps": (
+        learn("parameters"),
+        "^$",
+        "Typical ranges of one model on one data set, no more.",
+    ),
     "descent-adapts": (
         learn("private-linear-regression"),
         "needs a bound on θ",

@@ -11,6 +11,7 @@ from dpsgd_explorer.web.content.comparisons import COMPARISONS
 from dpsgd_explorer.web.figures.odds import odds_picture
 from dpsgd_explorer.web.pages import home, learn
 from dpsgd_explorer.web.recorded.runs import recorded
+from dpsgd_explorer.web.widgets import noise_to_signal
 
 TEMPLATES = Path(__file__).parents[3] / "templates"
 BLOCK = re.compile(r"<(p|li|legend|caption|fieldset)\b[^>]*>(.*?)</\1>", re.DOTALL)
@@ -41,6 +42,7 @@ TOGETHER = {
         "regression.one_in_twenty",
     ): "At ε = 0.1 the median error of SSP",
     ("regression.nonprivate", "regression.trivial"): "the error here is",
+    ("sweep.close", "sweep.good_reaches"): "In this sweep",
     ("selection.filtered_steps", "selection.fixed_steps"): "With the noise of the "
     "default run",
 }
@@ -51,7 +53,7 @@ SHARED = {
     "tail": "σ = 1 times the sensitivity, one release",
     "descent": "Both paths see the same batches",
     "microscope": "C = 1, σ = 1.5",
-    "lengths": "C = 0.1",
+    "clipping": "350 steps of 512 expected records; ε = 3.00 at δ = 1e-5",
     "methods": "At ε = 0.1",
     "pull": "releases by AdaSSP at ε = 0.5",
     "rates": "σ = 500",
@@ -120,14 +122,17 @@ def test_no_sentence_puts_two_numbers_side_by_side_undeclared():
                 assert words in sentence, f"{slug}: {sentence}"
 
 
+ELSEWHERE = {
+    "accuracy": home.shown_accuracy,
+    "batch": noise_to_signal.picture,
+    "odds": odds_picture,
+}
+
+
 def pictures():
     return {
         name: draw
-        for name, draw in {
-            **learn.PICTURES,
-            "accuracy": home.shown_accuracy,
-            "odds": odds_picture,
-        }.items()
+        for name, draw in {**learn.PICTURES, **ELSEWHERE}.items()
         if name not in ("step", "expected_batch")
     }
 

@@ -21,7 +21,6 @@ from dpsgd_explorer.web.figures import (
     tail,
 )
 from dpsgd_explorer.web.figures import dpsgd_step as microscope
-from dpsgd_explorer.web.figures import gradient_norms as lengths
 from dpsgd_explorer.web.figures import randomized_response as response
 from dpsgd_explorer.web.figures import recorded_run as run
 from dpsgd_explorer.web.figures import sgd_steps as descent
@@ -41,7 +40,7 @@ from dpsgd_explorer.web.pages.regression_lab import PRESETS
 from dpsgd_explorer.web.questions.regression import RegressionQuestion
 from dpsgd_explorer.web.questions.regression_results import View
 from dpsgd_explorer.web.recorded.runs import recorded
-from dpsgd_explorer.web.widgets import accountant_race, three_way_twin
+from dpsgd_explorer.web.widgets import accountant_race, clip_histogram, three_way_twin
 
 PICTURES = {
     "odds": odds.odds_picture,
@@ -61,7 +60,7 @@ PICTURES = {
     "twins": three_way_twin.picture,
     "batch": budget.batch_picture,
     "accuracy": lambda: run.accuracy_picture(recorded(SHOWN_RUN), recorded(TWIN)),
-    "lengths": lambda: lengths.lengths_picture(recorded(SHOWN_RUN)),
+    "clipping": clip_histogram.picture,
 }
 SLACK = 24  # words may hang over the frame of the view box by so much
 
@@ -251,36 +250,3 @@ def test_the_twin_stands_where_the_private_run_had_spent_as_much():
     spent = [e for e, _ in run.spent_and_accuracy(twin, private)]
     told = [e["epsilon"] for e in private.data("evaluation")]
     assert spent == pytest.approx(told, rel=1e-6)  # the accountant says so much
-
-
-def test_the_clipped_share_is_the_recorded_one():
-    shown = recorded(SHOWN_RUN)
-    last = shown.data("step")[-1]
-    share = 100 * last["diagnostics"]["clipped_fraction"]
-    picture = lengths.lengths_picture(shown)
-    assert picture.title.endswith(f"in step {last['step']}, {share:.0f} %")
-    assert not picture.is_private
-    kept = float(picture.rows[-1][1])
-    assert 100 - kept == pytest.approx(share, abs=0.1)
-
-
-def test_classes_of_lengths_hold_what_the_recorded_bins_hold():
-    shown = recorded(SHOWN_RUN)
-    edges = shown.data("phase")[0]["norm_edges"]
-    bound = shown.config.max_grad_norm
-    steps = {str(one["step"]): one["diagnostics"] for one in shown.data("step")}
-    rows = lengths.lengths_picture(shown).rows
-    assert len(rows) == 4
-    for step, *shares in rows:
-        counts = steps[step]["norm_counts"]
-        assert sum(map(float, shares)) == pytest.approx(100, abs=0.2)
-        # Bins by the middle of each, so that no edge decides.
-        middles = [0.5 * (a + b) for a, b in itertools.pairwise(edges)]
-        ends = (0, bound, 10 * bound, math.inf)
-        for (low, high), share in zip(itertools.pairwise(ends), shares, strict=True):
-            inside = sum(
-                count
-                for middle, count in zip(middles, counts, strict=True)
-                if low < middle < high
-            )
-            assert 100 * inside / sum(counts) == pytest.approx(float(share), abs=0.06)

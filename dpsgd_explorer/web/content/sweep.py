@@ -1,0 +1,78 @@
+"""Our own sweep over C, learning rate and momentum, and the ranges that did well.
+
+Recorded by ``tools/record_sweep.py``; the noise levels by
+``tools/record_noise_levels.py``.
+"""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+from statistics import mean
+from typing import Any
+
+from dpsgd_explorer.web.questions.rounding import nearest, percent, whole
+from dpsgd_explorer.web.recorded.runs import FOLDER
+
+CLOSE = 0.005  # accuracy that counts as close to the best
+
+
+@cache
+def stored(name: str = "sweep") -> dict[str, Any]:
+    """Return what was recorded."""
+    path = FOLDER / "choices" / f"{name}.json"
+    found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    return found
+
+
+def head() -> list[str]:
+    """Return the heads of the table's columns."""
+    reaches = [f"{reach:g}" for reach in stored()["reaches"]]
+    return ["C", "m", f"ηC/(1 − m) = {reaches[0]}", *reaches[1:]]
+
+
+def rows() -> list[tuple[str, ...]]:
+    """Return C, momentum m and the test accuracies at each ηC/(1 - m)."""
+    return [
+        (
+            f"{row['max_grad_norm']:g}",
+            f"{row['momentum']:g}",
+            *(percent(accuracy) for accuracy in row["test_accuracy"]),
+        )
+        for row in stored()["rows"]
+    ]
+
+
+def factor() -> str:
+    """Return the largest C of the sweep over the smallest."""
+    bounds = [row["max_grad_norm"] for row in stored()["rows"]]
+    return whole(max(bounds) / min(bounds))
+
+
+def close() -> str:
+    """Return ``CLOSE`` in percentage points."""
+    return nearest(100 * CLOSE, 1)
+
+
+def good_reaches() -> str:
+    """Return the range of ηC/(1 - m) that was close to the best in every row."""
+    columns = list(
+        zip(*(row["test_accuracy"] for row in stored()["rows"]), strict=True)
+    )
+    best = max(map(max, columns))
+    good = [
+        reach
+        for reach, column in zip(stored()["reaches"], columns, strict=True)
+        if min(column) >= best - CLOSE
+    ]
+    return f"{good[0]:g} to {good[-1]:g}"
+
+
+def good_noise() -> str:
+    """Return the largest σ that was close to the best of the noise levels."""
+    reached = {
+        level["noise_multiplier"]: mean(level["test_accuracy"])
+        for level in stored("noise_levels")["levels"]
+    }
+    best = max(reached.values())
+    return f"{max(s for s, accuracy in reached.items() if accuracy >= best - CLOSE):g}"

@@ -1,0 +1,229 @@
+"""Lengths of a recorded run's gradients, and what every C would do to them.
+
+Measured by ``tools/record_clipping_angles.py`` without noise: not private.  The length
+of the noise is σC √d / (qN), the root of its expected square.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import replace
+from functools import cache
+from itertools import pairwise
+from typing import Any
+
+from markupsafe import Markup
+
+from dpsgd_explorer.experiments.catalogue import MODELS
+from dpsgd_explorer.experiments.training_config import TrainingConfig
+from dpsgd_explorer.web.figures.svg import Picture, Plot, Scale, small
+from dpsgd_explorer.web.questions.rounding import (
+    limit,
+    nearest,
+    percent,
+    significant,
+    whole,
+)
+from dpsgd_explorer.web.recorded.runs import FOLDER
+
+RECORDED = FOLDER / "choices" / "clipping_angles.json"
+SHOWN_STEP = 35
+COMPARED = 10.0  # another C of the table
+PARTS = (10, 20, 40, 100)  # percent: the tallest bar fits below one of these
+SHIPPED = ("step", "batch_size", "counts", "lengths", "angles")
+WIDEST = 100  # degrees: end of the axis of angles
+RATIOS = (0.8, 200.0)  # ends of the axis of noise over mean
+
+
+@cache
+def stored() -> dict[str, Any]:
+    """Return what was recorded."""
+    found: dict[str, Any] = json.loads(RECORDED.read_text(encoding="utf-8"))
+    return found
+
+
+@cache
+def config() -> TrainingConfig:
+    """Return the settings of the recorded run."""
+    return TrainingConfig.parse(stored()["config"])
+
+
+def bounds() -> tuple[float, ...]:
+    """Return the values of C that something was measured for."""
+    return tuple(stored()["bounds"])
+
+
+def numbers() -> tuple[int, ...]:
+    """Return the numbers of the measured steps."""
+    return tuple(step["step"] for step in stored()["steps"])
+
+
+def place_of(bound: float) -> int:
+    """Return the place of a C among the measured ones.
+
+    Raises:
+        ValueError: nothing was measured for it.
+    """
+    return bounds().index(bound)
+
+
+def noise_length(bound: float) -> float:
+    """Return the length of the noise on the mean gradient."""
+    plan = config().plan
+    spread = plan.noise_multiplier * bound / plan.expected_batch_size
+    return spread * math.sqrt(stored()["parameters"])
+
+
+def clipped_share(step: dict[str, Any], bound: float) -> float:
+    """Return the share of a step's gradients that are longer than a measured C."""
+    first = stored()["edges"].index(bound)
+    part: float = sum(step["counts"][first:]) / step["batch_size"]
+    return part
+
+
+def noise_ratio(step: dict[str, Any], bound: float) -> float:
+    """Return the length of the noise over that of the mean clipped gradient."""
+    length: float = step["lengths"][place_of(bound)]
+    return noise_length(bound) / length
+
+
+def shown_step() -> dict[str, Any]:
+    """Return the step that is shown first."""
+    return next(step for step in stored()["steps"] if step["step"] == SHOWN_STEP)
+
+
+def bound() -> str:
+    """Return the run's own C."""
+    return f"{config().max_grad_norm:g}"
+
+
+def step() -> str:
+    """Return the number of the shown step."""
+    return f"{SHOWN_STEP}"
+
+
+def steps() -> str:
+    """Return how many steps the run has."""
+    return whole(config().plan.steps)
+
+
+def degrees() -> str:
+    """Return by how much the run's own C turns the mean in the shown step."""
+    return nearest(shown_step()["angles"][place_of(config().max_grad_norm)], 0)
+
+
+def share() -> str:
+    """Return, in percent, how many gradients the run's own C shortens there."""
+    return percent(clipped_share(shown_step(), config().max_grad_norm), 0)
+
+
+def spent() -> str:
+    """Return the ε of the whole run; no C is in it."""
+    return limit(config().plan.epsilon())
+
+
+def run_in_words() -> str:
+    """Return the recorded run in words."""
+    run = config()
+    return (
+        f"{run.data.label}, {MODELS[run.model].label.lower()}, {run.plan.steps} steps "
+        f"of {run.expected_batch_size} expected records"
+    )
+
+
+@cache
+def data() -> dict[str, Any]:
+    """Return lengths and angles of all steps, and the noise at each C."""
+    return {
+        "bounds": bounds(),
+        "edges": stored()["edges"],
+        "own": place_of(config().max_grad_norm),
+        "first": numbers().index(SHOWN_STEP),
+        "steps": [{name: step[name] for name in SHIPPED} for step in stored()["steps"]],
+        "noise": [float(f"{noise_length(bound):.4g}") for bound in bounds()],
+        "parameters": whole(stored()["parameters"]),
+        "widest": WIDEST,
+        "ratios": RATIOS,
+        "parts": PARTS,
+        "epsilon": spent(),
+    }
+
+
+@cache
+def picture() -> Picture:
+    """Return lengths, angle and noise of the shown step over C."""
+    own = config().max_grad_norm
+    return Picture(
+        title=(
+            f"At C = {own:g}, {share()} % of the gradients of step {SHOWN_STEP} are "
+            f"shortened, and their mean turns by {degrees()}°"
+        ),
+        sub=(
+            f"Lengths of the gradients of one batch; {run_in_words()}; "
+            f"ε = {spent()} at δ = {small(config().delta)}"
+        ),
+        wide=_draw((904, 470), narrow=False),
+        narrow=_draw((342, 470), narrow=True),
+        head=(
+            "step",
+            *(
+                f"{name} at C = {bound:g}"
+                for bound in (own, COMPARED)
+                for name in ("shortened, %", "turned", "noise over mean")
+            ),
+        ),
+        rows=tuple(
+            (f"{step['step']}", *_cells(step, own), *_cells(step, COMPARED))
+            for step in stored()["steps"]
+        ),
+        kind="recorded",
+        is_private=False,
+        note=(
+            "Measured without noise, to teach; ε does not cover it. Another C is tried "
+            f"on one step at a time: the run kept its own, {own:g}."
+        ),
+    )
+
+
+def _cells(step: dict[str, Any], bound: float) -> tuple[str, str, str]:
+    return (
+        percent(clipped_share(step, bound), 0),
+        f"{nearest(step['angles'][place_of(bound)], 0)}°",
+        significant(noise_ratio(step, bound)),
+    )
+
+
+def _draw(size: tuple[int, int], *, narrow: bool) -> Markup:
+    step, edges = shown_step(), stored()["edges"]
+    own = config().max_grad_norm
+    shares = [100 * count / step["batch_size"] for count in step["counts"]]
+    top = next(part for part in PARTS if part >= max(shares))
+    plot = Plot.framed(
+        size, (edges[0], edges[-1]), (0, top), log_x=True, left=44, bottom=270
+    )
+    panels = [
+        plot,
+        replace(plot, y=Scale(0, WIDEST, size[1] - 168, size[1] - 236)),
+        replace(plot, y=Scale(*RATIOS, size[1] - 44, size[1] - 112, log=True)),
+    ]
+    ticks = [10.0**power for power in range(-5, 3, 2 if narrow else 1)]
+    plot.y_axis([(0, "0"), (top, f"{top} %")], "gradients, by their length")
+    for (start, end), part in zip(pairwise(edges), shares, strict=True):
+        plot.bar((start, end), (0, part), "f-twin" if end > own else "f-good")
+    panels[1].y_axis([(0, "0°"), (90, "90°")], "angle of the clipped to the true mean")
+    panels[1].line(list(zip(bounds(), step["angles"], strict=True)), "s-good")
+    ratios = [(bound, noise_ratio(step, bound)) for bound in bounds()]
+    panels[2].y_axis([(1, "1"), (10, "10"), (100, "100")], "noise ÷ clipped mean")
+    panels[2].line(ratios, "s-private")
+    for panel in panels:
+        panel.path([(own, panel.y.low), (own, panel.y.high)], "line thin s-ink")
+    plot.text((own, top), f"C = {own:g}", "ink halo", "end", (-6, 12))
+    panels[2].x_axis(
+        [(x, f"{x:g}".replace("e-0", "e-")) for x in ticks], "length, and C; log scale"
+    )
+    return plot.svg(
+        f"Bars of gradient lengths from {edges[0]:g} to {edges[-1]:g}; those beyond C "
+        "are marked. Below, against C: the angle falls to 0 as C grows, and the noise "
+        "over the clipped mean rises."
+    )

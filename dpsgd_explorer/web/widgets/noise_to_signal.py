@@ -1,0 +1,68 @@
+"""The noise of a whole run against the batch size, at the same ε and epochs.
+
+σ of every batch size is the exact accountant's.  Why large batches gain hardly anything
+beyond some size: Räisä, Jälkö and Honkela 2024, arXiv:2402.03990.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+from dpsgd_explorer.web.figures import budget
+from dpsgd_explorer.web.figures.svg import Picture
+from dpsgd_explorer.web.questions.rounding import need, significant, whole
+
+PER_DOUBLING = 2
+SIZES = (
+    *(round(64 * 2 ** (i / PER_DOUBLING)) for i in range(20)),
+    budget.SAMPLE_SIZE,
+)
+SHOWN_SIZE = 256
+
+
+@cache
+def costs() -> tuple[budget.BatchCost, ...]:
+    """Return the noise that each batch size needs."""
+    return tuple(
+        budget.batch_cost(
+            size, budget.TARGET_EPSILON, budget.BATCH_EPOCHS, budget.SAMPLE_SIZE
+        )
+        for size in SIZES
+    )
+
+
+def shares() -> list[tuple[float, float]]:
+    """Return the noise per update and over the run, over that of the least batch."""
+    least = costs()[0]
+    return [
+        (
+            cost.noise_per_update / least.noise_per_update,
+            cost.noise_over_run / least.noise_over_run,
+        )
+        for cost in costs()
+    ]
+
+
+def picture() -> Picture:
+    """Return both noises against the batch size."""
+    return budget.batch_picture()
+
+
+def data() -> dict[str, Any]:
+    """Return what each batch size costs; noise as shares of the least batch's."""
+    return {
+        "first": SIZES.index(SHOWN_SIZE),
+        "doubling": PER_DOUBLING,
+        "points": [
+            {
+                "batch": cost.batch_size,
+                "steps": whole(cost.steps),
+                "sigma": need(cost.noise_multiplier),
+                "update": significant(cost.noise_per_update),
+                "run": significant(cost.noise_over_run, 3),
+                "shares": [round(share, 4) for share in pair],
+            }
+            for cost, pair in zip(costs(), shares(), strict=True)
+        ],
+    }

@@ -1,0 +1,70 @@
+/** The batch size at the same ε and epochs: noise per update falls all the way, noise over the run hardly beyond some size. */
+
+import {integer, percent} from "../lib/format.js";
+import {Chart, disc, line, rule, text} from "../lib/svg.js";
+import {oncePerFrame, part, speaker, write} from "../lib/widget_parts.js";
+
+const LABELS = ["per update", "over the run"];
+const STYLES = ["private", "good"];
+
+/** Pure: how much of the noise over the run the next doubling takes away, or all records where there is none. */
+export function gain({points, doubling}, place) {
+  const next = points[Math.min(place + doubling, points.length - 1)];
+  return 1 - next.shares[1] / points[place].shares[1];
+}
+
+/** Pure: the heading. */
+export function conclusion({points}, place) {
+  const {batch, shares} = points[place];
+  return `A batch of ${integer(batch)} leaves ${percent(shares[0], 0)} of the noise per update that one of ${points[0].batch} has, and ${percent(shares[1], 0)} of the noise over the run`;
+}
+
+/** Pure: what a larger batch would bring. */
+export function sentence(data, place) {
+  const last = data.points.length - 1;
+  if (place === last) return "These are all records in every step: no larger batch is left.";
+  const next = place + data.doubling > last ? "Taking all records in every step" : "Twice the batch";
+  return `${next} would take away another ${percent(gain(data, place), 0)} of the noise over the run.`;
+}
+
+export function mount(element, data) {
+  const slider = part(element, "batch");
+  const speak = speaker(element);
+  const chart = new Chart(part(element, "chart"), {
+    height: 260, label: "Two lines against the batch size: noise per update falls to almost nothing, noise over the run lies flat beyond some size", draw: () => draw(),
+  });
+
+  function draw() {
+    if (!chart.width) return;
+    const place = Number(slider.value);
+    const point = data.points[place];
+    for (const name of ["steps", "sigma", "update", "run"]) write(element, name, point[name]);
+    const words = integer(point.batch);
+    write(element, "batch-words", words);
+    slider.setAttribute("aria-valuetext", words);
+    write(element, "title", conclusion(data, place));
+    write(element, "fact", sentence(data, place));
+    speak(`${conclusion(data, place)}. ${sentence(data, place)}`);
+    chart.show(marks(chart, data.points, place));
+  }
+  const redraw = oncePerFrame(draw);
+  slider.addEventListener("input", redraw);
+}
+
+function marks(chart, points, place) {
+  const {width, height} = chart;
+  const {x, y} = chart.frame([points[0].batch, points.at(-1).batch], [0, 1], [44, 34, width - 12, height - 44], {logX: true});
+  const at = x(points[place].batch);
+  return [
+    ...[0, 0.5, 1].flatMap((share) => [rule([44, y(share)], [width - 12, y(share)]), text([36, y(share) + 4], percent(share, 0), "", "end")]),
+    text([0, 14], `noise, as a share of that at batches of ${points[0].batch}`),
+    ...[64, 1024, 16_384].map((batch) => text([x(batch), height - 24], integer(batch), "", "middle")),
+    text([width - 12, height - 6], "expected batch size, log scale", "", "end"),
+    rule([at, y(0)], [at, y(1)], "line thin s-ink dotted"),
+    ...STYLES.flatMap((style, i) => [
+      line(points.map((point) => [x(point.batch), y(point.shares[i])]), `s-${style}`),
+      disc([at, y(points[place].shares[i])], 5, `f-${style}`),
+      text([width - 12, y(points.at(-1).shares[i]) - 10], LABELS[i], `${style} halo`, "end"),
+    ]),
+  ];
+}
