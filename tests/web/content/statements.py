@@ -24,33 +24,6 @@ def chapter(slug):
 
 # name: page, absent, present
 STATEMENTS = {
-    "schedules-of-the-rate-cost-nothing": (
-        learn("parameters"),
-        "schedule of the learning rate (spends|costs) (?!nothing)",
-        "costs nothing: ε does not see η, in whatever way it changes",
-    ),
-    "no-bound-enters-epsilon": (
-        learn("parameters"),
-        "a smaller C is more private",
-        "Noise of σC hides that equally well at any C. Only the ratio σ enters ε.",
-    ),
-    "bias-comes-back": (
-        learn("parameters"),
-        "^$",
-        "Noise is drawn anew in each step and averages out over many; a bias comes "
-        "back.",
-    ),
-    "the-product-is-what-matters": (
-        learn("parameters"),
-        "^$",
-        "Down a column little changes, though C varies by a factor of 1,000; along a "
-        "row much does.",
-    ),
-    "ranges-of-our-own-sweeps": (
-        learn("parameters"),
-        "^$",
-        "Typical ranges of one model on one data set, no more.",
-    ),
     "descent-adapts": (
         learn("private-linear-regression"),
         "needs a bound on θ",
@@ -147,32 +120,6 @@ STATEMENTS = {
         "any schedule of the learning rate",
         "A schedule that waits for the loss to stop falling looks at the records again",
     ),
-    "large-batches-take-no-more-gradients": (
-        learn("parameters"),
-        "in the end on time",
-        "at the same number of epochs, all batches compute equally many",
-    ),
-    "noise-over-the-run": (
-        learn("parameters"),
-        "times less noise an update",
-        "a larger batch gains hardly anything (Räisä and others, 2024)",
-    ),
-    "momentum-lengthens-steps": (
-        learn("parameters"),
-        "a learning rate of 8 is no large step",
-        "steps in one direction add up to ηC/(1 − m). For the default run, C = 0.1, "
-        "η = 8 and m = 0.9, that is 8.0",
-    ),
-    "equal-ratios-of-epsilon": (
-        learn("parameters"),
-        "Going from ε = 8 to 3",
-        "2.07 times the noise if you start at ε = 10, and 2.94 times if you start at 1",
-    ),
-    "large-pretrained-models": (
-        learn("parameters"),
-        "^$",
-        "large models that were trained on public data first do well",
-    ),
     "amplified-step": (
         learn("privacy-accounting"),
         r"goes from ε = 3\.93 down to",
@@ -262,32 +209,6 @@ STATEMENTS = {
         "is what privacy cost in this run, against one run on the same batches",
     ),
     "twin-is-behind-early": ("/", "^$", "Early on the run without privacy is behind"),
-    "small-batches-spend-less": (
-        learn("parameters"),
-        "^$",
-        "At a fixed number of epochs and a fixed σ it is the other way round",
-    ),
-    "a-large-bound-needs-no-larger-multiplier": (
-        learn("parameters"),
-        "^$",
-        "is true of the noise in absolute terms and wrong about σ",
-    ),
-    "learning-rate-need-not-be-low": (learn("parameters"), "^$", "That is no law."),
-    "typical-ranges-belong-to-a-run": (
-        learn("parameters"),
-        "^$",
-        "With batches of 256, 60 epochs and 60,000 records those two ends are ε = 21.1",
-    ),
-    "tuning-is-paid": (
-        learn("parameters"),
-        "Free is only",
-        "Only choices that use no private record are free",
-    ),
-    "stopping-early-looks-again": (
-        learn("parameters"),
-        "^$",
-        "Choosing it by the accuracy on private records looks at them once more",
-    ),
     "divisor-is-the-expected-size": (
         learn("dpsgd-intro"),
         "lets the size of the batch out",

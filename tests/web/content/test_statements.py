@@ -17,9 +17,10 @@ from dpsgd_explorer.web.figures import budget
 from dpsgd_explorer.web.pages import home
 from dpsgd_explorer.web.recorded.runs import recorded
 from tests.web.content import statements
+from tests.web.content.parameters_statements import PARAMETERS
 from tests.web.content.practice_statements import PRACTICE, RETIRED
 
-STATEMENTS = statements.STATEMENTS | PRACTICE
+STATEMENTS = statements.STATEMENTS | PRACTICE | PARAMETERS
 ROOT = Path(__file__).parents[3]
 TEACHING = ROOT / "docs" / "teaching.md"
 NAMED_TEST = re.compile(r"`(tests/[\w/]+\.py)::(\w+)(?:\[([\w-]+)\])?`")
