@@ -26,6 +26,8 @@ def test_an_answer_of_one_s_own_goes_behind_two_coins_and_nowhere_else(open_page
     expect(title).to_contain_text("The sheet says yes: 3 times as likely")
     expect(figure.get_by_text("Seed 7, toss 1.")).to_be_visible()
     expect(figure.get_by_text("An even belief becomes 75 % at most")).to_be_visible()
+    figure.get_by_role("radio", name="no", exact=True).check()
+    expect(title).to_have_text("Toss the coins, and see what the sheet says")
     figure.get_by_role("radio", name="10,000").check()
     found = figure.locator('[data-part="found"]')
     expect(found).to_have_text(re.compile(r"^10,000 sheets: .*, ± 1\.0 points$"))

@@ -228,8 +228,10 @@ def _draw(size: tuple[int, int]) -> Markup:
         points: list[Point] = [(0, 0)]
         points += [(i, getattr(one, name)) for i, (_, one) in enumerate(rows, start=1)]
         plot.line(points, f"s-{css}{dashed}")
-        words = "added up" if name == "added" else name
-        plot.text(points[-2], words, f"{css} halo", "end", (-6, -8))
+        place, words, shift = (
+            (-2, "added up", (-6, -8)) if dashed else (-3, name, (12, 26))
+        )
+        plot.text(points[place], words, f"{css} halo", "end", shift)
     plot.text((0, BUDGET), "budget", "budget halo", shift=(6, -7))
     return plot.svg(
         "Two rising lines over the number of releases: added up reaches the budget "

@@ -7,10 +7,12 @@ import {oncePerFrame, part, speaker, write} from "../lib/widget_parts.js";
 import {coins, crowds, onlooker} from "./randomised_response/drawings.js";
 import {ask, conclusion, estimate, limits, story, toss} from "./randomised_response/survey.js";
 
+const UNTOSSED = "Toss the coins, and see what the sheet says";
 const UNANSWERED = "First answer for yourself: yes or no.";
 
 export function mount(element, data) {
   const speak = speaker(element);
+  const first = part(element, "sub").textContent;
   const own = {seed: data.seed, generator: new Generator(data.seed), tosses: 0, last: null, truth: null};
   const crowd = {generator: new Generator(data.seed + 1), survey: data.surveys[0], shares: []};
   const redraw = oncePerFrame(() => draw());
@@ -55,14 +57,17 @@ export function mount(element, data) {
   });
   part(element, "fresh").addEventListener("click", () => {
     [own.seed] = crypto.getRandomValues(new Uint16Array(1));
-    Object.assign(own, {generator: new Generator(own.seed), tosses: 0, last: null});
-    redraw();
+    forget({generator: new Generator(own.seed), tosses: 0});
   });
   for (const radio of element.querySelectorAll("[data-own]")) {
-    radio.addEventListener("change", () => {
-      Object.assign(own, {truth: radio.value === "yes", last: null});
-      redraw();
-    });
+    radio.addEventListener("change", () => forget({truth: radio.value === "yes"}));
+  }
+  /** The sheet of other coins, or of another answer, is not written yet. */
+  function forget(changes) {
+    Object.assign(own, changes, {last: null});
+    write(element, "title", UNTOSSED);
+    write(element, "sub", first);
+    redraw();
   }
   const another = (count) => {
     for (let i = 0; i < count; i++) crowd.shares.push(ask(crowd.generator, crowd.survey.people, data.true_share));
