@@ -3,8 +3,10 @@
 The script's own modules run in node on the JSON that the page carries.
 """
 
+import html
 import json
 import math
+import re
 import subprocess
 
 import numpy as np
@@ -193,3 +195,14 @@ def test_another_order_alone_moves_every_parameter():
     ends = train(50, with_odd=True, **settings, seed=3)
     assert (np.ptp(ends, axis=0) > 0.05).all()
     assert len(np.unique(ends[:, 0])) == len(np.unique(ends[:, 1])) == 50
+
+
+def test_an_audit_starts_with_many_trainings_and_few_false_alarms(reading):
+    page = reading.get("/learn/auditing/").text
+    [start] = re.findall(r'id="two-worlds"[^>]* data-start="([^"]*)"', page)
+    positions = json.loads(html.unescape(start))
+    assert positions == {"count": [max(widget.COUNTS)], "threshold": [1.5]}
+    query = {name: f"{value:g}" for name, [value] in positions.items()}
+    assert reading.get("/embed/two-worlds/", query_string=query).status_code == 200
+    for slug in ("dp-concepts", "what-models-leak"):
+        assert "data-start=" not in reading.get(f"/learn/{slug}/").text
