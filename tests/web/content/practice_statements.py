@@ -54,6 +54,21 @@ PRACTICE = {
         "^$",
         "Does not count sampling; applies at q = 1.",
     ),
+    "curves-and-choices-are-not-in-epsilon": (
+        learn("private-linear-regression"),
+        "^$",
+        "was measured on the private records, and every choice was made by looking at",
+    ),
+    "replacing-costs-more": (
+        learn("private-linear-regression"),
+        "^$",
+        "To replace one costs √2 and 2 times as much",
+    ),
+    "delta-below-one-over-n": (
+        learn("dp-concepts"),
+        "^$",
+        "δ has to lie below one over the number of records, better far below",
+    ),
     "library-of-the-notebook": (
         learn("private-linear-regression"),
         "^$",

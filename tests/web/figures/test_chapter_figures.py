@@ -1,6 +1,7 @@
 """The pictures of single chapters: every number against another way to compute it."""
 
 import math
+import re
 
 import pytest
 import torch
@@ -15,6 +16,7 @@ from dpsgd_explorer.accounting import (
     trade_off,
 )
 from dpsgd_explorer.experiments.training_config import TrainingConfig
+from dpsgd_explorer.web.figures import regression_chapter
 from dpsgd_explorer.web.figures import toy_problem as toy
 from dpsgd_explorer.web.figures.chapters import (
     audit,
@@ -209,3 +211,16 @@ def test_each_recorded_level_is_shown_at_the_rate_that_is_best_on_average():
                 assert rare_class.mean(data, level, None, factor) <= rare_class.mean(
                     data, level, None, best
                 )
+
+
+def test_what_a_drawing_says_of_the_errors_is_in_its_table():
+    """No direction is claimed; the medians said are those of the first and last ε."""
+    picture = regression_chapter.comparison_picture()
+    [said] = re.findall(r'aria-label="[^"]*: (AdaSSP from [^"]*)\."', picture.wide)
+    courses = [re.findall(r"[\d.]+", course) for course in said.split("; ")]
+    ends = picture.rows[0], picture.rows[-1]
+    for at, course in enumerate(courses, start=1):
+        for row, words in zip(ends, course, strict=True):
+            median = float(row[at].split()[0])
+            digits = len(words.split(".")[1])
+            assert abs(float(words) - median) <= 0.51 * 10**-digits
