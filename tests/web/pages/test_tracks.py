@@ -33,6 +33,12 @@ def test_stated_minutes_count_what_the_page_shows_its_questions_included(read, s
     assert f"<small>{whole} minutes{less}" in read("")
 
 
+@pytest.mark.parametrize("slug", CHAPTERS)
+def test_a_chapter_takes_six_to_ten_minutes(read, slug):
+    stated = re.search(r"chapter \d+ · (\d+) minutes", read(slug))[1]
+    assert 6 <= int(stated) <= 10
+
+
 def test_minutes_that_were_counted_ahead_are_not_counted_again(app, monkeypatch):
     readings._READINGS.clear()
     readings.count_minutes(app)
