@@ -377,3 +377,25 @@ def test_three_twins_split_the_cost_at_rates_of_their_own_and_at_one(open_page):
     expect(figure.get_by_text("clipping: 9.1 points (8.67 to 9.34)")).to_be_visible()
     live = figure.locator("[data-live]")
     expect(live.get_by_text("ordinary, not private", exact=True)).to_be_visible()
+
+
+def test_a_recorded_run_is_played_alone_by_keyboard_where_motion_is_unwanted(open_page):
+    page = open_page("/embed/recorded-run/?run=5", reduced_motion="reduce")
+    figure = page.locator("#recorded-run")
+    title = page.get_by_role("heading", level=1)
+    expect(title).to_contain_text("After 300 of 300 steps: ε = 1.00 of 1.00 spent")
+    door = figure.get_by_role("link", name="Run it for real")
+    expect(door).to_have_attribute("href", re.compile("dataset=adult"))
+    play = figure.get_by_role("button", name="Play")
+    focus(play)
+    page.keyboard.press("Enter")
+    expect(title).to_contain_text("After 1 of 300 steps")
+    expect(title).not_to_contain_text("After 1 of 300 steps")  # a second later
+    page.keyboard.press("Enter")
+    expect(play).to_be_visible()
+    focus(figure.get_by_role("radio", name="Adult income"))
+    page.keyboard.press("ArrowRight")
+    expect(title).to_contain_text("98.15 of 100 unseen records right; without privacy")
+    focus(figure.get_by_role("slider", name="Step"))
+    page.keyboard.press("Home")
+    expect(title).to_contain_text("After 1 of 300 steps")

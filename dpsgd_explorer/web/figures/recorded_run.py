@@ -72,7 +72,7 @@ def _draw(
     size: tuple[int, int], curve: list[Point], beside: list[Point], *, narrow: bool
 ) -> Markup:
     wall = curve[-1][0]
-    floor = _floor(curve)
+    floor = accuracy_floor(curve)
     plot = Plot.framed(size, (0, 1.08 * wall), (floor, 100))
     tick = _tick((100 - floor) / 5)
     levels = [floor + tick * i for i in range(math.floor((100 - floor) / tick) + 1)]
@@ -102,7 +102,7 @@ def _draw(
     )
 
 
-def _floor(curve: list[Point]) -> float:
+def accuracy_floor(curve: list[Point]) -> float:
     """Return where the accuracy axis begins: the tens below a fifth of the way."""
     early = 100 * curve[len(curve) // 8][1]
     return min(90.0, 10 * math.floor(early / 10))

@@ -62,6 +62,7 @@ from dpsgd_explorer.web.widgets import (
     accountant_race,
     clip_histogram,
     one_odd_record,
+    recorded_run,
     three_way_twin,
 )
 from dpsgd_explorer.web.widgets import microscope as one_step
@@ -180,6 +181,7 @@ def parts() -> dict[str, Any]:
         "race": accountant_race,
         "regression": regression_chapter,
         "sweep": sweep,
+        "replay": recorded_run,
         "tables": tables,
         "thumbnails": THUMBNAILS,
         "toy": toy,

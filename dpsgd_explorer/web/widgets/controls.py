@@ -12,6 +12,7 @@ from dpsgd_explorer.web.widgets import (
     noise_to_signal,
     odds_faces,
     randomised_response,
+    recorded_run,
     three_way_twin,
     two_worlds,
 )
@@ -51,6 +52,7 @@ CONTROLS: dict[str, dict[str, str]] = {
     "clip-histogram": {"bound": "Clipping bound C", "step": "Step of the run"},
     "noise-to-signal": {"batch": "Expected batch size"},
     "accountant-race": {"course": "Which run, by its steps", "play": "Play"},
+    "recorded-run": {"run": "Which run, by its place", "play": "Play"},
     "three-way-twin": {"rate": "Learning rate of all, 0 for each its own"},
 }
 EDGE = 0.05  # of the x range, where scripts do not let the odd record go
@@ -84,6 +86,7 @@ STARTS: dict[str, dict[str, Rules]] = {
     "accountant-race": {
         "course": (Choices(tuple(one.steps for one in accountant_race.courses())),),
     },
+    "recorded-run": {"run": (Choices(recorded_run.places(), by_place=False),)},
     "three-way-twin": {"rate": (Choices(three_way_twin.shared_rates()),)},
 }
 

@@ -21,6 +21,7 @@ from dpsgd_explorer.web.widgets import (
     odds_faces,
     one_odd_record,
     randomised_response,
+    recorded_run,
     sampling_lottery,
     three_way_twin,
     two_worlds,
@@ -70,6 +71,7 @@ TABLE: tuple[tuple[str, str, str, WidgetModule], ...] = (
     ("two-worlds", "Two worlds", "dp-concepts", two_worlds),
     ("one-odd-record", "One odd record", "sgd-basics", one_odd_record),
     ("microscope", "One step under the microscope", "dpsgd-intro", microscope),
+    ("recorded-run", "A recorded run", "planning-a-budget", recorded_run),
     ("three-way-twin", "Three-way twin", "dpsgd-intro", three_way_twin),
     (
         "accountant-race",

@@ -1,0 +1,83 @@
+/** A recorded run played again: accuracy against the ε spent so far, to be stopped at any evaluation. */
+
+import {integer} from "../lib/format.js";
+import {player} from "../lib/player.js";
+import {Chart, clipped, disc, line, rule, text} from "../lib/svg.js";
+import {part, speaker, write} from "../lib/widget_parts.js";
+
+const NARROW = 500; // px
+const ROOM = 1.08; // of the ε axis, beyond the budget
+
+/** Pure: what the run has come to at an evaluation, as a sentence. */
+export function conclusion({steps, last, spent_words: spent, budget, accuracy, twin}, place) {
+  const beside = twin ? `; without privacy, ${twin[place].toFixed(2)}` : "";
+  return `After ${integer(steps[place])} of ${integer(last)} steps: ε = ${spent[place]} of ${budget} spent, ${accuracy[place].toFixed(2)} of 100 unseen records right${beside}`;
+}
+
+/** Pure: round values from low to high, at most `most` steps apart: 1, 2 or 5 times a power of ten. */
+export function ticks(low, high, most) {
+  const rough = (high - low) / most;
+  const power = 10 ** Math.floor(Math.log10(rough));
+  const step = [1, 2, 5, 10].map((factor) => factor * power).find((value) => value >= rough * 0.999);
+  const first = Math.ceil(low / step - 1e-9);
+  return Array.from({length: Math.floor(high / step + 1e-9) - first + 1}, (_, i) => Number(((first + i) * step).toPrecision(6)));
+}
+
+export function mount(element, data) {
+  const speak = speaker(element);
+  const door = part(element, "door");
+  let run = data.runs[0];
+  let shown = 0;
+  const chart = new Chart(part(element, "curves"), {
+    height: 360, label: "Test accuracy against the ε that was spent, up to the step that is shown", draw: () => draw(shown),
+  });
+
+  function draw(place) {
+    shown = place;
+    if (!chart.width) return;
+    chart.show(curves(chart, run, place));
+    const words = conclusion(run, place);
+    write(element, "title", words);
+    speak(words);
+  }
+  const play = player(element, {words: (place) => integer(run.steps[place]), show: draw});
+  const choose = (chosen) => {
+    run = chosen;
+    door.search = `?${run.query}`;
+    write(element, "sub", run.settings);
+    play.reset(run.steps.length - 1);
+  };
+  for (const [i, input] of element.querySelectorAll("[data-run]").entries()) {
+    input.addEventListener("change", () => choose(data.runs[i]));
+  }
+  choose(run);
+}
+
+/** What was spent and reached up to a place; what lies below the axis is cut. */
+function curves(chart, {spent, accuracy, twin, floor, budget}, place) {
+  const isNarrow = chart.width < NARROW;
+  const end = spent.at(-1);
+  const [left, top, right, bottom] = [34, 26, chart.width - 10, chart.height - 44];
+  const {x, y} = chart.frame([0, ROOM * end], [floor, 100], [left, top, right, bottom]);
+  const marks = [text([0, 12], "accuracy, %"), {name: "rect", attributes: {class: "f-wash-budget", x: x(end), y: top, width: right - x(end), height: bottom - top}}];
+  for (const percent of ticks(floor, 100, 5)) {
+    marks.push(rule([left, y(percent)], [right, y(percent)]), text([left - 8, y(percent) + 4.5], percent, "", "end"));
+  }
+  marks.push(rule([left, bottom], [right, bottom], "axis"), text([right, bottom + 37], "ε spent", "", "end"));
+  for (const value of ticks(0, end, isNarrow ? 3 : 6)) {
+    marks.push(rule([x(value), bottom], [x(value), bottom + 5], "axis"), text([x(value), bottom + 19], value, "", "middle"));
+  }
+  const upTo = (values) => values.slice(0, place + 1).map((value, i) => [x(spent[i]), y(value)]);
+  const tip = [x(spent[place]), y(accuracy[place])];
+  marks.push(...clipped([left, top - 8, right, bottom + 1], [
+    ...(twin ? [line(upTo(twin), "s-twin thin dashed")] : []),
+    line(upTo(accuracy), "s-private"),
+  ]), line([[x(end), top], [x(end), bottom]], "s-budget"));
+  const height = Math.min(tip[1], bottom - 34) + 26;
+  marks.push(
+    text([x(end) - 8, bottom - 12], `budget ε = ${budget}`, "budget halo", "end"),
+    ...(tip[1] < bottom ? [disc(tip, 5, "f-private"), text([Math.max(tip[0] - 12, left + 70), height], "private", "private halo", "end")] : []),
+  );
+  if (twin) marks.push(text([x(0.55 * end), y(twin.at(-1)) - 8], isNarrow ? "same batches, not private" : "the same batches without clipping and noise: not private", "twin halo", "middle"));
+  return marks;
+}
