@@ -73,11 +73,10 @@ function curves(chart, {spent, accuracy, twin, floor, budget}, place) {
     ...(twin ? [line(upTo(twin), "s-twin thin dashed")] : []),
     line(upTo(accuracy), "s-private"),
   ]), line([[x(end), top], [x(end), bottom]], "s-budget"));
-  const height = Math.min(tip[1], bottom - 34) + 26;
-  marks.push(
-    text([x(end) - 8, bottom - 12], `budget ε = ${budget}`, "budget halo", "end"),
-    ...(tip[1] < bottom ? [disc(tip, 5, "f-private"), text([Math.max(tip[0] - 12, left + 70), height], "private", "private halo", "end")] : []),
-  );
+  const isLate = spent[place] > 0.8 * end; // where the curve is flat its name has room below it, else beside it
+  const name = isLate ? [tip[0] - 12, tip[1] + 26] : [tip[0] + 12, tip[1] + 16];
+  marks.push(text([x(end) - 8, bottom - 12], `budget ε = ${budget}`, "budget halo", "end"));
+  if (tip[1] < bottom) marks.push(disc(tip, 5, "f-private"), text(name, "private", "private halo", isLate ? "end" : "start"));
   if (twin) marks.push(text([x(0.55 * end), y(twin.at(-1)) - 8], isNarrow ? "same batches, not private" : "the same batches without clipping and noise: not private", "twin halo", "middle"));
   return marks;
 }
