@@ -1,0 +1,72 @@
+"""Widgets of whole runs in a browser: counted, trained three ways, played again."""
+
+import re
+
+from playwright.sync_api import expect
+
+from tests.browser.trainer import focus
+
+
+def test_accountants_race_over_a_run_that_one_chooses(open_page):
+    page = open_page("/learn/privacy-accounting/")
+    page.get_by_label("What does Rényi DP say").fill("4")
+    page.get_by_role("button", name="Show the picture").click()
+    expect(page.get_by_text("You said 4; it is 2.60.").first).to_be_visible()
+    figure = page.locator("#accountant-race")
+    expect(figure.get_by_text("you: 4")).to_be_visible()
+    title = figure.get_by_role("heading", level=3)
+    expect(title).to_contain_text("an approximation 2.33, below the truth")
+    door = figure.get_by_role("link", name="Count any run in the lab")
+    before = door.get_attribute("href")
+    figure.get_by_label("full batches").check()
+    expect(figure.get_by_role("row", name="zCDP bound")).to_be_visible()
+    expect(title).not_to_contain_text("below the truth")
+    expect(figure.get_by_text("you: 4")).to_be_hidden()
+    assert door.get_attribute("href") != before
+    focus(figure.get_by_role("slider", name="Step"))
+    page.keyboard.press("Home")
+    expect(title).to_contain_text("After 1 step:")
+    focus(figure.get_by_role("button", name="Play"))
+    page.keyboard.press("Enter")
+    expect(title).not_to_contain_text("After 1 step:")
+    page.keyboard.press("Enter")
+    expect(figure.get_by_role("button", name="Play")).to_be_visible()
+
+
+def test_three_twins_split_the_cost_at_rates_of_their_own_and_at_one(open_page):
+    page = open_page("/learn/dpsgd-intro/#three-way-twin")
+    figure = page.locator("#three-way-twin")
+    title = figure.get_by_role("heading", level=3).first
+    expect(title).to_have_text(
+        "Of 0.6 points of accuracy lost, clipping takes 0.1 and noise 0.5"
+    )
+    first = figure.get_by_role("radio", name="each its own")
+    expect(first).to_be_checked()
+    focus(first)
+    page.keyboard.press("ArrowRight")
+    expect(title).to_contain_text("All at the rate of “ordinary”: clipping seems")
+    expect(figure.get_by_text("clipping: 9.1 points (8.67 to 9.34)")).to_be_visible()
+    live = figure.locator("[data-live]")
+    expect(live.get_by_text("ordinary, not private", exact=True)).to_be_visible()
+
+
+def test_a_recorded_run_is_played_alone_by_keyboard_where_motion_is_unwanted(open_page):
+    page = open_page("/embed/recorded-run/?run=5", reduced_motion="reduce")
+    figure = page.locator("#recorded-run")
+    title = page.get_by_role("heading", level=1)
+    expect(title).to_contain_text("After 300 of 300 steps: ε = 1.00 of 1.00 spent")
+    door = figure.get_by_role("link", name="Run it for real")
+    expect(door).to_have_attribute("href", re.compile("dataset=adult"))
+    play = figure.get_by_role("button", name="Play")
+    focus(play)
+    page.keyboard.press("Enter")
+    expect(title).to_contain_text("After 1 of 300 steps")
+    expect(title).not_to_contain_text("After 1 of 300 steps")  # a second later
+    page.keyboard.press("Enter")
+    expect(play).to_be_visible()
+    focus(figure.get_by_role("radio", name="Adult income"))
+    page.keyboard.press("ArrowRight")
+    expect(title).to_contain_text("98.15 of 100 unseen records right; without privacy")
+    focus(figure.get_by_role("slider", name="Step"))
+    page.keyboard.press("Home")
+    expect(title).to_contain_text("After 1 of 300 steps")
