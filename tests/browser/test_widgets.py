@@ -50,16 +50,6 @@ def test_a_link_to_a_guessed_picture_shows_it_and_so_does_a_page_without_script(
     expect(page.locator(".predict-question")).to_be_hidden()
 
 
-def test_printed_a_chapter_shows_its_picture_guessed_or_not(open_page):
-    page = open_page("/learn/sgd-basics/")
-    expect(page.locator('[data-state="moves"]')).to_have_count(1)
-    page.emulate_media(media="print")
-    still = page.locator("#one-odd-record [data-still] svg:visible")
-    expect(still).to_have_count(1)
-    for part in (".predict-question", "#one-odd-record [data-live]"):
-        expect(page.locator(part)).to_be_hidden()
-
-
 def test_a_widget_whose_script_does_not_come_says_so_and_keeps_its_picture(open_page):
     page = open_page(
         "/embed/microscope/", new_visitor=True, expected=["Failed to", "ERR_FAILED"]

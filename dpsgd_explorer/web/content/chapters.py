@@ -57,7 +57,7 @@ TABLE = (
     (
         "dp-concepts",
         "Core concepts",
-        "ε, δ, neighbours, sensitivity, composition",
+        "What do ε and δ measure?",
         "The one inequality, taken apart: who is a neighbour, why δ is an area, and "
         "how noise is fitted to a question.",
     ),
