@@ -44,6 +44,7 @@ def test_faces_are_guessed_and_follow_epsilon_and_the_belief_before(open_page):
     page = open_page("/learn/intro/")
     figure = page.locator("#odds-faces")
     expect(figure).to_be_hidden()
+    expect(page.get_by_text("the limit is what is proven")).to_be_hidden()
     page.get_by_label("Right at ε = 1", exact=True).fill("60")
     page.get_by_role("button", name="Show the picture").click()
     expect(page.get_by_text("You said 60 of 100; it is 73.2").first).to_be_visible()
@@ -89,9 +90,9 @@ def test_batches_are_drawn_in_three_ways_and_one_has_an_exact_epsilon(open_page)
 
 
 def test_a_diary_is_kept_until_a_release_is_refused(open_page):
-    page = open_page("/learn/planning-a-budget/")
+    page = open_page("/embed/composition-diary/")
     figure = page.locator("#composition-diary")
-    title = figure.get_by_role("heading", level=3)
+    title = figure.get_by_role("heading", level=1)
     expect(title).to_have_text("Nothing is released yet: all of ε = 3 is left")
     count = figure.get_by_role("button", name="Release a noisy count")
     run = figure.get_by_role("button", name="Release a run of DP-SGD")
