@@ -104,7 +104,7 @@ def test_the_recorder_measures_what_a_loop_by_hand_does():
     model = torch.nn.Linear(3, 2)
     before = [p.clone() for p in model.parameters()]
     x, y = 5 * torch.randn(6, 3), torch.tensor([0, 1, 0, 1, 1, 0])
-    measured = recorder.measure(model, (x, y), 4)
+    measured = recorder.measured(model, (x, y), 4)
     rows = []
     for i in range(6):
         loss = F.cross_entropy(model(x[i : i + 1]), y[i : i + 1])
