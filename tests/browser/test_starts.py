@@ -1,0 +1,39 @@
+"""Every control of every widget starts where a link says."""
+
+import pytest
+from playwright.sync_api import expect
+
+from dpsgd_explorer.web.widgets.controls import STARTS
+from dpsgd_explorer.web.widgets.starts import Choices
+
+HELD = """(inputs) => inputs.filter((one) => one.type !== "radio" || one.checked)
+  .map((one) => Number(one.value))"""
+
+
+def ends(rule):
+    values = rule.values if isinstance(rule, Choices) else (rule.low, rule.high)
+    return values[0], values[-1]
+
+
+@pytest.mark.long("more journeys")
+@pytest.mark.parametrize(
+    ("slug", "control"), [(slug, name) for slug in STARTS for name in STARTS[slug]]
+)
+def test_a_control_starts_where_a_link_says(open_page, slug, control):
+    rules, places = STARTS[slug][control], []
+    for values in zip(*map(ends, rules), strict=True):
+        text = ",".join(f"{value:g}" for value in values)
+        page = open_page(f"/embed/{slug}/?{control}={text}")
+        figure = page.locator(f"#{slug}")
+        expect(figure).to_have_attribute("data-state", "moves")
+        inputs = figure.locator(f'[data-control="{control}"] input')
+        if inputs.count():
+            places.append(inputs.evaluate_all(HELD))
+            expected = [
+                rule.position(value) for rule, value in zip(rules, values, strict=True)
+            ]
+            assert places[-1] == pytest.approx(expected)
+        else:
+            grip = figure.locator(f'[data-grip="{control}"][aria-valuenow]')
+            places.append(grip.get_attribute("aria-valuenow"))
+    assert places[0] != places[1]
