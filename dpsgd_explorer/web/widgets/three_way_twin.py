@@ -98,8 +98,7 @@ class Choice:
                 f"Of {self.total.words} points of accuracy lost, clipping takes "
                 f"{clipping} and noise {noise}"
             )
-        own = stored()["own_rates"]
-        [owner] = [kind for kind in KINDS if own[kind] == self.rates[kind]]
+        [owner] = [kind for kind in KINDS if own_rate(kind) == self.rates[kind]]
         return (
             f"All at the rate of “{owner}”: clipping seems to take {clipping} points, "
             f"noise {noise}"
@@ -117,6 +116,12 @@ def curves(kind: str, rate: float) -> list[list[float]]:
     """Return the accuracies on the way, one list per seed."""
     found: list[list[float]] = stored()["test_accuracy"][kind][f"{rate:g}"]
     return found
+
+
+def own_rate(kind: str) -> float:
+    """Return the learning rate that suits a kind."""
+    rate: float = stored()["own_rates"][kind]
+    return rate
 
 
 @cache
@@ -138,7 +143,7 @@ def shared_rates() -> tuple[float, ...]:
 def private_config() -> TrainingConfig:
     """Return the settings of the private run of the first seed, at its own rate."""
     found = stored()
-    more = {"learning_rate": found["own_rates"][PRIVATE], "seed": found["seeds"][0]}
+    more = {"learning_rate": own_rate(PRIVATE), "seed": found["seeds"][0]}
     return TrainingConfig.parse(found["config"] | found["kinds"][PRIVATE] | more)
 
 

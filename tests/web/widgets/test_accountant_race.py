@@ -40,8 +40,11 @@ def test_no_bound_is_below_the_truth_and_the_approximation_is(course):
 
 def test_the_chapter_asks_about_what_the_picture_says():
     end = widget.picture()
+    run = widget.courses()[0].settings
     for accountant in ("exact", "rdp", "gdp"):
         said = widget.said(accountant)
+        spent = accounting.epsilon(**run, accountant=accountant)
+        assert said == accounting.round_up(spent)
         assert (said,) in {
             row[2:] for row in end.rows if row[0] == ACCOUNTANTS[accountant].label
         }
