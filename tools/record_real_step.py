@@ -81,7 +81,7 @@ def measured(model: nn.Module, batch: Batch, bounds: list[float]) -> dict[str, A
         "true": short(true.norm(), DIGITS),
         "bounds": [short(torch.tensor(bound), DIGITS) for bound in bounds],
         "clipped": [short(row.norm(), DIGITS) for row in sums],
-        "degrees": [round(degrees(row, true), 1) for row in sums],
+        "degrees": [round(degrees(row, true), 2) for row in sums],
     }
 
 

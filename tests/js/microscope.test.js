@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import {test} from "node:test";
 import {nearest} from "../../static/js/widgets/microscope/drawings.js";
 import {lengthsAt} from "../../static/js/widgets/microscope/lengths.js";
-import {networkWords} from "../../static/js/widgets/microscope/network.js";
+import {beyond, networkWords} from "../../static/js/widgets/microscope/network.js";
 import {angle, clip, compute, scaled, total} from "../../static/js/widgets/microscope/step.js";
 import {which, words} from "../../static/js/widgets/microscope/words.js";
 
@@ -89,6 +89,11 @@ test("a network's step has its recorded lengths, and noise that grows with C and
   const between = lengthsAt(NETWORK, 0.8);
   assert.ok(Math.abs(between.sums.clipped - 1.2) < 1e-12); // half-way on the logarithmic scale
   for (const [bound, clipped] of [[0.01, 0.3], [0.1, 0.3], [1.6, 2.4], [9, 2.4]]) assert.equal(lengthsAt(NETWORK, bound).sums.clipped, clipped);
+});
+
+test("a bar that would go beyond the others says how far", () => {
+  assert.equal(beyond({true: 270, noisy: 10}), "27 times this");
+  assert.equal(beyond({true: 5, noisy: 10}), "");
 });
 
 test("the words of a network's step say how much longer the noise is, and what it does along the sum", () => {

@@ -11,6 +11,7 @@ from torch import nn
 
 from dpsgd_explorer.web.http.assets import FRONT_DIR
 from dpsgd_explorer.web.recorded.runs import recorded
+from dpsgd_explorer.web.widgets import clip_histogram
 from dpsgd_explorer.web.widgets import real_step as widget
 from tools import record_real_step
 
@@ -39,6 +40,21 @@ def test_the_step_is_one_of_the_recorded_run(run):
     # The run's noise was drawn: its length has a relative std of 1/√(2d), 0.44 %.
     ratio = step.noise / step.clipped
     assert ratio == pytest.approx(found["noise_to_signal"], rel=0.02)
+
+
+def test_both_recordings_of_the_step_say_the_same():
+    step = widget.real_step()
+    other = next(
+        one
+        for one in clip_histogram.stored()["steps"]
+        if one["step"] == step.stored["step"]
+    )
+    own = step.config.max_grad_norm
+    mine = step.stored["degrees"][step.stored["bounds"].index(own)]
+    assert mine == other["angles"][clip_histogram.place_of(own)]
+    assert step.stored["true"] == pytest.approx(
+        other["true_length"] * step.config.expected_batch_size, rel=1e-3
+    )
 
 
 def test_lengths_are_sorted_and_sums_keep_their_order():

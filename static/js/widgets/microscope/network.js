@@ -22,6 +22,12 @@ export function networkWords(found, {lengths, parameters, bound}) {
   ];
 }
 
+/** Pure: how far the bar of the true sum would go beyond the others'; nothing where it does not. */
+export function beyond(sums) {
+  const times = sums.true / sums.noisy;
+  return times > 1 ? `${significant(times, 2)} times this` : "";
+}
+
 /** Returns a function that draws the view and writes its heading. */
 export function mountNetwork(element, data, speak) {
   let bound = data.bound;
@@ -52,8 +58,9 @@ export function mountNetwork(element, data, speak) {
   }
 
   function drawTable({sums, turns}) {
+    write(element, "network-beyond", beyond(sums));
     for (const [name, size] of Object.entries(sums)) {
-      if (name !== "true") part(element, `network-${name}-bar`).setAttribute("width", String((100 * size) / sums.noisy));
+      part(element, `network-${name}-bar`).setAttribute("width", String(Math.min(100, (100 * size) / sums.noisy)));
       write(element, `network-${name}-sum`, significant(size));
       write(element, `network-${name}-mean`, significant(size / data.expected, 2));
       if (name in turns) write(element, `network-${name}-turn`, `${Math.round(turns[name])}°`);
@@ -71,7 +78,7 @@ function bars(chart, {lengths}, {bound, cut}) {
   chart.y = y;
   const outline = (most) => lengths.flatMap((length, i) => [i, i + 1].map((at) => [x(at), y(Math.max(FLOOR, Math.min(length, most)))]));
   const under = (points) => [[x(0), y(FLOOR)], ...points, [x(lengths.length), y(FLOOR)]];
-  const [left, right] = [x(cut / 2), x((cut + lengths.length) / 2)];
+  const [left, right] = [Math.max(x(cut / 2), inner[0] + 46), x((cut + lengths.length) / 2)];
   return [
     ...DECADES.flatMap((value) => [rule([inner[0], y(value)], [inner[2], y(value)]), text([inner[0] - 6, y(value) + 4], value, "", "end")]),
     area(under(outline(Infinity)), "f-twin light"), area(under(outline(bound)), "f-private soft"),
