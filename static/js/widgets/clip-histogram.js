@@ -110,7 +110,7 @@ function marks(chart, data, step, now, guess) {
     ...powers.map((power) => text([x(10 ** power), HEIGHT - 24], power < -3 ? `1e${power}` : String(10 ** power), "", "middle")),
     rule([LEFT, PANELS.ratios[0]], [right, PANELS.ratios[0]], "axis"),
     text([right, HEIGHT - 6], "length, and C; log scale", "", "end"),
-    text([middle - 8, PANELS.lengths[1] + 32], "kept", "good halo", "end"), text([middle + 8, PANELS.lengths[1] + 32], "cut", "twin halo"),
+    text([middle - 8, PANELS.lengths[1] + 32], "kept", "good halo", "end"), ...(middle > right - 36 ? [] : [text([middle + 8, PANELS.lengths[1] + 32], "cut", "twin halo")]),
     text([middle + (middle > right - 90 ? -16 : 16), PANELS.lengths[1] + 4], `C = ${significant(now.bound, 2)}`, "ink halo", middle > right - 90 ? "end" : "start"),
   ];
 }
