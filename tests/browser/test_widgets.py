@@ -177,8 +177,9 @@ def gap_of(words):
 
 def test_a_step_is_gone_through_under_the_microscope(open_page):
     page = open_page("/learn/dpsgd-intro/", reduced_motion="reduce")
-    page.get_by_label("By how many degrees").fill("30")
-    page.get_by_role("button", name="Show the picture").click()
+    question = page.locator("#microscope-guess")
+    question.get_by_label("By how many degrees").fill("30")
+    question.get_by_role("button", name="Show the picture").click()
     figure = page.locator("#microscope")
     title = figure.get_by_role("heading", level=3)
     expect(title).to_have_text("13 of 24 records take part in this step")

@@ -35,6 +35,12 @@ PRACTICE = {
         "Differentially private optimization on large model at small cost",
         "2210.00038",
     ),
+    "bu_convergence": Source(
+        "Bu, Wang, Dai and Long",
+        2021,
+        "On the convergence and calibration of deep learning with differential privacy",
+        "2106.07830",
+    ),
     "bu_convolutions": Source(
         "Bu, Mao and Xu",
         2022,

@@ -33,6 +33,7 @@ CHAPTER_LINK = re.compile(r'<a href="([^"]+)">[Cc]hapter\s(\d+)</a>')
 BUILT_ON = (
     "1510.01799",  # norms without gradients
     "1607.00133",  # DP-SGD and the moments accountant
+    "2106.07830",  # global clipping
     "2109.12298",  # Opacus
     "2110.05679",  # ghost clipping for sequences, large models
     "2205.10683",  # convolutions
