@@ -8,6 +8,7 @@ import pytest
 from dpsgd_explorer.experiments.presets import PRESETS
 from dpsgd_explorer.experiments.training_config import TrainingConfig
 from dpsgd_explorer.web.widgets import recorded_run as widget
+from dpsgd_explorer.web.widgets import three_way_twin
 
 REPLAYS = pytest.mark.parametrize("replay", widget.replays(), ids=lambda r: r.run.slug)
 
@@ -19,7 +20,8 @@ def test_every_preset_can_be_played_and_the_first_has_a_twin():
     assert not first.twin.config.private
     assert first.twin.config.seed == first.run.config.seed
     assert [step for step, _ in first.twin.curve()] == first.data["steps"]
-    assert "learning rate 0.1 instead of 8" in first.settings
+    rates = f"{three_way_twin.own_rate('ordinary'):g} instead of 8"
+    assert f"learning rate {rates}" in first.settings
 
 
 @REPLAYS

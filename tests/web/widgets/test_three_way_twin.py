@@ -37,13 +37,16 @@ def test_the_runs_are_those_of_the_command_tuned_with_other_seeds():
             )
 
 
-def test_the_private_twin_ends_where_the_run_of_the_landing_page_does():
+@pytest.mark.parametrize(
+    ("kind", "slug"), [("private", "mnist-strict"), ("ordinary", "mnist-strict-twin")]
+)
+def test_twins_end_where_the_runs_of_the_landing_page_do(kind, slug):
     """The same settings and seed, recorded apart."""
-    run = recorded("mnist-strict")
+    run = recorded(slug)
+    assert run.config.learning_rate == widget.own_rate(kind)
     place = widget.stored()["seeds"].index(run.config.seed)
-    assert run.config.learning_rate == widget.stored()["own_rates"]["private"]
-    ends = widget.choices()[0].ends("private")
-    assert ends[place] == pytest.approx(run.summary["test_accuracy"], abs=5e-4)
+    end = widget.choices()[0].ends(kind)[place]
+    assert end == pytest.approx(run.summary["test_accuracy"], abs=5e-4)
 
 
 def test_a_rate_at_an_end_of_its_grid_is_refused():
