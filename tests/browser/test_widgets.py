@@ -58,6 +58,12 @@ def test_a_widget_whose_script_does_not_come_says_so_and_keeps_its_picture(open_
     page.goto(page.url.replace("microscope", "one-odd-record"))
     expect(page.get_by_text("The moving version does not work")).to_be_visible()
     expect(page.locator("[data-still] svg:visible")).to_have_count(1)
+    page.goto(page.url.split("/embed/")[0] + "/learn/sgd-basics/")
+    page.get_by_role("button", name="Show the picture").click()
+    expect(page.get_by_text("The moving version does not work")).to_be_visible()
+    figure = page.locator("#one-odd-record")
+    expect(figure.locator("[data-still] svg:visible")).to_have_count(1)
+    expect(page.get_by_role("heading", name="What must change")).to_be_visible()
 
 
 def test_a_widget_that_breaks_while_it_moves_gives_its_picture_back(open_page):
