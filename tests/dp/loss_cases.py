@@ -103,6 +103,7 @@ ORDINARY = by_name(
             ),
             "NLL by hand": own_cross_entropy,
             "margins of classes": F.multi_margin_loss,
+            "margins of weighted classes": partial(F.multi_margin_loss, weight=WEIGHTS),
             "losses, then their mean": lambda out, y: F.cross_entropy(
                 out, y, reduction="none"
             ).mean(),
@@ -127,6 +128,12 @@ ORDINARY = by_name(
         (scores, numbers): {
             "BCE with logits": F.binary_cross_entropy_with_logits,
             "BCE": lambda out, y: F.binary_cross_entropy(out.sigmoid(), y),
+            "BCE, weights of classes": partial(
+                F.binary_cross_entropy_with_logits, weight=WEIGHTS, pos_weight=WEIGHTS
+            ),
+            "BCE, the same weights in each row": lambda out, y: F.binary_cross_entropy(
+                out.sigmoid(), y, WEIGHTS.expand(len(y), -1)
+            ),
             "MSE": F.mse_loss,
             "MSE by hand": lambda out, y: ((out - y) ** 2).mean(),
             "L1": F.l1_loss,
@@ -309,6 +316,12 @@ PLANTED = by_name(
         },
         (scores, numbers): {
             "root of a mean": lambda out, y: F.mse_loss(out, y).sqrt(),
+            "BCE, weights of samples": lambda out, y: (
+                F.binary_cross_entropy_with_logits(out, y, weight=y.sum(1, True))
+            ),
+            "BCE, classes balanced by the batch": lambda out, y: (
+                F.binary_cross_entropy_with_logits(out, y, pos_weight=y.mean(0))
+            ),
         },
         (lambda: nn.Linear(FEATURES, 1), lambda size: torch.rand(size)): {
             "every sample with every target": lambda out, y: (out - y).pow(2).mean(),
