@@ -181,6 +181,25 @@ def gap_of(words):
     return hits - alarms
 
 
+def test_a_finger_drags_the_record_and_not_the_page(open_page):
+    page = open_page("/embed/one-odd-record/", size=(390, 700), has_touch=True)
+    record = page.get_by_role("slider", name="The odd record")
+    expect(record).to_be_visible()
+    place = record.locator(".handle").bounding_box()
+    touch = partial(page.context.new_cdp_session(page).send, "Input.dispatchTouchEvent")
+    at = {"x": place["x"] + 9, "y": place["y"] + 9}
+    touch({"type": "touchStart", "touchPoints": [at]})
+    for _ in range(8):
+        at = {"x": at["x"] - 4, "y": at["y"] - 12}
+        touch({"type": "touchMove", "touchPoints": [at]})
+        page.evaluate("() => new Promise((done) => requestAnimationFrame(done))")
+    touch({"type": "touchEnd", "touchPoints": []})
+    end = record.locator(".handle").bounding_box()
+    assert abs(end["x"] + 9 - at["x"]) < 6
+    assert abs(end["y"] + 9 - at["y"]) < 6
+    assert page.evaluate("() => scrollY") == 0
+
+
 def test_a_step_is_gone_through_under_the_microscope(open_page):
     page = open_page("/learn/dpsgd-intro/", reduced_motion="reduce")
     question = page.locator("#microscope-guess")
