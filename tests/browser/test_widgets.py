@@ -345,6 +345,11 @@ def test_what_a_link_locks_or_hides_stays_as_it_is(open_page):
     page.keyboard.press("Shift+ArrowUp")
     expect(record).to_have_attribute("aria-valuenow", "-1.5")
     assert grip.get_attribute("aria-valuenow") == value
+    expect(figure.get_by_text("drag me")).to_have_count(1)
+    page.goto(page.url.split("?")[0] + "?lock=record")
+    expect(record).to_have_attribute("aria-disabled", "true")
+    expect(figure.locator('[data-part="records"] path.line').first).to_be_visible()
+    expect(figure.get_by_text("drag me")).to_have_count(0)
     page.goto(page.url.split("/embed/")[0] + "/train/?lock=seed&hide=fix")
     page.get_by_label("Learning rate", exact=False).first.fill("5")
     expect(page).to_have_url(re.compile(r"learning_rate=5.*&hide=fix&lock=seed$"))

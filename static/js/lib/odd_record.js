@@ -37,8 +37,9 @@ export function oddRecord(chart, data, {control, place, move}) {
   };
 }
 
-/** The invitation beside a point. @returns {import("./svg.js").Mark} */
-export function invitation({width, height}, [x, y]) {
+/** The invitation beside a point, unless the page's address locks it. @returns {import("./svg.js").Mark[]} */
+export function invitation({width, height, grips}, [x, y]) {
+  if (grips.querySelector(".locked")) return [];
   const isRight = x > width / 2;
-  return text([x + (isRight ? -16 : 16), y + (y > height - 40 ? -10 : 18)], "drag me", "ink halo", isRight ? "end" : "start");
+  return [text([x + (isRight ? -16 : 16), y + (y > height - 40 ? -10 : 18)], "drag me", "ink halo", isRight ? "end" : "start")];
 }

@@ -97,7 +97,7 @@ export function mount(element, data) {
       ]),
       circles(records.filter((_, i) => i !== data.odd).map(([a, b]) => [x(a), y(b)]), 4, "f-twin"),
       ...named.map(([, words, css], i) => text([x(X_LABEL) + 6, heights[i]], words, css)),
-      invitation(scatter, [px, py]),
+      ...invitation(scatter, [px, py]),
     ]);
     record.show(`slope ${decimals(found.with[0])}`);
   }

@@ -25,7 +25,7 @@ export function records(chart, data, {axis}, {record}) {
     ...clipped(inner, [line(without, "s-private dashed"), line(with_, "s-private")]),
     circles(others.map(([a, b]) => [x(a), y(b)]), 3.4, "f-twin"),
     text([inner[0] + 8, inner[1] + 14], "mean lines; without it, dashed", "private halo"),
-    invitation(chart, [x(record[0]), y(record[1])]),
+    ...invitation(chart, [x(record[0]), y(record[1])]),
   ];
 }
 
