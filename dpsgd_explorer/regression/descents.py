@@ -1,7 +1,7 @@
 """Errors along noisy descents on California housing, recorded or computed.
 
 A descent of 50,000 steps takes a second, so those of the notebook's figures are
-recorded in ``data/descents.json`` by ``python -m tools.record_descents``.  Every other
+recorded in ``data/descents.json`` by ``python -m tools.record.descents``.  Every other
 one is computed when it is asked for.
 """
 

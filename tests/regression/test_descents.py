@@ -13,7 +13,7 @@ from dpsgd_explorer.regression.descents import (
     compute,
     trace,
 )
-from tools.record_descents import specs
+from tools.record.descents import specs
 
 
 def short(**changed):

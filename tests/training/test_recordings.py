@@ -7,7 +7,8 @@ import pytest
 from dpsgd_explorer.experiments.presets import PRESETS
 from dpsgd_explorer.experiments.training_config import TrainingConfig
 from dpsgd_explorer.training.dp_sgd import train
-from tools.record_runs import FOLDER, STEP_EVENTS, TWIN
+from tools.record.files import FOLDER
+from tools.record.runs import STEP_EVENTS, TWIN
 
 PROMISED = {  # accuracy at least
     "mnist": 0.975,

@@ -1,7 +1,7 @@
 """Our own sweep over C, learning rate and momentum, and the ranges that did well.
 
-Recorded by ``tools/record_sweep.py``; the noise levels by
-``tools/record_noise_levels.py``.
+Recorded by ``tools/record/sweep.py``; the noise levels by
+``tools/record/noise_levels.py``.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The default model on one digit: recorded by ``tools/record_default_model.py``.
+"""The default model on one digit: recorded by ``tools/record/default_model.py``.
 
 Scattering: Bruna and Mallat (2013), arXiv:1203.1513; before a private linear layer:
 Tramèr and Boneh (2021), arXiv:2011.11660.

@@ -1,7 +1,7 @@
 """Runs that this code made once and that ship with it: ``recorded/<slug>.json``.
 
 Each file holds a run's ``config``, its ``events`` (kind and data, in order) and its
-``summary``; ``tools/record_runs.py`` makes them anew.
+``summary``; ``tools/record/runs.py`` makes them anew.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def recorded(slug: str) -> RecordedRun:
     if not path.is_file():
         raise DataError(
             f"there is no recorded run {slug!r} in {FOLDER.name}/; make it with "
-            "tools/record_runs.py."
+            "tools/record/runs.py."
         )
     stored = json.loads(path.read_text(encoding="utf-8"))
     events = tuple((event["kind"], event["data"]) for event in stored["events"])

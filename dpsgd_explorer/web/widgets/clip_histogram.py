@@ -1,6 +1,6 @@
 """Lengths of a recorded run's gradients, and what every C would do to them.
 
-Measured by ``tools/record_clipping_angles.py`` without noise: not private.  The length
+Measured by ``tools/record/clipping_angles.py`` without noise: not private.  The length
 of the noise is σC √d / (qN), the root of its expected square.
 """
 

@@ -1,6 +1,6 @@
 """One slider on the landing page: noise merges the two worlds, and costs accuracy.
 
-The runs were recorded by ``tools/record_noise_levels.py``.  The two worlds of a level
+The runs were recorded by ``tools/record/noise_levels.py``.  The two worlds of a level
 are what the best attacker sees of the whole run, the likelihood ratio of all steps, on
 a scale on which the world without the record is standard normal: with z of that scale,
 the other world's density is φ(z) e^l(z), l the privacy loss there.

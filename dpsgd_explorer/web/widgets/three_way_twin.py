@@ -1,6 +1,6 @@
 """Three-way twin: what clipping costs and what noise costs, measured on recorded runs.
 
-``tools/record_twins.py`` trained a private run, one that clips and adds no noise, and
+``tools/record/twins.py`` trained a private run, one that clips and adds no noise, and
 an ordinary one, of each seed on the same batches from the same first parameters: each
 kind at its own learning rate, tuned with other seeds, and at those of the other two.
 """

@@ -7,7 +7,7 @@ import pytest
 from dpsgd_explorer.experiments.training_config import TrainingConfig
 from dpsgd_explorer.web.content import sweep
 from dpsgd_explorer.web.recorded.runs import recorded
-from tools.record_sweep import SWEPT
+from tools.record.sweep import SWEPT
 
 STORED = sweep.stored()
 

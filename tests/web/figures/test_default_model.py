@@ -10,7 +10,7 @@ from dpsgd_explorer.training.datasets import mnist
 from dpsgd_explorer.training.datasets.files import FOLDER
 from dpsgd_explorer.web.figures.default_model import default_model_picture, stored
 from dpsgd_explorer.web.recorded.runs import recorded
-from tools import record_default_model
+from tools.record import default_model
 
 
 def test_the_picture_and_its_channels_are_those_of_the_data():
@@ -18,9 +18,9 @@ def test_the_picture_and_its_channels_are_those_of_the_data():
     picture = mnist.pictures(mnist.TEST_IMAGES, FOLDER)[number]
     assert (255 * picture[0]).round().int().tolist() == stored()["picture"]
     assert int(mnist.labels(mnist.TEST_LABELS, FOLDER)[number]) == stored()["digit"]
-    found = torch.tensor(record_default_model.channels(picture))
+    found = torch.tensor(default_model.channels(picture))
     assert torch.allclose(found, torch.tensor(stored()["channels"]), atol=2e-5)
-    assert len(stored()["channels"]) == record_default_model.FIRST_ORDER
+    assert len(stored()["channels"]) == default_model.FIRST_ORDER
     assert stored()["all_channels"] * found[0].numel() == 1225
     assert MODELS["scattering_linear"].parameters["mnist"] == 1225 * 10 + 10
 

@@ -16,7 +16,7 @@ from dpsgd_explorer.web.questions.odds import percent_at_most
 from dpsgd_explorer.web.recorded.runs import recorded
 from dpsgd_explorer.web.widgets import noise
 from tests.web.reading import Page
-from tools import record_noise_levels
+from tools.record import noise_levels
 
 STATIC = Path(__file__).parents[3] / "static"
 
@@ -48,12 +48,12 @@ def test_the_run_that_is_shown_was_really_made_by_this_configuration():
 
 def test_noise_levels_are_those_of_the_command_and_spend_what_was_recorded():
     stored = noise.stored()
-    assert tuple(stored["seeds"]) == record_noise_levels.SEEDS
-    assert len(noise.levels()) == len(record_noise_levels.LEVELS) == 9
+    assert tuple(stored["seeds"]) == noise_levels.SEEDS
+    assert len(noise.levels()) == len(noise_levels.LEVELS) == 9
     for level, sigma, measured in zip(
-        noise.levels(), record_noise_levels.LEVELS, stored["levels"], strict=True
+        noise.levels(), noise_levels.LEVELS, stored["levels"], strict=True
     ):
-        settings = record_noise_levels.SETTINGS | {"noise_multiplier": sigma}
+        settings = noise_levels.SETTINGS | {"noise_multiplier": sigma}
         assert level.config == TrainingConfig.parse(settings)
         assert level.epsilon == pytest.approx(measured["epsilon"], rel=TOLERANCE)
         assert level.words["accuracy"] == f"{100 * level.accuracy:.1f}"

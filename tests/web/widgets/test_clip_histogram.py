@@ -14,7 +14,7 @@ from dpsgd_explorer.experiments.training_config import TrainingConfig
 from dpsgd_explorer.web.http.assets import FRONT_DIR
 from dpsgd_explorer.web.recorded.runs import recorded
 from dpsgd_explorer.web.widgets import clip_histogram as widget
-from tools import record_clipping_angles as recorder
+from tools.record import clipping_angles as recorder
 
 SAID = """
 import {conclusion, outcome} from "%s/static/js/widgets/clip-histogram.js";

@@ -13,7 +13,7 @@ from dpsgd_explorer.web.http.assets import FRONT_DIR
 from dpsgd_explorer.web.recorded.runs import recorded
 from dpsgd_explorer.web.widgets import clip_histogram
 from dpsgd_explorer.web.widgets import real_step as widget
-from tools import record_real_step
+from tools.record import real_step
 
 LENGTHS = """
 import {lengthsAt} from "%s/static/js/widgets/microscope/lengths.js";
@@ -25,7 +25,7 @@ console.log(JSON.stringify(lengthsAt(data, data.bound)));
 
 @pytest.fixture(scope="module")
 def run():
-    return recorded(record_real_step.PRESET.slug)
+    return recorded(real_step.PRESET.slug)
 
 
 def test_the_step_is_one_of_the_recorded_run(run):
@@ -34,7 +34,7 @@ def test_the_step_is_one_of_the_recorded_run(run):
     [event] = [e for e in run.data("step") if e["step"] == stored["step"]]
     found = event["diagnostics"]
     assert step.config == run.config
-    assert stored["step"] == record_real_step.STEP
+    assert stored["step"] == real_step.STEP
     assert len(stored["lengths"]) == found["batch_size"]
     assert step.cut / len(stored["lengths"]) == pytest.approx(found["clipped_fraction"])
     # The run's noise was drawn: its length has a relative std of 1/√(2d), 0.44 %.
@@ -79,7 +79,7 @@ def test_what_is_measured_are_the_gradients_of_a_loop():
         model.zero_grad()
         F.cross_entropy(model(one[None]), label[None]).backward()
         rows.append(torch.cat([p.grad.flatten() for p in model.parameters()]))
-    found = record_real_step.measured(model, (x, y), [0.5, 1e6])
+    found = real_step.measured(model, (x, y), [0.5, 1e6])
     lengths = sorted((float(row.norm()) for row in rows), reverse=True)
     assert found["lengths"] == pytest.approx(lengths, rel=1e-3)
     clipped = sum(row * min(1.0, 0.5 / float(row.norm())) for row in rows)

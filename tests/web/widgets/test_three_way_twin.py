@@ -7,7 +7,7 @@ import pytest
 from dpsgd_explorer.experiments.training_config import TrainingConfig
 from dpsgd_explorer.web.recorded.runs import recorded
 from dpsgd_explorer.web.widgets import three_way_twin as widget
-from tools import record_twins as command
+from tools.record import twins as command
 
 KINDS = tuple(widget.KINDS)
 CHOICES = pytest.mark.parametrize("choice", widget.choices(), ids=lambda c: c.name)

@@ -1,4 +1,4 @@
-"""What privacy costs a rare class: runs recorded by ``tools/record_fairness.py``.
+"""What privacy costs a rare class: runs recorded by ``tools/record/fairness.py``.
 
 One model, one number of steps, one batch size, three seeds; only the noise, and whether
 gradients are clipped, differ.  Bagdasaryan, Poursaeed and Shmatikov (2019),

@@ -1,6 +1,6 @@
 """Measure the trainer's choices of clipping, for its pages.
 
-    python -m tools.record_choices
+    python -m tools.record.choices
 
 Writes dpsgd_explorer/web/recorded/choices/clipping.json: test accuracies of runs that
 differ in the choice and the seed alone, and time and memory of each clipping mode.
@@ -8,10 +8,8 @@ differ in the choice and the seed alone, and time and memory of each clipping mo
 
 from __future__ import annotations
 
-import json
 import statistics
 import sys
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -31,8 +29,8 @@ from dpsgd_explorer.training.timing import (
     private_step,
     relative_costs,
 )
+from tools.record.files import write
 
-FOLDER = Path(__file__).parents[1] / "dpsgd_explorer" / "web" / "recorded" / "choices"
 SETTINGS: dict[str, Any] = {
     "model": "mlp",
     "expected_batch_size": 1024,
@@ -61,9 +59,7 @@ def main() -> int:
         "modes": {"model": CASE, "batch_size": BATCH, "figures": _modes()},
         "machine": machine() | {"torch": torch.__version__},
     }
-    FOLDER.mkdir(parents=True, exist_ok=True)
-    text = json.dumps(stored, allow_nan=False, indent=1)
-    (FOLDER / "clipping.json").write_text(text + "\n", encoding="utf-8")
+    write("choices/clipping", stored, indent=1)
     return 0
 
 

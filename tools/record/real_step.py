@@ -1,6 +1,6 @@
 """Record the lengths of every gradient in one step of a recorded run.
 
-    python -m tools.record_real_step
+    python -m tools.record.real_step
 
 Writes dpsgd_explorer/web/recorded/choices/real_step.json.  The run of a preset is
 repeated up to one step.  Of that step's batch it holds the length of each gradient,
@@ -10,20 +10,18 @@ gradients and its angle to the true one.  Nothing of that is noisy: it is not pr
 
 from __future__ import annotations
 
-import json
 import sys
 from itertools import islice
-from pathlib import Path
 from typing import Any
 
 import torch
 from torch import nn
 
-from dpsgd_explorer import __version__
 from dpsgd_explorer.experiments.presets import PRESETS
 from dpsgd_explorer.experiments.training_config import TrainingConfig
 from dpsgd_explorer.training.timing import one_thread
-from tools.measured_gradients import (
+from tools.record.files import versions, write
+from tools.record.measured_gradients import (
     Batch,
     clipped_sums,
     degrees,
@@ -32,16 +30,8 @@ from tools.measured_gradients import (
     short,
 )
 
-PATH = (
-    Path(__file__).parents[1]
-    / "dpsgd_explorer"
-    / "web"
-    / "recorded"
-    / "choices"
-    / "real_step.json"
-)
 PRESET = next(preset for preset in PRESETS if preset.slug == "mnist-cnn")
-STEP = 52  # one that tools.record_runs records, too
+STEP = 52  # one that tools.record.runs records, too
 FACTORS = tuple(2 ** (i / 4) for i in range(-16, 17))  # of the run's own C
 DIGITS = 4
 
@@ -57,10 +47,9 @@ def main() -> int:
         "config": config.model_dump(mode="json", exclude_none=True),
         "parameters": sum(p.numel() for p in model.parameters()),
         **measured(model, batch, [config.max_grad_norm * each for each in FACTORS]),
-        "version": __version__,
-        "torch": torch.__version__,
+        **versions(),
     }
-    PATH.write_text(json.dumps(stored, allow_nan=False) + "\n", encoding="utf-8")
+    write("choices/real_step", stored)
     return 0
 
 

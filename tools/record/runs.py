@@ -1,6 +1,6 @@
 """Run every preset and record its events, for pages to draw at once.
 
-    python -m tools.record_runs [SLUG ...]
+    python -m tools.record.runs [SLUG ...]
 
 Writes dpsgd_explorer/web/recorded/<slug>.json: settings, events, summary, versions.
 All evaluations are recorded, and about sixty of the step events.  Each run has a new
@@ -10,28 +10,23 @@ process with nothing cached, so its seconds are those of a first run.
 from __future__ import annotations
 
 import argparse
-import json
 import multiprocessing
 import sys
 from concurrent.futures import ProcessPoolExecutor
-from pathlib import Path
 from typing import Any
 
-import torch
-
-from dpsgd_explorer import __version__
 from dpsgd_explorer.experiments.events import Event
 from dpsgd_explorer.experiments.presets import PRESETS, Preset
 from dpsgd_explorer.experiments.training_config import TrainingConfig
 from dpsgd_explorer.training.dp_sgd import train
+from tools.record.files import versions, write
 
-FOLDER = Path(__file__).parents[1] / "dpsgd_explorer" / "web" / "recorded"
 STEP_EVENTS = 60
 SUMMARY = ("epsilon", "delta", "test_accuracy", "test_loss", "step", "seconds")
 
 STRICT = next(preset for preset in PRESETS if preset.slug == "mnist-strict")
 # Gradients that are not clipped are far longer, so the learning rate is smaller: the
-# best that tools/record_twins.py found. Batches, seed and first parameters are the
+# best that tools/record/twins.py found. Batches, seed and first parameters are the
 # private run's.
 TWIN = Preset(
     slug="mnist-strict-twin",
@@ -47,14 +42,12 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("slugs", nargs="*", metavar="SLUG", choices=[[], *recordable])
     slugs = parser.parse_args().slugs or list(recordable)
-    FOLDER.mkdir(exist_ok=True)
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(1, context, max_tasks_per_child=1) as processes:
         presets = [recordable[slug] for slug in slugs]
         for recording in processes.map(record, presets):
-            path = FOLDER / f"{recording['slug']}.json"
-            path.write_text(json.dumps(recording, allow_nan=False) + "\n")
-            print(path.name, recording["summary"])
+            write(recording["slug"], recording)
+            print(recording["slug"], recording["summary"])
     return 0
 
 
@@ -69,8 +62,7 @@ def record(preset: Preset) -> dict[str, Any]:
         "note": preset.note,
         "config": config.model_dump(mode="json", exclude_none=True),
         "summary": {name.replace("step", "steps"): end[name] for name in SUMMARY},
-        "version": __version__,
-        "torch": torch.__version__,
+        **versions(),
         "events": [{"kind": e.kind, "data": e.data} for e in thinned(events)],
     }
 

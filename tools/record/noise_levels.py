@@ -1,6 +1,6 @@
 """Train the landing page's model at nine noise multipliers and record its accuracy.
 
-    python -m tools.record_noise_levels
+    python -m tools.record.noise_levels
 
 Writes dpsgd_explorer/web/recorded/choices/noise_levels.json: the settings that all runs
 share, and of each noise multiplier its ε and the accuracy on the test records of one
@@ -9,27 +9,15 @@ run per seed.
 
 from __future__ import annotations
 
-import json
 import sys
-from pathlib import Path
 from typing import Any
 
-import torch
-
-from dpsgd_explorer import __version__
 from dpsgd_explorer.experiments.training_config import TrainingConfig
 from dpsgd_explorer.training.dp_sgd import train
 from dpsgd_explorer.training.timing import one_thread
-from tools.record_runs import STRICT
+from tools.record.files import versions, write
+from tools.record.runs import STRICT
 
-PATH = (
-    Path(__file__).parents[1]
-    / "dpsgd_explorer"
-    / "web"
-    / "recorded"
-    / "choices"
-    / "noise_levels.json"
-)
 LEVELS = tuple(2.0**i for i in range(-1, 8))  # doublings from 0.5 to 128
 SEEDS = (7, 8, 9)
 SETTINGS: dict[str, Any] = STRICT.config | {"target_epsilon": None, "evaluations": 1}
@@ -46,11 +34,9 @@ def main() -> int:
         "config": config,
         "seeds": list(SEEDS),
         "levels": levels,
-        "version": __version__,
-        "torch": torch.__version__,
+        **versions(),
     }
-    text = json.dumps(stored, allow_nan=False, indent=1)
-    PATH.write_text(text + "\n", encoding="utf-8")
+    write("choices/noise_levels", stored, indent=1)
     return 0
 
 

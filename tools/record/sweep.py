@@ -1,6 +1,6 @@
 """Train the default run with other clipping bounds, learning rates and momenta.
 
-    python -m tools.record_sweep
+    python -m tools.record.sweep
 
 Writes dpsgd_explorer/web/recorded/choices/sweep.json: the settings that all runs share,
 and the test accuracy of one run per row (C and momentum m) and per value of
@@ -9,26 +9,14 @@ and the test accuracy of one run per row (C and momentum m) and per value of
 
 from __future__ import annotations
 
-import json
 import sys
-from pathlib import Path
 from typing import Any
 
-import torch
-
-from dpsgd_explorer import __version__
 from dpsgd_explorer.experiments.training_config import TrainingConfig
 from dpsgd_explorer.training.dp_sgd import train
 from dpsgd_explorer.training.timing import one_thread
+from tools.record.files import versions, write
 
-PATH = (
-    Path(__file__).parents[1]
-    / "dpsgd_explorer"
-    / "web"
-    / "recorded"
-    / "choices"
-    / "sweep.json"
-)
 ROWS = ((0.01, 0.9), (0.1, 0.9), (1.0, 0.9), (10.0, 0.9), (0.1, 0.0))  # C, m
 REACHES = (0.5, 2.0, 8.0, 32.0, 128.0)  # ηC/(1 - m); the default run's is 8
 SWEPT = ("max_grad_norm", "momentum", "learning_rate")
@@ -45,11 +33,9 @@ def main() -> int:
         "config": config,
         "reaches": list(REACHES),
         "rows": [measured(bound, momentum) for bound, momentum in ROWS],
-        "version": __version__,
-        "torch": torch.__version__,
+        **versions(),
     }
-    text = json.dumps(stored, allow_nan=False, indent=1)
-    PATH.write_text(text + "\n", encoding="utf-8")
+    write("choices/sweep", stored, indent=1)
     return 0
 
 

@@ -1,6 +1,6 @@
 """Train three twins, private, clipped only and ordinary, and record their accuracies.
 
-    python -m tools.record_twins
+    python -m tools.record.twins
 
 All twins of a seed share first parameters and batches.  Each kind is first trained at
 every learning rate of a grid, with seeds that serve nothing else; the rate of the best
@@ -12,32 +12,20 @@ accuracies of the tuning, and the accuracies on the way of each kind, rate and s
 
 from __future__ import annotations
 
-import json
 import multiprocessing
 import sys
 from concurrent.futures import ProcessPoolExecutor
 from itertools import product
-from pathlib import Path
 from statistics import mean
 from typing import Any
 
-import torch
-
-from dpsgd_explorer import __version__
 from dpsgd_explorer.errors import DivergedError
 from dpsgd_explorer.experiments.training_config import TrainingConfig
 from dpsgd_explorer.training.dp_sgd import train
 from dpsgd_explorer.training.timing import one_thread
-from tools.record_runs import STRICT
+from tools.record.files import versions, write
+from tools.record.runs import STRICT
 
-PATH = (
-    Path(__file__).parents[1]
-    / "dpsgd_explorer"
-    / "web"
-    / "recorded"
-    / "choices"
-    / "twins.json"
-)
 KINDS: dict[str, dict[str, Any]] = {
     "private": {},
     "clipped only": {"target_epsilon": None, "noise_multiplier": 0.0},
@@ -96,11 +84,9 @@ def main() -> int:
             }
             for kind in KINDS
         },
-        "version": __version__,
-        "torch": torch.__version__,
+        **versions(),
     }
-    text = json.dumps(stored, allow_nan=False, indent=1)
-    PATH.write_text(text + "\n", encoding="utf-8")
+    write("choices/twins", stored, indent=1)
     return 0
 
 

@@ -1,6 +1,6 @@
 """Measure what each clipping bound would do to the gradients of a recorded run.
 
-    python -m tools.record_clipping_angles
+    python -m tools.record.clipping_angles
 
 Writes dpsgd_explorer/web/recorded/choices/clipping_angles.json.  The run of a preset is
 repeated.  At eight of its steps, before the update, the true per-sample gradients of
@@ -12,22 +12,19 @@ it is not private.
 
 from __future__ import annotations
 
-import json
 import sys
-from pathlib import Path
 from typing import Any
 
-import torch
 from torch import nn
 
-from dpsgd_explorer import __version__
 from dpsgd_explorer.experiments.presets import PRESETS
 from dpsgd_explorer.experiments.training_config import TrainingConfig
 from dpsgd_explorer.training import inputs
 from dpsgd_explorer.training.dp_sgd import evaluate
 from dpsgd_explorer.training.timing import one_thread
 from dpsgd_explorer.training.train_step import norm_counts
-from tools.measured_gradients import (
+from tools.record.files import versions, write
+from tools.record.measured_gradients import (
     Batch,
     clipped_sums,
     degrees,
@@ -36,16 +33,8 @@ from tools.measured_gradients import (
     short,
 )
 
-PATH = (
-    Path(__file__).parents[1]
-    / "dpsgd_explorer"
-    / "web"
-    / "recorded"
-    / "choices"
-    / "clipping_angles.json"
-)
 PRESET = "mnist-cnn"
-STEPS = (1, 18, 23, 35, 52, 70, 140, 350)  # recorded by tools.record_runs, too
+STEPS = (1, 18, 23, 35, 52, 70, 140, 350)  # recorded by tools.record.runs, too
 PER_DECADE = 6
 BOUNDS = tuple(10 ** (i / PER_DECADE) for i in range(-12, 13))  # values of C
 EDGES = tuple(10 ** (i / PER_DECADE) for i in range(-30, 16))  # of the bins of lengths
@@ -61,11 +50,9 @@ def main() -> int:
         "preset": PRESET,
         "config": config.model_dump(mode="json", exclude_none=True),
         **recorded(config),
-        "version": __version__,
-        "torch": torch.__version__,
+        **versions(),
     }
-    text = json.dumps(stored, allow_nan=False)
-    PATH.write_text(text.replace('{"step":', '\n{"step":') + "\n", encoding="utf-8")
+    write("choices/clipping_angles", stored)
     return 0
 
 

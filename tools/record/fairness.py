@@ -1,6 +1,6 @@
 """Measures what privacy costs a rare class, for the chapter on fairness to draw.
 
-    python -m tools.record_fairness [--cache FOLDER]
+    python -m tools.record.fairness [--cache FOLDER]
 
 Trains the trainer's default model on MNIST as it is, and on MNIST with all but a few
 records of one class left out; without privacy, with clipping only, and at two ε; each
@@ -12,7 +12,6 @@ test set, and how often gradients of the rare class and of the others were clipp
 from __future__ import annotations
 
 import argparse
-import json
 import multiprocessing
 import sys
 from collections.abc import Iterator
@@ -24,14 +23,13 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from dpsgd_explorer import __version__
 from dpsgd_explorer.accounting import Plan
 from dpsgd_explorer.dp import PoissonSampler, PrivacyEngine
 from dpsgd_explorer.dp.kernels.threads import threads
 from dpsgd_explorer.dp.noise.seeded import seeded_generator
 from dpsgd_explorer.training import inputs, models
+from tools.record.files import versions, write
 
-FOLDER = Path(__file__).parents[1] / "dpsgd_explorer" / "web" / "recorded" / "fairness"
 RARE, CLASSES = 8, 10
 KEPT = 0.05  # share of the rare class's records that stay, the first ones
 SEEDS = (7, 8, 9)
@@ -66,13 +64,10 @@ def main() -> int:
         "momentum": MOMENTUM,
         "learning_rates": {"private": PRIVATE_RATE, "ordinary": PLAIN_RATE},
         "seeds": list(SEEDS),
-        "version": __version__,
-        "torch": torch.__version__,
+        **versions(),
         "data": _both(cache),
     }
-    FOLDER.mkdir(parents=True, exist_ok=True)
-    text = json.dumps(stored, allow_nan=False, indent=1, ensure_ascii=False)
-    (FOLDER / "mnist.json").write_text(text + "\n", encoding="utf-8")
+    write("fairness/mnist", stored, indent=1)
     return 0
 
 

@@ -1,6 +1,6 @@
 """Record the noisy descents of the notebook's figures, many repetitions of each.
 
-    python -m tools.record_descents
+    python -m tools.record.descents
 
 The same seed gives the same numbers on the same kind of machine.
 """

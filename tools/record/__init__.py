@@ -1,0 +1,1 @@
+"""Commands that record what pages show: ``python -m tools.record.<name>``."""

@@ -1,0 +1,35 @@
+"""The files that pages read recorded figures from, and the versions that made them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from dpsgd_explorer import __version__
+
+FOLDER = Path(__file__).parents[2] / "dpsgd_explorer" / "web" / "recorded"
+
+
+def versions() -> dict[str, str]:
+    """Return the versions that recorded figures may depend on."""
+    return {"version": __version__, "torch": torch.__version__}
+
+
+def write(name: str, stored: dict[str, Any], *, indent: int | None = None) -> None:
+    """Write figures as the JSON file of this name.
+
+    Args:
+        name: Path below ``FOLDER``, without its ending.
+        stored: Finite numbers, texts, lists and dicts.
+        indent: Spaces a level, for a file that people read; None for one line.
+
+    Raises:
+        ValueError: a number is not finite.
+    """
+    path = FOLDER / f"{name}.json"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    text = json.dumps(stored, allow_nan=False, indent=indent)
+    path.write_text(text + "\n", encoding="utf-8")
