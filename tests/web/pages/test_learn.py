@@ -29,6 +29,8 @@ CODE = ROOT / "templates" / "learn" / "code"
 TYPED_CHAPTER = re.compile(
     r"\bchapters?\s+\d|\b(next|last|previous|first|second)\s+chapter\b", re.IGNORECASE
 )
+CODE_SHOWN = re.compile(r"<(pre|code)\b.*?</\1>", re.DOTALL)
+ESCAPED_TAG = re.compile(r"&lt;/?[a-z]+")
 CHAPTER_LINK = re.compile(r'<a href="([^"]+)">[Cc]hapter\s(\d+)</a>')
 BUILT_ON = (
     "1510.01799",  # norms without gradients
@@ -152,6 +154,12 @@ def test_every_link_leads_somewhere(reading, read, slug):
         assert answer.status_code == 200, path
         if target.fragment:
             assert f'id="{target.fragment}"' in answer.text, link["href"]
+
+
+def test_no_tag_is_shown_as_text(read):
+    texts = {slug: CODE_SHOWN.sub("", read(slug)) for slug in CHAPTERS}
+    found = {slug: ESCAPED_TAG.findall(text) for slug, text in texts.items()}
+    assert not any(found.values()), found
 
 
 def test_no_number_of_a_chapter_is_typed():
