@@ -6,9 +6,8 @@ BIN := $(VENV)/bin
 TORCH_INDEX ?= https://download.pytorch.org/whl/cpu
 SCRIPT_TESTS = $(wildcard tests/js/*.test.js)
 # One process per core; the tests of a file stay in one process, for they share fixtures.
-# Files in their order: those of the web, many and quick, come last and even out the end.
 # Durations go to a report per target, for tools/write_testing_page.py.
-PYTEST = $(BIN)/pytest -q -n auto --maxprocesses 8 --dist loadfile --no-loadscope-reorder \
+PYTEST = $(BIN)/pytest -q -n auto --maxprocesses 8 --dist loadfile \
 	--junitxml=.pytest_cache/$@.xml
 
 export TORCH_INDEX

@@ -25,6 +25,7 @@ def launch(page):
     page.get_by_role("button", name="Run it").click()
 
 
+@pytest.mark.long("more journeys")
 def test_a_descent_runs_to_its_end_and_is_replayed(lab):
     launch(lab)
     expect(said(lab)).to_contain_text("Finished, step 2,010 of 2,010")

@@ -54,6 +54,7 @@ def stop(pid, settings, *, in_a_write):
     wait_until(stopped)
 
 
+@pytest.mark.long("real runs")
 def test_a_child_stopped_for_longer_than_its_lease_cannot_write(settings, consumer):
     store = consumer().store
     run = store.create(long_config(100_000), visitor="ann")
