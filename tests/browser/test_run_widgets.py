@@ -4,6 +4,7 @@ import re
 
 from playwright.sync_api import expect
 
+from dpsgd_explorer.web.widgets import people
 from tests.browser.trainer import focus
 
 
@@ -70,3 +71,25 @@ def test_a_recorded_run_is_played_alone_by_keyboard_where_motion_is_unwanted(ope
     focus(figure.get_by_role("slider", name="Step"))
     page.keyboard.press("Home")
     expect(title).to_contain_text("After 1 of 300 steps")
+
+
+def test_a_person_with_several_records_is_one_unit_or_many(open_page):
+    points = people.data()["points"]
+    page = open_page("/learn/in-the-real-world/")
+    page.get_by_label("The bound on ε for the person").fill("6")
+    page.get_by_role("button", name="Show the picture").click()
+    figure = page.locator("#people")
+    expect(figure.get_by_text("you: 6")).to_be_visible()
+    title = figure.get_by_role("heading", level=3)
+    expect(title).to_contain_text(
+        f"with {points[4]['records']} records by {points[4]['epsilon']} only"
+    )
+    slider = figure.get_by_role("slider", name="Records of one person")
+    focus(slider)
+    page.keyboard.press("End")
+    expect(title).to_contain_text(f"10 records by {points[-1]['epsilon']} only")
+    focus(figure.get_by_role("radio", name="each record"))
+    page.keyboard.press("ArrowRight")
+    own = points[0]["epsilon"]
+    expect(title).to_contain_text(f"ε = {own} covers a person with 10 records")
+    expect(figure.get_by_text(f"right {points[0]['right']} % of")).to_be_visible()

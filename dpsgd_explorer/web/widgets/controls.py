@@ -11,6 +11,7 @@ from dpsgd_explorer.web.widgets import (
     clip_histogram,
     noise_to_signal,
     odds_faces,
+    people,
     randomised_response,
     recorded_run,
     three_way_twin,
@@ -54,6 +55,10 @@ CONTROLS: dict[str, dict[str, str]] = {
     "accountant-race": {"course": "Which run, by its steps", "play": "Play"},
     "recorded-run": {"run": "Which run, by its place", "play": "Play"},
     "three-way-twin": {"rate": "Learning rate of all, 0 for each its own"},
+    "people": {
+        "records": "Records of one person",
+        "unit": "What is clipped: 0 each record, 1 each person",
+    },
 }
 EDGE = 0.05  # of the x range, where scripts do not let the odd record go
 RECORD = (Span(toy.X_RANGE[0] + EDGE, toy.X_RANGE[1] - EDGE), Span(*toy.Y_RANGE))
@@ -88,6 +93,10 @@ STARTS: dict[str, dict[str, Rules]] = {
     },
     "recorded-run": {"run": (Choices(recorded_run.places(), by_place=False),)},
     "three-way-twin": {"rate": (Choices(three_way_twin.shared_rates()),)},
+    "people": {
+        "records": (Choices(people.RECORDS),),
+        "unit": (Choices((0, 1), by_place=False),),
+    },
 }
 
 

@@ -20,6 +20,7 @@ from dpsgd_explorer.web.widgets import (
     noise_to_signal,
     odds_faces,
     one_odd_record,
+    people,
     randomised_response,
     recorded_run,
     sampling_lottery,
@@ -93,5 +94,6 @@ TABLE: tuple[tuple[str, str, str, WidgetModule], ...] = (
     ),
     ("clip-histogram", "Where to clip", "parameters", clip_histogram),
     ("noise-to-signal", "Batch size over a run", "parameters", noise_to_signal),
+    ("people", "A person with several records", "in-the-real-world", people),
 )
 WIDGETS = {row[0]: Widget(*row) for row in TABLE}

@@ -1,0 +1,42 @@
+"""A person with several records: what one promise says, clipped by record or by person.
+
+Both lines are of `figures/chapters/group_privacy.py`, which names the source.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dpsgd_explorer.web.figures.chapters import group_privacy as group
+from dpsgd_explorer.web.figures.svg import Picture
+from dpsgd_explorer.web.questions.odds import percent_at_most
+
+FIRST = 5  # records of the person that is shown first
+CERTAIN = 100.0  # percent: a limit that rounds to this is none
+RECORDS = tuple(range(1, group.MOST + 1))
+
+
+def picture() -> Picture:
+    """Return the bound against a person's number of records."""
+    return group.people_picture()
+
+
+def data() -> dict[str, Any]:
+    """Return ε and an attacker's limit, for each number of records of a person."""
+    return {
+        "target": f"{group.TARGET:g}",
+        "delta": f"{group.DELTA:g}",
+        "first": RECORDS.index(FIRST),
+        "points": [_point(records) for records in RECORDS],
+    }
+
+
+def _point(records: int) -> dict[str, Any]:
+    epsilon = group.group_epsilon(records)
+    right = percent_at_most(epsilon, group.DELTA)
+    return {
+        "records": records,
+        "value": round(epsilon, 4),
+        "epsilon": group.printed(records),
+        "right": right if float(right) < CERTAIN else None,
+    }

@@ -1,0 +1,87 @@
+/** A person with several records: the bound on ε for all of them, by the unit that is sampled and clipped. */
+
+import {Chart, diamond, disc, line, rule, scale, text} from "../lib/svg.js";
+import {oncePerFrame, part, speaker, write} from "../lib/widget_parts.js";
+
+const [BY_RECORD, BY_PERSON] = [0, 1];
+const LINES = [["record", "budget"], ["person", "good"]];
+const LEVELS = [0.5, 1, 2, 5, 10, 20, 50];
+
+/** Pure: what holds for the person: the point of one record where the person is the unit. */
+export const held = ({points}, place, unit) => points[unit === BY_PERSON ? 0 : place];
+
+/** Pure: the heading. */
+export function conclusion(data, place, unit) {
+  const {records} = data.points[place];
+  const {epsilon} = held(data, place, unit);
+  const person = `a person with ${records === 1 ? "one record" : `${records} records`}`;
+  if (unit === BY_PERSON) return `Clipped by person, ε = ${epsilon} covers ${person} as a whole`;
+  return `A promise of ε = ${data.target} per record bounds ${person} by ${epsilon}${records > 1 ? " only" : ""}`;
+}
+
+/** Pure: the same as an attacker's limit. */
+export function sentence(data, place, unit) {
+  const {right} = held(data, place, unit);
+  if (right === null) return "By itself this is next to no limit on how often somebody is right who asks whether this person was there.";
+  const price = unit === BY_PERSON ? " There are fewer units then, and all of a person’s gradients fit into one C." : "";
+  return `Who asks whether this person was there is right ${right} % of the time at most; a coin is right 50 %.${price}`;
+}
+
+export function mount(element, data) {
+  const slider = part(element, "records");
+  const speak = speaker(element);
+  const state = {unit: BY_RECORD, guesses: []};
+  const redraw = oncePerFrame(() => draw());
+  const chart = new Chart(part(element, "chart"), {
+    height: 300, label: "Bound on epsilon against a person’s records: it rises where records are clipped, and stays level where persons are", draw: redraw,
+  });
+
+  function draw() {
+    if (!chart.width) return;
+    const place = Number(slider.value);
+    const words = [conclusion(data, place, state.unit), sentence(data, place, state.unit)];
+    write(element, "title", words[0]);
+    write(element, "fact", words[1]);
+    write(element, "records-words", String(data.points[place].records));
+    slider.setAttribute("aria-valuetext", `${data.points[place].records}; epsilon ${held(data, place, state.unit).epsilon}`);
+    speak(words.join(". "));
+    chart.show(marks(chart, data.points, place, state));
+  }
+  slider.addEventListener("input", redraw);
+  for (const radio of element.querySelectorAll("[data-unit]")) {
+    radio.addEventListener("change", () => {
+      state.unit = Number(radio.value);
+      redraw();
+    });
+  }
+  element.addEventListener("guessed", ({detail}) => {
+    state.guesses = detail.filter(({at, value}) => value !== null && at);
+    redraw();
+  });
+}
+
+function marks({width, height}, points, place, {unit, guesses}) {
+  const [left, right, bottom] = [38, width - 14, height - 44];
+  const x = scale([points[0].records, points.at(-1).records], [left + 10, right - 10]);
+  const y = scale([LEVELS[0], LEVELS.at(-1)], [bottom, 26], {log: true});
+  const level = (point, i) => [x(point.records), y((i === BY_PERSON ? points[0] : point).value)];
+  const at = level(points[place], unit);
+  const {epsilon} = unit === BY_PERSON ? points[0] : points[place];
+  const isFirst = place === 0; // its line leaves upwards, all others come from below
+  return [
+    ...LEVELS.flatMap((value) => [rule([left, y(value)], [right, y(value)]), text([left - 6, y(value) + 4], String(value), "", "end")]),
+    text([0, 12], "ε for all records of the person, log scale"),
+    ...points.map(({records}) => text([x(records), height - 24], String(records), "", "middle")),
+    text([right, height - 6], "records of one person", "", "end"),
+    ...LINES.flatMap(([name, style], i) => [
+      line(points.map((point) => level(point, i)), `s-${style}${i === unit ? " fat" : ""}`),
+      text([right - 10, i === BY_PERSON ? level(points.at(-1), i)[1] + 20 : level(points.at(-4), i)[1] + 40], `clipped by ${name}`, `${style} halo`, "end"),
+    ]),
+    disc(at, 6.5, `f-${LINES[unit][1]}`),
+    text([at[0] + (isFirst ? 10 : -8), at[1] + (isFirst ? 20 : -10)], epsilon, "ink halo", isFirst ? "start" : "end"),
+    ...guesses.flatMap((guess) => [
+      diamond([x(guess.at.x), y(guess.value)], 7, "guess-mark"),
+      text([x(guess.at.x) + 13, y(guess.value) + 4], `you: ${guess.words}`, "ink halo"),
+    ]),
+  ];
+}

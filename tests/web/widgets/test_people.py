@@ -1,0 +1,30 @@
+"""A person with several records: the bounds that are printed, and what they allow."""
+
+import math
+
+import pytest
+
+from dpsgd_explorer.web.figures.chapters import group_privacy as group
+from dpsgd_explorer.web.widgets import people as widget
+
+POINTS = widget.data()["points"]
+
+
+@pytest.mark.parametrize("point", POINTS, ids=lambda point: str(point["records"]))
+def test_what_is_printed_is_not_below_the_bound(point):
+    epsilon = group.group_epsilon(point["records"])
+    assert epsilon <= float(point["epsilon"]) < epsilon + 0.01
+    right = (math.exp(epsilon) + group.DELTA) / (1 + math.exp(epsilon))
+    if point["right"] is None:
+        assert right > 0.9999995
+    else:
+        assert right <= float(point["right"]) / 100 < 1
+
+
+def test_more_records_are_bounded_by_more_than_their_number():
+    values = [point["value"] for point in POINTS]
+    assert values[0] == pytest.approx(group.TARGET, abs=0.001)
+    assert all(
+        value > point["records"] * values[0]
+        for value, point in zip(values[1:], POINTS[1:], strict=True)
+    )
