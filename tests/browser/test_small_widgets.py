@@ -1,4 +1,4 @@
-"""Small widgets in a browser: a survey, faces, a lottery and a diary."""
+"""Small widgets in a browser: a survey, faces, a lottery, a diary, a matrix."""
 
 import re
 
@@ -115,3 +115,50 @@ def test_a_diary_is_kept_until_a_release_is_refused(open_page):
     expect(figure.get_by_text("Promised is ε = 3, the whole budget")).to_be_visible()
     figure.get_by_role("button", name="New diary").click()
     expect(rows).to_have_count(0)
+
+
+def test_a_kernel_is_stepped_over_an_image_and_back_to_its_gradient(open_page):
+    page = open_page("/learn/per-sample-gradients/")
+    page.get_by_role("button", name="Skip the guess").click()
+    figure = page.locator("#unfolded")
+    expect(figure).to_have_attribute("data-state", "moves")
+    title = figure.get_by_role("heading", level=3)
+    expect(title).to_contain_text("At position 1 the kernel lies on the pixels")
+    fact = figure.locator('[data-part="fact"]')
+    expect(fact).to_have_text("1 × 1 + 0 × 2 + (−1) × 0 + 2 × 1 = 3")
+    lit = figure.locator('[data-part="matrix"] .s-private').first
+    focus(figure.get_by_role("button", name="Next"))
+    page.keyboard.press("Enter")
+    expect(title).to_contain_text("makes entry 2 of the output: 7")
+    column = lit.bounding_box()
+    assert column["height"] > 3 * column["width"]
+    focus(figure.get_by_role("radio", name="2", exact=True))
+    page.keyboard.press("ArrowRight")
+    expect(title).to_contain_text("makes entry 3 of the output: 0")
+    focus(figure.get_by_role("radio", name="output"))
+    page.keyboard.press("ArrowRight")
+    expect(title).to_contain_text("Entry 3 of the kernel lay on the pixels of row 3")
+    expect(fact).to_have_text("2 × 0 + (−1) × 1 + 1 × 2 + 1 × 1 = 2")
+    expect(figure.get_by_role("group", name="Entry of the kernel")).to_be_visible()
+    row = lit.bounding_box()
+    assert row["width"] > 3 * row["height"]
+
+
+def test_no_word_of_the_unfolded_picture_is_cut_where_words_are_larger(open_page):
+    page = open_page("/learn/per-sample-gradients/", size=(960, 800))
+    page.get_by_role("button", name="Skip the guess").click()
+    expect(page.locator("#unfolded")).to_have_attribute("data-state", "moves")
+    found = page.evaluate("""() => {
+      document.querySelector("#unfolded [data-still]").hidden = false;
+      const drawing = document.querySelector("#unfolded .only-wide svg");
+      const boxes = [...drawing.querySelectorAll("text")].map((one) => one.getBBox());
+      const meet = (a, b) => a.x < b.x + b.width && b.x < a.x + a.width
+        && a.y < b.y + b.height && b.y < a.y + a.height;
+      return {
+        width: drawing.viewBox.baseVal.width,
+        right: Math.max(...boxes.map(({x, width}) => x + width)),
+        over: boxes.filter((a, i) => boxes.some((b, j) => i < j && meet(a, b))).length,
+      };
+    }""")
+    assert 0 < found["right"] <= found["width"]
+    assert found["over"] == 0

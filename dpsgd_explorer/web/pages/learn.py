@@ -83,7 +83,7 @@ PICTURES = {
     "exposure": exposure.exposure_picture,
     "rare": rare_class.rare_picture,
     "people": group_privacy.people_picture,
-    "unfold": unfold.unfold_picture,
+    "unfold": unfold.picture,
     "growth": budget.growth_picture,
     "methods": regression_chapter.comparison_picture,
     "pull": regression_chapter.pull_picture,

@@ -6,6 +6,7 @@ Templates mark them by ``limits.attributes(name)``, scripts by ``control`` of a 
 from __future__ import annotations
 
 from dpsgd_explorer.web.figures import toy_problem as toy
+from dpsgd_explorer.web.figures.chapters import unfold
 from dpsgd_explorer.web.widgets import (
     accountant_race,
     clip_histogram,
@@ -59,6 +60,10 @@ CONTROLS: dict[str, dict[str, str]] = {
         "records": "Records of one person",
         "unit": "What is clipped: 0 each record, 1 each person",
     },
+    "unfolded": {
+        "way": "What is made: 1 the output, 2 the gradient",
+        "place": "Position of the kernel, or its entry",
+    },
 }
 EDGE = 0.05  # of the x range, where scripts do not let the odd record go
 RECORD = (Span(toy.X_RANGE[0] + EDGE, toy.X_RANGE[1] - EDGE), Span(*toy.Y_RANGE))
@@ -96,6 +101,10 @@ STARTS: dict[str, dict[str, Rules]] = {
     "people": {
         "records": (Choices(people.RECORDS),),
         "unit": (Choices((0, 1), by_place=False),),
+    },
+    "unfolded": {
+        "way": (Choices((1, 2)),),
+        "place": (Choices(unfold.places()),),
     },
 }
 

@@ -1,9 +1,9 @@
 """The widgets: one table line each.
 
-A widget is a module here with ``picture()``, the drawing that is read without script,
-and ``data()``, the JSON that its script starts from; a template
-``templates/widgets/<slug>.html`` with its controls; and a script module
-``static/js/widgets/<slug>.js`` with ``mount(element, data)``.
+A widget is a module, here or that of a chapter's figure, with ``picture()``, the
+drawing that is read without script, and ``data()``, the JSON that its script starts
+from; a template ``templates/widgets/<slug>.html`` with its controls; and a script
+module ``static/js/widgets/<slug>.js`` with ``mount(element, data)``.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from dpsgd_explorer.web.figures.chapters import unfold
 from dpsgd_explorer.web.figures.svg import Picture
 from dpsgd_explorer.web.widgets import (
     accountant_race,
@@ -95,5 +96,6 @@ TABLE: tuple[tuple[str, str, str, WidgetModule], ...] = (
     ("clip-histogram", "Where to clip", "parameters", clip_histogram),
     ("noise-to-signal", "Batch size over a run", "parameters", noise_to_signal),
     ("people", "A person with several records", "in-the-real-world", people),
+    ("unfolded", "A convolution, unfolded", "per-sample-gradients", unfold),
 )
 WIDGETS = {row[0]: Widget(*row) for row in TABLE}

@@ -54,7 +54,7 @@ PICTURES = {
     "exposure": exposure.exposure_picture,
     "rare": rare_class.rare_picture,
     "people": group_privacy.people_picture,
-    "unfold": unfold.unfold_picture,
+    "unfold": unfold.picture,
     "growth": budget.growth_picture,
     "race": accountant_race.picture,
     "twins": three_way_twin.picture,

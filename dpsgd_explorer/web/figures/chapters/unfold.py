@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cache
+from typing import Any
 
 from markupsafe import Markup
 
@@ -55,8 +56,41 @@ def flat(rows: Rows) -> list[int]:
     return [entry for row in rows for entry in row]
 
 
+def places() -> tuple[int, ...]:
+    """Return the numbers of the positions, which are also those of the entries."""
+    return tuple(range(1, len(patches()) + 1))
+
+
+def data() -> dict[str, Any]:
+    """Return both products: each line of U, what it is multiplied by, what it makes.
+
+    A line is a column of U for the output, and a row of U for the gradient.
+    """
+    columns = patches()
+    rows = [list(row) for row in zip(*columns, strict=True)]
+    return {
+        "image": IMAGE,
+        "side": SIDE,
+        "columns": columns,
+        "ways": [
+            {
+                "name": "output",
+                "lines": columns,
+                "by": flat(KERNEL),
+                "makes": output(),
+            },
+            {
+                "name": "gradient",
+                "lines": rows,
+                "by": flat(OUTPUT_GRADIENT),
+                "makes": kernel_gradient(),
+            },
+        ],
+    }
+
+
 @cache
-def unfold_picture() -> Picture:
+def picture() -> Picture:
     """Return image, patches, product and gradient, one after the other."""
     positions, entries = len(patches()), len(flat(KERNEL))
     return Picture(
@@ -100,7 +134,7 @@ NARROW = {
     "kernel": (0, 226),
     "product": (180, 226),
     "output": (0, 316),
-    "gradient": (8, 432),
+    "gradient": (8, 424),
 }
 
 
@@ -157,10 +191,10 @@ def _gradient(plot: Plot, corner: tuple[int, int]) -> None:
     for number, hue in enumerate(HUES):
         top = y + CELL * number
         plot.bar((x - 7, x - 3), (top + 2, top + CELL - 2), f"f-{hue}")
-    plot.text((x + CELL + 8, y + 2 * CELL + 5), "U times g =", "ink")
+    plot.text((x + CELL + 8, y + 2 * CELL + 5), "U g =", "ink")
     _cells(plot, (x + 130, y), [[g] for g in kernel_gradient()])
-    plot.text((x, y + 4 * CELL + 24), "g: the output’s gradient, by position", "ink")
-    plot.text((x, y + 4 * CELL + 44), "U g: the kernel’s, for this record", "ink")
+    plot.text((x, y + 4 * CELL + 24), "g: the output’s gradient", "ink")
+    plot.text((x, y + 4 * CELL + 48), "U g: the kernel’s, this record", "ink")
 
 
 def _cells(plot: Plot, corner: tuple[int, int], rows: Rows, css: str = "") -> None:

@@ -1,0 +1,117 @@
+/** A convolution, unfolded: a column of the matrix times the kernel is an output, a row times g an entry of the gradient. */
+
+import {Chart, area, box, text} from "../lib/svg.js";
+import {part, speaker, write} from "../lib/widget_parts.js";
+
+const LARGEST = 34; // px, of a cell
+const GAP = 24; // px, between image, kernel and output
+const NEAR = 8; // px, between the matrix and what stands beside it
+const TOP = 26; // px, for the words above
+const WORDS = {
+  output: {sub: "y = w U: the kernel w times each column", place: "Position of the kernel", blocks: ["image", "kernel w", "output y"], matrix: "U: a column for each position"},
+  gradient: {sub: "U g: each row times the output’s gradient g", place: "Entry of the kernel", blocks: ["image", "g", "U g"], matrix: "U: a row for each entry of w"},
+};
+
+/** Pure: a number as it is printed. */
+const printed = (value) => String(value).replace("-", "−");
+
+/** Pure: the product of a line of the matrix, number by number. */
+export function product({lines, by, makes}, place) {
+  const terms = lines[place].map((pixel, i) => `${by[i] < 0 ? `(${printed(by[i])})` : by[i]} × ${printed(pixel)}`);
+  return `${terms.join(" + ")} = ${printed(makes[place])}`;
+}
+
+/** Pure: the heading. */
+export function conclusion({name, makes}, place) {
+  const [number, made] = [place + 1, printed(makes[place])];
+  return name === "output"
+    ? `At position ${number} the kernel lies on the pixels of column ${number}, and makes entry ${number} of the output: ${made}`
+    : `Entry ${number} of the kernel lay on the pixels of row ${number}, and its gradient for this record is ${made}`;
+}
+
+/** Pure: row and column of an entry that is counted row by row. */
+export const corner = (place, side) => [Math.floor(place / side), place % side];
+
+export function mount(element, data) {
+  const speak = speaker(element);
+  const [ways, places] = ["way", "place"].map((name) => [...element.querySelectorAll(`[data-${name}]`)]);
+  const chosen = (radios) => radios.findIndex((radio) => radio.checked);
+  const [image, matrix] = [
+    ["image", 3 * LARGEST, "The image with the four pixels that are multiplied, what they are multiplied by, and the entry that they make"],
+    ["matrix", 6 * LARGEST + 2 * NEAR, "The unfolded matrix with the line that is multiplied, and the entry that it makes"],
+  ].map(([name, height, label]) => new Chart(part(element, name), {height: TOP + height + 2, label, draw: () => draw()}));
+
+  function draw() {
+    if (!image.width || !matrix.width) return;
+    const [way, place] = [data.ways[chosen(ways)], chosen(places)];
+    const words = WORDS[way.name];
+    image.show(blocks(image.width, data, way, place));
+    matrix.show(unfolded(matrix.width, data, way, place));
+    write(element, "title", conclusion(way, place));
+    write(element, "sub", `One record, one channel, stride 1, no padding; ${words.sub}`);
+    write(element, "place-words", words.place);
+    write(element, "fact", product(way, place));
+    speak(`${conclusion(way, place)}. ${product(way, place)}`);
+  }
+  part(element, "next").addEventListener("click", () => {
+    places[(chosen(places) + 1) % places.length].checked = true;
+    draw();
+  });
+  for (const radio of [...ways, ...places]) radio.addEventListener("change", draw);
+}
+
+/** A table of numbers; `lit` is [row, column, rows, columns] of the cells that are lit up. */
+function cells([x, y], size, rows, {lit = [0, 0, 0, 0], css = "f-surface"} = {}) {
+  const [top, left, high, wide] = lit;
+  const isLit = (i, j) => i >= top && i < top + high && j >= left && j < left + wide;
+  const at = (i, j) => [x + size * j, y + size * i];
+  const each = (draw) => rows.flatMap((row, i) => row.map((value, j) => draw(value, i, j)));
+  return [
+    ...each((_, i, j) => box(at(i, j), size, size, `${isLit(i, j) ? "f-wash-private" : css} cell`)),
+    ...(high ? [area([at(top, left), at(top, left + wide), at(top + high, left + wide), at(top + high, left)], "line s-private")] : []),
+    ...each((value, i, j) => text([x + size * (j + 0.5), y + size * (i + 0.5) + 5], printed(value), "ink", "middle")),
+  ];
+}
+
+/** Entries as the square that they were read from. */
+const square = (entries, side) => Array.from({length: side}, (_, i) => entries.slice(side * i, side * (i + 1)));
+
+/** The image, what its lit pixels are multiplied by, and what comes of it. */
+function blocks(width, {image, side}, {name, by, makes}, place) {
+  const size = Math.min(LARGEST, Math.floor((width - 2 * GAP - 2) / (3 + 2 * side)));
+  const at = corner(place, side);
+  const lefts = [1, 3 * size + GAP, (3 + side) * size + 2 * GAP];
+  return [
+    ...WORDS[name].blocks.map((words, i) => text([lefts[i], 14], words, "strong")),
+    ...cells([lefts[0], TOP], size, image, {lit: [...at, side, side]}),
+    text([lefts[1] - GAP / 2, TOP + size + 5], "·", "strong", "middle"),
+    ...cells([lefts[1], TOP], size, square(by, side), {css: "f-sunken"}),
+    text([lefts[2] - GAP / 2, TOP + size + 5], "=", "strong", "middle"),
+    ...cells([lefts[2], TOP], size, square(makes, side), {lit: [...at, 1, 1]}),
+  ];
+}
+
+/** The matrix; for the output the kernel at its left and y below, for the gradient g above and U g at its right. */
+function unfolded(width, {columns}, {name, by, makes}, place) {
+  const count = columns.length;
+  const size = Math.min(LARGEST, Math.floor((width - 2 * NEAR - 32) / (count + 2)));
+  const [left, top] = [1 + size + NEAR, TOP + size + NEAR];
+  const [right, bottom] = [left + count * size + NEAR, top + count * size + NEAR];
+  const rows = columns[0].map((_, i) => columns.map((column) => column[i]));
+  const upright = (entries) => entries.map((value) => [value]);
+  const title = (y) => text([left, y], WORDS[name].matrix, "strong");
+  if (name === "output") {
+    return [
+      title(top - 10), text([1 + size / 2, top - 10], "w", "strong", "middle"), text([left - 12, bottom + size / 2 + 5], "y", "strong", "end"),
+      ...cells([1, top], size, upright(by), {css: "f-sunken"}),
+      ...cells([left, top], size, rows, {lit: [0, place, count, 1]}),
+      ...cells([left, bottom], size, [makes], {lit: [0, place, 1, 1]}),
+    ];
+  }
+  return [
+    title(14), text([left - 12, TOP + size / 2 + 5], "g", "strong", "end"), text([right + size / 2, top - 10], "U g", "strong", "middle"),
+    ...cells([left, TOP], size, [by], {css: "f-sunken"}),
+    ...cells([left, top], size, rows, {lit: [place, 0, 1, count]}),
+    ...cells([right, top], size, upright(makes), {lit: [place, 0, 1, 1]}),
+  ];
+}
