@@ -93,3 +93,27 @@ def test_a_person_with_several_records_is_one_unit_or_many(open_page):
     own = points[0]["epsilon"]
     expect(title).to_contain_text(f"ε = {own} covers a person with 10 records")
     expect(figure.get_by_text(f"right {points[0]['right']} % of")).to_be_visible()
+
+
+def test_a_rare_digit_is_guessed_and_compared_by_keyboard(open_page):
+    page = open_page("/learn/fairness/")
+    page.get_by_label("How many at ε = 1?").fill("90")
+    page.get_by_label("And the same digit").fill("95")
+    focus(page.get_by_role("button", name="Show the picture"))
+    page.keyboard.press("Enter")
+    expect(page.get_by_text("You said 90 %; it is 71 %.").first).to_be_visible()
+    figure = page.locator("#rare-class")
+    title = figure.get_by_role("heading", level=3).first
+    expect(title).to_have_text(
+        "At ε = 1: 70.9 % of the rare 8s are read right, 95.7 % on average, "
+        "a gap of about 25 points"
+    )
+    expect(figure.get_by_text("you: 90 %")).to_be_visible()
+    expect(figure.get_by_text("you: 95 %")).to_be_visible()
+    focus(figure.get_by_role("radio", name="ε = 1"))
+    page.keyboard.press("ArrowRight")  # from the last to the first
+    expect(title).to_contain_text("Without privacy: 82.5 % of the rare 8s")
+    expect(figure.get_by_role("radio", name="ordinary, not private")).to_be_checked()
+    expect(figure.get_by_text("you: 90 %")).to_be_hidden()
+    expect(figure.get_by_text("average 97.3 %")).to_be_visible()
+    expect(figure.get_by_text("being rare costs this digit")).to_be_visible()

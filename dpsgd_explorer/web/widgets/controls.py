@@ -6,7 +6,7 @@ Templates mark them by ``limits.attributes(name)``, scripts by ``control`` of a 
 from __future__ import annotations
 
 from dpsgd_explorer.web.figures import toy_problem as toy
-from dpsgd_explorer.web.figures.chapters import unfold
+from dpsgd_explorer.web.figures.chapters import by_digit, unfold
 from dpsgd_explorer.web.widgets import (
     accountant_race,
     clip_histogram,
@@ -64,6 +64,7 @@ CONTROLS: dict[str, dict[str, str]] = {
         "way": "What is made: 1 the output, 2 the gradient",
         "place": "Position of the kernel, or its entry",
     },
+    "rare-class": {"level": "What is done, by its place"},
 }
 EDGE = 0.05  # of the x range, where scripts do not let the odd record go
 RECORD = (Span(toy.X_RANGE[0] + EDGE, toy.X_RANGE[1] - EDGE), Span(*toy.Y_RANGE))
@@ -106,6 +107,7 @@ STARTS: dict[str, dict[str, Rules]] = {
         "way": (Choices((1, 2)),),
         "place": (Choices(unfold.places()),),
     },
+    "rare-class": {"level": (Choices(by_digit.places(), by_place=False),)},
 }
 
 

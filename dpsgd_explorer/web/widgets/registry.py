@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from dpsgd_explorer.web.figures.chapters import unfold
+from dpsgd_explorer.web.figures.chapters import by_digit, unfold
 from dpsgd_explorer.web.figures.svg import Picture
 from dpsgd_explorer.web.widgets import (
     accountant_race,
@@ -97,5 +97,6 @@ TABLE: tuple[tuple[str, str, str, WidgetModule], ...] = (
     ("noise-to-signal", "Batch size over a run", "parameters", noise_to_signal),
     ("people", "A person with several records", "in-the-real-world", people),
     ("unfolded", "A convolution, unfolded", "per-sample-gradients", unfold),
+    ("rare-class", "A rare digit", "fairness", by_digit),
 )
 WIDGETS = {row[0]: Widget(*row) for row in TABLE}

@@ -1,0 +1,139 @@
+"""Each digit's accuracy at one level of privacy, with one digit made rare.
+
+The readings are those of the figure: recorded runs, each level at its tuned rate.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from statistics import fmean
+from typing import Any
+
+from dpsgd_explorer.web.figures.chapters import rare_class as readings
+from dpsgd_explorer.web.figures.svg import Picture, small
+from dpsgd_explorer.web.questions.rounding import nearest
+
+CLASSES = range(10)
+AXIS = (60, 100)  # percent: no run of the widget is below, and no guess
+SAID = {
+    readings.ORDINARY: "Without privacy",
+    readings.CLIPPED: "Clipped only, not private",
+}
+
+
+def places() -> tuple[int, ...]:
+    """Return the numbers by which a link chooses what is done, from 1."""
+    return tuple(range(1, len(readings.levels()) + 1))
+
+
+def name(level: str) -> str:
+    """Return a level as a choice is named."""
+    return f"{level}, not private" if level in SAID else level
+
+
+def gap(level: str) -> float:
+    """Return by how many points the rare digit is below the average."""
+    rare, average = _rare(level), _shares("rare", level, None)
+    return fmean(average) - fmean(rare)
+
+
+def conclusion(level: str) -> str:
+    """Return a level's readings in a sentence."""
+    rare, average = _rare(level), _shares("rare", level, None)
+    return (
+        f"{SAID.get(level, f'At {level}')}: {_mean(rare)} of the rare "
+        f"{readings.rare()}s are read right, {_mean(average)} on average, "
+        f"a gap of about {nearest(gap(level), 0)} points"
+    )
+
+
+def change(level: str) -> str:
+    """Return what a level does to each mean beside ordinary training, in a sentence."""
+    label = readings.rare()
+    if level == readings.ORDINARY:
+        frequent = _shares("whole", level, label)
+        points = nearest(fmean(frequent) - fmean(_rare(level)), 1)
+        return f"Before privacy comes, being rare costs this digit {points} points."
+    return (
+        f"Beside ordinary training: the average {_moved('rare', level, None)}, the "
+        f"rare {label} {_moved('rare', level, label)}, the same digit when frequent "
+        f"{_moved('whole', level, label)}."
+    )
+
+
+def settings() -> str:
+    """Return what all runs share, in words."""
+    found = readings.stored()
+    return (
+        f"Right predictions of each digit on the whole test set, %; wavelet features "
+        f"and a linear layer on MNIST, {found['steps']} steps, "
+        f"{readings.records('rare')} training pictures of an {readings.rare()}; "
+        f"where there is an ε, δ = {small(found['delta'])}, one record added or removed"
+    )
+
+
+@cache
+def data() -> dict[str, Any]:
+    """Return the readings of every level: means and seeds in percent, and sentences."""
+    label, levels = readings.rare(), readings.levels()
+    return {
+        "settings": settings(),
+        "seeds": len(readings.stored()["seeds"]),
+        "axis": AXIS,
+        "rare": label,
+        "frequent": f"the same {label} with {readings.records('whole'):,} pictures",
+        "first": levels.index(readings.LEAST),
+        "levels": [
+            {
+                "name": name(level),
+                "conclusion": conclusion(level),
+                "change": change(level),
+                "average": _reading(_shares("rare", level, None)),
+                "digits": [_reading(_shares("rare", level, each)) for each in CLASSES],
+                "frequent": _reading(_shares("whole", level, label)),
+            }
+            for level in levels
+        ],
+    }
+
+
+def table() -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+    """Return head and rows of what the script shows: each digit at each level."""
+    head = ("training", "average", *map(str, CLASSES))
+    rows = [
+        (one["name"], *(each["words"] for each in (one["average"], *one["digits"])))
+        for one in data()["levels"]
+    ]
+    return head, rows
+
+
+def picture() -> Picture:
+    """Return the rare digit, the same when frequent, and the others at all levels."""
+    return readings.rare_picture()
+
+
+def _rare(level: str) -> list[float]:
+    return _shares("rare", level, readings.rare())
+
+
+def _shares(records: str, level: str, label: int | None) -> list[float]:
+    return readings.rights(records, level, label, readings.tuned(records, level))
+
+
+def _mean(shares: list[float]) -> str:
+    return f"{nearest(fmean(shares), 1)}\N{NO-BREAK SPACE}%"
+
+
+def _moved(records: str, level: str, label: int | None) -> str:
+    """Return by how much a mean differs from that of ordinary training, in words."""
+    before = _shares(records, readings.ORDINARY, label)
+    by = fmean(_shares(records, level, label)) - fmean(before)
+    return f"{'lower' if by < 0 else 'higher'} by {nearest(abs(by), 1)} points"
+
+
+def _reading(shares: list[float]) -> dict[str, Any]:
+    return {
+        "mean": round(fmean(shares), 2),
+        "each": [round(share, 2) for share in shares],
+        "words": nearest(fmean(shares), 1),
+    }
