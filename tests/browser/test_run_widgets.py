@@ -117,3 +117,18 @@ def test_a_rare_digit_is_guessed_and_compared_by_keyboard(open_page):
     expect(figure.get_by_text("you: 90 %")).to_be_hidden()
     expect(figure.get_by_text("average 97.3 %")).to_be_visible()
     expect(figure.get_by_text("being rare costs this digit")).to_be_visible()
+
+
+def test_errors_of_regression_are_read_at_any_budget(open_page):
+    page = open_page("/learn/private-linear-regression/")
+    page.get_by_label("AdaSSP", exact=True).fill("0.9")
+    page.get_by_role("button", name="Show the picture").click()
+    figure = page.locator("#regression-errors")
+    expect(figure.get_by_text("you: 0.9")).to_be_visible()
+    title = figure.get_by_role("heading", level=3)
+    expect(title).to_contain_text("Median errors at ε = 0.1: AdaSSP")
+    expect(figure.get_by_text("No better than the mean here: noisy")).to_be_visible()
+    focus(figure.get_by_role("slider", name="Privacy loss bound"))
+    page.keyboard.press("End")
+    expect(title).to_contain_text("Median errors at ε = 2: ")
+    expect(figure.get_by_text("All are better than the mean")).to_be_visible()

@@ -36,8 +36,13 @@ REPETITIONS = 200  # of every release that the text or the picture speaks of
 @cache
 def comparison_picture() -> Picture:
     """Return the error of all methods against ε."""
-    question = RegressionQuestion(epsilon=SMALL_EPSILON, repetitions=REPETITIONS)
-    return errors_picture(View(question))
+    return errors_picture(comparison())
+
+
+@cache
+def comparison() -> View:
+    """Return the releases and the descent that the chapter compares."""
+    return View(RegressionQuestion(epsilon=SMALL_EPSILON, repetitions=REPETITIONS))
 
 
 @cache
@@ -127,8 +132,7 @@ def small_noise_end(rate: str, noise_multiplier: float, epsilon: float) -> float
 
 def descent_on_its_way(epsilon: float) -> str:
     """Return the error of the picture's descent when it has spent so much."""
-    question = RegressionQuestion(epsilon=SMALL_EPSILON, repetitions=REPETITIONS)
-    found = View(question).followed[""].within(epsilon)
+    found = comparison().followed[""].within(epsilon)
     assert found is not None, "a descent that has begun has an error"
     return nearest(found.median)
 

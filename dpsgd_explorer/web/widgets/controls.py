@@ -5,6 +5,7 @@ Templates mark them by ``limits.attributes(name)``, scripts by ``control`` of a 
 
 from __future__ import annotations
 
+from dpsgd_explorer.web.figures import regression_errors
 from dpsgd_explorer.web.figures import toy_problem as toy
 from dpsgd_explorer.web.figures.chapters import by_digit, unfold
 from dpsgd_explorer.web.widgets import (
@@ -56,6 +57,7 @@ CONTROLS: dict[str, dict[str, str]] = {
     "accountant-race": {"course": "Which run, by its steps", "play": "Play"},
     "recorded-run": {"run": "Which run, by its place", "play": "Play"},
     "three-way-twin": {"rate": "Learning rate of all, 0 for each its own"},
+    "regression-errors": {"epsilon": "ε"},
     "people": {
         "records": "Records of one person",
         "unit": "What is clipped: 0 each record, 1 each person",
@@ -99,6 +101,7 @@ STARTS: dict[str, dict[str, Rules]] = {
     },
     "recorded-run": {"run": (Choices(recorded_run.places(), by_place=False),)},
     "three-way-twin": {"rate": (Choices(three_way_twin.shared_rates()),)},
+    "regression-errors": {"epsilon": (Choices(regression_errors.SHOWN),)},
     "people": {
         "records": (Choices(people.RECORDS),),
         "unit": (Choices((0, 1), by_place=False),),

@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from dpsgd_explorer.web.figures import regression_errors
 from dpsgd_explorer.web.figures.chapters import by_digit, unfold
 from dpsgd_explorer.web.figures.svg import Picture
 from dpsgd_explorer.web.widgets import (
@@ -95,6 +96,12 @@ TABLE: tuple[tuple[str, str, str, WidgetModule], ...] = (
     ),
     ("clip-histogram", "Where to clip", "parameters", clip_histogram),
     ("noise-to-signal", "Batch size over a run", "parameters", noise_to_signal),
+    (
+        "regression-errors",
+        "Errors of private regression",
+        "private-linear-regression",
+        regression_errors,
+    ),
     ("people", "A person with several records", "in-the-real-world", people),
     ("unfolded", "A convolution, unfolded", "per-sample-gradients", unfold),
     ("rare-class", "A rare digit", "fairness", by_digit),

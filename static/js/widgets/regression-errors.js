@@ -1,0 +1,88 @@
+/** Errors of private linear regression: all methods against ε, read at one budget. */
+
+import {Chart, diamond, disc, line, rule, scale, text} from "../lib/svg.js";
+import {oncePerFrame, part, speaker, write} from "../lib/widget_parts.js";
+
+const STYLES = {adassp: "good", ssp: "attack", noisy_gd: "private"};
+const NAMED_AT = {adassp: [5, 20], ssp: [2, -14], noisy_gd: [4, -8]}; // share of the line's points, pixels below
+const LEVELS = [0.6, 0.8, 1, 1.2, 1.4, 1.6];
+
+/** Pure: the methods that have an error at a place, the least median first. */
+export function ranked({methods}, place) {
+  return methods
+    .filter(({texts}) => texts[place] !== "–")
+    .sort((one, other) => (one.medians[place] ?? Infinity) - (other.medians[place] ?? Infinity));
+}
+
+/** Pure: the heading. */
+export function conclusion(data, place) {
+  const told = ranked(data, place).map(({name, texts}) => `${name} ${texts[place]}`);
+  return `Median errors at ε = ${data.epsilons[place]}: ${told.join(", ")}`;
+}
+
+/** Pure: who does worse than an answer that looks at nothing. */
+export function sentence(data, place) {
+  const worse = ranked(data, place).filter(({medians}) => medians[place] === null || medians[place] > data.mean);
+  const rest = `Always answering the mean has ${data.mean}, and least squares without privacy ${data.least}.`;
+  if (!worse.length) return `${rest} All are better than the mean here.`;
+  return `${rest} No better than the mean here: ${worse.map(({name}) => name).join(" and ")}.`;
+}
+
+export function mount(element, data) {
+  const slider = part(element, "epsilon");
+  const speak = speaker(element);
+  const redraw = oncePerFrame(() => draw());
+  let guesses = [];
+  const chart = new Chart(part(element, "chart"), {height: 300, label: "Median error of each method against epsilon, and the error of always answering the mean", draw: redraw});
+
+  function draw() {
+    if (!chart.width) return;
+    const place = Number(slider.value);
+    const words = [conclusion(data, place), sentence(data, place)];
+    write(element, "title", words[0]);
+    write(element, "fact", words[1]);
+    write(element, "epsilon-words", String(data.epsilons[place]));
+    slider.setAttribute("aria-valuetext", String(data.epsilons[place]));
+    for (const {slug, texts, bands} of data.methods) {
+      write(element, slug, texts[place]);
+      write(element, `${slug}-band`, bands[place]);
+    }
+    speak(words.join(". "));
+    chart.show(marks(chart, data, place, guesses));
+  }
+  slider.addEventListener("input", redraw);
+  element.addEventListener("guessed", ({detail}) => {
+    guesses = detail.filter(({at, value}) => value !== null && at);
+    redraw();
+  });
+}
+
+function marks({width, height}, data, place, guesses) {
+  const {epsilons, methods, mean, least, top} = data;
+  const [left, right, bottom] = [38, width - 14, height - 44];
+  const x = scale([0, epsilons.at(-1)], [left, right]);
+  const y = scale([LEVELS[0] - 0.05, top], [bottom, 26]);
+  const at = x(epsilons[place]);
+  const level = (value, words, below) => [rule([left, y(value)], [right, y(value)], "line thin s-faint dotted"), text([right, y(value) + below], words, "halo", "end")];
+  return [
+    ...LEVELS.flatMap((value) => [rule([left, y(value)], [right, y(value)]), text([left - 6, y(value) + 4], value.toFixed(1), "", "end")]),
+    text([0, 12], "mean squared error, (100,000 $)²"),
+    ...[0.5, 1, 1.5, 2].map((value) => text([x(value), height - 24], String(value), "", "middle")),
+    text([right, height - 6], "ε spent", "", "end"),
+    ...level(mean, "always the mean", -6), ...level(least, "without privacy", 15),
+    rule([at, bottom], [at, 26], "line thin s-ink dotted"),
+    ...methods.flatMap(({slug, name, medians}) => {
+      const points = epsilons.flatMap((epsilon, i) => (medians[i] === null ? [] : [[x(epsilon), y(medians[i])]]));
+      const [share, below] = NAMED_AT[slug];
+      const named = points[Math.floor(points.length / share)];
+      return [
+        line(points, `s-${STYLES[slug]}`),
+        ...(named ? [text([named[0] + 8, named[1] + below], name, `${STYLES[slug]} halo`)] : []),
+        ...(medians[place] === null ? [] : [disc([at, y(medians[place])], 5, `f-${STYLES[slug]}`)]),
+      ];
+    }),
+    ...guesses.flatMap((guess) => [
+      diamond([x(guess.at.x), y(guess.value)], 7, "guess-mark"), text([x(guess.at.x) + 13, y(guess.value) + 4], `you: ${guess.words}`, "ink halo"),
+    ]),
+  ];
+}
