@@ -38,6 +38,20 @@ def test_the_odd_record_is_guessed_moved_and_put_back(open_page):
     expect(title).not_to_contain_text("to 0.64")
 
 
+@pytest.mark.long("more journeys")
+def test_a_guess_waits_for_a_script_that_comes_late(open_page):
+    page = open_page("/glossary/", new_visitor=True)
+    late = []
+    page.route("**/js/widgets/one-odd-record.js", lambda route: late.append(route))
+    page.goto(page.url.replace("/glossary/", "/learn/sgd-basics/"))
+    page.get_by_label("Its slope with that record").fill("0.9")
+    page.get_by_role("button", name="Show the picture").click()
+    figure = page.locator("#one-odd-record")
+    expect(figure.locator("[data-still] svg:visible")).to_have_count(1)
+    late[0].continue_()
+    expect(figure.get_by_text("your 0.90")).to_be_visible()
+
+
 def test_a_link_to_a_guessed_picture_shows_it_and_so_does_a_page_without_script(
     open_page,
 ):

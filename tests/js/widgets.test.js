@@ -121,6 +121,17 @@ test("controls start where the address says, and their scripts hear of it", () =
   assert.deepEqual(heard, [["input", "6"], ["change", "1"], ["start", [1, -2]]]);
 });
 
+test("guesses that were shown before the script came are handed to it", async () => {
+  const heard = [];
+  const element = figure("{}");
+  element.dispatchEvent = ({type, detail}) => heard.push([type, detail]);
+  await start(element, async () => ({mount() {}}));
+  assert.deepEqual(heard, []);
+  element.dataset.guesses = '[{"value":30}]';
+  await start(element, async () => ({mount() {}}));
+  assert.deepEqual(heard, [["guessed", [{value: 30}]]]);
+});
+
 test("an error belongs to the widget whose script is on its stack", () => {
   const stack = "Error: no\n    at limit (http://h/static/a/js/widgets/two_worlds/limit.js:3:9)\n    at draw (http://h/static/a/js/widgets/two-worlds.js:9:1)";
   assert.ok(comesFrom("/static/a/js/widgets/two-worlds.js", {stack}));

@@ -73,6 +73,7 @@ function reveal(question, picture, isSkipped) {
   picture.hidden = false;
   guesses.forEach((guess) => markOn(picture, guess));
   for (const widget of picture.querySelectorAll("[data-widget]")) {
+    widget.dataset.guesses = JSON.stringify(guesses); // for a script that is still to come
     widget.dispatchEvent(new CustomEvent("guessed", {detail: guesses}));
   }
   picture.tabIndex = -1;

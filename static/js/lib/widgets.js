@@ -26,6 +26,7 @@ export async function start(element, load = (address) => import(address)) {
     part(element, "[data-live]").hidden = false;
     mount(element, data);
     begin(element, JSON.parse(element.dataset.start ?? "{}"));
+    if (element.dataset.guesses) element.dispatchEvent(new CustomEvent("guessed", {detail: JSON.parse(element.dataset.guesses)}));
     part(element, "[data-still]").hidden = true;
     element.dataset.state = "moves";
   } catch (error) {
