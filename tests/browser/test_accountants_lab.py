@@ -91,6 +91,7 @@ def test_a_surprise_fills_the_settings(page):
     expect(page.get_by_label("Steps T", exact=True)).to_have_value("100000")
 
 
+@pytest.mark.long("more journeys")
 def test_a_wrong_rate_is_told_at_its_field_and_the_rest_stays(page):
     page.get_by_label("Sample rate q", exact=True).fill("2")
     expect(page.locator("#sample_rate-error")).to_have_text(

@@ -57,6 +57,7 @@ def test_settings_fit_their_column_at_every_width(open_page):
             assert at["x"] + at["width"] <= column["x"] + column["width"] + 0.5, width
 
 
+@pytest.mark.long("more journeys")
 def test_a_box_that_is_wrong_and_typed_in_has_one_ring(open_page):
     page = open_page("/train/", expected=[REFUSED])
     rate = page.get_by_label("Learning rate η", exact=True)

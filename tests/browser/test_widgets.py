@@ -340,6 +340,7 @@ def test_a_link_that_a_teacher_built_starts_where_it_says(open_page):
     expect(grip).to_have_attribute("aria-valuetext", re.compile("x 0.50, y 3.00"))
 
 
+@pytest.mark.long("more journeys")
 def test_what_a_link_locks_or_hides_stays_as_it_is(open_page):
     address = "/embed/two-worlds/?hide=bound&lock=noise,threshold"
     page = open_page(address)

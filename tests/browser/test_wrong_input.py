@@ -68,6 +68,7 @@ def test_no_box_blanks_or_freezes_its_page_and_each_says_what_is_wrong(path, ope
     expect(answer).to_have_text(before, use_inner_text=True)
 
 
+@pytest.mark.long("every box")
 def test_an_empty_clipping_bound_is_an_error_at_its_box_and_stays_one(open_page):
     page = open_page("/train/", expected=[REFUSED])
     bound = page.get_by_label("Clipping bound C", exact=True)

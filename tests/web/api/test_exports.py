@@ -169,6 +169,7 @@ def trained(client, store):
     return ended(store, run_id, events)
 
 
+@pytest.mark.long("real runs")
 def test_the_script_repeats_the_run_and_notices_if_not(client, trained, tmp_path):
     script = tmp_path / "repeat.py"
     script.write_text(download(client, trained, "py"))
