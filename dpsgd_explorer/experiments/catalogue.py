@@ -19,6 +19,7 @@ class DataSet:
         test_size: Records that are only predicted.
         input_shape: Shape of one record as the loader gives it.
         classes: Number of labels.
+        class_names: What each label is called; their numbers if it is empty.
         majority: Share of the commonest label in the test set: the trivial accuracy.
         note: One sentence for the page.
     """
@@ -30,6 +31,12 @@ class DataSet:
     classes: int
     majority: float
     note: str
+    class_names: tuple[str, ...] = ()
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """What each class is called."""
+        return self.class_names or tuple(str(i) for i in range(self.classes))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,6 +74,7 @@ DATA_SETS: dict[str, DataSet] = {
         classes=2,
         majority=0.7637737239727289,
         note="Census answers of 1994; does a person earn over 50,000 dollars?",
+        class_names=("at most $50,000", "over $50,000"),
     ),
 }
 

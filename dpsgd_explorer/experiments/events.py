@@ -9,6 +9,16 @@
     ``step``, ``epsilon``, ``seconds``, ``diagnostics``
 ``evaluation``:
     ``step``, ``epsilon``, ``test_accuracy`` (0 to 1), ``test_loss``, ``seconds``
+``model``, before the first step and after evaluations, of runs of kind "training":
+    ``step``, ``epsilon``, ``seconds`` and, null where they do not apply,
+    ``weights``: {parameter: ``shape``, ``scale``, ``values``}, the latter signed bytes
+    in base64 to be multiplied by the scale; ``features``: the columns' names, at the
+    start; ``confusion``: test records of each class (row) by what they are read as;
+    ``groups``: {attribute: {value: [test records, misread ones]}}; ``misread``: which
+    test records are read as what (see ``training/model_snapshots.py``); ``pictures``:
+    the test records that the model is least sure of at the end, with their ``shape``,
+    ``indices``, ``labels`` and ``values`` of 4 bits in base64.  The weights are what
+    DP-SGD releases; the rest is about test records, so it is not private.
 ``end``:
     ``step``, ``epsilon``, ``delta``, ``test_accuracy``, ``test_loss``, ``seconds``,
     ``reason``: "finished" or "stop_at_epsilon", ``receipt`` (null if not private)
@@ -52,7 +62,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-Kind = Literal["phase", "progress", "step", "evaluation", "end"]
+Kind = Literal["phase", "progress", "step", "evaluation", "model", "end"]
 
 NOT_PRIVATE = "not private"  # status of an ε without a guarantee
 TIMES = frozenset(

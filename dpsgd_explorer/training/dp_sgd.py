@@ -28,6 +28,7 @@ from dpsgd_explorer.experiments.performance import PerformanceSettings
 from dpsgd_explorer.experiments.training_config import TrainingConfig
 from dpsgd_explorer.training import inputs, models
 from dpsgd_explorer.training.event_schedule import Schedule
+from dpsgd_explorer.training.model_snapshots import ModelSnapshots
 from dpsgd_explorer.training.train_step import (
     OPTIMIZERS,
     PlainTrainStep,
@@ -59,6 +60,7 @@ class TrainingExperiment(Experiment):
     """One training run and its state; see ``Experiment``."""
 
     config: TrainingConfig
+    checkpoint_version = 2  # with ``model`` events in the log
 
     def _prepare(self) -> None:
         config, performance = self.config, self._performance
@@ -73,6 +75,8 @@ class TrainingExperiment(Experiment):
         seed = seeded_generator(config.seed, "initialisation").initial_seed()
         self._model = models.build(config.model, config.dataset, seed)
         self._optimizer = OPTIMIZERS[config.optimizer](self._model, config)
+        evaluated = sorted(self._schedule.evaluated)
+        self._snapshots = ModelSnapshots(self._model, config.dataset, evaluated)
         train_step = PrivateTrainStep if config.private else PlainTrainStep
         self._train_step = train_step(config, self._model, self._optimizer)
 
@@ -123,6 +127,8 @@ class TrainingExperiment(Experiment):
     def _advance(self) -> None:
         """Do the next step, if there is one, and emit its events."""
         schedule = self._schedule
+        if self._step == 0:
+            self._emit("model", **self._snapshots.start())
         if self._step < schedule.last:
             self._learn()
         if self._step in schedule.evaluated:
@@ -147,10 +153,14 @@ class TrainingExperiment(Experiment):
             self._emit("step", diagnostics=diagnostics)
 
     def _evaluate(self) -> None:
-        accuracy, loss = evaluate(self._model, self._data.test, self._data.test_targets)
+        scores = predict(self._model, self._data.test)
+        accuracy, loss = evaluate(scores, self._data.test_targets)
         self._check_finite("test loss", loss)
         self._tested = {"test_accuracy": accuracy, "test_loss": loss}
         self._emit("evaluation", **self._tested)
+        snapshot = self._snapshots.after(self._step, scores)
+        if snapshot is not None:
+            self._emit("model", **snapshot)
 
     def _end(self) -> None:
         stopped = self._schedule.last < self.config.plan.steps
@@ -231,16 +241,19 @@ def warm_up(
 
 
 @torch.no_grad()
-def evaluate(model: nn.Module, inputs: Tensor, targets: Tensor) -> tuple[float, float]:
+def predict(model: nn.Module, inputs: Tensor) -> Tensor:
+    """Return the scores of each class: [N, ...] -> [N, classes]."""
+    return torch.cat([model(batch) for batch in torch.split(inputs, EVALUATION_BATCH)])
+
+
+def evaluate(scores: Tensor, targets: Tensor) -> tuple[float, float]:
     """Return the share of right predictions and the mean cross-entropy.
 
-    Shapes: inputs [N, ...], targets [N].
+    Shapes: scores [N, classes], targets [N].
     """
     right, loss = 0, 0.0
-    for start in range(0, len(targets), EVALUATION_BATCH):
-        batch = inputs[start : start + EVALUATION_BATCH]
-        labels = targets[start : start + EVALUATION_BATCH]
-        logits = model(batch)
+    batches = (torch.split(part, EVALUATION_BATCH) for part in (scores, targets))
+    for logits, labels in zip(*batches, strict=True):
         right += int((logits.argmax(dim=1) == labels).sum())
         loss += float(F.cross_entropy(logits, labels, reduction="sum"))
     return right / len(targets), loss / len(targets)

@@ -20,7 +20,8 @@ class Schedule:
         last: Steps that will be done.
         reported: Steps with a ``step`` event.
         evaluated: Steps with an ``evaluation`` event.
-        epsilons: ε after each of these steps, None where there is no guarantee.
+        epsilons: ε at the start and after each of these steps, None where there is no
+            guarantee.
     """
 
     last: int
@@ -35,7 +36,7 @@ class Schedule:
         every = math.ceil(max(last, 1) / MOST_STEP_EVENTS)
         reported = {1, last, *range(every, last + 1, every)} if last else set()
         evaluated = {step for step in config.evaluation_steps if step < last} | {last}
-        steps = sorted(reported | evaluated)
+        steps = sorted({0} | reported | evaluated)
         return cls(
             last, frozenset(reported), frozenset(evaluated), epsilons(config, steps)
         )

@@ -43,6 +43,17 @@ KEYS = {
     },
     "step": {"step", "epsilon", "seconds", "diagnostics"},
     "evaluation": {"step", "epsilon", "seconds", "test_accuracy", "test_loss"},
+    "model": {
+        "step",
+        "epsilon",
+        "seconds",
+        "weights",
+        "features",
+        "confusion",
+        "groups",
+        "misread",
+        "pictures",
+    },
     "end": {
         "step",
         "epsilon",
@@ -106,7 +117,8 @@ def test_noise_moves_the_model(adult):
 def test_events_come_in_order_with_the_keys_of_the_table(adult, private):
     events = list(train(adult(private=private)))
     kinds = [event.kind for event in events]
-    assert kinds == ["phase", "step", "evaluation", *["step"] * 3, "evaluation", "end"]
+    tested = ["evaluation", "model"]
+    assert kinds == ["phase", "model", "step", *tested, *["step"] * 3, *tested, "end"]
     for event in events:
         assert event.data.keys() == KEYS[event.kind]
     for step in of_kind(events, "step"):
@@ -249,7 +261,7 @@ def test_stop_at_epsilon_ends_before_the_step_that_would_exceed_it(adult):
 
 def test_a_limit_below_the_first_step_ends_the_run_with_the_untrained_model(adult):
     kinds = [event.kind for event in train(adult(stop_at_epsilon=1e-4))]
-    assert kinds == ["phase", "evaluation", "end"]
+    assert kinds == ["phase", "model", "evaluation", "model", "end"]
 
 
 def test_a_finished_run_says_so(adult):

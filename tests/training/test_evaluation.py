@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from dpsgd_explorer.training.dp_sgd import EVALUATION_BATCH, evaluate
+from dpsgd_explorer.training.dp_sgd import EVALUATION_BATCH, evaluate, predict
 
 
 class Constant(nn.Module):
@@ -19,7 +19,7 @@ class Constant(nn.Module):
 )
 def test_accuracy_and_loss_are_those_of_a_known_predictor(count):
     targets = torch.arange(count) % 4 // 3  # every fourth is class 1
-    accuracy, loss = evaluate(Constant(), torch.zeros(count, 1), targets)
+    accuracy, loss = evaluate(predict(Constant(), torch.zeros(count, 1)), targets)
     assert accuracy == 0.25
     # 3/4 of the records are given 1/4, the rest 3/4
     assert loss == pytest.approx(-0.75 * math.log(0.25) - 0.25 * math.log(0.75))
@@ -27,5 +27,6 @@ def test_accuracy_and_loss_are_those_of_a_known_predictor(count):
 
 def test_evaluating_leaves_no_gradient():
     model = nn.Linear(3, 2)
-    evaluate(model, torch.zeros(5, 3), torch.zeros(5, dtype=torch.int64))
+    scores = predict(model, torch.zeros(5, 3))
+    assert not scores.requires_grad
     assert all(parameter.grad is None for parameter in model.parameters())

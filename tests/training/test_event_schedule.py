@@ -31,7 +31,8 @@ def test_evaluations_are_those_of_the_configuration():
 
 def test_every_reported_step_has_the_plans_own_epsilon():
     config, plan = schedule(steps=50)
-    assert plan.epsilons.keys() == plan.reported | plan.evaluated
+    assert plan.epsilons.keys() == {0} | plan.reported | plan.evaluated
+    assert plan.epsilons[0] == 0.0
     assert plan.epsilons[50] == config.plan.epsilon()
     assert plan.epsilons[7] == pytest.approx(config.plan.epsilon(7), rel=1e-6)
 

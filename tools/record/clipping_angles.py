@@ -20,7 +20,7 @@ from torch import nn
 from dpsgd_explorer.experiments.presets import PRESETS
 from dpsgd_explorer.experiments.training_config import TrainingConfig
 from dpsgd_explorer.training import inputs
-from dpsgd_explorer.training.dp_sgd import evaluate
+from dpsgd_explorer.training.dp_sgd import evaluate, predict
 from dpsgd_explorer.training.timing import one_thread
 from dpsgd_explorer.training.train_step import norm_counts
 from tools.record.files import versions, write
@@ -65,7 +65,7 @@ def recorded(config: TrainingConfig) -> dict[str, Any]:
             steps.append({"step": step, **found})
             print(step, found["angles"], flush=True)
     data = inputs.load(config.dataset, config.model, None)
-    accuracy, _ = evaluate(model, data.test, data.test_targets)
+    accuracy, _ = evaluate(predict(model, data.test), data.test_targets)
     return {
         "parameters": sum(p.numel() for p in model.parameters()),
         "test_accuracy": accuracy,

@@ -68,10 +68,15 @@ def record(preset: Preset) -> dict[str, Any]:
 
 
 def thinned(events: list[Event]) -> list[Event]:
-    """Return the events with about ``STEP_EVENTS`` of the steps, the last too."""
+    """Return the events with about ``STEP_EVENTS`` of the steps, without the models."""
     last = max(event.data["step"] for event in events)
     steps = {1} | {round(last * i / STEP_EVENTS) for i in range(1, STEP_EVENTS + 1)}
-    return [e for e in events if e.kind != "step" or e.data["step"] in steps]
+    return [
+        event
+        for event in events
+        if event.kind != "model"
+        and (event.kind != "step" or event.data["step"] in steps)
+    ]
 
 
 if __name__ == "__main__":

@@ -63,7 +63,8 @@ class StoredEvent:
     Attributes:
         id: Position among the events of all runs.
         seq: Position in its run's log: 1, 2, …
-        kind: ``state``, ``phase``, ``progress``, ``step``, ``evaluation`` or ``end``.
+        kind: ``state``, ``phase``, ``progress``, ``step``, ``evaluation``, ``model``
+            or ``end``.
         data: JSON text.
     """
 

@@ -74,6 +74,24 @@ def load(folder: Path = FOLDER) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     return (*train, *test)
 
 
+def feature_names(folder: Path = FOLDER) -> tuple[str, ...]:
+    """Return the name of each column, such as "sex = Female" or "age ≥ 30".
+
+    Raises:
+        DataError: the description is missing or damaged.
+    """
+    names: list[str] = []
+    for name, listed in described(DESCRIPTION.read(folder).decode()).items():
+        words = name.replace("-", " ")
+        if listed:
+            values = [*listed, "unknown"]
+            names += [f"{words} = {value}" for value in values]
+        elif name in THRESHOLDS:
+            names += [f"{words} ≥ {value:,}" for value in THRESHOLDS[name]]
+            names += [f"{words}, logarithm"] if name in LARGEST else []
+    return tuple(names)
+
+
 def described(text: str) -> dict[str, list[str]]:
     """Return each attribute's listed values, none for a number, in the file's order.
 

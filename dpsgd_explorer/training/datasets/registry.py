@@ -36,16 +36,29 @@ class Records:
 
 @dataclass(frozen=True)
 class Loader:
-    """How a data set is read, and the two files that its inputs come from."""
+    """How a data set is read, and the two files that its inputs come from.
+
+    Attributes:
+        feature_names: Returns a name for each column of a table, else nothing.
+        groups: Attributes of a table by whose values errors are counted.
+    """
 
     load: Callable[[], tuple[Tensor, Tensor, Tensor, Tensor]]
     train: DataFile
     test: DataFile
+    feature_names: Callable[[], tuple[str, ...]] = tuple
+    groups: tuple[str, ...] = ()
 
 
 LOADERS: dict[str, Loader] = {
     "mnist": Loader(mnist.load, mnist.TRAIN_IMAGES, mnist.TEST_IMAGES),
-    "adult": Loader(adult.load, adult.TRAIN, adult.TEST),
+    "adult": Loader(
+        adult.load,
+        adult.TRAIN,
+        adult.TEST,
+        feature_names=adult.feature_names,
+        groups=("sex", "race"),
+    ),
 }
 _reading = {name: Lock() for name in LOADERS}
 

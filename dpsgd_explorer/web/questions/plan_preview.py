@@ -162,6 +162,7 @@ def _data_set(name: str, data: DataSet) -> dict[str, Any]:
         "label": data.label,
         "sample_size": data.train_size,
         "classes": data.classes,
+        "labels": list(data.labels),
         "baseline": data.majority,
         "accuracy_floor": floor,
         "accuracy_ceiling": ceiling,

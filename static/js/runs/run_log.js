@@ -4,7 +4,7 @@
  *
  * @typedef {object} LogEvent
  * @property {number} seq place in the log, 1, 2, …
- * @property {"state" | "phase" | "progress" | "step" | "evaluation" | "end"} kind
+ * @property {"state" | "phase" | "progress" | "step" | "evaluation" | "model" | "end"} kind
  * @property {Record<string, any>} data
  *
  * @typedef {object} Step  a `step` event with its diagnostics laid beside it
@@ -41,6 +41,8 @@ export class RunLog {
     this.steps = [];
     /** @type {Evaluation[]} */
     this.evaluations = [];
+    /** Of the start and of evaluations; see `experiments/events.py`. @type {Record<string, any>[]} */
+    this.models = [];
     /** @type {Record<string, any> | null} */
     this.end = null;
   }
@@ -69,6 +71,10 @@ export class RunLog {
 
   on_evaluation(data) {
     this.evaluations.push(data);
+  }
+
+  on_model(data) {
+    this.models.push(data);
   }
 
   on_end(data) {
