@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import {test} from "node:test";
 import {axisEnd, figure as accuracy} from "../../static/js/charts/accuracy.js";
+import {height} from "../../static/js/charts/accuracy_axis.js";
 import {HEIGHT, drawing, sentence} from "../../static/js/runs/gauge.js";
 import {figure as loss, lossTop} from "../../static/js/charts/loss.js";
 import {bars, countTop, figure as norms, normTicks, previewEdges} from "../../static/js/charts/norms.js";
@@ -12,10 +13,10 @@ const view = {
 };
 const texts = ({layout}) => layout.annotations.map(({text}) => text);
 
-test("accuracy stands over the epsilon it cost, in percent", () => {
+test("accuracy stands over the epsilon it cost", () => {
   const [line] = accuracy(view, color).traces;
   assert.deepEqual(line.x, log.evaluations.map(({epsilon}) => epsilon));
-  assert.deepEqual(line.y, log.evaluations.map(({test_accuracy}) => 100 * test_accuracy));
+  assert.deepEqual(line.y, log.evaluations.map(({test_accuracy}) => height(100 * test_accuracy, view.range)));
   assert.equal(line.line.color, "--series-private");
 });
 
@@ -46,46 +47,71 @@ test("in steps the wall stands at the last step, in seconds there is none", () =
   assert.equal(walls("seconds").length, 0);
 });
 
-test("a point below the axis is shown at its foot and said to be there", () => {
-  const first = accuracy({...view, evaluations: log.evaluations.slice(0, 1), range: [80, 100]}, color);
-  assert.ok(first.traces[1].y[0] >= 80 && first.traces[1].y[0] < 80.5);
-  assert.ok(texts(first).some((text) => /76\.4 %, below the axis/.test(text)));
-});
-
 test("guessing has its line where the axis reaches down to it", () => {
   const dotted = ({layout}) => layout.shapes.filter(({line}) => line.dash === "dot");
-  assert.equal(dotted(accuracy(view, color))[0].y0, 100 * PLAN.baseline);
+  assert.equal(dotted(accuracy(view, color))[0].y0, height(100 * PLAN.baseline, view.range));
   assert.equal(dotted(accuracy({...view, range: [80, 100]}, color)).length, 0);
 });
 
-test("a recorded run stands behind, thin and called so", () => {
-  const {traces, layout} = accuracy({...view, evaluations: [], recorded: log.evaluations}, color);
+const RECORDED_LINE = {id: "recorded", label: "recorded", look: "recorded", yields: true, points: log.evaluations};
+const TWIN_LINE = {id: "twin", label: "twin without privacy", look: "twin", points: log.evaluations.map((point) => ({...point, epsilon: null}))};
+
+test("other runs stand behind, thin and labelled; the twin is dashed and stands at the ε of the plan", () => {
+  const {traces, layout} = accuracy({...view, evaluations: [], ghosts: [RECORDED_LINE, TWIN_LINE]}, color);
   assert.equal(traces.length, 4);
-  assert.deepEqual(traces[3].y, log.evaluations.map(({test_accuracy}) => 100 * test_accuracy));
-  assert.ok(traces[3].line.width < 2 && traces[0].y.length === 0);
-  assert.ok(texts({layout}).some((text) => /^recorded, 8\d\.\d %$/.test(text)));
+  assert.deepEqual(traces[0].y, log.evaluations.map(({test_accuracy}) => height(100 * test_accuracy, view.range)));
+  assert.deepEqual(traces.slice(0, 2).map(({line}) => line.dash), ["solid", "dash"]);
+  assert.ok(traces.slice(0, 2).every(({line}) => line.width < 2) && traces[2].y.length === 0);
+  const [own, curve] = [traces[1].x, PLAN.curve];
+  assert.ok(own.every((epsilon, i) => i === 0 || epsilon > own[i - 1]));
+  assert.equal(own.at(-1), curve.epsilon.at(-1));
+  for (const label of [/^recorded, 8\d\.\d %$/, /^twin without privacy, 8\d\.\d %$/]) assert.ok(texts({layout}).some((text) => label.test(text)), label);
 });
 
-test("where the axis begins at 0 every point has its place on it, and the last ones are told apart", () => {
+test("a picture of the chart says what its axis measures", () => {
+  assert.ok(texts(accuracy({...view, print: true}, color)).includes("test accuracy, %; log of the error, opening towards 100"));
+});
+
+test("names of ghosts never lie on one another, and none is on a narrow chart", () => {
+  const ghosts = Array.from({length: 6}, (_, i) => ({id: `${i}`, label: `run ${i}`, points: log.evaluations}));
+  const named = (size) => accuracy({...view, size, ghosts}, color).layout.annotations.filter(({text}) => text.startsWith("run "));
+  const shifts = named(SIZE).map(({yshift}) => yshift).sort((a, b) => a - b);
+  assert.equal(shifts.length, 6);
+  assert.ok(shifts.every((shift, i) => i === 0 || shift - shifts[i - 1] >= 16), String(shifts));
+  assert.ok(SIZE.height + shifts[0] > 0);
+  assert.equal(named({width: 350, height: 310}).length, 0);
+});
+
+test("a pinned run ends where the axis does; one without ε of its own needs the plan", () => {
+  const far = log.evaluations.map((point, i) => ({...point, epsilon: i}));
+  const [line] = accuracy({...view, ghosts: [{id: "far", label: "far", points: far}]}, color).traces;
+  assert.ok(line.x.every((epsilon) => epsilon <= axisEnd(view)));
+  const long = TWIN_LINE.points.map((point) => ({...point, step: 10 * point.step}));
+  const [twin] = accuracy({...view, ghosts: [{...TWIN_LINE, points: long}]}, color).traces;
+  assert.ok(twin.x.every((epsilon) => epsilon <= PLAN.curve.epsilon.at(-1)));
+});
+
+test("on an axis of all accuracies every point has its place on it, and the last ones are told apart", () => {
   const from = (...shares) => shares.map((test_accuracy, i) => ({...log.evaluations[0], test_accuracy, step: i + 1, epsilon: (i + 1) / 10}));
   const {traces, layout} = accuracy({...view, range: [0, 99.5], evaluations: from(0, 0.098, 0.5, 0.9, 0.99, 1)}, color);
   const {y} = traces[0];
   const [foot, top] = layout.yaxis.range;
   assert.ok(y.every((value) => value >= foot && value <= top), String(y));
   assert.ok(Math.abs(y[4] - y[3] - (y[3] - y[0])) < 1e-9, "as far from 90 to 99 as from 0 to 90");
-  assert.equal(traces[1].y.length, 0);
-  assert.deepEqual(layout.yaxis.ticktext, ["0", "50", "80", "90", "95", "98", "99"]);
+  assert.deepEqual(layout.yaxis.ticktext, ["0", "60", "80", "90", "95", "98", "99"]);
+  assert.deepEqual(accuracy({...view, range: [70, 90]}, color).layout.yaxis.ticktext, ["70", "75", "80", "85", "90"]);
   assert.ok(layout.yaxis.tickvals.every((value) => value >= foot && value <= top));
 });
 
 test("the recorded run stays as a ghost until the new line overtakes it", () => {
   const half = Math.floor(log.evaluations.length / 2);
-  const ghost = (count) => accuracy({...view, evaluations: log.evaluations.slice(0, count), recorded: log.evaluations}, color);
-  assert.deepEqual(ghost(0).traces[3].x, log.evaluations.map(({epsilon}) => epsilon));
-  assert.deepEqual(ghost(half).traces[3].x, log.evaluations.slice(half).map(({epsilon}) => epsilon));
+  const ghost = (count) => accuracy({...view, evaluations: log.evaluations.slice(0, count), ghosts: [RECORDED_LINE]}, color);
+  assert.deepEqual(ghost(0).traces[0].x, log.evaluations.map(({epsilon}) => epsilon));
+  assert.deepEqual(ghost(half).traces[0].x, log.evaluations.slice(half).map(({epsilon}) => epsilon));
   assert.ok(texts(ghost(half)).some((text) => text.startsWith("recorded, ")));
-  const over = ghost(log.evaluations.length);
-  assert.equal(over.traces.length, 3);
+  const closer = log.evaluations.map((point) => ({...point, epsilon: point.epsilon * (1 - 1e-9)}));
+  const over = accuracy({...view, evaluations: closer, ghosts: [RECORDED_LINE]}, color);
+  assert.equal(over.traces.length, 2);
   assert.ok(!texts(over).some((text) => text.startsWith("recorded")));
 });
 
@@ -96,14 +122,14 @@ test("without privacy the line is the twin's and nothing is spent", () => {
   assert.equal(open.layout.shapes.some(({line}) => line.color === "--series-budget"), false);
 });
 
-test("no chart has more than four traces or a thousand points a trace", () => {
+test("no chart has more than two traces beside its ghosts or a thousand points a trace", () => {
   const many = Array.from({length: 5000}, (_, i) => ({...log.evaluations[0], step: i + 1, loss: i % 7}));
   const figures = [
     accuracy({...view, evaluations: many}, color),
     loss({steps: many, evaluations: many.slice(0, 200), plan: PLAN, top: 1, size: SIZE}, color),
   ];
   for (const {traces} of figures) {
-    assert.ok(traces.length <= 4);
+    assert.ok(traces.length <= 2);
     assert.ok(Math.max(...traces.map(({x}) => x.length)) <= 1000);
   }
 });

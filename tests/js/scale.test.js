@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
+import {readFileSync} from "node:fs";
 import {test} from "node:test";
-import {accuracyRange} from "../../static/js/charts/accuracy_axis.js";
+import {accuracyRange, height} from "../../static/js/charts/accuracy_axis.js";
 import {niceCeiling, niceStep, niceTicks, thin} from "../../static/js/charts/scale.js";
 
 test("ticks are round and reach the end", () => {
@@ -34,15 +35,26 @@ test("few points are left as they are", () => {
 const ADULT = {accuracy_floor: 0.75, accuracy_ceiling: 0.9};
 const at = (...shares) => shares.map((test_accuracy) => ({test_accuracy}));
 
-test("the accuracy axis is close up until a run has shown that it stays below", () => {
-  assert.deepEqual(accuracyRange(ADULT, [], 40), [75, 90]);
-  assert.deepEqual(accuracyRange(ADULT, at(0.5, 0.6, 0.7), 40), [75, 90]);
-  assert.deepEqual(accuracyRange(ADULT, at(...Array(10).fill(0.5)), 40), [0, 99.5]);
+test("the accuracy axis is close up as long as every point stands on it", () => {
+  assert.deepEqual(accuracyRange(ADULT, []), [75, 90]);
+  assert.deepEqual(accuracyRange(ADULT, at(0.76, 0.9, 0.8)), [75, 90]);
+  assert.deepEqual(accuracyRange(ADULT, at(0.72, 0.8)), [70, 90]);
+  assert.deepEqual(accuracyRange(ADULT, at(0.8, 0.982)), [75, 99.5]);
+  assert.deepEqual(accuracyRange(ADULT, at(0, 1)), [0, 99.5]);
+  assert.deepEqual(accuracyRange({accuracy_floor: 0, accuracy_ceiling: 0.995}, at(0, 1)), [0, 99.5]);
 });
 
-test("the axis does not move again when such a run climbs after all", () => {
-  assert.deepEqual(accuracyRange(ADULT, at(...Array(10).fill(0.5), 0.9, 0.95), 40), [0, 99.5]);
-  assert.deepEqual(accuracyRange(ADULT, at(0.5, 0.9, ...Array(30).fill(0.5)), 40), [75, 90]);
+test("step 1 and the last half point of each recorded preset are seen on the axis", () => {
+  for (const slug of ["mnist", "mnist-cnn", "mnist-pixels", "adult"]) {
+    const {events} = JSON.parse(readFileSync(new URL(`../../dpsgd_explorer/web/recorded/${slug}.json`, import.meta.url), "utf8"));
+    const points = events.filter(({kind}) => kind === "evaluation").map(({data}) => data);
+    const range = accuracyRange(slug === "adult" ? ADULT : {accuracy_floor: 0, accuracy_ceiling: 0.995}, points);
+    const [floor, ceiling] = range.map((end) => height(end, range));
+    const share = (percent) => (height(percent, range) - floor) / (ceiling - floor);
+    const last = 100 * points.at(-1).test_accuracy;
+    assert.ok(share(100 * points[0].test_accuracy) >= 0, slug);
+    assert.ok(share(last) - share(last - 0.5) > 0.01, `${slug}: half a point is 3 px of 300`);
+  }
 });
 
 test("an axis of no length has no ticks", () => {

@@ -111,6 +111,18 @@ test("of a run that was stopped nothing is concluded but where it ended", () => 
   assert.ok(said.endsWith(`ended after ${step} of 60 steps`), said);
 });
 
+test("of a run that goes on or was stopped no heading judges, at any step and in any state", () => {
+  const judging = /bought|nothing|too bold|fall together|stays .* above/;
+  for (let step = 1; step <= PLAN.steps; step += 1) {
+    for (const state of ["running", "cancelled", "failed", "interrupted"]) {
+      const log = logUpToStep(step);
+      log.add({seq: 1000, kind: "state", data: {state}});
+      assert.doesNotMatch(accuracyConclusion(log, PLAN), judging, `${state}, ${step}`);
+      assert.doesNotMatch(lossConclusion(log), judging, `${state}, ${step}`);
+    }
+  }
+});
+
 test("a count's claim is said once", () => {
   const catalogue = {accountants: {exact: "Exact", rdp: "Rényi (RDP)"}, claims: {exact: "exact", rdp: "bound"}};
   assert.equal(accountantName("exact", catalogue), "Exact");

@@ -196,16 +196,16 @@ class RunStore:
         return len(run_ids)
 
     def events(
-        self, run_id: str, after: int = 0, limit: int | None = None
+        self, run_id: str, after: int = 0, limit: int | None = None, kind: str = ""
     ) -> list[StoredEvent]:
-        """Return a run's events with ``seq > after``, oldest first."""
+        """Return a run's events with ``seq > after``, of one kind or all, in order."""
         query = (
             select(events)
             .where(events.c.run_id == run_id, events.c.seq > after)
             .order_by(events.c.seq)
             .limit(limit)
         )
-        return self._events(query)
+        return self._events(query.where(events.c.kind == kind) if kind else query)
 
     def each_event(self, run_id: str, after: int = 0) -> Iterator[StoredEvent]:
         """Yield a run's events with ``seq > after``, read in pages."""

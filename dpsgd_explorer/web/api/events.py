@@ -53,7 +53,7 @@ def events(run_id: str, query: Position) -> Response:
 def log(run_id: str, query: Page) -> Log:
     """Return the entries of the log behind ``after``, oldest first."""
     run = run_store().get(run_id)
-    entries = run_store().events(run_id, after=query.after, limit=query.limit)
+    entries = run_store().events(run_id, query.after, query.limit, query.kind)
     return Log(
         state=run.state,
         last_seq=run.last_seq,

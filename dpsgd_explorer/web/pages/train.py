@@ -166,10 +166,18 @@ def recorded_run(slug: str) -> recorded.RecordedRun | None:
     return recorded.recorded(slug)
 
 
-def recorded_curves() -> dict[str, list[dict[str, Any]]]:
-    """Return the evaluations of each preset's recorded run."""
-    runs = {preset.slug: recorded_run(preset.slug) for preset in PRESETS}
-    return {slug: run.data("evaluation") for slug, run in runs.items() if run}
+@cache
+def recorded_curves() -> dict[str, dict[str, list[dict[str, Any]]]]:
+    """Return the evaluations of each preset's recorded run, and of its twin's."""
+    curves: dict[str, dict[str, list[dict[str, Any]]]] = {}
+    for preset in PRESETS:
+        if run := recorded_run(preset.slug):
+            twin = recorded.recorded_twin(preset.slug)
+            curves[preset.slug] = {
+                "recorded": run.data("evaluation"),
+                "twin": twin.data("evaluation") if twin else [],
+            }
+    return curves
 
 
 def _page_data(

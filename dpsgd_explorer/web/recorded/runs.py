@@ -1,7 +1,8 @@
 """Runs that this code made once and that ship with it: ``recorded/<slug>.json``.
 
 Each file holds a run's ``config``, its ``events`` (kind and data, in order) and its
-``summary``; ``tools/record/runs.py`` makes them anew.
+``summary``; ``tools/record/runs.py`` makes them anew, and
+``tools/record/preset_twins.py`` the twins without privacy.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from dpsgd_explorer.experiments.engines_config import EnginesConfig
 from dpsgd_explorer.experiments.training_config import TrainingConfig
 
 FOLDER = Path(__file__).parent
+OF_TWINS = frozenset({"private", "learning_rate", "target_epsilon", "noise_multiplier"})
 COMPARISON = FOLDER / "engines" / "transformer.json"
 
 Data = dict[str, Any]
@@ -69,6 +71,20 @@ def recorded(slug: str) -> RecordedRun:
     events = tuple((event["kind"], event["data"]) for event in stored["events"])
     config = TrainingConfig.parse(stored["config"])
     return RecordedRun(slug, config, events, stored["summary"])
+
+
+@cache
+def recorded_twin(slug: str) -> RecordedRun | None:
+    """Return the recorded run on the same batches without privacy, if there is one.
+
+    Its settings are those of the run, save privacy and the learning rate.
+    """
+    shared = recorded(slug).config.model_dump(exclude=OF_TWINS)
+    for path in sorted(FOLDER.glob("*-twin.json")):
+        twin = recorded(path.stem)
+        if twin.config.model_dump(exclude=OF_TWINS) == shared:
+            return twin
+    return None
 
 
 @cache

@@ -97,6 +97,9 @@ class Page(Position):
     """A part of a log."""
 
     limit: int = Field(1000, ge=1, le=MOST_EVENTS, description="Entries at most.")
+    kind: str = Field(
+        "", max_length=40, description="Entries of this kind alone, such as evaluation."
+    )
 
 
 class RunSummary(BaseModel):

@@ -6,7 +6,7 @@
  * @property {import("./plan.js").Plan} plan
  * @property {"epsilon" | "step" | "epoch" | "seconds"} axis
  * @property {[number, number]} range of the accuracy axis, percent
- * @property {import("../runs/run_log.js").Evaluation[]} [recorded] of a run that was made before
+ * @property {import("./ghosts.js").Ghost[]} [ghosts] other runs
  * @property {number | null} first_epsilon epsilon of step 1, once known
  * @property {number} seconds the seconds axis ends here
  * @property {{width: number, height: number}} size
@@ -14,18 +14,24 @@
  */
 
 import {decimalsUp, percent, roundUp} from "../lib/format.js";
-import {height, heightOf, yAxis} from "./accuracy_axis.js";
+import {SCALE_WORDS, height, heightOf, yAxis} from "./accuracy_axis.js";
 import {axisName, baseLayout, keyAxis, strong, unitName, wall, words} from "./base.js";
+import {ghostLabels, ghostTraces, visible} from "./ghosts.js";
+import {spentAt} from "./plan.js";
 import {niceTicks, thin} from "./scale.js";
 
 const NARROW = 480; // px; below it the drawing says less
 const BEYOND = 1.1; // the axis goes on past the budget, so that the wall is seen as one
 export const MARGIN = {l: 44, r: 16, t: 28, b: 10};
 const BELOW = 44; // room for ticks and the axis name
+const LABEL = 20; // px of a line of words
 
-/** The x of an evaluation on each axis; the names are the values of the axis switch. */
+/**
+ * The x of an evaluation on each axis; the names are the values of the axis switch. What spends nothing stands at
+ * the ε that the plan has spent by the same step.
+ */
 const X = {
-  epsilon: (point) => point.epsilon,
+  epsilon: (point, plan) => point.epsilon ?? spentAt(plan, point.step),
   step: (point) => point.step,
   epoch: (point, plan) => point.step * plan.sample_rate,
   seconds: (point) => point.seconds,
@@ -45,16 +51,31 @@ export function axisEnd({axis, plan, seconds}) {
 export function figure(view, color) {
   const points = thin(view.evaluations, (point) => point.test_accuracy);
   const last = points.at(-1);
+  const ghosts = ghostsOf(view, last);
   return {
-    traces: traces(view, points, color),
+    traces: [...ghostTraces(view.ghosts ?? [], ghosts.shown, ghosts, color), ...traces(view, points, color)],
     layout: {
       ...baseLayout(color, view.size, margin(view)),
       xaxis: xAxis(view, color),
       yaxis: yAxis(view, color),
       shapes: [...budget(view, color), ...baseline(view, color), ...drop(view, last, color)],
-      annotations: labels(view, last, color),
+      annotations: [...labels(view, last, color), ...(view.size.width < NARROW ? [] : ghostLabels(view.ghosts ?? [], ghosts.shown, ghosts, color))],
     },
   };
+}
+
+/** What the ghosts have to know of the chart: their places on it, and where their names may stand. */
+function ghostsOf(view, last) {
+  const {axis, plan, range, size, ghosts = []} = view;
+  const x = (point) => X[axis](point, plan);
+  const place = axis === "seconds" ? x : ({step}) => step; // two ε of one step may differ in their last digits
+  const isAhead = (point) => !last || place(point) > place(last);
+  const {t, b} = margin(view);
+  const [floor, ceiling] = range.map((end) => height(end, range));
+  const length = size.height - t - b;
+  const pixel = (at) => (length * (ceiling - at)) / (ceiling - floor);
+  const own = last && x(last) > axisEnd(view) / 2 ? pixel(heightOf(last, range)) + 2 * LABEL : 0;
+  return {x, range, pixel, top: own, floor: 0.9 * length - LABEL, end: wallAt(axis, plan) ?? axisEnd(view), hover: hoverText, shown: visible(ghosts, x, axisEnd(view), isAhead)};
 }
 
 function margin({axis, print = false}) {
@@ -66,7 +87,6 @@ function traces(view, points, color) {
   const line = plan.private ? "--series-private" : "--series-twin";
   const x = points.map((point) => X[axis](point, plan));
   const y = points.map((point) => heightOf(point, range));
-  const inside = y.map((value) => (value >= height(range[0], range) ? value : null));
   return [
     {
       type: "scatter",
@@ -78,57 +98,16 @@ function traces(view, points, color) {
       line: {color: color(line), width: 2.25, dash: plan.private ? "solid" : "dash"},
       marker: {color: color(line), size: 5},
     },
-    belowFloor(x, y, range, color(line)),
     {
       type: "scatter",
       mode: "markers",
       x: x.slice(-1),
-      y: inside.slice(-1),
+      y: y.slice(-1),
       hoverinfo: "skip",
       marker: {color: color(line), size: 11, line: {color: color("--surface"), width: 2}},
       cliponaxis: false,
     },
-    ...recordedTrace(view, color),
   ];
-}
-
-/** Of a run that was made before, what the new one has not overtaken. */
-function ahead({recorded = [], evaluations, axis, plan}) {
-  const last = evaluations.at(-1);
-  return last ? recorded.filter((point) => X[axis](point, plan) > X[axis](last, plan)) : recorded;
-}
-
-function recordedTrace(view, color) {
-  const points = ahead(view);
-  if (points.length === 0) return [];
-  return [
-    {
-      type: "scatter",
-      mode: "lines",
-      x: points.map((point) => X[view.axis](point, view.plan)),
-      y: points.map((point) => heightOf(point, view.range)),
-      customdata: points.map((point) => `recorded: ${hoverText(point)}`),
-      hovertemplate: "%{customdata}<extra></extra>",
-      opacity: 0.6,
-      line: {color: color("--series-private"), width: 1.25},
-    },
-  ];
-}
-
-/** Points under the axis are shown at its foot, as what they are. */
-function belowFloor(x, y, range, color) {
-  const [floor, ceiling] = range.map((end) => height(end, range));
-  const foot = floor + 0.015 * (ceiling - floor);
-  const low = x.filter((_, i) => y[i] < floor);
-  return {
-    type: "scatter",
-    mode: "markers",
-    x: low,
-    y: low.map(() => foot),
-    hoverinfo: "skip",
-    marker: {symbol: "triangle-down-open", size: 8, color},
-    cliponaxis: false,
-  };
 }
 
 function hoverText({test_accuracy, epsilon, step, seconds}) {
@@ -172,7 +151,7 @@ function baseline({plan, range}, color) {
 
 /** From the newest point down to the gauge. */
 function drop({plan, axis, range}, last, color) {
-  if (!last || 100 * last.test_accuracy < range[0]) return [];
+  if (!last) return [];
   const x = X[axis](last, plan);
   const line = {color: color(plan.private ? "--series-private" : "--series-twin"), width: 1.25, dash: "2px,4px"};
   return [{type: "line", x0: x, x1: x, y0: height(range[0], range), y1: heightOf(last, range), line}];
@@ -180,21 +159,20 @@ function drop({plan, axis, range}, last, color) {
 
 function labels(view, last, color) {
   return [
-    unitName("%", color),
+    view.print ? scaleName(color) : unitName("%", color),
     ...(view.axis === "epsilon" && !view.print ? [] : [axisName(ACCURACY_NAMES[view.axis], color)]),
     ...budgetLabel(view, color),
     ...baselineLabel(view, color),
     ...pointLabel(view, last, color),
-    ...recordedLabel(view, color),
     ...firstStep(view, color),
   ];
 }
 
-function budgetLabel({axis, plan}, color) {
+function budgetLabel({axis, plan, size}, color) {
   if (!plan.private || axis === "seconds") return [];
   const x = wallAt(axis, plan);
   const text = `${plan.budget_word} ε = ${plan.budget_text}`;
-  return [strong(text, color("--text-budget"), {x, xanchor: "right", xshift: -8, yref: "paper", y: 0.45, bgcolor: color("--surface")})];
+  return [strong(text, color("--text-budget"), {x, xanchor: "right", xshift: -8, yref: "paper", y: size.width < NARROW ? 0.2 : 0.1, bgcolor: color("--surface")})];
 }
 
 function baselineLabel({plan, range, size}, color) {
@@ -208,23 +186,18 @@ function baselineLabel({plan, range, size}, color) {
 function pointLabel({plan, axis, range, ...view}, last, color) {
   if (!last) return [];
   const x = X[axis](last, plan);
-  const low = 100 * last.test_accuracy < range[0];
-  const text = `${plan.private ? "private" : "without privacy"}, ${percent(last.test_accuracy)}${low ? ", below the axis" : ""}`;
+  const text = `${plan.private ? "private" : "without privacy"}, ${percent(last.test_accuracy)}`;
   const left = x < axisEnd({axis, plan, ...view}) / 2;
   const side = left ? {xanchor: "left", xshift: 12} : {xanchor: "right", xshift: -12};
   const [floor, ceiling] = range.map((end) => height(end, range));
-  const y = low ? floor : heightOf(last, range);
+  const y = heightOf(last, range);
   const above = y < floor + 0.15 * (ceiling - floor);
-  return [strong(text, color(plan.private ? "--text-private" : "--text-twin"), {x, y, yshift: low ? 12 : above ? 26 : -22, ...side})];
+  return [strong(text, color(plan.private ? "--text-private" : "--text-twin"), {x, y, yshift: above ? 26 : -22, ...side})];
 }
 
-function recordedLabel(view, color) {
-  const {axis, plan} = view;
-  const last = ahead(view).at(-1);
-  if (!last) return [];
-  const text = `recorded, ${percent(last.test_accuracy)}`;
-  const place = {x: X[axis](last, plan), y: heightOf(last, view.range), xanchor: "right", xshift: -12, yshift: -16};
-  return [words(text, color("--text-private"), place)];
+/** A picture has no line under its heading: the axis says itself what it measures. */
+function scaleName(color) {
+  return words(`test accuracy, %; ${SCALE_WORDS}`, color("--ink-3"), {xref: "paper", x: 0, xanchor: "left", xshift: -36, yref: "paper", y: 1, yanchor: "bottom", yshift: 7});
 }
 
 /** The first step costs by far the most. */

@@ -1,32 +1,34 @@
-/** The vertical axis of test accuracy: its range, its ticks, and where a point lies on it. */
+/**
+ * The vertical axis of test accuracy: its range, its ticks, and where a point lies on it. It is one of errors, by
+ * ratio: from 90 to 99 is as far as from 0 to 90, so that the first points and the last half point are seen.
+ */
 
 import {valueAxis} from "./base.js";
 
-const ERROR_TICKS = [0, 50, 80, 90, 95, 98, 99]; // percent right
-const WHOLE = [0, 99.5]; // percent: from no answer right to one in two hundred wrong
+const TICKS = [99, 98, 95, 90, 85, 80, 70, 75, 60, 50, 0]; // percent right; the first of those that would touch
+const APART = 0.08; // of the axis: ticks closer than that touch
+const MOST = 99.5; // percent: one in two hundred wrong
+
+export const SCALE_WORDS = "log of the error, opening towards 100";
 
 /**
- * The accuracy axis, known before the run: what a working run reaches, and the whole
- * range if it turns out to stay below.
+ * The accuracy axis, known before the run: what a working run reaches. It opens as far as the points need.
  * @param {{accuracy_floor: number, accuracy_ceiling: number}} catalogue
- * @param {{test_accuracy: number}[]} evaluations
- * @param {number} planned evaluations the run will make
+ * @param {{test_accuracy: number}[]} points of the run and of what is drawn beside it
  * @returns {[number, number]} in percent
  */
-export function accuracyRange({accuracy_floor: floor, accuracy_ceiling: ceiling}, evaluations, planned) {
-  const enough = Math.max(4, planned / 4);
-  const seen = evaluations.slice(0, Math.ceil(enough));
-  const low = evaluations.length >= enough && seen.every((point) => point.test_accuracy < floor);
-  return low ? WHOLE : [100 * floor, 100 * ceiling];
+export function accuracyRange({accuracy_floor: floor, accuracy_ceiling: ceiling}, points) {
+  const shares = points.map((point) => 100 * point.test_accuracy);
+  const [low, high] = [Math.min(100 * floor, ...shares), Math.max(100 * ceiling, ...shares)];
+  return [low < 100 * floor ? 10 * Math.floor(low / 10) : 100 * floor, high > 100 * ceiling ? MOST : 100 * ceiling];
 }
 
 /**
- * Where a percentage lies on its axis. An axis that begins at 0 is one of errors, by ratio:
- * from 90 to 99 is as far as from 0 to 90, so that the first points and the last are seen.
+ * Where a percentage lies on the axis; what is beyond its end lies at the end.
  * @param {number} percent @param {[number, number]} range
  */
-export function height(percent, [floor, ceiling]) {
-  return floor > 0 ? percent : -Math.log10(1 - Math.min(percent, ceiling) / 100);
+export function height(percent, [, ceiling]) {
+  return -Math.log10(1 - Math.min(percent, ceiling) / 100);
 }
 
 /** @param {{test_accuracy: number}} point @param {[number, number]} range */
@@ -36,11 +38,17 @@ export function heightOf({test_accuracy}, range) {
 
 /** @param {{range: [number, number]}} view */
 export function yAxis({range}, color) {
-  if (range[0] === 0) return errorAxis(range, color);
-  return valueAxis(color, range, {dtick: 5, tick0: 0});
+  const shown = ticks(range);
+  return valueAxis(color, range.map((end) => height(end, range)), {tickvals: shown.map((tick) => height(tick, range)), ticktext: shown.map(String)});
 }
 
-function errorAxis(range, color) {
-  const ticks = {tickvals: ERROR_TICKS.map((tick) => height(tick, range)), ticktext: ERROR_TICKS.map(String)};
-  return valueAxis(color, range.map((end) => height(end, range)), ticks);
+function ticks(range) {
+  const [floor, ceiling] = range.map((end) => height(end, range));
+  const apart = APART * (ceiling - floor);
+  const kept = [];
+  for (const tick of [range[0], ...TICKS]) {
+    const at = height(tick, range);
+    if (tick >= range[0] && tick <= range[1] && kept.every((other) => Math.abs(height(other, range) - at) >= apart)) kept.push(tick);
+  }
+  return kept.sort((a, b) => a - b);
 }

@@ -44,11 +44,13 @@ export function normsConclusion(log, plan) {
   return `${percent(share, 0)} of gradients are longer than C`;
 }
 
+/** Only of a run that did all it was asked for is anything concluded. */
 export function lossConclusion(log) {
   const recent = log.steps.slice(-10).filter((point) => point.loss !== null);
   const test = log.evaluations.at(-1)?.test_loss;
   if (recent.length === 0 || test === undefined) return "Training and test loss will appear here";
   const train = recent.reduce((sum, point) => sum + point.loss, 0) / recent.length;
+  if (log.state !== "done") return `Training loss ${significant(train, 2)}, test loss ${significant(test, 2)} after ${plural(log.latest.step, "step")}`;
   const first = log.evaluations[0].test_loss;
   if (log.evaluations.length >= 4 && test > 1.05 * first) return "Test loss grows: the steps are too bold";
   if (test - train > 0.15 * train) return `Test loss stays ${significant(test - train, 2)} above training loss`;

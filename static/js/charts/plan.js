@@ -83,3 +83,13 @@ export function afterNextEpoch({curve, sample_rate}, step) {
   const at = curve.steps.findIndex((listed) => listed >= wanted);
   return at < 0 ? null : curve.epsilon[at];
 }
+
+/** ε that the plan has spent by a step, between the steps that the server listed by a straight line: a place on an axis, no claim. */
+export function spentAt({curve}, step) {
+  if (!curve || step > curve.steps.at(-1)) return null;
+  const after = curve.steps.findIndex((listed) => listed >= step);
+  if (after === 0) return curve.epsilon[0];
+  const [from, to] = [curve.steps[after - 1], curve.steps[after]];
+  const [low, high] = [curve.epsilon[after - 1], curve.epsilon[after]];
+  return low + ((step - from) / (to - from)) * (high - low);
+}

@@ -1,5 +1,7 @@
 /** The trainer: settings in the address, what they will spend, and the run as it goes. */
 
+import {ghostsOf} from "../runs/ghosts.js";
+import {onPinned, pinned, unpin} from "../runs/pinned.js";
 import {RunPanel} from "../runs/run_panel.js";
 import {chartPlan} from "../charts/plan.js";
 import {ApiError, getJson, postJson} from "../lib/api.js";
@@ -18,7 +20,7 @@ const CURVE_POINTS = 101;
 
 const {page, data, part} = openPage("train");
 
-const panel = new RunPanel(part("panel"));
+const panel = new RunPanel(part("panel"), removeGhost);
 const planPanel = new PlanPanel(part("settings"), data.catalogue);
 const form = new SettingsForm(part("settings"), data, settingsChanged);
 const newest = new Newest(page);
@@ -29,6 +31,8 @@ const store = {
   /** @type {LiveRun | null} */
   run: null,
   launching: false, // true while a launch is on its way
+  pins: [], // the pinned runs, as ghosts
+  removed: new Set(), // recorded lines that the visitor took away
 };
 
 start();
@@ -42,6 +46,8 @@ function start() {
   addEventListener("hashchange", attachFromAddress);
   addEventListener("pagehide", () => store.run?.pause());
   addEventListener("pageshow", (event) => event.persisted && store.run?.resume());
+  onPinned(showPins);
+  showPins(pinned());
   showTimes(page);
   if (data.plan) showSetUp();
   else panel.notReady();
@@ -90,7 +96,11 @@ function describeChoices() {
 
 /** The preset that the settings are, if they are one. */
 function currentPreset() {
-  return Object.keys(data.presets).find((slug) => sameSettings(data.presets[slug], form.given));
+  return presetOf(form.given);
+}
+
+function presetOf(settings) {
+  return Object.keys(data.presets).find((slug) => sameSettings(data.presets[slug], settings));
 }
 
 /** Ask what the settings will spend. */
@@ -159,9 +169,38 @@ function showSetUp() {
     title: "This set-up",
     file: "dpsgd",
     terms: terms(store.plan, data.catalogue),
-    recorded: data.recorded[currentPreset()],
+    ghosts: ghosts(currentPreset()),
     activity: {},
   });
+}
+
+/* Ghosts ------------------------------------------------------------------------------ */
+
+/** What is drawn behind a run of these settings: the recorded run and its twin, and what is pinned. */
+function ghosts(preset, id = null) {
+  const {recorded, twin} = data.recorded[preset] ?? {};
+  const lines = [];
+  if (recorded) lines.push({id: "recorded", label: "recorded", look: "recorded", yields: true, points: recorded});
+  if (twin?.length) lines.push({id: "twin", label: "twin without privacy", look: "twin", points: twin});
+  return [...lines, ...store.pins].filter((ghost) => ghost.id !== id && !store.removed.has(ghost.id));
+}
+
+/** Pinned runs come from the server: they are drawn once they are there. */
+async function showPins(ids) {
+  store.pins = await ghostsOf(ids);
+  updateGhosts();
+}
+
+function removeGhost(id) {
+  if (pinned().includes(id)) unpin(id);
+  else store.removed.add(id);
+  updateGhosts();
+}
+
+function updateGhosts() {
+  if (!panel.content) return;
+  const {run} = store;
+  panel.update({ghosts: run ? ghosts(presetOf(asTexts(run.answer.config)), run.answer.id) : ghosts(currentPreset())});
 }
 
 async function launch() {
@@ -197,13 +236,18 @@ async function attachFromAddress() {
 }
 
 function planOf(config) {
-  const texts = Object.entries(config).filter(([, value]) => value !== null);
-  return getJson(`/api/v1/privacy/plan?${toQuery(Object.fromEntries(texts))}&points=${CURVE_POINTS}`);
+  return getJson(`/api/v1/privacy/plan?${toQuery(asTexts(config))}&points=${CURVE_POINTS}`);
+}
+
+/** The settings of a run as the address carries them. */
+function asTexts({kind, ...config}) {
+  return Object.fromEntries(Object.entries(config).flatMap(([name, value]) => (value === null ? [] : [[name, String(value)]])));
 }
 
 function attach(answer, plan) {
   store.run?.pause();
-  store.run = new LiveRun(answer, {...trainingContent(answer, plan, data.catalogue), recorded: data.recorded[currentPreset()]}, panel, runMoved);
+  const content = {...trainingContent(answer, plan, data.catalogue), ghosts: ghosts(presetOf(asTexts(answer.config)), answer.id)};
+  store.run = new LiveRun(answer, content, panel, runMoved);
   store.run.resume();
   runMoved();
 }

@@ -3,9 +3,10 @@
 import {showTruth} from "../forms/plan_panel.js";
 import {Recount} from "./recount.js";
 import {ACCURACY_NAMES, MARGIN, figure as accuracyFigure} from "../charts/accuracy.js";
-import {accuracyRange} from "../charts/accuracy_axis.js";
+import {SCALE_WORDS, accuracyRange} from "../charts/accuracy_axis.js";
 import {accuracyConclusion, lossConclusion, normsConclusion} from "../charts/conclusions.js";
 import {Gauge} from "./gauge.js";
+import {GhostList} from "./ghost_list.js";
 import {figure as lossFigure, lossTop} from "../charts/loss.js";
 import {countTop, figure as normsFigure, previewEdges} from "../charts/norms.js";
 import {afterNextEpoch} from "../charts/plan.js";
@@ -22,16 +23,17 @@ const EMPTY = new RunLog();
  * @property {string} title of the run
  * @property {string} file name of saved files
  * @property {string} terms what every epsilon here is to be read with
- * @property {import("./run_log.js").Evaluation[]} [recorded] of a run made before, shown until this one overtakes it
+ * @property {import("../charts/ghosts.js").Ghost[]} [ghosts] other runs, drawn thin behind this one
  * @property {RunLog} [whole] the log that a replay shows a part of
  * @property {import("./recount.js").Recountable} [recount] how its ε can be counted anew
  * @property {{queuePosition?: number | null, expectedStart?: number | null, stopping?: boolean}} activity
  */
 
 export class RunPanel extends BasePanel {
-  /** @param {HTMLElement} root */
-  constructor(root) {
+  /** @param {HTMLElement} root @param {(id: string) => void} [removeGhost] */
+  constructor(root, removeGhost = () => {}) {
     super(root);
+    this.ghostList = new GhostList(root.querySelector("[data-ghosts]"), removeGhost);
     this.gauge = new Gauge(root.querySelector("[data-gauge]"));
     this.axisInputs = [...root.querySelectorAll('input[name="axis"]')];
     /** @type {import("./recount.js").Lens | null} somebody else's count */
@@ -117,13 +119,14 @@ export class RunPanel extends BasePanel {
 
   paintAccuracy() {
     const {log, axis, plan} = this;
-    const {recorded} = this.content;
-    const range = accuracyRange(plan, this.whole.evaluations, plan.evaluations);
+    const {ghosts = []} = this.content;
+    const range = accuracyRange(plan, [...this.whole.evaluations, ...ghosts.flatMap(({points}) => points)]);
     this.paintAxisSwitch();
-    this.root.querySelector("[data-accuracy-scale]").textContent = range[0] === 0 ? "; error on a log scale" : "";
+    this.root.querySelector("[data-accuracy-scale]").textContent = `; ${SCALE_WORDS}`;
+    this.ghostList.update(ghosts);
     const view = {
       evaluations: log.evaluations,
-      recorded,
+      ghosts,
       plan,
       axis,
       range,
@@ -132,7 +135,7 @@ export class RunPanel extends BasePanel {
       size: this.charts.accuracy.size,
     };
     const print = (color) => accuracyFigure({...view, print: true}, color);
-    this.draw("accuracy", (color) => accuracyFigure(view, color), accuracyConclusion(log, plan, this.content.log ? undefined : recorded), print);
+    this.draw("accuracy", (color) => accuracyFigure(view, color), accuracyConclusion(log, plan, this.content.log ? undefined : this.recorded), print);
     this.paintGauge(view.size.width);
   }
 
@@ -152,9 +155,15 @@ export class RunPanel extends BasePanel {
     this.root.querySelector("[data-axis-name]").textContent = ACCURACY_NAMES[this.axis];
   }
 
+  /** Evaluations of the recorded run of these settings, if there is one. */
+  get recorded() {
+    return this.content.ghosts?.find(({look}) => look === "recorded")?.points;
+  }
+
   endOfSeconds() {
     const log = this.whole;
-    if (this.content.recorded) this.secondsEnd = Math.max(this.secondsEnd, niceCeiling(this.content.recorded.at(-1).seconds));
+    const {recorded} = this;
+    if (recorded) this.secondsEnd = Math.max(this.secondsEnd, niceCeiling(recorded.at(-1).seconds));
     const left = log.isFinal ? 0 : (log.secondsLeft(this.content.plan.steps) ?? 0);
     if (log.isFinal) this.secondsEnd = log.seconds * 1.04 || 1;
     else this.secondsEnd = Math.max(this.secondsEnd, niceCeiling((log.seconds + left) * 1.02 || 1));

@@ -90,6 +90,14 @@ def test_polling_reads_page_by_page(client, finished):
     assert seen == list(range(1, LAST_SEQ + 1))
 
 
+def test_entries_of_one_kind_are_read_alone(client, finished):
+    every = client.get(f"{RUNS}/{finished}/events.json").json["events"]
+    for kind in {event["kind"] for event in every} | {"nosuch"}:
+        asked = client.get(f"{RUNS}/{finished}/events.json?kind={kind}").json
+        assert asked["events"] == [e for e in every if e["kind"] == kind]
+        assert asked["last_seq"] == LAST_SEQ
+
+
 def test_a_running_run_is_streamed_as_it_goes(client, store, run_id):
     response = client.get(f"{RUNS}/{run_id}/events", buffered=False)
     stream = iter(response.response)

@@ -1,0 +1,41 @@
+/** The ghosts of the accuracy chart below it, each with a button that takes it away. */
+
+import {looks} from "../charts/ghosts.js";
+
+export class GhostList {
+  /**
+   * @param {HTMLElement | null} list none on pages that show no ghosts
+   * @param {(id: string) => void} onRemove
+   */
+  constructor(list, onRemove) {
+    this.list = list;
+    this.shown = "";
+    list?.addEventListener("click", (event) => {
+      const button = event.target.closest("button");
+      if (!button) return;
+      const place = [...list.children].indexOf(button.closest("li"));
+      onRemove(button.dataset.remove);
+      (list.querySelectorAll("button")[Math.max(0, place - 1)] ?? list).focus(); // its own button is gone
+    });
+  }
+
+  /** @param {import("../charts/ghosts.js").Ghost[]} ghosts */
+  update(ghosts) {
+    const names = JSON.stringify(ghosts.map(({id, label}) => [id, label]));
+    if (!this.list || names === this.shown) return; // what stands there may hold the focus
+    this.shown = names;
+    const drawn = looks(ghosts);
+    this.list.replaceChildren(...ghosts.map((ghost, i) => item(ghost, drawn[i])));
+  }
+}
+
+function item({id, label, look = "run"}, {dash}) {
+  const line = document.createElement("li");
+  const button = Object.assign(document.createElement("button"), {type: "button", textContent: "×"});
+  button.dataset.remove = id;
+  button.setAttribute("aria-label", `Take away ${label}`);
+  const swatch = document.createElement("span");
+  swatch.className = `swatch ${look} ${dash}`;
+  line.append(swatch, label, button);
+  return line;
+}

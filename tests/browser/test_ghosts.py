@@ -1,0 +1,48 @@
+"""Other runs behind the chart of Train: recorded ones, their twins, pinned ones."""
+
+import json
+
+from playwright.sync_api import expect
+
+from tests.browser.trainer import focus, run_button, status
+
+ADULT = (
+    "/train/?dataset=adult&model=logistic&target_epsilon=1&expected_batch_size=2048"
+    "&steps=300&learning_rate=10&max_grad_norm=0.5"
+)
+PINS = "() => JSON.parse(localStorage.getItem('pinned-runs') ?? '[]')"
+
+
+def names(page):
+    return page.locator("[data-ghosts] li")
+
+
+def on_the_chart(page, words):
+    return page.locator(".accuracy-box .annotation-text", has_text=words)
+
+
+def test_ghosts_are_labelled_and_each_is_taken_away_by_key(open_page, finished_run):
+    page = open_page("/about/", new_visitor=True, expected=["404"])
+    pins = json.dumps([finished_run["id"], "no-such-run"])
+    page.evaluate("pins => localStorage.setItem('pinned-runs', pins)", pins)
+    page.goto(page.url.replace("/about/", ADULT))
+    expect(names(page)).to_have_count(3)
+    for words in ("recorded, 85.5 %", "twin without privacy, 85.9 %", "Run of "):
+        expect(on_the_chart(page, words)).to_be_visible()
+    assert page.evaluate(PINS) == [finished_run["id"]]  # what is gone is not pinned
+    for count in (2, 1, 0):
+        focus(names(page).last.get_by_role("button"))
+        page.keyboard.press("Enter")
+        expect(names(page)).to_have_count(count)
+    expect(on_the_chart(page, "recorded")).to_have_count(0)
+    assert page.evaluate(PINS) == []
+
+
+def test_the_recorded_run_stays_behind_a_run_until_it_is_overtaken(open_page):
+    page = open_page(ADULT, new_visitor=True)
+    run_button(page).click()
+    expect(status(page)).not_to_have_text("Ready")
+    expect(names(page)).to_have_count(2)
+    expect(status(page)).to_have_text("Finished")
+    expect(on_the_chart(page, "recorded")).to_have_count(0)
+    expect(on_the_chart(page, "twin without privacy")).to_be_visible()

@@ -1,0 +1,78 @@
+"""Tune, run and record the twin without privacy of each preset.
+
+    python -m tools.record.preset_twins [SLUG ...]
+
+A twin draws the preset's batches from the same first parameters, without clipping and
+noise.  Gradients that are not clipped are longer, so its learning rate is the best of a
+grid on another seed.  Presets that differ in ε alone share a twin; the one of
+``mnist-strict`` is recorded by tools/record/runs.py.  Writes
+dpsgd_explorer/web/recorded/<slug>-twin.json: a run as tools/record/runs.py writes it,
+with the trials of the grid.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+from dpsgd_explorer.errors import DivergedError
+from dpsgd_explorer.experiments.presets import PRESETS, Preset
+from dpsgd_explorer.experiments.training_config import TrainingConfig
+from dpsgd_explorer.training.dp_sgd import train
+from tools.record.files import write
+from tools.record.runs import record
+
+RATES = tuple(2.0**i for i in range(-8, 5))
+TUNING_SEED = 4
+SHARED = frozenset({"mnist", "mnist-strict"})
+
+
+def main() -> int:
+    """Record the twins of the presets that are named, all of them by default."""
+    presets = {p.slug: p for p in PRESETS if p.slug not in SHARED}
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("slugs", nargs="*", metavar="SLUG", choices=[[], *presets])
+    for slug in parser.parse_args().slugs or presets:
+        recording = recorded_twin(presets[slug])
+        write(recording["slug"], recording)
+        print(recording["slug"], recording["summary"], recording["trials"])
+    return 0
+
+
+def recorded_twin(preset: Preset) -> dict[str, object]:
+    """Tune and run the twin of a preset; return its record.
+
+    Raises:
+        ValueError: the best learning rate is at an end of the grid.
+    """
+    private = {name: None for name in ("target_epsilon", "noise_multiplier")}
+    config = {**preset.config, **private, "private": False}
+    trials = {rate: accuracy({**config, "learning_rate": rate}) for rate in RATES}
+    best = max(trials, key=trials.__getitem__)
+    if best in (RATES[0], RATES[-1]):
+        raise ValueError(
+            f"the best learning rate of {preset.slug!r}, {best:g}, is at an end of "
+            "RATES; widen it."
+        )
+    twin = Preset(
+        slug=f"{preset.slug}-twin",
+        label=f"{preset.label}, not private",
+        config={**config, "learning_rate": best},
+        note="The same batches without clipping or noise.",
+    )
+    tuned = {f"{rate:g}": trial for rate, trial in trials.items()}
+    return record(twin) | {"trials": {"seed": TUNING_SEED, "test_accuracy": tuned}}
+
+
+def accuracy(settings: dict[str, object]) -> float:
+    """Return the test accuracy at the end of a run; 0 if it diverged."""
+    tried = {**settings, "seed": TUNING_SEED, "evaluations": 1}
+    try:
+        *_, end = train(TrainingConfig.parse(tried))
+    except DivergedError:
+        return 0.0
+    return float(end.data["test_accuracy"])
+
+
+if __name__ == "__main__":
+    sys.exit(main())
