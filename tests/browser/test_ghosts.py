@@ -2,6 +2,7 @@
 
 import json
 
+import pytest
 from playwright.sync_api import expect
 
 from tests.browser.trainer import focus, run_button, status
@@ -38,6 +39,7 @@ def test_ghosts_are_labelled_and_each_is_taken_away_by_key(open_page, finished_r
     assert page.evaluate(PINS) == []
 
 
+@pytest.mark.long("more journeys")
 def test_the_recorded_run_stays_behind_a_run_until_it_is_overtaken(open_page):
     page = open_page(ADULT, new_visitor=True)
     run_button(page).click()

@@ -45,7 +45,7 @@ def recorded_twin(preset: Preset) -> dict[str, object]:
     Raises:
         ValueError: the best learning rate is at an end of the grid.
     """
-    private = {name: None for name in ("target_epsilon", "noise_multiplier")}
+    private = dict.fromkeys(("target_epsilon", "noise_multiplier"))
     config = {**preset.config, **private, "private": False}
     trials = {rate: accuracy({**config, "learning_rate": rate}) for rate in RATES}
     best = max(trials, key=trials.__getitem__)
