@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from typing import Any
 
 from dpsgd_explorer.errors import DivergedError
 from dpsgd_explorer.experiments.presets import PRESETS, Preset
@@ -39,7 +40,7 @@ def main() -> int:
     return 0
 
 
-def recorded_twin(preset: Preset) -> dict[str, object]:
+def recorded_twin(preset: Preset) -> dict[str, Any]:
     """Tune and run the twin of a preset; return its record.
 
     Raises:
@@ -64,7 +65,7 @@ def recorded_twin(preset: Preset) -> dict[str, object]:
     return record(twin) | {"trials": {"seed": TUNING_SEED, "test_accuracy": tuned}}
 
 
-def accuracy(settings: dict[str, object]) -> float:
+def accuracy(settings: dict[str, Any]) -> float:
     """Return the test accuracy at the end of a run; 0 if it diverged."""
     tried = {**settings, "seed": TUNING_SEED, "evaluations": 1}
     try:

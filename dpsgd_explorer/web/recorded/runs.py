@@ -18,7 +18,7 @@ from dpsgd_explorer.experiments.engines_config import EnginesConfig
 from dpsgd_explorer.experiments.training_config import TrainingConfig
 
 FOLDER = Path(__file__).parent
-OF_TWINS = frozenset({"private", "learning_rate", "target_epsilon", "noise_multiplier"})
+OF_TWINS = {"private", "learning_rate", "target_epsilon", "noise_multiplier"}
 COMPARISON = FOLDER / "engines" / "transformer.json"
 
 Data = dict[str, Any]
