@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import {test} from "node:test";
-import {given, missing, sameSettings, toJson, toQuery} from "../../static/js/forms/query.js";
+import {asTexts, given, missing, sameSettings, toJson, toQuery} from "../../static/js/forms/query.js";
 
 const FIELDS = [
   {name: "dataset", kind: "choice", switch: ""},
@@ -43,4 +43,10 @@ test("the same settings are the same however they were typed", () => {
   assert.ok(!sameSettings({steps: "300"}, {steps: "301"}));
   assert.ok(!sameSettings({steps: "300"}, {steps: "300", seed: "7"}));
   assert.ok(!sameSettings({model: "mlp"}, {model: "cnn"}));
+});
+
+test("the settings of a run are those of an address", () => {
+  const config = {kind: "training", private: true, delta: 1e-5, noise_multiplier: null, model: "cnn"};
+  assert.deepEqual(asTexts(config), {private: "true", delta: "0.00001", model: "cnn"});
+  assert.ok(sameSettings(asTexts(config), {private: "true", delta: "1e-5", model: "cnn"}));
 });

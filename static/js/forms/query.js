@@ -64,3 +64,8 @@ function same(a, b) {
   if (a === b) return true;
   return a !== undefined && b !== undefined && a !== "" && b !== "" && Number(a) === Number(b);
 }
+
+/** The settings of a run, as the API shows them, as the address carries them. @param {Record<string, any>} config */
+export function asTexts({kind, ...config}) {
+  return Object.fromEntries(Object.entries(config).flatMap(([name, value]) => (value === null ? [] : [[name, String(value)]])));
+}

@@ -1,13 +1,14 @@
 /** The trainer: settings in the address, what they will spend, and the run as it goes. */
 
-import {ghostsOf} from "../runs/ghosts.js";
-import {onPinned, pinned, unpin} from "../runs/pinned.js";
+import {Ghosts} from "../runs/ghosts.js";
+import {refreshLatest} from "../runs/latest_runs.js";
 import {RunPanel} from "../runs/run_panel.js";
 import {chartPlan} from "../charts/plan.js";
 import {ApiError, getJson, postJson} from "../lib/api.js";
+import {copyText} from "../lib/clipboard.js";
 import {roundUp} from "../lib/format.js";
 import {PlanPanel, terms} from "../forms/plan_panel.js";
-import {sameSettings, toQuery} from "../forms/query.js";
+import {asTexts, sameSettings, toQuery} from "../forms/query.js";
 import {LiveRun} from "../runs/live_run.js";
 import {isSoon, Newest} from "../lib/newest.js";
 import {markCurrent, openPage} from "../lib/page.js";
@@ -20,7 +21,8 @@ const CURVE_POINTS = 101;
 
 const {page, data, part} = openPage("train");
 
-const panel = new RunPanel(part("panel"), removeGhost);
+const ghosts = new Ghosts(data.recorded, updateGhosts);
+const panel = new RunPanel(part("panel"), (id) => ghosts.remove(id));
 const planPanel = new PlanPanel(part("settings"), data.catalogue);
 const form = new SettingsForm(part("settings"), data, settingsChanged);
 const newest = new Newest(page);
@@ -31,8 +33,6 @@ const store = {
   /** @type {LiveRun | null} */
   run: null,
   launching: false, // true while a launch is on its way
-  pins: [], // the pinned runs, as ghosts
-  removed: new Set(), // recorded lines that the visitor took away
 };
 
 start();
@@ -46,8 +46,7 @@ function start() {
   addEventListener("hashchange", attachFromAddress);
   addEventListener("pagehide", () => store.run?.pause());
   addEventListener("pageshow", (event) => event.persisted && store.run?.resume());
-  onPinned(showPins);
-  showPins(pinned());
+  ghosts.readPins();
   showTimes(page);
   if (data.plan) showSetUp();
   else panel.notReady();
@@ -149,15 +148,9 @@ function choosePreset(event) {
   form.fill(data.presets[event.currentTarget.dataset.preset]);
 }
 
-async function copyLink() {
-  const address = `${location.origin}${location.pathname}?${setUp()}`;
+function copyLink() {
   history.replaceState(null, "", `?${setUp()}${location.hash}`);
-  try {
-    await navigator.clipboard.writeText(address);
-    part("copied").textContent = "Copied";
-  } catch {
-    part("copied").textContent = "The address bar holds it";
-  }
+  return copyText(`${location.origin}${location.pathname}?${setUp()}`, part("copied"));
 }
 
 /* The run --------------------------------------------------------------------------- */
@@ -169,38 +162,15 @@ function showSetUp() {
     title: "This set-up",
     file: "dpsgd",
     terms: terms(store.plan, data.catalogue),
-    ghosts: ghosts(currentPreset()),
+    ghosts: ghosts.beside(currentPreset()),
     activity: {},
   });
-}
-
-/* Ghosts ------------------------------------------------------------------------------ */
-
-/** What is drawn behind a run of these settings: the recorded run and its twin, and what is pinned. */
-function ghosts(preset, id = null) {
-  const {recorded, twin} = data.recorded[preset] ?? {};
-  const lines = [];
-  if (recorded) lines.push({id: "recorded", label: "recorded", look: "recorded", yields: true, points: recorded});
-  if (twin?.length) lines.push({id: "twin", label: "twin without privacy", look: "twin", points: twin});
-  return [...lines, ...store.pins].filter((ghost) => ghost.id !== id && !store.removed.has(ghost.id));
-}
-
-/** Pinned runs come from the server: they are drawn once they are there. */
-async function showPins(ids) {
-  store.pins = await ghostsOf(ids);
-  updateGhosts();
-}
-
-function removeGhost(id) {
-  if (pinned().includes(id)) unpin(id);
-  else store.removed.add(id);
-  updateGhosts();
 }
 
 function updateGhosts() {
   if (!panel.content) return;
   const {run} = store;
-  panel.update({ghosts: run ? ghosts(presetOf(asTexts(run.answer.config)), run.answer.id) : ghosts(currentPreset())});
+  panel.update({ghosts: run ? ghosts.beside(presetOf(asTexts(run.answer.config)), run.answer.id) : ghosts.beside(currentPreset())});
 }
 
 async function launch() {
@@ -239,14 +209,9 @@ function planOf(config) {
   return getJson(`/api/v1/privacy/plan?${toQuery(asTexts(config))}&points=${CURVE_POINTS}`);
 }
 
-/** The settings of a run as the address carries them. */
-function asTexts({kind, ...config}) {
-  return Object.fromEntries(Object.entries(config).flatMap(([name, value]) => (value === null ? [] : [[name, String(value)]])));
-}
-
 function attach(answer, plan) {
   store.run?.pause();
-  const content = {...trainingContent(answer, plan, data.catalogue), ghosts: ghosts(presetOf(asTexts(answer.config)), answer.id)};
+  const content = {...trainingContent(answer, plan, data.catalogue), ghosts: ghosts.beside(presetOf(asTexts(answer.config)), answer.id)};
   store.run = new LiveRun(answer, content, panel, runMoved);
   store.run.resume();
   runMoved();
@@ -260,7 +225,7 @@ function runMoved() {
   part("stop").hidden = !(going && run.answer.mine);
   part("next").hidden = !going;
   if (focused) (part("run").hidden ? part("stop") : part("run")).focus();
-  refreshRuns();
+  refreshLatest(part("latest-runs"));
 }
 
 async function stop() {
@@ -277,14 +242,4 @@ function showRunError(error) {
   const line = part("run-error");
   line.textContent = error?.message ?? "";
   line.hidden = !error;
-}
-
-/** The table of runs is made by the server, what differed included. */
-async function refreshRuns() {
-  const box = part("latest-runs");
-  const response = await fetch(box.dataset.latestRuns).catch(() => null);
-  if (!response?.ok) return;
-  const fresh = new DOMParser().parseFromString(await response.text(), "text/html");
-  box.replaceChildren(...fresh.body.children);
-  showTimes(box);
 }

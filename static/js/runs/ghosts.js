@@ -1,18 +1,54 @@
-/** The pinned runs as ghosts: their evaluations, read once from the log of each. */
+/** What is drawn behind a run: the recorded run of its settings and its twin, and what is pinned. */
 
 import {getJson} from "../lib/api.js";
 import {clock} from "../lib/times.js";
-import {unpin} from "./pinned.js";
+import {onPinned, pinned, unpin} from "./pinned.js";
 import {FINAL_STATES} from "./sse.js";
 
 const PAGE = 5000;
 const GONE = 404;
 const finished = new Map(); // a run that has ended does not change
 
-/** @param {string[]} ids @returns {Promise<import("../charts/ghosts.js").Ghost[]>} in the same order, without those that cannot be read */
-export async function ghostsOf(ids) {
-  const ghosts = await Promise.all(ids.map((id) => ghostOf(id).catch((error) => forget(id, error))));
-  return ghosts.filter((ghost) => ghost !== null);
+export class Ghosts {
+  /**
+   * @param {Record<string, {recorded: object[], twin: object[]}>} recorded evaluations, by preset
+   * @param {() => void} onChange
+   */
+  constructor(recorded, onChange) {
+    this.recorded = recorded;
+    this.onChange = onChange;
+    /** @type {import("../charts/ghosts.js").Ghost[]} */
+    this.pins = [];
+    this.removed = new Set(); // recorded lines that the visitor took away
+  }
+
+  /** From now on pinned runs are drawn once the server has sent them. */
+  readPins() {
+    onPinned((ids) => this.showPins(ids));
+    this.showPins(pinned());
+  }
+
+  async showPins(ids) {
+    const pins = await Promise.all(ids.map((id) => ghostOf(id).catch((error) => forget(id, error))));
+    this.pins = pins.filter((ghost) => ghost !== null);
+    this.onChange();
+  }
+
+  /** @param {string | undefined} preset that the settings are @param {string | null} id of the run itself */
+  beside(preset, id = null) {
+    const {recorded, twin} = this.recorded[preset] ?? {};
+    const lines = [];
+    if (recorded) lines.push({id: "recorded", label: "recorded", look: "recorded", yields: true, points: recorded});
+    if (twin?.length) lines.push({id: "twin", label: "twin without privacy", look: "twin", points: twin});
+    return [...lines, ...this.pins].filter((ghost) => ghost.id !== id && !this.removed.has(ghost.id));
+  }
+
+  /** Take a line away; a pinned run is pinned no longer. */
+  remove(id) {
+    if (pinned().includes(id)) unpin(id);
+    else this.removed.add(id);
+    this.onChange();
+  }
 }
 
 async function ghostOf(id) {
