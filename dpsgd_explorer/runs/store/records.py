@@ -19,6 +19,8 @@ class Run:
         config: Its settings, as JSON values.
         summary: ``epsilon, delta, steps, seconds`` and what its kind measures
             (``test_accuracy, test_loss``), as far as known; empty until it has ended.
+        note: The visitor's words about it.
+        deleted_at: When its visitor deleted it; it can still be restored.
         error: ``code`` and ``message`` of a run that failed or was interrupted.
         step: Steps taken so far.
         steps: Steps planned.
@@ -32,6 +34,9 @@ class Run:
     name: str
     group: str
     parent: str
+    note: str
+    starred: bool
+    deleted_at: float | None
     config: dict[str, Any]
     summary: dict[str, Any]
     error: dict[str, str] | None

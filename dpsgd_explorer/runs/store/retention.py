@@ -1,4 +1,4 @@
-"""Delete runs that ended long ago, and give their space back to the disk.
+"""Delete runs that their visitors deleted or that ended long ago; give space back.
 
 Each step is small, so that neither its worker nor any writer waits for long.
 """
@@ -19,7 +19,7 @@ logger = logging.getLogger(__name__)
 
 
 class Sweep:
-    """Deletes, once a day, the runs that ended more than some days ago."""
+    """Deletes what visitors deleted, and once a day what ended some days ago."""
 
     def __init__(
         self,
@@ -40,6 +40,7 @@ class Sweep:
 
     def tend(self) -> None:
         """Do a small part of what is due; call again and again."""
+        self._purge()
         if self._keep_days is None or self._clock() < self._due:
             return
         try:
@@ -48,6 +49,12 @@ class Sweep:
         except ExplorerError as error:
             logger.warning("old runs could not be deleted: %s", error)
             self._due = self._clock() + DAY
+
+    def _purge(self) -> None:
+        try:
+            self._store.purge(RUNS_A_STEP)
+        except ExplorerError as error:
+            logger.warning("deleted runs could not be purged: %s", error)
 
 
 def step(store: RunStore, keep_days: float) -> int:

@@ -27,11 +27,17 @@ from sqlalchemy import (
     UniqueConstraint,
 )
 
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 # What brings a database of an earlier version up to the next one, before the tables
 # that are missing are made.
 MIGRATIONS: dict[int, tuple[str, ...]] = {
     1: ("DROP TABLE launches", "ALTER TABLE runs ADD COLUMN holder VARCHAR(120)"),
+    2: (
+        "ALTER TABLE runs ADD COLUMN note VARCHAR(500) NOT NULL DEFAULT ''",
+        "ALTER TABLE runs ADD COLUMN starred BOOLEAN NOT NULL DEFAULT 0",
+        "ALTER TABLE runs ADD COLUMN deleted_at FLOAT",
+        "CREATE INDEX deleted_runs ON runs (deleted_at)",
+    ),
 }
 
 QUEUED, RUNNING = "queued", "running"
@@ -58,6 +64,9 @@ runs = Table(
     Column("name", String(60), nullable=False),
     Column("group", String(60), nullable=False),
     Column("parent", String(43), nullable=False),
+    Column("note", String(500), nullable=False, default="", server_default=""),
+    Column("starred", Boolean, nullable=False, default=False, server_default="0"),
+    Column("deleted_at", Float),  # see deletion; such a run is in no list
     Column("config", Text, nullable=False),
     Column("summary", Text, nullable=False, default="{}"),
     Column("error", Text),
@@ -74,6 +83,7 @@ runs = Table(
     Column("tries", Integer, nullable=False, default=0),
     Column("cancel", Boolean, nullable=False, default=False),
     Index("runs_of_visitor", "visitor", "created_at"),
+    Index("deleted_runs", "deleted_at"),
 )
 
 # The id orders events over all runs and is never used twice; seq counts within a run.

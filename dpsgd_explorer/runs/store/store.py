@@ -11,28 +11,31 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any, Self
 
-from sqlalchemy import RowMapping, Select, func, insert, select, update
+from sqlalchemy import RowMapping, Select, func, insert, select
 
-from dpsgd_explorer.errors import ConfigError, RunNotFoundError
+from dpsgd_explorer.errors import RunNotFoundError
 from dpsgd_explorer.experiments.config import RunConfig
 from dpsgd_explorer.quotas import Quotas
-from dpsgd_explorer.runs.store import admission, expected_start, fair_queue
+from dpsgd_explorer.runs.store import (
+    admission,
+    deletion,
+    expected_start,
+    fair_queue,
+)
 from dpsgd_explorer.runs.store.database import PATIENCE_SECONDS, Database
+from dpsgd_explorer.runs.store.labels import checked_name, relabel
 from dpsgd_explorer.runs.store.leases import Leases
 from dpsgd_explorer.runs.store.records import Run, StoredEvent
 from dpsgd_explorer.runs.store.schema import (
-    CANCELLED,
     MOVES,
     QUEUED,
-    RUNNING,
     events,
     runs,
 )
-from dpsgd_explorer.runs.store.transitions import forget, move, to_json, write_events
+from dpsgd_explorer.runs.store.transitions import forget, to_json, write_events
 from dpsgd_explorer.settings import Settings
 
 PAGE = 200  # events, of up to a few kB
-LONGEST_NAME = 60
 
 
 class RunStore:
@@ -116,8 +119,8 @@ class RunStore:
             "kind": config.kind,
             "state": QUEUED,
             "visitor": visitor,
-            "name": _checked("name", name),
-            "group": _checked("group", group),
+            "name": checked_name("name", name),
+            "group": checked_name("group", group),
             "parent": parent,
             "config": to_json(config.model_dump(mode="json")),
             "steps": config.planned_steps,
@@ -149,19 +152,26 @@ class RunStore:
         """Return a visitor's runs, newest first."""
         query = (
             select(runs)
-            .where(runs.c.visitor == visitor)
+            .where(runs.c.visitor == visitor, runs.c.deleted_at.is_(None))
             .order_by(runs.c.created_at.desc(), runs.c.id)
             .limit(limit)
         )
         with self.database.read() as connection:
             return [Run.from_row(row) for row in connection.execute(query).mappings()]
 
-    def rename(self, run_id: str, visitor: str, name: str) -> Run:
-        """Give a run another name; "" removes it."""
-        mine = (runs.c.id == run_id, runs.c.visitor == visitor)
-        statement = update(runs).where(*mine).values(name=_checked("name", name))
+    def label(
+        self,
+        run_id: str,
+        visitor: str,
+        *,
+        name: str | None = None,
+        note: str | None = None,
+        starred: bool | None = None,
+    ) -> Run:
+        """Write on a run what is not None; "" removes a name or a note."""
+        labels = {"name": name, "note": note, "starred": starred}
         with self.database.write() as connection:
-            if not connection.execute(statement).rowcount:
+            if not relabel(connection, run_id, visitor, **labels):
                 raise _not_found(run_id)
         return self.get(run_id)
 
@@ -172,20 +182,47 @@ class RunStore:
         """
         with self.database.write(ends=True) as connection:
             row = connection.execute(_by_id(run_id, visitor)).mappings().one_or_none()
-            run = _existing(row, run_id)
-            if run["state"] == RUNNING:
-                asked = update(runs).where(runs.c.id == run_id).values(cancel=True)
-                connection.execute(asked)
-            elif CANCELLED in MOVES[run["state"]]:
-                move(connection, run, CANCELLED, self.clock())
+            deletion.stop(connection, _existing(row, run_id), self.clock())
         return self.get(run_id)
 
     def delete(self, run_id: str, visitor: str) -> None:
-        """Delete a run and its log; a running one thereby loses its worker."""
+        """Stop a run and take it out of every list; ``purge`` deletes it for good."""
         with self.database.write(ends=True) as connection:
             row = connection.execute(_by_id(run_id, visitor)).mappings().one_or_none()
-            _existing(row, run_id)
-            forget(connection, [run_id])
+            deletion.delete(connection, _existing(row, run_id), self.clock())
+
+    def restore(self, run_id: str, visitor: str) -> Run:
+        """Undo a deletion of the last seconds; the run stays stopped."""
+        with self.database.write() as connection:
+            if not deletion.restore(connection, run_id, visitor, self.clock()):
+                raise _not_found(run_id)
+        return self.get(run_id)
+
+    def deleted_of(self, visitor: str) -> list[Run]:
+        """Return the runs that a visitor can restore, last deleted first."""
+        since = self.clock() - deletion.UNDO_SECONDS
+        query = (
+            select(runs)
+            .where(runs.c.visitor == visitor, runs.c.deleted_at > since)
+            .order_by(runs.c.deleted_at.desc())
+        )
+        with self.database.read() as connection:
+            return [Run.from_row(row) for row in connection.execute(query).mappings()]
+
+    def purge(self, limit: int) -> int:
+        """Delete some runs that can no longer be restored; return how many."""
+        with self.database.read() as connection:
+            if not deletion.overdue(connection, self.clock(), limit):
+                return 0
+        with self.database.write(ends=True) as connection:
+            run_ids = deletion.overdue(connection, self.clock(), limit)
+            forget(connection, run_ids)
+        return len(run_ids)
+
+    def forget_visitor(self, visitor: str) -> deletion.Forgotten:
+        """Delete everything about a visitor, at once and for good."""
+        with self.database.write(ends=True) as connection:
+            return deletion.forget_visitor(connection, visitor)
 
     def delete_ended(self, before: float, limit: int) -> int:
         """Delete some runs that ended before a time; return how many."""
@@ -259,7 +296,7 @@ class RunStore:
 
 
 def _by_id(run_id: str, visitor: str | None = None) -> Select[Any]:
-    query = select(runs).where(runs.c.id == run_id)
+    query = select(runs).where(runs.c.id == run_id, runs.c.deleted_at.is_(None))
     return query if visitor is None else query.where(runs.c.visitor == visitor)
 
 
@@ -273,14 +310,3 @@ def _not_found(run_id: str) -> RunNotFoundError:
     return RunNotFoundError(
         f"there is no run {run_id!r} here, or it is another visitor's."
     )
-
-
-def _checked(field: str, text: str) -> str:
-    """Return the text if it can be a name: short, in one line, printable."""
-    if len(text) > LONGEST_NAME or not text.isprintable():
-        raise ConfigError(
-            field,
-            f"{field} must have at most {LONGEST_NAME} printable characters, "
-            f"got {text[: 2 * LONGEST_NAME]!r}.",
-        )
-    return text

@@ -1,19 +1,21 @@
-"""Launch, list, read, rename, stop and delete runs."""
+"""Launch, list, read, label, stop and delete runs."""
 
 from __future__ import annotations
 
 from flask import Blueprint, Response, request
 
 from dpsgd_explorer.errors import ConfigError, RunNotFoundError
+from dpsgd_explorer.runs.store.deletion import Forgotten
 from dpsgd_explorer.runs.store.records import Run
 from dpsgd_explorer.web.api.operation import operation, reply
 from dpsgd_explorer.web.http.networks import network_of
 from dpsgd_explorer.web.http.services import doorbell, run_store, settings
-from dpsgd_explorer.web.http.visitor import current_visitor, known_visitor
+from dpsgd_explorer.web.http.visitor import current_visitor, drop_cookie, known_visitor
 from dpsgd_explorer.web.run_views.models import (
     ANY_REQUEST,
-    Rename,
+    ForgottenAnswer,
     RunAnswer,
+    RunLabels,
     RunList,
     RunRequest,
     RunSummary,
@@ -54,16 +56,38 @@ def show(run_id: str) -> RunAnswer:
 
 
 @operation(bp, "PATCH", "/<run_id>")
-def rename(run_id: str, body: Rename) -> RunAnswer:
-    """Give a run of this visitor another name."""
-    return _answer(run_store().rename(run_id, current_visitor(), body.name))
+def label(run_id: str, body: RunLabels) -> RunAnswer:
+    """Change the name, the note or the star of a run of this visitor."""
+    labels = body.model_dump(exclude_none=True)
+    if not labels:
+        names = ", ".join(RunLabels.model_fields)
+        raise ConfigError("name", f"one of {names} must be given, got none of them.")
+    return _answer(run_store().label(run_id, current_visitor(), **labels))
 
 
 @operation(bp, "DELETE", "/<run_id>", status=204)
 def delete(run_id: str) -> Response:
-    """Delete a run of this visitor with its log; 204. A running one is stopped."""
+    """Delete a run of this visitor with its log; 204. A running one is stopped.
+
+    It can be restored for ten seconds.
+    """
     run_store().delete(run_id, current_visitor())
     return Response(status=204)
+
+
+@operation(bp, "POST", "/<run_id>/restore")
+def restore(run_id: str) -> RunAnswer:
+    """Undo the deletion of a run, in the ten seconds after it."""
+    return _answer(run_store().restore(run_id, current_visitor()))
+
+
+@operation(bp, "DELETE", "")
+def forget() -> ForgottenAnswer:
+    """Delete all runs of this visitor at once and for good, and the cookie."""
+    visitor = current_visitor()
+    forgotten = run_store().forget_visitor(visitor) if visitor else Forgotten(0, 0)
+    drop_cookie()
+    return ForgottenAnswer(runs=forgotten.runs, launches=forgotten.launches)
 
 
 @operation(bp, "POST", "/<run_id>/cancel")

@@ -55,6 +55,17 @@ def known_visitor() -> str:
     return visitor
 
 
+def drop_cookie() -> None:
+    """Have the browser forget its cookie: at its next launch it is a new visitor."""
+
+    @after_this_request
+    def drop(response: Response) -> Response:
+        response.delete_cookie(
+            COOKIE, httponly=True, samesite="Lax", secure=request.is_secure
+        )
+        return response
+
+
 def make_signer(instance_dir: Path) -> Signer:
     """Return the signer of this copy of the product."""
     key = cookie_key(instance_dir / KEY_FILE)

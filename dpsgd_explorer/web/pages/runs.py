@@ -5,22 +5,30 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from flask import Blueprint, render_template
+from flask import Blueprint, redirect, render_template, request, url_for
+from werkzeug.wrappers import Response as WerkzeugResponse
 
-from dpsgd_explorer.experiments.kinds import KINDS, parse
-from dpsgd_explorer.runs.store.records import Run
-from dpsgd_explorer.runs.store.schema import FINAL_STATES
-from dpsgd_explorer.web.forms.fields import FormField
-from dpsgd_explorer.web.http.services import run_store
-from dpsgd_explorer.web.http.visitor import current_visitor
-from dpsgd_explorer.web.run_views.models import RunSummary
+from dpsgd_explorer.experiments.catalogue import DATA_SETS
+from dpsgd_explorer.experiments.kinds import parse
+from dpsgd_explorer.runs.store.deletion import UNDO_SECONDS, Forgotten
+from dpsgd_explorer.web.http.services import run_store, settings
+from dpsgd_explorer.web.http.visitor import current_visitor, drop_cookie
+from dpsgd_explorer.web.run_views.listing import (
+    KIND_WORDS,
+    STATE_WORDS,
+    ListQuery,
+    RunRow,
+    row_of,
+    rows_of,
+)
+from dpsgd_explorer.web.run_views.naming import name_of, names_of
 from dpsgd_explorer.web.run_views.registry import VIEWS
 
 bp = Blueprint("runs", __name__, url_prefix="/runs")
 
 SHOWN = 100
+MOST = 1000  # runs of a visitor that are named, searched and sorted
 LATEST = 5
-CHANGES_SHOWN = 3
 EXPORTS = {
     "html": "Report, one HTML file",
     "csv": "Numbers, CSV",
@@ -28,45 +36,6 @@ EXPORTS = {
     "py": "Program that repeats it, Python",
     "ipynb": "The same as a notebook",
 }
-STATE_WORDS = {
-    "queued": "Queued",
-    "done": "Finished",
-    "failed": "Failed",
-    "cancelled": "Stopped",
-    "interrupted": "Interrupted",
-}
-
-
-@dataclass(frozen=True)
-class Change:
-    """One setting that differs from the run before; a text is "" if it is not set."""
-
-    field: FormField
-    before: str
-    after: str
-
-
-@dataclass(frozen=True)
-class RunRow:
-    """A run as the table shows it.
-
-    Attributes:
-        result: What it reached, "" if not known.
-        changes: What differs from the run of its kind before it; None for the first.
-        more: How many further settings differ.
-    """
-
-    run: RunSummary
-    title: str
-    state: str
-    result: str
-    changes: list[Change] | None
-    more: int
-
-    @property
-    def is_active(self) -> bool:
-        """Whether it waits or trains."""
-        return self.run.state not in FINAL_STATES
 
 
 @bp.app_template_filter("utc")
@@ -92,8 +61,46 @@ def duration(seconds: float) -> str:
 
 @bp.get("/")
 def index() -> str:
-    """List the visitor's runs, newest first."""
-    return render_template("runs/index.html", rows=rows(SHOWN))
+    """List the visitor's runs: all, or those that the address asks for."""
+    return _index()
+
+
+@bp.post("/forget")
+def forget() -> str:
+    """Delete everything about the visitor and show what was done."""
+    visitor = current_visitor()
+    forgotten = run_store().forget_visitor(visitor) if visitor else Forgotten(0, 0)
+    drop_cookie()
+    return _index(forgotten)
+
+
+@bp.get("/forget")
+def forgotten() -> WerkzeugResponse:
+    """Lead back to the list whoever asks for that address again."""
+    return redirect(url_for("runs.index"))
+
+
+def _index(forgotten: Forgotten | None = None) -> str:
+    query = ListQuery.of(request.args)
+    known = rows(MOST)
+    taken = query.apply(known)
+    shown = SHOWN if request.args.get("all") is None else len(taken)
+    return render_template(
+        "runs/index.html",
+        known=known,
+        rows=taken[:shown],
+        hidden=max(0, len(taken) - shown),
+        query=query,
+        kinds={name: KIND_WORDS[name] for name in _present(known, "kind")},
+        data_sets={
+            name: DATA_SETS[name].label if name in DATA_SETS else name
+            for name in _present(known, "dataset")
+        },
+        states={"running": "Running", **STATE_WORDS},
+        deleted=_deleted(),
+        forgotten=forgotten,
+        keep_days=settings().keep_days,
+    )
 
 
 @bp.get("/latest/")
@@ -107,7 +114,9 @@ def show(run_id: str) -> str:
     """Replay one run, or follow it while it trains."""
     run = run_store().get(run_id)
     config, view = parse(run.config), VIEWS[run.kind]
-    row = _row(run, None, current_visitor())
+    visitor = current_visitor()
+    fellows = run_store().runs_of(run.visitor, MOST)  # part runs of one configuration
+    row = row_of(run, None, visitor, title=names_of(fellows).get(run.id, ""))
     return render_template(
         view.template,
         run=row.run,
@@ -127,33 +136,35 @@ def show(run_id: str) -> str:
 def rows(limit: int) -> list[RunRow]:
     """Return the newest of this visitor's runs, each beside the last of its kind."""
     visitor = current_visitor()
-    runs = run_store().runs_of(visitor, limit + 1) if visitor else []
+    known = run_store().runs_of(visitor, MOST) if visitor else []
+    return rows_of(known, visitor)[:limit]
+
+
+@dataclass(frozen=True)
+class Deleted:
+    """A run that can still be restored, and for how many seconds."""
+
+    title: str
+    restore: str
+    seconds: float
+
+
+def _deleted() -> list[Deleted]:
+    visitor = current_visitor()
+    deleted = run_store().deleted_of(visitor) if visitor else []
+    now = run_store().clock()
     return [
-        _row(run, next((x for x in runs[i:] if x.kind == run.kind), None), visitor)
-        for i, run in enumerate(runs[:limit], start=1)
+        Deleted(
+            name_of(run),
+            f"/api/v1/runs/{run.id}/restore",
+            run.deleted_at + UNDO_SECONDS - now,
+        )
+        for run in deleted
+        if run.deleted_at is not None
     ]
 
 
-def changes(run: Run, before: Run) -> list[Change]:
-    """Return the settings in which two runs of a kind differ, as one types them."""
-    # A setting that is younger than a run had its default then.
-    usual = {n: f.default for n, f in KINDS[run.kind].config.model_fields.items()}
-    new, old = usual | run.config, usual | before.config
-    return [
-        Change(field, field.in_words(old[name]), field.in_words(new[name]))
-        for name, field in VIEWS[run.kind].fields.items()
-        if new[name] != old[name]
-    ]
-
-
-def _row(run: Run, before: Run | None, visitor: str) -> RunRow:
-    view = VIEWS[run.kind]
-    differing = None if before is None else changes(run, before)
-    return RunRow(
-        RunSummary.of(run, visitor),
-        view.name_of(run),
-        view.running if run.state == "running" else STATE_WORDS[run.state],
-        view.result(run.summary),
-        None if differing is None else differing[:CHANGES_SHOWN],
-        max(0, len(differing or []) - CHANGES_SHOWN),
-    )
+def _present(known: list[RunRow], what: str) -> list[str]:
+    """Return which kinds or data sets a visitor's runs have, in order."""
+    found = {row.run.kind if what == "kind" else row.dataset for row in known}
+    return sorted(found - {""})

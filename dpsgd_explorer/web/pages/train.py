@@ -21,7 +21,7 @@ from dpsgd_explorer.web.forms.fields import (
     script_fields,
 )
 from dpsgd_explorer.web.forms.form import Form, read_form, to_query
-from dpsgd_explorer.web.pages.runs import LATEST, RunRow, rows
+from dpsgd_explorer.web.pages.runs import LATEST, rows
 from dpsgd_explorer.web.questions.plan_preview import (
     VIEWS,
     chart_catalogue,
@@ -33,6 +33,7 @@ from dpsgd_explorer.web.questions.plan_preview import (
     truth_of,
 )
 from dpsgd_explorer.web.recorded import runs as recorded
+from dpsgd_explorer.web.run_views.listing import RunRow
 from dpsgd_explorer.web.widgets.limits import HIDE, LOCK, Limits, read_limits
 
 bp = Blueprint("train", __name__, url_prefix="/train")

@@ -9,7 +9,6 @@ from typing import Any, ClassVar
 
 from dpsgd_explorer.errors import ConfigError
 from dpsgd_explorer.experiments.config import RunConfig
-from dpsgd_explorer.runs.store.records import Run
 from dpsgd_explorer.web.forms.fields import FormField, form_fields
 from dpsgd_explorer.web.questions.privacy import Epsilon, PrivacyTerms
 
@@ -39,6 +38,7 @@ class RunView(ABC):
         missing: How a report prints a value that is not there.
         running: What a run that goes on is said to do.
         spends: Whether a run spends any of a budget.
+        titled: Settings that the title says, or that need not be said.
     """
 
     template: ClassVar[str]
@@ -49,6 +49,7 @@ class RunView(ABC):
     missing: ClassVar[str] = "∞"
     running: ClassVar[str] = "Training"
     spends: ClassVar[bool] = True
+    titled: ClassVar[frozenset[str]] = frozenset({"kind"})
 
     @abstractmethod
     def title(self, config: Settings) -> str:
@@ -101,9 +102,14 @@ class RunView(ABC):
         """Fields of its settings, in order."""
         return form_fields(self.config)
 
-    def name_of(self, run: Run) -> str:
-        """Return what a run is called."""
-        return run.name or self.title(run.config)
+    @property
+    def starts(self) -> list[Settings]:
+        """Configurations that runs start from: what differs from one names a run."""
+        return [self.config.parse({}).model_dump(mode="json")]
+
+    def counts(self, name: str, _config: Settings) -> bool:
+        """Return whether a setting has an effect under a configuration."""
+        return name in self.fields
 
     def settings(self, config: RunConfig) -> dict[str, list[tuple[FormField, str]]]:
         """Return every setting that is set, with its text, under its heading."""

@@ -73,6 +73,7 @@ class EnginesView(RunView):
     missing = "–"
     running = MEASURING
     spends = False
+    titled = frozenset({"kind", "model", "width", "batch_size", "sequence_length"})
 
     def title(self, config: Settings) -> str:
         """Return what the engines are compared on, in short."""

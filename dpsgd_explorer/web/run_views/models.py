@@ -21,6 +21,7 @@ from dpsgd_explorer.experiments.config import RunConfig
 from dpsgd_explorer.experiments.kinds import KINDS, kind_of, parse
 from dpsgd_explorer.runs.store.records import Run, StoredEvent
 from dpsgd_explorer.web.questions.privacy import Epsilon
+from dpsgd_explorer.web.run_views.naming import name_of
 from dpsgd_explorer.web.run_views.registry import VIEWS
 
 MOST_EVENTS = 5000
@@ -75,12 +76,14 @@ ANY_REQUEST = create_model(
 )
 
 
-class Rename(BaseModel):
-    """Another name for a run; "" takes it away."""
+class RunLabels(BaseModel):
+    """What to write on a run; what is left out stays, and "" takes it away."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
-    name: str
+    name: str | None = Field(None, description="At most 60 printable characters.")
+    note: str | None = Field(None, description="At most 500, in any lines.")
+    starred: bool | None = None
 
 
 class Position(BaseModel):
@@ -105,6 +108,9 @@ class Page(Position):
 class RunSummary(BaseModel):
     """A run as lists show it; times are unix seconds.
 
+    ``title`` is its name, else what differs from the preset nearest to it. ``note`` and
+    ``starred`` are for its visitor alone: "" and false for others.
+
     ``privacy`` is what the run has spent, with the terms it is to be read with; null
     until it has ended, or if it uses no data.
     """
@@ -113,6 +119,9 @@ class RunSummary(BaseModel):
     kind: str
     state: str
     name: str
+    title: str
+    note: str
+    starred: bool
     group: str
     parent: str
     mine: bool
@@ -130,10 +139,15 @@ class RunSummary(BaseModel):
     @classmethod
     def of(cls, run: Run, visitor: str, **more: Any) -> Self:
         """Return what this visitor may see of a run: all but whose it is."""
+        mine = bool(visitor) and run.visitor == visitor
         shared = set(cls.model_fields) & set(run.__dataclass_fields__)
+        values = {name: getattr(run, name) for name in shared}
+        if not mine:
+            values |= {"note": "", "starred": False}
         return cls(
-            **{name: getattr(run, name) for name in shared},
-            mine=bool(visitor) and run.visitor == visitor,
+            **values,
+            title=name_of(run),
+            mine=mine,
             privacy=_privacy(run),
             links=links(run.id),
             **more,
@@ -155,6 +169,17 @@ class RunList(BaseModel):
     """A visitor's runs, newest first."""
 
     runs: list[RunSummary]
+
+
+class ForgottenAnswer(BaseModel):
+    """What was deleted for good.
+
+    ``launches`` of the last day still count for the quotas of the network, without a
+    name that leads to the visitor.
+    """
+
+    runs: int
+    launches: int
 
 
 class LogEntry(BaseModel):

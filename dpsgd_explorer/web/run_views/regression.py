@@ -90,6 +90,7 @@ class RegressionView(RunView):
         ("mse_high", "95 %", "{:.4f}"),
     )
     running = DESCENDING
+    titled = frozenset({"kind", "steps", "noise_multiplier", "target_epsilon"})
 
     def title(self, config: Settings) -> str:
         """Return what is fitted, and what it may spend."""

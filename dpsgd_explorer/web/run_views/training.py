@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 from dpsgd_explorer.experiments.catalogue import DATA_SETS, MODELS
 from dpsgd_explorer.experiments.events import NOT_PRIVATE
+from dpsgd_explorer.experiments.presets import PRESETS
 from dpsgd_explorer.experiments.training_config import TrainingConfig
 from dpsgd_explorer.web.forms.fields import text_of
 from dpsgd_explorer.web.forms.form import to_query
@@ -25,6 +27,13 @@ from dpsgd_explorer.web.run_views.base import (
     Summary,
     chart,
 )
+
+
+@cache
+def preset_settings() -> list[Settings]:
+    """Return the whole configuration of each preset, the defaults first."""
+    configs = [{}, *(preset.config for preset in PRESETS)]
+    return [TrainingConfig.parse(config).model_dump(mode="json") for config in configs]
 
 
 def accuracy_figure(points: Points) -> dict[str, Any]:
@@ -64,9 +73,37 @@ class TrainingView(RunView):
         ("test_loss", "test loss", "{:.4f}"),
     )
 
+    titled = frozenset(
+        {
+            "kind",
+            "dataset",
+            "model",
+            "private",
+            "target_epsilon",
+            "noise_multiplier",
+            "evaluations",
+        }
+    )
+
     def title(self, config: Settings) -> str:
-        """Return what it trains on and what it may spend."""
-        return f"{DATA_SETS[config['dataset']].label}, {_privacy_in_short(config)}"
+        """Return what it trains on, with a model that is unusual there, and its ε."""
+        parts = [DATA_SETS[config["dataset"]].label]
+        usual = next(
+            (s["model"] for s in self.starts if s["dataset"] == config["dataset"]), ""
+        )
+        if config["model"] != usual:
+            label = MODELS[config["model"]].label.partition(" (")[0]
+            parts.append(label[:1].lower() + label[1:])
+        return ", ".join([*parts, _privacy_in_short(config)])
+
+    @property
+    def starts(self) -> list[Settings]:
+        """The presets, the defaults among them."""
+        return preset_settings()
+
+    def counts(self, name: str, config: Settings) -> bool:
+        """Return whether it has an effect: those of privacy need privacy."""
+        return config["private"] or not self.fields[name].private_only
 
     def subject(self, config: Settings) -> str:
         """Return what is trained on what."""

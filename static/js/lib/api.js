@@ -29,6 +29,15 @@ export function postJson(url, body) {
   });
 }
 
+/** @param {string} url @param {object} body */
+export function patchJson(url, body) {
+  return call(url, {
+    method: "PATCH",
+    headers: {"Content-Type": "application/json"},
+    body: JSON.stringify(body),
+  });
+}
+
 /** @param {string} url */
 export function deleteJson(url) {
   return call(url, {method: "DELETE"});

@@ -1,50 +1,104 @@
-/** The visitor's runs: those that train move on by themselves, one can be deleted. */
+/** The visitor's runs: searched and sorted in place, labelled, pinned, deleted with ten seconds to undo it. */
 
 import {ApiError, deleteJson} from "../lib/api.js";
 import {showTimes} from "../lib/times.js";
+import {editLabels, toggleStar} from "../runs/labels.js";
+import {showPins, wirePins} from "../runs/pin_buttons.js";
+import {UndoLines} from "../runs/undo.js";
 
 const REFRESH_MS = 3000;
+const TYPING_MS = 250;
 
 const page = document.querySelector("[data-runs-page]");
 const list = page.querySelector("[data-runs]");
+const tools = page.querySelector("[data-run-tools]");
+const undo = new UndoLines(page.querySelector("[data-undo-place]"), {
+  onUndone: () => reload().then(() => say("It is back.")).then(toHeading),
+  onError: fail,
+  onGone: toHeading,
+});
+let asked = 0;
+let typing;
 
 showTimes(page);
+wirePins(page, say);
 page.addEventListener("click", (event) => {
-  const button = event.target.closest("[data-delete]");
-  if (button) forget(button);
+  for (const [name, act] of Object.entries(ACTS)) {
+    const part = event.target.closest(`[data-${name}]`);
+    if (part) act(part, event);
+  }
+});
+tools?.addEventListener("input", (event) => {
+  clearTimeout(typing);
+  typing = setTimeout(find, event.target.type === "search" ? TYPING_MS : 0);
+});
+tools?.addEventListener("submit", (event) => {
+  event.preventDefault();
+  find();
 });
 setTimeout(refresh, REFRESH_MS);
 
-async function forget(button) {
+const ACTS = {
+  delete: (button) => remove(button).catch(fail),
+  star: (button) => toggleStar(button).catch(fail),
+  edit: (button) => editLabels(button, button.closest("tr").querySelector("th"), reload),
+  sort: (link, event) => {
+    event.preventDefault();
+    tools.elements.sort.value = link.dataset.sort;
+    tools.elements.order.value = link.dataset.order;
+    find().then(() => list.querySelector(`[data-sort="${link.dataset.sort}"]`)?.focus());
+  },
+};
+
+async function remove(button) {
   button.disabled = true;
-  const title = button.closest("tr").querySelector("th a").textContent;
-  try {
-    await deleteJson(button.dataset.delete);
-    say(`Deleted ${title}.`);
-    await reload();
-    page.querySelector("h1").focus();
-  } catch (error) {
-    if (!(error instanceof ApiError)) throw error;
-    button.disabled = false;
-    say(error.message);
+  await deleteJson(button.dataset.delete).finally(() => (button.disabled = false));
+  await reload();
+  undo.focus();
+}
+
+/** Show what the tools ask for, and have the address say it. */
+async function find() {
+  const query = new URLSearchParams([...new FormData(tools)].filter(([, value]) => value));
+  if (query.get("sort") === "date" && query.get("order") === "desc") {
+    query.delete("sort");
+    query.delete("order");
   }
+  history.replaceState(null, "", `${location.pathname}${query.size ? `?${query}` : ""}`);
+  await reload();
+  say(`${list.querySelectorAll("[data-run]").length} runs shown.`);
 }
 
 function say(text) {
   page.querySelector("[data-said]").textContent = text;
 }
 
-/** Nothing is replaced under the visitor's hand: not while a row is opened or focused. */
+function fail(error) {
+  if (!(error instanceof ApiError)) throw error;
+  say(error.message);
+}
+
+function toHeading() {
+  page.querySelector("h1").focus();
+}
+
+/** Nothing is replaced under the visitor's hand: not while a part of the list is open or focused. */
 async function refresh() {
   const busy = document.hidden || list.querySelector("details[open]") || list.contains(document.activeElement);
   if (!busy && list.querySelector("[data-active]")) await reload();
   setTimeout(refresh, REFRESH_MS);
 }
 
+/** The newest answer counts: an older one that comes late is dropped. */
 async function reload() {
+  asked += 1;
+  const mine = asked;
   const response = await fetch(location.href).catch(() => null);
   if (!response?.ok) return;
   const fresh = new DOMParser().parseFromString(await response.text(), "text/html");
+  if (mine !== asked) return;
   list.replaceChildren(...fresh.querySelector("[data-runs]").childNodes);
+  undo.replace([...fresh.querySelector("[data-undo-place]").childNodes]);
   showTimes(list);
+  showPins(list);
 }

@@ -1,6 +1,7 @@
 /** The page of one run of any kind: followed while it goes on, replayed once it has ended. */
 
 import {ApiError, deleteJson, getJson} from "../lib/api.js";
+import {wireLabels} from "./label_bar.js";
 import {LiveRun} from "./live_run.js";
 import {Replay} from "./replay.js";
 import {RunLog} from "./run_log.js";
@@ -20,6 +21,7 @@ export class RunPage {
     this.run = {...data.run, config: data.config};
     Object.assign(this, make(this.part("panel"), {...data, run: this.run}));
     showTimes(this.page);
+    wireLabels(this.part("label-bar"));
     this.part("delete")?.addEventListener("click", () => this.forget());
     if (FINAL_STATES.has(this.run.state)) this.loadAndReplay();
     else this.follow();

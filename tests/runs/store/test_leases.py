@@ -76,7 +76,7 @@ def test_a_worker_that_lost_the_run_cannot_write(store, run, clock, write, how):
     if how == "ended":
         store.leases.finish(old, "done")
     elif how == "deleted":
-        store.delete(run.id, "ann")
+        store.forget_visitor("ann")
     else:
         clock.forward(LEASE_SECONDS + 1)
         assert store.leases.reap() == [run.id]

@@ -7,6 +7,7 @@ import pytest
 
 from dpsgd_explorer.errors import StorageBusyError, StorageFullError
 from dpsgd_explorer.experiments.events import Event
+from dpsgd_explorer.runs.store.deletion import GRACE_SECONDS, UNDO_SECONDS
 from dpsgd_explorer.runs.store.store import RunStore
 
 
@@ -53,7 +54,7 @@ def test_a_run_can_end_on_a_full_disk(store, config, fill_up):
     assert store.events(run.id)[-1].ends_run
 
 
-def test_after_room_was_made_everything_goes_on(store, config, fill_up):
+def test_after_room_was_made_everything_goes_on(store, config, clock, fill_up):
     old, run = (store.create(config, visitor="ann") for _ in range(2))
     first, second = store.leases.claim(old.id), store.leases.claim(run.id)
     store.leases.append(first, [big_event(number) for number in range(1, 20)])
@@ -62,6 +63,8 @@ def test_after_room_was_made_everything_goes_on(store, config, fill_up):
         store.leases.append(second, [big_event(number) for number in range(1, 20)])
     assert store.get(run.id).last_seq == 2
     store.delete(old.id, "ann")
+    clock.forward(UNDO_SECONDS + GRACE_SECONDS + 1)
+    assert store.purge(10) == 1
     store.leases.append(second, [big_event(number) for number in range(1, 10)])
     assert store.get(run.id).step == 9
 

@@ -95,6 +95,63 @@ def test_a_run_gets_another_name(client, run_id):
     assert client.get(f"{RUNS}/{run_id}").json["name"] == "first try"
 
 
+def test_note_and_star_change_alone_and_are_listed(client, run_id):
+    client.patch(f"{RUNS}/{run_id}", json={"name": "first try"})
+    client.patch(f"{RUNS}/{run_id}", json={"note": "two\nlines", "starred": True})
+    [listed] = client.get(RUNS).json["runs"]
+    found = {name: listed[name] for name in ("name", "title", "note", "starred")}
+    assert found == {
+        "name": "first try",
+        "title": "first try",
+        "note": "two\nlines",
+        "starred": True,
+    }
+    client.patch(f"{RUNS}/{run_id}", json={"name": ""})
+    assert (
+        client.get(f"{RUNS}/{run_id}").json["title"].startswith("Adult income, ε = 1")
+    )
+
+
+@pytest.mark.parametrize(
+    ("body", "field"),
+    [
+        ({}, "name"),
+        ({"name": None}, "name"),
+        ({"name": 5}, "name"),
+        ({"starred": 1}, "starred"),
+        ({"note": "x" * 501}, "note"),
+        ({"state": "done"}, "state"),
+    ],
+    ids=str,
+)
+def test_a_bad_label_is_named(client, run_id, body, field):
+    error_of(client.patch(f"{RUNS}/{run_id}", json=body), 422, field)
+
+
+def test_a_deleted_run_is_restored_by_its_visitor_alone(
+    client, other_visitor, finished
+):
+    before = client.get(f"{RUNS}/{finished}").json
+    client.delete(f"{RUNS}/{finished}")
+    other_visitor.post(RUNS, json=SMALL)
+    error_of(other_visitor.post(f"{RUNS}/{finished}/restore"), 404)
+    assert client.post(f"{RUNS}/{finished}/restore").json == before
+    error_of(client.post(f"{RUNS}/{finished}/restore"), 404)
+
+
+def test_all_data_are_deleted_and_counted(client, other_visitor, run_id):
+    client.post(RUNS, json=SMALL | {"group": "one"})
+    client.post(RUNS, json=SMALL | {"group": "one"})
+    theirs = other_visitor.post(RUNS, json=SMALL).json["id"]
+    answer = client.delete(RUNS)
+    assert answer.json == {"runs": 3, "launches": 2}
+    assert client.get(RUNS).json == {"runs": []}
+    assert client.get_cookie("dpsgd_visitor") is None
+    error_of(client.get(f"{RUNS}/{run_id}"), 404)
+    assert other_visitor.get(f"{RUNS}/{theirs}").status_code == 200
+    assert client.delete(RUNS).json == {"runs": 0, "launches": 0}
+
+
 def test_a_run_is_deleted_with_its_log(client, finished):
     answer = client.delete(f"{RUNS}/{finished}")
     assert (answer.status_code, answer.data) == (204, b"")

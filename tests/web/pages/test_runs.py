@@ -5,10 +5,11 @@ import re
 
 import pytest
 
+from dpsgd_explorer.experiments.events import Event
 from dpsgd_explorer.experiments.training_config import TrainingConfig
 from dpsgd_explorer.web.pages.runs import EXPORTS
 from dpsgd_explorer.web.questions.plan_preview import plan_of
-from tests.web.conftest import SMALL
+from tests.web.conftest import SMALL, ended, recorded_events
 
 
 def rows_of(page):
@@ -37,7 +38,7 @@ def test_without_a_run_the_list_says_what_will_be_there(client):
 def test_the_list_shows_what_each_run_spent_and_reached(client, finished):
     [row] = rows_of(client.get("/runs/").text)
     assert row[0].startswith("Adult income, ε = 1")
-    assert row[1:5] == ["first run", "1.00", "84.0 %", "Finished"]
+    assert row[1:6] == ["first run", "1.00", "84.0 %", "2.5", "Finished"]
 
 
 def test_the_newest_stands_first_with_what_differs_from_the_one_before(client):
@@ -74,12 +75,124 @@ def test_the_trainer_gets_the_latest_rows_alone(client, finished):
     assert len(rows_of(page)) == 1
 
 
-def test_a_run_can_be_deleted_from_the_list_after_a_second_word(client, finished):
+def test_a_deleted_run_leaves_the_list_and_can_be_restored_from_it(client, finished):
     page = client.get("/runs/").text
-    confirm = re.search(r'<details class="confirm">.*?</details>', page, re.DOTALL)[0]
-    address = re.search(r'data-delete="([^"]+)"', confirm)[1]
+    assert "data-undo=" not in page
+    address = re.search(r'data-delete="([^"]+)"', page)[1]
     assert client.delete(address).status_code == 204
-    assert not rows_of(client.get("/runs/").text)
+    page = client.get("/runs/").text
+    assert not rows_of(page)
+    [line] = re.findall(r'data-undo="([^"]+)" data-seconds="([\d.]+)"', page)
+    assert 0 < float(line[1]) <= 10
+    assert client.post(line[0], json={}).status_code == 200
+    page = client.get("/runs/").text
+    assert len(rows_of(page)) == 1
+    assert "data-undo=" not in page
+
+
+def test_the_list_is_searched_filtered_and_sorted_by_its_address(client, store):
+    bold = launch(client, learning_rate=40, name="The bold one")
+    mild = launch(client, seed=3)
+    bare = launch(client, private=False)
+    ended(store, mild, recorded_events())
+    unlimited = [
+        Event(event.kind, {**event.data, "epsilon": None})
+        for event in recorded_events()
+    ]
+    ended(store, bare, unlimited)
+    client.patch(f"/api/v1/runs/{mild}", json={"note": "as Ann said", "starred": True})
+
+    def listed(query):
+        return re.findall(r'<tr data-run="([^"]+)"', client.get(f"/runs/?{query}").text)
+
+    assert listed("") == [bare, mild, bold]
+    assert listed("sort=date&order=asc") == [bold, mild, bare]
+    assert listed("sort=name") == [bare, mild, bold]
+    assert listed("sort=epsilon") == [mild, bare, bold]  # what is not known comes last
+    assert listed("sort=epsilon&order=desc") == [bare, mild, bold]
+    assert set(listed("sort=accuracy")[:2]) == {mild, bare}
+    assert listed("q=BOLD") == listed("q=η+40") == listed("state=queued") == [bold]
+    assert listed("q=adult++seed+3") == listed("q=+seed+3+") == [mild]
+    assert len(listed("q=incom")) == 3
+    assert listed("q=ncome") == listed("q=(") == listed("q=η+4") == []
+    assert listed("q=ann+said") == listed("starred=1") == [mild]
+    assert listed("q=ann+bold") == listed("dataset=mnist") == []
+    assert len(listed("kind=training&dataset=adult")) == 3
+    assert listed("kind=engines") == []
+    for nonsense in ("sort=%00", "state=x", "order=up", "starred=yes", "kind=<b>"):
+        assert listed(nonsense) == [bare, mild, bold]
+
+
+def test_a_search_that_finds_nothing_says_so_and_leads_back(client, run_id):
+    page = client.get("/runs/?q=%3Cb%3Enothing").text
+    assert "None of your 1 runs is like that" in page
+    assert "<b>nothing" not in page
+
+
+def test_long_lists_show_the_rest_when_asked(client, monkeypatch):
+    monkeypatch.setattr("dpsgd_explorer.web.pages.runs.SHOWN", 2)
+    for _ in range(3):
+        launch(client)
+    page = client.get("/runs/?sort=name").text
+    assert len(rows_of(page)) == 2
+    more = re.search(r'href="([^"]+)">Show 1 more', page)[1].replace("&amp;", "&")
+    assert "sort=name" in more
+    assert len(rows_of(client.get(more).text)) == 3
+
+
+def test_a_note_and_a_star_are_for_their_visitor_alone(client, other_visitor, run_id):
+    label = {"name": "mine", "note": "secret words", "starred": True}
+    client.patch(f"/api/v1/runs/{run_id}", json=label)
+    mine = client.get(f"/runs/{run_id}/").text
+    theirs = other_visitor.get(f"/runs/{run_id}/").text
+    assert "secret words" in mine
+    assert 'aria-pressed="true" aria-label="Star' in mine
+    assert "<h1>mine</h1>" in theirs
+    assert "secret words" not in theirs
+    assert "data-edit" not in theirs
+    assert "data-star" not in theirs
+
+
+def test_runs_of_one_configuration_are_numbered_in_list_and_page(client):
+    ids = [launch(client) for _ in range(2)]
+    first, second = (
+        re.search(r"<h1>(.*?)</h1>", client.get(f"/runs/{run_id}/").text)[1]
+        for run_id in ids
+    )
+    assert second == f"{first} (2)"
+    shown = [row[0] for row in rows_of(client.get("/runs/").text)]
+    assert shown == [second, first]
+
+
+def test_all_data_are_deleted_with_a_word_on_what_was_done(
+    client, other_visitor, store, finished
+):
+    launch(client)
+    theirs = launch(other_visitor)
+    answer = client.post("/runs/forget")
+    assert answer.status_code == 200
+    said = re.search(r"data-said>(.*?)</p>", answer.text)[1]
+    assert "Deleted 2 runs with their logs, and the cookie. 2 launches" in said
+    assert "None yet" in answer.text
+    assert client.get_cookie("dpsgd_visitor") is None
+    assert client.get("/runs/forget").headers["Location"] == "/runs/"
+    again = client.post("/runs/forget")
+    assert "Deleted 0 runs" in again.text
+    assert [run.id for run in store.runs_of(store.get(theirs).visitor)] == [theirs]
+    assert sum(store.counts().values()) == 1
+
+
+def test_no_other_site_can_have_all_data_deleted(client, finished):
+    headers = {"Origin": "https://other.example", "Sec-Fetch-Site": "cross-site"}
+    assert client.post("/runs/forget", headers=headers).status_code == 403
+    assert len(rows_of(client.get("/runs/").text)) == 1
+
+
+def test_it_says_how_long_runs_are_kept(client, make_app, run_id):
+    assert "1 run, kept until you delete them" in client.get("/runs/").text
+    other = make_app(keep_days=30).test_client()
+    other.post("/api/v1/runs", json=SMALL)
+    assert "each kept for 30 days after its end" in other.get("/runs/").text
 
 
 def test_a_run_that_can_go_on_is_marked_for_the_script(client, finished):

@@ -1,0 +1,77 @@
+"""Names of runs that their visitors did not name: what differs from where they began.
+
+"Adult income, ε = 1 · η 5 · seed 8" is a run of the preset of that title with another
+learning rate and seed.  The preset that the fewest settings differ from is taken.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+
+from dpsgd_explorer.runs.store.records import Run
+from dpsgd_explorer.web.forms.fields import FormField
+from dpsgd_explorer.web.run_views.base import RunView, Settings
+from dpsgd_explorer.web.run_views.registry import VIEWS
+
+SHOWN = 4  # settings in a name, the seed apart
+SEED = "seed"
+
+
+def default_name(view: RunView, config: Settings) -> str:
+    """Return the title of a configuration, and what differs from its nearest start."""
+    whole = whole_config(view, config)
+    differing = min((_differing(view, whole, start) for start in view.starts), key=len)
+    named = [name for name in differing if name != SEED]
+    parts = [_short(view.fields[name], whole[name]) for name in named[:SHOWN]]
+    if len(named) > SHOWN:
+        parts.append(f"{len(named) - SHOWN} more")
+    parts += [_short(view.fields[SEED], whole[SEED])] if SEED in differing else []
+    return " · ".join([view.title(whole), *parts])
+
+
+def name_of(run: Run) -> str:
+    """Return what a run is called by itself: the visitor's name, else its own."""
+    return run.name or default_name(VIEWS[run.kind], run.config)
+
+
+def names_of(runs: Iterable[Run]) -> dict[str, str]:
+    """Return what each run of a visitor is called, by its id, newest run first.
+
+    Runs that would have one name are numbered from the oldest on; names that the
+    visitor gave stay as they are.
+    """
+    names: dict[str, str] = {}
+    seen: Counter[str] = Counter()
+    for run in reversed(list(runs)):
+        name = name_of(run)
+        seen[name] += not run.name
+        is_again = not run.name and seen[name] > 1
+        names[run.id] = f"{name} ({seen[name]})" if is_again else name
+    return names
+
+
+def whole_config(view: RunView, config: Settings) -> Settings:
+    """Return a configuration with the settings that are younger than its run."""
+    usual = {name: f.default for name, f in view.config.model_fields.items()}
+    return usual | config
+
+
+def _differing(view: RunView, config: Settings, start: Settings) -> list[str]:
+    """Return the settings that differ and that a name can say."""
+    return [
+        name
+        for name in view.fields
+        if name not in view.titled
+        and config[name] is not None
+        and config[name] != start[name]
+        and view.counts(name, config)
+    ]
+
+
+def _short(field: FormField, value: object) -> str:
+    """Return a setting in a name: η 5, seed 8, Adam."""
+    words = field.in_words(value)
+    if field.choices:
+        return words
+    return f"{field.symbol or field.label[:1].lower() + field.label[1:]} {words}"

@@ -1,0 +1,124 @@
+"""Runs with a log but without a training: what a worker would have stored of them.
+
+Each ε is the accountant's; accuracy and loss follow a formula of the settings.
+"""
+
+import math
+
+from dpsgd_explorer.experiments.events import Event
+from dpsgd_explorer.experiments.training_config import TrainingConfig
+from dpsgd_explorer.runs.store.store import RunStore
+from dpsgd_explorer.settings import Settings
+from dpsgd_explorer.web.http.visitor import COOKIE, make_signer
+
+ADULT = {
+    "dataset": "adult",
+    "model": "logistic",
+    "expected_batch_size": 2048,
+    "steps": 40,
+    "learning_rate": 10.0,
+    "max_grad_norm": 0.5,
+    "target_epsilon": 1.0,
+    "evaluations": 8,
+}
+PICTURE = {
+    "clipped_fraction": 0.0,
+    "norm_counts": [1, 2, 3],
+    "noise_to_signal": 3.0,
+    "non_finite": 0,
+}
+
+
+def settings_of(folder):
+    """Return the settings of a product in a folder."""
+    return Settings.from_environment({"DPSGD_INSTANCE_DIR": str(folder)})
+
+
+def cookie_of(folder, visitor):
+    """Return name and value of the cookie that a visitor there has."""
+    return COOKIE, make_signer(folder).sign(visitor).decode()
+
+
+def store_runs(folder, visitor, runs):
+    """Store runs for a product that is not running; return their ids in order."""
+    store = RunStore.from_settings(settings_of(folder))
+    try:
+        return [store_run(store, visitor, **run) for run in runs]
+    finally:
+        store.database.close()
+
+
+def store_run(store, visitor, state="done", until=None, name="", **changes):
+    """Store one run of ``ADULT`` with some settings changed; return its id.
+
+    It ends in a state after ``until`` steps; None: after all.
+    """
+    values = {**ADULT, **changes}
+    if "noise_multiplier" in changes:
+        values["target_epsilon"] = None
+    config = TrainingConfig.parse(values)
+    run = store.create(config, visitor=visitor, name=name)
+    claim = store.leases.claim(run.id)
+    store.leases.append(claim, log_of(config, until))
+    if state != "running":
+        store.leases.finish(claim, state)
+    return run.id
+
+
+def log_of(config, until=None):
+    """Return the events of a training up to a step, its end included if it is whole."""
+    plan = config.plan
+    last = plan.steps if until is None else until
+    evaluated = set(config.evaluation_steps)
+    events = [Event("phase", phase_of(config))]
+    spent = plan.epsilons(list(range(1, last + 1)))
+    for step, epsilon in enumerate(spent, start=1):
+        at = {"step": step, "seconds": 0.05 * step, "epsilon": finite(epsilon)}
+        share = math.exp(-config.max_grad_norm * (1 + step / 20))
+        diagnostics = {
+            **PICTURE,
+            "clipped_fraction": share,
+            "loss": 0.7 - 0.3 * learned(config, step),
+        }
+        diagnostics["batch_size"] = config.expected_batch_size
+        events.append(Event("step", {**at, "diagnostics": diagnostics}))
+        if step in evaluated:
+            measured = {"test_accuracy": accuracy(config, step), "test_loss": 0.45}
+            events.append(Event("evaluation", {**at, **measured}))
+    if last == plan.steps:
+        measured |= {"delta": config.delta, "reason": "finished", "receipt": None}
+        events.append(Event("end", {**at, **measured}))
+    return events
+
+
+def phase_of(config):
+    plan = config.plan
+    return {
+        "step": 0,
+        "sample_rate": plan.sample_rate,
+        "noise_multiplier": plan.noise_multiplier if config.private else None,
+        "max_grad_norm": config.max_grad_norm,
+        "expected_batch_size": config.expected_batch_size,
+        "steps": plan.steps,
+        "sample_size": plan.sample_size,
+        "delta": config.delta,
+        "accountant": config.accountant,
+        "status": "exact" if config.private else "not private",
+        "private": config.private,
+        "norm_edges": [0.1, 0.3, 1.0, 3.0],
+    }
+
+
+def accuracy(config, step):
+    """Return an accuracy that grows with the steps, and less with more noise."""
+    luck = 0.004 * math.sin(12.9898 * config.seed)
+    noise = config.plan.noise_multiplier
+    return 0.764 + (0.09 - 0.02 * math.log10(1 + noise)) * learned(config, step) + luck
+
+
+def learned(config, step):
+    return 1 - math.exp(-step * config.learning_rate / 100)
+
+
+def finite(epsilon):
+    return None if math.isinf(epsilon) else epsilon
