@@ -73,6 +73,7 @@ def noise_scale(
     accountant: str = "exact",
     neighboring_relation: str = ADD_OR_REMOVE_ONE,
     *,
+    quick: bool = False,
     before: Sequence[Phase] = (),
 ) -> float:
     """Return the least factor on the noise of all phases that meets the target.
@@ -83,6 +84,7 @@ def noise_scale(
         delta: In (0, 1).
         accountant: Name in ACCOUNTANTS, or "all" for the exact one.
         neighboring_relation: "add_or_remove_one" or "replace_one".
+        quick: Search with bounds that take a few milliseconds, not to the last digit.
         before: Completed phases, which are not scaled.
 
     Returns:
@@ -101,7 +103,9 @@ def noise_scale(
         return Phase(phase.sample_rate, noise, phase.steps)
 
     target = Target.of(target_epsilon, delta, accountant, neighboring_relation)
-    return target.least(lambda x: [*before, *(scaled(phase, x) for phase in phases)])
+    return target.least(
+        lambda x: [*before, *(scaled(phase, x) for phase in phases)], quick=quick
+    )
 
 
 def steps(

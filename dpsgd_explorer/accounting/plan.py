@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
+from itertools import accumulate
 from typing import Self
 
 from dpsgd_explorer.accounting import calibration, queries
@@ -14,6 +17,7 @@ from dpsgd_explorer.accounting.core import validation
 from dpsgd_explorer.accounting.core.accountant import Phase
 from dpsgd_explorer.accounting.core.validation import MAX_STEPS
 from dpsgd_explorer.accounting.registry import accountant_for, deciding
+from dpsgd_explorer.accounting.schedules import Schedule, scheduled_phases
 from dpsgd_explorer.errors import AccountingError, ConfigError
 
 
@@ -31,6 +35,8 @@ class Plan:
         delta: Below 1/N.
         accountant: Name in ACCOUNTANTS, or "all": the exact accountant decides, and
             ε of each of them is reported.
+        noise_schedule: Factors of the noise multiplier over the steps, 1 at the first;
+            None for 1 at all.
 
     Raises:
         ConfigError: names the attribute that is outside its domain.
@@ -42,6 +48,7 @@ class Plan:
     noise_multiplier: float
     delta: float
     accountant: str = "exact"
+    noise_schedule: Schedule | None = None
 
     def __post_init__(self) -> None:
         with _config_errors():
@@ -54,6 +61,7 @@ class Plan:
             whole_run = [Phase(self.sample_rate, 1.0, 1)]
             if reason := accountant_for(self.accountant).why_not(whole_run):
                 raise AccountingError(reason, field="accountant")
+            _ = self.phases  # refuses noise beyond its domain
 
     @classmethod
     def create(
@@ -67,6 +75,7 @@ class Plan:
         noise_multiplier: float | None = None,
         target_epsilon: float | None = None,
         accountant: str = "exact",
+        noise_schedule: Schedule | None = None,
         quick: bool = False,
     ) -> Self:
         """Return the plan, with steps from epochs and noise from a target.
@@ -80,6 +89,8 @@ class Plan:
             noise_multiplier: Noise std over the clipping bound; 0 is not private.
             target_epsilon: Instead of noise; all steps spend at most this.
             accountant: Name in ACCOUNTANTS.
+            noise_schedule: Factors of the noise multiplier; a target is met by all
+                steps together.
             quick: Find the noise by quick bounds, never too little.
 
         Raises:
@@ -95,12 +106,13 @@ class Plan:
             if epochs is not None:
                 steps = steps_of(epochs, sample_size, expected_batch_size)
             if target_epsilon is not None:
-                noise_multiplier = calibration.noise_multiplier(
+                noise_multiplier = _calibrated(
                     target_epsilon,
                     expected_batch_size / sample_size,
                     validation.steps(steps, least=1),
                     delta,
                     accountant,
+                    noise_schedule,
                     quick=quick,
                 )
             return cls(
@@ -110,7 +122,21 @@ class Plan:
                 noise_multiplier=validation.noise_multiplier(noise_multiplier),
                 delta=delta,
                 accountant=accountant,
+                noise_schedule=noise_schedule,
             )
+
+    @cached_property
+    def phases(self) -> list[Phase]:
+        """Steps of the run, those in a row with equal noise together."""
+        if self.noise_schedule is None:
+            return [Phase(self.sample_rate, self.noise_multiplier, self.steps)]
+        factors = _factors(self.noise_schedule, self.steps)
+        return scheduled_phases(self.sample_rate, self.noise_multiplier, factors)
+
+    def noise_multiplier_at(self, step: int) -> float:
+        """Return the noise multiplier of a planned step, 0, 1, ..."""
+        ends = list(accumulate(phase.steps for phase in self.phases))
+        return self.phases[bisect_right(ends, step)].noise_multiplier
 
     @property
     def sample_rate(self) -> float:
@@ -149,6 +175,11 @@ class Plan:
         return [spent if step == most else min(value, spent) for step, value in values]
 
     def _curve(self, steps: Sequence[int]) -> list[float]:
+        if self.noise_schedule is not None:
+            accountant = accountant_for(self.accountant)
+            counts = [validation.steps(step) for step in steps]
+            found = accountant.epsilons(self.phases, counts, self.delta)
+            return [float(x) for x in found]
         return queries.epsilon_curve(
             self.sample_rate,
             self.noise_multiplier,
@@ -162,6 +193,9 @@ class Plan:
 
         Quick bounds find never too many steps, and sometimes too few.
         """
+        if self.noise_schedule is not None:
+            within = range(1, self.steps + 1)
+            return bisect_right(within, epsilon, key=self.epsilon)
         return calibration.steps(
             epsilon,
             self.sample_rate,
@@ -185,6 +219,30 @@ def steps_of(epochs: float, sample_size: int, expected_batch_size: int) -> int:
     if steps > MAX_STEPS:
         validation.refuse("epochs", f"at most {MAX_STEPS} steps long", epochs)
     return steps
+
+
+def _factors(schedule: Schedule, steps: int) -> list[float]:
+    return [schedule.factor(step, steps) for step in range(steps)]
+
+
+def _calibrated(
+    target_epsilon: float,
+    sample_rate: float,
+    steps: int,
+    delta: float,
+    accountant: str,
+    schedule: Schedule | None,
+    *,
+    quick: bool,
+) -> float:
+    """Return the least noise multiplier of the first step that meets the target."""
+    if schedule is None:
+        terms = (sample_rate, steps, delta, accountant)
+        return calibration.noise_multiplier(target_epsilon, *terms, quick=quick)
+    phases = scheduled_phases(sample_rate, 1.0, _factors(schedule, steps))
+    return calibration.noise_scale(
+        target_epsilon, phases, delta, accountant, quick=quick
+    )
 
 
 def _check_sizes(sample_size: int, expected_batch_size: int) -> None:

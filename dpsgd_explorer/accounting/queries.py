@@ -165,7 +165,7 @@ def exceeds(
 
 
 def preview(
-    run: Phase,
+    phases: Sequence[Phase],
     steps: Sequence[int],
     delta: float,
     accountant: str = "exact",
@@ -179,7 +179,7 @@ def preview(
     that is met there is met here.
 
     Args:
-        run: The planned steps.
+        phases: The planned steps.
         steps: Numbers of steps, ascending, at least one.
         delta: In (0, 1).
         accountant: Name in ACCOUNTANTS, or "all".
@@ -191,7 +191,7 @@ def preview(
             apply to the run.
     """
     chosen, relation = accountant_and_relation(accountant, neighboring_relation)
-    return chosen.preview(run, steps, validation.delta(delta), relation, quick=quick)
+    return chosen.preview(phases, steps, validation.delta(delta), relation, quick=quick)
 
 
 def all_epsilons(

@@ -1,5 +1,6 @@
 """DP-SGD for PyTorch: per-sample clipping, noise, Poisson sampling, safety checks."""
 
+from dpsgd_explorer.accounting import schedules
 from dpsgd_explorer.dp.augmentation import views
 from dpsgd_explorer.dp.averaging import ParameterAverage
 from dpsgd_explorer.dp.clipping.adaptive import AdaptiveClipping
@@ -8,7 +9,6 @@ from dpsgd_explorer.dp.layers import register_rule
 from dpsgd_explorer.dp.layers.base import LayerRule
 from dpsgd_explorer.dp.ledger.receipt import receipt_text
 from dpsgd_explorer.dp.losses import per_sample_mean
-from dpsgd_explorer.dp.noise import schedules
 from dpsgd_explorer.dp.per_sample_gradients import per_sample_gradients
 from dpsgd_explorer.dp.safety.repairs import make_private_ready
 from dpsgd_explorer.dp.sampling.sampler import PoissonSampler

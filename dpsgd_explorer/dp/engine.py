@@ -20,6 +20,7 @@ from torch.optim import Optimizer
 from torch.utils.data import Dataset
 
 from dpsgd_explorer.accounting import NeighboringRelation, Odometer, Phase, Plan
+from dpsgd_explorer.accounting.schedules import Schedule
 from dpsgd_explorer.dp import argument_checks
 from dpsgd_explorer.dp.attachment import Attachment
 from dpsgd_explorer.dp.clipping.bound import ClippingSchedule
@@ -30,7 +31,6 @@ from dpsgd_explorer.dp.engines.base import unit_loss_scale
 from dpsgd_explorer.dp.engines.norm_methods import ClippingMode, NormChoice
 from dpsgd_explorer.dp.ledger import spending
 from dpsgd_explorer.dp.ledger.diagnostics import Diagnostics
-from dpsgd_explorer.dp.noise.schedules import Schedule
 from dpsgd_explorer.dp.options import Options
 from dpsgd_explorer.dp.plan_arguments import PlanArguments
 from dpsgd_explorer.dp.safety.check import LossFunction

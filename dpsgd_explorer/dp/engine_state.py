@@ -23,7 +23,7 @@ from dpsgd_explorer.dp.sampling.sampler import PoissonSampler
 from dpsgd_explorer.errors import ConfigError, PrivacyError
 
 #: Version of the saved layout; a state of another version is refused.
-STATE_VERSION = 4
+STATE_VERSION = 5
 
 
 @dataclasses.dataclass(kw_only=True)
@@ -68,7 +68,7 @@ class EngineState:
     def noise_plan(self) -> NoisePlan:
         """Noise, clipping bound and divisor of each step."""
         plan, options = self.plan, self.options
-        schedule = options.noise_schedule
+        schedule = plan.noise_schedule
         constant_bound = options.clipping_schedule is None
         return NoisePlan(
             noise_multiplier=plan.noise_multiplier,
@@ -215,6 +215,7 @@ def new_state(
         ConfigError: naming the argument at fault.
     """
     plan = arguments.plan(plan, accounting_mode, options.noise_schedule)
+    options = dataclasses.replace(options, noise_schedule=plan.noise_schedule)
     if arguments.open_ended:
         refuse_schedules(
             noise_schedule=options.noise_schedule,

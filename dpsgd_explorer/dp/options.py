@@ -7,6 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields
 from typing import Any
 
+from dpsgd_explorer.accounting.schedules import Schedule
 from dpsgd_explorer.dp.clipping.adaptive import AdaptiveClipping
 from dpsgd_explorer.dp.clipping.bound import ClippingSchedule
 from dpsgd_explorer.dp.clipping.clipper import CLIPPING_FUNCTIONS, Clipper, equal_bounds
@@ -22,7 +23,6 @@ from dpsgd_explorer.dp.engines.hooks import HooksEngine
 from dpsgd_explorer.dp.engines.microbatch import MicrobatchEngine
 from dpsgd_explorer.dp.engines.norm_methods import CLIPPING_MODES, ClippingMode
 from dpsgd_explorer.dp.engines.vmap import VmapEngine
-from dpsgd_explorer.dp.noise.schedules import Schedule
 from dpsgd_explorer.dp.noise.seeded import NOISES
 from dpsgd_explorer.errors import ConfigError
 from dpsgd_explorer.validation import one_of

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import NamedTuple
 
 from dpsgd_explorer.accounting import NAMES, Plan
-from dpsgd_explorer.dp.ledger.phases import calibrated
-from dpsgd_explorer.dp.noise.schedules import Schedule
+from dpsgd_explorer.accounting.schedules import Schedule
 from dpsgd_explorer.errors import ConfigError
 from dpsgd_explorer.validation import one_of
 
@@ -42,13 +42,18 @@ class PlanArguments(NamedTuple):
             ConfigError: an argument is given next to a plan, is missing or is outside
                 its domain.
         """
-        if plan is not None:
-            self._refuse_any()
+        if plan is None:
+            return self._created(accounting_mode, schedule)
+        self._refuse_any()
+        if schedule is None or schedule == plan.noise_schedule:
             return plan
-        plan = self._created(accounting_mode)
-        if schedule is None or self.target_epsilon is None:
-            return plan
-        return calibrated(plan, schedule, self.target_epsilon)
+        if plan.noise_schedule is not None:
+            raise ConfigError(
+                "noise_schedule",
+                "noise_schedule must be that of plan, or not be given beside it; got "
+                f"{schedule} and {plan.noise_schedule}.",
+            )
+        return dataclasses.replace(plan, noise_schedule=schedule)
 
     def _refuse_any(self) -> None:
         for name, value in self._asdict().items():
@@ -58,7 +63,7 @@ class PlanArguments(NamedTuple):
                     f"{name} must not be given beside plan, which holds it already.",
                 )
 
-    def _created(self, accounting_mode: str) -> Plan:
+    def _created(self, accounting_mode: str, schedule: Schedule | None) -> Plan:
         if self.batch_size is None or self.sample_size is None:
             raise ConfigError(
                 "batch_size" if self.batch_size is None else "sample_size",
@@ -85,6 +90,7 @@ class PlanArguments(NamedTuple):
             target_epsilon=self.target_epsilon,
             delta=self._delta(self.sample_size),
             accountant=accounting_mode,
+            noise_schedule=schedule,
         )
 
     def _delta(self, sample_size: int) -> float:

@@ -51,7 +51,8 @@ quartiles ``ratio_low`` and ``ratio_high``; ``peak_bytes``; and the ``layers`` w
 (mean over the drawn batch; null for an empty one), ``clipped_fraction`` (null for an
 empty one), ``norm_counts`` (samples in each bin of the phase's ``norm_edges``; the
 first and last bin also count the norms beyond), ``noise_to_signal`` (null if the
-signal is 0) and ``non_finite``.  The last four are null if not private: without
+signal is 0) and ``non_finite``, and where it changes the step's ``max_grad_norm``.  The
+last four are null if not private: without
 clipping no per-sample gradient is computed.
 Only ``seconds`` and the measurements of time and memory (``TIMES``) may differ between
 two runs of one configuration.

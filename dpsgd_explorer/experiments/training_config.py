@@ -12,9 +12,16 @@ from pydantic import model_validator
 
 from dpsgd_explorer.accounting import Plan
 from dpsgd_explorer.accounting.plan import steps_of
+from dpsgd_explorer.accounting.schedules import Schedule
 from dpsgd_explorer.errors import ConfigError
 from dpsgd_explorer.experiments.catalogue import DATA_SETS, MODELS, DataSet
 from dpsgd_explorer.experiments.config import RunConfig, check_pair, evenly_spent
+from dpsgd_explorer.experiments.schedules import (
+    ADAPTIVE,
+    CONSTANT,
+    schedule,
+    staged,
+)
 from dpsgd_explorer.experiments.vocabulary import setting
 
 CACHED_PLANS = 256
@@ -58,6 +65,12 @@ class TrainingConfig(RunConfig):
         help="Probability that may lie beyond the ε-band; below one over N.",
     )
     max_grad_norm: float = setting("max_grad_norm", 0.1, group="Privacy")
+    noise_schedule: str = setting("noise_schedule", CONSTANT, group="Privacy")
+    noise_end: float = setting("noise_end", 0.5, group="Privacy")
+    clipping_schedule: str = setting("clipping_schedule", CONSTANT, group="Privacy")
+    clipping_end: float = setting("clipping_end", 0.5, group="Privacy")
+    target_quantile: float = setting("target_quantile", 0.5, group="Privacy")
+    bound_rate: float = setting("bound_rate", 0.2, group="Privacy")
     clipping_fn: str = setting("clipping_fn", "Abadi", group="Privacy")
     clipping_style: str = setting("clipping_style", "all-layer", group="Privacy")
     clipping_mode: str = setting("clipping_mode", "MixOpt", group="Privacy")
@@ -78,6 +91,10 @@ class TrainingConfig(RunConfig):
     )
     optimizer: str = setting("optimizer", "sgd", group="Optimisation")
     learning_rate: float = setting("learning_rate", 8.0, group="Optimisation")
+    learning_rate_schedule: str = setting(
+        "learning_rate_schedule", CONSTANT, group="Optimisation"
+    )
+    learning_rate_end: float = setting("learning_rate_end", 0.1, group="Optimisation")
     momentum: float = setting("momentum", 0.9, group="Optimisation")
     stop_at_epsilon: float | None = setting("stop_at_epsilon", None, group="Run")
     evaluations: int = setting("evaluations", 40, group="Run")
@@ -121,6 +138,7 @@ class TrainingConfig(RunConfig):
                 f"delta must be below 1/N = 1/{self.sample_size}, got {self.delta:g}.",
             )
         self._check_held()
+        self._check_adaptive()
         return self
 
     def _check_held(self) -> None:
@@ -132,6 +150,17 @@ class TrainingConfig(RunConfig):
                 f"engine {self.engine!r} holds every record's gradient at once, here "
                 f"{held / 2**30:.1f} GiB; at most {MOST_HELD_BYTES / 2**30:.0f} will "
                 "do. Take a smaller expected_batch_size or another engine.",
+            )
+
+    def _check_adaptive(self) -> None:
+        """Refuse a bound that follows the norms if a record has several."""
+        style = (self.clipping_fn, self.clipping_style)
+        if self.is_adaptive and style != ("Abadi", "all-layer"):
+            raise ConfigError(
+                "clipping_schedule",
+                "clipping_schedule 'adaptive' follows one norm for each record and "
+                "takes clipping_fn 'Abadi' and clipping_style 'all-layer'; got "
+                f"{style[0]!r} and {style[1]!r}.",
             )
 
     @property
@@ -168,8 +197,32 @@ class TrainingConfig(RunConfig):
             target_epsilon=self.target_epsilon if self.private else None,
             delta=self.delta,
             accountant=self.accountant,
+            noise_schedule=staged(
+                self.noise_schedule, self.noise_end, self.planned_steps
+            )
+            if self.private
+            else None,
             quick=quick,
         )
+
+    @property
+    def bound_schedule(self) -> Schedule | None:
+        """Factors of the clipping bound; None if constant or adaptive."""
+        if self.clipping_schedule == ADAPTIVE:
+            return None
+        return schedule(self.clipping_schedule, self.clipping_end, self.planned_steps)
+
+    @property
+    def is_adaptive(self) -> bool:
+        """Whether the clipping bound follows the norms, by counts that are released."""
+        return self.private and self.clipping_schedule == ADAPTIVE
+
+    def learning_rate_at(self, step: int) -> float:
+        """Return the learning rate of a step, 0, 1, ..."""
+        shape, end = self.learning_rate_schedule, self.learning_rate_end
+        factors = schedule(shape, end, self.planned_steps)
+        factor = 1.0 if factors is None else factors.factor(step, self.planned_steps)
+        return self.learning_rate * factor
 
     @property
     def planned_steps(self) -> int:

@@ -16,8 +16,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from dpsgd_explorer.accounting import Phase
-from dpsgd_explorer.accounting.queries import epsilon_interval
+from dpsgd_explorer.accounting.queries import epsilon_intervals
 from dpsgd_explorer.dp.kernels import cpu as kernels
 from dpsgd_explorer.dp.kernels.threads import threads
 from dpsgd_explorer.dp.noise.seeded import seeded_generator
@@ -137,6 +136,10 @@ class TrainingExperiment(Experiment):
             self._end()
 
     def _learn(self) -> None:
+        if self._step in self._schedule.noise_changes:
+            self._waiting.append(self._phase())
+        for group in self._optimizer.param_groups:
+            group["lr"] = self.config.learning_rate_at(self._step)
         indices = next(self._train_step.batches)
         rows, targets = self._data.train[indices], self._data.train_targets[indices]
         loss = self._train_step.step(rows, targets)
@@ -181,9 +184,11 @@ class TrainingExperiment(Experiment):
         return Event(
             "phase",
             {
-                "step": 0,
+                "step": self._step,
                 "sample_rate": plan.sample_rate,
-                "noise_multiplier": plan.noise_multiplier if config.private else None,
+                "noise_multiplier": plan.noise_multiplier_at(self._step)
+                if config.private
+                else None,
                 "max_grad_norm": config.max_grad_norm,
                 "expected_batch_size": plan.expected_batch_size,
                 "steps": plan.steps,
@@ -201,8 +206,9 @@ class TrainingExperiment(Experiment):
         plan = self.config.plan
         if not plan.is_private:
             return NOT_PRIVATE
-        run = Phase(plan.sample_rate, plan.noise_multiplier, self._schedule.last)
-        return epsilon_interval([run], plan.delta, plan.accountant).status
+        last = [self._schedule.last]
+        terms = (plan.delta, plan.accountant)
+        return epsilon_intervals(plan.phases, last, *terms)[0].status
 
     def _check_finite(self, what: str, value: float | Tensor) -> None:
         """Raise DivergedError unless every entry of the value is finite."""

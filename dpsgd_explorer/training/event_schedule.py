@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import Self
 
 from dpsgd_explorer.experiments.training_config import TrainingConfig
@@ -22,12 +23,14 @@ class Schedule:
         evaluated: Steps with an ``evaluation`` event.
         epsilons: ε at the start and after each of these steps, None where there is no
             guarantee.
+        noise_changes: Steps done before the noise changes.
     """
 
     last: int
     reported: frozenset[int]
     evaluated: frozenset[int]
     epsilons: dict[int, float | None]
+    noise_changes: frozenset[int]
 
     @classmethod
     def of(cls, config: TrainingConfig) -> Self:
@@ -37,8 +40,13 @@ class Schedule:
         reported = {1, last, *range(every, last + 1, every)} if last else set()
         evaluated = {step for step in config.evaluation_steps if step < last} | {last}
         steps = sorted({0} | reported | evaluated)
+        *changes, _ = accumulate(phase.steps for phase in config.plan.phases)
         return cls(
-            last, frozenset(reported), frozenset(evaluated), epsilons(config, steps)
+            last,
+            frozenset(reported),
+            frozenset(evaluated),
+            epsilons(config, steps),
+            frozenset(changes),
         )
 
 

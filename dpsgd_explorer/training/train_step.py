@@ -11,9 +11,12 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.optim import SGD, Adam, Optimizer
 
+from dpsgd_explorer.dp.clipping.adaptive import AdaptiveClipping
+from dpsgd_explorer.dp.clipping.bound import ClippingSchedule
 from dpsgd_explorer.dp.engine import PrivacyEngine
 from dpsgd_explorer.dp.noise.seeded import seeded_generator
 from dpsgd_explorer.dp.sampling.sampler import PoissonSampler
+from dpsgd_explorer.experiments.schedules import ADAPTIVE, CONSTANT
 from dpsgd_explorer.experiments.training_config import TrainingConfig
 
 OPTIMIZERS: dict[str, Callable[[nn.Module, TrainingConfig], Optimizer]] = {
@@ -87,6 +90,7 @@ class PrivateTrainStep(TrainStep):
     ) -> None:
         super().__init__(model, optimizer)
         self.norm_edges = norm_edges(config.max_grad_norm)
+        self._bound_changes = config.clipping_schedule != CONSTANT
         self._engine = PrivacyEngine(
             model,
             plan=config.plan,
@@ -94,6 +98,7 @@ class PrivateTrainStep(TrainStep):
             clipping_mode=config.clipping_mode,
             clipping_fn=config.clipping_fn,
             clipping_style=config.clipping_style,
+            clipping_schedule=_clipping_schedule(config),
             engine=config.engine,
             noise="seeded",
             seed=config.seed,
@@ -103,13 +108,19 @@ class PrivateTrainStep(TrainStep):
         loader = self._engine.poisson_loader((all_records,))
         self.batches = (indices for (indices,) in loader)
 
+    def step(self, inputs: Tensor, targets: Tensor) -> float | None:
+        """Update the model, as ``TrainStep.step``."""
+        self._bound = self._engine.sensitivity()
+        return super().step(inputs, targets)
+
     def divisor(self, size: int) -> int:
         """Return the batch's own size: the engine undoes this mean."""
         return max(size, 1)
 
     def measurements(self) -> dict[str, Any]:
         diagnostics = self._engine.diagnostics
-        return {
+        bound = {"max_grad_norm": self._bound} if self._bound_changes else {}
+        return bound | {
             "clipped_fraction": diagnostics.clipped_fraction,
             "norm_counts": norm_counts(diagnostics.norms, self.norm_edges or []),
             "noise_to_signal": diagnostics.noise_to_signal,
@@ -156,6 +167,12 @@ class PlainTrainStep(TrainStep):
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         self._sampler.restore(state)
+
+
+def _clipping_schedule(config: TrainingConfig) -> ClippingSchedule | None:
+    if config.clipping_schedule == ADAPTIVE:
+        return AdaptiveClipping(config.target_quantile, config.bound_rate)
+    return config.bound_schedule
 
 
 def norm_edges(max_grad_norm: float) -> list[float]:

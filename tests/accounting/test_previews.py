@@ -25,7 +25,7 @@ def steps_of(count):
 @pytest.mark.parametrize("setting", [*SMALL, *USUAL])
 def test_a_preview_is_never_below_the_truth_and_rises(setting):
     run = Phase(*setting)
-    found = preview(run, steps_of(run.steps), 1e-5)
+    found = preview([run], steps_of(run.steps), 1e-5)
     assert found.steps[-1] == run.steps
     assert set(found.steps) <= set(steps_of(run.steps))
     assert np.all(np.diff(found.epsilons) >= 0)
@@ -38,7 +38,7 @@ def test_a_preview_is_never_below_the_truth_and_rises(setting):
 @pytest.mark.parametrize("setting", USUAL)
 def test_a_usual_plan_has_all_of_its_points(setting):
     run = Phase(*setting)
-    assert len(preview(run, steps_of(run.steps), 1e-5).steps) > 0.9 * len(
+    assert len(preview([run], steps_of(run.steps), 1e-5).steps) > 0.9 * len(
         steps_of(run.steps)
     )
 
@@ -53,7 +53,7 @@ def test_discrete_losses_serve_few_steps_of_a_preview(setting, monkeypatch):
 
     monkeypatch.setattr(DiscretizedPlds, "_tail", counted)
     run = Phase(*setting)
-    found = preview(run, steps_of(run.steps), 1e-5)
+    found = preview([run], steps_of(run.steps), 1e-5)
     assert 0 < len(asked) <= 2 * 2 * (PREVIEW_ROWS + 1)  # two windows, two directions
     assert max(asked) <= 1 << 13
     assert len(found.steps) >= PREVIEW_ROWS
@@ -62,7 +62,7 @@ def test_discrete_losses_serve_few_steps_of_a_preview(setting, monkeypatch):
 @pytest.mark.parametrize("batch", [7, 64, 2048])
 def test_a_target_that_is_met_is_met_in_the_preview(batch):
     noise = noise_multiplier(3.0, batch / 32_561, 300, 1e-5)
-    found = preview(Phase(batch / 32_561, noise, 300), steps_of(300), 1e-5)
+    found = preview([Phase(batch / 32_561, noise, 300)], steps_of(300), 1e-5)
     assert found.spent.value <= 3.0
     assert max(found.epsilons) <= 3.0
 
@@ -70,24 +70,24 @@ def test_a_target_that_is_met_is_met_in_the_preview(batch):
 @pytest.mark.parametrize("name", sorted(set(ACCOUNTANTS) - {"zcdp"}))
 def test_every_accountant_has_a_preview(name):
     run = Phase(0.01, 1.0, 50)
-    found = preview(run, [0, 25, 50], 1e-5, name)
+    found = preview([run], [0, 25, 50], 1e-5, name)
     full = ACCOUNTANTS[name].epsilons([run], found.steps, 1e-5)
     assert found.epsilons == pytest.approx(full, rel=1e-3)
 
 
 def test_without_noise_or_steps():
-    assert preview(Phase(0.01, 0.0, 9), [0, 9], 1e-5).epsilons == [0.0, np.inf]
-    assert preview(Phase(0.01, 1.0, 0), [0], 1e-5).epsilons == [0.0]
+    assert preview([Phase(0.01, 0.0, 9)], [0, 9], 1e-5).epsilons == [0.0, np.inf]
+    assert preview([Phase(0.01, 1.0, 0)], [0], 1e-5).epsilons == [0.0]
 
 
 @pytest.mark.parametrize("setting", [*SMALL, *USUAL])
 def test_a_quick_preview_is_never_below_the_full_one(setting):
     run = Phase(*setting)
-    quick = preview(run, steps_of(run.steps), 1e-5, quick=True)
+    quick = preview([run], steps_of(run.steps), 1e-5, quick=True)
     truth = arrays(ACCOUNTANTS["exact"].bounds([run], quick.steps, 1e-5))
     assert np.all(quick.epsilons >= truth.lower)
     assert quick.spent.value >= truth.lower[-1]
-    full = preview(run, steps_of(run.steps), 1e-5)
+    full = preview([run], steps_of(run.steps), 1e-5)
     assert quick.spent.value >= full.spent.value * (1 - 1e-9)
     assert len(quick.steps) <= len(full.steps)
 
@@ -136,7 +136,7 @@ def test_noise_for_many_steps_on_tiny_samples_spends_the_target():
 @pytest.mark.parametrize("setting", [*SMALL, *USUAL[:2]])
 def test_quickly_found_steps_keep_the_target(setting):
     rate, noise, steps = setting
-    target = 0.8 * preview(Phase(*setting), [steps], 1e-5).spent.value
+    target = 0.8 * preview([Phase(*setting)], [steps], 1e-5).spent.value
     quick = most_steps(target, rate, noise, 1e-5, quick=True, most=steps)
     assert quick <= most_steps(target, rate, noise, 1e-5, most=steps) <= steps
     assert epsilon(rate, noise, quick, 1e-5) <= target

@@ -7,9 +7,9 @@ import torch
 from torch.optim import SGD
 
 from dpsgd_explorer.accounting import Plan
+from dpsgd_explorer.accounting.schedules import Linear
 from dpsgd_explorer.dp import PrivacyEngine
 from dpsgd_explorer.dp.clipping.adaptive import AdaptiveClipping
-from dpsgd_explorer.dp.noise.schedules import Linear
 from dpsgd_explorer.errors import ConfigError
 from tests.dp import nets
 from tests.dp.nets import data, linear

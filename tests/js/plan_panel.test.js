@@ -9,6 +9,11 @@ test("the noise of a plan is rounded up: typed in, it spends no more", () => {
   assert.equal(TEXTS.noise_multiplier({private: false, noise_multiplier: 0}), "0");
 });
 
+test("noise that changes is printed with its first and last value", () => {
+  const plan = {private: true, noise_multiplier: 2, last_noise_multiplier: 1.00001};
+  assert.equal(TEXTS.noise_multiplier(plan), "2.000 to 1.001");
+});
+
 test("so is the noise of a point of the budget map", () => {
   const point = {epochs: 10, noise_multiplier: 1.86238666, epsilon_text: "3.00"};
   assert.match(conclusion({point, budget: {epsilon: 3}}), /σ = 1\.863 /);

@@ -155,7 +155,7 @@ class Accountant(ABC):
 
     def preview(
         self,
-        run: Phase,
+        phases: Sequence[Phase],
         steps: Sequence[int],
         delta: float,
         relation: NeighboringRelation = ADD_OR_REMOVE_ONE,
@@ -165,13 +165,13 @@ class Accountant(ABC):
         """Return ε after some of the steps, the last among them.
 
         Args:
-            run: The planned steps.
+            phases: The planned steps.
             steps: Numbers of steps, ascending, at least one.
             delta: In (0, 1).
             relation: The difference between neighbouring data sets.
             quick: Take a few milliseconds, with wider bounds of fewer steps.
         """
-        spent = self.bounds([run], steps, delta, relation)
+        spent = self.bounds(phases, steps, delta, relation)
         return Preview(list(steps), [x.value for x in spent], spent[-1])
 
     def work(

@@ -98,6 +98,17 @@ class StepCounts:
         ]
 
 
+def first_steps(phases: Iterable[Phase], steps: int) -> list[Phase]:
+    """Return the phases of the first ``steps`` steps; the first of them at least."""
+    cut: list[Phase] = []
+    for phase in phases:
+        done = min(phase.steps, steps)
+        if done or not cut:
+            cut.append(replace(phase, steps=done))
+        steps -= done
+    return cut
+
+
 def different(phases: Iterable[Phase]) -> int:
     """Return the number of different pairs of sample rate and noise multiplier."""
     return len({(phase.sample_rate, phase.noise_multiplier) for phase in phases})

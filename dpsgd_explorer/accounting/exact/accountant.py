@@ -170,7 +170,7 @@ class ExactAccountant(Accountant):
 
     def preview(
         self,
-        run: Phase,
+        phases: Sequence[Phase],
         steps: Sequence[int],
         delta: float,
         relation: NeighboringRelation = ADD_OR_REMOVE_ONE,
@@ -186,9 +186,9 @@ class ExactAccountant(Accountant):
         two_sided = ExactAccountant(
             last.refinements, last.max_directions, last.max_frequencies
         )
-        [spent] = two_sided.bounds([run], done[-1:], delta, relation)
+        [spent] = two_sided.bounds(phases, done[-1:], delta, relation)
         coarse = ExactAccountant(refinements=0, max_frequencies=FEW_FREQUENCIES)
-        checked = coarse._checked([run], done, relation)
+        checked = coarse._checked(phases, done, relation)
         lower, upper = coarse._epsilon_bounds(checked, delta)
         is_shown = meet(lower, upper)
         rows = np.flatnonzero(~is_shown)
@@ -197,7 +197,7 @@ class ExactAccountant(Accountant):
             places = np.linspace(0, len(rows) - 1, number).round().astype(int)
             rows = rows[np.unique(places)]
             rows = rows[rows < len(done) - 1]
-            upper[rows] = last.epsilons([run], done[rows], delta, relation)
+            upper[rows] = last.epsilons(phases, done[rows], delta, relation)
         upper[-1] = spent.value
         is_shown[rows] = is_shown[-1] = True
         upper = np.minimum(upper, upper[-1])  # ε rises with the steps

@@ -25,16 +25,15 @@ from typing import Any
 from torch import Tensor
 
 from dpsgd_explorer.accounting import Plan
+from dpsgd_explorer.accounting.released_counts import (
+    COUNT_SENSITIVITY,
+    usual_count_noise,
+)
 from dpsgd_explorer.dp.noise.base import Meter, NoiseSource
 from dpsgd_explorer.errors import ConfigError
 
-COUNT_SENSITIVITY = 0.5
-#: Expected batch size over the count's noise std: the choice of the source.
-BATCH_OVER_NOISE = 20
 #: Bound of the factor and of its inverse: float32 holds C times it.
 MAX_FACTOR = 2.0**60
-#: Count's noise multiplier over the plan's, at least: the gradient's grows by 3 %.
-MIN_COUNT_NOISE = 4.0
 
 
 @dataclass(frozen=True)
@@ -70,12 +69,11 @@ class AdaptiveClipping:
         Raises:
             ConfigError: the count alone would spend more than the plan does.
         """
-        planned = plan.noise_multiplier
+        planned = max(phase.noise_multiplier for phase in plan.phases)
         if not plan.is_private:
             return 0.0
         if self.count_noise is None:
-            usual = plan.expected_batch_size / BATCH_OVER_NOISE / COUNT_SENSITIVITY
-            return max(usual, MIN_COUNT_NOISE * planned)
+            return usual_count_noise(plan)
         multiplier = self.count_noise / COUNT_SENSITIVITY
         if multiplier <= planned:
             raise ConfigError(

@@ -7,9 +7,9 @@ from typing import Any, Protocol
 from torch import Tensor
 
 from dpsgd_explorer.accounting import Plan
+from dpsgd_explorer.accounting.schedules import Schedule
 from dpsgd_explorer.dp.clipping.adaptive import AdaptiveBound, AdaptiveClipping
 from dpsgd_explorer.dp.noise.base import NoiseSource
-from dpsgd_explorer.dp.noise.schedules import Schedule
 
 ClippingSchedule = Schedule | AdaptiveClipping
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
-from dpsgd_explorer.dp.noise.schedules import Factor
+from dpsgd_explorer.accounting.released_counts import gradient_noise
+from dpsgd_explorer.accounting.schedules import Factor
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,7 +44,7 @@ class NoisePlan:
     def noise_multiplier_at(self, step: int) -> float:
         """Return the noise multiplier of a step's gradient."""
         factor = 1.0 if self.noise_factor is None else self.noise_factor(step)
-        return _of_gradient(self.noise_multiplier * factor, self.count_noise)
+        return gradient_noise(self.noise_multiplier * factor, self.count_noise)
 
     def max_grad_norm_at(self, step: int) -> float:
         """Return the clipping bound of a step."""
@@ -54,18 +54,3 @@ class NoisePlan:
     def standard_deviation_at(self, step: int) -> float:
         """Return the standard deviation of the noise on each entry of a step's sum."""
         return self.noise_multiplier_at(step) * self.max_grad_norm_at(step)
-
-
-def _of_gradient(planned: float, count: float) -> float:
-    """Return the gradient's noise multiplier, given that of a count on the same batch.
-
-    Two Gaussian releases with multipliers z_g and z_c cost as much as one with
-    1/z^2 = 1/z_g^2 + 1/z_c^2 (Andrew et al., 2021, arXiv:1905.03871, theorem 1).
-
-    Args:
-        planned: z, the noise multiplier of the two together; 0 adds no noise.
-        count: z_c; 0 if no count is released.
-    """
-    if not count or not planned:
-        return planned
-    return 1 / math.sqrt(planned**-2 - count**-2)

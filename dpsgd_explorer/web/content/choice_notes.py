@@ -11,9 +11,12 @@ import statistics
 from functools import cache
 from typing import Any
 
+from dpsgd_explorer.accounting.released_counts import MIN_COUNT_NOISE, gradient_noise
 from dpsgd_explorer.experiments.catalogue import DATA_SETS, MODELS
+from dpsgd_explorer.experiments.schedules import NOISE_STAGES
 from dpsgd_explorer.experiments.training_config import TrainingConfig
 from dpsgd_explorer.web.forms.fields import text_of
+from dpsgd_explorer.web.questions.rounding import percent_limit
 from dpsgd_explorer.web.recorded.runs import FOLDER, recorded_comparison
 
 RECORDED = FOLDER / "choices" / "clipping.json"
@@ -50,6 +53,33 @@ WORDS: dict[str, dict[str, str]] = {
     },
 }
 
+SCHEDULE_WORDS: dict[str, dict[str, str]] = {
+    "noise_schedule": {
+        "constant": "Every step draws the same noise.",
+        **dict.fromkeys(
+            ("linear", "cosine", "exponential"),
+            f"In {NOISE_STAGES} parts of equal length; ε counts each with its own σ.",
+        ),
+    },
+    "clipping_schedule": {
+        "constant": "Every step clips at the same C.",
+        **dict.fromkeys(
+            ("linear", "cosine", "exponential"),
+            "Costs no ε: at every step the noise is a multiple of C.",
+        ),
+        "adaptive": "Each step also releases how many gradients were within C, with "
+        "noise of its own. ε is the same; for it the gradient’s noise grows, by at "
+        f"most {percent_limit(gradient_noise(1.0, MIN_COUNT_NOISE) - 1)} %.",
+    },
+    "learning_rate_schedule": {
+        "constant": "Every step has the same learning rate.",
+        **dict.fromkeys(
+            ("linear", "cosine", "exponential"),
+            "Costs no ε: it is fixed before the run.",
+        ),
+    },
+}
+
 
 @cache
 def choice_notes() -> dict[str, dict[str, str]]:
@@ -60,7 +90,7 @@ def choice_notes() -> dict[str, dict[str, str]]:
             choice: f"{text} {effects[field][choice]}" for choice, text in of.items()
         }
         for field, of in WORDS.items()
-    }
+    } | SCHEDULE_WORDS
 
 
 @cache

@@ -12,9 +12,11 @@ from functools import cache, lru_cache
 from typing import Any
 
 from dpsgd_explorer import accounting
-from dpsgd_explorer.accounting import ACCOUNTANTS, Phase
+from dpsgd_explorer.accounting import ACCOUNTANTS, Plan
+from dpsgd_explorer.accounting.core.phase import first_steps
 from dpsgd_explorer.accounting.queries import preview
 from dpsgd_explorer.accounting.registry import accountant_for
+from dpsgd_explorer.accounting.released_counts import gradient_noise, usual_count_noise
 from dpsgd_explorer.experiments.catalogue import DATA_SETS, MODELS, DataSet, Model
 from dpsgd_explorer.experiments.training_config import TrainingConfig
 from dpsgd_explorer.web.forms.fields import text_of
@@ -23,7 +25,7 @@ from dpsgd_explorer.web.questions.privacy import (
     Curve,
     EnclosedEpsilon,
     PlanAnswer,
-    epsilons_of_all,
+    epsilons_of_phases,
 )
 from dpsgd_explorer.web.questions.rounding import need
 
@@ -37,9 +39,7 @@ VIEWS = {"accuracy": "Accuracy", "gradients": "Gradients", "loss": "Loss"}
 PLAN_TEXTS: dict[str, Callable[[dict[str, Any]], str]] = {
     "epsilon": lambda plan: str(plan["epsilon_text"]),
     "delta": lambda plan: text_of(plan["delta"]),
-    "noise_multiplier": lambda plan: (
-        need(plan["noise_multiplier"]) if plan["private"] else "0"
-    ),
+    "noise_multiplier": lambda plan: noise_text(plan),
     "sample_rate": lambda plan: f"{plan['sample_rate']:.3g}",
     "steps": lambda plan: f"{plan['steps']:,}",
     "epochs": lambda plan: f"{plan['epochs']:.3g}",
@@ -64,6 +64,14 @@ def plan_texts(plan: dict[str, Any] | None) -> dict[str, str]:
     if plan is None:
         return dict.fromkeys(PLAN_TEXTS, "–")
     return {name: write(plan) for name, write in PLAN_TEXTS.items()}
+
+
+def noise_text(plan: dict[str, Any]) -> str:
+    """Return σ, of the first and last step where they differ."""
+    if not plan["private"]:
+        return "0"
+    first, last = plan["noise_multiplier"], plan["last_noise_multiplier"]
+    return need(first) if first == last else f"{need(first)} to {need(last)}"
 
 
 def truth_of(plan: dict[str, Any] | None) -> tuple[str, str, str]:
@@ -92,12 +100,12 @@ def planned(
         most = config.stop_at_epsilon
         within = most * (1 - SPARED) if target is not None else most
         last_step = plan.steps_within(within, quick=preliminary)
-    run = Phase(plan.sample_rate, plan.noise_multiplier, last_step)
+    run = first_steps(plan.phases, last_step)
     if preliminary and points is not None:
         points = min(points, FEW_POINTS)
     asked = [last_step] if points is None else Curve.steps_up_to(last_step, points)
     found = cached_preview(
-        run, tuple(asked), plan.delta, plan.accountant, quick=preliminary
+        tuple(run), tuple(asked), plan.delta, plan.accountant, quick=preliminary
     )
     if target is not None and most is not None:
         found = found.raised_to(min(target, most))
@@ -107,20 +115,27 @@ def planned(
             found.spent, plan.accountant, plan.delta
         ).model_dump(),
         accountants=[
-            name for name in accounting.NAMES if not accountant_for(name).why_not([run])
+            name for name in accounting.NAMES if not accountant_for(name).why_not(run)
         ],
-        epsilons=epsilons_of_all(plan.accountant, run, plan.delta),
+        epsilons=epsilons_of_phases(plan.accountant, run, plan.delta),
         private=plan.is_private,
         sample_size=plan.sample_size,
         expected_batch_size=plan.expected_batch_size,
         sample_rate=plan.sample_rate,
         noise_multiplier=plan.noise_multiplier,
+        last_noise_multiplier=plan.phases[-1].noise_multiplier,
+        gradient_noise_multiplier=_gradient_noise(config, plan),
         steps=plan.steps,
         epochs=plan.steps * plan.sample_rate,
         last_step=last_step,
         curve=line,
         noise_is_bound=target is not None,
     )
+
+
+def _gradient_noise(config: TrainingConfig, plan: Plan) -> float:
+    count = usual_count_noise(plan) if config.is_adaptive else 0.0
+    return gradient_noise(plan.noise_multiplier, count)
 
 
 @cache

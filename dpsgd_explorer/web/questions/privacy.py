@@ -13,6 +13,7 @@ from pydantic import BaseModel
 from dpsgd_explorer.accounting import ACCOUNTANTS, Phase
 from dpsgd_explorer.accounting.batches import POISSON, Batches, batches_answers
 from dpsgd_explorer.accounting.core.intervals import Interval
+from dpsgd_explorer.accounting.queries import Answer, all_answers
 from dpsgd_explorer.accounting.registry import ALL, deciding
 from dpsgd_explorer.web.questions.privacy_models import RELATIONS
 from dpsgd_explorer.web.questions.rounding import limit
@@ -231,6 +232,8 @@ class PlanAnswer(EnclosedEpsilon, EveryEpsilon):
     something of such a run. A preliminary answer has few points, and bounds:
     ``last_step`` is at most that of the run. Where ``noise_is_bound``, the noise is at
     least that of the run, and ``epsilon`` the target, which the run spends at most.
+    ``noise_multiplier`` is that of the first step; the gradient's is larger where
+    adaptive clipping releases counts beside it.
     """
 
     accountants: list[str]
@@ -239,6 +242,8 @@ class PlanAnswer(EnclosedEpsilon, EveryEpsilon):
     expected_batch_size: int
     sample_rate: float
     noise_multiplier: float
+    last_noise_multiplier: float
+    gradient_noise_multiplier: float
     steps: int
     epochs: float
     last_step: int
@@ -256,6 +261,15 @@ def rounded(epsilon: float) -> float | None:
     return None if math.isinf(epsilon) else float(limit(epsilon, EPSILON_DIGITS))
 
 
+def epsilons_of_phases(
+    accountant: str, phases: list[Phase], delta: float
+) -> dict[str, float | None] | None:
+    """Return what each accountant says of the phases, None unless all were asked."""
+    if accountant != ALL:
+        return None
+    return _rounded_all(all_answers(phases, delta))
+
+
 def epsilons_of_all(
     accountant: str,
     run: Phase,
@@ -266,7 +280,10 @@ def epsilons_of_all(
     """Return what each accountant says of a run, None unless all were asked."""
     if accountant != ALL or not 0 < delta < 1:
         return None
-    answers = batches_answers(run, delta, relation, batches)
+    return _rounded_all(batches_answers(run, delta, relation, batches))
+
+
+def _rounded_all(answers: dict[str, Answer]) -> dict[str, float | None]:
     return {
         name: rounded(answer.epsilon)
         for name, answer in answers.items()

@@ -8,13 +8,18 @@ const NONE = "–";
 export const TEXTS = {
   epsilon: (plan) => plan.epsilon_text,
   delta: (plan) => exponential(plan.delta),
-  noise_multiplier: (plan) => (plan.private ? `${plan.noise_is_bound ? "≤ " : ""}${roundUp(plan.noise_multiplier, 3)}` : "0"),
+  noise_multiplier: (plan) => (plan.private ? `${plan.noise_is_bound ? "≤ " : ""}${noiseText(plan)}` : "0"),
   sample_rate: (plan) => significant(plan.sample_rate),
   steps: (plan) => integer(plan.steps),
   epochs: (plan) => significant(plan.epochs),
 };
 
 const RELATIONS = {add_or_remove_one: "add or remove one record"};
+
+/** σ, of the first and the last step where they differ. */
+function noiseText({noise_multiplier: first, last_noise_multiplier: last = first}) {
+  return first === last ? roundUp(first, 3) : `${roundUp(first, 3)} to ${roundUp(last, 3)}`;
+}
 
 export class PlanPanel {
   /** @param {HTMLElement} root holds [data-plan], [data-truth], [data-when], [data-note] */

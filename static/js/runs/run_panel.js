@@ -181,7 +181,7 @@ export class RunPanel extends BasePanel {
       edges,
       counts: step ? counts : edges.slice(1).map(() => 0),
       clipped_fraction: plan.private ? (step?.clipped_fraction ?? null) : null,
-      max_grad_norm: plan.private ? plan.max_grad_norm : null,
+      max_grad_norm: plan.private ? (step?.max_grad_norm ?? plan.max_grad_norm) : null,
       clipping_fn: plan.clipping_fn,
       top: this.countsEnd,
       size: this.charts.norms.size,

@@ -7,15 +7,17 @@ import torch
 
 from dpsgd_explorer.accounting import Phase, Plan
 from dpsgd_explorer.accounting.registry import accountant_for
-from dpsgd_explorer.dp.ledger.phases import MAX_PHASES, epsilon_of, phases_of
-from dpsgd_explorer.dp.ledger.receipt import receipt_text
-from dpsgd_explorer.dp.noise.schedules import (
+from dpsgd_explorer.accounting.schedules import (
+    MAX_PHASES,
     SCHEDULES,
     Cosine,
     Exponential,
     Linear,
+    Staged,
     Stairs,
 )
+from dpsgd_explorer.dp.ledger.phases import epsilon_of, phases_of
+from dpsgd_explorer.dp.ledger.receipt import receipt_text
 from dpsgd_explorer.errors import ConfigError, PrivacyError
 from tests.dp.nets import attached, backward, data, linear, private_run
 
@@ -26,6 +28,7 @@ ONE_OF_EACH = {
     "stairs": Stairs(0.5, every=2),
     "linear": Linear(0.5),
     "cosine": Cosine(2.0),
+    "staged": Staged(Linear(0.5), stages=3),
 }
 
 
@@ -45,6 +48,8 @@ def test_the_factors_are_those_of_the_formulas():
     assert factors(Cosine(0.0 + 0.5)) == pytest.approx(
         [1, 0.75 + math.sqrt(2) / 8, 0.75, 0.75 - math.sqrt(2) / 8, 0.5]
     )
+    assert factors(Staged(Linear(3.0), stages=2)) == [1, 1, 1, 3, 3]
+    assert factors(Staged(Linear(3.0), stages=9)) == [1, 1.5, 2, 2.5, 3]
 
 
 def test_every_schedule_is_tried():

@@ -55,6 +55,32 @@ def test_a_plan_is_what_the_api_answers(client):
     assert answer.json == plan_of(config)
 
 
+def test_the_plan_of_scheduled_noise_says_its_first_and_last(client):
+    query = {"noise_schedule": "linear", "noise_end": "0.5", "points": 101}
+    answer = client.get("/api/v1/privacy/plan", query_string=query).json
+    assert answer["last_noise_multiplier"] == pytest.approx(
+        answer["noise_multiplier"] / 2
+    )
+    assert answer["epsilon"] == 3.0
+    plan = TrainingConfig.from_query(query | {"points": ""}).plan
+    assert answer["noise_multiplier"] == plan.noise_multiplier
+    steps, epsilons = answer["curve"]["steps"], answer["curve"]["epsilon"]
+    assert epsilons == pytest.approx(plan.epsilons(steps), abs=2e-4)
+    first, _, last = plan_texts(answer)["noise_multiplier"].partition(" to ")
+    assert float(first) == pytest.approx(2 * float(last), abs=2e-3)
+    quick = client.get(
+        "/api/v1/privacy/plan", query_string=query | {"preliminary": "true"}
+    ).json
+    assert quick["noise_multiplier"] >= answer["noise_multiplier"]
+
+
+def test_the_plan_says_what_an_adaptive_bound_costs(client):
+    query = {"clipping_schedule": "adaptive", "accountant": "all"}
+    answer = client.get("/api/v1/privacy/plan", query_string=query).json
+    assert answer["epsilons"]["exact"] == answer["epsilon"] == 3.0
+    assert 1 < answer["gradient_noise_multiplier"] / answer["noise_multiplier"] < 1.04
+
+
 @pytest.mark.parametrize("target", [0.5, 1.0, 3.0, 7.1])
 @pytest.mark.parametrize("dataset", ["mnist", "adult"])
 def test_the_noise_that_is_shown_spends_no_more_than_the_target(target, dataset):

@@ -9,14 +9,18 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import groupby
 from typing import Any
 
+from dpsgd_explorer.accounting.core.phase import Phase
 from dpsgd_explorer.errors import ConfigError
 
 #: Step (0 for the first) -> factor of its noise multiplier or of its bound.
 Factor = Callable[[int], float]
+#: Phases that are accounted one by one; more of them would take too long.
+MAX_PHASES = 100
 
 
 @dataclass(frozen=True)
@@ -29,7 +33,9 @@ class Schedule(ABC):
 
     def __post_init__(self) -> None:
         """Check that all numbers are above 0 and finite."""
-        for name, value in asdict(self).items():
+        for name, value in vars(self).items():
+            if isinstance(value, Schedule):
+                continue
             if not isinstance(value, int | float) or not 0 < value < math.inf:
                 raise ConfigError(
                     name,
@@ -47,7 +53,11 @@ class Schedule(ABC):
 
     def as_data(self) -> dict[str, Any]:
         """Return the schedule as JSON values."""
-        return {"name": NAMES[type(self)], **asdict(self)}
+        values = {
+            name: value.as_data() if isinstance(value, Schedule) else value
+            for name, value in vars(self).items()
+        }
+        return {"name": NAMES[type(self)], **values}
 
 
 @dataclass(frozen=True)
@@ -92,13 +102,65 @@ class Cosine(Schedule):
         return 1 + (self.to - 1) * progress
 
 
+@dataclass(frozen=True)
+class Staged(Schedule):
+    """Another schedule in ``stages`` equally long parts, each with one factor.
+
+    The first part has the factor of the first step, the last that of the last.  Noise
+    in few parts takes little time to account for.
+    """
+
+    shape: Schedule
+    stages: int
+
+    def factor(self, step: int, steps: int) -> float:
+        parts = min(self.stages, steps)
+        part = min(step * parts // max(steps, 1), parts - 1)
+        return self.shape.factor(part, parts)
+
+
 SCHEDULES: dict[str, type[Schedule]] = {
     "exponential": Exponential,
     "stairs": Stairs,
     "linear": Linear,
     "cosine": Cosine,
+    "staged": Staged,
 }
 NAMES = {schedule: name for name, schedule in SCHEDULES.items()}
+
+
+def scheduled_phases(
+    sample_rate: float, noise_multiplier: float, factors: Sequence[float]
+) -> list[Phase]:
+    """Return the phases of a run, in their order: steps with equal noise together.
+
+    Beyond MAX_PHASES different factors, factors close to each other count as the
+    smallest among them, which bounds epsilon above.
+
+    Args:
+        sample_rate: Inclusion probability of each record in each step.
+        noise_multiplier: Noise multiplier at factor 1.
+        factors: Factor of each step.
+    """
+    rounded = _rounded_down(factors) if len(set(factors)) > MAX_PHASES else factors
+    return [
+        Phase(sample_rate, noise_multiplier * factor, len(list(steps)))
+        for factor, steps in groupby(rounded)
+    ]
+
+
+def _rounded_down(factors: Sequence[float]) -> list[float]:
+    """Return the smallest factor near each one: at most MAX_PHASES different ones."""
+    low, high = min(factors), max(factors)
+    width = math.log(high / low) / (MAX_PHASES - 1)
+
+    def group(factor: float) -> int:
+        return int(math.log(factor / low) / width)
+
+    smallest: dict[int, float] = {}
+    for factor in sorted(set(factors)):
+        smallest.setdefault(group(factor), factor)
+    return [smallest[group(factor)] for factor in factors]
 
 
 def _share(step: int, steps: int) -> float:
