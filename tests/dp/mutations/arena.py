@@ -7,6 +7,7 @@ tests and runs them.  Each result is a file of FOLDER.
 """
 
 import contextlib
+import gc
 import io
 import json
 import os
@@ -73,6 +74,7 @@ def catalogue():
 
 
 def main(folder, names):
+    import scipy.stats  # noqa: F401 - loaded once, not by each child
     import torch
     from hypothesis import Phase, settings
 
@@ -85,6 +87,7 @@ def main(folder, names):
     bugs = [catalogue()[name] for name in names]
     every = sorted({test for each in bugs for test in each.tests})
     trials = [(every, None), *((each.tests, each.plant) for each in bugs)]
+    gc.freeze()  # no child walks through what the parent has loaded
     for i, (tests, plant) in enumerate(trials):
         child = os.fork()
         if child == 0:
