@@ -52,6 +52,7 @@ def test_by_keyboard_the_first_visit_comes_to_the_ratio_in_six_actions(open_page
     expect(strip).to_be_hidden()  # once
 
 
+@pytest.mark.long("more journeys")
 def test_a_first_visit_takes_a_minute_of_reading_and_hardly_any_waiting(open_page):
     """The page's clock stands still but for one tick after each action."""
     page = open_page("/", new_visitor=True)
@@ -87,6 +88,7 @@ def test_a_first_visit_takes_a_minute_of_reading_and_hardly_any_waiting(open_pag
     assert waited + 60 * words / WORDS_A_MINUTE <= MOST_SECONDS
 
 
+@pytest.mark.long("more journeys")
 def test_a_first_visit_can_be_skipped_and_the_slider_works_without_it(open_page):
     page = open_page("/", new_visitor=True)
     strip = page.get_by_role("region", name="First visit")

@@ -89,6 +89,7 @@ def test_no_small_number_is_broken_over_two_lines(open_page, address):
             assert page.evaluate(BROKEN_NUMBERS) == [], (path, width)
 
 
+@pytest.mark.long("more journeys")
 def test_row_heads_of_a_table_stand_on_the_line_of_their_cells(open_page):
     page = open_page("/learn/parameters/")
     page.set_viewport_size({"width": 390, "height": 844})

@@ -21,6 +21,7 @@ def test_what_was_read_is_marked_in_this_browser_and_can_be_erased(open_page):
     assert page.evaluate("() => localStorage.getItem('chapters-read')") is None
 
 
+@pytest.mark.long("more journeys")
 def test_every_chapter_lists_all_and_ticks_those_that_were_read(open_page):
     """Storage that is broken, or names chapters that are no more, counts as none."""
     page = open_page("/learn/intro/", new_visitor=True)
@@ -40,6 +41,7 @@ def test_every_chapter_lists_all_and_ticks_those_that_were_read(open_page):
     expect(chapters.get_by_role("link", name="✓ read")).to_have_count(1)
 
 
+@pytest.mark.long("more journeys")
 def test_on_a_narrow_page_all_chapters_are_in_a_closed_list(open_page):
     page = open_page("/learn/intro/", size=(390, 844))
     chapters = page.locator(".rail [data-chapters]")
@@ -110,6 +112,7 @@ def test_a_chapter_is_whole_without_script(open_page):
     expect(page.get_by_role("heading", level=1)).to_have_text(following)
 
 
+@pytest.mark.long("more journeys")
 def test_the_rail_follows_the_reader(open_page):
     page = open_page("/learn/parameters/")
     rail = page.locator("[data-rail]")
@@ -188,6 +191,7 @@ def test_printed_a_chapter_is_its_text(open_page):
     expect(page.locator("h1")).to_be_visible()
 
 
+@pytest.mark.long("more journeys")
 def test_a_term_shows_its_meaning_on_hover_focus_and_tap(open_page):
     page = open_page("/learn/dp-concepts/")
     term = page.locator("a.term").first
@@ -221,6 +225,7 @@ def test_a_term_is_tapped_once_for_its_meaning_and_twice_for_its_entry(open_page
     page.wait_for_url("**/glossary/#*")
 
 
+@pytest.mark.long("more journeys")
 def test_without_script_a_term_is_a_link_to_its_entry(open_page):
     page = open_page("/learn/dp-concepts/", java_script_enabled=False)
     page.locator("a.term").first.click()

@@ -19,6 +19,7 @@ def heading(page, chart):
     return page.locator(f"#{chart} h3")
 
 
+@pytest.mark.long("more journeys")
 def test_a_slider_moves_by_keyboard_and_the_charts_follow(lab):
     focus(lab.get_by_label("Budget, slider"))
     lab.keyboard.press("Home")

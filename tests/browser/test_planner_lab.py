@@ -27,6 +27,7 @@ def box(page, label):
 NOISE, EPOCHS, EPSILON = "Noise multiplier σ", "Epochs", "Budget ε"
 
 
+@pytest.mark.long("more journeys")
 def test_the_fifth_follows_as_the_slider_moves_by_key(page):
     before = float(box(page, NOISE).input_value())
     slider = page.get_by_label("Epochs, slider")

@@ -9,6 +9,7 @@ CUT = """() => [...document.querySelectorAll("main *")]
   .map((one) => one.outerHTML.slice(0, 80))"""
 
 
+@pytest.mark.long("more journeys")
 def test_printed_a_chapter_shows_its_picture_guessed_or_not(open_page):
     page = open_page("/learn/sgd-basics/")
     expect(page.locator('[data-state="moves"]')).to_have_count(1)

@@ -50,6 +50,7 @@ def test_each_chart_is_saved_as_numbers_and_as_a_picture(page):
         assert saved.value.path().read_bytes().startswith(b"\x89PNG")
 
 
+@pytest.mark.long("more journeys")
 def test_the_charts_follow_the_theme(page):
     line = page.locator(".accuracy-box .js-line").first
     expect(line).to_have_css("stroke", "rgb(0, 114, 178)")

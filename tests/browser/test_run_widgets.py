@@ -2,12 +2,14 @@
 
 import re
 
+import pytest
 from playwright.sync_api import expect
 
 from dpsgd_explorer.web.widgets import people
 from tests.browser.trainer import focus
 
 
+@pytest.mark.long("more journeys")
 def test_accountants_race_over_a_run_that_one_chooses(open_page):
     page = open_page("/learn/privacy-accounting/")
     page.get_by_label("What does Rényi DP say").fill("4")
@@ -34,6 +36,7 @@ def test_accountants_race_over_a_run_that_one_chooses(open_page):
     expect(figure.get_by_role("button", name="Play")).to_be_visible()
 
 
+@pytest.mark.long("more journeys")
 def test_three_twins_split_the_cost_at_rates_of_their_own_and_at_one(open_page):
     page = open_page("/learn/dpsgd-intro/#three-way-twin")
     figure = page.locator("#three-way-twin")
@@ -73,6 +76,7 @@ def test_a_recorded_run_is_played_alone_by_keyboard_where_motion_is_unwanted(ope
     expect(title).to_contain_text("After 1 of 300 steps")
 
 
+@pytest.mark.long("more journeys")
 def test_a_person_with_several_records_is_one_unit_or_many(open_page):
     points = people.data()["points"]
     page = open_page("/learn/in-the-real-world/")
@@ -119,6 +123,7 @@ def test_a_rare_digit_is_guessed_and_compared_by_keyboard(open_page):
     expect(figure.get_by_text("being rare costs this digit")).to_be_visible()
 
 
+@pytest.mark.long("more journeys")
 def test_errors_of_regression_are_read_at_any_budget(open_page):
     page = open_page("/learn/private-linear-regression/")
     page.get_by_label("AdaSSP", exact=True).fill("0.9")

@@ -2,11 +2,13 @@
 
 import re
 
+import pytest
 from playwright.sync_api import expect
 
 from tests.browser.trainer import focus
 
 
+@pytest.mark.long("more journeys")
 def test_an_answer_of_one_s_own_goes_behind_two_coins_and_nowhere_else(open_page):
     page = open_page("/embed/randomised-response/")
     figure = page.locator("#randomised-response")
@@ -63,6 +65,7 @@ def test_faces_are_guessed_and_follow_epsilon_and_the_belief_before(open_page):
     expect(figure.get_by_text("you: 60 of 100")).to_have_count(0)
 
 
+@pytest.mark.long("more journeys")
 def test_batches_are_drawn_in_three_ways_and_one_has_an_exact_epsilon(open_page):
     page = open_page("/embed/sampling-lottery/")
     figure = page.locator("#sampling-lottery")
@@ -89,6 +92,7 @@ def test_batches_are_drawn_in_three_ways_and_one_has_an_exact_epsilon(open_page)
     expect(promise).to_have_text(first)
 
 
+@pytest.mark.long("more journeys")
 def test_a_diary_is_kept_until_a_release_is_refused(open_page):
     page = open_page("/embed/composition-diary/")
     figure = page.locator("#composition-diary")
@@ -144,6 +148,7 @@ def test_a_kernel_is_stepped_over_an_image_and_back_to_its_gradient(open_page):
     assert row["width"] > 3 * row["height"]
 
 
+@pytest.mark.long("more journeys")
 def test_no_word_of_the_unfolded_picture_is_cut_where_words_are_larger(open_page):
     page = open_page("/learn/per-sample-gradients/", size=(960, 800))
     page.get_by_role("button", name="Skip the guess").click()

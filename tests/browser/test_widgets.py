@@ -80,6 +80,7 @@ def test_a_widget_whose_script_does_not_come_says_so_and_keeps_its_picture(open_
     expect(page.get_by_role("heading", name="What must change")).to_be_visible()
 
 
+@pytest.mark.long("more journeys")
 def test_a_widget_that_breaks_while_it_moves_gives_its_picture_back(open_page):
     page = open_page("/embed/microscope/", new_visitor=True, expected=["broken"])
     page.route(
@@ -152,6 +153,7 @@ def test_two_worlds_are_trained_and_told_apart(open_page):
     expect(promise).not_to_have_text(epsilon)  # q is
 
 
+@pytest.mark.long("more journeys")
 def test_a_dragged_record_trains_both_worlds_anew_below_the_same_limit(open_page):
     page = open_page("/embed/two-worlds/", size=(1280, 2000))
     figure = page.locator("#two-worlds")
@@ -196,6 +198,7 @@ def gap_of(words):
     return hits - alarms
 
 
+@pytest.mark.long("more journeys")
 def test_a_finger_drags_the_record_and_not_the_page(open_page):
     page = open_page("/embed/one-odd-record/", size=(390, 700), has_touch=True)
     record = page.get_by_role("slider", name="The odd record")
@@ -261,6 +264,7 @@ def test_a_step_is_gone_through_under_the_microscope(open_page):
     expect(title).to_contain_text("records take part in this step")
 
 
+@pytest.mark.long("more journeys")
 def test_a_bound_is_dragged_over_the_lengths_of_a_recorded_run(open_page):
     page = open_page("/learn/parameters/")
     page.get_by_role("radio", name="the same", exact=True).check()
@@ -290,6 +294,7 @@ def test_a_bound_is_dragged_over_the_lengths_of_a_recorded_run(open_page):
     expect(figure.get_by_text("you: 20°")).to_have_count(0)  # of another step
 
 
+@pytest.mark.long("more journeys")
 def test_a_larger_batch_calms_the_update_and_hardly_the_run(open_page):
     [needed] = [
         p["sigma"] for p in noise_to_signal.data()["points"] if p["batch"] == 2048
@@ -310,12 +315,14 @@ def test_a_larger_batch_calms_the_update_and_hardly_the_run(open_page):
     expect(page.locator('[data-part="sigma"]')).to_have_text(needed)
 
 
+@pytest.mark.long("more journeys")
 def test_alone_two_worlds_measure_every_noise_without_being_touched(open_page):
     page = open_page("/embed/two-worlds/")
     dots = page.locator('[data-part="levels"] path.f-attack')
     expect(dots).to_have_attribute("d", re.compile("^M"))
 
 
+@pytest.mark.long("more journeys")
 def test_a_link_that_a_teacher_built_starts_where_it_says(open_page):
     page = open_page("/teach/?for=two-worlds#build")
     page.get_by_label("Noise multiplier σ starts at").select_option("2")

@@ -6,10 +6,8 @@ The words are ours; every number is read from what was recorded (``recorded/choi
 
 from __future__ import annotations
 
-import json
 import statistics
-from functools import cache
-from typing import Any
+from functools import cache, partial
 
 from dpsgd_explorer.accounting.released_counts import MIN_COUNT_NOISE, gradient_noise
 from dpsgd_explorer.experiments.catalogue import DATA_SETS, MODELS
@@ -17,9 +15,10 @@ from dpsgd_explorer.experiments.schedules import NOISE_STAGES
 from dpsgd_explorer.experiments.training_config import TrainingConfig
 from dpsgd_explorer.web.forms.fields import text_of
 from dpsgd_explorer.web.questions.rounding import percent_limit
-from dpsgd_explorer.web.recorded.runs import FOLDER, recorded_comparison
+from dpsgd_explorer.web.recorded.files import recording
+from dpsgd_explorer.web.recorded.runs import recorded_comparison
 
-RECORDED = FOLDER / "choices" / "clipping.json"
+_stored = partial(recording, "choices/clipping")
 
 WORDS: dict[str, dict[str, str]] = {
     "clipping_fn": {
@@ -91,12 +90,6 @@ def choice_notes() -> dict[str, dict[str, str]]:
         }
         for field, of in WORDS.items()
     } | SCHEDULE_WORDS
-
-
-@cache
-def _stored() -> dict[str, Any]:
-    stored: dict[str, Any] = json.loads(RECORDED.read_text(encoding="utf-8"))
-    return stored
 
 
 def _accuracies() -> dict[str, dict[str, str]]:

@@ -6,23 +6,15 @@ Recorded by ``tools/record/sweep.py``; the noise levels by
 
 from __future__ import annotations
 
-import json
-from functools import cache
+from functools import partial
 from statistics import mean
-from typing import Any
 
 from dpsgd_explorer.web.questions.rounding import nearest, percent, whole
-from dpsgd_explorer.web.recorded.runs import FOLDER
+from dpsgd_explorer.web.recorded.files import recording
+
+stored = partial(recording, "choices/sweep")
 
 CLOSE = 0.005  # accuracy that counts as close to the best
-
-
-@cache
-def stored(name: str = "sweep") -> dict[str, Any]:
-    """Return what was recorded."""
-    path = FOLDER / "choices" / f"{name}.json"
-    found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    return found
 
 
 def head() -> list[str]:
@@ -72,7 +64,7 @@ def good_noise() -> str:
     """Return the largest σ that was close to the best of the noise levels."""
     reached = {
         level["noise_multiplier"]: mean(level["test_accuracy"])
-        for level in stored("noise_levels")["levels"]
+        for level in recording("choices/noise_levels")["levels"]
     }
     best = max(reached.values())
     return f"{max(s for s, accuracy in reached.items() if accuracy >= best - CLOSE):g}"

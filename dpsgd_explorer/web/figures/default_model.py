@@ -6,29 +6,21 @@ Tramèr and Boneh (2021), arXiv:2011.11660.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
-from typing import Any
+from functools import cache, partial
 
 from markupsafe import Markup
 
 from dpsgd_explorer.experiments.catalogue import MODELS
 from dpsgd_explorer.web.figures.svg import Picture, Plot, Scale
 from dpsgd_explorer.web.questions.rounding import nearest
-from dpsgd_explorer.web.recorded.runs import FOLDER, recorded
+from dpsgd_explorer.web.recorded.files import recording
+from dpsgd_explorer.web.recorded.runs import recorded
 
-RECORDED = FOLDER / "choices" / "default_model.json"
+stored = partial(recording, "choices/default_model")
 GREYS = 8  # levels of ink
 Grid = Sequence[Sequence[float]]
-
-
-@cache
-def stored() -> dict[str, Any]:
-    """Return what was recorded."""
-    found: dict[str, Any] = json.loads(RECORDED.read_text(encoding="utf-8"))
-    return found
 
 
 @cache

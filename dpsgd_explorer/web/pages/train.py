@@ -33,6 +33,7 @@ from dpsgd_explorer.web.questions.plan_preview import (
     truth_of,
 )
 from dpsgd_explorer.web.recorded import runs as recorded
+from dpsgd_explorer.web.recorded.files import FOLDER
 from dpsgd_explorer.web.run_views.listing import RunRow
 from dpsgd_explorer.web.widgets.limits import HIDE, LOCK, Limits, read_limits
 
@@ -162,7 +163,7 @@ def preset_links() -> list[PresetLink]:
 
 def recorded_run(slug: str) -> recorded.RecordedRun | None:
     """Return a preset's recorded run, None if none was made."""
-    if not (recorded.FOLDER / f"{slug}.json").is_file():
+    if not (FOLDER / f"{slug}.json").is_file():
         return None
     return recorded.recorded(slug)
 

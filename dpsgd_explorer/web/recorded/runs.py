@@ -7,19 +7,16 @@ Each file holds a run's ``config``, its ``events`` (kind and data, in order) and
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
 from typing import Any
 
-from dpsgd_explorer.errors import DataError
 from dpsgd_explorer.experiments.engines_config import EnginesConfig
 from dpsgd_explorer.experiments.training_config import TrainingConfig
+from dpsgd_explorer.web.recorded.files import FOLDER, recording
 
-FOLDER = Path(__file__).parent
 OF_TWINS = {"private", "learning_rate", "target_epsilon", "noise_multiplier"}
-COMPARISON = FOLDER / "engines" / "transformer.json"
+COMPARISON = "engines/transformer"
 
 Data = dict[str, Any]
 
@@ -61,13 +58,7 @@ def recorded(slug: str) -> RecordedRun:
     Raises:
         DataError: there is none of this name.
     """
-    path = FOLDER / f"{slug}.json"
-    if not path.is_file():
-        raise DataError(
-            f"there is no recorded run {slug!r} in {FOLDER.name}/; make it with "
-            "tools/record/runs.py."
-        )
-    stored = json.loads(path.read_text(encoding="utf-8"))
+    stored = recording(slug)
     events = tuple((event["kind"], event["data"]) for event in stored["events"])
     config = TrainingConfig.parse(stored["config"])
     return RecordedRun(slug, config, events, stored["summary"])
@@ -90,5 +81,5 @@ def recorded_twin(slug: str) -> RecordedRun | None:
 @cache
 def recorded_comparison() -> tuple[EnginesConfig, list[Data]]:
     """Return the recorded comparison of the engines: its settings and its events."""
-    stored = json.loads(COMPARISON.read_text(encoding="utf-8"))
+    stored = recording(COMPARISON)
     return EnginesConfig.parse(stored["config"]), stored["events"]

@@ -6,10 +6,9 @@ of the noise is σC √d / (qN), the root of its expected square.
 
 from __future__ import annotations
 
-import json
 import math
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 from itertools import pairwise
 from typing import Any
 
@@ -25,22 +24,15 @@ from dpsgd_explorer.web.questions.rounding import (
     significant,
     whole,
 )
-from dpsgd_explorer.web.recorded.runs import FOLDER
+from dpsgd_explorer.web.recorded.files import recording
 
-RECORDED = FOLDER / "choices" / "clipping_angles.json"
+stored = partial(recording, "choices/clipping_angles")
 SHOWN_STEP = 35
 COMPARED = 10.0  # another C of the table
 PARTS = (10, 20, 40, 100)  # percent: the tallest bar fits below one of these
 SHIPPED = ("step", "batch_size", "counts", "lengths", "angles")
 WIDEST = 100  # degrees: end of the axis of angles
 RATIOS = (0.8, 200.0)  # ends of the axis of noise over mean
-
-
-@cache
-def stored() -> dict[str, Any]:
-    """Return what was recorded."""
-    found: dict[str, Any] = json.loads(RECORDED.read_text(encoding="utf-8"))
-    return found
 
 
 @cache

@@ -8,10 +8,9 @@ the other world's density is φ(z) e^l(z), l the privacy loss there.
 
 from __future__ import annotations
 
-import json
 import math
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from statistics import mean
 from typing import Any
 from urllib.parse import urlencode
@@ -32,9 +31,9 @@ from dpsgd_explorer.experiments.training_config import TrainingConfig
 from dpsgd_explorer.web.figures.svg import Picture, Plot, small
 from dpsgd_explorer.web.forms.form import to_query
 from dpsgd_explorer.web.questions.rounding import certainty_limit, limit, percent
-from dpsgd_explorer.web.recorded.runs import FOLDER
+from dpsgd_explorer.web.recorded.files import recording
 
-RECORDED = FOLDER / "choices" / "noise_levels.json"
+stored = partial(recording, "choices/noise_levels")
 SHOWN = 1  # place of the level that is shown first
 PLACES = np.linspace(-4.0, 9.0, 105)  # of both densities
 BINS = 400  # of the privacy loss from 0 to ε
@@ -75,13 +74,6 @@ class Level:
             "accuracy": percent(self.accuracy),
             "limit": certainty_limit(self.most_right),
         }
-
-
-@cache
-def stored() -> dict[str, Any]:
-    """Return what was recorded."""
-    found: dict[str, Any] = json.loads(RECORDED.read_text(encoding="utf-8"))
-    return found
 
 
 @cache

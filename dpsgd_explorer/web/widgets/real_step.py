@@ -7,7 +7,6 @@ so the noisy sum is as long as the hypotenuse of both.
 
 from __future__ import annotations
 
-import json
 import math
 from dataclasses import dataclass
 from functools import cache
@@ -16,9 +15,9 @@ from typing import Any
 from dpsgd_explorer.experiments.catalogue import MODELS
 from dpsgd_explorer.experiments.training_config import TrainingConfig
 from dpsgd_explorer.web.questions.rounding import nearest
-from dpsgd_explorer.web.recorded.runs import FOLDER
+from dpsgd_explorer.web.recorded.files import recording
 
-RECORDED = FOLDER / "choices" / "real_step.json"
+RECORDED = "choices/real_step"
 
 
 @dataclass(frozen=True)
@@ -56,7 +55,7 @@ class RealStep:
 @cache
 def real_step() -> RealStep:
     """Return the recorded step."""
-    stored = json.loads(RECORDED.read_text(encoding="utf-8"))
+    stored = recording(RECORDED)
     return RealStep(TrainingConfig.parse(stored["config"]), stored)
 
 

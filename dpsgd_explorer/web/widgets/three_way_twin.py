@@ -7,9 +7,8 @@ kind at its own learning rate, tuned with other seeds, and at those of the other
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from statistics import mean
 from typing import Any
 
@@ -19,9 +18,10 @@ from dpsgd_explorer.experiments.catalogue import MODELS
 from dpsgd_explorer.experiments.training_config import TrainingConfig
 from dpsgd_explorer.web.figures.svg import Picture, Plot, fanned, small
 from dpsgd_explorer.web.questions.rounding import nearest, percent
-from dpsgd_explorer.web.recorded.runs import FOLDER, beside_defaults
+from dpsgd_explorer.web.recorded.files import recording
+from dpsgd_explorer.web.recorded.runs import beside_defaults
 
-RECORDED = FOLDER / "choices" / "twins.json"
+stored = partial(recording, "choices/twins")
 ORDINARY, CLIPPED, PRIVATE = "ordinary", "clipped only", "private"
 KINDS = {ORDINARY: "twin", CLIPPED: "good", PRIVATE: "private"}  # and their colours
 MINUS = "\N{MINUS SIGN}"
@@ -103,13 +103,6 @@ class Choice:
             f"All at the rate of “{owner}”: clipping seems to take {clipping} points, "
             f"noise {noise}"
         )
-
-
-@cache
-def stored() -> dict[str, Any]:
-    """Return what was recorded."""
-    found: dict[str, Any] = json.loads(RECORDED.read_text(encoding="utf-8"))
-    return found
 
 
 def curves(kind: str, rate: float) -> list[list[float]]:

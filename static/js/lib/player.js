@@ -2,23 +2,22 @@
 
 import {part, write} from "./widget_parts.js";
 
-const LENGTH_MS = 5000;
-const TICK_MS = 40;
+const PACE = {length: 5000, tick: 40}; // milliseconds
 const STILL_TICK_MS = 1000; // where motion is unwanted there are a few states, a second apart
 
 /** Pure: the place on the way from `first` to `last`, so long after the start. */
-export function placeAfter(elapsed, {first, last, tick = TICK_MS}) {
-  const share = Math.min(1, (Math.floor(elapsed / tick) * tick) / LENGTH_MS);
+export function placeAfter(elapsed, {first, last, length = PACE.length, tick = PACE.tick}) {
+  const share = Math.min(1, (Math.floor(elapsed / tick) * tick) / length);
   return Math.round(first + share * (last - first));
 }
 
 /**
- * Wire the parts `play`, `place` and `place-words` of a widget.
+ * Wire the parts `play`, `place` and `place-words` of an element.
  * @param {HTMLElement} element
- * @param {{words: (place: number) => string, show: (place: number) => void}} options
- *   `words` says a place, `show` draws it.
+ * @param {{words: (place: number) => string, show: (place: number) => void, pace?: {length: number, tick: number}}} options
+ *   `words` says a place, `show` draws it; `pace` holds the milliseconds of the whole way and between two places.
  */
-export function player(element, {words, show}) {
+export function player(element, {words, show, pace = PACE}) {
   const slider = part(element, "place");
   const still = matchMedia("(prefers-reduced-motion: reduce)");
   let playing = 0; // counts the starts, so that an older one ends
@@ -38,14 +37,14 @@ export function player(element, {words, show}) {
   function play() {
     const turn = ++playing;
     const first = Number(slider.value) === last() ? 0 : Number(slider.value);
-    const tick = still.matches ? STILL_TICK_MS : TICK_MS;
+    const tick = still.matches ? STILL_TICK_MS : pace.tick;
     const start = performance.now();
     isPlaying = true;
     write(element, "play", "Pause");
     go(first);
     const frame = (time) => {
       if (!isPlaying || turn !== playing) return;
-      const place = placeAfter(Math.max(0, time - start), {first, last: last(), tick});
+      const place = placeAfter(Math.max(0, time - start), {first, last: last(), ...pace, tick});
       if (place !== Number(slider.value)) go(place);
       if (place === last()) stop();
       else requestAnimationFrame(frame);

@@ -3,7 +3,7 @@
 import {ApiError, deleteJson, getJson} from "../lib/api.js";
 import {wireLabels} from "./label_bar.js";
 import {LiveRun} from "./live_run.js";
-import {Replay} from "./replay.js";
+import {replay} from "./replay.js";
 import {RunLog} from "./run_log.js";
 import {FINAL_STATES} from "./sse.js";
 import {showTimes} from "../lib/times.js";
@@ -44,7 +44,7 @@ export class RunPage {
 
   replay(log) {
     this.panel.show({...this.content, log, whole: log, activity: {replaying: true}});
-    if (log.latest.step > 0) new Replay(this.part("replay"), log, (past) => this.panel.update({log: past}));
+    if (log.latest.step > 0) replay(this.part("replay"), log, (past) => this.panel.update({log: past}));
   }
 
   follow() {

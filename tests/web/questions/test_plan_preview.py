@@ -17,7 +17,8 @@ from dpsgd_explorer.web.questions.plan_preview import (
     planned,
     truth_of,
 )
-from dpsgd_explorer.web.recorded.runs import FOLDER, recorded
+from dpsgd_explorer.web.recorded.files import FOLDER
+from dpsgd_explorer.web.recorded.runs import recorded
 
 
 def test_every_scale_steps_evenly_and_its_odds_are_those_of_the_promise():

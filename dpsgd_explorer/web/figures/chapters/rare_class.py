@@ -7,29 +7,20 @@ arXiv:1905.12101, found the effect; these are our own measurements.
 
 from __future__ import annotations
 
-import json
 import statistics
-from functools import cache
-from typing import Any
+from functools import cache, partial
 
 from markupsafe import Markup
 
 from dpsgd_explorer.accounting import noise_multiplier
 from dpsgd_explorer.web.figures.svg import Picture, Plot, Point
-from dpsgd_explorer.web.recorded.runs import FOLDER
+from dpsgd_explorer.web.recorded.files import recording
 
-FILE = FOLDER / "fairness" / "mnist.json"
+stored = partial(recording, "fairness/mnist")
 ORDINARY, CLIPPED = "ordinary", "clipped only"
 LEAST = "ε = 1"
 USUAL = "1"  # factor of the learning rate
 SHORT = {ORDINARY: "ordinary", CLIPPED: "clipped"}
-
-
-@cache
-def stored() -> dict[str, Any]:
-    """Return the recording."""
-    data: dict[str, Any] = json.loads(FILE.read_text(encoding="utf-8"))
-    return data
 
 
 def levels() -> list[str]:

@@ -1,0 +1,35 @@
+"""Figures that this code recorded once and that ship with it: ``recorded/<name>.json``.
+
+The commands of ``tools/record`` write them.
+"""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from dpsgd_explorer.errors import DataError
+
+FOLDER = Path(__file__).parent
+
+
+@cache
+def recording(name: str) -> dict[str, Any]:
+    """Return what a file holds.
+
+    Args:
+        name: Path below ``recorded``, without its ending, such as "choices/sweep".
+
+    Raises:
+        DataError: there is no such file.
+    """
+    path = FOLDER / f"{name}.json"
+    if not path.is_file():
+        raise DataError(
+            f"there is no recording {name!r} in {FOLDER.name}/; a command of "
+            "tools/record makes it."
+        )
+    found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    return found
