@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import heapq
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from statistics import median
 
@@ -59,41 +59,85 @@ def expected_start_seconds(
         None if the run is not queued, or if no run of the kind of one that comes before
         it was done within the time that launches are remembered.
     """
-    places = fair_queue.in_order(connection)
-    if run_id not in places:
+    queue, training = _waiting_and_training(connection, now)
+    if all(run.run_id != run_id for run in queue):
         return None
+    for start, run in _starts(queue, training, workers, running_per_visitor):
+        if run.run_id == run_id:
+            return start
+    return None
+
+
+def expected_end_seconds(
+    connection: Connection,
+    run_ids: Collection[str],
+    *,
+    workers: int,
+    running_per_visitor: int | None,
+    now: float,
+) -> float | None:
+    """Return in about how many seconds the last of some runs ends.
+
+    Arguments are those of ``expected_start_seconds``.
+
+    Returns:
+        0 if all have ended; None if it is unknown.
+    """
+    queue, training = _waiting_and_training(connection, now)
+    missing = {run.run_id for run in queue if run.run_id in run_ids}
+    ends = [run.seconds for run in training if run.run_id in run_ids]
+    for start, run in _starts(queue, training, workers, running_per_visitor):
+        if not missing:
+            break
+        if run.run_id in missing:
+            missing.remove(run.run_id)
+            ends.append(None if run.seconds is None else start + run.seconds)
+    known = [end for end in ends if end is not None]
+    if missing or len(known) < len(ends):
+        return None
+    return max(known, default=0.0)
+
+
+def _waiting_and_training(
+    connection: Connection, now: float
+) -> tuple[list[RemainingRun], list[RemainingRun]]:
+    """Return the queued runs, the next one first, and those that train."""
     rows = {row["id"]: row for row in _unfinished(connection)}
     kinds = {row["kind"] for row in rows.values()}
     speeds = {kind: _speed(connection, kind) for kind in kinds}
     remaining = {
         run: _remaining(row, speeds[row["kind"]], now) for run, row in rows.items()
     }
-    queue = [remaining[run] for run in places]
+    queue = [remaining[run] for run in fair_queue.in_order(connection)]
     training = [remaining[run] for run, row in rows.items() if row["state"] == RUNNING]
-    return _start_of(run_id, queue, training, workers, running_per_visitor)
+    return queue, training
 
 
-def _start_of(
-    run_id: str,
+def _starts(
     queue: list[RemainingRun],
     training: list[RemainingRun],
     workers: int,
     limit: int | None,
-) -> float | None:
-    """Simulate ends and starts until this run starts; return the seconds until then."""
+) -> Iterator[tuple[float, RemainingRun]]:
+    """Simulate: yield the queued runs as they start, and in how many seconds.
+
+    It stops where the next start depends on a time that is unknown.
+    """
     if any(run.seconds is None for run in training):
-        return None
+        return
     now, ends = 0.0, [(run.seconds or 0.0, run.visitor) for run in training]
     heapq.heapify(ends)
-    while (first := _first_to_start(queue, ends, workers, limit)).run_id != run_id:
+    queue = list(queue)
+    while queue:
+        first = _first_to_start(queue, ends, workers, limit)
         if first is NO_RUN:
             now, _ = heapq.heappop(ends)
-        elif first.seconds is None:
-            return None
-        else:
-            queue.remove(first)
-            heapq.heappush(ends, (now + first.seconds, first.visitor))
-    return now
+            continue
+        yield now, first
+        if first.seconds is None:
+            return
+        queue.remove(first)
+        heapq.heappush(ends, (now + first.seconds, first.visitor))
 
 
 def _first_to_start(

@@ -61,6 +61,29 @@ class Run:
         return cls(**values)
 
 
+@dataclass(frozen=True, kw_only=True)
+class Group:
+    """Runs that were made together; ``created_at`` is in unix seconds.
+
+    Attributes:
+        purpose: One of ``experiments.groups.PURPOSES``.
+        setting: Name of the setting that differs between the runs, "" if several do.
+        runs: Those that are not deleted, in the order in which they were made.
+    """
+
+    id: str
+    visitor: str
+    purpose: str
+    setting: str
+    created_at: float
+    runs: list[Run]
+
+    @property
+    def has_ended(self) -> bool:
+        """No event of any of its runs will follow."""
+        return all(run.has_ended for run in self.runs)
+
+
 @dataclass(frozen=True, slots=True)
 class StoredEvent:
     """One entry of a run's log.

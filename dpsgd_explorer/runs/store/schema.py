@@ -86,6 +86,17 @@ runs = Table(
     Index("deleted_runs", "deleted_at"),
 )
 
+# Runs that were made together; their column "group" holds the id.
+groups = Table(
+    "groups",
+    metadata,
+    Column("id", String(43), primary_key=True),
+    Column("visitor", String(64), nullable=False),
+    Column("purpose", String(20), nullable=False),
+    Column("setting", String(40), nullable=False),
+    Column("created_at", Float, nullable=False),
+)
+
 # The id orders events over all runs and is never used twice; seq counts within a run.
 events = Table(
     "events",

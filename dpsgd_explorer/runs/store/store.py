@@ -11,21 +11,23 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any, Self
 
-from sqlalchemy import RowMapping, Select, func, insert, select
+from sqlalchemy import Connection, RowMapping, Select, func, insert, select
 
 from dpsgd_explorer.errors import RunNotFoundError
 from dpsgd_explorer.experiments.config import RunConfig
+from dpsgd_explorer.experiments.groups import RunGroup
 from dpsgd_explorer.quotas import Quotas
 from dpsgd_explorer.runs.store import (
     admission,
     deletion,
     expected_start,
     fair_queue,
+    groups,
 )
 from dpsgd_explorer.runs.store.database import PATIENCE_SECONDS, Database
 from dpsgd_explorer.runs.store.labels import checked_name, relabel
 from dpsgd_explorer.runs.store.leases import Leases
-from dpsgd_explorer.runs.store.records import Run, StoredEvent
+from dpsgd_explorer.runs.store.records import Group, Run, StoredEvent
 from dpsgd_explorer.runs.store.schema import (
     MOVES,
     QUEUED,
@@ -113,34 +115,81 @@ class RunStore:
             StorageFullError: there is no room; runs that exist can still be read.
         """
         config.check_reachable()
-        run_id, now = secrets.token_urlsafe(16), self.clock()
+        launch = admission.Launch(
+            run_id=secrets.token_urlsafe(16),
+            visitor=visitor,
+            network=network,
+            group=checked_name("group", group),
+        )
+        with self.database.write() as connection:
+            groups.check_name_is_free(connection, group)
+            self._queue(connection, config, launch, checked_name("name", name), parent)
+        return self.get(launch.run_id)
+
+    def create_group(
+        self, group: RunGroup, *, visitor: str, network: str = ""
+    ) -> Group:
+        """Queue all runs of a group, or none of them.
+
+        Args:
+            group: Its runs.
+            visitor: Their owner.
+            network: Network of the request, see ``networks``; "" if no quota counts it.
+
+        Raises:
+            ConfigError, QuotaError, StorageFullError: as ``create``, for any run.
+        """
+        for config in group.configs:
+            config.check_reachable()
+        group_id = secrets.token_urlsafe(16)
+        with self.database.write() as connection:
+            now = self.clock()
+            groups.add(connection, group_id, group, visitor, now)
+            for i, config in enumerate(group.configs):
+                at = now + i * 1e-6  # runs are ordered by their times
+                launch = admission.Launch(
+                    run_id=secrets.token_urlsafe(16),
+                    visitor=visitor,
+                    network=network,
+                    group=group_id,
+                )
+                self._queue(connection, config, launch, group.label(config), at=at)
+            return groups.read(connection, group_id)
+
+    def _queue(
+        self,
+        connection: Connection,
+        config: RunConfig,
+        launch: admission.Launch,
+        name: str,
+        parent: str = "",
+        at: float | None = None,
+    ) -> None:
+        """Write a run, queued, if admission takes it."""
+        now = self.clock() if at is None else at
+        admission.admit(
+            connection,
+            config,
+            launch,
+            quotas=self._quotas,
+            cost_limit=self._cost_limit,
+            now=now,
+        )
         values = {
-            "id": run_id,
+            "id": launch.run_id,
             "kind": config.kind,
             "state": QUEUED,
-            "visitor": visitor,
-            "name": checked_name("name", name),
-            "group": checked_name("group", group),
+            "visitor": launch.visitor,
+            "name": name,
+            "group": launch.group,
             "parent": parent,
             "config": to_json(config.model_dump(mode="json")),
             "steps": config.planned_steps,
             "created_at": now,
             "last_seq": 1,
         }
-        with self.database.write() as connection:
-            admission.admit(
-                connection,
-                config,
-                admission.Launch(
-                    run_id=run_id, visitor=visitor, network=network, group=group
-                ),
-                quotas=self._quotas,
-                cost_limit=self._cost_limit,
-                now=now,
-            )
-            connection.execute(insert(runs).values(values))
-            write_events(connection, run_id, 0, [("state", {"state": QUEUED})])
-        return self.get(run_id)
+        connection.execute(insert(runs).values(values))
+        write_events(connection, launch.run_id, 0, [("state", {"state": QUEUED})])
 
     def get(self, run_id: str) -> Run:
         """Return a run; RunNotFoundError if there is none."""
@@ -185,6 +234,14 @@ class RunStore:
             deletion.stop(connection, _existing(row, run_id), self.clock())
         return self.get(run_id)
 
+    def cancel_group(self, group_id: str, visitor: str) -> Group:
+        """End the queued runs of a group now, and ask for the end of the others."""
+        with self.database.write(ends=True) as connection:
+            groups.read(connection, group_id, visitor)
+            for row in groups.rows(connection, group_id):
+                deletion.stop(connection, row, self.clock())
+            return groups.read(connection, group_id)
+
     def delete(self, run_id: str, visitor: str) -> None:
         """Stop a run and take it out of every list; ``purge`` deletes it for good."""
         with self.database.write(ends=True) as connection:
@@ -223,6 +280,33 @@ class RunStore:
         """Delete everything about a visitor, at once and for good."""
         with self.database.write(ends=True) as connection:
             return deletion.forget_visitor(connection, visitor)
+
+    def group(self, group_id: str) -> Group:
+        """Return a group with its runs; RunNotFoundError if there is none."""
+        with self.database.read() as connection:
+            return groups.read(connection, group_id)
+
+    def delete_group(self, group_id: str, visitor: str) -> None:
+        """Stop all runs of a group and take them out of every list, as ``delete``."""
+        with self.database.write(ends=True) as connection:
+            groups.read(connection, group_id, visitor)
+            for row in groups.rows(connection, group_id):
+                deletion.delete(connection, row, self.clock())
+
+    def group_events(self, group_id: str, after: int, limit: int) -> list[StoredEvent]:
+        """Return what the runs of a group logged behind an event, oldest first."""
+        return self._events(groups.events_after(group_id, after).limit(limit))
+
+    def expected_group_seconds(self, group: Group) -> float | None:
+        """Return in about how many seconds all runs of a group end; None if unknown."""
+        with self.database.read() as connection:
+            return expected_start.expected_end_seconds(
+                connection,
+                [run.id for run in group.runs],
+                workers=self._workers,
+                running_per_visitor=self._quotas.running,
+                now=self.clock(),
+            )
 
     def delete_ended(self, before: float, limit: int) -> int:
         """Delete some runs that ended before a time; return how many."""

@@ -15,6 +15,7 @@ from dpsgd_explorer.runs.store.schema import (
     RUNNING,
     checkpoints,
     events,
+    groups,
     runs,
 )
 
@@ -76,9 +77,18 @@ def move(
 
 
 def forget(connection: Connection, run_ids: Sequence[str]) -> None:
-    """Delete runs and all that is stored about them, except their launches."""
+    """Delete runs and all that is stored about them, except their launches.
+
+    A group goes with its last run.
+    """
+    of_these = select(runs.c.group).where(runs.c.id.in_(run_ids), runs.c.group != "")
+    names = connection.scalars(of_these).all()
     for column in (events.c.run_id, checkpoints.c.run_id, runs.c.id):
         connection.execute(delete(column.table).where(column.in_(run_ids)))
+    left = select(runs.c.group).where(runs.c.group.in_(names))
+    connection.execute(
+        delete(groups).where(groups.c.id.in_(names), groups.c.id.not_in(left))
+    )
 
 
 def summary(connection: Connection, run: RowMapping) -> dict[str, Any]:

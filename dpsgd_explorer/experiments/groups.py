@@ -1,0 +1,190 @@
+"""Groups of training runs that are made together, as one launch.
+
+| purpose | what differs between its runs |
+|---|---|
+| ``sweep`` | one setting |
+| ``seeds`` | the seed |
+| ``twin`` | private, clipped only, ordinary; and the learning rate of each |
+
+A variation is the settings that a run has instead of those of the base.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Self
+
+from dpsgd_explorer.errors import ConfigError
+from dpsgd_explorer.experiments.training_config import TrainingConfig
+from dpsgd_explorer.experiments.vocabulary import SETTINGS
+from dpsgd_explorer.validation import one_of
+
+SWEEP, SEEDS, TWIN = "sweep", "seeds", "twin"
+PURPOSES = (SWEEP, SEEDS, TWIN)
+FEWEST_RUNS, MOST_RUNS = 2, 20
+#: Settings of which one at most is set; a variation that sets one clears the other.
+EXCLUSIVE = (("target_epsilon", "noise_multiplier"), ("steps", "epochs"))
+ROLES = ("private", "clipped only", "ordinary")
+OF_A_ROLE = frozenset(
+    {"private", "noise_multiplier", "target_epsilon", "learning_rate"}
+)
+
+
+@dataclass(frozen=True)
+class RunGroup:
+    """What a group consists of; an instance that ``parse`` made is valid.
+
+    Attributes:
+        purpose: One of ``PURPOSES``.
+        setting: Name of the setting that differs, "" for a twin.
+        configs: Settings of each run, in the order of the variations.
+    """
+
+    purpose: str
+    setting: str
+    configs: tuple[TrainingConfig, ...]
+
+    @classmethod
+    def parse(
+        cls, purpose: object, base: object, variations: Sequence[Mapping[str, Any]]
+    ) -> Self:
+        """Check everything before any run is made.
+
+        Args:
+            purpose: One of ``PURPOSES``.
+            base: Settings that all runs share, as JSON values.
+            variations: What differs, a mapping per run.
+
+        Raises:
+            ConfigError: names the setting of the base that is wrong, else "purpose" or
+                "variations" with every value that is out of bounds.
+        """
+        name = one_of("purpose", purpose, PURPOSES)
+        shared = TrainingConfig.parse(base)
+        _check_number(len(variations))
+        setting = _setting(name, variations)
+        configs = tuple(_varied(shared, variations))
+        _check_distinct(configs)
+        if name == TWIN:
+            _check_twin(configs)
+        return cls(name, setting, configs)
+
+    def label(self, config: TrainingConfig) -> str:
+        """Return what a run of this group is called beside the others."""
+        if self.purpose == TWIN:
+            return f"Twin, {role_of(config)}"
+        described = SETTINGS[self.setting]
+        value = getattr(config, self.setting)
+        if self.setting == "seed":
+            return f"Seed {value}"
+        if described.choices:
+            return f"{described.label}: {value}"
+        written = f"{value:g}" if isinstance(value, float) else f"{value}"
+        return f"{described.symbol or described.label} = {written}"
+
+
+def role_of(config: TrainingConfig) -> str:
+    """Return which of the three kinds of training this is."""
+    if not config.private:
+        return ROLES[2]
+    return ROLES[1] if config.noise_multiplier == 0 else ROLES[0]
+
+
+def _check_number(number: int) -> None:
+    if not FEWEST_RUNS <= number <= MOST_RUNS:
+        raise ConfigError(
+            "variations",
+            f"variations must be {FEWEST_RUNS} to {MOST_RUNS}, one for each run of the "
+            f"group, got {number}.",
+        )
+
+
+def _setting(purpose: str, variations: Sequence[Mapping[str, Any]]) -> str:
+    """Return the one setting that differs, "" for a twin."""
+    if purpose == TWIN:
+        return ""
+    names = {name for variation in variations for name in variation}
+    is_one = len(names) == 1 and all(variations)
+    if purpose == SEEDS and names != {"seed"}:
+        raise ConfigError(
+            "variations",
+            f"variations must each set the seed and nothing else, got {sorted(names)}.",
+        )
+    if not is_one:
+        raise ConfigError(
+            "variations",
+            "variations must each set the same one setting, such as learning_rate, "
+            f"got {sorted(names)}.",
+        )
+    return one_of("variations", names.pop(), sorted(_settings()))
+
+
+def _settings() -> set[str]:
+    return set(TrainingConfig.model_fields) - {"kind"}
+
+
+def _varied(
+    base: TrainingConfig, variations: Sequence[Mapping[str, Any]]
+) -> list[TrainingConfig]:
+    """Return the settings of each run; ConfigError names every value at fault."""
+    shared, configs, faults = base.model_dump(mode="json"), [], []
+    for number, variation in enumerate(variations, start=1):
+        try:
+            configs.append(TrainingConfig.parse(shared | _cleared(variation)))
+        except ConfigError as error:
+            faults += [f"{text} (run {number})" for text in error.fields.values()]
+    if faults:
+        raise ConfigError("variations", "variations: " + " ".join(faults))
+    return configs
+
+
+def _cleared(variation: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a variation that clears what excludes each setting it has."""
+    values = dict(variation)
+    for first, second in EXCLUSIVE:
+        for name, other in ((first, second), (second, first)):
+            if variation.get(name) is not None:
+                values.setdefault(other, None)
+    return values
+
+
+def _check_distinct(configs: Sequence[TrainingConfig]) -> None:
+    counted = Counter(config.model_dump_json() for config in configs)
+    again = [n for n, c in enumerate(configs, 1) if counted[c.model_dump_json()] > 1]
+    if again:
+        raise ConfigError(
+            "variations",
+            "variations must differ: runs "
+            f"{', '.join(map(str, again))} would be the same.",
+        )
+
+
+def _check_twin(configs: Sequence[TrainingConfig]) -> None:
+    """Raise ConfigError unless these are the three kinds, equal in all else."""
+    roles = tuple(role_of(config) for config in configs)
+    if roles != ROLES:
+        raise ConfigError(
+            "variations",
+            f"variations of a twin must be {', '.join(ROLES)}, in this order (with "
+            "noise; noise_multiplier 0; private false), got "
+            f"{', '.join(roles)}.",
+        )
+    if configs[0].stop_at_epsilon is not None:
+        raise ConfigError(
+            "stop_at_epsilon",
+            "stop_at_epsilon must be empty in a twin: its runs take the same steps.",
+        )
+    different = {
+        name
+        for name in _settings() - OF_A_ROLE
+        for config in configs[1:]
+        if getattr(config, name) != getattr(configs[0], name)
+    }
+    if different:
+        raise ConfigError(
+            "variations",
+            "variations of a twin may differ in privacy and learning_rate only, got "
+            f"others in {', '.join(sorted(different))}.",
+        )
