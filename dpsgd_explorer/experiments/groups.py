@@ -134,9 +134,9 @@ def _varied(
         try:
             configs.append(TrainingConfig.parse(shared | _cleared(variation)))
         except ConfigError as error:
-            faults += [f"{text} (run {number})" for text in error.fields.values()]
+            faults += [f"run {number}: {text}" for text in error.fields.values()]
     if faults:
-        raise ConfigError("variations", "variations: " + " ".join(faults))
+        raise ConfigError("variations", " ".join(faults))
     return configs
 
 

@@ -18,6 +18,7 @@ from dpsgd_explorer.settings import Settings
 from dpsgd_explorer.web.api import budget as budget_api
 from dpsgd_explorer.web.api import events as events_api
 from dpsgd_explorer.web.api import exports
+from dpsgd_explorer.web.api import groups as groups_api
 from dpsgd_explorer.web.api import privacy as privacy_api
 from dpsgd_explorer.web.api import recount as recount_api
 from dpsgd_explorer.web.api import regression as regression_api
@@ -38,6 +39,7 @@ from dpsgd_explorer.web.pages import (
     embed,
     engines_lab,
     glossary,
+    groups,
     home,
     labs,
     learn,
@@ -48,11 +50,12 @@ from dpsgd_explorer.web.pages import (
 )
 from dpsgd_explorer.web.pages import runs as runs_pages
 
-PAGES = (home, learn, train, runs_pages, labs, embed, glossary, about, teach)
+PAGES = (home, learn, train, runs_pages, groups, labs, embed, glossary, about, teach)
 # Each has added its page to labs.bp.
 LABS = (accountants_lab, engines_lab, planner_lab, regression_lab)
 API = (
     runs_api,
+    groups_api,
     events_api,
     recount_api,
     exports,

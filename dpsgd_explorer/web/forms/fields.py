@@ -24,6 +24,7 @@ KINDS = ("boolean", "integer", "number", "string")  # of JSON, in order of prece
 SCRIPT_ATTRIBUTES = (
     "name",
     "label",
+    "symbol",
     "kind",
     "choices",
     "marks",

@@ -42,7 +42,8 @@ export function toJson(fields, texts) {
   return Object.fromEntries(Object.entries(texts).map(([name, text]) => [name, jsonValue(kinds[name], text)]));
 }
 
-function jsonValue(kind, text) {
+/** What a text of a setting of this kind means; one that is no number stays text. */
+export function jsonValue(kind, text) {
   if (kind === "boolean") return text === "true";
   if (kind === "choice") return text;
   const number = Number(text);

@@ -1,0 +1,174 @@
+"""The page of a group of runs: all of them drawn live, one progress, one end."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from flask import Blueprint, render_template
+
+from dpsgd_explorer.experiments.catalogue import MODELS
+from dpsgd_explorer.experiments.groups import (
+    ROLES,
+    SEEDS,
+    SWEEP,
+    TWIN,
+    RunGroup,
+    role_of,
+)
+from dpsgd_explorer.experiments.training_config import TrainingConfig
+from dpsgd_explorer.experiments.vocabulary import SETTINGS
+from dpsgd_explorer.runs.store.records import Group
+from dpsgd_explorer.runs.store.schema import RUNNING
+from dpsgd_explorer.web.forms.fields import FormField, form_fields
+from dpsgd_explorer.web.forms.form import to_query
+from dpsgd_explorer.web.http.services import run_store
+from dpsgd_explorer.web.http.visitor import current_visitor
+from dpsgd_explorer.web.pages.runs import STATE_WORDS
+from dpsgd_explorer.web.questions.plan_preview import chart_catalogue
+from dpsgd_explorer.web.run_views.group_models import GroupAnswer, GroupMember
+from dpsgd_explorer.web.run_views.registry import VIEWS
+from dpsgd_explorer.web.widgets.three_way_twin import CLIPPED, PRIVATE, own_rate
+from dpsgd_explorer.web.widgets.three_way_twin import settings as twin_settings
+
+bp = Blueprint("groups", __name__, url_prefix="/groups")
+
+NOUNS = {SWEEP: "sweep", SEEDS: "seeds", TWIN: "twin"}
+
+
+@dataclass(frozen=True)
+class MemberRow:
+    """A run of the group as the table shows it.
+
+    Attributes:
+        state: Its state in a word.
+        result: What it reached, "" if not known.
+        value: What distinguishes it: the value of the setting, or its role.
+        number: The same as a number, None where it is none.
+    """
+
+    run: GroupMember
+    state: str
+    result: str
+    value: str
+    number: float | None
+
+
+@dataclass(frozen=True)
+class TwinStart:
+    """Learning rates that a three-way twin starts from, and where they are from.
+
+    Attributes:
+        rates: Those that suited each kind in the recorded twin.
+        source: What was trained there.
+    """
+
+    rates: dict[str, float]
+    source: str
+
+    @property
+    def roles(self) -> tuple[str, ...]:
+        """The kinds of training, in the order of a group's runs."""
+        return ROLES
+
+    @property
+    def ratio(self) -> float:
+        """Rate of clipping alone over that of the private run."""
+        return self.rates[CLIPPED] / self.rates[PRIVATE]
+
+
+@bp.app_template_global()
+def twin_start() -> TwinStart:
+    """Return what the trainer suggests for a twin."""
+    return TwinStart({role: own_rate(role) for role in ROLES}, twin_settings())
+
+
+@bp.get("/<group_id>/")
+def show(group_id: str) -> str:
+    """Show a group, live while it goes on."""
+    store, visitor = run_store(), current_visitor()
+    group = store.group(group_id)
+    answer = GroupAnswer.of(
+        group, visitor, expected_seconds=store.expected_group_seconds(group)
+    )
+    configs = [TrainingConfig.parse(run.config) for run in group.runs]
+    made = RunGroup(group.purpose, group.setting, tuple(configs))
+    members = [
+        _member(made, config, run)
+        for run, config in zip(answer.runs, configs, strict=True)
+    ]
+    field = form_fields(TrainingConfig).get(group.setting)
+    return render_template(
+        "groups/show.html",
+        group=answer,
+        title=_title(group, field),
+        noun=NOUNS[group.purpose],
+        setup=_setup(configs[0]),
+        field=field,
+        members=members,
+        query=to_query(configs[0]),
+        page_data=_page_data(answer, members, field, configs[0]),
+    )
+
+
+def _title(group: Group, field: FormField | None) -> str:
+    if group.purpose == TWIN:
+        return "Three-way twin"
+    if group.purpose == SEEDS or field is None:
+        return f"The same settings, {len(group.runs)} seeds"
+    return f"Sweep: {field.label[:1].lower()}{field.label[1:]} {field.symbol}".strip()
+
+
+def _setup(config: TrainingConfig) -> str:
+    """Return what all runs of a group share, in a few words."""
+    return (
+        f"{config.data.label}, {MODELS[config.model].label.lower()}, "
+        f"{config.planned_steps:,} steps"
+    )
+
+
+def _member(group: RunGroup, config: TrainingConfig, run: GroupMember) -> MemberRow:
+    view = VIEWS[run.kind]
+    state = view.running if run.state == RUNNING else STATE_WORDS[run.state]
+    text, number = _value(group, config)
+    return MemberRow(run, state, view.result(run.summary), text, number)
+
+
+def _value(group: RunGroup, config: TrainingConfig) -> tuple[str, float | None]:
+    """Return what distinguishes a run, as text and as a number."""
+    if group.purpose == TWIN:
+        symbol = SETTINGS["learning_rate"].symbol
+        return f"{role_of(config)}, {symbol} = {config.learning_rate:g}", None
+    value = getattr(config, group.setting)
+    field = form_fields(TrainingConfig).get(group.setting)
+    text = field.in_words(value) if field else str(value)
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return text or "not set", float(value) if is_number else None
+
+
+def _page_data(
+    group: GroupAnswer,
+    members: list[MemberRow],
+    field: FormField | None,
+    config: TrainingConfig,
+) -> dict[str, Any]:
+    """Return what the script needs."""
+    catalogue = chart_catalogue()["data_sets"][config.dataset]
+    return {
+        "group": group.model_dump(mode="json"),
+        "members": [
+            {
+                "id": member.run.id,
+                "value": member.value,
+                "number": member.number,
+                "private": member.run.config["private"]
+                and member.run.config["noise_multiplier"] != 0,
+                "steps": member.run.steps,
+                "evaluations": member.run.config["evaluations"],
+            }
+            for member in members
+        ],
+        "setting": {"label": field.label, "symbol": field.symbol} if field else None,
+        "floor": catalogue["accuracy_floor"],
+        "ceiling": catalogue["accuracy_ceiling"],
+    }

@@ -1,0 +1,145 @@
+"""What the routes of groups are told and what they answer."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Self
+
+from flask import url_for
+from pydantic import BaseModel, ConfigDict, Field
+
+from dpsgd_explorer.experiments.groups import MOST_RUNS, RunGroup
+from dpsgd_explorer.experiments.training_config import TrainingConfig
+from dpsgd_explorer.runs.store.records import Group, Run, StoredEvent
+from dpsgd_explorer.web.questions.privacy import Epsilon
+from dpsgd_explorer.web.questions.together import together
+from dpsgd_explorer.web.run_views.models import LARGEST_SEQ, RunSummary
+
+MOST_EVENTS = 1000  # of an answer
+
+
+class GroupRequest(BaseModel):
+    """Runs of kind "training" that are made together, as one launch."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    purpose: str = Field(
+        description="sweep: one setting differs; seeds: the seed does; twin: private, "
+        "clipped only and ordinary, in this order."
+    )
+    base: dict[str, Any] = Field({}, description="Settings that all runs share.")
+    variations: list[dict[str, Any]] = Field(
+        description=f"What differs, for each of 2 to {MOST_RUNS} runs: settings "
+        "instead of those of the base."
+    )
+
+    @property
+    def group(self) -> RunGroup:
+        """The runs, checked as a whole."""
+        return RunGroup.parse(self.purpose, self.base, self.variations)
+
+
+class GroupMember(RunSummary):
+    """A run of a group with its settings."""
+
+    config: dict[str, Any]
+
+
+class GroupAnswer(BaseModel):
+    """A group of runs; times are unix seconds.
+
+    ``together`` is what all of its runs spend if each takes all its steps: the ε for
+    whoever compares them. It is null if one of them is not private.
+    """
+
+    id: str
+    purpose: str
+    setting: str
+    mine: bool
+    created_at: float
+    has_ended: bool
+    ended: int = Field(description="How many of its runs have ended.")
+    total: int
+    share: float = Field(description="Share of the steps of all runs that is done.")
+    expected_seconds: float | None = Field(
+        description="In about how many seconds all have ended: an estimate; null if "
+        "there is nothing to go by."
+    )
+    together: Epsilon | None
+    runs: list[GroupMember]
+    links: dict[str, str]
+
+    @classmethod
+    def of(
+        cls, group: Group, visitor: str, *, expected_seconds: float | None = None
+    ) -> Self:
+        """Return what this visitor may see of a group: all but whose it is."""
+        configs = [TrainingConfig.parse(run.config) for run in group.runs]
+        return cls(
+            id=group.id,
+            purpose=group.purpose,
+            setting=group.setting,
+            mine=bool(visitor) and group.visitor == visitor,
+            created_at=group.created_at,
+            has_ended=group.has_ended,
+            ended=sum(run.has_ended for run in group.runs),
+            total=len(group.runs),
+            share=sum(map(_share, group.runs)) / max(1, len(group.runs)),
+            expected_seconds=expected_seconds,
+            together=together(configs),
+            runs=[GroupMember.of(run, visitor) for run in group.runs],
+            links=group_links(group.id),
+        )
+
+
+class GroupEvent(BaseModel):
+    """An event of one of the group's runs."""
+
+    id: int
+    run_id: str
+    seq: int
+    kind: str
+    data: dict[str, Any]
+
+    @classmethod
+    def of(cls, event: StoredEvent) -> Self:
+        """Return an event as it was stored."""
+        shared = {
+            name: getattr(event, name) for name in ("id", "run_id", "seq", "kind")
+        }
+        return cls(**shared, data=json.loads(event.data))
+
+
+class GroupPosition(BaseModel):
+    """From where on the events of a group are wanted."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    after: int = Field(
+        0, ge=0, le=LARGEST_SEQ, description="Id of the last event you have; 0: none."
+    )
+
+
+class GroupLog(BaseModel):
+    """Events behind the position asked for, without the single steps.
+
+    Ask again after the last of them; ``has_ended`` and no events: none will follow.
+    """
+
+    has_ended: bool
+    events: list[GroupEvent]
+
+
+def group_links(group_id: str) -> dict[str, str]:
+    """Return the addresses of a group."""
+    api = f"/api/v1/groups/{group_id}"
+    return {
+        "self": api,
+        "page": url_for("groups.show", group_id=group_id),
+        "log": f"{api}/events.json",
+        "cancel": f"{api}/cancel",
+    }
+
+
+def _share(run: Run) -> float:
+    return 1.0 if run.has_ended else run.step / run.steps

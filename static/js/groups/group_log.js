@@ -1,0 +1,42 @@
+/** The logs of all runs of a group, fed from one list of events. */
+
+import {RunLog} from "../runs/run_log.js";
+
+/**
+ * @typedef {object} Member a run of the group
+ * @property {string} id
+ * @property {string} value what distinguishes it
+ * @property {number | null} number the same as a number
+ * @property {boolean} private whether it adds noise
+ * @property {number} steps planned
+ * @property {number} evaluations planned
+ */
+
+export class GroupLog {
+  /** @param {Member[]} members */
+  constructor(members) {
+    this.members = members.map((member) => ({...member, log: new RunLog()}));
+    this.byId = new Map(this.members.map((member) => [member.id, member]));
+    /** Id of the newest event. */
+    this.last = 0;
+  }
+
+  /** @param {{id: number, run_id: string, seq: number, kind: string, data: object}} event */
+  add(event) {
+    this.last = Math.max(this.last, event.id);
+    this.byId.get(event.run_id)?.log.add(event);
+  }
+
+  get ended() {
+    return this.members.filter(({log}) => log.isFinal).length;
+  }
+
+  get hasEnded() {
+    return this.ended === this.members.length;
+  }
+}
+
+/** Accuracy at the end of a run that was finished, else null. */
+export function endOf({log}) {
+  return log.state === "done" ? log.accuracy : null;
+}

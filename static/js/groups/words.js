@@ -1,0 +1,73 @@
+/** What a group came to, as sentences. Accuracies only: every ε was printed by the server. */
+
+import {decimals, duration, percent} from "../lib/format.js";
+import {endOf} from "./group_log.js";
+
+/** Percentage points, as printed: 1.3. */
+const points = (share) => decimals(100 * share, 1);
+
+/** The heading over all charts. @param {string} purpose @param {import("./group_log.js").Member[]} members */
+export function conclusion(purpose, members, setting) {
+  const ends = members.map(endOf);
+  if (ends.every((end) => end === null)) return members.every(({log}) => log.isFinal) ? "None of these runs reached its end" : "Accuracy while they train";
+  return {sweep: sweepWords, seeds: seedsWords, twin: twinWords}[purpose](members, ends, setting);
+}
+
+function sweepWords(members, ends, setting) {
+  const known = ends.filter((end) => end !== null);
+  const best = Math.max(...known);
+  const at = members[ends.indexOf(best)];
+  const name = setting ? setting.symbol || setting.label : "";
+  if (known.length < members.length) return `So far ${name} = ${at.value} ends highest, at ${percent(best)}`;
+  return `${name} = ${at.value} ends highest, at ${percent(best)}; all end between ${percent(Math.min(...known))} and ${percent(best)}`;
+}
+
+function seedsWords(members, ends) {
+  const known = ends.filter((end) => end !== null);
+  const [least, most] = [Math.min(...known), Math.max(...known)];
+  const runs = `${known.length} of ${members.length} seeds`;
+  if (known.length < 2) return `One of ${members.length} seeds ended at ${percent(most)}`;
+  const who = known.length < members.length ? runs : `${known.length} seeds`;
+  return `${who} end between ${percent(least, 2)} and ${percent(most, 2)}: luck alone moves a run by ${decimals(100 * (most - least), 2)} points`;
+}
+
+function twinWords(_members, ends) {
+  const split = splitOf(ends);
+  if (split === null) return "The loss is split when all three have ended";
+  const taken = `clipping takes ${points(split.clipping)} points of accuracy and noise ${points(split.noise)}`;
+  if (Number(points(split.total).replace("−", "-")) <= 0) return `Nothing is lost: ${taken}`;
+  return `Of ${points(split.total)} points of accuracy lost, clipping takes ${points(split.clipping)} and noise ${points(split.noise)}`;
+}
+
+/**
+ * What clipping and noise take, as shares; null until all three have ended.
+ * @param {(number | null)[]} ends private, clipped only, ordinary
+ */
+export function splitOf([priv, clipped, ordinary]) {
+  if (priv === null || clipped === null || ordinary === null) return null;
+  return {clipping: ordinary - clipped, noise: clipped - priv, total: ordinary - priv};
+}
+
+/** Mean of the accuracies at the end with their range; "" below two. */
+export function spread(ends) {
+  const known = ends.filter((end) => end !== null);
+  if (known.length < 2) return "";
+  const mean = known.reduce((sum, end) => sum + end, 0) / known.length;
+  return `Mean ${percent(mean, 2)}, from ${percent(Math.min(...known), 2)} to ${percent(Math.max(...known), 2)}`;
+}
+
+/** Beside the bar. @param {{ended: number, total: number, expected_seconds: number | null, has_ended: boolean}} group */
+export function progressWords({ended, total, expected_seconds: left, has_ended: over}) {
+  if (over) return `All ${total} runs have ended`;
+  const rest = left === null ? "" : `, about ${duration(left)} left`;
+  return `${ended} of ${total} runs have ended${rest}`;
+}
+
+/** One run's line in the small multiples. */
+export function memberWords({log, steps}, epsilonText) {
+  if (log.state === "queued") return "queued";
+  const reached = log.accuracy === null ? "" : percent(log.accuracy);
+  if (log.state === "done") return `ε ${epsilonText}, ${reached}`;
+  if (log.isFinal) return {failed: "failed", cancelled: "stopped", interrupted: "interrupted"}[log.state];
+  return `step ${log.latest.step} of ${steps}${reached ? `, ${reached}` : ""}`;
+}

@@ -1,0 +1,72 @@
+/** A drawing of the page as a file of its own: SVG with its colours written out, or PNG. */
+
+import {follow, save} from "./table.js";
+
+const SCALE = 2; // of a PNG
+const FRAME = {top: 58, bottom: 34, side: 16};
+const WRITTEN = ["fill", "stroke", "stroke-width", "stroke-dasharray", "stroke-linejoin", "stroke-linecap", "opacity", "paint-order", "font-family", "font-size", "font-weight", "font-style"];
+const NAMESPACE = "http://www.w3.org/2000/svg";
+
+/**
+ * A drawing that needs no style sheet, with its words over and under it.
+ * @param {SVGElement} svg @param {{title: string, note: string}} words
+ * @returns {{text: string, width: number, height: number}}
+ */
+export function standalone(svg, {title, note}) {
+  const {width: drawn, height: tall} = svg.viewBox.baseVal;
+  const width = drawn + 2 * FRAME.side;
+  const height = tall + FRAME.top + FRAME.bottom;
+  const root = document.createElementNS(NAMESPACE, "svg");
+  for (const [name, value] of Object.entries({viewBox: `0 0 ${width} ${height}`, width, height, role: "img", "aria-label": title})) root.setAttribute(name, String(value));
+  const style = getComputedStyle(svg);
+  const ground = element("rect", {width, height, fill: style.getPropertyValue("--surface").trim()});
+  const font = style.getPropertyValue("--sans").trim();
+  const heading = element("text", {x: FRAME.side, y: 30, "font-family": font, "font-size": 16, "font-weight": 600, fill: style.getPropertyValue("--ink").trim()}, title);
+  const foot = element("text", {x: FRAME.side, y: height - 12, "font-family": font, "font-size": 12, fill: style.getPropertyValue("--ink-2").trim()}, note);
+  const body = element("g", {transform: `translate(${FRAME.side} ${FRAME.top})`});
+  for (const child of svg.children) body.append(written(child));
+  root.append(ground, heading, body, foot);
+  return {text: new XMLSerializer().serializeToString(root), width, height};
+}
+
+/** Save a drawing. @param {"svg" | "png"} kind */
+export async function savePicture(svg, words, file, kind) {
+  const {text, width, height} = standalone(svg, words);
+  if (kind === "svg") save(`${file}.svg`, text, "image/svg+xml");
+  else follow(`${file}.png`, await rastered(text, width, height));
+}
+
+async function rastered(text, width, height) {
+  const image = new Image();
+  image.src = `data:image/svg+xml;charset=utf-8,${encodeURIComponent(text)}`;
+  await image.decode();
+  const canvas = Object.assign(document.createElement("canvas"), {width: SCALE * width, height: SCALE * height});
+  const context = canvas.getContext("2d");
+  context.scale(SCALE, SCALE);
+  context.drawImage(image, 0, 0, width, height);
+  return canvas.toDataURL("image/png");
+}
+
+/** A copy with the computed look as attributes. */
+function written(source) {
+  const copy = source.cloneNode(false);
+  copy.removeAttribute("class");
+  if (source instanceof SVGGraphicsElement) {
+    const style = getComputedStyle(source);
+    for (const name of WRITTEN) {
+      const value = style.getPropertyValue(name);
+      if (value && value !== "none" && value !== "normal") copy.setAttribute(name, value);
+      else if (value === "none" && (name === "fill" || name === "stroke")) copy.setAttribute(name, "none");
+    }
+  }
+  if (source.children.length === 0) copy.textContent = source.textContent;
+  else copy.append(...[...source.children].map(written));
+  return copy;
+}
+
+function element(name, attributes, words = "") {
+  const made = document.createElementNS(NAMESPACE, name);
+  for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, String(value));
+  if (words) made.textContent = words;
+  return made;
+}
