@@ -7,6 +7,7 @@ from typing import Any
 
 from flask import Blueprint, render_template
 
+from dpsgd_explorer.errors import RunNotFoundError
 from dpsgd_explorer.experiments.catalogue import MODELS
 from dpsgd_explorer.experiments.groups import (
     ROLES,
@@ -24,9 +25,9 @@ from dpsgd_explorer.web.forms.fields import FormField, form_fields
 from dpsgd_explorer.web.forms.form import to_query
 from dpsgd_explorer.web.http.services import run_store
 from dpsgd_explorer.web.http.visitor import current_visitor
-from dpsgd_explorer.web.pages.runs import STATE_WORDS
 from dpsgd_explorer.web.questions.plan_preview import chart_catalogue
 from dpsgd_explorer.web.run_views.group_models import GroupAnswer, GroupMember
+from dpsgd_explorer.web.run_views.listing import STATE_WORDS
 from dpsgd_explorer.web.run_views.registry import VIEWS
 from dpsgd_explorer.web.widgets.three_way_twin import CLIPPED, PRIVATE, own_rate
 from dpsgd_explorer.web.widgets.three_way_twin import settings as twin_settings
@@ -81,6 +82,23 @@ class TwinStart:
 def twin_start() -> TwinStart:
     """Return what the trainer suggests for a twin."""
     return TwinStart({role: own_rate(role) for role in ROLES}, twin_settings())
+
+
+@bp.app_template_global()
+def group_words(group_id: str) -> str:
+    """Return what a run's group is called in a link, "" if there is none."""
+    if not group_id:
+        return ""
+    try:
+        group = run_store().group(group_id)
+    except RunNotFoundError:
+        return ""  # a name of the visitor's own
+    number = len(group.runs)
+    return {
+        SWEEP: f"Sweep, {number} runs",
+        SEEDS: f"{number} seeds",
+        TWIN: "Three-way twin",
+    }[group.purpose]
 
 
 @bp.get("/<group_id>/")

@@ -26,14 +26,6 @@ export class GroupLog {
     this.last = Math.max(this.last, event.id);
     this.byId.get(event.run_id)?.log.add(event);
   }
-
-  get ended() {
-    return this.members.filter(({log}) => log.isFinal).length;
-  }
-
-  get hasEnded() {
-    return this.ended === this.members.length;
-  }
 }
 
 /** Accuracy at the end of a run that was finished, else null. */

@@ -94,17 +94,17 @@ function paint(entry) {
 async function follow() {
   clearTimeout(store.timer);
   try {
-    const {events} = await getJson(`${data.group.links.log}?after=${log.last}`);
+    const {events, has_ended: over} = await getJson(`${data.group.links.log}?after=${log.last}`);
     for (const event of events) log.add(event);
     const moved = events.some(({kind}) => kind === "state");
     const due = performance.now() - store.lookedAt > GROUP_MS;
-    if (moved || due || store.group.has_ended !== log.hasEnded) await look();
+    if (moved || due || store.group.has_ended !== over) await look();
     show();
+    if (store.group.has_ended && events.length === 0) return;
   } catch (error) {
     if (!(error instanceof ApiError)) throw error;
     if (error.status === 404) return showError(error); // it was deleted in another tab
   }
-  if (store.group.has_ended && log.hasEnded) return;
   const goes = log.members.some((member) => member.log.state === "running");
   store.timer = setTimeout(follow, goes ? SOON_MS : LATER_MS);
 }

@@ -7,6 +7,7 @@ from dpsgd_explorer.errors import ConfigError, QuotaError, RunNotFoundError
 from dpsgd_explorer.experiments.events import Event
 from dpsgd_explorer.experiments.groups import RunGroup
 from dpsgd_explorer.quotas import Quotas
+from dpsgd_explorer.runs.store.deletion import GRACE_SECONDS, UNDO_SECONDS
 from dpsgd_explorer.runs.store.schema import groups, launches
 from dpsgd_explorer.runs.store.store import RunStore
 
@@ -116,7 +117,7 @@ def test_only_its_visitor_may_end_a_group(store, sweep):
     assert {run.state for run in store.group(group.id).runs} == {"queued"}
 
 
-def test_a_group_goes_with_its_last_run(store, sweep):
+def test_a_group_goes_with_its_last_run(store, sweep, clock):
     group = store.create_group(sweep(), visitor="ann")
     first, *others = group.runs
     store.delete(first.id, "ann")
@@ -125,6 +126,22 @@ def test_a_group_goes_with_its_last_run(store, sweep):
     with pytest.raises(RunNotFoundError):
         store.group(group.id)
     assert store.runs_of("ann") == []
+    clock.forward(UNDO_SECONDS + GRACE_SECONDS + 1)
+    assert store.purge(10) == 3
+    assert rows(store, groups) == 0
+
+
+def test_a_group_comes_back_with_a_run_that_is_restored(store, sweep):
+    group = store.create_group(sweep(), visitor="ann")
+    store.delete_group(group.id, "ann")
+    store.restore(group.runs[1].id, "ann")
+    [run] = store.group(group.id).runs
+    assert (run.id, run.state) == (group.runs[1].id, "cancelled")
+
+
+def test_groups_of_a_visitor_who_is_forgotten_are_gone(store, sweep):
+    store.create_group(sweep(), visitor="ann")
+    store.forget_visitor("ann")
     assert rows(store, groups) == 0
 
 

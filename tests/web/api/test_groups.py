@@ -170,3 +170,10 @@ def test_the_trainer_suggests_the_rates_of_the_recorded_twin(client):
     page = client.get("/train/").text
     assert "data-several-dialog" in page
     assert "clipped only at 4 times the private rate" in page
+
+
+def test_a_run_leads_to_its_group_and_a_name_of_ones_own_to_nothing(client, group):
+    page = client.get(group["runs"][0]["links"]["page"]).text
+    assert f'<a href="{group["links"]["page"]}">Sweep, 3 runs</a>' in page
+    alone = client.post("/api/v1/runs", json=SMALL | {"group": "mine"}).json
+    assert "/groups/" not in client.get(alone["links"]["page"]).text
