@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from dpsgd_explorer.training.models import (
     VOCABULARY,
     LastStateClassifier,
+    Shape,
     TransformerClassifier,
     cnn_cifar,
     logistic,
@@ -66,8 +67,9 @@ class Case:
         return x, y
 
 
+FLAT = Shape((784,), 10, (), "")
 _ALL = (
-    Case("logreg", partial(logistic, (784,), 10), (784,), False, 10, 1024),
+    Case("logreg", partial(logistic, FLAT), (784,), False, 10, 1024),
     Case("mlp", partial(perceptron, 784, 256, 128, 10), (784,), False, 10, 256),
     Case("wide_mlp", partial(perceptron, 784, 2048, 2048, 10), (784,), False, 10, 512),
     Case("cnn", tanh_cnn, (1, 28, 28), False, 10, 512),

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from dpsgd_explorer.experiments.architecture import layers_of
+
 
 @dataclass(frozen=True, kw_only=True)
 class DataSet:
@@ -78,29 +80,48 @@ DATA_SETS: dict[str, DataSet] = {
     ),
 }
 
+
+def _model(name: str, label: str, fits: tuple[str, ...], note: str) -> Model:
+    """Return the facts of a model with its usual widths."""
+    layers = {
+        dataset: layers_of(
+            name, DATA_SETS[dataset].input_shape, DATA_SETS[dataset].classes
+        )
+        for dataset in fits
+    }
+    return Model(
+        label=label,
+        parameters={name: sum(x.parameters for x in of) for name, of in layers.items()},
+        multiply_adds={
+            name: sum(x.multiply_adds for x in of) for name, of in layers.items()
+        },
+        note=note,
+    )
+
+
 MODELS: dict[str, Model] = {
-    "scattering_linear": Model(
-        label="Scattering, then linear",
-        parameters={"mnist": 12_260},
-        multiply_adds={"mnist": 12_250},
-        note="Fixed wavelet features cost no privacy; only the last layer is learned.",
+    "scattering_linear": _model(
+        "scattering_linear",
+        "Scattering, then linear",
+        ("mnist",),
+        "Fixed wavelet features cost no privacy; only the last layer is learned.",
     ),
-    "logistic": Model(
-        label="Logistic regression",
-        parameters={"mnist": 7_850, "adult": 270},
-        multiply_adds={"mnist": 7_840, "adult": 268},
-        note="One linear layer on the record itself.",
+    "logistic": _model(
+        "logistic",
+        "Logistic regression",
+        ("mnist", "adult"),
+        "One linear layer on the record itself.",
     ),
-    "mlp": Model(
-        label="Small network (784-256-128-10)",
-        parameters={"mnist": 235_146},
-        multiply_adds={"mnist": 234_752},
-        note="Two hidden layers with ReLU.",
+    "mlp": _model(
+        "mlp",
+        "Small network (784-256-128-10)",
+        ("mnist",),
+        "Two hidden layers with ReLU.",
     ),
-    "cnn": Model(
-        label="Convolutional network (tanh)",
-        parameters={"mnist": 26_010},
-        multiply_adds={"mnist": 422_208},
-        note="Two convolutions, two linear layers: deep learning in earnest, slower.",
+    "cnn": _model(
+        "cnn",
+        "Convolutional network (tanh)",
+        ("mnist",),
+        "Two convolutions, two linear layers: deep learning in earnest, slower.",
     ),
 }

@@ -14,6 +14,13 @@ from dpsgd_explorer.accounting import Plan
 from dpsgd_explorer.accounting.plan import steps_of
 from dpsgd_explorer.accounting.schedules import Schedule
 from dpsgd_explorer.errors import ConfigError
+from dpsgd_explorer.experiments.architecture import (
+    MOST_PARAMETERS,
+    Layer,
+    heads_of,
+    layers_of,
+    widths_of,
+)
 from dpsgd_explorer.experiments.catalogue import DATA_SETS, MODELS, DataSet
 from dpsgd_explorer.experiments.config import RunConfig, check_pair, evenly_spent
 from dpsgd_explorer.experiments.schedules import (
@@ -49,6 +56,8 @@ class TrainingConfig(RunConfig):
     kind: Literal["training"] = "training"
     dataset: str = setting("dataset", "mnist", group="Data and model")
     model: str = setting("model", "scattering_linear", group="Data and model")
+    widths: str | None = setting("widths", None, group="Data and model")
+    activation: str = setting("activation", "usual", group="Data and model")
     private: bool = setting("private", True, group="Privacy")
     target_epsilon: float | None = setting("target_epsilon", None, group="Privacy")
     noise_multiplier: float | None = setting(
@@ -73,6 +82,7 @@ class TrainingConfig(RunConfig):
     bound_rate: float = setting("bound_rate", 0.2, group="Privacy")
     clipping_fn: str = setting("clipping_fn", "Abadi", group="Privacy")
     clipping_style: str = setting("clipping_style", "all-layer", group="Privacy")
+    clipping_heads: str | None = setting("clipping_heads", None, group="Privacy")
     clipping_mode: str = setting("clipping_mode", "MixOpt", group="Privacy")
     engine: str = setting("engine", "hooks", group="Privacy")
     accountant: str = setting("accountant", "exact", group="Privacy")
@@ -137,12 +147,46 @@ class TrainingConfig(RunConfig):
                 "delta",
                 f"delta must be below 1/N = 1/{self.sample_size}, got {self.delta:g}.",
             )
+        self._check_layers()
         self._check_held()
         self._check_adaptive()
         return self
 
+    def _check_layers(self) -> None:
+        """Refuse layers that the model cannot have, and groups of no such layers."""
+        if self.clipping_heads is not None:
+            heads_of(self.clipping_heads, self.layers)
+        if self.parameters > MOST_PARAMETERS:
+            raise ConfigError(
+                "widths",
+                f"widths may make at most {MOST_PARAMETERS:,} parameters; got "
+                f"{self.parameters:,}. Take narrower layers.",
+            )
+
+    @cached_property
+    def layers(self) -> tuple[Layer, ...]:
+        """The layers of the model that have parameters.
+
+        Raises:
+            ConfigError: the model cannot have such widths.
+        """
+        widths = widths_of(self.model, self.widths)
+        return layers_of(self.model, self.data.input_shape, self.data.classes, widths)
+
+    @property
+    def parameters(self) -> int:
+        """Trainable parameters of the model."""
+        return sum(layer.parameters for layer in self.layers)
+
+    @property
+    def clipping_groups(self) -> str | list[str]:
+        """Clipping style: its name, or the layers that begin a group."""
+        if self.clipping_heads is None:
+            return self.clipping_style
+        return list(heads_of(self.clipping_heads, self.layers))
+
     def _check_held(self) -> None:
-        parameters = MODELS[self.model].parameters[self.dataset]
+        parameters = self.parameters
         held = 4 * self.expected_batch_size * parameters
         if self.private and self.engine == HOLDS_GRADIENTS and held > MOST_HELD_BYTES:
             raise ConfigError(
@@ -154,7 +198,7 @@ class TrainingConfig(RunConfig):
 
     def _check_adaptive(self) -> None:
         """Refuse a bound that follows the norms if a record has several."""
-        style = (self.clipping_fn, self.clipping_style)
+        style = (self.clipping_fn, self.clipping_groups)
         if self.is_adaptive and style != ("Abadi", "all-layer"):
             raise ConfigError(
                 "clipping_schedule",
@@ -244,7 +288,7 @@ class TrainingConfig(RunConfig):
     @property
     def cost(self) -> float:
         """Multiply-adds of training and evaluations together."""
-        one_record = MODELS[self.model].multiply_adds[self.dataset]
+        one_record = sum(layer.multiply_adds for layer in self.layers)
         trained = self.planned_steps * self.expected_batch_size
         predicted = len(self.evaluation_steps) * self.data.test_size
         more = COST_PER_RECORD.get(self.engine, 0.0) if self.private else 0.0

@@ -14,11 +14,12 @@ from dpsgd_explorer.accounting import ACCOUNTANTS
 from dpsgd_explorer.accounting.core.validation import MAX_NOISE_MULTIPLIER, MAX_STEPS
 from dpsgd_explorer.accounting.registry import ALL
 from dpsgd_explorer.experiments.catalogue import DATA_SETS, MODELS
-from dpsgd_explorer.experiments.schedules import BOUND_SHAPES, SHAPES
+from dpsgd_explorer.experiments.schedule_settings import SCHEDULES
 from dpsgd_explorer.experiments.setting import Setting
 
 LARGEST_SEED = 2**31 - 1
 MOST_RECORDS = 10**9
+ACTIVATIONS = {"usual": "The model’s usual one", "relu": "ReLU", "tanh": "tanh"}
 RELATIONS = {
     "add_or_remove_one": "one record more or less",
     "replace_one": "one replaced",
@@ -57,6 +58,17 @@ SETTINGS: dict[str, Setting] = {
         label="Model",
         help="What is trained on it.",
         choices={name: model.label for name, model in MODELS.items()},
+    ),
+    "widths": Setting(
+        label="Widths of the layers",
+        help="Units of each hidden layer; of the convolutional network, channels of "
+        "its two convolutions, then units. Empty: the usual ones.",
+        words="whole numbers separated by commas, such as 256, 128",
+    ),
+    "activation": Setting(
+        label="Activation",
+        help="What is between two layers.",
+        choices=ACTIVATIONS,
     ),
     "private": Setting(
         label="Train with privacy",
@@ -132,6 +144,12 @@ SETTINGS: dict[str, Setting] = {
         label="Clipping style",
         help="What is measured and clipped together; n blocks get C/√n each.",
         choices=CLIPPING_STYLES,
+    ),
+    "clipping_heads": Setting(
+        label="Layers that begin a group",
+        help="Each group is clipped by itself, as a style of one’s own. Empty: as the "
+        "clipping style says.",
+        words="names of layers separated by commas, such as 1, 5",
     ),
     "clipping_mode": Setting(
         label="Clipping mode",
@@ -216,61 +234,6 @@ SETTINGS: dict[str, Setting] = {
         step=0.01,
         gt=0,
         le=10_000,
-    ),
-    "learning_rate_schedule": Setting(
-        label="Learning rate over the steps",
-        help="How it changes from the first step to the last.",
-        choices=SHAPES,
-    ),
-    "learning_rate_end": Setting(
-        label="Learning rate at the end",
-        help="As a multiple of the first step’s.",
-        marks=(0.01, 0.1, 1, 10),
-        step=0.01,
-        gt=0,
-        le=1000,
-    ),
-    "noise_schedule": Setting(
-        label="Noise over the steps",
-        help="How σ changes from the first step to the last.",
-        choices=SHAPES,
-    ),
-    "noise_end": Setting(
-        label="Noise at the end",
-        help="As a multiple of the first step’s σ.",
-        marks=(0.1, 0.3, 1, 3, 10),
-        step=0.01,
-        ge=0.1,
-        le=10,
-    ),
-    "clipping_schedule": Setting(
-        label="Clipping bound over the steps",
-        help="How C changes from the first step to the last.",
-        choices=BOUND_SHAPES,
-    ),
-    "clipping_end": Setting(
-        label="Clipping bound at the end",
-        help="As a multiple of the first step’s C.",
-        marks=(0.1, 0.3, 1, 3, 10),
-        step=0.01,
-        ge=0.001,
-        le=1000,
-    ),
-    "target_quantile": Setting(
-        label="Share to keep whole",
-        help="C moves until about this share of the gradients is within it.",
-        marks=(0, 0.25, 0.5, 0.75, 1),
-        step=0.05,
-        gt=0,
-        lt=1,
-    ),
-    "bound_rate": Setting(
-        label="Speed of the clipping bound",
-        help="Step size of the logarithm of C.",
-        marks=(0.01, 0.1, 1),
-        step=0.01,
-        gt=0,
-        le=10,
     ),
     "rate_factor": Setting(
         label="Rate factor",
@@ -367,7 +330,7 @@ SETTINGS: dict[str, Setting] = {
         ge=1,
         le=256,
     ),
-}
+} | SCHEDULES
 
 
 def setting(

@@ -72,7 +72,7 @@ class TrainingExperiment(Experiment):
                 performance.on_progress,
             )
         seed = seeded_generator(config.seed, "initialisation").initial_seed()
-        self._model = models.build(config.model, config.dataset, seed)
+        self._model = models.of_config(config, seed)
         self._optimizer = OPTIMIZERS[config.optimizer](self._model, config)
         evaluated = sorted(self._schedule.evaluated)
         self._snapshots = ModelSnapshots(self._model, config.dataset, evaluated)

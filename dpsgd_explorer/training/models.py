@@ -5,11 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from itertools import pairwise
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
 
-from dpsgd_explorer.experiments.catalogue import DATA_SETS
+from dpsgd_explorer.experiments.architecture import ACTIVATIONS as USUAL
+from dpsgd_explorer.experiments.architecture import WIDTHS, widths_of
+from dpsgd_explorer.experiments.training_config import TrainingConfig
 from dpsgd_explorer.training.datasets.scattering import Scattering
 
 VOCABULARY = 2000  # tokens that the sequence models know
@@ -21,41 +24,80 @@ def build(model: str, dataset: str, seed: int) -> nn.Module:
 
     The state of torch's global generator is what it was.
     """
+    return of_config(TrainingConfig(dataset=dataset, model=model), seed)
+
+
+def of_config(config: TrainingConfig, seed: int) -> nn.Module:
+    """Return the model of a training, its parameters drawn from the seed.
+
+    The state of torch's global generator is what it was.
+    """
+    shape = Shape(
+        config.data.input_shape,
+        config.data.classes,
+        widths_of(config.model, config.widths) or WIDTHS.get(config.model, ()),
+        USUAL.get(config.model, "")
+        if config.activation == "usual"
+        else config.activation,
+    )
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        return BUILDERS[model](
-            DATA_SETS[dataset].input_shape, DATA_SETS[dataset].classes
-        )
+        return BUILDERS[config.model](shape)
 
 
-def logistic(input_shape: tuple[int, ...], classes: int) -> nn.Module:
+class Shape(NamedTuple):
+    """What a model is built for.
+
+    Attributes:
+        inputs: Shape of one record.
+        classes: Number of labels.
+        widths: Of the layers that have one, see ``experiments.architecture``.
+        activation: A key of ACTIVATIONS; "" where there is none.
+    """
+
+    inputs: tuple[int, ...]
+    classes: int
+    widths: tuple[int, ...]
+    activation: str
+
+
+def logistic(shape: Shape) -> nn.Module:
     """Return one linear layer on the record itself."""
+    input_shape, classes = shape.inputs, shape.classes
     return nn.Sequential(nn.Flatten(), nn.Linear(math.prod(input_shape), classes))
 
 
-def mlp(input_shape: tuple[int, ...], classes: int) -> nn.Module:
-    """Return two hidden layers of 256 and 128 units with ReLU."""
+def mlp(shape: Shape) -> nn.Module:
+    """Return hidden layers of the widths, each followed by the activation."""
+    sizes = (math.prod(shape.inputs), *shape.widths, shape.classes)
     return nn.Sequential(
-        nn.Flatten(), *perceptron(math.prod(input_shape), 256, 128, classes)
+        nn.Flatten(), *perceptron(*sizes, activation=ACTIVATIONS[shape.activation])
     )
 
 
-def cnn(input_shape: tuple[int, ...], classes: int) -> nn.Module:
+def cnn(shape: Shape) -> nn.Module:
     """Return the small tanh network for pictures of 28 by 28.
 
     Channels last in memory, which halves the time of pooling and convolutions.
     """
-    network = tanh_cnn(input_shape[0], classes)
+    network = tanh_cnn(
+        shape.inputs[0],
+        shape.classes,
+        widths=shape.widths,
+        activation=ACTIVATIONS[shape.activation],
+    )
     network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
     return network
 
 
-def scattering_linear(input_shape: tuple[int, ...], classes: int) -> nn.Module:
+def scattering_linear(shape: Shape) -> nn.Module:
     """Return one linear layer on the scattering features of a square picture."""
-    return nn.Linear(Scattering(input_shape[-1]).features, classes)
+    return nn.Linear(Scattering(shape.inputs[-1]).features, shape.classes)
 
 
-Builder = Callable[[tuple[int, ...], int], nn.Module]
+ACTIVATIONS: dict[str, type[nn.Module]] = {"relu": nn.ReLU, "tanh": nn.Tanh}
+
+Builder = Callable[[Shape], nn.Module]
 
 BUILDERS: dict[str, Builder] = {
     "scattering_linear": scattering_linear,
@@ -70,31 +112,38 @@ TRANSFORMS: dict[str, Callable[[tuple[int, ...]], Scattering]] = {
 }
 
 
-def perceptron(*widths: int) -> nn.Sequential:
-    """Return a multilayer perceptron with ReLU between its linear layers."""
+def perceptron(*widths: int, activation: type[nn.Module] = nn.ReLU) -> nn.Sequential:
+    """Return a multilayer perceptron with an activation between its linear layers."""
     layers: list[nn.Module] = []
     for fan_in, fan_out in pairwise(widths):
-        layers += [nn.Linear(fan_in, fan_out), nn.ReLU()]
+        layers += [nn.Linear(fan_in, fan_out), activation()]
     return nn.Sequential(*layers[:-1])
 
 
-def tanh_cnn(channels: int = 1, classes: int = 10) -> nn.Module:
-    """Return two convolutions and two linear layers with tanh, for 28 by 28 pixels.
+def tanh_cnn(
+    channels: int = 1,
+    classes: int = 10,
+    *,
+    widths: tuple[int, ...] = WIDTHS["cnn"],
+    activation: type[nn.Module] = nn.Tanh,
+) -> nn.Module:
+    """Return two convolutions, then linear layers, for 28 by 28 pixels.
+
+    With the usual widths and tanh it is the network of the source.
 
     Source: Papernot et al. (2020), arXiv:2007.14191v1, in the form of Tramèr and
     Boneh (2021), arXiv:2011.11660v3.
     """
+    first, second, *units = widths
     return nn.Sequential(
-        nn.Conv2d(channels, 16, kernel_size=8, stride=2, padding=3),
-        nn.Tanh(),
+        nn.Conv2d(channels, first, kernel_size=8, stride=2, padding=3),
+        activation(),
         nn.MaxPool2d(2, stride=1),
-        nn.Conv2d(16, 32, kernel_size=4, stride=2),
-        nn.Tanh(),
+        nn.Conv2d(first, second, kernel_size=4, stride=2),
+        activation(),
         nn.MaxPool2d(2, stride=1),
         nn.Flatten(),
-        nn.Linear(512, 32),
-        nn.Tanh(),
-        nn.Linear(32, classes),
+        *perceptron(second * 4 * 4, *units, classes, activation=activation),
     )
 
 

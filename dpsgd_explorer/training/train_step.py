@@ -97,7 +97,7 @@ class PrivateTrainStep(TrainStep):
             max_grad_norm=config.max_grad_norm,
             clipping_mode=config.clipping_mode,
             clipping_fn=config.clipping_fn,
-            clipping_style=config.clipping_style,
+            clipping_style=config.clipping_groups,
             clipping_schedule=_clipping_schedule(config),
             engine=config.engine,
             noise="seeded",

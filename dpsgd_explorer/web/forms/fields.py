@@ -78,6 +78,9 @@ LAYOUTS: dict[type[BaseModel], Layout] = {
         ),
         folded=frozenset(
             {
+                "widths",
+                "activation",
+                "clipping_heads",
                 "delta",
                 "noise_schedule",
                 "noise_end",

@@ -24,6 +24,7 @@ from dpsgd_explorer.web.questions.odds import percent_at_most
 from dpsgd_explorer.web.questions.privacy import (
     Curve,
     EnclosedEpsilon,
+    LayerAnswer,
     PlanAnswer,
     epsilons_of_phases,
 )
@@ -128,9 +129,30 @@ def planned(
         steps=plan.steps,
         epochs=plan.steps * plan.sample_rate,
         last_step=last_step,
+        parameters=config.parameters,
+        layers=layer_answers(config),
         curve=line,
         noise_is_bound=target is not None,
     )
+
+
+def layer_answers(config: TrainingConfig) -> list[LayerAnswer]:
+    """Return the layers of the model, and where clipping groups begin."""
+    names = [layer.name for layer in config.layers]
+    groups = config.clipping_groups
+    heads = groups if isinstance(groups, list) else names[:1]
+    if groups in ("layer-wise", "param-wise"):
+        heads = names
+    return [
+        LayerAnswer(
+            name=layer.name,
+            kind=layer.kind,
+            output_shape=list(layer.output_shape),
+            parameters=layer.parameters,
+            begins_group=config.private and layer.name in heads,
+        )
+        for layer in config.layers
+    ]
 
 
 def _gradient_noise(config: TrainingConfig, plan: Plan) -> float:

@@ -224,6 +224,16 @@ class CurvesAnswer(BaseModel):
     curves: list[Racer]
 
 
+class LayerAnswer(BaseModel):
+    """A layer with parameters; ``begins_group`` where a clipping group begins."""
+
+    name: str
+    kind: str
+    output_shape: list[int]
+    parameters: int
+    begins_group: bool
+
+
 class PlanAnswer(EnclosedEpsilon, EveryEpsilon):
     """What a configuration will do, before it is run.
 
@@ -247,6 +257,8 @@ class PlanAnswer(EnclosedEpsilon, EveryEpsilon):
     steps: int
     epochs: float
     last_step: int
+    parameters: int
+    layers: list[LayerAnswer]
     curve: Curve | None
     noise_is_bound: bool
 

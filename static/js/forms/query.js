@@ -4,7 +4,7 @@
  * @typedef {object} Field
  * @property {string} name
  * @property {string} label
- * @property {"integer" | "number" | "boolean" | "choice"} kind
+ * @property {"integer" | "number" | "boolean" | "choice" | "string"} kind
  * @property {number[]} marks of its slider, [] if it has none
  * @property {number | null} step
  * @property {string} switch name of the switch it hangs on, "" if none
@@ -45,7 +45,7 @@ export function toJson(fields, texts) {
 /** What a text of a setting of this kind means; one that is no number stays text. */
 export function jsonValue(kind, text) {
   if (kind === "boolean") return text === "true";
-  if (kind === "choice") return text;
+  if (kind === "choice" || kind === "string") return text;
   const number = Number(text);
   return text !== "" && Number.isFinite(number) ? number : text;
 }

@@ -9,6 +9,7 @@ import {copyText} from "../lib/clipboard.js";
 import {roundUp} from "../lib/format.js";
 import {PlanPanel, terms} from "../forms/plan_panel.js";
 import {asTexts, sameSettings, toQuery} from "../forms/query.js";
+import {LayerTable} from "../forms/layer_table.js";
 import {LiveRun} from "../runs/live_run.js";
 import {isSoon, Newest} from "../lib/newest.js";
 import {markCurrent, openPage} from "../lib/page.js";
@@ -25,6 +26,7 @@ const ghosts = new Ghosts(data.recorded, updateGhosts);
 const panel = new RunPanel(part("panel"), (id) => ghosts.remove(id));
 const planPanel = new PlanPanel(part("settings"), data.catalogue);
 const form = new SettingsForm(part("settings"), data, settingsChanged);
+const layers = new LayerTable(page.querySelector("[data-layers]"), (heads) => form.set("clipping_heads", heads));
 const newest = new Newest(page);
 
 /** What the page knows; everything on it is drawn from here. */
@@ -127,6 +129,7 @@ function accept(answer) {
   form.showErrors({});
   form.offer("accountant", answer.accountants);
   planPanel.show(answer);
+  layers.show(answer);
   if (!store.run) showSetUp();
 }
 
@@ -138,6 +141,7 @@ function blanks() {
 function refuse(error) {
   store.plan = null;
   planPanel.show(null);
+  layers.show(null);
   if (!store.run) panel.notReady();
   if (Object.keys(error.fields ?? {}).length === 0) showRunError(error);
   else form.showErrors(error.fields);

@@ -61,7 +61,13 @@ def test_an_address_brings_back_its_configuration(preset):
 
 def test_the_address_names_every_setting_that_counts():
     query = to_query(TrainingConfig(noise_multiplier=1.5, epochs=2.5))
-    left_out = {"target_epsilon", "steps", "stop_at_epsilon"}
+    left_out = {
+        "target_epsilon",
+        "steps",
+        "stop_at_epsilon",
+        "widths",
+        "clipping_heads",
+    }
     assert set(query) == set(FIELDS) - left_out
     assert (query["noise_multiplier"], query["epochs"]) == ("1.5", "2.5")
 

@@ -1,0 +1,185 @@
+"""The layers of a trainable model: names, shapes, parameters, multiply-adds.
+
+Plain arithmetic that loads no torch; a test compares it with the real models.  Widths
+and the activation of some models can be chosen:
+
+| model | widths | fixed |
+|---|---|---|
+| mlp | units of each hidden layer, 1 to 4 of them | the last layer |
+| cnn | channels of two convolutions, then units of 0 to 2 layers | kernels, pooling |
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from dpsgd_explorer.errors import ConfigError
+
+MOST_UNITS, MOST_CHANNELS = 1024, 128
+MOST_PARAMETERS = 2_000_000
+CONVOLUTIONS = 2
+#: Widths of each model that has any, and how many it may have.
+WIDTHS: dict[str, tuple[int, ...]] = {"mlp": (256, 128), "cnn": (16, 32, 32)}
+DEPTHS: dict[str, tuple[int, int]] = {"mlp": (1, 4), "cnn": (CONVOLUTIONS, 4)}
+ACTIVATIONS = {"mlp": "relu", "cnn": "tanh"}
+SCATTERED = 25  # paths of a scattering with two scales and four angles
+REDUCED = 4  # by which it makes a picture smaller
+
+
+@dataclass(frozen=True)
+class Layer:
+    """A layer with parameters.
+
+    Attributes:
+        name: Its name in the torch model; "" if it is the model.
+        kind: Class name of the torch layer.
+        output_shape: Shape of its output for one record.
+        parameters: Number of its parameters, biases included.
+        multiply_adds: Of one record's forward pass.
+    """
+
+    name: str
+    kind: str
+    output_shape: tuple[int, ...]
+    parameters: int
+    multiply_adds: int
+
+
+def layers_of(
+    model: str, input_shape: tuple[int, ...], classes: int, widths: Sequence[int] = ()
+) -> tuple[Layer, ...]:
+    """Return the layers of a model for records of a shape.
+
+    Args:
+        model: A key of the catalogue's models.
+        input_shape: Shape of one record.
+        classes: Number of labels.
+        widths: As ``WIDTHS``, which holds where none are given.
+    """
+    chosen = tuple(widths) or WIDTHS.get(model, ())
+    return DRAWN[model](input_shape, classes, chosen)
+
+
+def widths_of(model: str, text: str | None) -> tuple[int, ...]:
+    """Return the widths that a text such as "256, 128" lists; none for no text.
+
+    Raises:
+        ConfigError: it lists no widths, too few, too many, or too wide ones.
+    """
+    if text is None:
+        return ()
+    if model not in WIDTHS:
+        able = ", ".join(WIDTHS)
+        raise ConfigError(
+            "widths", f"widths must be left out for model {model!r}; {able} have some."
+        )
+    parts = [part.strip() for part in text.split(",")]
+    low, high = DEPTHS[model]
+    bounds = [_most(model, place) for place in range(len(parts))]
+    fits = low <= len(parts) <= high and all(
+        part.isascii() and part.isdecimal() and len(part) < 6 and 1 <= int(part) <= most
+        for part, most in zip(parts, bounds, strict=True)
+    )
+    if not fits:
+        usual = ", ".join(map(str, WIDTHS[model]))
+        raise ConfigError(
+            "widths", f"widths must be {RULES[model]}; got {text!r}. Usual: {usual}."
+        )
+    return tuple(int(part) for part in parts)
+
+
+def heads_of(text: str | None, layers: Sequence[Layer]) -> tuple[str, ...]:
+    """Return the names of the layers that begin a clipping group.
+
+    Raises:
+        ConfigError: a name is none of the layers', is there twice, or the first layer
+            is not among them.
+    """
+    names = [layer.name for layer in layers]
+    heads = [part.strip() for part in (text or "").split(",") if part.strip()]
+    if not heads or set(heads) - set(names) or len(set(heads)) < len(heads):
+        raise ConfigError(
+            "clipping_heads",
+            "clipping_heads must list layers that begin a clipping group, each once, "
+            f"of {', '.join(names)}; got {text!r}.",
+        )
+    if names[0] not in heads:
+        raise ConfigError(
+            "clipping_heads",
+            f"clipping_heads must begin with the first layer, {names[0]}, or it would "
+            f"be in no group; got {text!r}.",
+        )
+    return tuple(name for name in names if name in heads)
+
+
+def _most(model: str, place: int) -> int:
+    is_convolution = model == "cnn" and place < CONVOLUTIONS
+    return MOST_CHANNELS if is_convolution else MOST_UNITS
+
+
+RULES = {
+    "mlp": f"1 to 4 whole numbers from 1 to {MOST_UNITS}, separated by commas",
+    "cnn": f"two numbers of channels from 1 to {MOST_CHANNELS}, then up to two of "
+    f"units from 1 to {MOST_UNITS}, separated by commas",
+}
+
+
+def _linear(name: str, fan_in: int, fan_out: int) -> Layer:
+    parameters = fan_out * (fan_in + 1)
+    return Layer(name, "Linear", (fan_out,), parameters, fan_in * fan_out)
+
+
+def _perceptron(first: int, sizes: Sequence[int]) -> list[Layer]:
+    """Return linear layers, each followed by an activation, from a place on."""
+    return [
+        _linear(str(first + 2 * i), fan_in, fan_out)
+        for i, (fan_in, fan_out) in enumerate(pairwise(sizes))
+    ]
+
+
+def _conv(name: str, channels: int, kernel: int, width: int, side: int) -> Layer:
+    weights = channels * width * kernel**2
+    return Layer(
+        name, "Conv2d", (width, side, side), weights + width, weights * side**2
+    )
+
+
+def _logistic(
+    shape: tuple[int, ...], classes: int, _widths: tuple[int, ...]
+) -> tuple[Layer, ...]:
+    return (_linear("1", math.prod(shape), classes),)
+
+
+def _scattering_linear(
+    shape: tuple[int, ...], classes: int, _widths: tuple[int, ...]
+) -> tuple[Layer, ...]:
+    side = shape[-1] // REDUCED
+    return (_linear("", SCATTERED * side**2, classes),)
+
+
+def _mlp(
+    shape: tuple[int, ...], classes: int, widths: tuple[int, ...]
+) -> tuple[Layer, ...]:
+    return tuple(_perceptron(1, (math.prod(shape), *widths, classes)))
+
+
+def _cnn(
+    shape: tuple[int, ...], classes: int, widths: tuple[int, ...]
+) -> tuple[Layer, ...]:
+    """Return the layers of ``models.tanh_cnn``: sides 28, 14, 13, 5, 4."""
+    first, second, *units = widths
+    one = _conv("0", shape[0], 8, first, 14)
+    two = _conv("3", first, 4, second, 5)
+    return (one, two, *_perceptron(7, (second * 4 * 4, *units, classes)))
+
+
+Draw = Callable[[tuple[int, ...], int, tuple[int, ...]], tuple[Layer, ...]]
+DRAWN: dict[str, Draw] = {
+    "scattering_linear": _scattering_linear,
+    "logistic": _logistic,
+    "mlp": _mlp,
+    "cnn": _cnn,
+}
