@@ -22,11 +22,11 @@ from dpsgd_explorer.training.datasets import registry as datasets
 
 MOST_SNAPSHOTS = 40
 MOST_WEIGHT_BYTES = 430_000  # as base64, in one run's log
-MOST_MISREAD_BYTES = 1_100  # before base64, in one event
+MOST_MISREAD_BYTES = 1_250  # before base64, in one event
 PICTURES_PER_CLASS = 5
 LARGEST_LEVEL = 127  # of a weight in 8 bits
 PICTURE_LEVEL = 15  # of a pixel in 4 bits
-SKIPPED = 15  # records that one byte can pass over
+SKIP = 15  # upper half of a byte that passes over right records, and their unit
 MOST_CLASSES = 16  # that fit beside it in a byte
 
 
@@ -163,18 +163,26 @@ def group_errors(
 def misread(predicted: Tensor, targets: Tensor) -> str | None:
     """Return which records are misread as what, in base64; None if it gets too long.
 
-    A byte's upper half counts right records to pass over; 15 means 15 of them and
-    nothing else.  Below 15, the record after them is misread as the lower half.
+    A byte's upper half counts right records to pass over, and the record after them is
+    misread as the lower half.  An upper half of 15 only passes over right records: 15
+    for each one that the lower half counts, and 15 more.
     """
     wrong = (predicted != targets).nonzero().flatten()
     if len(wrong) > MOST_MISREAD_BYTES:
         return None
     data, following = bytearray(), 0
     for index, read in zip(wrong.tolist(), predicted[wrong].tolist(), strict=True):
-        skips, rest = divmod(index - following, SKIPPED)
-        data += bytes([SKIPPED << 4]) * skips + bytes([rest << 4 | read])
+        skips, rest = divmod(index - following, SKIP)
+        data += _skips(skips) + bytes([rest << 4 | read])
         following = index + 1
     return _text(bytes(data)) if len(data) <= MOST_MISREAD_BYTES else None
+
+
+def _skips(count: int) -> bytes:
+    """Return the bytes that pass over ``count`` times ``SKIP`` records."""
+    whole, rest = divmod(count, MOST_CLASSES)
+    last = [rest - 1] if rest else []
+    return bytes(SKIP << 4 | lower for lower in [MOST_CLASSES - 1] * whole + last)
 
 
 def undecided(scores: Tensor, targets: Tensor, per_class: int) -> Tensor:

@@ -24,6 +24,7 @@ from dpsgd_explorer.web.api import recount as recount_api
 from dpsgd_explorer.web.api import regression as regression_api
 from dpsgd_explorer.web.api import runs as runs_api
 from dpsgd_explorer.web.api import service as service_api
+from dpsgd_explorer.web.api import twin as twin_api
 from dpsgd_explorer.web.api.answer_cache import PAGES as CACHED_PAGES
 from dpsgd_explorer.web.api.answer_cache import AnswerCache
 from dpsgd_explorer.web.http import assets
@@ -58,6 +59,7 @@ API = (
     groups_api,
     events_api,
     recount_api,
+    twin_api,
     exports,
     privacy_api,
     budget_api,

@@ -2,6 +2,8 @@
 
 import base64
 import json
+import subprocess
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -24,6 +26,17 @@ from dpsgd_explorer.training.model_snapshots import (
     undecided,
 )
 
+UNPACKED = """
+import {misreadRecords, pictures, tensors} from "%s/static/js/charts/model/packed.js";
+import {readFileSync} from "node:fs";
+const {misread, weights, pictures: packed} = JSON.parse(readFileSync(0, "utf8"));
+console.log(JSON.stringify({
+  misread: [...misreadRecords(misread)],
+  weights: Object.values(tensors(weights)).map((v) => [v.shape, [...v.values]]),
+  pictures: pictures(packed).map(({index, label, ink}) => [index, label, [...ink]]),
+}));
+"""
+ROOT = Path(__file__).resolve().parents[2]
 LARGEST_LOG = 550_000  # bytes of all model events of a run, whatever it learns
 WOMEN = 5_421  # in Adult's test file
 
@@ -37,8 +50,10 @@ def decoded_misread(text):
     """Return {record: read as}, from the docstring of ``misread``."""
     found, place = {}, 0
     for byte in base64.b64decode(text):
-        place += byte >> 4
-        if byte >> 4 < 15:
+        if byte >> 4 == 15:
+            place += 15 * (1 + (byte & 15))
+        else:
+            place += byte >> 4
             found[place] = byte & 15
             place += 1
     return found
@@ -114,8 +129,8 @@ def test_weights_that_are_all_zero_come_back_as_zero():
     assert not decoded_weights(encoded_weights(layer)["weight"]).any()
 
 
-@pytest.mark.parametrize("share", [0.0, 0.002, 0.02, 0.1, 1.0])
-@pytest.mark.parametrize("count", [1, 15, 16, 17, 1000])
+@pytest.mark.parametrize("share", [0.0, 0.001, 0.02, 0.1, 1.0])
+@pytest.mark.parametrize("count", [1, 15, 16, 17, 256, 257, 1000])
 def test_misread_records_come_back_with_what_they_are_read_as(count, share):
     draw = torch.Generator().manual_seed(count)
     targets = torch.randint(10, (count,), generator=draw)
@@ -198,3 +213,33 @@ def test_pictures_are_the_test_sets_in_sixteen_shades():
     assert pictures["labels"] == test.targets[pictures["indices"]].tolist()
     true = test.inputs[pictures["indices"], 0].numpy()
     assert np.abs(shades / 15 - true).max() <= 0.5 / 15 + 1e-6
+
+
+def test_the_page_unpacks_what_was_packed():
+    """Sixteen right records in a row, and more than a byte passes over, among them."""
+    _, test = load("mnist")
+    model = models.build("logistic", "mnist", 0)
+    scores = nn.functional.one_hot(test.targets, 10).float()
+    wrong = torch.tensor([0, 1, 17, 400, 1_000, 9_999])
+    scores[wrong] = scores[wrong].roll(3, dims=1)
+    data = ModelSnapshots(model, "mnist", [1]).after(1, scores)
+    run = subprocess.run(
+        ["node", "--input-type=module", "-e", UNPACKED % ROOT],
+        input=json.dumps(data),
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    seen = json.loads(run.stdout)
+    assert seen["misread"] == [
+        [int(i), int(test.targets[i] + 3) % 10] for i in wrong.tolist()
+    ]
+    for (shape, values), (name, parameter) in zip(
+        seen["weights"], model.named_parameters(), strict=True
+    ):
+        assert shape == list(parameter.shape)
+        expected = decoded_weights(data["weights"][name]).flatten()
+        assert values == pytest.approx(expected.tolist(), abs=1e-7)
+    for index, label, ink in seen["pictures"]:
+        assert label == int(test.targets[index])
+        assert np.abs(test.inputs[index].flatten().numpy() - ink).max() <= 0.04

@@ -36,7 +36,12 @@ CURVE_POINTS = 101
 PLANS = 256
 FEW_POINTS = 9  # of a preliminary answer
 SPARED = 5e-3  # of ε, for what preliminary noise spends less than the run's will
-VIEWS = {"accuracy": "Accuracy", "gradients": "Gradients", "loss": "Loss"}
+VIEWS = {
+    "accuracy": "Accuracy",
+    "gradients": "Gradients",
+    "loss": "Loss",
+    "model": "Model",
+}
 PLAN_TEXTS: dict[str, Callable[[dict[str, Any]], str]] = {
     "epsilon": lambda plan: str(plan["epsilon_text"]),
     "delta": lambda plan: text_of(plan["delta"]),
@@ -200,6 +205,7 @@ def _data_set(name: str, data: DataSet) -> dict[str, Any]:
         "sample_size": data.train_size,
         "classes": data.classes,
         "labels": list(data.labels),
+        "input_shape": list(data.input_shape),
         "baseline": data.majority,
         "accuracy_floor": floor,
         "accuracy_ceiling": ceiling,

@@ -212,6 +212,7 @@ def links(run_id: str) -> dict[str, str]:
         "events": f"{api}/events",
         "log": f"{api}/events.json",
         "epsilon": f"{api}/epsilon",
+        "twin": f"{api}/twin",
         "cancel": f"{api}/cancel",
         **{f"export_{name}": f"{api}/export.{name}" for name in EXPORT_FORMATS},
     }

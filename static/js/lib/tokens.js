@@ -6,6 +6,11 @@ export function tokens(element = document.documentElement) {
   return (name) => style.getPropertyValue(name).trim();
 }
 
+/** Red, green and blue of a colour as `getComputedStyle` gives it, "rgb(26, 32, 38)". */
+export function rgb(computed) {
+  return computed.match(/\d+/g).slice(0, 3).map(Number);
+}
+
 /** Call back when light and dark are switched, and when one of the elements changes its size. */
 export function onLookChange(elements, callback) {
   const root = document.documentElement;

@@ -25,6 +25,7 @@ const EMPTY = new RunLog();
  * @property {string} terms what every epsilon here is to be read with
  * @property {import("../charts/ghosts.js").Ghost[]} [ghosts] other runs, drawn thin behind this one
  * @property {RunLog} [whole] the log that a replay shows a part of
+ * @property {string | null} [twin] address of the run without privacy to show it beside
  * @property {import("./recount.js").Recountable} [recount] how its ε can be counted anew
  * @property {{queuePosition?: number | null, expectedStart?: number | null, stopping?: boolean}} activity
  */
@@ -44,6 +45,7 @@ export class RunPanel extends BasePanel {
       {paint: () => this.paintAccuracy()},
       {paint: () => this.paintNorms()},
       {paint: () => this.paintLoss()},
+      {paint: () => this.paintModel()},
     ];
     this.wire();
   }
@@ -195,5 +197,12 @@ export class RunPanel extends BasePanel {
     const {plan} = this.content;
     const view = {steps, evaluations, plan, top: lossTop(plan.classes, this.whole.evaluations), size: this.charts.loss.size};
     this.draw("loss", (color) => lossFigure(view, color), lossConclusion(this.log));
+  }
+
+  /** The view of the model is loaded once a log holds one. */
+  async paintModel() {
+    if (this.log.models.length === 0 && !this.modelView) return;
+    this.modelView ??= import("./model/view.js").then(({ModelView}) => new ModelView(this.root.querySelector("[data-model]")));
+    (await this.modelView).update({log: this.log, whole: this.whole, plan: this.plan, twin: this.content.twin ?? null});
   }
 }

@@ -1,0 +1,69 @@
+"""The run without privacy that a private run is shown beside, and what they share."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from dpsgd_explorer.experiments.training_config import TrainingConfig
+from dpsgd_explorer.web.recorded.runs import FOLDER
+
+# Two runs that share these draw the same batches and start with the same parameters.
+SHARED = ("dataset", "model", "expected_batch_size", "planned_steps", "seed")
+
+
+@dataclass(frozen=True)
+class RecordedTwin:
+    """A model that was trained without privacy once and ships with the program.
+
+    Attributes:
+        models: Data of its ``model`` events, of the start and of the end.
+        trials: Learning rates that were tried.
+    """
+
+    config: TrainingConfig
+    models: list[dict[str, Any]]
+    trials: int
+
+
+@cache
+def recorded_twin(dataset: str, model: str) -> RecordedTwin | None:
+    """Return the recorded model of a data set; None if there is none."""
+    path = FOLDER / "twins" / f"{dataset}-{model}.json"
+    if not path.is_file():
+        return None
+    stored = json.loads(path.read_text(encoding="utf-8"))
+    config = TrainingConfig.parse(stored["config"])
+    return RecordedTwin(config, stored["models"], len(stored["trials"]))
+
+
+def is_twin(config: TrainingConfig, other: TrainingConfig) -> bool:
+    """Tell whether a run without privacy has a private run's batches and start."""
+    return not other.private and all(
+        getattr(config, name) == getattr(other, name) for name in SHARED
+    )
+
+
+def recorded_note(config: TrainingConfig, twin: RecordedTwin) -> str:
+    """Return how a recorded twin came about and what it does not share."""
+    rate = f"learning rate {twin.config.learning_rate:g}, the best of {twin.trials}"
+    if is_twin(config, twin.config):
+        return (
+            "The twin is recorded: the same batches and first parameters without "
+            f"clipping and noise, to the last step; {rate}."
+        )
+    return (
+        "The twin is recorded, without clipping and noise and with other settings: "
+        f"batch {twin.config.expected_batch_size:,}, "
+        f"{twin.config.planned_steps:,} steps, seed {twin.config.seed}, {rate}."
+    )
+
+
+def run_note(twin: TrainingConfig) -> str:
+    """Return how a visitor's own run is the twin."""
+    return (
+        "The twin is your own run: the same batches and first parameters without "
+        f"clipping and noise, to its end; learning rate {twin.learning_rate:g}."
+    )

@@ -1,0 +1,22 @@
+/** Test records by what they are and what they are read as. */
+
+import {element} from "../../lib/elements.js";
+import {integer} from "../../lib/format.js";
+import {cellLooks, confusionConclusion} from "../../charts/model/confusion.js";
+import {Part} from "./part.js";
+
+export class ConfusionPart extends Part {
+  constructor(root) {
+    super(root, "confusion");
+  }
+
+  update({model: {confusion}}, {plan: {labels}, settled}) {
+    const looks = cellLooks(confusion);
+    const many = labels.length > 4;
+    const heads = element("tr", {}, element("th", {scope: "col"}, element("span", {class: "visually-hidden"}, "is / read as")), ...labels.map((label) => element("th", {scope: "col"}, label)));
+    const lines = confusion.map((row, is) => element("tr", {}, element("th", {scope: "row"}, labels[is]), ...row.map((count, read) => element("td", {class: looks[is][read]}, many ? count : integer(count)))));
+    const caption = element("caption", {}, "Test records by what they are (row) and what the model reads (column).");
+    this.drawing.replaceChildren(element("table", {class: many ? "confusion many" : "confusion"}, caption, element("thead", {}, heads), element("tbody", {}, ...lines)));
+    this.show({conclusion: confusionConclusion(confusion, labels), settled});
+  }
+}

@@ -1,0 +1,42 @@
+/** What a log says of its model at the place it has reached. Pure. */
+
+import {percent, roundUp} from "../../lib/format.js";
+import {changeOf, linearLayer} from "../../charts/model/linear.js";
+
+/**
+ * @typedef {object} SeenModel
+ * @property {Record<string, any>} model data of the last `model` event with counts
+ * @property {import("../../charts/model/linear.js").LinearLayer | null} layer null: not a linear model, or no weights
+ * @property {Float32Array | null} change of the layer since the start
+ * @property {string[] | null} features names of the columns
+ * @property {number} weightsStep the step that the weights are of
+ * @property {string} title
+ * @property {string} reached
+ */
+
+/** @param {import("../run_log.js").RunLog} log @returns {SeenModel | null} null before the first evaluation */
+export function seenModel(log, plan) {
+  const model = log.models.findLast(({confusion}) => confusion);
+  if (!model) return null;
+  const epsilon = plan.private ? `ε ${roundUp(model.epsilon, plan.digits)}, ` : "";
+  return {...partsOf(log.models), model, title: `Step ${model.step}`, reached: `${epsilon}${percent(accuracyOf(model))}`};
+}
+
+/** @param {Record<string, any>[]} models data of `model` events, in order */
+export function partsOf(models) {
+  const start = models.find(({step}) => step === 0);
+  const weighed = models.findLast(({weights, confusion}) => weights && confusion);
+  const layer = linearLayer(weighed?.weights);
+  const first = linearLayer(start?.weights);
+  return {
+    layer,
+    change: layer && first ? changeOf(layer, first) : null,
+    features: start?.features ?? null,
+    weightsStep: weighed?.step ?? 0,
+  };
+}
+
+export function accuracyOf({confusion}) {
+  const right = confusion.reduce((sum, row, i) => sum + row[i], 0);
+  return right / confusion.flat().reduce((sum, count) => sum + count, 0);
+}

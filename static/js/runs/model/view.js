@@ -1,0 +1,53 @@
+/** The model of a run at the place its log has reached: weights, confusions, errors, pictures. */
+
+import {integer} from "../../lib/format.js";
+import {onLookChange} from "../../lib/tokens.js";
+import {ConfusionPart} from "./confusion_part.js";
+import {ErrorsPart} from "./errors_part.js";
+import {FeaturesPart} from "./features_part.js";
+import {seenModel} from "./seen.js";
+import {SidesPart} from "./sides_part.js";
+import {Twin} from "./twin.js";
+import {WeightsPart} from "./weights_part.js";
+
+export class ModelView {
+  /** @param {HTMLElement} root the [data-model] of a panel */
+  constructor(root) {
+    this.root = root;
+    this.parts = [new WeightsPart(root), new FeaturesPart(root), new SidesPart(root), new ConfusionPart(root), new ErrorsPart(root)];
+    this.heading = root.querySelector("[data-model-heading]");
+    this.place = root.querySelector("[data-model-place]");
+    this.terms = [...root.querySelectorAll("[data-model-terms]")];
+    this.twin = new Twin(() => this.paint());
+    this.view = null;
+    onLookChange([], () => this.paint());
+  }
+
+  /**
+   * @param {object} view
+   * @param {import("../run_log.js").RunLog} view.log up to the place that is shown
+   * @param {import("../run_log.js").RunLog} view.whole all of it, as far as it is known
+   * @param {import("../../charts/plan.js").Plan} view.plan
+   * @param {string | null} view.twin address of its twin; null: it has none
+   */
+  update(view) {
+    const isSame = this.view?.twin === view.twin && this.view.log.models.length === view.log.models.length && this.view.log.isFinal === view.log.isFinal;
+    this.view = view;
+    if (!isSame || view.log.models.at(-1) !== this.last) this.paint();
+  }
+
+  paint() {
+    if (!this.view) return;
+    const {log, whole, plan} = this.view;
+    const seen = seenModel(log, plan);
+    this.last = log.models.at(-1);
+    this.root.hidden = !seen;
+    if (!seen) return;
+    const twin = this.twin.of(this.view.twin);
+    this.heading.textContent = `The model after step ${integer(seen.model.step)}`;
+    this.place.textContent = `${seen.reached} of the test records read rightly`;
+    const terms = plan.private ? "private" : "open";
+    for (const words of this.terms) words.hidden = words.dataset.modelTerms !== terms;
+    for (const part of this.parts) part.update(seen, {plan, twin, whole, settled: whole.isFinal});
+  }
+}

@@ -1,0 +1,81 @@
+"""The model of a run: weights, confusions, errors, pictures, at each step of a replay."""
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.browser.trainer import at, focus, run_to_the_end
+
+PIXELS = {
+    "model": "logistic",
+    "expected_batch_size": 1024,
+    "steps": 40,
+    "learning_rate": 4.0,
+    "max_grad_norm": 0.5,
+    "evaluations": 4,
+}
+PIXELS_DRAWN = """canvas => canvas.getContext("2d").getImageData(0, 0, 28, 28).data
+    .filter((value, i) => i % 4 === 3 && value > 0).length"""
+
+
+def part(page, name):
+    """Return a part of the view."""
+    return page.locator(f'[data-model-part="{name}"]')
+
+
+def heading(page):
+    return page.get_by_role("heading", name="The model after step")
+
+
+def test_a_replay_shows_the_model_of_each_step(open_page, finished_run):
+    page = open_page(f"/runs/{finished_run['id']}/")
+    expect(heading(page)).to_have_text("The model after step 30")
+    reached = 100 * finished_run["summary"]["test_accuracy"]
+    expect(page.locator("[data-model-place]")).to_contain_text(f"{reached:.1f} %")
+    counts = part(page, "confusion").locator("tbody td").all_inner_texts()
+    assert sum(int(count.replace(",", "")) for count in counts) == 16_281
+    expect(part(page, "errors")).to_contain_text("sex: Female")
+    expect(part(page, "sides")).to_be_hidden()
+    focus(page.get_by_label("Step of the replay"))
+    page.keyboard.press("Home")
+    expect(heading(page)).to_be_hidden()
+    page.keyboard.press("ArrowRight")
+    expect(heading(page)).to_have_text("The model after step 1")
+    button = part(page, "features").get_by_role("button", name="Show as table")
+    focus(button)
+    page.keyboard.press("Enter")
+    rows = part(page, "features").locator("[data-table] tbody tr")
+    expect(rows).to_have_count(134)
+    before = rows.first.inner_text()
+    focus(page.get_by_label("Step of the replay"))
+    page.keyboard.press("End")
+    expect(rows.first).not_to_have_text(before)
+
+
+@pytest.mark.long("more journeys")
+def test_pixels_are_drawn_beside_a_recorded_twin_and_what_privacy_lost(open_page):
+    page = open_page(at(PIXELS))
+    expect(part(page, "weights")).to_be_hidden()
+    run_to_the_end(page)
+    expect(heading(page)).to_have_text("The model after step 40")
+    images = part(page, "weights").locator("canvas")
+    expect(images).to_have_count(20)
+    drawn = [image.evaluate(PIXELS_DRAWN) for image in images.all()]
+    assert all(count > 700 for count in drawn[:10])  # noise reaches every pixel
+    assert all(0 < count < 760 for count in drawn[10:])  # where there is never ink
+    expect(part(page, "sides").get_by_role("heading")).to_contain_text("Privacy lost")
+    expect(part(page, "sides")).to_contain_text("with other settings")
+    for box in part(page, "sides").locator("li").all():
+        label, read = box.inner_text().split("read ")
+        assert label.strip() != read.strip()
+
+
+@pytest.mark.long("more journeys")
+def test_a_phone_shows_the_model_as_a_view_of_its_own(open_page, finished_run):
+    page = open_page(f"/runs/{finished_run['id']}/", size=(390, 844))
+    expect(page.locator(".accuracy-box")).to_be_visible()
+    expect(heading(page)).to_be_hidden()
+    page.get_by_role("radio", name="Model", exact=True).check(force=True)
+    expect(heading(page)).to_be_visible()
+    expect(page.locator(".accuracy-box")).to_be_hidden()
+    wide = "document.documentElement.scrollWidth - innerWidth"
+    assert page.evaluate(wide) == 0
