@@ -1,4 +1,4 @@
-"""The model of a run: weights, confusions, errors, pictures, at each step of a replay."""
+"""The model of a run at each step: weights, confusions, errors, pictures."""
 
 import pytest
 from playwright.sync_api import expect

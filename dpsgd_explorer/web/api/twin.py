@@ -18,8 +18,8 @@ from dpsgd_explorer.web.http.visitor import current_visitor
 from dpsgd_explorer.web.questions.twin import (
     is_twin,
     recorded_note,
-    recorded_twin,
     run_note,
+    twin_model,
 )
 from dpsgd_explorer.web.run_views.models import links
 
@@ -50,7 +50,7 @@ def twin(run_id: str) -> TwinAnswer:
     own = _own_twin(config)
     if own is not None:
         return own
-    recorded = recorded_twin(config.dataset, config.model)
+    recorded = twin_model(config.dataset, config.model)
     if recorded is None:
         return TwinAnswer(source="none")
     return TwinAnswer(

@@ -2,41 +2,37 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
 from dpsgd_explorer.experiments.training_config import TrainingConfig
-from dpsgd_explorer.web.recorded.runs import FOLDER
+from dpsgd_explorer.web.recorded.files import FOLDER, recording
 
 # Two runs that share these draw the same batches and start with the same parameters.
 SHARED = ("dataset", "model", "expected_batch_size", "planned_steps", "seed")
 
 
 @dataclass(frozen=True)
-class RecordedTwin:
+class TwinModel:
     """A model that was trained without privacy once and ships with the program.
 
     Attributes:
         models: Data of its ``model`` events, of the start and of the end.
-        trials: Learning rates that were tried.
     """
 
     config: TrainingConfig
     models: list[dict[str, Any]]
-    trials: int
 
 
 @cache
-def recorded_twin(dataset: str, model: str) -> RecordedTwin | None:
+def twin_model(dataset: str, model: str) -> TwinModel | None:
     """Return the recorded model of a data set; None if there is none."""
-    path = FOLDER / "twins" / f"{dataset}-{model}.json"
-    if not path.is_file():
+    name = f"twins/{dataset}-{model}"
+    if not (FOLDER / f"{name}.json").is_file():
         return None
-    stored = json.loads(path.read_text(encoding="utf-8"))
-    config = TrainingConfig.parse(stored["config"])
-    return RecordedTwin(config, stored["models"], len(stored["trials"]))
+    stored = recording(name)
+    return TwinModel(TrainingConfig.parse(stored["config"]), stored["models"])
 
 
 def is_twin(config: TrainingConfig, other: TrainingConfig) -> bool:
@@ -46,9 +42,9 @@ def is_twin(config: TrainingConfig, other: TrainingConfig) -> bool:
     )
 
 
-def recorded_note(config: TrainingConfig, twin: RecordedTwin) -> str:
+def recorded_note(config: TrainingConfig, twin: TwinModel) -> str:
     """Return how a recorded twin came about and what it does not share."""
-    rate = f"learning rate {twin.config.learning_rate:g}, the best of {twin.trials}"
+    rate = f"learning rate {twin.config.learning_rate:g}, which was tuned for it"
     if is_twin(config, twin.config):
         return (
             "The twin is recorded: the same batches and first parameters without "

@@ -4,7 +4,7 @@ import pytest
 
 from dpsgd_explorer.experiments.events import Event
 from dpsgd_explorer.experiments.training_config import TrainingConfig
-from dpsgd_explorer.web.questions.twin import recorded_twin
+from dpsgd_explorer.web.questions.twin import twin_model
 from tests.web.conftest import SMALL, ended, error_of, recorded_events
 
 PLAIN = SMALL | {"private": False, "target_epsilon": None, "learning_rate": 0.5}
@@ -67,8 +67,8 @@ def test_a_twin_that_goes_on_and_one_of_somebody_else_are_not_shown(
 
 
 @pytest.mark.parametrize(("dataset", "model"), RECORDED)
-def test_a_recorded_twin_is_a_run_without_privacy_and_shows_its_model(dataset, model):
-    twin = recorded_twin(dataset, model)
+def test_a_twin_model_is_a_run_without_privacy_and_shows_its_model(dataset, model):
+    twin = twin_model(dataset, model)
     assert (twin.config.dataset, twin.config.model) == (dataset, model)
     assert not twin.config.private
     start, end = twin.models
@@ -78,7 +78,7 @@ def test_a_recorded_twin_is_a_run_without_privacy_and_shows_its_model(dataset, m
     assert bool(end["misread"]) == bool(end["pictures"]) == (dataset == "mnist")
 
 
-def test_a_recorded_twin_says_what_it_shares(client):
+def test_a_twin_model_says_what_it_shares(client):
     default = TrainingConfig.parse({}).model_dump(exclude={"kind"}, exclude_none=True)
     same = client.post("/api/v1/runs", json=default).json
     other = client.post("/api/v1/runs", json=default | {"seed": 8}).json
