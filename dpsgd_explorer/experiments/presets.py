@@ -20,12 +20,14 @@ class Preset:
         config: Settings that differ from the defaults; ``TrainingConfig.parse`` reads
             them.
         note: One sentence on what it shows.
+        question: What it answers, in a few words; its name on the trainer.
     """
 
     slug: str
     label: str
     config: dict[str, Any]
     note: str
+    question: str = ""
 
 
 PRESETS: tuple[Preset, ...] = (
@@ -34,12 +36,14 @@ PRESETS: tuple[Preset, ...] = (
         label="MNIST, ε = 3",
         config={},
         note="Fixed wavelet features and one private layer: the best start.",
+        question="The best start?",
     ),
     Preset(
         slug="mnist-strict",
         label="MNIST, ε = 1",
         config={"target_epsilon": 1.0},
         note="A third of the budget costs less than half a point.",
+        question="Strict privacy?",
     ),
     Preset(
         slug="mnist-cnn",
@@ -52,6 +56,7 @@ PRESETS: tuple[Preset, ...] = (
             "evaluations": 12,
         },
         note="Every layer is learned with privacy; slower, and noise hurts more.",
+        question="Every layer private?",
     ),
     Preset(
         slug="mnist-pixels",
@@ -63,6 +68,7 @@ PRESETS: tuple[Preset, ...] = (
             "max_grad_norm": 0.5,
         },
         note="The same budget without the features: representation beats noise.",
+        question="Raw pixels?",
     ),
     Preset(
         slug="adult",
@@ -77,5 +83,6 @@ PRESETS: tuple[Preset, ...] = (
             "max_grad_norm": 0.5,
         },
         note="Census records in a second, almost as good as without privacy.",
+        question="A table of people?",
     ),
 )

@@ -3,7 +3,7 @@
 import pytest
 from playwright.sync_api import expect
 
-from tests.browser.trainer import REFUSED, focus, run_button
+from tests.browser.trainer import REFUSED, focus, run_button, unfold
 
 WIDTHS = (320, 390, 600, 704, 705, 768, 820, 864, 865, 1024, 1088, 1280, 1440, 1920)
 NUMBERED = (
@@ -49,6 +49,7 @@ def test_run_is_in_view_at_every_width(open_page, path):
 @pytest.mark.long("every page")
 def test_settings_fit_their_column_at_every_width(open_page):
     page = open_page("/train/")
+    unfold(page)
     for width in WIDTHS:
         page.set_viewport_size({"width": width, "height": 844})
         column = page.locator("[data-settings]").bounding_box()
@@ -60,6 +61,7 @@ def test_settings_fit_their_column_at_every_width(open_page):
 @pytest.mark.long("more journeys")
 def test_a_box_that_is_wrong_and_typed_in_has_one_ring(open_page):
     page = open_page("/train/", expected=[REFUSED])
+    unfold(page)
     rate = page.get_by_label("Learning rate η", exact=True)
     rate.fill("-1")
     expect(page.locator('[data-field="learning_rate"]')).to_have_class("field invalid")

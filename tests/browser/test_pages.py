@@ -7,7 +7,7 @@ from playwright.sync_api import TimeoutError, expect
 
 from dpsgd_explorer.web.widgets.registry import WIDGETS
 from tests.browser.conftest import TINY
-from tests.browser.trainer import REFUSED, at, run_to_the_end
+from tests.browser.trainer import REFUSED, at, run_to_the_end, unfold
 
 LEVELS = ["wcag2a", "wcag2aa", "wcag21aa", "wcag22aa", "best-practice"]
 EVERY_RULE = {"type": "tag", "values": LEVELS}
@@ -97,6 +97,7 @@ def open_everything(page):
         button.click()
     for fold in page.locator("details").all():
         fold.evaluate("(fold) => { fold.open = true; }")
+    unfold(page)
     page.get_by_label("Learning rate η", exact=True).fill("-1")
     expect(page.locator('[data-field="learning_rate"] .error')).to_be_visible()
 

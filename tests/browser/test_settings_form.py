@@ -17,6 +17,7 @@ from tests.browser.trainer import (
     planned_noise,
     run_button,
     settings_in,
+    unfold,
 )
 
 PLAN = re.compile("/api/v1/privacy/plan")
@@ -24,7 +25,9 @@ PLAN = re.compile("/api/v1/privacy/plan")
 
 @pytest.fixture(scope="module")
 def trainer(open_for_all):
-    return open_for_all("/train/", expected=[REFUSED])
+    page = open_for_all("/train/", expected=[REFUSED])
+    unfold(page)
+    return page
 
 
 @pytest.fixture

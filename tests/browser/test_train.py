@@ -17,6 +17,7 @@ from tests.browser.trainer import (
     run_to_the_end,
     settings_in,
     status,
+    unfold,
 )
 
 # With the time, once a run of the kind was done on this server.
@@ -45,6 +46,7 @@ EVALUATIONS_IN_THE_LOG = """async () => {
 
 def test_a_run_is_watched_from_the_key_to_the_last_point_and_found_again(open_page):
     page = open_page(at(SHORT))
+    unfold(page)
     page.get_by_role("button", name="New seed").click()
     seed = page.get_by_label("Seed").input_value()
     expect(planned(page)).to_have_text("1.00")

@@ -22,6 +22,13 @@ def settings_in(page):
     return {name: text for name, [text] in parse_qs(urlsplit(page.url).query).items()}
 
 
+def unfold(page):
+    """Open every group of settings; at first one is open."""
+    for head in page.locator(".group-head button").all():
+        if head.get_attribute("aria-expanded") == "false":
+            head.click()
+
+
 def run_button(page):
     return page.get_by_role("button", name="Run", exact=True)
 

@@ -32,6 +32,10 @@ SCRIPT_ATTRIBUTES = (
     "switch",
     "optional",
     "default",
+    "group",
+    "symbol",
+    "folded",
+    "private_only",
 )
 
 
@@ -153,6 +157,12 @@ class FormField:
             return "on" if value else "off"
         text = text_of(value)
         return self.choices.get(text, text)
+
+    def in_short(self, text: str) -> str:
+        """Return a typed value with its symbol or name, as a heading has it."""
+        if self.choices:
+            return self.choices.get(text, text)
+        return f"{self.symbol or self.label[:1].lower() + self.label[1:]} {text}"
 
     def for_script(self) -> dict[str, Any]:
         """Return what the page's script needs to know."""

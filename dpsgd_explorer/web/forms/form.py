@@ -59,6 +59,28 @@ class Form(Generic[Model]):
             for field in fields
         )
 
+    def faulty(self, fields: Sequence[FormField]) -> bool:
+        """Whether one of the fields is at fault."""
+        return any(field.name in self.errors for field in fields)
+
+    def in_short(self, fields: Sequence[FormField]) -> str:
+        """Return in a line what those of the fields are set to that count and show.
+
+        static/js/forms/setting_groups.js says the same as the settings change.
+        """
+        is_open = self.texts.get("private") == "false"
+        words = ["without privacy"] if is_open and fields[0].name == "private" else []
+        words += [
+            field.in_short(self.texts[field.name])
+            for field in fields
+            if not field.folded
+            and field.kind != "boolean"
+            and not (is_open and field.private_only)
+            and self.texts[field.name]
+            and self.chosen.get(field.switch, field.name) == field.name
+        ]
+        return ", ".join(words)
+
 
 def read_form(
     model: type[Model], query: Mapping[str, str], *, solved: str = ""

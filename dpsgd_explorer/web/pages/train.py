@@ -48,11 +48,13 @@ class PresetLink:
     Attributes:
         query: Its settings, as the address carries them.
         result: Summary of its recorded run, empty if there is none.
+        privacy: What it may spend, in short.
     """
 
     slug: str
-    label: str
+    question: str
     note: str
+    privacy: str
     query: dict[str, str]
     result: dict[str, Any]
 
@@ -154,13 +156,22 @@ def preset_links() -> list[PresetLink]:
     return [
         PresetLink(
             slug=preset.slug,
-            label=preset.label,
+            question=preset.question,
             note=preset.note,
+            privacy=_privacy_of(TrainingConfig.parse(preset.config)),
             query=to_query(TrainingConfig.parse(preset.config)),
             result=run.summary if (run := recorded_run(preset.slug)) else {},
         )
         for preset in PRESETS
     ]
+
+
+def _privacy_of(config: TrainingConfig) -> str:
+    if not config.plan.is_private:
+        return "not private"
+    if config.target_epsilon is None:
+        return f"σ {config.noise_multiplier:g}"
+    return f"ε {config.target_epsilon:g}"
 
 
 def recorded_run(slug: str) -> recorded.RecordedRun | None:

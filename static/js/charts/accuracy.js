@@ -172,7 +172,7 @@ function budgetLabel({axis, plan, size}, color) {
   if (!plan.private || axis === "seconds") return [];
   const x = wallAt(axis, plan);
   const text = `${plan.budget_word} ε = ${plan.budget_text}`;
-  return [strong(text, color("--text-budget"), {x, xanchor: "right", xshift: -8, yref: "paper", y: size.width < NARROW ? 0.2 : 0.1, bgcolor: color("--surface")})];
+  return [strong(text, color("--text-budget"), {x, xanchor: "right", xshift: -8, yref: "paper", y: size.width < NARROW ? 0.45 : 0.1, bgcolor: color("--surface")})];
 }
 
 function baselineLabel({plan, range, size}, color) {

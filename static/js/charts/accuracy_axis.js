@@ -9,7 +9,7 @@ const TICKS = [99, 98, 95, 90, 85, 80, 70, 75, 60, 50, 0]; // percent right; the
 const APART = 0.08; // of the axis: ticks closer than that touch
 const MOST = 99.5; // percent: one in two hundred wrong
 
-export const SCALE_WORDS = "log of the error, opening towards 100";
+export const SCALE_WORDS = "log of the error";
 
 /**
  * The accuracy axis, known before the run: what a working run reaches. It opens as far as the points need.

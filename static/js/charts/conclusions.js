@@ -9,7 +9,7 @@ import {decimalsUp, integer, percent, plural, roundUp, significant} from "../lib
  */
 export function accuracyConclusion(log, plan, recorded) {
   const last = log.evaluations.at(-1);
-  if (!last && recorded) return `A recorded run: ${percent(recorded.at(-1).test_accuracy)} at ε = ${plan.budget_text}. Press Run to make it anew`;
+  if (!last && recorded) return `Recorded: ${percent(recorded.at(-1).test_accuracy)} at ε = ${plan.budget_text}. Run repeats it`;
   if (!last && log.isFinal) return "The run ended before its accuracy was measured";
   if (!last) return plan.private ? "Accuracy will appear here, against the budget it costs" : "Accuracy will appear here, step by step";
   const reached = percent(last.test_accuracy);

@@ -75,7 +75,7 @@ export function ghostLabels(ghosts, shown, {x, range, pixel, top, floor, end}, c
   const ends = shown.flatMap((points, i) => (points.length ? [{i, last: points.at(-1), at: pixel(heightOf(points.at(-1), range))}] : []));
   if (ends.length === 0) return [];
   const right = Math.min(end, Math.max(...ends.map(({last}) => x(last))));
-  const begin = Math.max(top, Math.min(Math.max(...ends.map(({at}) => at)) + 1.6 * GAP, floor - GAP * ends.length));
+  const begin = Math.max(top, Math.min(Math.max(...ends.map(({at}) => at)) + 2.1 * GAP, floor - GAP * ends.length));
   const places = fanned(ends.map(({at}) => at), GAP, begin).map((place, k) => Math.max(place, begin) - ends[k].at);
   return ends.map(({i, last}, k) => words(`${short(ghosts[i].label)}, ${percent(last.test_accuracy)}`, color(drawn[i].text), {
     x: right, xanchor: "right", xshift: -12, y: heightOf(last, range), yshift: -places[k], bgcolor: color("--surface"),

@@ -80,6 +80,11 @@ export class SettingsForm {
     return Object.fromEntries(Object.entries(this.given).filter(([name, text]) => text !== usual[name]));
   }
 
+  /** Every setting as not given; a boolean always is. */
+  get blanks() {
+    return Object.fromEntries(this.fields.filter(({kind}) => kind !== "boolean").map(({name}) => [name, null]));
+  }
+
   /** What counts, as JSON values. */
   get json() {
     return toJson(this.fields, this.given);

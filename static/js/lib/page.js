@@ -19,6 +19,12 @@ export function markCurrent(links, isCurrent) {
   }
 }
 
+/** Scroll to the first of two parts, unless both are in view already. @param {Element} first @param {Element} last */
+export function bringIntoView(first, last) {
+  const {top} = first.getBoundingClientRect();
+  if (top < 0 || last.getBoundingClientRect().bottom > innerHeight) first.scrollIntoView();
+}
+
 /** A row of a table's body: its head, then its numbers. */
 export function tableRow(head, numbers) {
   const line = document.createElement("tr");

@@ -8,11 +8,13 @@ import {ApiError, getJson, postJson} from "../lib/api.js";
 import {copyText} from "../lib/clipboard.js";
 import {roundUp} from "../lib/format.js";
 import {PlanPanel, terms} from "../forms/plan_panel.js";
-import {asTexts, sameSettings, toQuery} from "../forms/query.js";
 import {LayerTable} from "../forms/layer_table.js";
+import {Presets} from "../forms/presets.js";
+import {asTexts, toQuery} from "../forms/query.js";
 import {LiveRun} from "../runs/live_run.js";
 import {isSoon, Newest} from "../lib/newest.js";
-import {markCurrent, openPage} from "../lib/page.js";
+import {bringIntoView, openPage} from "../lib/page.js";
+import {SettingGroups} from "../forms/setting_groups.js";
 import {SettingsForm} from "../forms/settings_form.js";
 import {showTimes} from "../lib/times.js";
 import {trainingContent} from "../runs/training_content.js";
@@ -27,6 +29,8 @@ const panel = new RunPanel(part("panel"), (id) => ghosts.remove(id));
 const planPanel = new PlanPanel(part("settings"), data.catalogue);
 const form = new SettingsForm(part("settings"), data, settingsChanged);
 const layers = new LayerTable(page.querySelector("[data-layers]"), (heads) => form.set("clipping_heads", heads));
+const presets = new Presets(page, data.presets, (texts) => form.fill(texts));
+const groups = new SettingGroups(part("settings"), data.fields);
 const newest = new Newest(page);
 
 /** What the page knows; everything on it is drawn from here. */
@@ -44,12 +48,12 @@ function start() {
   part("stop").addEventListener("click", stop);
   part("new-seed").addEventListener("click", () => form.set("seed", Math.floor(Math.random() * LARGEST_SEED)));
   part("copy-link").addEventListener("click", copyLink);
-  for (const link of page.querySelectorAll("[data-preset]")) link.addEventListener("click", choosePreset);
   addEventListener("hashchange", attachFromAddress);
   addEventListener("pagehide", () => store.run?.pause());
   addEventListener("pageshow", (event) => event.persisted && store.run?.resume());
   ghosts.readPins();
   showTimes(page);
+  presets.mark(currentPreset());
   if (data.plan) showSetUp();
   else panel.notReady();
   attachFromAddress();
@@ -87,21 +91,17 @@ function fitModel() {
 }
 
 function describeChoices() {
+  groups.update(form.texts, form.chosen);
   const {dataset, model} = form.texts;
   const own = {dataset: data.catalogue.data_sets[dataset]?.note, model: data.catalogue.models[model]?.notes[dataset]};
   for (const name of Object.keys(data.notes)) own[name] = data.notes[name][form.texts[name]];
   for (const name of Object.keys(own)) planPanel.note(name, own[name] ?? "");
-  const current = currentPreset();
-  markCurrent(page.querySelectorAll("[data-preset]"), (link) => link.dataset.preset === current);
+  presets.mark(currentPreset());
 }
 
 /** The preset that the settings are, if they are one. */
 function currentPreset() {
-  return presetOf(form.given);
-}
-
-function presetOf(settings) {
-  return Object.keys(data.presets).find((slug) => sameSettings(data.presets[slug], settings));
+  return presets.slugOf(form.given);
 }
 
 /** Ask what the settings will spend. */
@@ -125,17 +125,12 @@ async function ask(signal) {
 
 function accept(answer) {
   store.plan = answer;
-  data.config = {...data.config, ...blanks(), ...form.json};
+  data.config = {...data.config, ...form.blanks, ...form.json};
   form.showErrors({});
   form.offer("accountant", answer.accountants);
   planPanel.show(answer);
   layers.show(answer);
   if (!store.run) showSetUp();
-}
-
-/** Settings that are not given are not set. */
-function blanks() {
-  return Object.fromEntries(data.fields.filter(({kind}) => kind !== "boolean").map(({name}) => [name, null]));
 }
 
 function refuse(error) {
@@ -144,12 +139,12 @@ function refuse(error) {
   layers.show(null);
   if (!store.run) panel.notReady();
   if (Object.keys(error.fields ?? {}).length === 0) showRunError(error);
-  else form.showErrors(error.fields);
+  else showErrors(error.fields);
 }
 
-function choosePreset(event) {
-  event.preventDefault();
-  form.fill(data.presets[event.currentTarget.dataset.preset]);
+function showErrors(fields) {
+  groups.show(Object.keys(fields));
+  form.showErrors(fields);
 }
 
 function copyLink() {
@@ -174,7 +169,7 @@ function showSetUp() {
 function updateGhosts() {
   if (!panel.content) return;
   const {run} = store;
-  panel.update({ghosts: run ? ghosts.beside(presetOf(asTexts(run.answer.config)), run.answer.id) : ghosts.beside(currentPreset())});
+  panel.update({ghosts: run ? ghosts.beside(presets.slugOf(asTexts(run.answer.config)), run.answer.id) : ghosts.beside(currentPreset())});
 }
 
 async function launch() {
@@ -185,10 +180,11 @@ async function launch() {
     form.requireFilled();
     const answer = await postJson("/api/v1/runs", form.json);
     history.replaceState(null, "", `?${setUp()}#run=${answer.id}`);
+    bringIntoView(part("status-bar"), page.querySelector(".accuracy-box"));
     attach(answer, await planOf(answer.config));
   } catch (error) {
     if (!(error instanceof ApiError)) throw error;
-    form.showErrors(error.fields);
+    showErrors(error.fields);
     Object.keys(error.fields).length === 0 ? showRunError(error) : form.focusError();
   } finally {
     store.launching = false;
@@ -215,7 +211,7 @@ function planOf(config) {
 
 function attach(answer, plan) {
   store.run?.pause();
-  const content = {...trainingContent(answer, plan, data.catalogue), ghosts: ghosts.beside(presetOf(asTexts(answer.config)), answer.id)};
+  const content = {...trainingContent(answer, plan, data.catalogue), ghosts: ghosts.beside(presets.slugOf(asTexts(answer.config)), answer.id)};
   store.run = new LiveRun(answer, content, panel, runMoved);
   store.run.resume();
   runMoved();

@@ -16,6 +16,7 @@ const SVG = "http://www.w3.org/2000/svg";
 const BAR = 18;
 const BEYOND = 1.1;
 const NARROW = 480;
+const CAPTION_FITS = 620; // px
 const CAPTION = "The surest an attacker who starts at 50 % can become that one record was in";
 const SHORT_CAPTION = "The surest an attacker can become, from 50 %";
 
@@ -40,7 +41,7 @@ export function drawing({plan, epsilon, next, width, margin}) {
     {tag: "path", attributes: {class: "line s-budget", d: `M${end} 0V${BAR + 1}`}},
     ...scale(plan, x, width),
     word(margin.l - 18, BAR + 20, "ε", "it ink", "end"),
-    word(margin.l - 8, BAR + 58, width < NARROW ? SHORT_CAPTION : CAPTION, "", "start"),
+    word(margin.l - 8, BAR + 58, width < CAPTION_FITS ? SHORT_CAPTION : CAPTION, "", "start"),
   ];
 }
 

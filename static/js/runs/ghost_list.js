@@ -10,12 +10,12 @@ export class GhostList {
   constructor(list, onRemove) {
     this.list = list;
     this.shown = "";
+    this.focusAt = null;
     list?.addEventListener("click", (event) => {
       const button = event.target.closest("button");
       if (!button) return;
-      const place = [...list.children].indexOf(button.closest("li"));
+      this.focusAt = Math.max(0, [...list.children].indexOf(button.closest("li")) - 1); // its own button will be gone
       onRemove(button.dataset.remove);
-      (list.querySelectorAll("button")[Math.max(0, place - 1)] ?? list).focus(); // its own button is gone
     });
   }
 
@@ -26,6 +26,8 @@ export class GhostList {
     this.shown = names;
     const drawn = looks(ghosts);
     this.list.replaceChildren(...ghosts.map((ghost, i) => item(ghost, drawn[i])));
+    if (this.focusAt !== null) (this.list.querySelectorAll("button")[this.focusAt] ?? this.list).focus();
+    this.focusAt = null;
   }
 }
 

@@ -9,6 +9,7 @@ from dpsgd_explorer.experiments.presets import PRESETS
 from dpsgd_explorer.experiments.training_config import TrainingConfig
 from dpsgd_explorer.web.forms.fields import form_fields
 from dpsgd_explorer.web.forms.form import read_form
+from dpsgd_explorer.web.recorded.runs import recorded
 from tests.web.conftest import SMALL
 from tests.web.reading import page_data
 
@@ -112,3 +113,22 @@ def test_the_visitors_latest_runs_stand_below(client, get, finished):
     page = get()
     assert f"/runs/{finished}/" in page
     assert "Finished" in page
+
+
+def test_one_group_is_open_and_each_says_whether_it_is(get):
+    for query, count in (({}, 1), ({"learning_rate": "fast"}, 2)):
+        page = get(**query)
+        heads = re.findall(r'aria-expanded="([^"]*)" aria-controls="group-', page)
+        assert sorted(heads) == ["false"] * (4 - count) + ["true"] * count
+
+
+def test_presets_ask_a_question_and_say_what_their_recorded_run_reached(get):
+    page = get()
+    for preset in PRESETS:
+        summary = recorded(preset.slug).summary
+        reached = f"{100 * summary['test_accuracy']:.1f} % in "
+        at = page.index(f'data-preset="{preset.slug}"')
+        tile = page[at : page.index("</a>", at)]
+        assert preset.question.endswith("?")
+        assert f"<strong>{preset.question}</strong>" in tile
+        assert reached in tile

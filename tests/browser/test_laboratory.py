@@ -1,0 +1,88 @@
+"""The trainer as a laboratory: charts in view, settings folded, a small screen."""
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.browser.trainer import REFUSED, focus, run_button, unfold
+
+SAYS = (
+    """() => [...document.querySelectorAll(".group-says")].map((p) => p.textContent)"""
+)
+TOP = "() => document.querySelector('.accuracy-box').getBoundingClientRect().top"
+ADULT = "/train/?dataset=adult&model=logistic&private=false&epochs=2"
+
+
+@pytest.fixture
+def group(open_page):
+    page = open_page("/train/", expected=[REFUSED])
+    return page, lambda name: page.get_by_role("button", name=name, exact=True)
+
+
+def test_groups_say_their_values_when_shut_and_open_by_key(group):
+    page, head = group
+    expect(page.locator("[data-open]")).to_have_count(1)
+    expect(page.locator(".group-says:visible")).to_have_count(3)
+    optimisation = page.locator('[data-group="Optimisation"] .group-says')
+    expect(optimisation).to_have_text("qN 4096, steps 300, η 8")
+    rate = page.get_by_label("Learning rate η", exact=True)
+    expect(rate).to_be_hidden()
+    focus(head("Optimisation"))
+    page.keyboard.press("Enter")
+    expect(rate).to_be_visible()
+    rate.fill("4")
+    page.keyboard.press("Tab")
+    focus(head("Optimisation"))
+    page.keyboard.press("Enter")
+    expect(optimisation).to_have_text("qN 4096, steps 300, η 4")
+    expect(optimisation).to_be_visible()
+    page.locator('[data-preset="adult"]').click()
+    expect(optimisation).to_have_text("qN 2048, steps 300, η 10")
+
+
+@pytest.mark.parametrize("path", ["/train/", ADULT])
+def test_server_and_script_say_the_same_of_each_group(open_page, path):
+    page = open_page(path, java_script_enabled=False)
+    expect(page.get_by_label("Seed")).to_be_visible()  # without script all are open
+    texts = page.locator(".group-says")
+    said = [texts.nth(i).text_content() for i in range(texts.count())]
+    page = open_page(path)
+    page.wait_for_load_state("networkidle")
+    page.locator("#seed").evaluate(
+        "(box) => box.dispatchEvent(new Event('input', {bubbles: true}))"
+    )
+    assert page.evaluate(SAYS) == said
+
+
+def test_a_wrong_setting_opens_its_group(open_page):
+    page = open_page("/train/?learning_rate=fast", expected=[REFUSED])
+    expect(page.get_by_label("Learning rate η", exact=True)).to_be_visible()
+
+
+@pytest.mark.long("more journeys")
+@pytest.mark.parametrize("size", [(1280, 800), (1000, 760), (720, 900)])
+def test_charts_stay_where_they_are_while_settings_are_scrolled(open_page, size):
+    page = open_page("/train/", size=size)
+    unfold(page)
+    expect(page.locator(".accuracy-box .main-svg").first).to_be_visible()
+    before = page.evaluate(TOP)
+    focus(page.get_by_label("Seed"))
+    page.keyboard.type("1")
+    expect(page.get_by_label("Seed")).to_be_in_viewport(ratio=1)
+    expect(run_button(page)).to_be_in_viewport(ratio=1)
+    assert page.evaluate(TOP) == before
+    assert page.locator(".accuracy-box").bounding_box()["y"] + 310 <= size[1]
+
+
+@pytest.mark.long("more journeys")
+def test_a_telephone_shows_the_whole_chart_of_a_run_and_the_chosen_preset(open_page):
+    page = open_page(ADULT.replace("private=false&", ""), size=(390, 844))
+    page.locator('[data-preset="adult"]').click()
+    expect(page.locator('[data-preset="adult"]')).to_be_in_viewport(ratio=1)
+    page.get_by_role("link", name="Settings").click()
+    page.mouse.wheel(0, 2000)
+    run_button(page).click()
+    for part in (".status-bar", ".accuracy-box", "[data-gauge]", "[data-stop]"):
+        expect(page.locator(part)).to_be_in_viewport(ratio=1)
+    bar = page.locator(".run-bar").bounding_box()
+    gauge = page.locator("[data-gauge]").bounding_box()
+    assert gauge["y"] + gauge["height"] <= bar["y"]
