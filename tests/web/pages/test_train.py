@@ -104,7 +104,8 @@ def test_each_label_and_description_points_to_something_that_is_there(get):
     page = get()
     ids = re.findall(r'\bid="([^"]+)"', page)
     assert len(ids) == len(set(ids))
-    pattern = r'(?:(?<!-)\bfor|aria-describedby|aria-labelledby|aria-controls)="([^"]+)"'
+    names = r"(?<!-)\bfor|aria-describedby|aria-labelledby|aria-controls"
+    pattern = rf'(?:{names})="([^"]+)"'
     wanted = {word for text in re.findall(pattern, page) for word in text.split()}
     assert wanted <= set(ids)
 
