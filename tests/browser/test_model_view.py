@@ -52,7 +52,7 @@ def test_a_replay_shows_the_model_of_each_step(open_page, finished_run):
 
 
 @pytest.mark.long("more journeys")
-def test_pixels_are_drawn_beside_a_recorded_twin_and_what_privacy_lost(open_page):
+def test_pixels_are_drawn_beside_a_recorded_twin_and_what_privacy_lost(open_page, axe):
     page = open_page(at(PIXELS))
     expect(part(page, "weights")).to_be_hidden()
     run_to_the_end(page)
@@ -64,9 +64,37 @@ def test_pixels_are_drawn_beside_a_recorded_twin_and_what_privacy_lost(open_page
     assert all(0 < count < 760 for count in drawn[10:])  # where there is never ink
     expect(part(page, "sides").get_by_role("heading")).to_contain_text("Privacy lost")
     expect(part(page, "sides")).to_contain_text("with other settings")
+    assert page.evaluate(axe + "; axe.run('[data-model]')")["violations"] == []
     for box in part(page, "sides").locator("li").all():
         label, read = box.inner_text().split("read ")
         assert label.strip() != read.strip()
+    draw_by_keyboard_and_by_hand(page)
+
+
+def draw_by_keyboard_and_by_hand(page):
+    pad, answer = page.get_by_role("application"), part(page, "draw").locator("h3")
+    scores = part(page, "draw").locator("tbody .n")
+    expect(answer).to_have_text("Draw one yourself, and ask the model")
+    focus(pad)
+    page.keyboard.press("Space")
+    for _ in range(9):
+        page.keyboard.press("ArrowDown")
+    expect(part(page, "draw").get_by_role("status")).to_contain_text("row 23")
+    expect(answer).to_contain_text("read")
+    expect(scores).to_have_count(20)
+    upright = scores.all_inner_texts()
+    page.get_by_role("button", name="Clear").click()
+    expect(answer).to_have_text("Draw one yourself, and ask the model")
+    expect(scores.first).to_have_text("–")
+    box = pad.bounding_box()
+    page.mouse.move(box["x"] + 40, box["y"] + 120)
+    page.mouse.down()
+    page.mouse.move(box["x"] + 200, box["y"] + 120)
+    page.mouse.up()
+    expect(answer).to_contain_text("read")
+    assert scores.all_inner_texts() != upright
+    page.get_by_role("button", name="Next test picture").click()
+    expect(part(page, "draw").get_by_role("status")).to_contain_text("class 0")
 
 
 @pytest.mark.long("more journeys")

@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import {test} from "node:test";
 import {errorRows, errorsConclusion, hardest} from "../../static/js/charts/model/class_errors.js";
 import {cellLooks, confusionConclusion, largestConfusion} from "../../static/js/charts/model/confusion.js";
+import {answerConclusion, blank, prepared, stroke} from "../../static/js/charts/model/drawing.js";
 import {sides, sidesConclusion} from "../../static/js/charts/model/disagreements.js";
 import {featureWeights, featuresConclusion} from "../../static/js/charts/model/feature_weights.js";
 import {changeOf, largest, linearLayer, scores} from "../../static/js/charts/model/linear.js";
@@ -117,4 +118,40 @@ test("a log shows its model as it was at any step, and nothing before the first 
   assert.equal(accuracyOf(late.model), 1);
   assert.equal(seenModel(log, {private: false}).reached, "100.0 %");
   assert.equal(partsOf([{step: 4, weights: null, confusion: [[1]]}]).change, null);
+});
+
+const SIDE = 28;
+const inkOf = (ink) => ink.reduce((sum, amount) => sum + amount, 0);
+
+test("a drawing is scaled and centred as the test pictures were, wherever and however large it was drawn", () => {
+  const answers = [[[4, 3], [4, 9]], [[20, 5], [20, 26]]].map(([from, to]) => {
+    const ink = blank(SIDE);
+    stroke(ink, SIDE, from, to);
+    return prepared(ink, SIDE);
+  });
+  for (const ready of answers) {
+    const rows = [...Array(SIDE).keys()].filter((row) => ready.subarray(row * SIDE, (row + 1) * SIDE).some((amount) => amount > 0.3));
+    assert.ok(Math.abs(rows.length - 20) <= 2, `${rows.length} rows`);
+    const middle = ready.reduce((sum, amount, i) => sum + amount * ((i % SIDE) + 0.5), 0) / inkOf(ready);
+    assert.ok(Math.abs(middle - SIDE / 2) < 0.1);
+    assert.ok(ready.every((amount) => amount >= 0 && amount <= 1));
+  }
+  assert.equal(prepared(blank(SIDE), SIDE), null);
+});
+
+test("strokes beyond the edge, and of no length, are ink where there is a picture", () => {
+  const ink = blank(SIDE);
+  stroke(ink, SIDE, [-5, -5], [-4, -5]);
+  assert.equal(inkOf(ink), 0);
+  stroke(ink, SIDE, [0, 0], [0, 0]);
+  assert.ok(inkOf(ink) > 0 && ink[0] === 1);
+  stroke(ink, SIDE, [100, 14], [27, 14]);
+  assert.equal(ink.length, SIDE * SIDE);
+});
+
+test("what is read is said, and whether the twin agrees", () => {
+  assert.equal(answerConclusion("3", "3", true), "Both models read 3");
+  assert.equal(answerConclusion("3", "5", true), "The private model reads 3, its twin 5");
+  assert.equal(answerConclusion("3", null, false), "The model reads 3");
+  assert.match(answerConclusion(null, null, true), /^Draw/);
 });

@@ -25,6 +25,7 @@ const EMPTY = new RunLog();
  * @property {string} terms what every epsilon here is to be read with
  * @property {import("../charts/ghosts.js").Ghost[]} [ghosts] other runs, drawn thin behind this one
  * @property {RunLog} [whole] the log that a replay shows a part of
+ * @property {string} [model] of the run, as the catalogue names it
  * @property {string | null} [twin] address of the run without privacy to show it beside
  * @property {import("./recount.js").Recountable} [recount] how its ε can be counted anew
  * @property {{queuePosition?: number | null, expectedStart?: number | null, stopping?: boolean}} activity
@@ -203,6 +204,6 @@ export class RunPanel extends BasePanel {
   async paintModel() {
     if (this.log.models.length === 0 && !this.modelView) return;
     this.modelView ??= import("./model/view.js").then(({ModelView}) => new ModelView(this.root.querySelector("[data-model]")));
-    (await this.modelView).update({log: this.log, whole: this.whole, plan: this.plan, twin: this.content.twin ?? null});
+    (await this.modelView).update({log: this.log, whole: this.whole, plan: this.plan, model: this.content.model, twin: this.content.twin ?? null});
   }
 }

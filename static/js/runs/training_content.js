@@ -16,6 +16,7 @@ export function trainingContent(run, plan, catalogue) {
     title: `Run of ${clock(run.created_at)}`,
     file: `run-${run.id.slice(0, 6)}`,
     terms: terms(plan, catalogue),
+    model: config.model,
     twin: config.private ? run.links.twin : null,
     recount: {url: run.links.epsilon, plan, config, catalogue},
   };

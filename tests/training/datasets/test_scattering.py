@@ -1,6 +1,9 @@
 """The fast transform against its definition, computed in space in float64."""
 
+import json
 import math
+import subprocess
+from pathlib import Path
 
 import pytest
 import torch
@@ -16,6 +19,14 @@ from dpsgd_explorer.training.datasets.scattering import (
     Scattering,
 )
 
+ROOT = Path(__file__).resolve().parents[3]
+IN_THE_BROWSER = """
+import {Scattering} from "%s/static/js/lib/scattering.js";
+import {readFileSync} from "node:fs";
+const scattering = new Scattering(28);
+const pictures = JSON.parse(readFileSync(0, "utf8"));
+console.log(JSON.stringify(pictures.map((p) => [...scattering.features(p)])));
+"""
 SIDE, PAD = 28, 4
 GRID = SIDE + 2 * PAD
 ANGLES = [k * math.pi / 4 for k in range(4)]
@@ -191,3 +202,20 @@ def test_no_filter_holds_a_number_that_processors_multiply_slowly(side):
 def test_dropping_the_filters_tails_keeps_the_bits_of_the_features(digits, monkeypatch):
     monkeypatch.setattr(scattering, "NEGLIGIBLE", 0.0)
     assert torch.equal(Scattering(SIDE)(digits), SCATTERING(digits))
+
+
+def test_the_page_computes_the_same_features():
+    _, test = load("mnist")
+    pictures = torch.cat([test.inputs[:3], torch.zeros(1, 1, 28, 28)])
+    pictures[2, 0, :, :5] = 0.5  # ink at the border
+    run = subprocess.run(
+        ["node", "--input-type=module", "-e", IN_THE_BROWSER % ROOT],
+        input=json.dumps(pictures.flatten(1).tolist()),
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    exact = Scattering(28, dtype=torch.float64)(pictures)
+    assert torch.allclose(
+        torch.tensor(json.loads(run.stdout)), exact.float(), atol=1e-5
+    )

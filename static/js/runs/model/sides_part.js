@@ -6,6 +6,7 @@ import {integer} from "../../lib/format.js";
 import {sides, sidesConclusion} from "../../charts/model/disagreements.js";
 import {misreadRecords, pictures} from "../../charts/model/packed.js";
 import {Part} from "./part.js";
+import {inked} from "./picture.js";
 
 export class SidesPart extends Part {
   constructor(root) {
@@ -47,13 +48,4 @@ function drawn({ink}, label, colour) {
   const canvas = element("canvas", {width: side, height: side, role: "img", "aria-label": `Test picture of class ${label}`});
   canvas.getContext("2d").putImageData(new ImageData(inked(ink, colour), side), 0, 0);
   return canvas;
-}
-
-function inked(ink, colour) {
-  const data = new Uint8ClampedArray(4 * ink.length);
-  ink.forEach((amount, i) => {
-    data.set(colour, 4 * i);
-    data[4 * i + 3] = Math.round(255 * amount);
-  });
-  return data;
 }

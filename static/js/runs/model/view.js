@@ -3,6 +3,7 @@
 import {integer} from "../../lib/format.js";
 import {onLookChange} from "../../lib/tokens.js";
 import {ConfusionPart} from "./confusion_part.js";
+import {DrawPart} from "./draw_part.js";
 import {ErrorsPart} from "./errors_part.js";
 import {FeaturesPart} from "./features_part.js";
 import {seenModel} from "./seen.js";
@@ -14,7 +15,7 @@ export class ModelView {
   /** @param {HTMLElement} root the [data-model] of a panel */
   constructor(root) {
     this.root = root;
-    this.parts = [new WeightsPart(root), new FeaturesPart(root), new SidesPart(root), new ConfusionPart(root), new ErrorsPart(root)];
+    this.parts = [new WeightsPart(root), new FeaturesPart(root), new SidesPart(root), new ConfusionPart(root), new ErrorsPart(root), new DrawPart(root)];
     this.heading = root.querySelector("[data-model-heading]");
     this.place = root.querySelector("[data-model-place]");
     this.terms = [...root.querySelectorAll("[data-model-terms]")];
@@ -28,6 +29,7 @@ export class ModelView {
    * @param {import("../run_log.js").RunLog} view.log up to the place that is shown
    * @param {import("../run_log.js").RunLog} view.whole all of it, as far as it is known
    * @param {import("../../charts/plan.js").Plan} view.plan
+   * @param {string} view.model name of the model in the catalogue
    * @param {string | null} view.twin address of its twin; null: it has none
    */
   update(view) {
@@ -38,7 +40,7 @@ export class ModelView {
 
   paint() {
     if (!this.view) return;
-    const {log, whole, plan} = this.view;
+    const {log, whole, plan, model} = this.view;
     const seen = seenModel(log, plan);
     this.last = log.models.at(-1);
     this.root.hidden = !seen;
@@ -48,6 +50,6 @@ export class ModelView {
     this.place.textContent = `${seen.reached} of the test records read rightly`;
     const terms = plan.private ? "private" : "open";
     for (const words of this.terms) words.hidden = words.dataset.modelTerms !== terms;
-    for (const part of this.parts) part.update(seen, {plan, twin, whole, settled: whole.isFinal});
+    for (const part of this.parts) part.update(seen, {plan, model, twin, whole, settled: whole.isFinal});
   }
 }
