@@ -117,6 +117,7 @@ def test_seeds_are_started_drawn_saved_and_deleted(open_page, tmp_path):
     expect(page.get_by_label("Seeds", exact=True)).to_have_value("3 4 5 6 7")
     page.get_by_label("Seeds", exact=True).fill("3 4")
     page.get_by_role("button", name="Start 2 runs").click()
+    expect(page.locator("h1")).to_have_text("The same settings, 2 seeds")
     expect(page.locator("[data-conclusion]")).to_contain_text("luck alone moves a run")
     for kind in ("SVG", "PNG"):
         with page.expect_download() as saved:
