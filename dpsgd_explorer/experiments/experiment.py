@@ -106,6 +106,10 @@ class Experiment(ABC):
             | self._state()
         )
 
+    def weights_file(self) -> bytes | None:
+        """Return what was trained, as a safetensors file; None if there is nothing."""
+        return None
+
     def _restore(self, checkpoint: bytes) -> None:
         state = self._unpacked(checkpoint)
         for name, value in self._identity().items():

@@ -27,9 +27,22 @@ def save_weights(
         receipt: From the engine; null in the file if the run was not private.
         about: Texts for the header of the weights.
     """
-    contiguous = {name: tensor.contiguous() for name, tensor in weights.items()}
-    write_whole(path, save(contiguous, dict(about)))
+    write_whole(path, weights_file(weights, receipt, about))
     receipt_path = path.with_suffix(".receipt.json")
     text = json.dumps(receipt, allow_nan=False, indent=2)
     write_whole(receipt_path, f"{text}\n".encode())
     return receipt_path
+
+
+def weights_file(
+    weights: Mapping[str, Tensor],
+    receipt: Mapping[str, Any] | None,
+    about: Mapping[str, str],
+) -> bytes:
+    """Return weights as a safetensors file whose header holds the receipt as JSON.
+
+    Arguments are those of ``save_weights``.
+    """
+    contiguous = {name: tensor.contiguous() for name, tensor in weights.items()}
+    header = dict(about) | {"receipt": json.dumps(receipt, allow_nan=False)}
+    return save(contiguous, header)

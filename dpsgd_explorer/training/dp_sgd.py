@@ -26,6 +26,7 @@ from dpsgd_explorer.experiments.experiment import Experiment
 from dpsgd_explorer.experiments.performance import PerformanceSettings
 from dpsgd_explorer.experiments.training_config import TrainingConfig
 from dpsgd_explorer.training import inputs, models
+from dpsgd_explorer.training.artifacts import weights_file
 from dpsgd_explorer.training.event_schedule import Schedule
 from dpsgd_explorer.training.model_snapshots import ModelSnapshots
 from dpsgd_explorer.training.train_step import (
@@ -93,6 +94,11 @@ class TrainingExperiment(Experiment):
     def weights(self) -> dict[str, Tensor]:
         """Return the model's parameters and buffers by name."""
         return dict(self._model.state_dict())
+
+    def weights_file(self) -> bytes:
+        """Return the weights as a safetensors file with settings and receipt."""
+        about = {"config": self.config.model_dump_json()}
+        return weights_file(self.weights(), self.receipt(), about)
 
     def receipt(self) -> dict[str, Any] | None:
         """Return the steps declared to the accountant and the steps done.

@@ -18,7 +18,7 @@ from sqlalchemy import ColumnElement, Connection, RowMapping, select, update
 
 from dpsgd_explorer.errors import LeaseLostError
 from dpsgd_explorer.experiments.events import Event
-from dpsgd_explorer.runs.store import fair_queue, holder
+from dpsgd_explorer.runs.store import fair_queue, holder, weights
 from dpsgd_explorer.runs.store.database import Database
 from dpsgd_explorer.runs.store.records import Checkpoint, Claim
 from dpsgd_explorer.runs.store.schema import (
@@ -145,6 +145,14 @@ class Leases:
                 connection.execute(
                     checkpoints.insert().values(run_id=claim.run_id, **values)
                 )
+
+    def save_weights(
+        self, claim: Claim, data: bytes, *, lease_s: float = LEASE_SECONDS
+    ) -> bool:
+        """Store what a run trained; False if it is too large to be stored."""
+        with self._database.write() as connection:
+            self._held(connection, claim, lease_s)
+            return weights.save(connection, claim.run_id, data, self.clock())
 
     def checkpoint(self, run_id: str) -> Checkpoint | None:
         """Return the newest checkpoint of a run that has not ended."""

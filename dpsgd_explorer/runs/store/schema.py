@@ -123,6 +123,15 @@ checkpoints = Table(
     Column("data", LargeBinary, nullable=False),
 )
 
+# What runs of some kinds trained, once they are done.
+weights = Table(
+    "weights",
+    metadata,
+    Column("run_id", String(43), primary_key=True),
+    Column("data", LargeBinary, nullable=False),
+    Column("stored_at", Float, nullable=False),
+)
+
 # What was asked for lately, kept when a run is deleted: quotas and turns count these.
 launches = Table(
     "launches",

@@ -23,6 +23,7 @@ from dpsgd_explorer.runs.store import (
     expected_start,
     fair_queue,
     groups,
+    weights,
 )
 from dpsgd_explorer.runs.store.database import PATIENCE_SECONDS, Database
 from dpsgd_explorer.runs.store.labels import checked_name, relabel
@@ -280,6 +281,16 @@ class RunStore:
         """Delete everything about a visitor, at once and for good."""
         with self.database.write(ends=True) as connection:
             return deletion.forget_visitor(connection, visitor)
+
+    def weights(self, run_id: str) -> bytes | None:
+        """Return the file of weights that a run trained, None if there is none."""
+        with self.database.read() as connection:
+            return weights.load(connection, run_id)
+
+    def weights_size(self, run_id: str) -> int:
+        """Return the bytes of that file, 0 if there is none."""
+        with self.database.read() as connection:
+            return weights.size(connection, run_id)
 
     def group(self, group_id: str) -> Group:
         """Return a group with its runs; RunNotFoundError if there is none."""

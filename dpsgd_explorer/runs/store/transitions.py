@@ -17,6 +17,7 @@ from dpsgd_explorer.runs.store.schema import (
     events,
     groups,
     runs,
+    weights,
 )
 
 Entry = tuple[str, Mapping[str, Any]]
@@ -83,7 +84,12 @@ def forget(connection: Connection, run_ids: Sequence[str]) -> None:
     """
     of_these = select(runs.c.group).where(runs.c.id.in_(run_ids), runs.c.group != "")
     names = connection.scalars(of_these).all()
-    for column in (events.c.run_id, checkpoints.c.run_id, runs.c.id):
+    for column in (
+        events.c.run_id,
+        checkpoints.c.run_id,
+        weights.c.run_id,
+        runs.c.id,
+    ):
         connection.execute(delete(column.table).where(column.in_(run_ids)))
     left = select(runs.c.group).where(runs.c.group.in_(names))
     connection.execute(

@@ -209,6 +209,11 @@ def _train(
         if event.kind not in NOT_REPEATED
     )
     _store_events(experiment, expected, writer, reporter)
+    weights = experiment.weights_file()
+    if weights is not None and not store.leases.save_weights(claim, weights):
+        logger.info(
+            "run %s: %d bytes of weights not stored", claim.run_id, len(weights)
+        )
 
 
 def _experiment(

@@ -20,20 +20,25 @@ from flask import (
 )
 
 from dpsgd_explorer import __version__
+from dpsgd_explorer.errors import RunNotFoundError
 from dpsgd_explorer.experiments.kinds import KINDS
 from dpsgd_explorer.runs.store.records import Run, StoredEvent
 from dpsgd_explorer.runs.store.store import RunStore
 from dpsgd_explorer.web.api.answer_cache import QUEUES
 from dpsgd_explorer.web.api.operation import operation
 from dpsgd_explorer.web.api.recount import odometer_of
+from dpsgd_explorer.web.figures.share_card import share_card
 from dpsgd_explorer.web.http.services import run_store
 from dpsgd_explorer.web.run_views.models import LogEntry, RunSummary, links
 from dpsgd_explorer.web.run_views.registry import VIEWS
 from dpsgd_explorer.web.run_views.report import report
 from dpsgd_explorer.web.run_views.reproduce import notebook, script
+from dpsgd_explorer.web.run_views.take_along import card_of
 
 bp = Blueprint("exports", __name__, url_prefix="/api/v1/runs/<run_id>")
 
+BYTES = "application/octet-stream"
+SVG = "image/svg+xml"
 SPENT = ("step", "epsilon", "seconds")
 
 Log = Callable[[], Iterator[StoredEvent]]
@@ -127,6 +132,43 @@ def export(run_id: str, extension: str) -> Response:
         mimetype=chosen.media_type,
         headers={"Content-Disposition": f'attachment; filename="{name}"'},
     )
+
+
+@operation(bp, "GET", "/card.svg", media_types=(SVG,))
+def card(run_id: str) -> Response:
+    """Return one picture of a training run that has ended, with its ε in odds."""
+    store = run_store()
+    run = store.get(run_id)
+    log = (json.loads(event.data) for event in _evaluations(store, run))
+    content = card_of(run, log)
+    if content is None:
+        raise RunNotFoundError(
+            f"there is no card of run {run_id!r}: a training run has one when it has "
+            "ended."
+        )
+    name = f"dpsgd-run-{run_id[:8]}-card.svg"
+    disposition = {"Content-Disposition": f'inline; filename="{name}"'}
+    return Response(share_card(content), mimetype=SVG, headers=disposition)
+
+
+def _evaluations(store: RunStore, run: Run) -> Iterator[StoredEvent]:
+    return (event for event in _events_of(store, run) if event.kind == "evaluation")
+
+
+@operation(bp, "GET", "/weights.safetensors", media_types=(BYTES,))
+def weights(run_id: str) -> Response:
+    """Download what a finished run trained, with its settings and its receipt."""
+    store = run_store()
+    run = store.get(run_id)
+    data = store.weights(run.id)
+    if data is None:
+        raise RunNotFoundError(
+            f"there are no weights of run {run_id!r}: they are stored when a training "
+            "is done, and the oldest are deleted first."
+        )
+    name = f"dpsgd-run-{run_id[:8]}.safetensors"
+    disposition = {"Content-Disposition": f'attachment; filename="{name}"'}
+    return Response(data, mimetype=BYTES, headers=disposition)
 
 
 def _events_of(store: RunStore, run: Run) -> Iterator[StoredEvent]:

@@ -23,6 +23,7 @@ from dpsgd_explorer.web.run_views.listing import (
 )
 from dpsgd_explorer.web.run_views.naming import name_of, names_of
 from dpsgd_explorer.web.run_views.registry import VIEWS
+from dpsgd_explorer.web.run_views.take_along import take_along
 
 bp = Blueprint("runs", __name__, url_prefix="/runs")
 
@@ -124,6 +125,7 @@ def show(run_id: str) -> str:
         config=config,
         settings=view.settings(config),
         exports=EXPORTS,
+        along=take_along(run, run_store().weights_size(run.id)),
         page_data={
             "run": row.run.model_dump(mode="json"),
             "config": run.config,

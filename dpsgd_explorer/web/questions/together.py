@@ -28,8 +28,8 @@ def together(configs: Iterable[TrainingConfig]) -> Epsilon | None:
         return None
     if not all(run.plan.is_private for run in runs):
         return None
-    plans = [run.plan for run in runs]
-    counted = Counter((p.sample_rate, p.noise_multiplier, p.steps) for p in plans)
+    phases = (phase for run in runs for phase in run.plan.phases)
+    counted = Counter((p.sample_rate, p.noise_multiplier, p.steps) for p in phases)
     delta = min(run.delta for run in runs)
     return _composed(tuple(sorted(counted.items())), delta)
 

@@ -13,12 +13,10 @@ from dpsgd_explorer.runs.store.records import Run
 PUBLIC = experiments.__name__  # a path that stays when modules move
 INSTALL = "python -m pip install ."
 SCRIPT = Template('''\
-"""Repeats run $run_id of DP-SGD Explorer $version.
+# In a checkout of DP-SGD Explorer $version, Python 3.11 or later: $install
+"""Repeats run $run_id of DP-SGD Explorer $version: python THIS_FILE.
 
-It needs the package dpsgd_explorer $version, Python 3.11 or later. In a checkout of it:
-
-    $install
-    python THIS_FILE
+It needs the package dpsgd_explorer of that version, and nothing of the site.
 
 The same settings and seed give the same numbers on the same kind of machine.
 A seed that is known voids the guarantee: repeat a run to check it, never to publish.

@@ -54,7 +54,9 @@ export class Chart {
       this.fillTable();
     });
     figure.querySelector('[data-save="csv"]').addEventListener("click", () => this.saveCsv());
-    figure.querySelector('[data-save="png"]').addEventListener("click", () => this.savePng());
+    for (const format of ["svg", "png"]) {
+      figure.querySelector(`[data-save="${format}"]`).addEventListener("click", () => this.savePicture(format));
+    }
   }
 
   /** Draw what `drawing` says; nothing while the box has no size. @param {Drawing} drawing */
@@ -96,7 +98,8 @@ export class Chart {
     save(`${file}-${this.name}.csv`, csv(names, rows));
   }
 
-  async savePng() {
+  /** @param {"svg" | "png"} format */
+  async savePicture(format) {
     if (!this.drawing) return;
     const Plotly = await plotly;
     const color = tokens();
@@ -104,8 +107,8 @@ export class Chart {
     const {traces, layout} = (print ?? figure)(color);
     const framed = withWords(layout, {conclusion, note, color});
     const {width, height} = framed;
-    const url = await Plotly.toImage({data: traces, layout: framed}, {format: "png", scale: PNG_SCALE, width, height});
-    follow(`${file}-${this.name}.png`, url);
+    const url = await Plotly.toImage({data: traces, layout: framed}, {format, scale: format === "png" ? PNG_SCALE : 1, width, height});
+    follow(`${file}-${this.name}.${format}`, url);
   }
 }
 

@@ -36,13 +36,14 @@ export async function savePicture(svg, words, file, kind) {
   else follow(`${file}.png`, await rastered(text, width, height));
 }
 
-async function rastered(text, width, height) {
+/** The address of a PNG of a drawing. @param {string} text an SVG that needs no style sheet */
+export async function rastered(text, width, height, scale = SCALE) {
   const image = new Image();
   image.src = `data:image/svg+xml;charset=utf-8,${encodeURIComponent(text)}`;
   await image.decode();
-  const canvas = Object.assign(document.createElement("canvas"), {width: SCALE * width, height: SCALE * height});
+  const canvas = Object.assign(document.createElement("canvas"), {width: scale * width, height: scale * height});
   const context = canvas.getContext("2d");
-  context.scale(SCALE, SCALE);
+  context.scale(scale, scale);
   context.drawImage(image, 0, 0, width, height);
   return canvas.toDataURL("image/png");
 }

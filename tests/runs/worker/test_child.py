@@ -7,6 +7,7 @@ from functools import cache
 from typing import ClassVar
 
 import pytest
+import safetensors.torch
 from sqlalchemy import update
 
 from dpsgd_explorer.experiments import kinds
@@ -251,3 +252,22 @@ def test_a_full_disk_ends_the_process_with_its_own_code(store, config, train, fi
     assert len(stored) < 41  # none, if the first lot already did not fit
     assert stored == trained(config)[: len(stored)]
     assert store.get(run.id).state == "running"  # its supervisor ends it
+
+
+def test_the_weights_of_a_training_are_stored_with_its_receipt(store, train, config):
+    run = store.create(config, visitor="ann")
+    train(store.leases.claim(run.id))
+    stored = store.weights(run.id)
+    if config.kind != "training":
+        assert stored is None
+        return
+    training = kinds.start(config)
+    [*_, end] = training.events()
+    weights = safetensors.torch.load(stored)
+    assert weights.keys() == training.weights().keys()
+    for name, tensor in training.weights().items():
+        assert tensor.equal(weights[name])
+    length = int.from_bytes(stored[:8], "little")
+    about = json.loads(stored[8 : 8 + length])["__metadata__"]
+    assert json.loads(about["receipt"]) == end.data["receipt"]
+    assert TrainingConfig.model_validate_json(about["config"]) == config

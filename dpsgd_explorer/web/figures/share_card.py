@@ -1,0 +1,152 @@
+"""The share card: one picture of a run with its ε in odds, 1200 by 630.
+
+A picture by itself: its colours are written out, for no style sheet goes with it.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from markupsafe import Markup, escape
+
+from dpsgd_explorer.web.figures.svg import Scale, small
+from dpsgd_explorer.web.questions.odds import percent_at_most
+
+WIDTH, HEIGHT = 1200, 630
+# The tokens of the light theme.
+PAPER, INK, SOFT, RULE = "#fbfaf6", "#1a2026", "#454d55", "#e1dcd1"
+LINE, WALL, WASH, ALARM = "#0072b2", "#d55e00", "#faebdd", "#8e3480"
+SANS = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Noto Sans', sans-serif"
+SERIF = "Charter, 'Iowan Old Style', Cambria, 'Noto Serif', Georgia, serif"
+PLOT = (560, 190, 1136, 492)  # left, top, right, bottom
+
+
+@dataclass(frozen=True, kw_only=True)
+class Card:
+    """What a card says.
+
+    Attributes:
+        title: What was trained on what.
+        accuracy: As printed, "" if unknown.
+        epsilon: As printed, rounded up; "∞" without a guarantee.
+        spent: The same as a number; None without a guarantee.
+        status: What kind of answer it is.
+        points: ε spent, or steps without a guarantee, and test accuracy (0 to 1).
+        budget: ε that may be spent, None without one.
+    """
+
+    title: str
+    accuracy: str
+    epsilon: str
+    spent: float | None
+    delta: float
+    status: str
+    points: list[tuple[float, float]]
+    budget: float | None
+
+
+def share_card(card: Card) -> Markup:
+    """Return the picture as SVG."""
+    label = f"{card.title}: {card.accuracy} at ε = {card.epsilon}"
+    parts = [
+        f'<rect width="{WIDTH}" height="{HEIGHT}" fill="{PAPER}"/>',
+        _text(64, 96, card.title, 40, family=SERIF),
+        _text(64, 226, card.accuracy or "no result", 104, weight=600),
+        _text(64, 268, "of unseen records right", 26, SOFT),
+        _text(64, 372, f"ε = {card.epsilon}", 64, weight=600, fill=_colour(card)),
+        _text(64, 408, _terms(card), 22, SOFT),
+        *(_text(64, 464 + 34 * i, line, 26) for i, line in enumerate(_odds(card))),
+        *_curve(card),
+        _text(64, 590, "DP-SGD Explorer", 24, SOFT, family=SERIF),
+        _text(WIDTH - 64, 590, "add or remove one record", 20, SOFT, anchor="end"),
+    ]
+    return Markup(
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" '
+        f'width="{WIDTH}" height="{HEIGHT}" role="img" '
+        f'aria-label="{escape(label)}">{"".join(parts)}</svg>'
+    )
+
+
+def _colour(card: Card) -> str:
+    return LINE if card.spent is not None else ALARM
+
+
+def _terms(card: Card) -> str:
+    if card.spent is None:
+        return "no noise: not private"
+    return f"at δ = {small(card.delta)}, {card.status}"
+
+
+def _odds(card: Card) -> list[str]:
+    """Return the ε as the best guess of an attacker, in lines."""
+    if card.spent is None:
+        return ["Nothing bounds what an attacker", "can learn about a record."]
+    most = percent_at_most(card.spent, card.delta)
+    return [
+        "Whoever guesses if one record was in",
+        f"it is right at most {most} times in 100,",
+        "where a coin is right 50 times.",
+    ]
+
+
+def _curve(card: Card) -> list[str]:
+    """Draw accuracy against what was spent, up to the budget."""
+    left, top, right, bottom = PLOT
+    axis = "ε spent" if card.spent is not None else "step"
+    marks = [
+        f'<path d="M{left} {bottom}H{right}" stroke="{SOFT}" fill="none"/>',
+        _text(right, bottom + 34, axis, 20, SOFT, anchor="end"),
+        _text(left, top - 18, "test accuracy", 20, SOFT),
+    ]
+    if not card.points:
+        return marks
+    end = max(card.budget or 0.0, card.points[-1][0])
+    x = Scale(0, 1.08 * end or 1.0, left, right)
+    y = Scale(*_range([value for _, value in card.points]), bottom, top)
+    if card.budget is not None:
+        at = x(card.budget)
+        marks += [
+            f'<rect x="{at:.1f}" y="{top}" width="{right - at:.1f}" '
+            f'height="{bottom - top}" fill="{WASH}"/>',
+            f'<path d="M{at:.1f} {top}V{bottom}" stroke="{WALL}" stroke-width="4"/>',
+        ]
+    shown = [point for point in card.points if point[1] >= y.low]
+    places = [f"{x(a):.1f} {y(b):.1f}" for a, b in shown]
+    marks.append(
+        f'<path d="M{"L".join(places)}" fill="none" stroke="{_colour(card)}" '
+        'stroke-width="5" stroke-linejoin="round"/>'
+    )
+    last_x, last_y = places[-1].split()
+    marks.append(f'<circle cx="{last_x}" cy="{last_y}" r="10" fill="{_colour(card)}"/>')
+    ends = (y.low, y.high)
+    return marks + [
+        _text(left - 12, round(y(value)) + 7, f"{100 * value:g} %", 20, SOFT, "end")
+        for value in ends
+    ]
+
+
+def _range(values: list[float]) -> tuple[float, float]:
+    """Return round ends, in steps of 5 %, around the later half of the values."""
+    late = values[len(values) // 4 :]
+    low = max(0.0, math.floor(20 * min(late)) / 20)
+    high = min(1.0, math.ceil(20 * max(late)) / 20)
+    return low, high if high > low else low + 0.05
+
+
+def _text(
+    x: float,
+    y: float,
+    words: str,
+    size: int,
+    fill: str = INK,
+    anchor: str = "start",
+    *,
+    weight: int = 400,
+    family: str = SANS,
+) -> str:
+    return (
+        f'<text x="{x}" y="{y}" font-family="{family}" font-size="{size}" '
+        f'font-weight="{weight}" fill="{fill}" text-anchor="{anchor}">'
+        f"{escape(words)}</text>"
+    )

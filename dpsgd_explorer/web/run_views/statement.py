@@ -1,0 +1,126 @@
+"""What may be claimed about a run: a privacy statement to paste, and what to cite."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Sequence
+
+from dpsgd_explorer.accounting.registry import ACCOUNTANTS, deciding
+from dpsgd_explorer.experiments.catalogue import MODELS
+from dpsgd_explorer.experiments.schedules import CONSTANT
+from dpsgd_explorer.experiments.training_config import TrainingConfig
+from dpsgd_explorer.runs.store.records import Run
+from dpsgd_explorer.web.content.references import SOURCES
+from dpsgd_explorer.web.content.source import Source
+from dpsgd_explorer.web.figures.svg import small
+from dpsgd_explorer.web.questions.privacy import Epsilon
+from dpsgd_explorer.web.questions.rounding import need
+
+RELATIONS = {
+    "add_or_remove_one": "two data sets are neighbours if one has one record more",
+    "replace_one": "two data sets are neighbours if one record is replaced",
+}
+STATUS = {
+    "exact": "the exact value, rounded up",
+    "bound": "an upper bound, rounded up",
+    "approximation": "an approximation, which is no guarantee",
+}
+NO_STATEMENT = (
+    "No privacy statement can be made about this run: it added no noise, so it is not "
+    "private (ε = ∞)."
+)
+# What is cited beside DP-SGD itself, by accountant.
+COUNTED_WITH = {
+    "exact": ("zhu_dong",),
+    "glw": ("gopi",),
+    "rdp": ("mironov2017", "mironov2019"),
+    "gdp": ("dong",),
+    "advanced": ("dwork2010",),
+    "optimal": ("kairouz",),
+}
+SAMPLED = ("balle_sampling",)
+AUTOMATIC = ("bu",)  # clipping function
+MADE_WITH = "DP-SGD Explorer"
+
+
+def statement(run: Run, spent: Epsilon | None) -> str:
+    """Return what may be claimed about a training run, "" before it has spent anything.
+
+    Args:
+        run: A run of kind "training".
+        spent: Its ε with the terms it is to be read with, None if it is not known.
+    """
+    if spent is None or not run.has_ended:
+        return ""
+    if spent.epsilon is None:
+        return NO_STATEMENT
+    config = TrainingConfig.parse(run.config)
+    return " ".join(
+        (
+            f"{MODELS[config.model].label} was trained on {config.data.label} "
+            f"({config.sample_size:,} records) with DP-SGD.",
+            f"It is (ε, δ)-differentially private with ε = {spent.epsilon_text} and "
+            f"δ = {small(spent.delta)}.",
+            f"Unit: one training record; {RELATIONS[spent.neighboring_relation]}.",
+            f"Sampling: Poisson, every record joins each of {run.summary['steps']:,} "
+            f"steps with probability {config.plan.sample_rate:.4g}, by itself.",
+            f"Mechanism: {_clipping(config)}; Gaussian noise is added to their sum, "
+            f"in all {_noise(config)} times the sensitivity.",
+            f"Accountant: {ACCOUNTANTS[deciding(spent.accountant)].label}; ε is "
+            f"{STATUS.get(spent.status, spent.status)}.",
+            "Not covered: the choice of settings and any other run on these records; "
+            f"accuracy and loss on the {config.data.test_size:,} test records; losses, "
+            "gradient lengths and other diagnostics of the training.",
+            f"The noise of this run follows from seed {config.seed}: whoever knows the "
+            "seed can remove it. A model that is released needs noise drawn in secret.",
+        )
+    )
+
+
+def sources(run: Run, spent: Epsilon | None) -> list[str]:
+    """Return the keys of what a training run rests on, DP-SGD first."""
+    config = TrainingConfig.parse(run.config)
+    if not config.private:
+        return []
+    keys = ["abadi"]
+    if spent is not None and spent.epsilon is not None:
+        keys += [*COUNTED_WITH.get(deciding(config.accountant), ()), *SAMPLED]
+    return keys + list(AUTOMATIC if config.clipping_fn == "automatic" else ())
+
+
+def bibtex(keys: Sequence[str]) -> str:
+    """Return BibTeX entries of some sources, in order."""
+    return "\n\n".join(_entry(SOURCES[key]) for key in keys)
+
+
+def _clipping(config: TrainingConfig) -> str:
+    """Return how long the gradient of a record may be."""
+    bound = f"the gradient of each record has L2 norm at most {config.max_grad_norm:g}"
+    if config.clipping_schedule == CONSTANT:
+        return bound
+    return f"{bound} at the start, and {config.clipping_schedule} bounds later"
+
+
+def _noise(config: TrainingConfig) -> str:
+    """Return the noise multiplier, or the range of a schedule's."""
+    values = [phase.noise_multiplier for phase in config.plan.phases]
+    low, high = min(values), max(values)
+    return need(high) if low == high else f"{need(low)} to {need(high)}"
+
+
+def _entry(source: Source) -> str:
+    names = [name.strip() for name in re.split(r",| and ", source.authors)]
+    plain = unicodedata.normalize("NFKD", names[0]).encode("ascii", "ignore").decode()
+    first = re.sub(r"\W", "", plain).lower()
+    fields = {
+        "author": " and ".join(name for name in names if name),
+        "title": f"{{{source.title}}}",
+        "year": str(source.year),
+    }
+    if source.arxiv:
+        fields |= {"eprint": source.arxiv, "archivePrefix": "arXiv", "url": source.url}
+    if source.where:
+        fields["howpublished"] = source.where
+    lines = ",\n".join(f"  {name} = {{{text}}}" for name, text in fields.items())
+    return f"@misc{{{first}{source.year},\n{lines}\n}}"

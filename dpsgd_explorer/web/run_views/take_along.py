@@ -1,0 +1,76 @@
+"""What one takes along from a training run beside its exports."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from dpsgd_explorer.experiments.kinds import DEFAULT_KIND
+from dpsgd_explorer.experiments.training_config import TrainingConfig
+from dpsgd_explorer.runs.store.records import Run
+from dpsgd_explorer.web.figures.share_card import Card
+from dpsgd_explorer.web.questions.rounding import percent
+from dpsgd_explorer.web.run_views.models import RunSummary
+from dpsgd_explorer.web.run_views.registry import VIEWS
+from dpsgd_explorer.web.run_views.statement import bibtex, sources, statement
+
+
+@dataclass(frozen=True)
+class TakeAlong:
+    """Texts to paste, and files.
+
+    Attributes:
+        statement: What may be claimed, "" if nothing is known yet.
+        bibtex: What the run rests on, "" if it is not private.
+        weights: Bytes of the stored weights, 0 if there are none.
+        is_private: Whether the weights are within a guarantee.
+        has_card: Whether there is a picture to share.
+    """
+
+    statement: str = ""
+    bibtex: str = ""
+    weights: int = 0
+    is_private: bool = False
+    has_card: bool = False
+
+
+def take_along(run: Run, weights: int) -> TakeAlong:
+    """Return what a run offers; runs of other kinds than training offer nothing."""
+    if run.kind != DEFAULT_KIND:
+        return TakeAlong()
+    spent = RunSummary.of(run, "").privacy
+    return TakeAlong(
+        statement(run, spent),
+        bibtex(sources(run, spent)),
+        weights,
+        spent is not None and spent.epsilon is not None,
+        run.has_ended and bool(run.summary),
+    )
+
+
+def card_of(run: Run, evaluations: Iterable[dict[str, Any]]) -> Card | None:
+    """Return the card of a training run that has ended, else None."""
+    spent = RunSummary.of(run, "").privacy
+    if run.kind != DEFAULT_KIND or not run.has_ended or spent is None:
+        return None
+    config = TrainingConfig.parse(run.config)
+    is_private = spent.epsilon is not None
+    axis = "epsilon" if is_private else "step"
+    points = [
+        (point[axis], point["test_accuracy"])
+        for point in evaluations
+        if point[axis] is not None
+    ]
+    accuracy = run.summary.get("test_accuracy")
+    budget = config.stop_at_epsilon or config.target_epsilon or spent.epsilon
+    return Card(
+        title=VIEWS[run.kind].subject(run.config),
+        accuracy="" if accuracy is None else f"{percent(accuracy)} %",
+        epsilon=spent.epsilon_text,
+        spent=spent.epsilon,
+        delta=spent.delta,
+        status=spent.status,
+        points=points,
+        budget=budget if is_private else None,
+    )
