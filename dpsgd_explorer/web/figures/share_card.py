@@ -19,7 +19,7 @@ PAPER, INK, SOFT, RULE = "#fbfaf6", "#1a2026", "#454d55", "#e1dcd1"
 LINE, WALL, WASH, ALARM = "#0072b2", "#d55e00", "#faebdd", "#8e3480"
 SANS = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Noto Sans', sans-serif"
 SERIF = "Charter, 'Iowan Old Style', Cambria, 'Noto Serif', Georgia, serif"
-PLOT = (560, 190, 1136, 492)  # left, top, right, bottom
+PLOT = (668, 190, 1136, 492)  # left, top, right, bottom
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,7 +56,7 @@ def share_card(card: Card) -> Markup:
         _text(64, 268, "of unseen records right", 26, SOFT),
         _text(64, 372, f"ε = {card.epsilon}", 64, weight=600, fill=_colour(card)),
         _text(64, 408, _terms(card), 22, SOFT),
-        *(_text(64, 464 + 34 * i, line, 26) for i, line in enumerate(_odds(card))),
+        *(_text(64, 464 + 34 * i, line, 25) for i, line in enumerate(_odds(card))),
         *_curve(card),
         _text(64, 590, "DP-SGD Explorer", 24, SOFT, family=SERIF),
         _text(WIDTH - 64, 590, "add or remove one record", 20, SOFT, anchor="end"),
@@ -84,8 +84,8 @@ def _odds(card: Card) -> list[str]:
         return ["Nothing bounds what an attacker", "can learn about a record."]
     most = percent_at_most(card.spent, card.delta)
     return [
-        "Whoever guesses if one record was in",
-        f"it is right at most {most} times in 100,",
+        "A guess whether one record was used",
+        f"is right at most {most} times in 100,",
         "where a coin is right 50 times.",
     ]
 
