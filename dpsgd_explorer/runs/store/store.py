@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any, Self
 
-from sqlalchemy import Connection, RowMapping, Select, func, insert, select
+from sqlalchemy import RowMapping, Select, func, select
 
 from dpsgd_explorer.errors import RunNotFoundError
 from dpsgd_explorer.experiments.config import RunConfig
@@ -23,6 +23,7 @@ from dpsgd_explorer.runs.store import (
     expected_start,
     fair_queue,
     groups,
+    launching,
     weights,
 )
 from dpsgd_explorer.runs.store.database import PATIENCE_SECONDS, Database
@@ -31,11 +32,10 @@ from dpsgd_explorer.runs.store.leases import Leases
 from dpsgd_explorer.runs.store.records import Group, Run, StoredEvent
 from dpsgd_explorer.runs.store.schema import (
     MOVES,
-    QUEUED,
     events,
     runs,
 )
-from dpsgd_explorer.runs.store.transitions import forget, to_json, write_events
+from dpsgd_explorer.runs.store.transitions import forget
 from dpsgd_explorer.settings import Settings
 
 PAGE = 200  # events, of up to a few kB
@@ -76,7 +76,10 @@ class RunStore:
         self.clock = clock
         self.leases = Leases(self.database, clock=clock, lease_clock=lease_clock)
         self._quotas = quotas or Quotas()
-        self._cost_limit = cost_limit
+        self._limits: dict[str, Any] = {
+            "quotas": self._quotas,
+            "cost_limit": cost_limit,
+        }
         self._workers = workers
 
     @classmethod
@@ -124,7 +127,15 @@ class RunStore:
         )
         with self.database.write() as connection:
             groups.check_name_is_free(connection, group)
-            self._queue(connection, config, launch, checked_name("name", name), parent)
+            launching.queue(
+                connection,
+                config,
+                launch,
+                name=checked_name("name", name),
+                parent=parent,
+                now=self.clock(),
+                **self._limits,
+            )
         return self.get(launch.run_id)
 
     def create_group(
@@ -154,43 +165,15 @@ class RunStore:
                     network=network,
                     group=group_id,
                 )
-                self._queue(connection, config, launch, group.label(config), at=at)
+                launching.queue(
+                    connection,
+                    config,
+                    launch,
+                    name=group.label(config),
+                    now=at,
+                    **self._limits,
+                )
             return groups.read(connection, group_id)
-
-    def _queue(
-        self,
-        connection: Connection,
-        config: RunConfig,
-        launch: admission.Launch,
-        name: str,
-        parent: str = "",
-        at: float | None = None,
-    ) -> None:
-        """Write a run, queued, if admission takes it."""
-        now = self.clock() if at is None else at
-        admission.admit(
-            connection,
-            config,
-            launch,
-            quotas=self._quotas,
-            cost_limit=self._cost_limit,
-            now=now,
-        )
-        values = {
-            "id": launch.run_id,
-            "kind": config.kind,
-            "state": QUEUED,
-            "visitor": launch.visitor,
-            "name": name,
-            "group": launch.group,
-            "parent": parent,
-            "config": to_json(config.model_dump(mode="json")),
-            "steps": config.planned_steps,
-            "created_at": now,
-            "last_seq": 1,
-        }
-        connection.execute(insert(runs).values(values))
-        write_events(connection, launch.run_id, 0, [("state", {"state": QUEUED})])
 
     def get(self, run_id: str) -> Run:
         """Return a run; RunNotFoundError if there is none."""

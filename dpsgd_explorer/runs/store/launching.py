@@ -1,0 +1,47 @@
+"""The insertion of a run that admission takes, inside a caller's transaction."""
+
+from __future__ import annotations
+
+from sqlalchemy import Connection, insert
+
+from dpsgd_explorer.experiments.config import RunConfig
+from dpsgd_explorer.quotas import Quotas
+from dpsgd_explorer.runs.store import admission
+from dpsgd_explorer.runs.store.schema import QUEUED, runs
+from dpsgd_explorer.runs.store.transitions import to_json, write_events
+
+
+def queue(
+    connection: Connection,
+    config: RunConfig,
+    launch: admission.Launch,
+    *,
+    name: str,
+    parent: str = "",
+    quotas: Quotas,
+    cost_limit: float,
+    now: float,
+) -> None:
+    """Write a run, queued, with its first event.
+
+    Raises:
+        ConfigError, QuotaError: as ``admission.admit``.
+    """
+    admission.admit(
+        connection, config, launch, quotas=quotas, cost_limit=cost_limit, now=now
+    )
+    values = {
+        "id": launch.run_id,
+        "kind": config.kind,
+        "state": QUEUED,
+        "visitor": launch.visitor,
+        "name": name,
+        "group": launch.group,
+        "parent": parent,
+        "config": to_json(config.model_dump(mode="json")),
+        "steps": config.planned_steps,
+        "created_at": now,
+        "last_seq": 1,
+    }
+    connection.execute(insert(runs).values(values))
+    write_events(connection, launch.run_id, 0, [("state", {"state": QUEUED})])
