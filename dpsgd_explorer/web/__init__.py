@@ -37,6 +37,7 @@ from dpsgd_explorer.web.http.visitor import make_signer
 from dpsgd_explorer.web.pages import (
     about,
     accountants_lab,
+    compare_runs,
     embed,
     engines_lab,
     glossary,
@@ -54,6 +55,7 @@ from dpsgd_explorer.web.pages import runs as runs_pages
 PAGES = (home, learn, train, runs_pages, groups, labs, embed, glossary, about, teach)
 # Each has added its page to labs.bp.
 LABS = (accountants_lab, engines_lab, planner_lab, regression_lab)
+RUNS = (compare_runs,)  # has added its pages to runs_pages.bp
 API = (
     runs_api,
     groups_api,

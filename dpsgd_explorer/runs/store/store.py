@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import secrets
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Self
 
 from sqlalchemy import RowMapping, Select, func, select
@@ -29,6 +29,7 @@ from dpsgd_explorer.runs.store import (
 from dpsgd_explorer.runs.store.database import PATIENCE_SECONDS, Database
 from dpsgd_explorer.runs.store.labels import checked_name, relabel
 from dpsgd_explorer.runs.store.leases import Leases
+from dpsgd_explorer.runs.store.phases import phases_of_runs
 from dpsgd_explorer.runs.store.records import Group, Run, StoredEvent
 from dpsgd_explorer.runs.store.schema import (
     MOVES,
@@ -327,6 +328,11 @@ class RunStore:
         while page := self.events(run_id, after, PAGE):
             yield from page
             after = page[-1].seq
+
+    def phases_of(self, run_ids: Sequence[str]) -> dict[str, list[dict[str, Any]]]:
+        """Return the data of each run's ``phase`` events, in order."""
+        with self.database.read() as connection:
+            return phases_of_runs(connection, run_ids)
 
     def events_since(self, event_id: int, limit: int) -> list[StoredEvent]:
         """Return events of all runs with ``id > event_id``, oldest first."""

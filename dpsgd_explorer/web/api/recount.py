@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from itertools import pairwise
 from typing import Any
 
 from flask import Blueprint
 from pydantic import BaseModel, ConfigDict
 
-from dpsgd_explorer.accounting import Odometer, Phase
+from dpsgd_explorer.accounting import Odometer
 from dpsgd_explorer.accounting.core.intervals import common_status
 from dpsgd_explorer.accounting.queries import epsilon_intervals
 from dpsgd_explorer.errors import ConfigError
@@ -23,6 +22,7 @@ from dpsgd_explorer.web.questions.privacy_models import (
     DEFAULT_ACCOUNTANT,
     AccountantName,
 )
+from dpsgd_explorer.web.questions.run_phases import phases_done, phases_of
 from dpsgd_explorer.web.run_views.registry import VIEWS
 
 bp = Blueprint("recount_api", __name__, url_prefix="/api/v1/runs/<run_id>")
@@ -65,31 +65,6 @@ def recount(run_id: str, query: RecountQuestion) -> RecountAnswer:
     return RecountAnswer(**terms, curve=Curve.along(steps, intervals))
 
 
-def phases_of(told: Iterable[dict[str, Any]]) -> tuple[list[Phase], float]:
-    """Return what was done, phase by phase, and at which delta.
-
-    Args:
-        told: The data of the log's ``phase`` events, in order.
-
-    Raises:
-        ConfigError: the run has no guarantee, or has not begun.
-    """
-    begun = list(told)
-    if not begun or any(phase.get("noise_multiplier") is None for phase in begun):
-        raise ConfigError(
-            "accountant",
-            "accountant needs a run that has begun and adds noise; this one has no "
-            "noise to count. Choose a private run.",
-        )
-    last = begun[-1]["steps"]
-    ends = [*(later["step"] for _, later in pairwise(begun)), last]
-    phases = [
-        Phase(phase["sample_rate"], phase["noise_multiplier"], end - phase["step"])
-        for phase, end in zip(begun, ends, strict=True)
-    ]
-    return phases, float(begun[0]["delta"])
-
-
 def odometer_of(log: Iterable[StoredEvent], label: str) -> Odometer | None:
     """Return what a run has done to its records so far; None if it has no guarantee."""
     left, told, odometer = 0, [], Odometer()
@@ -102,12 +77,10 @@ def odometer_of(log: Iterable[StoredEvent], label: str) -> Odometer | None:
         phases, _ = phases_of(told)
     except ConfigError:
         return None
-    for phase in phases:
-        done = min(left, phase.steps)
-        left -= done
-        if done:
-            q, sigma = phase.sample_rate, phase.noise_multiplier
-            odometer.add_dp_sgd(q, sigma, done, label)
+    for phase in phases_done(phases, left):
+        odometer.add_dp_sgd(
+            phase.sample_rate, phase.noise_multiplier, phase.steps, label
+        )
     return odometer
 
 

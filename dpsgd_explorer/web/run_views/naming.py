@@ -23,10 +23,10 @@ def default_name(view: RunView, config: Settings) -> str:
     whole = whole_config(view, config)
     differing = min((_differing(view, whole, start) for start in view.starts), key=len)
     named = [name for name in differing if name != SEED]
-    parts = [_short(view.fields[name], whole[name]) for name in named[:SHOWN]]
+    parts = [short(view.fields[name], whole[name]) for name in named[:SHOWN]]
     if len(named) > SHOWN:
         parts.append(f"{len(named) - SHOWN} more")
-    parts += [_short(view.fields[SEED], whole[SEED])] if SEED in differing else []
+    parts += [short(view.fields[SEED], whole[SEED])] if SEED in differing else []
     return " · ".join([view.title(whole), *parts])
 
 
@@ -69,7 +69,7 @@ def _differing(view: RunView, config: Settings, start: Settings) -> list[str]:
     ]
 
 
-def _short(field: FormField, value: object) -> str:
+def short(field: FormField, value: object) -> str:
     """Return a setting in a name: η 5, seed 8, Adam."""
     words = field.in_words(value)
     if field.choices:

@@ -4,6 +4,7 @@ import {ApiError, deleteJson} from "../lib/api.js";
 import {showTimes} from "../lib/times.js";
 import {editLabels, toggleStar} from "../runs/labels.js";
 import {showPins, wirePins} from "../runs/pin_buttons.js";
+import {Selection} from "../runs/selection.js";
 import {UndoLines} from "../runs/undo.js";
 
 const REFRESH_MS = 3000;
@@ -17,6 +18,7 @@ const undo = new UndoLines(page.querySelector("[data-undo-place]"), {
   onError: fail,
   onGone: toHeading,
 });
+const selection = new Selection(list);
 let asked = 0;
 let typing;
 
@@ -29,6 +31,10 @@ page.addEventListener("click", (event) => {
   }
 });
 tools?.addEventListener("input", (event) => {
+  if (event.target.matches("[data-sort-by]")) {
+    tools.elements.sort.value = event.target.value;
+    tools.elements.order.value = event.target.selectedOptions[0].dataset.order;
+  }
   clearTimeout(typing);
   typing = setTimeout(find, event.target.type === "search" ? TYPING_MS : 0);
 });
@@ -101,4 +107,5 @@ async function reload() {
   undo.replace([...fresh.querySelector("[data-undo-place]").childNodes]);
   showTimes(list);
   showPins(list);
+  selection.restore();
 }

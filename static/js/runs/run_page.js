@@ -44,7 +44,9 @@ export class RunPage {
 
   replay(log) {
     this.panel.show({...this.content, log, whole: log, activity: {replaying: true}});
-    if (log.latest.step > 0) replay(this.part("replay"), log, (past) => this.panel.update({log: past}));
+    if (log.latest.step === 0) return;
+    replay(this.part("replay"), log, (past) => this.panel.update({log: past}));
+    if (location.hash === "#replay") this.part("replay").querySelector('[data-part="play"]').click(); // a link that asks for it
   }
 
   follow() {

@@ -1,0 +1,148 @@
+"""What it costs to look at several runs: their steps on the same records, composed.
+
+Whoever chooses one of some runs has read all of them, so the ε of the choice is that of
+their composition, stopped and failed runs included.  The exact composition is that of
+mechanisms fixed beforehand.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+from dpsgd_explorer.accounting import Phase
+from dpsgd_explorer.accounting.core.intervals import Interval
+from dpsgd_explorer.accounting.queries import epsilon_interval
+from dpsgd_explorer.errors import AccountingError, ConfigError
+from dpsgd_explorer.web.questions.privacy import Epsilon, PrivacyTerms
+from dpsgd_explorer.web.questions.run_phases import phases_done, phases_of
+
+TOTALS = 256
+DIGITS = 2  # of noise that is rounded down, where too many phases differ
+
+
+@dataclass(frozen=True)
+class LookedAt:
+    """One run that was looked at.
+
+    Attributes:
+        dataset: What it was trained on.
+        phases: Its steps so far; empty before the first one.
+        delta: δ that it was planned with.
+        is_covered: Whether it adds noise, so that some ε covers it.
+    """
+
+    dataset: str
+    phases: tuple[Phase, ...]
+    delta: float
+    is_covered: bool
+
+    @classmethod
+    def of(
+        cls, config: dict[str, Any], told: Sequence[dict[str, Any]], steps: int
+    ) -> LookedAt:
+        """Read a run of kind "training" from its settings and its log.
+
+        Args:
+            config: Its settings.
+            told: The data of its ``phase`` events.
+            steps: Steps that it took.
+        """
+        dataset, delta = str(config["dataset"]), float(config["delta"])
+        if not told:
+            return cls(dataset, (), delta, is_covered=bool(config["private"]))
+        try:
+            phases, delta = phases_of(told)
+        except ConfigError:
+            return cls(dataset, (), delta, is_covered=False)
+        done = tuple(phases_done(phases, steps))
+        return cls(dataset, done, delta, all(x.noise_multiplier > 0 for x in done))
+
+
+@dataclass(frozen=True)
+class Total:
+    """What all runs on one data set spent together.
+
+    Attributes:
+        spent: ε of their composition with its terms; None where too many different
+            steps were taken for an answer.
+        covered: Runs that it is the ε of.
+        uncovered: Runs without privacy, which no ε covers.
+        runs: All of them, those that have not begun too.
+    """
+
+    dataset: str
+    spent: Epsilon | None
+    covered: int
+    uncovered: int
+    runs: int
+
+
+def totals(runs: Iterable[LookedAt]) -> dict[str, Total]:
+    """Return what was spent on each data set; those on different ones do not add up."""
+    by_dataset: dict[str, list[LookedAt]] = {}
+    for run in runs:
+        by_dataset.setdefault(run.dataset, []).append(run)
+    return {name: _total(name, runs) for name, runs in by_dataset.items()}
+
+
+def _total(dataset: str, runs: Sequence[LookedAt]) -> Total:
+    covered = [run for run in runs if run.is_covered and run.phases]
+    uncovered = sum(not run.is_covered for run in runs)
+    # The strictest δ of all: a composition holds at any.
+    delta = min(run.delta for run in covered or runs)
+    steps: Counter[tuple[float, float]] = Counter()
+    for run in covered:
+        for phase in run.phases:
+            steps[phase.sample_rate, phase.noise_multiplier] += phase.steps
+    interval = composed(frozenset(steps.items()), delta)
+    spent = None
+    if interval is not None:
+        terms = PrivacyTerms.of("exact", delta, status=interval.status)
+        spent = Epsilon.spent(interval.value, terms)
+    return Total(dataset, spent, len(covered), uncovered, len(runs))
+
+
+@lru_cache(maxsize=TOTALS)
+def composed(
+    steps: frozenset[tuple[tuple[float, float], int]], delta: float
+) -> Interval | None:
+    """Return the interval of the ε that steps spend; None: they differ too much.
+
+    Args:
+        steps: Sample rate and noise multiplier, and how many steps have them.
+        delta: In (0, 1).
+    """
+    if not steps:
+        return Interval(0.0, 0.0, 0.0, "exact")
+    phases = [Phase(*rates, count) for rates, count in sorted(steps)]
+    try:
+        return epsilon_interval(phases, delta)
+    except AccountingError:
+        return _coarsely_composed(phases, delta)
+
+
+def _coarsely_composed(phases: Sequence[Phase], delta: float) -> Interval | None:
+    """Return a bound: less noise spends no less, and fewer values are counted fast."""
+    steps: Counter[tuple[float, float]] = Counter()
+    for phase in phases:
+        steps[phase.sample_rate, _down(phase.noise_multiplier)] += phase.steps
+    try:
+        coarse = [Phase(*rates, count) for rates, count in steps.items()]
+        value = epsilon_interval(coarse, delta).value
+    except AccountingError:
+        return None
+    return Interval(value, None, value, "bound")
+
+
+def _down(noise: float) -> float:
+    """Return a number with so many digits that is not above the noise."""
+    text = f"{noise:.{DIGITS - 1}e}"
+    rounded = float(text)
+    if rounded <= noise:
+        return rounded
+    mantissa, exponent = text.split("e")
+    return float(f"{float(mantissa) - 10 ** (1 - DIGITS):.{DIGITS - 1}f}e{exponent}")

@@ -1,0 +1,253 @@
+"""Several trainings side by side: what differs, what came out, what luck alone does."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from scipy.special import stdtrit
+
+from dpsgd_explorer.runs.store.records import Run
+from dpsgd_explorer.web.questions.looked_at import LookedAt, Total, totals
+from dpsgd_explorer.web.questions.rounding import need, percent, points
+from dpsgd_explorer.web.run_views.listing import RunRow, row_of
+from dpsgd_explorer.web.run_views.naming import SEED, short, whole_config
+from dpsgd_explorer.web.run_views.registry import VIEWS
+
+KIND = "training"
+MOST = 8
+LETTERS = "ABCDEFGH"
+NOT_SET = "not set"
+UNUSED = "–"
+SURE = 0.975  # two-sided 95 %
+WORDS = 2  # settings in a short name
+Phases = Mapping[str, list[dict[str, Any]]]
+
+
+@dataclass(frozen=True)
+class Compared:
+    """One run of a comparison.
+
+    Attributes:
+        short: What tells it from the others.
+        seeds: Letters of the runs with its settings but for the seed, itself included;
+            "" if there is none.
+        is_private: Whether it is trained with privacy.
+    """
+
+    letter: str
+    row: RunRow
+    short: str
+    seeds: str
+    is_private: bool
+
+    @property
+    def accuracy(self) -> float | None:
+        """Test accuracy at its end, None before it."""
+        found: float | None = self.row.run.summary.get("test_accuracy")
+        return found
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One line of a table: a setting and its value in each run."""
+
+    label: str
+    symbol: str
+    values: tuple[str, ...]
+
+    @property
+    def differs(self) -> bool:
+        """Whether the runs differ in it."""
+        return len(set(self.values)) > 1
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What the page says of the runs.
+
+    Attributes:
+        heading: Its conclusion.
+        luck: Sentences on what seeds alone do; [] if no two runs differ in it alone.
+        spent: What looking at all of them costs, by data set.
+    """
+
+    runs: list[Compared]
+    heading: str
+    differing: list[Setting]
+    same: list[Setting]
+    luck: list[str]
+    spent: list[Total]
+
+
+def compare(runs: Sequence[Run], phases: Phases, visitor: str) -> Comparison:
+    """Compare trainings, at most ``MOST``.
+
+    Args:
+        runs: In the order of their letters.
+        phases: The data of each run's ``phase`` events, by its id.
+        visitor: Who asks.
+    """
+    settings = _settings(runs, phases)
+    differing = [setting for setting in settings if setting.differs]
+    seeds = _seeds(runs)
+    compared = [
+        Compared(
+            letter,
+            row_of(run, None, visitor),
+            brief,
+            together,
+            is_private=bool(run.config["private"]),
+        )
+        for letter, run, together, brief in zip(
+            LETTERS, runs, seeds, _shorts(runs), strict=False
+        )
+    ]
+    looked = [LookedAt.of(run.config, phases[run.id], run.step) for run in runs]
+    return Comparison(
+        compared,
+        _heading(compared),
+        differing,
+        [setting for setting in settings if not setting.differs],
+        _luck(compared),
+        list(totals(looked).values()),
+    )
+
+
+def _settings(runs: Sequence[Run], phases: Phases) -> list[Setting]:
+    view = VIEWS[KIND]
+    configs = [whole_config(view, run.config) for run in runs]
+    lines = [
+        Setting(
+            field.label,
+            field.symbol,
+            tuple(_value(name, config) for config in configs),
+        )
+        for name, field in view.fields.items()
+    ]
+    noise = tuple(_noise(phases[run.id]) for run in runs)
+    return [*lines, Setting("Noise multiplier as used", "σ", noise)]
+
+
+def _value(name: str, config: dict[str, Any]) -> str:
+    view = VIEWS[KIND]
+    if not view.counts(name, config):
+        return UNUSED
+    return view.fields[name].in_words(config[name]) or NOT_SET
+
+
+def _noise(told: Sequence[Mapping[str, Any]]) -> str:
+    """Return the noise multiplier of a run, or its first and last."""
+    used = [phase.get("noise_multiplier") for phase in told]
+    ends = list(dict.fromkeys([used[0], used[-1]])) if used else []
+    return " → ".join(UNUSED if x is None else need(x) for x in ends) or UNUSED
+
+
+def _shorts(runs: Sequence[Run]) -> list[str]:
+    """Return for each run its given name, else what sets it apart from most here."""
+    view = VIEWS[KIND]
+    configs = [whole_config(view, run.config) for run in runs]
+    usual = {
+        name: Counter(repr(config[name]) for config in configs).most_common(1)[0]
+        for name in view.fields
+    }
+    shorts = []
+    for run, config in zip(runs, configs, strict=True):
+        apart = [
+            short(field, config[name])
+            for name, field in view.fields.items()
+            if config[name] is not None
+            and len(runs) > usual[name][1]  # not all have the same
+            and (repr(config[name]) != usual[name][0] or usual[name][1] == 1)
+            and view.counts(name, config)
+        ]
+        shorts.append(run.name or " · ".join(apart[:WORDS]) or "as most here")
+    return shorts
+
+
+def _seeds(runs: Sequence[Run]) -> list[str]:
+    """Return for each run the letters of those that differ from it in the seed only."""
+    view = VIEWS[KIND]
+    configs = [whole_config(view, run.config) for run in runs]
+    keys = [{k: v for k, v in config.items() if k != SEED} for config in configs]
+    letters = [
+        "".join(LETTERS[j] for j, other in enumerate(keys) if other == key)
+        for key in keys
+    ]
+    return [group if len(group) > 1 else "" for group in letters]
+
+
+def _heading(runs: Sequence[Compared]) -> str:
+    reached = [(run.accuracy, run) for run in runs if run.accuracy is not None]
+    if len(reached) < 2:
+        return f"{len(runs)} runs side by side"
+    best, first = max(reached, key=lambda pair: pair[0])
+    least, last = min(reached, key=lambda pair: pair[0])
+    if best == least:
+        return f"All end at {percent(best)} %"
+    return (
+        f"{first.letter} ends highest, at {percent(best)} %: {points(best - least)} "
+        f"points above {last.letter}"
+    )
+
+
+def _luck(runs: Sequence[Compared]) -> list[str]:
+    """Return what seeds alone do, and whether the best of the others is beyond it."""
+    groups: dict[str, list[float]] = {}
+    for run in runs:
+        if run.accuracy is not None:
+            groups.setdefault(run.seeds or run.letter, []).append(run.accuracy)
+    sentences = []
+    for letters, draws in groups.items():
+        if len(draws) < 2:
+            continue
+        low, high = min(draws), max(draws)
+        sentences.append(
+            f"{_spoken(letters)} differ in the seed alone and end between "
+            f"{percent(low)} and {percent(high)} %: luck moves them by "
+            f"{points(high - low)} points."
+        )
+        others = {name: values for name, values in groups.items() if name != letters}
+        if others:
+            sentences.append(_beyond_luck(letters, draws, others))
+    return sentences
+
+
+def _beyond_luck(
+    letters: str, draws: Sequence[float], others: Mapping[str, Sequence[float]]
+) -> str:
+    """Return how far the best of the others is from some draws, and whether by luck.
+
+    The range is the prediction interval of the mean of as many new draws (Student).
+    """
+    name, values = max(others.items(), key=lambda pair: _mean(pair[1]))
+    n, m = len(draws), len(values)
+    lead = _mean(values) - _mean(draws)
+    variance = sum((x - _mean(draws)) ** 2 for x in draws) / (n - 1)
+    reach = float(stdtrit(n - 1, SURE)) * math.sqrt(variance * (1 / n + 1 / m))
+    place = f"{points(abs(lead))} points {'above' if lead > 0 else 'below'}"
+    subject = f"The mean of {_spoken(name)}" if m > 1 else name
+    claim = (
+        "that is more than luck does"
+        if abs(lead) > reach
+        else "another seed alone may do that"
+    )
+    return (
+        f"{subject} is {place} their mean; {claim}: of new draws like these "
+        f"{_spoken(letters, count=True)}, 95 % lie within {points(reach)} points of it."
+    )
+
+
+def _mean(values: Sequence[float]) -> float:
+    return math.fsum(values) / len(values)
+
+
+def _spoken(letters: str, *, count: bool = False) -> str:
+    """Return "A, B and C", or how many they are."""
+    if count:
+        return str(len(letters))
+    *first, last = list(letters)
+    return f"{', '.join(first)} and {last}" if first else last

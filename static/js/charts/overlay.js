@@ -1,0 +1,236 @@
+/**
+ * Several runs in one chart: pure, from points to marks. One run is lit, the others are grey with their letters;
+ * runs of one configuration and different seeds have a band from their lowest to their highest. Nothing is smoothed.
+ *
+ * @typedef {object} Line one run
+ * @property {string} letter
+ * @property {string} seeds letters of the runs with its settings but for the seed; "" if there are none
+ * @property {boolean} private dashed if not
+ * @property {Point[]} points
+ *
+ * @typedef {{x: number, y: number, step: number}} Point in data units: y in percent or nats
+ */
+
+import {niceTicks} from "./scale.js";
+import {area, disc, fanned, line, rule, text} from "../lib/svg.js";
+
+export const MARGIN = {left: 40, top: 26, right: 64, bottom: 44};
+const FAR_APART = 5; // the ratio of ends beyond which ε has a log axis
+const ERROR_TICKS = [0, 50, 80, 90, 95, 98, 99, 99.9]; // percent right
+const CLOSE = 20; // accuracies within so many points get round ticks
+const MOST_RIGHT = 99.99; // percent
+const POWERS = [1, 2, 5];
+
+/** What each chart shows of a run's log. */
+export const CHARTS = {
+  accuracy: {from: "evaluations", y: (point) => 100 * point.test_accuracy, unit: "%", opens: true, digits: 1},
+  loss: {from: "evaluations", y: (point) => point.test_loss, unit: "nats", opens: false, digits: 3},
+  clipped: {from: "steps", y: (point) => share(point.diagnostics?.clipped_fraction), unit: "%", opens: false, digits: 0},
+};
+export const AXES = {
+  epsilon: {name: "ε spent", of: (point) => point.epsilon},
+  step: {name: "step", of: (point) => point.step},
+  seconds: {name: "seconds", of: (point) => point.seconds},
+};
+
+function share(value) {
+  return value === null || value === undefined ? null : 100 * value;
+}
+
+/** The points of a run in one chart; what has no place on its axes is left out. @returns {Point[]} */
+export function pointsOf(run, chart, axis) {
+  const {from, y} = CHARTS[chart];
+  return run[from].map((point) => ({x: AXES[axis].of(point), y: y(point), step: point.step})).filter(({x, y: value}) => isNumber(x) && isNumber(value));
+}
+
+function isNumber(value) {
+  return typeof value === "number" && Number.isFinite(value);
+}
+
+/** Where a value lies on an axis that opens towards 100: errors by ratio. */
+export function opened(percent) {
+  return -Math.log10(1 - Math.min(percent, MOST_RIGHT) / 100);
+}
+
+/**
+ * The axes of a chart, from all points of all runs: those of a live run may make them longer.
+ * @param {Line[]} lines @param {string} chart @param {string} axis
+ */
+export function axesOf(lines, chart, axis) {
+  const {opens} = CHARTS[chart];
+  const xs = lines.flatMap(({points}) => points.map(({x}) => x));
+  const ys = lines.flatMap(({points}) => points.map(({y}) => y));
+  return {x: xAxis(xs, lines, axis), y: opens ? openedAxis(ys) : {range: [0, top(ys, chart)], ticks: plain(top(ys, chart)), to: (y) => y}};
+}
+
+function xAxis(xs, lines, axis) {
+  const end = Math.max(...xs, axis === "step" ? 1 : 1e-6);
+  const ends = lines.map(({points}) => points.at(-1)?.x).filter((x) => x > 0);
+  const isLog = axis === "epsilon" && Math.max(...ends) > FAR_APART * Math.min(...ends);
+  if (!isLog) return {range: [0, end], log: false, ticks: niceTicks(end, 6).map((tick) => [tick, String(tick)])};
+  const start = Math.min(...xs.filter((x) => x > 0));
+  return {range: [start, end], log: true, ticks: logTicks(start, end)};
+}
+
+function logTicks(start, end) {
+  const ticks = [];
+  for (let power = Math.floor(Math.log10(start)); power <= Math.log10(end); power += 1) {
+    for (const factor of POWERS) ticks.push(Number(`${factor}e${power}`));
+  }
+  const inside = ticks.filter((tick) => tick >= start && tick <= end);
+  const shown = inside.length > 8 ? inside.filter((tick) => /^[0.]*1/.test(String(tick))) : inside;
+  return shown.map((tick) => [tick, String(tick)]);
+}
+
+function top(ys, chart) {
+  return chart === "clipped" ? 100 : Math.max(...ys, 1e-6) * 1.05;
+}
+
+function plain(end) {
+  return niceTicks(end, 5).map((tick) => [tick, String(tick)]);
+}
+
+function openedAxis(ys) {
+  const low = ys.length ? Math.max(0, Math.min(...ys)) : 0;
+  const high = ys.length ? Math.max(...ys) : 95;
+  const floor = high - low < CLOSE ? Math.max(0, Math.floor(low)) : low;
+  const ceiling = Math.min(MOST_RIGHT, high + Math.max(0.2, 0.05 * (100 - high)));
+  const ticks = high - low < CLOSE ? closeTicks(floor, ceiling) : ERROR_TICKS.filter((tick) => tick >= floor && tick <= ceiling);
+  return {range: [opened(floor), opened(ceiling)], ticks: ticks.map((tick) => [opened(tick), String(tick)]), to: opened};
+}
+
+function closeTicks(floor, ceiling) {
+  const step = niceTicks(ceiling - floor, 5)[1] ?? 1;
+  const ticks = [];
+  for (let tick = Math.ceil(floor / step) * step; tick <= ceiling; tick += step) ticks.push(Number(tick.toPrecision(6)));
+  return ticks;
+}
+
+/** The last point at or before a place: nothing is made up between points. @param {Point[]} points */
+export function pointAt(points, x) {
+  let found = null;
+  for (const point of points) {
+    if (point.x > x * (1 + 1e-9)) break;
+    found = point;
+  }
+  return found;
+}
+
+/**
+ * Lowest and highest of runs that differ in the seed alone, at the steps that all of them have.
+ * @param {Line[]} lines of one group @returns {{x: number, low: number, high: number}[]}
+ */
+export function band(lines) {
+  const [first, ...others] = lines;
+  return first.points.flatMap(({x, y, step}) => {
+    const ys = others.map(({points}) => points.find((point) => point.step === step)?.y);
+    return ys.every(isNumber) ? [{x, low: Math.min(y, ...ys), high: Math.max(y, ...ys)}] : [];
+  });
+}
+
+/** Groups of lines that differ in the seed alone. @param {Line[]} lines @returns {Line[][]} */
+export function seedGroups(lines) {
+  const names = [...new Set(lines.map(({seeds}) => seeds).filter(Boolean))];
+  return names.map((name) => lines.filter(({seeds, points}) => seeds === name && points.length > 0)).filter((group) => group.length > 1);
+}
+
+/** The run whose value at the cursor is nearest to a height. @param {Line[]} lines @param {(y: number) => number} heightOf */
+export function nearest(lines, x, height, heightOf) {
+  let best = null;
+  for (const {letter, points} of lines) {
+    const point = pointAt(points, x) ?? points[0];
+    if (!point) continue;
+    const distance = Math.abs(heightOf(point.y) - height);
+    if (best === null || distance < best.distance) best = {letter, distance};
+  }
+  return best?.letter ?? null;
+}
+
+/**
+ * Pure: the marks of one chart.
+ * @param {{lines: Line[], chart: string, axis: string, lit: string, cursor: number | null}} view
+ * @param {{x: (v: number) => number, y: (v: number) => number, axes: object, width: number, height: number}} frame scales in pixels
+ */
+export function marks({lines, chart, axis, lit, cursor}, {x, y, axes, width, height}) {
+  const right = width - MARGIN.right;
+  const bottom = height - MARGIN.bottom;
+  const place = ({x: u, y: v}) => [x(u), y(axes.y.to(v))];
+  const shown = lines.filter(({points}) => points.length > 0);
+  const ordered = [...shown.filter(({letter}) => letter !== lit), ...shown.filter(({letter}) => letter === lit)];
+  return [
+    ...axes.y.ticks.flatMap(([at, words]) => [rule([MARGIN.left, y(at)], [right, y(at)]), text([MARGIN.left - 8, y(at) + 4.5], words, "", "end")]),
+    text([MARGIN.left - 8, MARGIN.top - 12], CHARTS[chart].unit, "", CHARTS[chart].unit.length < 4 ? "end" : "middle"),
+    rule([MARGIN.left, bottom], [right, bottom], "axis"),
+    ...axes.x.ticks.map(([at, words]) => text([x(at), bottom + 19], words, "", "middle")),
+    text([right, bottom + 37], `${AXES[axis].name}${axes.x.log ? ", log scale" : ""}`, "", "end"),
+    ...seedGroups(shown).flatMap((group) => bandMarks(group, lit, place)),
+    ...ordered.flatMap((one) => lineMarks(one, one.letter === lit, place)),
+    ...cursorMarks(ordered, cursor, lit, {x, place, bottom}),
+    ...endMarks(shown, lit, chart, {right, bottom, place}),
+  ];
+}
+
+function bandMarks(group, lit, place) {
+  const points = band(group);
+  const up = points.map(({x, high}) => place({x, y: high}));
+  const down = points.map(({x, low}) => place({x, y: low})).reverse();
+  const isLit = group.some(({letter}) => letter === lit);
+  return points.length > 1 ? [area([...up, ...down], isLit ? "f-band lit" : "f-band")] : [];
+}
+
+function lineMarks({points, private: isPrivate}, isLit, place) {
+  const css = `${isLit ? "s-private" : "s-ghost thin"}${isPrivate ? "" : " dashed"}`;
+  return [line(points.map(place), css), disc(place(points.at(-1)), isLit ? 4.5 : 2.5, isLit ? "f-private" : "f-ghost")];
+}
+
+function cursorMarks(lines, cursor, lit, {x, place, bottom}) {
+  if (cursor === null) return [];
+  const dots = lines.flatMap(({letter, points}) => {
+    const point = pointAt(points, cursor);
+    return point ? [disc(place(point), letter === lit ? 4.5 : 3, letter === lit ? "f-private" : "f-ghost")] : [];
+  });
+  return [rule([x(cursor), MARGIN.top - 4], [x(cursor), bottom], "cursor"), ...dots];
+}
+
+/** Letters at the right, apart from each other, with the last value. */
+function endMarks(lines, lit, chart, {right, bottom, place}) {
+  const {digits} = CHARTS[chart];
+  const ends = lines.map(({points}) => place(points.at(-1))[1] + 4.5);
+  const lowest = fanned(ends, 15, MARGIN.top);
+  const over = Math.max(0, Math.max(...lowest) - bottom - 6);
+  return lines.map(({letter, points}, i) => {
+    const words = `${letter} ${points.at(-1).y.toFixed(digits)}`;
+    return text([right + 10, lowest[i] - over], words, letter === lit ? "private" : "");
+  });
+}
+
+/** A heading that says what the chart shows. @param {Line[]} lines */
+export function conclusion(lines, chart) {
+  const ends = lines.filter(({points}) => points.length > 0).map(({letter, points}) => ({letter, y: points.at(-1).y}));
+  if (ends.length === 0) return EMPTY[chart];
+  const [best, ...others] = [...ends].sort((a, b) => (chart === "accuracy" ? b.y - a.y : a.y - b.y));
+  const last = others.at(-1);
+  return SAID[chart](best, last);
+}
+
+const EMPTY = {
+  accuracy: "Accuracy will appear here",
+  loss: "Test loss will appear here",
+  clipped: "No gradient was looked at one by one",
+};
+const SAID = {
+  accuracy: (best, last) => `${best.letter} is at ${best.y.toFixed(1)} %${last ? `, ${pointsApart(best.y - last.y)} above ${last.letter}` : ""}`,
+  loss: (best, last) => (last && last.y.toFixed(3) === best.y.toFixed(3) ? `All are at a test loss of ${best.y.toFixed(3)}` : `${best.letter} has the least test loss, ${best.y.toFixed(3)}${last ? `; ${last.letter} the most, ${last.y.toFixed(3)}` : ""}`),
+  clipped: (best, last) => (last && Math.round(last.y) > Math.round(best.y) ? `${last.letter} shortens ${last.y.toFixed(0)} % of gradients, ${best.letter} ${best.y.toFixed(0)} %` : `${best.y.toFixed(0)} % of gradients are shortened at the end`),
+};
+
+function pointsApart(points) {
+  const words = points.toFixed(1);
+  return `${words} ${words === "1.0" ? "point" : "points"}`;
+}
+
+/** The numbers of a chart, one row a point. @param {Line[]} lines @param {{from: string}[]} runs */
+export function rows(runs, chart) {
+  const {from, y} = CHARTS[chart];
+  return runs.flatMap((run) => run[from].filter((point) => isNumber(y(point))).map((point) => [run.letter, point.step, point.epsilon, point.seconds, y(point)]));
+}

@@ -1,0 +1,134 @@
+/** Up to eight trainings on linked charts: one run is lit everywhere, one cursor is read everywhere. */
+
+import {pointAt, pointsOf} from "../charts/overlay.js";
+import {decimalsUp, percent, significant} from "../lib/format.js";
+import {openPage} from "../lib/page.js";
+import {ComparedRuns} from "../runs/compared_runs.js";
+import {OverlayChart} from "../runs/overlay_chart.js";
+import {showPins, wirePins} from "../runs/pin_buttons.js";
+import {FINAL_STATES} from "../runs/sse.js";
+
+const {page, data, part, parts} = openPage("compare-page");
+const view = {axis: "epsilon", chosen: null, hovered: null, share: 1, hoverX: null};
+const charts = [...parts("chart")].map((figure) => new OverlayChart(figure, {onHover: hover}));
+const runs = new ComparedRuns(data.runs, {onPoints: () => paintSoon(), onState: () => refresh()});
+
+wirePins(page, say);
+if (data.runs.every((run) => !run.private)) chooseAxis("step");
+for (const input of page.querySelectorAll('input[name="axis"]')) {
+  input.addEventListener("change", () => {
+    chooseAxis(input.value);
+    paintSoon();
+  });
+}
+part("cursor").addEventListener("input", ({target}) => {
+  view.share = Number(target.value) / Number(target.max);
+  view.hoverX = null;
+  paintSoon();
+});
+for (const button of parts("light")) {
+  const letter = button.dataset.light;
+  button.addEventListener("click", () => choose(view.chosen === letter ? null : letter));
+  for (const [event, value] of [["pointerenter", letter], ["focus", letter], ["pointerleave", null], ["blur", null]]) {
+    button.addEventListener(event, () => {
+      view.hovered = value;
+      paintSoon();
+    });
+  }
+}
+paintSoon();
+
+function chooseAxis(axis) {
+  view.axis = axis;
+  view.hoverX = null;
+  page.querySelector(`input[name="axis"][value="${axis}"]`).checked = true;
+}
+
+function choose(letter) {
+  view.chosen = letter;
+  paintSoon();
+}
+
+function hover(letter, x) {
+  view.hovered = letter;
+  view.hoverX = x;
+  paintSoon();
+}
+
+/** The lit run: under the hand, else chosen, else the most accurate. */
+function litRun() {
+  if (view.hovered ?? view.chosen) return view.hovered ?? view.chosen;
+  const last = (run) => run.evaluations.at(-1)?.test_accuracy ?? -1;
+  return [...runs.runs].sort((a, b) => last(b) - last(a))[0].letter;
+}
+
+function paintSoon() {
+  cancelAnimationFrame(view.frame);
+  view.frame = requestAnimationFrame(paint);
+}
+
+function paint() {
+  const lit = litRun();
+  const cursor = cursorAt();
+  for (const chart of charts) chart.show({runs: runs.runs, axis: view.axis, lit, cursor});
+  light(lit);
+  read(cursor);
+  fillLive();
+}
+
+/** Where the cursor stands, in units of the axis; null at the very end. */
+function cursorAt() {
+  if (view.hoverX !== null) return view.hoverX;
+  if (view.share >= 1) return null;
+  const [start, end] = charts[0].axes?.x.range ?? [0, 1];
+  return charts[0].axes?.x.log ? start * (end / start) ** view.share : start + (end - start) * view.share;
+}
+
+function light(lit) {
+  for (const place of page.querySelectorAll("[data-of]")) place.classList.toggle("lit", place.dataset.of === lit);
+  for (const button of parts("light")) button.setAttribute("aria-pressed", String(button.dataset.light === view.chosen));
+}
+
+function read(cursor) {
+  const words = cursor === null ? "the end" : WRITTEN[view.axis](cursor);
+  part("read").textContent = words;
+  part("read-row").textContent = words;
+  part("cursor").setAttribute("aria-valuetext", words);
+  for (const run of runs.runs) {
+    const points = pointsOf(run, "accuracy", view.axis);
+    const point = cursor === null ? points.at(-1) : pointAt(points, cursor);
+    page.querySelector(`[data-at][data-of="${run.letter}"]`).textContent = point ? `${point.y.toFixed(1)} %` : "–";
+  }
+}
+
+const WRITTEN = {
+  epsilon: (x) => `ε ${significant(x)}`,
+  step: (x) => `step ${Math.floor(x)}`,
+  seconds: (x) => `${x.toFixed(1)} s`,
+};
+
+/** What a run that goes on has come to so far. */
+function fillLive() {
+  for (const run of runs.runs) {
+    if (FINAL_STATES.has(run.state) || !run.steps.length) continue;
+    const step = run.steps.at(-1);
+    const accuracy = run.evaluations.at(-1)?.test_accuracy;
+    const texts = {epsilon: decimalsUp(step.epsilon), step: String(step.step), seconds: step.seconds.toFixed(1), accuracy: accuracy === undefined ? "–" : percent(accuracy)};
+    for (const [name, words] of Object.entries(texts)) page.querySelector(`[data-out="${name}"][data-of="${run.letter}"]`).textContent = words;
+  }
+}
+
+/** The server says anew what differs and what came out. */
+async function refresh() {
+  const response = await fetch(location.href).catch(() => null);
+  if (!response?.ok) return;
+  const fresh = new DOMParser().parseFromString(await response.text(), "text/html");
+  part("server").replaceChildren(...fresh.querySelector("[data-server]").childNodes);
+  part("heading").textContent = fresh.querySelector("[data-heading]").textContent;
+  showPins(page);
+  paintSoon();
+}
+
+function say(words) {
+  part("said").textContent = words;
+}

@@ -1,0 +1,170 @@
+"""Runs side by side, and the front of all, as the server sends them."""
+
+import html
+import json
+import re
+
+import pytest
+
+from dpsgd_explorer.accounting import Odometer
+from dpsgd_explorer.accounting.rounding import round_up
+from dpsgd_explorer.experiments.training_config import TrainingConfig
+from tests.stored_runs import ADULT, store_run
+from tests.web.conftest import SMALL
+
+
+@pytest.fixture
+def stored(client, store):
+    """Store a run of ``client``."""
+    mine = client.post("/api/v1/runs", json=SMALL).json["id"]
+    visitor = store.get(mine).visitor
+    client.delete(f"/api/v1/runs/{mine}")
+    return lambda **run: store_run(store, visitor, **run)
+
+
+def words(page):
+    """Return the text of a page, in one line."""
+    return " ".join(html.unescape(re.sub(r"<[^>]+>", " ", page)).split())
+
+
+def table_of(page):
+    """Return the first table of a page: the texts of each row's cells."""
+    table = re.search(r"<table.*?</table>", page, re.DOTALL)[0]
+    return [
+        [words(cell) for cell in re.findall(r"<t[hd][^>]*>(.*?)</t[hd]>", row, re.S)]
+        for row in re.findall(r"<tr[^>]*>(.*?)</tr>", table, re.DOTALL)
+    ]
+
+
+def compare(client, *ids):
+    return client.get(f"/runs/compare?ids={','.join(ids)}")
+
+
+def test_the_table_holds_only_what_differs_then_what_came_out(
+    client, other_visitor, stored
+):
+    ids = [stored(), stored(max_grad_norm=1.0, seed=9)]
+    for visitor in (client, other_visitor):  # a link works for a stranger
+        rows = table_of(compare(visitor, *ids).text)
+        assert rows[0] == ["Setting", "A C 0.5 · seed 7", "B C 1 · seed 9"]
+        assert rows[1:3] == [["Clipping bound C", "0.5", "1"], ["Seed", "7", "9"]]
+        assert rows[3] == ["Came out"]
+        assert rows[4] == ["ε spent", "1.00", "1.00"]
+        assert rows[5][0] == "Test accuracy"
+        assert rows[6] == ["Seconds", "2.0", "2.0"]
+    page = compare(client, *ids).text
+    assert "The other 2" in page
+    data = json.loads(re.search(r'id="page-data">(.*?)</script>', page, re.DOTALL)[1])
+    assert [run["letter"] for run in data["runs"]] == ["A", "B"]
+    for run in data["runs"]:
+        assert client.get(run["log"]).status_code == 200
+
+
+def test_both_ways_to_name_runs_are_one(client, stored):
+    ids = [stored(), stored(seed=9)]
+    once = compare(client, *ids).text
+    assert client.get(f"/runs/compare?ids={ids[0]}&ids={ids[1]}").text == once
+    assert compare(client, ids[0], *ids, "", ids[1]).text == once
+    assert client.get(f"/runs/compare/?ids={ids[0]}").status_code == 200
+
+
+def test_what_cannot_be_compared_is_named_and_the_rest_is_shown(client, stored):
+    engines = client.post("/api/v1/runs", json={"kind": "engines"}).json["id"]
+    mine, gone = stored(), stored()
+    client.delete(f"/api/v1/runs/{gone}")
+    page = compare(client, "<b>x", mine, engines, gone)
+    assert page.status_code == 200
+    assert "<b>x" not in page.text
+    text = words(page.text)
+    assert f"There is no run “{gone}” here" in text
+    assert "is no training" in text
+    assert "A same settings" not in text
+    assert compare(client, engines).status_code == 404
+    assert "Choose up to 8 trainings" in words(client.get("/runs/compare").text)
+
+
+def test_nine_runs_are_too_many(client):
+    wants = {"Accept": "text/html"}
+    answer = client.get("/runs/compare?ids=1,2,3,4,5,6,7,8,9", headers=wants)
+    assert answer.status_code == 422
+    assert "at most 8 runs to be seen at once, got 9" in words(answer.text)
+
+
+def test_luck_is_what_seeds_alone_do(client, stored):
+    seeds = [stored(seed=seed) for seed in (1, 2, 3)]
+    bold = stored(learning_rate=1.0)
+    text = words(compare(client, *seeds, bold).text)
+    assert "A, B and C differ in the seed alone and end between 84" in text
+    assert re.search(
+        r"D is [\d.]+ points below their mean; that is more than luck", text
+    )
+    alone = words(compare(client, seeds[0], bold).text)
+    assert "How much is luck" not in alone
+
+
+def test_a_run_that_goes_on_has_its_place(client, stored):
+    running = stored(until=12, state="running")
+    ended = stored(seed=9)
+    rows = table_of(compare(client, running, ended).text)
+    out = {row[0]: row[1] for row in rows if len(row) == 3}
+    assert (out["Test accuracy"], out["Steps taken"]) == ("–", "12")
+    assert out["State"] == "Training"
+    assert "2 runs side by side" in compare(client, running, ended).text
+
+
+def test_the_front_composes_all_that_was_looked_at(client, other_visitor, stored):
+    noises = (1.0, 2.0, 4.0)
+    ids = [stored(noise_multiplier=noise) for noise in noises]
+    ids.append(stored(noise_multiplier=1.0, until=15, state="cancelled"))
+    ids.append(stored(noise_multiplier=1.0, until=3, state="failed"))
+    ids.append(stored(private=False))
+    odometer = Odometer()
+    rate = ADULT["expected_batch_size"] / TrainingConfig.parse(ADULT).sample_size
+    for noise, steps in zip((*noises, 1.0, 1.0), (40, 40, 40, 15, 3), strict=True):
+        odometer.add_dp_sgd(rate, noise, steps)
+    spent = round_up(odometer.epsilon(1e-5), 2)
+    address = f"/runs/pareto?ids={','.join(ids)}"
+    for page in (client.get("/runs/pareto"), other_visitor.get(address)):
+        text = words(page.text)
+        assert "All 6 were looked at" in text
+        assert f"Together they spent ε = {spent} of Adult income" in text
+        assert "at δ = 1e-5, add or remove one record" in text
+        assert "Not covered: 1 run without privacy" in text
+        assert "3 of 5 runs are on the front" in text
+        assert "1 without privacy" in text
+
+
+def test_a_dot_leads_to_its_run_and_one_that_was_stopped_is_on_no_front(client, stored):
+    best = stored(noise_multiplier=1.0)
+    stopped = stored(noise_multiplier=0.5, until=39, state="cancelled")
+    beaten = stored(noise_multiplier=0.9, learning_rate=1.0)
+    page = client.get("/runs/pareto").text
+    wide = re.search(r"data-dots>(.*?)</svg>", page, re.DOTALL)[1]
+    found = {
+        re.search(r"/runs/([^/]+)/#replay", link)[1]: re.search(
+            r'class="run-dot ([^"]+)"', link
+        )[1]
+        for link in re.findall(r"<a .*?</a>", wide)
+    }
+    assert found == {best: "on-front", stopped: "ended", beaten: "beaten"}
+
+
+def test_the_front_takes_what_the_list_takes(client, stored):
+    stored(noise_multiplier=1.0)
+    stored(noise_multiplier=2.0, seed=9)
+    assert "Both were looked at" in client.get("/runs/pareto").text
+    page = words(client.get("/runs/pareto?q=seed+9").text)
+    assert "1 of 1 runs is on the front" in page
+    assert "No training yet" in client.get("/runs/pareto?q=nothing").text
+
+
+def test_a_visitor_without_runs_is_led_on(reading):
+    assert "No training yet" in reading.get("/runs/pareto").text
+    assert reading.get("/runs/pareto?ids=nothing").status_code == 404
+
+
+def test_a_name_cannot_become_markup_in_comparison_or_front(client, stored):
+    run_id = stored(name="<script>alert(1)</script>")
+    other = stored(seed=9)
+    for page in (compare(client, run_id, other), client.get("/runs/pareto")):
+        assert "<script>alert" not in page.text
