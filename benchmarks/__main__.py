@@ -8,6 +8,7 @@
 | ``checks`` | CPU time of the engine's checks of each step |
 | ``noise`` | nanoseconds per normal number, secure and torch's |
 | ``accounting`` | time and excess of our accountants and of the peers' |
+| ``first_point`` | seconds from a click to the first point, alone and five at once |
 | ``service`` | waiting times of twenty clients for privacy answers |
 | ``regression`` | the sweep of private regression, ours and with autodp's calibrator |
 | ``widgets`` | CPU time from a slider's move to the picture, of each widget |
@@ -25,6 +26,7 @@ from benchmarks import (
     accounting,
     checks,
     features,
+    first_point,
     noise,
     record,
     regression,
@@ -42,6 +44,7 @@ ALONE: dict[str, Callable[[], object]] = {
     "checks": checks.main,
     "noise": noise.main,
     "accounting": accounting.main,
+    "first_point": first_point.main,
     "service": service.main,
     "regression": regression.main,
     "widgets": widgets.main,

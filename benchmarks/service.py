@@ -118,8 +118,12 @@ def main() -> None:
 
 
 @contextmanager
-def served() -> Iterator[str]:
-    """Start the product on a folder of its own; its address."""
+def served(**environment: str) -> Iterator[str]:
+    """Start the product on a folder of its own; its address.
+
+    Args:
+        environment: Variables of its settings.
+    """
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = str(probe.getsockname()[1])
@@ -128,7 +132,7 @@ def served() -> Iterator[str]:
         process = subprocess.Popen(
             [sys.executable, "-m", "dpsgd_explorer", "serve"],
             cwd=ROOT,
-            env=os.environ | {"PORT": port, "DPSGD_INSTANCE_DIR": folder},
+            env=os.environ | {"PORT": port, "DPSGD_INSTANCE_DIR": folder} | environment,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
         )

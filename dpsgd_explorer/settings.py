@@ -6,11 +6,11 @@
 | ``DPSGD_DATABASE_URL`` | SQLite in the instance folder | the runs table |
 | ``DPSGD_QUEUE_URL`` | SQLite in the instance folder | the doorbell |
 | ``DPSGD_PROFILE`` | ``local`` | or ``public``: quotas, see below |
-| ``DPSGD_WORKERS`` | 1 | runs that train at the same time |
+| ``DPSGD_WORKERS`` | ``auto``: see below | runs that train at the same time |
 | ``DPSGD_THREADS`` | 1 | threads of one training process |
 | ``DPSGD_KERNELS`` | ``exact`` | faster pieces; ``fast``: other last bits; ``off`` |
 | ``DPSGD_WEB_THREADS`` | 96 | threads of the web server |
-| ``DPSGD_RUN_SECONDS`` | 1800 | wall-clock limit of one run |
+| ``DPSGD_RUN_SECONDS`` | 1800 | limit of one run that has a core to itself |
 | ``DPSGD_RUN_MEMORY_MIB`` | 4096 | memory limit of one run |
 | ``DPSGD_RUN_COST`` | 2e13 | multiply-adds that one run may ask for |
 | ``DPSGD_HOSTS`` | none | names of this site besides ``localhost``, by commas |
@@ -18,7 +18,8 @@
 | ``DPSGD_KEEP_DAYS`` | ``none``, public: 30 | runs that ended earlier are deleted |
 | ``HOST``, ``PORT`` | 127.0.0.1, 8000 | where the web server listens |
 
-``quotas.Quotas`` has the variables of quotas.
+``quotas.Quotas`` has the variables of quotas.  ``DPSGD_WORKERS=auto`` is one run per
+core, in the public profile three, as far as memory allows: see ``machine``.
 """
 
 from __future__ import annotations
@@ -31,12 +32,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
+from dpsgd_explorer import machine
 from dpsgd_explorer.errors import ConfigError
 from dpsgd_explorer.quotas import NO_LIMIT, QUOTAS, VARIABLE, Quotas
 from dpsgd_explorer.validation import one_of
 
 #: Which of dp.kernels a run computes with.
 KERNELS = ("exact", "fast", "off")
+#: Value of DPSGD_WORKERS: as many as the machine has room for.
+AUTO = "auto"
 #: How long a profile keeps runs that have ended.
 KEEP_DAYS = {"local": NO_LIMIT, "public": "30"}
 
@@ -68,6 +72,12 @@ class Settings:
     port: int = 8000
 
     @property
+    def wall_seconds(self) -> int:
+        """Wall-clock limit of one run: longer where runs share cores."""
+        runs_per_core = self.workers * self.threads / machine.cores()
+        return round(self.run_seconds * max(1.0, runs_per_core))
+
+    @property
     def trusted_hosts(self) -> frozenset[str]:
         """The names, without port, by which a request may address this site.
 
@@ -93,6 +103,7 @@ class Settings:
             name: values[name] for name in values if name.startswith(VARIABLE)
         }
         QUOTAS[profile].changed(own_quotas)  # reports what is wrong with them now
+        threads = _number(values, "DPSGD_THREADS", cls.threads)
         settings = cls(
             instance_dir=folder,
             database_url=values.get(
@@ -102,8 +113,8 @@ class Settings:
                 "DPSGD_QUEUE_URL", f"sqlite:///{folder / 'queue.sqlite3'}"
             ),
             profile=profile,
-            workers=_number(values, "DPSGD_WORKERS", cls.workers),
-            threads=_number(values, "DPSGD_THREADS", cls.threads),
+            workers=_workers(values, profile, threads),
+            threads=threads,
             kernels=_one_of(values, "DPSGD_KERNELS", KERNELS, cls.kernels),
             web_threads=_number(values, "DPSGD_WEB_THREADS", cls.web_threads),
             run_seconds=_number(values, "DPSGD_RUN_SECONDS", cls.run_seconds),
@@ -146,6 +157,13 @@ def _one_of(
     values: Mapping[str, str], name: str, choices: Collection[str], default: str
 ) -> str:
     return one_of(name, values.get(name, default), choices)
+
+
+def _workers(values: Mapping[str, str], profile: str, threads: int) -> int:
+    """Read how many runs train at a time; "auto" is sized to the machine."""
+    if values.get("DPSGD_WORKERS", AUTO) == AUTO:
+        return machine.runs_at_a_time(threads, for_many=profile == "public")
+    return _number(values, "DPSGD_WORKERS", 1)
 
 
 def _count(values: Mapping[str, str], name: str, default: str) -> int | None:

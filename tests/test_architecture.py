@@ -55,7 +55,15 @@ MAY_IMPORT = {
     },
     "server": {"flask", "gunicorn", "runs", "web"},
 }
-EVERYONE = {"atomic_file", "errors", "quotas", "settings", "validation", "__version__"}
+EVERYONE = {
+    "atomic_file",
+    "errors",
+    "machine",
+    "quotas",
+    "settings",
+    "validation",
+    "__version__",
+}
 # The one process in which torch is loaded, and what it may import for that.
 CHILD = PACKAGE / "runs" / "worker" / "child.py"
 CHILD_IMPORTS = {"dp", "training"}

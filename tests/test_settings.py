@@ -16,7 +16,7 @@ def test_settings_are_the_same_in_a_process_that_gets_their_environment(tmp_path
             "DPSGD_DATABASE_URL": "sqlite:////elsewhere/runs.sqlite3",
             "DPSGD_QUEUE_URL": "sqlite:////elsewhere/queue.sqlite3",
             "DPSGD_PROFILE": "public",
-            "DPSGD_WORKERS": "2",
+            "DPSGD_WORKERS": "29",
             "DPSGD_THREADS": "3",
             "DPSGD_KERNELS": "off",
             "DPSGD_WEB_THREADS": "40",

@@ -24,9 +24,12 @@
     ``reason``: "finished" or "stop_at_epsilon", ``receipt`` (null if not private)
 
 In the log of a run that a worker carries out there may be ``progress`` between these:
-    ``what`` is computed ("features"), ``done``, ``total``: how many of how many rows.
-    Whether and when it comes depends on what was computed before by others: it is no
-    part of what two runs of one configuration share, and the training does not give it.
+    ``what`` is computed or waited for: "features" (``done`` of ``total`` rows), "torch"
+    (it is loaded, in about ``seconds``, null if unknown), "processor" (others use the
+    cores: this run got ``share`` of one, and so many processes want one: ``load``),
+    "preparation" (before the first step) or "step" (one that takes long).  Whether and
+    when it comes depends on the machine: it is no part of what two runs of one
+    configuration share, and the training does not give it.
 
 The ``phase`` of a run of kind "regression" holds, instead of the clipping bound, the
 accountant and the edges: ``learning_rate`` as used, ``learning_rate_is_private``,

@@ -135,10 +135,23 @@ test("a count's claim is said once", () => {
 test("a run that has no step for a while says what it waits for", () => {
   const log = new RunLog();
   log.add({seq: 1, kind: "state", data: {state: "running"}});
-  assert.doesNotMatch(status(log, PLAN).detail, /processor/);
-  assert.equal(status(log, PLAN, {late: true}).detail, "waiting for the processor");
-  log.add({seq: 2, kind: "step", data: {step: 1, epsilon: 0.5, seconds: 1, diagnostics: {}}});
-  assert.equal(status(log, PLAN, {late: true}).detail, "step 1 of 60");
+  assert.equal(status(log, PLAN).detail, "step 0 of 60");
+  const waits = [
+    [{what: "torch", seconds: 3.2}, "loading torch, about 4 s"],
+    [{what: "torch", seconds: null}, "loading torch"],
+    [{what: "processor", share: 0.314, load: 6}, "waiting for the processor, it has 31 % of a core"],
+    [{what: "features", done: 256, total: 70000}, "features: 256 of 70,000"],
+    [{what: "preparation"}, "preparing data and noise"],
+    [{what: "something a later server says"}, ""],
+  ];
+  for (const [i, [data, said]] of waits.entries()) {
+    log.add({seq: 2 + i, kind: "progress", data});
+    assert.equal(status(log, PLAN).detail, said);
+  }
+  log.add({seq: 20, kind: "step", data: {step: 1, epsilon: 0.5, seconds: 1, diagnostics: {}}});
+  assert.equal(status(log, PLAN).detail, "step 1 of 60");
+  log.add({seq: 21, kind: "progress", data: {what: "step"}});
+  assert.equal(status(log, PLAN).detail, "a step that takes long");
 });
 
 test("headings stand before there is data", () => {

@@ -1,8 +1,9 @@
 """The process of one run: ``python -m dpsgd_explorer.runs.worker.child LEASE``.
 
-It is started ahead of time, loads torch and data, and waits on standard input for the
-claim of its run; meanwhile it computes missing features.  It writes to the store under
-the claim's fence number.  It ends with its run, or when its worker dies.
+It is started ahead of time, loads torch and data, reports on standard output that it is
+warm, and waits on standard input for the claim of its run; meanwhile it computes
+missing features.  It writes to the store under the claim's fence number.  It ends with
+its run, or when its worker dies.
 """
 
 from __future__ import annotations
@@ -37,13 +38,13 @@ from dpsgd_explorer.runs.store.transitions import to_json
 from dpsgd_explorer.runs.worker import limits, outcomes
 from dpsgd_explorer.runs.worker.event_writer import EventWriter
 from dpsgd_explorer.runs.worker.parent_watch import ParentWatch, die_with_parent
+from dpsgd_explorer.runs.worker.process_pool import WARM
+from dpsgd_explorer.runs.worker.silence import EventReporter, Silence
 from dpsgd_explorer.settings import Settings
 
 CHECKPOINT_SECONDS = 1.0
 # Checkpoints may take this share of the time; a big model is stored less often.
 CHECKPOINT_SHARE = 0.05
-# After this long without an event, a run reports the progress of its features.
-PROGRESS_SECONDS = 0.5
 REHEARSAL = ("adult", "logistic")  # the quickest to load
 WITH_FEATURES = ("mnist", "scattering_linear")
 IDLE_NICENESS = 19
@@ -51,6 +52,10 @@ IDLE_MIB = 900  # left free, so that the images do not displace a run
 # Kinds of events that a resumed run need not repeat.
 NOT_REPEATED = frozenset({"state", "progress"})
 BEGINNING = Checkpoint(0, None)
+STDOUT, STDERR = 1, 2
+STARTED = time.monotonic()
+# After this much time of the processor, runs that start later go first.
+PRECEDENCE_SECONDS = 4.0
 logger = logging.getLogger(__name__)
 
 
@@ -66,6 +71,7 @@ def main(arguments: list[str]) -> int:
         threads=settings.threads,
     )
     problem = _load(settings, parent_watch)
+    _report_warm()
     with idle_work(settings, parent_watch) if problem is None else nullcontext():
         claim = Claim(**json.loads(parent_watch.first_line()))
     if problem is not None and outcomes.is_want_of_memory(problem):
@@ -88,6 +94,13 @@ def _load(settings: Settings, parent_watch: ParentWatch) -> Exception | None:
             performance = PerformanceSettings.from_settings(settings)
             warm_up(*REHEARSAL, performance=performance)
     return None
+
+
+def _report_warm() -> None:
+    """Write the line that ``process_pool`` waits for; later output goes to stderr."""
+    with suppress(BrokenPipeError):
+        os.write(STDOUT, WARM + f" {time.monotonic() - STARTED:.1f}\n".encode())
+    os.dup2(STDERR, STDOUT)
 
 
 @contextmanager
@@ -193,6 +206,17 @@ def _train(
 ) -> None:
     """Train from the last checkpoint, or from the start."""
     reporter = EventReporter(writer)
+    with Silence(reporter):
+        _train_reporting(store, claim, settings, writer, reporter)
+
+
+def _train_reporting(
+    store: RunStore,
+    claim: Claim,
+    settings: Settings,
+    writer: EventWriter,
+    reporter: EventReporter,
+) -> None:
     progress = reporter.report_progress
     performance = PerformanceSettings.from_settings(settings, progress)
     config = kinds.parse(store.get(claim.run_id).config)
@@ -222,25 +246,6 @@ def _experiment(
     return kinds.start(config, checkpoint=start.data, performance=performance)
 
 
-class EventReporter:
-    """Store the run's events and, while it is silent, the progress of its features."""
-
-    def __init__(self, writer: EventWriter) -> None:
-        self._writer = writer
-        self._silent_since = time.monotonic()
-
-    def report(self, event: Event) -> None:
-        """Store an event."""
-        self._writer.add(event)
-        self._silent_since = time.monotonic()
-
-    def report_progress(self, done: int, total: int) -> None:
-        """Store how many rows of features are done, if no event came for a while."""
-        if time.monotonic() - self._silent_since >= PROGRESS_SECONDS:
-            data = {"what": "features", "done": done, "total": total}
-            self.report(Event("progress", data))
-
-
 def _store_events(
     experiment: Experiment,
     expected: deque[StoredEvent],
@@ -249,7 +254,9 @@ def _store_events(
 ) -> None:
     """Store each event, after checking that a resumed run repeats the stored ones."""
     due = time.monotonic() + CHECKPOINT_SECONDS
+    precedence = limits.Precedence(PRECEDENCE_SECONDS)
     for event in experiment.events():
+        precedence.tend()
         if expected:
             _check_repeats(event, expected.popleft())
             continue

@@ -5,12 +5,17 @@ from __future__ import annotations
 import logging
 import signal
 import threading
+from contextlib import suppress
 
+from dpsgd_explorer import machine
 from dpsgd_explorer.errors import ExplorerError
+from dpsgd_explorer.experiments.events import Event
 from dpsgd_explorer.runs.doorbell import Doorbell
 from dpsgd_explorer.runs.store.leases import LEASE_SECONDS
+from dpsgd_explorer.runs.store.records import Claim
 from dpsgd_explorer.runs.store.retention import Sweep
 from dpsgd_explorer.runs.store.store import RunStore
+from dpsgd_explorer.runs.worker import limits
 from dpsgd_explorer.runs.worker.heartbeat import Heartbeat
 from dpsgd_explorer.runs.worker.process_pool import ProcessPool
 from dpsgd_explorer.runs.worker.supervision import Supervision
@@ -107,12 +112,16 @@ class Consumer:
         self._pool.keep_warm(beside_runs=self._busy > 0)
 
     def _answer_one(self) -> bool:
+        if not self._has_room():
+            return False
         claim = self.store.leases.claim(
             lease_s=self._lease_s, running_per_visitor=self._running_per_visitor
         )
         if claim is None:
             return False
         process = self._pool.take()
+        if not process.is_warm:
+            self._explain_start(claim)
         Supervision(
             self.store.leases,
             claim,
@@ -122,6 +131,20 @@ class Consumer:
             lease_s=self._lease_s,
         ).watch()
         return True
+
+    def _explain_start(self, claim: Claim) -> None:
+        """Log that the run's process has to load torch first."""
+        with suppress(ExplorerError):
+            waits = Event(
+                "progress", {"what": "torch", "seconds": self._pool.load_seconds}
+            )
+            self.store.leases.append(claim, [waits], lease_s=self._lease_s)
+
+    def _has_room(self) -> bool:
+        """Whether memory is left for one more run beside those in progress."""
+        with self._lock:
+            is_alone = self._busy <= 1
+        return is_alone or limits.free_memory_mib() >= machine.PROCESS_MIB
 
     def _on_signal(self, *_: object) -> None:
         # In a thread: the handler may have interrupted the holder of the lock.

@@ -6,9 +6,12 @@ import math
 import os
 import re
 import resource
+import time
 from pathlib import Path
 
 NICENESS = 10
+# Added once a run has shown its first points: one that starts goes before it.
+LATER_NICENESS = 5
 OPEN_FILES = 1024
 # Far above the database and the feature cache; stops a file that grows for ever.
 FILE_BYTES = 64 * 2**30
@@ -42,6 +45,20 @@ def apply(*, memory_mib: int, seconds: int, threads: int) -> None:
     _lower(resource.RLIMIT_CORE, 0)
     # The signal at the lower limit names the reason; SIGKILL at the upper does not.
     _lower(resource.RLIMIT_CPU, cpu_seconds, cpu_seconds + CPU_MARGIN_SECONDS)
+
+
+class Precedence:
+    """Gives the first seconds of later runs precedence over the rest of this one."""
+
+    def __init__(self, seconds: float) -> None:
+        """Keep this process's priority for so many seconds of processor time."""
+        self._end: float | None = time.process_time() + seconds
+
+    def tend(self) -> None:
+        """Lower the priority, once, when the time is over; call again and again."""
+        if self._end is not None and time.process_time() >= self._end:
+            self._end = None
+            os.nice(LATER_NICENESS)
 
 
 def oom_kills() -> int:

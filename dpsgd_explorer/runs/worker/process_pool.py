@@ -1,6 +1,8 @@
-"""The training processes of one consumer, two of them always warm.
+"""The training processes of one consumer, some of them always warm.
 
-Loading torch and the data takes seconds, so spare processes do it ahead of time.
+Loading torch and the data takes seconds, so spare processes do it ahead of time: as
+many as runs may begin together, while memory lasts.  They load one after another, since
+the runs in progress need the cores more.
 Processes are started afresh, never forked: a fork of a process that has used OpenMP
 hangs.
 """
@@ -16,6 +18,7 @@ import time
 from contextlib import suppress
 from dataclasses import asdict
 
+from dpsgd_explorer.machine import PROCESS_MIB
 from dpsgd_explorer.runs.store.records import Claim
 from dpsgd_explorer.runs.worker import limits
 from dpsgd_explorer.settings import Settings
@@ -23,17 +26,24 @@ from dpsgd_explorer.settings import Settings
 # A new spare starts after this delay, so that its loading does not slow a run's start.
 SPARE_DELAY_SECONDS = 1.5
 LONGEST_DELAY_SECONDS = 60.0
-# Two, for runs that follow each other; the second lets the first one load alone.
-SPARES = 2
-NEXT_SPARE_DELAY_SECONDS = 4.0
-# Memory of a warm process, measured.
-SPARE_MIB = 900
+# Two at least, for runs that follow each other.
+LEAST_SPARES = 2
+# A spare that loads for longer than this no longer keeps the next one from loading.
+LONGEST_LOADING_SECONDS = 12.0
+# A child writes this word, then the seconds that loading torch and its first data set
+# took, in a line.
+WARM = b"warm"
 GRACE_SECONDS = 3.0
 THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS")
 
 
 class TrainingProcess:
-    """A child in its own process group; it dies with us."""
+    """A child in its own process group; it dies with us.
+
+    Attributes:
+        load_seconds: Seconds that it took to load; None while it does.
+        started: Time of its start, by the monotonic clock.
+    """
 
     program: tuple[str, ...] = ("-m", "dpsgd_explorer.runs.worker.child")
 
@@ -43,15 +53,30 @@ class TrainingProcess:
         self._popen = subprocess.Popen(
             [sys.executable, *self.program, str(lease_s)],
             stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
             bufsize=0,
             env=os.environ | settings.to_environment() | threads,
             process_group=0,
         )
+        assert self._popen.stdout is not None
+        os.set_blocking(self._popen.stdout.fileno(), False)
+        self.load_seconds: float | None = None
+        self.started = time.monotonic()
 
     @property
     def pid(self) -> int:
         """The system's number for it."""
         return self._popen.pid
+
+    @property
+    def is_warm(self) -> bool:
+        """Whether it has loaded torch and its first data set."""
+        if self.load_seconds is None:
+            assert self._popen.stdout is not None
+            line = (self._popen.stdout.read() or b"").split()
+            if line[:1] == [WARM]:
+                self.load_seconds = float(line[1])
+        return self.load_seconds is not None
 
     def hand_over(self, claim: Claim) -> None:
         """Send it the claim of its run."""
@@ -77,9 +102,10 @@ class TrainingProcess:
         self.close()
 
     def close(self) -> None:
-        """Close our end of its standard input."""
-        assert self._popen.stdin is not None
-        self._popen.stdin.close()
+        """Close our ends of its pipes."""
+        for pipe in (self._popen.stdin, self._popen.stdout):
+            assert pipe is not None
+            pipe.close()
 
 
 class ProcessPool:
@@ -92,6 +118,9 @@ class ProcessPool:
         self._spares: list[TrainingProcess] = []  # the oldest first
         self._spare_due = 0.0
         self._died = 0  # spares that ended in a row before they were taken
+        self._most = max(LEAST_SPARES, settings.workers)
+        #: Seconds that a process took to load lately; None before the first.
+        self.load_seconds: float | None = None
 
     def keep_warm(self, *, beside_runs: bool) -> None:
         """Start a spare if one is missing; call again and again.
@@ -103,23 +132,32 @@ class ProcessPool:
         now = time.monotonic()
         with self._lock:
             self._drop_dead(now)
-            if len(self._spares) >= SPARES or now < self._spare_due:
+            if len(self._spares) >= self._most or now < self._spare_due:
+                return
+            if any(self._still_loads(spare, now) for spare in self._spares):
                 return
             asks_for_room = beside_runs or bool(self._spares)
-            if not asks_for_room or limits.free_memory_mib() >= 2 * SPARE_MIB:
+            if not asks_for_room or limits.free_memory_mib() >= 2 * PROCESS_MIB:
                 self._spares.append(self._start())
-                self._spare_due = now + NEXT_SPARE_DELAY_SECONDS
 
     def take(self) -> TrainingProcess:
-        """Return the oldest spare, or a cold process if there is none."""
+        """Return the oldest warm spare, else the oldest one, else a cold process."""
         with self._lock:
             now = time.monotonic()
             self._drop_dead(now)
             self._spare_due = now + SPARE_DELAY_SECONDS
             if self._spares:
                 self._died = 0
-                return self._spares.pop(0)
+                warm = [spare for spare in self._spares if spare.is_warm]
+                taken = (warm or self._spares)[0]
+                self.load_seconds = taken.load_seconds or self.load_seconds
+                self._spares.remove(taken)
+                return taken
         return self._start()
+
+    @staticmethod
+    def _still_loads(spare: TrainingProcess, now: float) -> bool:
+        return not spare.is_warm and now - spare.started < LONGEST_LOADING_SECONDS
 
     def close(self) -> None:
         """End the spares."""

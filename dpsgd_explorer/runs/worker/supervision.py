@@ -86,7 +86,7 @@ class Supervision:
         self._leases, self._claim, self._process = leases, claim, process
         self._settings, self._stop = settings, stop
         self._oom_kills = limits.oom_kills()
-        self._end = time.monotonic() + settings.run_seconds
+        self._end = time.monotonic() + settings.wall_seconds
         process.hand_over(claim)
 
     def watch(self) -> None:
@@ -114,7 +114,8 @@ class Supervision:
             logger.warning("run %s: its process says nothing", self._claim.run_id)
             return lambda: self._leases.release(self._claim, lost=True)
         if time.monotonic() >= self._end:
-            return lambda: self._finish(outcomes.time_limit(self._settings.run_seconds))
+            seconds = self._settings.wall_seconds
+            return lambda: self._finish(outcomes.time_limit(seconds))
         return None
 
     def _settle(self, code: int) -> None:

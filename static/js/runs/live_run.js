@@ -5,7 +5,6 @@ import {RunLog} from "./run_log.js";
 import {RunFeed} from "./sse.js";
 
 const QUEUE_MS = 2000;
-const LATE_MS = 3000; // a first step that takes longer is waited for
 
 export class LiveRun {
   /**
@@ -20,7 +19,6 @@ export class LiveRun {
     this.onState = onState;
     this.log = new RunLog();
     this.stopping = false;
-    this.late = false;
     this.takePlace(answer);
     this.feed = new RunFeed({
       eventsUrl: answer.links.events,
@@ -31,8 +29,8 @@ export class LiveRun {
   }
 
   get activity() {
-    const {queuePosition, expectedStart, stopping, late} = this;
-    return {queuePosition, expectedStart, stopping, late};
+    const {queuePosition, expectedStart, stopping} = this;
+    return {queuePosition, expectedStart, stopping};
   }
 
   takePlace(answer) {
@@ -43,12 +41,10 @@ export class LiveRun {
   resume() {
     this.feed.open(this.log.seq);
     this.watchQueue();
-    this.expectStep();
   }
 
   pause() {
     this.feed.close();
-    clearTimeout(this.lateTimer);
     clearTimeout(this.queueTimer);
   }
 
@@ -57,19 +53,7 @@ export class LiveRun {
     this.log.add(event);
     if (this.log.isFinal) this.stopping = false;
     this.panel.update({activity: this.activity});
-    if (this.log.state === before) return;
-    this.expectStep();
-    this.onState();
-  }
-
-  /** From each change of state on, a while is granted. */
-  expectStep() {
-    clearTimeout(this.lateTimer);
-    this.late = false;
-    this.lateTimer = setTimeout(() => {
-      this.late = true;
-      this.panel.update({activity: this.activity});
-    }, LATE_MS);
+    if (this.log.state !== before) this.onState();
   }
 
   async watchQueue() {

@@ -19,8 +19,8 @@ const MARKS = {ready: "queued", queued: "queued", done: "done", failed: "stopped
 /**
  * @param {import("./run_log.js").RunLog | null} log null before a run
  * @param {import("../charts/plan.js").Plan} plan
- * @param {{queuePosition?: number | null, expectedStart?: number | null, stopping?: boolean, replaying?: boolean, late?: boolean}} [activity]
- *   expectedStart: seconds until it starts, estimated; late: its first step should have come
+ * @param {{queuePosition?: number | null, expectedStart?: number | null, stopping?: boolean, replaying?: boolean}} [activity]
+ *   expectedStart: seconds until it starts, estimated
  */
 export function status(log, plan, activity = {}) {
   const state = log?.state ?? "ready";
@@ -46,11 +46,10 @@ function word(log, plan, {stopping, replaying}) {
   return log.state === "running" ? plan.running ?? WORDS.running : WORDS[log.state];
 }
 
-function detail(log, plan, {queuePosition, expectedStart, replaying, late}) {
+function detail(log, plan, {queuePosition, expectedStart, replaying}) {
   if (!log) return plural(plan.steps, "step");
   if (log.state === "queued") return queueWords(queuePosition, expectedStart);
   if (log.progress && !log.isFinal && !replaying) return progressWords(log.progress);
-  if (late && log.state === "running" && log.steps.length === 0) return "waiting for the processor";
   const steps = `step ${integer(log.latest.step)} of ${integer(plan.steps)}`;
   if (log.isFinal) return `${steps}, ${duration(log.seconds)}`;
   if (replaying) return steps;
@@ -58,10 +57,17 @@ function detail(log, plan, {queuePosition, expectedStart, replaying, late}) {
   return left === null ? steps : `${steps}, ${duration(left)} left`;
 }
 
-const COMPUTED = {features: "features"};
+/** What the server says that a silent run waits for. */
+const WAITS = {
+  features: ({done, total}) => `features: ${integer(done)} of ${integer(total)}`,
+  torch: ({seconds}) => `loading torch${seconds === null ? "" : `, about ${duration(Math.ceil(seconds))}`}`,
+  processor: ({share}) => `waiting for the processor, it has ${percent(share, 0)} of a core`,
+  preparation: () => "preparing data and noise",
+  step: () => "a step that takes long",
+};
 
-function progressWords({what, done, total}) {
-  return `${COMPUTED[what]}: ${integer(done)} of ${integer(total)}`;
+function progressWords(progress) {
+  return WAITS[progress.what]?.(progress) ?? "";
 }
 
 /** Short: the cell holds some thirty characters. */

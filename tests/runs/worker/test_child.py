@@ -16,7 +16,7 @@ from dpsgd_explorer.experiments.kinds import KINDS
 from dpsgd_explorer.experiments.training_config import TrainingConfig
 from dpsgd_explorer.runs.store.leases import LEASE_SECONDS
 from dpsgd_explorer.runs.store.schema import checkpoints
-from dpsgd_explorer.runs.worker import child, outcomes
+from dpsgd_explorer.runs.worker import outcomes, silence
 from dpsgd_explorer.runs.worker.child import carry_out
 from dpsgd_explorer.training import inputs
 from dpsgd_explorer.training.datasets import features
@@ -215,7 +215,7 @@ def pictures():
 def test_a_run_says_how_far_its_features_are_while_it_computes_them(
     store, pictures, train, monkeypatch
 ):
-    monkeypatch.setattr(child, "PROGRESS_SECONDS", 0.0)
+    monkeypatch.setattr(silence, "PROGRESS_SECONDS", 0.0)
     monkeypatch.setattr(features, "PIECE", 2_500)
     logs = []
     for _ in range(2):
@@ -223,7 +223,7 @@ def test_a_run_says_how_far_its_features_are_while_it_computes_them(
         assert train(store.leases.claim()) == 0
         logs.append(told(store, run.id))
         inputs._tables.cache_clear()  # as in another process
-    progress = [data for kind, data in logs[0] if kind == "progress"]
+    progress = [data for _, data in logs[0] if data.get("what") == "features"]
     done = [data["done"] for data in progress]
     assert done[:4] == [2_500, 5_000, 7_500, 10_000]
     assert 10_000 < done[-1] < 11_000

@@ -1,4 +1,4 @@
-"""Two processes are kept warm, unless the runs need their memory."""
+"""Processes are kept warm, as many as runs may begin, while memory lasts."""
 
 import itertools
 import os
@@ -6,13 +6,19 @@ import signal
 
 import pytest
 
+from dpsgd_explorer.machine import PROCESS_MIB
 from dpsgd_explorer.runs.worker import limits, process_pool
 from dpsgd_explorer.runs.worker.process_pool import ProcessPool, TrainingProcess
 from dpsgd_explorer.settings import Settings
+from tests.runs.system_processes import wait_until
 
 
 class Sleeper(TrainingProcess):
     program = ("-c", "import time; time.sleep(60)")
+
+
+class WarmSleeper(TrainingProcess):
+    program = ("-c", "import time; print('warm 2.5', flush=True); time.sleep(60)")
 
 
 class SleepyPool(ProcessPool):
@@ -21,15 +27,17 @@ class SleepyPool(ProcessPool):
     def __init__(self, settings):
         super().__init__(settings, lease_s=1.0)
         self.started = []
+        self.process = Sleeper
 
     def _start(self):
-        self.started.append(Sleeper(self._settings, self._lease_s))
+        self.started.append(self.process(self._settings, self._lease_s))
         return self.started[-1]
 
 
 @pytest.fixture
 def sleepy_crew(tmp_path):
-    made = SleepyPool(Settings.from_environment({"DPSGD_INSTANCE_DIR": str(tmp_path)}))
+    given = {"DPSGD_INSTANCE_DIR": str(tmp_path), "DPSGD_WORKERS": "3"}
+    made = SleepyPool(Settings.from_environment(given))
     yield made
     made.close()
     for process in made.started:
@@ -39,7 +47,7 @@ def sleepy_crew(tmp_path):
 @pytest.fixture
 def at_once(monkeypatch):
     monkeypatch.setattr(process_pool, "SPARE_DELAY_SECONDS", 0.0)
-    monkeypatch.setattr(process_pool, "NEXT_SPARE_DELAY_SECONDS", 0.0)
+    monkeypatch.setattr(process_pool, "LONGEST_LOADING_SECONDS", 0.0)
 
 
 def test_the_spare_is_handed_out_and_replaced_after_a_while(sleepy_crew, monkeypatch):
@@ -56,14 +64,34 @@ def test_the_spare_is_handed_out_and_replaced_after_a_while(sleepy_crew, monkeyp
     assert len(sleepy_crew.started) == 3
 
 
-def test_two_are_warm_and_the_older_goes_first(sleepy_crew, at_once):
+def test_as_many_are_warm_as_runs_may_begin_and_the_oldest_goes_first(
+    sleepy_crew, at_once
+):
     for _ in range(5):
         sleepy_crew.keep_warm(beside_runs=False)
-    first, second = sleepy_crew.started
-    assert [sleepy_crew.take(), sleepy_crew.take()] == [first, second]
+    first, second, third = sleepy_crew.started
+    assert [sleepy_crew.take() for _ in range(3)] == [first, second, third]
     for _ in range(5):
         sleepy_crew.keep_warm(beside_runs=True)
-    assert len(sleepy_crew.started) == 4
+    assert len(sleepy_crew.started) == 6
+
+
+def test_they_load_one_after_another_and_one_that_has_loaded_is_taken_first(
+    sleepy_crew,
+):
+    for _ in range(3):
+        sleepy_crew.keep_warm(beside_runs=False)
+    [loading] = sleepy_crew.started
+    sleepy_crew.process = WarmSleeper
+    loading.load_seconds = 3.0  # as if it had reported
+    sleepy_crew.keep_warm(beside_runs=False)
+    loading.load_seconds = None
+    warm = sleepy_crew.started[1]
+    wait_until(lambda: warm.is_warm)
+    assert warm.load_seconds == 2.5
+    assert sleepy_crew.take() is warm
+    assert sleepy_crew.load_seconds == 2.5
+    assert sleepy_crew.take() is loading
 
 
 def test_spares_that_die_are_tried_ever_more_seldom(sleepy_crew, monkeypatch):
@@ -85,9 +113,7 @@ def test_spares_that_die_are_tried_ever_more_seldom(sleepy_crew, monkeypatch):
 
 
 def test_a_second_spare_needs_free_memory(sleepy_crew, at_once, monkeypatch):
-    monkeypatch.setattr(
-        limits, "free_memory_mib", lambda: 2 * process_pool.SPARE_MIB - 1
-    )
+    monkeypatch.setattr(limits, "free_memory_mib", lambda: 2 * PROCESS_MIB - 1)
     for _ in range(5):
         sleepy_crew.keep_warm(beside_runs=False)
     assert len(sleepy_crew.started) == 1
@@ -103,7 +129,7 @@ def test_a_dead_spare_is_not_handed_out(sleepy_crew):
 
 @pytest.mark.parametrize(
     ("free_mib", "spares"),
-    [(2 * process_pool.SPARE_MIB - 1, 0), (2 * process_pool.SPARE_MIB, 1)],
+    [(2 * PROCESS_MIB - 1, 0), (2 * PROCESS_MIB, 1)],
 )
 def test_beside_a_run_a_spare_needs_free_memory(
     sleepy_crew, monkeypatch, free_mib, spares

@@ -1,0 +1,84 @@
+"""What this machine offers: cores and memory, within the limits of our control group.
+
+A container sees the cores and the memory of its host; its own share is in the files of
+its control group (version 2, then version 1).
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+
+CONTROL_GROUP = Path("/sys/fs/cgroup")
+SYSTEM_MEMORY = Path("/proc/meminfo")
+MEMORY_LIMITS = ("memory.max", "memory/memory.limit_in_bytes")
+PROCESSOR_QUOTA = "cpu.max"  # microseconds per period, or "max"
+OLD_PROCESSOR_QUOTA = ("cpu/cpu.cfs_quota_us", "cpu/cpu.cfs_period_us")
+
+#: Memory of a training process, in MiB: measured with the images of MNIST.
+PROCESS_MIB = 900
+#: Memory of everything else: supervisor, web server, worker, system.
+REST_MIB = 800
+#: Runs that share a core on a site for many: each gets a third of it, and none waits
+#: for the end of another before its first point.
+RUNS_PER_CORE = 3
+
+
+def runs_at_a_time(threads: int, *, for_many: bool) -> int:
+    """Return how many runs this machine trains at a time; at least 1.
+
+    Each run has a process of its own and, ideally, a warm one that waits for the next.
+
+    Args:
+        threads: Threads of one run.
+        for_many: Whether runs share cores, so that many visitors start at once.
+    """
+    per_core = RUNS_PER_CORE if for_many else 1
+    by_cores = int(per_core * cores() / threads)
+    memory = memory_mib()
+    by_memory = (
+        by_cores if memory is None else int((memory - REST_MIB) / (2 * PROCESS_MIB))
+    )
+    return max(1, min(by_cores, by_memory))
+
+
+def cores() -> float:
+    """Return the number of cores that this process may keep busy."""
+    affinity = getattr(os, "sched_getaffinity", None)
+    number = float(len(affinity(0)) if affinity else os.cpu_count() or 1)
+    return min(number, _quota() or number)
+
+
+def memory_mib() -> float | None:
+    """Return the memory in MiB that we may use in all; None if it is unknown."""
+    total = _number(SYSTEM_MEMORY, r"^MemTotal: *(\d+) kB")
+    limits = [_number(CONTROL_GROUP / name, r"^(\d+)$") for name in MEMORY_LIMITS]
+    known = [limit for limit in limits if limit is not None]
+    if total is not None:
+        known.append(total * 1024)
+    return min(known) / 2**20 if known else None
+
+
+def _quota() -> float | None:
+    """Return the number of cores that the control group may use; None: no limit."""
+    text = _text(CONTROL_GROUP / PROCESSOR_QUOTA)
+    if text is None:
+        parts = [_text(CONTROL_GROUP / name) for name in OLD_PROCESSOR_QUOTA]
+        text = " ".join(part.strip() for part in parts if part)
+    match = re.match(r"(\d+) (\d+)", text)
+    if match is None or int(match[2]) == 0:
+        return None
+    return int(match[1]) / int(match[2]) or None
+
+
+def _number(file: Path, pattern: str) -> int | None:
+    match = re.search(pattern, _text(file) or "", re.MULTILINE)
+    return int(match.group(1)) if match else None
+
+
+def _text(file: Path) -> str | None:
+    try:
+        return file.read_text()
+    except OSError:
+        return None

@@ -1,0 +1,122 @@
+"""Why a run is silent, reported in its log as ``progress``.
+
+Between two events a run computes features, prepares, takes a long step, or waits while
+other processes use the cores.  The kernel counts the time for which a thread could have
+run and did not (Linux, ``/proc/self/schedstat``).
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from dpsgd_explorer.experiments.events import Event
+from dpsgd_explorer.runs.worker.event_writer import EventWriter
+
+# After this long without an event, a run reports the progress of its features.
+PROGRESS_SECONDS = 0.5
+# After this long without an event, a run reports why.
+SILENCE_SECONDS = 1.5
+POLL_SECONDS = 0.5
+# A run that gets less of a core than this waits for the others.
+LEAST_SHARE = 0.7
+# nanoseconds on a core, nanoseconds in line for one, turns
+SCHEDULED = Path("/proc/self/schedstat")
+
+
+class EventReporter:
+    """Stores the run's events and the progress of its features.
+
+    Attributes:
+        silent_since: Time of the last event, by the monotonic clock.
+        has_stepped: Whether a step was reported.
+    """
+
+    def __init__(self, writer: EventWriter) -> None:
+        self._writer = writer
+        self.silent_since = time.monotonic()
+        self.has_stepped = False
+
+    def report(self, event: Event) -> None:
+        """Store an event."""
+        self._writer.add(event)
+        self.silent_since = time.monotonic()
+        self.has_stepped |= event.kind == "step"
+
+    def report_progress(self, done: int, total: int) -> None:
+        """Store how many rows of features are done, if no event came for a while."""
+        if time.monotonic() - self.silent_since >= PROGRESS_SECONDS:
+            data = {"what": "features", "done": done, "total": total}
+            self.report(Event("progress", data))
+
+    def report_reason(self, data: dict[str, Any]) -> None:
+        """Store why the run is silent; the silence continues."""
+        self._writer.add(Event("progress", data))
+
+
+class Silence:
+    """A context manager: within it, a silence of the run is explained in its log."""
+
+    def __init__(self, reporter: EventReporter) -> None:
+        self._reporter = reporter
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._watch, name="silence", daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._ended.set()
+        self._thread.join()
+
+    def _watch(self) -> None:
+        explained, before = -1.0, scheduled()
+        while not self._ended.wait(POLL_SECONDS):
+            silent_since = self._reporter.silent_since
+            is_due = time.monotonic() - silent_since >= SILENCE_SECONDS
+            if not is_due or explained == silent_since:
+                before = before if is_due else scheduled()
+                continue
+            explained = silent_since
+            share = share_of_core(before, scheduled())
+            self._reporter.report_reason(
+                reason(share, has_stepped=self._reporter.has_stepped)
+            )
+
+
+def reason(share: float, *, has_stepped: bool) -> dict[str, Any]:
+    """Return the data of a ``progress`` event that explains a silence.
+
+    Args:
+        share: Share of a core that the run got while it was silent.
+        has_stepped: Whether the run has reported a step before.
+    """
+    if share < LEAST_SHARE:
+        load = os.getloadavg()[0]
+        return {"what": "processor", "share": round(share, 2), "load": round(load, 1)}
+    return {"what": "step" if has_stepped else "preparation"}
+
+
+def scheduled() -> tuple[int, int]:
+    """Return the nanoseconds on a core and in line for one, of the main thread."""
+    try:
+        running, waiting, _ = SCHEDULED.read_text().split()
+    except (OSError, ValueError):  # another system: nothing is known
+        return 0, 0
+    return int(running), int(waiting)
+
+
+def share_of_core(before: tuple[int, int], after: tuple[int, int]) -> float:
+    """Return the share of a core between two readings; 1 if nothing is known."""
+    running, waiting = after[0] - before[0], after[1] - before[1]
+    return running / (running + waiting) if running + waiting > 0 else 1.0
