@@ -31,6 +31,15 @@ In the log of a run that a worker carries out there may be ``progress`` between 
     when it comes depends on the machine: it is no part of what two runs of one
     configuration share, and the training does not give it.
 
+In the log of a run that its visitor trains one step at a time there is ``microscope``
+after each such step: ``step``, ``epsilon``, ``seconds``, ``records`` (drawn),
+``lengths`` of their gradients (longest first, thinned), ``cut`` (longer than C),
+``points`` (gradients of some in a plane, before clipping) and the ``factors`` that
+clipping multiplies these by, ``arrows`` (the mean of
+these "true" and "clipped", and the "noisy" gradient of the step, in that plane),
+``noise_length`` (expected) and ``noisy_length``.  All but the noisy gradient is not
+private.  It is no part of what two runs of one configuration share.
+
 The ``phase`` of a run of kind "regression" holds, instead of the clipping bound, the
 accountant and the edges: ``learning_rate`` as used, ``learning_rate_is_private``,
 ``neighboring_relation``, ``repetitions`` and the baselines ``nonprivate_mse`` and
@@ -66,7 +75,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-Kind = Literal["phase", "progress", "step", "evaluation", "model", "end"]
+Kind = Literal["phase", "progress", "step", "evaluation", "model", "microscope", "end"]
 
 NOT_PRIVATE = "not private"  # status of an ε without a guarantee
 TIMES = frozenset(

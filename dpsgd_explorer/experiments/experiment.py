@@ -10,7 +10,7 @@ import json
 import time
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, ClassVar
 
@@ -54,6 +54,7 @@ class Experiment(ABC):
         self.events_emitted = 0
         self._step = 0
         self._ended = False
+        self._examines_next = False
         self._waiting: deque[Event] = deque()
         self._performance = performance or PerformanceSettings()
         self._prepare()
@@ -79,14 +80,32 @@ class Experiment(ABC):
                 is_damaged=True,
             ) from error
 
-    def events(self) -> Iterator[Event]:
+    @property
+    def step(self) -> int:
+        """Steps done."""
+        return self._step
+
+    def leave_out(self, seconds: float) -> None:
+        """Do not count a pause of this length in the ``seconds`` of events."""
+        self._started += seconds
+
+    def examine_next_step(self) -> None:
+        """Emit what the microscope shows of the next step, in kinds that have one."""
+        self._examines_next = True
+
+    def events(self, before_step: Callable[[], None] = lambda: None) -> Iterator[Event]:
         """Yield the remaining events, computing each when it is asked for.
+
+        Args:
+            before_step: Called before each piece of work, when a checkpoint can be
+                made; what it raises ends the events.
 
         Raises:
             DivergedError: numbers that must be finite are not.
         """
         while self._waiting or not self._ended:
             while not self._waiting:
+                before_step()
                 with self._computing():
                     self._advance()
             self.events_emitted += 1

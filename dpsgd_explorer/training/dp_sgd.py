@@ -28,6 +28,7 @@ from dpsgd_explorer.experiments.training_config import TrainingConfig
 from dpsgd_explorer.training import inputs, models
 from dpsgd_explorer.training.artifacts import weights_file
 from dpsgd_explorer.training.event_schedule import Schedule
+from dpsgd_explorer.training.microscope import Microscope
 from dpsgd_explorer.training.model_snapshots import ModelSnapshots
 from dpsgd_explorer.training.train_step import (
     OPTIMIZERS,
@@ -148,7 +149,7 @@ class TrainingExperiment(Experiment):
             group["lr"] = self.config.learning_rate_at(self._step)
         indices = next(self._train_step.batches)
         rows, targets = self._data.train[indices], self._data.train_targets[indices]
-        loss = self._train_step.step(rows, targets)
+        loss, shown = self._take_step(rows, targets)
         self._step += 1
         self._check_finite("loss", 0.0 if loss is None else loss)
         for name, parameter in self._model.named_parameters():
@@ -160,6 +161,21 @@ class TrainingExperiment(Experiment):
                 **self._train_step.measurements(),
             }
             self._emit("step", diagnostics=diagnostics)
+        if shown is not None:
+            self._emit("microscope", **shown)
+
+    def _take_step(
+        self, rows: Tensor, targets: Tensor
+    ) -> tuple[float | None, dict[str, Any] | None]:
+        """Update the model; return the loss, and what the microscope shows if asked."""
+        if not self._examines_next:
+            return self._train_step.step(rows, targets), None
+        self._examines_next = False
+        microscope = Microscope(self._model, self._optimizer, self.config)
+        gradients = microscope.gradients(rows, targets)
+        with microscope.looking():
+            loss = self._train_step.step(rows, targets)
+        return loss, microscope.shown(gradients, self._train_step.norms())
 
     def _evaluate(self) -> None:
         scores = predict(self._model, self._data.test)

@@ -66,6 +66,10 @@ class TrainStep(ABC):
     def measurements(self) -> dict[str, Any]:
         """Return the measurements of the last batch's gradients, as JSON values."""
 
+    def norms(self) -> Tensor | None:
+        """Return the gradient norms of the last batch, [B]; None: not measured."""
+        return None
+
     @abstractmethod
     def receipt(self) -> dict[str, Any] | None:
         """Return the steps declared to the accountant and the steps done.
@@ -126,6 +130,9 @@ class PrivateTrainStep(TrainStep):
             "noise_to_signal": diagnostics.noise_to_signal,
             "non_finite": diagnostics.non_finite,
         }
+
+    def norms(self) -> Tensor | None:
+        return self._engine.diagnostics.norms
 
     def receipt(self) -> dict[str, Any] | None:
         return self._engine.receipt()

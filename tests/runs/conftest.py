@@ -76,7 +76,9 @@ def fill_up(store):
 
 @pytest.fixture
 def settings(tmp_path):
-    return Settings.from_environment({"DPSGD_INSTANCE_DIR": str(tmp_path)})
+    return Settings.from_environment(
+        {"DPSGD_INSTANCE_DIR": str(tmp_path), "DPSGD_WORKERS": "1"}
+    )
 
 
 @pytest.fixture

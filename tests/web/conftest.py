@@ -52,7 +52,9 @@ def shelf(tmp_path_factory):
 
 def settings_in(folder, shelf):
     (folder / "assets").symlink_to(shelf)
-    return Settings.from_environment({"DPSGD_INSTANCE_DIR": str(folder)})
+    return Settings.from_environment(
+        {"DPSGD_INSTANCE_DIR": str(folder), "DPSGD_WORKERS": "1"}
+    )
 
 
 @contextmanager

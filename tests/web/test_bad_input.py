@@ -196,6 +196,8 @@ def test_a_wrong_method_says_which_are_right(client):
         ("DELETE", ""),
         ("PATCH", ""),
         ("POST", "/cancel"),
+        ("POST", "/pause"),
+        ("POST", "/step"),
         ("GET", "/events"),
         ("GET", "/events.json"),
         ("GET", "/export.csv"),

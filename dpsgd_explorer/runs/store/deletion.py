@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from sqlalchemy import Connection, RowMapping, or_, select, update
 
-from dpsgd_explorer.runs.store.schema import CANCELLED, MOVES, RUNNING, launches, runs
+from dpsgd_explorer.runs.store.schema import CANCELLED, MOVES, launches, runs
 from dpsgd_explorer.runs.store.transitions import forget, move
 
 UNDO_SECONDS = 10.0
@@ -35,8 +35,8 @@ class Forgotten:
 
 
 def stop(connection: Connection, run: RowMapping, now: float) -> None:
-    """End a queued run now; ask the worker to end a running one."""
-    if run["state"] == RUNNING:
+    """End a run without a process now; ask the worker to end another one."""
+    if run["lease_until"] is not None:
         asked = update(runs).where(runs.c.id == run["id"]).values(cancel=True)
         connection.execute(asked)
     elif CANCELLED in MOVES[run["state"]]:

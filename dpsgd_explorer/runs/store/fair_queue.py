@@ -38,6 +38,13 @@ def count_start(connection: Connection, run_id: str) -> None:
     connection.execute(update(launches).where(*first).values(started=number))
 
 
+def running_of(connection: Connection, visitor: str) -> int:
+    """Return the number of a visitor's running runs."""
+    mine = (runs.c.visitor == visitor, runs.c.state == RUNNING)
+    query = select(func.count()).select_from(runs).where(*mine)
+    return connection.scalar(query) or 0
+
+
 def next_queued(connection: Connection, running_per_visitor: int | None) -> str | None:
     """Return the id of the run to start, or None.
 

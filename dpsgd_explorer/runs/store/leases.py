@@ -11,6 +11,7 @@ so a lease that ends later than the longest one could counts as over too.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Sequence
 from typing import Literal
 
@@ -18,12 +19,13 @@ from sqlalchemy import ColumnElement, Connection, RowMapping, select, update
 
 from dpsgd_explorer.errors import LeaseLostError
 from dpsgd_explorer.experiments.events import Event
-from dpsgd_explorer.runs.store import fair_queue, holder, weights
+from dpsgd_explorer.runs.store import fair_queue, holder, pauses, weights
 from dpsgd_explorer.runs.store.database import Database
 from dpsgd_explorer.runs.store.records import Checkpoint, Claim
 from dpsgd_explorer.runs.store.schema import (
     CANCELLED,
     INTERRUPTED,
+    PAUSED,
     QUEUED,
     RUNNING,
     checkpoints,
@@ -183,25 +185,87 @@ class Leases:
             run = self._held(connection, claim, 0)
             return _give_back(connection, run, self.clock(), lost=lost)
 
-    def order(self, claim: Claim) -> Literal["go on", "cancel", "stop", "lapsed"]:
+    def until_step(self, claim: Claim) -> int | None:
+        """Return the step after which the visitor wants the run to pause."""
+        query = select(runs.c.until_step).where(runs.c.id == claim.run_id)
+        with self._database.read() as connection:
+            return connection.scalar(query)
+
+    def pause(self, claim: Claim, step: int) -> bool:
+        """Enter the pause after this step; False if the visitor wants it no more."""
+        with self._database.write() as connection:
+            run = self._held(connection, claim, LEASE_SECONDS)
+            if pauses.continues(run["until_step"], step):
+                return False
+            move(connection, run, PAUSED, self.clock(), step=step)
+            return True
+
+    def pause_order(self, claim: Claim) -> pauses.PauseOrder:
+        """Return what a paused run's process is to do; this only reads.
+
+        Raises:
+            LeaseLostError: it holds the run no more.
+        """
+        with self._database.read() as connection:
+            held = select(runs.c.id).where(*_under(claim))
+            if connection.scalar(held) is None:
+                raise _lease_lost(claim)
+            return pauses.order(connection, claim.run_id)
+
+    def go_on(self, claim: Claim, *, running_per_visitor: int | None = None) -> bool:
+        """Leave the pause; False if the visitor has runs enough, so that it queues."""
+        with self._database.write() as connection:
+            run = self._held(connection, claim, LEASE_SECONDS)
+            if fair_queue.running_of(connection, run["visitor"]) >= (
+                math.inf if running_per_visitor is None else running_per_visitor
+            ):
+                self._let_go(connection, run)
+                move(connection, run, QUEUED, self.clock())
+                return False
+            move(connection, run, RUNNING, self.clock())
+            return True
+
+    def leave(self, claim: Claim, step: int) -> bool:
+        """Give up a paused run; False if it is to go on instead."""
+        with self._database.write() as connection:
+            run = self._held(connection, claim, LEASE_SECONDS)
+            if pauses.continues(run["until_step"], step):
+                return False
+            self._let_go(connection, run)
+            return True
+
+    def _let_go(self, connection: Connection, run: RowMapping) -> None:
+        """Take lease and fence from the process of a paused run."""
+        connection.execute(
+            update(runs)
+            .where(runs.c.id == run["id"])
+            .values(fence=run["fence"] + 1, lease_until=None, holder=None)
+        )
+
+    def order(
+        self, claim: Claim
+    ) -> Literal["go on", "paused", "cancel", "stop", "lapsed"]:
         """Return the order for the holder of a claim; this only reads.
 
         "stop": the run is no longer its own.  "lapsed": the lease ran out.  A holder
         that is paused within a write locks the database: no process can take the run
         from it, but every process can read that its lease has run out.
         """
-        query = select(runs.c.cancel, runs.c.lease_until).where(*_under(claim))
+        columns = (runs.c.cancel, runs.c.lease_until, runs.c.state)
+        query = select(*columns).where(*_under(claim))
         with self._database.read() as connection:
             run = connection.execute(query).one_or_none()
         if run is None:
             return "stop"
         if run.cancel:
             return "cancel"
-        return "lapsed" if run.lease_until < self.lease_clock() else "go on"
+        if run.lease_until < self.lease_clock():
+            return "lapsed"
+        return "paused" if run.state == PAUSED else "go on"
 
     def reap(self) -> list[str]:
         """Queue every run again whose holder is lost; return those to ring for."""
-        running = select(runs).where(runs.c.state == RUNNING)
+        running = select(runs).where(*_HELD)
         with self._database.read() as connection:
             if not self._lost(connection.execute(running).mappings()):
                 return []
@@ -247,17 +311,24 @@ class Leases:
         until = self.lease_clock() + lease_s
         statement = update(runs).where(*_under(claim)).values(lease_until=until)
         if not connection.execute(statement).rowcount:
-            raise LeaseLostError(
-                f"run {claim.run_id} is no longer held under fence {claim.fence}; "
-                "nothing more is written for it."
-            )
+            raise _lease_lost(claim)
         return until
+
+
+def _lease_lost(claim: Claim) -> LeaseLostError:
+    return LeaseLostError(
+        f"run {claim.run_id} is no longer held under fence {claim.fence}; "
+        "nothing more is written for it."
+    )
+
+
+# Runs that a process holds.
+_HELD = (runs.c.state.in_((RUNNING, PAUSED)), runs.c.lease_until.is_not(None))
 
 
 def _under(claim: Claim) -> tuple[ColumnElement[bool], ...]:
     """Return the conditions under which a run is held by a claim."""
-    fence = runs.c.fence == claim.fence
-    return runs.c.id == claim.run_id, fence, runs.c.state == RUNNING
+    return runs.c.id == claim.run_id, runs.c.fence == claim.fence, *_HELD
 
 
 def _row(connection: Connection, run_id: str) -> RowMapping | None:
@@ -272,6 +343,10 @@ def _give_back(
     if run["cancel"]:
         move(connection, run, CANCELLED, now)
         return CANCELLED
+    if run["state"] == PAUSED and not pauses.continues(run["until_step"], run["step"]):
+        values = {"lease_until": None, "holder": None, "fence": run["fence"] + 1}
+        connection.execute(update(runs).where(runs.c.id == run["id"]).values(values))
+        return PAUSED
     tries = run["tries"] + lost
     if tries >= LARGEST_TRIES:
         move(connection, run, INTERRUPTED, now, error=LOST_WORKER, tries=tries)

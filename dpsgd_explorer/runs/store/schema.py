@@ -4,6 +4,7 @@
 |---|---|
 | ``queued`` | waits for a worker, for the first time or to be resumed |
 | ``running`` | a worker holds the lease; queued again if that is lost |
+| ``paused`` | its visitor paused it; its worker keeps the lease for a while |
 | ``done`` | every planned step was taken, or the budget was reached |
 | ``failed`` | the run's own fault: diverged, over its time or memory |
 | ``cancelled`` | its visitor stopped it |
@@ -37,15 +38,18 @@ MIGRATIONS: dict[int, tuple[str, ...]] = {
         "ALTER TABLE runs ADD COLUMN starred BOOLEAN NOT NULL DEFAULT 0",
         "ALTER TABLE runs ADD COLUMN deleted_at FLOAT",
         "CREATE INDEX deleted_runs ON runs (deleted_at)",
+        "ALTER TABLE runs ADD COLUMN until_step INTEGER",
+        "ALTER TABLE runs ADD COLUMN changes TEXT",
     ),
 }
 
-QUEUED, RUNNING = "queued", "running"
+QUEUED, RUNNING, PAUSED = "queued", "running", "paused"
 DONE, FAILED, CANCELLED, INTERRUPTED = "done", "failed", "cancelled", "interrupted"
 FINAL_STATES = frozenset({DONE, FAILED, CANCELLED, INTERRUPTED})
 MOVES: dict[str, frozenset[str]] = {
     QUEUED: frozenset({RUNNING, CANCELLED, INTERRUPTED}),
-    RUNNING: FINAL_STATES | {QUEUED},
+    RUNNING: FINAL_STATES | {QUEUED, PAUSED},
+    PAUSED: FINAL_STATES | {QUEUED, RUNNING},
     **{state: frozenset() for state in FINAL_STATES},
 }
 
@@ -82,6 +86,9 @@ runs = Table(
     Column("holder", String(120)),
     Column("tries", Integer, nullable=False, default=0),
     Column("cancel", Boolean, nullable=False, default=False),
+    # Orders of the visitor, see pauses and changes:
+    Column("until_step", Integer),
+    Column("changes", Text),
     Index("runs_of_visitor", "visitor", "created_at"),
     Index("deleted_runs", "deleted_at"),
 )

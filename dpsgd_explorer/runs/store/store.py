@@ -11,7 +11,14 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Self
 
-from sqlalchemy import RowMapping, Select, func, select
+from sqlalchemy import (
+    Connection,
+    RowMapping,
+    Select,
+    func,
+    or_,
+    select,
+)
 
 from dpsgd_explorer.errors import RunNotFoundError
 from dpsgd_explorer.experiments.config import RunConfig
@@ -24,6 +31,7 @@ from dpsgd_explorer.runs.store import (
     fair_queue,
     groups,
     launching,
+    pauses,
     weights,
 )
 from dpsgd_explorer.runs.store.database import PATIENCE_SECONDS, Database
@@ -33,6 +41,7 @@ from dpsgd_explorer.runs.store.phases import phases_of_runs
 from dpsgd_explorer.runs.store.records import Group, Run, StoredEvent
 from dpsgd_explorer.runs.store.schema import (
     MOVES,
+    PAUSED,
     events,
     runs,
 )
@@ -227,6 +236,29 @@ class RunStore:
                 deletion.stop(connection, row, self.clock())
             return groups.read(connection, group_id)
 
+    def pause(self, run_id: str, visitor: str) -> Run:
+        """Ask for a pause after the present step; a run that ended stays as it is."""
+        return self._order(run_id, visitor, pauses.pause)
+
+    def resume(self, run_id: str, visitor: str) -> Run:
+        """End the pause of a run, or take back that it was asked for."""
+        return self._order(run_id, visitor, pauses.resume)
+
+    def take_step(self, run_id: str, visitor: str) -> Run:
+        """Ask for one more step, and a pause after it."""
+        return self._order(run_id, visitor, pauses.take_step)
+
+    def _order(
+        self,
+        run_id: str,
+        visitor: str,
+        order: Callable[[Connection, RowMapping, float], None],
+    ) -> Run:
+        with self.database.write() as connection:
+            row = connection.execute(_by_id(run_id, visitor)).mappings().one_or_none()
+            order(connection, _existing(row, run_id), self.clock())
+        return self.get(run_id)
+
     def delete(self, run_id: str, visitor: str) -> None:
         """Stop a run and take it out of every list; ``purge`` deletes it for good."""
         with self.database.write(ends=True) as connection:
@@ -304,8 +336,14 @@ class RunStore:
             )
 
     def delete_ended(self, before: float, limit: int) -> int:
-        """Delete some runs that ended before a time; return how many."""
-        old = select(runs.c.id).where(runs.c.ended_at < before).limit(limit)
+        """Delete some runs that ended before a time, or have paused since one before.
+
+        Returns:
+            How many.
+        """
+        abandoned = (runs.c.state == PAUSED) & (runs.c.created_at < before)
+        is_old = or_(runs.c.ended_at < before, abandoned)
+        old = select(runs.c.id).where(is_old).limit(limit)
         with self.database.write(ends=True) as connection:
             run_ids = connection.scalars(old).all()
             forget(connection, run_ids)

@@ -12,6 +12,8 @@ from dpsgd_explorer.experiments.kinds import KINDS
 from dpsgd_explorer.runs.store.schema import (
     FINAL_STATES,
     MOVES,
+    PAUSED,
+    QUEUED,
     RUNNING,
     checkpoints,
     events,
@@ -50,10 +52,10 @@ def move(
     error: dict[str, str] | None = None,
     **values: Any,
 ) -> None:
-    """Bring a run into ``state``; its first start and its end are logged.
+    """Bring a run into ``state``; its first start, its pauses and its end are logged.
 
-    A return to the queue gets no entry: the log of a resumed run equals that of an
-    uninterrupted one.
+    A return to the queue that no visitor asked for gets no entry: the log of a resumed
+    run equals that of an uninterrupted one.
     """
     assert state in MOVES[run["state"]], f"{run['state']} -> {state}"
     is_final = state in FINAL_STATES
@@ -63,7 +65,7 @@ def move(
         values |= {"ended_at": now, "lease_until": None}
         values |= {"summary": to_json(summary(connection, run))}
     starts = state == RUNNING and run["started_at"] is None
-    if is_final or starts:
+    if is_final or _is_news(connection, run, state):
         data = {"state": state} | ({"error": error} if error else {})
         values["last_seq"] = write_events(
             connection, run["id"], run["last_seq"], [("state", data)]
@@ -75,6 +77,19 @@ def move(
     connection.execute(
         update(runs).where(runs.c.id == run["id"]).values(state=state, **values)
     )
+
+
+def _is_news(connection: Connection, run: RowMapping, state: str) -> bool:
+    """Whether a state that is not final gets an entry in the log."""
+    if state == QUEUED:
+        return bool(run["state"] == PAUSED)
+    query = (
+        select(events.c.data)
+        .where(events.c.run_id == run["id"], events.c.kind == "state")
+        .order_by(events.c.seq.desc())
+        .limit(1)
+    )
+    return bool(json.loads(connection.scalar(query) or "{}").get("state") != state)
 
 
 def forget(connection: Connection, run_ids: Sequence[str]) -> None:

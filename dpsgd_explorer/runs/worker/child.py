@@ -38,6 +38,7 @@ from dpsgd_explorer.runs.store.transitions import to_json
 from dpsgd_explorer.runs.worker import limits, outcomes
 from dpsgd_explorer.runs.worker.event_writer import EventWriter
 from dpsgd_explorer.runs.worker.parent_watch import ParentWatch, die_with_parent
+from dpsgd_explorer.runs.worker.pausing import Pausing, RunGivenUpError
 from dpsgd_explorer.runs.worker.process_pool import WARM
 from dpsgd_explorer.runs.worker.silence import EventReporter, Silence
 from dpsgd_explorer.settings import Settings
@@ -50,7 +51,7 @@ WITH_FEATURES = ("mnist", "scattering_linear")
 IDLE_NICENESS = 19
 IDLE_MIB = 900  # left free, so that the images do not displace a run
 # Kinds of events that a resumed run need not repeat.
-NOT_REPEATED = frozenset({"state", "progress"})
+NOT_REPEATED = frozenset({"state", "progress", "microscope"})
 BEGINNING = Checkpoint(0, None)
 STDOUT, STDERR = 1, 2
 STARTED = time.monotonic()
@@ -178,6 +179,8 @@ def carry_out(
         with EventWriter(store.leases, claim, lease_s=lease_s) as writer:
             state, error = _outcome(store, claim, settings, writer)
         store.leases.finish(claim, state, error=error)
+    except RunGivenUpError:
+        logger.info("run %s is paused without a process", claim.run_id)
     except LeaseLostError as lost:
         logger.warning("%s", lost)
         return outcomes.EXIT_LEASE_LOST
@@ -193,7 +196,7 @@ def _outcome(
     """Train and return the outcome; raise only what prevents storing it."""
     try:
         _train(store, claim, settings, writer)
-    except (LeaseLostError, StorageFullError):
+    except (LeaseLostError, StorageFullError, RunGivenUpError):
         raise
     except Exception as error:
         logger.exception("run %s ended with an error", claim.run_id)
@@ -232,7 +235,14 @@ def _train_reporting(
         for event in store.events(claim.run_id, start.seq)
         if event.kind not in NOT_REPEATED
     )
-    _store_events(experiment, expected, writer, reporter)
+    pausing = Pausing(
+        store.leases,
+        claim,
+        writer,
+        reporter,
+        running_per_visitor=settings.quotas.running,
+    )
+    _store_events(experiment, expected, writer, reporter, pausing)
     weights = experiment.weights_file()
     if weights is not None and not store.leases.save_weights(claim, weights):
         logger.info(
@@ -251,12 +261,16 @@ def _store_events(
     expected: deque[StoredEvent],
     writer: EventWriter,
     reporter: EventReporter,
+    pausing: Pausing,
 ) -> None:
     """Store each event, after checking that a resumed run repeats the stored ones."""
     due = time.monotonic() + CHECKPOINT_SECONDS
     precedence = limits.Precedence(PRECEDENCE_SECONDS)
-    for event in experiment.events():
+    for event in experiment.events(before_step=lambda: pausing.tend(experiment)):
         precedence.tend()
+        if event.kind in NOT_REPEATED:
+            reporter.report(event)
+            continue
         if expected:
             _check_repeats(event, expected.popleft())
             continue

@@ -7,6 +7,7 @@ one, and extends the lease.  Without events the thread extends the lease alone.
 from __future__ import annotations
 
 import queue
+import threading
 from collections import deque
 from concurrent.futures import Future, ThreadPoolExecutor
 from types import TracebackType
@@ -19,8 +20,11 @@ from dpsgd_explorer.runs.store.records import Claim
 # With this many unstored events, training waits for the disk after all.
 MOST_WAITING = 10_000
 HEARTBEATS_PER_LEASE = 5
+# How often a caller that waits for the disk looks whether the thread has failed.
+FLUSH_SECONDS = 0.5
 
-Item = Event | bytes | None  # bytes: a checkpoint; None: the end
+# bytes: a checkpoint; threading.Event: set once all before it is stored; None: the end
+Item = Event | bytes | threading.Event | None
 
 
 class EventWriter:
@@ -28,6 +32,10 @@ class EventWriter:
 
     Its methods raise the error of the thread, after which nothing more is stored:
     LeaseLostError if another worker has the run, StorageFullError if the disk is full.
+
+    Attributes:
+        until_step: The step after which the visitor wants a pause, as read with the
+            last write; None: there is none.
     """
 
     def __init__(self, leases: Leases, claim: Claim, *, lease_s: float) -> None:
@@ -36,6 +44,7 @@ class EventWriter:
         self._items: queue.Queue[Item] = queue.Queue(MOST_WAITING)
         self._pool = ThreadPoolExecutor(1, thread_name_prefix="writer")
         leases.heartbeat(claim, lease_s=lease_s)
+        self.until_step = leases.until_step(claim)
 
     def __enter__(self) -> Self:
         self._work_done: Future[None] = self._pool.submit(self._work)
@@ -61,6 +70,14 @@ class EventWriter:
         """Queue a checkpoint that was made after the last event added."""
         self._put(data)
 
+    def flush(self) -> None:
+        """Return when all that was queued is stored."""
+        stored = threading.Event()
+        self._put(stored)
+        while not stored.wait(FLUSH_SECONDS):
+            if self._work_done.done():
+                self._work_done.result()
+
     def _put(self, item: Item) -> None:
         while True:
             if self._work_done.done():
@@ -76,6 +93,7 @@ class EventWriter:
         while is_open:
             self._gather(waiting)
             is_open = self._store_some(waiting)
+            self.until_step = self._leases.until_step(self._claim)
 
     def _gather(self, waiting: deque[Item]) -> None:
         """Take all queued items; if there are none, wait until the next heartbeat."""
@@ -94,6 +112,9 @@ class EventWriter:
             self._leases.heartbeat(self._claim, lease_s=self._lease_s)
         elif waiting[0] is None:
             return False
+        elif isinstance(waiting[0], threading.Event):
+            waiting[0].set()
+            waiting.popleft()
         elif isinstance(waiting[0], bytes):
             data = waiting[0]
             self._leases.save_checkpoint(self._claim, data, lease_s=self._lease_s)

@@ -10,6 +10,8 @@ from __future__ import annotations
 import os
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -34,12 +36,24 @@ class EventReporter:
     Attributes:
         silent_since: Time of the last event, by the monotonic clock.
         has_stepped: Whether a step was reported.
+        rests: Whether the run is silent for it is paused.
     """
 
     def __init__(self, writer: EventWriter) -> None:
         self._writer = writer
         self.silent_since = time.monotonic()
         self.has_stepped = False
+        self.rests = False
+
+    @contextmanager
+    def at_rest(self) -> Iterator[None]:
+        """Need no explanation within the context: the visitor paused the run."""
+        self.rests = True
+        try:
+            yield
+        finally:
+            self.silent_since = time.monotonic()
+            self.rests = False
 
     def report(self, event: Event) -> None:
         """Store an event."""
@@ -84,7 +98,7 @@ class Silence:
         while not self._ended.wait(POLL_SECONDS):
             silent_since = self._reporter.silent_since
             is_due = time.monotonic() - silent_since >= SILENCE_SECONDS
-            if not is_due or explained == silent_since:
+            if not is_due or explained == silent_since or self._reporter.rests:
                 before = before if is_due else scheduled()
                 continue
             explained = silent_since

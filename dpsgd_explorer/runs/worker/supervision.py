@@ -106,6 +106,8 @@ class Supervision:
         if self._stop.is_set():
             return lambda: self._leases.release(self._claim, lost=False)
         order = self._leases.order(self._claim)
+        if order == "paused":
+            self._end += POLL_SECONDS
         if order == "cancel":
             return lambda: self._leases.finish(self._claim, CANCELLED)
         if order == "stop":

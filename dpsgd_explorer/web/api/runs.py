@@ -7,6 +7,7 @@ from flask import Blueprint, Response, request
 from dpsgd_explorer.errors import ConfigError, RunNotFoundError
 from dpsgd_explorer.runs.store.deletion import Forgotten
 from dpsgd_explorer.runs.store.records import Run
+from dpsgd_explorer.runs.store.schema import QUEUED
 from dpsgd_explorer.web.api.operation import operation, reply
 from dpsgd_explorer.web.http.networks import network_of
 from dpsgd_explorer.web.http.services import doorbell, run_store, settings
@@ -94,6 +95,31 @@ def forget() -> ForgottenAnswer:
 def cancel(run_id: str) -> RunAnswer:
     """Stop a run of this visitor; a running one ends within seconds."""
     return _answer(run_store().cancel(run_id, current_visitor()))
+
+
+@operation(bp, "POST", "/<run_id>/pause")
+def pause(run_id: str) -> RunAnswer:
+    """Pause a run of this visitor after the step it is at; it keeps all it has done."""
+    return _answer(run_store().pause(run_id, current_visitor()))
+
+
+@operation(bp, "POST", "/<run_id>/resume")
+def resume(run_id: str) -> RunAnswer:
+    """Let a paused run of this visitor go on; it may have to queue for a place."""
+    return _ringing(run_store().resume(run_id, current_visitor()))
+
+
+@operation(bp, "POST", "/<run_id>/step")
+def step(run_id: str) -> RunAnswer:
+    """Let a paused run of this visitor take one step, under the microscope."""
+    return _ringing(run_store().take_step(run_id, current_visitor()))
+
+
+def _ringing(run: Run) -> RunAnswer:
+    """Wake a worker if the run waits for one."""
+    if run.state == QUEUED:
+        doorbell().ring(run.id)
+    return _answer(run)
 
 
 def _answer(run: Run) -> RunAnswer:

@@ -19,6 +19,7 @@ from dpsgd_explorer.web.run_views.registry import VIEWS
 CHANGES_SHOWN = 3
 STATE_WORDS = {
     "queued": "Queued",
+    "paused": "Paused",
     "done": "Finished",
     "failed": "Failed",
     "cancelled": "Stopped",

@@ -26,6 +26,8 @@ from dpsgd_explorer.web.run_views.registry import VIEWS
 
 MOST_EVENTS = 5000
 LARGEST_SEQ = 2**53 - 1  # what JSON and JavaScript hold exactly
+# What a run's visitor may post to its address.
+ORDERS = ("cancel", "pause", "resume", "step")
 EXPORT_FORMATS = ("csv", "html", "ipynb", "json", "py")
 
 
@@ -213,7 +215,7 @@ def links(run_id: str) -> dict[str, str]:
         "log": f"{api}/events.json",
         "epsilon": f"{api}/epsilon",
         "twin": f"{api}/twin",
-        "cancel": f"{api}/cancel",
+        **{order: f"{api}/{order}" for order in ORDERS},
         **{f"export_{name}": f"{api}/export.{name}" for name in EXPORT_FORMATS},
     }
 

@@ -4,7 +4,7 @@ import pytest
 
 from dpsgd_explorer.experiments.training_config import TrainingConfig
 from dpsgd_explorer.web.api.exports import FORMATS
-from dpsgd_explorer.web.run_views.models import EXPORT_FORMATS
+from dpsgd_explorer.web.run_views.models import EXPORT_FORMATS, ORDERS
 from tests.web.conftest import SMALL, error_of, recorded_events
 
 RUNS = "/api/v1/runs"
@@ -89,6 +89,25 @@ def test_a_running_run_is_asked_to_stop(client, store, run_id):
     assert store.leases.order(claim) == "cancel"
 
 
+def test_a_running_run_is_paused_stepped_and_resumed(client, store, run_id):
+    claim = store.leases.claim(run_id)
+
+    def post(order):
+        answer = client.post(f"{RUNS}/{run_id}/{order}")
+        assert answer.status_code == 200
+        return answer.json["state"]
+
+    assert post("pause") == "running"  # until its process has ended the step
+    assert store.leases.pause(claim, 0)
+    assert post("step") == "paused"
+    assert store.leases.until_step(claim) == 1
+    assert store.leases.go_on(claim)
+    assert store.leases.pause(claim, 1)
+    assert store.leases.leave(claim, 1)
+    assert post("resume") == "queued"
+    assert client.get(f"{RUNS}/{run_id}").json["queue_position"] == 1
+
+
 def test_a_run_gets_another_name(client, run_id):
     answer = client.patch(f"{RUNS}/{run_id}", json={"name": "first try"})
     assert answer.json["name"] == "first try"
@@ -161,8 +180,12 @@ def test_a_run_is_deleted_with_its_log(client, finished):
 
 @pytest.mark.parametrize(
     ("method", "path", "body"),
-    [("DELETE", "", None), ("PATCH", "", {"name": "x"}), ("POST", "/cancel", None)],
-    ids=["delete", "rename", "cancel"],
+    [
+        ("DELETE", "", None),
+        ("PATCH", "", {"name": "x"}),
+        *(("POST", f"/{order}", None) for order in ORDERS),
+    ],
+    ids=["delete", "rename", *ORDERS],
 )
 def test_only_its_visitor_may_change_a_run(
     client, other_visitor, run_id, method, path, body
@@ -176,9 +199,9 @@ def test_only_its_visitor_may_change_a_run(
 
 def test_links_lead_somewhere(client, finished):
     links = client.get(f"{RUNS}/{finished}").json["links"]
-    assert len(links) == 6 + len(FORMATS)
+    assert len(links) == 5 + len(ORDERS) + len(FORMATS)
     for name, link in links.items():
-        if name not in ("cancel", "page"):
+        if name not in (*ORDERS, "page"):
             assert client.get(link, buffered=False).status_code == 200, name
 
 

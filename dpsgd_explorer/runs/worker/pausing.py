@@ -1,0 +1,78 @@
+"""Pauses of a run, carried out by its process between two steps."""
+
+from __future__ import annotations
+
+import time
+
+from dpsgd_explorer.experiments.experiment import Experiment
+from dpsgd_explorer.runs.store.leases import Leases
+from dpsgd_explorer.runs.store.pauses import PauseOrder
+from dpsgd_explorer.runs.store.records import Claim
+from dpsgd_explorer.runs.worker.event_writer import EventWriter
+from dpsgd_explorer.runs.worker.silence import EventReporter
+
+POLL_SECONDS = 0.05
+# A paused run keeps its process for this long, or for this long while others wait.
+LINGER_SECONDS = 30.0
+BRIEF_LINGER_SECONDS = 2.0
+
+
+class RunGivenUpError(Exception):
+    """The paused run has given up its process; its checkpoint is stored."""
+
+
+class Pausing:
+    """Holds a run between two steps for as long as its visitor wants."""
+
+    def __init__(
+        self,
+        leases: Leases,
+        claim: Claim,
+        writer: EventWriter,
+        reporter: EventReporter,
+        *,
+        running_per_visitor: int | None,
+    ) -> None:
+        """Do nothing yet; ``tend`` is called between steps."""
+        self._leases, self._claim = leases, claim
+        self._writer, self._reporter = writer, reporter
+        self._running_per_visitor = running_per_visitor
+
+    def tend(self, experiment: Experiment) -> None:
+        """Pause if the visitor wants it; call before each step.
+
+        Raises:
+            RunGivenUpError: the pause goes on without this process.
+            LeaseLostError: the run is another's now.
+        """
+        until = self._writer.until_step
+        if until is None or until > experiment.step:
+            return
+        begin = time.monotonic()
+        self._writer.add_checkpoint(experiment.checkpoint())
+        self._writer.flush()
+        if not self._leases.pause(self._claim, experiment.step):
+            return
+        with self._reporter.at_rest():
+            order = self._wait(experiment.step)
+        if not self._leases.go_on(
+            self._claim, running_per_visitor=self._running_per_visitor
+        ):
+            raise RunGivenUpError
+        self._writer.until_step = order.until_step
+        experiment.leave_out(time.monotonic() - begin)
+        if order.until_step == experiment.step + 1:
+            experiment.examine_next_step()
+
+    def _wait(self, step: int) -> PauseOrder:
+        """Return the order that ends the pause."""
+        begin = time.monotonic()
+        while True:
+            order = self._leases.pause_order(self._claim)
+            if order.continues(step):
+                return order
+            waited = time.monotonic() - begin
+            longest = BRIEF_LINGER_SECONDS if order.others_wait else LINGER_SECONDS
+            if waited >= longest and self._leases.leave(self._claim, step):
+                raise RunGivenUpError
+            time.sleep(POLL_SECONDS)

@@ -1,0 +1,163 @@
+"""Pause, resume and one step more, as the table of runs sees them."""
+
+import json
+
+import pytest
+
+from dpsgd_explorer.errors import LeaseLostError, RunNotFoundError
+from dpsgd_explorer.runs.store.leases import LEASE_SECONDS
+
+
+@pytest.fixture
+def run(store, config):
+    return store.create(config, visitor="ann")
+
+
+@pytest.fixture
+def paused(store, run):
+    """A run that its process holds in a pause after step 0."""
+    claim = store.leases.claim()
+    store.pause(run.id, "ann")
+    assert store.leases.pause(claim, 0)
+    return claim
+
+
+def states(store, run_id):
+    return [
+        json.loads(event.data)["state"]
+        for event in store.events(run_id)
+        if event.kind == "state"
+    ]
+
+
+def test_a_pause_is_an_order_that_the_process_carries_out(store, run):
+    claim = store.leases.claim()
+    assert store.leases.until_step(claim) is None
+    assert store.pause(run.id, "ann").state == "running"
+    assert store.leases.until_step(claim) == 0
+    assert store.leases.pause(claim, 7)
+    held = store.get(run.id)
+    assert (held.state, held.step) == ("paused", 7)
+    assert store.leases.order(claim) == "paused"
+    store.resume(run.id, "ann")
+    assert store.leases.pause_order(claim).continues(7)
+    assert store.leases.go_on(claim)
+    assert states(store, run.id) == ["queued", "running", "paused", "running"]
+
+
+def test_a_pause_that_was_taken_back_is_not_entered(store, run):
+    claim = store.leases.claim()
+    store.pause(run.id, "ann")
+    store.resume(run.id, "ann")
+    assert not store.leases.pause(claim, 0)
+    assert store.get(run.id).state == "running"
+
+
+def test_each_click_is_one_step_more(store, run, paused):
+    for _ in range(3):
+        store.take_step(run.id, "ann")
+    order = store.leases.pause_order(paused)
+    assert order.until_step == 3
+    assert order.continues(2)
+    assert not order.continues(3)
+
+
+def test_a_paused_run_gives_up_its_place_and_comes_first_when_resumed(
+    store, run, paused, config
+):
+    store.create(config, visitor="bob")
+    assert store.leases.pause_order(paused).others_wait
+    assert store.leases.leave(paused, 0)
+    with pytest.raises(LeaseLostError):
+        store.leases.heartbeat(paused)
+    assert store.leases.order(paused) == "stop"
+    assert store.get(run.id).state == "paused"
+    assert store.leases.reap() == []
+    assert store.resume(run.id, "ann").state == "queued"
+    assert store.leases.claim().run_id == run.id
+    assert states(store, run.id) == ["queued", "running", "paused", "queued", "running"]
+
+
+def test_a_run_that_is_to_go_on_is_not_given_up(store, run, paused):
+    store.take_step(run.id, "ann")
+    assert not store.leases.leave(paused, 0)
+
+
+def test_one_step_of_a_run_without_a_process_queues_it(store, run, paused):
+    store.leases.leave(paused, 0)
+    assert store.pause(run.id, "ann").state == "paused"
+    assert store.take_step(run.id, "ann").state == "queued"
+    again = store.leases.claim()
+    assert store.leases.until_step(again) == 1
+
+
+@pytest.mark.parametrize("order", ["pause", "take_step"])
+def test_a_process_that_dies_in_a_pause_leaves_the_run_paused_or_queued(
+    store, run, paused, clock, order
+):
+    getattr(store, order)(run.id, "ann")
+    clock.forward(LEASE_SECONDS + 1)
+    assert store.leases.reap() == ([] if order == "pause" else [run.id])
+    expected = "paused" if order == "pause" else "queued"
+    assert store.get(run.id).state == expected
+    assert store.leases.reap() == []
+
+
+def test_a_consumer_that_shuts_down_leaves_a_paused_run_paused(store, run, paused):
+    assert store.leases.release(paused, lost=False) == "paused"
+    assert store.resume(run.id, "ann").state == "queued"
+
+
+def test_a_paused_run_is_cancelled_with_and_without_a_process(store, run, paused):
+    assert store.cancel(run.id, "ann").state == "paused"
+    assert store.leases.order(paused) == "cancel"
+
+
+def test_a_paused_run_without_a_process_is_cancelled_at_once(store, run, paused):
+    store.leases.leave(paused, 0)
+    assert store.cancel(run.id, "ann").state == "cancelled"
+    assert store.resume(run.id, "ann").state == "cancelled"
+
+
+def test_a_visitor_who_has_runs_enough_waits_in_line_when_resuming(
+    store, run, paused, config
+):
+    store.create(config, visitor="ann")
+    store.leases.claim()
+    store.resume(run.id, "ann")
+    assert not store.leases.go_on(paused, running_per_visitor=1)
+    assert store.get(run.id).state == "queued"
+    assert store.leases.order(paused) == "stop"
+
+
+def test_only_its_visitor_pauses_a_run(store, run):
+    for order in (store.pause, store.resume, store.take_step):
+        with pytest.raises(RunNotFoundError):
+            order(run.id, "bob")
+
+
+def test_runs_that_were_left_paused_are_deleted_in_the_end(store, run, paused, clock):
+    store.leases.leave(paused, 0)
+    assert store.delete_ended(clock() - 1, 10) == 0
+    assert store.delete_ended(clock() + 1, 10) == 1
+    with pytest.raises(RunNotFoundError):
+        store.get(run.id)
+
+
+def test_a_database_of_version_2_takes_the_orders(tmp_path, config):
+    from sqlalchemy import text
+
+    from dpsgd_explorer.runs.store.store import RunStore
+
+    url = f"sqlite:///{tmp_path / 'old.sqlite3'}"
+    old = RunStore(url)
+    run = old.create(config, visitor="ann")
+    with old.database.write() as connection:
+        for column in ("until_step", "changes"):
+            connection.execute(text(f"ALTER TABLE runs DROP COLUMN {column}"))
+        connection.execute(text("UPDATE schema_version SET version = 2"))
+    old.database.close()
+    new = RunStore(url)
+    new.take_step(run.id, "ann")
+    assert new.leases.until_step(new.leases.claim()) == 1
+    new.database.close()

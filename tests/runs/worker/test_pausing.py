@@ -1,0 +1,142 @@
+"""A run that is paused, stepped, killed and resumed ends as if nothing had been."""
+
+import json
+import os
+import signal
+import threading
+
+import pytest
+
+from dpsgd_explorer.experiments.training_config import TrainingConfig
+from dpsgd_explorer.runs.store.leases import LEASE_SECONDS
+from dpsgd_explorer.runs.worker import pausing
+from dpsgd_explorer.runs.worker.child import carry_out
+from dpsgd_explorer.training.dp_sgd import train
+from tests.runs.real_runs import CHEAP, answering, assert_ended_as, told
+from tests.runs.system_processes import PATIENCE_SECONDS, wait_until
+
+
+@pytest.fixture
+def config():
+    return TrainingConfig.parse(CHEAP["training"])
+
+
+@pytest.fixture
+def in_thread(store, settings):
+    """Carry out a claimed run beside the test."""
+
+    def in_thread():
+        claim = store.leases.claim()
+        arguments = (store, claim, settings)
+        thread = threading.Thread(
+            target=carry_out, args=arguments, kwargs={"lease_s": LEASE_SECONDS}
+        )
+        thread.start()
+        return thread
+
+    return in_thread
+
+
+def whole(config):
+    return [event.timeless() for event in train(config)]
+
+
+def until(store, run_id, state, step=None):
+    def reached():
+        run = store.get(run_id)
+        return run.state == state and step in (None, run.step)
+
+    wait_until(reached)
+
+
+def microscopes(store, run_id):
+    return [
+        json.loads(event.data)
+        for event in store.events(run_id)
+        if event.kind == "microscope"
+    ]
+
+
+def test_a_run_is_paused_before_its_first_step_stepped_twice_and_resumed(
+    store, config, in_thread
+):
+    run = store.create(config, visitor="ann")
+    store.pause(run.id, "ann")
+    thread = in_thread()
+    until(store, run.id, "paused", 0)
+    for step in (1, 2):
+        store.take_step(run.id, "ann")
+        until(store, run.id, "paused", step)
+    shown = microscopes(store, run.id)
+    assert [each["step"] for each in shown] == [1, 2]
+    store.resume(run.id, "ann")
+    thread.join(PATIENCE_SECONDS)
+    assert_ended_as(whole(config), store, run.id)
+
+
+def test_a_pause_longer_than_patience_gives_up_the_process_and_loses_nothing(
+    store, config, in_thread, monkeypatch
+):
+    monkeypatch.setattr(pausing, "LINGER_SECONDS", 0.0)
+    run = store.create(config, visitor="ann")
+    store.pause(run.id, "ann")
+    for step in range(3):  # each step in a process of its own
+        in_thread().join(PATIENCE_SECONDS)
+        run = store.get(run.id)
+        assert (run.state, run.step, run.error) == ("paused", step, None)
+        assert store.take_step(run.id, "ann").state == "queued"
+    store.resume(run.id, "ann")
+    in_thread().join(PATIENCE_SECONDS)
+    assert_ended_as(whole(config), store, run.id)
+
+
+def test_what_the_microscope_shows_fits_the_step(store, config, in_thread):
+    run = store.create(config, visitor="ann")
+    store.take_step(run.id, "ann")
+    thread = in_thread()
+    until(store, run.id, "paused", 1)
+    store.take_step(run.id, "ann")
+    until(store, run.id, "paused", 2)
+    store.cancel(run.id, "ann")
+    [shown] = microscopes(store, run.id)
+    steps = [data for kind, data in told(store, run.id) if kind == "step"]
+    measured = steps[1]["diagnostics"]
+    assert shown["step"] == 2
+    assert shown["records"] == measured["batch_size"] == len(shown["lengths"])
+    assert shown["cut"] == pytest.approx(
+        measured["clipped_fraction"] * shown["records"]
+    )
+    assert shown["lengths"] == sorted(shown["lengths"], reverse=True)
+    assert len(shown["points"]) == len(shown["factors"]) == shown["shown"]
+    bound = shown["max_grad_norm"]
+    for (x, y), factor in zip(shown["points"], shown["factors"], strict=True):
+        assert factor * (x * x + y * y) ** 0.5 <= bound * 1.001
+    store.delete(run.id, "ann")  # its process loses the lease and ends
+    thread.join(PATIENCE_SECONDS)
+    assert not thread.is_alive()
+
+
+@pytest.mark.long("real runs")
+@pytest.mark.parametrize("asked", ["resume", "take_step"])
+def test_a_process_killed_in_a_pause_loses_nothing(
+    consumer, killed_config, whole, own_children, asked
+):
+    worker = consumer()
+    run = worker.store.create(killed_config, visitor="ann")
+    thread = answering(worker)
+    wait_until(lambda: worker.store.get(run.id).step > 20)
+    worker.store.pause(run.id, "ann")
+    wait_until(lambda: worker.store.get(run.id).state == "paused")
+    step = worker.store.get(run.id).step
+    [child] = own_children()
+    os.kill(child, signal.SIGKILL)
+    thread.join(PATIENCE_SECONDS)
+    assert worker.store.get(run.id).state == "paused"
+    assert getattr(worker.store, asked)(run.id, "ann").state == "queued"
+    thread = answering(worker)
+    if asked == "take_step":
+        wait_until(lambda: worker.store.get(run.id).state == "paused")
+        assert worker.store.get(run.id).step == step + 1
+        worker.store.resume(run.id, "ann")
+    thread.join(PATIENCE_SECONDS)
+    assert_ended_as(whole, worker.store, run.id)
