@@ -165,7 +165,12 @@ def _watch(page: Page, expected):
 def _served(folder, environment):
     port = free_port()
     command = [sys.executable, "-m", "dpsgd_explorer", "serve"]
-    own = {"PORT": str(port), "HOST": "127.0.0.1", "DPSGD_INSTANCE_DIR": str(folder)}
+    own = {
+        "PORT": str(port),
+        "HOST": "127.0.0.1",
+        "DPSGD_INSTANCE_DIR": str(folder),
+        "DPSGD_WORKERS": "1",
+    }
     with (folder / "output.txt").open("w") as output:
         process = subprocess.Popen(
             command,

@@ -153,6 +153,7 @@ def test_counts_name_every_state(store, config):
     assert store.counts() == dict.fromkeys(FINAL_STATES, 0) | {
         "queued": 1,
         "running": 1,
+        "paused": 0,
     }
 
 
