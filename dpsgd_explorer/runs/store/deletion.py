@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from sqlalchemy import Connection, RowMapping, or_, select, update
 
-from dpsgd_explorer.runs.store.schema import CANCELLED, MOVES, launches, runs
+from dpsgd_explorer.runs.store.schema import CANCELLED, MOVES, PAUSED, launches, runs
 from dpsgd_explorer.runs.store.transitions import forget, move
 
 UNDO_SECONDS = 10.0
@@ -65,6 +65,13 @@ def overdue(connection: Connection, now: float, limit: int) -> Sequence[str]:
     """
     ended = runs.c.deleted_at < now - UNDO_SECONDS - GRACE_SECONDS
     query = select(runs.c.id).where(or_(ended, runs.c.deleted_at > now)).limit(limit)
+    return connection.scalars(query).all()
+
+
+def ended(connection: Connection, before: float, limit: int) -> Sequence[str]:
+    """Return ids of some runs that ended before a time, or were left paused then."""
+    left = (runs.c.state == PAUSED) & (runs.c.created_at < before)
+    query = select(runs.c.id).where(or_(runs.c.ended_at < before, left)).limit(limit)
     return connection.scalars(query).all()
 
 

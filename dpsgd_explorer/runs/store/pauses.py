@@ -11,10 +11,13 @@ and when it is resumed it goes to the front of the queue.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from sqlalchemy import Connection, RowMapping, exists, select, update
 
+from dpsgd_explorer.runs.store.database import Database
+from dpsgd_explorer.runs.store.records import not_found
 from dpsgd_explorer.runs.store.schema import FINAL_STATES, PAUSED, QUEUED, runs
 from dpsgd_explorer.runs.store.transitions import move
 
@@ -41,19 +44,37 @@ def continues(until_step: int | None, step: int) -> bool:
     return until_step is None or until_step > step
 
 
-def pause(connection: Connection, run: RowMapping, now: float) -> None:
-    """Order the run to pause after the step that it is at."""
-    _order(connection, run, run["step"], now)
+class Pauses:
+    """The orders of visitors; a run that has ended stays as it is."""
 
+    def __init__(self, database: Database, clock: Callable[[], float]) -> None:
+        """Do nothing yet; the clock gives unix seconds."""
+        self._database, self._clock = database, clock
 
-def resume(connection: Connection, run: RowMapping, now: float) -> None:
-    """Order the run to train to its end."""
-    _order(connection, run, None, now)
+    def pause(self, run_id: str, visitor: str) -> None:
+        """Order a run to pause after the step that it is at."""
+        self._order(run_id, visitor, lambda run: int(run["step"]))
 
+    def resume(self, run_id: str, visitor: str) -> None:
+        """Order a run to train to its end."""
+        self._order(run_id, visitor, lambda _: None)
 
-def take_step(connection: Connection, run: RowMapping, now: float) -> None:
-    """Order one step more than was ordered, then a pause."""
-    _order(connection, run, max(run["step"], run["until_step"] or 0) + 1, now)
+    def take_step(self, run_id: str, visitor: str) -> None:
+        """Order one step more than was ordered, then a pause."""
+        self._order(
+            run_id, visitor, lambda run: max(run["step"], run["until_step"] or 0) + 1
+        )
+
+    def _order(
+        self, run_id: str, visitor: str, until: Callable[[RowMapping], int | None]
+    ) -> None:
+        mine = (runs.c.id == run_id, runs.c.visitor == visitor)
+        query = select(runs).where(*mine, runs.c.deleted_at.is_(None))
+        with self._database.write() as connection:
+            run = connection.execute(query).mappings().one_or_none()
+            if run is None:
+                raise not_found(run_id)
+            _order(connection, run, until(run), self._clock())
 
 
 def _order(

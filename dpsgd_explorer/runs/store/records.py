@@ -8,6 +8,7 @@ from typing import Any
 
 from sqlalchemy import RowMapping
 
+from dpsgd_explorer.errors import RunNotFoundError
 from dpsgd_explorer.runs.store.schema import FINAL_STATES
 
 
@@ -127,3 +128,10 @@ class Checkpoint:
 
     seq: int
     data: bytes | None
+
+
+def not_found(run_id: str) -> RunNotFoundError:
+    """Return the error about a run that does not exist, or is another visitor's."""
+    return RunNotFoundError(
+        f"there is no run {run_id!r} here, or it is another visitor's."
+    )

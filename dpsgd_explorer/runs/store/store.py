@@ -16,11 +16,9 @@ from sqlalchemy import (
     RowMapping,
     Select,
     func,
-    or_,
     select,
 )
 
-from dpsgd_explorer.errors import RunNotFoundError
 from dpsgd_explorer.experiments.config import RunConfig
 from dpsgd_explorer.experiments.groups import RunGroup
 from dpsgd_explorer.quotas import Quotas
@@ -38,10 +36,9 @@ from dpsgd_explorer.runs.store.database import PATIENCE_SECONDS, Database
 from dpsgd_explorer.runs.store.labels import checked_name, relabel
 from dpsgd_explorer.runs.store.leases import Leases
 from dpsgd_explorer.runs.store.phases import phases_of_runs
-from dpsgd_explorer.runs.store.records import Group, Run, StoredEvent
+from dpsgd_explorer.runs.store.records import Group, Run, StoredEvent, not_found
 from dpsgd_explorer.runs.store.schema import (
     MOVES,
-    PAUSED,
     events,
     runs,
 )
@@ -58,6 +55,7 @@ class RunStore:
         database: Its connections.
         clock: Gives unix seconds.
         leases: What the workers write: claims, events, checkpoints, ends.
+        pauses: What visitors order of their runs: pauses, single steps.
     """
 
     def __init__(
@@ -85,6 +83,7 @@ class RunStore:
         self.database = Database(database_url, patience_s=patience_s)
         self.clock = clock
         self.leases = Leases(self.database, clock=clock, lease_clock=lease_clock)
+        self.pauses = pauses.Pauses(self.database, clock)
         self._quotas = quotas or Quotas()
         self._limits: dict[str, Any] = {
             "quotas": self._quotas,
@@ -215,7 +214,7 @@ class RunStore:
         labels = {"name": name, "note": note, "starred": starred}
         with self.database.write() as connection:
             if not relabel(connection, run_id, visitor, **labels):
-                raise _not_found(run_id)
+                raise not_found(run_id)
         return self.get(run_id)
 
     def cancel(self, run_id: str, visitor: str) -> Run:
@@ -236,29 +235,6 @@ class RunStore:
                 deletion.stop(connection, row, self.clock())
             return groups.read(connection, group_id)
 
-    def pause(self, run_id: str, visitor: str) -> Run:
-        """Ask for a pause after the present step; a run that ended stays as it is."""
-        return self._order(run_id, visitor, pauses.pause)
-
-    def resume(self, run_id: str, visitor: str) -> Run:
-        """End the pause of a run, or take back that it was asked for."""
-        return self._order(run_id, visitor, pauses.resume)
-
-    def take_step(self, run_id: str, visitor: str) -> Run:
-        """Ask for one more step, and a pause after it."""
-        return self._order(run_id, visitor, pauses.take_step)
-
-    def _order(
-        self,
-        run_id: str,
-        visitor: str,
-        order: Callable[[Connection, RowMapping, float], None],
-    ) -> Run:
-        with self.database.write() as connection:
-            row = connection.execute(_by_id(run_id, visitor)).mappings().one_or_none()
-            order(connection, _existing(row, run_id), self.clock())
-        return self.get(run_id)
-
     def delete(self, run_id: str, visitor: str) -> None:
         """Stop a run and take it out of every list; ``purge`` deletes it for good."""
         with self.database.write(ends=True) as connection:
@@ -269,7 +245,7 @@ class RunStore:
         """Undo a deletion of the last seconds; the run stays stopped."""
         with self.database.write() as connection:
             if not deletion.restore(connection, run_id, visitor, self.clock()):
-                raise _not_found(run_id)
+                raise not_found(run_id)
         return self.get(run_id)
 
     def deleted_of(self, visitor: str) -> list[Run]:
@@ -336,16 +312,9 @@ class RunStore:
             )
 
     def delete_ended(self, before: float, limit: int) -> int:
-        """Delete some runs that ended before a time, or have paused since one before.
-
-        Returns:
-            How many.
-        """
-        abandoned = (runs.c.state == PAUSED) & (runs.c.created_at < before)
-        is_old = or_(runs.c.ended_at < before, abandoned)
-        old = select(runs.c.id).where(is_old).limit(limit)
+        """Delete some runs that ended, or paused for good, before a time; how many."""
         with self.database.write(ends=True) as connection:
-            run_ids = connection.scalars(old).all()
+            run_ids = deletion.ended(connection, before, limit)
             forget(connection, run_ids)
         return len(run_ids)
 
@@ -424,11 +393,5 @@ def _by_id(run_id: str, visitor: str | None = None) -> Select[Any]:
 
 def _existing(row: RowMapping | None, run_id: str) -> RowMapping:
     if row is None:
-        raise _not_found(run_id)
+        raise not_found(run_id)
     return row
-
-
-def _not_found(run_id: str) -> RunNotFoundError:
-    return RunNotFoundError(
-        f"there is no run {run_id!r} here, or it is another visitor's."
-    )

@@ -100,19 +100,22 @@ def cancel(run_id: str) -> RunAnswer:
 @operation(bp, "POST", "/<run_id>/pause")
 def pause(run_id: str) -> RunAnswer:
     """Pause a run of this visitor after the step it is at; it keeps all it has done."""
-    return _answer(run_store().pause(run_id, current_visitor()))
+    run_store().pauses.pause(run_id, current_visitor())
+    return _answer(run_store().get(run_id))
 
 
 @operation(bp, "POST", "/<run_id>/resume")
 def resume(run_id: str) -> RunAnswer:
     """Let a paused run of this visitor go on; it may have to queue for a place."""
-    return _ringing(run_store().resume(run_id, current_visitor()))
+    run_store().pauses.resume(run_id, current_visitor())
+    return _ringing(run_store().get(run_id))
 
 
 @operation(bp, "POST", "/<run_id>/step")
 def step(run_id: str) -> RunAnswer:
     """Let a paused run of this visitor take one step, under the microscope."""
-    return _ringing(run_store().take_step(run_id, current_visitor()))
+    run_store().pauses.take_step(run_id, current_visitor())
+    return _ringing(run_store().get(run_id))
 
 
 def _ringing(run: Run) -> RunAnswer:

@@ -62,7 +62,7 @@ function follow(answer) {
   part("open").href = answer.links.page;
   part("open").hidden = false;
   part("measured-on").textContent = madeOn({}, plan);
-  live?.pause();
+  live?.release();
   live = new LiveRun(answer, enginesContent(answer, plan), panel, () => moved(plan));
   live.resume();
 }

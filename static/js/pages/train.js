@@ -210,7 +210,7 @@ function planOf(config) {
 }
 
 function attach(answer, plan) {
-  store.run?.pause();
+  store.run?.release();
   const content = {...trainingContent(answer, plan, data.catalogue), ghosts: ghosts.beside(presets.slugOf(asTexts(answer.config)), answer.id)};
   store.run = new LiveRun(answer, content, panel, runMoved);
   store.run.resume();

@@ -1,6 +1,7 @@
 /** One run that is followed: its log, its feed, its place in the queue. */
 
 import {getJson, postJson} from "../lib/api.js";
+import {RunActions} from "./actions.js";
 import {RunLog} from "./run_log.js";
 import {RunFeed} from "./sse.js";
 
@@ -26,6 +27,7 @@ export class LiveRun {
       onEvent: (event) => this.take(event),
     });
     panel.show({...content, log: this.log, activity: this.activity});
+    this.actions = new RunActions(panel.root, this);
   }
 
   get activity() {
@@ -48,12 +50,21 @@ export class LiveRun {
     clearTimeout(this.queueTimer);
   }
 
+  /** Another run takes the panel. */
+  release() {
+    this.pause();
+    this.actions.release();
+  }
+
   take(event) {
     const before = this.log.state;
     this.log.add(event);
     if (this.log.isFinal) this.stopping = false;
     this.panel.update({activity: this.activity});
-    if (this.log.state !== before) this.onState();
+    this.actions.update();
+    if (this.log.state === before) return;
+    this.watchQueue();
+    this.onState();
   }
 
   async watchQueue() {
@@ -70,6 +81,7 @@ export class LiveRun {
   /** Ask the server to end the run; it does so within seconds. */
   async stop() {
     this.stopping = true;
+    this.actions.update();
     this.panel.update({activity: this.activity});
     try {
       await postJson(this.answer.links.cancel, {});

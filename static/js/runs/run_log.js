@@ -4,7 +4,7 @@
  *
  * @typedef {object} LogEvent
  * @property {number} seq place in the log, 1, 2, …
- * @property {"state" | "phase" | "progress" | "step" | "evaluation" | "model" | "end"} kind
+ * @property {"state" | "phase" | "progress" | "step" | "evaluation" | "model" | "microscope" | "end"} kind
  * @property {Record<string, any>} data
  *
  * @typedef {object} Step  a `step` event with its diagnostics laid beside it
@@ -37,6 +37,9 @@ export class RunLog {
     this.phase = null;
     /** What is computed before the next point, and how far; null while points come. */
     this.progress = null;
+    /** The last step that was looked at. @type {import("./step_view.js").ExaminedStep | null} */
+    this.microscope = null;
+    this.wasPaused = false;
     /** @type {Step[]} */
     this.steps = [];
     /** @type {Evaluation[]} */
@@ -58,6 +61,7 @@ export class RunLog {
 
   on_state({state, error = null}) {
     this.state = state;
+    this.wasPaused ||= state === "paused";
     this.error = error;
   }
 
@@ -71,6 +75,10 @@ export class RunLog {
 
   on_evaluation(data) {
     this.evaluations.push(data);
+  }
+
+  on_microscope(data) {
+    this.microscope = data;
   }
 
   on_model(data) {

@@ -5,7 +5,7 @@
 
 import {getJson} from "../lib/api.js";
 
-const KINDS = ["state", "phase", "progress", "step", "evaluation", "model", "end"];
+const KINDS = ["state", "phase", "progress", "step", "evaluation", "model", "microscope", "end"];
 const POLL_MS = 700;
 const FAILURES = 3;
 

@@ -14,7 +14,7 @@ const WORDS = {
 };
 
 /** The mark before the word: a ring waits, a disc runs, a square is done, a diamond stopped. */
-const MARKS = {ready: "queued", queued: "queued", done: "done", failed: "stopped", cancelled: "stopped", interrupted: "stopped"};
+const MARKS = {ready: "queued", queued: "queued", paused: "queued", done: "done", failed: "stopped", cancelled: "stopped", interrupted: "stopped"};
 
 /**
  * @param {import("./run_log.js").RunLog | null} log null before a run
@@ -53,6 +53,7 @@ function detail(log, plan, {queuePosition, expectedStart, replaying}) {
   const steps = `step ${integer(log.latest.step)} of ${integer(plan.steps)}`;
   if (log.isFinal) return `${steps}, ${duration(log.seconds)}`;
   if (replaying) return steps;
+  if (log.state === "paused") return `${steps}; nothing is lost`;
   const left = log.secondsLeft(plan.steps);
   return left === null ? steps : `${steps}, ${duration(left)} left`;
 }

@@ -17,7 +17,7 @@ def run(store, config):
 def paused(store, run):
     """A run that its process holds in a pause after step 0."""
     claim = store.leases.claim()
-    store.pause(run.id, "ann")
+    store.pauses.pause(run.id, "ann")
     assert store.leases.pause(claim, 0)
     return claim
 
@@ -33,13 +33,14 @@ def states(store, run_id):
 def test_a_pause_is_an_order_that_the_process_carries_out(store, run):
     claim = store.leases.claim()
     assert store.leases.until_step(claim) is None
-    assert store.pause(run.id, "ann").state == "running"
+    store.pauses.pause(run.id, "ann")
+    assert store.get(run.id).state == "running"
     assert store.leases.until_step(claim) == 0
     assert store.leases.pause(claim, 7)
     held = store.get(run.id)
     assert (held.state, held.step) == ("paused", 7)
     assert store.leases.order(claim) == "paused"
-    store.resume(run.id, "ann")
+    store.pauses.resume(run.id, "ann")
     assert store.leases.pause_order(claim).continues(7)
     assert store.leases.go_on(claim)
     assert states(store, run.id) == ["queued", "running", "paused", "running"]
@@ -47,15 +48,15 @@ def test_a_pause_is_an_order_that_the_process_carries_out(store, run):
 
 def test_a_pause_that_was_taken_back_is_not_entered(store, run):
     claim = store.leases.claim()
-    store.pause(run.id, "ann")
-    store.resume(run.id, "ann")
+    store.pauses.pause(run.id, "ann")
+    store.pauses.resume(run.id, "ann")
     assert not store.leases.pause(claim, 0)
     assert store.get(run.id).state == "running"
 
 
 def test_each_click_is_one_step_more(store, run, paused):
     for _ in range(3):
-        store.take_step(run.id, "ann")
+        store.pauses.take_step(run.id, "ann")
     order = store.leases.pause_order(paused)
     assert order.until_step == 3
     assert order.continues(2)
@@ -73,20 +74,23 @@ def test_a_paused_run_gives_up_its_place_and_comes_first_when_resumed(
     assert store.leases.order(paused) == "stop"
     assert store.get(run.id).state == "paused"
     assert store.leases.reap() == []
-    assert store.resume(run.id, "ann").state == "queued"
+    store.pauses.resume(run.id, "ann")
+    assert store.get(run.id).state == "queued"
     assert store.leases.claim().run_id == run.id
     assert states(store, run.id) == ["queued", "running", "paused", "queued", "running"]
 
 
 def test_a_run_that_is_to_go_on_is_not_given_up(store, run, paused):
-    store.take_step(run.id, "ann")
+    store.pauses.take_step(run.id, "ann")
     assert not store.leases.leave(paused, 0)
 
 
 def test_one_step_of_a_run_without_a_process_queues_it(store, run, paused):
     store.leases.leave(paused, 0)
-    assert store.pause(run.id, "ann").state == "paused"
-    assert store.take_step(run.id, "ann").state == "queued"
+    store.pauses.pause(run.id, "ann")
+    assert store.get(run.id).state == "paused"
+    store.pauses.take_step(run.id, "ann")
+    assert store.get(run.id).state == "queued"
     again = store.leases.claim()
     assert store.leases.until_step(again) == 1
 
@@ -95,7 +99,7 @@ def test_one_step_of_a_run_without_a_process_queues_it(store, run, paused):
 def test_a_process_that_dies_in_a_pause_leaves_the_run_paused_or_queued(
     store, run, paused, clock, order
 ):
-    getattr(store, order)(run.id, "ann")
+    getattr(store.pauses, order)(run.id, "ann")
     clock.forward(LEASE_SECONDS + 1)
     assert store.leases.reap() == ([] if order == "pause" else [run.id])
     expected = "paused" if order == "pause" else "queued"
@@ -105,7 +109,8 @@ def test_a_process_that_dies_in_a_pause_leaves_the_run_paused_or_queued(
 
 def test_a_consumer_that_shuts_down_leaves_a_paused_run_paused(store, run, paused):
     assert store.leases.release(paused, lost=False) == "paused"
-    assert store.resume(run.id, "ann").state == "queued"
+    store.pauses.resume(run.id, "ann")
+    assert store.get(run.id).state == "queued"
 
 
 def test_a_paused_run_is_cancelled_with_and_without_a_process(store, run, paused):
@@ -116,7 +121,8 @@ def test_a_paused_run_is_cancelled_with_and_without_a_process(store, run, paused
 def test_a_paused_run_without_a_process_is_cancelled_at_once(store, run, paused):
     store.leases.leave(paused, 0)
     assert store.cancel(run.id, "ann").state == "cancelled"
-    assert store.resume(run.id, "ann").state == "cancelled"
+    store.pauses.resume(run.id, "ann")
+    assert store.get(run.id).state == "cancelled"
 
 
 def test_a_visitor_who_has_runs_enough_waits_in_line_when_resuming(
@@ -124,14 +130,14 @@ def test_a_visitor_who_has_runs_enough_waits_in_line_when_resuming(
 ):
     store.create(config, visitor="ann")
     store.leases.claim()
-    store.resume(run.id, "ann")
+    store.pauses.resume(run.id, "ann")
     assert not store.leases.go_on(paused, running_per_visitor=1)
     assert store.get(run.id).state == "queued"
     assert store.leases.order(paused) == "stop"
 
 
 def test_only_its_visitor_pauses_a_run(store, run):
-    for order in (store.pause, store.resume, store.take_step):
+    for order in (store.pauses.pause, store.pauses.resume, store.pauses.take_step):
         with pytest.raises(RunNotFoundError):
             order(run.id, "bob")
 
@@ -142,22 +148,3 @@ def test_runs_that_were_left_paused_are_deleted_in_the_end(store, run, paused, c
     assert store.delete_ended(clock() + 1, 10) == 1
     with pytest.raises(RunNotFoundError):
         store.get(run.id)
-
-
-def test_a_database_of_version_2_takes_the_orders(tmp_path, config):
-    from sqlalchemy import text
-
-    from dpsgd_explorer.runs.store.store import RunStore
-
-    url = f"sqlite:///{tmp_path / 'old.sqlite3'}"
-    old = RunStore(url)
-    run = old.create(config, visitor="ann")
-    with old.database.write() as connection:
-        for column in ("until_step", "changes"):
-            connection.execute(text(f"ALTER TABLE runs DROP COLUMN {column}"))
-        connection.execute(text("UPDATE schema_version SET version = 2"))
-    old.database.close()
-    new = RunStore(url)
-    new.take_step(run.id, "ann")
-    assert new.leases.until_step(new.leases.claim()) == 1
-    new.database.close()

@@ -188,6 +188,8 @@ def test_a_database_of_the_first_version_is_brought_up_with_its_runs(
     with store.database.write() as connection:
         for statement in (
             "ALTER TABLE runs DROP COLUMN holder",
+            "ALTER TABLE runs DROP COLUMN until_step",
+            "ALTER TABLE runs DROP COLUMN changes",
             "ALTER TABLE runs DROP COLUMN note",
             "ALTER TABLE runs DROP COLUMN starred",
             "DROP INDEX deleted_runs",

@@ -61,15 +61,15 @@ def test_a_run_is_paused_before_its_first_step_stepped_twice_and_resumed(
     store, config, in_thread
 ):
     run = store.create(config, visitor="ann")
-    store.pause(run.id, "ann")
+    store.pauses.pause(run.id, "ann")
     thread = in_thread()
     until(store, run.id, "paused", 0)
     for step in (1, 2):
-        store.take_step(run.id, "ann")
+        store.pauses.take_step(run.id, "ann")
         until(store, run.id, "paused", step)
     shown = microscopes(store, run.id)
     assert [each["step"] for each in shown] == [1, 2]
-    store.resume(run.id, "ann")
+    store.pauses.resume(run.id, "ann")
     thread.join(PATIENCE_SECONDS)
     assert_ended_as(whole(config), store, run.id)
 
@@ -79,23 +79,24 @@ def test_a_pause_longer_than_patience_gives_up_the_process_and_loses_nothing(
 ):
     monkeypatch.setattr(pausing, "LINGER_SECONDS", 0.0)
     run = store.create(config, visitor="ann")
-    store.pause(run.id, "ann")
+    store.pauses.pause(run.id, "ann")
     for step in range(3):  # each step in a process of its own
         in_thread().join(PATIENCE_SECONDS)
         run = store.get(run.id)
         assert (run.state, run.step, run.error) == ("paused", step, None)
-        assert store.take_step(run.id, "ann").state == "queued"
-    store.resume(run.id, "ann")
+        store.pauses.take_step(run.id, "ann")
+    assert store.get(run.id).state == "queued"
+    store.pauses.resume(run.id, "ann")
     in_thread().join(PATIENCE_SECONDS)
     assert_ended_as(whole(config), store, run.id)
 
 
 def test_what_the_microscope_shows_fits_the_step(store, config, in_thread):
     run = store.create(config, visitor="ann")
-    store.take_step(run.id, "ann")
+    store.pauses.take_step(run.id, "ann")
     thread = in_thread()
     until(store, run.id, "paused", 1)
-    store.take_step(run.id, "ann")
+    store.pauses.take_step(run.id, "ann")
     until(store, run.id, "paused", 2)
     store.cancel(run.id, "ann")
     [shown] = microscopes(store, run.id)
@@ -125,18 +126,19 @@ def test_a_process_killed_in_a_pause_loses_nothing(
     run = worker.store.create(killed_config, visitor="ann")
     thread = answering(worker)
     wait_until(lambda: worker.store.get(run.id).step > 20)
-    worker.store.pause(run.id, "ann")
+    worker.store.pauses.pause(run.id, "ann")
     wait_until(lambda: worker.store.get(run.id).state == "paused")
     step = worker.store.get(run.id).step
     [child] = own_children()
     os.kill(child, signal.SIGKILL)
     thread.join(PATIENCE_SECONDS)
     assert worker.store.get(run.id).state == "paused"
-    assert getattr(worker.store, asked)(run.id, "ann").state == "queued"
+    getattr(worker.store.pauses, asked)(run.id, "ann")
+    assert worker.store.get(run.id).state == "queued"
     thread = answering(worker)
     if asked == "take_step":
         wait_until(lambda: worker.store.get(run.id).state == "paused")
         assert worker.store.get(run.id).step == step + 1
-        worker.store.resume(run.id, "ann")
+        worker.store.pauses.resume(run.id, "ann")
     thread.join(PATIENCE_SECONDS)
     assert_ended_as(whole, worker.store, run.id)
