@@ -27,7 +27,7 @@ from dpsgd_explorer.experiments.performance import PerformanceSettings
 from dpsgd_explorer.experiments.training_config import TrainingConfig
 from dpsgd_explorer.training import inputs, models
 from dpsgd_explorer.training.artifacts import weights_file
-from dpsgd_explorer.training.event_schedule import Schedule
+from dpsgd_explorer.training.event_schedule import Schedule, epsilons
 from dpsgd_explorer.training.microscope import Microscope
 from dpsgd_explorer.training.model_snapshots import ModelSnapshots
 from dpsgd_explorer.training.train_step import (
@@ -199,7 +199,10 @@ class TrainingExperiment(Experiment):
         self._ended = True
 
     def _epsilon(self) -> float | None:
-        return self._schedule.epsilons[self._step]
+        known = self._schedule.epsilons
+        if self._step not in known:  # a step that its visitor looked at
+            return epsilons(self.config, [self._step])[self._step]
+        return known[self._step]
 
     def _phase(self) -> Event:
         config, plan = self.config, self.config.plan

@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Self
 
 from sqlalchemy import (
-    Connection,
     RowMapping,
     Select,
     func,
