@@ -28,7 +28,7 @@ test("the heading says what was cut and how long the noise is", () => {
 });
 
 test("the plane shows C and what is far beyond it only as far as it is useful", () => {
-  assert.ok(Math.abs(reach(STEP) - 1.1 * 0.6) < 1e-12);
+  assert.ok(Math.abs(reach(STEP) - 1.1 * 0.25) < 1e-12);
   assert.ok(Math.abs(reach({...STEP, max_grad_norm: 2}) - 2.2) < 1e-12);
   assert.ok(Math.abs(reach({...STEP, max_grad_norm: null}) - 0.99) < 1e-12);
 });

@@ -95,6 +95,11 @@ export class RunLog {
 
   /** The furthest point reached: step 0 before the first. */
   get latest() {
+    const point = this.latestPoint;
+    return this.microscope?.step > point.step ? this.microscope : point;
+  }
+
+  get latestPoint() {
     const step = this.steps.at(-1);
     const evaluation = this.evaluations.at(-1);
     if (!step || (evaluation && evaluation.step > step.step)) {

@@ -53,7 +53,7 @@ function detail(log, plan, {queuePosition, expectedStart, replaying}) {
   const steps = `step ${integer(log.latest.step)} of ${integer(plan.steps)}`;
   if (log.isFinal) return `${steps}, ${duration(log.seconds)}`;
   if (replaying) return steps;
-  if (log.state === "paused") return `${steps}; nothing is lost`;
+  if (log.state === "paused") return steps;
   const left = log.secondsLeft(plan.steps);
   return left === null ? steps : `${steps}, ${duration(left)} left`;
 }

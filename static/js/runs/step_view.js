@@ -21,7 +21,7 @@ import {showTable} from "../lib/table.js";
  */
 
 const HEIGHT = 280;
-const WIDEST = 6; // half the height of the plane, in units of C
+const WIDEST = 2.5; // half the height of the plane, in units of C
 const MEANS = {
   true: ["s-twin dotted", "f-twin", "mean"],
   clipped: ["s-private", "f-private", "mean, clipped"],
