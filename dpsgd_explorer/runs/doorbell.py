@@ -16,7 +16,7 @@ from huey import SqliteHuey
 from huey.registry import Message
 from huey.serializer import Serializer
 
-from dpsgd_explorer.runs.store.private_file import private_file
+from dpsgd_explorer.runs.files.private_file import private_file
 from dpsgd_explorer.settings import Settings
 
 logger = logging.getLogger(__name__)

@@ -27,9 +27,9 @@ from sqlalchemy.engine import Engine
 from sqlalchemy.exc import DBAPIError
 
 from dpsgd_explorer.errors import ConfigError, StorageBusyError, StorageFullError
+from dpsgd_explorer.runs.files.disk_reserve import DiskReserve, storage_full
+from dpsgd_explorer.runs.files.private_file import private_file
 from dpsgd_explorer.runs.store import schema
-from dpsgd_explorer.runs.store.disk_reserve import DiskReserve, storage_full
-from dpsgd_explorer.runs.store.private_file import private_file
 
 # SQLite's own waiting; what goes beyond it is ours.
 BUSY_TIMEOUT_SECONDS = 5.0

@@ -7,7 +7,7 @@ import pytest
 
 from dpsgd_explorer.errors import StorageFullError
 from dpsgd_explorer.experiments.events import Event
-from dpsgd_explorer.runs.store.disk_reserve import RESERVE_BYTES
+from dpsgd_explorer.runs.files.disk_reserve import RESERVE_BYTES
 
 
 @pytest.fixture

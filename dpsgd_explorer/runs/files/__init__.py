@@ -1,0 +1,1 @@
+"""Files of the installation that nobody else reads, and room kept on the disk."""
