@@ -15,7 +15,9 @@ ADULT = "/train/?dataset=adult&model=logistic&private=false&epochs=2"
 @pytest.fixture
 def group(open_page):
     page = open_page("/train/", expected=[REFUSED])
-    return page, lambda name: page.get_by_role("button", name=name, exact=True)
+    return page, lambda name: page.get_by_role(
+        "button", name=f"{name} settings", exact=True
+    )
 
 
 def test_groups_say_their_values_when_shut_and_open_by_key(group):

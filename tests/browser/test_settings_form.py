@@ -40,7 +40,7 @@ def page(trainer):
 
 
 def box(page, label):
-    return page.get_by_label(label, exact=True)
+    return page.get_by_role("form", name="Settings").get_by_label(label, exact=True)
 
 
 def test_a_slider_moves_by_keyboard_and_epsilon_follows(page):

@@ -6,14 +6,14 @@ of them are done by when all would be.
 
 from __future__ import annotations
 
-import gzip
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from threading import Lock
 
+import brotli
 from flask import Response, current_app, g, request
 
-from dpsgd_explorer.web.http.compression import LEVEL
+from dpsgd_explorer.web.http.compression import brotli_of
 
 QUEUES = {"quick": Lock(), "slow": Lock(), "pages": Lock(), "reports": Lock()}
 View = Callable[..., Response]
@@ -108,12 +108,12 @@ def cached_page(render: Callable[[], str], queue: str = "pages") -> Response:
     packed = cache.answer(
         address,
         queue,
-        lambda: gzip.compress(render().encode(), LEVEL, mtime=0),
+        lambda: brotli_of(render().encode()),
         is_whole=lambda: failures() == before,
     )
-    takes_packed = request.accept_encodings["gzip"] > 0
-    response = Response(packed if takes_packed else gzip.decompress(packed))
+    takes_packed = request.accept_encodings["br"] > 0
+    response = Response(packed if takes_packed else brotli.decompress(packed))
     response.vary.add("Accept-Encoding")
     if takes_packed:
-        response.content_encoding = "gzip"
+        response.content_encoding = "br"
     return response

@@ -3,8 +3,8 @@
 Every file of ``static/`` is served below ``/static/<hash of the whole tree>/`` and
 plotly.js below ``/static/plotly-<version>/``; both may be kept for ever, since a
 changed file has another address.  Relative imports between script modules keep
-working because the tree moves as one.  Copies and their ``.gz`` lie in the instance
-folder, so the program's own folder may be read-only.
+working because the tree moves as one.  Copies, their ``.br`` and their ``.gz`` lie in
+the instance folder, so the program's own folder may be read-only.
 """
 
 from __future__ import annotations
@@ -23,6 +23,8 @@ from wsgiref.headers import Headers
 from whitenoise import WhiteNoise
 from whitenoise.compress import Compressor
 
+from dpsgd_explorer.web.http.compression import brotli_of
+
 #: Holds templates/ and static/: this package once installed, else the top of the tree.
 FRONT_DIR = next(
     folder
@@ -31,6 +33,12 @@ FRONT_DIR = next(
 )
 PLOTLY = "plotly.min.js"
 KEPT_TREES = 8
+
+
+class QuickCompressor(Compressor):  # type: ignore[misc]
+    """Compress at a start of the server; at its best brotli would take seconds."""
+
+    compress_brotli = staticmethod(brotli_of)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -112,7 +120,7 @@ def _copy_and_compress(files: Mapping[str, Path], target: Path) -> None:
     if target.is_dir():
         return
     target.parent.mkdir(parents=True, exist_ok=True)
-    compressor = Compressor(use_brotli=False, quiet=True)
+    compressor = QuickCompressor(quiet=True)
     with tempfile.TemporaryDirectory(dir=target.parent, prefix=".new-") as workshop:
         tree = Path(workshop) / "tree"
         tree.mkdir()

@@ -5,6 +5,7 @@ import re
 import shutil
 import stat
 
+import brotli
 import pytest
 
 from dpsgd_explorer.web.http import assets
@@ -50,6 +51,12 @@ def test_every_file_is_served_for_ever_and_compressed(app, client):
         assert answer.headers["Content-Encoding"] == "gzip"
         source = assets.plotly_bundle() if name == assets.PLOTLY else STATIC / name
         assert gzip.decompress(answer.data) == source.read_bytes()
+        smallest = client.get(
+            url_of(app, name), headers={"Accept-Encoding": "gzip, br"}, buffered=True
+        )
+        assert smallest.headers["Content-Encoding"] == "br"
+        assert brotli.decompress(smallest.data) == source.read_bytes()
+        assert len(smallest.data) < len(answer.data)
         plain = client.get(url_of(app, name), buffered=True)
         assert "Content-Encoding" not in plain.headers
         assert plain.data == source.read_bytes()
