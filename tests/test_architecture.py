@@ -31,6 +31,7 @@ MAY_IMPORT = {
     "web": {
         "accounting",
         "experiments",
+        "brotli",
         "flask",
         "itsdangerous",
         "latex2mathml",
