@@ -186,8 +186,8 @@ def accuracy_range(data: DataSet) -> tuple[float, float]:
     """
     if data.majority < EVEN:
         return 0.0, 0.995
-    floor = math.floor(20 * data.majority) / 20  # guessing lies just above it
-    return floor, round(min(floor + 0.15, 1.0), 2)
+    near = math.floor(20 * data.majority) / 20  # first steps may lie below guessing
+    return round(near - 0.05, 2), round(min(near + 0.15, 1.0), 2)
 
 
 def fitting_models() -> dict[str, list[str]]:
