@@ -18,6 +18,7 @@ from flask import (
     request,
     stream_with_context,
 )
+from pydantic import BaseModel, ConfigDict
 
 from dpsgd_explorer import __version__
 from dpsgd_explorer.errors import RunNotFoundError
@@ -25,7 +26,7 @@ from dpsgd_explorer.experiments.kinds import KINDS
 from dpsgd_explorer.runs.store.records import Run, StoredEvent
 from dpsgd_explorer.runs.store.store import RunStore
 from dpsgd_explorer.web.api.answer_cache import QUEUES
-from dpsgd_explorer.web.api.operation import operation
+from dpsgd_explorer.web.api.operation import operation, parse_query
 from dpsgd_explorer.web.api.recount import odometer_of
 from dpsgd_explorer.web.figures.share_card import share_card
 from dpsgd_explorer.web.http.services import run_store
@@ -40,6 +41,15 @@ bp = Blueprint("exports", __name__, url_prefix="/api/v1/runs/<run_id>")
 BYTES = "application/octet-stream"
 SVG = "image/svg+xml"
 SPENT = ("step", "epsilon", "seconds")
+
+
+class ReportQuery(BaseModel):
+    """What a report is to hold."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    plotly: bool = False
+
 
 Log = Callable[[], Iterator[StoredEvent]]
 
@@ -79,10 +89,15 @@ def as_csv(run: Run, log: Log) -> Iterator[str]:
 
 
 def as_html(run: Run, log: Log) -> str:
-    """Return a report that needs no network: one file with its charts."""
+    """Return a report that needs no network: one file with its charts.
+
+    ``?plotly=1`` has it hold plotly, for charts that can be read with the pointer.
+    """
+    with_plotly = parse_query(ReportQuery).plotly
     address = request.host_url.rstrip("/") + links(run.id)["page"]
     with QUEUES["reports"]:
-        return report(run, [LogEntry.of(event) for event in log()], address)
+        entries = [LogEntry.of(event) for event in log()]
+        return report(run, entries, address, with_plotly=with_plotly)
 
 
 def _strict(value: object, **layout: Any) -> str:

@@ -1,50 +1,82 @@
-"""A run as one HTML file that needs neither network nor server."""
+"""A run as one HTML file that needs neither network nor server.
+
+Its charts are drawings of the house; on request they are plotly's, with its script.
+"""
 
 from __future__ import annotations
 
 import importlib.metadata
+from functools import cache
 from typing import Any
 
 import plotly.io
 from flask import render_template
+from markupsafe import Markup
 
 from dpsgd_explorer import __version__
-from dpsgd_explorer.experiments.kinds import KINDS, parse
+from dpsgd_explorer.experiments.kinds import DEFAULT_KIND, KINDS, parse
 from dpsgd_explorer.runs.store.records import Run
-from dpsgd_explorer.web.run_views.base import RunView
+from dpsgd_explorer.web.figures.report_chart import NARROW, WIDE, drawn
+from dpsgd_explorer.web.http.assets import FRONT_DIR
+from dpsgd_explorer.web.run_views.base import RunView, Section
 from dpsgd_explorer.web.run_views.models import LogEntry, RunSummary
 from dpsgd_explorer.web.run_views.registry import VIEWS
+from dpsgd_explorer.web.run_views.statement import statement
 
 HEIGHT_PX = 420
+BOTH = '<div class="only-wide">{}</div><div class="only-narrow">{}</div>'
+SHEETS = ("tokens.css", "base.css")
 
 
-def report(run: Run, log: list[LogEntry], address: str) -> str:
+def report(
+    run: Run, log: list[LogEntry], address: str, *, with_plotly: bool = False
+) -> str:
     """Return the page.
 
     Args:
         run: What was asked for and what came of it.
         log: Its events, oldest first.
         address: Where the run was shown when the report was made.
+        with_plotly: Whether its charts can be read with the pointer, at 4.8 MB.
     """
     view = VIEWS[run.kind]
     evaluations = [entry.data for entry in log if entry.kind == "evaluation"]
     steps = [entry.data for entry in log if entry.kind == "step"]
     sections = view.sections(parse(run.config), steps, evaluations)
+    spent = RunSummary.of(run, "").privacy
     return render_template(
         "exports/report.html",
         run=run,
         address=address,
         sections=sections,
-        charts=[_chart(section.figure, i) for i, section in enumerate(sections)],
+        charts=[
+            _chart(section.figure, i) if with_plotly else _drawing(section)
+            for i, section in enumerate(sections)
+        ],
+        styles=_styles(),
+        statement=statement(run, spent) if run.kind == DEFAULT_KIND else "",
         title=run.name or view.subject(run.config),
         spends=view.spends,
-        privacy=RunSummary.of(run, "").privacy,
+        privacy=spent,
         columns=view.columns,
         evaluations=[_row(view, run, point) for point in evaluations],
         settings=_settings(run),
         program=f"DP-SGD Explorer {__version__}",
-        plotly=f"plotly {importlib.metadata.version('plotly')}",
+        plotly=f"plotly {importlib.metadata.version('plotly')}" if with_plotly else "",
     )
+
+
+@cache
+def _styles() -> Markup:
+    """Return the style sheets of the house, which hold nothing of a visitor."""
+    folder = FRONT_DIR / "static" / "css"
+    texts = [(folder / name).read_text(encoding="utf-8") for name in SHEETS]
+    return Markup("\n".join(texts))
+
+
+def _drawing(section: Section) -> Markup:
+    wide, narrow = (drawn(section.figure, section.heading, s) for s in (WIDE, NARROW))
+    return Markup(BOTH).format(wide, narrow)
 
 
 def _chart(figure: dict[str, Any], index: int) -> str:
@@ -65,7 +97,9 @@ def _row(view: RunView, run: Run, point: dict[str, Any]) -> list[str]:
     if view.spends:
         spent = [view.spent(point["epsilon"], run.config).epsilon_text]
     reached = (
-        view.missing if point[name] is None else form.format(point[name])
+        view.missing
+        if point[name] is None
+        else form.format(point[name]).replace("%", " %")
         for name, _, form in view.columns
     )
     return [str(point["step"]), *spent, *reached]

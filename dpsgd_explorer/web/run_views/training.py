@@ -19,7 +19,9 @@ from dpsgd_explorer.web.questions.plan_preview import (
     truth_of,
 )
 from dpsgd_explorer.web.questions.privacy import PrivacyTerms
+from dpsgd_explorer.web.questions.rounding import limit
 from dpsgd_explorer.web.run_views.base import (
+    PRINTED,
     Points,
     RunView,
     Section,
@@ -36,16 +38,35 @@ def preset_settings() -> list[Settings]:
     return [TrainingConfig.parse(config).model_dump(mode="json") for config in configs]
 
 
-def accuracy_figure(points: Points) -> dict[str, Any]:
-    """Return test accuracy against epsilon; against steps without a guarantee."""
+def accuracy_figure(points: Points, budget: float | None = None) -> dict[str, Any]:
+    """Return test accuracy against epsilon; against steps without a guarantee.
+
+    Args:
+        points: The evaluations of a run.
+        budget: What the run may spend; a wall stands there.
+    """
     private = all(point["epsilon"] is not None for point in points)
     name, words = ("epsilon", "ε spent") if private else ("step", "step")
-    return chart(
+    figure = chart(
         x=[point[name] for point in points],
-        y=[100 * point["test_accuracy"] for point in points],
+        y=[round(100 * point["test_accuracy"], 4) for point in points],
         x_title=words,
         y_title="test accuracy, %",
     )
+    if private and budget is not None:
+        figure["layout"]["shapes"] = [
+            {
+                "type": "line",
+                "yref": "paper",
+                "x0": budget,
+                "x1": budget,
+                "y0": 0,
+                "y1": 1,
+                "line": {"color": PRINTED["budget"], "width": 2.25},
+                "label": {"text": f"budget ε = {limit(budget)}"},
+            }
+        ]
+    return figure
 
 
 def _privacy_in_short(config: Settings) -> str:
@@ -137,11 +158,17 @@ class TrainingView(RunView):
         return {"plan": plan_of(config), "catalogue": chart_catalogue()}
 
     def sections(
-        self, _config: TrainingConfig, steps: Points, evaluations: Points
+        self, config: TrainingConfig, steps: Points, evaluations: Points
     ) -> list[Section]:
         """Return accuracy against what was spent, and the loss along the steps."""
         return [
-            Section("Test accuracy", "", accuracy_figure(evaluations)),
+            Section(
+                "Test accuracy",
+                "",
+                accuracy_figure(
+                    evaluations, config.stop_at_epsilon or config.target_epsilon
+                ),
+            ),
             Section(
                 "Training loss",
                 "Computed on the training records and outside the guarantee.",

@@ -16,7 +16,7 @@ from dpsgd_explorer.experiments.events import Event
 from dpsgd_explorer.experiments.kinds import KINDS, start
 from dpsgd_explorer.experiments.training_config import TrainingConfig
 from dpsgd_explorer.web.http.assets import FRONT_DIR, plotly_bundle
-from tests.web.conftest import SMALL, ended, error_of, recorded_events
+from tests.web.conftest import SMALL, STEP, ended, error_of, recorded_events
 
 RUNS = "/api/v1/runs"
 NOT_PRIVATE = Event(
@@ -96,24 +96,65 @@ def test_a_log_that_grows_is_taken_as_it_was(client, store, run_id):
     assert [event["seq"] for event in json.loads(text)["events"]] == [1, 2]
 
 
-def test_html_is_one_file_that_needs_nothing_else(client, finished):
+@pytest.mark.parametrize("plotly", ["", "?plotly=1"])
+def test_html_is_one_file_that_needs_nothing_else(client, finished, plotly):
     client.patch(f"{RUNS}/{finished}", json={"name": "<script>alert(1)</script>"})
-    text = download(client, finished, "html")
+    text = client.get(f"{RUNS}/{finished}/export.html{plotly}").text
     assert "&lt;script&gt;alert(1)&lt;/script&gt;" in text
     assert "<script>alert(1)" not in text
     assert "<strong>ε = 1.00</strong> at δ = 1e-05" in text
-    assert text.count("Plotly.newPlot(") >= 2
     own_part = text.replace(plotly_bundle().read_text(), "")
+    assert text.count("Plotly.newPlot(") >= 2 if plotly else "<script" not in text
     assert "src=" not in own_part
+    assert "url(" not in own_part
     assert "https://" not in own_part
+
+
+def test_a_report_is_small_and_draws_the_budget_wall(client, store):
+    settings = SMALL | {"steps": 3000, "evaluations": 200}
+    run_id = client.post(RUNS, json=settings).json["id"]
+    phase, *_, end = recorded_events()
+    steps = [
+        Event("step", {"step": i, "epsilon": i / 3000, "seconds": 1.0, **STEP})
+        for i in range(1, 3001)
+    ]
+    tests = [
+        Event(
+            "evaluation",
+            {
+                "step": 15 * i,
+                "epsilon": i / 200,
+                "seconds": 1.0,
+                "test_accuracy": 0.7 + i / 2000,
+                "test_loss": 0.5,
+            },
+        )
+        for i in range(1, 201)
+    ]
+    ended(store, run_id, [phase, *steps, *tests, end])
+    text = download(client, run_id, "html")
+    assert len(text.encode()) <= 300_000
+    assert "budget ε = 1.00" in text
+    assert text.count('<svg class="plot') == 4  # two charts, each wide and narrow
+    assert "nan" not in "".join(re.findall(r'd="[^"]*"', text))
 
 
 def test_a_report_prints_one_unit_and_no_row_that_says_nothing(client, finished):
     text = download(client, finished, "html")
-    own_part = text.replace(plotly_bundle().read_text(), "")
-    assert "<code>kind</code>" not in own_part
+    assert "<code>kind</code>" not in text
+    assert "test accuracy, %" in text
+    assert '<td class="n">84.00 %</td>' in text
+    with_plotly = client.get(f"{RUNS}/{finished}/export.html?plotly=1").text
+    own_part = with_plotly.replace(plotly_bundle().read_text(), "")
     assert re.search(r'"y":\[[\d.]+,84\.0\]', own_part)
-    assert "test accuracy, %" in own_part
+
+
+@pytest.mark.parametrize("kind", ["regression", "engines"])
+def test_a_report_of_every_kind_draws_what_there_is(client, kind):
+    run_id = client.post(RUNS, json={"kind": kind}).json["id"]
+    text = download(client, run_id, "html")
+    assert '<svg class="plot' in text
+    assert len(text.encode()) <= 300_000
 
 
 @pytest.mark.parametrize(
