@@ -28,7 +28,7 @@ from dpsgd_explorer.runs.store.store import RunStore
 from dpsgd_explorer.web.api.answer_cache import QUEUES
 from dpsgd_explorer.web.api.operation import operation, parse_query
 from dpsgd_explorer.web.api.recount import odometer_of
-from dpsgd_explorer.web.figures.share_card import share_card
+from dpsgd_explorer.web.figures.exports.share_card import share_card
 from dpsgd_explorer.web.http.services import run_store
 from dpsgd_explorer.web.run_views.models import LogEntry, RunSummary, links
 from dpsgd_explorer.web.run_views.registry import VIEWS

@@ -16,7 +16,7 @@ from markupsafe import Markup
 from dpsgd_explorer import __version__
 from dpsgd_explorer.experiments.kinds import DEFAULT_KIND, KINDS, parse
 from dpsgd_explorer.runs.store.records import Run
-from dpsgd_explorer.web.figures.report_chart import NARROW, WIDE, drawn
+from dpsgd_explorer.web.figures.exports.report_chart import NARROW, WIDE, drawn
 from dpsgd_explorer.web.http.assets import FRONT_DIR
 from dpsgd_explorer.web.run_views.base import RunView, Section
 from dpsgd_explorer.web.run_views.models import LogEntry, RunSummary

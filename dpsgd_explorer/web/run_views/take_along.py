@@ -9,7 +9,7 @@ from typing import Any
 from dpsgd_explorer.experiments.kinds import DEFAULT_KIND
 from dpsgd_explorer.experiments.training_config import TrainingConfig
 from dpsgd_explorer.runs.store.records import Run
-from dpsgd_explorer.web.figures.share_card import Card
+from dpsgd_explorer.web.figures.exports.share_card import Card
 from dpsgd_explorer.web.questions.rounding import percent
 from dpsgd_explorer.web.run_views.models import RunSummary
 from dpsgd_explorer.web.run_views.registry import VIEWS

@@ -8,8 +8,8 @@ import pytest
 from dpsgd_explorer import accounting
 from dpsgd_explorer.experiments.training_config import TrainingConfig
 from dpsgd_explorer.web.content.references import SOURCES
-from dpsgd_explorer.web.figures import share_card as cards
-from dpsgd_explorer.web.figures.share_card import Card, share_card
+from dpsgd_explorer.web.figures.exports import share_card as cards
+from dpsgd_explorer.web.figures.exports.share_card import Card, share_card
 from dpsgd_explorer.web.questions.odds import percent_at_most
 from dpsgd_explorer.web.run_views import statement as statements
 from dpsgd_explorer.web.run_views.models import RunSummary

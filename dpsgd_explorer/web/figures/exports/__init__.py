@@ -1,0 +1,1 @@
+"""Drawings that leave the site: the charts of a report, the share card."""
