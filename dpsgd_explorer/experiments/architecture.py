@@ -63,6 +63,13 @@ def layers_of(
     return DRAWN[model](input_shape, classes, chosen)
 
 
+def feature_shape(model: str, input_shape: tuple[int, ...]) -> tuple[int, ...]:
+    """Return the shape of the fixed features that a model sees; () for none."""
+    if model != "scattering_linear":
+        return ()
+    return SCATTERED, *(length // REDUCED for length in input_shape[1:])
+
+
 def widths_of(model: str, text: str | None) -> tuple[int, ...]:
     """Return the widths that a text such as "256, 128" lists; none for no text.
 
@@ -156,8 +163,8 @@ def _logistic(
 def _scattering_linear(
     shape: tuple[int, ...], classes: int, _widths: tuple[int, ...]
 ) -> tuple[Layer, ...]:
-    side = shape[-1] // REDUCED
-    return (_linear("", SCATTERED * side**2, classes),)
+    features = feature_shape("scattering_linear", shape)
+    return (_linear("", math.prod(features), classes),)
 
 
 def _mlp(

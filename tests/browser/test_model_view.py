@@ -107,3 +107,20 @@ def test_a_phone_shows_the_model_as_a_view_of_its_own(open_page, finished_run):
     expect(page.locator(".accuracy-box")).to_be_hidden()
     wide = "document.documentElement.scrollWidth - innerWidth"
     assert page.evaluate(wide) == 0
+
+
+@pytest.mark.long("more journeys")
+def test_a_models_card_shows_how_each_layer_is_clipped(open_page, axe):
+    page = open_page(at({"model": "cnn", "expected_batch_size": 64, "steps": 20}))
+    page.get_by_role("button", name="Data and model").click()
+    layers = page.locator("[data-model-card] li")
+    expect(layers).to_have_count(5)
+    expect(layers.nth(1)).to_contain_text("Conv2d → 16 × 14 × 14")
+    expect(layers.nth(1)).to_contain_text("instantiated")
+    expect(layers.nth(4)).to_contain_text("ghost")
+    found = page.evaluate(axe + "; axe.run('[data-model-card]')")
+    assert (found["violations"], bool(found["passes"])) == ([], True)
+    page.locator("#model").select_option("scattering_linear")
+    expect(layers).to_have_count(3)
+    expect(layers.nth(1)).to_contain_text("fixed, nothing is learned")
+    expect(page.locator("[data-model-card]")).to_contain_text("12,260 parameters")

@@ -17,9 +17,11 @@ from dpsgd_explorer.accounting.core.phase import first_steps
 from dpsgd_explorer.accounting.queries import preview
 from dpsgd_explorer.accounting.registry import accountant_for
 from dpsgd_explorer.accounting.released_counts import gradient_noise, usual_count_noise
+from dpsgd_explorer.experiments.architecture import feature_shape
 from dpsgd_explorer.experiments.catalogue import DATA_SETS, MODELS, DataSet, Model
 from dpsgd_explorer.experiments.training_config import TrainingConfig
 from dpsgd_explorer.web.forms.fields import text_of
+from dpsgd_explorer.web.questions.model_card import card_of
 from dpsgd_explorer.web.questions.odds import percent_at_most
 from dpsgd_explorer.web.questions.privacy import (
     Curve,
@@ -36,6 +38,7 @@ CURVE_POINTS = 101
 PLANS = 256
 FEW_POINTS = 9  # of a preliminary answer
 SPARED = 5e-3  # of ε, for what preliminary noise spends less than the run's will
+UNKNOWN = ("", "")  # norm method and reason of a layer that chooses at its first step
 VIEWS = {
     "accuracy": "Accuracy",
     "gradients": "Gradients",
@@ -116,6 +119,7 @@ def planned(
     if target is not None and most is not None:
         found = found.raised_to(min(target, most))
     line = None if points is None else Curve.through(found.steps, found.epsilons)
+    card = card_of(config)
     return PlanAnswer(
         **EnclosedEpsilon.between(
             found.spent, plan.accountant, plan.delta
@@ -136,6 +140,8 @@ def planned(
         last_step=last_step,
         parameters=config.parameters,
         layers=layer_answers(config),
+        step_bytes=card.step_bytes if card else None,
+        step_records=card.step_records if card else None,
         curve=line,
         noise_is_bound=target is not None,
     )
@@ -148,6 +154,8 @@ def layer_answers(config: TrainingConfig) -> list[LayerAnswer]:
     heads = groups if isinstance(groups, list) else names[:1]
     if groups in ("layer-wise", "param-wise"):
         heads = names
+    card = card_of(config)
+    methods = card.norm_methods if card else {}
     return [
         LayerAnswer(
             name=layer.name,
@@ -155,6 +163,8 @@ def layer_answers(config: TrainingConfig) -> list[LayerAnswer]:
             output_shape=list(layer.output_shape),
             parameters=layer.parameters,
             begins_group=config.private and layer.name in heads,
+            norm_method=methods.get(layer.name, UNKNOWN)[0],
+            reason=methods.get(layer.name, UNKNOWN)[1],
         )
         for layer in config.layers
     ]
@@ -170,7 +180,7 @@ def chart_catalogue() -> dict[str, Any]:
     """Return what charts need beyond a plan: data sets, models, ticks with odds."""
     return {
         "data_sets": {name: _data_set(name, data) for name, data in DATA_SETS.items()},
-        "models": {name: _model(model) for name, model in MODELS.items()},
+        "models": {name: _model(name, model) for name, model in MODELS.items()},
         "accountants": {name: one.label for name, one in ACCOUNTANTS.items()},
         "claims": {name: one.status for name, one in ACCOUNTANTS.items()},
         "scales": [
@@ -220,9 +230,14 @@ def data_note(data: DataSet) -> str:
     return f"{data.note} {sizes}"
 
 
-def _model(model: Model) -> dict[str, Any]:
+def _model(name: str, model: Model) -> dict[str, Any]:
     notes = {dataset: model_note(model, dataset) for dataset in model.parameters}
-    return {"label": model.label, "notes": notes}
+    features = {
+        dataset: shape
+        for dataset in model.parameters
+        if (shape := feature_shape(name, DATA_SETS[dataset].input_shape))
+    }
+    return {"label": model.label, "notes": notes, "features": features}
 
 
 def model_note(model: Model, dataset: str) -> str:

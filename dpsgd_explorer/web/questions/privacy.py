@@ -225,13 +225,19 @@ class CurvesAnswer(BaseModel):
 
 
 class LayerAnswer(BaseModel):
-    """A layer with parameters; ``begins_group`` where a clipping group begins."""
+    """A layer with parameters; ``begins_group`` where a clipping group begins.
+
+    ``norm_method`` is how the norms of its gradients are computed, "ghost" or
+    "instantiate", and ``reason`` why; both are "" where it is chosen at the first step.
+    """
 
     name: str
     kind: str
     output_shape: list[int]
     parameters: int
     begins_group: bool
+    norm_method: str
+    reason: str
 
 
 class PlanAnswer(EnclosedEpsilon, EveryEpsilon):
@@ -243,7 +249,8 @@ class PlanAnswer(EnclosedEpsilon, EveryEpsilon):
     ``last_step`` is at most that of the run. Where ``noise_is_bound``, the noise is at
     least that of the run, and ``epsilon`` the target, which the run spends at most.
     ``noise_multiplier`` is that of the first step; the gradient's is larger where
-    adaptive clipping releases counts beside it.
+    adaptive clipping releases counts beside it. ``step_bytes`` is the most that torch
+    allocated during a private step of ``step_records`` records, measured once.
     """
 
     accountants: list[str]
@@ -259,6 +266,8 @@ class PlanAnswer(EnclosedEpsilon, EveryEpsilon):
     last_step: int
     parameters: int
     layers: list[LayerAnswer]
+    step_bytes: int | None
+    step_records: int | None
     curve: Curve | None
     noise_is_bound: bool
 

@@ -9,6 +9,7 @@ import {copyText} from "../lib/clipboard.js";
 import {roundUp} from "../lib/format.js";
 import {PlanPanel, terms} from "../forms/plan_panel.js";
 import {LayerTable} from "../forms/layer_table.js";
+import {ModelCard} from "../forms/model_card.js";
 import {Presets} from "../forms/presets.js";
 import {asTexts, toQuery} from "../forms/query.js";
 import {LiveRun} from "../runs/live_run.js";
@@ -29,6 +30,7 @@ const panel = new RunPanel(part("panel"), (id) => ghosts.remove(id));
 const planPanel = new PlanPanel(part("settings"), data.catalogue);
 const form = new SettingsForm(part("settings"), data, settingsChanged);
 const layers = new LayerTable(page.querySelector("[data-layers]"), (heads) => form.set("clipping_heads", heads));
+const card = new ModelCard(part("model-card"), data.catalogue);
 const presets = new Presets(page, data.presets, (texts) => form.fill(texts));
 const groups = new SettingGroups(part("settings"), data.fields);
 const newest = new Newest(page);
@@ -54,6 +56,7 @@ function start() {
   ghosts.readPins();
   showTimes(page);
   presets.mark(currentPreset());
+  card.show(data.plan, data.config);
   if (data.plan) showSetUp();
   else panel.notReady();
   attachFromAddress();
@@ -130,6 +133,7 @@ function accept(answer) {
   form.offer("accountant", answer.accountants);
   planPanel.show(answer);
   layers.show(answer);
+  card.show(answer, data.config);
   if (!store.run) showSetUp();
 }
 
@@ -137,6 +141,7 @@ function refuse(error) {
   store.plan = null;
   planPanel.show(null);
   layers.show(null);
+  card.show(null, null);
   if (!store.run) panel.notReady();
   if (Object.keys(error.fields ?? {}).length === 0) showRunError(error);
   else showErrors(error.fields);

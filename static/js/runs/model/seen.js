@@ -1,6 +1,6 @@
 /** What a log says of its model at the place it has reached. Pure. */
 
-import {percent, roundUp} from "../../lib/format.js";
+import {percent, roundUp, significant} from "../../lib/format.js";
 import {changeOf, linearLayer} from "../../charts/model/linear.js";
 
 /**
@@ -39,4 +39,11 @@ export function partsOf(models) {
 export function accuracyOf({confusion}) {
   const right = confusion.reduce((sum, row, i) => sum + row[i], 0);
   return right / confusion.flat().reduce((sum, count) => sum + count, 0);
+}
+
+/** How quickly a run went on the machine that trained it; "" before there is anything to go by. */
+export function speedText({steps}) {
+  const [first, last] = [steps.at(0), steps.at(-1)];
+  if (!last || last.step === first.step || last.seconds === first.seconds) return "";
+  return `${significant((last.step - first.step) / (last.seconds - first.seconds), 2)} steps a second here, evaluations included`;
 }

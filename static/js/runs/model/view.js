@@ -6,7 +6,7 @@ import {ConfusionPart} from "./confusion_part.js";
 import {DrawPart} from "./draw_part.js";
 import {ErrorsPart} from "./errors_part.js";
 import {FeaturesPart} from "./features_part.js";
-import {seenModel} from "./seen.js";
+import {seenModel, speedText} from "./seen.js";
 import {SidesPart} from "./sides_part.js";
 import {Twin} from "./twin.js";
 import {WeightsPart} from "./weights_part.js";
@@ -18,6 +18,7 @@ export class ModelView {
     this.parts = [new WeightsPart(root), new FeaturesPart(root), new SidesPart(root), new ConfusionPart(root), new ErrorsPart(root), new DrawPart(root)];
     this.heading = root.querySelector("[data-model-heading]");
     this.place = root.querySelector("[data-model-place]");
+    this.measured = document.querySelectorAll("[data-measured]");
     this.terms = [...root.querySelectorAll("[data-model-terms]")];
     this.twin = new Twin(() => this.paint());
     this.view = null;
@@ -50,6 +51,7 @@ export class ModelView {
     this.place.textContent = `${seen.reached} of the test records read rightly`;
     const terms = plan.private ? "private" : "open";
     for (const words of this.terms) words.hidden = words.dataset.modelTerms !== terms;
+    for (const place of this.measured) place.textContent = speedText(whole);
     for (const part of this.parts) part.update(seen, {plan, model, twin, whole, settled: whole.isFinal});
   }
 }

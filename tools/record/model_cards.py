@@ -1,0 +1,73 @@
+"""Record how each model is clipped, layer by layer, and what a private step holds.
+
+    python -m tools.record.model_cards
+
+Writes dpsgd_explorer/web/recorded/choices/model_cards.json: for each data set and model
+with its usual widths, the norm method of each layer in each clipping mode as the
+library chose it, with its reason, and the peak of the bytes that torch allocates during
+one private step of ``BATCH`` records.
+"""
+
+from __future__ import annotations
+
+import sys
+
+import torch
+from torch import Tensor
+
+from dpsgd_explorer.dp.engines.norm_methods import CLIPPING_MODES, DEFAULT_MODE
+from dpsgd_explorer.experiments.catalogue import DATA_SETS, MODELS
+from dpsgd_explorer.training import models
+from dpsgd_explorer.training.timing import one_thread, peak_bytes, private_step
+from tools.record.files import versions, write
+
+BATCH = 512
+
+
+def main() -> int:
+    """Take a step of every model in every mode, and write the file."""
+    one_thread()
+    cards = {
+        f"{dataset}-{model}": {
+            "norm_methods": norm_methods(dataset, model),
+            "peak_bytes": peak(dataset, model),
+        }
+        for model in MODELS
+        for dataset in MODELS[model].parameters
+    }
+    write("choices/model_cards", {"batch": BATCH, "cards": cards, **versions()})
+    return 0
+
+
+def norm_methods(dataset: str, model: str) -> dict[str, dict[str, list[str]]]:
+    """Return method and reason of each layer, by clipping mode."""
+    return {mode: _explained(dataset, model, mode) for mode in CLIPPING_MODES}
+
+
+def _explained(dataset: str, model: str, mode: str) -> dict[str, list[str]]:
+    net = models.build(model, dataset, seed=0)
+    engine, step = private_step(net, _records(dataset, model, 2), "hooks", mode)
+    step.run()
+    return {x.layer: [x.norm_method, x.reason] for x in reversed(engine.explain())}
+
+
+def peak(dataset: str, model: str) -> int:
+    """Return the bytes that torch allocates at most during a private step."""
+    net = models.build(model, dataset, seed=0)
+    data = _records(dataset, model, BATCH)
+    _, step = private_step(net, data, "hooks", DEFAULT_MODE)
+    return peak_bytes(step.run)
+
+
+def _records(dataset: str, model: str, count: int) -> tuple[Tensor, Tensor]:
+    """Return random records as the model sees them, with labels."""
+    facts = DATA_SETS[dataset]
+    generator = torch.Generator().manual_seed(1)
+    inputs = torch.rand(count, *facts.input_shape, generator=generator)
+    if model in models.TRANSFORMS:
+        inputs = models.TRANSFORMS[model](facts.input_shape)(inputs)
+    return inputs, torch.randint(facts.classes, (count,), generator=generator)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
