@@ -40,7 +40,10 @@ def cookie_of(folder, visitor):
 
 
 def store_runs(folder, visitor, runs):
-    """Store runs for a product that is not running; return their ids in order."""
+    """Store runs for a product; return their ids in order.
+
+    Nothing rings for them and each is claimed at once, so that no worker takes them up.
+    """
     store = RunStore.from_settings(settings_of(folder))
     try:
         return [store_run(store, visitor, **run) for run in runs]

@@ -38,13 +38,21 @@ STOP_S = 20
 
 
 @pytest.fixture(scope="session")
-def serve(tmp_path_factory):
+def instance_folders():
+    """The folder of each product that was started, by its address."""
+    return {}
+
+
+@pytest.fixture(scope="session")
+def serve(tmp_path_factory, instance_folders):
     """Start a copy of the product; its address. Each must end cleanly on SIGTERM."""
     with contextlib.ExitStack() as started:
 
         def start(**environment):
             folder = tmp_path_factory.mktemp("instance")
-            return started.enter_context(_served(folder, environment))
+            address = started.enter_context(_served(folder, environment))
+            instance_folders[address] = folder
+            return address
 
         yield start
 

@@ -9,9 +9,10 @@ import pytest
 from playwright.sync_api import expect
 
 from tests.browser.test_pages import in_both_themes, too_narrow
-from tests.browser.trainer import focus
+from tests.browser.trainer import SHORT, focus
 from tests.stored_runs import cookie_of, store_runs
 
+VISITOR = "who-has-thirty-runs"
 SEEDS = [{"seed": seed} for seed in (1, 2, 3)]
 FIVE = [*SEEDS, {"learning_rate": 2.0}, {"private": False}]
 THIRTY = [
@@ -23,19 +24,27 @@ THIRTY = [
 
 
 @pytest.fixture(scope="module")
-def stocked(serve, tmp_path_factory):
-    """A product with thirty runs of one visitor: address, cookie and ids."""
-    folder = tmp_path_factory.mktemp("stocked")
-    ids = store_runs(folder, "ann", THIRTY)
-    return serve(DPSGD_INSTANCE_DIR=str(folder)), cookie_of(folder, "ann"), ids
+def ids(address, instance_folders):
+    """Ids of thirty runs of one visitor."""
+    return store_runs(instance_folders[address], VISITOR, THIRTY)
 
 
 @pytest.fixture
-def open_stocked(open_page, stocked, visit):
+def become(visit, address, instance_folders, open_page):
+    """Be some visitor from now on; ``open_page`` has forgotten the one before."""
+
+    def become(visitor):
+        name, value = cookie_of(instance_folders[address], visitor)
+        visit.add_cookies([{"name": name, "value": value, "url": address}])
+
+    return become
+
+
+@pytest.fixture
+def open_stocked(open_page, become, ids):
     """Open a page as the visitor whose runs they are."""
-    address, (name, value), _ = stocked
-    visit.add_cookies([{"name": name, "value": value, "url": address}])
-    return lambda path, **rest: open_page(path, at=address, **rest)
+    become(VISITOR)
+    return open_page
 
 
 def lit(page):
@@ -47,7 +56,7 @@ def lit(page):
 
 
 def test_runs_are_chosen_in_the_list_compared_and_one_is_lit_everywhere(
-    open_stocked, stocked
+    open_stocked,
 ):
     page = open_stocked("/runs/?sort=date&order=asc")
     boxes = page.get_by_role("checkbox", name=re.compile("^Compare "))
@@ -77,8 +86,8 @@ def test_runs_are_chosen_in_the_list_compared_and_one_is_lit_everywhere(
 
 
 @pytest.mark.long("more journeys")
-def test_five_runs_are_compared_by_keyboard_on_a_telephone(open_stocked, stocked, axe):
-    ids = ",".join(stocked[2][:5])
+def test_five_runs_are_compared_by_keyboard_on_a_telephone(open_stocked, ids, axe):
+    ids = ",".join(ids[:5])
     page = open_stocked(f"/runs/compare?ids={ids}", size=(390, 844))
     accuracy = page.locator('[data-chart="accuracy"]')
     expect(accuracy.locator("path.line")).to_have_count(4)
@@ -103,8 +112,8 @@ def test_five_runs_are_compared_by_keyboard_on_a_telephone(open_stocked, stocked
 
 
 @pytest.mark.long("more journeys")
-def test_a_pointer_lights_the_run_that_it_is_at(open_stocked, stocked):
-    page = open_stocked(f"/runs/compare?ids={','.join(stocked[2][:4])}")
+def test_a_pointer_lights_the_run_that_it_is_at(open_stocked, ids):
+    page = open_stocked(f"/runs/compare?ids={','.join(ids[:4])}")
     box = page.locator('[data-chart="accuracy"] svg')
     expect(box.locator("path.line")).to_have_count(4)
     size = box.bounding_box()
@@ -116,20 +125,18 @@ def test_a_pointer_lights_the_run_that_it_is_at(open_stocked, stocked):
 
 
 @pytest.mark.long("more journeys")
-def test_a_stranger_sees_the_comparison_of_a_link(open_page, stocked):
-    address, _, ids = stocked
+def test_a_stranger_sees_the_comparison_of_a_link(open_page, ids):
     path = f"/runs/compare?ids={ids[0]},{ids[3]}"
-    page = open_page(path, at=address, new_visitor=True)
+    page = open_page(path, new_visitor=True)
     expect(page.locator('[data-chart="accuracy"] path.line')).to_have_count(2)
     page.get_by_role("link", name="Accuracy against ε").click()
     expect(page.locator(".run-dot:visible")).to_have_count(2)
 
 
 @pytest.mark.long("more journeys")
-def test_without_script_the_table_comes_first(open_page, stocked):
-    address, _, ids = stocked
+def test_without_script_the_table_comes_first(open_page, ids):
     path = f"/runs/compare?ids={','.join(ids[:5])}"
-    page = open_page(path, at=address, java_script_enabled=False)
+    page = open_page(path, java_script_enabled=False)
     expect(page.locator(".differs thead")).to_be_visible()
     expect(page.locator("[data-overlay]")).to_be_hidden()
     expect(page.get_by_text("Accuracy at the end")).to_be_hidden()
@@ -137,9 +144,7 @@ def test_without_script_the_table_comes_first(open_page, stocked):
 
 @pytest.mark.long("more journeys")
 @pytest.mark.parametrize("width", [390, 1280])
-def test_thirty_runs_are_a_front_that_a_keyboard_replays(
-    open_stocked, stocked, axe, width
-):
+def test_thirty_runs_are_a_front_that_a_keyboard_replays(open_stocked, ids, axe, width):
     page = open_stocked("/runs/pareto", size=(width, 844))
     dots = page.locator(".run-dot:visible")
     expect(dots).to_have_count(29)
@@ -165,7 +170,7 @@ def test_thirty_runs_are_a_front_that_a_keyboard_replays(
 
 
 @pytest.mark.long("more journeys")
-def test_thirty_runs_are_searched_sorted_and_ticked_across(open_stocked, stocked, axe):
+def test_thirty_runs_are_searched_sorted_and_ticked_across(open_stocked, ids, axe):
     page = open_stocked("/runs/")
     rows = page.locator("[data-run]")
     expect(rows).to_have_count(30)
@@ -188,23 +193,35 @@ def test_thirty_runs_are_searched_sorted_and_ticked_across(open_stocked, stocked
 
 @pytest.mark.long("more journeys")
 def test_a_deletion_is_undone_from_another_tab_or_over_in_ten_seconds(
-    open_stocked, stocked
+    open_page, become, address, instance_folders
 ):
-    page = open_stocked("/runs/?sort=date&order=asc")
-    other = open_stocked("/runs/?sort=date&order=asc")
+    store_runs(instance_folders[address], "who-deletes", [{}, {"seed": 9}])
+    become("who-deletes")
+    page, other = open_page("/runs/"), open_page("/runs/")
     rows = page.locator("[data-run]")
-    expect(rows).to_have_count(30)
-    page.get_by_role("button", name=re.compile("^Delete ")).first.click()
-    expect(rows).to_have_count(29)
+    page.get_by_role("button", name=re.compile("^Delete .* seed 9")).click()
+    expect(rows).to_have_count(1)
     other.reload()
-    expect(other.locator("[data-run]")).to_have_count(29)
+    expect(other.locator("[data-run]")).to_have_count(1)
     other.get_by_role("button", name=re.compile("^Undo")).click()
-    expect(other.locator("[data-run]")).to_have_count(30)
+    expect(other.locator("[data-run]")).to_have_count(2)
     page.reload()
-    expect(rows).to_have_count(30)
-    page.get_by_role("button", name=re.compile("^Delete ")).first.click()
+    expect(rows).to_have_count(2)
+    page.get_by_role("button", name=re.compile("^Delete .* seed 9")).click()
     expect(page.locator("[data-undo]")).to_have_count(1)
     expect(page.locator("[data-undo]")).to_have_count(0)
     expect(page.locator("h1")).to_be_focused()
     page.reload()
-    expect(rows).to_have_count(29)
+    expect(rows).to_have_count(1)
+
+
+@pytest.mark.long("more journeys")
+def test_a_run_streams_into_the_comparison_until_its_end(open_page, address, ids):
+    watcher = open_page("/runs/")
+    run = watcher.request.post(f"{address}/api/v1/runs", data=SHORT).json()
+    watcher.goto(f"{address}/runs/compare?ids={ids[0]},{run['id']}")
+    cells = watcher.locator('[data-of="B"]')
+    expect(watcher.locator('[data-chart="loss"] path.line')).to_have_count(2)
+    expect(cells.and_(watcher.locator('[data-out="state"]'))).to_have_text("Finished")
+    expect(cells.and_(watcher.locator('[data-out="epsilon"]'))).to_have_text("1.00")
+    expect(watcher.locator("[data-heading]")).to_contain_text("ends highest")

@@ -81,6 +81,9 @@ def forgotten() -> WerkzeugResponse:
     return redirect(url_for("runs.index"))
 
 
+ALL_STATES = {"running": "Running", **STATE_WORDS}
+
+
 def _index(forgotten: Forgotten | None = None) -> str:
     query = ListQuery.of(request.args)
     known = rows(MOST)
@@ -97,7 +100,7 @@ def _index(forgotten: Forgotten | None = None) -> str:
             name: DATA_SETS[name].label if name in DATA_SETS else name
             for name in _present(known, "dataset")
         },
-        states={"running": "Running", **STATE_WORDS},
+        states={name: ALL_STATES[name] for name in _present(known, "state")},
         deleted=_deleted(),
         forgotten=forgotten,
         keep_days=settings().keep_days,
@@ -167,6 +170,8 @@ def _deleted() -> list[Deleted]:
 
 
 def _present(known: list[RunRow], what: str) -> list[str]:
-    """Return which kinds or data sets a visitor's runs have, in order."""
-    found = {row.run.kind if what == "kind" else row.dataset for row in known}
+    """Return which kinds, states or data sets a visitor's runs have, in order."""
+    found = {
+        row.dataset if what == "dataset" else getattr(row.run, what) for row in known
+    }
     return sorted(found - {""})

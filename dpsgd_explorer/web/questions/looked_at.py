@@ -70,7 +70,7 @@ class Total:
         spent: ε of their composition with its terms; None where too many different
             steps were taken for an answer.
         covered: Runs that it is the ε of.
-        uncovered: Runs without privacy, which no ε covers.
+        uncovered: Runs without noise, which no ε covers.
         runs: All of them, those that have not begun too.
     """
 

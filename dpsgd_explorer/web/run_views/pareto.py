@@ -108,7 +108,7 @@ def _why_no_dot(row: RunRow) -> str:
     if row.run.privacy is None or row.run.summary.get("test_accuracy") is None:
         return "ended before its accuracy was measured"
     if not row.run.privacy.epsilon:
-        return "without privacy"
+        return "without noise, so without an ε"
     return ""
 
 

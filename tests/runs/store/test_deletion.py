@@ -104,6 +104,7 @@ def test_all_data_of_a_visitor_go_at_once_and_nobody_elses(store, config):
     store.delete(deleted.id, "ann")
     claim = store.leases.claim(running.id)
     store.leases.save_checkpoint(claim, b"state")
+    store.leases.save_weights(claim, b"trained")
     forgotten = store.forget_visitor("ann")
     assert (forgotten.runs, forgotten.launches) == (4, 3)
     ids = [run.id for run in (*runs, deleted, running)]

@@ -129,9 +129,9 @@ def test_the_front_composes_all_that_was_looked_at(client, other_visitor, stored
         assert "All 6 were looked at" in text
         assert f"Together they spent ε = {spent} of Adult income" in text
         assert "at δ = 1e-5, add or remove one record" in text
-        assert "Not covered: 1 run without privacy" in text
+        assert "Not covered: 1 run without noise" in text
         assert "3 of 5 runs are on the front" in text
-        assert "1 without privacy" in text
+        assert "1 without noise, so without an ε" in text
 
 
 def test_a_dot_leads_to_its_run_and_one_that_was_stopped_is_on_no_front(client, stored):
