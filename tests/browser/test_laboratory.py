@@ -88,3 +88,25 @@ def test_a_telephone_shows_the_whole_chart_of_a_run_and_the_chosen_preset(open_p
     bar = page.locator(".run-bar").bounding_box()
     gauge = page.locator("[data-gauge]").bounding_box()
     assert gauge["y"] + gauge["height"] <= bar["y"]
+
+
+def test_charts_stand_before_the_library_comes_and_it_takes_their_place(open_page):
+    page = open_page("/about/")
+    held = []
+    page.route("**/plotly.min.js", lambda route: held.append(route))  # answered below
+    page.goto(page.url.replace("/about/", "/train/"))
+    expect(page.locator("[data-standing] svg:visible")).to_have_count(3)
+    expect(page.locator(".accuracy-box")).to_contain_text("recorded, 98.3 %")
+    while not held:
+        page.wait_for_timeout(10)
+    expect(page.locator("[data-standing]")).to_have_count(3)
+    for route in held:
+        route.continue_()
+    expect(page.locator(".accuracy-box .main-svg").first).to_be_visible()
+    expect(page.locator("[data-standing]")).to_have_count(0)
+
+
+def test_without_script_no_chart_is_blank(open_page, finished_run):
+    for path in ("/train/", f"/runs/{finished_run['id']}/"):
+        page = open_page(path, java_script_enabled=False)
+        expect(page.locator("[data-standing] svg:visible")).to_have_count(3)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
+from typing import Any
 
 from flask import Blueprint, redirect, render_template, request, url_for
 from werkzeug.wrappers import Response as WerkzeugResponse
@@ -128,6 +131,7 @@ def show(run_id: str) -> str:
         config=config,
         settings=view.settings(config),
         exports=EXPORTS,
+        standing=view.standing(config, partial(_logged, run.id)),
         along=take_along(run, run_store().weights_size(run.id)),
         page_data={
             "run": row.run.model_dump(mode="json"),
@@ -136,6 +140,12 @@ def show(run_id: str) -> str:
         },
         **view.page(config),
     )
+
+
+def _logged(run_id: str, kind: str) -> list[dict[str, Any]]:
+    """Return the data of a run's events of one kind, in order."""
+    events = run_store().events(run_id, kind=kind)
+    return [json.loads(event.data) for event in events]
 
 
 def rows(limit: int) -> list[RunRow]:

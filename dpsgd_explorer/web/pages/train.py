@@ -14,6 +14,8 @@ from dpsgd_explorer.experiments.presets import PRESETS
 from dpsgd_explorer.experiments.training_config import TrainingConfig
 from dpsgd_explorer.web.api.answer_cache import cached_page
 from dpsgd_explorer.web.content.choice_notes import choice_notes
+from dpsgd_explorer.web.figures.run_charts.accuracy import Line
+from dpsgd_explorer.web.figures.run_charts.standing import standing
 from dpsgd_explorer.web.forms.fields import (
     form_fields,
     form_groups,
@@ -35,6 +37,7 @@ from dpsgd_explorer.web.questions.plan_preview import (
 )
 from dpsgd_explorer.web.recorded import runs as recorded
 from dpsgd_explorer.web.recorded.files import FOLDER
+from dpsgd_explorer.web.recorded.runs import RecordedRun
 from dpsgd_explorer.web.run_views.listing import RunRow
 from dpsgd_explorer.web.widgets.limits import HIDE, LOCK, Limits, read_limits
 
@@ -116,6 +119,7 @@ def _page(latest: list[RunRow], limits: Limits) -> str:
         labels={name: field.label for name, field in fields.items()},
         views=VIEWS | {"runs": "Runs"},
         rows=latest,
+        standing=standing(config, plan, _recorded_lines(config)) if config else {},
         page_data=_page_data(form, plan)
         | {"limits": urlencode(limits.query, safe=",")},
     )
@@ -166,6 +170,29 @@ def preset_links() -> list[PresetLink]:
     ]
 
 
+def _placed(twin: RecordedRun, run: RecordedRun) -> list[dict[str, Any]]:
+    """Return a twin's evaluations, each at the ε that the run spent by that step."""
+    spent = {event["step"]: event["epsilon"] for event in run.data("evaluation")}
+    return [
+        event | {"drawn_at": spent.get(event["step"])}
+        for event in twin.data("evaluation")
+    ]
+
+
+def _recorded_lines(config: TrainingConfig) -> list[Line]:
+    """Return the recorded run of these settings and its twin, as far as there are."""
+    query = to_query(config)
+    slug = next((p.slug for p in preset_links() if p.query == query), "")
+    curves = recorded_curves().get(slug)
+    if curves is None:
+        return []
+    lines = [
+        Line(curves["twin"], "twin without privacy", "s-twin thin dashed"),
+        Line(curves["recorded"], "recorded", "s-private thin"),
+    ]
+    return [line for line in lines if line.evaluations]
+
+
 def _privacy_of(config: TrainingConfig) -> str:
     if not config.plan.is_private:
         return "not private"
@@ -174,7 +201,7 @@ def _privacy_of(config: TrainingConfig) -> str:
     return f"ε {config.target_epsilon:g}"
 
 
-def recorded_run(slug: str) -> recorded.RecordedRun | None:
+def recorded_run(slug: str) -> RecordedRun | None:
     """Return a preset's recorded run, None if none was made."""
     if not (FOLDER / f"{slug}.json").is_file():
         return None
@@ -190,7 +217,7 @@ def recorded_curves() -> dict[str, dict[str, list[dict[str, Any]]]]:
             twin = recorded.recorded_twin(preset.slug)
             curves[preset.slug] = {
                 "recorded": run.data("evaluation"),
-                "twin": twin.data("evaluation") if twin else [],
+                "twin": _placed(twin, run) if twin else [],
             }
     return curves
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from dpsgd_explorer.errors import ConfigError
 from dpsgd_explorer.experiments.config import RunConfig
+from dpsgd_explorer.web.figures.run_charts.standing import Standing
 from dpsgd_explorer.web.forms.fields import FormField, form_fields
 from dpsgd_explorer.web.questions.privacy import Epsilon, PrivacyTerms
 
@@ -70,6 +72,17 @@ class RunView(ABC):
     @abstractmethod
     def page_data(self, config: Any) -> dict[str, Any]:
         """Return what the page's script needs beyond what all have."""
+
+    def standing(
+        self, _config: Any, _read: Callable[[str], Points]
+    ) -> dict[str, Standing]:
+        """Return the charts as they stand before the page's script, by name.
+
+        Args:
+            _config: The settings.
+            _read: Returns the data of the run's events of a kind, in order.
+        """
+        return {}
 
     @abstractmethod
     def sections(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cache
 from typing import Any
 
@@ -9,6 +10,8 @@ from dpsgd_explorer.experiments.catalogue import DATA_SETS, MODELS
 from dpsgd_explorer.experiments.events import NOT_PRIVATE
 from dpsgd_explorer.experiments.presets import PRESETS
 from dpsgd_explorer.experiments.training_config import TrainingConfig
+from dpsgd_explorer.web.figures.run_charts.accuracy import Line
+from dpsgd_explorer.web.figures.run_charts.standing import Standing, standing
 from dpsgd_explorer.web.forms.fields import text_of
 from dpsgd_explorer.web.forms.form import to_query
 from dpsgd_explorer.web.questions.plan_preview import (
@@ -152,6 +155,18 @@ class TrainingView(RunView):
             "truth": truth_of(plan),
             "views": VIEWS,
         }
+
+    def standing(
+        self, config: TrainingConfig, read: Callable[[str], Points]
+    ) -> dict[str, Standing]:
+        """Return accuracy, gradient norms and losses as far as they were logged."""
+        css = "s-private" if config.plan.is_private else "s-twin dashed"
+        words = "private" if config.plan.is_private else "without privacy"
+        line = Line(read("evaluation"), words, css, is_run=True)
+        edges = next((p.get("norm_edges") for p in reversed(read("phase"))), None) or []
+        return standing(
+            config, plan_of(config), [line], steps=read("step"), edges=edges
+        )
 
     def page_data(self, config: TrainingConfig) -> dict[str, Any]:
         """Return what the charts need."""

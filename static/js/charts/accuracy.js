@@ -31,7 +31,7 @@ const LABEL = 20; // px of a line of words
  * the ε that the plan has spent by the same step.
  */
 const X = {
-  epsilon: (point, plan) => point.epsilon ?? spentAt(plan, point.step),
+  epsilon: (point, plan) => point.epsilon ?? point.drawn_at ?? spentAt(plan, point.step),
   step: (point) => point.step,
   epoch: (point, plan) => point.step * plan.sample_rate,
   seconds: (point) => point.seconds,

@@ -1,6 +1,6 @@
 /** One chart with its box, its heading, its table and its buttons. */
 
-import {CONFIG, plotly} from "../lib/plotly.js";
+import {CONFIG, plotly, plotlyWhenIdle} from "../lib/plotly.js";
 import {csv, follow, save, showTable} from "../lib/table.js";
 import {tokens} from "../lib/tokens.js";
 import {COLUMNS, texts, values} from "./columns.js";
@@ -35,6 +35,7 @@ export class Chart {
     this.plot = figure.querySelector("[data-plot]");
     this.heading = figure.querySelector("[data-conclusion]");
     this.table = figure.querySelector("[data-table]");
+    this.standing = figure.querySelector("[data-standing]");
     this.headingAt = -Infinity;
     /** @type {Drawing | null} */
     this.drawing = null;
@@ -43,6 +44,15 @@ export class Chart {
 
   get size() {
     return {width: this.plot.clientWidth, height: this.plot.clientHeight};
+  }
+
+  /** Whether the server's drawing shows what the script would draw: what it drew first. */
+  get stands() {
+    if (!this.standing) return false;
+    const {traces, layout} = this.drawing.figure((token) => token);
+    const picture = JSON.stringify([traces, layout.shapes, layout.xaxis.range]);
+    this.first ??= picture;
+    return picture === this.first;
   }
 
   wire(figure) {
@@ -66,8 +76,11 @@ export class Chart {
     this.fillTable();
     const {width, height} = this.size;
     if (width === 0 || height === 0) return;
-    const Plotly = await plotly;
+    const Plotly = await (this.stands ? plotlyWhenIdle() : plotly());
+    if (drawing !== this.drawing) return; // a newer one came while the library did
     const {traces, layout} = drawing.figure(tokens());
+    this.standing?.remove();
+    this.standing = null;
     await Plotly.react(this.plot, traces, layout, CONFIG);
   }
 
@@ -101,7 +114,7 @@ export class Chart {
   /** @param {"svg" | "png"} format */
   async savePicture(format) {
     if (!this.drawing) return;
-    const Plotly = await plotly;
+    const Plotly = await plotly();
     const color = tokens();
     const {print, figure, conclusion, note, file} = this.drawing;
     const {traces, layout} = (print ?? figure)(color);

@@ -1,0 +1,83 @@
+"""The charts of a run as the server draws them: the points of the run, all in view."""
+
+import re
+
+import pytest
+
+from dpsgd_explorer.experiments.training_config import TrainingConfig
+from dpsgd_explorer.web.figures.run_charts.accuracy import Line
+from dpsgd_explorer.web.figures.run_charts.standing import standing
+from dpsgd_explorer.web.pages.train import recorded_curves
+from dpsgd_explorer.web.questions.plan_preview import plan_of
+from dpsgd_explorer.web.recorded.runs import recorded, recorded_twin
+from dpsgd_explorer.web.run_views.training import TrainingView
+
+SLUGS = ["mnist", "mnist-cnn", "mnist-pixels", "adult"]
+
+
+def paths(svg, css):
+    """Return the points of each line of a class."""
+    found = re.findall(rf'<path class="line {css}" d="M([^"]+)"', svg)
+    return [[tuple(map(float, p.split())) for p in d.split("L")] for d in found]
+
+
+def drawings(slug):
+    run = recorded(slug)
+    return run, TrainingView().standing(run.config, run.data)
+
+
+@pytest.mark.parametrize("slug", SLUGS)
+def test_every_evaluation_of_a_run_is_in_view(slug):
+    run, charts = drawings(slug)
+    for svg, (width, height) in (
+        (charts["accuracy"].wide, (518, 310)),
+        (charts["accuracy"].narrow, (358, 310)),
+    ):
+        [line] = paths(svg, "s-private")
+        assert len(line) == len(run.data("evaluation"))
+        assert all(44 <= x <= width - 16 for x, _ in line)
+        assert all(28 <= y <= height - 44 for _, y in line)
+        xs = [x for x, _ in line]
+        assert xs == sorted(xs)
+
+
+def test_norms_and_losses_of_a_run_are_drawn():
+    run, charts = drawings("adult")
+    last = run.data("step")[-1]["diagnostics"]["norm_counts"]
+    norms = charts["norms"].wide
+    assert norms.count("<rect") == len(last)
+    assert f"C = {run.config.max_grad_norm:g}" in norms
+    train, test = paths(charts["loss"].wide, "s-private(?: thin)?")
+    assert len(train) == len(run.data("step"))
+    assert len(test) == len(run.data("evaluation"))
+
+
+def test_a_twin_stands_at_the_privacy_that_the_run_has_spent():
+    run, curves = recorded("adult"), recorded_curves()["adult"]
+    line = Line(curves["twin"], "twin", "s-twin thin dashed")
+    own = Line(curves["recorded"], "recorded", "s-private thin")
+    charts = standing(run.config, plan_of(run.config), [line, own])
+    [beside] = paths(charts["accuracy"].wide, "s-twin thin dashed")
+    [curve] = paths(charts["accuracy"].wide, "s-private thin")
+    assert [x for x, _ in beside] == [x for x, _ in curve]
+
+
+def test_what_has_no_place_of_its_own_stands_by_the_steps_that_the_plan_lists():
+    run, twin = recorded("adult"), recorded_twin("adult")
+    line = Line(twin.data("evaluation"), "twin", "s-twin")
+    svg = standing(run.config, plan_of(run.config), [line])["accuracy"].wide
+    [points] = paths(svg, "s-twin")
+    assert len(points) == len(line.evaluations)
+    assert [x for x, _ in points] == sorted(x for x, _ in points)
+
+
+def test_without_privacy_the_axis_is_steps_and_there_is_no_wall():
+    config = recorded("adult-twin").config
+    line = Line(recorded("adult-twin").data("evaluation"), "open", "s-twin", True)
+    svg = standing(config, plan_of(config), [line])["accuracy"].wide
+    assert "s-budget" not in svg
+    assert ">step</text>" in svg
+
+
+def test_without_a_plan_nothing_stands():
+    assert standing(TrainingConfig.parse({}), None, []) == {}
