@@ -15,6 +15,7 @@
 | ``DPSGD_RUN_COST`` | 2e13 | multiply-adds that one run may ask for |
 | ``DPSGD_HOSTS`` | none | names of this site besides ``localhost``, by commas |
 | ``DPSGD_BEHIND_PROXY`` | 0 | 1: a proxy says in X-Forwarded-* who asks, and how |
+| ``DPSGD_OWN_DATA`` | 1, public: 0 | visitors may bring a table of their own |
 | ``DPSGD_KEEP_DAYS`` | ``none``, public: 30 | runs that ended earlier are deleted |
 | ``HOST``, ``PORT`` | 127.0.0.1, 8000 | where the web server listens |
 
@@ -44,6 +45,9 @@ AUTO = "auto"
 #: How long a profile keeps runs that have ended.
 KEEP_DAYS = {"local": NO_LIMIT, "public": "30"}
 
+#: Whether a profile takes tables of its visitors.
+OWN_DATA = {"local": "1", "public": "0"}
+
 #: Names under which this machine reaches itself.
 LOOPBACK_HOSTS = frozenset({"127.0.0.1", "[::1]", "localhost"})
 HOST_NAME = re.compile(r"[a-z0-9._-]+|\[[0-9a-f:.]+\]")
@@ -67,6 +71,7 @@ class Settings:
     hosts: tuple[str, ...] = ()
     is_behind_proxy: bool = False
     keep_days: int | None = None
+    takes_own_data: bool = True
     own_quotas: tuple[tuple[str, str], ...] = ()
     host: str = "127.0.0.1"
     port: int = 8000
@@ -123,6 +128,8 @@ class Settings:
             hosts=_host_names(values.get("DPSGD_HOSTS", "")),
             is_behind_proxy=_one_of(values, "DPSGD_BEHIND_PROXY", "01", "0") == "1",
             keep_days=_count(values, "DPSGD_KEEP_DAYS", KEEP_DAYS[profile]),
+            takes_own_data=_one_of(values, "DPSGD_OWN_DATA", "01", OWN_DATA[profile])
+            == "1",
             own_quotas=tuple(sorted(own_quotas.items())),
             host=values.get("HOST", cls.host),
             port=_number(values, "PORT", cls.port),
@@ -147,6 +154,7 @@ class Settings:
             "DPSGD_HOSTS": ",".join(self.hosts),
             "DPSGD_BEHIND_PROXY": str(int(self.is_behind_proxy)),
             "DPSGD_KEEP_DAYS": str(self.keep_days or NO_LIMIT),
+            "DPSGD_OWN_DATA": str(int(self.takes_own_data)),
             "HOST": self.host,
             "PORT": str(self.port),
             **dict(self.own_quotas),

@@ -71,8 +71,11 @@ class RunConfig(BaseModel, ABC):
 
     @model_validator(mode="after")
     def _choices_are_known(self) -> Self:
-        check_choices(self)
+        self._check_choices()
         return self
+
+    def _check_choices(self) -> None:
+        check_choices(self)
 
 
 def check_cost(config: RunConfig, bound: float) -> None:

@@ -21,12 +21,14 @@ class PerformanceSettings:
             for float32 products that may round otherwise, "off" for none.
         cache_dir: Folder for computed features, made if need be; None keeps them in
             memory and computes them again in the next process.
+        tables_dir: Folder with the visitor's own table; the present one if None.
         on_progress: Called while features are computed: rows done, of how many.
     """
 
     num_threads: int = 1
     kernels: str = "exact"
     cache_dir: Path | None = None
+    tables_dir: Path | None = None
     on_progress: Callable[[int, int], None] | None = None
 
     @classmethod

@@ -97,8 +97,12 @@ class Setting:
         )
 
 
-def check_choices(settings: BaseModel) -> None:
+def check_choices(settings: BaseModel, **more: str) -> None:
     """Refuse a value that is none of its setting's choices.
+
+    Args:
+        settings: The settings.
+        more: One more choice of the settings named.
 
     Raises:
         ConfigError: names the setting, its choices and the value.
@@ -107,7 +111,8 @@ def check_choices(settings: BaseModel) -> None:
         extra = field.json_schema_extra
         choices = extra.get("choices") if isinstance(extra, dict) else None
         if isinstance(choices, dict):
-            one_of(name, getattr(settings, name), choices)
+            known = [*choices, *([more[name]] if name in more else [])]
+            one_of(name, getattr(settings, name), known)
 
 
 def _first(*limits: float | None) -> float | None:

@@ -8,12 +8,13 @@ from __future__ import annotations
 from functools import cached_property, lru_cache
 from typing import Any, ClassVar, Literal, Self
 
-from pydantic import model_validator
+from pydantic import Field, model_validator
 
 from dpsgd_explorer.accounting import Plan
 from dpsgd_explorer.accounting.plan import steps_of
 from dpsgd_explorer.accounting.schedules import Schedule
 from dpsgd_explorer.errors import ConfigError
+from dpsgd_explorer.experiments import own_table
 from dpsgd_explorer.experiments.architecture import (
     MOST_PARAMETERS,
     Layer,
@@ -23,12 +24,14 @@ from dpsgd_explorer.experiments.architecture import (
 )
 from dpsgd_explorer.experiments.catalogue import DATA_SETS, MODELS, DataSet
 from dpsgd_explorer.experiments.config import RunConfig, check_pair, evenly_spent
+from dpsgd_explorer.experiments.own_table import OwnTable
 from dpsgd_explorer.experiments.schedules import (
     ADAPTIVE,
     CONSTANT,
     schedule,
     staged,
 )
+from dpsgd_explorer.experiments.setting import check_choices
 from dpsgd_explorer.experiments.vocabulary import setting
 
 CACHED_PLANS = 256
@@ -55,6 +58,12 @@ class TrainingConfig(RunConfig):
 
     kind: Literal["training"] = "training"
     dataset: str = setting("dataset", "mnist", group="Data and model")
+    table: OwnTable | None = Field(
+        None,
+        title="Own table",
+        description="Schema of one’s own table, where dataset is its name.",
+        json_schema_extra={"domain": "set by the site from the tables of its visitor"},
+    )
     model: str = setting("model", "scattering_linear", group="Data and model")
     widths: str | None = setting("widths", None, group="Data and model")
     activation: str = setting("activation", "usual", group="Data and model")
@@ -117,6 +126,8 @@ class TrainingConfig(RunConfig):
         if not isinstance(values, dict):
             return values
         filled = dict(values)
+        if own_table.is_own(filled.get("dataset")) and filled.get("table") is None:
+            filled["table"] = own_table.find(filled["dataset"])
         if filled.get("steps") is None and filled.get("epochs") is None:
             filled["steps"] = DEFAULT_STEPS
         if filled.get("noise_multiplier") is None:
@@ -129,7 +140,12 @@ class TrainingConfig(RunConfig):
     def _fits_together(self) -> Self:
         check_pair(self, "steps", "epochs")
         check_pair(self, "noise_multiplier", "target_epsilon")
-        fitting = [name for name in MODELS if self.dataset in MODELS[name].parameters]
+        fitting = [
+            name
+            for name in MODELS
+            if self.dataset in MODELS[name].parameters
+            or (self.table is not None and name in own_table.MODELS)
+        ]
         if self.model not in fitting:
             raise ConfigError(
                 "model",
@@ -151,6 +167,16 @@ class TrainingConfig(RunConfig):
         self._check_held()
         self._check_adaptive()
         return self
+
+    def _check_choices(self) -> None:
+        own = {} if self.table is None else {"dataset": self.table.name}
+        check_choices(self, **own)
+        if self.table is not None and self.dataset != self.table.name:
+            raise ConfigError(
+                "table",
+                "table must be left out unless dataset is its name, "
+                f"{self.table.name!r}; got {self.dataset!r}.",
+            )
 
     def _check_layers(self) -> None:
         """Refuse layers that the model cannot have, and groups of no such layers."""
@@ -210,7 +236,7 @@ class TrainingConfig(RunConfig):
     @property
     def data(self) -> DataSet:
         """The data set's public facts."""
-        return DATA_SETS[self.dataset]
+        return DATA_SETS[self.dataset] if self.table is None else self.table.facts
 
     @property
     def sample_size(self) -> int:

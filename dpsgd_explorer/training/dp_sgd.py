@@ -27,6 +27,7 @@ from dpsgd_explorer.experiments.performance import PerformanceSettings
 from dpsgd_explorer.experiments.training_config import TrainingConfig
 from dpsgd_explorer.training import inputs, models
 from dpsgd_explorer.training.artifacts import weights_file
+from dpsgd_explorer.training.datasets import registry as datasets
 from dpsgd_explorer.training.event_schedule import Schedule, epsilons
 from dpsgd_explorer.training.microscope import Microscope
 from dpsgd_explorer.training.model_snapshots import ModelSnapshots
@@ -65,6 +66,8 @@ class TrainingExperiment(Experiment):
 
     def _prepare(self) -> None:
         config, performance = self.config, self._performance
+        if config.table is not None:
+            datasets.register(config.table, performance.tables_dir)
         self._schedule = Schedule.of(config)
         with threads(performance.num_threads):
             self._data = inputs.load(

@@ -27,7 +27,7 @@ from dpsgd_explorer.web.api import service as service_api
 from dpsgd_explorer.web.api import twin as twin_api
 from dpsgd_explorer.web.api.answer_cache import PAGES as CACHED_PAGES
 from dpsgd_explorer.web.api.answer_cache import AnswerCache
-from dpsgd_explorer.web.http import assets
+from dpsgd_explorer.web.http import assets, own_tables
 from dpsgd_explorer.web.http.compression import compress
 from dpsgd_explorer.web.http.errors import add_error_handlers
 from dpsgd_explorer.web.http.headers import add_security_headers, finish
@@ -38,6 +38,7 @@ from dpsgd_explorer.web.pages import (
     about,
     accountants_lab,
     compare_runs,
+    data,
     embed,
     engines_lab,
     glossary,
@@ -52,7 +53,19 @@ from dpsgd_explorer.web.pages import (
 )
 from dpsgd_explorer.web.pages import runs as runs_pages
 
-PAGES = (home, learn, train, runs_pages, groups, labs, embed, glossary, about, teach)
+PAGES = (
+    home,
+    learn,
+    train,
+    data,
+    runs_pages,
+    groups,
+    labs,
+    embed,
+    glossary,
+    about,
+    teach,
+)
 # Each has added its page to labs.bp.
 LABS = (accountants_lab, engines_lab, planner_lab, regression_lab)
 RUNS = (compare_runs,)  # has added its pages to runs_pages.bp
@@ -120,6 +133,8 @@ def create_app(settings: Settings | None = None) -> Flask:
         app.register_blueprint(module.bp)
     add_error_handlers(app)
     app.before_request(check_request)
+    app.before_request(own_tables.let_own_tables_be_found)
+    app.before_request(own_tables.hide_runs_of_others)
     app.after_request(finish)
     app.after_request(compress)
     if settings.is_behind_proxy:

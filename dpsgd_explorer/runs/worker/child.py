@@ -18,6 +18,7 @@ import time
 from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext, suppress
+from dataclasses import replace
 
 from dpsgd_explorer.errors import (
     CheckpointError,
@@ -31,6 +32,7 @@ from dpsgd_explorer.experiments.config import RunConfig
 from dpsgd_explorer.experiments.events import Event
 from dpsgd_explorer.experiments.experiment import Experiment
 from dpsgd_explorer.experiments.performance import PerformanceSettings
+from dpsgd_explorer.runs.own_tables import folder_of
 from dpsgd_explorer.runs.store.records import Checkpoint, Claim, StoredEvent
 from dpsgd_explorer.runs.store.schema import DONE
 from dpsgd_explorer.runs.store.store import RunStore
@@ -221,8 +223,12 @@ def _train_reporting(
     reporter: EventReporter,
 ) -> None:
     progress = reporter.report_progress
-    performance = PerformanceSettings.from_settings(settings, progress)
-    config = kinds.parse(store.get(claim.run_id).config)
+    run = store.get(claim.run_id)
+    performance = replace(
+        PerformanceSettings.from_settings(settings, progress),
+        tables_dir=folder_of(settings.instance_dir, run.visitor),
+    )
+    config = kinds.parse(run.config)
     start = store.leases.checkpoint(claim.run_id) or BEGINNING
     try:
         experiment = _experiment(config, start, performance)

@@ -11,6 +11,7 @@ from dpsgd_explorer import machine
 from dpsgd_explorer.errors import ExplorerError
 from dpsgd_explorer.experiments.events import Event
 from dpsgd_explorer.runs.doorbell import Doorbell
+from dpsgd_explorer.runs.own_tables import TableSweep
 from dpsgd_explorer.runs.store.leases import LEASE_SECONDS
 from dpsgd_explorer.runs.store.records import Claim
 from dpsgd_explorer.runs.store.retention import Sweep
@@ -42,6 +43,7 @@ class Consumer:
         self._pool = ProcessPool(settings, lease_s)
         self._lease_s = lease_s
         self._sweep = Sweep(self.store, settings.keep_days)
+        self._tables = TableSweep(settings.instance_dir, settings.keep_days)
         self._heartbeat = Heartbeat(settings.instance_dir)
         self._running_per_visitor = settings.quotas.running
         self._busy = 0
@@ -109,6 +111,7 @@ class Consumer:
         for run_id in to_ring:
             self.doorbell.ring(run_id)
         self._sweep.tend()
+        self._tables.tend()
         self._pool.keep_warm(beside_runs=self._busy > 0)
 
     def _answer_one(self) -> bool:

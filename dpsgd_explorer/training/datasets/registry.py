@@ -8,11 +8,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
+from pathlib import Path
 from threading import Lock
 
 from torch import Tensor
 
-from dpsgd_explorer.training.datasets import adult, mnist
+from dpsgd_explorer.experiments.own_table import OwnTable
+from dpsgd_explorer.training.datasets import adult, mnist, own
 from dpsgd_explorer.training.datasets.files import DataFile
 
 
@@ -61,6 +63,23 @@ LOADERS: dict[str, Loader] = {
     ),
 }
 _reading = {name: Lock() for name in LOADERS}
+
+
+def register(table: OwnTable, folder: Path | None) -> None:
+    """Make a visitor's own table a data set of this process.
+
+    Args:
+        table: Its schema.
+        folder: Folder with its file; the present one if None.
+    """
+    file = DataFile(f"{table.name}.csv", table.sha256)
+    _reading.setdefault(table.name, Lock())
+    LOADERS[table.name] = Loader(
+        lambda: own.load(table, folder),
+        file,
+        file,
+        feature_names=lambda: table.feature_names,
+    )
 
 
 def load(name: str) -> tuple[Records, Records]:

@@ -10,6 +10,7 @@ from dpsgd_explorer.runs.store.records import Run
 from dpsgd_explorer.runs.store.schema import QUEUED
 from dpsgd_explorer.web.api.operation import operation, reply
 from dpsgd_explorer.web.http.networks import network_of
+from dpsgd_explorer.web.http.own_tables import check_table, tables
 from dpsgd_explorer.web.http.services import doorbell, run_store, settings
 from dpsgd_explorer.web.http.visitor import current_visitor, drop_cookie, known_visitor
 from dpsgd_explorer.web.run_views.models import (
@@ -33,6 +34,7 @@ def launch(body: RunRequest) -> Response:
     labels = body.labels
     if labels["parent"]:
         _check_parent(labels["parent"])
+    check_table(body.config)
     network = network_of(request.remote_addr, settings().quotas.exempt_networks)
     run = run_store().create(
         body.config, visitor=known_visitor(), network=network, **labels
@@ -87,6 +89,7 @@ def forget() -> ForgottenAnswer:
     """Delete all runs of this visitor at once and for good, and the cookie."""
     visitor = current_visitor()
     forgotten = run_store().forget_visitor(visitor) if visitor else Forgotten(0, 0)
+    tables().delete_all()
     drop_cookie()
     return ForgottenAnswer(runs=forgotten.runs, launches=forgotten.launches)
 

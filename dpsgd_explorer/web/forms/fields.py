@@ -9,14 +9,15 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_right
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cache
 from itertools import pairwise
 from typing import Any
 
 from pydantic import BaseModel
 
+from dpsgd_explorer.experiments.own_table import is_own
 from dpsgd_explorer.experiments.training_config import TrainingConfig
 
 SMALL = 0.01  # marks below it are written as powers of ten
@@ -156,7 +157,11 @@ class FormField:
         if self.kind == "boolean":
             return "on" if value else "off"
         text = text_of(value)
-        return self.choices.get(text, text)
+        return self.choices.get(text, "own table" if is_own(text) else text)
+
+    def offering(self, more: Mapping[str, str]) -> FormField:
+        """Return the same with more choices."""
+        return replace(self, choices=self.choices | dict(more)) if more else self
 
     def in_short(self, text: str) -> str:
         """Return a typed value with its symbol or name, as a heading has it."""

@@ -18,6 +18,8 @@ from werkzeug.exceptions import RequestEntityTooLarge
 from dpsgd_explorer.web.http.errors import HttpError
 
 LARGEST_BODY = 64 * 1024
+# A table is at most 2 MiB; of more than that, a page says so up to here.
+LARGEST_UPLOADS = {"data.upload": 8 * 2**20}
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 OWN_SITE = frozenset({"same-origin", "none"})  # none: the address bar
 PORT = re.compile(r":\d*$")
@@ -36,8 +38,10 @@ def check_request() -> None:
         raise HttpError(
             411, "length_required", "a body must come with its Content-Length."
         )
-    if (request.content_length or 0) > LARGEST_BODY:
+    largest = LARGEST_UPLOADS.get(request.endpoint or "", LARGEST_BODY)
+    if (request.content_length or 0) > largest:
         raise RequestEntityTooLarge
+    request.max_content_length = largest + 1
     if request.method not in SAFE_METHODS:
         _check_origin()
 

@@ -14,6 +14,7 @@ from werkzeug.wrappers import Response as WerkzeugResponse
 from dpsgd_explorer.experiments.catalogue import DATA_SETS
 from dpsgd_explorer.experiments.kinds import parse
 from dpsgd_explorer.runs.store.deletion import UNDO_SECONDS, Forgotten
+from dpsgd_explorer.web.http.own_tables import tables
 from dpsgd_explorer.web.http.services import run_store, settings
 from dpsgd_explorer.web.http.visitor import current_visitor, drop_cookie
 from dpsgd_explorer.web.run_views.listing import (
@@ -74,6 +75,7 @@ def forget() -> str:
     """Delete everything about the visitor and show what was done."""
     visitor = current_visitor()
     forgotten = run_store().forget_visitor(visitor) if visitor else Forgotten(0, 0)
+    tables().delete_all()
     drop_cookie()
     return _index(forgotten)
 

@@ -10,6 +10,7 @@ from urllib.parse import urlencode
 from flask import Blueprint, Response, render_template, request
 
 from dpsgd_explorer.experiments.catalogue import DATA_SETS, MODELS
+from dpsgd_explorer.experiments.own_table import OwnTable
 from dpsgd_explorer.experiments.presets import PRESETS
 from dpsgd_explorer.experiments.training_config import TrainingConfig
 from dpsgd_explorer.web.api.answer_cache import cached_page
@@ -17,16 +18,18 @@ from dpsgd_explorer.web.content.choice_notes import choice_notes
 from dpsgd_explorer.web.figures.run_charts.accuracy import Line
 from dpsgd_explorer.web.figures.run_charts.standing import standing
 from dpsgd_explorer.web.forms.fields import (
+    FormField,
     form_fields,
     form_groups,
     layout_of,
-    script_fields,
 )
 from dpsgd_explorer.web.forms.form import Form, read_form, to_query
+from dpsgd_explorer.web.http.own_tables import own_tables
+from dpsgd_explorer.web.http.services import settings as environment
 from dpsgd_explorer.web.pages.runs import LATEST, rows
 from dpsgd_explorer.web.questions.plan_preview import (
     VIEWS,
-    chart_catalogue,
+    catalogue_with,
     data_note,
     fitting_models,
     layer_answers,
@@ -77,7 +80,7 @@ def index() -> str | Response:
     latest = rows(LATEST)
     limits = read_limits(request.args, trainer_controls(), "the trainer")
     page = partial(_page, latest, limits)
-    return page() if latest else cached_page(page)
+    return page() if latest or own_tables() else cached_page(page)
 
 
 @cache
@@ -99,16 +102,20 @@ def _page(latest: list[RunRow], limits: Limits) -> str:
     form = read_form(TrainingConfig, settings)
     config, fields = form.settings, form_fields(TrainingConfig)
     plan = plan_of(config) if config else None
+    own = own_tables()
+    catalogue = catalogue_with(own)
+    data_sets = catalogue["data_sets"]
     return render_template(
         "train/index.html",
         form=form,
         limits=limits,
         fixed=_fixed(form, limits),
-        groups=form_groups(TrainingConfig),
+        groups=_groups(own),
+        takes_own_data=environment().takes_own_data,
         switches={switch.name: switch for switch in form.switches},
         choice_notes=notes_of(form),
         fitting={
-            "model": fitting_models().get(form.texts["dataset"]),
+            "model": data_sets.get(form.texts["dataset"], {}).get("models"),
             "accountant": plan["accountants"] if plan else None,
         },
         presets=preset_links(),
@@ -121,8 +128,31 @@ def _page(latest: list[RunRow], limits: Limits) -> str:
         rows=latest,
         standing=standing(config, plan, _recorded_lines(config)) if config else {},
         page_data=_page_data(form, plan)
+        | {"catalogue": catalogue, "fields": _script_fields(own)}
         | {"limits": urlencode(limits.query, safe=",")},
     )
+
+
+def _names_of(tables: list[OwnTable]) -> dict[str, str]:
+    return {table.name: table.facts.label for table in tables}
+
+
+def _groups(tables: list[OwnTable]) -> dict[str, list[FormField]]:
+    """Return the fields by heading; the data sets are also the visitor's tables."""
+    names = _names_of(tables)
+    return {
+        group: [
+            field.offering(names) if field.name == "dataset" else field
+            for field in fields
+        ]
+        for group, fields in form_groups(TrainingConfig).items()
+    }
+
+
+def _script_fields(tables: list[OwnTable]) -> list[dict[str, Any]]:
+    return [
+        field.for_script() for fields in _groups(tables).values() for field in fields
+    ]
 
 
 def _fixed(form: Form[TrainingConfig], limits: Limits) -> list[str]:
@@ -145,6 +175,8 @@ def notes_of(form: Form[TrainingConfig]) -> dict[str, str]:
     said = {
         field: of.get(form.texts[field], "") for field, of in choice_notes().items()
     }
+    if form.settings is not None and form.settings.table is not None:
+        return said | {"dataset": data_note(form.settings.data)}
     dataset, model = DATA_SETS.get(form.texts["dataset"]), form.texts["model"]
     if dataset is None or model not in fitting_models()[form.texts["dataset"]]:
         return said
@@ -227,11 +259,9 @@ def _page_data(
 ) -> dict[str, Any]:
     """Return what the script needs and the page does not say."""
     return {
-        "fields": script_fields(TrainingConfig),
         "switches": {switch.name: list(switch.members) for switch in form.switches},
         "presets": {preset.slug: preset.query for preset in preset_links()},
         "recorded": recorded_curves(),
-        "catalogue": chart_catalogue(),
         "notes": choice_notes(),
         "config": form.settings.model_dump(mode="json") if form.settings else None,
         "plan": plan,

@@ -7,7 +7,7 @@ the ticks of the ε axis are computed here, since the browser computes nothing a
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache, lru_cache
 from typing import Any
 
@@ -17,8 +17,10 @@ from dpsgd_explorer.accounting.core.phase import first_steps
 from dpsgd_explorer.accounting.queries import preview
 from dpsgd_explorer.accounting.registry import accountant_for
 from dpsgd_explorer.accounting.released_counts import gradient_noise, usual_count_noise
+from dpsgd_explorer.experiments import own_table
 from dpsgd_explorer.experiments.architecture import feature_shape
 from dpsgd_explorer.experiments.catalogue import DATA_SETS, MODELS, DataSet, Model
+from dpsgd_explorer.experiments.own_table import OwnTable
 from dpsgd_explorer.experiments.training_config import TrainingConfig
 from dpsgd_explorer.web.forms.fields import text_of
 from dpsgd_explorer.web.questions.model_card import card_of
@@ -39,6 +41,7 @@ PLANS = 256
 FEW_POINTS = 9  # of a preliminary answer
 SPARED = 5e-3  # of ε, for what preliminary noise spends less than the run's will
 UNKNOWN = ("", "")  # norm method and reason of a layer that chooses at its first step
+WHOLE_RANGE = 0.0, 0.995  # of accuracies, drawn as errors by ratio
 VIEWS = {
     "accuracy": "Accuracy",
     "gradients": "Gradients",
@@ -189,15 +192,26 @@ def chart_catalogue() -> dict[str, Any]:
     }
 
 
+def catalogue_with(tables: Sequence[OwnTable]) -> dict[str, Any]:
+    """Return the same with somebody's own tables."""
+    catalogue = chart_catalogue()
+    own = {table.name: _own_data_set(table) for table in tables}
+    return catalogue | {"data_sets": catalogue["data_sets"] | own}
+
+
 def accuracy_range(data: DataSet) -> tuple[float, float]:
     """Return where the accuracy axis begins and ends.
 
     One that begins at 0 is drawn as errors by ratio; else close up on working runs.
     """
     if data.majority < EVEN:
-        return 0.0, 0.995
+        return WHOLE_RANGE
     near = math.floor(20 * data.majority) / 20  # first steps may lie below guessing
     return round(near - 0.05, 2), round(min(near + 0.15, 1.0), 2)
+
+
+def _own_data_set(table: OwnTable) -> dict[str, Any]:
+    return _facts(table.facts, *WHOLE_RANGE) | {"models": list(own_table.MODELS)}
 
 
 def fitting_models() -> dict[str, list[str]]:
@@ -209,7 +223,10 @@ def fitting_models() -> dict[str, list[str]]:
 
 
 def _data_set(name: str, data: DataSet) -> dict[str, Any]:
-    floor, ceiling = accuracy_range(data)
+    return _facts(data, *accuracy_range(data)) | {"models": fitting_models()[name]}
+
+
+def _facts(data: DataSet, floor: float, ceiling: float) -> dict[str, Any]:
     return {
         "label": data.label,
         "sample_size": data.train_size,
@@ -219,7 +236,6 @@ def _data_set(name: str, data: DataSet) -> dict[str, Any]:
         "baseline": data.majority,
         "accuracy_floor": floor,
         "accuracy_ceiling": ceiling,
-        "models": fitting_models()[name],
         "note": data_note(data),
     }
 

@@ -6,8 +6,9 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any
 
-from dpsgd_explorer.experiments.catalogue import DATA_SETS, MODELS
+from dpsgd_explorer.experiments.catalogue import MODELS
 from dpsgd_explorer.experiments.events import NOT_PRIVATE
+from dpsgd_explorer.experiments.own_table import label_of
 from dpsgd_explorer.experiments.presets import PRESETS
 from dpsgd_explorer.experiments.training_config import TrainingConfig
 from dpsgd_explorer.web.figures.run_charts.accuracy import Line
@@ -16,7 +17,7 @@ from dpsgd_explorer.web.forms.fields import text_of
 from dpsgd_explorer.web.forms.form import to_query
 from dpsgd_explorer.web.questions.plan_preview import (
     VIEWS,
-    chart_catalogue,
+    catalogue_with,
     plan_of,
     plan_texts,
     truth_of,
@@ -111,7 +112,7 @@ class TrainingView(RunView):
 
     def title(self, config: Settings) -> str:
         """Return what it trains on, with a model that is unusual there, and its ε."""
-        parts = [DATA_SETS[config["dataset"]].label]
+        parts = [label_of(config)]
         usual = next(
             (s["model"] for s in self.starts if s["dataset"] == config["dataset"]), ""
         )
@@ -131,9 +132,7 @@ class TrainingView(RunView):
 
     def subject(self, config: Settings) -> str:
         """Return what is trained on what."""
-        return (
-            f"{MODELS[config['model']].label} on {DATA_SETS[config['dataset']].label}"
-        )
+        return f"{MODELS[config['model']].label} on {label_of(config)}"
 
     def result(self, summary: Summary) -> str:
         """Return the test accuracy in percent."""
@@ -170,7 +169,8 @@ class TrainingView(RunView):
 
     def page_data(self, config: TrainingConfig) -> dict[str, Any]:
         """Return what the charts need."""
-        return {"plan": plan_of(config), "catalogue": chart_catalogue()}
+        tables = [] if config.table is None else [config.table]
+        return {"plan": plan_of(config), "catalogue": catalogue_with(tables)}
 
     def sections(
         self, config: TrainingConfig, steps: Points, evaluations: Points

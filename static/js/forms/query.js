@@ -67,6 +67,6 @@ function same(a, b) {
 }
 
 /** The settings of a run, as the API shows them, as the address carries them. @param {Record<string, any>} config */
-export function asTexts({kind, ...config}) {
+export function asTexts({kind, table, ...config}) {
   return Object.fromEntries(Object.entries(config).flatMap(([name, value]) => (value === null ? [] : [[name, String(value)]])));
 }

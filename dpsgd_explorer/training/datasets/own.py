@@ -1,0 +1,68 @@
+"""A visitor's own table as tensors, from the file that its owner gave."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from dpsgd_explorer.errors import DataError
+from dpsgd_explorer.experiments.own_csv import is_for_testing, rows_of
+from dpsgd_explorer.experiments.own_table import CATEGORY, LABEL, NUMBER, OwnTable
+
+Tensors = tuple[Tensor, Tensor, Tensor, Tensor]
+
+
+def load(table: OwnTable, folder: Path | None) -> Tensors:
+    """Return training inputs and labels, then test inputs and labels.
+
+    Shapes: inputs [N, D] float32, rows at most 1 long; labels [N] int64.
+
+    Args:
+        table: The schema.
+        folder: Folder with the file, named as the table; the present one if None.
+
+    Raises:
+        DataError: the file is missing, or another one.
+    """
+    content = _content(table, (folder or Path()) / f"{table.name}.csv")
+    parts: tuple[list[list[float]], list[list[float]]] = ([], [])
+    labels: tuple[list[int], list[int]] = ([], [])
+    for row in rows_of(content, len(table.columns)):
+        part = is_for_testing(row)
+        record: list[float] = []
+        for column, cell in zip(table.columns, row, strict=True):
+            if column.kind == NUMBER:
+                assert column.low is not None, "a number has bounds"
+                assert column.high is not None, "a number has bounds"
+                value = min(max(float(cell), column.low), column.high)
+                share = (value - column.low) / (column.high - column.low)
+                record.append(2 * share - 1)
+            elif column.kind == CATEGORY:
+                record += [float(cell == value) for value in column.values]
+            elif column.kind == LABEL:
+                labels[part].append(column.values.index(cell))
+        parts[part].append(record)
+    learned, tested = (torch.tensor(rows) * table.scale for rows in parts)
+    return learned, torch.tensor(labels[0]), tested, torch.tensor(labels[1])
+
+
+def _content(table: OwnTable, place: Path) -> bytes:
+    try:
+        content = place.read_bytes()
+    except OSError as error:
+        raise _missing(table, place, error.strerror or str(error)) from error
+    digest = hashlib.sha256(content).hexdigest()
+    if digest != table.sha256:
+        raise _missing(table, place, f"it has sha256 {digest}")
+    return content
+
+
+def _missing(table: OwnTable, place: Path, what: str) -> DataError:
+    return DataError(
+        f"the table of this run must be the file {place.name} with sha256 "
+        f"{table.sha256}, but: {what}. It may have been deleted; to repeat the run, "
+        "put the same file into the folder that it is started in."
+    )

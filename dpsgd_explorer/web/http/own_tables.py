@@ -1,0 +1,73 @@
+"""Own tables and the runs on them are for their visitor alone."""
+
+from __future__ import annotations
+
+from flask import request
+
+from dpsgd_explorer.errors import ConfigError, RunNotFoundError
+from dpsgd_explorer.experiments.config import RunConfig
+from dpsgd_explorer.experiments.own_table import OwnTable, is_own, lookup
+from dpsgd_explorer.experiments.training_config import TrainingConfig
+from dpsgd_explorer.runs.own_tables import OwnTables
+from dpsgd_explorer.runs.store.records import Run
+from dpsgd_explorer.web.http.services import run_store, settings
+from dpsgd_explorer.web.http.visitor import current_visitor
+
+
+def tables() -> OwnTables:
+    """Return the tables of this request's visitor; a new one has none."""
+    return OwnTables(settings().instance_dir, current_visitor())
+
+
+def own_tables() -> list[OwnTable]:
+    """Return the tables that this request's visitor may train on."""
+    return tables().all() if settings().takes_own_data and current_visitor() else []
+
+
+def let_own_tables_be_found() -> None:
+    """Let settings of this request name the tables of its visitor."""
+    lookup.set(_find)
+
+
+def _find(name: str) -> OwnTable | None:
+    if not (settings().takes_own_data and current_visitor()):
+        return None
+    return tables().get(name)
+
+
+def check_table(config: RunConfig) -> None:
+    """Refuse a run on a table that its visitor does not have here.
+
+    Raises:
+        ConfigError: it is another visitor's, deleted, or other than it was stated.
+    """
+    if not isinstance(config, TrainingConfig) or config.table is None:
+        return
+    if _find(config.dataset) != config.table:
+        raise ConfigError(
+            "dataset",
+            f"dataset {config.dataset!r} must be one of your own tables on this site; "
+            "there is none of this name. Add it under Your data.",
+        )
+
+
+def is_hidden(run: Run) -> bool:
+    """Whether a run is on a table of another visitor."""
+    return is_own(run.config.get("dataset")) and run.visitor != current_visitor()
+
+
+def hide_runs_of_others() -> None:
+    """Answer as if there were no run, if it is on a table of another visitor.
+
+    Raises:
+        RunNotFoundError: it is.
+    """
+    run_id = (request.view_args or {}).get("run_id")
+    if run_id is None:
+        return
+    try:
+        run = run_store().get(run_id)
+    except RunNotFoundError:
+        return  # the view says so, or restores it
+    if is_hidden(run):
+        raise RunNotFoundError(f"there is no run {run_id!r}.")

@@ -1,0 +1,217 @@
+"""A visitor's own tables: bring a CSV, state what its columns hold, train on it."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Mapping
+from contextlib import closing
+from dataclasses import dataclass
+from urllib.parse import urlencode
+
+from flask import Blueprint, abort, redirect, render_template, request, url_for
+from werkzeug.wrappers import Response as WerkzeugResponse
+
+from dpsgd_explorer.errors import ConfigError
+from dpsgd_explorer.experiments.own_csv import LARGEST_FILE, number_of
+from dpsgd_explorer.experiments.own_table import (
+    CATEGORY,
+    IGNORED,
+    LABEL,
+    NUMBER,
+    Column,
+    OwnTable,
+)
+from dpsgd_explorer.runs.own_tables import MOST_TABLES, Draft
+from dpsgd_explorer.web.http.own_tables import tables
+from dpsgd_explorer.web.http.services import settings
+from dpsgd_explorer.web.http.visitor import current_visitor, known_visitor
+
+bp = Blueprint("data", __name__, url_prefix="/data")
+
+KINDS = {
+    IGNORED: "leave out",
+    NUMBER: "number",
+    CATEGORY: "category",
+    LABEL: "label, to be predicted",
+}
+BATCHES = 8  # about so many batches per pass over the table
+LARGEST_BATCH = 1024
+Answer = str | WerkzeugResponse | tuple[str, int]
+
+
+@dataclass(frozen=True)
+class Stated:
+    """What the form says of one column.
+
+    Attributes:
+        kind: A key of KINDS.
+        text: Its bounds or values, as they were typed.
+        error: What is wrong with it, "" if nothing.
+    """
+
+    name: str
+    kind: str = IGNORED
+    text: str = ""
+    error: str = ""
+
+
+@bp.before_request
+def check_it_is_offered() -> None:
+    """Answer as if there were no page, where the site takes no tables."""
+    if not settings().takes_own_data:
+        abort(404)
+
+
+@bp.get("/")
+def index() -> str:
+    """List the visitor's tables and take a new one."""
+    return _index()
+
+
+@bp.post("/")
+def upload() -> Answer:
+    """Keep a file, then ask what its columns hold."""
+    file = request.files.get("file")
+    if file is None or not file.filename:
+        return _index("Choose a file first."), 422
+    with closing(file):
+        content = file.read(LARGEST_FILE + 1)
+    known_visitor()
+    try:
+        draft = tables().add(content)
+    except ConfigError as error:
+        return _index(str(error)), 422
+    return redirect(url_for("data.columns", sha256=draft.sha256), 303)
+
+
+@bp.get("/<sha256>/")
+def columns(sha256: str) -> str:
+    """Ask what each column of a file holds."""
+    draft = _draft(sha256)
+    return _columns(draft, [Stated(name) for name in draft.names])
+
+
+@bp.post("/<sha256>/")
+def state(sha256: str) -> Answer:
+    """Make a table of a file and what its columns were stated to hold."""
+    draft = _draft(sha256)
+    stated = [
+        Stated(
+            name,
+            request.form.get(f"kind-{place}", IGNORED),
+            request.form.get(f"text-{place}", "").strip(),
+        )
+        for place, name in enumerate(draft.names)
+    ]
+    read = [_read(column) for column in stated]
+    made = [column for column in read if isinstance(column, Column)]
+    if len(made) < len(read):
+        faults = [_with_error(a, b) for a, b in zip(stated, read, strict=True)]
+        return _columns(draft, faults), 422
+    try:
+        checked = tables().state(draft, tuple(made))
+    except ConfigError as error:
+        shown = [
+            Stated(one.name, one.kind, one.text, str(error) * (one.name == error.field))
+            for one in stated
+        ]
+        named = any(one.error for one in shown)
+        return _columns(draft, shown, "" if named else str(error)), 422
+    moved = sum(checked.moved.values())
+    return redirect(url_for("data.index", added=checked.table.name, moved=moved), 303)
+
+
+@bp.post("/<name>/delete")
+def delete(name: str) -> Answer:
+    """Delete a table, or a file whose columns were not stated."""
+    if not (current_visitor() and tables().delete(name)):
+        abort(404)
+    return redirect(url_for("data.index", deleted=1), 303)
+
+
+def train_query(table: OwnTable) -> str:
+    """Return the address of a first set-up for a table."""
+    size = max(1, min(LARGEST_BATCH, table.train_size // BATCHES))
+    delta = min(1e-5, 1 / (10 * table.train_size))
+    values = {
+        "dataset": table.name,
+        "model": "logistic",
+        "expected_batch_size": size,
+        "steps": 100,
+        "learning_rate": 4,
+        "max_grad_norm": 0.5,
+        "delta": f"{delta:.0e}",
+    }
+    return urlencode(values)
+
+
+def _index(error: str = "") -> str:
+    known = current_visitor()
+    added = tables().get(request.args.get("added", "")) if known else None
+    moved = request.args.get("moved", "")
+    return render_template(
+        "data/index.html",
+        error=error,
+        added=added,
+        moved=int(moved) if moved.isascii() and moved.isdecimal() else 0,
+        deleted="deleted" in request.args,
+        tables=tables().all() if known else [],
+        drafts=tables().drafts() if known else [],
+        train_query=train_query,
+        most=MOST_TABLES,
+        largest=LARGEST_FILE // 2**20,
+        keep_days=settings().keep_days,
+    )
+
+
+def _columns(draft: Draft, stated: list[Stated], error: str = "") -> str:
+    return render_template(
+        "data/columns.html", draft=draft, stated=stated, kinds=KINDS, error=error
+    )
+
+
+def _draft(sha256: str) -> Draft:
+    draft = tables().draft(sha256) if current_visitor() else None
+    if draft is None:
+        abort(404)
+    return draft
+
+
+def _with_error(stated: Stated, read: Column | str) -> Stated:
+    error = read if isinstance(read, str) else ""
+    return Stated(stated.name, stated.kind, stated.text, error)
+
+
+def _read(stated: Stated) -> Column | str:
+    """Return the column, or what is wrong with it."""
+    if stated.kind not in KINDS:
+        return f"Choose one of {', '.join(KINDS.values())}."
+    try:
+        return Column.model_validate(_values_of(stated))
+    except ConfigError as error:
+        return str(error).removeprefix("table: ").capitalize()
+    except ValueError as error:
+        return f"The column cannot be read: {str(error).splitlines()[-2].strip()}"
+
+
+def _values_of(stated: Stated) -> Mapping[str, object]:
+    """Return the values of a column from what was typed.
+
+    Raises:
+        ConfigError: bounds are not two numbers.
+    """
+    column: dict[str, object] = {"name": stated.name, "kind": stated.kind}
+    if stated.kind == NUMBER:
+        low, _, high = stated.text.partition(" to ")
+        bounds = [number_of(text.strip()) for text in (low, high)]
+        if None in bounds:
+            raise ConfigError(
+                "table",
+                f"bounds must be two numbers such as 0 to 100; got {stated.text!r}.",
+            )
+        return column | {"low": bounds[0], "high": bounds[1]}
+    if stated.kind in (CATEGORY, LABEL):
+        listed = next(csv.reader(io.StringIO(stated.text), skipinitialspace=True), [])
+        return column | {"values": [value.strip() for value in listed]}
+    return column
