@@ -211,7 +211,10 @@ def accuracy_range(data: DataSet) -> tuple[float, float]:
 
 
 def _own_data_set(table: OwnTable) -> dict[str, Any]:
-    return _facts(table.facts, *WHOLE_RANGE) | {"models": list(own_table.MODELS)}
+    return _facts(table.facts, *WHOLE_RANGE) | {
+        "models": list(own_table.MODELS),
+        "guesses": True,  # its baseline is not taken from the data
+    }
 
 
 def fitting_models() -> dict[str, list[str]]:

@@ -81,6 +81,9 @@ def _privacy_in_short(config: Settings) -> str:
     return f"σ = {text_of(config['noise_multiplier'])}"
 
 
+OWN_TEST = "Computed on rows of one’s own table and outside the guarantee: not private."
+
+
 class TrainingView(RunView):
     """Runs of kind "training"."""
 
@@ -176,10 +179,11 @@ class TrainingView(RunView):
         self, config: TrainingConfig, steps: Points, evaluations: Points
     ) -> list[Section]:
         """Return accuracy against what was spent, and the loss along the steps."""
+        note = "" if config.table is None else OWN_TEST
         return [
             Section(
                 "Test accuracy",
-                "",
+                note,
                 accuracy_figure(
                     evaluations, config.stop_at_epsilon or config.target_epsilon
                 ),

@@ -178,7 +178,8 @@ function budgetLabel({axis, plan, size}, color) {
 function baselineLabel({plan, range, size}, color) {
   const y = height(100 * plan.baseline, range);
   if (100 * plan.baseline <= range[0]) return [];
-  const text = `${size.width < NARROW ? "" : "always "}the commonest answer, ${percent(plan.baseline)}`;
+  const answer = plan.guesses ? "guessing" : `${size.width < NARROW ? "" : "always "}the commonest answer`;
+  const text = `${answer}, ${percent(plan.baseline)}`;
   const place = {xref: "paper", x: 0.55, xanchor: "center", y, yanchor: "bottom", yshift: 1};
   return [words(text, color("--ink-3"), place)];
 }
