@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from flask import request
+from flask import has_request_context, request
 
 from dpsgd_explorer.errors import ConfigError, RunNotFoundError
 from dpsgd_explorer.experiments.config import RunConfig
@@ -30,6 +30,8 @@ def let_own_tables_be_found() -> None:
 
 
 def _find(name: str) -> OwnTable | None:
+    if not has_request_context():  # a thread keeps the lookup of its last request
+        return None
     if not (settings().takes_own_data and current_visitor()):
         return None
     return tables().get(name)
@@ -69,5 +71,20 @@ def hide_runs_of_others() -> None:
         run = run_store().get(run_id)
     except RunNotFoundError:
         return  # the view says so, or restores it
+    _refuse_hidden(run)
+
+
+def visible_run(run_id: str) -> Run:
+    """Return a run, unless it is on a table of another visitor.
+
+    Raises:
+        RunNotFoundError: there is none, or it is.
+    """
+    run = run_store().get(run_id)
+    _refuse_hidden(run)
+    return run
+
+
+def _refuse_hidden(run: Run) -> None:
     if is_hidden(run):
-        raise RunNotFoundError(f"there is no run {run_id!r}.")
+        raise RunNotFoundError(f"there is no run {run.id!r} here.")

@@ -12,6 +12,7 @@ from dpsgd_explorer.errors import ConfigError, RunNotFoundError
 from dpsgd_explorer.runs.store.records import Run
 from dpsgd_explorer.web.figures.pareto import HEAD, Dot, Place, pareto_drawings
 from dpsgd_explorer.web.forms.fields import text_of
+from dpsgd_explorer.web.http.own_tables import visible_run
 from dpsgd_explorer.web.http.services import run_store
 from dpsgd_explorer.web.http.visitor import current_visitor
 from dpsgd_explorer.web.pages.runs import MOST, bp
@@ -109,7 +110,7 @@ def _asked(ids: Sequence[str]) -> Asked:
     asked = Asked()
     for run_id in ids:
         try:
-            run = run_store().get(run_id)
+            run = visible_run(run_id)
         except RunNotFoundError:
             asked.problems.append(
                 f"There is no run “{run_id[:64]}” here: it was deleted, or its link is "

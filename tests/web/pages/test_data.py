@@ -77,6 +77,9 @@ def test_only_its_visitor_sees_a_table_and_its_runs(client, other_visitor, table
         answer = other_visitor.get(f"/api/v1/runs/{run_id}{link}")
         assert answer.status_code == 404, link
     assert other_visitor.get(f"/runs/{run_id}/").status_code == 404
+    assert client.get(f"/runs/compare?ids={run_id}").status_code == 200
+    for page in ("compare", "pareto"):
+        assert other_visitor.get(f"/runs/{page}?ids={run_id}").status_code == 404
     refused = other_visitor.post("/api/v1/runs", json=RUN | {"dataset": table})
     assert "must be one of your own tables" in error_of(refused, 422)["message"]
     assert table not in other_visitor.get("/train/").text
