@@ -99,3 +99,38 @@ def test_another_accountant_redraws_a_finished_run_without_training_it_again(
     page.keyboard.press("End")
     expect(status(page, "epsilon")).to_have_text(spent)
     expect(page.locator(".gauge")).to_have_text(ticks)
+
+
+@pytest.mark.long("more journeys")
+def test_a_finished_run_is_taken_along(open_page, finished_run, axe, tmp_path):
+    for size, scheme in (((1280, 844), "light"), ((390, 844), "dark")):
+        page = open_page(f"/runs/{finished_run['id']}/", size=size, color_scheme=scheme)
+        expect(points(page)).to_have_count(10)
+        for name in ("Privacy statement to paste", "What to cite, BibTeX"):
+            focus(page.locator("summary", has_text=name))
+            page.keyboard.press("Enter")
+        expect(page.locator("#privacy-statement")).to_contain_text(
+            "Unit: one training record"
+        )
+        expect(page.get_by_label("BibTeX")).to_contain_text("@misc{abadi2016,")
+        page.evaluate(axe)
+        faults = page.evaluate("() => axe.run(document.querySelector('.run-details'))")
+        assert [fault["id"] for fault in faults["violations"]] == []
+        assert not page.evaluate("document.documentElement.scrollWidth > innerWidth")
+    chart = page.locator('[data-chart="accuracy"]')
+    for place, name, start in (
+        (page.locator("[data-take-along]"), "PNG", b"\x89PNG\r\n\x1a\n"),
+        (chart, "SVG", b"<svg "),
+        (chart, "PNG", b"\x89PNG\r\n\x1a\n"),
+    ):
+        with page.expect_download() as saved:
+            place.get_by_role("button", name=name).click()
+        file = tmp_path / "file"
+        saved.value.save_as(file)
+        assert file.read_bytes().startswith(start)
+    with page.expect_download() as saved:
+        page.get_by_role("link", name="Trained weights").click()
+    saved.value.save_as(tmp_path / "weights")
+    weights = (tmp_path / "weights").read_bytes()
+    length = int.from_bytes(weights[:8], "little")
+    assert b'"receipt"' in weights[8 : 8 + length]

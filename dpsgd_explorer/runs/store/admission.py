@@ -8,7 +8,7 @@ drops the cookie is a new one, but comes from the same network.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from sqlalchemy import (
@@ -105,6 +105,19 @@ def admit(
             joined=fair_queue.starts(connection),
         )
     )
+
+
+def check_cost_together(configs: Sequence[RunConfig], bound: float) -> None:
+    """Raise ConfigError if the runs of a group cost more together than one may."""
+    price = sum(config.cost for config in configs)
+    if price > bound:
+        field = configs[0].length_setting
+        raise ConfigError(
+            "variations",
+            f"variations: {len(configs)} runs may need at most {bound:.2g} "
+            f"multiply-adds together, got {price:.2g}. Take fewer runs, fewer {field}, "
+            f"{configs[0].TO_COST_LESS}.",
+        )
 
 
 def launches_since(connection: Connection, visitor: str, timestamp: float) -> int:

@@ -161,6 +161,7 @@ class RunStore:
         """
         for config in group.configs:
             config.check_reachable()
+        admission.check_cost_together(group.configs, self._limits["cost_limit"])
         group_id = secrets.token_urlsafe(16)
         with self.database.write() as connection:
             now = self.clock()

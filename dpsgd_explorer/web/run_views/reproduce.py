@@ -69,11 +69,11 @@ def notebook(run: Run) -> str:
     """Return a Jupyter notebook, format 4.5; it holds no free text of the visitor."""
     parts = _parts(run)
     title = (
-        f"# Run {run.id} again\n\nMade by DP-SGD Explorer {__version__}. It needs the "
-        "package dpsgd_explorer of that version, Python 3.11 or later; in a checkout "
-        f"of it:\n\n    {INSTALL}\n\nThe same "
-        "settings and seed give the same numbers on the same kind of machine. A seed "
-        "that is known voids the guarantee: repeat a run to check it, never to publish."
+        f"In a checkout of DP-SGD Explorer {__version__}, Python 3.11 or later: "
+        f"`{INSTALL}`\n\n# Run {run.id} again\n\nIt needs the package dpsgd_explorer "
+        "of that version, and nothing of the site. The same settings and seed give the "
+        "same numbers on the same kind of machine. A seed that is known voids the "
+        "guarantee: repeat a run to check it, never to publish."
     )
     code = (
         f"{parts['imports']}\n\nCONFIG = {parts['settings']}",

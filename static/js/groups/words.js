@@ -65,7 +65,7 @@ export function progressWords({ended, total, expected_seconds: left, has_ended: 
 
 /** One run's line in the small multiples. */
 export function memberWords({log, steps}, epsilonText) {
-  if (log.state === "queued") return "queued";
+  if (log.state === "queued" || log.state === "paused") return log.state;
   const reached = log.accuracy === null ? "" : percent(log.accuracy);
   if (log.state === "done") return `ε ${epsilonText}, ${reached}`;
   if (log.isFinal) return {failed: "failed", cancelled: "stopped", interrupted: "interrupted"}[log.state];

@@ -10,13 +10,12 @@ import {openPage} from "../lib/page.js";
 import {savePicture} from "../lib/picture.js";
 import {Chart} from "../lib/svg.js";
 import {showTimes} from "../lib/times.js";
+import {MARKS, WORDS} from "../runs/status.js";
 
 const SOON_MS = 300; // while a run goes on
 const LATER_MS = 1500; // while all wait
 const GROUP_MS = 1000; // between two looks at the progress
 const HEIGHTS = {multiple: 132, curves: 340, split: 150, against: 260};
-const STATES = {queued: "queued", done: "done", failed: "stopped", cancelled: "stopped", interrupted: "stopped"};
-const STATE_WORDS = {queued: "Queued", running: "Training", done: "Finished", failed: "Failed", cancelled: "Stopped", interrupted: "Interrupted"};
 
 const {page, data, part} = openPage("group");
 const {purpose} = data.group;
@@ -133,6 +132,7 @@ function show() {
 
 function showRun(run) {
   const member = log.byId.get(run.id);
+  if (!member) return; // restored after this page was made
   const epsilon = run.privacy?.epsilon_text ?? "–";
   if (member.line) member.line.textContent = memberWords(member, epsilon);
   const row = page.querySelector(`[data-member="${CSS.escape(run.id)}"]`);
@@ -141,8 +141,8 @@ function showRun(run) {
   write("accuracy", member.log.accuracy === null ? "–" : percent(member.log.accuracy));
   write("seconds", run.summary.seconds === undefined ? "–" : run.summary.seconds.toFixed(1));
   const state = row.querySelector(".state");
-  state.className = `state ${STATES[run.state] ?? ""}`;
-  state.textContent = STATE_WORDS[run.state];
+  state.className = `state ${MARKS[run.state] ?? ""}`;
+  state.textContent = WORDS[run.state];
 }
 
 /* What is done ---------------------------------------------------------------------- */

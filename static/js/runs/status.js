@@ -2,7 +2,7 @@
 
 import {decimalsUp, duration, integer, percent, plural} from "../lib/format.js";
 
-const WORDS = {
+export const WORDS = {
   ready: "Ready",
   queued: "Queued",
   running: "Training",
@@ -14,7 +14,7 @@ const WORDS = {
 };
 
 /** The mark before the word: a ring waits, a disc runs, a square is done, a diamond stopped. */
-const MARKS = {ready: "queued", queued: "queued", paused: "queued", done: "done", failed: "stopped", cancelled: "stopped", interrupted: "stopped"};
+export const MARKS = {ready: "queued", queued: "queued", paused: "queued", done: "done", failed: "stopped", cancelled: "stopped", interrupted: "stopped"};
 
 /**
  * @param {import("./run_log.js").RunLog | null} log null before a run

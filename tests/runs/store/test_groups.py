@@ -83,8 +83,9 @@ def test_no_run_is_queued_if_one_is_over_a_quota(limited, sweep, quotas, says):
 def test_no_run_is_queued_if_they_cost_too_much_together(limited, sweep, config):
     assert limited(cost_limit=3 * config.cost).create_group(sweep(), visitor="ann")
     store = limited(cost_limit=3 * config.cost - 1)
-    with pytest.raises(ConfigError, match="multiply-adds together"):
+    with pytest.raises(ConfigError, match="3 runs may need at most") as refused:
         store.create_group(sweep(), visitor="bob")
+    assert refused.value.field == "variations"
     assert store.runs_of("bob") == []
 
 

@@ -11,6 +11,7 @@ import tracemalloc
 
 import pytest
 
+from dpsgd_explorer import __version__
 from dpsgd_explorer.accounting import Odometer
 from dpsgd_explorer.experiments.events import Event
 from dpsgd_explorer.experiments.kinds import KINDS, start
@@ -230,6 +231,28 @@ def test_the_notebook_repeats_the_run_too(client, trained):
     printed = run_python(["-c", code + "\nprint(REPEATED == RECORDED)"], "")
     assert printed.splitlines()[-1] == "True"
     assert code.count('"test_accuracy": ') == 1
+
+
+def test_script_and_notebook_say_in_their_first_line_what_to_install(client, finished):
+    script = download(client, finished, "py").splitlines()[0]
+    notebook = json.loads(download(client, finished, "ipynb"))
+    for line in (script, notebook["cells"][0]["source"][0]):
+        assert f"DP-SGD Explorer {__version__}" in line
+        assert "python -m pip install ." in line
+
+
+def test_the_notebook_is_one_of_format_4_5(client, finished):
+    notebook = json.loads(download(client, finished, "ipynb"))
+    assert set(notebook) == {"cells", "metadata", "nbformat", "nbformat_minor"}
+    assert (notebook["nbformat"], notebook["nbformat_minor"]) == (4, 5)
+    ids = [cell["id"] for cell in notebook["cells"]]
+    assert len(set(ids)) == len(ids)
+    of_code = {"execution_count", "outputs"}
+    for cell in notebook["cells"]:
+        assert re.fullmatch(r"[a-zA-Z0-9_-]{1,64}", cell["id"])
+        more = of_code if cell["cell_type"] == "code" else set()
+        assert set(cell) == {"cell_type", "id", "metadata", "source", *more}
+        assert all(isinstance(line, str) for line in cell["source"])
 
 
 def code_of(notebook):
