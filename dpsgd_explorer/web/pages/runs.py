@@ -154,7 +154,7 @@ def rows(limit: int) -> list[RunRow]:
     """Return the newest of this visitor's runs, each beside the last of its kind."""
     visitor = current_visitor()
     known = run_store().runs_of(visitor, MOST) if visitor else []
-    return rows_of(known, visitor)[:limit]
+    return rows_of(known, visitor, limit)
 
 
 @dataclass(frozen=True)

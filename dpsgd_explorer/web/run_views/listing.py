@@ -6,6 +6,7 @@ import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, Self
 
 from dpsgd_explorer.experiments.kinds import KINDS
@@ -131,6 +132,10 @@ class ListQuery:
             order = FIRST if self.order == LAST else LAST
         return replace(self, sort=sort, order=order)
 
+    @cached_property
+    def _parts(self) -> list[re.Pattern[str]]:
+        return _parts(self.q)
+
     def takes(self, row: RunRow) -> bool:
         """Return whether a run is asked for."""
         return (
@@ -138,7 +143,7 @@ class ListQuery:
             and self.dataset in ("", row.dataset)
             and self.state in ("", row.run.state)
             and (not self.starred or row.run.starred)
-            and all(part.search(row.words) for part in _parts(self.q))
+            and all(part.search(row.words) for part in self._parts)
         )
 
     def apply(self, rows: Sequence[RunRow]) -> list[RunRow]:
@@ -178,8 +183,16 @@ SORT_VALUES: dict[str, Callable[[RunRow], Any]] = {
 }
 
 
-def rows_of(runs: Sequence[Run], visitor: str) -> list[RunRow]:
-    """Return a row for each run of a visitor, newest first, named apart."""
+def rows_of(
+    runs: Sequence[Run], visitor: str, limit: int | None = None
+) -> list[RunRow]:
+    """Return a row for each run of a visitor, or the first ones; all are named apart.
+
+    Args:
+        runs: All runs of the visitor, newest first.
+        visitor: Who asks.
+        limit: Rows at most; None: all.
+    """
     names = names_of(runs)
     return [
         row_of(
@@ -188,7 +201,7 @@ def rows_of(runs: Sequence[Run], visitor: str) -> list[RunRow]:
             visitor,
             title=names[run.id],
         )
-        for i, run in enumerate(runs, start=1)
+        for i, run in enumerate(runs[:limit], start=1)
     ]
 
 

@@ -6,8 +6,10 @@ learning rate and seed.  The preset that the fewest settings differ from is take
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Iterable
+from functools import lru_cache
 
 from dpsgd_explorer.runs.store.records import Run
 from dpsgd_explorer.web.forms.fields import FormField
@@ -16,6 +18,7 @@ from dpsgd_explorer.web.run_views.registry import VIEWS
 
 SHOWN = 4  # settings in a name, the seed apart
 SEED = "seed"
+KNOWN = 4096  # names
 
 
 def default_name(view: RunView, config: Settings) -> str:
@@ -32,7 +35,13 @@ def default_name(view: RunView, config: Settings) -> str:
 
 def name_of(run: Run) -> str:
     """Return what a run is called by itself: the visitor's name, else its own."""
-    return run.name or default_name(VIEWS[run.kind], run.config)
+    return run.name or _known_name(run.kind, json.dumps(run.config))
+
+
+@lru_cache(maxsize=KNOWN)
+def _known_name(kind: str, config: str) -> str:
+    """Return the default name of a configuration that may have been named before."""
+    return default_name(VIEWS[kind], json.loads(config))
 
 
 def names_of(runs: Iterable[Run]) -> dict[str, str]:
