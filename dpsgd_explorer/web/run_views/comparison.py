@@ -61,8 +61,13 @@ class Setting:
 
     @property
     def differs(self) -> bool:
-        """Whether the runs differ in it."""
-        return len(set(self.values)) > 1
+        """Whether runs differ in it on which it has an effect."""
+        return len(set(self.values) - {UNUSED}) > 1
+
+    @property
+    def common(self) -> str:
+        """The value of the runs on which it has an effect."""
+        return next((value for value in self.values if value != UNUSED), UNUSED)
 
 
 @dataclass(frozen=True)

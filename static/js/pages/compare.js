@@ -55,10 +55,10 @@ function hover(letter, x) {
   paintSoon();
 }
 
-/** The lit run: under the hand, else chosen, else the most accurate. */
+/** The lit run: under the hand, else chosen, else the most accurate that the axis has a place for. */
 function litRun() {
   if (view.hovered ?? view.chosen) return view.hovered ?? view.chosen;
-  const last = (run) => run.evaluations.at(-1)?.test_accuracy ?? -1;
+  const last = (run) => pointsOf(run, "accuracy", view.axis).at(-1)?.y ?? -1;
   return [...runs.runs].sort((a, b) => last(b) - last(a))[0].letter;
 }
 

@@ -60,6 +60,12 @@ def test_the_table_holds_only_what_differs_then_what_came_out(
         assert client.get(run["log"]).status_code == 200
 
 
+def test_what_has_no_effect_on_a_run_is_no_difference(client, stored):
+    rows = table_of(compare(client, stored(), stored(private=False)).text)
+    settings = [row[0] for row in rows[1 : rows.index(["Came out"])]]
+    assert settings == ["Train with privacy"]
+
+
 def test_both_ways_to_name_runs_are_one(client, stored):
     ids = [stored(), stored(seed=9)]
     once = compare(client, *ids).text
