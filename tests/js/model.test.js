@@ -8,6 +8,7 @@ import {featureWeights, featuresConclusion} from "../../static/js/charts/model/f
 import {changeOf, largest, linearLayer, scores} from "../../static/js/charts/model/linear.js";
 import {fullColour, pixels, rimStrength, weightRows, weightsConclusion} from "../../static/js/charts/model/weight_images.js";
 import {RunLog} from "../../static/js/runs/run_log.js";
+import {isFair} from "../../static/js/runs/model/twin.js";
 import {accuracyOf, partsOf, seenModel} from "../../static/js/runs/model/seen.js";
 
 const packed = (levels) => Buffer.from(Int8Array.from(levels).buffer).toString("base64");
@@ -83,7 +84,8 @@ test("errors are shares of each class and group, beside the whole and the twin",
   const beside = errorRows(model, {confusion: [[8, 2], [0, 10]], groups: {sex: {Female: [5, 0]}}}, ["0", "1"]);
   assert.equal(hardest(beside).label, "1");
   assert.equal(errorsConclusion(beside), "The 1 pays most for privacy: 10.0 points");
-  assert.equal(errorsConclusion(errorRows(model, {confusion: [[7, 3], [1, 9]], groups: {sex: {Female: [5, 1]}}}, ["0", "1"])), "No class is misread more than without privacy");
+  assert.equal(errorsConclusion(errorRows(model, {confusion: [[7, 3], [1, 9]], groups: {sex: {Female: [5, 1]}}}, ["0", "1"])), "No class is misread more than by the twin");
+  assert.equal(errorsConclusion(beside, false), "The 1 is furthest behind the twin: 10.0 points");
 });
 
 test("an empty class or group is no number", () => {
@@ -100,6 +102,9 @@ test("pictures are lost by the private model or won, and come from many classes"
   assert.deepEqual(found.lostPictures.map(({picture, read}) => [picture.index, read]), [[1, 7], [5, 0], [9, 4]]);
   assert.deepEqual(found.wonPictures.map(({picture, read}) => [picture.index, read]), [[6, 1]]);
   assert.equal(sidesConclusion(found, 10000), "Privacy lost 3 of 10,000 test pictures and won 1");
+  assert.equal(sidesConclusion(found, 10000, false), "Only the twin is right on 3 of 10,000 test pictures, only this model on 1");
+  assert.ok(isFair({sharesBatches: true, model: {step: 9}}, 9));
+  assert.ok(!isFair({sharesBatches: true, model: {step: 9}}, 8) && !isFair({sharesBatches: false, model: {step: 9}}, 9));
   assert.match(sidesConclusion({lost: 0, won: 0}, 9), /^Both models are right on the same/);
 });
 

@@ -35,6 +35,9 @@ class TwinAnswer(BaseModel):
     title: str = ""
     note: str = ""
     page: str | None = None
+    shares_batches: bool = Field(
+        default=False, description="Whether start and batches are the run's own."
+    )
     models: list[dict[str, Any]] = Field(
         default=[], description="Data of its first and last `model` events."
     )
@@ -57,6 +60,7 @@ def twin(run_id: str) -> TwinAnswer:
         source="recorded",
         title="Recorded twin, end",
         note=recorded_note(config, recorded),
+        shares_batches=is_twin(config, recorded.config),
         models=recorded.models,
     )
 
@@ -74,6 +78,7 @@ def _own_twin(config: TrainingConfig) -> TwinAnswer | None:
                     title="Your twin, end",
                     note=run_note(other),
                     page=links(run.id)["page"],
+                    shares_batches=True,
                     models=models,
                 )
     return None

@@ -44,6 +44,7 @@ def test_a_visitors_own_run_of_the_same_batches_is_the_twin(client, plain_run):
     assert [model["step"] for model in answer["models"]] == [0, 4]
     assert "your own run" in answer["note"]
     assert "learning rate 0.5" in answer["note"]
+    assert answer["shares_batches"]
 
 
 @pytest.mark.parametrize(
@@ -85,6 +86,10 @@ def test_a_twin_model_says_what_it_shares(client):
     assert "the same batches and first parameters" in twin_of(client, same)["note"]
     assert "with other settings" in twin_of(client, other)["note"]
     assert "seed 7" in twin_of(client, other)["note"]
+    assert [twin_of(client, run)["shares_batches"] for run in (same, other)] == [
+        True,
+        False,
+    ]
 
 
 def test_a_model_that_nobody_recorded_has_no_twin(client):
@@ -94,6 +99,7 @@ def test_a_model_that_nobody_recorded_has_no_twin(client):
         "title": "",
         "note": "",
         "page": None,
+        "shares_batches": False,
         "models": [],
     }
 

@@ -44,14 +44,15 @@ export function hardest(rows) {
   return parts.reduce((most, row) => (weight(row) > weight(most) ? row : most));
 }
 
-/** @param {ErrorRow[]} rows */
-export function errorsConclusion(rows) {
+/** @param {ErrorRow[]} rows @param {boolean} fair whether the twin differs by privacy alone */
+export function errorsConclusion(rows, fair = true) {
   const row = hardest(rows);
   const [whole] = rows;
   if (row.twin === null) return `${capital(named(row.label))} is misread most: ${percent(row.share)}, beside ${percent(whole.share)} over all`;
   const price = 100 * (row.share - row.twin);
-  if (price < 0.05) return "No class is misread more than without privacy";
-  return `${capital(named(row.label))} pays most for privacy: ${price.toFixed(1)} ${price.toFixed(1) === "1.0" ? "point" : "points"}`;
+  const points = `${price.toFixed(1)} ${price.toFixed(1) === "1.0" ? "point" : "points"}`;
+  if (price < 0.05) return "No class is misread more than by the twin";
+  return `${capital(named(row.label))} ${fair ? "pays most for privacy" : "is furthest behind the twin"}: ${points}`;
 }
 
 function capital(name) {

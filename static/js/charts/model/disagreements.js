@@ -41,8 +41,9 @@ function shown(pool, wrong, right) {
   return chosen.sort((a, b) => a.picture.label - b.picture.label || a.picture.index - b.picture.index);
 }
 
-/** @param {Sides} found @param {number} records in the test set */
-export function sidesConclusion({lost, won}, records) {
+/** @param {Sides} found @param {number} records in the test set @param {boolean} fair whether the twin differs by privacy alone */
+export function sidesConclusion({lost, won}, records, fair = true) {
   if (lost + won === 0) return `Both models are right on the same of ${integer(records)} test pictures`;
+  if (!fair) return `Only the twin is right on ${integer(lost)} of ${integer(records)} test pictures, only this model on ${integer(won)}`;
   return `Privacy lost ${integer(lost)} of ${integer(records)} test pictures and won ${integer(won)}`;
 }

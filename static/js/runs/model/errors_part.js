@@ -4,6 +4,7 @@ import {element} from "../../lib/elements.js";
 import {integer, percent} from "../../lib/format.js";
 import {errorRows, errorsConclusion, hardest} from "../../charts/model/class_errors.js";
 import {Part} from "./part.js";
+import {isFair} from "./twin.js";
 import {bar} from "./bar.js";
 
 export class ErrorsPart extends Part {
@@ -26,7 +27,7 @@ export class ErrorsPart extends Part {
       ...(other ? [element("td", {class: "n"}, percent(row.twin))] : [])));
     const table = element("table", {class: plan.labels.length > 4 ? "bars" : "bars wide-names"}, element("thead", {}, head), element("tbody", {}, ...lines));
     this.drawing.replaceChildren(table);
-    this.show({conclusion: errorsConclusion(rows), sub: `Test records read wrongly, % of each class${model.groups ? " and group" : ""}${other ? ": the bar is this model, the stroke its twin" : ""}`, settled});
+    this.show({conclusion: errorsConclusion(rows, !other || isFair(twin, model.step)), sub: `Test records read wrongly, % of each class${model.groups ? " and group" : ""}${other ? ": the bar is this model, the stroke its twin" : ""}`, settled});
   }
 }
 

@@ -7,6 +7,7 @@ import {sides, sidesConclusion} from "../../charts/model/disagreements.js";
 import {misreadRecords, pictures} from "../../charts/model/packed.js";
 import {Part} from "./part.js";
 import {inked} from "./picture.js";
+import {isFair} from "./twin.js";
 
 export class SidesPart extends Part {
   constructor(root) {
@@ -23,12 +24,12 @@ export class SidesPart extends Part {
       side("Lost", `${found.lostPictures.length} of ${integer(found.lost)}: only the twin is right`, found.lostPictures, plan.labels, ink),
       side("Won", `${found.wonPictures.length} of ${integer(found.won)}: only the private model is right`, found.wonPictures, plan.labels, ink),
     );
-    this.show({conclusion: sidesConclusion(found, records), sub: twin.note, settled});
+    this.show({conclusion: sidesConclusion(found, records, isFair(twin, model.step)), sub: twin.note, settled});
   }
 
   wait(settled) {
     this.drawing.replaceChildren();
-    this.show({conclusion: "Most pictures are still misread; they are compared once nine of ten are right", sub: "", settled});
+    this.show({conclusion: "Too many pictures are misread to be listed yet; they are compared once about nine of ten are right", sub: "", settled});
   }
 }
 

@@ -1,8 +1,13 @@
-/** The run without privacy that a private run is shown beside: asked for once a run. */
+/** The run without privacy that a private run is shown beside. */
 
 import {getJson} from "../../lib/api.js";
 import {percent} from "../../lib/format.js";
 import {accuracyOf, partsOf} from "./seen.js";
+
+/** Whether two models differ by privacy alone: the same start and batches, equally many steps. */
+export function isFair(twin, step) {
+  return twin.sharesBatches && twin.model.step === step;
+}
 
 export class Twin {
   /** @param {() => void} onFound */
@@ -22,12 +27,11 @@ export class Twin {
     return this.found;
   }
 
-  /** Ask anew: a twin may have ended since. */
   async ask(url) {
     const answer = await getJson(url).catch(() => null);
     if (url !== this.url || !answer?.models?.length) return;
     const model = answer.models.at(-1);
-    this.found = {...partsOf(answer.models), model, note: answer.note, source: answer.source, page: answer.page, title: answer.title, reached: percent(accuracyOf(model))};
+    this.found = {...partsOf(answer.models), model, note: answer.note, sharesBatches: answer.shares_batches, title: answer.title, reached: percent(accuracyOf(model))};
     this.onFound();
   }
 }
