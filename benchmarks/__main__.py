@@ -12,6 +12,7 @@
 | ``service`` | waiting times of twenty clients for privacy answers |
 | ``regression`` | the sweep of private regression, ours and with autodp's calibrator |
 | ``widgets`` | CPU time from a slider's move to the picture, of each widget |
+| ``trainer`` | from a slider to the new ε, and the page while a run is drawn |
 | ``report`` | writes docs/performance.md from the results there are |
 
 Without a command, all of them.
@@ -33,6 +34,7 @@ from benchmarks import (
     report,
     service,
     steps,
+    trainer,
     widgets,
 )
 from benchmarks.models import CASES
@@ -48,6 +50,7 @@ ALONE: dict[str, Callable[[], object]] = {
     "service": service.main,
     "regression": regression.main,
     "widgets": widgets.main,
+    "trainer": trainer.main,
 }
 COMMANDS = ("core", "growth", *ALONE, "report")
 

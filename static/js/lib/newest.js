@@ -1,14 +1,15 @@
 /** The newest question to the server: an older one is dropped, and its answer looks awaited. */
 
-const SETTLE_MS = 40; // after a change, before the server is asked
+const SETTLE_MS = 20; // after a change, before the server is asked
 const TYPING_MS = 300; // after a key: who types 4096 asks about 4096 only
 const PENDING_MS = 100; // an answer that takes longer is shown to be awaited
-const SOON_MS = 120; // a preliminary answer that would stand for less is not shown
+const ANSWER_MS = 80; // from a change on, the whole answer has so long before a preliminary one is shown
 
 export class Newest {
   /** @param {HTMLElement} root holds the [data-answer]s that depend on the settings */
   constructor(root) {
     this.root = root;
+    this.asked = 0; // when, on the clock of the page
   }
 
   /**
@@ -18,6 +19,7 @@ export class Newest {
    */
   ask(question, {typing = false} = {}) {
     clearTimeout(this.timer);
+    this.asked = performance.now();
     this.controller?.abort();
     this.controller = new AbortController();
     this.await();
@@ -50,9 +52,10 @@ export class Newest {
   setBusy(value) {
     for (const part of this.root.querySelectorAll("[data-answer]")) part.setAttribute("aria-busy", value);
   }
-}
 
-/** Whether an answer comes before the eye sees what stands in its place. @param {Promise<unknown>} answer */
-export function isSoon(answer) {
-  return Promise.race([answer.then(() => true), new Promise((done) => setTimeout(done, SOON_MS, false))]);
+  /** Whether an answer comes while the eye still waits: a preliminary one would only flicker. @param {Promise<unknown>} answer */
+  isSoon(answer) {
+    const left = this.asked + ANSWER_MS - performance.now();
+    return Promise.race([answer.then(() => true), new Promise((done) => setTimeout(done, Math.max(0, left), false))]);
+  }
 }

@@ -13,7 +13,7 @@ import {ModelCard} from "../forms/model_card.js";
 import {Presets} from "../forms/presets.js";
 import {asTexts, toQuery} from "../forms/query.js";
 import {LiveRun} from "../runs/live_run.js";
-import {isSoon, Newest} from "../lib/newest.js";
+import {Newest} from "../lib/newest.js";
 import {bringIntoView, openPage} from "../lib/page.js";
 import {SettingGroups} from "../forms/setting_groups.js";
 import {SettingsForm} from "../forms/settings_form.js";
@@ -116,7 +116,7 @@ async function ask(signal) {
     const address = `/api/v1/privacy/plan?${query}&points=${CURVE_POINTS}`;
     const preliminary = await getJson(`${address}&preliminary=true`, {signal});
     const answer = getJson(address, {signal});
-    if (!(await isSoon(answer))) {
+    if (!(await newest.isSoon(answer))) {
       accept(preliminary);
       newest.rest();
     }
