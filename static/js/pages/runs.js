@@ -42,6 +42,7 @@ tools?.addEventListener("submit", (event) => {
   event.preventDefault();
   find();
 });
+addEventListener("pageshow", (event) => event.persisted && reload()); // the back button shows an older list
 setTimeout(refresh, REFRESH_MS);
 
 const ACTS = {

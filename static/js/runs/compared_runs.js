@@ -6,6 +6,7 @@ import {FINAL_STATES} from "./sse.js";
 const PAGE = 5000;
 const LIVE_MS = 400; // a browser holds six connections to a host, so runs are polled and not streamed
 const WAITING_MS = 2000;
+const GONE = 404;
 const KINDS = {evaluation: "evaluations", step: "steps"};
 
 /**
@@ -46,13 +47,19 @@ export class ComparedRuns {
   async poll() {
     const waiting = this.runs.filter(({complete}) => !complete);
     const before = waiting.map(({state}) => state);
-    const news = await Promise.all(waiting.map((run) => this.fetch(run).catch(() => false)));
+    const news = await Promise.all(waiting.map((run) => this.fetch(run).catch((error) => this.miss(run, error))));
     if (news.some(Boolean)) this.onPoints();
     if (waiting.some(({state}, i) => state !== before[i])) this.onState();
     if (this.open && this.runs.some(({complete}) => !complete)) {
       const live = this.runs.some(({state, complete}) => state === "running" && !complete);
       this.timer = setTimeout(() => this.poll(), live ? LIVE_MS : WAITING_MS);
     }
+  }
+
+  /** What was deleted meanwhile is not asked for again; anything else may come back. */
+  miss(run, {status}) {
+    run.complete = status === GONE;
+    return false;
   }
 
   /** Take over what is new of one run; true if there was something. */
