@@ -16,7 +16,6 @@ from dpsgd_explorer.web.http.own_tables import visible_run
 from dpsgd_explorer.web.http.services import run_store
 from dpsgd_explorer.web.http.visitor import current_visitor
 from dpsgd_explorer.web.pages.runs import MOST, bp
-from dpsgd_explorer.web.questions.plan_preview import chart_catalogue
 from dpsgd_explorer.web.questions.rounding import percent
 from dpsgd_explorer.web.run_views import comparison, pareto
 from dpsgd_explorer.web.run_views.listing import ListQuery, row_of, rows_of
@@ -54,7 +53,6 @@ def compare() -> str | tuple[str, int]:
         result=result,
         problems=asked.problems,
         most=comparison.MOST,
-        data_sets=chart_catalogue()["data_sets"],
         page_data={
             "runs": [_for_script(one) for one in result.runs] if result else [],
         },

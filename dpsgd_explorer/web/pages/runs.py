@@ -11,10 +11,9 @@ from typing import Any
 from flask import Blueprint, redirect, render_template, request, url_for
 from werkzeug.wrappers import Response as WerkzeugResponse
 
-from dpsgd_explorer.experiments.catalogue import DATA_SETS
 from dpsgd_explorer.experiments.kinds import parse
 from dpsgd_explorer.runs.store.deletion import UNDO_SECONDS, Forgotten
-from dpsgd_explorer.web.http.own_tables import tables
+from dpsgd_explorer.web.http.own_tables import own_tables, tables
 from dpsgd_explorer.web.http.services import run_store, settings
 from dpsgd_explorer.web.http.visitor import current_visitor, drop_cookie
 from dpsgd_explorer.web.run_views.listing import (
@@ -101,13 +100,11 @@ def _index(forgotten: Forgotten | None = None) -> str:
         hidden=max(0, len(taken) - shown),
         query=query,
         kinds={name: KIND_WORDS[name] for name in _present(known, "kind")},
-        data_sets={
-            name: DATA_SETS[name].label if name in DATA_SETS else name
-            for name in _present(known, "dataset")
-        },
+        data_sets={row.dataset: row.dataset_label for row in known if row.dataset},
         states={name: ALL_STATES[name] for name in _present(known, "state")},
         deleted=_deleted(),
         forgotten=forgotten,
+        tables=len(own_tables()),
         keep_days=settings().keep_days,
     )
 

@@ -17,6 +17,7 @@ from dpsgd_explorer.accounting import Phase
 from dpsgd_explorer.accounting.core.intervals import Interval
 from dpsgd_explorer.accounting.queries import epsilon_interval
 from dpsgd_explorer.errors import AccountingError, ConfigError
+from dpsgd_explorer.experiments.own_table import is_own, label_of
 from dpsgd_explorer.web.questions.privacy import Epsilon, PrivacyTerms
 from dpsgd_explorer.web.questions.run_phases import phases_done, phases_of
 
@@ -30,12 +31,14 @@ class LookedAt:
 
     Attributes:
         dataset: What it was trained on.
+        label: Name of the data set for people.
         phases: Its steps so far; empty before the first one.
         delta: δ that it was planned with.
         is_covered: Whether it adds noise, so that some ε covers it.
     """
 
     dataset: str
+    label: str
     phases: tuple[Phase, ...]
     delta: float
     is_covered: bool
@@ -51,15 +54,15 @@ class LookedAt:
             told: The data of its ``phase`` events.
             steps: Steps that it took.
         """
-        dataset, delta = str(config["dataset"]), float(config["delta"])
+        names, delta = (config["dataset"], label_of(config)), float(config["delta"])
         if not told:
-            return cls(dataset, (), delta, is_covered=bool(config["private"]))
+            return cls(*names, (), delta, is_covered=bool(config["private"]))
         try:
             phases, delta = phases_of(told)
         except ConfigError:
-            return cls(dataset, (), delta, is_covered=False)
+            return cls(*names, (), delta, is_covered=False)
         done = tuple(phases_done(phases, steps))
-        return cls(dataset, done, delta, all(x.noise_multiplier > 0 for x in done))
+        return cls(*names, done, delta, all(x.noise_multiplier > 0 for x in done))
 
 
 @dataclass(frozen=True)
@@ -75,10 +78,16 @@ class Total:
     """
 
     dataset: str
+    label: str
     spent: Epsilon | None
     covered: int
     uncovered: int
     runs: int
+
+    @property
+    def is_own(self) -> bool:
+        """Whether it is the visitor's own table, whose test figures are not private."""
+        return is_own(self.dataset)
 
 
 def totals(runs: Iterable[LookedAt]) -> dict[str, Total]:
@@ -86,10 +95,11 @@ def totals(runs: Iterable[LookedAt]) -> dict[str, Total]:
     by_dataset: dict[str, list[LookedAt]] = {}
     for run in runs:
         by_dataset.setdefault(run.dataset, []).append(run)
-    return {name: _total(name, runs) for name, runs in by_dataset.items()}
+    return {name: _total(runs) for name, runs in by_dataset.items()}
 
 
-def _total(dataset: str, runs: Sequence[LookedAt]) -> Total:
+def _total(runs: Sequence[LookedAt]) -> Total:
+    names = runs[0].dataset, runs[0].label
     covered = [run for run in runs if run.is_covered and run.phases]
     uncovered = sum(not run.is_covered for run in runs)
     # The strictest δ of all: a composition holds at any.
@@ -103,7 +113,7 @@ def _total(dataset: str, runs: Sequence[LookedAt]) -> Total:
     if interval is not None:
         terms = PrivacyTerms.of("exact", delta, status=interval.status)
         spent = Epsilon.spent(interval.value, terms)
-    return Total(dataset, spent, len(covered), uncovered, len(runs))
+    return Total(*names, spent, len(covered), uncovered, len(runs))
 
 
 @lru_cache(maxsize=TOTALS)

@@ -10,6 +10,7 @@ from functools import cached_property
 from typing import Any, Self
 
 from dpsgd_explorer.experiments.kinds import KINDS
+from dpsgd_explorer.experiments.own_table import label_of
 from dpsgd_explorer.runs.store.records import Run
 from dpsgd_explorer.runs.store.schema import FINAL_STATES
 from dpsgd_explorer.web.forms.fields import FormField
@@ -70,6 +71,7 @@ class RunRow:
     changes: list[Change] | None
     more: int
     dataset: str
+    dataset_label: str
     words: str
 
     @property
@@ -219,6 +221,7 @@ def row_of(run: Run, before: Run | None, visitor: str, title: str = "") -> RunRo
         None if differing is None else differing[:CHANGES_SHOWN],
         max(0, len(differing or []) - CHANGES_SHOWN),
         str(run.config.get("dataset", "")),
+        label_of(run.config) if "dataset" in run.config else "",
         _words(run, title, summary.note),
     )
 

@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from dpsgd_explorer.experiments.catalogue import DATA_SETS
 from dpsgd_explorer.runs.store.records import Run
 from dpsgd_explorer.web.questions.looked_at import LookedAt, Total, totals
 from dpsgd_explorer.web.questions.rounding import percent
@@ -95,9 +94,7 @@ def fronts(
         dots = _dots([row for row in mine if _why_no_dot(row) == ""])
         reasons = [why for row in mine if (why := _why_no_dot(row))]
         missing = {why: reasons.count(why) for why in dict.fromkeys(reasons)}
-        known = DATA_SETS.get(dataset)
-        label = known.label if known else dataset
-        found.append(Front(dataset, label, dots, missing, total, len(mine)))
+        found.append(Front(dataset, total.label, dots, missing, total, len(mine)))
     return sorted(found, key=lambda front: -front.runs)
 
 

@@ -173,7 +173,10 @@ def test_all_data_are_deleted_with_a_word_on_what_was_done(
     answer = client.post("/runs/forget")
     assert answer.status_code == 200
     said = re.search(r"data-said>(.*?)</p>", answer.text)[1]
-    assert "Deleted 2 runs with their logs, and the cookie. 2 launches" in said
+    assert (
+        "Deleted 2 runs with their logs, your own tables and the cookie. 2 launches"
+        in said
+    )
     assert "None yet" in answer.text
     assert client.get_cookie("dpsgd_visitor") is None
     assert client.get("/runs/forget").headers["Location"] == "/runs/"
