@@ -21,6 +21,7 @@ from dpsgd_explorer.errors import ConfigError
 MOST_UNITS, MOST_CHANNELS = 1024, 128
 MOST_PARAMETERS = 2_000_000
 CONVOLUTIONS = 2
+SIGNAL_CHANNELS = (16, 32)  # of the convolutions over time
 #: Widths of each model that has any, and how many it may have.
 WIDTHS: dict[str, tuple[int, ...]] = {"mlp": (256, 128), "cnn": (16, 32, 32)}
 DEPTHS: dict[str, tuple[int, int]] = {"mlp": (1, 4), "cnn": (CONVOLUTIONS, 4)}
@@ -183,10 +184,25 @@ def _cnn(
     return (one, two, *_perceptron(7, (second * 4 * 4, *units, classes)))
 
 
+def _conv1d(
+    shape: tuple[int, ...], classes: int, _widths: tuple[int, ...]
+) -> tuple[Layer, ...]:
+    """Return the layers of ``models.conv1d``: each convolution halves the length."""
+    channels, half, quarter = shape[0], shape[1] // 2, shape[1] // 4
+    first, second = SIGNAL_CHANNELS
+    one, two = channels * first * 5, first * second * 5
+    return (
+        Layer("0", "Conv1d", (first, half), one + first, one * half),
+        Layer("2", "Conv1d", (second, quarter), two + second, two * quarter),
+        _linear("5", second * quarter, classes),
+    )
+
+
 Draw = Callable[[tuple[int, ...], int, tuple[int, ...]], tuple[Layer, ...]]
 DRAWN: dict[str, Draw] = {
     "scattering_linear": _scattering_linear,
     "logistic": _logistic,
     "mlp": _mlp,
     "cnn": _cnn,
+    "conv1d": _conv1d,
 }

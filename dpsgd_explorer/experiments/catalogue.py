@@ -78,6 +78,26 @@ DATA_SETS: dict[str, DataSet] = {
         note="Census answers of 1994; does a person earn over 50,000 dollars?",
         class_names=("at most $50,000", "over $50,000"),
     ),
+    "housing": DataSet(
+        label="California housing",
+        train_size=16_512,
+        test_size=4_128,
+        input_shape=(53,),
+        classes=2,
+        class_names=("up to 200,000 dollars", "above"),
+        majority=0.5792151162790697,
+        note="Census districts of 1990; is the median house dearer than 200,000 "
+        "dollars? The price itself is predicted in the regression lab.",
+    ),
+    "signals": DataSet(
+        label="Signals in time",
+        train_size=20_000,
+        test_size=4_000,
+        input_shape=(1, 40),
+        classes=10,
+        majority=0.1,
+        note="Generated curves of forty points, shifted and noisy, ten classes.",
+    ),
 }
 
 
@@ -109,7 +129,7 @@ MODELS: dict[str, Model] = {
     "logistic": _model(
         "logistic",
         "Logistic regression",
-        ("mnist", "adult"),
+        ("mnist", "adult", "housing"),
         "One linear layer on the record itself.",
     ),
     "mlp": _model(
@@ -123,5 +143,11 @@ MODELS: dict[str, Model] = {
         "Convolutional network (tanh)",
         ("mnist",),
         "Two convolutions, two linear layers: deep learning in earnest, slower.",
+    ),
+    "conv1d": _model(
+        "conv1d",
+        "Convolutions over time (tanh)",
+        ("signals",),
+        "Two convolutions along the signal and a linear layer.",
     ),
 }

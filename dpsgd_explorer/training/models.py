@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from dpsgd_explorer.experiments.architecture import ACTIVATIONS as USUAL
-from dpsgd_explorer.experiments.architecture import WIDTHS, widths_of
+from dpsgd_explorer.experiments.architecture import SIGNAL_CHANNELS, WIDTHS, widths_of
 from dpsgd_explorer.experiments.training_config import TrainingConfig
 from dpsgd_explorer.training.datasets.scattering import Scattering
 
@@ -90,6 +90,20 @@ def cnn(shape: Shape) -> nn.Module:
     return network
 
 
+def conv1d(shape: Shape) -> nn.Module:
+    """Return two convolutions over time and a linear layer, for signals."""
+    channels, length = shape.inputs
+    first, second = SIGNAL_CHANNELS
+    return nn.Sequential(
+        nn.Conv1d(channels, first, 5, stride=2, padding=2),
+        nn.Tanh(),
+        nn.Conv1d(first, second, 5, stride=2, padding=2),
+        nn.Tanh(),
+        nn.Flatten(),
+        nn.Linear(second * (length // 4), shape.classes),
+    )
+
+
 def scattering_linear(shape: Shape) -> nn.Module:
     """Return one linear layer on the scattering features of a square picture."""
     return nn.Linear(Scattering(shape.inputs[-1]).features, shape.classes)
@@ -104,6 +118,7 @@ BUILDERS: dict[str, Builder] = {
     "logistic": logistic,
     "mlp": mlp,
     "cnn": cnn,
+    "conv1d": conv1d,
 }
 
 # Models that do not see the record itself but a fixed transform of it.

@@ -14,7 +14,7 @@ from threading import Lock
 from torch import Tensor
 
 from dpsgd_explorer.experiments.own_table import OwnTable
-from dpsgd_explorer.training.datasets import adult, mnist, own
+from dpsgd_explorer.training.datasets import adult, housing, mnist, own, signals
 from dpsgd_explorer.training.datasets.files import DataFile
 
 
@@ -61,6 +61,10 @@ LOADERS: dict[str, Loader] = {
         feature_names=adult.feature_names,
         groups=("sex", "race"),
     ),
+    "housing": Loader(
+        housing.load, housing.FILE, housing.FILE, feature_names=housing.feature_names
+    ),
+    "signals": Loader(signals.load, signals.FILE, signals.FILE),
 }
 _reading = {name: Lock() for name in LOADERS}
 

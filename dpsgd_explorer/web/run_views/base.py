@@ -129,7 +129,7 @@ class RunView(ABC):
         values = config.model_dump(mode="json")
         groups: dict[str, list[tuple[FormField, str]]] = {}
         for name, field in self.fields.items():
-            if values[name] is not None:
+            if values[name] is not None and self.counts(name, values):
                 entry = (field, field.in_words(values[name]))
                 groups.setdefault(field.group, []).append(entry)
         return groups

@@ -81,6 +81,15 @@ def _privacy_in_short(config: Settings) -> str:
     return f"σ = {text_of(config['noise_multiplier'])}"
 
 
+CHANGING = ("linear", "cosine", "exponential")
+# Settings that only have an effect where another one has one of these values.
+READ_WITH = {
+    "noise_end": ("noise_schedule", CHANGING),
+    "clipping_end": ("clipping_schedule", CHANGING),
+    "target_quantile": ("clipping_schedule", ("adaptive",)),
+    "bound_rate": ("clipping_schedule", ("adaptive",)),
+    "learning_rate_end": ("learning_rate_schedule", CHANGING),
+}
 OWN_TEST = "Computed on rows of one’s own table and outside the guarantee: not private."
 
 
@@ -131,7 +140,10 @@ class TrainingView(RunView):
 
     def counts(self, name: str, config: Settings) -> bool:
         """Return whether it has an effect: those of privacy need privacy."""
-        return config["private"] or not self.fields[name].private_only
+        if not config["private"] and self.fields[name].private_only:
+            return False
+        schedule, shapes = READ_WITH.get(name, ("", ()))
+        return not schedule or config.get(schedule) in shapes
 
     def subject(self, config: Settings) -> str:
         """Return what is trained on what."""
