@@ -10,6 +10,7 @@ from tests.browser.trainer import REFUSED, at, focus
 from tests.conftest import PATIENCE_MS
 
 NINE = "0.25 0.5 1 2 4 8 16 32 64"
+ALL_MS = 2 * PATIENCE_MS  # several runs follow each other
 
 
 def several(page, name):
@@ -28,6 +29,7 @@ def is_too_wide(page):
 
 def test_a_setting_is_swept_by_its_name_and_cancelled_as_one(open_page):
     page = open_page(at(TINY | {"steps": 3000}), expected=[REFUSED])
+    page.get_by_role("button", name="Optimisation").click()
     page.locator('label[for="learning_rate"]').click()
     values = page.get_by_label("Values")
     expect(values).to_have_value("1 2 4 8 16")
@@ -63,7 +65,7 @@ def test_nine_values_are_swept_by_keyboard_and_drawn_with_their_table(open_page,
     page.keyboard.press("Enter")
     expect(page.locator("[data-multiples] li")).to_have_count(9)
     progress = page.locator("[data-progress-words]")
-    expect(progress).to_have_text("All 9 runs have ended", timeout=4 * PATIENCE_MS)
+    expect(progress).to_have_text("All 9 runs have ended", timeout=ALL_MS)
     expect(page.locator("[data-conclusion]")).to_contain_text("ends highest, at")
     for name in ("accuracy", "epsilon"):
         dots = page.locator(f'[data-figure="{name}"] circle')
@@ -97,7 +99,8 @@ def test_a_twin_is_started_by_keyboard_and_its_loss_is_split(open_page, axe):
     page.keyboard.type("0.5")
     page.keyboard.press("Enter")
     expect(page.locator("h1")).to_have_text("Three-way twin")
-    expect(page.locator("[data-progress-words]")).to_have_text("All 3 runs have ended")
+    progress = page.locator("[data-progress-words]")
+    expect(progress).to_have_text("All 3 runs have ended", timeout=ALL_MS)
     expect(page.locator("[data-conclusion]")).to_have_text(
         re.compile(r"(Of [\d.]+ points|Nothing is lost).*clipping takes .* noise")
     )
@@ -118,7 +121,8 @@ def test_seeds_are_started_drawn_saved_and_deleted(open_page, tmp_path):
     page.get_by_label("Seeds", exact=True).fill("3 4")
     page.get_by_role("button", name="Start 2 runs").click()
     expect(page.locator("h1")).to_have_text("The same settings, 2 seeds")
-    expect(page.locator("[data-conclusion]")).to_contain_text("luck alone moves a run")
+    said = page.locator("[data-conclusion]")
+    expect(said).to_contain_text("luck alone moves a run", timeout=ALL_MS)
     for kind in ("SVG", "PNG"):
         with page.expect_download() as saved:
             page.get_by_role("button", name=kind).click()
