@@ -37,7 +37,7 @@ function item({id, label, look = "run"}, {dash}) {
   button.dataset.remove = id;
   button.setAttribute("aria-label", `Take away ${label}`);
   const swatch = document.createElement("span");
-  swatch.className = `swatch ${look} ${dash}`;
+  swatch.className = `ghost-line ${look} ${dash}`;
   line.append(swatch, label, button);
   return line;
 }
