@@ -322,6 +322,22 @@ class PrivacyEngine:
         """
         return self._report.receipt()
 
+    def choose_max_grad_norm(self, max_grad_norm: float) -> None:
+        """Clip at this bound from the next step on.
+
+        The noise is a multiple of the bound, so epsilon does not change.  The choice
+        may depend on what was released, such as earlier parameters; where it depends on
+        records in another way, as on gradient norms, epsilon does not cover it.
+
+        Args:
+            max_grad_norm: Bound on a sample's whole gradient; clipping groups keep
+                their shares.
+
+        Raises:
+            ConfigError: it is no bound, or the bound follows the gradients.
+        """
+        self._state.choose_bound(max_grad_norm)
+
     def sensitivity(self, relation: str = "add_or_remove_one") -> float:
         """Return how far one record can move the clipped sum of the next step (L2).
 

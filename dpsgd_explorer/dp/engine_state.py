@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from dpsgd_explorer.accounting import Phase, Plan
-from dpsgd_explorer.dp.clipping.bound import Bound, bound_of
+from dpsgd_explorer.dp.clipping.bound import Bound, PlannedBound, bound_of
 from dpsgd_explorer.dp.clipping.clipped_sum import ClippedSum
 from dpsgd_explorer.dp.ledger import phases
 from dpsgd_explorer.dp.ledger.accounted_run import AccountedRun
@@ -69,7 +70,7 @@ class EngineState:
         """Noise, clipping bound and divisor of each step."""
         plan, options = self.plan, self.options
         schedule = plan.noise_schedule
-        constant_bound = options.clipping_schedule is None
+        constant_bound = isinstance(self.bound, PlannedBound) and self.bound.is_constant
         return NoisePlan(
             noise_multiplier=plan.noise_multiplier,
             sensitivity=options.sensitivity,
@@ -87,6 +88,26 @@ class EngineState:
     def bound_factor(self) -> float:
         """Factor of the clipping bound at the next step."""
         return self.bound.factor(self.ledger.steps)
+
+    def choose_bound(self, max_grad_norm: float) -> None:
+        """Clip at this bound from the next step on.
+
+        Raises:
+            ConfigError: it is no bound, or the bound follows the gradients.
+        """
+        if not 0 < max_grad_norm < math.inf:
+            raise ConfigError(
+                "max_grad_norm",
+                f"max_grad_norm must be above 0 and finite, got {max_grad_norm!r}.",
+            )
+        if not isinstance(self.bound, PlannedBound):
+            raise ConfigError(
+                "max_grad_norm",
+                "max_grad_norm cannot be chosen where the bound follows the gradients; "
+                "leave clipping_schedule out.",
+            )
+        factor = max_grad_norm / self.options.sensitivity
+        self.bound.choose(self.ledger.steps, factor)
 
     def release(self, total: ClippedSum) -> Gradients:
         """Return the noisy gradients of the next step, and record the step.

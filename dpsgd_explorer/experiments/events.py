@@ -5,6 +5,8 @@
     ``max_grad_norm``, ``expected_batch_size``, ``steps`` (planned), ``sample_size``,
     ``delta``, ``accountant``, ``status`` (of the whole run's ε: "exact", "bound",
     "approximation" or "not private"), ``private``, ``norm_edges`` (null if not private)
+    where a visitor changed settings in mid-run also ``changes`` ({name: value}) and
+    ``chosen`` ("while looking"): ε holds if the choice used private outputs alone
 ``step``:
     ``step``, ``epsilon``, ``seconds``, ``diagnostics``
 ``evaluation``:
@@ -78,6 +80,7 @@ from typing import Any, Literal
 Kind = Literal["phase", "progress", "step", "evaluation", "model", "microscope", "end"]
 
 NOT_PRIVATE = "not private"  # status of an ε without a guarantee
+WHILE_LOOKING = "while looking"  # of a phase that a visitor chose in mid-run
 TIMES = frozenset(
     {"seconds", "milliseconds", "ratio", "ratio_low", "ratio_high", "peak_bytes"}
 )

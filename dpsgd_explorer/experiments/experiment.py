@@ -10,11 +10,12 @@ import json
 import time
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, ClassVar
 
 from dpsgd_explorer.errors import CheckpointError
+from dpsgd_explorer.experiments.changes import Changes, changed
 from dpsgd_explorer.experiments.config import RunConfig
 from dpsgd_explorer.experiments.events import Event, Kind
 from dpsgd_explorer.experiments.performance import PerformanceSettings
@@ -27,6 +28,7 @@ class Experiment(ABC):
         config: The settings of the run.
         checkpoint: From ``checkpoint()`` of a run of the same configuration.
         performance: Threads, kernels, caches; they change the seconds only.
+        changes: Changes that the recorded run made at these steps; made again.
 
     Raises:
         ConfigError: the checkpoint belongs to another configuration.
@@ -48,6 +50,7 @@ class Experiment(ABC):
         *,
         checkpoint: bytes | None = None,
         performance: PerformanceSettings | None = None,
+        changes: Changes = (),
     ) -> None:
         self._started = time.monotonic()
         self.config = config
@@ -55,6 +58,7 @@ class Experiment(ABC):
         self._step = 0
         self._ended = False
         self._examines_next = False
+        self._to_change = [(step, dict(values)) for step, values in changes]
         self._waiting: deque[Event] = deque()
         self._performance = performance or PerformanceSettings()
         self._prepare()
@@ -89,6 +93,14 @@ class Experiment(ABC):
         """Do not count a pause of this length in the ``seconds`` of events."""
         self._started += seconds
 
+    def change(self, values: Mapping[str, Any]) -> None:
+        """Change settings from the next step on; call it between two steps.
+
+        Raises:
+            ConfigError: this kind of run or a setting of it cannot be changed.
+        """
+        changed(self.config, values)
+
     def examine_next_step(self) -> None:
         """Emit what the microscope shows of the next step, in kinds that have one."""
         self._examines_next = True
@@ -106,6 +118,10 @@ class Experiment(ABC):
         while self._waiting or not self._ended:
             while not self._waiting:
                 before_step()
+                while self._to_change and self._to_change[0][0] <= self._step:
+                    self.change(self._to_change.pop(0)[1])
+                if self._waiting:
+                    break
                 with self._computing():
                     self._advance()
             self.events_emitted += 1

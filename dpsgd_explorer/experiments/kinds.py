@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from dpsgd_explorer.experiments.changes import Changes
 from dpsgd_explorer.experiments.config import RunConfig
 from dpsgd_explorer.experiments.engines_config import EnginesConfig
 from dpsgd_explorer.experiments.experiment import Experiment
@@ -84,8 +85,16 @@ def start(
     *,
     checkpoint: bytes | None = None,
     performance: PerformanceSettings | None = None,
+    changes: Changes = (),
 ) -> Experiment:
     """Return the run of a configuration, at its start or after the checkpoint.
+
+    Args:
+        config: The settings at the start.
+        checkpoint: From ``checkpoint()`` of a run of the same configuration.
+        performance: Threads, kernels, caches; they change the seconds only.
+        changes: Settings that were changed while the recorded run trained: pairs of
+            the steps done before and {name: value}.
 
     Raises:
         ConfigError: the checkpoint belongs to another configuration.
@@ -94,6 +103,6 @@ def start(
     kind = KINDS[config.kind]
     experiment_class = getattr(importlib.import_module(kind.module), kind.experiment)
     experiment: Experiment = experiment_class(
-        config, checkpoint=checkpoint, performance=performance
+        config, checkpoint=checkpoint, performance=performance, changes=changes
     )
     return experiment

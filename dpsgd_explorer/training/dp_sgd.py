@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import io
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
@@ -21,7 +21,8 @@ from dpsgd_explorer.dp.kernels import cpu as kernels
 from dpsgd_explorer.dp.kernels.threads import threads
 from dpsgd_explorer.dp.noise.seeded import seeded_generator
 from dpsgd_explorer.errors import DivergedError
-from dpsgd_explorer.experiments.events import NOT_PRIVATE, Event
+from dpsgd_explorer.experiments.changes import changed
+from dpsgd_explorer.experiments.events import NOT_PRIVATE, WHILE_LOOKING, Event
 from dpsgd_explorer.experiments.experiment import Experiment
 from dpsgd_explorer.experiments.performance import PerformanceSettings
 from dpsgd_explorer.experiments.training_config import TrainingConfig
@@ -68,6 +69,8 @@ class TrainingExperiment(Experiment):
         config, performance = self.config, self._performance
         if config.table is not None:
             datasets.register(config.table, performance.tables_dir)
+        self._current = config
+        self._changes: list[tuple[int, dict[str, Any]]] = []
         self._schedule = Schedule.of(config)
         with threads(performance.num_threads):
             self._data = inputs.load(
@@ -126,9 +129,15 @@ class TrainingExperiment(Experiment):
             "model": self._model.state_dict(),
             "optimizer": self._optimizer.state_dict(),
             "train_step": self._train_step.state_dict(),
+            "changes": self._changes,
         }
 
     def _load_state(self, state: dict[str, Any]) -> None:
+        for _, values in state.get("changes", []):
+            self._apply(values)
+        self._changes = [(step, values) for step, values in state.get("changes", [])]
+        done = len(self._changes)
+        self._to_change = self._to_change[done:]
         self._model.load_state_dict(state["model"])
         self._optimizer.load_state_dict(state["optimizer"])
         self._train_step.load_state_dict(state["train_step"])
@@ -145,11 +154,31 @@ class TrainingExperiment(Experiment):
         if self._step == schedule.last:
             self._end()
 
+    def change(self, values: Mapping[str, Any]) -> None:
+        """Change settings from the next step on, and log a phase.
+
+        Values that are already so change nothing.
+        """
+        now = changed(self._current, values)
+        names = [name for name in values if _differs(name, now, self._current)]
+        news = {name: values[name] for name in names}
+        if not news or self._step >= self._schedule.last:
+            return
+        self._apply(news)
+        self._changes.append((self._step, news))
+        data = self._phase().data | {"changes": news, "chosen": WHILE_LOOKING}
+        self._waiting.append(Event("phase", data))
+
+    def _apply(self, values: Mapping[str, Any]) -> None:
+        self._current = changed(self._current, values)
+        if "max_grad_norm" in values:
+            self._train_step.choose_bound(self._current.max_grad_norm)
+
     def _learn(self) -> None:
         if self._step in self._schedule.noise_changes:
             self._waiting.append(self._phase())
         for group in self._optimizer.param_groups:
-            group["lr"] = self.config.learning_rate_at(self._step)
+            group["lr"] = self._current.learning_rate_at(self._step)
         indices = next(self._train_step.batches)
         rows, targets = self._data.train[indices], self._data.train_targets[indices]
         loss, shown = self._take_step(rows, targets)
@@ -174,7 +203,7 @@ class TrainingExperiment(Experiment):
         if not self._examines_next:
             return self._train_step.step(rows, targets), None
         self._examines_next = False
-        microscope = Microscope(self._model, self._optimizer, self.config)
+        microscope = Microscope(self._model, self._optimizer, self._current)
         gradients = microscope.gradients(rows, targets)
         with microscope.looking():
             loss = self._train_step.step(rows, targets)
@@ -208,7 +237,7 @@ class TrainingExperiment(Experiment):
         return known[self._step]
 
     def _phase(self) -> Event:
-        config, plan = self.config, self.config.plan
+        config, plan = self._current, self.config.plan
         return Event(
             "phase",
             {
@@ -246,6 +275,10 @@ class TrainingExperiment(Experiment):
                 f"finite. Lower learning_rate (it is {self.config.learning_rate:g})"
                 + (" or max_grad_norm." if self.config.private else ".")
             )
+
+
+def _differs(name: str, now: TrainingConfig, before: TrainingConfig) -> bool:
+    return bool(getattr(now, name) != getattr(before, name))
 
 
 def warm_up(

@@ -58,6 +58,10 @@ class TrainStep(ABC):
         self._optimizer.zero_grad()
         return total.item() / size if size else None
 
+    def choose_bound(self, max_grad_norm: float) -> None:
+        """Clip at this bound from the next step on, where there is clipping."""
+        self.norm_edges = norm_edges(max_grad_norm)
+
     @abstractmethod
     def divisor(self, size: int) -> int:
         """Return the divisor of the summed loss of a batch of this size."""
@@ -116,6 +120,12 @@ class PrivateTrainStep(TrainStep):
         """Update the model, as ``TrainStep.step``."""
         self._bound = self._engine.sensitivity()
         return super().step(inputs, targets)
+
+    def choose_bound(self, max_grad_norm: float) -> None:
+        """Clip at this bound from the next step on."""
+        super().choose_bound(max_grad_norm)
+        self._bound_changes = True
+        self._engine.choose_max_grad_norm(max_grad_norm)
 
     def divisor(self, size: int) -> int:
         """Return the batch's own size: the engine undoes this mean."""

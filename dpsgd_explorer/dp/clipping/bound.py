@@ -1,4 +1,4 @@
-"""The clipping bound over the steps: constant, scheduled, or adapted privately."""
+"""The clipping bound over the steps: constant, scheduled, chosen, adapted privately."""
 
 from __future__ import annotations
 
@@ -42,18 +42,30 @@ class Bound(Protocol):
 
 
 class PlannedBound:
-    """A bound that is known before the run, so it releases nothing."""
+    """A bound known before the run, or chosen between steps; it releases nothing."""
 
     count_noise = 0.0
 
     def __init__(self, schedule: Schedule | None, steps: int) -> None:
         self._schedule, self._steps = schedule, steps
+        self._choices: list[tuple[int, float]] = []  # first step, factor
+
+    @property
+    def is_constant(self) -> bool:
+        """Whether the factor is 1 at all steps."""
+        return self._schedule is None and not self._choices
+
+    def choose(self, step: int, factor: float) -> None:
+        """Multiply the bound by this factor from a step on; an earlier one ends."""
+        self._choices.append((step, factor))
 
     def factor(self, step: int) -> float:
-        """Return the schedule's factor, or 1."""
-        if self._schedule is None:
-            return 1.0
-        return self._schedule.factor(step, self._steps)
+        """Return the schedule's factor, or 1, times the chosen one."""
+        planned = 1.0
+        if self._schedule is not None:
+            planned = self._schedule.factor(step, self._steps)
+        chosen = (factor for first, factor in reversed(self._choices) if first <= step)
+        return planned * next(chosen, 1.0)
 
     def observe(self, *arguments: Any) -> float:
         """Return 0: nothing was released."""
@@ -63,11 +75,13 @@ class PlannedBound:
         """Do nothing: no state depends on the steps made."""
 
     def state(self) -> list[float]:
-        """Return an empty state."""
-        return []
+        """Return the choices, each as its first step and its factor."""
+        return [float(number) for choice in self._choices for number in choice]
 
     def restore(self, state: list[float]) -> None:
-        """Do nothing: the state is empty."""
+        """Continue with these choices."""
+        pairs = zip(state[::2], state[1::2], strict=True)
+        self._choices = [(int(step), factor) for step, factor in pairs]
 
 
 def bound_of(schedule: ClippingSchedule | None, plan: Plan) -> Bound:

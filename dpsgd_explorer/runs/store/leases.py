@@ -126,6 +126,7 @@ class Leases:
             run = self._held(connection, claim, lease_s)
             entries = [(event.kind, event.data) for event in events]
             last_seq = write_events(connection, claim.run_id, run["last_seq"], entries)
+            pauses.note_applied(connection, run, events)
             steps = [event.data["step"] for event in events if "step" in event.data]
             connection.execute(
                 update(runs)
@@ -185,11 +186,10 @@ class Leases:
             run = self._held(connection, claim, 0)
             return _give_back(connection, run, self.clock(), lost=lost)
 
-    def until_step(self, claim: Claim) -> int | None:
-        """Return the step after which the visitor wants the run to pause."""
-        query = select(runs.c.until_step).where(runs.c.id == claim.run_id)
+    def orders(self, claim: Claim) -> pauses.PauseOrder:
+        """Return what the visitor wants of the run; this only reads."""
         with self._database.read() as connection:
-            return connection.scalar(query)
+            return pauses.order(connection, claim.run_id)
 
     def pause(self, claim: Claim, step: int) -> bool:
         """Enter the pause after this step; False if the visitor wants it no more."""

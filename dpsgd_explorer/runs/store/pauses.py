@@ -1,8 +1,10 @@
-"""Pause, resume, one step at a time: the number of the step after which a run pauses.
+"""Orders of a visitor about a run that trains: a pause, single steps, other settings.
 
-The visitor's order is a state and no message: ``until_step`` of the run, null to train
-to the end.  A worker reads it between two steps.  It cannot be lost or carried out
-twice, whatever dies.
+An order is a state and no message: ``until_step``, the number of the step after which
+the run pauses, null to train to the end, and ``changes``, settings that hold from the
+next step on.  A worker reads both between two steps.  They cannot be lost or carried
+out twice, whatever dies: a change is taken off the order in the transaction that
+stores its ``phase`` event.
 
 A paused run keeps its process and its lease for a while, so that the next step comes at
 once.  It then gives both up, since other runs may need the place; its checkpoint stays,
@@ -11,15 +13,21 @@ and when it is resumed it goes to the front of the queue.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import json
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from sqlalchemy import Connection, RowMapping, exists, select, update
 
+from dpsgd_explorer.errors import ConfigError
+from dpsgd_explorer.experiments.changes import changed
+from dpsgd_explorer.experiments.events import Event
+from dpsgd_explorer.experiments.kinds import parse
 from dpsgd_explorer.runs.store.database import Database
 from dpsgd_explorer.runs.store.records import not_found
 from dpsgd_explorer.runs.store.schema import FINAL_STATES, PAUSED, QUEUED, runs
-from dpsgd_explorer.runs.store.transitions import move
+from dpsgd_explorer.runs.store.transitions import move, to_json
 
 
 @dataclass(frozen=True)
@@ -28,10 +36,12 @@ class PauseOrder:
 
     Attributes:
         until_step: The step after which it pauses; None: it trains to the end.
+        changes: Settings that hold from the next step on.
         others_wait: Whether runs are queued.
     """
 
     until_step: int | None
+    changes: dict[str, Any]
     others_wait: bool
 
     def continues(self, step: int) -> bool:
@@ -65,16 +75,59 @@ class Pauses:
             run_id, visitor, lambda run: max(run["step"], run["until_step"] or 0) + 1
         )
 
+    def change(self, run_id: str, visitor: str, values: Mapping[str, Any]) -> None:
+        """Order other settings from the next step on.
+
+        Raises:
+            ConfigError: a value is outside its domain, or cannot be changed, or the run
+                has ended.
+        """
+        with self._database.write() as connection:
+            run = _own(connection, run_id, visitor)
+            changed(parse(json.loads(run["config"])), values)
+            if run["state"] in FINAL_STATES:
+                field = next(iter(values), "")
+                raise ConfigError(
+                    field, "the run has ended; start another one with this setting."
+                )
+            asked = json.loads(run["changes"] or "{}") | dict(values)
+            _store_changes(connection, run_id, asked)
+
     def _order(
         self, run_id: str, visitor: str, until: Callable[[RowMapping], int | None]
     ) -> None:
-        mine = (runs.c.id == run_id, runs.c.visitor == visitor)
-        query = select(runs).where(*mine, runs.c.deleted_at.is_(None))
         with self._database.write() as connection:
-            run = connection.execute(query).mappings().one_or_none()
-            if run is None:
-                raise not_found(run_id)
+            run = _own(connection, run_id, visitor)
             _order(connection, run, until(run), self._clock())
+
+
+def _own(connection: Connection, run_id: str, visitor: str) -> RowMapping:
+    mine = (runs.c.id == run_id, runs.c.visitor == visitor)
+    query = select(runs).where(*mine, runs.c.deleted_at.is_(None))
+    run = connection.execute(query).mappings().one_or_none()
+    if run is None:
+        raise not_found(run_id)
+    return run
+
+
+def _store_changes(
+    connection: Connection, run_id: str, changes: Mapping[str, Any]
+) -> None:
+    text = to_json(changes) if changes else None
+    connection.execute(update(runs).where(runs.c.id == run_id).values(changes=text))
+
+
+def note_applied(
+    connection: Connection, run: RowMapping, events: Sequence[Event]
+) -> None:
+    """Take the changes that these events record off the order."""
+    applied: dict[str, Any] = {}
+    for event in events:
+        applied |= event.data.get("changes", {}) if event.kind == "phase" else {}
+    if applied:
+        asked = json.loads(run["changes"] or "{}")
+        rest = {name: asked[name] for name in asked if asked[name] != applied.get(name)}
+        _store_changes(connection, run["id"], rest)
 
 
 def _order(
@@ -97,6 +150,9 @@ def _order(
 
 def order(connection: Connection, run_id: str) -> PauseOrder:
     """Return what the process of a run is to do."""
-    until = connection.scalar(select(runs.c.until_step).where(runs.c.id == run_id))
-    waits = connection.scalar(select(exists().where(runs.c.state == QUEUED)))
-    return PauseOrder(until, bool(waits))
+    columns = (runs.c.until_step, runs.c.changes)
+    run = connection.execute(select(*columns).where(runs.c.id == run_id)).one_or_none()
+    waits = bool(connection.scalar(select(exists().where(runs.c.state == QUEUED))))
+    if run is None:
+        return PauseOrder(None, {}, waits)
+    return PauseOrder(run.until_step, json.loads(run.changes or "{}"), waits)

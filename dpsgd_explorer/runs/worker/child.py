@@ -28,6 +28,7 @@ from dpsgd_explorer.errors import (
     StorageFullError,
 )
 from dpsgd_explorer.experiments import kinds
+from dpsgd_explorer.experiments.changes import Changes, changes_of
 from dpsgd_explorer.experiments.config import RunConfig
 from dpsgd_explorer.experiments.events import Event
 from dpsgd_explorer.experiments.experiment import Experiment
@@ -230,12 +231,13 @@ def _train_reporting(
     )
     config = kinds.parse(run.config)
     start = store.leases.checkpoint(claim.run_id) or BEGINNING
+    changes = changes_of(store.phases_of([claim.run_id])[claim.run_id])
     try:
-        experiment = _experiment(config, start, performance)
+        experiment = _experiment(config, start, performance, changes)
     except CheckpointError as error:
         logger.warning("run %s is repeated from its start: %s", claim.run_id, error)
         start = BEGINNING
-        experiment = _experiment(config, start, performance)
+        experiment = _experiment(config, start, performance, changes)
     expected = deque(
         event
         for event in store.events(claim.run_id, start.seq)
@@ -257,9 +259,14 @@ def _train_reporting(
 
 
 def _experiment(
-    config: RunConfig, start: Checkpoint, performance: PerformanceSettings
+    config: RunConfig,
+    start: Checkpoint,
+    performance: PerformanceSettings,
+    changes: Changes,
 ) -> Experiment:
-    return kinds.start(config, checkpoint=start.data, performance=performance)
+    return kinds.start(
+        config, checkpoint=start.data, performance=performance, changes=changes
+    )
 
 
 def _store_events(
@@ -270,6 +277,7 @@ def _store_events(
     pausing: Pausing,
 ) -> None:
     """Store each event, after checking that a resumed run repeats the stored ones."""
+    pausing.repeats = bool(expected)
     due = time.monotonic() + CHECKPOINT_SECONDS
     precedence = limits.Precedence(PRECEDENCE_SECONDS)
     for event in experiment.events(before_step=lambda: pausing.tend(experiment)):
@@ -279,6 +287,7 @@ def _store_events(
             continue
         if expected:
             _check_repeats(event, expected.popleft())
+            pausing.repeats = bool(expected)
             continue
         reporter.report(event)
         begin = time.monotonic()

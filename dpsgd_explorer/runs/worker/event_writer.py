@@ -34,8 +34,7 @@ class EventWriter:
     LeaseLostError if another worker has the run, StorageFullError if the disk is full.
 
     Attributes:
-        until_step: The step after which the visitor wants a pause, as read with the
-            last write; None: there is none.
+        orders: What the visitor wants of the run, as read after the last write.
     """
 
     def __init__(self, leases: Leases, claim: Claim, *, lease_s: float) -> None:
@@ -44,7 +43,7 @@ class EventWriter:
         self._items: queue.Queue[Item] = queue.Queue(MOST_WAITING)
         self._pool = ThreadPoolExecutor(1, thread_name_prefix="writer")
         leases.heartbeat(claim, lease_s=lease_s)
-        self.until_step = leases.until_step(claim)
+        self.orders = leases.orders(claim)
 
     def __enter__(self) -> Self:
         self._work_done: Future[None] = self._pool.submit(self._work)
@@ -93,7 +92,7 @@ class EventWriter:
         while is_open:
             self._gather(waiting)
             is_open = self._store_some(waiting)
-            self.until_step = self._leases.until_step(self._claim)
+            self.orders = self._leases.orders(self._claim)
 
     def _gather(self, waiting: deque[Item]) -> None:
         """Take all queued items; if there are none, wait until the next heartbeat."""

@@ -1,4 +1,4 @@
-"""Pauses of a run, carried out by its process between two steps."""
+"""The visitor's orders, carried out by the process of a run between two steps."""
 
 from __future__ import annotations
 
@@ -22,7 +22,11 @@ class RunGivenUpError(Exception):
 
 
 class Pausing:
-    """Holds a run between two steps for as long as its visitor wants."""
+    """Changes a run between two steps, or holds it, as its visitor wants.
+
+    Attributes:
+        repeats: Whether the run repeats steps that are in its log.
+    """
 
     def __init__(
         self,
@@ -37,16 +41,21 @@ class Pausing:
         self._leases, self._claim = leases, claim
         self._writer, self._reporter = writer, reporter
         self._running_per_visitor = running_per_visitor
+        self.repeats = False
 
     def tend(self, experiment: Experiment) -> None:
-        """Pause if the visitor wants it; call before each step.
+        """Change settings or pause if the visitor wants it; call before each step.
 
         Raises:
             RunGivenUpError: the pause goes on without this process.
             LeaseLostError: the run is another's now.
         """
-        until = self._writer.until_step
-        if until is None or until > experiment.step:
+        if self.repeats:
+            return
+        orders = self._writer.orders
+        if orders.changes:
+            experiment.change(orders.changes)
+        if orders.continues(experiment.step):
             return
         begin = time.monotonic()
         self._writer.add_checkpoint(experiment.checkpoint())
@@ -59,7 +68,9 @@ class Pausing:
             self._claim, running_per_visitor=self._running_per_visitor
         ):
             raise RunGivenUpError
-        self._writer.until_step = order.until_step
+        self._writer.orders = order
+        if order.changes:
+            experiment.change(order.changes)
         experiment.leave_out(time.monotonic() - begin)
         if order.until_step == experiment.step + 1:
             experiment.examine_next_step()

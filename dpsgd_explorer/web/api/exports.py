@@ -22,6 +22,7 @@ from pydantic import BaseModel, ConfigDict
 
 from dpsgd_explorer import __version__
 from dpsgd_explorer.errors import RunNotFoundError
+from dpsgd_explorer.experiments.changes import Changes, changes_of
 from dpsgd_explorer.experiments.kinds import KINDS
 from dpsgd_explorer.runs.store.records import Run, StoredEvent
 from dpsgd_explorer.runs.store.store import RunStore
@@ -110,6 +111,20 @@ def _row(values: Iterable[object]) -> str:
     return text.getvalue()
 
 
+def _changes_in(log: Log) -> Changes:
+    """Return the settings that were changed while the run trained."""
+    phases = (event for event in log() if event.kind == "phase")
+    return changes_of([json.loads(event.data) for event in phases])
+
+
+def _as_script(run: Run, log: Log) -> str:
+    return script(run, _changes_in(log))
+
+
+def _as_notebook(run: Run, log: Log) -> str:
+    return notebook(run, _changes_in(log))
+
+
 @dataclass(frozen=True)
 class Format:
     """A way to take a run away: as one text, or as a stream of a log of any length."""
@@ -121,9 +136,9 @@ class Format:
 FORMATS: Mapping[str, Format] = {
     "csv": Format("text/csv", as_csv),
     "html": Format("text/html", as_html),
-    "ipynb": Format("application/x-ipynb+json", lambda run, _: notebook(run)),
+    "ipynb": Format("application/x-ipynb+json", _as_notebook),
     "json": Format("application/json", as_json),
-    "py": Format("text/x-python", lambda run, _: script(run)),
+    "py": Format("text/x-python", _as_script),
 }
 
 

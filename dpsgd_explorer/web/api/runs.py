@@ -21,6 +21,7 @@ from dpsgd_explorer.web.run_views.models import (
     RunList,
     RunRequest,
     RunSummary,
+    SettingsChange,
 )
 
 bp = Blueprint("runs_api", __name__, url_prefix="/api/v1/runs")
@@ -119,6 +120,18 @@ def step(run_id: str) -> RunAnswer:
     """Let a paused run of this visitor take one step, under the microscope."""
     run_store().pauses.take_step(run_id, current_visitor())
     return _ringing(run_store().get(run_id))
+
+
+@operation(bp, "POST", "/<run_id>/change")
+def change(run_id: str, body: SettingsChange) -> RunAnswer:
+    """Change settings of a run of this visitor from its next step on.
+
+    Its log holds the change as a ``phase`` event.  Learning rate and clipping bound do
+    not enter ε, which covers the choice if it was made by what is private alone.
+    """
+    values = body.model_dump(exclude_none=True)
+    run_store().pauses.change(run_id, current_visitor(), values)
+    return _answer(run_store().get(run_id))
 
 
 def _ringing(run: Run) -> RunAnswer:

@@ -88,6 +88,15 @@ class RunLabels(BaseModel):
     starred: bool | None = None
 
 
+class SettingsChange(BaseModel):
+    """Settings that hold from a run's next step on; what is left out stays."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    learning_rate: float | None = None
+    max_grad_norm: float | None = None
+
+
 class Position(BaseModel):
     """From where on a log is wanted."""
 
@@ -215,7 +224,7 @@ def links(run_id: str) -> dict[str, str]:
         "log": f"{api}/events.json",
         "epsilon": f"{api}/epsilon",
         "twin": f"{api}/twin",
-        **{order: f"{api}/{order}" for order in ORDERS},
+        **{order: f"{api}/{order}" for order in (*ORDERS, "change")},
         **{f"export_{name}": f"{api}/export.{name}" for name in EXPORT_FORMATS},
     }
 

@@ -6,6 +6,7 @@ import json
 from string import Template
 
 from dpsgd_explorer import __version__, experiments
+from dpsgd_explorer.experiments.changes import Changes
 from dpsgd_explorer.experiments.kinds import KINDS
 from dpsgd_explorer.runs.store.records import Run
 
@@ -27,14 +28,14 @@ import sys
 $imports
 
 CONFIG = $settings
-
+$changes
 # $origin
 RECORDED = $recorded
 
 
 def main() -> int:
     """Carry it out, print the curve; 1: a recorded number was not repeated."""
-    for event in start(CONFIG).events():
+    for event in start($arguments).events():
         if event.kind == "evaluation":
             print(event.data)
     repeated = {name: event.data[name] for name in RECORDED}
@@ -48,7 +49,7 @@ if __name__ == "__main__":
 ''')
 CARRY_OUT = """\
 curve = []
-for event in start(CONFIG).events():
+for event in start($arguments).events():
     if event.kind == "evaluation":
         curve.append(event.data)
         print(event.data)"""
@@ -58,16 +59,21 @@ assert REPEATED == RECORDED, REPEATED
 REPEATED"""
 
 
-def script(run: Run) -> str:
-    """Return Python source; it holds the run's settings and numbers, no free text."""
+def script(run: Run, changes: Changes = ()) -> str:
+    """Return Python source; it holds the run's settings and numbers, no free text.
+
+    Args:
+        run: The run.
+        changes: Settings that were changed while it trained, with the steps before.
+    """
     return SCRIPT.substitute(
-        _parts(run), run_id=run.id, version=__version__, install=INSTALL
+        _parts(run, changes), run_id=run.id, version=__version__, install=INSTALL
     )
 
 
-def notebook(run: Run) -> str:
+def notebook(run: Run, changes: Changes = ()) -> str:
     """Return a Jupyter notebook, format 4.5; it holds no free text of the visitor."""
-    parts = _parts(run)
+    parts = _parts(run, changes)
     title = (
         f"In a checkout of DP-SGD Explorer {__version__}, Python 3.11 or later: "
         f"`{INSTALL}`\n\n# Run {run.id} again\n\nIt needs the package dpsgd_explorer "
@@ -76,8 +82,8 @@ def notebook(run: Run) -> str:
         "guarantee: repeat a run to check it, never to publish."
     )
     code = (
-        f"{parts['imports']}\n\nCONFIG = {parts['settings']}",
-        CARRY_OUT,
+        f"{parts['imports']}\n\nCONFIG = {parts['settings']}\n{parts['changes']}",
+        CARRY_OUT.replace("$arguments", parts["arguments"]),
         f"# {parts['origin']}\nRECORDED = {parts['recorded']}\n" + COMPARE,
     )
     cells = [_cell("markdown", title, 0)]
@@ -101,7 +107,7 @@ def _cell(kind: str, source: str, number: int) -> dict[str, object]:
     return cell | ({"execution_count": None, "outputs": []} if kind == "code" else {})
 
 
-def _parts(run: Run) -> dict[str, str]:
+def _parts(run: Run, changes: Changes) -> dict[str, str]:
     """Return the imports, the settings, where the numbers are from, and the numbers."""
     kind = KINDS[run.kind]
     config, measured = kind.config, ("epsilon", "delta", *kind.measured)
@@ -119,6 +125,19 @@ def _parts(run: Run) -> dict[str, str]:
     return {
         "imports": f"from {PUBLIC} import {config.__name__}, start",
         "settings": f"{config.__name__}(\n{settings}\n)",
+        "changes": _changes(changes),
+        "arguments": "CONFIG, changes=CHANGES" if changes else "CONFIG",
         "origin": origin,
         "recorded": f"{{\n{recorded}\n}}" if recorded else "{}",
     }
+
+
+def _changes(changes: Changes) -> str:
+    """Return the lines that name the changes; "" if there are none."""
+    if not changes:
+        return ""
+    lines = "".join(f"    ({step}, {dict(values)!r}),\n" for step, values in changes)
+    return (
+        "# Steps done before each change that was made while the run trained.\n"
+        f"CHANGES = [\n{lines}]\n"
+    )

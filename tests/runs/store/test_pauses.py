@@ -32,10 +32,10 @@ def states(store, run_id):
 
 def test_a_pause_is_an_order_that_the_process_carries_out(store, run):
     claim = store.leases.claim()
-    assert store.leases.until_step(claim) is None
+    assert store.leases.orders(claim).until_step is None
     store.pauses.pause(run.id, "ann")
     assert store.get(run.id).state == "running"
-    assert store.leases.until_step(claim) == 0
+    assert store.leases.orders(claim).until_step == 0
     assert store.leases.pause(claim, 7)
     held = store.get(run.id)
     assert (held.state, held.step) == ("paused", 7)
@@ -92,7 +92,7 @@ def test_one_step_of_a_run_without_a_process_queues_it(store, run, paused):
     store.pauses.take_step(run.id, "ann")
     assert store.get(run.id).state == "queued"
     again = store.leases.claim()
-    assert store.leases.until_step(again) == 1
+    assert store.leases.orders(again).until_step == 1
 
 
 @pytest.mark.parametrize("order", ["pause", "take_step"])

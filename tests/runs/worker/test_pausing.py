@@ -7,6 +7,8 @@ import threading
 
 import pytest
 
+from dpsgd_explorer.experiments import kinds
+from dpsgd_explorer.experiments.changes import changes_of
 from dpsgd_explorer.experiments.training_config import TrainingConfig
 from dpsgd_explorer.runs.store.leases import LEASE_SECONDS
 from dpsgd_explorer.runs.worker import pausing
@@ -39,6 +41,10 @@ def in_thread(store, settings):
 
 def whole(config):
     return [event.timeless() for event in train(config)]
+
+
+def timeless(experiment):
+    return [event.timeless() for event in experiment.events()]
 
 
 def until(store, run_id, state, step=None):
@@ -115,6 +121,73 @@ def test_what_the_microscope_shows_fits_the_step(store, config, in_thread):
     store.delete(run.id, "ann")  # its process loses the lease and ends
     thread.join(PATIENCE_SECONDS)
     assert not thread.is_alive()
+
+
+CHANGE = {"learning_rate": 0.5, "max_grad_norm": 0.05}
+
+
+def recorded_changes(store, run_id):
+    return changes_of(store.phases_of([run_id])[run_id])
+
+
+def test_settings_changed_in_mid_run_are_a_phase_that_can_be_repeated(
+    store, config, in_thread
+):
+    run = store.create(config, visitor="ann")
+    store.pauses.take_step(run.id, "ann")
+    thread = in_thread()
+    until(store, run.id, "paused", 1)
+    store.pauses.change(run.id, "ann", {"learning_rate": 3.0})
+    store.pauses.change(run.id, "ann", CHANGE)  # it was not taken up yet
+    store.pauses.take_step(run.id, "ann")
+    until(store, run.id, "paused", 2)
+    store.pauses.resume(run.id, "ann")
+    thread.join(PATIENCE_SECONDS)
+    changes = recorded_changes(store, run.id)
+    assert changes == [(1, CHANGE)]
+    repeated = timeless(kinds.start(config, changes=changes))
+    assert_ended_as(repeated, store, run.id)
+    assert repeated != whole(config)
+    spent = [data["epsilon"] for kind, data in repeated if kind == "end"]
+    assert spent == [data["epsilon"] for kind, data in whole(config) if kind == "end"]
+
+
+def test_a_change_outlives_the_process_that_made_it(
+    store, config, in_thread, monkeypatch
+):
+    monkeypatch.setattr(pausing, "LINGER_SECONDS", 0.0)
+    run = store.create(config, visitor="ann")
+    store.pauses.take_step(run.id, "ann")
+    in_thread().join(PATIENCE_SECONDS)
+    store.pauses.change(run.id, "ann", CHANGE)
+    store.pauses.take_step(run.id, "ann")
+    in_thread().join(PATIENCE_SECONDS)
+    store.pauses.resume(run.id, "ann")
+    in_thread().join(PATIENCE_SECONDS)
+    changes = [(1, CHANGE)]
+    repeated = timeless(kinds.start(config, changes=changes))
+    assert_ended_as(repeated, store, run.id)
+
+
+@pytest.mark.long("real runs")
+def test_a_process_killed_after_a_change_repeats_it(
+    consumer, killed_config, own_children
+):
+    worker = consumer()
+    run = worker.store.create(killed_config, visitor="ann")
+    thread = answering(worker)
+    wait_until(lambda: worker.store.leases.checkpoint(run.id))
+    worker.store.pauses.change(run.id, "ann", CHANGE)
+    wait_until(lambda: recorded_changes(worker.store, run.id))
+    [child] = own_children()
+    os.kill(child, signal.SIGKILL)
+    thread.join(PATIENCE_SECONDS)
+    changes = recorded_changes(worker.store, run.id)
+    [(step, values)] = changes
+    assert 0 < step < killed_config.steps
+    assert values == CHANGE
+    repeated = timeless(kinds.start(killed_config, changes=changes))
+    assert_ended_as(repeated, worker.store, run.id)
 
 
 @pytest.mark.long("real runs")

@@ -2,6 +2,7 @@
 
 import pytest
 
+from dpsgd_explorer.experiments.events import Event
 from dpsgd_explorer.experiments.training_config import TrainingConfig
 from dpsgd_explorer.web.api.exports import FORMATS
 from dpsgd_explorer.web.run_views.models import EXPORT_FORMATS, ORDERS
@@ -100,12 +101,37 @@ def test_a_running_run_is_paused_stepped_and_resumed(client, store, run_id):
     assert post("pause") == "running"  # until its process has ended the step
     assert store.leases.pause(claim, 0)
     assert post("step") == "paused"
-    assert store.leases.until_step(claim) == 1
+    assert store.leases.orders(claim).until_step == 1
     assert store.leases.go_on(claim)
     assert store.leases.pause(claim, 1)
     assert store.leases.leave(claim, 1)
     assert post("resume") == "queued"
     assert client.get(f"{RUNS}/{run_id}").json["queue_position"] == 1
+
+
+def test_a_change_is_an_order_until_its_phase_is_stored(client, store, run_id):
+    claim = store.leases.claim(run_id)
+
+    def post(**values):
+        return client.post(f"{RUNS}/{run_id}/change", json=values)
+
+    assert post(learning_rate=2.0).status_code == 200
+    assert post(max_grad_norm=0.3).status_code == 200
+    asked = {"learning_rate": 2.0, "max_grad_norm": 0.3}
+    assert store.leases.orders(claim).changes == asked
+    applied = {"step": 1, "changes": {"learning_rate": 2.0}}
+    store.leases.append(claim, [Event("phase", applied)])
+    assert store.leases.orders(claim).changes == {"max_grad_norm": 0.3}
+    assert error_of(post(max_grad_norm=-1.0), 422)["field"] == "max_grad_norm"
+    assert error_of(post(noise_multiplier=2.0), 422)["field"] == "noise_multiplier"
+    store.leases.finish(claim, "done")
+    assert "has ended" in error_of(post(learning_rate=1.0), 422)["message"]
+
+
+def test_only_its_visitor_changes_settings(client, other_visitor, run_id):
+    other_visitor.post(RUNS, json=SMALL)
+    body = {"learning_rate": 2.0}
+    error_of(other_visitor.post(f"{RUNS}/{run_id}/change", json=body), 404)
 
 
 def test_a_run_gets_another_name(client, run_id):
@@ -199,9 +225,9 @@ def test_only_its_visitor_may_change_a_run(
 
 def test_links_lead_somewhere(client, finished):
     links = client.get(f"{RUNS}/{finished}").json["links"]
-    assert len(links) == 5 + len(ORDERS) + len(FORMATS)
+    assert len(links) == 7 + len(ORDERS) + len(FORMATS)
     for name, link in links.items():
-        if name not in (*ORDERS, "page"):
+        if name not in (*ORDERS, "change", "page"):
             assert client.get(link, buffered=False).status_code == 200, name
 
 
