@@ -323,7 +323,7 @@ class PrivacyEngine:
         return self._report.receipt()
 
     def choose_max_grad_norm(self, max_grad_norm: float) -> None:
-        """Clip at this bound from the next step on.
+        """Clip at this bound from the next step on; call it between two steps.
 
         The noise is a multiple of the bound, so epsilon does not change.  The choice
         may depend on what was released, such as earlier parameters; where it depends on
@@ -335,8 +335,17 @@ class PrivacyEngine:
 
         Raises:
             ConfigError: it is no bound, or the bound follows the gradients.
+            PrivacyError: a batch was drawn, and its step is not made yet.
         """
+        if self._attachment is not None and self._attachment.batch.is_in_flight:
+            raise PrivacyError(
+                "max_grad_norm cannot be chosen between a batch's draw and its step: "
+                "clipped at one bound, it would get the noise of another. Do it after "
+                "step()."
+            )
         self._state.choose_bound(max_grad_norm)
+        if self._attachment is not None:
+            self._attachment.set_bound()
 
     def sensitivity(self, relation: str = "add_or_remove_one") -> float:
         """Return how far one record can move the clipped sum of the next step (L2).

@@ -36,13 +36,18 @@ class LogicalBatch:
         self._released = False
         self._accumulating = False
 
+    @property
+    def is_in_flight(self) -> bool:
+        """Whether a batch was drawn or computed that no step has used."""
+        return self._drawn is not None or self._backward_ran
+
     def refuse_in_flight(self, action: str) -> None:
         """Raise PrivacyError if a batch was drawn or computed that no step has used.
 
         Args:
             action: What the engine would be: "saved", "restored".
         """
-        if self._drawn is not None or self._backward_ran:
+        if self.is_in_flight:
             raise PrivacyError(
                 f"the engine cannot be {action} between a batch's draw and its step: "
                 "the noise of that step would be used twice. Do it after step()."
