@@ -40,6 +40,8 @@ export class RunLog {
     /** The last step that was looked at. @type {import("./step_view.js").ExaminedStep | null} */
     this.microscope = null;
     this.wasPaused = false;
+    /** Settings that were changed in mid-run, each with the steps before. @type {{step: number, changes: Record<string, number>}[]} */
+    this.changes = [];
     /** @type {Step[]} */
     this.steps = [];
     /** @type {Evaluation[]} */
@@ -66,6 +68,7 @@ export class RunLog {
   }
 
   on_phase(data) {
+    if (data.changes) this.changes.push(data);
     this.phase = data;
   }
 

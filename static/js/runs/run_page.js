@@ -2,6 +2,7 @@
 
 import {ApiError, deleteJson, getJson} from "../lib/api.js";
 import {wireLabels} from "./label_bar.js";
+import {showChanges} from "./changes.js";
 import {LiveRun} from "./live_run.js";
 import {replay} from "./replay.js";
 import {RunLog} from "./run_log.js";
@@ -44,6 +45,7 @@ export class RunPage {
 
   replay(log) {
     this.panel.show({...this.content, log, whole: log, activity: {replaying: true}});
+    showChanges(this.part("run-changes"), this.run.config, log);
     if (log.latest.step === 0) return;
     replay(this.part("replay"), log, (past) => this.panel.update({log: past}));
     if (location.hash === "#replay") this.part("replay").querySelector('[data-part="play"]').click(); // a link that asks for it
