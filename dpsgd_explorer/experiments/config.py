@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from typing import ClassVar, Self
+from typing import Any, ClassVar, Self
 
 from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
 
@@ -49,6 +49,19 @@ class RunConfig(BaseModel, ABC):
 
     def check_reachable(self) -> None:
         """Raise ConfigError if no run can be what these settings ask for together."""
+
+    def changed(self, values: Mapping[str, Any]) -> Self:
+        """Return the settings after a change in mid-run; see ``TrainingConfig``.
+
+        Raises:
+            ConfigError: a setting cannot be changed, or its value is not allowed.
+        """
+        for name in values:
+            raise ConfigError(
+                name,
+                f"{name} cannot be changed while this run goes on; start another run.",
+            )
+        return self
 
     @classmethod
     def parse(cls, values: object) -> Self:

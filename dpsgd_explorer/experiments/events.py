@@ -74,6 +74,7 @@ two runs of one configuration.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -97,3 +98,13 @@ class Event:
         """Return kind and data without times: equal, bit for bit, between two runs."""
         data = {name: value for name, value in self.data.items() if name not in TIMES}
         return self.kind, data
+
+
+#: Steps done before each change of settings in mid-run, and {name: value}.
+Changes = Sequence[tuple[int, Mapping[str, Any]]]
+
+
+def changes_of(phases: Sequence[Mapping[str, Any]]) -> list[tuple[int, dict[str, Any]]]:
+    """Return the changes that the data of a log's ``phase`` events record, in order."""
+    chosen = (phase for phase in phases if "changes" in phase)
+    return [(phase["step"], dict(phase["changes"])) for phase in chosen]

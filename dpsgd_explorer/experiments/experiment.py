@@ -15,9 +15,8 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import Any, ClassVar
 
 from dpsgd_explorer.errors import CheckpointError
-from dpsgd_explorer.experiments.changes import Changes, changed
 from dpsgd_explorer.experiments.config import RunConfig
-from dpsgd_explorer.experiments.events import Event, Kind
+from dpsgd_explorer.experiments.events import Changes, Event, Kind
 from dpsgd_explorer.experiments.performance import PerformanceSettings
 
 
@@ -99,7 +98,7 @@ class Experiment(ABC):
         Raises:
             ConfigError: this kind of run or a setting of it cannot be changed.
         """
-        changed(self.config, values)
+        self.config.changed(values)
 
     def examine_next_step(self) -> None:
         """Emit what the microscope shows of the next step, in kinds that have one."""

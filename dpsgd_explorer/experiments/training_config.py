@@ -5,6 +5,7 @@ An instance that exists is valid; nothing downstream checks again.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import cached_property, lru_cache
 from typing import Any, ClassVar, Literal, Self
 
@@ -34,6 +35,8 @@ from dpsgd_explorer.experiments.schedules import (
 from dpsgd_explorer.experiments.setting import check_choices
 from dpsgd_explorer.experiments.vocabulary import setting
 
+# What may be changed while a run trains: neither enters ε.
+CHANGEABLE = ("learning_rate", "max_grad_norm")
 CACHED_PLANS = 256
 DEFAULT_STEPS = 300
 DEFAULT_EPSILON = 3.0
@@ -232,6 +235,36 @@ class TrainingConfig(RunConfig):
                 "takes clipping_fn 'Abadi' and clipping_style 'all-layer'; got "
                 f"{style[0]!r} and {style[1]!r}.",
             )
+
+    def changed(self, values: Mapping[str, Any]) -> Self:
+        """Return the settings after a change in mid-run.
+
+        Learning rate and clipping bound do not enter ε: the noise is a multiple of the
+        bound, and every step releases a Gaussian of the same noise multiplier and
+        sampling rate, whatever was chosen after earlier releases (adaptive
+        composition).  ε does not cover a choice that was made after a look at anything
+        else about the records, such as the loss or the lengths of gradients.
+
+        Raises:
+            ConfigError: a setting cannot be changed, or its value is not allowed.
+        """
+        for name in values:
+            if reason := self._why_fixed(name):
+                raise ConfigError(name, f"{name} {reason}")
+        return self.parse(self.model_dump(mode="json") | dict(values))
+
+    def _why_fixed(self, name: str) -> str:
+        """Return why a setting cannot be changed in mid-run; "" if it can."""
+        if name not in CHANGEABLE:
+            return (
+                f"cannot be changed while a run trains; {' and '.join(CHANGEABLE)} "
+                "can. Start another run."
+            )
+        if name == "max_grad_norm" and not self.private:
+            return "has no effect in a run without privacy; change another setting."
+        if name == "max_grad_norm" and self.clipping_schedule == ADAPTIVE:
+            return "follows the gradients in this run; start another run to choose it."
+        return ""
 
     @property
     def data(self) -> DataSet:

@@ -21,7 +21,6 @@ from dpsgd_explorer.dp.kernels import cpu as kernels
 from dpsgd_explorer.dp.kernels.threads import threads
 from dpsgd_explorer.dp.noise.seeded import seeded_generator
 from dpsgd_explorer.errors import DivergedError
-from dpsgd_explorer.experiments.changes import changed
 from dpsgd_explorer.experiments.events import NOT_PRIVATE, WHILE_LOOKING, Event
 from dpsgd_explorer.experiments.experiment import Experiment
 from dpsgd_explorer.experiments.performance import PerformanceSettings
@@ -159,7 +158,7 @@ class TrainingExperiment(Experiment):
 
         Values that are already so change nothing.
         """
-        now = changed(self._current, values)
+        now = self._current.changed(values)
         names = [name for name in values if _differs(name, now, self._current)]
         news = {name: values[name] for name in names}
         if not news or self._step >= self._schedule.last:
@@ -170,7 +169,7 @@ class TrainingExperiment(Experiment):
         self._waiting.append(Event("phase", data))
 
     def _apply(self, values: Mapping[str, Any]) -> None:
-        self._current = changed(self._current, values)
+        self._current = self._current.changed(values)
         if "max_grad_norm" in values:
             self._train_step.choose_bound(self._current.max_grad_norm)
 

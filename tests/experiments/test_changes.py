@@ -4,7 +4,7 @@ import pytest
 
 from dpsgd_explorer.errors import ConfigError
 from dpsgd_explorer.experiments import kinds
-from dpsgd_explorer.experiments.changes import changed, changes_of
+from dpsgd_explorer.experiments.events import changes_of
 
 ADULT = {"dataset": "adult", "model": "logistic", "steps": 3}
 
@@ -24,13 +24,13 @@ ADULT = {"dataset": "adult", "model": "logistic", "steps": 3}
 def test_a_change_that_cannot_be_made_is_refused_by_name(config, values, field):
     base = config if "kind" in config else ADULT | config
     with pytest.raises(ConfigError) as refused:
-        changed(kinds.parse(base), values)
+        kinds.parse(base).changed(values)
     assert refused.value.field == field
 
 
 def test_a_change_leaves_everything_else():
     before = kinds.parse(ADULT)
-    after = changed(before, {"learning_rate": 2, "max_grad_norm": 0.3})
+    after = before.changed({"learning_rate": 2, "max_grad_norm": 0.3})
     assert (after.learning_rate, after.max_grad_norm) == (2.0, 0.3)
     kept = {"learning_rate", "max_grad_norm"}
     assert after.model_dump(exclude=kept) == before.model_dump(exclude=kept)

@@ -21,7 +21,6 @@ from typing import Any
 from sqlalchemy import Connection, RowMapping, exists, select, update
 
 from dpsgd_explorer.errors import ConfigError
-from dpsgd_explorer.experiments.changes import changed
 from dpsgd_explorer.experiments.events import Event
 from dpsgd_explorer.experiments.kinds import parse
 from dpsgd_explorer.runs.store.database import Database
@@ -84,7 +83,7 @@ class Pauses:
         """
         with self._database.write() as connection:
             run = _own(connection, run_id, visitor)
-            changed(parse(json.loads(run["config"])), values)
+            parse(json.loads(run["config"])).changed(values)
             if run["state"] in FINAL_STATES:
                 field = next(iter(values), "")
                 raise ConfigError(

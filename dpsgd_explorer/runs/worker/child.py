@@ -28,9 +28,8 @@ from dpsgd_explorer.errors import (
     StorageFullError,
 )
 from dpsgd_explorer.experiments import kinds
-from dpsgd_explorer.experiments.changes import Changes, changes_of
 from dpsgd_explorer.experiments.config import RunConfig
-from dpsgd_explorer.experiments.events import Event
+from dpsgd_explorer.experiments.events import Changes, Event, changes_of
 from dpsgd_explorer.experiments.experiment import Experiment
 from dpsgd_explorer.experiments.performance import PerformanceSettings
 from dpsgd_explorer.runs.own_tables import folder_of

@@ -22,7 +22,7 @@ from pydantic import BaseModel, ConfigDict
 
 from dpsgd_explorer import __version__
 from dpsgd_explorer.errors import RunNotFoundError
-from dpsgd_explorer.experiments.changes import Changes, changes_of
+from dpsgd_explorer.experiments.events import Changes, changes_of
 from dpsgd_explorer.experiments.kinds import KINDS
 from dpsgd_explorer.runs.store.records import Run, StoredEvent
 from dpsgd_explorer.runs.store.store import RunStore

@@ -6,7 +6,7 @@ import json
 from string import Template
 
 from dpsgd_explorer import __version__, experiments
-from dpsgd_explorer.experiments.changes import Changes
+from dpsgd_explorer.experiments.events import Changes
 from dpsgd_explorer.experiments.kinds import KINDS
 from dpsgd_explorer.runs.store.records import Run
 

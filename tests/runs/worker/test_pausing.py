@@ -8,7 +8,7 @@ import threading
 import pytest
 
 from dpsgd_explorer.experiments import kinds
-from dpsgd_explorer.experiments.changes import changes_of
+from dpsgd_explorer.experiments.events import changes_of
 from dpsgd_explorer.experiments.training_config import TrainingConfig
 from dpsgd_explorer.runs.store.leases import LEASE_SECONDS
 from dpsgd_explorer.runs.worker import pausing
