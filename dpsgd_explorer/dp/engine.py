@@ -19,7 +19,7 @@ from torch.amp import GradScaler
 from torch.optim import Optimizer
 from torch.utils.data import Dataset
 
-from dpsgd_explorer.accounting import NeighboringRelation, Odometer, Phase, Plan
+from dpsgd_explorer.accounting import Odometer, Phase, Plan
 from dpsgd_explorer.accounting.schedules import Schedule
 from dpsgd_explorer.dp import argument_checks
 from dpsgd_explorer.dp.attachment import Attachment
@@ -36,7 +36,6 @@ from dpsgd_explorer.dp.plan_arguments import PlanArguments
 from dpsgd_explorer.dp.safety.check import LossFunction
 from dpsgd_explorer.dp.sampling.loader import Collate, PoissonLoader
 from dpsgd_explorer.errors import PrivacyError
-from dpsgd_explorer.validation import one_of
 
 
 class PrivacyEngine:
@@ -245,9 +244,12 @@ class PrivacyEngine:
         Needed with ``engine="extending"`` alone, and for batches that do not come from
         ``poisson_loader``: elsewhere ``step()`` or the loader ends a batch.
         """
+        return self._attached("add a batch to").batch.accumulate()
+
+    def _attached(self, action: str) -> Attachment:
         if self._attachment is None:
-            raise PrivacyError("there is no batch to add to before attach().")
-        return self._attachment.batch.accumulate()
+            raise PrivacyError(f"there is nothing to {action} before attach().")
+        return self._attachment
 
     def _note_draw(self, size: int, to_come: int, begins: bool) -> None:
         if self._attachment is None:
@@ -323,29 +325,8 @@ class PrivacyEngine:
         return self._report.receipt()
 
     def choose_max_grad_norm(self, max_grad_norm: float) -> None:
-        """Clip at this bound from the next step on; call it between two steps.
-
-        The noise is a multiple of the bound, so epsilon does not change.  The choice
-        may depend on what was released, such as earlier parameters; where it depends on
-        records in another way, as on gradient norms, epsilon does not cover it.
-
-        Args:
-            max_grad_norm: Bound on a sample's whole gradient; clipping groups keep
-                their shares.
-
-        Raises:
-            ConfigError: it is no bound, or the bound follows the gradients.
-            PrivacyError: a batch was drawn, and its step is not made yet.
-        """
-        if self._attachment is not None and self._attachment.batch.is_in_flight:
-            raise PrivacyError(
-                "max_grad_norm cannot be chosen between a batch's draw and its step: "
-                "clipped at one bound, it would get the noise of another. Do it after "
-                "step()."
-            )
-        self._state.choose_bound(max_grad_norm)
-        if self._attachment is not None:
-            self._attachment.set_bound()
+        """Clip at this bound from the next step on; see ``Attachment.choose_bound``."""
+        self._attached("choose a bound for").choose_bound(max_grad_norm)
 
     def sensitivity(self, relation: str = "add_or_remove_one") -> float:
         """Return how far one record can move the clipped sum of the next step (L2).
@@ -355,22 +336,17 @@ class PrivacyEngine:
         Raises:
             ConfigError: the relation is unknown.
         """
-        bound = self.options.sensitivity * self._state.bound_factor
-        name = one_of("relation", relation, list(NeighboringRelation))
-        return bound * NeighboringRelation(name).sensitivity
+        return self._state.sensitivity(relation)
 
     def explain(self) -> list[NormChoice]:
         """Return, for each call of a layer at the last pass, how its norm was made.
 
-        Ghost norm or gradients, what either costs at that shape, and why it was chosen;
-        [] for an engine that has no choice.
+        Ghost norm or gradients, the cost of either, the reason; [] without a choice.
 
         Raises:
             PrivacyError: no optimizer is attached.
         """
-        if self._attachment is None:
-            raise PrivacyError("there is nothing to explain before attach().")
-        return self._attachment.explain()
+        return self._attached("explain").explain()
 
     @property
     def steps_done(self) -> int:

@@ -7,7 +7,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from dpsgd_explorer.accounting import Phase, Plan
+from dpsgd_explorer.accounting import NeighboringRelation, Phase, Plan
 from dpsgd_explorer.dp.clipping.bound import Bound, PlannedBound, bound_of
 from dpsgd_explorer.dp.clipping.clipped_sum import ClippedSum
 from dpsgd_explorer.dp.ledger import phases
@@ -22,6 +22,7 @@ from dpsgd_explorer.dp.options import Options
 from dpsgd_explorer.dp.plan_arguments import PlanArguments, refuse_schedules
 from dpsgd_explorer.dp.sampling.sampler import PoissonSampler
 from dpsgd_explorer.errors import ConfigError, PrivacyError
+from dpsgd_explorer.validation import one_of
 
 #: Version of the saved layout; a state of another version is refused.
 STATE_VERSION = 5
@@ -88,6 +89,12 @@ class EngineState:
     def bound_factor(self) -> float:
         """Factor of the clipping bound at the next step."""
         return self.bound.factor(self.ledger.steps)
+
+    def sensitivity(self, relation: str) -> float:
+        """Return how far one record can move the clipped sum of the next step (L2)."""
+        bound = self.options.sensitivity * self.bound_factor
+        name = one_of("relation", relation, list(NeighboringRelation))
+        return bound * NeighboringRelation(name).sensitivity
 
     def choose_bound(self, max_grad_norm: float) -> None:
         """Clip at this bound from the next step on.
