@@ -41,14 +41,14 @@ def main() -> int:
 
 def norm_methods(dataset: str, model: str) -> dict[str, dict[str, list[str]]]:
     """Return method and reason of each layer, by clipping mode."""
-    return {mode: _explained(dataset, model, mode) for mode in CLIPPING_MODES}
-
-
-def _explained(dataset: str, model: str, mode: str) -> dict[str, list[str]]:
-    net = models.build(model, dataset, seed=0)
-    engine, step = private_step(net, _records(dataset, model, 2), "hooks", mode)
-    step.run()
-    return {x.layer: [x.norm_method, x.reason] for x in reversed(engine.explain())}
+    data, methods = _records(dataset, model, 2), {}
+    for mode in CLIPPING_MODES:
+        net = models.build(model, dataset, seed=0)
+        engine, step = private_step(net, data, "hooks", mode)
+        step.run()
+        choices = reversed(engine.explain())
+        methods[mode] = {x.layer: [x.norm_method, x.reason] for x in choices}
+    return methods
 
 
 def peak(dataset: str, model: str) -> int:
