@@ -5,8 +5,8 @@ import {cellLooks, confusionConclusion, largestConfusion} from "../../static/js/
 import {answerConclusion, blank, prepared, stroke} from "../../static/js/charts/model/drawing.js";
 import {sides, sidesConclusion} from "../../static/js/charts/model/disagreements.js";
 import {featureWeights, featuresConclusion} from "../../static/js/charts/model/feature_weights.js";
-import {changeOf, largest, linearLayer, scores} from "../../static/js/charts/model/linear.js";
-import {fullColour, pixels, rimStrength, weightRows, weightsConclusion} from "../../static/js/charts/model/weight_images.js";
+import {changeOf, firstFilters, largest, linearLayer, scores} from "../../static/js/charts/model/linear.js";
+import {filtersConclusion, fullColour, pixels, rimStrength, weightRows, weightsConclusion} from "../../static/js/charts/model/weight_images.js";
 import {RunLog} from "../../static/js/runs/run_log.js";
 import {isFair} from "../../static/js/runs/model/twin.js";
 import {accuracyOf, partsOf, seenModel} from "../../static/js/runs/model/seen.js";
@@ -159,4 +159,17 @@ test("what is read is said, and whether the twin agrees", () => {
   assert.equal(answerConclusion("3", "5", true), "The private model reads 3, its twin 5");
   assert.equal(answerConclusion("3", null, false), "The model reads 3");
   assert.match(answerConclusion(null, null, true), /^Draw/);
+});
+
+test("filters of a first convolution are pictures too", () => {
+  const filters = (levels) => ({"0.weight": {shape: [2, 1, 2, 2], scale: 1, values: packed(levels)}, "0.bias": {shape: [2], scale: 1, values: packed([0, 0])}});
+  assert.equal(firstFilters(weights([1, 1], 1)), null);
+  assert.equal(firstFilters(null), null);
+  assert.equal(firstFilters(filters([1, 2, 3, 4, 5, 6, 7, 8])).count, 2);
+  const models = [{step: 0, weights: filters([3, 4, 0, 0, 0, 0, 0, 0])}, {step: 2, weights: filters([3, 4, 6, 8, 0, 0, 0, 0]), confusion: [[1]]}];
+  const {filters: seen, change} = partsOf(models);
+  assert.deepEqual([seen.side, ...seen.change], [2, 0, 0, 6, 8, 0, 0, 0, 0]);
+  assert.equal(change, null);
+  assert.equal(filtersConclusion(seen.change, seen.start), "The filters of the first layer have moved 2.0 times as far as they were from zero");
+  assert.equal(filtersConclusion(new Float32Array(4), seen.start), "No weight has moved yet");
 });

@@ -28,6 +28,18 @@ function read(weights) {
   return {classes, inputs, matrix: matrix.values, bias: bias.values};
 }
 
+/**
+ * The filters of a first layer that is a convolution of grey pictures.
+ * @returns {{count: number, side: number, values: Float32Array} | null} null if the model begins otherwise
+ */
+export function firstFilters(weights) {
+  if (!weights) return null;
+  const [name] = Object.keys(weights);
+  const [count, channels, height, width] = weights[name].shape;
+  if (weights[name].shape.length !== 4 || channels !== 1 || height !== width) return null;
+  return {count, side: height, values: tensors({[name]: weights[name]})[name].values};
+}
+
 /** How far each weight has moved since the start: [classes, inputs]. */
 export function changeOf(layer, start) {
   return layer.matrix.map((weight, i) => weight - start.matrix[i]);

@@ -53,6 +53,14 @@ export function weightsConclusion(strength, noisy) {
   return `The pictures stand out of the noise: the rim, where hardly one has ink, has moved ${share} as far as the middle`;
 }
 
+/** @param {Float32Array} change of a layer's filters @param {Float32Array} start what they were */
+export function filtersConclusion(change, start) {
+  const size = (values) => Math.sqrt(values.reduce((sum, value) => sum + value * value, 0));
+  const moved = size(change) / size(start);
+  if (moved === 0) return "No weight has moved yet";
+  return `The filters of the first layer have moved ${moved.toFixed(1)} times as far as they were from zero`;
+}
+
 /** One row a class: where ink speaks most for it and most against it. */
 export function weightRows(change, side, labels) {
   const size = side * side;

@@ -1,13 +1,14 @@
 /** What a log says of its model at the place it has reached. Pure. */
 
 import {percent, roundUp, significant} from "../../lib/format.js";
-import {changeOf, linearLayer} from "../../charts/model/linear.js";
+import {changeOf, firstFilters, linearLayer} from "../../charts/model/linear.js";
 
 /**
  * @typedef {object} SeenModel
  * @property {Record<string, any>} model data of the last `model` event with counts
  * @property {import("../../charts/model/linear.js").LinearLayer | null} layer null: not a linear model, or no weights
  * @property {Float32Array | null} change of the layer since the start
+ * @property {{count: number, side: number, change: Float32Array, start: Float32Array} | null} filters of a first convolution
  * @property {string[] | null} features names of the columns
  * @property {number} weightsStep the step that the weights are of
  * @property {string} title
@@ -31,9 +32,16 @@ export function partsOf(models) {
   return {
     layer,
     change: layer && first ? changeOf(layer, first) : null,
+    filters: filtersOf(weighed?.weights, start?.weights),
     features: start?.features ?? null,
     weightsStep: weighed?.step ?? 0,
   };
+}
+
+function filtersOf(weights, startWeights) {
+  const [now, start] = [firstFilters(weights), firstFilters(startWeights)];
+  if (!now || !start) return null;
+  return {...now, start: start.values, change: now.values.map((value, i) => value - start.values[i])};
 }
 
 export function accuracyOf({confusion}) {

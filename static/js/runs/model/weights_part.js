@@ -3,7 +3,7 @@
 import {element} from "../../lib/elements.js";
 import {rgb} from "../../lib/tokens.js";
 import {integer} from "../../lib/format.js";
-import {fullColour, pixels, rimStrength, weightRows, weightsConclusion} from "../../charts/model/weight_images.js";
+import {filtersConclusion, fullColour, pixels, rimStrength, weightRows, weightsConclusion} from "../../charts/model/weight_images.js";
 import {Part} from "./part.js";
 
 export class WeightsPart extends Part {
@@ -15,22 +15,23 @@ export class WeightsPart extends Part {
 
   /** @param {import("./seen.js").SeenModel} seen @param {object} about the run: its plan, its labels, its twin */
   update(seen, {plan, twin, settled}) {
-    const side = pictureSide(seen, plan);
-    this.why.hidden = side !== null || seen.features !== null;
-    if (side === null) return this.hide();
-    const rows = [{...seen, title: `Now, step ${integer(seen.weightsStep)}`, css: plan.private ? "private" : ""}];
-    if (twin?.change?.length === seen.change.length) rows.push({...twin, css: "twin"});
-    this.build(rows, plan.labels, side);
+    const images = imagesOf(seen, plan);
+    this.why.hidden = images !== null || seen.features !== null;
+    if (!images) return this.hide();
+    const {side, labels} = images;
+    const rows = [{...seen, change: images.change, title: `Now, step ${integer(seen.weightsStep)}`, css: plan.private ? "private" : ""}];
+    const other = twin && imagesOf(twin, plan);
+    if (other?.change.length === images.change.length) rows.push({...twin, change: other.change, css: "twin"});
+    this.build(rows, labels, side);
     rows.forEach((row, i) => this.paint(i, row, side));
-    const strength = rimStrength(seen.change, side);
     this.show({
-      conclusion: weightsConclusion(strength, plan.private),
-      sub: `Change of ${side} × ${side} weights a class since the start, every row on its own scale`,
+      conclusion: images.conclusion,
+      sub: `Change of ${side} × ${side} weights a ${images.what} since the start, every row on its own scale`,
       settled,
       table: () => ({
-        caption: "Where ink speaks most for each class and most against it, by row and column of the picture",
-        heads: ["Class", "most for", "at", "most against", "at"],
-        rows: weightRows(seen.change, side, plan.labels),
+        caption: `Where ink speaks most for each ${images.what} and most against it, by row and column of the picture`,
+        heads: [capital(images.what), "most for", "at", "most against", "at"],
+        rows: weightRows(images.change, side, labels),
       }),
     });
   }
@@ -63,6 +64,18 @@ export class WeightsPart extends Part {
   }
 }
 
+const capital = (word) => word[0].toUpperCase() + word.slice(1);
+
+/** The pictures that a model's weights are: one a class, or one a filter of the first layer; null if they are none. */
+function imagesOf(seen, plan) {
+  const side = pictureSide(seen, plan);
+  if (side !== null) return {side, change: seen.change, labels: plan.labels, what: "class", conclusion: weightsConclusion(rimStrength(seen.change, side), plan.private)};
+  if (!seen.filters) return null;
+  const {count, change, start} = seen.filters;
+  const labels = Array.from({length: count}, (_, i) => String(i + 1));
+  return {side: seen.filters.side, change, labels, what: "filter", conclusion: filtersConclusion(change, start)};
+}
+
 /** The side of square pictures whose pixels the weights are of, else null. */
 export function pictureSide({change, layer}, plan) {
   const [channels, height, width] = plan.input_shape ?? [];
@@ -71,14 +84,19 @@ export function pictureSide({change, layer}, plan) {
 }
 
 function heads(labels) {
-  return element("div", {class: "weight-row heads", "aria-hidden": "true"}, element("span"), element("div", {class: "images"}, ...labels.map((label) => element("span", {}, label))));
+  return element("div", {class: "weight-row heads", "aria-hidden": "true"}, element("span"), element("div", {class: imagesClass(labels)}, ...labels.map((label) => element("span", {}, label))));
 }
 
 function row(labels, side) {
   const name = element("strong");
   const words = element("small");
   const canvases = labels.map(() => element("canvas", {width: side, height: side, role: "img"}));
-  return {name, words, canvases, box: element("div", {class: "weight-row"}, element("div", {class: "row-name"}, name, words), element("div", {class: "images"}, ...canvases))};
+  return {name, words, canvases, box: element("div", {class: "weight-row"}, element("div", {class: "row-name"}, name, words), element("div", {class: imagesClass(labels)}, ...canvases))};
+}
+
+/** Many pictures are drawn smaller. */
+function imagesClass(labels) {
+  return labels.length > 10 ? "images many" : "images";
 }
 
 /** What the two swatches of the legend look like, as red, green and blue. */
