@@ -3,13 +3,19 @@
 import pytest
 
 from dpsgd_explorer.experiments.catalogue import MODELS
+from dpsgd_explorer.experiments.presets import PRESETS
 from dpsgd_explorer.experiments.training_config import TrainingConfig
 from dpsgd_explorer.web.questions.model_card import RECORDED, card_of
 from dpsgd_explorer.web.questions.plan_preview import layer_answers
 from dpsgd_explorer.web.recorded.files import recording
 from tools.record.model_cards import norm_methods
 
-PAIRS = [(data, model) for model in MODELS for data in MODELS[model].parameters]
+PAIRS = [
+    (data, model)
+    for model in MODELS
+    for data in MODELS[model].parameters
+    if f"{data}-{model}" in recording(RECORDED)["cards"]
+]
 CNN = {"model": "cnn", "expected_batch_size": 64, "steps": 2}
 
 
@@ -45,6 +51,12 @@ def test_the_clipping_mode_decides():
 def test_nothing_is_said_of_what_was_not_recorded(settings):
     assert card_of(TrainingConfig.parse(CNN | settings)) is None
     assert set(methods(**settings)) == {""}
+
+
+def test_the_default_and_the_presets_have_a_card():
+    for preset in PRESETS:
+        config = TrainingConfig.parse(preset.config)
+        assert (config.dataset, config.model) in PAIRS
 
 
 def test_the_usual_widths_may_be_written_out():
