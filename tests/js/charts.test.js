@@ -174,6 +174,11 @@ test("the line stands at C on the log axis, with the shares beside it", () => {
   assert.ok(texts({layout}).some((text) => text.endsWith("shortened")));
 });
 
+test("beside one another the shares need room", () => {
+  const said = (width) => texts(norms({...normsView(), size: {width, height: 186}}, color)).filter((text) => /kept whole|shortened/.test(text));
+  assert.deepEqual([248, 350].map((width) => said(width).length), [1, 2]);
+});
+
 test("where every gradient is normalised there is no clipped share to print", () => {
   const {layout} = norms({...normsView(), clipping_fn: "automatic"}, color);
   assert.equal(texts({layout}).some((text) => text.endsWith("shortened")), false);

@@ -180,7 +180,9 @@ function baselineLabel({plan, range, size}, color) {
   if (100 * plan.baseline <= range[0]) return [];
   const answer = plan.guesses ? "guessing" : `${size.width < NARROW ? "" : "always "}the commonest answer`;
   const text = `${answer}, ${percent(plan.baseline)}`;
-  const place = {xref: "paper", x: 0.55, xanchor: "center", y, yanchor: "bottom", yshift: 1};
+  const [floor, ceiling] = range.map((end) => height(end, range));
+  const below = y > floor + 0.1 * (ceiling - floor); // curves rise from this line, the room under it is free
+  const place = {xref: "paper", x: 0.55, xanchor: "center", y, yanchor: below ? "top" : "bottom", yshift: below ? -1 : 1};
   return [words(text, color("--ink-3"), place)];
 }
 

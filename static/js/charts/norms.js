@@ -17,6 +17,7 @@ import {niceCeiling, niceTicks} from "./scale.js";
 
 const MARGIN = {l: 44, r: 16, t: 42, b: 44};
 const NARROW = 420; // px; below it the drawing says less
+const SMALL = 300; // px; below it two shares do not stand side by side
 const DECADES = [1, 3];
 
 /**
@@ -122,10 +123,11 @@ function labels({max_grad_norm: bound, clipped_fraction: share, clipping_fn, ...
   const name = strong(`C = ${significant(bound)}`, color("--ink"), {x, ...inner, ...top, yshift: 16});
   if (share === null || clipping_fn !== "Abadi") return [...always, name];
   const ends = {...top, xref: "paper", yshift: 2};
+  const whole = words(`${percent(1 - share, 0)} kept whole`, color("--ink-2"), {...ends, x: 0, xanchor: "left"});
   return [
     ...always,
     name,
-    words(`${percent(1 - share, 0)} kept whole`, color("--ink-2"), {...ends, x: 0, xanchor: "left"}),
+    ...(view.size.width < SMALL ? [] : [whole]),
     strong(`${percent(share, 0)} shortened`, color("--text-private"), {...ends, x: 1, xanchor: "right"}),
   ];
 }
