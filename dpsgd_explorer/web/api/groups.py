@@ -7,6 +7,7 @@ from flask import Blueprint, Response, request
 from dpsgd_explorer.runs.store.records import Group
 from dpsgd_explorer.web.api.operation import operation, reply
 from dpsgd_explorer.web.http.networks import network_of
+from dpsgd_explorer.web.http.own_tables import check_table, visible_group
 from dpsgd_explorer.web.http.services import doorbell, run_store, settings
 from dpsgd_explorer.web.http.visitor import current_visitor, known_visitor
 from dpsgd_explorer.web.run_views.group_models import (
@@ -24,10 +25,11 @@ bp = Blueprint("groups_api", __name__, url_prefix="/api/v1/groups")
 @operation(bp, "POST", "", answer=GroupAnswer, status=201, errors=(429, 507))
 def launch_group(body: GroupRequest) -> Response:
     """Queue all runs of a group, or none; 201 with its Location."""
+    made = body.group
+    for config in made.configs:
+        check_table(config)
     network = network_of(request.remote_addr, settings().quotas.exempt_networks)
-    group = run_store().create_group(
-        body.group, visitor=known_visitor(), network=network
-    )
+    group = run_store().create_group(made, visitor=known_visitor(), network=network)
     for run in group.runs:
         doorbell().ring(run.id)
     answer = _answer(group)
@@ -37,13 +39,13 @@ def launch_group(body: GroupRequest) -> Response:
 @operation(bp, "GET", "/<group_id>")
 def show_group(group_id: str) -> GroupAnswer:
     """Return a group with its runs; whoever has its id may read it."""
-    return _answer(run_store().group(group_id))
+    return _answer(visible_group(group_id))
 
 
 @operation(bp, "GET", "/<group_id>/events.json")
 def group_log(group_id: str, query: GroupPosition) -> GroupLog:
     """Return events of all runs of a group behind ``after``, oldest first."""
-    group = run_store().group(group_id)
+    group = visible_group(group_id)
     events = run_store().group_events(group_id, query.after, MOST_EVENTS)
     return GroupLog(
         has_ended=group.has_ended, events=[GroupEvent.of(event) for event in events]

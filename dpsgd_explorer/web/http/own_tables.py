@@ -9,7 +9,7 @@ from dpsgd_explorer.experiments.config import RunConfig
 from dpsgd_explorer.experiments.own_table import OwnTable, is_own, lookup
 from dpsgd_explorer.experiments.training_config import TrainingConfig
 from dpsgd_explorer.runs.own_tables import OwnTables
-from dpsgd_explorer.runs.store.records import Run
+from dpsgd_explorer.runs.store.records import Group, Run
 from dpsgd_explorer.web.http.services import run_store, settings
 from dpsgd_explorer.web.http.visitor import current_visitor
 
@@ -83,6 +83,18 @@ def visible_run(run_id: str) -> Run:
     run = run_store().get(run_id)
     _refuse_hidden(run)
     return run
+
+
+def visible_group(group_id: str) -> Group:
+    """Return a group, unless one of its runs is on a table of another visitor.
+
+    Raises:
+        RunNotFoundError: there is none, or it is.
+    """
+    group = run_store().group(group_id)
+    if any(is_hidden(run) for run in group.runs):
+        raise RunNotFoundError(f"there is no group {group_id!r} here.")
+    return group
 
 
 def _refuse_hidden(run: Run) -> None:

@@ -23,9 +23,10 @@ from dpsgd_explorer.runs.store.records import Group
 from dpsgd_explorer.runs.store.schema import RUNNING
 from dpsgd_explorer.web.forms.fields import FormField, form_fields
 from dpsgd_explorer.web.forms.form import to_query
+from dpsgd_explorer.web.http.own_tables import visible_group
 from dpsgd_explorer.web.http.services import run_store
 from dpsgd_explorer.web.http.visitor import current_visitor
-from dpsgd_explorer.web.questions.plan_preview import chart_catalogue
+from dpsgd_explorer.web.questions.plan_preview import accuracy_range
 from dpsgd_explorer.web.run_views.group_models import GroupAnswer, GroupMember
 from dpsgd_explorer.web.run_views.listing import STATE_WORDS
 from dpsgd_explorer.web.run_views.registry import VIEWS
@@ -105,7 +106,7 @@ def group_words(group_id: str) -> str:
 def show(group_id: str) -> str:
     """Show a group, live while it goes on."""
     store, visitor = run_store(), current_visitor()
-    group = store.group(group_id)
+    group = visible_group(group_id)
     answer = GroupAnswer.of(
         group, visitor, expected_seconds=store.expected_group_seconds(group)
     )
@@ -171,7 +172,7 @@ def _page_data(
     config: TrainingConfig,
 ) -> dict[str, Any]:
     """Return what the script needs."""
-    catalogue = chart_catalogue()["data_sets"][config.dataset]
+    floor, ceiling = accuracy_range(config.data)
     return {
         "group": group.model_dump(mode="json"),
         "members": [
@@ -187,6 +188,6 @@ def _page_data(
             for member in members
         ],
         "setting": {"label": field.label, "symbol": field.symbol} if field else None,
-        "floor": catalogue["accuracy_floor"],
-        "ceiling": catalogue["accuracy_ceiling"],
+        "floor": floor,
+        "ceiling": ceiling,
     }

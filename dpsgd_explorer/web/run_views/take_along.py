@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from dpsgd_explorer.experiments.kinds import DEFAULT_KIND
+from dpsgd_explorer.experiments.own_table import is_own
 from dpsgd_explorer.experiments.training_config import TrainingConfig
 from dpsgd_explorer.runs.store.records import Run
 from dpsgd_explorer.web.figures.exports.share_card import Card
@@ -73,4 +74,5 @@ def card_of(run: Run, evaluations: Iterable[dict[str, Any]]) -> Card | None:
         status=spent.status,
         points=points,
         budget=budget if is_private else None,
+        is_own=is_own(config.dataset),
     )

@@ -90,6 +90,21 @@ def test_only_its_visitor_sees_a_table_and_its_runs(client, other_visitor, table
     assert plan.status_code == 422
 
 
+def test_a_group_on_an_own_table_is_for_its_visitor_alone(client, other_visitor, table):
+    rates = [{"learning_rate": 1}, {"learning_rate": 2}]
+    body = {"purpose": "sweep", "base": RUN | {"dataset": table}, "variations": rates}
+    group = client.post("/api/v1/groups", json=body).json
+    for link in ("self", "log", "page"):
+        assert client.get(group["links"][link]).status_code == 200
+        assert other_visitor.get(group["links"][link]).status_code == 404
+    other_visitor.post("/api/v1/runs", json={"dataset": "adult", "model": "logistic"})
+    stated = {"table": group["runs"][0]["config"]["table"], "dataset": table}
+    foreign = body | {"base": RUN | stated}
+    refused = other_visitor.post("/api/v1/groups", json=foreign)
+    assert error_of(refused, 422)["field"] == "dataset"
+    assert "must be one of your own tables" in refused.text
+
+
 def test_a_schema_that_is_sent_along_opens_no_table(client, other_visitor, table):
     config = client.post("/api/v1/runs", json=RUN | {"dataset": table}).json["config"]
     stated = {"table": config["table"], "dataset": table}

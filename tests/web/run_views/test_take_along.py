@@ -2,6 +2,7 @@
 
 import re
 import xml.etree.ElementTree as ET
+from dataclasses import replace
 
 import pytest
 
@@ -170,5 +171,7 @@ def test_a_card_is_drawn_of_any_curve(points):
     )
     text = share_card(card)
     ET.fromstring(text)
+    assert "not private" not in text
+    assert "not private" in share_card(replace(card, is_own=True))
     assert "nan" not in text
     assert "inf" not in text

@@ -34,6 +34,7 @@ class Card:
         status: What kind of answer it is.
         points: ε spent, or steps without a guarantee, and test accuracy (0 to 1).
         budget: ε that may be spent, None without one.
+        is_own: Whether the test records are a visitor's own.
     """
 
     title: str
@@ -44,6 +45,7 @@ class Card:
     status: str
     points: list[tuple[float, float]]
     budget: float | None
+    is_own: bool = False
 
 
 def share_card(card: Card) -> Markup:
@@ -53,7 +55,7 @@ def share_card(card: Card) -> Markup:
         f'<rect width="{WIDTH}" height="{HEIGHT}" fill="{PAPER}"/>',
         _text(64, 96, card.title, 40, family=SERIF),
         _text(64, 226, card.accuracy or "no result", 104, weight=600),
-        _text(64, 268, "of unseen records right", 26, SOFT),
+        _text(64, 268, _tested(card), 26, SOFT),
         _text(64, 372, f"ε = {card.epsilon}", 64, weight=600, fill=_colour(card)),
         _text(64, 408, _terms(card), 22, SOFT),
         *(_text(64, 464 + 34 * i, line, 25) for i, line in enumerate(_odds(card))),
@@ -66,6 +68,12 @@ def share_card(card: Card) -> Markup:
         f'width="{WIDTH}" height="{HEIGHT}" role="img" '
         f'aria-label="{escape(label)}">{"".join(parts)}</svg>'
     )
+
+
+def _tested(card: Card) -> str:
+    if card.is_own:
+        return "of own test records right: not private"
+    return "of unseen records right"
 
 
 def _colour(card: Card) -> str:
