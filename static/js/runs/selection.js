@@ -47,6 +47,7 @@ export class Selection {
 
   /** The address names the runs once, parted by commas: it is the one to hand on. */
   go(event) {
+    if (!event.target.matches("[data-selection]")) return;
     event.preventDefault();
     if (this.ids.size > 0 && this.ids.size <= MOST) location.assign(`${event.target.action}?ids=${[...this.ids].join(",")}`);
   }
