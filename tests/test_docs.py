@@ -18,6 +18,7 @@ from tools import (
     marked_text,
     write_api_page,
     write_configuration_page,
+    write_presets_page,
     write_sharp_edges_page,
 )
 
@@ -47,7 +48,12 @@ def test_every_setting_has_a_row_in_a_table():
 
 @pytest.mark.parametrize(
     "command",
-    [write_api_page, write_configuration_page, write_sharp_edges_page],
+    [
+        write_api_page,
+        write_configuration_page,
+        write_presets_page,
+        write_sharp_edges_page,
+    ],
     ids=lambda command: command.__name__.split(".")[-1],
 )
 def test_what_a_command_writes_is_up_to_date(command):
