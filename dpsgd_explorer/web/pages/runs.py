@@ -131,7 +131,11 @@ def show(run_id: str) -> str:
         settings=view.settings(config),
         exports=EXPORTS,
         standing=view.standing(config, partial(_logged, run.id)),
-        along=take_along(run, run_store().weights_size(run.id)),
+        along=take_along(
+            run,
+            run_store().weights_size(run.id),
+            run_store().phases_of([run.id])[run.id],
+        ),
         page_data={
             "run": row.run.model_dump(mode="json"),
             "config": run.config,

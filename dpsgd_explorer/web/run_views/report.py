@@ -44,6 +44,7 @@ def report(
     steps = [entry.data for entry in log if entry.kind == "step"]
     sections = view.sections(parse(run.config), steps, evaluations)
     spent = RunSummary.of(run, "").privacy
+    phases = [entry.data for entry in log if entry.kind == "phase"]
     return render_template(
         "exports/report.html",
         run=run,
@@ -54,7 +55,7 @@ def report(
             for i, section in enumerate(sections)
         ],
         styles=_styles(),
-        statement=statement(run, spent) if run.kind == DEFAULT_KIND else "",
+        statement=statement(run, spent, phases) if run.kind == DEFAULT_KIND else "",
         title=run.name or view.subject(run.config),
         spends=view.spends,
         privacy=spent,

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 from dpsgd_explorer.accounting.registry import ACCOUNTANTS, deciding
 from dpsgd_explorer.experiments.catalogue import MODELS
+from dpsgd_explorer.experiments.events import changes_of
 from dpsgd_explorer.experiments.schedules import CONSTANT
 from dpsgd_explorer.experiments.training_config import TrainingConfig
 from dpsgd_explorer.runs.store.records import Run
+from dpsgd_explorer.runs.store.schema import CANCELLED
 from dpsgd_explorer.web.content.references import SOURCES
 from dpsgd_explorer.web.content.source import Source
 from dpsgd_explorer.web.figures.svg import small
@@ -44,12 +47,15 @@ AUTOMATIC = ("bu",)  # clipping function
 MADE_WITH = "DP-SGD Explorer"
 
 
-def statement(run: Run, spent: Epsilon | None) -> str:
+def statement(
+    run: Run, spent: Epsilon | None, phases: Sequence[Mapping[str, Any]] = ()
+) -> str:
     """Return what may be claimed about a training run, "" before it has spent anything.
 
     Args:
         run: A run of kind "training".
         spent: Its ε with the terms it is to be read with, None if it is not known.
+        phases: The data of its log's ``phase`` events.
     """
     if spent is None or not run.has_ended:
         return ""
@@ -67,6 +73,7 @@ def statement(run: Run, spent: Epsilon | None) -> str:
             f"steps with probability {config.plan.sample_rate:.4g}, by itself.",
             f"Mechanism: {_clipping(config)}; Gaussian noise is added to their sum, "
             f"in all {_noise(config)} times the sensitivity.",
+            *_chosen(run, phases),
             f"Accountant: {ACCOUNTANTS[deciding(spent.accountant)].label}; ε is "
             f"{STATUS.get(spent.status, spent.status)}.",
             "Not covered: the choice of settings and any other run on these records; "
@@ -92,6 +99,19 @@ def sources(run: Run, spent: Epsilon | None) -> list[str]:
 def bibtex(keys: Sequence[str]) -> str:
     """Return BibTeX entries of some sources, in order."""
     return "\n\n".join(_entry(SOURCES[key]) for key in keys)
+
+
+def _chosen(run: Run, phases: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """Yield what was chosen while looking, and what ε then needs."""
+    condition = "ε holds if this choice used private outputs alone."
+    for step, changes in changes_of(phases):
+        words = ", ".join(f"{name} = {value}" for name, value in changes.items())
+        yield (
+            f"After step {step:,} settings were changed by choice ({words}), and the "
+            f"above is what held before; {condition}"
+        )
+    if run.state == CANCELLED:
+        yield f"It was stopped by choice; {condition}"
 
 
 def _clipping(config: TrainingConfig) -> str:

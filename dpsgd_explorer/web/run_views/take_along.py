@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -36,13 +36,21 @@ class TakeAlong:
     has_card: bool = False
 
 
-def take_along(run: Run, weights: int) -> TakeAlong:
-    """Return what a run offers; runs of other kinds than training offer nothing."""
+def take_along(
+    run: Run, weights: int, phases: Sequence[Mapping[str, Any]]
+) -> TakeAlong:
+    """Return what a run offers; runs of other kinds than training offer nothing.
+
+    Args:
+        run: The run.
+        weights: Bytes of its stored weights.
+        phases: The data of its log's ``phase`` events.
+    """
     if run.kind != DEFAULT_KIND:
         return TakeAlong()
     spent = RunSummary.of(run, "").privacy
     return TakeAlong(
-        statement(run, spent),
+        statement(run, spent, phases),
         bibtex(sources(run, spent)),
         weights,
         spent is not None and spent.epsilon is not None,

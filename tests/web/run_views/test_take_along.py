@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from dpsgd_explorer import accounting
+from dpsgd_explorer.experiments.events import Event
 from dpsgd_explorer.experiments.training_config import TrainingConfig
 from dpsgd_explorer.web.content.references import SOURCES
 from dpsgd_explorer.web.figures.exports import share_card as cards
@@ -29,7 +30,9 @@ def statement_of(app, store):
     def statement_of(run_id):
         run = store.get(run_id)
         with app.test_request_context():
-            return statements.statement(run, RunSummary.of(run, "").privacy)
+            spent = RunSummary.of(run, "").privacy
+            phases = store.phases_of([run_id])[run_id]
+            return statements.statement(run, spent, phases)
 
     return statement_of
 
@@ -87,6 +90,19 @@ def test_a_run_of_many_noises_states_their_range(client, store, statement_of):
     run_id = client.post(RUNS, json=body).json["id"]
     ended(store, run_id, recorded_events())
     assert re.search(r"in all [\d.]+ to [\d.]+ times", statement_of(run_id))
+
+
+def test_what_was_chosen_while_looking_is_said(client, store, run_id, statement_of):
+    phase, *rest, _end = recorded_events()
+    changes = {"changes": {"learning_rate": 2.0}, "chosen": "while looking"}
+    changed = Event("phase", phase.data | {"step": 2} | changes)
+    ended(store, run_id, [phase, *rest[:3], changed, *rest[3:]], "cancelled")
+    text = statement_of(run_id)
+    assert "After step 2 settings were changed by choice (learning_rate = 2.0)" in text
+    assert "It was stopped by choice" in text
+    assert text.count("ε holds if this choice used private outputs alone") == 2
+    for page in (f"/runs/{run_id}/", f"{RUNS}/{run_id}/export.html"):
+        assert "It was stopped by choice" in client.get(page).text
 
 
 def test_every_source_of_a_run_is_cited_with_its_parts():
