@@ -66,5 +66,10 @@ def delete_group(group_id: str) -> Response:
 
 
 def _answer(group: Group) -> GroupAnswer:
-    expected = run_store().expected_group_seconds(group)
-    return GroupAnswer.of(group, current_visitor(), expected_seconds=expected)
+    store = run_store()
+    return GroupAnswer.of(
+        group,
+        current_visitor(),
+        store.phases_of([run.id for run in group.runs]),
+        expected_seconds=store.expected_group_seconds(group),
+    )

@@ -108,7 +108,10 @@ def show(group_id: str) -> str:
     store, visitor = run_store(), current_visitor()
     group = visible_group(group_id)
     answer = GroupAnswer.of(
-        group, visitor, expected_seconds=store.expected_group_seconds(group)
+        group,
+        visitor,
+        store.phases_of([run.id for run in group.runs]),
+        expected_seconds=store.expected_group_seconds(group),
     )
     configs = [TrainingConfig.parse(run.config) for run in group.runs]
     made = RunGroup(group.purpose, group.setting, tuple(configs))

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
 from flask import url_for
 from pydantic import BaseModel, ConfigDict, Field
 
+from dpsgd_explorer.experiments.events import changes_of
 from dpsgd_explorer.experiments.groups import MOST_RUNS, RunGroup
 from dpsgd_explorer.experiments.training_config import TrainingConfig
 from dpsgd_explorer.runs.store.records import Group, Run, StoredEvent
@@ -49,7 +51,8 @@ class GroupAnswer(BaseModel):
     """A group of runs; times are unix seconds.
 
     ``together`` is what all of its runs spend if each takes all its steps: the ε for
-    whoever compares them. It is null if one of them is not private.
+    whoever compares them. It is null if one of them is not private, or was changed
+    while it trained: then no plan says what it spends.
     """
 
     id: str
@@ -71,9 +74,21 @@ class GroupAnswer(BaseModel):
 
     @classmethod
     def of(
-        cls, group: Group, visitor: str, *, expected_seconds: float | None = None
+        cls,
+        group: Group,
+        visitor: str,
+        phases: Mapping[str, Sequence[Mapping[str, Any]]],
+        *,
+        expected_seconds: float | None = None,
     ) -> Self:
-        """Return what this visitor may see of a group: all but whose it is."""
+        """Return what this visitor may see of a group: all but whose it is.
+
+        Args:
+            group: Its runs.
+            visitor: Who asks.
+            phases: The data of each run's ``phase`` events, by its id.
+            expected_seconds: Until all have ended.
+        """
         configs = [TrainingConfig.parse(run.config) for run in group.runs]
         return cls(
             id=group.id,
@@ -86,7 +101,9 @@ class GroupAnswer(BaseModel):
             total=len(group.runs),
             share=sum(map(_share, group.runs)) / max(1, len(group.runs)),
             expected_seconds=expected_seconds,
-            together=together(configs),
+            together=None
+            if any(map(changes_of, phases.values()))
+            else together(configs),
             runs=[GroupMember.of(run, visitor) for run in group.runs],
             links=group_links(group.id),
         )

@@ -3,6 +3,7 @@
 import pytest
 
 from dpsgd_explorer import accounting
+from dpsgd_explorer.experiments.events import Event
 from dpsgd_explorer.experiments.training_config import TrainingConfig
 from tests.web.conftest import SMALL, ended, error_of, recorded_events
 
@@ -93,6 +94,16 @@ def test_what_all_runs_spend_together_is_their_composition(client, store, group)
 
 def test_runs_without_noise_have_no_guarantee_together(client):
     assert client.post(GROUPS, json=TWIN).json["together"] is None
+
+
+def test_a_run_that_was_changed_while_it_trained_leaves_no_plan(client, store, group):
+    phase, *rest = recorded_events()
+    changes = {"step": 2, "changes": {"noise_multiplier": 0.1}}
+    changed = Event("phase", phase.data | changes)
+    ended(store, group["runs"][0]["id"], [phase, *rest[:3], changed, *rest[3:]])
+    assert client.get(group["links"]["self"]).json["together"] is None
+    page = client.get(group["links"]["page"]).text
+    assert "was changed while it trained" in page
 
 
 def test_events_of_all_runs_come_in_one_list(client, store, group):
