@@ -94,7 +94,8 @@ def test_evaluations_end_with_the_last_step_and_are_even_in_the_root(steps, poin
 @pytest.mark.parametrize("name", DATA_SETS)
 def test_delta_must_be_below_one_over_n(name):
     size = DATA_SETS[name].train_size
-    given = {"dataset": name, "model": "logistic"}
+    model = next(model for model in MODELS if name in MODELS[model].parameters)
+    given = {"dataset": name, "model": model}
     assert TrainingConfig.parse(given | {"delta": 0.99 / size}).delta < 1 / size
     with pytest.raises(ConfigError):
         TrainingConfig.parse(given | {"delta": 1 / size})

@@ -8,6 +8,7 @@ import threading
 import pytest
 from sqlalchemy import event
 
+from dpsgd_explorer.experiments.catalogue import DATA_SETS, MODELS
 from dpsgd_explorer.runs.store.database import Database
 from tests.runs.system_processes import PATIENCE_SECONDS
 from tests.web.conftest import SMALL, error_of
@@ -32,8 +33,8 @@ BAD_SETTINGS = [
     ("target_epsilon", 0, "greater than 0, got 0"),
     ("delta", 1 / 60_000, "below 1/N = 1/60000"),
     ("delta", 0, "greater than 0, got 0"),
-    ("model", "resnet152", "one of scattering_linear, logistic, mlp, cnn, got 'resnet"),
-    ("dataset", "imagenet", "one of mnist, adult, got 'imagenet'"),
+    ("model", "resnet152", f"one of {', '.join(MODELS)}, got 'resnet152'"),
+    ("dataset", "imagenet", f"one of {', '.join(DATA_SETS)}, got 'imagenet'"),
     ("kind", "inference", "kind"),
     ("seed", -1, "at least 0, got -1"),
     ("seed", 2**63, "at most"),

@@ -106,9 +106,9 @@ def test_csv_has_a_row_for_each_engine(client, compared_run):
 
 def test_the_report_has_bars_and_no_epsilon(client, compared_run):
     text = download(client, compared_run, "html")
-    body = text[: text.index("<script")] + text[text.rindex("</script>") :]
-    assert "so it spent nothing" in body
-    assert "Time of a step" in body
+    assert "so it spent nothing" in text
+    assert "Time of a step" in text
+    assert "<rect" in text or "<path" in text
     assert '<th class="number">ε</th>' not in text
 
 
