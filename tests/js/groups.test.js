@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 import {test} from "node:test";
-import {accuracyTicks, band, closeUp, endAccuracies, endEpsilons, epsilonOf, multiple, seeds, splitBars, twins, valueAxis} from "../../static/js/groups/drawings.js";
+import {accuracyTicks, band, closeUp, commonRange, endAccuracies, endEpsilons, epsilonOf, multiple, seeds, splitBars, twins, valueAxis} from "../../static/js/groups/drawings.js";
 import {GroupLog, endOf} from "../../static/js/groups/group_log.js";
 import {nextSeeds, suggestions, typedValues, variations} from "../../static/js/groups/suggestions.js";
 import {conclusion, memberWords, progressWords, splitOf, spread} from "../../static/js/groups/words.js";
@@ -151,6 +151,20 @@ test("seeds that have all ended are seen close up", () => {
   assert.deepEqual(closeUp(group([0.851, 0.856]).members, [75, 90]), [82, 86]);
   assert.deepEqual(closeUp(group([0.851, null]).members, [75, 90]), [75, 90]);
   assert.deepEqual(accuracyTicks([82, 86]), [82, 83, 84, 85, 86]);
+});
+
+test("every point of every run lies inside the plot", () => {
+  for (const ends of [[0.84, 0.7, 0.93], [0.7, 0.84, 0.85], [0.85, 0.86, 0.4], [0.85, 0.992, null]]) {
+    const {members} = group(ends);
+    const range = commonRange(members, {accuracy_floor: 0.75, accuracy_ceiling: 0.9});
+    for (const {test_accuracy: share} of members.flatMap(({log}) => log.evaluations)) {
+      assert.ok(range[0] <= 100 * share && 100 * share <= range[1], `${share} on ${range}`);
+    }
+    const discs = flat(twins(chart(), members, {...VIEW, range})).filter(({name}) => name === "circle");
+    assert.equal(discs.length, ends.filter((end) => end !== null).length);
+    assert.equal(new Set(discs.map(({attributes}) => attributes.cy)).size, discs.length, "none is moved to the edge");
+    assert.ok(accuracyTicks(range).length >= 3);
+  }
 });
 
 test("ticks of accuracy lie within the axis", () => {

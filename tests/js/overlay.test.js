@@ -58,6 +58,19 @@ test("before the first point the axes are finite", () => {
   assert.ok(drawn([run("A", [], {steps: []})]).length > 0);
 });
 
+test("before the first point the axes are those of the plans, or have no ticks", () => {
+  const all = (chart, axis, ...plans) => axesOf(lines(plans.map((plan) => run("A", [], {steps: [], ...plan})), chart, axis), chart, axis);
+  const plans = [{planned: 40, budget: 1}, {planned: 200, budget: 3}, {planned: 90, budget: null}];
+  for (const chart of Object.keys(CHARTS)) {
+    assert.deepEqual(all(chart, "epsilon", ...plans).x.range, [0, 3]);
+    assert.deepEqual(all(chart, "step", ...plans).x.range, [0, 200]);
+    assert.deepEqual(all(chart, "seconds", ...plans).x.ticks, []);
+    assert.deepEqual(all(chart, "epsilon", plans[2]).x.ticks, []);
+  }
+  assert.deepEqual(all("loss", "epsilon", ...plans).y.ticks, []);
+  assert.deepEqual(all("clipped", "step", ...plans).y.range, [0, 100]);
+});
+
 test("budgets far apart are read on a log axis", () => {
   const [far, near] = [run("A", [0.8]), run("B", [0.8])];
   far.evaluations[0].epsilon = 8;

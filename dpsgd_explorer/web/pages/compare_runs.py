@@ -155,8 +155,10 @@ def _for_script(one: comparison.Compared) -> dict[str, object]:
         "short": one.short,
         "seeds": one.seeds,
         "state": run.state,
+        "begun": run.step > 0,
         "log": run.links["log"],
-        "steps": run.steps,
+        "planned": run.steps,
+        "budget": one.budget,
         "dataset": one.row.dataset,
         "private": one.is_private,
     }

@@ -35,6 +35,7 @@ class LookedAt:
         phases: Its steps so far; empty before the first one.
         delta: δ that it was planned with.
         is_covered: Whether it adds noise, so that some ε covers it.
+        has_begun: Whether it took a step: before the first one nothing is released.
     """
 
     dataset: str
@@ -42,6 +43,7 @@ class LookedAt:
     phases: tuple[Phase, ...]
     delta: float
     is_covered: bool
+    has_begun: bool
 
     @classmethod
     def of(
@@ -56,13 +58,14 @@ class LookedAt:
         """
         names, delta = (config["dataset"], label_of(config)), float(config["delta"])
         if not told:
-            return cls(*names, (), delta, is_covered=bool(config["private"]))
+            return cls(*names, (), delta, bool(config["private"]), has_begun=False)
         try:
             phases, delta = phases_of(told)
         except ConfigError:
-            return cls(*names, (), delta, is_covered=False)
+            return cls(*names, (), delta, is_covered=False, has_begun=steps > 0)
         done = tuple(phases_done(phases, steps))
-        return cls(*names, done, delta, all(x.noise_multiplier > 0 for x in done))
+        has_noise = all(x.noise_multiplier > 0 for x in phases)
+        return cls(*names, done, delta, has_noise, has_begun=steps > 0)
 
 
 @dataclass(frozen=True)
@@ -73,8 +76,9 @@ class Total:
         spent: ε of their composition with its terms; None where too many different
             steps were taken for an answer.
         covered: Runs that it is the ε of.
-        uncovered: Runs without noise, which no ε covers.
-        runs: All of them, those that have not begun too.
+        uncovered: Runs without noise that took a step, which no ε covers.
+        waiting: Runs that have not taken a step, of which nothing is released.
+        runs: All of them.
     """
 
     dataset: str
@@ -82,6 +86,7 @@ class Total:
     spent: Epsilon | None
     covered: int
     uncovered: int
+    waiting: int
     runs: int
 
     @property
@@ -100,8 +105,8 @@ def totals(runs: Iterable[LookedAt]) -> dict[str, Total]:
 
 def _total(runs: Sequence[LookedAt]) -> Total:
     names = runs[0].dataset, runs[0].label
-    covered = [run for run in runs if run.is_covered and run.phases]
-    uncovered = sum(not run.is_covered for run in runs)
+    begun = [run for run in runs if run.has_begun]
+    covered = [run for run in begun if run.is_covered]
     # The strictest δ of all: a composition holds at any.
     delta = min(run.delta for run in covered or runs)
     steps: Counter[tuple[float, float]] = Counter()
@@ -113,7 +118,8 @@ def _total(runs: Sequence[LookedAt]) -> Total:
     if interval is not None:
         terms = PrivacyTerms.of("exact", delta, status=interval.status)
         spent = Epsilon.spent(interval.value, terms)
-    return Total(*names, spent, len(covered), uncovered, len(runs))
+    uncovered, waiting = len(begun) - len(covered), len(runs) - len(begun)
+    return Total(*names, spent, len(covered), uncovered, waiting, len(runs))
 
 
 @lru_cache(maxsize=TOTALS)

@@ -10,6 +10,7 @@ from typing import Any
 
 from scipy.special import stdtrit
 
+from dpsgd_explorer.experiments.training_config import TrainingConfig
 from dpsgd_explorer.runs.store.records import Run
 from dpsgd_explorer.web.questions.looked_at import LookedAt, Total, totals
 from dpsgd_explorer.web.questions.rounding import need, percent, points
@@ -36,6 +37,7 @@ class Compared:
         seeds: Letters of the runs with its settings but for the seed, itself included;
             "" if there is none.
         is_private: Whether it is trained with privacy.
+        budget: ε that its plan ends at; None without one, or after the run's end.
     """
 
     letter: str
@@ -43,6 +45,7 @@ class Compared:
     short: str
     seeds: str
     is_private: bool
+    budget: float | None
 
     @property
     def accuracy(self) -> float | None:
@@ -106,6 +109,7 @@ def compare(runs: Sequence[Run], phases: Phases, visitor: str) -> Comparison:
             brief,
             together,
             is_private=bool(run.config["private"]),
+            budget=_budget(run),
         )
         for letter, run, together, brief in zip(
             LETTERS, runs, seeds, _shorts(runs), strict=False
@@ -120,6 +124,17 @@ def compare(runs: Sequence[Run], phases: Phases, visitor: str) -> Comparison:
         _luck(compared),
         list(totals(looked).values()),
     )
+
+
+def _budget(run: Run) -> float | None:
+    """Return the ε at the end of what is planned, while the chart may need it."""
+    if run.has_ended or not run.config["private"]:
+        return None
+    config = TrainingConfig.parse(run.config)
+    if config.target_epsilon is not None:
+        return config.target_epsilon
+    planned = config.plan.epsilon()
+    return planned if math.isfinite(planned) else None
 
 
 def _settings(runs: Sequence[Run], phases: Phases) -> list[Setting]:

@@ -42,13 +42,13 @@ export function yAxis({range}, color) {
   return valueAxis(color, range.map((end) => height(end, range)), {tickvals: shown.map((tick) => height(tick, range)), ticktext: shown.map(String)});
 }
 
-function ticks(range) {
+/** Round percentages within the axis, so far from each other. @param {[number, number]} range */
+export function ticks(range, apart = APART) {
   const [floor, ceiling] = range.map((end) => height(end, range));
-  const apart = APART * (ceiling - floor);
   const kept = [];
   for (const tick of [range[0], ...TICKS]) {
     const at = height(tick, range);
-    if (tick >= range[0] && tick <= range[1] && kept.every((other) => Math.abs(height(other, range) - at) >= apart)) kept.push(tick);
+    if (tick >= range[0] && tick <= range[1] && kept.every((other) => Math.abs(height(other, range) - at) >= apart * (ceiling - floor))) kept.push(tick);
   }
   return kept.sort((a, b) => a - b);
 }

@@ -6,6 +6,8 @@
  * @property {string} letter
  * @property {string} seeds letters of the runs with its settings but for the seed; "" if there are none
  * @property {boolean} private dashed if not
+ * @property {number} planned steps
+ * @property {number | null} budget ε after them; null if it has none
  * @property {Point[]} points
  *
  * @typedef {{x: number, y: number, step: number}} Point in data units: y in percent or nats
@@ -60,16 +62,25 @@ export function axesOf(lines, chart, axis) {
   const {opens} = CHARTS[chart];
   const xs = lines.flatMap(({points}) => points.map(({x}) => x));
   const ys = lines.flatMap(({points}) => points.map(({y}) => y));
-  return {x: xAxis(xs, lines, axis), y: opens ? openedAxis(ys) : {range: [0, top(ys, chart)], ticks: plain(top(ys, chart)), to: (y) => y}};
+  const x = xAxis(xs, lines, axis);
+  if (ys.length === 0) return {x, y: EMPTY_AXES[chart]};
+  return {x, y: opens ? openedAxis(ys) : {range: [0, top(ys, chart)], ticks: plain(top(ys, chart)), to: (y) => y}};
 }
 
 function xAxis(xs, lines, axis) {
-  const end = Math.max(...xs, axis === "step" ? 1 : 1e-6);
+  const end = Math.max(...xs, 0) || plannedEnd(lines, axis);
+  if (end === null) return {range: [0, 1], log: false, ticks: []};
   const ends = lines.map(({points}) => points.at(-1)?.x).filter((x) => x > 0);
   const isLog = axis === "epsilon" && Math.max(...ends) > FAR_APART * Math.min(...ends);
   if (!isLog) return {range: [0, end], log: false, ticks: niceTicks(end, 6).map((tick) => [tick, String(tick)])};
   const start = Math.min(...xs.filter((x) => x > 0));
   return {range: [start, end], log: true, ticks: logTicks(start, end)};
+}
+
+/** Where the longest run will end, before the first point; null: no plan says it. */
+function plannedEnd(lines, axis) {
+  const ends = lines.map((one) => ({step: one.planned, epsilon: one.budget})[axis]).filter((end) => end > 0);
+  return ends.length ? Math.max(...ends) : null;
 }
 
 function logTicks(start, end) {
@@ -105,6 +116,13 @@ function closeTicks(floor, ceiling) {
   for (let tick = Math.ceil(floor / step) * step; tick <= ceiling; tick += step) ticks.push(Number(tick.toPrecision(6)));
   return ticks;
 }
+
+/** Before the first point: accuracies of a working run, shares of all gradients, and losses without a scale. */
+const EMPTY_AXES = {
+  accuracy: openedAxis([]),
+  loss: {range: [0, 1], ticks: [], to: (y) => y},
+  clipped: {range: [0, 100], ticks: plain(100), to: (y) => y},
+};
 
 /** The last point at or before a place: nothing is made up between points. @param {Point[]} points */
 export function pointAt(points, x) {

@@ -1,6 +1,6 @@
 /** The charts of a group as marks of ../lib/svg.js: views in, marks out. */
 
-import {height, heightOf} from "../charts/accuracy_axis.js";
+import {accuracyRange, height, heightOf, ticks as apartTicks} from "../charts/accuracy_axis.js";
 import {niceStep, niceTicks} from "../charts/scale.js";
 import {integer, percent, roundUp, significant} from "../lib/format.js";
 import {area, box, clipped, disc, fanned, line, rule, text} from "../lib/svg.js";
@@ -9,18 +9,23 @@ import {endOf} from "./group_log.js";
 /** @typedef {import("../lib/svg.js").Mark} Mark */
 /** @typedef {import("./group_log.js").Member & {log: import("../runs/run_log.js").RunLog}} Followed */
 
-const FEW = [50, 90, 98];
-const MANY = [0, 50, 80, 90, 95, 98, 99];
+const WIDE = 20; // percentage points: a wider axis has ticks by ratio of errors
+const APART = {few: 0.25, many: 0.08}; // of the axis: ticks closer than that touch
 const TWIN_COLOURS = ["private", "good", "twin"];
 const ROOM = 26; // px above a plot, for the unit
 
 /** Ticks of an accuracy axis, percent. @param {[number, number]} range */
 export function accuracyTicks(range, few = false) {
-  if (range[0] === 0) return few ? FEW : MANY;
+  if (range[1] - range[0] > WIDE) return apartTicks(range, few ? APART.few : APART.many).filter((tick) => !few || tick > range[0]);
   const step = Math.max(1, niceStep(range[1] - range[0], 5));
   const ticks = [];
   for (let tick = Math.ceil(range[0] / step) * step; tick <= range[1]; tick += step) ticks.push(tick);
   return ticks;
+}
+
+/** One axis for all runs of a group, on which every point lies. @param {Followed[]} members @returns {[number, number]} */
+export function commonRange(members, catalogue) {
+  return accuracyRange(catalogue, members.flatMap(({log}) => log.evaluations));
 }
 
 /** An axis close to the ends of seeds that have all ended: there lies what luck does. */

@@ -1,8 +1,7 @@
 /** A group of runs: every run drawn while it goes on, one progress, one end. */
 
-import {accuracyRange} from "../charts/accuracy_axis.js";
 import {GroupLog, endOf} from "../groups/group_log.js";
-import {endAccuracies, endEpsilons, multiple, seeds, splitBars, twins} from "../groups/drawings.js";
+import {commonRange, endAccuracies, endEpsilons, multiple, seeds, splitBars, twins} from "../groups/drawings.js";
 import {conclusion, memberWords, progressWords, splitOf, spread} from "../groups/words.js";
 import {ApiError, deleteJson, getJson, postJson} from "../lib/api.js";
 import {percent} from "../lib/format.js";
@@ -43,9 +42,7 @@ function start() {
 
 function view() {
   const {floor: accuracy_floor, ceiling: accuracy_ceiling} = data;
-  const ranges = log.members.map((member) => accuracyRange({accuracy_floor, accuracy_ceiling}, member.log.evaluations, member.evaluations));
-  const low = ranges.find(([start]) => start === 0);
-  return {range: low ?? ranges[0], steps: Math.max(...log.members.map(({steps}) => steps)), symbol};
+  return {range: commonRange(log.members, {accuracy_floor, accuracy_ceiling}), steps: Math.max(...log.members.map(({steps}) => steps)), symbol};
 }
 
 /* Charts ---------------------------------------------------------------------------- */

@@ -7,12 +7,14 @@ const PAGE = 5000;
 const LIVE_MS = 400; // a browser holds six connections to a host, so runs are polled and not streamed
 const WAITING_MS = 2000;
 const GONE = 404;
+const stateOf = ({state, begun, steps}) => `${state}, ${begun || steps.length > 0 ? "begun" : "waits"}`;
 const KINDS = {evaluation: "evaluations", step: "steps"};
 
 /**
  * @typedef {object} ComparedRun
  * @property {string} letter
  * @property {string} state
+ * @property {boolean} begun whether it had taken a step when the server sent it
  * @property {string} log address of its log
  * @property {object[]} evaluations data of the events so far
  * @property {object[]} steps
@@ -21,7 +23,7 @@ const KINDS = {evaluation: "evaluations", step: "steps"};
 export class ComparedRuns {
   /**
    * @param {object[]} runs as the server sent them
-   * @param {{onPoints: () => void, onState: () => void}} options onState: a run came to another state
+   * @param {{onPoints: () => void, onState: () => void}} options onState: a run came to another state or took its first step
    */
   constructor(runs, {onPoints, onState}) {
     this.runs = runs.map((run) => ({...run, evaluations: [], steps: [], after: {evaluation: 0, step: 0}, complete: false}));
@@ -46,10 +48,10 @@ export class ComparedRuns {
   /** Ask for what is new of every run that is not complete. */
   async poll() {
     const waiting = this.runs.filter(({complete}) => !complete);
-    const before = waiting.map(({state}) => state);
+    const before = waiting.map(stateOf);
     const news = await Promise.all(waiting.map((run) => this.fetch(run).catch((error) => this.miss(run, error))));
     if (news.some(Boolean)) this.onPoints();
-    if (waiting.some(({state}, i) => state !== before[i])) this.onState();
+    if (waiting.some((run, i) => stateOf(run) !== before[i])) this.onState();
     if (this.open && this.runs.some(({complete}) => !complete)) {
       const live = this.runs.some(({state, complete}) => state === "running" && !complete);
       this.timer = setTimeout(() => this.poll(), live ? LIVE_MS : WAITING_MS);

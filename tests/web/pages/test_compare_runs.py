@@ -118,6 +118,54 @@ def test_a_run_that_goes_on_has_its_place(client, stored):
     assert "2 runs side by side" in compare(client, running, ended).text
 
 
+@pytest.fixture
+def queue(client):
+    """Queue a run of ``client``; no worker takes it up."""
+    return lambda **of: client.post("/api/v1/runs", json={**SMALL, **of}).json["id"]
+
+
+def test_of_runs_that_wait_nothing_was_released(client, queue):
+    ids = [queue(seed=1), queue(seed=2), queue(private=False, target_epsilon=None)]
+    for page in (compare(client, *ids), client.get("/runs/pareto")):
+        text = words(page.text)
+        assert "Nothing was released yet" in text
+        assert "None of them has taken a step" in text
+        assert "no noise" not in text
+        assert "were looked at" not in text
+
+
+def test_the_script_has_the_ends_of_plans_until_a_run_ends(client, stored, queue):
+    ids = [
+        queue(**ADULT),
+        queue(**{**ADULT, "target_epsilon": None, "noise_multiplier": 2.0}),
+        queue(private=False, target_epsilon=None),
+        stored(),
+    ]
+    page = compare(client, *ids).text
+    data = json.loads(re.search(r'id="page-data">(.*?)</script>', page, re.DOTALL)[1])
+    noise = {**ADULT, "target_epsilon": None, "noise_multiplier": 2.0}
+    planned = TrainingConfig.parse(noise).plan.epsilon()
+    assert [run["budget"] for run in data["runs"]] == [1.0, planned, None, None]
+    assert [run["begun"] for run in data["runs"]] == [False, False, False, True]
+    assert data["runs"][0]["planned"] == 40
+
+
+def test_a_run_that_waits_beside_one_without_noise_is_named(client, stored, queue):
+    ids = [stored(private=False), queue(**ADULT), queue(**ADULT)]
+    text = words(compare(client, *ids).text)
+    assert "1 run adds no noise: no ε covers what it shows of Adult income" in text
+    assert "2 runs have not taken a step: nothing of them was released yet" in text
+    assert "None of them adds noise" not in text
+
+
+def test_one_run_was_not_picked_from_several(client, stored):
+    stored()
+    text = words(client.get("/runs/pareto").text)
+    assert "One run on Adult income It spent ε = 1.00 of Adult income." in text
+    for several in ("All 1", "every one", "Together", "composition of"):
+        assert several not in text
+
+
 def test_the_front_composes_all_that_was_looked_at(client, other_visitor, stored):
     noises = (1.0, 2.0, 4.0)
     ids = [stored(noise_multiplier=noise) for noise in noises]

@@ -62,6 +62,14 @@ def test_a_change_in_mid_run_counts_in_both_parts():
     assert run.phases == (Phase(0.06, 1.0, 60), Phase(0.06, 2.0, 20))
 
 
+def test_what_has_not_taken_a_step_is_neither_covered_nor_uncovered():
+    queued, bare = looked(steps=0), looked(phase(None), steps=0, private=False)
+    total = totals([queued, looked(steps=0, private=False), bare])["adult"]
+    assert (total.covered, total.uncovered, total.waiting) == (0, 0, 3)
+    total = totals([queued, looked(phase(None), private=False)])["adult"]
+    assert (total.covered, total.uncovered, total.waiting) == (0, 1, 1)
+
+
 @pytest.mark.parametrize("noise", [None, 0.0])
 def test_no_epsilon_covers_a_run_without_noise(noise):
     total = totals([looked(phase(noise)), looked(phase(1.0))])["adult"]
