@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import {test} from "node:test";
-import {AXES, CHARTS, axesOf, band, conclusion, marks, nearest, opened, pointAt, pointsOf, rows, seedGroups} from "../../static/js/charts/overlay.js";
+import {band, conclusion, marks, nearest, pointAt, pointsOf, rows, seedGroups} from "../../static/js/charts/overlay.js";
+import {AXES, CHARTS, axesOf, opened} from "../../static/js/charts/overlay_axes.js";
 import {scale} from "../../static/js/lib/svg.js";
 
 const evaluations = (...accuracies) => accuracies.map((test_accuracy, i) => ({step: 10 * (i + 1), epsilon: 0.5 * (i + 1), seconds: i + 1, test_accuracy, test_loss: 1 - test_accuracy}));

@@ -13,31 +13,10 @@
  * @typedef {{x: number, y: number, step: number}} Point in data units: y in percent or nats
  */
 
-import {niceTicks} from "./scale.js";
+import {AXES, CHARTS} from "./overlay_axes.js";
 import {area, disc, fanned, line, rule, text} from "../lib/svg.js";
 
 export const MARGIN = {left: 40, top: 26, right: 64, bottom: 44};
-const FAR_APART = 5; // the ratio of ends beyond which ε has a log axis
-const ERROR_TICKS = [0, 50, 80, 90, 95, 98, 99, 99.9]; // percent right
-const CLOSE = 20; // accuracies within so many points get round ticks
-const MOST_RIGHT = 99.99; // percent
-const POWERS = [1, 2, 5];
-
-/** What each chart shows of a run's log. */
-export const CHARTS = {
-  accuracy: {from: "evaluations", y: (point) => 100 * point.test_accuracy, unit: "%", opens: true, digits: 1},
-  loss: {from: "evaluations", y: (point) => point.test_loss, unit: "nats", opens: false, digits: 3},
-  clipped: {from: "steps", y: (point) => share(point.diagnostics?.clipped_fraction), unit: "%", opens: false, digits: 0},
-};
-export const AXES = {
-  epsilon: {name: "ε spent", of: (point) => point.epsilon},
-  step: {name: "step", of: (point) => point.step},
-  seconds: {name: "seconds", of: (point) => point.seconds},
-};
-
-function share(value) {
-  return value === null || value === undefined ? null : 100 * value;
-}
 
 /** The points of a run in one chart; what has no place on its axes is left out. @returns {Point[]} */
 export function pointsOf(run, chart, axis) {
@@ -48,81 +27,6 @@ export function pointsOf(run, chart, axis) {
 function isNumber(value) {
   return typeof value === "number" && Number.isFinite(value);
 }
-
-/** Where a value lies on an axis that opens towards 100: errors by ratio. */
-export function opened(percent) {
-  return -Math.log10(1 - Math.min(percent, MOST_RIGHT) / 100);
-}
-
-/**
- * The axes of a chart, from all points of all runs: those of a live run may make them longer.
- * @param {Line[]} lines @param {string} chart @param {string} axis
- */
-export function axesOf(lines, chart, axis) {
-  const {opens} = CHARTS[chart];
-  const xs = lines.flatMap(({points}) => points.map(({x}) => x));
-  const ys = lines.flatMap(({points}) => points.map(({y}) => y));
-  const x = xAxis(xs, lines, axis);
-  if (ys.length === 0) return {x, y: EMPTY_AXES[chart]};
-  return {x, y: opens ? openedAxis(ys) : {range: [0, top(ys, chart)], ticks: plain(top(ys, chart)), to: (y) => y}};
-}
-
-function xAxis(xs, lines, axis) {
-  const end = Math.max(...xs, 0) || plannedEnd(lines, axis);
-  if (end === null) return {range: [0, 1], log: false, ticks: []};
-  const ends = lines.map(({points}) => points.at(-1)?.x).filter((x) => x > 0);
-  const isLog = axis === "epsilon" && Math.max(...ends) > FAR_APART * Math.min(...ends);
-  if (!isLog) return {range: [0, end], log: false, ticks: niceTicks(end, 6).map((tick) => [tick, String(tick)])};
-  const start = Math.min(...xs.filter((x) => x > 0));
-  return {range: [start, end], log: true, ticks: logTicks(start, end)};
-}
-
-/** Where the longest run will end, before the first point; null: no plan says it. */
-function plannedEnd(lines, axis) {
-  const ends = lines.map((one) => ({step: one.planned, epsilon: one.budget})[axis]).filter((end) => end > 0);
-  return ends.length ? Math.max(...ends) : null;
-}
-
-function logTicks(start, end) {
-  const ticks = [];
-  for (let power = Math.floor(Math.log10(start)); power <= Math.log10(end); power += 1) {
-    for (const factor of POWERS) ticks.push(Number(`${factor}e${power}`));
-  }
-  const inside = ticks.filter((tick) => tick >= start && tick <= end);
-  const shown = inside.length > 8 ? inside.filter((tick) => /^[0.]*1/.test(String(tick))) : inside;
-  return shown.map((tick) => [tick, String(tick)]);
-}
-
-function top(ys, chart) {
-  return chart === "clipped" ? 100 : Math.max(...ys, 1e-6) * 1.05;
-}
-
-function plain(end) {
-  return niceTicks(end, 5).map((tick) => [tick, String(tick)]);
-}
-
-function openedAxis(ys) {
-  const low = ys.length ? Math.max(0, Math.min(...ys)) : 0;
-  const high = ys.length ? Math.max(...ys) : 95;
-  const floor = high - low < CLOSE ? Math.max(0, Math.floor(low)) : low;
-  const ceiling = Math.min(MOST_RIGHT, high + Math.max(0.2, 0.05 * (100 - high)));
-  const ticks = high - low < CLOSE ? closeTicks(floor, ceiling) : ERROR_TICKS.filter((tick) => tick >= floor && tick <= ceiling);
-  return {range: [opened(floor), opened(ceiling)], ticks: ticks.map((tick) => [opened(tick), String(tick)]), to: opened};
-}
-
-function closeTicks(floor, ceiling) {
-  const step = niceTicks(ceiling - floor, 5)[1] ?? 1;
-  const ticks = [];
-  for (let tick = Math.ceil(floor / step) * step; tick <= ceiling; tick += step) ticks.push(Number(tick.toPrecision(6)));
-  return ticks;
-}
-
-/** Before the first point: accuracies of a working run, shares of all gradients, and losses without a scale. */
-const EMPTY_AXES = {
-  accuracy: openedAxis([]),
-  loss: {range: [0, 1], ticks: [], to: (y) => y},
-  clipped: {range: [0, 100], ticks: plain(100), to: (y) => y},
-};
 
 /** The last point at or before a place: nothing is made up between points. @param {Point[]} points */
 export function pointAt(points, x) {

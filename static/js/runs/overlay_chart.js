@@ -1,6 +1,7 @@
 /** One chart of several runs, with its heading, its table and its file. */
 
-import {AXES, CHARTS, MARGIN, axesOf, conclusion, marks, nearest, pointsOf, rows} from "../charts/overlay.js";
+import {MARGIN, conclusion, marks, nearest, pointsOf, rows} from "../charts/overlay.js";
+import {AXES, CHARTS, axesOf} from "../charts/overlay_axes.js";
 import {decimalsUp} from "../lib/format.js";
 import {Chart} from "../lib/svg.js";
 import {csv, save, showTable} from "../lib/table.js";
