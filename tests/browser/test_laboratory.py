@@ -9,6 +9,10 @@ SAYS = (
     """() => [...document.querySelectorAll(".group-says")].map((p) => p.textContent)"""
 )
 TOP = "() => document.querySelector('.accuracy-box').getBoundingClientRect().top"
+BLANK_BELOW = """(plate) => {
+  const bottom = (part) => part.getBoundingClientRect().bottom;
+  return bottom(plate) - Math.max(...[...plate.children].map(bottom));
+}"""
 ADULT = "/train/?dataset=adult&model=logistic&private=false&epochs=2"
 
 
@@ -110,3 +114,44 @@ def test_without_script_no_chart_is_blank(open_page, finished_run):
     for path in ("/train/", f"/runs/{finished_run['id']}/"):
         page = open_page(path, java_script_enabled=False)
         expect(page.locator("[data-standing] svg:visible")).to_have_count(3)
+
+
+def test_charts_of_a_set_up_that_is_refused_say_why_they_are_empty(open_page):
+    page = open_page("/train/?learning_rate=-1", expected=[REFUSED])
+    words = page.locator(".plot-box:visible", has_text="these settings cannot run yet")
+    expect(words).to_have_count(3)
+    page.get_by_label("Learning rate η", exact=True).fill("4")
+    expect(page.locator(".plot-box .main-svg:first-child:visible")).to_have_count(3)
+    expect(words).to_have_count(0)
+
+
+@pytest.mark.long("more journeys")
+def test_the_accuracy_is_drawn_as_high_as_the_two_charts_beside_it(
+    open_page, finished_run
+):
+    for path in ("/train/", f"/runs/{finished_run['id']}/"):
+        page = open_page(path)
+        expect(page.locator(".accuracy-box .main-svg").first).to_be_visible()
+        below = page.locator(".view-accuracy").evaluate(BLANK_BELOW)
+        assert 0 <= below < 40, path  # its padding
+        assert page.locator(".accuracy-box").bounding_box()["height"] > 310, path
+
+
+@pytest.mark.long("more journeys")
+def test_the_replay_lies_under_the_thumb_beside_the_chart(open_page, finished_run):
+    page = open_page(f"/runs/{finished_run['id']}/", size=(390, 844))
+    play = page.get_by_role("button", name="Play", exact=True)
+    expect(play).to_be_in_viewport(ratio=1)
+    page.locator("#view-accuracy").focus()
+    expect(page.locator(".views")).to_be_in_viewport(ratio=1)
+    expect(play).to_be_in_viewport(ratio=1)
+    page.keyboard.press("Shift+Tab")
+    expect(page.get_by_label("Step of the replay")).to_be_focused()
+    page.keyboard.press("Home")
+    expect(page.locator('[data-part="place-words"]')).to_contain_text("step 0 of")
+    page.mouse.wheel(0, 100_000)
+    page.wait_for_function(
+        "() => scrollY + innerHeight >= document.documentElement.scrollHeight - 1"
+    )
+    foot = page.get_by_text("Version", exact=False).last.bounding_box()
+    assert foot["y"] + foot["height"] <= page.locator(".replay").bounding_box()["y"]

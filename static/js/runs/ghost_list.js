@@ -38,6 +38,7 @@ function item({id, label, look = "run"}, {dash}) {
   button.setAttribute("aria-label", `Take away ${label}`);
   const swatch = document.createElement("span");
   swatch.className = `ghost-line ${look} ${dash}`;
-  line.append(swatch, label, button);
+  const name = Object.assign(document.createElement("span"), {className: "ghost-name", textContent: label, title: label});
+  line.append(swatch, name, button);
   return line;
 }

@@ -1,7 +1,6 @@
 /** What is drawn behind a run: the recorded run of its settings and its twin, and what is pinned. */
 
 import {getJson} from "../lib/api.js";
-import {clock} from "../lib/times.js";
 import {onPinned, pinned, unpin} from "./pinned.js";
 import {FINAL_STATES} from "./sse.js";
 
@@ -56,7 +55,7 @@ async function ghostOf(id) {
   const run = await getJson(`/api/v1/runs/${encodeURIComponent(id)}`);
   if (run.kind !== "training") return null;
   const {events} = await getJson(`${run.links.log}?kind=evaluation&limit=${PAGE}`);
-  const ghost = {id, label: run.name || `Run of ${clock(run.created_at)}`, points: events.map(({data}) => data)};
+  const ghost = {id, label: run.title, points: events.map(({data}) => data)};
   if (FINAL_STATES.has(run.state)) finished.set(id, ghost);
   return ghost;
 }
