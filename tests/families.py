@@ -7,7 +7,8 @@ LONG = {
     "every font set": "text that is cut off or moves where a machine has other fonts",
     "more journeys": "a control of a page that no longer does what it says, beyond "
     "those that `make test` uses",
-    "every box": "a text box that blanks or freezes its page, whatever is typed there",
+    "every box": "a text box that blanks or freezes its page, or a number that is a "
+    "fault of ours, whatever is typed there",
     "every combination": "an error in one combination of engine, clipping style, mode "
     "and network only",
     "long statistics": "noise, sampling or gradients whose law is slightly off",

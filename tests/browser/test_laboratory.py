@@ -45,6 +45,7 @@ def test_groups_say_their_values_when_shut_and_open_by_key(group):
     expect(optimisation).to_have_text("qN 2048, steps 300, η 10")
 
 
+@pytest.mark.long("more journeys")
 @pytest.mark.parametrize("path", ["/train/", ADULT])
 def test_server_and_script_say_the_same_of_each_group(open_page, path):
     page = open_page(path, java_script_enabled=False)

@@ -33,9 +33,13 @@ ENGINES = {
     "batch_size": 3,
     "sequence_length": 2,
 }
+SLOW = {"cnn", "conv1d"}
 CASES = [
     *(
-        TRAINING | {"model": model, "dataset": dataset}
+        pytest.param(
+            TRAINING | {"model": model, "dataset": dataset},
+            marks=[pytest.mark.long("real runs")] if model in SLOW else [],
+        )
         for model in MODELS
         for dataset in MODELS[model].parameters
     ),

@@ -59,6 +59,7 @@ def queries(parameters):
             yield together | {name: usual[name] for name in [free] if name in usual}
 
 
+@pytest.mark.long("every box")
 def test_no_number_is_a_fault_of_ours(app, questions):
     app.config["PROPAGATE_EXCEPTIONS"] = False
     client, faults = app.test_client(), []
