@@ -5,7 +5,7 @@ Each ε is the accountant's; accuracy and loss follow a formula of the settings.
 
 import math
 
-from dpsgd_explorer.experiments.events import Event
+from dpsgd_explorer.experiments.events import WHILE_LOOKING, Event
 from dpsgd_explorer.experiments.training_config import TrainingConfig
 from dpsgd_explorer.runs.store.store import RunStore
 from dpsgd_explorer.settings import Settings
@@ -51,10 +51,13 @@ def store_runs(folder, visitor, runs):
         store.database.close()
 
 
-def store_run(store, visitor, state="done", until=None, name="", **changes):
+def store_run(
+    store, visitor, state="done", until=None, name="", looking=None, **changes
+):
     """Store one run of ``ADULT`` with some settings changed; return its id.
 
-    It ends in a state after ``until`` steps; None: after all.
+    It ends in a state after ``until`` steps; None: after all.  After ``looking`` steps
+    its learning rate was changed by choice.
     """
     values = {**ADULT, **changes}
     if "noise_multiplier" in changes:
@@ -62,7 +65,11 @@ def store_run(store, visitor, state="done", until=None, name="", **changes):
     config = TrainingConfig.parse(values)
     run = store.create(config, visitor=visitor, name=name)
     claim = store.leases.claim(run.id)
-    store.leases.append(claim, log_of(config, until))
+    log = log_of(config, until)
+    if looking is not None:
+        after = [event.kind for event in log].index("step") + looking
+        log.insert(after, changed_after(config, looking))
+    store.leases.append(claim, log)
     if state != "running":
         store.leases.finish(claim, state)
     return run.id
@@ -92,6 +99,13 @@ def log_of(config, until=None):
         measured |= {"delta": config.delta, "reason": "finished", "receipt": None}
         events.append(Event("end", {**at, **measured}))
     return events
+
+
+def changed_after(config, step):
+    """Return the event of a learning rate that was chosen after a step."""
+    changes = {"learning_rate": 2 * config.learning_rate}
+    chosen = {"step": step, "changes": changes, "chosen": WHILE_LOOKING}
+    return Event("phase", phase_of(config) | chosen)
 
 
 def phase_of(config):

@@ -16,11 +16,13 @@ from dpsgd_explorer.runs.store.deletion import UNDO_SECONDS, Forgotten
 from dpsgd_explorer.web.http.own_tables import own_tables, tables
 from dpsgd_explorer.web.http.services import run_store, settings
 from dpsgd_explorer.web.http.visitor import current_visitor, drop_cookie
+from dpsgd_explorer.web.questions.looked_at import COVERED
 from dpsgd_explorer.web.run_views.listing import (
     KIND_WORDS,
     STATE_WORDS,
     ListQuery,
     RunRow,
+    marked,
     row_of,
     rows_of,
 )
@@ -93,10 +95,11 @@ def _index(forgotten: Forgotten | None = None) -> str:
     known = rows(MOST)
     taken = query.apply(known)
     shown = SHOWN if request.args.get("all") is None else len(taken)
+    phases = run_store().phases_of([row.run.id for row in taken[:shown]])
     return render_template(
         "runs/index.html",
         known=known,
-        rows=taken[:shown],
+        rows=marked(taken[:shown], phases),
         hidden=max(0, len(taken) - shown),
         query=query,
         kinds={name: KIND_WORDS[name] for name in _present(known, "kind")},
@@ -105,6 +108,7 @@ def _index(forgotten: Forgotten | None = None) -> str:
         deleted=_deleted(),
         forgotten=forgotten,
         tables=len(own_tables()),
+        covered=COVERED,
         keep_days=settings().keep_days,
     )
 

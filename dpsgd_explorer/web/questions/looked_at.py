@@ -17,10 +17,15 @@ from dpsgd_explorer.accounting import Phase
 from dpsgd_explorer.accounting.core.intervals import Interval
 from dpsgd_explorer.accounting.queries import epsilon_interval
 from dpsgd_explorer.errors import AccountingError, ConfigError
+from dpsgd_explorer.experiments.events import changes_of
 from dpsgd_explorer.experiments.own_table import is_own, label_of
 from dpsgd_explorer.web.questions.privacy import Epsilon, PrivacyTerms
 from dpsgd_explorer.web.questions.run_phases import phases_done, phases_of
 
+COVERED = (  # the same words as static/js/runs/changes.js
+    "Chosen while looking: ε covers the choice if the accuracy, ε or the weights led "
+    "to it, and does not cover it if the loss or the gradients' lengths did."
+)
 TOTALS = 256
 DIGITS = 2  # of noise that is rounded down, where too many phases differ
 
@@ -36,6 +41,7 @@ class LookedAt:
         delta: δ that it was planned with.
         is_covered: Whether it adds noise, so that some ε covers it.
         has_begun: Whether it took a step: before the first one nothing is released.
+        is_changed: Whether its settings were changed while it trained.
     """
 
     dataset: str
@@ -44,6 +50,7 @@ class LookedAt:
     delta: float
     is_covered: bool
     has_begun: bool
+    is_changed: bool = False
 
     @classmethod
     def of(
@@ -65,7 +72,8 @@ class LookedAt:
             return cls(*names, (), delta, is_covered=False, has_begun=steps > 0)
         done = tuple(phases_done(phases, steps))
         has_noise = all(x.noise_multiplier > 0 for x in phases)
-        return cls(*names, done, delta, has_noise, has_begun=steps > 0)
+        changed = bool(changes_of(told))
+        return cls(*names, done, delta, has_noise, steps > 0, changed)
 
 
 @dataclass(frozen=True)
@@ -79,6 +87,7 @@ class Total:
         uncovered: Runs without noise that took a step, which no ε covers.
         waiting: Runs that have not taken a step, of which nothing is released.
         runs: All of them.
+        changed: Those covered whose settings were changed while they trained.
     """
 
     dataset: str
@@ -88,6 +97,12 @@ class Total:
     uncovered: int
     waiting: int
     runs: int
+    changed: int
+
+    @property
+    def changed_words(self) -> str:
+        """What ε covers of a change in mid-run."""
+        return COVERED
 
     @property
     def is_own(self) -> bool:
@@ -119,7 +134,8 @@ def _total(runs: Sequence[LookedAt]) -> Total:
         terms = PrivacyTerms.of("exact", delta, status=interval.status)
         spent = Epsilon.spent(interval.value, terms)
     uncovered, waiting = len(begun) - len(covered), len(runs) - len(begun)
-    return Total(*names, spent, len(covered), uncovered, waiting, len(runs))
+    changed = sum(run.is_changed for run in covered)
+    return Total(*names, spent, len(covered), uncovered, waiting, len(runs), changed)
 
 
 @lru_cache(maxsize=TOTALS)

@@ -10,11 +10,12 @@ from typing import Any
 
 from scipy.special import stdtrit
 
+from dpsgd_explorer.experiments.events import changes_of
 from dpsgd_explorer.experiments.training_config import TrainingConfig
 from dpsgd_explorer.runs.store.records import Run
 from dpsgd_explorer.web.questions.looked_at import LookedAt, Total, totals
 from dpsgd_explorer.web.questions.rounding import need, percent, points
-from dpsgd_explorer.web.run_views.listing import RunRow, row_of
+from dpsgd_explorer.web.run_views.listing import RunRow, marked, row_of
 from dpsgd_explorer.web.run_views.naming import SEED, short, whole_config
 from dpsgd_explorer.web.run_views.registry import VIEWS
 
@@ -101,18 +102,19 @@ def compare(runs: Sequence[Run], phases: Phases, visitor: str) -> Comparison:
     """
     settings = _settings(runs, phases)
     differing = [setting for setting in settings if setting.differs]
-    seeds = _seeds(runs)
+    seeds = _seeds(runs, phases)
+    rows = marked([row_of(run, None, visitor) for run in runs], phases)
     compared = [
         Compared(
             letter,
-            row_of(run, None, visitor),
+            row,
             brief,
             together,
             is_private=bool(run.config["private"]),
             budget=_budget(run),
         )
-        for letter, run, together, brief in zip(
-            LETTERS, runs, seeds, _shorts(runs), strict=False
+        for letter, run, row, together, brief in zip(
+            LETTERS, runs, rows, seeds, _shorts(runs), strict=False
         )
     ]
     looked = [LookedAt.of(run.config, phases[run.id], run.step) for run in runs]
@@ -188,11 +190,14 @@ def _shorts(runs: Sequence[Run]) -> list[str]:
     return shorts
 
 
-def _seeds(runs: Sequence[Run]) -> list[str]:
+def _seeds(runs: Sequence[Run], phases: Phases) -> list[str]:
     """Return for each run the letters of those that differ from it in the seed only."""
     view = VIEWS[KIND]
     configs = [whole_config(view, run.config) for run in runs]
-    keys = [{k: v for k, v in config.items() if k != SEED} for config in configs]
+    keys = [
+        ({k: v for k, v in config.items() if k != SEED}, changes_of(phases[run.id]))
+        for run, config in zip(runs, configs, strict=True)
+    ]
     letters = [
         "".join(LETTERS[j] for j, other in enumerate(keys) if other == key)
         for key in keys

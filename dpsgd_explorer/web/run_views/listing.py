@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Self
 
+from dpsgd_explorer.experiments.events import changes_of
 from dpsgd_explorer.experiments.kinds import KINDS
 from dpsgd_explorer.experiments.own_table import label_of
 from dpsgd_explorer.runs.store.records import Run
@@ -62,6 +63,7 @@ class RunRow:
         changes: What differs from the run of its kind before it; None for the first.
         more: How many further settings differ.
         words: What a search looks through, in small letters.
+        is_changed: Whether its settings were changed while it trained.
     """
 
     run: RunSummary
@@ -73,6 +75,7 @@ class RunRow:
     dataset: str
     dataset_label: str
     words: str
+    is_changed: bool = False
 
     @property
     def is_active(self) -> bool:
@@ -224,6 +227,20 @@ def row_of(run: Run, before: Run | None, visitor: str, title: str = "") -> RunRo
         label_of(run.config) if "dataset" in run.config else "",
         _words(run, title, summary.note),
     )
+
+
+def marked(
+    rows: Sequence[RunRow], phases: Mapping[str, Sequence[Mapping[str, Any]]]
+) -> list[RunRow]:
+    """Return the rows, those marked whose settings were changed while they trained.
+
+    Args:
+        rows: Of any runs.
+        phases: The data of each run's ``phase`` events, by its id.
+    """
+    return [
+        replace(row, is_changed=bool(changes_of(phases[row.run.id]))) for row in rows
+    ]
 
 
 def changes(run: Run, before: Run) -> list[Change]:

@@ -9,7 +9,7 @@ from typing import Any
 from dpsgd_explorer.runs.store.records import Run
 from dpsgd_explorer.web.questions.looked_at import LookedAt, Total, totals
 from dpsgd_explorer.web.questions.rounding import percent
-from dpsgd_explorer.web.run_views.listing import RunRow
+from dpsgd_explorer.web.run_views.listing import RunRow, marked
 
 DONE = "done"
 
@@ -41,7 +41,8 @@ class Dot:
         if not self.is_done:
             place = self.row.state.lower()
         reached = f"{percent(self.accuracy)} %"
-        return f"{self.row.title}: ε = {self.spent}, {reached}, {place}"
+        looking = ", chosen while looking" if self.row.is_changed else ""
+        return f"{self.row.title}: ε = {self.spent}, {reached}, {place}{looking}"
 
 
 @dataclass(frozen=True)
@@ -90,7 +91,9 @@ def fronts(
     spent = totals(looked.values())
     found = []
     for dataset, total in spent.items():
-        mine = [rows[x.id] for x in runs if looked[x.id].dataset == dataset]
+        mine = marked(
+            [rows[x.id] for x in runs if looked[x.id].dataset == dataset], phases
+        )
         dots = _dots([row for row in mine if _why_no_dot(row) == ""])
         reasons = [why for row in mine if (why := _why_no_dot(row))]
         missing = {why: reasons.count(why) for why in dict.fromkeys(reasons)}

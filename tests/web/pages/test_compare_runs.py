@@ -9,6 +9,8 @@ import pytest
 from dpsgd_explorer.accounting import Odometer
 from dpsgd_explorer.accounting.rounding import round_up
 from dpsgd_explorer.experiments.training_config import TrainingConfig
+from dpsgd_explorer.web.http.assets import FRONT_DIR
+from dpsgd_explorer.web.questions.looked_at import COVERED
 from tests.stored_runs import ADULT, store_run
 from tests.web.conftest import SMALL
 
@@ -164,6 +166,29 @@ def test_one_run_was_not_picked_from_several(client, stored):
     assert "One run on Adult income It spent ε = 1.00 of Adult income." in text
     for several in ("All 1", "every one", "Together", "composition of"):
         assert several not in text
+
+
+def test_a_run_that_was_changed_while_it_trained_is_marked(client, stored):
+    changed, plain = stored(looking=8), stored(seed=9)
+    mark = "changed in mid-run, chosen while looking"
+    for path in (f"/runs/compare?ids={changed},{plain}", "/runs/pareto", "/runs/"):
+        text = words(client.get(path).text)
+        assert text.count(mark) == 1, path
+        assert COVERED in text, path
+    for path in ("/runs/compare", "/runs/pareto"):
+        text = words(client.get(f"{path}?ids={changed},{plain}").text)
+        assert "The settings of 1 run were changed in mid-run" in text
+        assert "differ in the seed alone" not in text
+    client.delete(f"/api/v1/runs/{changed}")
+    for path in (f"/runs/compare?ids={plain}", "/runs/pareto", "/runs/"):
+        text = words(client.get(path).text)
+        assert "while looking" not in text, path
+
+
+def test_scripts_and_templates_say_in_one_way_what_a_choice_costs():
+    assert f'"{COVERED}"' in (FRONT_DIR / "static/js/runs/changes.js").read_text(
+        "utf-8"
+    )
 
 
 def test_the_front_composes_all_that_was_looked_at(client, other_visitor, stored):
