@@ -72,6 +72,13 @@ test("before the first point the axes are those of the plans, or have no ticks",
   assert.deepEqual(all("clipped", "step", ...plans).y.range, [0, 100]);
 });
 
+test("of runs that wait nothing is said of their gradients", () => {
+  const waits = run("A", [], {steps: []});
+  assert.equal(conclusion(lines([waits], "clipped"), "clipped"), "The share of clipped gradients will appear here");
+  const bare = run("A", [], {steps: [{step: 1, epsilon: null, seconds: 0.1, diagnostics: {clipped_fraction: null}}]});
+  assert.equal(conclusion(lines([waits, bare], "clipped"), "clipped"), "No gradient was looked at one by one");
+});
+
 test("budgets far apart are read on a log axis", () => {
   const [far, near] = [run("A", [0.8]), run("B", [0.8])];
   far.evaluations[0].epsilon = 8;

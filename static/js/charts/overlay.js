@@ -129,7 +129,7 @@ function endMarks(lines, lit, chart, {right, bottom, place}) {
 /** A heading that says what the chart shows. @param {Line[]} lines */
 export function conclusion(lines, chart) {
   const ends = lines.filter(({points}) => points.length > 0).map(({letter, points}) => ({letter, y: points.at(-1).y}));
-  if (ends.length === 0) return EMPTY[chart];
+  if (ends.length === 0) return lines.some(({steps}) => steps.length > 0) ? EMPTY[chart] : WAITING[chart];
   const [best, ...others] = [...ends].sort((a, b) => (chart === "accuracy" ? b.y - a.y : a.y - b.y));
   const last = others.at(-1);
   return SAID[chart](best, last);
@@ -140,6 +140,7 @@ const EMPTY = {
   loss: "Test loss will appear here",
   clipped: "No gradient was looked at one by one",
 };
+const WAITING = {...EMPTY, clipped: "The share of clipped gradients will appear here"};
 const SAID = {
   accuracy: (best, last) => `${best.letter} is at ${best.y.toFixed(1)} %${last ? `, ${pointsApart(best.y - last.y)} above ${last.letter}` : ""}`,
   loss: (best, last) => (last && last.y.toFixed(3) === best.y.toFixed(3) ? `All are at a test loss of ${best.y.toFixed(3)}` : `${best.letter} has the least test loss, ${best.y.toFixed(3)}${last ? `; ${last.letter} the most, ${last.y.toFixed(3)}` : ""}`),
