@@ -9,7 +9,7 @@ import pytest
 from playwright.sync_api import expect
 
 from dpsgd_explorer.web.widgets import noise_to_signal
-from tests.browser.trainer import focus
+from tests.browser.trainer import focus, unfold
 
 
 def test_the_odd_record_is_guessed_moved_and_put_back(open_page):
@@ -374,6 +374,7 @@ def test_what_a_link_locks_or_hides_stays_as_it_is(open_page):
     expect(figure.locator('[data-part="records"] path.line').first).to_be_visible()
     expect(figure.get_by_text("drag me")).to_have_count(0)
     page.goto(page.url.split("/embed/")[0] + "/train/?lock=seed&hide=fix")
+    unfold(page)
     page.get_by_label("Learning rate", exact=False).first.fill("5")
     expect(page).to_have_url(re.compile(r"learning_rate=5.*&hide=fix&lock=seed$"))
     expect(page.locator("#seed")).to_have_value("7")
