@@ -78,7 +78,9 @@ def main(arguments: list[str]) -> int:
     with idle_work(settings, parent_watch) if problem is None else nullcontext():
         claim = Claim(**json.loads(parent_watch.first_line()))
     if problem is not None and outcomes.is_want_of_memory(problem):
-        return outcomes.EXIT_CANNOT_LOAD  # nor is there memory to store an outcome
+        # Nor is there memory to store an outcome, or to end libraries that are half
+        # loaded.
+        os._exit(outcomes.EXIT_CANNOT_LOAD)
     store = RunStore(settings.database_url, patience_s=math.inf)
     return carry_out(store, claim, settings, lease_s=lease_s)
 

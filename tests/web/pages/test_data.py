@@ -79,7 +79,7 @@ def test_only_its_visitor_sees_a_table_and_its_runs(client, other_visitor, table
     assert other_visitor.get(f"/runs/{run_id}/").status_code == 404
     compared = client.get(f"/runs/compare?ids={run_id}").text
     assert compared.count("badge not-private") == 3
-    assert "None of them has taken a step" in client.get("/runs/pareto").text
+    assert "It has not taken a step" in client.get("/runs/pareto").text
     for page in ("compare", "pareto"):
         assert other_visitor.get(f"/runs/{page}?ids={run_id}").status_code == 404
     refused = other_visitor.post("/api/v1/runs", json=RUN | {"dataset": table})
