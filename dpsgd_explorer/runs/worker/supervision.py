@@ -28,8 +28,9 @@ RETRY_SECONDS = 0.5
 # Killed by a user of the machine, who meant the process and not the run, or for want
 # of memory.
 KILLED = frozenset({-signal.SIGKILL, -signal.SIGTERM, -signal.SIGINT, -signal.SIGHUP})
-# How C++ and the C library's loader end a process that is refused memory.
-ABORTED = frozenset({-signal.SIGABRT, 127})
+# How C++, the C library's loader and libraries that are half loaded end a process that
+# is refused memory.
+ABORTED = frozenset({-signal.SIGABRT, -signal.SIGSEGV, -signal.SIGBUS, 127})
 logger = logging.getLogger(__name__)
 
 
