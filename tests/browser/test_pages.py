@@ -13,7 +13,7 @@ LEVELS = ["wcag2a", "wcag2aa", "wcag21aa", "wcag22aa", "best-practice"]
 EVERY_RULE = {"type": "tag", "values": LEVELS}
 OF_COLOUR = {"type": "rule", "values": ["color-contrast", "link-in-text-block"]}
 OWN_LINKS = """() => [...document.querySelectorAll("a[href]")]
-  .map((link) => new URL(link.href))
+  .map((link) => new URL(link.getAttribute("href"), location.href))
   .filter(({origin, pathname}) => origin === location.origin
     && !/^\\/(api|static)\\//.test(pathname) && pathname !== "/openapi.json")
   .map(({pathname}) => pathname)"""
