@@ -11,7 +11,7 @@
 | ``DPSGD_KERNELS`` | ``exact`` | faster pieces; ``fast``: other last bits; ``off`` |
 | ``DPSGD_WEB_THREADS`` | 96 | threads of the web server |
 | ``DPSGD_RUN_SECONDS`` | 1800 | limit of one run that has a core to itself |
-| ``DPSGD_RUN_MEMORY_MIB`` | 4096 | memory limit of one run |
+| ``DPSGD_RUN_MEMORY_MIB`` | 4096 | memory limit of one run; at least 600 |
 | ``DPSGD_RUN_COST`` | 2e13 | multiply-adds that one run may ask for |
 | ``DPSGD_HOSTS`` | none | names of this site besides ``localhost``, by commas |
 | ``DPSGD_BEHIND_PROXY`` | 0 | 1: a proxy says in X-Forwarded-* who asks, and how |
@@ -42,6 +42,9 @@ from dpsgd_explorer.validation import one_of
 KERNELS = ("exact", "fast", "off")
 #: Value of DPSGD_WORKERS: as many as the machine has room for.
 AUTO = "auto"
+#: Less is refused: torch alone takes some 420 MiB, and processes that load it without
+#: memory end in ways that name no reason.
+LEAST_RUN_MEMORY_MIB = 600
 #: How long a profile keeps runs that have ended.
 KEEP_DAYS = {"local": NO_LIMIT, "public": "30"}
 
@@ -123,7 +126,12 @@ class Settings:
             kernels=_one_of(values, "DPSGD_KERNELS", KERNELS, cls.kernels),
             web_threads=_number(values, "DPSGD_WEB_THREADS", cls.web_threads),
             run_seconds=_number(values, "DPSGD_RUN_SECONDS", cls.run_seconds),
-            run_memory_mib=_number(values, "DPSGD_RUN_MEMORY_MIB", cls.run_memory_mib),
+            run_memory_mib=_number(
+                values,
+                "DPSGD_RUN_MEMORY_MIB",
+                cls.run_memory_mib,
+                least=LEAST_RUN_MEMORY_MIB,
+            ),
             run_cost=float(_number(values, "DPSGD_RUN_COST", int(cls.run_cost))),
             hosts=_host_names(values.get("DPSGD_HOSTS", "")),
             is_behind_proxy=_one_of(values, "DPSGD_BEHIND_PROXY", "01", "0") == "1",
@@ -180,14 +188,18 @@ def _count(values: Mapping[str, str], name: str, default: str) -> int | None:
     return None if text == NO_LIMIT else _number({name: text}, name, 1)
 
 
-def _number(values: Mapping[str, str], name: str, default: int) -> int:
+def _number(
+    values: Mapping[str, str], name: str, default: int, *, least: int = 1
+) -> int:
     text = values.get(name, str(default))
     try:
         number = int(float(text))
     except (ValueError, OverflowError):
         number = 0
-    if number < 1:
-        raise ConfigError(name, f"{name} must be a whole number above 0, got {text!r}.")
+    if number < least:
+        raise ConfigError(
+            name, f"{name} must be a whole number, at least {least}; got {text!r}."
+        )
     return number
 
 

@@ -74,6 +74,12 @@ def test_a_public_site_has_a_proxy_and_a_name(tmp_path, given, at_fault):
         Settings.from_environment(environment)
 
 
+def test_a_run_may_not_have_less_memory_than_torch_takes(tmp_path):
+    given = {"DPSGD_INSTANCE_DIR": str(tmp_path), "DPSGD_RUN_MEMORY_MIB": "300"}
+    with pytest.raises(ConfigError, match=r"MIB must .* at least 600; got '300'"):
+        Settings.from_environment(given)
+
+
 def test_names_of_the_site_stand_apart_by_commas(tmp_path):
     environment = {"DPSGD_INSTANCE_DIR": str(tmp_path)} | SITE
     hosts = Settings.from_environment(environment).hosts

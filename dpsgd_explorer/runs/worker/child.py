@@ -17,7 +17,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 
 from dpsgd_explorer.errors import (
@@ -73,32 +73,23 @@ def main(arguments: list[str]) -> int:
         seconds=settings.run_seconds,
         threads=settings.threads,
     )
-    problem = _load(settings, parent_watch)
+    _load(settings, parent_watch)
     _report_warm()
-    with idle_work(settings, parent_watch) if problem is None else nullcontext():
+    with idle_work(settings, parent_watch):
         claim = Claim(**json.loads(parent_watch.first_line()))
-    if problem is not None and outcomes.is_want_of_memory(problem):
-        # Nor is there memory to store an outcome, or to end libraries that are half
-        # loaded.
-        os._exit(outcomes.EXIT_CANNOT_LOAD)
     store = RunStore(settings.database_url, patience_s=math.inf)
     return carry_out(store, claim, settings, lease_s=lease_s)
 
 
-def _load(settings: Settings, parent_watch: ParentWatch) -> Exception | None:
-    """Load torch and the quickest data set; return the error that prevents it."""
-    try:
-        # Here and in Kind.start: torch is loaded in this process only, its memory
-        # limited.
-        from dpsgd_explorer.training.dp_sgd import warm_up
-    except Exception as error:  # libraries lack a common class for want of memory
-        logger.exception("torch cannot be loaded")
-        return error
+def _load(settings: Settings, parent_watch: ParentWatch) -> None:
+    """Load torch and the quickest data set."""
+    # Here and in Kind.start: torch is loaded in this process only, its memory limited.
+    from dpsgd_explorer.training.dp_sgd import warm_up
+
     if not parent_watch.has_line:
         with _logged():
             performance = PerformanceSettings.from_settings(settings)
             warm_up(*REHEARSAL, performance=performance)
-    return None
 
 
 def _report_warm() -> None:

@@ -8,7 +8,6 @@ from dpsgd_explorer.errors import DivergedError, ExplorerError, ReplayError
 from dpsgd_explorer.runs.store.schema import FAILED, INTERRUPTED
 
 # Exit codes of a training process, after sysexits.h.
-EXIT_CANNOT_LOAD = 71  # EX_OSERR: less memory than loading needs
 EXIT_STORAGE_FULL = (
     74  # EX_IOERR: the disk is full, so the outcome could not be stored either
 )
@@ -78,16 +77,6 @@ def memory_limit(memory_mib: int) -> Outcome:
         "memory_limit",
         f"the run needed more memory than it may have ({memory_mib} MiB); "
         "take a smaller batch or a smaller model.",
-    )
-
-
-def cannot_load(memory_mib: int) -> Outcome:
-    """Return the outcome of a run whose process had too little memory to begin."""
-    return _outcome(
-        FAILED,
-        "memory_limit",
-        f"a run may have {memory_mib} MiB of memory here, and torch alone takes more; "
-        "the site's operator has to raise DPSGD_RUN_MEMORY_MIB.",
     )
 
 

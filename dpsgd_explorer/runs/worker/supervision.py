@@ -28,9 +28,6 @@ RETRY_SECONDS = 0.5
 # Killed by a user of the machine, who meant the process and not the run, or for want
 # of memory.
 KILLED = frozenset({-signal.SIGKILL, -signal.SIGTERM, -signal.SIGINT, -signal.SIGHUP})
-# How C++, the C library's loader and libraries that are half loaded end a process that
-# is refused memory.
-ABORTED = frozenset({-signal.SIGABRT, -signal.SIGSEGV, -signal.SIGBUS, 127})
 logger = logging.getLogger(__name__)
 
 
@@ -60,13 +57,6 @@ class HandOver:
             logger.warning("run %s: %s", self._claim.run_id, error)
             return
         self._is_over = self._lease_until is None or now >= self._end
-
-    @property
-    def has_spoken(self) -> bool:
-        """The process has written for the run."""
-        self._due = 0.0
-        self.tend()
-        return self._lease_until is None
 
 
 class Supervision:
@@ -125,20 +115,13 @@ class Supervision:
         """Store the outcome of the run, unless its process already has."""
         if self._leases.order(self._claim) == "stop":
             return
-        if self._could_not_load(code):
-            self._finish(outcomes.cannot_load(self._settings.run_memory_mib))
-        elif code not in KILLED:
+        if code not in KILLED:
             self._finish(outcomes.of_exit(code, seconds=self._settings.run_seconds))
         elif limits.oom_kills() > self._oom_kills:
             self._finish(outcomes.memory_limit(self._settings.run_memory_mib))
         else:
             logger.warning("the process of run %s was killed", self._claim.run_id)
             self._leases.release(self._claim, lost=not self._stop.is_set())
-
-    def _could_not_load(self, code: int) -> bool:
-        if code in ABORTED:
-            return not self._hand_over.has_spoken
-        return code == outcomes.EXIT_CANNOT_LOAD
 
     def _finish(self, outcome: outcomes.Outcome) -> None:
         state, error = outcome
