@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 # Where the CPU wheel of torch comes from; see tools/install.py.
 TORCH_INDEX ?= https://download.pytorch.org/whl/cpu
-SCRIPT_TESTS = $(wildcard tests/js/*.test.js)
+SCRIPT_TESTS = $(wildcard tests/js/*/*.test.js)
 # One process per core; the tests of a file stay in one process, for they share fixtures.
 # Durations go to a report per target, for tools/write_testing_page.py.
 PYTEST = $(BIN)/pytest -q -n auto --maxprocesses 8 --dist loadfile \

@@ -68,7 +68,7 @@ def _family(case: ElementTree.Element) -> str:
 
 def _scripts() -> tuple[int, float]:
     """Return the number and the seconds of the tests of static/js, by running them."""
-    command = ["node", "--test", *map(str, (ROOT / "tests" / "js").glob("*.test.js"))]
+    command = ["node", "--test", *map(str, (ROOT / "tests" / "js").glob("*/*.test.js"))]
     output = subprocess.run(command, check=True, capture_output=True, text=True).stdout
     figures = dict(
         re.findall(r"^\S (tests|duration_ms) ([\d.]+)$", output, re.MULTILINE)

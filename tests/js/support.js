@@ -2,7 +2,7 @@
 
 import {readFileSync} from "node:fs";
 import {chartPlan} from "../../static/js/charts/plan.js";
-import {RunLog} from "../../static/js/runs/run_log.js";
+import {RunLog} from "../../static/js/runs/log/run_log.js";
 
 export const RECORDED = JSON.parse(readFileSync(new URL("adult_run.json", import.meta.url), "utf8"));
 export const PLAN = chartPlan(RECORDED.plan, RECORDED.config, RECORDED.catalogue);

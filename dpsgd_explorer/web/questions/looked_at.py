@@ -22,7 +22,7 @@ from dpsgd_explorer.experiments.own_table import is_own, label_of
 from dpsgd_explorer.web.questions.privacy import Epsilon, PrivacyTerms
 from dpsgd_explorer.web.questions.run_phases import phases_done, phases_of
 
-COVERED = (  # the same words as static/js/runs/changes.js
+COVERED = (  # the same words as static/js/runs/actions/changes.js
     "Chosen while looking: ε covers the choice if the accuracy, ε or the weights led "
     "to it, and does not cover it if the loss or the gradients' lengths did."
 )

@@ -2,7 +2,7 @@
  * Test accuracy against what it cost: epsilon, steps, epochs or seconds.
  *
  * @typedef {object} AccuracyView
- * @property {import("../runs/run_log.js").Evaluation[]} evaluations
+ * @property {import("../runs/log/run_log.js").Evaluation[]} evaluations
  * @property {import("./plan.js").Plan} plan
  * @property {"epsilon" | "step" | "epoch" | "seconds"} axis
  * @property {[number, number]} range of the accuracy axis, percent

@@ -20,7 +20,7 @@ const PNG_FRAME = {t: 70, b: 40};
  * @property {(color: (token: string) => string) => {traces: object[], layout: object}} [print]
  *   the figure for a picture, where the page's own words and scales are missing
  * @property {string} conclusion
- * @property {import("../runs/run_log.js").RunLog} [log] of the run whose numbers are shown
+ * @property {import("../runs/log/run_log.js").RunLog} [log] of the run whose numbers are shown
  * @property {import("./plan.js").Plan} [plan] of that run
  * @property {() => Table} [table] the numbers, where they are not those of a run
  * @property {string} note what the picture's foot says

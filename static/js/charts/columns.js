@@ -21,7 +21,7 @@ export const COLUMNS = {
   },
 };
 
-/** Raw values, one row a point. @param {import("../runs/run_log.js").RunLog} log */
+/** Raw values, one row a point. @param {import("../runs/log/run_log.js").RunLog} log */
 export function values(chart, log) {
   return READ[chart](log);
 }

@@ -3,9 +3,9 @@
 import {decimalsUp, integer, percent, plural, roundUp, significant} from "../lib/format.js";
 
 /**
- * @param {import("../runs/run_log.js").RunLog} log
+ * @param {import("../runs/log/run_log.js").RunLog} log
  * @param {import("./plan.js").Plan} plan
- * @param {import("../runs/run_log.js").Evaluation[]} [recorded] shown where no run is
+ * @param {import("../runs/log/run_log.js").Evaluation[]} [recorded] shown where no run is
  */
 export function accuracyConclusion(log, plan, recorded) {
   const last = log.evaluations.at(-1);

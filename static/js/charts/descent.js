@@ -19,7 +19,7 @@
  *
  * @typedef {object} DescentView
  * @property {Point[]} points
- * @property {import("../runs/descent_panel.js").DescentPlan} plan
+ * @property {import("../runs/panel/descent_panel.js").DescentPlan} plan
  * @property {{width: number, height: number}} size
  */
 

@@ -4,7 +4,7 @@
  * @typedef {object} Ghost
  * @property {string} id
  * @property {string} label
- * @property {(import("../runs/run_log.js").Evaluation & {drawn_at?: number | null})[]} points drawn_at: the ε at which a
+ * @property {(import("../runs/log/run_log.js").Evaluation & {drawn_at?: number | null})[]} points drawn_at: the ε at which a
  *   point that spends nothing stands
  * @property {"recorded" | "twin" | "run"} [look] a run by default
  * @property {boolean} [yields] drawn only ahead of the line of the run

@@ -2,8 +2,8 @@
  * Loss on the drawn batches (not private) and on the test set, step by step.
  *
  * @typedef {object} LossView
- * @property {import("../runs/run_log.js").Step[]} steps
- * @property {import("../runs/run_log.js").Evaluation[]} evaluations
+ * @property {import("../runs/log/run_log.js").Step[]} steps
+ * @property {import("../runs/log/run_log.js").Evaluation[]} evaluations
  * @property {import("./plan.js").Plan} plan
  * @property {number} top where the loss axis ends, nats
  * @property {{width: number, height: number}} size

@@ -7,7 +7,7 @@ import {area, box, clipped, disc, fanned, line, rule, text} from "../lib/svg.js"
 import {endOf} from "./group_log.js";
 
 /** @typedef {import("../lib/svg.js").Mark} Mark */
-/** @typedef {import("./group_log.js").Member & {log: import("../runs/run_log.js").RunLog}} Followed */
+/** @typedef {import("./group_log.js").Member & {log: import("../runs/log/run_log.js").RunLog}} Followed */
 
 const WIDE = 20; // percentage points: a wider axis has ticks by ratio of errors
 const APART = {few: 0.25, many: 0.08}; // of the axis: ticks closer than that touch

@@ -1,6 +1,6 @@
 /** The logs of all runs of a group, fed from one list of events. */
 
-import {RunLog} from "../runs/run_log.js";
+import {RunLog} from "../runs/log/run_log.js";
 
 /**
  * @typedef {object} Member a run of the group

@@ -1,6 +1,6 @@
 /** Plays what a slider scrubs: a button, the slider, and a drawing at each place. */
 
-import {part, write} from "./widget_parts.js";
+import {part, write} from "../widgets/common/widget_parts.js";
 
 const PACE = {length: 5000, tick: 40}; // milliseconds
 const STILL_TICK_MS = 1000; // where motion is unwanted there are a few states, a second apart

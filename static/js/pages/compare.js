@@ -3,10 +3,10 @@
 import {pointAt, pointsOf} from "../charts/overlay.js";
 import {decimalsUp, percent, significant} from "../lib/format.js";
 import {openPage} from "../lib/page.js";
-import {ComparedRuns} from "../runs/compared_runs.js";
-import {OverlayChart} from "../runs/overlay_chart.js";
-import {showPins, wirePins} from "../runs/pin_buttons.js";
-import {FINAL_STATES} from "../runs/sse.js";
+import {ComparedRuns} from "../runs/compare/compared_runs.js";
+import {OverlayChart} from "../runs/compare/overlay_chart.js";
+import {showPins, wirePins} from "../runs/ghosts/pin_buttons.js";
+import {FINAL_STATES} from "../runs/log/sse.js";
 
 const {page, data, part, parts} = openPage("compare-page");
 const view = {axis: "epsilon", chosen: null, hovered: null, share: 1, hoverX: null};

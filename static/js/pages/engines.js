@@ -1,9 +1,9 @@
 /** The lab of the engines: settings in the address, a recorded comparison, and one's own. */
 
-import {EnginesPanel} from "../runs/engines_panel.js";
+import {EnginesPanel} from "../runs/panel/engines_panel.js";
 import {ApiError, postJson} from "../lib/api.js";
-import {enginesContent, madeOn, recordedContent} from "../runs/engines_content.js";
-import {LiveRun} from "../runs/live_run.js";
+import {enginesContent, madeOn, recordedContent} from "../runs/panel/engines_content.js";
+import {LiveRun} from "../runs/log/live_run.js";
 import {Newest} from "../lib/newest.js";
 import {openPage} from "../lib/page.js";
 import {toQuery} from "../forms/query.js";

@@ -9,7 +9,7 @@ import {openPage} from "../lib/page.js";
 import {savePicture} from "../lib/picture.js";
 import {Chart} from "../lib/svg.js";
 import {showTimes} from "../lib/times.js";
-import {MARKS, WORDS} from "../runs/status.js";
+import {MARKS, WORDS} from "../runs/panel/status.js";
 
 const SOON_MS = 300; // while a run goes on
 const LATER_MS = 1500; // while all wait

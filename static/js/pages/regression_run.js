@@ -1,7 +1,7 @@
 /** One noisy gradient descent: followed while it goes on, replayed once it has ended. */
 
-import {DescentPanel} from "../runs/descent_panel.js";
+import {DescentPanel} from "../runs/panel/descent_panel.js";
 import {RunPage} from "../runs/run_page.js";
-import {descentContent} from "../runs/descent_content.js";
+import {descentContent} from "../runs/panel/descent_content.js";
 
 new RunPage((root, {run, plan}) => ({panel: new DescentPanel(root), content: descentContent(run, plan)}));

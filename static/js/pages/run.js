@@ -1,7 +1,7 @@
 /** One training: followed while it goes on, replayed once it has ended. */
 
-import {RunPanel} from "../runs/run_panel.js";
+import {RunPanel} from "../runs/panel/run_panel.js";
 import {RunPage} from "../runs/run_page.js";
-import {trainingContent} from "../runs/training_content.js";
+import {trainingContent} from "../runs/panel/training_content.js";
 
 new RunPage((root, {run, plan, catalogue}) => ({panel: new RunPanel(root), content: trainingContent(run, plan, catalogue)}));

@@ -2,10 +2,10 @@
 
 import {ApiError, deleteJson} from "../lib/api.js";
 import {showTimes} from "../lib/times.js";
-import {editLabels, toggleStar} from "../runs/labels.js";
-import {showPins, wirePins} from "../runs/pin_buttons.js";
-import {Selection} from "../runs/selection.js";
-import {UndoLines} from "../runs/undo.js";
+import {editLabels, toggleStar} from "../runs/list/labels.js";
+import {showPins, wirePins} from "../runs/ghosts/pin_buttons.js";
+import {Selection} from "../runs/list/selection.js";
+import {UndoLines} from "../runs/list/undo.js";
 
 const REFRESH_MS = 3000;
 const TYPING_MS = 250;

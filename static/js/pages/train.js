@@ -1,8 +1,8 @@
 /** The trainer: settings in the address, what they will spend, and the run as it goes. */
 
-import {Ghosts} from "../runs/ghosts.js";
-import {refreshLatest} from "../runs/latest_runs.js";
-import {RunPanel} from "../runs/run_panel.js";
+import {Ghosts} from "../runs/ghosts/ghosts.js";
+import {refreshLatest} from "../runs/list/latest_runs.js";
+import {RunPanel} from "../runs/panel/run_panel.js";
 import {chartPlan} from "../charts/plan.js";
 import {ApiError, getJson, postJson} from "../lib/api.js";
 import {copyText} from "../lib/clipboard.js";
@@ -12,13 +12,13 @@ import {LayerTable} from "../forms/layer_table.js";
 import {ModelCard} from "../forms/model_card.js";
 import {Presets} from "../forms/presets.js";
 import {asTexts, toQuery} from "../forms/query.js";
-import {LiveRun} from "../runs/live_run.js";
+import {LiveRun} from "../runs/log/live_run.js";
 import {Newest} from "../lib/newest.js";
 import {bringIntoView, openPage} from "../lib/page.js";
 import {SettingGroups} from "../forms/setting_groups.js";
 import {SettingsForm} from "../forms/settings_form.js";
 import {showTimes} from "../lib/times.js";
-import {trainingContent} from "../runs/training_content.js";
+import {trainingContent} from "../runs/panel/training_content.js";
 
 const LARGEST_SEED = 2 ** 31 - 1;
 const CURVE_POINTS = 101;

@@ -1,10 +1,10 @@
 /** Launches a lab's descent as a run, and follows it where it was launched. */
 
 import {mse} from "../charts/descent.js";
-import {status} from "./status.js";
+import {status} from "./panel/status.js";
 import {ApiError, postJson} from "../lib/api.js";
 import {integer, plural, roundUp} from "../lib/format.js";
-import {LiveRun} from "./live_run.js";
+import {LiveRun} from "./log/live_run.js";
 
 const RUNS = "/api/v1/runs";
 

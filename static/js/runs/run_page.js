@@ -1,12 +1,12 @@
 /** The page of one run of any kind: followed while it goes on, replayed once it has ended. */
 
 import {ApiError, deleteJson, getJson} from "../lib/api.js";
-import {wireLabels} from "./label_bar.js";
-import {showChanges} from "./changes.js";
-import {LiveRun} from "./live_run.js";
-import {replay} from "./replay.js";
-import {RunLog} from "./run_log.js";
-import {FINAL_STATES} from "./sse.js";
+import {wireLabels} from "./list/label_bar.js";
+import {showChanges} from "./actions/changes.js";
+import {LiveRun} from "./log/live_run.js";
+import {replay} from "./log/replay.js";
+import {RunLog} from "./log/run_log.js";
+import {FINAL_STATES} from "./log/sse.js";
 import {showTimes} from "../lib/times.js";
 
 const PAGE = 5000;

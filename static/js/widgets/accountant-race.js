@@ -4,7 +4,7 @@ import {integer, roundUp} from "../lib/format.js";
 import {player} from "../lib/player.js";
 import {Chart, diamond, disc, fanned, line, rule, text} from "../lib/svg.js";
 import {showTable} from "../lib/table.js";
-import {part, speaker, write} from "../lib/widget_parts.js";
+import {part, speaker, write} from "./common/widget_parts.js";
 
 const COLOURS = {exact: "good", bound: "private", approximation: "budget"};
 const LARGE = 100; // an ε beyond it is printed whole

@@ -2,7 +2,7 @@
 
 import {tableRow} from "../lib/page.js";
 import {Chart, disc, line, rule, text} from "../lib/svg.js";
-import {oncePerFrame, part, speaker, write} from "../lib/widget_parts.js";
+import {oncePerFrame, part, speaker, write} from "./common/widget_parts.js";
 import {conclusion, enter, history, promise, refusal} from "./composition_diary/diary.js";
 
 const LEAST = 6; // releases on the axis

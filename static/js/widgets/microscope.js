@@ -1,11 +1,11 @@
 /** One DP-SGD step under the microscope, in a plane of two parameters: slope and intercept of a line. */
 
-import {grip} from "../lib/drag.js";
+import {grip} from "./common/drag.js";
 import {decimals} from "../lib/format.js";
-import {Generator} from "../lib/random.js";
+import {Generator} from "./common/random.js";
 import {Chart, clamp} from "../lib/svg.js";
-import {length} from "../lib/toy_problem.js";
-import {oncePerFrame, part, speaker, write} from "../lib/widget_parts.js";
+import {length} from "./common/toy_problem.js";
+import {oncePerFrame, part, speaker, write} from "./common/widget_parts.js";
 import {gradients, nearest, records, sample, sums} from "./microscope/drawings.js";
 import {mountNetwork} from "./microscope/network.js";
 import {angle, compute} from "./microscope/step.js";

@@ -2,7 +2,7 @@
 
 import {integer, percent} from "../lib/format.js";
 import {Chart, disc, line, rule, text} from "../lib/svg.js";
-import {oncePerFrame, part, speaker, write} from "../lib/widget_parts.js";
+import {oncePerFrame, part, speaker, write} from "./common/widget_parts.js";
 
 const LABELS = ["per update", "over the run"];
 const STYLES = ["private", "good"];

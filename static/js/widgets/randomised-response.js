@@ -1,9 +1,9 @@
 /** Randomised response on oneself: a private answer, two coins, a sheet, and crowds of such sheets. */
 
 import {integer, percent} from "../lib/format.js";
-import {Generator} from "../lib/random.js";
+import {Generator} from "./common/random.js";
 import {Chart} from "../lib/svg.js";
-import {oncePerFrame, part, speaker, write} from "../lib/widget_parts.js";
+import {oncePerFrame, part, speaker, write} from "./common/widget_parts.js";
 import {coins, crowds, onlooker} from "./randomised_response/drawings.js";
 import {ask, conclusion, estimate, limits, story, toss} from "./randomised_response/survey.js";
 

@@ -3,7 +3,7 @@
 import {integer} from "../lib/format.js";
 import {player} from "../lib/player.js";
 import {Chart, clipped, disc, line, rule, text} from "../lib/svg.js";
-import {part, speaker, write} from "../lib/widget_parts.js";
+import {part, speaker, write} from "./common/widget_parts.js";
 
 const NARROW = 500; // px
 const ROOM = 1.08; // of the ε axis, beyond the budget

@@ -1,7 +1,7 @@
 /** Errors of private linear regression: all methods against ε, read at one budget. */
 
 import {Chart, diamond, disc, line, rule, scale, text} from "../lib/svg.js";
-import {oncePerFrame, part, speaker, write} from "../lib/widget_parts.js";
+import {oncePerFrame, part, speaker, write} from "./common/widget_parts.js";
 
 const STYLES = {adassp: "good", ssp: "attack", noisy_gd: "private"};
 const NAMED_AT = {adassp: [5, 20], ssp: [2, -14], noisy_gd: [4, -8]}; // share of the line's points, pixels below

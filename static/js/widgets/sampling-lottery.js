@@ -1,8 +1,8 @@
 /** A lottery of batches: three ways to draw the same expected size, and what each may promise. */
 
-import {Generator} from "../lib/random.js";
+import {Generator} from "./common/random.js";
 import {Chart, box, disc, line, rule, text} from "../lib/svg.js";
-import {oncePerFrame, part, speaker, write} from "../lib/widget_parts.js";
+import {oncePerFrame, part, speaker, write} from "./common/widget_parts.js";
 import {EPOCH, PROMISE, conclusion, story} from "./sampling_lottery/draws.js";
 
 const SCHEMES = Object.keys(EPOCH);

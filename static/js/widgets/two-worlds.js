@@ -1,10 +1,10 @@
 /** Two worlds: private trainings with one odd record and without it, and a threshold to drag. */
 
-import {grip} from "../lib/drag.js";
+import {grip} from "./common/drag.js";
 import {decimals, integer} from "../lib/format.js";
-import {oddRecord} from "../lib/odd_record.js";
+import {oddRecord} from "./common/odd_record.js";
 import {Chart, clamp} from "../lib/svg.js";
-import {oncePerFrame, part, speaker, write} from "../lib/widget_parts.js";
+import {oncePerFrame, part, speaker, write} from "./common/widget_parts.js";
 import {REACH, cloud, densities, levels, losses, records, thresholds} from "./two_worlds/drawings.js";
 import {mostHits} from "./two_worlds/limit.js";
 import {attack, beyond, drawChance} from "./two_worlds/training.js";

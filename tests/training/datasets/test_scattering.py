@@ -21,7 +21,7 @@ from dpsgd_explorer.training.datasets.scattering import (
 
 ROOT = Path(__file__).resolve().parents[3]
 IN_THE_BROWSER = """
-import {Scattering} from "%s/static/js/lib/scattering.js";
+import {Scattering} from "%s/static/js/runs/model/scattering.js";
 import {readFileSync} from "node:fs";
 const scattering = new Scattering(28);
 const pictures = JSON.parse(readFileSync(0, "utf8"));

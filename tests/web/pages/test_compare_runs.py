@@ -186,9 +186,9 @@ def test_a_run_that_was_changed_while_it_trained_is_marked(client, stored):
 
 
 def test_scripts_and_templates_say_in_one_way_what_a_choice_costs():
-    assert f'"{COVERED}"' in (FRONT_DIR / "static/js/runs/changes.js").read_text(
-        "utf-8"
-    )
+    assert f'"{COVERED}"' in (
+        FRONT_DIR / "static/js/runs/actions/changes.js"
+    ).read_text("utf-8")
 
 
 def test_the_front_composes_all_that_was_looked_at(client, other_visitor, stored):

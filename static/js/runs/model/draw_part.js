@@ -2,7 +2,7 @@
 
 import {element} from "../../lib/elements.js";
 import {decimals} from "../../lib/format.js";
-import {Scattering} from "../../lib/scattering.js";
+import {Scattering} from "./scattering.js";
 import {rgb} from "../../lib/tokens.js";
 import {answerConclusion, blank, prepared, stroke} from "../../charts/model/drawing.js";
 import {largest, scores} from "../../charts/model/linear.js";

@@ -15,7 +15,7 @@ import {changeOf, firstFilters, linearLayer} from "../../charts/model/linear.js"
  * @property {string} reached
  */
 
-/** @param {import("../run_log.js").RunLog} log @returns {SeenModel | null} null before the first evaluation */
+/** @param {import("../log/run_log.js").RunLog} log @returns {SeenModel | null} null before the first evaluation */
 export function seenModel(log, plan) {
   const model = log.models.findLast(({confusion}) => confusion);
   if (!model) return null;

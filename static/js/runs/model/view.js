@@ -27,8 +27,8 @@ export class ModelView {
 
   /**
    * @param {object} view
-   * @param {import("../run_log.js").RunLog} view.log up to the place that is shown
-   * @param {import("../run_log.js").RunLog} view.whole all of it, as far as it is known
+   * @param {import("../log/run_log.js").RunLog} view.log up to the place that is shown
+   * @param {import("../log/run_log.js").RunLog} view.whole all of it, as far as it is known
    * @param {import("../../charts/plan.js").Plan} view.plan
    * @param {string} view.model name of the model in the catalogue
    * @param {string | null} view.twin address of its twin; null: it has none

@@ -2,7 +2,7 @@
 
 import {decimals} from "../../lib/format.js";
 import {area, arrow, box, circles, clamp, clipped, disc, fanned, line, rule, text} from "../../lib/svg.js";
-import {length} from "../../lib/toy_problem.js";
+import {length} from "../common/toy_problem.js";
 import {plus, scaled} from "./step.js";
 
 const PLANE = 2.9; // half the height of the plane of gradients

@@ -1,10 +1,10 @@
 /** The six drawings: marks from what was trained. Worlds differ by shape and dash, calls by colour. */
 
 import {decimals, integer} from "../../lib/format.js";
-import {invitation} from "../../lib/odd_record.js";
-import {density, interval} from "../../lib/statistics.js";
+import {invitation} from "../common/odd_record.js";
+import {density, interval} from "../common/statistics.js";
 import {area, circles, clamp, clipped, diamond, disc, line, rule, text} from "../../lib/svg.js";
-import {moved} from "../../lib/toy_problem.js";
+import {moved} from "../common/toy_problem.js";
 import {mostHits, mostRight} from "./limit.js";
 import {percent, rightCalls} from "./words.js";
 

@@ -1,0 +1,94 @@
+/** One run that is followed: its log, its feed, its place in the queue. */
+
+import {getJson, postJson} from "../../lib/api.js";
+import {RunActions} from "../actions/actions.js";
+import {RunLog} from "./run_log.js";
+import {RunFeed} from "./sse.js";
+
+const QUEUE_MS = 2000;
+
+export class LiveRun {
+  /**
+   * @param {Record<string, any>} answer the run as the API shows it
+   * @param {Record<string, any>} content what the panel shows of it beside its log
+   * @param {{show: (content: object) => void, update: (change: object) => void}} panel
+   * @param {() => void} onState called when the state changes
+   */
+  constructor(answer, content, panel, onState) {
+    this.answer = answer;
+    this.panel = panel;
+    this.onState = onState;
+    this.log = new RunLog();
+    this.stopping = false;
+    this.takePlace(answer);
+    this.feed = new RunFeed({
+      eventsUrl: answer.links.events,
+      logUrl: answer.links.log,
+      onEvent: (event) => this.take(event),
+    });
+    panel.show({...content, log: this.log, activity: this.activity});
+    this.actions = new RunActions(panel.root, this);
+  }
+
+  get activity() {
+    const {queuePosition, expectedStart, stopping} = this;
+    return {queuePosition, expectedStart, stopping};
+  }
+
+  takePlace(answer) {
+    this.queuePosition = answer.queue_position;
+    this.expectedStart = answer.expected_start_seconds;
+  }
+
+  resume() {
+    this.feed.open(this.log.seq);
+    this.watchQueue();
+  }
+
+  pause() {
+    this.feed.close();
+    clearTimeout(this.queueTimer);
+  }
+
+  /** Another run takes the panel. */
+  release() {
+    this.pause();
+    this.actions.release();
+  }
+
+  take(event) {
+    const before = this.log.state;
+    this.log.add(event);
+    if (this.log.isFinal) this.stopping = false;
+    this.panel.update({activity: this.activity});
+    this.actions.update();
+    if (this.log.state === before) return;
+    this.watchQueue();
+    this.onState();
+  }
+
+  async watchQueue() {
+    clearTimeout(this.queueTimer);
+    if (this.log.state !== "queued") return;
+    const answer = await getJson(this.answer.links.self).catch(() => null);
+    if (answer && this.log.state === "queued") {
+      this.takePlace(answer);
+      this.panel.update({activity: this.activity});
+    }
+    this.queueTimer = setTimeout(() => this.watchQueue(), QUEUE_MS);
+  }
+
+  /** Ask the server to end the run; it does so within seconds. */
+  async stop() {
+    this.stopping = true;
+    this.actions.update();
+    this.panel.update({activity: this.activity});
+    try {
+      await postJson(this.answer.links.cancel, {});
+    } catch (error) {
+      this.stopping = false;
+      this.panel.update({activity: this.activity});
+      throw error;
+    }
+  }
+}

@@ -1,0 +1,28 @@
+/** What is shown of a noisy gradient descent, beside its log. */
+
+import {decimalsOf} from "../../charts/plan.js";
+import {exponential} from "../../lib/format.js";
+import {clock} from "../../lib/times.js";
+
+/**
+ * @typedef {object} DescentPlan
+ * @property {number} steps
+ * @property {number} epsilon what all steps spend
+ * @property {string} budget_text the same, rounded up
+ * @property {number} repetitions
+ * @property {number} nonprivate_mse
+ * @property {number} trivial_mse
+ */
+
+/**
+ * @param {Record<string, any>} run as the API shows it
+ * @param {Record<string, any>} plan sent with the page
+ */
+export function descentContent(run, plan) {
+  return {
+    plan: {...plan, budget: plan.epsilon, budget_text: plan.epsilon_text, digits: decimalsOf(plan.epsilon)},
+    title: `Run of ${clock(run.created_at)}`,
+    file: `run-${run.id.slice(0, 6)}`,
+    terms: `ε at δ = ${exponential(plan.delta)}, ${plan.relation}, ${plan.status}; the errors are not private`,
+  };
+}

@@ -1,0 +1,209 @@
+/** The status bar and the charts of one run, live or replayed. */
+
+import {showTruth} from "../../forms/plan_panel.js";
+import {Recount} from "./recount.js";
+import {ACCURACY_NAMES, MARGIN, figure as accuracyFigure} from "../../charts/accuracy.js";
+import {SCALE_WORDS, accuracyRange} from "../../charts/accuracy_axis.js";
+import {accuracyConclusion, lossConclusion, normsConclusion} from "../../charts/conclusions.js";
+import {Gauge} from "./gauge.js";
+import {GhostList} from "../ghosts/ghost_list.js";
+import {figure as lossFigure, lossTop} from "../../charts/loss.js";
+import {countTop, figure as normsFigure, previewEdges} from "../../charts/norms.js";
+import {afterNextEpoch} from "../../charts/plan.js";
+import {niceCeiling} from "../../charts/scale.js";
+import {RunLog} from "../log/run_log.js";
+import {BasePanel} from "./base_panel.js";
+
+const EMPTY = new RunLog();
+
+/**
+ * @typedef {object} PanelContent what the panel shows
+ * @property {RunLog | null} log null before a run
+ * @property {import("../../charts/plan.js").Plan} plan
+ * @property {string} title of the run
+ * @property {string} file name of saved files
+ * @property {string} terms what every epsilon here is to be read with
+ * @property {import("../../charts/ghosts.js").Ghost[]} [ghosts] other runs, drawn thin behind this one
+ * @property {RunLog} [whole] the log that a replay shows a part of
+ * @property {string} [model] of the run, as the catalogue names it
+ * @property {string | null} [twin] address of the run without privacy to show it beside
+ * @property {import("./recount.js").Recountable} [recount] how its ε can be counted anew
+ * @property {{queuePosition?: number | null, expectedStart?: number | null, stopping?: boolean}} activity
+ */
+
+export class RunPanel extends BasePanel {
+  /** @param {HTMLElement} root @param {(id: string) => void} [removeGhost] */
+  constructor(root, removeGhost = () => {}) {
+    super(root);
+    this.ghostList = new GhostList(root.querySelector("[data-ghosts]"), removeGhost);
+    this.gauge = new Gauge(root.querySelector("[data-gauge]"));
+    this.axisInputs = [...root.querySelectorAll('input[name="axis"]')];
+    /** @type {import("./recount.js").Lens | null} somebody else's count */
+    this.lens = null;
+    this.recount = new Recount(root, (lens) => this.lookThrough(lens));
+    this.chosenAxis = "epsilon";
+    this.parts = [
+      {paint: () => this.paintAccuracy()},
+      {paint: () => this.paintNorms()},
+      {paint: () => this.paintLoss()},
+      {paint: () => this.paintModel()},
+    ];
+    this.wire();
+  }
+
+  wire() {
+    for (const input of this.axisInputs) {
+      input.addEventListener("change", () => {
+        this.chosenAxis = input.value;
+        this.request({now: true});
+      });
+    }
+    for (const input of this.root.querySelectorAll('input[name="view"]')) {
+      input.addEventListener("change", () => this.request({now: true}));
+    }
+  }
+
+  /** Show another run, or the set-up that could become one. @param {PanelContent} content */
+  show(content) {
+    this.lens = null;
+    showTruth(this.root, content.plan);
+    this.secondsEnd = 1;
+    this.countsEnd = 0;
+    super.show(content);
+  }
+
+  /** Show the same run as another accountant counts it; null: as its own did. */
+  lookThrough(lens) {
+    this.lens = lens;
+    showTruth(this.root, this.plan);
+    this.request({now: true});
+  }
+
+  /** The settings are not in order: what stands here is not what they would do. */
+  notReady() {
+    this.statusBar.cells.state.textContent = "Not ready";
+  }
+
+  request(options) {
+    if (!this.content) return;
+    const {recount = null, plan, log} = this.content;
+    this.recount.offer(plan.private && this.whole.isFinal && this.whole.phase ? recount : null);
+    this.statusBar.update({...this.content, plan: this.plan, log: log && this.log});
+    for (const part of this.parts) this.painter.request(part, options);
+  }
+
+  get log() {
+    return this.seen(this.content.log ?? EMPTY);
+  }
+
+  get plan() {
+    return this.lens?.plan ?? this.content.plan;
+  }
+
+  seen(log) {
+    return this.lens ? this.lens.of(log) : log;
+  }
+
+  /** What the axes are made for: in a replay all of the run, not the part that is shown. */
+  get whole() {
+    return this.seen(this.content.whole ?? this.content.log ?? EMPTY);
+  }
+
+  get axis() {
+    return this.chosenAxis === "epsilon" && !this.content.plan.private ? "step" : this.chosenAxis;
+  }
+
+  draw(name, figure, conclusion, print) {
+    const {terms, file, log} = this.content;
+    const settled = !log || log.isFinal;
+    const note = this.lens?.terms ?? terms;
+    this.charts[name].update({figure, print, conclusion, log: this.log, plan: this.plan, note, file, settled});
+  }
+
+  paintAccuracy() {
+    const {log, axis, plan} = this;
+    const {ghosts = []} = this.content;
+    const range = accuracyRange(plan, [...this.whole.evaluations, ...ghosts.flatMap(({points}) => points)]);
+    this.paintAxisSwitch();
+    this.root.querySelector("[data-accuracy-scale]").textContent = `; ${SCALE_WORDS}`;
+    this.ghostList.update(ghosts);
+    const view = {
+      evaluations: log.evaluations,
+      ghosts,
+      plan,
+      axis,
+      range,
+      first_epsilon: log.steps[0]?.step === 1 ? log.steps[0].epsilon : null,
+      seconds: this.endOfSeconds(),
+      size: this.charts.accuracy.size,
+    };
+    const print = (color) => accuracyFigure({...view, print: true}, color);
+    this.draw("accuracy", (color) => accuracyFigure(view, color), accuracyConclusion(log, plan, this.content.log ? undefined : this.recorded), print);
+    this.paintGauge(view.size.width);
+  }
+
+  paintGauge(width) {
+    if (width === 0) return;
+    const {epsilon, step} = this.log.latest;
+    const {plan} = this;
+    const next = this.log.isFinal ? null : afterNextEpoch(plan, step);
+    this.gauge.update({plan, epsilon, next, width, margin: MARGIN});
+  }
+
+  paintAxisSwitch() {
+    for (const input of this.axisInputs) {
+      input.checked = input.value === this.axis;
+      if (input.value === "epsilon") input.disabled = !this.content.plan.private;
+    }
+    this.root.querySelector("[data-axis-name]").textContent = ACCURACY_NAMES[this.axis];
+  }
+
+  /** Evaluations of the recorded run of these settings, if there is one. */
+  get recorded() {
+    return this.content.ghosts?.find(({look}) => look === "recorded")?.points;
+  }
+
+  endOfSeconds() {
+    const log = this.whole;
+    const {recorded} = this;
+    if (recorded) this.secondsEnd = Math.max(this.secondsEnd, niceCeiling(recorded.at(-1).seconds));
+    const left = log.isFinal ? 0 : (log.secondsLeft(this.content.plan.steps) ?? 0);
+    if (log.isFinal) this.secondsEnd = log.seconds * 1.04 || 1;
+    else this.secondsEnd = Math.max(this.secondsEnd, niceCeiling((log.seconds + left) * 1.02 || 1));
+    return this.secondsEnd;
+  }
+
+  paintNorms() {
+    const {log} = this;
+    const {plan} = this.content;
+    const step = log.steps.findLast((point) => point.norm_counts);
+    const counts = step?.norm_counts ?? [];
+    this.countsEnd = countTop(counts, this.countsEnd, plan.expected_batch_size);
+    const edges = log.phase?.norm_edges ?? previewEdges(plan.max_grad_norm);
+    const view = {
+      edges,
+      counts: step ? counts : edges.slice(1).map(() => 0),
+      clipped_fraction: plan.private ? (step?.clipped_fraction ?? null) : null,
+      max_grad_norm: plan.private ? (step?.max_grad_norm ?? plan.max_grad_norm) : null,
+      clipping_fn: plan.clipping_fn,
+      top: this.countsEnd,
+      size: this.charts.norms.size,
+    };
+    this.root.querySelector("[data-norms-step]").textContent = step ? `, step ${step.step}` : "";
+    this.draw("norms", (color) => normsFigure(view, color), normsConclusion(log, plan));
+  }
+
+  paintLoss() {
+    const {steps, evaluations} = this.log;
+    const {plan} = this.content;
+    const view = {steps, evaluations, plan, top: lossTop(plan.classes, this.whole.evaluations), size: this.charts.loss.size};
+    this.draw("loss", (color) => lossFigure(view, color), lossConclusion(this.log));
+  }
+
+  /** The view of the model is loaded once a log holds one. */
+  async paintModel() {
+    if (this.log.models.length === 0 && !this.modelView) return;
+    this.modelView ??= import("../model/view.js").then(({ModelView}) => new ModelView(this.root.querySelector("[data-model]")));
+    (await this.modelView).update({log: this.log, whole: this.whole, plan: this.plan, model: this.content.model, twin: this.content.twin ?? null});
+  }
+}

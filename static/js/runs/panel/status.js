@@ -1,0 +1,121 @@
+/** The status bar in words: what a run is doing, what it has spent, what it reached. */
+
+import {decimalsUp, duration, integer, percent, plural} from "../../lib/format.js";
+
+export const WORDS = {
+  ready: "Ready",
+  queued: "Queued",
+  running: "Training",
+  paused: "Paused",
+  done: "Finished",
+  failed: "Failed",
+  cancelled: "Stopped",
+  interrupted: "Interrupted",
+};
+
+/** The mark before the word: a ring waits, a disc runs, a square is done, a diamond stopped. */
+export const MARKS = {ready: "queued", queued: "queued", paused: "queued", done: "done", failed: "stopped", cancelled: "stopped", interrupted: "stopped"};
+
+/**
+ * @param {import("../log/run_log.js").RunLog | null} log null before a run
+ * @param {import("../../charts/plan.js").Plan} plan
+ * @param {{queuePosition?: number | null, expectedStart?: number | null, stopping?: boolean, replaying?: boolean}} [activity]
+ *   expectedStart: seconds until it starts, estimated
+ */
+export function status(log, plan, activity = {}) {
+  const state = log?.state ?? "ready";
+  const latest = log?.latest ?? {step: 0, epsilon: 0};
+  return {
+    state,
+    word: word(log, plan, activity),
+    mark: MARKS[state] ?? "",
+    detail: detail(log, plan, activity),
+    step: latest.step,
+    steps: plan.steps,
+    ...spent(latest, plan),
+    clipped: clipped(log, plan),
+    accuracy: log?.accuracy == null ? "–" : percent(log.accuracy),
+  };
+}
+
+function word(log, plan, {stopping, replaying}) {
+  if (!log) return WORDS.ready;
+  if (replaying && !log.isFinal) return "Replay";
+  if (stopping && !log.isFinal) return "Stopping";
+  if (log.state === "running" && log.steps.length === 0) return "Starting";
+  return log.state === "running" ? plan.running ?? WORDS.running : WORDS[log.state];
+}
+
+function detail(log, plan, {queuePosition, expectedStart, replaying}) {
+  if (!log) return plural(plan.steps, "step");
+  if (log.state === "queued") return queueWords(queuePosition, expectedStart);
+  if (log.progress && !log.isFinal && !replaying) return progressWords(log.progress);
+  const steps = `step ${integer(log.latest.step)} of ${integer(plan.steps)}`;
+  if (log.isFinal) return `${steps}, ${duration(log.seconds)}`;
+  if (replaying) return steps;
+  if (log.state === "paused") return steps;
+  const left = log.secondsLeft(plan.steps);
+  return left === null ? steps : `${steps}, ${duration(left)} left`;
+}
+
+/** What the server says that a silent run waits for. */
+const WAITS = {
+  features: ({done, total}) => `features: ${integer(done)} of ${integer(total)}`,
+  torch: ({seconds}) => `loading torch${seconds === null ? "" : `, about ${duration(Math.ceil(seconds))}`}`,
+  processor: ({share}) => `waiting for the processor, it has ${percent(share, 0)} of a core`,
+  preparation: () => "preparing data and noise",
+  step: () => "a step that takes long",
+};
+
+function progressWords(progress) {
+  return WAITS[progress.what]?.(progress) ?? "";
+}
+
+/** Short: the cell holds some thirty characters. */
+function queueWords(position, expectedStart) {
+  if (position === null || position === undefined) return "waiting for a worker";
+  const isKnown = expectedStart !== null && expectedStart !== undefined && expectedStart >= SOON_SECONDS;
+  if (!isKnown) return position === 1 ? "next in line" : `place ${position} in line`;
+  return `${position === 1 ? "next" : `place ${position}`}, in about ${coarse(expectedStart)}`;
+}
+
+const SOON_SECONDS = 5;
+const MINUTE = 60;
+const HOUR = 3600;
+
+/** A time rounded up, as an estimate is: to tens of seconds, minutes, five minutes or hours. */
+function coarse(seconds) {
+  if (seconds > 2 * HOUR) return `${Math.ceil(seconds / HOUR)} h`;
+  const unit = seconds < MINUTE ? 10 : seconds < 10 * MINUTE ? MINUTE : 5 * MINUTE;
+  return duration(Math.ceil(seconds / unit) * unit);
+}
+
+function spent({epsilon, step}, plan) {
+  if (!plan.private) return {epsilon: "∞", budget: "no guarantee", left: "–", leftSteps: ""};
+  const value = epsilon ?? 0;
+  const shown = Math.min(Number(decimalsUp(value, plan.digits)), Number(plan.budget_text));
+  const left = Number(plan.budget_text) - shown; // so that the status bar adds up
+  return {
+    epsilon: decimalsUp(value, plan.digits),
+    budget: `of ${plan.budget_text}`,
+    left: left.toFixed(plan.digits),
+    leftSteps: plural(Math.max(0, plan.last_step - step), "step"),
+  };
+}
+
+function clipped(log, plan) {
+  if (!plan.private || plan.clipping_fn !== "Abadi") return "–";
+  const share = log?.steps.findLast((step) => step.clipped_fraction !== null)?.clipped_fraction;
+  return share === undefined ? "–" : percent(share, 0);
+}
+
+/** What a screen reader hears, seldom. @returns {string} */
+export function announcement(log, plan, activity = {}) {
+  const now = status(log, plan, activity);
+  if (log?.error) return `${now.word}. ${log.error.message}`;
+  if (!log || log.steps.length === 0) return `${now.word}, ${now.detail}.`;
+  if (plan.running) return `${now.word}, ${now.detail}.`;
+  const budget = plan.private ? `, ε ${now.epsilon} ${now.budget}` : ", without privacy";
+  const reached = log.accuracy === null ? "" : `, accuracy ${percent(log.accuracy)}`;
+  return `${now.word}, step ${integer(now.step)} of ${integer(now.steps)}${budget}${reached}.`;
+}

@@ -1,0 +1,23 @@
+/** What the panel shows of a training, beside its log. */
+
+import {chartPlan} from "../../charts/plan.js";
+import {terms} from "../../forms/plan_panel.js";
+import {clock} from "../../lib/times.js";
+
+/**
+ * @param {Record<string, any>} run as the API shows it, with its config
+ * @param {Record<string, any>} plan
+ * @param {Record<string, any>} catalogue
+ */
+export function trainingContent(run, plan, catalogue) {
+  const {config} = run;
+  return {
+    plan: chartPlan(plan, config, catalogue),
+    title: `Run of ${clock(run.created_at)}`,
+    file: `run-${run.id.slice(0, 6)}`,
+    terms: terms(plan, catalogue),
+    model: config.model,
+    twin: config.private ? run.links.twin : null,
+    recount: {url: run.links.epsilon, plan, config, catalogue},
+  };
+}

@@ -1,0 +1,45 @@
+/** The odd one of the 24 records: its point on a chart, moved by pointer or arrow keys. */
+
+import {grip} from "./drag.js";
+import {decimals} from "../../lib/format.js";
+import {clamp, text} from "../../lib/svg.js";
+
+const EDGE = 0.05; // of the x range, kept free at each end
+const STEPS = {small: [0.05, 0.1], big: [0.25, 0.5]}; // of a key, in x and y
+
+/** Pure: the nearest point where the record may lie. */
+export function within([x, y], {x_range: [low, high], y_range: ends}) {
+  return [clamp(x, low + EDGE, high - EDGE), clamp(y, ...ends)];
+}
+
+/**
+ * @param {import("../../lib/svg.js").Chart} chart
+ * @param {{x_range: [number, number], y_range: [number, number]}} data
+ * @param {{control: string, place: () => [number, number], move: (to: [number, number]) => void}} options
+ *   `place` returns where it lies, `move` gets where it shall lie.
+ */
+export function oddRecord(chart, data, {control, place, move}) {
+  const handle = grip(chart, {
+    label: "The odd record: arrow keys move it", control, role: "movable record", range: data.y_range,
+    move: (to) => move(within(to, data)),
+    step: ([dx, dy], isBig) => {
+      const [x, y] = place();
+      const [wide, high] = isBig ? STEPS.big : STEPS.small;
+      move(within([x + dx * wide, y + dy * high], data));
+    },
+  });
+  return {
+    /** Put it where it lies; `consequence` is what follows from that, in words. */
+    show(consequence) {
+      const [x, y] = place();
+      handle.at([chart.x(x), chart.y(y)], decimals(y, 1).replace("−", "-"), `x ${decimals(x)}, y ${decimals(y)}; ${consequence}`);
+    },
+  };
+}
+
+/** The invitation beside a point, unless the page's address locks it. @returns {import("../../lib/svg.js").Mark[]} */
+export function invitation({width, height, grips}, [x, y]) {
+  if (grips.querySelector(".locked")) return [];
+  const isRight = x > width / 2;
+  return [text([x + (isRight ? -16 : 16), y + (y > height - 40 ? -10 : 18)], "drag me", "ink halo", isRight ? "end" : "start")];
+}

@@ -1,0 +1,198 @@
+import assert from "node:assert/strict";
+import {test} from "node:test";
+import {COLUMNS, texts, values} from "../../../static/js/charts/columns.js";
+import {accuracyConclusion, batchesConclusion, lossConclusion, normsConclusion} from "../../../static/js/charts/conclusions.js";
+import {chartPlan} from "../../../static/js/charts/plan.js";
+import {announcement, status} from "../../../static/js/runs/panel/status.js";
+import {roundUp} from "../../../static/js/lib/format.js";
+import {accountantName, terms} from "../../../static/js/forms/plan_panel.js";
+import {RunLog} from "../../../static/js/runs/log/run_log.js";
+import {csv} from "../../../static/js/lib/table.js";
+import {PLAN, logUpTo, logUpToStep} from "../support.js";
+
+const done = logUpTo();
+const OPEN = {...PLAN, private: false, budget: null};
+
+test("before a run the status bar says what may be spent", () => {
+  const now = status(null, PLAN);
+  assert.deepEqual([now.word, now.epsilon, now.budget, now.left, now.leftSteps], ["Ready", "0.00", "of 1.00", "1.00", "60 steps"]);
+});
+
+test("spent and left add up to the budget as printed, at every step", () => {
+  for (let step = 1; step <= PLAN.steps; step += 1) {
+    const now = status(logUpToStep(step), PLAN);
+    assert.equal((Number(now.epsilon) + Number(now.left)).toFixed(2), "1.00", `step ${step}`);
+  }
+});
+
+test("the state is a word and a mark", () => {
+  const log = new RunLog();
+  log.add({seq: 1, kind: "state", data: {state: "queued"}});
+  assert.deepEqual([status(log, PLAN, {queuePosition: 3}).word, status(log, PLAN, {queuePosition: 3}).detail], ["Queued", "place 3 in line"]);
+  assert.equal(status(log, PLAN, {queuePosition: 1}).detail, "next in line");
+  log.add({seq: 2, kind: "state", data: {state: "running"}});
+  assert.equal(status(log, PLAN).word, "Starting");
+  assert.equal(status(log, PLAN, {stopping: true}).word, "Stopping");
+  assert.deepEqual([status(done, PLAN).word, status(done, PLAN).mark], ["Finished", "done"]);
+});
+
+test("a place in line says about when the run starts, once that is known", () => {
+  const log = new RunLog();
+  log.add({seq: 1, kind: "state", data: {state: "queued"}});
+  const said = (expectedStart, queuePosition = 3) => status(log, PLAN, {queuePosition, expectedStart}).detail;
+  assert.equal(said(37.2), "place 3, in about 40 s");
+  assert.equal(said(12, 1), "next, in about 20 s");
+  assert.equal(said(61), "place 3, in about 2 min");
+  assert.equal(said(599.9), "place 3, in about 10 min");
+  assert.equal(said(601), "place 3, in about 15 min");
+  assert.equal(said(7201), "place 3, in about 3 h");
+  for (let seconds = 5; seconds < 1e6; seconds *= 1.1) assert.ok(said(seconds, 200).length <= 27, said(seconds, 200));
+  for (const unknown of [null, undefined, 0, 4.9]) assert.equal(said(unknown), "place 3 in line");
+  assert.equal(said(0, 1), "next in line");
+  assert.equal(said(20, null), "waiting for a worker");
+  assert.equal(announcement(log, PLAN, {queuePosition: 3, expectedStart: 37.2}), "Queued, place 3, in about 40 s.");
+});
+
+test("what is computed before the next point is said until it comes", () => {
+  const log = new RunLog();
+  log.add({seq: 1, kind: "state", data: {state: "running"}});
+  log.add({seq: 2, kind: "progress", data: {what: "features", done: 3000, total: 70000}});
+  const words = "features: 3,000 of 70,000";
+  assert.equal(status(log, PLAN).detail, words);
+  assert.equal(announcement(log, PLAN), `Starting, ${words}.`);
+  assert.notEqual(status(log, PLAN, {replaying: true}).detail, words);
+  log.add({seq: 3, kind: "step", data: {step: 1, epsilon: 0.5, seconds: 1, diagnostics: {}}});
+  assert.equal(status(log, PLAN).detail, "step 1 of 60");
+  log.add({seq: 4, kind: "progress", data: {what: "features", done: 4000, total: 70000}});
+  log.add({seq: 5, kind: "state", data: {state: "cancelled"}});
+  assert.doesNotMatch(status(log, PLAN).detail, /features/);
+});
+
+test("a failed run says why, aloud too", () => {
+  const log = logUpToStep(10);
+  const error = {code: "diverged", message: "The loss grew beyond all bounds; lower the learning rate."};
+  log.add({seq: 1000, kind: "state", data: {state: "failed", error}});
+  assert.equal(status(log, PLAN).word, "Failed");
+  assert.match(announcement(log, PLAN), /^Failed\. The loss grew .* learning rate\.$/);
+});
+
+test("what is said aloud holds step, epsilon and accuracy", () => {
+  assert.match(announcement(logUpToStep(30), PLAN), /^Training, step 30 of 60, ε 0\.7\d of 1\.00, accuracy 8\d\.\d %\.$/);
+});
+
+test("without privacy nothing is left and nothing is clipped", () => {
+  const now = status(done, OPEN);
+  assert.deepEqual([now.epsilon, now.left, now.clipped], ["∞", "–", "–"]);
+});
+
+test("headings are sentences with the number that the data has", () => {
+  const [first, last] = [done.evaluations[0], done.evaluations.at(-1)];
+  const reached = `${(100 * last.test_accuracy).toFixed(1)} %`;
+  assert.match(accuracyConclusion(done, PLAN), new RegExp(`^${reached} at ε = 1\\.00, of which the second half bought`));
+  assert.match(accuracyConclusion(logUpToStep(1), PLAN), new RegExp(`^${(100 * first.test_accuracy).toFixed(1)} % at ε = 0\\.\\d\\d of 1\\.00$`));
+  assert.match(accuracyConclusion(done, OPEN), /^8\d\.\d % at/);
+  const share = Math.round(100 * done.steps.at(-1).clipped_fraction);
+  assert.equal(normsConclusion(done, PLAN), `${share} % of gradients are longer than C`);
+  assert.equal(lossConclusion(done), "Training and test loss fall together");
+});
+
+test("the gain of the second half is the difference of two evaluations", () => {
+  const half = done.evaluations.findLast(({epsilon}) => epsilon <= done.evaluations.at(-1).epsilon / 2);
+  const gain = (100 * (done.evaluations.at(-1).test_accuracy - half.test_accuracy)).toFixed(1);
+  assert.ok(accuracyConclusion(done, PLAN).endsWith(`bought ${gain} points`));
+});
+
+test("of a run that was stopped nothing is concluded but where it ended", () => {
+  const log = logUpToStep(30);
+  log.add({seq: 1000, kind: "state", data: {state: "cancelled"}});
+  const {step, epsilon, test_accuracy} = log.evaluations.at(-1);
+  const said = accuracyConclusion(log, PLAN);
+  assert.ok(said.startsWith(`${(100 * test_accuracy).toFixed(1)} % at ε = ${roundUp(epsilon)}, where`), said);
+  assert.ok(said.endsWith(`ended after ${step} of 60 steps`), said);
+});
+
+test("of a run that goes on or was stopped no heading judges, at any step and in any state", () => {
+  const judging = /bought|nothing|too bold|fall together|stays .* above/;
+  for (let step = 1; step <= PLAN.steps; step += 1) {
+    for (const state of ["running", "cancelled", "failed", "interrupted"]) {
+      const log = logUpToStep(step);
+      log.add({seq: 1000, kind: "state", data: {state}});
+      assert.doesNotMatch(accuracyConclusion(log, PLAN), judging, `${state}, ${step}`);
+      assert.doesNotMatch(lossConclusion(log), judging, `${state}, ${step}`);
+    }
+  }
+});
+
+test("a count's claim is said once", () => {
+  const catalogue = {accountants: {exact: "Exact", rdp: "Rényi (RDP)"}, claims: {exact: "exact", rdp: "bound"}};
+  assert.equal(accountantName("exact", catalogue), "Exact");
+  assert.equal(accountantName("rdp", catalogue), "Rényi (RDP): bound");
+  const said = (accountant, status) => terms({private: true, delta: 1e-5, neighboring_relation: "add_or_remove_one", accountant, status}, catalogue);
+  assert.ok(said("exact", "exact").endsWith("Poisson sampling; accountant: Exact"));
+  assert.ok(said("rdp", "bound").endsWith("Poisson sampling; accountant: Rényi (RDP), bound"));
+});
+
+test("a run that has no step for a while says what it waits for", () => {
+  const log = new RunLog();
+  log.add({seq: 1, kind: "state", data: {state: "running"}});
+  assert.equal(status(log, PLAN).detail, "step 0 of 60");
+  const waits = [
+    [{what: "torch", seconds: 3.2}, "loading torch, about 4 s"],
+    [{what: "torch", seconds: null}, "loading torch"],
+    [{what: "processor", share: 0.314, load: 6}, "waiting for the processor, it has 31 % of a core"],
+    [{what: "features", done: 256, total: 70000}, "features: 256 of 70,000"],
+    [{what: "preparation"}, "preparing data and noise"],
+    [{what: "something a later server says"}, ""],
+  ];
+  for (const [i, [data, said]] of waits.entries()) {
+    log.add({seq: 2 + i, kind: "progress", data});
+    assert.equal(status(log, PLAN).detail, said);
+  }
+  log.add({seq: 20, kind: "step", data: {step: 1, epsilon: 0.5, seconds: 1, diagnostics: {}}});
+  assert.equal(status(log, PLAN).detail, "step 1 of 60");
+  log.add({seq: 21, kind: "progress", data: {what: "step"}});
+  assert.equal(status(log, PLAN).detail, "a step that takes long");
+});
+
+test("headings stand before there is data", () => {
+  const log = new RunLog();
+  for (const words of [accuracyConclusion(log, PLAN), normsConclusion(log, PLAN), lossConclusion(log)]) {
+    assert.ok(words.length > 10 && !/undefined|NaN/.test(words));
+  }
+});
+
+test("a table holds every point that its chart shows", () => {
+  assert.equal(texts("accuracy", done, PLAN).rows.length, done.evaluations.length);
+  assert.equal(values("loss", done).length, done.steps.length);
+  assert.equal(values("norms", done).length, done.phase.norm_edges.length - 1);
+  for (const chart of Object.keys(COLUMNS)) {
+    for (const row of values(chart, done)) assert.equal(row.length, COLUMNS[chart].names.length);
+  }
+});
+
+test("an epsilon in a table is rounded up", () => {
+  const row = texts("accuracy", done, PLAN).rows[3];
+  assert.ok(Number(row[1]) >= done.evaluations[3].epsilon);
+});
+
+test("CSV quotes what needs it and leaves numbers whole", () => {
+  assert.equal(csv(["a", "b"], [[0.1234567890123, null], ['say "x", y', 2]]), 'a,b\r\n0.1234567890123,\r\n"say ""x"", y",2\r\n');
+});
+
+test("the status bar adds up for a budget of a millionth too", () => {
+  const plan = chartPlan({private: true, epsilon: 1e-6, last_step: 5, steps: 5}, {target_epsilon: 1e-6, dataset: "none"}, {data_sets: {}, scales: [{step: 1e-7, ticks: []}]});
+  for (const epsilon of [0, 1.234e-9, 3.14159e-7, 1e-6]) {
+    const {epsilon: spent, left} = status({state: "running", latest: {step: 1, epsilon}, steps: [], secondsLeft: () => null}, plan);
+    assert.ok(Number(spent) >= epsilon && Number(spent) - epsilon < 1e-7 + 1e-20, spent);
+    assert.equal((Number(spent) + Number(left)).toFixed(7), "0.0000010", spent);
+  }
+  assert.equal(plan.budget_text, "0.0000010");
+});
+
+test("a larger batch is compared per update and over the run, and what is held is said", () => {
+  const rows = [[64, 18750, 0.0095], [4096, 293, 0.00045]].map(([expected_batch_size, steps, noise_per_update]) => ({expected_batch_size, steps, noise_per_update}));
+  assert.equal(
+    batchesConclusion(rows),
+    "At this ε and these epochs, a batch of 4,096 carries 21 times less noise per update than one of 64, and 2.6 times less over the run",
+  );
+});

@@ -1,0 +1,202 @@
+/** Groups of runs: their logs, their words, their drawings, and what a sweep starts from. */
+
+import assert from "node:assert/strict";
+import {test} from "node:test";
+import {accuracyTicks, band, closeUp, commonRange, endAccuracies, endEpsilons, epsilonOf, multiple, seeds, splitBars, twins, valueAxis} from "../../../static/js/groups/drawings.js";
+import {GroupLog, endOf} from "../../../static/js/groups/group_log.js";
+import {nextSeeds, suggestions, typedValues, variations} from "../../../static/js/groups/suggestions.js";
+import {conclusion, memberWords, progressWords, splitOf, spread} from "../../../static/js/groups/words.js";
+import {scale} from "../../../static/js/lib/svg.js";
+
+const RATE = {name: "learning_rate", kind: "number", marks: [0.1, 1, 10, 100], choices: {}};
+const SETTING = {label: "Learning rate", symbol: "η"};
+const VIEW = {range: [75, 90], steps: 300, symbol: "η"};
+
+/** A group whose runs ended at these accuracies; null: still waits. */
+function group(ends, more = {}) {
+  const members = ends.map((_, i) => ({id: `r${i}`, value: String(2 ** i), number: 2 ** i, private: true, steps: 300, evaluations: 2, ...more}));
+  const log = new GroupLog(members);
+  let id = 0;
+  const add = (i, seq, kind, data) => log.add({id: ++id, run_id: `r${i}`, seq, kind, data});
+  ends.forEach((end, i) => {
+    add(i, 1, "state", {state: "queued"});
+    if (end === null) return;
+    add(i, 2, "state", {state: "running"});
+    add(i, 3, "evaluation", {step: 100, epsilon: 0.5, test_accuracy: end - 0.02});
+    add(i, 4, "evaluation", {step: 300, epsilon: 1, test_accuracy: end});
+    add(i, 5, "end", {step: 300, epsilon: 1, test_accuracy: end});
+    add(i, 6, "state", {state: "done"});
+  });
+  return log;
+}
+
+/** A drawing without a page. */
+function chart(width = 600, height = 300) {
+  return {
+    width,
+    height,
+    frame(x, y, [left, top, right, bottom], {logX = false} = {}) {
+      this.x = scale(x, [left, right], {log: logX});
+      this.y = scale(y, [bottom, top]);
+      return this;
+    },
+  };
+}
+
+function flat(marks) {
+  return marks.flatMap((mark) => [mark, ...(Array.isArray(mark.content) ? flat(mark.content) : [])]);
+}
+
+const written = (marks) => flat(marks).filter(({name}) => name === "text").map(({content}) => content);
+
+test("events of all runs reach their own log, and doubled ones are passed over", () => {
+  const log = group([0.85, null]);
+  assert.equal(log.members[0].log.evaluations.length, 2);
+  assert.equal(log.members[1].log.evaluations.length, 0);
+  assert.equal(log.last, 7);
+  log.add({id: 3, run_id: "r0", seq: 3, kind: "evaluation", data: {}});
+  log.add({id: 99, run_id: "gone", seq: 1, kind: "state", data: {state: "done"}});
+  assert.equal(log.members[0].log.evaluations.length, 2);
+  assert.equal(log.last, 99);
+});
+
+test("a sweep says which value ends highest, and the range when all have ended", () => {
+  assert.equal(conclusion("sweep", group([null, null]).members, SETTING), "Accuracy while they train");
+  assert.equal(conclusion("sweep", group([0.81, null, 0.853]).members, SETTING), "So far η = 4 ends highest, at 85.3 %");
+  assert.equal(conclusion("sweep", group([0.81, 0.853, 0.84]).members, SETTING), "η = 2 ends highest, at 85.3 %; all end between 81.0 % and 85.3 %");
+});
+
+test("seeds say how much is luck", () => {
+  assert.equal(conclusion("seeds", group([0.851, null]).members), "One of 2 seeds ended at 85.1 %");
+  assert.equal(conclusion("seeds", group([0.851, 0.8535, 0.852]).members), "3 seeds end between 85.10 % and 85.35 %: luck alone moves a run by 0.25 points");
+  assert.equal(spread([0.85, 0.86, null]), "Mean 85.50 %, from 85.00 % to 86.00 %");
+  assert.equal(spread([0.85, null]), "");
+});
+
+test("the loss of a twin is split, and a part that gains has a minus", () => {
+  assert.equal(conclusion("twin", group([0.84, 0.85, null]).members), "The loss is split when all three have ended");
+  assert.equal(conclusion("twin", group([0.84, 0.85, 0.853]).members), "Of 1.3 points of accuracy lost, clipping takes 0.3 and noise 1.0");
+  assert.equal(conclusion("twin", group([0.84, 0.86, 0.85]).members), "Of 1.0 points of accuracy lost, clipping takes −1.0 and noise 2.0");
+  assert.equal(conclusion("twin", group([0.851, 0.852, 0.851]).members), "Nothing is lost: clipping takes −0.1 points of accuracy and noise 0.1");
+  const split = splitOf([0.84, 0.86, 0.85]);
+  assert.ok(Math.abs(split.clipping + split.noise - split.total) < 1e-12);
+});
+
+test("a run that was stopped is no end, and none of them is a conclusion", () => {
+  const log = group([null, null]);
+  log.add({id: 50, run_id: "r0", seq: 2, kind: "evaluation", data: {step: 100, epsilon: 0.5, test_accuracy: 0.9}});
+  log.add({id: 51, run_id: "r0", seq: 3, kind: "state", data: {state: "cancelled"}});
+  log.add({id: 52, run_id: "r1", seq: 2, kind: "state", data: {state: "cancelled"}});
+  assert.deepEqual([endOf(log.members[0]), epsilonOf(log.members[0])], [null, null]);
+  assert.equal(conclusion("sweep", log.members, SETTING), "None of these runs reached its end");
+  assert.equal(memberWords(log.members[0], "0.50"), "stopped");
+});
+
+test("progress says how many have ended and what is left", () => {
+  const group = {ended: 4, total: 9, expected_seconds: 75, has_ended: false};
+  assert.equal(progressWords(group), "4 of 9 runs have ended, about 1 min 15 s left");
+  assert.equal(progressWords({...group, expected_seconds: null}), "4 of 9 runs have ended");
+  assert.equal(progressWords({...group, ended: 9, has_ended: true}), "All 9 runs have ended");
+});
+
+test("values lie by ratio where they span one, and by place where they are no numbers", () => {
+  const numbers = (values) => values.map((number) => ({number}));
+  assert.equal(valueAxis(numbers([0.25, 1, 16])).log, true);
+  assert.equal(valueAxis(numbers([0, 0.5, 0.9])).log, false);
+  assert.deepEqual(valueAxis(numbers([null, 3])).places, [1, 2]);
+  for (const values of [[0.25, 1, 16], [0, 0.5, 0.9], [3, 4]]) {
+    const {range} = valueAxis(numbers(values));
+    assert.ok(range[0] < Math.min(...values) && range[1] > Math.max(...values));
+  }
+});
+
+test("every drawing of a group is finite while runs wait, train and have ended", () => {
+  for (const ends of [[null, null, null], [0.85, null, null], [0.85, 0.8, 0.1]]) {
+    for (const range of [[75, 90], [0, 99.5]]) {
+      const {members} = group(ends);
+      const view = {...VIEW, range};
+      const split = splitOf(members.map(endOf));
+      for (const width of [150, 600]) {
+        const all = [
+          multiple(chart(width, 132), members[0], members, view),
+          endAccuracies(chart(width), members, view),
+          endEpsilons(chart(width), members, view),
+          seeds(chart(width), members, view),
+          twins(chart(width), members, view),
+          splitBars(chart(width), split),
+        ];
+        for (const {attributes} of all.flatMap(flat)) {
+          for (const value of Object.values(attributes)) assert.doesNotMatch(String(value), /NaN|Infinity|undefined/);
+        }
+      }
+    }
+  }
+});
+
+test("the chart of ends has a dot for each run that ended, and its value below", () => {
+  const marks = endAccuracies(chart(), group([0.8, null, 0.85]).members, VIEW);
+  assert.equal(marks.filter(({name}) => name === "circle").length, 2);
+  for (const words of ["1", "2", "4", "85.0 %", "η"]) assert.ok(written(marks).includes(words), words);
+});
+
+test("the band holds the least, the mean and the most at each step of two runs", () => {
+  const points = band(group([0.8, 0.9, null]).members);
+  assert.deepEqual(points.map(({step}) => step), [100, 300]);
+  assert.deepEqual([points[1].low, points[1].high], [0.8, 0.9]);
+  assert.ok(Math.abs(points[1].mean - 0.85) < 1e-12);
+  assert.deepEqual(band(group([0.8, null]).members), []);
+});
+
+test("seeds that have all ended are seen close up", () => {
+  assert.deepEqual(closeUp(group([0.851, 0.856]).members, [75, 90]), [82, 86]);
+  assert.deepEqual(closeUp(group([0.851, null]).members, [75, 90]), [75, 90]);
+  assert.deepEqual(accuracyTicks([82, 86]), [82, 83, 84, 85, 86]);
+});
+
+test("every point of every run lies inside the plot", () => {
+  for (const ends of [[0.84, 0.7, 0.93], [0.7, 0.84, 0.85], [0.85, 0.86, 0.4], [0.85, 0.992, null]]) {
+    const {members} = group(ends);
+    const range = commonRange(members, {accuracy_floor: 0.75, accuracy_ceiling: 0.9});
+    for (const {test_accuracy: share} of members.flatMap(({log}) => log.evaluations)) {
+      assert.ok(range[0] <= 100 * share && 100 * share <= range[1], `${share} on ${range}`);
+    }
+    const discs = flat(twins(chart(), members, {...VIEW, range})).filter(({name}) => name === "circle");
+    assert.equal(discs.length, ends.filter((end) => end !== null).length);
+    assert.equal(new Set(discs.map(({attributes}) => attributes.cy)).size, discs.length, "none is moved to the edge");
+    assert.ok(accuracyTicks(range).length >= 3);
+  }
+});
+
+test("ticks of accuracy lie within the axis", () => {
+  assert.deepEqual(accuracyTicks([75, 90]), [75, 80, 85, 90]);
+  assert.ok(accuracyTicks([0, 99.5], true).every((tick) => tick > 0 && tick < 99.5));
+});
+
+test("a sweep starts with doublings around the present value, inside the marks", () => {
+  assert.deepEqual(suggestions(RATE, "4"), ["1", "2", "4", "8", "16"]);
+  assert.deepEqual(suggestions(RATE, "80"), ["20", "40", "80"]);
+  assert.deepEqual(suggestions(RATE, "1000"), ["250", "500", "1000"]);
+  assert.deepEqual(suggestions({...RATE, marks: []}, "3"), ["0.75", "1.5", "3", "6", "12"]);
+  assert.deepEqual(suggestions({...RATE, marks: [1e-9, 1e-7, 1e-5]}, "1e-5"), ["2.5e-6", "5e-6", "1e-5"]);
+  assert.deepEqual(suggestions({...RATE, kind: "integer", marks: []}, "1"), ["1", "2", "4"]);
+});
+
+test("a sweep starts with the marks where they are evenly spaced or nothing is set, and with all choices", () => {
+  assert.deepEqual(suggestions({...RATE, marks: [0, 0.25, 0.5, 0.75]}, "0.9"), ["0", "0.25", "0.5", "0.75", "0.9"]);
+  assert.deepEqual(suggestions(RATE, ""), ["0.1", "1", "10", "100"]);
+  assert.deepEqual(suggestions(RATE, "abc"), ["0.1", "1", "10", "100"]);
+  const choice = {...RATE, kind: "choice", choices: {sgd: "SGD", adam: "Adam"}};
+  assert.deepEqual(suggestions(choice, "sgd"), ["sgd", "adam"]);
+  assert.deepEqual(suggestions(choice, "sgd", ["sgd"]), ["sgd"]);
+});
+
+test("typed values are parted by spaces, and what is no number stays for the server to refuse", () => {
+  assert.deepEqual(typedValues(" 1 2;3, 4 "), ["1", "2", "3", "4"]);
+  assert.deepEqual(variations(RATE, "0,5 1 abc"), [{learning_rate: "0,5"}, {learning_rate: 1}, {learning_rate: "abc"}]);
+  assert.deepEqual(variations(RATE, ""), []);
+});
+
+test("seeds go on from the present one", () => {
+  assert.deepEqual(nextSeeds("7"), ["7", "8", "9", "10", "11"]);
+  assert.deepEqual(nextSeeds(""), ["1", "2", "3", "4", "5"]);
+});

@@ -1,0 +1,30 @@
+import assert from "node:assert/strict";
+import {test} from "node:test";
+import {Newest} from "../../../static/js/lib/newest.js";
+
+const ROOT = {classList: {add() {}, remove() {}}, querySelectorAll: () => []};
+
+test("the whole answer has a while from the change on, then a preliminary one is shown", async () => {
+  const newest = new Newest(ROOT);
+  const never = new Promise(() => {});
+  newest.asked = performance.now();
+  assert.equal(await newest.isSoon(Promise.resolve()), true);
+  assert.equal(await newest.isSoon(never), false);
+  const waited = performance.now();
+  assert.ok(waited - newest.asked >= 79, "the eye waits so long");
+  newest.asked = waited - 1000;
+  assert.equal(await Promise.race([newest.isSoon(never), new Promise((done) => setTimeout(done, 5000, "late"))]), false);
+});
+
+test("a question that was dropped may fail, the newest may not", async () => {
+  const newest = new Newest(ROOT);
+  const controller = new AbortController();
+  const dropped = newest.put(async (signal) => {
+    await new Promise((done) => signal.addEventListener("abort", done));
+    throw new Error("of a body that was being read");
+  }, controller.signal);
+  controller.abort();
+  await dropped;
+  const failing = newest.put(() => Promise.reject(new Error("a fault of ours")), new AbortController().signal);
+  await assert.rejects(failing, /a fault of ours/);
+});

@@ -1,0 +1,19 @@
+import assert from "node:assert/strict";
+import {test} from "node:test";
+import {conclusion, ranked, sentence} from "../../../static/js/widgets/regression-errors.js";
+
+const method = (name, medians, texts) => ({name, medians, texts});
+const DATA = {
+  epsilons: [0.1, 2], mean: 1.33, least: 0.6,
+  methods: [method("A", [0.8, 0.7], ["0.8", "0.7"]), method("B", [null, 0.6], ["38", "0.6"]), method("C", [null, 0.9], ["–", "0.9"])],
+};
+
+test("methods are told by their medians; who has none yet is left out", () => {
+  assert.deepEqual(ranked(DATA, 0).map(({name}) => name), ["A", "B"]);
+  assert.equal(conclusion(DATA, 1), "Median errors at ε = 2: B 0.6, A 0.7, C 0.9");
+});
+
+test("who does no better than the mean is named, beyond the paper too", () => {
+  assert.match(sentence(DATA, 0), /No better than the mean here: B\.$/);
+  assert.match(sentence(DATA, 1), /All are better than the mean here/);
+});

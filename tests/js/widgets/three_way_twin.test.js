@@ -1,0 +1,17 @@
+import assert from "node:assert/strict";
+import {test} from "node:test";
+import {endings, reach} from "../../../static/js/widgets/three-way-twin.js";
+
+test("the axis of the split holds zero and every seed, also below zero", () => {
+  const [low, high] = reach([{each: [0.1, 0.12]}, {each: [0.48, 0.52]}]);
+  assert.equal(low, 0);
+  assert.ok(high > 0.52);
+  const [below] = reach([{each: [-0.12, -0.05]}, {each: [0.3]}]);
+  assert.ok(below < -0.12);
+});
+
+test("the ends of all kinds are said with what is not private and their rates", () => {
+  const kinds = [{name: "ordinary", words: "ordinary, not private"}, {name: "private", words: "private"}];
+  const choice = {ends: {ordinary: "98.74", private: "98.13"}, rates: {ordinary: "0.0625", private: "8"}};
+  assert.equal(endings(kinds, choice), "At the end: ordinary, not private 98.74 % (rate 0.0625); private 98.13 % (rate 8).");
+});
