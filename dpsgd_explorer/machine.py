@@ -6,13 +6,23 @@ its control group (version 2, then version 1).
 
 from __future__ import annotations
 
+import math
 import os
 import re
 from pathlib import Path
 
 CONTROL_GROUP = Path("/sys/fs/cgroup")
 SYSTEM_MEMORY = Path("/proc/meminfo")
-MEMORY_LIMITS = ("memory.max", "memory/memory.limit_in_bytes")
+#: Limit, use, and the pattern of the number of bytes in files that can be dropped.
+GROUP_MEMORY = (
+    ("memory.max", "memory.current", r"^inactive_file (\d+)"),
+    (
+        "memory/memory.limit_in_bytes",
+        "memory/memory.usage_in_bytes",
+        r"^total_inactive_file (\d+)",
+    ),
+)
+OOM_COUNTERS = ("memory.events", "memory/memory.oom_control")
 PROCESSOR_QUOTA = "cpu.max"  # microseconds per period, or "max"
 OLD_PROCESSOR_QUOTA = ("cpu/cpu.cfs_quota_us", "cpu/cpu.cfs_period_us")
 
@@ -53,11 +63,32 @@ def cores() -> float:
 def memory_mib() -> float | None:
     """Return the memory in MiB that we may use in all; None if it is unknown."""
     total = _number(SYSTEM_MEMORY, r"^MemTotal: *(\d+) kB")
-    limits = [_number(CONTROL_GROUP / name, r"^(\d+)$") for name in MEMORY_LIMITS]
+    limits = [_number(CONTROL_GROUP / name, r"^(\d+)$") for name, _, _ in GROUP_MEMORY]
     known = [limit for limit in limits if limit is not None]
     if total is not None:
         known.append(total * 1024)
     return min(known) / 2**20 if known else None
+
+
+def oom_kills() -> int:
+    """Return how often the kernel killed a process of our control group for memory."""
+    counts = (
+        _number(CONTROL_GROUP / name, r"^oom_kill (\d+)") for name in OOM_COUNTERS
+    )
+    return next((count for count in counts if count is not None), 0)
+
+
+def free_memory_mib() -> float:
+    """Return the free memory in MiB, of the machine or of our control group."""
+    in_machine = _number(SYSTEM_MEMORY, r"^MemAvailable: *(\d+) kB")
+    free = [math.inf if in_machine is None else in_machine * 1024]
+    for limit_file, use_file, droppable in GROUP_MEMORY:
+        limit = _number(CONTROL_GROUP / limit_file, r"^(\d+)$")
+        use = _number(CONTROL_GROUP / use_file, r"^(\d+)$")
+        if limit is not None and use is not None:
+            statistics = (CONTROL_GROUP / use_file).with_name("memory.stat")
+            free.append(limit - use + (_number(statistics, droppable) or 0))
+    return min(free) / 2**20
 
 
 def _quota() -> float | None:

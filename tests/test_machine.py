@@ -1,4 +1,4 @@
-"""How many runs a machine is given at a time."""
+"""How much of a machine is ours, and how many runs it is given at a time."""
 
 import pytest
 
@@ -6,20 +6,33 @@ from dpsgd_explorer import machine
 
 
 @pytest.fixture
-def system(tmp_path, monkeypatch):
-    """Write the files in which the kernel tells about a machine of eight cores."""
+def kernel_files(tmp_path, monkeypatch):
+    """Write the files in which the kernel describes a machine of eight cores."""
     monkeypatch.setattr(machine, "CONTROL_GROUP", tmp_path)
     monkeypatch.setattr(machine, "SYSTEM_MEMORY", tmp_path / "meminfo")
     monkeypatch.setattr(
         machine.os, "sched_getaffinity", lambda _: set(range(8)), raising=False
     )
 
-    def write(memory_mib, **files):
-        (tmp_path / "meminfo").write_text(f"MemTotal:  {memory_mib * 1024} kB\n")
+    def write(files):
         for name, text in files.items():
-            file = tmp_path / name.replace("__", "/").replace("_of_", ".")
+            file = tmp_path / name
             file.parent.mkdir(exist_ok=True)
             file.write_text(text)
+
+    return write
+
+
+@pytest.fixture
+def system(kernel_files):
+    """Describe a machine with so much memory, and its control group."""
+
+    def write(memory_mib, **files):
+        named = {
+            name.replace("__", "/").replace("_of_", "."): text
+            for name, text in files.items()
+        }
+        kernel_files({"meminfo": f"MemTotal:  {memory_mib * 1024} kB\n"} | named)
 
     return write
 
@@ -68,3 +81,50 @@ def test_no_quota_is_all_cores(system, quota):
 def test_without_a_quota_in_version_1_all_cores_count(system):
     system(64_000, cpu__cpu_of_cfs_quota_us="-1\n", cpu__cpu_of_cfs_period_us="1000\n")
     assert machine.cores() == 8
+
+
+MEBIBYTE = 2**20
+
+
+def test_free_memory_is_that_of_the_machine_without_a_control_group(kernel_files):
+    kernel_files({"meminfo": "MemTotal: 9999999 kB\nMemAvailable:    2048 kB\n"})
+    assert machine.free_memory_mib() == 2
+
+
+def test_files_that_can_be_dropped_count_as_free_in_a_control_group(kernel_files):
+    kernel_files(
+        {
+            "meminfo": "MemAvailable: 99999999 kB\n",
+            "memory.max": f"{100 * MEBIBYTE}\n",
+            "memory.current": f"{90 * MEBIBYTE}\n",
+            "memory.stat": f"anon 7\ninactive_file {30 * MEBIBYTE}\n",
+        }
+    )
+    assert machine.free_memory_mib() == 40
+
+
+def test_a_control_group_of_the_first_version_is_read(kernel_files):
+    kernel_files(
+        {
+            "meminfo": "MemAvailable: 99999999 kB\n",
+            "memory/memory.limit_in_bytes": f"{100 * MEBIBYTE}\n",
+            "memory/memory.usage_in_bytes": f"{90 * MEBIBYTE}\n",
+            "memory/memory.stat": "total_inactive_file 0\n",
+            "memory/memory.oom_control": "oom_kill_disable 0\noom_kill 3\n",
+        }
+    )
+    assert machine.free_memory_mib() == 10
+    assert machine.oom_kills() == 3
+
+
+def test_a_group_without_a_limit_has_the_machines_memory(kernel_files):
+    kernel_files(
+        {
+            "meminfo": "MemAvailable: 1024 kB\n",
+            "memory.max": "max\n",
+            "memory.current": "5\n",
+            "memory.events": "oom 9\noom_kill 2\noom_group_kill 0\n",
+        }
+    )
+    assert machine.free_memory_mib() == 1
+    assert machine.oom_kills() == 2

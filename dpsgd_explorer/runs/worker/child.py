@@ -32,6 +32,7 @@ from dpsgd_explorer.experiments.config import RunConfig
 from dpsgd_explorer.experiments.events import Changes, Event, changes_of
 from dpsgd_explorer.experiments.experiment import Experiment
 from dpsgd_explorer.experiments.performance import PerformanceSettings
+from dpsgd_explorer.machine import free_memory_mib
 from dpsgd_explorer.runs.own_tables import folder_of
 from dpsgd_explorer.runs.store.records import Checkpoint, Claim, StoredEvent
 from dpsgd_explorer.runs.store.schema import DONE
@@ -103,7 +104,7 @@ def _report_warm() -> None:
 def idle_work(settings: Settings, parent_watch: ParentWatch) -> Iterator[None]:
     """Compute features ahead within the context, if there is memory to spare."""
     work = IdleWork(settings, parent_watch)
-    if not parent_watch.has_line and limits.free_memory_mib() >= IDLE_MIB:
+    if not parent_watch.has_line and free_memory_mib() >= IDLE_MIB:
         work.start()
     yield
     work.end()

@@ -16,7 +16,6 @@ from dpsgd_explorer.runs.store.leases import LEASE_SECONDS
 from dpsgd_explorer.runs.store.records import Claim
 from dpsgd_explorer.runs.store.retention import Sweep
 from dpsgd_explorer.runs.store.store import RunStore
-from dpsgd_explorer.runs.worker import limits
 from dpsgd_explorer.runs.worker.heartbeat import Heartbeat
 from dpsgd_explorer.runs.worker.process_pool import ProcessPool
 from dpsgd_explorer.runs.worker.supervision import Supervision
@@ -147,7 +146,7 @@ class Consumer:
         """Whether memory is left for one more run beside those in progress."""
         with self._lock:
             is_alone = self._busy <= 1
-        return is_alone or limits.free_memory_mib() >= machine.PROCESS_MIB
+        return is_alone or machine.free_memory_mib() >= machine.PROCESS_MIB
 
     def _on_signal(self, *_: object) -> None:
         # In a thread: the handler may have interrupted the holder of the lock.

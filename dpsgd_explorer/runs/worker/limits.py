@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import math
 import os
-import re
 import resource
 import time
-from pathlib import Path
 
 NICENESS = 10
 # Added once a run has shown its first points: one that starts goes before it.
@@ -17,18 +14,6 @@ OPEN_FILES = 1024
 FILE_BYTES = 64 * 2**30
 # Time for shutting down after the wall-clock limit.
 CPU_MARGIN_SECONDS = 60
-CONTROL_GROUP = Path("/sys/fs/cgroup")
-OOM_COUNTERS = ("memory.events", "memory/memory.oom_control")
-# Limit, use, and where it says how much of that is files that can be dropped.
-GROUP_MEMORY = (
-    ("memory.max", "memory.current", r"^inactive_file (\d+)"),
-    (
-        "memory/memory.limit_in_bytes",
-        "memory/memory.usage_in_bytes",
-        r"^total_inactive_file (\d+)",
-    ),
-)
-SYSTEM_MEMORY = Path("/proc/meminfo")
 
 
 def apply(*, memory_mib: int, seconds: int, threads: int) -> None:
@@ -59,36 +44,6 @@ class Precedence:
         if self._end is not None and time.process_time() >= self._end:
             self._end = None
             os.nice(LATER_NICENESS)
-
-
-def oom_kills() -> int:
-    """Return how often the kernel killed a process of our control group for memory."""
-    counts = (
-        _number(CONTROL_GROUP / name, r"^oom_kill (\d+)") for name in OOM_COUNTERS
-    )
-    return next((count for count in counts if count is not None), 0)
-
-
-def free_memory_mib() -> float:
-    """Return the free memory in MiB, of the machine or of our control group."""
-    in_machine = _number(SYSTEM_MEMORY, r"^MemAvailable: *(\d+) kB")
-    free = [math.inf if in_machine is None else in_machine * 1024]
-    for limit_file, use_file, droppable in GROUP_MEMORY:
-        limit = _number(CONTROL_GROUP / limit_file, r"^(\d+)$")
-        use = _number(CONTROL_GROUP / use_file, r"^(\d+)$")
-        if limit is not None and use is not None:
-            statistics = (CONTROL_GROUP / use_file).with_name("memory.stat")
-            free.append(limit - use + (_number(statistics, droppable) or 0))
-    return min(free) / 2**20
-
-
-def _number(file: Path, pattern: str) -> int | None:
-    """Return the number that a pattern finds in one of the system's files, if any."""
-    try:
-        match = re.search(pattern, file.read_text(), re.MULTILINE)
-    except OSError:
-        return None
-    return int(match.group(1)) if match else None
 
 
 def _lower(limit: int, soft: int, hard: int | None = None) -> None:

@@ -18,9 +18,8 @@ import time
 from contextlib import suppress
 from dataclasses import asdict
 
-from dpsgd_explorer.machine import PROCESS_MIB
+from dpsgd_explorer.machine import PROCESS_MIB, free_memory_mib
 from dpsgd_explorer.runs.store.records import Claim
-from dpsgd_explorer.runs.worker import limits
 from dpsgd_explorer.settings import Settings
 
 # A new spare starts after this delay, so that its loading does not slow a run's start.
@@ -137,7 +136,7 @@ class ProcessPool:
             if any(self._still_loads(spare, now) for spare in self._spares):
                 return
             asks_for_room = beside_runs or bool(self._spares)
-            if not asks_for_room or limits.free_memory_mib() >= 2 * PROCESS_MIB:
+            if not asks_for_room or free_memory_mib() >= 2 * PROCESS_MIB:
                 self._spares.append(self._start())
 
     def take(self) -> TrainingProcess:

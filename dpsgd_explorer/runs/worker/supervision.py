@@ -12,11 +12,12 @@ import threading
 import time
 from collections.abc import Callable
 
+from dpsgd_explorer import machine
 from dpsgd_explorer.errors import LeaseLostError, StorageBusyError, StorageFullError
 from dpsgd_explorer.runs.store.leases import LEASE_SECONDS, Leases
 from dpsgd_explorer.runs.store.records import Claim
 from dpsgd_explorer.runs.store.schema import CANCELLED
-from dpsgd_explorer.runs.worker import limits, outcomes
+from dpsgd_explorer.runs.worker import outcomes
 from dpsgd_explorer.runs.worker.event_writer import HEARTBEATS_PER_LEASE
 from dpsgd_explorer.runs.worker.process_pool import TrainingProcess
 from dpsgd_explorer.settings import Settings
@@ -76,7 +77,7 @@ class Supervision:
         self._hand_over = HandOver(leases, claim, lease_s)
         self._leases, self._claim, self._process = leases, claim, process
         self._settings, self._stop = settings, stop
-        self._oom_kills = limits.oom_kills()
+        self._oom_kills = machine.oom_kills()
         self._end = time.monotonic() + settings.wall_seconds
         process.hand_over(claim)
 
@@ -117,7 +118,7 @@ class Supervision:
             return
         if code not in KILLED:
             self._finish(outcomes.of_exit(code, seconds=self._settings.run_seconds))
-        elif limits.oom_kills() > self._oom_kills:
+        elif machine.oom_kills() > self._oom_kills:
             self._finish(outcomes.memory_limit(self._settings.run_memory_mib))
         else:
             logger.warning("the process of run %s was killed", self._claim.run_id)

@@ -7,7 +7,7 @@ import signal
 import pytest
 
 from dpsgd_explorer.machine import PROCESS_MIB
-from dpsgd_explorer.runs.worker import limits, process_pool
+from dpsgd_explorer.runs.worker import process_pool
 from dpsgd_explorer.runs.worker.process_pool import ProcessPool, TrainingProcess
 from dpsgd_explorer.settings import Settings
 from tests.runs.system_processes import wait_until
@@ -113,7 +113,7 @@ def test_spares_that_die_are_tried_ever_more_seldom(sleepy_crew, monkeypatch):
 
 
 def test_a_second_spare_needs_free_memory(sleepy_crew, at_once, monkeypatch):
-    monkeypatch.setattr(limits, "free_memory_mib", lambda: 2 * PROCESS_MIB - 1)
+    monkeypatch.setattr(process_pool, "free_memory_mib", lambda: 2 * PROCESS_MIB - 1)
     for _ in range(5):
         sleepy_crew.keep_warm(beside_runs=False)
     assert len(sleepy_crew.started) == 1
@@ -134,6 +134,6 @@ def test_a_dead_spare_is_not_handed_out(sleepy_crew):
 def test_beside_a_run_a_spare_needs_free_memory(
     sleepy_crew, monkeypatch, free_mib, spares
 ):
-    monkeypatch.setattr(limits, "free_memory_mib", lambda: free_mib)
+    monkeypatch.setattr(process_pool, "free_memory_mib", lambda: free_mib)
     sleepy_crew.keep_warm(beside_runs=True)
     assert len(sleepy_crew.started) == spares
