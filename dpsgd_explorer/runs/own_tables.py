@@ -13,7 +13,6 @@ so that the folder does not tell whose it is.
 from __future__ import annotations
 
 import hashlib
-import os
 import re
 import shutil
 import time
@@ -21,9 +20,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from dpsgd_explorer.atomic_file import write_whole
 from dpsgd_explorer.errors import ConfigError
 from dpsgd_explorer.experiments.own_csv import Checked, check, header
 from dpsgd_explorer.experiments.own_table import Column, OwnTable, is_own
+from dpsgd_explorer.runs.files.private_file import OWNER_ONLY
 
 MOST_TABLES = 5  # of a visitor, drafts included
 MOST_IN_ALL = 500
@@ -93,7 +94,7 @@ class OwnTables:
 
     def all(self) -> list[OwnTable]:
         """Return the tables, newest first."""
-        schemas = sorted(self.folder.glob("own-*.json"), key=_age, reverse=True)
+        schemas = sorted(self.folder.glob("own-*.json"), key=_modified_at, reverse=True)
         found = (self.get(place.stem) for place in schemas)
         return [table for table in found if table is not None]
 
@@ -143,14 +144,7 @@ class OwnTables:
 
     def _write(self, name: str, content: bytes) -> None:
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        beside = self.folder / f".{name}.{os.getpid()}"
-        handle = os.open(beside, os.O_CREAT | os.O_WRONLY | os.O_TRUNC, 0o600)
-        try:
-            with os.fdopen(handle, "wb") as file:
-                file.write(content)
-            beside.replace(self.folder / name)
-        finally:
-            beside.unlink(missing_ok=True)
+        write_whole(self.folder / name, content, mode=OWNER_ONLY)
 
 
 def folder_of(instance_dir: Path, visitor: str) -> Path:
@@ -164,7 +158,7 @@ def delete_old(instance_dir: Path, keep_days: float | None, now: float) -> int:
     deleted = 0
     for place in (instance_dir / FOLDER).glob("*/*"):
         days = DRAFT_DAYS if place.suffix not in (".json", ".csv") else keep_days
-        if days is not None and _age(place) < now - days * DAY:
+        if days is not None and _modified_at(place) < now - days * DAY:
             place.unlink(missing_ok=True)
             deleted += 1
     return deleted
@@ -196,7 +190,7 @@ class TableSweep:
             self._due = self._clock() + HOUR
 
 
-def _age(place: Path) -> float:
+def _modified_at(place: Path) -> float:
     try:
         return place.stat().st_mtime
     except OSError:  # deleted meanwhile
