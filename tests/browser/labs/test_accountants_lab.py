@@ -40,6 +40,7 @@ def test_go_runs_the_race_again_by_key(page):
     expect(page.locator("[data-cursor]")).to_have_value(before)
 
 
+@pytest.mark.long("more journeys")
 def test_the_table_reads_any_step_by_arrow_key(page):
     cursor = page.get_by_label("Read at step")
     focus(cursor)

@@ -7,6 +7,7 @@ from dpsgd_explorer.web.content.chapters import CHAPTERS, neighbours
 from tests.browser.trainer import focus
 
 
+@pytest.mark.long("more journeys")
 def test_what_was_read_is_marked_in_this_browser_and_can_be_erased(open_page):
     page = open_page("/learn/intro/", new_visitor=True)
     mark = page.get_by_role("button", name="I have read this chapter", exact=True)
@@ -50,6 +51,7 @@ def test_on_a_narrow_page_all_chapters_are_in_a_closed_list(open_page):
     expect(chapters.get_by_role("link").last).to_be_visible()
 
 
+@pytest.mark.long("more journeys")
 def test_a_track_is_chosen_by_key_or_link_and_stays_in_this_browser(open_page):
     page = open_page("/learn/what-models-leak/", new_visitor=True)
     full = page.get_by_role("radio", name="Full")
@@ -211,6 +213,7 @@ def test_a_term_shows_its_meaning_on_hover_focus_and_tap(open_page):
     expect(card).to_be_hidden()
 
 
+@pytest.mark.long("more journeys")
 def test_a_term_is_tapped_once_for_its_meaning_and_twice_for_its_entry(open_page):
     page = open_page("/learn/dp-concepts/", size=(390, 844), has_touch=True)
     term = page.locator("a.term").first

@@ -20,6 +20,7 @@ def test_printed_a_chapter_shows_its_picture_guessed_or_not(open_page):
         expect(page.locator(part)).to_be_hidden()
 
 
+@pytest.mark.long("more journeys")
 @pytest.mark.parametrize("path", ["/learn/per-sample-gradients/", "/teach/intro/"])
 def test_on_paper_nothing_is_cut_or_folded_and_links_show_where_they_lead(
     open_page, path

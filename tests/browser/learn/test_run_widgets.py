@@ -99,6 +99,7 @@ def test_a_person_with_several_records_is_one_unit_or_many(open_page):
     expect(figure.get_by_text(f"right {points[0]['right']} % of")).to_be_visible()
 
 
+@pytest.mark.long("more journeys")
 def test_a_rare_digit_is_guessed_and_compared_by_keyboard(open_page):
     page = open_page("/learn/fairness/")
     page.get_by_label("How many at ε = 1?").fill("90")

@@ -12,6 +12,7 @@ from dpsgd_explorer.web.widgets import noise_to_signal
 from tests.browser.trainer import focus, unfold
 
 
+@pytest.mark.long("more journeys")
 def test_the_odd_record_is_guessed_moved_and_put_back(open_page):
     page = open_page("/learn/sgd-basics/")
     figure = page.locator("#one-odd-record")
@@ -52,6 +53,7 @@ def test_a_guess_waits_for_a_script_that_comes_late(open_page):
     expect(figure.get_by_text("your 0.90")).to_be_visible()
 
 
+@pytest.mark.long("more journeys")
 def test_a_link_to_a_guessed_picture_shows_it_and_so_does_a_page_without_script(
     open_page,
 ):
@@ -115,6 +117,7 @@ class QuietHandler(SimpleHTTPRequestHandler):
         pass
 
 
+@pytest.mark.long("more journeys")
 def test_a_widget_alone_runs_in_a_frame_of_another_site(lesson, open_page):
     page = open_page("/lesson.html", at=lesson)  # closed before its site is
     frame = page.frame_locator("iframe")

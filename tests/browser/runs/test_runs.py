@@ -8,6 +8,7 @@ from tests.browser.conftest import TINY
 from tests.browser.trainer import at, focus, points, run_to_the_end, status
 
 
+@pytest.mark.long("more journeys")
 def test_a_run_is_replayed_step_by_step_by_whoever_has_its_link(
     open_page, finished_run
 ):

@@ -106,6 +106,7 @@ def test_a_first_visit_can_be_skipped_and_the_slider_works_without_it(open_page)
     expect(strip).to_be_hidden()
 
 
+@pytest.mark.long("more journeys")
 def test_without_script_the_landing_page_shows_the_drawing_and_no_guide(open_page):
     page = open_page("/", java_script_enabled=False)
     expect(page.locator("#noise [data-still] svg:visible")).to_have_count(1)

@@ -22,6 +22,7 @@ def on_the_chart(page, words):
     return page.locator(".accuracy-box .annotation-text", has_text=words)
 
 
+@pytest.mark.long("more journeys")
 def test_ghosts_are_labelled_and_each_is_taken_away_by_key(open_page, finished_run):
     page = open_page("/about/", new_visitor=True, expected=["404"])
     pins = json.dumps([finished_run["id"], "no-such-run"])

@@ -60,6 +60,7 @@ def test_server_and_script_say_the_same_of_each_group(open_page, path):
     assert page.evaluate(SAYS) == said
 
 
+@pytest.mark.long("more journeys")
 def test_a_wrong_setting_opens_its_group(open_page):
     page = open_page("/train/?learning_rate=fast", expected=[REFUSED])
     expect(page.get_by_label("Learning rate η", exact=True)).to_be_visible()
@@ -111,12 +112,14 @@ def test_charts_stand_before_the_library_comes_and_it_takes_their_place(open_pag
     expect(page.locator("[data-standing]")).to_have_count(0)
 
 
+@pytest.mark.long("more journeys")
 def test_without_script_no_chart_is_blank(open_page, finished_run):
     for path in ("/train/", f"/runs/{finished_run['id']}/"):
         page = open_page(path, java_script_enabled=False)
         expect(page.locator("[data-standing] svg:visible")).to_have_count(3)
 
 
+@pytest.mark.long("more journeys")
 def test_charts_of_a_set_up_that_is_refused_say_why_they_are_empty(open_page):
     page = open_page("/train/?learning_rate=-1", expected=[REFUSED])
     words = page.locator(".plot-box:visible", has_text="these settings cannot run yet")

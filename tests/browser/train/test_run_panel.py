@@ -15,6 +15,7 @@ def page(open_for_all, finished_run):
     return page
 
 
+@pytest.mark.long("more journeys")
 @pytest.mark.parametrize("axis", ["step", "epoch", "seconds"])
 def test_the_other_axes_show_the_same_points(page, axis):
     page.get_by_role("radio", name=axis, exact=True).check(force=True)

@@ -63,6 +63,7 @@ def test_a_typed_value_moves_its_slider(page):
     expect(planned(page, "sample_rate")).to_have_text("0.00427")
 
 
+@pytest.mark.long("more journeys")
 def test_fixing_the_noise_instead_keeps_the_set_up(page):
     noise = planned_noise(page)
     page.get_by_role("radio", name="noise σ").check(force=True)
@@ -75,6 +76,7 @@ def test_fixing_the_noise_instead_keeps_the_set_up(page):
     expect(planned(page)).to_have_text(re.compile(r"^(2\.99|3\.00)$"))
 
 
+@pytest.mark.long("more journeys")
 def test_another_data_set_offers_the_models_that_fit(page):
     box(page, "Data set").select_option("adult")
     expect(box(page, "Model")).to_have_value("logistic")
@@ -138,6 +140,7 @@ def test_a_bad_value_is_shown_at_its_field_and_everything_typed_stays(page):
     expect(planned(page)).to_have_text("3.00")
 
 
+@pytest.mark.long("more journeys")
 def test_an_answer_that_is_awaited_looks_so_and_what_is_typed_is_asked_once(page):
     size, error = (
         box(page, "Expected batch size qN"),
@@ -165,6 +168,7 @@ def test_an_answer_that_is_awaited_looks_so_and_what_is_typed_is_asked_once(page
     assert "expected_batch_size=2048&" in asked[0]
 
 
+@pytest.mark.long("more journeys")
 def test_without_script_the_form_checks_a_set_up(open_page):
     page = open_page(at(TINY), java_script_enabled=False)
     box(page, "Clipping bound C").fill("-2")
