@@ -23,7 +23,15 @@ SHORT = {
 }
 
 
-@pytest.mark.parametrize("name", KINDS)
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(
+            name, marks=[pytest.mark.long("real runs")] if name == "engines" else []
+        )
+        for name in KINDS
+    ],
+)
 def test_every_kind_is_carried_out_and_says_what_it_measures(name, monkeypatch):
     monkeypatch.setattr(measuring, "VISIT_SECONDS", 0.0)
     config = kinds.parse(SHORT[name] | {"kind": name})

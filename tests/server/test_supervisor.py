@@ -85,6 +85,7 @@ def seen_worker(address):
     return health["worker_seen_seconds_ago"] is not None and health
 
 
+@pytest.mark.long("real runs")
 def test_sigterm_ends_every_process(product):
     process, _ = product
     assert_all_end_after(signal.SIGTERM, process)

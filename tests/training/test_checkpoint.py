@@ -33,7 +33,7 @@ ENGINES = {
     "batch_size": 3,
     "sequence_length": 2,
 }
-SLOW = {"cnn", "conv1d"}
+SLOW = {"cnn", "conv1d", "mlp", "scattering_linear"}
 CASES = [
     *(
         pytest.param(

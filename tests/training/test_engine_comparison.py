@@ -46,6 +46,7 @@ def test_the_engines_compute_the_same_and_it_is_said_how_nearly(tiny):
     assert tiny[-1].data["difference"] == max(apart)
 
 
+@pytest.mark.long("real runs")
 def test_an_engine_that_computes_something_else_is_found_out(monkeypatch):
     real = engines_loop.attached
 
@@ -73,6 +74,7 @@ def test_layers_say_which_way_they_chose_and_why(tiny):
     assert found["vmap"]["layers"] == found["ordinary"]["layers"] == []
 
 
+@pytest.mark.long("real runs")
 def test_an_engine_that_refuses_is_told_with_its_message(tokens):
     found = found_in(tokens)
     assert found["vmap"]["refused"].startswith("lstm (LSTM) cannot be run by")
@@ -81,6 +83,7 @@ def test_an_engine_that_refuses_is_told_with_its_message(tokens):
     assert all(not found[name]["refused"] for name in found if name != "vmap")
 
 
+@pytest.mark.long("real runs")
 def test_an_engine_that_would_hold_too_much_is_not_tried(monkeypatch):
     monkeypatch.setattr(engines_loop, "MOST_HELD_BYTES", 1000)
     found = found_in(EngineComparison(TINY).events())

@@ -62,11 +62,11 @@ TOLERANCES = {torch.float32: 2e-4, torch.bfloat16: 0.4}
     [
         (torch.float32, "ghost"),
         (torch.float32, "instantiate"),
-        (torch.bfloat16, "ghost"),
-        pytest.param(
-            torch.bfloat16,
-            "instantiate",
-            marks=pytest.mark.long("every combination"),
+        *(
+            pytest.param(
+                torch.bfloat16, mode, marks=pytest.mark.long("every combination")
+            )
+            for mode in ("ghost", "instantiate")
         ),
     ],
 )

@@ -11,7 +11,7 @@ from tests.dp.nets import attached
 from tests.dp.random_losses import UNFIT, Rows, random_loss, random_sizes
 
 EACH = 50
-ROUNDS = 6
+ROUNDS, QUICK_ROUNDS = 6, 2
 
 
 def accepted(seed):
@@ -51,7 +51,16 @@ def mixes(loss, outputs):
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")  # torch's, of odd shapes
-@pytest.mark.parametrize("start", range(0, EACH * ROUNDS, EACH))
+@pytest.mark.parametrize(
+    "start",
+    [
+        *range(0, EACH * QUICK_ROUNDS, EACH),
+        *(
+            pytest.param(start, marks=pytest.mark.long("every combination"))
+            for start in range(EACH * QUICK_ROUNDS, EACH * ROUNDS, EACH)
+        ),
+    ],
+)
 def test_an_accepted_loss_keeps_the_records_apart(start):
     found = [made for seed in range(start, start + EACH) if (made := accepted(seed))]
     assert len(found) > EACH / 10
