@@ -62,7 +62,7 @@ def test_the_norm_is_taken_over_all_layers_together():
     assert all(torch.equal(own, expected) for own in factors.values())
 
 
-@pytest.mark.sweep(2)
+@pytest.mark.sweep(1)
 @FUNCTION
 @ENGINE
 @pytest.mark.parametrize("name", NETS)
