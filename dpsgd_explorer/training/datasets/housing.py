@@ -15,8 +15,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from dpsgd_explorer.experiments.data_files.files import DataFile
 from dpsgd_explorer.regression import housing
-from dpsgd_explorer.training.datasets.files import DataFile
 
 FILE = DataFile(housing.PATH.name, housing.SHA256)
 DEAR = 2.0  # in units of 100,000 dollars

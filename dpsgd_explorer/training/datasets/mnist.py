@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from dpsgd_explorer.errors import DataError
-from dpsgd_explorer.training.datasets.files import FOLDER, DataFile
+from dpsgd_explorer.experiments.data_files.files import FOLDER, DataFile
 
 UNSIGNED_BYTE = 0x08  # the idx format's code for the element type
 
@@ -45,21 +45,21 @@ def load(folder: Path = FOLDER) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         DataError: a file is missing or damaged.
     """
     return (
-        pictures(TRAIN_IMAGES, folder),
-        labels(TRAIN_LABELS, folder),
-        pictures(TEST_IMAGES, folder),
-        labels(TEST_LABELS, folder),
+        pictures(TRAIN_IMAGES.read(folder)),
+        labels(TRAIN_LABELS.read(folder)),
+        pictures(TEST_IMAGES.read(folder)),
+        labels(TEST_LABELS.read(folder)),
     )
 
 
-def pictures(file: DataFile, folder: Path) -> Tensor:
-    """Return the pictures of one file: [N, 1, H, W] float32 in [0, 1]."""
-    return torch.from_numpy(idx_array(file.read(folder)))[:, None].float().div_(255)
+def pictures(content: bytes) -> Tensor:
+    """Return the pictures of an idx file: [N, 1, H, W] float32 in [0, 1]."""
+    return torch.from_numpy(idx_array(content))[:, None].float().div_(255)
 
 
-def labels(file: DataFile, folder: Path) -> Tensor:
-    """Return the labels of one file: [N] int64."""
-    return torch.from_numpy(idx_array(file.read(folder))).long()
+def labels(content: bytes) -> Tensor:
+    """Return the labels of an idx file: [N] int64."""
+    return torch.from_numpy(idx_array(content)).long()
 
 
 def idx_array(content: bytes) -> np.ndarray[tuple[int, ...], np.dtype[np.uint8]]:

@@ -13,9 +13,16 @@ from threading import Lock
 
 from torch import Tensor
 
+from dpsgd_explorer.experiments.data_files.files import DataFile
 from dpsgd_explorer.experiments.own_table import OwnTable
-from dpsgd_explorer.training.datasets import adult, housing, mnist, own, signals
-from dpsgd_explorer.training.datasets.files import DataFile
+from dpsgd_explorer.training.datasets import (
+    adult,
+    fashion_mnist,
+    housing,
+    mnist,
+    own,
+    signals,
+)
 
 
 @dataclass(frozen=True)
@@ -54,6 +61,9 @@ class Loader:
 
 LOADERS: dict[str, Loader] = {
     "mnist": Loader(mnist.load, mnist.TRAIN_IMAGES, mnist.TEST_IMAGES),
+    "fashion_mnist": Loader(
+        fashion_mnist.load, fashion_mnist.TRAIN_IMAGES, fashion_mnist.TEST_IMAGES
+    ),
     "adult": Loader(
         adult.load,
         adult.TRAIN,

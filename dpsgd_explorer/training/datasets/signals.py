@@ -17,7 +17,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from dpsgd_explorer.training.datasets.files import DataFile
+from dpsgd_explorer.experiments.data_files.files import DataFile
 
 CLASSES, POINTS, LENGTH = 10, 12, 40
 TRAIN_SIZE, TEST_SIZE = 20_000, 4_000

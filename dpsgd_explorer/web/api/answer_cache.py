@@ -95,15 +95,18 @@ def cached_answers(view: View, queue: str) -> View:
     return cached
 
 
-def cached_page(render: Callable[[], str], queue: str = "pages") -> Response:
-    """Return a page that follows from its address alone.
+def cached_page(
+    render: Callable[[], str], queue: str = "pages", *, state: Hashable = None
+) -> Response:
+    """Return a page that follows from its address, and a state, alone.
 
     Args:
-        render: Returns the page; only called if the address is new.
+        render: Returns the page; only called if address or state are new.
         queue: One of ``QUEUES``.
+        state: What else the page depends on.
     """
     cache: AnswerCache = current_app.extensions["pages"]
-    address = (request.path, request.query_string)
+    address = (request.path, request.query_string, state)
     before = failures()
     packed = cache.answer(
         address,

@@ -9,8 +9,9 @@ from dpsgd_explorer.runs.store.deletion import Forgotten
 from dpsgd_explorer.runs.store.records import Run
 from dpsgd_explorer.runs.store.schema import QUEUED
 from dpsgd_explorer.web.api.operation import operation, reply
+from dpsgd_explorer.web.http.data_sets import check_data
 from dpsgd_explorer.web.http.networks import network_of
-from dpsgd_explorer.web.http.own_tables import check_table, tables
+from dpsgd_explorer.web.http.own_tables import tables
 from dpsgd_explorer.web.http.services import doorbell, run_store, settings
 from dpsgd_explorer.web.http.visitor import current_visitor, drop_cookie, known_visitor
 from dpsgd_explorer.web.run_views.models import (
@@ -35,7 +36,7 @@ def launch(body: RunRequest) -> Response:
     labels = body.labels
     if labels["parent"]:
         _check_parent(labels["parent"])
-    check_table(body.config)
+    check_data(body.config)
     network = network_of(request.remote_addr, settings().quotas.exempt_networks)
     run = run_store().create(
         body.config, visitor=known_visitor(), network=network, **labels

@@ -24,6 +24,7 @@ from dpsgd_explorer.web.forms.fields import (
     layout_of,
 )
 from dpsgd_explorer.web.forms.form import Form, read_form, to_query
+from dpsgd_explorer.web.http.data_sets import absent_labels, data_to_do
 from dpsgd_explorer.web.http.own_tables import own_tables
 from dpsgd_explorer.web.http.services import settings as environment
 from dpsgd_explorer.web.pages.runs import LATEST, rows
@@ -80,7 +81,9 @@ def index() -> str | Response:
     latest = rows(LATEST)
     limits = read_limits(request.args, trainer_controls(), "the trainer")
     page = partial(_page, latest, limits)
-    return page() if latest or own_tables() else cached_page(page)
+    if latest or own_tables():
+        return page()
+    return cached_page(page, state=tuple(data_to_do()))
 
 
 @cache
@@ -103,7 +106,7 @@ def _page(latest: list[RunRow], limits: Limits) -> str:
     config, fields = form.settings, form_fields(TrainingConfig)
     plan = plan_of(config) if config else None
     own = own_tables()
-    catalogue = catalogue_with(own)
+    catalogue = catalogue_with(own, data_to_do())
     data_sets = catalogue["data_sets"]
     return render_template(
         "train/index.html",
@@ -134,7 +137,9 @@ def _page(latest: list[RunRow], limits: Limits) -> str:
 
 
 def _names_of(tables: list[OwnTable]) -> dict[str, str]:
-    return {table.name: table.facts.label for table in tables}
+    """Return labels of data sets beyond those of the catalogue, or other than there."""
+    own = {table.name: table.facts.label for table in tables}
+    return absent_labels() | own
 
 
 def _groups(tables: list[OwnTable]) -> dict[str, list[FormField]]:
@@ -180,8 +185,9 @@ def notes_of(form: Form[TrainingConfig]) -> dict[str, str]:
     dataset, model = DATA_SETS.get(form.texts["dataset"]), form.texts["model"]
     if dataset is None or model not in fitting_models()[form.texts["dataset"]]:
         return said
+    to_do = data_to_do().get(form.texts["dataset"], "")
     return said | {
-        "dataset": data_note(dataset),
+        "dataset": f"{data_note(dataset)} {to_do}".strip(),
         "model": model_note(MODELS[model], form.texts["dataset"]),
     }
 

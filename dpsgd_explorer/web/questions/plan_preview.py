@@ -7,7 +7,7 @@ the ticks of the ε axis are computed here, since the browser computes nothing a
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache, lru_cache
 from typing import Any
 
@@ -192,11 +192,23 @@ def chart_catalogue() -> dict[str, Any]:
     }
 
 
-def catalogue_with(tables: Sequence[OwnTable]) -> dict[str, Any]:
-    """Return the same with somebody's own tables."""
+def catalogue_with(
+    tables: Sequence[OwnTable], to_do: Mapping[str, str] | None = None
+) -> dict[str, Any]:
+    """Return the same with somebody's own tables.
+
+    Args:
+        tables: The tables.
+        to_do: What has to be done about data sets that are not on the machine.
+    """
     catalogue = chart_catalogue()
+    data_sets: dict[str, dict[str, Any]] = dict(catalogue["data_sets"])
+    for name, text in (to_do or {}).items():
+        data_sets[name] = data_sets[name] | {
+            "note": f"{data_sets[name]['note']} {text}"
+        }
     own = {table.name: _own_data_set(table) for table in tables}
-    return catalogue | {"data_sets": catalogue["data_sets"] | own}
+    return catalogue | {"data_sets": data_sets | own}
 
 
 def accuracy_range(data: DataSet) -> tuple[float, float]:

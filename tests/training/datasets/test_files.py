@@ -5,8 +5,8 @@ import lzma
 import pytest
 
 from dpsgd_explorer.errors import DataError
+from dpsgd_explorer.experiments.data_files.files import DataFile
 from dpsgd_explorer.training.datasets import adult, mnist
-from dpsgd_explorer.training.datasets.files import DataFile
 
 CONTENT = b"a few bytes, " * 100
 PACKERS = {".gz": gzip.compress, ".xz": lzma.compress}

@@ -6,8 +6,8 @@ import pytest
 import torch
 
 from dpsgd_explorer.experiments.catalogue import MODELS
+from dpsgd_explorer.experiments.data_files.files import FOLDER
 from dpsgd_explorer.training.datasets import mnist
-from dpsgd_explorer.training.datasets.files import FOLDER
 from dpsgd_explorer.web.figures.default_model import default_model_picture, stored
 from dpsgd_explorer.web.recorded.runs import recorded
 from tools.record import default_model

@@ -1,4 +1,4 @@
-"""Reads the data files that lie in the package; nothing unchecked gets through."""
+"""Reads data files; nothing unchecked gets through."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 
 from dpsgd_explorer.errors import DataError
 
-FOLDER = Path(__file__).parents[1] / "data"
+FOLDER = Path(__file__).parents[2] / "training" / "data"
 REMEDY = "Restore it from the repository, or make it again with tools/make_data.py."
 
 
@@ -35,7 +35,14 @@ class DataFile:
             DataError: the file is missing, cannot be decompressed, or holds other
                 bytes; names the file, its folder and the sha256 that is wanted.
         """
-        place = folder / self.path
+        return self.read_at(folder / self.path)
+
+    def read_at(self, place: Path) -> bytes:
+        """Return the content of a copy of this file.
+
+        Raises:
+            DataError: as ``read``.
+        """
         try:
             content = decompress(place.read_bytes(), place.suffix)
         except OSError as error:
@@ -50,8 +57,12 @@ class DataFile:
     def _damage(self, place: Path, what: str) -> DataError:
         return DataError(
             f"data file {place.name} in {place.parent} must hold content with sha256 "
-            f"{self.sha256}, but: {what}. {REMEDY}"
+            f"{self.sha256}, but: {what}.{self._remedy}"
         )
+
+    @property
+    def _remedy(self) -> str:
+        return f" {REMEDY}"
 
 
 def decompress(packed: bytes, suffix: str) -> bytes:
