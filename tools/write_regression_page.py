@@ -12,17 +12,14 @@ from typing import Any
 
 import numpy as np
 
-from dpsgd_explorer.accounting import gaussian_epsilon, round_up
+from dpsgd_explorer.accounting import round_up
 from dpsgd_explorer.regression import housing
 from dpsgd_explorer.regression.bounds import Bounds
 from dpsgd_explorer.regression.comparison import Spread
-from dpsgd_explorer.regression.noisy_gd import (
-    Descent,
-    notebook_rate,
-    public_rate,
-    steps_within,
-)
+from dpsgd_explorer.regression.noisy_gd import Descent
 from dpsgd_explorer.regression.perturbation import METHODS, Perturbation
+from dpsgd_explorer.regression.rates import RATES, RELEASED, resolve_rate
+from dpsgd_explorer.regression.spending import steps_within
 from dpsgd_explorer.regression.statistics import Statistics
 from tools.marked_text import write
 
@@ -37,7 +34,7 @@ BASELINES = """| | ours | golden |
 | least squares without privacy | {mse:.10f} | {golden_mse:.10f} |
 | always the mean label | {trivial:.10f} | {golden_trivial:.10f} |
 """
-RELEASED = f"""{RELEASES:,} releases; golden: 100,000, and 40,000 for AdaSSP tight.
+OF_STATISTICS = f"""{RELEASES:,} releases; golden: 100,000, and 40,000 for AdaSSP tight.
 
 | ε | method | scale | golden | ε | autodp's ε | notebook | golden | tight | golden |
 |---:|---|---:|---:|---:|---:|---:|---:|---:|---:|
@@ -62,7 +59,7 @@ def parts() -> dict[str, str]:
     )
     return {
         "baselines": baselines,
-        "released": RELEASED + "".join(released_rows(statistics, golden)),
+        "released": OF_STATISTICS + "".join(released_rows(statistics, golden)),
         "descended": DESCENDED + "".join(descended_rows(statistics, golden)),
     }
 
@@ -96,38 +93,37 @@ def released_rows(statistics: Statistics, golden: dict[str, Any]) -> Iterator[st
 
 def descended_rows(statistics: Statistics, golden: dict[str, Any]) -> Iterator[str]:
     """Yield a line for each noise and learning rate."""
-    bounds = _bounds()
     for noise, key in ((500.0, "large_noise"), (50.0, "small_noise")):
-        steps = steps_within(TARGET, noise, DELTA)
-        schedule = (noise, steps)
-        rates = {
-            "notebook": notebook_rate(statistics, bounds, schedule),
-            "public": public_rate(statistics.dim, bounds, schedule, statistics.n),
-        }
         known = golden["noisygd"][key]
-        for name, rate in rates.items():
-            descent = Descent(
-                bounds=bounds,
-                noise_multiplier=noise,
-                steps=steps,
-                learning_rate=rate,
-                delta=DELTA,
-            )
+        for rate in RATES:
+            descent = _descent(statistics, noise, rate)
             path = descent.run(statistics, np.random.default_rng(0), DESCENTS)
             end = Spread.of(path.mse[-1])
             wanted = known["final_mse"]["median"]
             cells = [
                 f"{noise:g}",
-                f"{steps:,}",
-                f"{known['niter']:,}",
-                round_up(gaussian_epsilon(DELTA, noise, steps), 6),
-                name,
-                f"{rate:.4g}",
+                f"{descent.steps:,}",
+                "–" if rate == RELEASED else f"{known['niter']:,}",
+                round_up(path.epsilon, 6),
+                rate,
+                f"{np.median(path.learning_rate):.4g}",
                 f"{end.median:.4f}",
                 f"{end.low:.4f} – {end.high:.4f}",
-                f"{wanted:.4f}" if name == "notebook" else "–",
+                f"{wanted:.4f}" if rate == "notebook" else "–",
             ]
             yield f"| {' | '.join(cells)} |\n"
+
+
+def _descent(statistics: Statistics, noise: float, rate: str) -> Descent:
+    steps = steps_within(TARGET, noise, DELTA, rate == RELEASED)
+    schedule = (noise, steps)
+    return Descent(
+        bounds=_bounds(),
+        noise_multiplier=noise,
+        steps=steps,
+        learning_rate=resolve_rate(rate, statistics, _bounds(), schedule, statistics.n),
+        delta=DELTA,
+    )
 
 
 def median(statistics: Statistics, name: str, variant: str, epsilon: float) -> float:

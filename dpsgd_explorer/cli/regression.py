@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,21 @@ ROWS_BECOME = {
 METHODS = ("adassp", "ssp", "noisy_gd")
 
 
+@dataclass(frozen=True, eq=False)
+class Released:
+    """Coefficients with their ε.
+
+    Attributes:
+        theta: [d].
+        epsilon: Exact ε.
+        descent: Steps, noise and learning rate; None of a method without steps.
+    """
+
+    theta: Array
+    epsilon: float
+    descent: dict[str, Any] | None = None
+
+
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Add the options of the command."""
     data = parser.add_argument_group("data")
@@ -46,7 +62,11 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "--rows", choices=ROWS, help="what to do with rows beyond; default: refuse"
     )
     price = parser.add_argument_group("privacy")
-    price.add_argument("--epsilon", type=float, required=True)
+    price.add_argument(
+        "--epsilon",
+        type=float,
+        help="left out for noisy_gd: it follows from the steps and the noise of each",
+    )
     price.add_argument("--delta", type=float, required=True, help="below 1 / n")
     price.add_argument(
         "--relation", choices=checks.RELATIONS, default=ADD_OR_REMOVE_ONE
@@ -58,7 +78,11 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     how.add_argument("--ridge-factor", type=float, default=RIDGE_FACTOR)
     how.add_argument("--steps", type=int, help="for noisy_gd; or the noise of each")
     how.add_argument("--noise-multiplier", type=float, help="for noisy_gd")
-    how.add_argument("--learning-rate", type=float, help="for noisy_gd")
+    how.add_argument(
+        "--learning-rate",
+        type=_rate,
+        help="for noisy_gd: a number, public, or released (from the same epsilon)",
+    )
     how.add_argument("--public-size", type=int, help="n, for the rate of noisy_gd")
     how.add_argument(
         "--seed", type=int, help="makes the noise repeatable, therefore not private"
@@ -66,23 +90,31 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="answer as JSON")
 
 
+def _rate(text: str) -> float | str:
+    """Return a learning rate as it was typed: a number, or a word."""
+    try:
+        return float(text)
+    except ValueError:
+        return text
+
+
 def carry_out(options: argparse.Namespace) -> int:
     """Release coefficients and print their cost; return 0 on success."""
     table, preprocessing = _data(options)
     prepared = preprocessing.apply(table.X, table.y)
-    theta, spent = _release(options, prepared, preprocessing.y_bound)
+    released = _release(options, prepared, preprocessing.y_bound)
     answer = {
         "method": options.method,
-        "theta": dict(zip(table.names, theta.tolist(), strict=True)),
+        "theta": dict(zip(table.names, released.theta.tolist(), strict=True)),
         "feature_ranges": list(preprocessing.feature_ranges),
         "x_bound": preprocessing.x_bound,
         "y_bound": preprocessing.y_bound,
         "rows": preprocessing.rows,
-        "epsilon": spent,
+        "epsilon": released.epsilon,
         "delta": options.delta,
         "neighboring_relation": options.relation,
         "is_private": options.seed is None,
-    }
+    } | ({"descent": released.descent} if released.descent else {})
     print(json.dumps(answer, allow_nan=False) if options.json else _told(answer))
     print(_owner_only(prepared, preprocessing), file=sys.stderr)
     return 0
@@ -137,8 +169,8 @@ def parse_bounds(text: str, names: tuple[str, ...]) -> tuple[float, ...]:
 
 def _release(
     options: argparse.Namespace, prepared: Prepared, y_bound: float
-) -> tuple[Array, float]:
-    """Return the coefficients and the epsilon that was spent."""
+) -> Released:
+    """Return what is released, with its price."""
     shared: dict[str, Any] = {
         "delta": options.delta,
         "x_bound": options.x_bound,
@@ -147,30 +179,52 @@ def _release(
         "rng": np.random.default_rng(options.seed),
     }
     if options.method == "noisy_gd":
-        path = noisy_gradient_descent(
-            prepared.X,
-            prepared.y,
-            target_epsilon=options.epsilon,
-            steps=options.steps,
-            noise_multiplier=options.noise_multiplier,
-            learning_rate=options.learning_rate,
-            public_size=options.public_size,
-            **shared,
+        return _descended(options, prepared, shared)
+    if options.epsilon is None:
+        checks.refuse(
+            "--epsilon", f"--epsilon must be stated for {options.method}: its budget."
         )
-        if path.diverged:
-            raise DivergedError(
-                "the descent must stay finite, and it left the finite numbers: "
-                f"learning_rate {path.learning_rate:g} is too large. Its budget is "
-                "spent; the next try costs again."
-            )
-        return path.theta, path.epsilon
     shared |= {"epsilon": options.epsilon, "variant": options.variant}
     release = (
         ssp(prepared.X, prepared.y, ridge=options.ridge, **shared)
         if options.method == "ssp"
         else adassp(prepared.X, prepared.y, ridge_factor=options.ridge_factor, **shared)
     )
-    return release.theta, release.epsilon
+    return Released(release.theta, release.epsilon)
+
+
+def _descended(
+    options: argparse.Namespace, prepared: Prepared, shared: dict[str, Any]
+) -> Released:
+    if options.learning_rate == "notebook":
+        checks.refuse(
+            "--learning-rate",
+            "--learning-rate must not come from the data for a release; released is "
+            "the same, paid for.",
+        )
+    path = noisy_gradient_descent(
+        prepared.X,
+        prepared.y,
+        target_epsilon=options.epsilon,
+        steps=options.steps,
+        noise_multiplier=options.noise_multiplier,
+        learning_rate=options.learning_rate,
+        public_size=options.public_size,
+        **shared,
+    )
+    if path.diverged:
+        raise DivergedError(
+            "the descent must stay finite, and it left the finite numbers: "
+            f"learning_rate {path.learning_rate:g} is too large. Its budget is "
+            "spent; the next try costs again."
+        )
+    descent = {
+        "steps": path.steps[-1],
+        "noise_multiplier": path.noise_multiplier,
+        "learning_rate": path.learning_rate,
+        "rate_noise_multiplier": path.rate_noise_multiplier,
+    }
+    return Released(path.theta, path.epsilon, descent)
 
 
 def _told(answer: dict[str, Any]) -> str:
@@ -182,10 +236,22 @@ def _told(answer: dict[str, Any]) -> str:
             *lines,
             f"{answer['method']}, ε = {round_up(answer['epsilon'], 4)} (exact), "
             f"δ = {answer['delta']:g}, {answer['neighboring_relation']}{seeded}",
+            *_of_descent(answer.get("descent")),
             "Coefficients are for rows divided by the stated ranges and then "
             f"{ROWS_BECOME[answer['rows']]} {answer['x_bound']:g}.",
         ]
     )
+
+
+def _of_descent(descent: dict[str, Any] | None) -> list[str]:
+    """Return the line about a descent's steps; none without steps."""
+    if descent is None:
+        return []
+    rate = f"learning rate {descent['learning_rate']:.3g}"
+    if descent["rate_noise_multiplier"] is not None:
+        rate += " released from the same ε"
+    noise = descent["noise_multiplier"]
+    return [f"{descent['steps']:,} steps with σ = {noise:.4g}, {rate}."]
 
 
 def _owner_only(prepared: Prepared, preprocessing: Preprocessing) -> str:

@@ -43,12 +43,15 @@ these "true" and "clipped", and the "noisy" gradient of the step, in that plane)
 private.  It is no part of what two runs of one configuration share.
 
 The ``phase`` of a run of kind "regression" holds, instead of the clipping bound, the
-accountant and the edges: ``learning_rate`` as used, ``learning_rate_is_private``,
-``neighboring_relation``, ``repetitions`` and the baselines ``nonprivate_mse`` and
-``trivial_mse``; its ``sample_rate`` is 1.  Its ``evaluation`` and ``end`` hold
-``mse_median``, ``mse_low`` and ``mse_high`` (5 and 95 %) over the repetitions, null
-where infinite, computed from the data and not private.  Its ``diagnostics`` are
-``diverged`` (repetitions), ``theta_norm`` (median) and ``noise_std`` of a coordinate.
+accountant and the edges: ``learning_rate`` as used (the median where each repetition
+released one), ``learning_rate_is_private``, ``rate_noise_multiplier`` of the eigenvalue
+that was released for it before the first step (null if none was; its ε counts from
+the start), ``neighboring_relation``, ``repetitions`` and the baselines
+``nonprivate_mse`` and ``trivial_mse``; its ``sample_rate`` is 1.  Its ``evaluation``
+and ``end`` hold ``mse_median``, ``mse_low`` and ``mse_high`` (5 and 95 %) over the
+repetitions, null where infinite, computed from the data and not private.  Its
+``diagnostics`` are ``diverged`` (repetitions), ``theta_norm`` (median) and
+``noise_std`` of a coordinate.
 
 A run of kind "engines" uses no data set and spends nothing: its ``epsilon`` and
 ``delta`` are null.  Its ``phase`` holds ``parameters`` and the ``machine``.  Each step

@@ -10,18 +10,19 @@ from typing import Any, ClassVar, Literal, Self
 
 from pydantic import field_validator, model_validator
 
-from dpsgd_explorer.accounting import gaussian_epsilon
 from dpsgd_explorer.errors import AccountingError, ConfigError
 from dpsgd_explorer.experiments.config import RunConfig, evenly_spent
 from dpsgd_explorer.experiments.vocabulary import setting
 from dpsgd_explorer.regression import housing
 from dpsgd_explorer.regression.bounds import Bounds
 from dpsgd_explorer.regression.descents import PreparedHousing
-from dpsgd_explorer.regression.noisy_gd import MAX_STEPS, RATES, schedule
+from dpsgd_explorer.regression.rates import RATES, RELEASED
+from dpsgd_explorer.regression.spending import MAX_STEPS, rate_noise, schedule, spent
 
 DEFAULT_NOISE = 500.0
 DEFAULT_EPSILON = 2.0
 LARGEST_RATE = 10.0
+MOST_NOISE = 1e6
 SPEND = ("noise_multiplier", "steps", "target_epsilon")
 # Time of a step, and of a coordinate per repetition (its noise is drawn), in
 # multiply-adds of a training run. Measured.
@@ -68,7 +69,7 @@ class RegressionConfig(RunConfig):
         label="Noise of a step",
         help="Standard deviation of the noise, in units of the gradient’s sensitivity.",
         gt=0,
-        le=1e6,
+        le=MOST_NOISE,
     )
     steps: int | None = setting(
         "steps",
@@ -84,8 +85,9 @@ class RegressionConfig(RunConfig):
         RATES[0],
         group="Descent",
         slider=False,
-        help="A number; or from public bounds; or the notebook’s, which uses λ_max of "
-        "the private XᵀX and so is not private.",
+        help="A number; from public bounds; released: from a noisy λ_max that the same "
+        "ε pays for; or the notebook’s, from λ_max of the private XᵀX, which is not "
+        "private.",
         words=f"{', '.join(RATES)}; or above 0, at most {LARGEST_RATE:g}",
         gt=None,
         le=None,
@@ -143,8 +145,22 @@ class RegressionConfig(RunConfig):
     def schedule(self) -> tuple[float, int]:
         """Noise multiplier and number of steps."""
         return schedule(
-            self.noise_multiplier, self.steps, self.target_epsilon, self.delta
+            self.noise_multiplier,
+            self.steps,
+            self.target_epsilon,
+            self.delta,
+            releases_rate=self.learning_rate == RELEASED,
         )
+
+    @property
+    def rate_noise_multiplier(self) -> float | None:
+        """Noise multiplier of the released learning rate; None if none is released."""
+        return rate_noise(*self.schedule) if self.learning_rate == RELEASED else None
+
+    def spent(self, steps: int) -> float:
+        """Return the exact ε after so many steps, a released rate included."""
+        noise = self.schedule[0]
+        return spent(noise, steps, self.delta, self.rate_noise_multiplier)
 
     @property
     def planned_steps(self) -> int:
@@ -166,8 +182,7 @@ class RegressionConfig(RunConfig):
     @property
     def epsilon(self) -> float:
         """The exact ε of all steps, never above the target."""
-        noise, steps = self.schedule
-        return gaussian_epsilon(self.delta, noise, steps)
+        return self.spent(self.planned_steps)
 
     @property
     def uses_private_rate(self) -> bool:

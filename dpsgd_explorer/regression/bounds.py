@@ -7,7 +7,7 @@ product of a row, the sensitivities are
 |---------------------|-----------|-------------------|-------------|
 | X'X, sum of x x'    | Frobenius | B^2               | sqrt(2) B^2 |
 | X'y, sum of x y     | L2        | B Y               | 2 B Y       |
-| least eigenvalue    | absolute  | B^2               | B^2         |
+| any eigenvalue      | absolute  | B^2               | B^2         |
 | gradient at theta   | L2        | B (B t + Y)       | 2 B (B t + Y), t = ‖theta‖ |
 
 The gradient is that of f(theta) = 1/2 sum (y - x'theta)^2.  Without the half both the
@@ -72,6 +72,11 @@ class Bounds:
     @property
     def lambda_min_sensitivity(self) -> float:
         """Sensitivity of the least eigenvalue of X'X."""
+        return self.x_bound**2
+
+    @property
+    def lambda_max_sensitivity(self) -> float:
+        """Sensitivity of the largest eigenvalue of X'X."""
         return self.x_bound**2
 
     def gradient_sensitivity(self, theta_norm: Array) -> Array:

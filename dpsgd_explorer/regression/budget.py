@@ -105,7 +105,7 @@ def _scaled(
 
     single = exact_noise_multiplier(epsilon, delta)
     scale = single * math.sqrt(math.fsum(ratio**-2 for ratio in ratios))
-    scale = _grown(scale, spent, epsilon)
+    scale = grown(scale, spent, epsilon)
     return spent(scale), scale
 
 
@@ -116,10 +116,10 @@ def noise_for(target_epsilon: float, delta: float, steps: int) -> float:
         AccountingError: an argument is outside its domain.
     """
     noise = gaussian_noise_multiplier(target_epsilon, delta, steps)
-    return _grown(noise, lambda x: gaussian_epsilon(delta, x, steps), target_epsilon)
+    return grown(noise, lambda x: gaussian_epsilon(delta, x, steps), target_epsilon)
 
 
-def _grown(noise: float, spent: Callable[[float], float], target: float) -> float:
+def grown(noise: float, spent: Callable[[float], float], target: float) -> float:
     """Return the noise, raised until the ε that it spends is at most the target."""
     growth = GROWTH
     while spent(noise) > target:

@@ -19,8 +19,10 @@ from dpsgd_explorer.regression import checks
 from dpsgd_explorer.regression.bounds import Bounds
 from dpsgd_explorer.regression.budget import Budget
 from dpsgd_explorer.regression.checks import Array
-from dpsgd_explorer.regression.noisy_gd import Descent, Path, resolve_rate, steps_within
+from dpsgd_explorer.regression.noisy_gd import Descent, Path
 from dpsgd_explorer.regression.perturbation import METHODS, Perturbation
+from dpsgd_explorer.regression.rates import RELEASED, resolve_rate
+from dpsgd_explorer.regression.spending import steps_within
 from dpsgd_explorer.regression.statistics import Statistics
 
 EPSILONS = tuple(float(e) for e in np.linspace(0.1, 2.0, 50))
@@ -114,8 +116,8 @@ def compare(
         epsilons: Budgets of SSP and AdaSSP; descents spend the largest.
         repetitions: Number of releases of each method at each budget.
         variant: "tight" or "notebook".
-        learning_rate: A number, "public" or "notebook", as in noisy_gradient_descent;
-            n counts as public here.
+        learning_rate: A number, "public", "released" or "notebook", as in
+            noisy_gradient_descent; n counts as public here.
         rng: A numpy Generator.
         neighboring_relation: "add_or_remove_one" or "replace_one".
 
@@ -197,14 +199,18 @@ def _descents(
             bounds=bounds,
             noise_multiplier=noise,
             steps=steps,
-            learning_rate=factor * eta,
+            learning_rate=eta,
             delta=delta,
+            rate_factor=factor,
         )
 
-    large = steps_within(epsilon, LARGE_NOISE, delta)
+    large, small = (
+        steps_within(epsilon, noise, delta, rate == RELEASED)
+        for noise in (LARGE_NOISE, SMALL_NOISE)
+    )
     return {
         "large_noise": descent(LARGE_NOISE, large),
-        "small_noise": descent(SMALL_NOISE, steps_within(epsilon, SMALL_NOISE, delta)),
+        "small_noise": descent(SMALL_NOISE, small),
         "rate_x10": descent(LARGE_NOISE, min(large, WIGGLED_STEPS), 10.0),
         "rate_div10": descent(LARGE_NOISE, min(large, WIGGLED_STEPS), 0.1),
     }

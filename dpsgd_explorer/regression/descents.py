@@ -22,8 +22,9 @@ from dpsgd_explorer.errors import QuotaError
 from dpsgd_explorer.regression import housing
 from dpsgd_explorer.regression.bounds import Bounds
 from dpsgd_explorer.regression.comparison import Spread
-from dpsgd_explorer.regression.noisy_gd import Descent, resolve_rate
+from dpsgd_explorer.regression.noisy_gd import Descent
 from dpsgd_explorer.regression.preprocessing import Prepared, Preprocessing
+from dpsgd_explorer.regression.rates import resolve_rate
 from dpsgd_explorer.regression.statistics import Statistics
 
 RECORDED = Path(__file__).parent / "data" / "descents.json"
@@ -86,13 +87,30 @@ class DescentSpec:
         return Bounds(data.x_bound, data.y_bound, self.neighboring_relation)
 
     @property
-    def learning_rate(self) -> float:
-        """The rate as a number; n counts as public here."""
+    def descent(self) -> Descent:
+        """The descent without data; n counts as public here."""
         statistics = self.prepared_housing.statistics
         schedule = (self.noise_multiplier, self.steps)
-        return self.rate_factor * resolve_rate(
-            self.rate, statistics, self.bounds, schedule, statistics.n
+        return Descent(
+            bounds=self.bounds,
+            noise_multiplier=self.noise_multiplier,
+            steps=self.steps,
+            learning_rate=resolve_rate(
+                self.rate, statistics, self.bounds, schedule, statistics.n
+            ),
+            delta=ANY_DELTA,
+            rate_factor=self.rate_factor,
         )
+
+    @property
+    def learning_rate(self) -> float:
+        """The rate as a number; if each repetition releases one, their median."""
+        rates = self.descent.draw_rates(
+            self.prepared_housing.statistics,
+            np.random.default_rng(self.seed),
+            self.repetitions,
+        )
+        return float(np.median(rates))
 
     @property
     def is_at_hand(self) -> bool:
@@ -139,14 +157,7 @@ def trace(spec: DescentSpec) -> Trace:
 @lru_cache(maxsize=256)
 def compute(spec: DescentSpec) -> Trace:
     """Compute a descent and return its errors."""
-    descent = Descent(
-        bounds=spec.bounds,
-        noise_multiplier=spec.noise_multiplier,
-        steps=spec.steps,
-        learning_rate=spec.learning_rate,
-        delta=ANY_DELTA,
-    )
-    path = descent.run(
+    path = spec.descent.run(
         spec.prepared_housing.statistics,
         np.random.default_rng(spec.seed),
         spec.repetitions,

@@ -8,16 +8,10 @@ GS(theta) = B (B ‖theta‖ + Y) being the sensitivity of this gradient (see bo
 depends on theta, which is released, so each step is one Gaussian with noise multiplier
 s whatever theta is, and T steps are exactly one Gaussian with s / sqrt(T).
 
-Learning rates.  Stochastic descent on an L-smooth f takes eta = min(1/L,
-sqrt(2 (f_0 - f*) / (L T d v))), v the noise variance of a coordinate.
+The learning rate is public, from the data, or released first (see rates); what all of
+it spends, and which noise or steps fit a target, is in spending.
 
-* "public" puts in what is known without the data: L <= n B^2, f_0 - f* <= n Y^2 / 2
-  and GS at ‖theta‖ = 1.  Then n cancels in the second term: Y / (B s GS sqrt(d T)).
-* "notebook" is min(1/l, 4 / sqrt(d s GS l T)) with l the largest eigenvalue of X'X.
-  Not private: l comes from the data and is not paid for.
-
-Source: Song, Chaudhuri and Sarwate (2013) for the mechanism; Ghadimi and Lan (2013),
-arXiv:1309.5549, for the rate.
+Source: Song, Chaudhuri and Sarwate (2013).
 """
 
 from __future__ import annotations
@@ -29,19 +23,13 @@ from typing import Any
 
 import numpy as np
 
-from dpsgd_explorer.accounting import gaussian_epsilon
-from dpsgd_explorer.errors import ConfigError
 from dpsgd_explorer.regression import checks
 from dpsgd_explorer.regression.bounds import Bounds
-from dpsgd_explorer.regression.budget import exact_noise_multiplier, noise_for
 from dpsgd_explorer.regression.checks import Array
+from dpsgd_explorer.regression.rates import RELEASED, released_rates, resolve_rate
+from dpsgd_explorer.regression.spending import MAX_STEPS, rate_noise, schedule, spent
 from dpsgd_explorer.regression.statistics import Statistics
-from dpsgd_explorer.validation import one_of
 
-RATES = ("public", "notebook")
-MAX_STEPS = 1_000_000
-TYPICAL_NORM = np.array(1.0)  # of theta, where a rate has to assume one
-NOTEBOOK_NUMERATOR = 4.0
 POINTS = 100  # approximate number of saved points of a path
 BLOCK = 4096  # largest number of steps whose noise is drawn at once
 BLOCK_VALUES = 1 << 19  # largest number of noise values drawn at once
@@ -56,7 +44,7 @@ class Path:
     Attributes:
         theta: After the last step; with repetitions each row alone spends epsilon.
         noise_multiplier: Noise multiplier of each step.
-        learning_rate: Learning rate as a number.
+        learning_rate: As a number; a released one with repetitions: [R].
         steps: Number of steps at each saved point, [P].
         epsilons: Exact ε at each saved point.
         mse: Mean squared error there, from the data and not private; infinite after
@@ -64,21 +52,23 @@ class Path:
         delta: δ at which ε holds.
         neighboring_relation: "add_or_remove_one" or "replace_one".
         rate_is_private: False if the learning rate was computed from the data.
+        rate_noise_multiplier: Of the released largest eigenvalue; None if none was.
     """
 
     theta: Array
     noise_multiplier: float
-    learning_rate: float
+    learning_rate: float | Array
     steps: tuple[int, ...]
     epsilons: tuple[float, ...]
     mse: Array
     delta: float
     neighboring_relation: str
     rate_is_private: bool
+    rate_noise_multiplier: float | None = None
 
     @property
     def epsilon(self) -> float:
-        """ε of all steps."""
+        """ε of all steps, and of the learning rate if it was released."""
         return self.epsilons[-1]
 
     @property
@@ -113,10 +103,13 @@ def noisy_gradient_descent(
         y: Labels of size at most ``y_bound``.
         noise_multiplier: Of each step, greater than 0.
         steps: T, at least 1.
-        target_epsilon: Of the whole path; gives the missing one of the other two.
+        target_epsilon: Of the whole path, a released learning rate included; gives
+            the missing one of the other two.
         delta: In (0, 1).
         y_bound: Public; not from the data.
-        learning_rate: A number, "public" (None means this) or "notebook".
+        learning_rate: A number, "public" (None means this), "released" (from a noisy
+            largest eigenvalue, paid for from the same budget) or "notebook" (from the
+            data, not paid for: not private).
         x_bound: Public; not from the data.
         rng: A numpy Generator, as in ``ssp``.
         public_size: n as far as it is public, for the rate "public".  Under
@@ -132,7 +125,13 @@ def noisy_gradient_descent(
     x, labels = checks.table(X, y)
     bounds = Bounds(x_bound, y_bound, neighboring_relation)
     bounds.check(x, labels)
-    noise, count = schedule(noise_multiplier, steps, target_epsilon, delta)
+    noise, count = schedule(
+        noise_multiplier,
+        steps,
+        target_epsilon,
+        delta,
+        releases_rate=learning_rate == RELEASED,
+    )
     if public_size is None and bounds.replaces:
         public_size = len(x)
     statistics = Statistics.of(x, labels)
@@ -154,125 +153,52 @@ def noisy_gradient_descent(
         rate_is_private=learning_rate != "notebook",
     )
     if repetitions is None:
-        return replace(path, theta=path.theta[0], mse=path.mse[:, 0])
+        rate = float(np.ravel(path.learning_rate)[0])
+        alone = {"theta": path.theta[0], "mse": path.mse[:, 0], "learning_rate": rate}
+        return replace(path, **alone)
     return path
-
-
-def schedule(
-    noise_multiplier: float | None,
-    steps: int | None,
-    target_epsilon: float | None,
-    delta: float,
-) -> tuple[float, int]:
-    """Return noise multiplier and steps from two of the three, on the safe side.
-
-    Raises:
-        ConfigError: not two of them are given, or the target has no room for a step.
-        AccountingError: one is outside its domain.
-    """
-    given = (noise_multiplier, steps, target_epsilon)
-    if sum(value is not None for value in given) != 2:
-        raise ConfigError(
-            "noise_multiplier",
-            "two of noise_multiplier, steps and target_epsilon must be given; the "
-            "third follows from them.",
-        )
-    if steps is not None:
-        steps = checks.whole("steps", steps, MAX_STEPS)
-        if noise_multiplier is None:
-            assert target_epsilon is not None  # two are given
-            return noise_for(target_epsilon, delta, steps), steps
-    noise = checks.positive("noise_multiplier", noise_multiplier)
-    if steps is None:
-        assert target_epsilon is not None  # two are given
-        steps = steps_within(target_epsilon, noise, delta)
-    return noise, steps
-
-
-def steps_within(target_epsilon: float, noise_multiplier: float, delta: float) -> int:
-    """Return the most steps that stay within the target.
-
-    Raises:
-        ConfigError: not even one does, or more than 1,000,000 would.
-        AccountingError: the target or delta is outside its domain.
-    """
-    room = (noise_multiplier / exact_noise_multiplier(target_epsilon, delta)) ** 2
-    steps = math.floor(min(room, MAX_STEPS + 1)) + 1
-    while steps and gaussian_epsilon(delta, noise_multiplier, steps) > target_epsilon:
-        steps -= 1
-    if not 1 <= steps <= MAX_STEPS:
-        raise ConfigError(
-            "noise_multiplier",
-            f"noise_multiplier must leave room for 1 to {MAX_STEPS:,} steps within "
-            f"target_epsilon = {target_epsilon:g}, got {noise_multiplier:g}. "
-            f"{'Lower' if steps else 'Raise'} it, or state the steps.",
-        )
-    return steps
-
-
-def resolve_rate(
-    rate: float | str | None,
-    statistics: Statistics,
-    bounds: Bounds,
-    schedule: tuple[float, int],
-    public_size: int | None,
-) -> float:
-    """Return the learning rate as a number.
-
-    Raises:
-        ConfigError: it is neither a positive number nor a known name, or "public" is
-            asked for and no public size is stated.
-    """
-    if rate is None or rate == "public":
-        return public_rate(statistics.dim, bounds, schedule, public_size)
-    if isinstance(rate, str):
-        one_of("learning_rate", rate, RATES)
-        return notebook_rate(statistics, bounds, schedule)
-    return checks.positive("learning_rate", rate)
-
-
-def public_rate(
-    dim: int, bounds: Bounds, schedule: tuple[float, int], public_size: int | None
-) -> float:
-    """Return the rate that theory gives from public bounds only.
-
-    Raises:
-        ConfigError: no public size is stated, or not a whole one.
-    """
-    if public_size is None:
-        raise ConfigError(
-            "public_size",
-            "public_size must be stated for a learning rate from public bounds: with "
-            "add_or_remove_one the number of rows is private too. State it, or a "
-            "learning_rate.",
-        )
-    size = checks.whole("public_size", public_size, 10**12)
-    noise, steps = schedule
-    std = noise * float(bounds.gradient_sensitivity(TYPICAL_NORM))
-    largest = 1 / (size * bounds.x_bound**2)
-    noisy = bounds.y_bound / (bounds.x_bound * std * math.sqrt(dim * steps))
-    return min(largest, noisy)
-
-
-def notebook_rate(
-    statistics: Statistics, bounds: Bounds, schedule: tuple[float, int]
-) -> float:
-    """Return the notebook's rate; it uses the data and is not private."""
-    noise, steps = schedule
-    std = noise * float(bounds.gradient_sensitivity(TYPICAL_NORM))
-    scale = statistics.dim * std * statistics.lambda_max * steps
-    return min(1 / statistics.lambda_max, NOTEBOOK_NUMERATOR / math.sqrt(scale))
 
 
 @dataclass(frozen=True, kw_only=True)
 class Descent:
-    """Settings of a noisy gradient descent, without data and random generator."""
+    """Settings of a noisy gradient descent, without data and random generator.
+
+    Attributes:
+        bounds: Public bounds of the records.
+        noise_multiplier: Of each step.
+        steps: T.
+        learning_rate: A number, or "released".
+        delta: In (0, 1).
+        rate_factor: Multiplies the learning rate.
+    """
 
     bounds: Bounds
     noise_multiplier: float
     steps: int
-    learning_rate: float
+    learning_rate: float | str
     delta: float
+    rate_factor: float = 1.0
+
+    @property
+    def rate_noise_multiplier(self) -> float | None:
+        """Noise multiplier of the released learning rate; None if it is a number."""
+        if self.learning_rate == RELEASED:
+            return rate_noise(self.noise_multiplier, self.steps)
+        return None
+
+    def draw_rates(
+        self, statistics: Statistics, rng: Any, repetitions: int
+    ) -> float | Array:
+        """Return the learning rate; if it is released, each repetition its own, [R].
+
+        A release comes before the first step, from the same generator.
+        """
+        if not isinstance(self.learning_rate, str):
+            return self.rate_factor * self.learning_rate
+        schedule = (self.noise_multiplier, self.steps)
+        return self.rate_factor * released_rates(
+            statistics, self.bounds, schedule, rng, repetitions
+        )
 
     def run(
         self,
@@ -291,38 +217,55 @@ class Descent:
         """
         evaluation_set = evaluate_on or statistics
         kept = kept_steps(self.steps, keep_every)
+        rates = self.draw_rates(statistics, rng, repetitions)
         theta = np.zeros((repetitions, statistics.dim))
         mse = np.empty((len(kept), repetitions))
         for point, (begin, end) in enumerate(zip((0, *kept), kept, strict=False)):
-            theta = self.advance(statistics, theta, end - begin, rng)
+            theta = self.advance(statistics, theta, rates, end - begin, rng)
             mse[point] = evaluation_set.mse_of(theta)
         return Path(
             theta=theta,
             noise_multiplier=self.noise_multiplier,
-            learning_rate=self.learning_rate,
+            learning_rate=rates,
             steps=kept,
             epsilons=self.epsilons(kept),
             mse=mse,
             delta=self.delta,
             neighboring_relation=self.bounds.neighboring_relation,
             rate_is_private=rate_is_private,
+            rate_noise_multiplier=self.rate_noise_multiplier,
         )
 
     def epsilons(self, steps: Sequence[int]) -> tuple[float, ...]:
-        """Return the exact ε after each number of steps."""
-        return tuple(
-            gaussian_epsilon(self.delta, self.noise_multiplier, count)
-            for count in steps
-        )
+        """Return the exact ε after each number of steps, a released rate included."""
+        noise, rate = self.noise_multiplier, self.rate_noise_multiplier
+        return tuple(spent(noise, count, self.delta, rate) for count in steps)
 
     def advance(
-        self, statistics: Statistics, theta: Array, steps: int, rng: Any
+        self,
+        statistics: Statistics,
+        theta: Array,
+        rates: float | Array,
+        steps: int,
+        rng: Any,
     ) -> Array:
-        """Return theta after more steps; a diverged descent stays infinite."""
+        """Return theta after more steps; a diverged descent stays infinite.
+
+        Shapes: theta [R, d] -> [R, d].
+
+        Args:
+            statistics: Of the records.
+            theta: Where the steps begin.
+            rates: From ``draw_rates``.
+            steps: How many.
+            rng: A numpy Generator.
+        """
         block = max(1, min(BLOCK, BLOCK_VALUES // theta.size))
-        shrink = np.eye(statistics.dim) - self.learning_rate * statistics.xtx
-        pull = self.learning_rate * statistics.xty
-        scale = self.learning_rate * self.noise_multiplier
+        each = np.reshape(rates, (-1, 1))  # [R, 1] or [1, 1]
+        shrink = np.eye(statistics.dim) - each[:, :, None] * statistics.xtx
+        shrink = shrink[0] if len(shrink) == 1 else shrink  # one product for all
+        pull = each * statistics.xty
+        scale = each * self.noise_multiplier
         with np.errstate(over="ignore", invalid="ignore"):
             for begin in range(0, steps, block):
                 count = min(block, steps - begin)
@@ -331,8 +274,18 @@ class Descent:
                 for z in noise:
                     norms = np.sqrt(np.einsum("rd,rd->r", theta, theta))
                     sensitivity = self.bounds.gradient_sensitivity(norms)
-                    theta = theta @ shrink + pull - sensitivity[:, None] * z
+                    theta = _times(theta, shrink) + pull - sensitivity[:, None] * z
         return theta
+
+
+def _times(theta: Array, matrices: Array) -> Array:
+    """Return each row times the matrix, or times its own.
+
+    Shapes: theta [R, d], matrices [d, d] or [R, d, d] -> [R, d].
+    """
+    if matrices.ndim == 2:
+        return theta @ matrices
+    return (theta[:, None] @ matrices)[:, 0]
 
 
 def kept_steps(steps: int, every: int | None = None) -> tuple[int, ...]:

@@ -17,7 +17,8 @@ from dpsgd_explorer.experiments.experiment import Experiment
 from dpsgd_explorer.experiments.regression_config import RegressionConfig
 from dpsgd_explorer.regression import housing
 from dpsgd_explorer.regression.comparison import Spread
-from dpsgd_explorer.regression.noisy_gd import Descent, resolve_rate
+from dpsgd_explorer.regression.noisy_gd import Descent
+from dpsgd_explorer.regression.rates import resolve_rate
 
 
 class RegressionExperiment(Experiment):
@@ -31,7 +32,9 @@ class RegressionExperiment(Experiment):
         self._evaluation_set = housing_data.evaluation_set
         self._descent = self._decide()
         self._rng = np.random.default_rng(self.config.seed)
-        self._theta = np.zeros((self.config.repetitions, self._statistics.dim))
+        repetitions = self.config.repetitions
+        self._rates = self._descent.draw_rates(self._statistics, self._rng, repetitions)
+        self._theta = np.zeros((repetitions, self._statistics.dim))
 
     def _state(self) -> dict[str, Any]:
         return {
@@ -54,15 +57,16 @@ class RegressionExperiment(Experiment):
             bounds=config.bounds,
             noise_multiplier=noise,
             steps=steps,
-            learning_rate=config.rate_factor * rate,
+            learning_rate=rate,
             delta=config.delta,
+            rate_factor=config.rate_factor,
         )
 
     def _advance(self) -> None:
         """Descend to the next evaluated step and emit its events."""
         upto = next(step for step in self._points if step > self._step)
         self._theta = self._descent.advance(
-            self._statistics, self._theta, upto - self._step, self._rng
+            self._statistics, self._theta, self._rates, upto - self._step, self._rng
         )
         self._step = upto
         errors = self._evaluation_set.mse_of(self._theta)
@@ -71,7 +75,7 @@ class RegressionExperiment(Experiment):
             raise DivergedError(
                 f"the run diverged: by step {self._step} every repetition had left the "
                 f"finite numbers. Lower learning_rate (it is "
-                f"{self._descent.learning_rate:.3g}) or rate_factor."
+                f"{self._rate:.3g}) or rate_factor."
             )
         measured = _measured(Spread.of(errors))
         self._emit("step", diagnostics={"diverged": diverged, **self._norms()})
@@ -79,6 +83,11 @@ class RegressionExperiment(Experiment):
         if self._step == self._descent.steps:
             self._emit("end", delta=self.config.delta, **measured, reason="finished")
             self._ended = True
+
+    @property
+    def _rate(self) -> float:
+        """The learning rate; if each repetition released one, their median."""
+        return float(np.median(self._rates))
 
     @property
     def _points(self) -> list[int]:
@@ -111,8 +120,9 @@ class RegressionExperiment(Experiment):
                 "neighboring_relation": config.neighboring_relation,
                 "status": NOT_PRIVATE if config.uses_private_rate else "exact",
                 "private": True,
-                "learning_rate": descent.learning_rate,
+                "learning_rate": self._rate,
                 "learning_rate_is_private": not config.uses_private_rate,
+                "rate_noise_multiplier": descent.rate_noise_multiplier,
                 "repetitions": config.repetitions,
                 "nonprivate_mse": self._evaluation_set.mse,
                 "trivial_mse": self._evaluation_set.trivial_mse,

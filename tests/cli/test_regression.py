@@ -2,12 +2,15 @@ import json
 
 import pytest
 
+from dpsgd_explorer.accounting import gaussian_epsilon
 from dpsgd_explorer.cli.main import main
+from dpsgd_explorer.regression.spending import spent
 
 PRICE = ["--epsilon", "1", "--delta", "1e-3"]
 
 
 BOUNDS = ["--y-bound", "2", "--x-bound", "1.5"]
+DESCENT = [*BOUNDS, "--method", "noisy_gd", "--steps", "5"]
 
 
 @pytest.fixture
@@ -45,6 +48,43 @@ def test_ones_own_table_is_released_by_each_method(capsys, own_table, method):
     assert answer["theta"]["rooms"] == pytest.approx(2, abs=0.5)
 
 
+@pytest.mark.parametrize(
+    ("given", "follows"),
+    [
+        (["--steps", "50", "--epsilon", "1"], "noise_multiplier"),
+        (["--noise-multiplier", "40", "--epsilon", "1"], "steps"),
+        (["--noise-multiplier", "40", "--steps", "50"], "epsilon"),
+    ],
+    ids=["noise", "steps", "epsilon"],
+)
+def test_noise_steps_and_epsilon_follow_from_each_other(
+    capsys, own_table, given, follows
+):
+    options = [*BOUNDS, "--method", "noisy_gd", "--learning-rate", "released", *given]
+    code, said = told(capsys, *own_table, *options, "--delta", "1e-3", "--json")
+    assert code == 0
+    answer = json.loads(said.out)
+    noise, steps, rate = (
+        answer["descent"][name]
+        for name in ("noise_multiplier", "steps", "rate_noise_multiplier")
+    )
+    whole = gaussian_epsilon(1e-3, (steps / noise**2 + rate**-2) ** -0.5)
+    assert answer["epsilon"] == pytest.approx(whole, rel=1e-9)
+    if follows != "epsilon":
+        assert answer["epsilon"] <= 1
+        fewer = spent(noise * (1 - 1e-6), steps + (follows == "steps"), 1e-3, rate)
+        assert fewer > 1
+
+
+@pytest.mark.parametrize("method", ["ssp", "adassp"])
+def test_a_budget_that_nothing_follows_from_must_be_stated(capsys, own_table, method):
+    code, said = told(
+        capsys, *own_table, *BOUNDS, "--method", method, "--delta", "1e-3"
+    )
+    assert code == 2
+    assert f"--epsilon must be stated for {method}" in said.err
+
+
 def test_a_seed_repeats_and_is_called_not_private(capsys, own_table):
     options = [*own_table, *BOUNDS, "--seed", "3", *PRICE]
     first, again = (told(capsys, *options)[1].out for _ in range(2))
@@ -66,6 +106,8 @@ def test_a_seed_repeats_and_is_called_not_private(capsys, own_table):
         ([*BOUNDS, "--epsilon", "0"], ": epsilon must be"),
         ([*BOUNDS, "--delta", "1"], "less than 1"),
         ([*BOUNDS, "--method", "noisy_gd"], "two of noise_multiplier, steps"),
+        ([*DESCENT, "--learning-rate", "quick"], "public, notebook, released, got"),
+        ([*DESCENT, "--learning-rate", "notebook"], "must not come from the data"),
     ],
 )
 def test_a_mistake_is_told_in_one_line(capsys, own_table, options, message):

@@ -1,5 +1,7 @@
 """Settings of a regression run: two of noise, steps and ε, and public bounds."""
 
+import math
+
 import pytest
 
 from dpsgd_explorer.accounting import gaussian_epsilon
@@ -35,6 +37,27 @@ def test_steps_and_target_give_the_least_noise_that_is_safe():
     assert steps == 100
     assert gaussian_epsilon(config.delta, noise, 100) <= 0.5
     assert gaussian_epsilon(config.delta, noise * (1 - 1e-6), 100) > 0.5
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"target_epsilon": 1.0, "steps": 80},
+        {"target_epsilon": 1.0, "noise_multiplier": 60.0},
+        {"noise_multiplier": 60.0, "steps": 80},
+    ],
+    ids=str,
+)
+def test_a_released_rate_is_part_of_what_the_run_spends(given):
+    config = RegressionConfig.parse(given | {"learning_rate": "released"})
+    noise, steps = config.schedule
+    assert config.epsilon > gaussian_epsilon(config.delta, noise, steps)
+    assert config.epsilon <= given.get("target_epsilon", math.inf)
+    alone = gaussian_epsilon(config.delta, config.rate_noise_multiplier)
+    assert config.spent(0) == pytest.approx(alone, rel=1e-9)
+    assert not config.uses_private_rate
+    public = RegressionConfig.parse(given)
+    assert public.rate_noise_multiplier is None
 
 
 def test_what_is_stored_is_read_back_as_the_same():

@@ -8,14 +8,9 @@ from dpsgd_explorer.accounting import gaussian_epsilon
 from dpsgd_explorer.errors import ConfigError
 from dpsgd_explorer.regression import noisy_gradient_descent
 from dpsgd_explorer.regression.bounds import Bounds
-from dpsgd_explorer.regression.noisy_gd import (
-    Descent,
-    kept_steps,
-    notebook_rate,
-    public_rate,
-    schedule,
-    steps_within,
-)
+from dpsgd_explorer.regression.noisy_gd import Descent, kept_steps
+from dpsgd_explorer.regression.rates import notebook_rate, public_rate
+from dpsgd_explorer.regression.spending import schedule, steps_within
 
 DELTA = 1e-6
 BOUNDS = Bounds(1, 5)

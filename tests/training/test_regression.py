@@ -78,6 +78,29 @@ def test_the_phase_says_what_an_accountant_and_a_chart_need():
     assert not told(notebook, "phase")[0]["learning_rate_is_private"]
 
 
+def test_a_released_rate_is_paid_for_from_the_first_step_on():
+    config = configuration(learning_rate="released")
+    [phase] = told(config, "phase")
+    rate = phase["rate_noise_multiplier"]
+    assert rate == config.rate_noise_multiplier
+    for point in told(config, "evaluation"):
+        precision = point["step"] / 50.0**2 + rate**-2
+        whole = gaussian_epsilon(config.delta, precision**-0.5)
+        assert point["epsilon"] == pytest.approx(whole, rel=1e-9)
+    assert (phase["status"], phase["learning_rate_is_private"]) == ("exact", True)
+    assert told(configuration(), "phase")[0]["rate_noise_multiplier"] is None
+
+
+def test_a_released_rate_is_the_same_after_a_resume():
+    config = configuration(learning_rate="released", rate_factor=0.5)
+    whole = [event.timeless() for event in RegressionExperiment(config).events()]
+    begun = RegressionExperiment(config)
+    events = begun.events()
+    first = [next(events).timeless() for _ in range(5)]
+    resumed = RegressionExperiment(config, checkpoint=begun.checkpoint())
+    assert first + [event.timeless() for event in resumed.events()] == whole
+
+
 def test_replacing_a_record_doubles_the_noise_and_not_the_epsilon():
     usual, replaced = (
         told(configuration(neighboring_relation=relation), "step")[0]

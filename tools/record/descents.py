@@ -12,7 +12,8 @@ import json
 import sys
 
 from dpsgd_explorer.regression.descents import RECORDED, DescentSpec, as_entry, compute
-from dpsgd_explorer.regression.noisy_gd import RATES, steps_within
+from dpsgd_explorer.regression.rates import RATES, RELEASED
+from dpsgd_explorer.regression.spending import steps_within
 
 EPSILON, DELTA = 2.0, 1e-6
 NOISE = 500.0
@@ -22,11 +23,10 @@ REPETITIONS = 100
 
 def specs() -> list[DescentSpec]:
     """Return the recorded descents: each rate, ten times it, and a tenth of it."""
-    steps = steps_within(EPSILON, NOISE, DELTA)
     return [
         DescentSpec(
             noise_multiplier=NOISE,
-            steps=steps,
+            steps=steps_within(EPSILON, NOISE, DELTA, rate == RELEASED),
             rate=rate,
             rate_factor=factor,
             repetitions=REPETITIONS,

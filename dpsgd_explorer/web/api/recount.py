@@ -22,7 +22,11 @@ from dpsgd_explorer.web.questions.privacy_models import (
     DEFAULT_ACCOUNTANT,
     AccountantName,
 )
-from dpsgd_explorer.web.questions.run_phases import phases_done, phases_of
+from dpsgd_explorer.web.questions.run_phases import (
+    phases_done,
+    phases_of,
+    releases_before,
+)
 from dpsgd_explorer.web.run_views.registry import VIEWS
 
 bp = Blueprint("recount_api", __name__, url_prefix="/api/v1/runs/<run_id>")
@@ -51,9 +55,11 @@ def recount(run_id: str, query: RecountQuestion) -> RecountAnswer:
     run = store.get(run_id)
     name = query.accountant or run.config.get("accountant", DEFAULT_ACCOUNTANT)
     log = [(event.kind, _data(event)) for event in store.events(run_id)]
-    phases, delta = phases_of([data for kind, data in log if kind == "phase"])
+    told = [data for kind, data in log if kind == "phase"]
+    phases, delta = phases_of(told)
     steps = sorted({0, *(data["step"] for kind, data in log if kind in COUNTED)})
-    intervals = epsilon_intervals(phases, steps, delta, name)
+    releases = [releases_before(told) + step for step in steps]
+    intervals = epsilon_intervals(phases, releases, delta, name)
     own = VIEWS[run.kind].terms(run.config)
     terms = {
         **own.model_dump(),
@@ -77,7 +83,7 @@ def odometer_of(log: Iterable[StoredEvent], label: str) -> Odometer | None:
         phases, _ = phases_of(told)
     except ConfigError:
         return None
-    for phase in phases_done(phases, left):
+    for phase in phases_done(phases, releases_before(told) + left):
         odometer.add_dp_sgd(
             phase.sample_rate, phase.noise_multiplier, phase.steps, label
         )

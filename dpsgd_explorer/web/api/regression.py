@@ -49,8 +49,10 @@ class Descent(BaseModel):
     epsilons: list[float]
     mse: Band
     noise_multiplier: float
+    epsilon: float
     learning_rate: float
     learning_rate_is_private: bool
+    rate_noise_multiplier: float | None
     repetitions: int
 
     @classmethod
@@ -62,8 +64,10 @@ class Descent(BaseModel):
             epsilons=list(followed.epsilons),
             mse=Band.of(followed.trace.spreads),
             noise_multiplier=spec.noise_multiplier,
+            epsilon=followed.epsilons[-1],
             learning_rate=spec.learning_rate,
             learning_rate_is_private=spec.rate != "notebook",
+            rate_noise_multiplier=spec.descent.rate_noise_multiplier,
             repetitions=spec.repetitions,
         )
 
@@ -89,6 +93,35 @@ class ComparisonAnswer(BaseModel):
     coefficients: list[list[float]]
     nonprivate_coefficients: list[float]
     descent: Descent
+
+
+class RegimesAnswer(BaseModel):
+    """The notebook's two regimes of noisy gradient descent, both to ε = 2.
+
+    Errors are computed from the data and are not private.
+    """
+
+    delta: float
+    neighboring_relation: str
+    status: Literal["exact", "not private"]
+    regimes: dict[str, Descent]
+
+
+@operation(
+    bp,
+    "GET",
+    "/regimes",
+    errors=(429,),
+)
+def regimes(query: RegressionQuestion) -> RegimesAnswer:
+    """Return the errors along many steps with much noise, and few with little."""
+    found = View(query, compares_regimes=True).regimes
+    return RegimesAnswer(
+        delta=query.delta,
+        neighboring_relation=query.neighboring_relation,
+        status="not private" if query.chosen_rate == "notebook" else "exact",
+        regimes={name: Descent.of(followed) for name, followed in found.items()},
+    )
 
 
 @operation(

@@ -10,8 +10,9 @@ from functools import partial
 from types import SimpleNamespace
 
 from dpsgd_explorer.web.content import numbers
-from dpsgd_explorer.web.figures import budget, regression_chapter, toy_training
+from dpsgd_explorer.web.figures import budget, toy_training
 from dpsgd_explorer.web.figures import randomized_response as response
+from dpsgd_explorer.web.figures.regression import chapter as regression_chapter
 from dpsgd_explorer.web.questions import odds
 from dpsgd_explorer.web.questions.comparison import Comparison
 from dpsgd_explorer.web.questions.rounding import (

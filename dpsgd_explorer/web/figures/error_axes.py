@@ -17,7 +17,13 @@ FOOTROOM = 0.06  # and begins so much of its length below the least
 TICKS = 6
 ERROR_NAME = "mean squared error"
 # method to colour: the last part of the tokens --series-…, --text-… and --wash-…
-COLOURS = {"adassp": "private", "ssp": "attack", "noisy_gd": "good"}
+COLOURS = {
+    "adassp": "private",
+    "ssp": "attack",
+    "noisy_gd": "good",
+    "large_noise": "good",
+    "small_noise": "budget",
+}
 
 
 @dataclass(frozen=True)

@@ -39,11 +39,7 @@ from dpsgd_explorer.web.content.chapters import (
 )
 from dpsgd_explorer.web.content.comparisons import compare
 from dpsgd_explorer.web.content.references import SOURCES
-from dpsgd_explorer.web.figures import (
-    budget,
-    regression_chapter,
-    tail,
-)
+from dpsgd_explorer.web.figures import budget, tail
 from dpsgd_explorer.web.figures import dpsgd_step as microscope
 from dpsgd_explorer.web.figures import randomized_response as response
 from dpsgd_explorer.web.figures import sgd_steps as descent
@@ -56,6 +52,7 @@ from dpsgd_explorer.web.figures.chapters import (
     selection,
     unfold,
 )
+from dpsgd_explorer.web.figures.regression import chapter as regression_chapter
 from dpsgd_explorer.web.pages.readings import minutes, total_minutes
 from dpsgd_explorer.web.recorded.runs import recorded
 from dpsgd_explorer.web.widgets import (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from typing import Any
 from urllib.parse import parse_qsl, urlencode
@@ -11,13 +11,14 @@ from flask import render_template, request
 
 from dpsgd_explorer.errors import QuotaError
 from dpsgd_explorer.regression import housing
-from dpsgd_explorer.web.figures.regression import PICTURES
-from dpsgd_explorer.web.forms.fields import form_groups, script_fields
+from dpsgd_explorer.web.figures.regression.lab import PICTURES
+from dpsgd_explorer.web.forms.fields import form_groups, script_fields, text_of
 from dpsgd_explorer.web.forms.form import Form, parse, read_form
 from dpsgd_explorer.web.pages.labs import bp
 from dpsgd_explorer.web.questions.regression import (
     METHODS,
     RegressionQuestion,
+    solved_for,
 )
 from dpsgd_explorer.web.questions.regression_results import (
     NAMES,
@@ -27,8 +28,11 @@ from dpsgd_explorer.web.questions.regression_results import (
     median_range,
     mse,
 )
+from dpsgd_explorer.web.questions.rounding import limit
 
-WAIT = "wait"  # in an address: a long descent is to be computed now
+SOLVED_DIGITS = 4
+WAIT = "wait"  # in an address: a long descent is to be computed now,
+REGIMES = "regimes"  # or, if it is this, that of the two regimes too
 WORSE = 1.1  # an error so much larger is called larger
 
 
@@ -70,6 +74,11 @@ PRESETS = (
         "variant=notebook&rate=notebook&epsilon=2",
     ),
     PresetLink(
+        "Its rate, paid for",
+        "λ_max released, {steps:,} steps",
+        "noise_multiplier=500&rate=released&epsilon=2",
+    ),
+    PresetLink(
         "Little privacy to spend", "everything at ε = 0.1", "epsilon=0.1&method=ssp"
     ),
     PresetLink("Labels cut at 2", "bias against noise", "y_bound=2&epsilon=0.2"),
@@ -79,7 +88,7 @@ PRESETS = (
 @bp.get("/linear-regression/")
 def linear_regression() -> str:
     """Show the lab with the settings of the address; wrong ones stand corrected."""
-    form = read_form(RegressionQuestion, _settings())
+    form = _form()
     return render_template(
         "labs/linear_regression.html",
         form=form,
@@ -96,8 +105,27 @@ def linear_regression() -> str:
 @bp.get("/linear-regression/results")
 def linear_regression_results() -> str:
     """Return the results alone, for the page's script."""
-    form = read_form(RegressionQuestion, _settings())
-    return render_template("labs/_regression_results.html", **_results(form))
+    return render_template("labs/_regression_results.html", **_results(_form()))
+
+
+def _form() -> Form[RegressionQuestion]:
+    """Return the form as it was sent, with the number that follows in its box."""
+    settings = _settings()
+    form = read_form(RegressionQuestion, settings, solved=str(solved_for(settings)))
+    if form.settings is None:
+        return form
+    return replace(form, texts=form.texts | solved_texts(form.settings))
+
+
+def solved_texts(question: RegressionQuestion) -> dict[str, str]:
+    """Return the number that is solved for by its name, rounded to the safe side."""
+    noise, steps = question.schedule
+    texts = {
+        "steps": str(steps),
+        "noise_multiplier": limit(noise, SOLVED_DIGITS),
+        "target_epsilon": limit(question.descent_epsilon, SOLVED_DIGITS),
+    }
+    return {question.solve: texts[question.solve]}
 
 
 def _settings() -> dict[str, str]:
@@ -118,9 +146,10 @@ def _results(form: Form[RegressionQuestion]) -> dict[str, Any]:
     }
     if question is None:
         return shared
-    view = View(question, waits=WAIT in request.args)
+    wanted = request.args.get(WAIT)
+    view = View(question, waits=bool(wanted), compares_regimes=wanted == REGIMES)
     try:
-        _ = view.followed
+        _ = view.followed, view.regimes
     except QuotaError as error:
         shared["busy"] = str(error)
         view = View(question)
@@ -131,7 +160,22 @@ def _results(form: Form[RegressionQuestion]) -> dict[str, Any]:
         "key_numbers": key_numbers(view),
         "variants": _variant_rows(view),
         "run": question.run.model_dump(mode="json", exclude_none=True),
-        "wait_query": urlencode({**_settings(), WAIT: "1"}),
+        "plan": _plan(question),
+        "solved": solved_texts(question),
+        "wait_queries": {
+            name: urlencode({**_settings(), WAIT: value})
+            for name, value in (("descent", "1"), (REGIMES, REGIMES))
+        },
+    }
+
+
+def _plan(question: RegressionQuestion) -> dict[str, Any]:
+    """Return what the panel that launches the descent says of it."""
+    noise, steps = question.schedule
+    return {
+        "steps": steps,
+        "noise_text": text_of(float(f"{noise:.4g}")),
+        "epsilon_text": limit(question.descent_epsilon, SOLVED_DIGITS),
     }
 
 

@@ -2,28 +2,49 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import Self
+from functools import cached_property
+from typing import Any, Self
 
 from pydantic import model_validator
 
-from dpsgd_explorer.errors import ConfigError
-from dpsgd_explorer.experiments.regression_config import LARGEST_RATE, RegressionConfig
+from dpsgd_explorer.errors import AccountingError, ConfigError
+from dpsgd_explorer.experiments.regression_config import (
+    LARGEST_RATE,
+    MOST_NOISE,
+    RegressionConfig,
+)
 from dpsgd_explorer.experiments.setting import Setting
 from dpsgd_explorer.experiments.vocabulary import setting
 from dpsgd_explorer.regression import housing
 from dpsgd_explorer.regression.bounds import Bounds
 from dpsgd_explorer.regression.descents import LONGEST, DescentSpec, PreparedHousing
-from dpsgd_explorer.regression.noisy_gd import RATES, steps_within
 from dpsgd_explorer.regression.perturbation import RIDGE_FACTOR, Perturbation
+from dpsgd_explorer.regression.rates import RATES, RELEASED
+from dpsgd_explorer.regression.spending import (
+    rate_noise,
+    schedule,
+    spent,
+    steps_within,
+)
 from dpsgd_explorer.web.questions.question import Question
 
 TOP_EPSILON = 2.0  # where the axis of ε ends, as in the notebook
+SOLVABLE = {"steps": "steps", "noise_multiplier": "noise σ", "target_epsilon": "ε"}
 SHORT_REPETITIONS, LONG_REPETITIONS = 100, 20  # repetitions of a descent
 METHODS = {"adassp": "AdaSSP", "ssp": "SSP"}
 FEATURES = dict(zip(housing.FEATURES, housing.FEATURES, strict=True))
 PRIVACY, DATA, STATISTICS = "Privacy", "Bounds", "Noisy statistics"
 DESCENT, EXPERIMENT = "Noisy gradient descent", "Experiment"
+
+
+def solved_for(values: Mapping[str, object]) -> object:
+    """Return what a question solves for; in an older address steps left ε to follow."""
+    given = values.get("solve")
+    if given not in (None, ""):
+        return given
+    return "target_epsilon" if values.get("steps") not in (None, "") else "steps"
 
 
 class RegressionQuestion(Question):
@@ -99,6 +120,21 @@ class RegressionQuestion(Question):
         ge=0,
         le=100,
     ).field(RIDGE_FACTOR, STATISTICS)
+    solve: str = Setting(
+        label="Solve for",
+        help="The other two stay as they are.",
+        choices=SOLVABLE,
+    ).field("steps", DESCENT)
+    target_epsilon: float = setting(
+        "target_epsilon",
+        TOP_EPSILON,
+        group=DESCENT,
+        help="What all steps together may spend.",
+        marks=(0.25, 0.5, 1, 2, 4),
+        ends=("more privacy", "less error"),
+        ge=0.01,
+        le=100,
+    )
     noise_multiplier: float = setting(
         "noise_multiplier",
         50.0,
@@ -116,15 +152,19 @@ class RegressionQuestion(Question):
         None,
         group=DESCENT,
         slider=False,
-        help="Empty: as many as ε = 2 allows.",
+        help="Each of them on all records.",
         ge=1,
         le=LONGEST,
     )
     rate: str = Setting(
         label="Learning rate",
-        help="From public bounds, or the notebook’s, which uses λ_max of the private "
-        "XᵀX and so is not private.",
-        choices={"public": "from public bounds", "notebook": "the notebook’s"},
+        help="From public bounds; from a noisy λ_max, paid for from the same ε; or the "
+        "notebook’s, from λ_max of the private XᵀX, which is not private.",
+        choices={
+            "public": "from public bounds",
+            RELEASED: "from a released λ_max",
+            "notebook": "the notebook’s",
+        },
     ).field(RATES[0], DESCENT)
     learning_rate: float | None = setting(
         "learning_rate",
@@ -165,19 +205,44 @@ class RegressionQuestion(Question):
         "seed", 0, group=EXPERIMENT, help="Another one draws other noise.", step=None
     )
 
+    @model_validator(mode="before")
+    @classmethod
+    def _leave_out_what_is_solved_for(cls, values: Any) -> Any:
+        """Drop the number that follows: what stands in its box is no setting."""
+        if not isinstance(values, dict):
+            return values
+        solve = solved_for(values)
+        kept = {name: value for name, value in values.items() if name != solve}
+        return kept | {"solve": solve}
+
     @model_validator(mode="after")
     def _is_consistent(self) -> Self:
-        """Refuse equal axes, and noise that leaves no step."""
+        """Refuse equal axes, and a descent that cannot be."""
         if self.first == self.second:
             raise ConfigError(
                 "second", "second must be another feature than first, got the same."
             )
-        if self.planned_steps > LONGEST:
+        if self.steps is None and self.solve != "steps":
+            raise ConfigError(
+                "steps", f"steps must be given to solve for {SOLVABLE[self.solve]}."
+            )
+        try:
+            noise, steps = self.schedule
+        except AccountingError as error:
+            raise ConfigError(error.field or "target_epsilon", str(error)) from error
+        if steps > LONGEST:
             raise ConfigError(
                 "noise_multiplier",
                 f"noise_multiplier must leave at most {LONGEST:,} steps within "
-                f"ε = {TOP_EPSILON:g}, got {self.noise_multiplier:g}. Lower it, or "
-                "state the steps.",
+                f"ε = {self.target_epsilon:g}, got {noise:g}. Lower it, or solve for "
+                "something else.",
+            )
+        if noise > MOST_NOISE:
+            raise ConfigError(
+                "target_epsilon",
+                f"target_epsilon must be reached with noise of at most {MOST_NOISE:g}, "
+                f"got {self.target_epsilon:g}, which takes {noise:.3g}. Raise it, or "
+                "take fewer steps.",
             )
         return self
 
@@ -187,11 +252,48 @@ class RegressionQuestion(Question):
         return PreparedHousing(self.rows, self.x_bound, self.y_bound)
 
     @property
+    def given(self) -> dict[str, float | int | None]:
+        """The two of noise, steps and target that are not solved for."""
+        return {name: getattr(self, name) for name in SOLVABLE if name != self.solve}
+
+    @cached_property
+    def schedule(self) -> tuple[float, int]:
+        """Noise multiplier and number of steps of the descent.
+
+        Raises:
+            ConfigError: the target has no room for a step.
+            AccountingError: one of the two that are given is outside its domain.
+        """
+        given = dict.fromkeys(SOLVABLE) | self.given
+        return schedule(
+            given["noise_multiplier"],
+            None if given["steps"] is None else int(given["steps"]),
+            given["target_epsilon"],
+            self.delta,
+            releases_rate=self.releases_rate,
+        )
+
+    @property
+    def releases_rate(self) -> bool:
+        """Whether the learning rate is released from the budget of the descent."""
+        return self.chosen_rate == RELEASED
+
+    @property
+    def chosen_rate(self) -> float | str:
+        """The learning rate as a number, or how it is found."""
+        return self.learning_rate or self.rate
+
+    @property
     def planned_steps(self) -> int:
         """Steps of the descent."""
-        if self.steps is not None:
-            return self.steps
-        return steps_within(TOP_EPSILON, self.noise_multiplier, self.delta)
+        return self.schedule[1]
+
+    @property
+    def descent_epsilon(self) -> float:
+        """The exact ε of the whole descent, a released rate included."""
+        noise, steps = self.schedule
+        rate = rate_noise(noise, steps) if self.releases_rate else None
+        return spent(noise, steps, self.delta, rate)
 
     def perturbation(self, method: str, variant: str | None = None) -> Perturbation:
         """Return SSP or AdaSSP as it is set."""
@@ -206,12 +308,23 @@ class RegressionQuestion(Question):
 
     def descent_spec(self, factor: float = 1.0) -> DescentSpec:
         """Return the descent as it is set, its rate times ``factor``."""
+        return self._spec(self.schedule, factor)
+
+    def regime_spec(self, noise_multiplier: float) -> DescentSpec:
+        """Return a descent with this noise that ends where the axis of ε does."""
+        steps = steps_within(
+            TOP_EPSILON, noise_multiplier, self.delta, self.releases_rate
+        )
+        return self._spec((noise_multiplier, steps), 1.0)
+
+    def _spec(self, schedule: tuple[float, int], factor: float) -> DescentSpec:
+        noise, steps = schedule
         spec = DescentSpec(
             prepared_housing=self.prepared_housing,
             neighboring_relation=self.neighboring_relation,
-            noise_multiplier=self.noise_multiplier,
-            steps=self.planned_steps,
-            rate=self.learning_rate or self.rate,
+            noise_multiplier=noise,
+            steps=steps,
+            rate=self.chosen_rate,
             rate_factor=float(f"{self.rate_factor * factor:.9g}"),
             repetitions=SHORT_REPETITIONS,
             seed=self.seed,
@@ -224,9 +337,9 @@ class RegressionQuestion(Question):
         spec = self.descent_spec()
         shared = set(type(self).model_fields) & set(RegressionConfig.model_fields)
         described = {
-            "steps": spec.steps,
             "learning_rate": spec.rate,
             "rate_factor": spec.rate_factor,
             "repetitions": spec.repetitions,
         }
-        return RegressionConfig(**self.model_dump(include=shared) | described)
+        settings = self.model_dump(include=shared - SOLVABLE.keys())
+        return RegressionConfig(**settings | self.given | described)

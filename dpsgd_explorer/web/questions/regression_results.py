@@ -7,16 +7,23 @@ a guess, so two methods are told apart only where the ranges of their medians ar
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
 import numpy as np
 
-from dpsgd_explorer.accounting import gaussian_epsilon
 from dpsgd_explorer.regression import housing
 from dpsgd_explorer.regression.budget import Budget
 from dpsgd_explorer.regression.checks import VARIANTS, Array
-from dpsgd_explorer.regression.comparison import EPSILONS, Spread, Sweep, sweep
+from dpsgd_explorer.regression.comparison import (
+    EPSILONS,
+    LARGE_NOISE,
+    SMALL_NOISE,
+    Spread,
+    Sweep,
+    sweep,
+)
 from dpsgd_explorer.regression.descents import (
     DescentSpec,
     PreparedHousing,
@@ -24,6 +31,7 @@ from dpsgd_explorer.regression.descents import (
     trace,
 )
 from dpsgd_explorer.regression.perturbation import Perturbation
+from dpsgd_explorer.regression.spending import spent
 from dpsgd_explorer.regression.statistics import Statistics
 from dpsgd_explorer.web.questions.regression import METHODS, RegressionQuestion
 from dpsgd_explorer.web.questions.rounding import known_to, limit
@@ -32,7 +40,14 @@ CLOUD = 50
 CONFIDENCE_Z = 1.96
 FEW = 10  # an error beyond it is printed whole
 DESCENT = "noisy gradient descent"
-NAMES = {**METHODS, "noisy_gd": DESCENT}
+NAMES = {
+    **METHODS,
+    "noisy_gd": DESCENT,
+    "large_noise": f"descent with σ = {LARGE_NOISE:g}",
+    "small_noise": f"descent with σ = {SMALL_NOISE:g}",
+}
+UNPAID = " Its learning rate is taken from the data, which its ε does not cover."
+REGIMES = {"large_noise": LARGE_NOISE, "small_noise": SMALL_NOISE}
 
 
 @dataclass(frozen=True)
@@ -63,7 +78,7 @@ class RankedMethod:
     """One method at the ε that is looked at.
 
     Attributes:
-        name: "adassp", "ssp" or "noisy_gd".
+        name: One of ``NAMES``.
         spread: Of the error.
         range: In which the median of infinitely many repetitions lies, at about 95 %.
     """
@@ -87,10 +102,12 @@ class View:
     Attributes:
         question: What was asked.
         waits: Whether a long descent may be computed now.
+        compares_regimes: Whether the long one of the two regimes may be.
     """
 
     question: RegressionQuestion
     waits: bool = False
+    compares_regimes: bool = False
 
     @property
     def evaluation_set(self) -> Statistics:
@@ -137,6 +154,18 @@ class View:
         return {name: self._follow(spec) for name, spec in wanted.items()}
 
     @cached_property
+    def regimes(self) -> dict[str, Followed]:
+        """The notebook's two regimes as far as they are at hand, or were waited for."""
+        specs = {
+            name: self.question.regime_spec(noise) for name, noise in REGIMES.items()
+        }
+        return {
+            name: self._follow(spec)
+            for name, spec in specs.items()
+            if spec.is_at_hand or self.compares_regimes
+        }
+
+    @cached_property
     def budget(self) -> Budget:
         """How the method that is looked at splits its budget."""
         question = self.question
@@ -164,6 +193,16 @@ class View:
     @cached_property
     def ranking(self) -> tuple[RankedMethod, ...]:
         """The methods at the ε looked at, best median first."""
+        return self._ranked({"noisy_gd": self.followed.get("")})
+
+    @cached_property
+    def regime_ranking(self) -> tuple[RankedMethod, ...]:
+        """The same with both regimes in place of the descent that is set."""
+        return self._ranked(self.regimes)
+
+    def _ranked(
+        self, descents: Mapping[str, Followed | None]
+    ) -> tuple[RankedMethod, ...]:
         sweeps = {
             name: by_variant[self.question.variant]
             for name, by_variant in self.chosen.items()
@@ -172,10 +211,10 @@ class View:
             RankedMethod(name, sweep.spreads[0], median_range(sweep.mse[0]))
             for name, sweep in sweeps.items()
         ]
-        descent = self.followed.get("")
-        reached = descent.within(self.question.epsilon) if descent else None
-        if reached is not None:
-            found.append(RankedMethod("noisy_gd", reached, _range_of(reached)))
+        for name, descent in descents.items():
+            reached = descent.within(self.question.epsilon) if descent else None
+            if reached is not None:
+                found.append(RankedMethod(name, reached, _range_of(reached)))
         return tuple(sorted(found, key=lambda ranked: ranked.spread.median))
 
     def _sweep(
@@ -192,16 +231,18 @@ class View:
 
     def _follow(self, spec: DescentSpec) -> Followed:
         found = trace(spec)
-        spent = spent_along(spec.noise_multiplier, found.steps, self.question.delta)
-        return Followed(spec, found, spent)
+        return Followed(
+            spec, found, spent_along(spec, found.steps, self.question.delta)
+        )
 
 
 @lru_cache(maxsize=64)
 def spent_along(
-    noise_multiplier: float, steps: tuple[int, ...], delta: float
+    spec: DescentSpec, steps: tuple[int, ...], delta: float
 ) -> tuple[float, ...]:
     """Return what a descent has spent after so many steps, exactly."""
-    return tuple(gaussian_epsilon(delta, noise_multiplier, count) for count in steps)
+    noise, rate = spec.noise_multiplier, spec.descent.rate_noise_multiplier
+    return tuple(spent(noise, count, delta, rate) for count in steps)
 
 
 @lru_cache(maxsize=128)
@@ -238,11 +279,11 @@ def median_range(values: Array) -> tuple[float, float]:
     return float(ordered[low]), float(ordered[high])
 
 
-def verdict(view: View) -> str:
+def verdict(question: RegressionQuestion, ranking: Sequence[RankedMethod]) -> str:
     """Return who wins at the ε looked at, as a sentence."""
-    best, *others = view.ranking
-    told = "; ".join(f"{NAMES[s.name]} {s.median}" for s in view.ranking)
-    at = f"At ε = {epsilon_text(view.question.epsilon)}"
+    best, *others = ranking
+    told = "; ".join(f"{NAMES[s.name]} {s.median}" for s in ranking)
+    at = f"At ε = {epsilon_text(question.epsilon)}"
     near = [s for s in others if s.range[0] <= best.range[1]]
     if near:
         names = " and ".join(NAMES[s.name] for s in (best, *near))

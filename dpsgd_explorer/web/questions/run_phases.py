@@ -10,12 +10,18 @@ from typing import Any
 from dpsgd_explorer.accounting import Phase
 from dpsgd_explorer.errors import ConfigError
 
+RATE_NOISE = "rate_noise_multiplier"
+
 
 def phases_of(told: Iterable[dict[str, Any]]) -> tuple[list[Phase], float]:
     """Return what was planned, phase by phase, and at which delta.
 
     Args:
         told: The data of the log's ``phase`` events, in order.
+
+    Returns:
+        The phases and delta.  A learning rate that was released before the first step
+        is a phase of one step.
 
     Raises:
         ConfigError: the run has no guarantee, or has not begun.
@@ -33,7 +39,16 @@ def phases_of(told: Iterable[dict[str, Any]]) -> tuple[list[Phase], float]:
         Phase(phase["sample_rate"], phase["noise_multiplier"], end - phase["step"])
         for phase, end in zip(begun, ends, strict=True)
     ]
-    return phases, float(begun[0]["delta"])
+    before = [Phase(1.0, begun[0][RATE_NOISE], 1)] if releases_before(begun) else []
+    return [*before, *phases], float(begun[0]["delta"])
+
+
+def releases_before(told: Sequence[dict[str, Any]]) -> int:
+    """Return how many releases came before the first step: a learning rate's, or none.
+
+    The phases of ``phases_of`` count each of them as a step.
+    """
+    return int(bool(told) and told[0].get(RATE_NOISE) is not None)
 
 
 def phases_done(phases: Sequence[Phase], steps: int) -> list[Phase]:

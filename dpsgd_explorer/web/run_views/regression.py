@@ -5,9 +5,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from dpsgd_explorer.accounting import gaussian_epsilon
 from dpsgd_explorer.experiments.events import NOT_PRIVATE
-from dpsgd_explorer.experiments.regression_config import RegressionConfig
+from dpsgd_explorer.experiments.regression_config import SPEND, RegressionConfig
 from dpsgd_explorer.web.figures.error_axes import (
     COLOURS,
     ERROR_NAME,
@@ -42,13 +41,14 @@ def status(learning_rate: float | str) -> str:
 
 def lab_query(config: RegressionConfig) -> dict[str, str]:
     """Return the address of the lab with the descent set as in a run."""
-    noise, steps = config.schedule
+    given = {name: getattr(config, name) for name in SPEND}
+    [solved] = (name for name, value in given.items() if value is None)
     shared = ("rows", "x_bound", "y_bound", "neighboring_relation", "delta")
     named = isinstance(config.learning_rate, str)
     query = {name: getattr(config, name) for name in (*shared, "rate_factor", "seed")}
-    query |= {"noise_multiplier": noise, "steps": steps}
+    query |= given | {"solve": solved}
     query["rate" if named else "learning_rate"] = config.learning_rate
-    return {name: text_of(value) for name, value in query.items()}
+    return {name: text_of(value) for name, value in query.items() if value is not None}
 
 
 def _band(points: Points, colour: str) -> list[dict[str, Any]]:
@@ -144,7 +144,7 @@ class RegressionView(RunView):
                 "noise_multiplier": noise,
                 "epsilon": config.epsilon,
                 "epsilon_text": limit(config.epsilon),
-                "first_epsilon": gaussian_epsilon(config.delta, noise),
+                "first_epsilon": config.spent(1),
                 "relation": RELATIONS[config.neighboring_relation],
                 "repetitions": config.repetitions,
                 "axes": ErrorAxes.of(

@@ -5,9 +5,9 @@ Templates mark them by ``limits.attributes(name)``, scripts by ``control`` of a 
 
 from __future__ import annotations
 
-from dpsgd_explorer.web.figures import regression_errors
 from dpsgd_explorer.web.figures import toy_problem as toy
 from dpsgd_explorer.web.figures.chapters import by_digit, unfold
+from dpsgd_explorer.web.figures.regression import errors as regression_errors
 from dpsgd_explorer.web.widgets import (
     accountant_race,
     clip_histogram,

@@ -11,8 +11,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from dpsgd_explorer.web.figures import regression_errors
 from dpsgd_explorer.web.figures.chapters import by_digit, unfold
+from dpsgd_explorer.web.figures.regression import errors as regression_errors
 from dpsgd_explorer.web.figures.svg import Picture
 from dpsgd_explorer.web.widgets import (
     accountant_race,

@@ -11,6 +11,7 @@ import {toQuery} from "../forms/query.js";
 import {SettingsForm} from "../forms/settings_form.js";
 
 const RETRY_MS = 2000;
+const SOLVABLE = ["steps", "noise_multiplier", "target_epsilon"];
 
 const {page, data, part, parts} = openPage("lab");
 const column = part("results-column");
@@ -25,19 +26,42 @@ part("new-seed").addEventListener("click", () => form.set("seed", Math.floor(Mat
 column.addEventListener("click", (event) => {
   if (!event.target.matches("[data-wait]")) return;
   event.preventDefault();
-  newest.ask(waitIfLong);
+  const wanted = event.target.dataset.wait;
+  newest.ask(wanted === "regimes" ? compareRegimes : waitIfLong);
 });
+lock();
 showFaults();
 offerRun(results());
 if (isLong()) newest.ask(waitIfLong);
 
-function changed(_input, options = {}) {
+function changed(input, options = {}) {
+  if (input?.name === "solve") lock();
   newest.ask(show, options);
+}
+
+/** What differs from the defaults; the number that follows is no setting. */
+function settings() {
+  const {[solved()]: _follows, ...query} = form.differing;
+  return query;
+}
+
+function solved() {
+  return form.form.elements.solve.value;
+}
+
+/** The box of the number that follows cannot be typed into. */
+function lock() {
+  for (const name of SOLVABLE) {
+    const follows = name === solved();
+    form.form.querySelector(`[data-field="${name}"]`).classList.toggle("follows", follows);
+    form.form.elements[name].readOnly = follows;
+    if (form.sliders[name]) form.sliders[name].disabled = follows;
+  }
 }
 
 /** Ask for the results of the settings. */
 async function show(signal) {
-  const query = form.differing;
+  const query = settings();
   const address = toQuery(query);
   history.replaceState(null, "", address ? `?${address}` : location.pathname);
   markPreset(query);
@@ -74,18 +98,24 @@ function put(fresh) {
   old.replaceWith(fresh);
   if (focused) document.getElementById(focused)?.querySelector("summary, a")?.focus();
   showFaults();
+  showSolved();
   announce.textContent = fresh.querySelector("h3")?.textContent ?? "A setting has to be corrected.";
 }
 
 /** A descent too long for an instant answer is asked for on its own. */
 async function waitIfLong(signal) {
   if (signal.aborted || !isLong()) return;
-  await take({...form.differing, wait: "1"}, signal);
+  await take({...settings(), wait: "1"}, signal);
   if (isLong()) setTimeout(() => waitIfLong(signal), RETRY_MS); // the server was busy
 }
 
+/** The two regimes take longer still; they are computed when asked for. */
+async function compareRegimes(signal) {
+  await take({...settings(), wait: "regimes"}, signal);
+}
+
 function isLong() {
-  return results().querySelector("[data-wait]") !== null;
+  return results().querySelector('[data-wait="descent"]') !== null;
 }
 
 /** The panel that launches the descent stays the same: a run may be going on in it. */
@@ -93,13 +123,19 @@ function offerRun(shown) {
   const panel = shown.querySelector("[data-descent-run]");
   if (!panel) return;
   launcher ??= new DescentRun(panel);
-  launcher.offer(JSON.parse(panel.dataset.settings));
+  launcher.offer(JSON.parse(panel.dataset.settings), JSON.parse(panel.dataset.descentPlan));
   if (panel !== launcher.root) panel.replaceWith(launcher.root);
 }
 
 function showFaults() {
   form.showErrors(JSON.parse(results().dataset.errors));
   part("to-correct").hidden = results().dataset.errors === "{}";
+}
+
+/** Put the number that follows into its box, as the server rounded it. */
+function showSolved() {
+  const texts = JSON.parse(results().dataset.solved ?? "{}");
+  for (const [name, text] of Object.entries(texts)) if (name === solved()) form.set(name, text, {quietly: true});
 }
 
 function results() {
@@ -110,6 +146,7 @@ function choosePreset(event) {
   event.preventDefault();
   const chosen = JSON.parse(event.currentTarget.dataset.preset);
   for (const {name, default: usual} of data.fields) form.set(name, chosen[name] ?? usual, {quietly: true});
+  lock();
   newest.ask(show);
 }
 

@@ -22,11 +22,15 @@ export class DescentRun {
     addEventListener("pageshow", (event) => event.persisted && this.live?.resume());
   }
 
-  /** What would be run now. @param {Record<string, any>} settings of a run of kind "regression" */
-  offer(settings) {
+  /**
+   * What would be run now.
+   * @param {Record<string, any>} settings of a run of kind "regression"
+   * @param {{steps: number, noise_text: string, epsilon_text: string}} plan that follows from them
+   */
+  offer(settings, {steps, noise_text: noise, epsilon_text: epsilon}) {
     this.settings = settings;
-    const {steps, repetitions, noise_multiplier: noise} = settings;
-    this.part("-summary").textContent = `${plural(steps, "step")} with σ = ${noise}, ${integer(repetitions)} times.`;
+    const times = integer(settings.repetitions);
+    this.part("-summary").textContent = `${plural(steps, "step")} with σ = ${noise}, ε = ${epsilon}, ${times} times.`;
   }
 
   async launch() {

@@ -75,3 +75,38 @@ def test_a_guess_is_answered_with_its_reason(lab):
     lab.get_by_label("AdaSSP: its ridge").check()
     expect(lab.locator(".guesses .why:visible")).to_contain_text("Its median here is")
     expect(lab.locator(".guesses .verdict:visible")).to_have_text("This one")
+
+
+@pytest.mark.long("more journeys")
+def test_one_of_three_follows_and_the_address_leaves_it_out(lab):
+    steps, target = lab.locator("#steps"), lab.locator("#target_epsilon")
+    expect(steps).to_have_value("502")
+    expect(steps).not_to_be_editable()
+    target.fill("1")
+    expect(steps).to_have_value("140")
+    expect(heading(lab, "descent")).to_contain_text("After 140 steps")
+    lab.wait_for_url("**/?target_epsilon=1")
+    focus(lab.get_by_label("Solve for"))
+    lab.keyboard.press("ArrowUp")
+    expect(lab.get_by_label("Solve for")).to_have_value("noise_multiplier")
+    expect(steps).to_be_editable()
+    expect(lab.locator("#noise_multiplier")).not_to_be_editable()
+    steps.fill("600")
+    expect(heading(lab, "descent")).to_contain_text("After 600 steps and ε = 1.0000")
+    noise = lab.locator("#noise_multiplier").input_value()
+    assert "noise_multiplier" not in lab.url
+    lab.reload()
+    expect(lab.locator("#noise_multiplier")).to_have_value(noise)
+    expect(steps).to_have_value("600")
+
+
+@pytest.mark.long("more journeys")
+def test_both_regimes_are_computed_when_asked_for(lab):
+    expect(heading(lab, "regimes")).to_contain_text("descent with σ = 500")
+    lab.locator("#y_bound").fill("4")
+    lab.locator("#regimes [data-wait]").click()
+    expect(lab.locator("#regimes svg:visible")).to_contain_text(
+        "GD, σ = 50", timeout=60_000
+    )
+    lab.locator("#regimes summary").click()
+    expect(lab.locator("#regimes table")).to_be_visible()

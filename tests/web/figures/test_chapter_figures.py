@@ -16,7 +16,6 @@ from dpsgd_explorer.accounting import (
     trade_off,
 )
 from dpsgd_explorer.experiments.training_config import TrainingConfig
-from dpsgd_explorer.web.figures import regression_chapter
 from dpsgd_explorer.web.figures import toy_problem as toy
 from dpsgd_explorer.web.figures.chapters import (
     audit,
@@ -27,6 +26,7 @@ from dpsgd_explorer.web.figures.chapters import (
     unfold,
 )
 from dpsgd_explorer.web.figures.default_run import default_plan
+from dpsgd_explorer.web.figures.regression import chapter as regression_chapter
 from dpsgd_explorer.web.figures.toy_training import STEPS, train
 
 

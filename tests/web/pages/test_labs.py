@@ -10,6 +10,7 @@ from dpsgd_explorer.regression import descents
 from dpsgd_explorer.web.forms.fields import form_fields
 from dpsgd_explorer.web.pages import regression_lab as labs_regression
 from dpsgd_explorer.web.pages.labs import TABLE
+from dpsgd_explorer.web.questions import regression_results as labs_results
 from dpsgd_explorer.web.questions.regression import RegressionQuestion
 from dpsgd_explorer.web.questions.regression_results import (
     RankedMethod,
@@ -21,7 +22,8 @@ from tests.web.conftest import error_of
 from tests.web.reading import Page
 
 PAGE = "/labs/linear-regression/"
-CHARTS = {"errors", "descent", "cloud", "budget"}
+CHARTS = {"errors", "descent", "regimes", "cloud", "budget"}
+ON_DEMAND = {"regimes"}  # where it is not recorded
 RESULTS = PAGE + "results"
 API = "/api/v1/regression/comparison"
 
@@ -45,11 +47,11 @@ def test_the_list_leads_to_every_lab_and_the_header_to_the_list(client):
         assert client.get(link).status_code == 200, link
 
 
-def test_the_page_shows_four_charts_each_with_its_table(client):
+def test_the_page_shows_five_charts_each_with_its_table(client):
     text = client.get(PAGE).text
     assert set(shown(text)) == CHARTS
-    assert text.count('<table class="data">') == 5
-    assert text.count('class="badge exact"') == 4
+    assert text.count('<table class="data">') == 6
+    assert text.count('class="badge exact"') == 5
     for heading in shown(text).values():
         assert re.search(r"\d", heading)
 
@@ -74,13 +76,14 @@ def test_the_smallest_numbers_that_are_allowed_are_answered(client, name, smalle
     answer = client.get(API, query_string={name: smallest})
     assert answer.status_code == 200
     text = client.get(PAGE, query_string={name: smallest}).text
-    assert set(shown(text)) == CHARTS
+    assert set(shown(text)) >= CHARTS - ON_DEMAND
 
 
 def test_every_preset_is_a_question_that_can_be_asked(client):
     for preset in labs_regression.PRESETS:
         assert set(preset.settings) <= set(form_fields(RegressionQuestion))
-        assert set(shown(client.get(f"{PAGE}?{preset.address}").text)) == CHARTS
+        charts = shown(client.get(f"{PAGE}?{preset.address}").text)
+        assert set(charts) >= CHARTS - ON_DEMAND
 
 
 @pytest.mark.parametrize(
@@ -103,6 +106,17 @@ def test_every_preset_is_a_question_that_can_be_asked(client):
         ({"rows": "refuse"}, "rows", "one of normalize, clip"),
         ({"second": "MedInc"}, "second", "another feature than first"),
         ({"noise_multiplier": "1000"}, "noise_multiplier", "at most 200,000 steps"),
+        ({"target_epsilon": "0"}, "target_epsilon", "at least 0.01"),
+        ({"solve": "delta"}, "solve", "steps, noise_multiplier, target_epsilon"),
+        ({"solve": "noise_multiplier"}, "steps", "must be given to solve for noise"),
+        ({"solve": "target_epsilon", "steps": ""}, "steps", "must be given to solve"),
+        (
+            {"solve": "noise_multiplier", "steps": "200000", "target_epsilon": "0.01"}
+            | {"delta": "1e-300"},
+            "target_epsilon",
+            "Raise it, or take fewer steps",
+        ),
+        ({"rate": "best"}, "rate", "one of public, released, notebook"),
     ],
 )
 def test_a_bad_setting_is_told_at_its_field(client, query, name, says):
@@ -129,7 +143,7 @@ def test_a_long_descent_is_computed_when_waited_for(client, monkeypatch):
     before = client.get(RESULTS).text
     assert "descent" not in shown(before)
     assert "This descent takes 502 steps" in before
-    [link] = re.findall(r'href="([^"]*)" data-wait', before)
+    [link] = re.findall(r'href="([^"]*)" data-wait="descent"', before)
     after = client.get(html.unescape(link)).text
     assert shown(after)["descent"].startswith("After 502 steps and ε = 1.9989 ")
     with descents._long_descent:
@@ -190,9 +204,9 @@ def test_methods_are_told_apart_only_where_their_medians_are():
     view = View(
         RegressionQuestion(epsilon=2.0, noise_multiplier=500.0, rate="notebook")
     )
-    assert "too close to tell apart" in verdict(view)
+    assert "too close to tell apart" in verdict(view.question, view.ranking)
     clear = View(RegressionQuestion(epsilon=0.1))
-    assert "AdaSSP has the least error" in verdict(clear)
+    assert "AdaSSP has the least error" in verdict(clear.question, clear.ranking)
     assert all(isinstance(ranked, RankedMethod) for ranked in clear.ranking)
 
 
@@ -212,3 +226,96 @@ def test_the_api_answers_what_the_page_draws(client):
 def test_infinite_errors_leave_as_null(client):
     descent = client.get(API, query_string={"rate_factor": "20"}).json["descent"]
     assert descent["mse"]["median"][-1] is None
+
+
+@pytest.mark.parametrize(
+    ("query", "name", "text"),
+    [
+        ({}, "steps", "502"),
+        ({"target_epsilon": "1"}, "steps", "140"),
+        ({"noise_multiplier": "50", "steps": "40"}, "target_epsilon", None),
+        ({"solve": "target_epsilon", "steps": "40"}, "target_epsilon", None),
+        ({"solve": "noise_multiplier", "steps": "40"}, "noise_multiplier", None),
+        ({"solve": "steps", "steps": "9", "rate": "released"}, "steps", "497"),
+    ],
+    ids=str,
+)
+def test_one_of_noise_steps_and_epsilon_follows_from_the_others(
+    client, query, name, text
+):
+    page = client.get(PAGE, query_string=query).text
+    [box] = re.findall(rf'<input id="{name}"[^>]* value="([^"]*)"', page)
+    [solved] = re.findall(r'data-solved="(.*?)"', page)
+    assert json.loads(html.unescape(solved)) == {name: box}
+    assert text is None or box == text
+    question = RegressionQuestion.model_validate(query)
+    noise, steps = question.schedule
+    assert shown(page)["descent"].startswith(f"After {steps:,} step")
+    assert question.descent_epsilon <= question.target_epsilon or name == (
+        "target_epsilon"
+    )
+    answer = client.get(API, query_string=query).json["descent"]
+    assert (answer["noise_multiplier"], answer["steps"][-1]) == (noise, steps)
+    assert answer["epsilon"] == question.descent_epsilon
+
+
+def test_what_stands_in_the_box_that_follows_is_no_setting(client):
+    sent = {"solve": "noise_multiplier", "steps": "200000", "target_epsilon": "1"}
+    page = client.get(PAGE, query_string=sent | {"noise_multiplier": "1877.3"}).text
+    [data] = re.findall(r'data-errors="(.*?)"', page)
+    assert json.loads(html.unescape(data)) == {}
+    empty = client.get(PAGE, query_string=sent | {"noise_multiplier": ""}).text
+    [data] = re.findall(r'data-errors="(.*?)"', empty)
+    assert json.loads(html.unescape(data)) == {}
+
+
+def test_a_descent_beyond_the_axis_has_its_own(client):
+    query = {"solve": "target_epsilon", "noise_multiplier": "10", "steps": "400"}
+    text = client.get(RESULTS, query_string=query).text
+    [descent] = re.findall(r'id="descent".*?</figure>', text, re.DOTALL)
+    assert ">10</text>" in descent
+
+
+def test_an_emptied_box_is_asked_for_only_if_nothing_follows(client):
+    emptied = {"target_epsilon": ""}
+    for solve, says in (("steps", "Target must be given."), ("target_epsilon", "")):
+        query = emptied | {"solve": solve, "steps": "40"}
+        page = client.get(PAGE, query_string=query).text
+        assert re.findall(r'id="target_epsilon-error".*?>(.*?)</p>', page) == [says]
+
+
+def test_the_two_regimes_are_those_of_the_notebook(client):
+    query = {"variant": "notebook", "rate": "notebook", "epsilon": "2"}
+    text = client.get(RESULTS, query_string=query).text
+    [regimes] = re.findall(r'id="regimes".*?</figure>', text, re.DOTALL)
+    assert "50,251 steps with σ = 500 and 502 steps with σ = 50" in regimes
+    assert '<span class="badge exact">' not in regimes
+    rows = re.findall(r"<tr>(.*?)</tr>", regimes, re.DOTALL)
+    cells = [
+        re.sub(r"<[^>]+>", "", cell)
+        for cell in re.findall(r"<t[hd].*?</t[hd]>", rows[-1])
+    ]
+    assert cells[0] == "2"
+    for cell, golden in zip(cells[3:], (0.6533, 0.6543), strict=True):
+        assert float(cell.split(" ")[0]) == pytest.approx(golden, abs=0.004)
+
+
+def test_regimes_that_are_not_recorded_are_computed_when_asked_for(client, monkeypatch):
+    monkeypatch.setattr(descents, "SHORT", 600)
+    monkeypatch.setattr(
+        labs_results, "REGIMES", {"large_noise": 60.0, "small_noise": 50.0}
+    )
+    query = {"y_bound": "4"}
+    before = client.get(RESULTS, query_string=query).text
+    assert "regimes" not in shown(before)
+    [link] = re.findall(r'href="([^"]*)" data-wait="regimes"', before)
+    after = client.get(html.unescape(link)).text
+    assert "regimes" in shown(after)
+    answer = client.get("/api/v1/regression/regimes", query_string=query).json
+    assert {n: d["noise_multiplier"] for n, d in answer["regimes"].items()} == {
+        "large_noise": 60.0,
+        "small_noise": 50.0,
+    }
+    assert answer["status"] == "exact"
+    for descent in answer["regimes"].values():
+        assert 1.9 < descent["epsilon"] <= 2.0

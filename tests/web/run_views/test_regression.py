@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from dpsgd_explorer.accounting import Odometer
 from dpsgd_explorer.experiments.kinds import KINDS, parse, start
 from dpsgd_explorer.experiments.regression_config import RegressionConfig
 from dpsgd_explorer.web.figures.error_axes import ErrorAxes
@@ -92,7 +93,49 @@ def test_another_accountant_counts_a_descent_too(client, descended):
         assert other["epsilon"] > answer["epsilon"]
 
 
-@pytest.mark.parametrize("rate", ["public", "notebook", 1e-5])
+def test_every_count_of_a_run_includes_the_rate_that_it_released(client, store):
+    given = DESCENT | {"learning_rate": "released"}
+    run_id = client.post(RUNS, json=given).json["id"]
+    config = parse(given)
+    ended(store, run_id, list(start(config).events()))
+    summary = client.get(f"{RUNS}/{run_id}").json["summary"]
+    assert summary["epsilon"] == pytest.approx(config.epsilon)
+    answer = client.get(f"{RUNS}/{run_id}/epsilon").json
+    assert answer["epsilon"] == pytest.approx(config.epsilon, abs=1.01e-4)
+    curve = dict(zip(answer["curve"]["steps"], answer["curve"]["epsilon"], strict=True))
+    assert curve.keys() >= {0, 40}
+    for step, epsilon in curve.items():
+        assert epsilon == pytest.approx(config.spent(step), abs=1.01e-4)
+    odometer = Odometer.from_json(
+        json.dumps(json.loads(download(client, run_id, "json"))["odometer"])
+    )
+    assert odometer.epsilon(config.delta) == pytest.approx(config.epsilon, rel=1e-4)
+    page = client.get(f"/runs/{run_id}/").text
+    assert "λ_max" in page
+    assert "badge exact" in page
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"noise_multiplier": 50.0, "steps": 40},
+        {"target_epsilon": 0.5, "steps": 40},
+        {"target_epsilon": 0.5, "noise_multiplier": 50.0},
+    ],
+    ids=str,
+)
+def test_the_lab_solves_for_what_the_run_left_open(client, given):
+    settings = {"kind": "regression", "repetitions": 5, **given}
+    run_id = client.post(RUNS, json=settings).json["id"]
+    page = client.get(f"/runs/{run_id}/").text
+    [link] = re.findall(rf'href="({LAB}\?[^"]*)"', page)
+    offered = settings_offered(client.get(html.unescape(link)).text)
+    names = ("noise_multiplier", "steps", "target_epsilon")
+    assert {n: offered[n] for n in names if n in offered} == given
+    assert parse(offered).schedule == parse(settings).schedule
+
+
+@pytest.mark.parametrize("rate", ["public", "released", "notebook", 1e-5])
 def test_the_lab_takes_over_the_descent_of_a_run(client, rate):
     run_id = client.post(RUNS, json=DESCENT | {"learning_rate": rate}).json["id"]
     page = client.get(f"/runs/{run_id}/").text
@@ -158,7 +201,11 @@ def test_the_lab_opens_with_its_settings(client, descended):
 def test_the_lab_offers_a_run_that_can_be_launched(client):
     page = client.get(f"{LAB}?noise_multiplier=500&rate=notebook&rate_factor=10").text
     offered = settings_offered(page)
-    assert (offered["steps"], offered["learning_rate"]) == (50_251, "notebook")
+    assert (offered["noise_multiplier"], offered["target_epsilon"]) == (500, 2)
+    assert (parse(offered).planned_steps, offered["learning_rate"]) == (
+        50_251,
+        "notebook",
+    )
     assert client.post(RUNS, json=offered).status_code == 201
 
 

@@ -3,50 +3,61 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from markupsafe import Markup
 
-from dpsgd_explorer.regression.comparison import EPSILONS, Spread
-from dpsgd_explorer.web.figures.error_axes import COLOURS, ERROR_NAME, ErrorAxes
-from dpsgd_explorer.web.figures.regression_parts import (
+from dpsgd_explorer.regression.comparison import EPSILONS
+from dpsgd_explorer.regression.rates import RELEASED
+from dpsgd_explorer.web.figures.error_axes import COLOURS
+from dpsgd_explorer.web.figures.regression.parts import (
     budget_picture,
     cloud_picture,
     relation,
 )
-from dpsgd_explorer.web.figures.svg import Anchor, Picture, Plot, Point
+from dpsgd_explorer.web.figures.regression.plot import (
+    NARROW,
+    SHORT_NAMES,
+    WIDE,
+    courses,
+    draw_band,
+    draw_baselines,
+    draw_line,
+    draw_names,
+    draw_reading,
+    error_plot,
+    spread_text,
+)
+from dpsgd_explorer.web.figures.regression.regimes import regimes_picture
+from dpsgd_explorer.web.figures.svg import Picture
 from dpsgd_explorer.web.forms.fields import text_of
 from dpsgd_explorer.web.questions.regression import METHODS, TOP_EPSILON
 from dpsgd_explorer.web.questions.regression_results import (
-    FEW,
     NAMES,
+    UNPAID,
     Followed,
     View,
     epsilon_text,
     mse,
     verdict,
 )
-from dpsgd_explorer.web.questions.rounding import limit, significant
+from dpsgd_explorer.web.questions.rounding import limit
 
-WIDE, NARROW = (816, 380), (342, 320)
-BANDS = {"private": "f-area", "attack": "f-wash-attack", "good": "f-wash-good"}
 TABLE_EPSILONS = 8
-UNPAID = " Its learning rate is taken from the data, which its ε does not cover."
 RATE_WORDS: dict[float | str, str] = {
     "public": "from public bounds (n counts as public)",
+    RELEASED: "the median of the descents’: each released a noisy λ_max first, from "
+    "the same ε",
     "notebook": "from λ_max of the private XᵀX: not private, as in the notebook",
 }
-
-Points = Sequence[Point]
 
 
 def errors_picture(view: View) -> Picture:
     """Return the error of each method against ε, with both baselines."""
     repetitions = view.question.repetitions
     return Picture(
-        title=verdict(view),
+        title=verdict(view.question, view.ranking),
         sub="Mean squared error on the training records of California housing, in "
         "(100,000 $)², against ε: median and 5 to 95 % band of "
         f"{repetitions} releases at each ε",
@@ -59,7 +70,7 @@ def errors_picture(view: View) -> Picture:
         note=f"ε at δ = {text_of(view.question.delta)}, exactly accounted, "
         f"{relation(view)}. The errors themselves are computed from the data. The "
         "descent is one path that spends as it goes; it was planned for its end."
-        + (UNPAID if view.question.descent_spec().rate == "notebook" else ""),
+        + (UNPAID if view.question.chosen_rate == "notebook" else ""),
         is_private=False,
     )
 
@@ -81,7 +92,7 @@ def _error_rows(view: View) -> tuple[tuple[str, ...], ...]:
         rows.append(
             (
                 epsilon_text(epsilon),
-                *map(_spread, spreads),
+                *map(spread_text, spreads),
                 mse(reached.median) if reached else "–",
             )
         )
@@ -89,12 +100,12 @@ def _error_rows(view: View) -> tuple[tuple[str, ...], ...]:
 
 
 def _errors(view: View, size: tuple[int, int], *, narrow: bool) -> Markup:
-    plot = _plot(view, size, narrow=narrow)
+    plot = error_plot(view, size, narrow=narrow)
     for name, sweep in view.sweeps.items():
-        _band(plot, EPSILONS, sweep.spreads, COLOURS[name])
-    _baselines(plot, view, narrow=narrow)
+        draw_band(plot, EPSILONS, sweep.spreads, COLOURS[name])
+    draw_baselines(plot, view, narrow=narrow)
     descent = view.followed.get("")
-    lines = {
+    lines: dict[str, tuple[Sequence[float], Sequence[float]]] = {
         name: (EPSILONS, [s.median for s in sweep.spreads])
         for name, sweep in view.sweeps.items()
     }
@@ -103,52 +114,12 @@ def _errors(view: View, size: tuple[int, int], *, narrow: bool) -> Markup:
         lines["noisy_gd"] = (descent.epsilons, [s.median for s in spreads])
     for name, (epsilons, values) in lines.items():
         dash = " dashed" if name == "noisy_gd" else ""
-        _line(plot, zip(epsilons, values, strict=True), f"s-{COLOURS[name]}{dash}")
-    ends = [
-        (values[-1], _short_name(n), COLOURS[n]) for n, (_, values) in lines.items()
-    ]
-    _names(plot, ends, narrow=narrow)
-    chosen = view.question.epsilon
-    plot.path([(chosen, plot.y.low), (chosen, plot.y.high)], "line thin s-ink dotted")
-    for ranked in view.ranking:
-        if ranked.spread.median <= plot.y.high:
-            at = (chosen, ranked.spread.median)
-            plot.dot(at, f"f-{COLOURS[ranked.name]}", 4)
-    return plot.svg(f"{verdict(view)}. {_courses(lines)}")
-
-
-def _courses(lines: Mapping[str, tuple[Sequence[float], Sequence[float]]]) -> str:
-    """Return where each line of medians begins and ends, as a sentence."""
-    courses = [
-        f"{_short_name(name)} from {_two(errors[0])} to {_two(errors[-1])}"
-        for name, (_, errors) in lines.items()
-    ]
-    return f"Median errors, from the least ε to the largest: {'; '.join(courses)}."
-
-
-def _two(error: float) -> str:
-    return significant(error) if math.isfinite(error) else "no limit"
-
-
-def _names(plot: Plot, ends: Sequence[tuple[float, str, str]], *, narrow: bool) -> None:
-    """Write each line's name at its right end, none over another.
-
-    ``ends`` holds last value, name and colour; on narrow pages the names stand in the
-    corner, the highest first.
-    """
-    floor = math.inf
-    for place, (value, name, colour) in enumerate(sorted(ends)):
-        end = min(value, plot.y.high)
-        css = f"{colour} halo"
-        if narrow:
-            at = (plot.x.high, plot.y.high)
-            down = 70 + 18 * (len(ends) - 1 - place)
-            plot.text(at, name, css, "end", (0, down))
-            continue
-        pixel = min(plot.y(end), floor)
-        floor = pixel - 17
-        shift = (10, pixel - plot.y(end) + 4.5)
-        plot.text((plot.x.high, end), name, css, "start", shift)
+        css = f"s-{COLOURS[name]}{dash}"
+        draw_line(plot, zip(epsilons, values, strict=True), css)
+    ends = [(v[-1], SHORT_NAMES[n], COLOURS[n]) for n, (_, v) in lines.items()]
+    draw_names(plot, ends, narrow=narrow)
+    draw_reading(plot, view.question.epsilon, view.ranking)
+    return plot.svg(f"{verdict(view.question, view.ranking)}. {courses(lines)}")
 
 
 def descent_picture(view: View) -> Picture | None:
@@ -167,7 +138,8 @@ def path_picture(view: View) -> Picture:
         title=f"After {spec.steps:,} steps and ε = {limit(main.epsilons[-1], 4)} "
         f"{_outcome(main)}{'; ' + ends if ends else ''}",
         sub=f"Median error of {spec.repetitions} descents, and the 5 to 95 % band "
-        f"at the chosen rate, against ε as it is spent; σ = {spec.noise_multiplier:g}",
+        f"at the chosen rate, against ε as it is spent; σ = "
+        f"{text_of(float(f'{spec.noise_multiplier:.4g}'))}",
         wide=_descent(view, WIDE, narrow=False),
         narrow=_descent(view, NARROW, narrow=True),
         head=("ε spent", "steps", *(f"rate {name}".strip() for name in view.followed)),
@@ -206,82 +178,22 @@ def _descent_rows(view: View, main: Followed) -> tuple[tuple[str, ...], ...]:
 
 
 def _descent(view: View, size: tuple[int, int], *, narrow: bool) -> Markup:
-    plot = _plot(view, size, narrow=narrow)
     main = view.followed[""]
-    _band(plot, main.epsilons, main.trace.spreads, "good")
-    _baselines(plot, view, narrow=narrow)
+    epsilon = max(TOP_EPSILON, main.epsilons[-1])
+    plot = error_plot(view, size, narrow=narrow, epsilon=epsilon)
+    draw_band(plot, main.epsilons, main.trace.spreads, "good")
+    draw_baselines(plot, view, narrow=narrow)
     styles = {"÷ 10": "s-twin dotted", "": "s-good", "× 10": "s-budget dashed"}
     words = {"÷ 10": "twin", "": "good", "× 10": "budget"}
     for name, found in view.followed.items():
         medians = [spread.median for spread in found.trace.spreads]
-        _line(plot, zip(found.epsilons, medians, strict=True), styles[name])
+        draw_line(plot, zip(found.epsilons, medians, strict=True), styles[name])
     ends = [
         (found.end.median, f"rate {name}".strip(), words[name])
         for name, found in view.followed.items()
     ]
-    _names(plot, ends, narrow=narrow)
+    draw_names(plot, ends, narrow=narrow)
     return plot.svg("The error of noisy gradient descent falls as ε is spent.")
-
-
-def _plot(view: View, size: tuple[int, int], *, narrow: bool) -> Plot:
-    axes = _axes(view)
-    right = 12 if narrow else 92
-    plot = Plot.framed(size, (0, axes.epsilon), axes.error, left=44, right=right)
-    plot.y_axis(axes.ticks, ERROR_NAME)
-    plot.x_axis([(e, f"{e:g}") for e in (0, 0.5, 1, 1.5, 2)], "ε")
-    return plot
-
-
-def _axes(view: View) -> ErrorAxes:
-    return ErrorAxes.of(view.question.prepared_housing, TOP_EPSILON)
-
-
-def _baselines(plot: Plot, view: View, *, narrow: bool) -> None:
-    for line in _axes(view).baselines:
-        ends = [(plot.x.low, line.error), (plot.x.high, line.error)]
-        plot.line(ends, f"thin dashed s-{line.colour}")
-        side: Anchor = "end" if line.is_at_end else "start"
-        shift = -4 if line.is_at_end else 4 if narrow else 60
-        plot.text(ends[line.is_at_end], line.words, "twin halo", side, (shift, -6))
-
-
-def _band(
-    plot: Plot, epsilons: Sequence[float], spreads: Sequence[Spread], style: str
-) -> None:
-    kept = partial(min, plot.y.high)
-    upper = [(e, kept(s.high)) for e, s in zip(epsilons, spreads, strict=True)]
-    lower = [(e, kept(s.low)) for e, s in zip(epsilons, spreads, strict=True)]
-    plot.path([*upper, *lower[::-1]], f"band {BANDS[style]}", close=True)
-
-
-def _line(plot: Plot, points: object, css: str) -> None:
-    """Draw a line where it is on the paper; it ends at the edge and comes back."""
-    piece: list[Point] = []
-    for x, y in points:  # type: ignore[attr-defined]
-        if y > plot.y.high:
-            _finish(plot, piece, css)
-            piece = []
-        else:
-            piece.append((x, y))
-    _finish(plot, piece, css)
-
-
-def _finish(plot: Plot, piece: list[Point], css: str) -> None:
-    if len(piece) > 1:
-        plot.line(piece, css)
-
-
-def _spread(spread: Spread) -> str:
-    return f"{_short(spread.median)} ({_short(spread.low)} – {_short(spread.high)})"
-
-
-def _short(error: float) -> str:
-    """Return an error of few releases: three digits of it."""
-    return significant(error, 3) if error < FEW else mse(error)
-
-
-def _short_name(name: str) -> str:
-    return "noisy GD" if name == "noisy_gd" else NAMES[name]
 
 
 PICTURES: dict[str, Callable[[View], Picture | None]] = {
@@ -289,4 +201,5 @@ PICTURES: dict[str, Callable[[View], Picture | None]] = {
     "cloud": cloud_picture,
     "budget": budget_picture,
     "descent": descent_picture,
+    "regimes": regimes_picture,
 }

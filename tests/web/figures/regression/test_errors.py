@@ -3,8 +3,8 @@
 import pytest
 
 from dpsgd_explorer.regression.comparison import EPSILONS
-from dpsgd_explorer.web.figures import regression_chapter as chapter
-from dpsgd_explorer.web.figures import regression_errors as widget
+from dpsgd_explorer.web.figures.regression import chapter
+from dpsgd_explorer.web.figures.regression import errors as widget
 
 DATA = widget.data()
 METHODS = {method["slug"]: method for method in DATA["methods"]}

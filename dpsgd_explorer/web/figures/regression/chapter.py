@@ -11,9 +11,9 @@ import numpy as np
 from dpsgd_explorer.accounting import gaussian_epsilon
 from dpsgd_explorer.regression import housing
 from dpsgd_explorer.regression.comparison import Sweep
-from dpsgd_explorer.regression.noisy_gd import steps_within
-from dpsgd_explorer.web.figures.regression import errors_picture, path_picture
-from dpsgd_explorer.web.figures.regression_parts import cloud_picture
+from dpsgd_explorer.regression.spending import steps_within
+from dpsgd_explorer.web.figures.regression.lab import errors_picture, path_picture
+from dpsgd_explorer.web.figures.regression.parts import cloud_picture
 from dpsgd_explorer.web.figures.svg import Picture
 from dpsgd_explorer.web.questions.regression import RegressionQuestion
 from dpsgd_explorer.web.questions.regression_results import View, median_range

@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from dpsgd_explorer.regression.comparison import EPSILONS
-from dpsgd_explorer.web.figures import regression_chapter as chapter
+from dpsgd_explorer.web.figures.regression import chapter
 from dpsgd_explorer.web.figures.svg import Picture
 from dpsgd_explorer.web.questions.regression_results import NAMES, mse
 

@@ -1,0 +1,134 @@
+"""Learning rates of noisy gradient descent: from bounds, from the data, or released.
+
+Stochastic descent on an L-smooth f takes eta = min(1/L, sqrt(2 (f_0 - f*) /
+(L T d v))), v the noise variance of a coordinate.
+
+* "public" puts in what is known without the data: L <= n B^2, f_0 - f* <= n Y^2 / 2
+  and GS at ‖theta‖ = 1.  Then n cancels in the second term: Y / (B s GS sqrt(d T)).
+* "notebook" is min(1/l, 4 / sqrt(d s GS l T)) with l the largest eigenvalue of X'X.
+  Not private: l comes from the data and is not paid for.
+* "released" is the same with an upper bound of l that is itself released:
+  l + B^2 r (z + c), z ~ N(0, 1), from the budget of the descent (see spending).  With
+  c = 1.96 it falls below l in one release of 40; the guarantee holds whatever it is.
+
+Sensitivity of l, as of every eigenvalue: a record adds x x', which is positive
+semidefinite with largest eigenvalue ‖x‖^2 <= B^2, so by Weyl's inequality no eigenvalue
+falls and none rises by more than B^2.  With one record replaced, both data sets lie
+between the rest and the rest plus B^2, so the difference is at most B^2 again.
+
+Source: Ghadimi and Lan (2013), arXiv:1309.5549, for the rate; Wang (2018),
+arXiv:1803.02596, Algorithm 2, which so releases the least eigenvalue; Horn and Johnson,
+Matrix Analysis, Theorem 4.3.1, for Weyl's inequality.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from dpsgd_explorer.errors import ConfigError
+from dpsgd_explorer.regression import checks
+from dpsgd_explorer.regression.bounds import Bounds
+from dpsgd_explorer.regression.checks import Array
+from dpsgd_explorer.regression.spending import rate_noise
+from dpsgd_explorer.regression.statistics import Statistics
+from dpsgd_explorer.validation import one_of
+
+RELEASED = "released"
+RATES = ("public", "notebook", RELEASED)
+TYPICAL_NORM = np.array(1.0)  # of theta, where a rate has to assume one
+NOTEBOOK_NUMERATOR = 4.0
+UPPER = 1.96  # standard deviations of its noise added to a released eigenvalue
+
+
+def resolve_rate(
+    rate: float | str | None,
+    statistics: Statistics,
+    bounds: Bounds,
+    schedule: tuple[float, int],
+    public_size: int | None,
+) -> float | str:
+    """Return the learning rate as a number; "released", which needs noise, as it is.
+
+    Raises:
+        ConfigError: it is neither a positive number nor a known name, or "public" is
+            asked for and no public size is stated.
+    """
+    if rate is None or rate == "public":
+        return public_rate(statistics.dim, bounds, schedule, public_size)
+    if isinstance(rate, str):
+        one_of("learning_rate", rate, RATES)
+        is_released = rate == RELEASED
+        return rate if is_released else notebook_rate(statistics, bounds, schedule)
+    return checks.positive("learning_rate", rate)
+
+
+def public_rate(
+    dim: int, bounds: Bounds, schedule: tuple[float, int], public_size: int | None
+) -> float:
+    """Return the rate that theory gives from public bounds only.
+
+    Raises:
+        ConfigError: no public size is stated, or not a whole one.
+    """
+    if public_size is None:
+        raise ConfigError(
+            "public_size",
+            "public_size must be stated for a learning rate from public bounds: with "
+            "add_or_remove_one the number of rows is private too. State it, or "
+            'learning_rate = "released" or a number.',
+        )
+    size = checks.whole("public_size", public_size, 10**12)
+    noise, steps = schedule
+    std = noise * float(bounds.gradient_sensitivity(TYPICAL_NORM))
+    largest = 1 / (size * bounds.x_bound**2)
+    noisy = bounds.y_bound / (bounds.x_bound * std * math.sqrt(dim * steps))
+    return min(largest, noisy)
+
+
+def notebook_rate(
+    statistics: Statistics, bounds: Bounds, schedule: tuple[float, int]
+) -> float:
+    """Return the notebook's rate; it uses the data and is not private."""
+    smoothness = np.array(statistics.lambda_max)
+    return float(_rate_at(smoothness, statistics.dim, bounds, schedule))
+
+
+def released_rates(
+    statistics: Statistics,
+    bounds: Bounds,
+    schedule: tuple[float, int],
+    rng: Any,
+    repetitions: int,
+) -> Array:
+    """Return the rate of each descent from its own release of the largest eigenvalue.
+
+    Shapes: -> [R].
+
+    Args:
+        statistics: Of records that keep the bounds.
+        bounds: Of the records.
+        schedule: Noise multiplier and number of the steps that follow.
+        rng: Has ``standard_normal(shape)``.
+        repetitions: R.
+    """
+    sensitivity = bounds.lambda_max_sensitivity
+    std = sensitivity * rate_noise(*schedule)
+    upper = statistics.lambda_max + std * (rng.standard_normal(repetitions) + UPPER)
+    # One row of full length has B^2: a smaller bound says nothing, and may be negative.
+    return _rate_at(np.maximum(upper, sensitivity), statistics.dim, bounds, schedule)
+
+
+def _rate_at(
+    smoothness: Array, dim: int, bounds: Bounds, schedule: tuple[float, int]
+) -> Array:
+    """Return the notebook's rate at an eigenvalue.
+
+    Shapes: smoothness [...] -> [...].
+    """
+    noise, steps = schedule
+    std = noise * float(bounds.gradient_sensitivity(TYPICAL_NORM))
+    scale = dim * std * smoothness * steps
+    return np.minimum(1 / smoothness, NOTEBOOK_NUMERATOR / np.sqrt(scale))

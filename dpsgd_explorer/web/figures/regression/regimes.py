@@ -1,0 +1,122 @@
+"""The notebook's second figure: SSP, AdaSSP and noisy descent in both its regimes."""
+
+from __future__ import annotations
+
+import numpy as np
+from markupsafe import Markup
+
+from dpsgd_explorer.regression.comparison import EPSILONS
+from dpsgd_explorer.web.figures.error_axes import COLOURS
+from dpsgd_explorer.web.figures.regression.parts import relation
+from dpsgd_explorer.web.figures.regression.plot import (
+    NARROW,
+    SHORT_NAMES,
+    WIDE,
+    courses,
+    draw_baselines,
+    draw_line,
+    draw_names,
+    draw_reading,
+    error_plot,
+    spread_text,
+)
+from dpsgd_explorer.web.figures.svg import Picture
+from dpsgd_explorer.web.forms.fields import text_of
+from dpsgd_explorer.web.questions.regression import METHODS
+from dpsgd_explorer.web.questions.regression_results import (
+    REGIMES,
+    UNPAID,
+    View,
+    epsilon_text,
+    verdict,
+)
+
+NAME_ROOM = 120
+TABLE_EPSILONS = 8
+DASHES = {"large_noise": " dashed", "small_noise": " dotted"}
+
+Lines = dict[str, tuple[tuple[float, ...], list[float]]]
+
+
+def regimes_picture(view: View) -> Picture | None:
+    """Return the error of all methods against ε; None until both are computed."""
+    return drawn(view) if len(view.regimes) == len(REGIMES) else None
+
+
+def drawn(view: View) -> Picture:
+    """Return the figure of a view both of whose regimes are at hand."""
+    ends = " and ".join(
+        f"{found.spec.steps:,} steps with σ = {found.spec.noise_multiplier:g}"
+        for found in view.regimes.values()
+    )
+    is_unpaid = view.question.chosen_rate == "notebook"
+    return Picture(
+        title=verdict(view.question, view.regime_ranking),
+        sub="Median of the mean squared error on the training records of California "
+        "housing, in (100,000 $)², against ε: SSP, AdaSSP, and noisy descents of "
+        f"{ends}",
+        wide=_drawing(view, WIDE, narrow=False),
+        narrow=_drawing(view, NARROW, narrow=True),
+        head=(
+            "ε",
+            *(f"{SHORT_NAMES[name]}, 5 – 95 %" for name in (*METHODS, *REGIMES)),
+        ),
+        rows=_rows(view),
+        kind="computed",
+        status="" if is_unpaid else "exact",
+        note=f"ε at δ = {text_of(view.question.delta)}, {relation(view)}. Each descent "
+        "is one path that spends as it goes, planned to end at ε = 2; SSP and AdaSSP "
+        "are released anew at each ε." + (UNPAID if is_unpaid else ""),
+        is_private=False,
+    )
+
+
+def _drawing(view: View, size: tuple[int, int], *, narrow: bool) -> Markup:
+    plot = error_plot(view, size, narrow=narrow, room=NAME_ROOM)
+    draw_baselines(plot, view, narrow=narrow)
+    lines = _lines(view)
+    for name, (epsilons, medians) in lines.items():
+        css = f"s-{COLOURS[name]}{DASHES.get(name, '')}"
+        draw_line(plot, zip(epsilons, medians, strict=True), css)
+    ends = [(v[-1], SHORT_NAMES[name], COLOURS[name]) for name, (_, v) in lines.items()]
+    draw_names(plot, ends, narrow=narrow)
+    draw_reading(plot, view.question.epsilon, view.regime_ranking)
+    words = verdict(view.question, view.regime_ranking)
+    return plot.svg(f"{words}. {courses(lines)}")
+
+
+def _lines(view: View) -> Lines:
+    """Return ε and median error of each method, by its name."""
+    lines: Lines = {
+        name: (EPSILONS, [spread.median for spread in sweep.spreads])
+        for name, sweep in view.sweeps.items()
+    }
+    for name, found in view.regimes.items():
+        medians = [spread.median for spread in found.trace.spreads]
+        lines[name] = (found.epsilons, medians)
+    return lines
+
+
+def _rows(view: View) -> tuple[tuple[str, ...], ...]:
+    places = np.linspace(0, len(EPSILONS) - 1, TABLE_EPSILONS).round().astype(int)
+    spreads = {
+        EPSILONS[at]: [view.sweeps[name].spreads[at] for name in METHODS]
+        for at in places
+    }
+    variant = view.question.variant
+    spreads[view.question.epsilon] = [
+        view.chosen[name][variant].spreads[0] for name in METHODS
+    ]
+    return tuple(
+        (
+            epsilon_text(epsilon),
+            *map(spread_text, released),
+            *(_reached(view, name, epsilon) for name in REGIMES),
+        )
+        for epsilon, released in sorted(spreads.items())
+    )
+
+
+def _reached(view: View, name: str, epsilon: float) -> str:
+    reached = view.regimes[name].within(epsilon)
+    return spread_text(reached) if reached else "–"
