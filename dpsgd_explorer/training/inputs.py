@@ -26,7 +26,7 @@ class Rows(Protocol):
     """Anything that gives the rows at some indices: a tensor, a table of features."""
 
     def __getitem__(self, index: Tensor, /) -> Tensor:
-        """Return rows: int64 [B] -> float32 [B, ...]."""
+        """Return rows: int64 [B] -> [B, ...]."""
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class Inputs:
     Attributes:
         train: Rows to learn from; features are computed when a batch needs them.
         train_targets: [N] int64.
-        test: [N_test, ...] float32, all of it, for it is used again and again.
+        test: [N_test, ...], all of it, for it is used again and again.
         test_targets: [N_test] int64.
     """
 

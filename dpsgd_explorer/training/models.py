@@ -11,7 +11,14 @@ import torch
 from torch import Tensor, nn
 
 from dpsgd_explorer.experiments.architecture import ACTIVATIONS as USUAL
-from dpsgd_explorer.experiments.architecture import SIGNAL_CHANNELS, WIDTHS, widths_of
+from dpsgd_explorer.experiments.architecture import (
+    CHARACTER_WIDTH,
+    CHARACTERS,
+    SIGNAL_CHANNELS,
+    STATE_WIDTH,
+    WIDTHS,
+    widths_of,
+)
 from dpsgd_explorer.experiments.training_config import TrainingConfig
 from dpsgd_explorer.training.datasets.scattering import Scattering
 
@@ -104,6 +111,16 @@ def conv1d(shape: Shape) -> nn.Module:
     )
 
 
+def char_lstm(shape: Shape) -> nn.Module:
+    """Return an LSTM over the characters of a text."""
+    return LastStateClassifier(
+        STATE_WIDTH,
+        vocabulary=CHARACTERS,
+        embedded=CHARACTER_WIDTH,
+        classes=shape.classes,
+    )
+
+
 def scattering_linear(shape: Shape) -> nn.Module:
     """Return one linear layer on the scattering features of a square picture."""
     return nn.Linear(Scattering(shape.inputs[-1]).features, shape.classes)
@@ -119,6 +136,7 @@ BUILDERS: dict[str, Builder] = {
     "mlp": mlp,
     "cnn": cnn,
     "conv1d": conv1d,
+    "char_lstm": char_lstm,
 }
 
 # Models that do not see the record itself but a fixed transform of it.
@@ -178,14 +196,21 @@ def cnn_cifar() -> nn.Module:
 class LastStateClassifier(nn.Module):
     """Embedding, LSTM, and a linear layer on the last hidden state."""
 
-    def __init__(self, width: int = 128) -> None:
+    def __init__(
+        self,
+        width: int = 128,
+        *,
+        vocabulary: int = VOCABULARY,
+        embedded: int = EMBEDDED,
+        classes: int = 2,
+    ) -> None:
         super().__init__()
-        self.embedding = nn.Embedding(VOCABULARY, EMBEDDED)
-        self.lstm = nn.LSTM(EMBEDDED, width, batch_first=True)
-        self.head = nn.Linear(width, 2)
+        self.embedding = nn.Embedding(vocabulary, embedded)
+        self.lstm = nn.LSTM(embedded, width, batch_first=True)
+        self.head = nn.Linear(width, classes)
 
     def forward(self, ids: Tensor) -> Tensor:
-        """Map ids [B, T] to scores [B, 2]."""
+        """Map ids [B, T] to scores [B, classes]."""
         states, _ = self.lstm(self.embedding(ids))
         scores: Tensor = self.head(states[:, -1])
         return scores

@@ -59,3 +59,12 @@ def test_gradients_that_would_not_fit_are_refused_with_what_to_do():
     assert refusal.value.field == "engine"
     assert TrainingConfig(model="mlp", engine="vmap", expected_batch_size=256)
     assert TrainingConfig(model="mlp", engine="vmap", private=False)
+
+
+def test_an_engine_that_cannot_take_a_layer_is_refused_with_what_to_do():
+    names = {"dataset": "names", "model": "char_lstm", "expected_batch_size": 64}
+    with pytest.raises(ConfigError, match=r"LSTM.+Take another engine") as refusal:
+        TrainingConfig.parse(names | {"engine": "vmap"})
+    assert refusal.value.field == "engine"
+    assert TrainingConfig.parse(names | {"engine": "vmap", "private": False})
+    assert TrainingConfig.parse(names | {"engine": "microbatch"})

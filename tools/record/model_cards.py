@@ -63,7 +63,12 @@ def _records(dataset: str, model: str, count: int) -> tuple[Tensor, Tensor]:
     """Return random records as the model sees them, with labels."""
     facts = DATA_SETS[dataset]
     generator = torch.Generator().manual_seed(1)
-    inputs = torch.rand(count, *facts.input_shape, generator=generator)
+    shape = (count, *facts.input_shape)
+    inputs = (
+        torch.randint(facts.characters, shape, generator=generator)
+        if facts.characters
+        else torch.rand(shape, generator=generator)
+    )
     if model in models.TRANSFORMS:
         inputs = models.TRANSFORMS[model](facts.input_shape)(inputs)
     return inputs, torch.randint(facts.classes, (count,), generator=generator)

@@ -28,16 +28,25 @@ from tools.record.files import versions, write
 NAME = "choices/tuning"
 OTHER_SEEDS = (11, 12)
 SCATTERED = {"expected_batch_size": 4096, "steps": 300, "max_grad_norm": 0.1}
+SHAPES = ["constant", "linear"]
 SEARCHES: dict[str, tuple[dict[str, Any], dict[str, list[Any]]]] = {
     "adult": (
+        {"dataset": "adult", "model": "logistic", "target_epsilon": 1.0},
         {
-            "dataset": "adult",
-            "model": "logistic",
-            "target_epsilon": 1.0,
-            "expected_batch_size": 2048,
-            "steps": 300,
+            "expected_batch_size": [2048, 4096],
+            "steps": [300, 600],
+            "learning_rate": [10.0, 20.0],
+            "max_grad_norm": [0.5, 1.0],
+            "learning_rate_schedule": SHAPES,
         },
-        {"learning_rate": [4.0, 10.0], "max_grad_norm": [0.2, 0.5]},
+    ),
+    "fashion-3": (
+        SCATTERED | {"dataset": "fashion_mnist", "target_epsilon": 3.0},
+        {"learning_rate": [8.0, 16.0], "learning_rate_schedule": SHAPES},
+    ),
+    "fashion-1": (
+        SCATTERED | {"dataset": "fashion_mnist", "target_epsilon": 1.0},
+        {"learning_rate": [8.0, 16.0], "learning_rate_schedule": SHAPES},
     ),
     "housing": (
         {
@@ -56,6 +65,32 @@ SEARCHES: dict[str, tuple[dict[str, Any], dict[str, list[Any]]]] = {
     "mnist-1": (
         SCATTERED | {"target_epsilon": 1.0},
         {"learning_rate": [4.0, 8.0]},
+    ),
+    "mnist-8": (
+        SCATTERED | {"target_epsilon": 8.0},
+        {"learning_rate": [16.0, 32.0], "steps": [300, 600]},
+    ),
+    "mnist-cnn": (
+        {
+            "model": "cnn",
+            "target_epsilon": 3.0,
+            "expected_batch_size": 512,
+            "steps": 350,
+            "max_grad_norm": 0.1,
+        },
+        {"learning_rate": [2.0, 4.0], "learning_rate_schedule": SHAPES},
+    ),
+    "names": (
+        {
+            "dataset": "names",
+            "model": "char_lstm",
+            "target_epsilon": 3.0,
+            "expected_batch_size": 1024,
+            "steps": 300,
+            "optimizer": "adam",
+            "max_grad_norm": 0.5,
+        },
+        {"learning_rate": [0.01, 0.02, 0.04], "learning_rate_schedule": SHAPES},
     ),
     "signals": (
         {

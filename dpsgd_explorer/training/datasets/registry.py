@@ -20,6 +20,7 @@ from dpsgd_explorer.training.datasets import (
     fashion_mnist,
     housing,
     mnist,
+    names,
     own,
     signals,
 )
@@ -30,7 +31,7 @@ class Records:
     """One part of a data set.
 
     Attributes:
-        inputs: [N, ...] float32.
+        inputs: [N, ...] float32, or int64 characters.
         targets: [N] int64.
         digest: sha256 of the file that the inputs were read from.
     """
@@ -75,6 +76,7 @@ LOADERS: dict[str, Loader] = {
         housing.load, housing.FILE, housing.FILE, feature_names=housing.feature_names
     ),
     "signals": Loader(signals.load, signals.FILE, signals.FILE),
+    "names": Loader(names.load, names.MALE, names.FEMALE),
 }
 _reading = {name: Lock() for name in LOADERS}
 
