@@ -188,7 +188,7 @@ MODELS: dict[str, Model] = {
     ),
     "char_lstm": _model(
         "char_lstm",
-        "LSTM over letters",
+        "Embedding, then LSTM",
         ("names",),
         "An embedding of letters, an LSTM, and a linear layer on its last state.",
     ),

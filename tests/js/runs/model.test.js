@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import {test} from "node:test";
 import {errorRows, errorsConclusion, hardest} from "../../../static/js/charts/model/class_errors.js";
-import {cellLooks, confusionConclusion, largestConfusion} from "../../../static/js/charts/model/confusion.js";
+import {areWorded, cellLooks, confusionConclusion, largestConfusion} from "../../../static/js/charts/model/confusion.js";
 import {answerConclusion, blank, prepared, stroke} from "../../../static/js/charts/model/drawing.js";
 import {sides, sidesConclusion} from "../../../static/js/charts/model/disagreements.js";
 import {featureWeights, featuresConclusion} from "../../../static/js/charts/model/feature_weights.js";
@@ -172,4 +172,9 @@ test("filters of a first convolution are pictures too", () => {
   assert.equal(change, null);
   assert.equal(filtersConclusion(seen.change, seen.start), "The filters of the first layer have moved 2.0 times as far as they were from zero");
   assert.equal(filtersConclusion(new Float32Array(4), seen.start), "No weight has moved yet");
+});
+
+test("class names that do not fit above a number get room", () => {
+  assert.equal(areWorded(["0", "9"]), false);
+  assert.equal(areWorded(["bag", "coat"]), true);
 });

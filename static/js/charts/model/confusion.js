@@ -36,3 +36,10 @@ export function cellLooks(counts) {
     return 5 * count >= 2 * worst.count ? "miss" : "few";
   }));
 }
+
+const LONGEST = 3; // characters of a class name that is as narrow as a number
+
+/** Whether classes have names that need room. Pure. @param {string[]} labels */
+export function areWorded(labels) {
+  return labels.some((label) => label.length > LONGEST);
+}

@@ -2,8 +2,10 @@
 
 import {element} from "../../lib/elements.js";
 import {integer} from "../../lib/format.js";
-import {cellLooks, confusionConclusion} from "../../charts/model/confusion.js";
+import {areWorded, cellLooks, confusionConclusion} from "../../charts/model/confusion.js";
 import {Part} from "./part.js";
+
+const MANY = 4; // classes: narrow columns
 
 export class ConfusionPart extends Part {
   constructor(root) {
@@ -12,11 +14,12 @@ export class ConfusionPart extends Part {
 
   update({model: {confusion}}, {plan: {labels}, settled}) {
     const looks = cellLooks(confusion);
-    const many = labels.length > 4;
+    const many = labels.length > MANY;
+    const worded = many && areWorded(labels);
     const heads = element("tr", {}, element("th", {scope: "col"}, element("span", {class: "visually-hidden"}, "is / read as")), ...labels.map((label) => element("th", {scope: "col"}, label)));
     const lines = confusion.map((row, is) => element("tr", {}, element("th", {scope: "row"}, labels[is]), ...row.map((count, read) => element("td", {class: looks[is][read]}, many ? count : integer(count)))));
     const caption = element("caption", {}, "Test records by what they are (row) and what the model reads (column).");
-    this.drawing.replaceChildren(element("table", {class: many ? "confusion many" : "confusion"}, caption, element("thead", {}, heads), element("tbody", {}, ...lines)));
+    this.drawing.replaceChildren(element("table", {class: `confusion${many ? " many" : ""}${worded ? " worded" : ""}`}, caption, element("thead", {}, heads), element("tbody", {}, ...lines)));
     this.show({conclusion: confusionConclusion(confusion, labels), settled});
   }
 }

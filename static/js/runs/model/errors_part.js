@@ -3,6 +3,7 @@
 import {element} from "../../lib/elements.js";
 import {integer, percent} from "../../lib/format.js";
 import {errorRows, errorsConclusion, hardest} from "../../charts/model/class_errors.js";
+import {areWorded} from "../../charts/model/confusion.js";
 import {Part} from "./part.js";
 import {isFair} from "./twin.js";
 import {bar} from "./bar.js";
@@ -25,7 +26,7 @@ export class ErrorsPart extends Part {
       element("td", {class: "n muted"}, integer(row.records)),
       element("td", {class: "n"}, percent(row.share)),
       ...(other ? [element("td", {class: "n"}, percent(row.twin))] : [])));
-    const table = element("table", {class: plan.labels.length > 4 ? "bars" : "bars wide-names"}, element("thead", {}, head), element("tbody", {}, ...lines));
+    const table = element("table", {class: plan.labels.length > 4 && !areWorded(plan.labels) ? "bars" : "bars wide-names"}, element("thead", {}, head), element("tbody", {}, ...lines));
     this.drawing.replaceChildren(table);
     this.show({conclusion: errorsConclusion(rows, !other || isFair(twin, model.step)), sub: `Test records read wrongly, % of each class${model.groups ? " and group" : ""}${other ? ": the bar is this model, the stroke its twin" : ""}`, settled});
   }
