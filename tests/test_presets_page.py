@@ -11,7 +11,20 @@ from tools.write_presets_page import RECORDED, spent_by_all
 
 FOUND = recording(RECORDED)["searches"]
 # Accuracies that the best settings reach on the mean of their seeds.
-BARS = {"adult": 0.854, "mnist-3": 0.98, "mnist-1": 0.975}
+BARS = {
+    "adult": 0.855,
+    "fashion-3": 0.885,
+    "fashion-1": 0.875,
+    "mnist-8": 0.985,
+    "mnist-3": 0.98,
+    "mnist-1": 0.975,
+    "mnist-cnn": 0.965,
+    "names": 0.95,
+}
+
+
+def test_every_search_has_been_carried_out():
+    assert FOUND.keys() == SEARCHES.keys()
 
 
 @pytest.mark.parametrize("name", FOUND)
@@ -34,4 +47,4 @@ def test_the_best_settings_reach_their_accuracy_on_all_seeds(name):
     search = FOUND[name]
     best = max(trial["test_accuracy"] for trial in search["trials"])
     runs = [best, *search["again"]]
-    assert round(sum(runs) / len(runs), 3) >= BARS[name]
+    assert sum(runs) / len(runs) >= BARS[name]

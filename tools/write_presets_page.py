@@ -11,6 +11,7 @@ from typing import Any
 from dpsgd_explorer.accounting import Odometer
 from dpsgd_explorer.experiments.catalogue import MODELS
 from dpsgd_explorer.experiments.training_config import TrainingConfig
+from dpsgd_explorer.web.forms.fields import text_of
 from dpsgd_explorer.web.questions.rounding import limit, percent, significant
 from dpsgd_explorer.web.recorded.files import recording
 from tools.marked_text import write
@@ -50,7 +51,9 @@ def spent_by_all(search: dict[str, Any]) -> float:
 def _row(search: dict[str, Any]) -> str:
     best = max(search["trials"], key=lambda trial: trial["test_accuracy"])
     config = TrainingConfig.parse(search["base"] | best["settings"])
-    settings = ", ".join(f"`{name}` {x:g}" for name, x in best["settings"].items())
+    settings = ", ".join(
+        f"`{name}` {text_of(x)}" for name, x in best["settings"].items()
+    )
     runs = [best["test_accuracy"], *search["again"]]
     accuracies = ", ".join(f"{percent(one, 2)} %" for one in runs)
     cells = [
