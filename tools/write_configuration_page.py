@@ -15,6 +15,7 @@ from dpsgd_explorer.experiments import engines_config, regression_config
 from dpsgd_explorer.experiments.config import RunConfig
 from dpsgd_explorer.experiments.engines_config import EnginesConfig
 from dpsgd_explorer.experiments.regression_config import RegressionConfig
+from dpsgd_explorer.experiments.search_config import LISTED, USUAL_VALUES, SearchConfig
 from dpsgd_explorer.experiments.training_config import (
     DEFAULT_EPSILON,
     DEFAULT_STEPS,
@@ -35,6 +36,10 @@ VARIABLES = """| variable | default | meaning |
 LIMITS = """| variable | `local` | `public` | meaning |
 |---|---|---|---|
 """
+SEARCHES = (
+    "The settings of a training, of `kind` `search`, and these. With no list given, "
+    f"`{LISTED}` is {USUAL_VALUES}.\n\n"
+)
 
 
 def parts() -> dict[str, str]:
@@ -53,6 +58,7 @@ def parts() -> dict[str, str]:
             f"A step needs at most {engines_config.MOST_A_STEP:.0e} multiply-adds."
             f"\n\n{_settings(EnginesConfig)}"
         ),
+        "search": SEARCHES + TABLE + "\n".join(_search_rows()) + "\n",
         "environment": VARIABLES + "\n".join(_variable_rows()),
         "quotas": LIMITS + "\n".join(_quota_rows()),
     }
@@ -63,6 +69,13 @@ def _settings(config: type[RunConfig]) -> str:
     fields = config.model_json_schema()["properties"]
     rows = [_setting_row(config, name, field) for name, field in fields.items()]
     return TABLE + "\n".join(rows) + "\n"
+
+
+def _search_rows() -> list[str]:
+    """Return the rows of what a search has beyond a training."""
+    fields = SearchConfig.model_json_schema()["properties"]
+    own = [name for name in fields if name not in TrainingConfig.model_fields]
+    return [_setting_row(SearchConfig, name, fields[name]) for name in own]
 
 
 def _setting_row(config: type[RunConfig], name: str, field: dict[str, Any]) -> str:

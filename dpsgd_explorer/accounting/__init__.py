@@ -30,6 +30,10 @@ from dpsgd_explorer.accounting.queries import (
 )
 from dpsgd_explorer.accounting.rdp.curve import RdpCurve
 from dpsgd_explorer.accounting.rdp.fixed_size import fixed_size_epsilon
+from dpsgd_explorer.accounting.rdp.padded_selection import (
+    PaddedSelection,
+    padded_selection,
+)
 from dpsgd_explorer.accounting.rdp.privacy_filter import RenyiFilter
 from dpsgd_explorer.accounting.rdp.selection import best_of_pure_trials, best_of_trials
 from dpsgd_explorer.accounting.registry import ACCOUNTANTS, NAMES
@@ -52,6 +56,7 @@ __all__ = [
     "LossDistribution",
     "NeighboringRelation",
     "Odometer",
+    "PaddedSelection",
     "Phase",
     "Plan",
     "PrivacyLossDistribution",
@@ -69,6 +74,7 @@ __all__ = [
     "gaussian_noise_multiplier",
     "noise_multiplier",
     "noise_scale",
+    "padded_selection",
     "round_up",
     "sample_rate",
     "steps",

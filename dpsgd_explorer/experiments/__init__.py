@@ -7,6 +7,7 @@ from dpsgd_explorer.experiments.engines_config import EnginesConfig
 from dpsgd_explorer.experiments.kinds import KINDS, parse, start
 from dpsgd_explorer.experiments.presets import PRESETS
 from dpsgd_explorer.experiments.regression_config import RegressionConfig
+from dpsgd_explorer.experiments.search_config import SearchConfig
 from dpsgd_explorer.experiments.training_config import TrainingConfig
 
 __all__ = [
@@ -14,6 +15,7 @@ __all__ = [
     "PRESETS",
     "EnginesConfig",
     "RegressionConfig",
+    "SearchConfig",
     "TrainingConfig",
     "parse",
     "start",

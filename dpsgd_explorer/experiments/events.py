@@ -63,6 +63,15 @@ and without noise (null for the first; the ``end`` has the largest of all);
 quartiles ``ratio_low`` and ``ratio_high``; ``peak_bytes``; and the ``layers`` with the
 ``way`` each chose, the multiply-adds of either way, and the ``reason``.
 
+A run of kind "search" tells nothing of its trials but of the best.  Its ``phase``
+holds ``sample_rate``, ``noise_multiplier`` and ``trial_steps`` of a trial,
+``mean_trials`` and ``steps``: the trainings, a number that does not depend on how many
+trials were drawn.  Its ``step`` counts trainings; ``epsilon`` is 0 until the winner is
+released after the last, then that of the selection at ``delta``.  Then come its
+``evaluation`` events, with ``trained`` (steps of the winner's training), and the
+``end`` with the ``winner``: its settings that were searched, null where no trial was
+drawn or none had finite numbers.
+
 ``epsilon`` is null where there is no guarantee (no noise, or not private): ε = ∞.
 ``diagnostics`` is outside the guarantee (not private): ``batch_size`` (drawn), ``loss``
 (mean over the drawn batch; null for an empty one), ``clipped_fraction`` (null for an

@@ -13,6 +13,7 @@ from dpsgd_explorer.experiments.events import Changes
 from dpsgd_explorer.experiments.experiment import Experiment
 from dpsgd_explorer.experiments.performance import PerformanceSettings
 from dpsgd_explorer.experiments.regression_config import RegressionConfig
+from dpsgd_explorer.experiments.search_config import SearchConfig
 from dpsgd_explorer.experiments.training_config import TrainingConfig
 from dpsgd_explorer.validation import one_of
 
@@ -56,6 +57,7 @@ KINDS = {
             "EngineComparison",
             ("difference",),
         ),
+        Kind(SearchConfig, f"{LOOPS}.blind_search", "BlindSearch", ACCURACY),
     )
 }
 

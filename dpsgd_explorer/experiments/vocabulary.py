@@ -14,7 +14,7 @@ from dpsgd_explorer.accounting import ACCOUNTANTS
 from dpsgd_explorer.accounting.core.validation import MAX_NOISE_MULTIPLIER, MAX_STEPS
 from dpsgd_explorer.accounting.registry import ALL
 from dpsgd_explorer.experiments.catalogue import DATA_SETS, MODELS
-from dpsgd_explorer.experiments.schedule_settings import SCHEDULES
+from dpsgd_explorer.experiments.schedules import SCHEDULES
 from dpsgd_explorer.experiments.setting import Setting
 
 LARGEST_SEED = 2**31 - 1
@@ -47,6 +47,7 @@ ENGINES = {
     "vmap": "vmap: the whole model, over its samples",
     "microbatch": "Micro-batches: one sample at a time",
 }
+VALUES = "numbers parted by spaces, such as 1 2 4; empty: not searched"
 
 SETTINGS: dict[str, Setting] = {
     "dataset": Setting(
@@ -329,6 +330,33 @@ SETTINGS: dict[str, Setting] = {
         step=1,
         ge=1,
         le=256,
+    ),
+    "mean_trials": Setting(
+        label="Trials on average",
+        symbol="E[K]",
+        help="Their number K is drawn from a Poisson distribution with this mean and "
+        "is never shown.",
+        marks=(1, 5, 10, 20),
+        step=1,
+        ge=1,
+        le=100,
+    ),
+    "learning_rate_values": Setting(
+        label="Learning rates to try",
+        symbol="η",
+        help="A trial draws one of them.",
+        words=VALUES,
+    ),
+    "max_grad_norm_values": Setting(
+        label="Clipping bounds to try",
+        symbol="C",
+        help="A trial draws one of them.",
+        words=VALUES,
+    ),
+    "momentum_values": Setting(
+        label="Momenta to try",
+        help="A trial draws one of them. Used by SGD.",
+        words=VALUES,
     ),
 } | SCHEDULES
 

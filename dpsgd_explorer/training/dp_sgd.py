@@ -6,7 +6,6 @@ events that follow equal those of an uninterrupted run, bit for bit, times aside
 
 from __future__ import annotations
 
-import io
 from collections import deque
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
@@ -26,7 +25,7 @@ from dpsgd_explorer.experiments.experiment import Experiment
 from dpsgd_explorer.experiments.performance import PerformanceSettings
 from dpsgd_explorer.experiments.training_config import TrainingConfig
 from dpsgd_explorer.training import inputs, models
-from dpsgd_explorer.training.artifacts import weights_file
+from dpsgd_explorer.training.artifacts import packed, unpacked, weights_file
 from dpsgd_explorer.training.datasets import registry as datasets
 from dpsgd_explorer.training.event_schedule import Schedule, epsilons
 from dpsgd_explorer.training.microscope import Microscope
@@ -114,14 +113,10 @@ class TrainingExperiment(Experiment):
         return self._train_step.receipt()
 
     def _packed(self, state: dict[str, Any]) -> bytes:
-        """Return a checkpoint that ``torch.load(..., weights_only=True)`` reads."""
-        buffer = io.BytesIO()
-        torch.save(state, buffer)
-        return buffer.getvalue()
+        return packed(state)
 
     def _unpacked(self, checkpoint: bytes) -> dict[str, Any]:
-        state: dict[str, Any] = torch.load(io.BytesIO(checkpoint), weights_only=True)
-        return state
+        return unpacked(checkpoint)
 
     def _state(self) -> dict[str, Any]:
         return {

@@ -5,12 +5,15 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import accumulate
 from typing import Self
 
+from dpsgd_explorer.accounting import Plan
 from dpsgd_explorer.experiments.training_config import TrainingConfig
 
 MOST_STEP_EVENTS = 1_000
+CURVES = 8
 
 
 @dataclass(frozen=True)
@@ -64,9 +67,14 @@ def epsilons(config: TrainingConfig, steps: Iterable[int]) -> dict[int, float | 
     """Return ε after each number of steps; None where it is infinite."""
     if not config.plan.is_private:
         return dict.fromkeys(steps)
-    counts = list(steps)
-    spent = config.plan.epsilons(counts)
+    counts = tuple(steps)
     return {
         step: value if math.isfinite(value) else None
-        for step, value in zip(counts, spent, strict=True)
+        for step, value in zip(counts, _spent(config.plan, counts), strict=True)
     }
+
+
+@lru_cache(maxsize=CURVES)
+def _spent(plan: Plan, counts: tuple[int, ...]) -> list[float]:
+    """Return the ε of a plan, from the cache: runs of one process may share it."""
+    return plan.epsilons(list(counts))

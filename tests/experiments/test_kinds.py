@@ -21,6 +21,7 @@ SHORT = {
     "regression": {"steps": 2, "noise_multiplier": 50.0, "evaluations": 1},
     "engines": {"model": "mlp", "width": 4, "batch_size": 2},
 }
+SHORT["search"] = SHORT["training"] | {"mean_trials": 1.0, "noise_multiplier": 9.0}
 
 
 @pytest.mark.parametrize(

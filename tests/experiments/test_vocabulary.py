@@ -4,6 +4,7 @@ import pytest
 
 from dpsgd_explorer.experiments.engines_config import EnginesConfig
 from dpsgd_explorer.experiments.regression_config import RegressionConfig
+from dpsgd_explorer.experiments.search_config import SearchConfig
 from dpsgd_explorer.experiments.training_config import TrainingConfig
 from dpsgd_explorer.experiments.vocabulary import SETTINGS
 from dpsgd_explorer.web.pages.accountants_lab import RaceQuestion
@@ -14,6 +15,7 @@ MODELS = (
     TrainingConfig,
     RegressionConfig,
     EnginesConfig,
+    SearchConfig,
     BudgetQuestion,
     RaceQuestion,
     RegressionQuestion,

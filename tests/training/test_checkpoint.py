@@ -33,6 +33,7 @@ ENGINES = {
     "batch_size": 3,
     "sequence_length": 2,
 }
+SEARCH = ADULT | {"kind": "search", "mean_trials": 1.0}
 SLOW = {"cnn", "conv1d", "mlp", "scattering_linear"}
 CASES = [
     *(
@@ -47,7 +48,10 @@ CASES = [
     ADULT | {"optimizer": "adam"},
     ADULT | {"stop_at_epsilon": 1.0},
     REGRESSION,
-    pytest.param(ENGINES, marks=pytest.mark.long("real runs")),
+    *(
+        pytest.param(settings, marks=pytest.mark.long("real runs"))
+        for settings in (ENGINES, SEARCH)
+    ),
 ]
 
 

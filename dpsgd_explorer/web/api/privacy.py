@@ -30,6 +30,7 @@ from dpsgd_explorer.accounting.queries import (
 from dpsgd_explorer.accounting.registry import deciding
 from dpsgd_explorer.accounting.trade_off import trade_off_intervals
 from dpsgd_explorer.experiments.config import check_cost
+from dpsgd_explorer.experiments.search_config import SearchConfig
 from dpsgd_explorer.web.api.operation import operation
 from dpsgd_explorer.web.http.services import settings
 from dpsgd_explorer.web.questions.accountant_race import race
@@ -64,6 +65,7 @@ from dpsgd_explorer.web.questions.privacy_models import (
     StepsQuestion,
     TradeOffQuestion,
 )
+from dpsgd_explorer.web.questions.search_price import SearchPrice, search_price
 
 bp = Blueprint("privacy_api", __name__, url_prefix="/api/v1/privacy")
 question = partial(operation, bp, "GET", queue="slow")
@@ -172,6 +174,13 @@ def selection(query: SelectionQuestion) -> SelectionAnswer:
         **query.model_dump(exclude={"delta", "neighboring_relation"}),
         trial_epsilon=rounded(trial.epsilon(query.delta)),
     )
+
+
+@question("/search")
+def search(query: SearchConfig) -> SearchPrice:
+    """Return what a blind search of these settings costs; nothing is run."""
+    check_cost(query, settings().run_cost)
+    return search_price(query)
 
 
 @quick_question("/filter")

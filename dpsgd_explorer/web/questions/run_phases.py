@@ -33,6 +33,12 @@ def phases_of(told: Iterable[dict[str, Any]]) -> tuple[list[Phase], float]:
             "accountant needs a run that has begun and adds noise; this one has no "
             "noise to count. Choose a private run.",
         )
+    if "mean_trials" in begun[0]:
+        raise ConfigError(
+            "accountant",
+            "accountant must be left out of a search: its price is a bound on the best "
+            "of its trials, which no accountant of steps counts.",
+        )
     last = begun[-1]["steps"]
     ends = [*(later["step"] for _, later in pairwise(begun)), last]
     phases = [

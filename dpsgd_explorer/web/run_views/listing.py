@@ -32,6 +32,7 @@ KIND_WORDS = {
     "training": "Training",
     "regression": "Linear regression",
     "engines": "Engines compared",
+    "search": "Blind search",
 }
 PART = re.compile(r"[^\W\d]\S*\s+\d\S*|\S+")
 FIRST, LAST = "asc", "desc"

@@ -39,21 +39,22 @@ class TakeAlong:
 def take_along(
     run: Run, weights: int, phases: Sequence[Mapping[str, Any]]
 ) -> TakeAlong:
-    """Return what a run offers; runs of other kinds than training offer nothing.
+    """Return what a run offers; those of other kinds than training weights at most.
 
     Args:
         run: The run.
         weights: Bytes of its stored weights.
         phases: The data of its log's ``phase`` events.
     """
-    if run.kind != DEFAULT_KIND:
-        return TakeAlong()
     spent = RunSummary.of(run, "").privacy
+    is_private = spent is not None and spent.epsilon is not None
+    if run.kind != DEFAULT_KIND:
+        return TakeAlong(weights=weights, is_private=is_private)
     return TakeAlong(
         statement(run, spent, phases),
         bibtex(sources(run, spent)),
         weights,
-        spent is not None and spent.epsilon is not None,
+        is_private,
         run.has_ended and bool(run.summary),
     )
 

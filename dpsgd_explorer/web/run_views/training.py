@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache
-from typing import Any
+from typing import Any, ClassVar
 
 from dpsgd_explorer.experiments.catalogue import MODELS
 from dpsgd_explorer.experiments.events import NOT_PRIVATE
@@ -97,15 +97,15 @@ class TrainingView(RunView):
     """Runs of kind "training"."""
 
     template = "runs/training.html"
-    config = TrainingConfig
-    diagnostics = (
+    config: ClassVar[type[TrainingConfig]] = TrainingConfig
+    diagnostics: ClassVar[tuple[str, ...]] = (
         "loss",
         "clipped_fraction",
         "noise_to_signal",
         "batch_size",
         "non_finite",
     )
-    columns = (
+    columns: ClassVar[tuple[tuple[str, str, str], ...]] = (
         ("test_accuracy", "test accuracy", "{:.2%}"),
         ("test_loss", "test loss", "{:.4f}"),
     )

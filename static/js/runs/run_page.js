@@ -46,7 +46,7 @@ export class RunPage {
   replay(log) {
     this.panel.show({...this.content, log, whole: log, activity: {replaying: true}});
     showChanges(this.part("run-changes"), this.run.config, log);
-    if (log.latest.step === 0) return;
+    if (log.latest.step === 0 || this.content.hasNoReplay) return;
     replay(this.part("replay"), log, (past) => this.panel.update({log: past}));
     if (location.hash === "#replay") this.part("replay").querySelector('[data-part="play"]').click(); // a link that asks for it
   }

@@ -47,10 +47,10 @@ function word(log, plan, {stopping, replaying}) {
 }
 
 function detail(log, plan, {queuePosition, expectedStart, replaying}) {
-  if (!log) return plural(plan.steps, "step");
+  if (!log) return plural(plan.steps, plan.unit ?? "step");
   if (log.state === "queued") return queueWords(queuePosition, expectedStart);
   if (log.progress && !log.isFinal && !replaying) return progressWords(log.progress);
-  const steps = `step ${integer(log.latest.step)} of ${integer(plan.steps)}`;
+  const steps = `${plan.unit ?? "step"} ${integer(log.latest.step)} of ${integer(plan.steps)}`;
   if (log.isFinal) return `${steps}, ${duration(log.seconds)}`;
   if (replaying) return steps;
   if (log.state === "paused") return steps;

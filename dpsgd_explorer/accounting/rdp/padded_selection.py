@@ -1,0 +1,107 @@
+"""The best of a Poisson number of trials, cut so that a fixed number of them is run.
+
+A program that selects among K trials takes a time that tells K, unless it always runs
+the same number of them, M, and throws away the ones beyond K.  It can do so for K up to
+M only.  Let τ = P(K > M).  The program with min(K, M) trials and the one with K trials
+differ in an event of probability τ that does not depend on the records, so if the
+latter is (ε, δ')-private, the former is (ε, δ' + (1 + e^ε) τ)-private.
+
+M is the least number for which the second term takes at most ``SHARE`` of δ.  Example:
+ten trials on average at ε = 2.4 and δ = 1e-5 need 33 trainings.
+
+Source of ε: ``selection``, Theorem 6.  P(K > M) is a regularised incomplete gamma
+function: DLMF 8.4.10 with 8.2.4.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import pdtr, pdtrc
+
+from dpsgd_explorer.accounting.core import validation as domains
+from dpsgd_explorer.accounting.rdp.curve import RdpCurve
+from dpsgd_explorer.accounting.rdp.selection import best_of_trials
+from dpsgd_explorer.errors import AccountingError
+
+SHARE = 0.01  # of δ, for more trials than are run
+SMALLEST_TAIL = 1e-280  # below it a float no longer carries P(K > M)
+ROUNDING = 1e-9  # relative, of the computed tail; it is rounded up by that
+
+
+@dataclass(frozen=True)
+class PaddedSelection:
+    """The price of a selection whose number of trainings is fixed.
+
+    Attributes:
+        epsilon: Upper bound on ε at ``delta``.
+        delta: With P(K > M) in it.
+        mean_trials: E[K].
+        trainings: M, the number that is always run.
+        tail: P(K > M), rounded up.
+    """
+
+    epsilon: float
+    delta: float
+    mean_trials: float
+    trainings: int
+    tail: float
+
+    @property
+    def none(self) -> float:
+        """Probability of no trial at all."""
+        return math.exp(-self.mean_trials)
+
+
+def padded_selection(
+    trial: RdpCurve, mean_trials: float, delta: float
+) -> PaddedSelection:
+    """Return the price of the best of a Poisson number of trials, cut at M.
+
+    Args:
+        trial: Divergences of one trial.
+        mean_trials: E[K], at least 1.
+        delta: δ of the whole selection, in (0, 1).
+
+    Raises:
+        AccountingError: an argument is outside its domain, or no M will do.
+    """
+    whole = domains.delta(delta)
+    best = best_of_trials(trial, mean_trials, math.inf)
+    epsilon = best.epsilon((1 - SHARE) * whole)
+    log_allowed = math.log(SHARE * whole) - float(np.logaddexp(0, epsilon))
+    if log_allowed < math.log(SMALLEST_TAIL):
+        raise AccountingError(
+            f"the best of {mean_trials:g} trials must cost an epsilon that leaves room "
+            f"for the number that is not run, got epsilon = {epsilon:.4g} at delta = "
+            f"{whole:.3g}. Add noise, or take fewer trials.",
+            field="mean_trials",
+        )
+    most = _least_number(mean_trials, math.exp(log_allowed))
+    return PaddedSelection(epsilon, whole, mean_trials, most, tail(mean_trials, most))
+
+
+def tail(mean_trials: float, most: int) -> float:
+    """Return P(K > most) of a Poisson number with this mean, rounded up."""
+    return float(pdtrc(most, mean_trials)) * (1 + ROUNDING)
+
+
+def number_of_trials(uniform: float, mean_trials: float, most: int) -> int:
+    """Return min(K, most) for a number drawn uniformly from [0, 1).
+
+    K is the least number with P(K' <= K) > uniform.
+    """
+    return next((k for k in range(most) if pdtr(k, mean_trials) > uniform), most)
+
+
+def _least_number(mean: float, allowed: float) -> int:
+    """Return the least M with a tail that is allowed."""
+    low, high = 0, 1
+    while tail(mean, high) > allowed:
+        low, high = high, 2 * high
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if tail(mean, middle) > allowed else (low, middle)
+    return high
