@@ -8,6 +8,7 @@ import pytest
 from sqlalchemy import event
 
 from dpsgd_explorer.experiments.training_config import TrainingConfig
+from dpsgd_explorer.quotas import Quotas
 from dpsgd_explorer.runs.store.leases import LEASE_SECONDS
 from dpsgd_explorer.runs.store.store import RunStore
 from dpsgd_explorer.runs.worker.consumer import Consumer
@@ -43,6 +44,23 @@ def store(database_url, clock):
     opened = RunStore(database_url, clock=clock, lease_clock=clock)
     yield opened
     opened.database.close()
+
+
+@pytest.fixture
+def limited(database_url, clock):
+    """Give a store with some quotas, or with a bound on the cost of a run."""
+    opened = []
+
+    def limited(cost_limit=float("inf"), **quotas):
+        store = RunStore(
+            database_url, quotas=Quotas(**quotas), cost_limit=cost_limit, clock=clock
+        )
+        opened.append(store)
+        return store
+
+    yield limited
+    for store in opened:
+        store.database.close()
 
 
 @pytest.fixture

@@ -6,25 +6,8 @@ import pytest
 from sqlalchemy import delete
 
 from dpsgd_explorer.errors import ConfigError, QuotaError
-from dpsgd_explorer.quotas import QUOTAS, Quotas
+from dpsgd_explorer.quotas import QUOTAS
 from dpsgd_explorer.runs.store.schema import launches, runs
-from dpsgd_explorer.runs.store.store import RunStore
-
-
-@pytest.fixture
-def limited(database_url, clock):
-    opened = []
-
-    def limited(cost_limit=float("inf"), **quotas):
-        store = RunStore(
-            database_url, quotas=Quotas(**quotas), cost_limit=cost_limit, clock=clock
-        )
-        opened.append(store)
-        return store
-
-    yield limited
-    for store in opened:
-        store.database.close()
 
 
 def test_a_run_beyond_the_bound_is_refused_with_the_bound(limited, config):

@@ -6,10 +6,8 @@ from sqlalchemy import func, select
 from dpsgd_explorer.errors import ConfigError, QuotaError, RunNotFoundError
 from dpsgd_explorer.experiments.events import Event
 from dpsgd_explorer.experiments.groups import RunGroup
-from dpsgd_explorer.quotas import Quotas
 from dpsgd_explorer.runs.store.deletion import GRACE_SECONDS, UNDO_SECONDS
 from dpsgd_explorer.runs.store.schema import groups, launches
-from dpsgd_explorer.runs.store.store import RunStore
 
 
 @pytest.fixture
@@ -22,22 +20,6 @@ def sweep(config):
         return RunGroup.parse("sweep", base, rates)
 
     return sweep
-
-
-@pytest.fixture
-def limited(database_url, clock):
-    opened = []
-
-    def limited(cost_limit=float("inf"), **quotas):
-        store = RunStore(
-            database_url, quotas=Quotas(**quotas), cost_limit=cost_limit, clock=clock
-        )
-        opened.append(store)
-        return store
-
-    yield limited
-    for store in opened:
-        store.database.close()
 
 
 def rows(store, table):
