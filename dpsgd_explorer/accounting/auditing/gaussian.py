@@ -1,0 +1,64 @@
+"""Lower bounds on ε for mechanisms whose scores are Gaussian.
+
+Members' scores are N(μ, 1) and others' N(0, 1), up to a monotone map.
+
+Sources: Nasr et al. (2023), arXiv:2302.07956, section 4; Agrawal et al. (2026),
+arXiv:2606.12733.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from scipy import stats
+
+from dpsgd_explorer.accounting.auditing.error_rates import Scores
+from dpsgd_explorer.accounting.core.gaussian import epsilon_of_mu
+
+
+def gaussian_dp_epsilon(
+    scores: Scores, thresholds: Sequence[float], delta: float, error: float
+) -> float:
+    """Return a lower bound on the ε of a Gaussian mechanism.
+
+    At a threshold, μ is at least Φ⁻¹(1 - FPR) - Φ⁻¹(FNR), the rates bounded above.
+
+    Args:
+        scores: Of the canaries.
+        thresholds: Chosen before the scores were seen; each takes its share of
+            ``error``.
+        delta: δ, above 0.
+        error: Probability that the bound is above the true ε.
+    """
+    share = error / len(thresholds)
+    rates = [scores.errors(one).at_most(share) for one in thresholds]
+    mu = max(float(stats.norm.isf(p) - stats.norm.ppf(n)) for p, n in rates)
+    return epsilon_of_mu(delta, mu) if mu > 0 else 0.0
+
+
+def gaussian_pair_epsilon(scores: Scores, delta: float, error: float) -> float:
+    """Return the ε of the pair of Gaussians that fits the scores, less its error.
+
+    An approximation: the scores must be normal with one variance.  Its standard error
+    is that of a difference of means over a pooled deviation,
+
+        sqrt(1 / M1 + 1 / M0 + μ² / (2 (M1 + M0 - 2))).
+
+    Args:
+        scores: Of the canaries.
+        delta: δ, above 0.
+        error: Probability that the bound is above the true ε.
+    """
+    members, others = scores
+    free = len(members) + len(others) - 2
+    if len(members) == 0 or len(others) == 0 or free < 1:
+        return 0.0
+    squares = len(members) * members.var() + len(others) * others.var()
+    deviation = math.sqrt(squares / free)
+    if deviation == 0:
+        return 0.0
+    mu = float(members.mean() - others.mean()) / deviation
+    spread = math.sqrt(1 / len(members) + 1 / len(others) + mu**2 / (2 * free))
+    mu -= float(stats.norm.isf(error)) * spread
+    return epsilon_of_mu(delta, mu) if mu > 0 else 0.0

@@ -1,0 +1,155 @@
+"""Lower bounds on ε from one run, whatever the canaries do to each other.
+
+Of m canaries, each a member by a fair coin, r are guessed and v guesses are right.  If
+the run were (ε, δ)-private, then v would hardly be larger than a binomial number with
+success probability e^ε / (1 + e^ε); under f-DP, than a recursion over the trade-off
+curve says.
+
+Sources: Steinke, Nasr and Jagielski (2023), arXiv:2305.08846, Theorem 5.2; Mahloujifar,
+Melis and Chaudhuri (2024), arXiv:2410.22235, Algorithm 1.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from statistics import NormalDist
+from typing import NamedTuple
+
+import numpy as np
+from scipy import special, stats
+
+from dpsgd_explorer.accounting.auditing.error_rates import Scores
+from dpsgd_explorer.accounting.core.gaussian import epsilon_of_mu
+
+#: Largest values that are tried.
+MOST_EPSILON = 100.0
+MOST_MU = 100.0
+HALVINGS = 40
+NORMAL = NormalDist()
+
+
+class Guesses(NamedTuple):
+    """Guesses about some of the canaries.
+
+    Attributes:
+        canaries: m, of whom some are not guessed.
+        made: r.
+        right: v.
+    """
+
+    canaries: int
+    made: int
+    right: int
+
+
+def guesses(scores: Scores, count: int) -> Guesses:
+    """Guess that the highest scores are members', and that the lowest are not.
+
+    Ties are broken by order, members last, which can only lose guesses.
+
+    Args:
+        scores: Of the canaries.
+        count: Guesses to make, half at either end; all canaries at most.
+    """
+    values = np.concatenate([scores.members, scores.others])
+    joined = np.arange(len(values)) < len(scores.members)
+    at_end = min(count, len(values)) // 2
+    lowest_first = np.lexsort((~joined, values))
+    highest_first = np.lexsort((joined, -values))
+    right = np.count_nonzero(~joined[lowest_first[:at_end]])
+    right += np.count_nonzero(joined[highest_first[:at_end]])
+    return Guesses(len(values), 2 * at_end, int(right))
+
+
+def one_run_epsilon(
+    scores: Scores, counts: Sequence[int], delta: float, error: float
+) -> float:
+    """Return a lower bound on ε that assumes nothing about the mechanism.
+
+    Args:
+        scores: Of the canaries.
+        counts: Numbers of guesses, chosen before the scores were seen; each takes its
+            share of ``error``.
+        delta: δ.
+        error: Probability that the bound is above the true ε.
+    """
+    share = error / len(counts)
+
+    def proven(made: Guesses) -> float:
+        return _largest_refuted(
+            lambda epsilon: _chance(made, epsilon, delta) <= share, MOST_EPSILON
+        )
+
+    return max(proven(guesses(scores, count)) for count in counts)
+
+
+def _chance(made: Guesses, epsilon: float, delta: float) -> float:
+    """Return the probability of so many right guesses under (ε, δ), at most."""
+    right = stats.binom(made.made, special.expit(epsilon))
+    beta = float(right.sf(made.right - 1))
+    if made.right == 0:
+        return 1.0
+    gaps = np.arange(1, made.right + 1)
+    more = (right.sf(made.right - 1 - gaps) - beta) / gaps
+    return beta + 2 * made.canaries * delta * float(more.max())
+
+
+def f_dp_one_run_epsilon(
+    scores: Scores, counts: Sequence[int], delta: float, error: float
+) -> float:
+    """Return a lower bound on the ε of a Gaussian mechanism.
+
+    Args:
+        scores: Of the canaries.
+        counts: Numbers of guesses, chosen before the scores were seen; each takes its
+            share of ``error``.
+        delta: δ, above 0.
+        error: Probability that the bound is above the true ε.
+    """
+    share = error / len(counts)
+
+    def proven(made: Guesses) -> float:
+        return _largest_refuted(lambda mu: _refutes_mu(made, mu, share), MOST_MU)
+
+    mu = max(proven(guesses(scores, count)) for count in counts)
+    return epsilon_of_mu(delta, mu) if mu > 0 else 0.0
+
+
+def _refutes_mu(made: Guesses, mu: float, error: float) -> bool:
+    """Whether so many right guesses are too many for the trade-off curve of μ.
+
+    ``right`` and ``wrong`` are the least shares of the canaries that are guessed right
+    and wrong where i guesses or more are right.
+    """
+    if made.made == 0:
+        return False
+    right = error * made.right / made.canaries
+    wrong = error * (made.made - made.right) / made.canaries
+    for i in range(made.right - 1, -1, -1):
+        more = max(wrong, _false_share(right, mu))
+        right += i / (made.made - i) * (more - wrong)
+        wrong = more
+        if right + wrong > made.made / made.canaries:
+            return True
+    return False
+
+
+def _false_share(true_share: float, mu: float) -> float:
+    """Return the least false positive rate at a true positive rate, for μ."""
+    if not 0 < true_share < 1:
+        return float(true_share >= 1)
+    return NORMAL.cdf(NORMAL.inv_cdf(true_share) - mu)
+
+
+def _largest_refuted(is_refuted: Callable[[float], bool], most: float) -> float:
+    """Return the largest refuted value from 0 on; 0 if none is."""
+    if not is_refuted(0.0):
+        return 0.0
+    low, high = 0.0, most
+    if is_refuted(high):
+        return most
+    while high - low > most * math.ldexp(1.0, -HALVINGS):
+        middle = (low + high) / 2
+        low, high = (middle, high) if is_refuted(middle) else (low, middle)
+    return low
