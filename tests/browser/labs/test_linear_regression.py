@@ -94,7 +94,7 @@ def test_one_of_three_follows_and_the_address_leaves_it_out(lab):
     steps.fill("600")
     expect(heading(lab, "descent")).to_contain_text("After 600 steps and ε = 1.0000")
     noise = lab.locator("#noise_multiplier").input_value()
-    assert "noise_multiplier" not in lab.url
+    assert "&noise_multiplier=" not in lab.url
     lab.reload()
     expect(lab.locator("#noise_multiplier")).to_have_value(noise)
     expect(steps).to_have_value("600")
