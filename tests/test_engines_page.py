@@ -3,16 +3,22 @@
 import re
 
 import pytest
+import torch
+from torch import nn
 
+from dpsgd_explorer.dp import PrivacyEngine
+from dpsgd_explorer.dp.engines.norm_methods import CLIPPING_MODES
 from dpsgd_explorer.dp.layers import RULES
 from dpsgd_explorer.dp.layers.linear import LinearRule
 from dpsgd_explorer.dp.options import ENGINES
 from dpsgd_explorer.errors import UnsupportedModuleError
+from dpsgd_explorer.web.content import engines as content
 from tests.dp.mutations.rules import RULES as BROKEN
 from tools.compare_engines import MODELS
+from tools.compare_engines import WAYS as WAYS_MEASURED
 from tools.engine_layers import LAYERS
 from tools.marked_text import lines_between
-from tools.write_engines_page import PAGE, WAYS, _error
+from tools.write_engines_page import PAGE, WAYS, _error, tables
 
 TEXT = PAGE.read_text(encoding="utf-8")
 
@@ -33,15 +39,44 @@ def test_every_layer_is_measured_both_ways_and_exact():
         assert any(way in picked for way in WAYS)
 
 
-def test_every_engine_is_measured_on_every_model():
-    head = re.search(
-        r"<!-- engines -->.*?^\| \| (.*?) \|$", TEXT, re.DOTALL | re.MULTILINE
-    )
-    assert head[1].split(" | ") == list(ENGINES)
-    measured = {row[0]: row[1:] for row in rows("engines")}
-    for model in MODELS:
-        for name in (f"time, {model}", f"memory, {model}"):
-            assert all(float(cell) > 0 for cell in measured[name] if cell != "refused")
+def test_the_tables_of_engines_are_those_of_the_lab():
+    for name, table in tables().items():
+        assert "\n".join(lines_between(PAGE, name)) == table
+
+
+def test_every_engine_and_mode_is_measured_on_every_model():
+    assert list(content.models()) == list(MODELS)
+    for costs in content.models().values():
+        assert costs.keys() == {content.ORDINARY, *WAYS_MEASURED}
+        assert costs[content.ORDINARY] == [1.0, 1.0]
+        assert min(min(pair) for pair in costs.values()) > 0
+
+
+def test_the_table_says_what_each_engine_does_to_the_optimizer():
+    for engine, optimizer, place in zip(
+        ENGINES.values(),
+        content.FEATURES["optimizer"],
+        content.FEATURES["noisy gradient in"],
+        strict=False,
+    ):
+        untouched = engine.releases_in_backward
+        assert optimizer == ("untouched" if untouched else "hooked")
+        assert ("step()" in place) is not untouched
+
+
+def test_every_engine_of_the_literature_that_is_here_can_be_chosen():
+    chosen = [
+        dict(re.findall(r'(\w+)="(\w+)"', engine.here)) for engine in content.KNOWN
+    ]
+    assert {one["engine"] for one in chosen if one} == ENGINES.keys()
+    modes = {one["clipping_mode"] for one in chosen if "clipping_mode" in one}
+    assert modes == CLIPPING_MODES.keys()
+    for engine, arguments in zip(content.KNOWN, chosen, strict=True):
+        if arguments:
+            optimizer = torch.optim.SGD((net := nn.Linear(2, 2)).parameters(), lr=0.1)
+            sizes = {"batch_size": 2, "sample_size": 8, "noise_multiplier": 1.0}
+            PrivacyEngine(net, **sizes, **arguments).attach(optimizer)
+            assert engine.measured
 
 
 def test_every_rule_has_a_layer():

@@ -1,15 +1,18 @@
-"""Measure the engines in turns and put the table into docs/engines.md.
+"""Measure the engines in turns, for docs/engines.md and the lab.
 
-Run as ``python -m tools.compare_engines``.
+Run as ``python -m tools.compare_engines``; then ``tools.write_engines_page`` puts the
+table into the page.
 """
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
 import torch
 
 from benchmarks.models import CASES
-from dpsgd_explorer.dp.clipping.clipper import CLIPPING_FUNCTIONS
-from dpsgd_explorer.dp.clipping.groups import CLIPPING_STYLES
+from dpsgd_explorer.dp.engines.norm_methods import CLIPPING_MODES, DEFAULT_MODE
 from dpsgd_explorer.dp.options import ENGINES
 from dpsgd_explorer.training.timing import (
     machine,
@@ -18,58 +21,43 @@ from dpsgd_explorer.training.timing import (
     private_step,
     relative_costs,
 )
-from tools.marked_text import put
-from tools.write_engines_page import PAGE
+from dpsgd_explorer.web.content.engines import COSTS, ORDINARY
+from dpsgd_explorer.web.recorded.files import FOLDER
 
 MODELS = ("mlp", "cnn", "transformer")
 BATCH = 64
-SECONDS = 4.0  # CPU time per model
+SECONDS = 6.0  # CPU time per model
+DIGITS = 3
+FILE: Path = FOLDER / f"{COSTS}.json"
+WAYS = {name: (name, DEFAULT_MODE) for name in ENGINES} | {
+    f"hooks, {mode}": ("hooks", mode) for mode in CLIPPING_MODES if mode != DEFAULT_MODE
+}
 
 
 def main() -> None:
-    """Measure, and write the table."""
+    """Measure, and write the file."""
     one_thread()
-    costs = {model: _costs(model) for model in MODELS}
     computer = machine()
-    lines = [
-        f"Batches of {BATCH}, secure noise, against torch's ordinary step; "
-        f"{computer['processor']} ({computer['instructions']}), "
-        f"torch {torch.__version__}.",
-        "",
-        f"| | {' | '.join(ENGINES)} |",
-        f"|---|{'---|' * len(ENGINES)}",
-    ]
-    for i, figure in enumerate(("time", "memory")):
-        for model in MODELS:
-            cells = [f"{costs[model][engine][i]:.2f}" for engine in ENGINES]
-            lines.append(_row(f"{figure}, {model}", cells))
-    styles, functions = ", ".join(CLIPPING_STYLES), ", ".join(CLIPPING_FUNCTIONS)
-    lines.append(_row("clipping styles", [f"{styles}, lists"] * len(ENGINES)))
-    lines.append(_row("clipping functions", [functions] * len(ENGINES)))
-    hooked = [not engine.releases_in_backward for engine in ENGINES.values()]
-    lines.append(_row("optimizer", ["hooked" if x else "untouched" for x in hooked]))
-    gradients = [
-        "`param.private_grad`, `param.grad` at `step()`" if x else "`param.grad`"
-        for x in hooked
-    ]
-    lines.append(_row("noisy gradient in", gradients))
-    put(PAGE, "engines", "\n".join(lines))
+    stored = {
+        "batch": BATCH,
+        "machine": f"{computer['processor']} ({computer['instructions']})",
+        "torch": torch.__version__,
+        "costs": {model: _costs(model) for model in MODELS},
+    }
+    FILE.write_text(json.dumps(stored, indent=1) + "\n", encoding="utf-8")
 
 
-def _row(name: str, cells: list[str]) -> str:
-    return f"| {name} | {' | '.join(cells)} |"
-
-
-def _costs(name: str) -> dict[str, tuple[float, float]]:
-    """Return {engine: (time, memory)} of a model, as ratios to the ordinary step."""
+def _costs(name: str) -> dict[str, list[float]]:
+    """Return {engine: [time, memory]} of a model, as ratios to the ordinary step."""
     case = CASES[name]
     x, y = (tensor[:BATCH] for tensor in case.data())
-    steps = {"ordinary": ordinary_step(case.model(), (x, y))} | {
-        engine: private_step(case.model(), (x, y), engine)[1] for engine in ENGINES
+    steps = {ORDINARY: ordinary_step(case.model(), (x, y))} | {
+        way: private_step(case.model(), (x, y), engine, mode)[1]
+        for way, (engine, mode) in WAYS.items()
     }
     costs = relative_costs(steps, SECONDS)
     print(name, costs, flush=True)
-    return costs
+    return {way: [round(x, DIGITS) for x in pair] for way, pair in costs.items()}
 
 
 if __name__ == "__main__":

@@ -1,13 +1,16 @@
 """Write docs/engines.md: every layer, both ways, measured here and now.
 
-Run as ``python -m tools.write_engines_page``.  The table of broken rules on that page
-is put there by ``python -m tools.break_rules``.
+Run as ``python -m tools.write_engines_page``; with ``--engines`` it writes the tables
+of engines only, which are also the lab's, from the costs that
+``tools.compare_engines`` recorded.  ``tools.break_rules`` writes the table of broken
+rules.
 """
 
 from __future__ import annotations
 
+import argparse
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -25,8 +28,15 @@ from dpsgd_explorer.training.timing import (
     relative_costs,
     sgd_step,
 )
+from dpsgd_explorer.web.content.engines import (
+    FEATURE_HEAD,
+    KNOWN_HEAD,
+    features,
+    known,
+    measured_on,
+)
 from tools.engine_layers import LAYERS, Layer
-from tools.marked_text import put
+from tools.marked_text import put, write
 
 PAGE = Path(__file__).parents[1] / "docs" / "engines.md"
 WAYS = ("ghost", "instantiate")
@@ -44,7 +54,29 @@ class Row(NamedTuple):
 
 
 def main() -> None:
-    """Measure, and write both tables."""
+    """Write the tables of engines; measure the layers, and write theirs."""
+    parser = argparse.ArgumentParser(prog="python -m tools.write_engines_page")
+    parser.add_argument("--engines", action="store_true", help="measure nothing")
+    write(PAGE, tables())
+    if not parser.parse_args().engines:
+        write_layers()
+
+
+def tables() -> dict[str, str]:
+    """Return the page's tables of engines, by the name of their place."""
+    return {
+        "engines": f"{measured_on()}\n\n{_table(FEATURE_HEAD, features())}",
+        "known": _table(KNOWN_HEAD, known()),
+    }
+
+
+def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    lines = [head, ["---"] * len(head), *rows]
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
+
+
+def write_layers() -> None:
+    """Measure each layer, and write both tables of layers."""
     one_thread()
     head = " | ".join(f"{way}: error | time | memory" for way in WAYS)
     lines = [f"| layer | input | {head} | the rule picks |", "|---" * 9 + "|"]

@@ -116,7 +116,8 @@ def noisy_gradient_descent(
             replace_one n is public anyway.
         neighboring_relation: "add_or_remove_one" or "replace_one".
         repetitions: How many independent descents, for experiments.
-        keep_every: Keeps steps 1, 1 + k, 1 + 2k, ... and the last.
+        keep_every: Keeps steps 1, 1 + k, 1 + 2k, ... and the last; None: about 100,
+            evenly spread over ε.
 
     Raises:
         ConfigError: an argument is outside its domain; a row beyond its bound is named.
@@ -289,8 +290,14 @@ def _times(theta: Array, matrices: Array) -> Array:
 
 
 def kept_steps(steps: int, every: int | None = None) -> tuple[int, ...]:
-    """Return the numbers of steps of the saved points."""
-    every = every or max(1, math.ceil(steps / POINTS))
+    """Return the numbers of steps of the saved points.
+
+    Unless ``every`` is given they are evenly spread over ε, which grows roughly with
+    the root of the steps.
+    """
+    if every is None:
+        spread = (math.ceil(steps * (i / POINTS) ** 2) for i in range(1, POINTS + 1))
+        return tuple(sorted({1, *spread}))
     every = checks.whole("keep_every", every, MAX_STEPS)
     kept = list(range(1, steps + 1, every))
     return tuple(kept if kept[-1] == steps else [*kept, steps])

@@ -164,3 +164,7 @@ def test_a_path_keeps_its_first_and_last_step_and_few_between(steps):
     assert (kept[0], kept[-1]) == (1, steps)
     assert len(kept) <= 102
     assert list(kept) == sorted(set(kept))
+    spent = [gaussian_epsilon(DELTA, 500.0, step) for step in kept]
+    jumps = np.diff([0.0, *spent])
+    least = gaussian_epsilon(DELTA, 500.0, 1)  # of one step
+    assert jumps.max() <= max(0.03 * spent[-1], 1.01 * least)

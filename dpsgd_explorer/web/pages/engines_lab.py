@@ -9,6 +9,14 @@ from flask import render_template, request
 
 from dpsgd_explorer.experiments.engines_config import EnginesConfig
 from dpsgd_explorer.experiments.vocabulary import ENGINES
+from dpsgd_explorer.web.content.engines import (
+    FEATURE_HEAD,
+    KNOWN_HEAD,
+    Table,
+    features,
+    known,
+    measured_on,
+)
 from dpsgd_explorer.web.forms.fields import form_groups, script_fields
 from dpsgd_explorer.web.forms.form import read_form
 from dpsgd_explorer.web.pages.labs import bp
@@ -38,12 +46,35 @@ def engines() -> str:
         groups=form_groups(EnginesConfig),
         labels=ENGINES,
         mechanisms=MECHANISMS,
+        tables=tables(),
+        measured_on=measured_on(),
         page_data={
             "fields": script_fields(EnginesConfig),
             "recorded": comparison(),
             "errors": form.errors,
         },
     )
+
+
+def tables() -> list[dict[str, Any]]:
+    """Return the tables of engines, those of docs/engines.md."""
+    return [
+        {
+            "title": "Which engine for what",
+            "head": ("", *FEATURE_HEAD[1:]),
+            "rows": _plain(features()),
+        },
+        {
+            "title": "The engines of the literature, and which of these each is",
+            "head": KNOWN_HEAD,
+            "rows": _plain(known()),
+        },
+    ]
+
+
+def _plain(rows: Table) -> Table:
+    """Return cells without the marks of code that a page of text has."""
+    return [tuple(cell.replace("`", "") for cell in row) for row in rows]
 
 
 @cache

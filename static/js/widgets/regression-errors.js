@@ -3,8 +3,8 @@
 import {Chart, diamond, disc, line, rule, scale, text} from "../lib/svg.js";
 import {oncePerFrame, part, speaker, write} from "./common/widget_parts.js";
 
-const STYLES = {adassp: "good", ssp: "attack", noisy_gd: "private"};
-const NAMED_AT = {adassp: [5, 20], ssp: [2, -14], noisy_gd: [4, -8]}; // share of the line's points, pixels below
+const STYLES = {adassp: "good", ssp: "attack", large_noise: "private", small_noise: "budget"};
+const NAMED_AT = {adassp: [5, 20], ssp: [2, -14], large_noise: [17, 2], small_noise: [9, -8]}; // share of the line's points, pixels below
 const LEVELS = [0.6, 0.8, 1, 1.2, 1.4, 1.6];
 
 /** Pure: the methods that have an error at a place, the least median first. */
@@ -71,13 +71,13 @@ function marks({width, height}, data, place, guesses) {
     text([right, height - 6], "ε spent", "", "end"),
     ...level(mean, "always the mean", -6), ...level(least, "without privacy", 15),
     rule([at, bottom], [at, 26], "line thin s-ink dotted"),
-    ...methods.flatMap(({slug, name, medians}) => {
+    ...methods.flatMap(({slug, label, medians}) => {
       const points = epsilons.flatMap((epsilon, i) => (medians[i] === null ? [] : [[x(epsilon), y(medians[i])]]));
       const [share, below] = NAMED_AT[slug];
       const named = points[Math.floor(points.length / share)];
       return [
         line(points, `s-${STYLES[slug]}`),
-        ...(named ? [text([named[0] + 8, named[1] + below], name, `${STYLES[slug]} halo`)] : []),
+        ...(named ? [text([named[0] + 8, named[1] + below], label, `${STYLES[slug]} halo`)] : []),
         ...(medians[place] === null ? [] : [disc([at, y(medians[place])], 5, `f-${STYLES[slug]}`)]),
       ];
     }),

@@ -13,6 +13,7 @@ from dpsgd_explorer.experiments.kinds import parse, start
 from dpsgd_explorer.experiments.vocabulary import ENGINES
 from dpsgd_explorer.training import engine_comparison as engines_loop
 from dpsgd_explorer.training import timing as measuring
+from dpsgd_explorer.web.content import engines as content
 from dpsgd_explorer.web.content.choice_notes import WORDS, choice_notes
 from dpsgd_explorer.web.pages.engines_lab import MECHANISMS
 from dpsgd_explorer.web.recorded.runs import recorded_comparison
@@ -24,6 +25,7 @@ from tests.web.reading import page_data
 
 RUNS = "/api/v1/runs"
 LAB = "/labs/engines/"
+CELL = r"<t[hd][^>]*>([^<]*)</t[hd]>"
 ASKED = {"kind": "engines", "model": "mlp", "width": 4, "batch_size": 2}
 
 
@@ -52,6 +54,15 @@ def test_the_lab_shows_a_recorded_comparison_of_its_defaults_at_once(client):
     assert all(not one["refused"] for one in found)
     assert max(one["difference"] or 0 for one in found) < 1e-12
     assert ">recorded<" in client.get(LAB).text
+
+
+def test_the_lab_has_the_whole_table_of_engines(client):
+    cells = [html.unescape(cell) for cell in re.findall(CELL, client.get(LAB).text)]
+    for rows in (content.features(), content.known()):
+        for row in rows:
+            assert {cell.replace("`", "") for cell in row} <= set(cells)
+    for engine in content.KNOWN:
+        assert engine.recommended
 
 
 def test_every_engine_is_explained():

@@ -6,19 +6,19 @@ import math
 from typing import Any
 
 from dpsgd_explorer.regression.comparison import EPSILONS
-from dpsgd_explorer.web.figures.regression import chapter
+from dpsgd_explorer.web.figures.regression import chapter, regimes
 from dpsgd_explorer.web.figures.svg import Picture
-from dpsgd_explorer.web.questions.regression_results import NAMES, mse
+from dpsgd_explorer.web.questions.regression_results import NAMES, REGIMES, mse
 
-DESCENT = "noisy_gd"
 SHOWN = tuple(round(epsilon, 4) for epsilon in EPSILONS)
 TOP = 1.6  # the largest error that is drawn
 DIGITS = 4
+LABELS = {name: f"σ = {noise:g}" for name, noise in REGIMES.items()}  # beside a line
 
 
 def picture() -> Picture:
     """Return the error of all methods against ε."""
-    return chapter.comparison_picture()
+    return regimes.drawn(chapter.comparison())
 
 
 def data() -> dict[str, Any]:
@@ -28,15 +28,23 @@ def data() -> dict[str, Any]:
         _method(name, [(s.median, s.low, s.high) for s in sweep.spreads])
         for name, sweep in view.sweeps.items()
     ]
-    reached = [view.followed[""].within(epsilon) for epsilon in EPSILONS]
-    spent = [(s.median, s.low, s.high) if s else None for s in reached]
+    descents = [
+        _method(
+            name,
+            [
+                (s.median, s.low, s.high) if s else None
+                for s in map(found.within, EPSILONS)
+            ],
+        )
+        for name, found in view.regimes.items()
+    ]
     return {
         "epsilons": SHOWN,
         "first": 0,
         "top": TOP,
         "mean": round(view.evaluation_set.trivial_mse, DIGITS),
         "least": round(view.evaluation_set.mse, DIGITS),
-        "methods": [*methods, _method(DESCENT, spent)],
+        "methods": [*methods, *descents],
     }
 
 
@@ -46,6 +54,7 @@ def _method(
     return {
         "slug": name,
         "name": NAMES[name],
+        "label": LABELS.get(name, NAMES[name]),
         "medians": [_drawn(each[0]) if each else None for each in spreads],
         "texts": [mse(each[0]) if each else "–" for each in spreads],
         "bands": [

@@ -1,0 +1,209 @@
+"""The engines of the literature, which of ours each is, and what each is for.
+
+One source of ``docs/engines.md`` and of the lab: both print these tables.  The costs
+are those that ``python -m tools.compare_engines`` recorded.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from dpsgd_explorer.experiments.vocabulary import (
+    CLIPPING_FUNCTIONS,
+    CLIPPING_STYLES,
+    ENGINES,
+)
+from dpsgd_explorer.web.recorded.files import recording
+
+COSTS = "engines/costs"
+ORDINARY = "ordinary"
+FEATURE_HEAD = ("", *ENGINES, ORDINARY)
+KNOWN_HEAD = ("engine", "gets there by", "recommended for", "here", "time", "memory")
+NONE = "–"
+
+Table = list[tuple[str, ...]]
+
+
+@dataclass(frozen=True)
+class KnownEngine:
+    """An engine as papers and libraries have it.
+
+    Attributes:
+        name: Its name there, and where it is from.
+        mechanism: What it computes the clipped sum from.
+        recommended: What it is the right choice for.
+        here: The arguments of ``PrivacyEngine`` that choose it, or why there are none.
+        measured: Its name in the recorded costs; "" if it is not measured.
+    """
+
+    name: str
+    mechanism: str
+    recommended: str
+    here: str
+    measured: str = ""
+
+
+KNOWN = (
+    KnownEngine(
+        "no privacy (torch)",
+        "the sum of all gradients in one backward",
+        "comparison: what privacy costs is over this",
+        "no engine",
+        ORDINARY,
+    ),
+    KnownEngine(
+        "micro-batches (Abadi et al. 2016)",
+        "a forward and a backward for each sample",
+        "models that nothing else can take apart, and checking the others",
+        'engine="microbatch"',
+        "microbatch",
+    ),
+    KnownEngine(
+        "stored per-sample gradients (Opacus: Yousefpour et al. 2021)",
+        "hooks that keep activations and backprops, an einsum for each layer",
+        "small layers on long sequences or large images",
+        'engine="hooks", clipping_mode="instantiate"',
+        "hooks, instantiate",
+    ),
+    KnownEngine(
+        "ghost clipping (Goodfellow 2015; Li et al. 2022)",
+        "norms from Gram matrices of activations and backprops, no stored gradients",
+        "wide layers with few positions: large linear layers, short texts",
+        'engine="hooks", clipping_mode="ghost"',
+        "hooks, ghost",
+    ),
+    KnownEngine(
+        "mixed ghost clipping (Bu, Mao and Xu 2022)",
+        "the cheaper of both norms for each layer; gradients are made again for the "
+        "sum",
+        "convolutions where memory is short",
+        'engine="hooks", clipping_mode="MixGhostClip"',
+        "hooks, MixGhostClip",
+    ),
+    KnownEngine(
+        "book-keeping, mixed (Bu et al. 2022; FastDP’s hook-based engine)",
+        "the same choice, and what was made for the norm is kept for the sum: one "
+        "backward in all",
+        "any model on one device: the default",
+        'engine="hooks", clipping_mode="MixOpt"',
+        "hooks",
+    ),
+    KnownEngine(
+        "torch-extending (FastDP)",
+        "layers whose own backward clips, so that autograd returns private gradients",
+        "trainers that drive the optimizer themselves: it is left untouched",
+        'engine="extending"',
+        "extending",
+    ),
+    KnownEngine(
+        "function transforms (torch.func)",
+        "the gradient of one sample’s loss, mapped over the batch",
+        "modules without a rule of their own, while all gradients fit into memory",
+        'engine="vmap"',
+        "vmap",
+    ),
+    KnownEngine(
+        "ghost differentiation (Bu et al. 2022; FastDP’s origin_params)",
+        "a backward that leaves out the ordinary gradients of parameters",
+        "every step: the ordinary gradients are not used",
+        "always on in hooks and extending; origin_params is accepted and changes "
+        "nothing",
+    ),
+    KnownEngine(
+        "sharded engines (FastDP with ZeRO)",
+        "the hooks, on parameters, gradients or states spread over devices",
+        "models that do not fit into one device",
+        "none: sharded and distributed modules are refused",
+    ),
+    KnownEngine(
+        "bias terms only (DP-BiTFiT: Bu et al. 2022)",
+        "sums of backprops alone, no activations",
+        "fine-tuning of large models",
+        "any engine, after the other parameters are frozen",
+    ),
+)
+
+BY_RULE = "by rule, else by torch.func; what mixes samples is refused"
+HOOKED = "`param.private_grad`, `param.grad` at `step()`"
+FEATURES: dict[str, tuple[str, ...]] = {
+    "sharded training (ZeRO, FSDP)": (*["refused"] * len(ENGINES), "torch’s"),
+    "layers": (
+        BY_RULE,
+        BY_RULE,
+        "what torch.func maps",
+        "any that does not mix samples",
+        "any",
+    ),
+    "clipping styles": (*[f"{', '.join(CLIPPING_STYLES)}, lists"] * len(ENGINES), NONE),
+    "clipping functions": (*[", ".join(CLIPPING_FUNCTIONS)] * len(ENGINES), NONE),
+    "optimizer": ("hooked", "untouched", "hooked", "hooked", "untouched"),
+    "noisy gradient in": (HOOKED, "`param.grad`", HOOKED, HOOKED, "no noise"),
+    "backward kernels": (
+        "torch’s for inputs; one product a layer for parameters",
+        "the same, called from Python",
+        "torch’s, batched",
+        "torch’s, a sample at a time",
+        "torch’s",
+    ),
+    "ghost differentiation": ("always", "always", "no", "no", "not needed"),
+    "recommended for": (
+        "one device: the default",
+        "trainers that drive the optimizer",
+        "modules without a rule",
+        "anything else, and checks",
+        "comparison",
+    ),
+}
+
+
+def measured_on() -> str:
+    """Return what was measured, and on which machine."""
+    stored = recording(COSTS)
+    return (
+        f"Batches of {stored['batch']}, secure noise, against torch’s ordinary step: "
+        "CPU time of one thread and peak memory of a step, all in turns; "
+        f"{stored['machine']}, torch {stored['torch']}."
+    )
+
+
+def known() -> Table:
+    """Return the engines of the literature; costs are those of all models measured."""
+    return [
+        (
+            engine.name,
+            engine.mechanism,
+            engine.recommended,
+            engine.here,
+            *_costs_of(engine.measured),
+        )
+        for engine in KNOWN
+    ]
+
+
+def features() -> Table:
+    """Return what each of our engines does and costs, beside an ordinary step."""
+    costs = [
+        (
+            f"{what}, {model}",
+            *(f"{of[name][place]:.2f}" for name in (*ENGINES, ORDINARY)),
+        )
+        for place, what in enumerate(("time", "memory"))
+        for model, of in models().items()
+    ]
+    return [*costs, *((name, *cells) for name, cells in FEATURES.items())]
+
+
+def models() -> dict[str, dict[str, list[float]]]:
+    """Return time and memory over an ordinary step: {model: {engine: [2]}}."""
+    found: dict[str, dict[str, list[float]]] = recording(COSTS)["costs"]
+    return found
+
+
+def _costs_of(name: str) -> tuple[str, str]:
+    if not name:
+        return NONE, NONE
+    time, memory = (
+        " / ".join(f"{of[name][place]:.2f}" for of in models().values())
+        for place in (0, 1)
+    )
+    return time, memory
