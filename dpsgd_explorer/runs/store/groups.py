@@ -6,7 +6,7 @@ in it, which have no row here.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from sqlalchemy import Connection, RowMapping, Select, insert, select
 
@@ -52,6 +52,27 @@ def read(connection: Connection, group_id: str, visitor: str | None = None) -> G
             f"there is no group {group_id!r} here, or it is another visitor's."
         )
     return Group(**row, runs=members)
+
+
+def act_on_runs(
+    connection: Connection,
+    group_id: str,
+    visitor: str,
+    act: Callable[[Connection, RowMapping, float], None],
+    now: float,
+) -> None:
+    """Do something to every run of a visitor's group; RunNotFoundError: there is none.
+
+    Args:
+        connection: An open transaction.
+        group_id: The group.
+        visitor: Its owner.
+        act: What is done to a run, such as ``deletion.stop``.
+        now: Time of the clock.
+    """
+    read(connection, group_id, visitor)
+    for row in rows(connection, group_id):
+        act(connection, row, now)
 
 
 def rows(connection: Connection, group_id: str) -> Sequence[RowMapping]:

@@ -230,9 +230,9 @@ class RunStore:
     def cancel_group(self, group_id: str, visitor: str) -> Group:
         """End the queued runs of a group now, and ask for the end of the others."""
         with self.database.write(ends=True) as connection:
-            groups.read(connection, group_id, visitor)
-            for row in groups.rows(connection, group_id):
-                deletion.stop(connection, row, self.clock())
+            groups.act_on_runs(
+                connection, group_id, visitor, deletion.stop, self.clock()
+            )
             return groups.read(connection, group_id)
 
     def delete(self, run_id: str, visitor: str) -> None:
@@ -292,9 +292,9 @@ class RunStore:
     def delete_group(self, group_id: str, visitor: str) -> None:
         """Stop all runs of a group and take them out of every list, as ``delete``."""
         with self.database.write(ends=True) as connection:
-            groups.read(connection, group_id, visitor)
-            for row in groups.rows(connection, group_id):
-                deletion.delete(connection, row, self.clock())
+            groups.act_on_runs(
+                connection, group_id, visitor, deletion.delete, self.clock()
+            )
 
     def group_events(self, group_id: str, after: int, limit: int) -> list[StoredEvent]:
         """Return what the runs of a group logged behind an event, oldest first."""

@@ -24,6 +24,7 @@ MOST = 8
 LETTERS = "ABCDEFGH"
 NOT_SET = "not set"
 UNUSED = "–"
+NO_CHANGE = "nothing"
 SURE = 0.975  # two-sided 95 %
 WORDS = 2  # settings in a short name
 Phases = Mapping[str, list[dict[str, Any]]]
@@ -151,7 +152,32 @@ def _settings(runs: Sequence[Run], phases: Phases) -> list[Setting]:
         for name, field in view.fields.items()
     ]
     noise = tuple(_noise(phases[run.id]) for run in runs)
-    return [*lines, Setting("Noise multiplier as used", "σ", noise)]
+    return [
+        *lines,
+        Setting("Noise multiplier as used", "σ", noise),
+        *_changed(runs, phases),
+    ]
+
+
+def _changed(runs: Sequence[Run], phases: Phases) -> list[Setting]:
+    """Return the line of what was changed in mid-run; [] if nothing was."""
+    values = tuple(_changes(run, phases[run.id]) for run in runs)
+    is_empty = set(values) == {NO_CHANGE}
+    return [] if is_empty else [Setting("Changed in mid-run", "", values)]
+
+
+def _changes(run: Run, told: Sequence[Mapping[str, Any]]) -> str:
+    """Return each change of a run: the step it held from, before and after."""
+    fields, now = VIEWS[KIND].fields, whole_config(VIEWS[KIND], run.config)
+    written = []
+    for step, values in changes_of(told):
+        words = ", ".join(
+            f"{short(fields[name], now[name])} → {fields[name].in_words(value)}"
+            for name, value in values.items()
+        )
+        written.append(f"from step {step + 1:,}: {words}")
+        now = now | values
+    return "; ".join(written) or NO_CHANGE
 
 
 def _value(name: str, config: dict[str, Any]) -> str:

@@ -4,28 +4,30 @@ import {follow, save} from "./table.js";
 
 const SCALE = 2; // of a PNG
 const FRAME = {top: 58, bottom: 34, side: 16};
+const LINE = 17; // px of a line of the note
 const WRITTEN = ["fill", "stroke", "stroke-width", "stroke-dasharray", "stroke-linejoin", "stroke-linecap", "opacity", "paint-order", "font-family", "font-size", "font-weight", "font-style"];
 const NAMESPACE = "http://www.w3.org/2000/svg";
 
 /**
  * A drawing that needs no style sheet, with its words over and under it.
- * @param {SVGElement} svg @param {{title: string, note: string}} words
+ * @param {SVGElement} svg @param {{title: string, note: string | string[]}} words the note in one line or several
  * @returns {{text: string, width: number, height: number}}
  */
 export function standalone(svg, {title, note}) {
   const {width: drawn, height: tall} = svg.viewBox.baseVal;
   const width = drawn + 2 * FRAME.side;
-  const height = tall + FRAME.top + FRAME.bottom;
+  const lines = [note].flat();
+  const height = tall + FRAME.top + FRAME.bottom + LINE * (lines.length - 1);
   const root = document.createElementNS(NAMESPACE, "svg");
   for (const [name, value] of Object.entries({viewBox: `0 0 ${width} ${height}`, width, height, role: "img", "aria-label": title})) root.setAttribute(name, String(value));
   const style = getComputedStyle(svg);
   const ground = element("rect", {width, height, fill: style.getPropertyValue("--surface").trim()});
   const font = style.getPropertyValue("--sans").trim();
   const heading = element("text", {x: FRAME.side, y: 30, "font-family": font, "font-size": 16, "font-weight": 600, fill: style.getPropertyValue("--ink").trim()}, title);
-  const foot = element("text", {x: FRAME.side, y: height - 12, "font-family": font, "font-size": 12, fill: style.getPropertyValue("--ink-2").trim()}, note);
+  const feet = lines.map((line, i) => element("text", {x: FRAME.side, y: tall + FRAME.top + 22 + LINE * i, "font-family": font, "font-size": 12, fill: style.getPropertyValue("--ink-2").trim()}, line));
   const body = element("g", {transform: `translate(${FRAME.side} ${FRAME.top})`});
   for (const child of svg.children) body.append(written(child));
-  root.append(ground, heading, body, foot);
+  root.append(ground, heading, body, ...feet);
   return {text: new XMLSerializer().serializeToString(root), width, height};
 }
 
@@ -51,7 +53,7 @@ export async function rastered(text, width, height, scale = SCALE) {
 /** A copy with the computed look as attributes. */
 function written(source) {
   const copy = source.cloneNode(false);
-  copy.removeAttribute("class");
+  for (const name of ["class", "href", "tabindex"]) copy.removeAttribute(name); // a picture has no page to lead to
   if (source instanceof SVGGraphicsElement) {
     const style = getComputedStyle(source);
     for (const name of WRITTEN) {

@@ -1,10 +1,13 @@
 /** The fronts: arrow keys go from dot to dot along ε, Enter follows the link of one. */
 
+import {savePicture} from "../lib/picture.js";
+
 const STEPS = {ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1};
 
 for (const figure of document.querySelectorAll("[data-pareto-page] figure")) wire(figure);
 
 function wire(figure) {
+  for (const button of figure.querySelectorAll("[data-save]")) button.addEventListener("click", () => save(figure, button.dataset.save));
   const words = figure.querySelector("[data-dot-words]");
   for (const drawing of figure.querySelectorAll("[data-dots]")) {
     const dots = [...drawing.querySelectorAll("a")];
@@ -24,6 +27,16 @@ function wire(figure) {
       });
     }
   }
+}
+
+/** Save the drawing for wide windows, also from a narrow one: its words have room. */
+function save(figure, format) {
+  const svg = figure.querySelector(".only-wide [data-dots]");
+  const words = (name) => figure.querySelector(name).textContent.trim();
+  const {front} = figure.dataset;
+  const note = [words("[data-note]"), words("[data-terms]").replace(/\s+/g, " ")];
+  const file = `accuracy-against-epsilon-${front.toLowerCase().replace(/[^a-z0-9]+/g, "-")}`;
+  savePicture(svg, {title: `${front}: ${words("[data-title]")}`, note}, file, format);
 }
 
 /** Which dot a key leads to; null if it leads to none. */

@@ -225,3 +225,38 @@ def test_a_run_streams_into_the_comparison_until_its_end(open_page, address, ids
     expect(cells.and_(watcher.locator('[data-out="state"]'))).to_have_text("Finished")
     expect(cells.and_(watcher.locator('[data-out="epsilon"]'))).to_have_text("1.00")
     expect(watcher.locator("[data-heading]")).to_contain_text("ends highest")
+
+
+@pytest.mark.long("more journeys")
+def test_charts_of_both_pages_are_saved_as_pictures_that_name_their_runs(
+    open_stocked, ids, tmp_path
+):
+    def saved(page, place, kind):
+        with page.expect_download() as download:
+            place.get_by_role("button", name=kind, exact=True).click()
+        file = tmp_path / download.value.suggested_filename
+        download.value.save_as(file)
+        return file
+
+    page = open_stocked(f"/runs/compare?ids={ids[0]},{ids[3]}")
+    for chart in ("accuracy", "loss", "clipped"):
+        place = page.locator(f'[data-chart="{chart}"]')
+        expect(place.locator("path.line")).to_have_count(2)
+        svg = saved(page, place, "SVG")
+        assert svg.name == f"compare-{chart}.svg"
+        text = svg.read_text()
+        assert "class=" not in text  # its colours are written out
+        assert "A: " in text
+        assert "B: " in text
+        assert ("not private" in text) == (chart == "clipped")
+        assert saved(page, place, "PNG").read_bytes()[:4] == b"\x89PNG"
+    for size in ((1280, 844), (390, 844)):
+        page = open_stocked("/runs/pareto", size=size)
+        place = page.locator("figure[data-front]").first
+        svg = saved(page, place, "SVG")
+        assert svg.name == "accuracy-against-epsilon-adult-income.svg"
+        text = svg.read_text()
+        assert "href=" not in text
+        assert "each ε is of its run by itself" in text
+        assert text.count("<circle") > 30
+        assert saved(page, place, "PNG").read_bytes()[:4] == b"\x89PNG"

@@ -185,6 +185,17 @@ def test_a_run_that_was_changed_while_it_trained_is_marked(client, stored):
         assert "while looking" not in text, path
 
 
+def test_the_table_holds_what_was_changed_in_mid_run(client, stored):
+    changed, again, plain = stored(looking=8), stored(looking=8, seed=8), stored(seed=9)
+    rows = {row[0]: row[1:] for row in table_of(compare(client, changed, plain).text)}
+    assert rows["Changed in mid-run"] == ["from step 9: η 10 → 20", "nothing"]
+    text = words(compare(client, changed, again).text)
+    before, _, after = text.partition("settings are the same")
+    assert "Changed in mid-run" not in before
+    assert "Changed in mid-run from step 9: η 10 → 20" in after
+    assert "Changed in mid-run" not in words(compare(client, plain).text)
+
+
 def test_scripts_and_templates_say_in_one_way_what_a_choice_costs():
     assert f'"{COVERED}"' in (
         FRONT_DIR / "static/js/runs/actions/changes.js"

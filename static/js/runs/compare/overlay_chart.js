@@ -3,6 +3,7 @@
 import {MARGIN, conclusion, marks, nearest, pointsOf, rows} from "../../charts/overlay.js";
 import {AXES, CHARTS, axesOf} from "../../charts/overlay_axes.js";
 import {decimalsUp} from "../../lib/format.js";
+import {savePicture} from "../../lib/picture.js";
 import {Chart} from "../../lib/svg.js";
 import {csv, save, showTable} from "../../lib/table.js";
 
@@ -39,6 +40,18 @@ export class OverlayChart {
       const ids = new Map(this.view.runs.map(({letter, id}) => [letter, id]));
       save(`compare-${this.name}.csv`, csv(heads, rows(this.view.runs, this.name).map(([letter, ...numbers]) => [ids.get(letter), letter, ...numbers])));
     });
+    for (const format of ["svg", "png"]) {
+      this.figure.querySelector(`[data-save="${format}"]`).addEventListener("click", () => this.savePicture(format));
+    }
+  }
+
+  /** A picture names the runs, for no page goes with it. @param {"svg" | "png"} format */
+  savePicture(format) {
+    const {runs, axis} = this.view;
+    const title = this.figure.querySelector("[data-conclusion]").textContent;
+    const outside = this.name === "clipped" ? "; not private" : "";
+    const note = [`${this.figure.querySelector(".chart-sub").textContent}, against ${AXES[axis].name}${outside}`, ...runs.map(({letter, short}) => `${letter}: ${short}`)];
+    return savePicture(this.chart.svg, {title, note}, `compare-${this.name}`, format);
   }
 
   /** @param {{runs: object[], axis: string, lit: string, cursor: number | null}} view */
