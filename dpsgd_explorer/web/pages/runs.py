@@ -16,7 +16,9 @@ from dpsgd_explorer.runs.store.deletion import UNDO_SECONDS, Forgotten
 from dpsgd_explorer.web.http.own_tables import own_tables, tables
 from dpsgd_explorer.web.http.services import run_store, settings
 from dpsgd_explorer.web.http.visitor import current_visitor, drop_cookie
+from dpsgd_explorer.web.pages.groups import group_words
 from dpsgd_explorer.web.questions.looked_at import COVERED
+from dpsgd_explorer.web.run_views.folded_list import folded
 from dpsgd_explorer.web.run_views.listing import (
     KIND_WORDS,
     STATE_WORDS,
@@ -96,10 +98,12 @@ def _index(forgotten: Forgotten | None = None) -> str:
     taken = query.apply(known)
     shown = SHOWN if request.args.get("all") is None else len(taken)
     phases = run_store().phases_of([row.run.id for row in taken[:shown]])
+    shown_rows = marked(taken[:shown], phases)
     return render_template(
         "runs/index.html",
         known=known,
-        rows=marked(taken[:shown], phases),
+        rows=shown_rows,
+        entries=folded(shown_rows, group_words),
         hidden=max(0, len(taken) - shown),
         query=query,
         kinds={name: KIND_WORDS[name] for name in _present(known, "kind")},

@@ -5,6 +5,7 @@ import {showTimes} from "../lib/times.js";
 import {editLabels, toggleStar} from "../runs/list/labels.js";
 import {showPins, wirePins} from "../runs/ghosts/pin_buttons.js";
 import {Selection} from "../runs/list/selection.js";
+import {Unfolded} from "../runs/list/unfolded.js";
 import {UndoLines} from "../runs/list/undo.js";
 
 const REFRESH_MS = 3000;
@@ -19,6 +20,7 @@ const undo = new UndoLines(page.querySelector("[data-undo-place]"), {
   onGone: toHeading,
 });
 const selection = new Selection(list);
+const unfolded = new Unfolded(list);
 let asked = 0;
 let typing;
 
@@ -109,4 +111,5 @@ async function reload() {
   showTimes(list);
   showPins(list);
   selection.restore();
+  unfolded.show();
 }
