@@ -19,9 +19,10 @@ from torch.amp import GradScaler
 from torch.optim import Optimizer
 from torch.utils.data import Dataset
 
-from dpsgd_explorer.accounting import Odometer, Phase, Plan
+from dpsgd_explorer.accounting import Plan
 from dpsgd_explorer.accounting.schedules import Schedule
 from dpsgd_explorer.dp import argument_checks
+from dpsgd_explorer.dp.accounted_engine import AccountedEngine
 from dpsgd_explorer.dp.attachment import Attachment
 from dpsgd_explorer.dp.clipping.bound import ClippingSchedule
 from dpsgd_explorer.dp.clipping.groups import ClippingStyle, clipping_groups
@@ -30,7 +31,6 @@ from dpsgd_explorer.dp.engine_state import new_state
 from dpsgd_explorer.dp.engines.base import unit_loss_scale
 from dpsgd_explorer.dp.engines.norm_methods import ClippingMode, NormChoice
 from dpsgd_explorer.dp.ledger import spending
-from dpsgd_explorer.dp.ledger.diagnostics import Diagnostics
 from dpsgd_explorer.dp.options import Options
 from dpsgd_explorer.dp.plan_arguments import PlanArguments
 from dpsgd_explorer.dp.safety.check import LossFunction
@@ -38,7 +38,7 @@ from dpsgd_explorer.dp.sampling.loader import Collate, PoissonLoader
 from dpsgd_explorer.errors import PrivacyError
 
 
-class PrivacyEngine:
+class PrivacyEngine(AccountedEngine):
     """Makes an optimizer's steps differentially private, or refuses.
 
     Args:
@@ -93,6 +93,8 @@ class PrivacyEngine:
             expects gradients before the step.
         after: The engine of an earlier phase on the same records: ``get_epsilon`` then
             covers both.  ``target_epsilon`` is that of this phase alone.
+        audit: Number of canaries that go through every step, for ``audit()``.  They
+            change neither the training nor epsilon.
 
     Attributes:
         module: The model.
@@ -134,6 +136,7 @@ class PrivacyEngine:
         augmentation_multiplicity: int = 1,
         grad_scaler: GradScaler | None = None,
         after: PrivacyEngine | None = None,
+        audit: int = 0,
     ) -> None:
         settings = Options(
             engine=engine,
@@ -163,7 +166,7 @@ class PrivacyEngine:
             target_epsilon,
             target_delta,
         )
-        self._state = new_state(settings, arguments, plan, accounting_mode, seed)
+        self._state = new_state(settings, arguments, plan, accounting_mode, seed, audit)
         earlier: EngineReport | None = None if after is None else after._report
         self._report: EngineReport = EngineReport(self._state, earlier)
         self.module = module
@@ -172,21 +175,6 @@ class PrivacyEngine:
         self._part_size = physical_batch_size
         self._loss_scale = grad_scaler.get_scale if grad_scaler else unit_loss_scale
         self._attachment: Attachment | None = None
-
-    @property
-    def plan(self) -> Plan:
-        """What the accountant is told: sizes, steps, noise, delta."""
-        return self._state.plan
-
-    @property
-    def options(self) -> Options:
-        """How gradients are clipped, noised and sampled."""
-        return self._state.options
-
-    @property
-    def seed(self) -> int | None:
-        """Seed of noise and sampling, given or drawn; None if noise is secure."""
-        return self._state.seed
 
     def poisson_loader(
         self,
@@ -259,84 +247,9 @@ class PrivacyEngine:
             )
         self._attachment.batch.draw(size, to_come, begins)
 
-    def get_epsilon(
-        self,
-        delta: float | None = None,
-        *,
-        assume_poisson: bool = False,
-        assume_per_sample_loss: bool = False,
-    ) -> float:
-        """Return the epsilon of the steps done so far, with those of earlier phases.
-
-        Infinite without noise.
-
-        Args:
-            delta: The plan's if not given.
-            assume_poisson: Vouch that batches from elsewhere were Poisson samples.
-            assume_per_sample_loss: Vouch that every loss was a mean or sum of a term
-                for each sample, and divided by nothing that depends on the batch.
-
-        Raises:
-            PrivacyError: sampling or loss were neither checked nor vouched for, or
-                something else was done than the accountant was told.
-        """
-        self._report.vouch(poisson=assume_poisson, loss=assume_per_sample_loss)
-        return self._report.epsilon(delta)
-
-    def get_epsilons(
-        self,
-        delta: float | None = None,
-        *,
-        assume_poisson: bool = False,
-        assume_per_sample_loss: bool = False,
-    ) -> dict[str, float]:
-        """Return the same by each accountant, {name: epsilon}.
-
-        Accountants that do not cover such steps are left out, as zCDP is with sampling.
-        "gdp" is an approximation, all others are bounds.
-
-        Args and Raises: as ``get_epsilon``.
-        """
-        self._report.vouch(poisson=assume_poisson, loss=assume_per_sample_loss)
-        return self._report.epsilons(delta)
-
-    def odometer(self) -> Odometer:
-        """Return the steps done so far, to compose with other releases, and to store.
-
-        Raises:
-            PrivacyError: as ``get_epsilon`` does.
-        """
-        return self._report.odometer()
-
-    def phases(self) -> list[Phase]:
-        """Return the steps done so far, after those of the earlier engines.
-
-        Raises:
-            PrivacyError: as ``get_epsilon`` does, for any of them.
-        """
-        return self._report.phases()
-
-    def receipt(self) -> dict[str, Any]:
-        """Return what the accountant was told next to what was done, as JSON values.
-
-        Raises:
-            PrivacyError: the two differ.
-        """
-        return self._report.receipt()
-
     def choose_max_grad_norm(self, max_grad_norm: float) -> None:
         """Clip at this bound from the next step on; see ``Attachment.choose_bound``."""
         self._attached("choose a bound for").choose_bound(max_grad_norm)
-
-    def sensitivity(self, relation: str = "add_or_remove_one") -> float:
-        """Return how far one record can move the clipped sum of the next step (L2).
-
-        The noise is ``noise_multiplier`` times that of adding or removing a record.
-
-        Raises:
-            ConfigError: the relation is unknown.
-        """
-        return self._state.sensitivity(relation)
 
     def explain(self) -> list[NormChoice]:
         """Return, for each call of a layer at the last pass, how its norm was made.
@@ -347,18 +260,6 @@ class PrivacyEngine:
             PrivacyError: no optimizer is attached.
         """
         return self._attached("explain").explain()
-
-    @property
-    def steps_done(self) -> int:
-        """Steps that have released a gradient."""
-        return self._state.ledger.steps
-
-    @property
-    def diagnostics(self) -> Diagnostics:
-        """Statistics of the last step's batch; not private."""
-        if self._state.diagnostics is None:
-            raise PrivacyError("there are no diagnostics before the first step.")
-        return self._state.diagnostics
 
     def state_dict(self) -> dict[str, Any]:
         """Return tensors and plain values from which a run continues.

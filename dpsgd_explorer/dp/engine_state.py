@@ -8,6 +8,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from dpsgd_explorer.accounting import NeighboringRelation, Phase, Plan
+from dpsgd_explorer.dp.canaries.gradients import UNIT
+from dpsgd_explorer.dp.canaries.riders import Riders, check_count
 from dpsgd_explorer.dp.clipping.bound import Bound, PlannedBound, bound_of
 from dpsgd_explorer.dp.clipping.clipped_sum import ClippedSum
 from dpsgd_explorer.dp.ledger import phases
@@ -25,7 +27,7 @@ from dpsgd_explorer.errors import ConfigError, PrivacyError
 from dpsgd_explorer.validation import one_of
 
 #: Version of the saved layout; a state of another version is refused.
-STATE_VERSION = 5
+STATE_VERSION = 6
 
 
 @dataclasses.dataclass(kw_only=True)
@@ -41,6 +43,7 @@ class EngineState:
         seed: Seed of noise and sampling; None if noise is secure.
         sampler: Draws the batches.
         bound: Clipping bound of each step.
+        riders: Canaries that go through every step; None without an audit.
         ledger: Record of the steps that were made.
         diagnostics: Statistics of the last step, not private and not saved.
     """
@@ -53,6 +56,7 @@ class EngineState:
     seed: int | None
     sampler: PoissonSampler
     bound: Bound
+    riders: Riders | None = None
     ledger: Ledger = dataclasses.field(default_factory=Ledger)
     diagnostics: Diagnostics | None = None
 
@@ -138,6 +142,8 @@ class EngineState:
             self.sampler.sample_rate,
             self.ledger.steps,
         )
+        if self.riders is not None:
+            self.riders.release(self.noise_plan, self.ledger.steps)
         diagnostics = diagnose(total, done.noise_multiplier * done.max_grad_norm)
         count_noise = self.bound.observe(
             diagnostics.norms,
@@ -162,6 +168,7 @@ class EngineState:
             "sampler": self.sampler.state(),
             "ledger": self.ledger.as_data(),
             "bound": self.bound.state(),
+            "riders": None if self.riders is None else self.riders.as_data(),
         }
 
     def restore(
@@ -200,6 +207,8 @@ class EngineState:
         ledger.losses.add(self.ledger.losses)
         self.ledger = ledger
         self.bound.restore(state["bound"])
+        if self.riders is not None:
+            self.riders.restore(state["riders"])
         if not self.noise.repeatable:
             lost = max(ahead, lost_steps)
             ledger.fresh_resumes += 1
@@ -219,6 +228,7 @@ class EngineState:
             "version": STATE_VERSION,
             "plan": dataclasses.asdict(self.plan),
             "options": self.options.as_data(),
+            "audit": 0 if self.riders is None else self.riders.count,
             "earlier": phases.as_data(earlier),
         }
 
@@ -229,6 +239,7 @@ def new_state(
     plan: Plan | None,
     accounting_mode: str,
     seed: int | None,
+    audit: int = 0,
 ) -> EngineState:
     """Return the state of a run before its first step.
 
@@ -238,6 +249,7 @@ def new_state(
         plan: Given by the user in place of the arguments.
         accounting_mode: A key of ACCOUNTANTS, or "all".
         seed: Seed of seeded noise; drawn if None.
+        audit: Number of canaries.
 
     Raises:
         ConfigError: naming the argument at fault.
@@ -252,6 +264,7 @@ def new_state(
     bound = bound_of(options.clipping_schedule, plan)
     noise, generator, seed = generators(options.noise, seed)
     epoch = plan.steps if arguments.open_ended else None
+    check_count(audit, is_private=plan.is_private, sampling=options.sampling)
     return EngineState(
         plan=plan,
         options=options,
@@ -261,6 +274,11 @@ def new_state(
         seed=seed,
         sampler=PoissonSampler(plan, generator, epoch=epoch),
         bound=bound,
+        riders=(
+            Riders(audit, plan, options.whole_clipper(UNIT), options.noise, seed)
+            if audit
+            else None
+        ),
     )
 
 

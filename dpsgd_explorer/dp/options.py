@@ -137,13 +137,20 @@ class Options:
                 f"max_grad_norm must be one number or one for each of the {count} "
                 f"groups of clipping_style; got {len(bounds)}.",
             )
-        threshold = self.clipping_threshold or self.sensitivity
         return Clipper(
-            self.clipping_fn,
-            groups,
-            bounds,
-            threshold_ratio=threshold / self.sensitivity,
+            self.clipping_fn, groups, bounds, threshold_ratio=self._threshold_ratio
         )
+
+    def whole_clipper(self, unit: str) -> Clipper:
+        """Return a clipper of one group, this unit, with the whole gradient's bound."""
+        bounds = [self.sensitivity]
+        return Clipper(
+            self.clipping_fn, [[unit]], bounds, threshold_ratio=self._threshold_ratio
+        )
+
+    @property
+    def _threshold_ratio(self) -> float:
+        return (self.clipping_threshold or self.sensitivity) / self.sensitivity
 
     def as_data(self) -> dict[str, Any]:
         """Return JSON values by name, without fields that have their default."""

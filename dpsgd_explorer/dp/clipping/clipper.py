@@ -103,13 +103,20 @@ class Clipper:
         self.groups, self.bounds = groups, bounds
         self._initial_bounds = bounds
         self._function = CLIPPING_FUNCTIONS[function]
+        self._longest_ratio = math.inf
         if function == "global":
+            self._longest_ratio = threshold_ratio
             self._function = partial(global_factors, threshold_ratio=threshold_ratio)
 
     @property
     def max_grad_norm(self) -> float:
         """Largest L2 norm that one sample adds to the sum."""
         return math.hypot(*self.bounds)
+
+    @property
+    def longest_included(self) -> float:
+        """Longest gradient of a single group that is not left out."""
+        return self._longest_ratio * self.max_grad_norm
 
     def rescale(self, factor: float) -> None:
         """Set the bounds of the next batch to the initial ones times a factor."""

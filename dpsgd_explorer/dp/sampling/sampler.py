@@ -129,14 +129,15 @@ class PoissonSampler:
 
     def _gaps(self, count: int) -> Tensor:
         """Return geometric gaps >= 1, int64 [count]: P(gap > k) = (1 - q)^k."""
-        uniform = self._uniforms(count)
+        uniform = self.uniforms(count)
         q = self.sample_rate
         log_miss = math.log1p(-q) if q < 1 else -math.inf
         gaps = torch.log1p(-uniform).div_(log_miss).floor_().add_(1.0)
         # A gap beyond the last record is cut, so that the sum of gaps fits in int64.
         return gaps.clamp_(max=self.sample_size + 1.0).long()
 
-    def _uniforms(self, count: int) -> Tensor:
+    def uniforms(self, count: int) -> Tensor:
+        """Return the generator's next uniform numbers, float64 [count] in [0, 1)."""
         if isinstance(self._generator, KeyStream):
             return self._generator.uniforms(count)
         return torch.rand(count, dtype=torch.float64, generator=self._generator)

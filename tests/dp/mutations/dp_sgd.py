@@ -59,7 +59,7 @@ def shuffled_epochs(real, sampler):
     size = round(sampler.sample_size * sampler.sample_rate)
     start = sampler.position * size % sampler.sample_size
     if start == 0:
-        sampler.order = sampler._uniforms(sampler.sample_size).argsort()
+        sampler.order = sampler.uniforms(sampler.sample_size).argsort()
     return sampler.order[start : start + size].sort().values
 
 

@@ -1,0 +1,230 @@
+"""Canaries that ride along: they change nothing, and prove most of the promise."""
+
+import math
+
+import pytest
+import torch
+from torch import nn
+
+from dpsgd_explorer.dp import AdaptiveClipping, PrivacyEngine, schedules
+from dpsgd_explorer.dp.canaries.riders import MOST_CANARIES
+from dpsgd_explorer.dp.clipping.clipped_sum import ClippedSum
+from dpsgd_explorer.dp.clipping.clipper import Clipper
+from dpsgd_explorer.dp.noise.secure import SecureNoise
+from dpsgd_explorer.dp.noise.seeded import SeededNoise
+from dpsgd_explorer.errors import AccountingError, ConfigError, PrivacyError
+
+RECORDS, DELTA = 200, 1e-5
+ENGINES = ["hooks", "extending", "vmap", "microbatch"]
+
+
+def made(audit, **options):
+    torch.manual_seed(0)
+    net = nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 2))
+    settings = {
+        "batch_size": RECORDS // 10,
+        "sample_size": RECORDS,
+        "target_epsilon": 4.0,
+        "target_delta": DELTA,
+        "steps": 60,
+        "noise": "seeded",
+        "seed": 5,
+        "audit": audit,
+    } | options
+    if settings["noise"] == "secure":
+        del settings["seed"]
+    engine = PrivacyEngine(net, **settings)
+    optimizer = torch.optim.SGD(net.parameters(), 0.5, momentum=0.9)
+    engine.attach(optimizer)
+    return engine, optimizer
+
+
+def train(engine, optimizer, steps=None):
+    generator = torch.Generator().manual_seed(1)
+    x = torch.randn(RECORDS, 3, generator=generator)
+    y = (x[:, 0] > 0).long()
+    for done, (inputs, targets) in enumerate(engine.poisson_loader((x, y)), start=1):
+        nn.functional.cross_entropy(engine.module(inputs), targets).backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        if done == steps:
+            break
+    return engine
+
+
+def trained(audit, **options):
+    return train(*made(audit, **options))
+
+
+def scores(engine):
+    return engine.state_dict()["riders"]["scores"]
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_parameters_epsilon_and_receipt_are_the_same_with_canaries(engine):
+    alone, ridden = (trained(n, engine=engine, steps=8) for n in (0, 50))
+    pairs = zip(alone.module.parameters(), ridden.module.parameters(), strict=True)
+    assert all(torch.equal(*pair) for pair in pairs)
+    assert alone.get_epsilon() == ridden.get_epsilon()
+    assert alone.receipt() == ridden.receipt()
+    assert alone.state_dict()["riders"] is None
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"clipping_schedule": AdaptiveClipping(), "clipping_fn": "Abadi"},
+        *(
+            pytest.param(options, marks=pytest.mark.long("long statistics"))
+            for options in (
+                {"noise": "secure", "clipping_fn": "Abadi"},
+                {"clipping_fn": "global", "clipping_threshold": 2.0},
+                {"clipping_style": "layer-wise", "loss_reduction": "sum"},
+                {"noise_schedule": schedules.Linear(2.0)},
+                {"max_grad_norm": 1e-3},
+                {"batch_size": RECORDS, "max_grad_norm": 1e3},
+            )
+        ),
+    ],
+    ids=lambda options: "-".join(options) or "usual",
+)
+def test_an_honest_run_is_proven_to_spend_most_of_its_promise(options):
+    found = trained(5000, **options).audit()
+    assert found.canaries == 5000
+    assert found.steps == 60
+    assert found.epsilon_promised <= 4.0 * (1 + 1e-9)
+    # A mean share of 0.9 at a deviation of some 0.04.
+    assert 0.65 < found.epsilon_lower / found.epsilon_promised < 1.1
+
+
+def test_canaries_are_clipped_to_the_bound_of_each_step():
+    """With no noise to speak of, what is released is the bound itself."""
+    engine, optimizer = made(40, clipping_schedule=schedules.Linear(0.5), steps=3)
+    riders, lengths = engine._state.riders, []
+
+    def released(noise_plan, step, real=riders.release):
+        real(noise_plan, step)
+        lengths.append(float(riders._clipped(1e6)))
+
+    riders.release = released
+    train(engine, optimizer)
+    bounds = [line["max_grad_norm"] for line in engine.receipt()["done"]]
+    assert len(set(bounds)) == 3
+    assert lengths == pytest.approx(bounds, rel=1e-4)
+
+
+def test_a_resumed_run_has_the_same_scores():
+    whole = trained(30, steps=12)
+    first, optimizer = made(30, steps=12)
+    train(first, optimizer, steps=5)
+    state = first.state_dict()
+    rest, optimizer = made(30, steps=12)
+    rest.load_state_dict(state)
+    assert rest.audit().steps == 5
+    train(rest, optimizer)
+    assert torch.equal(scores(rest), scores(whole))
+    assert rest.audit() == whole.audit()
+
+
+def test_a_state_with_another_number_of_canaries_is_refused():
+    state = trained(30, steps=2).state_dict()
+    for count in (0, 31):
+        with pytest.raises(ConfigError, match="saved audit must be") as raised:
+            made(count, steps=2)[0].load_state_dict(state)
+        assert raised.value.field == "audit"
+
+
+@pytest.mark.parametrize(
+    ("audit", "options", "words"),
+    [
+        (-1, {}, "from 0 to"),
+        (MOST_CANARIES + 1, {}, "from 0 to"),
+        (2.5, {}, "whole number; got 2.5"),
+        (True, {}, "whole number; got True"),
+        (10, {"noise_multiplier": 0.0, "target_epsilon": None}, "nothing is promised"),
+        (10, {"sampling": "unchecked"}, "the engine's own sampler"),
+    ],
+)
+def test_canaries_that_could_not_audit_are_refused(audit, options, words):
+    with pytest.raises(ConfigError, match=words) as raised:
+        made(audit, **options)
+    assert raised.value.field == "audit"
+
+
+def test_an_audit_is_of_the_steps_so_far():
+    engine, optimizer = made(3000)
+    before = engine.audit()
+    assert (before.steps, before.epsilon_lower, before.epsilon_promised) == (0, 0, 0)
+    train(engine, optimizer, steps=10)
+    found = engine.audit()
+    assert found.steps == 10
+    assert found.epsilon_promised == pytest.approx(engine.get_epsilon(), rel=1e-6)
+
+
+@pytest.mark.parametrize("count", [1, 2, 7])
+def test_few_canaries_prove_nothing(count):
+    assert trained(count).audit().epsilon_lower == 0.0
+
+
+def test_an_engine_without_canaries_says_how_to_get_some():
+    with pytest.raises(PrivacyError, match="audit=2000"):
+        made(0)[0].audit()
+
+
+@pytest.mark.parametrize(
+    ("delta", "confidence"), [(0.0, 0.9), (1.5, 0.9), (DELTA, 0.0), (DELTA, math.nan)]
+)
+def test_an_audit_outside_its_domain_is_refused(delta, confidence):
+    with pytest.raises(AccountingError):
+        trained(5, steps=1).audit(delta, confidence)
+
+
+def half_noise(real, noise, values, standard_deviation):
+    real(noise, values, standard_deviation / 2)
+
+
+def no_noise(real, noise, values, standard_deviation):
+    pass
+
+
+def unclipped(real, clipper, squared, norms):
+    return {name: torch.ones_like(norm) for name, norm in squared.items()}
+
+
+def twice_the_bound(real, clipper, squared, norms):
+    return {name: 2 * factor for name, factor in real(clipper, squared, norms).items()}
+
+
+def noise_divided_twice(real, total, noise, standard_deviation, divisor):
+    return real(total, noise, standard_deviation / divisor, divisor)
+
+
+@pytest.mark.parametrize(
+    "noise",
+    ["seeded", pytest.param("secure", marks=pytest.mark.long("long statistics"))],
+)
+@pytest.mark.parametrize(
+    ("place", "name", "bug"),
+    [
+        ("noise", "add_to", half_noise),
+        ("noise", "add_to", no_noise),
+        (Clipper, "factors", unclipped),
+        (Clipper, "factors", twice_the_bound),
+        (ClippedSum, "release", noise_divided_twice),
+    ],
+)
+def test_a_planted_bug_is_proven_to_exceed_the_promise(
+    place, name, bug, noise, monkeypatch
+):
+    """It comes after the first step: the proof at attach sees those of clipping."""
+    if place == "noise":
+        place = {"seeded": SeededNoise, "secure": SecureNoise}[noise]
+    engine, optimizer = made(20_000, noise=noise, steps=30)
+    train(engine, optimizer, steps=1)
+    real = getattr(place, name)
+    monkeypatch.setattr(place, name, lambda *args: bug(real, *args))
+    train(engine, optimizer)
+    found = engine.audit(confidence=1 - 1e-9)
+    assert found.exceeds_promise
+    assert not math.isinf(found.epsilon_lower)
