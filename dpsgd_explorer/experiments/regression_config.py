@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Literal, Self
 
 from pydantic import field_validator, model_validator
 
+from dpsgd_explorer.accounting.core.validation import LEAST_DELTA
 from dpsgd_explorer.errors import AccountingError, ConfigError
 from dpsgd_explorer.experiments.config import RunConfig, evenly_spent
 from dpsgd_explorer.experiments.vocabulary import setting
@@ -52,6 +53,7 @@ class RegressionConfig(RunConfig):
         group="Privacy",
         slider=False,
         help=f"Below one over N = {housing.SIZE:,}.",
+        ge=LEAST_DELTA,
         lt=1 / housing.SIZE,
     )
     target_epsilon: float | None = setting(

@@ -60,6 +60,12 @@ def test_a_released_rate_is_part_of_what_the_run_spends(given):
     assert public.rate_noise_multiplier is None
 
 
+def test_a_delta_of_which_no_epsilon_is_known_is_refused_at_once():
+    given = {"noise_multiplier": 50.0, "steps": 7, "delta": 5e-324}
+    with pytest.raises(ConfigError, match="delta must be at least 1e-300"):
+        RegressionConfig.parse(given)
+
+
 def test_what_is_stored_is_read_back_as_the_same():
     config = RegressionConfig.parse({"steps": 7, "learning_rate": 1e-6})
     assert RegressionConfig.parse(config.model_dump(mode="json")) == config

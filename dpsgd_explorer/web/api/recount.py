@@ -72,13 +72,18 @@ def recount(run_id: str, query: RecountQuestion) -> RecountAnswer:
 
 
 def odometer_of(log: Iterable[StoredEvent], label: str) -> Odometer | None:
-    """Return what a run has done to its records so far; None if it has no guarantee."""
+    """Return what a run has done to its records so far; None if it has no guarantee.
+
+    It has none without noise, and if its learning rate was taken from the data.
+    """
     left, told, odometer = 0, [], Odometer()
     for event in log:
         if event.kind == "phase":
             told.append(_data(event))
         elif event.kind in COUNTED:
             left = max(left, _data(event)["step"])
+    if any(phase.get("status") == NOT_PRIVATE for phase in told):
+        return None
     try:
         phases, _ = phases_of(told)
     except ConfigError:

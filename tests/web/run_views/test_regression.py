@@ -156,6 +156,7 @@ def test_a_learning_rate_from_the_data_voids_the_guarantee_everywhere(client, st
     assert "this guarantee does not hold" in page
     assert "badge exact" not in page
     assert "gaussian (not private)" in download(client, run_id, "html")
+    assert json.loads(download(client, run_id, "json"))["odometer"] is None
 
 
 def test_the_list_compares_it_with_the_last_of_its_kind(client, descended):
