@@ -17,7 +17,7 @@ from dpsgd_explorer.web.recorded.files import recording
 
 COSTS = "engines/costs"
 ORDINARY = "ordinary"
-FEATURE_HEAD = ("", *ENGINES, ORDINARY)
+FEATURE_HEAD = ("what", *ENGINES, ORDINARY)
 KNOWN_HEAD = ("engine", "gets there by", "recommended for", "here", "time", "memory")
 NONE = "–"
 

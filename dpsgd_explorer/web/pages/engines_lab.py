@@ -61,7 +61,7 @@ def tables() -> list[dict[str, Any]]:
     return [
         {
             "title": "Which engine for what",
-            "head": ("", *FEATURE_HEAD[1:]),
+            "head": FEATURE_HEAD,
             "rows": _plain(features()),
         },
         {
