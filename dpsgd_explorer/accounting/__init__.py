@@ -29,6 +29,7 @@ from dpsgd_explorer.accounting.queries import (
     epsilon_curve,
 )
 from dpsgd_explorer.accounting.rdp.curve import RdpCurve
+from dpsgd_explorer.accounting.rdp.filtered_run import FilteredRun
 from dpsgd_explorer.accounting.rdp.fixed_size import fixed_size_epsilon
 from dpsgd_explorer.accounting.rdp.padded_selection import (
     PaddedSelection,
@@ -52,6 +53,7 @@ __all__ = [
     "SAMPLINGS",
     "Accountant",
     "Answer",
+    "FilteredRun",
     "Interval",
     "LossDistribution",
     "NeighboringRelation",

@@ -120,8 +120,8 @@ def _work(options: argparse.Namespace) -> int:
 def _train(options: argparse.Namespace) -> int:
     # Settings and file are checked before torch loads: mistakes are reported at once.
     from dpsgd_explorer.cli.train import RunFiles, check_options
+    from dpsgd_explorer.experiments.experiment import PerformanceSettings
     from dpsgd_explorer.experiments.kinds import parse
-    from dpsgd_explorer.experiments.performance import PerformanceSettings
 
     config = parse(_read_json(options.config))
     check_options(options, config)

@@ -15,8 +15,7 @@ from dpsgd_explorer.errors import CheckpointError, ConfigError
 if TYPE_CHECKING:
     from dpsgd_explorer.experiments.config import RunConfig
     from dpsgd_explorer.experiments.events import Event
-    from dpsgd_explorer.experiments.experiment import Experiment
-    from dpsgd_explorer.experiments.performance import PerformanceSettings
+    from dpsgd_explorer.experiments.experiment import Experiment, PerformanceSettings
 
 CHECKPOINT_SECONDS = 1.0
 SUFFIX = ".safetensors"

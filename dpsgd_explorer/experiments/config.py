@@ -63,6 +63,18 @@ class RunConfig(BaseModel, ABC):
             )
         return self
 
+    def after(self, _step: int, values: Mapping[str, Any]) -> Self:
+        """Return the settings after a change that was made after so many steps.
+
+        Raises:
+            ConfigError: as ``changed``.
+        """
+        return self.changed(values)
+
+    def guaranteed(self, epsilon: float | None) -> float | None:
+        """Return the ε that is guaranteed of a run that has counted so much."""
+        return epsilon
+
     @classmethod
     def parse(cls, values: object) -> Self:
         """Build from JSON values; ConfigError names each field, its rule and value."""

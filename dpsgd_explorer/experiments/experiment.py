@@ -12,12 +12,51 @@ from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any, ClassVar
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar, Self
 
 from dpsgd_explorer.errors import CheckpointError
 from dpsgd_explorer.experiments.config import RunConfig
 from dpsgd_explorer.experiments.events import Changes, Event, Kind
-from dpsgd_explorer.experiments.performance import PerformanceSettings
+from dpsgd_explorer.experiments.mid_run import FURTHER
+from dpsgd_explorer.settings import Settings
+
+
+@dataclass(frozen=True, kw_only=True)
+class PerformanceSettings:
+    """Resources of a run; the numbers that it computes do not depend on them.
+
+    Attributes:
+        num_threads: Threads that torch computes with.  Sums are added up in another
+            order with another number, so the last bits may differ.
+        kernels: Which of dp.kernels: "exact" for those that change no bit, "fast" also
+            for float32 products that may round otherwise, "off" for none.
+        cache_dir: Folder for computed features, made if need be; None keeps them in
+            memory and computes them again in the next process.
+        tables_dir: Folder with the visitor's own table; the present one if None.
+        on_progress: Called while features are computed: rows done, of how many.
+    """
+
+    num_threads: int = 1
+    kernels: str = "exact"
+    cache_dir: Path | None = None
+    tables_dir: Path | None = None
+    on_progress: Callable[[int, int], None] | None = None
+
+    @classmethod
+    def from_settings(
+        cls,
+        settings: Settings,
+        on_progress: Callable[[int, int], None] | None = None,
+    ) -> Self:
+        """Return the settings of this installation."""
+        return cls(
+            num_threads=settings.threads,
+            kernels=settings.kernels,
+            cache_dir=settings.instance_dir / "cache",
+            on_progress=on_progress,
+        )
 
 
 class Experiment(ABC):
@@ -114,17 +153,36 @@ class Experiment(ABC):
         Raises:
             DivergedError: numbers that must be finite are not.
         """
-        while self._waiting or not self._ended:
+        while self._waiting or not self._ended or self._goes_on:
             while not self._waiting:
                 before_step()
-                while self._to_change and self._to_change[0][0] <= self._step:
-                    self.change(self._to_change.pop(0)[1])
+                self._change_as_recorded()
                 if self._waiting:
                     break
                 with self._computing():
                     self._advance()
             self.events_emitted += 1
             yield self._waiting.popleft()
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether no step follows, unless the run is continued."""
+        return self._ended
+
+    @property
+    def _goes_on(self) -> bool:
+        """Whether the recorded run was continued when its steps were done."""
+        if not self._to_change:
+            return False
+        step, values = self._to_change[0]
+        return step <= self._step and FURTHER in values
+
+    def _change_as_recorded(self) -> None:
+        """Make the changes of the recorded run that are due now."""
+        while self._to_change and self._to_change[0][0] <= self._step:
+            if self._goes_on and not self._ended:
+                break
+            self.change(self._to_change.pop(0)[1])
 
     def checkpoint(self) -> bytes:
         """Return the state for a resumed run; call it between two events."""

@@ -171,11 +171,11 @@ def _check_twin(configs: Sequence[TrainingConfig]) -> None:
             "noise; noise_multiplier 0; private false), got "
             f"{', '.join(roles)}.",
         )
-    if configs[0].stop_at_epsilon is not None:
-        raise ConfigError(
-            "stop_at_epsilon",
-            "stop_at_epsilon must be empty in a twin: its runs take the same steps.",
-        )
+    for name in ("stop_at_epsilon", "filter_epsilon"):
+        if getattr(configs[0], name) is not None:
+            raise ConfigError(
+                name, f"{name} must be empty in a twin: its runs take the same steps."
+            )
     different = {
         name
         for name in _settings() - OF_A_ROLE

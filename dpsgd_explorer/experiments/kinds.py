@@ -10,8 +10,7 @@ from typing import Any
 from dpsgd_explorer.experiments.config import RunConfig
 from dpsgd_explorer.experiments.engines_config import EnginesConfig
 from dpsgd_explorer.experiments.events import Changes
-from dpsgd_explorer.experiments.experiment import Experiment
-from dpsgd_explorer.experiments.performance import PerformanceSettings
+from dpsgd_explorer.experiments.experiment import Experiment, PerformanceSettings
 from dpsgd_explorer.experiments.regression_config import RegressionConfig
 from dpsgd_explorer.experiments.search_config import SearchConfig
 from dpsgd_explorer.experiments.training_config import TrainingConfig

@@ -74,12 +74,14 @@ class SearchConfig(TrainingConfig):
                 f"{field}: a search must have privacy and noise, for its price is that "
                 "of its trials; got none. Sweep the setting instead.",
             )
-        if self.stop_at_epsilon is not None:
-            raise ConfigError(
-                "stop_at_epsilon",
-                "stop_at_epsilon must be left out: a trial takes all its steps; got "
-                f"{self.stop_at_epsilon:g}. Take fewer steps.",
-            )
+        for name in ("stop_at_epsilon", "filter_epsilon"):
+            value = getattr(self, name)
+            if value is not None:
+                raise ConfigError(
+                    name,
+                    f"{name} must be left out: a trial takes all its steps; got "
+                    f"{value:g}. Take fewer steps.",
+                )
         if self.table is not None:
             raise ConfigError(
                 "dataset",

@@ -11,11 +11,12 @@ from typing import Any, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
-from dpsgd_explorer.accounting import Plan
+from dpsgd_explorer.accounting import FilteredRun, Plan
 from dpsgd_explorer.accounting.plan import steps_of
 from dpsgd_explorer.accounting.schedules import Schedule
+from dpsgd_explorer.accounting.spending import Spending
 from dpsgd_explorer.errors import ConfigError
-from dpsgd_explorer.experiments import own_table
+from dpsgd_explorer.experiments import mid_run, own_table
 from dpsgd_explorer.experiments.architecture import (
     MOST_PARAMETERS,
     Layer,
@@ -35,8 +36,6 @@ from dpsgd_explorer.experiments.schedules import (
 from dpsgd_explorer.experiments.setting import check_choices
 from dpsgd_explorer.experiments.vocabulary import setting
 
-# What may be changed while a run trains: neither enters ε.
-CHANGEABLE = ("learning_rate", "max_grad_norm")
 CACHED_PLANS = 256
 DEFAULT_STEPS = 300
 DEFAULT_EPSILON = 3.0
@@ -87,6 +86,7 @@ class TrainingConfig(RunConfig):
         group="Privacy",
         help="Probability that may lie beyond the ε-band; below one over N.",
     )
+    filter_epsilon: float | None = setting("filter_epsilon", None, group="Privacy")
     max_grad_norm: float = setting("max_grad_norm", 0.1, group="Privacy")
     noise_schedule: str = setting("noise_schedule", CONSTANT, group="Privacy")
     noise_end: float = setting("noise_end", 0.5, group="Privacy")
@@ -171,6 +171,7 @@ class TrainingConfig(RunConfig):
         self._check_layers()
         self._check_held()
         self._check_adaptive()
+        mid_run.check_filter(self)
         return self
 
     def _check_choices(self) -> None:
@@ -249,35 +250,54 @@ class TrainingConfig(RunConfig):
                 f"{style[0]!r} and {style[1]!r}.",
             )
 
-    def changed(self, values: Mapping[str, Any]) -> Self:
-        """Return the settings after a change in mid-run.
+    @property
+    def is_filtered(self) -> bool:
+        """Whether a privacy filter counts its steps, against ``filter_epsilon``."""
+        return self.private and self.filter_epsilon is not None
 
-        Learning rate and clipping bound do not enter ε: the noise is a multiple of the
-        bound, and every step releases a Gaussian of the same noise multiplier and
-        sampling rate, whatever was chosen after earlier releases (adaptive
-        composition).  ε does not cover a choice that was made after a look at anything
-        else about the records, such as the loss or the lengths of gradients.
+    @cached_property
+    def filtered_run(self) -> FilteredRun | None:
+        """The budget for changes with the order of these settings; None: there is none.
+
+        Raises:
+            ConfigError: no noise reaches the target.
+        """
+        if not self.private or self.filter_epsilon is None:
+            return None
+        [planned] = self.plan.phases
+        return FilteredRun.planned(self.filter_epsilon, self.delta, planned)
+
+    def spending(self) -> Spending:
+        """Return what counts the steps; a run without privacy takes all of them."""
+        stop_at = self.stop_at_epsilon if self.private else None
+        return Spending(self.plan, self.filtered_run, stop_at)
+
+    @property
+    def wall(self) -> float | None:
+        """ε that the run may not exceed; None: nothing but its steps ends it."""
+        if self.is_filtered:
+            return self.filter_epsilon
+        return self.stop_at_epsilon or self.target_epsilon
+
+    def guaranteed(self, epsilon: float | None) -> float | None:
+        """Return the ε of a run that has counted so much: a filter's whole budget."""
+        return self.filter_epsilon if self.is_filtered and epsilon else epsilon
+
+    def changed(self, values: Mapping[str, Any]) -> Self:
+        """Return the settings after a change in mid-run; see ``mid_run``.
 
         Raises:
             ConfigError: a setting cannot be changed, or its value is not allowed.
         """
-        for name in values:
-            if reason := self._why_fixed(name):
-                raise ConfigError(name, f"{name} {reason}")
-        return self.parse(self.model_dump(mode="json") | dict(values))
+        return mid_run.changed(self, values)
 
-    def _why_fixed(self, name: str) -> str:
-        """Return why a setting cannot be changed in mid-run; "" if it can."""
-        if name not in CHANGEABLE:
-            return (
-                f"cannot be changed while a run trains; {' and '.join(CHANGEABLE)} "
-                "can. Start another run."
-            )
-        if name == "max_grad_norm" and not self.private:
-            return "has no effect in a run without privacy; change another setting."
-        if name == "max_grad_norm" and self.clipping_schedule == ADAPTIVE:
-            return "follows the gradients in this run; start another run to choose it."
-        return ""
+    def after(self, step: int, values: Mapping[str, Any]) -> Self:
+        """Return the settings after a change that was made after so many steps.
+
+        Raises:
+            ConfigError: as ``changed``; or a run that has ended cannot go on.
+        """
+        return mid_run.after(self, step, values)
 
     @property
     def data(self) -> DataSet:

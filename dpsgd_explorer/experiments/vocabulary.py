@@ -105,6 +105,17 @@ SETTINGS: dict[str, Setting] = {
         gt=0,
         le=1000,
     ),
+    "filter_epsilon": Setting(
+        label="Budget for changes",
+        symbol="ε",
+        unit="nats",
+        help="Allows σ, batch size and steps to change while the run trains: a privacy "
+        "filter counts every step and stops the run here, and this is then its ε. "
+        "Empty: they are fixed.",
+        step=0.1,
+        gt=0,
+        le=1000,
+    ),
     "noise_multiplier": Setting(
         label="Noise multiplier",
         symbol="σ",

@@ -9,25 +9,27 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
+from dataclasses import asdict, replace
 from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from dpsgd_explorer.accounting.queries import epsilon_intervals
+from dpsgd_explorer.accounting import RenyiFilter
+from dpsgd_explorer.accounting.spending import FILTER
 from dpsgd_explorer.dp.kernels import cpu as kernels
 from dpsgd_explorer.dp.kernels.threads import threads
 from dpsgd_explorer.dp.noise.seeded import seeded_generator
 from dpsgd_explorer.errors import DivergedError
 from dpsgd_explorer.experiments.events import NOT_PRIVATE, WHILE_LOOKING, Event
-from dpsgd_explorer.experiments.experiment import Experiment
-from dpsgd_explorer.experiments.performance import PerformanceSettings
+from dpsgd_explorer.experiments.experiment import Experiment, PerformanceSettings
+from dpsgd_explorer.experiments.mid_run import FURTHER, is_counted
 from dpsgd_explorer.experiments.training_config import TrainingConfig
 from dpsgd_explorer.training import inputs, models
 from dpsgd_explorer.training.artifacts import packed, unpacked, weights_file
 from dpsgd_explorer.training.datasets import registry as datasets
-from dpsgd_explorer.training.event_schedule import Schedule, epsilons
+from dpsgd_explorer.training.event_schedule import Schedule
 from dpsgd_explorer.training.microscope import Microscope
 from dpsgd_explorer.training.model_snapshots import ModelSnapshots
 from dpsgd_explorer.training.train_step import (
@@ -61,7 +63,7 @@ class TrainingExperiment(Experiment):
     """One training run and its state; see ``Experiment``."""
 
     config: TrainingConfig
-    checkpoint_version = 2  # with ``model`` events in the log
+    checkpoint_version = 3  # with what was tested, and an engine for each plan
 
     def _prepare(self) -> None:
         config, performance = self.config, self._performance
@@ -69,7 +71,9 @@ class TrainingExperiment(Experiment):
             datasets.register(config.table, performance.tables_dir)
         self._current = config
         self._changes: list[tuple[int, dict[str, Any]]] = []
-        self._schedule = Schedule.of(config)
+        self._spending, self._schedule = config.spending(), Schedule.of(config)
+        self._tested_after = -1
+        self._tested: dict[str, float] = {}
         with threads(performance.num_threads):
             self._data = inputs.load(
                 config.dataset,
@@ -80,10 +84,14 @@ class TrainingExperiment(Experiment):
         seed = seeded_generator(config.seed, "initialisation").initial_seed()
         self._model = models.of_config(config, seed)
         self._optimizer = OPTIMIZERS[config.optimizer](self._model, config)
-        evaluated = sorted(self._schedule.evaluated)
-        self._snapshots = ModelSnapshots(self._model, config.dataset, evaluated)
+        self._snapshots = self._shown(self._schedule)
         train_step = PrivateTrainStep if config.private else PlainTrainStep
         self._train_step = train_step(config, self._model, self._optimizer)
+
+    def _shown(self, schedule: Schedule) -> ModelSnapshots:
+        """Return what shows the model after the evaluations of a schedule."""
+        evaluated = sorted(schedule.evaluated)
+        return ModelSnapshots(self._model, self.config.dataset, evaluated)
 
     @contextmanager
     def _computing(self) -> Iterator[None]:
@@ -110,7 +118,16 @@ class TrainingExperiment(Experiment):
 
         None if the run has no privacy.
         """
-        return self._train_step.receipt()
+        receipt = self._train_step.receipt()
+        filtered = self.config.filtered_run
+        if receipt is None or filtered is None:
+            return receipt
+        return receipt | {
+            "told": receipt["told"] | {"accountant": FILTER},
+            "epsilon": filtered.epsilon,
+            "epsilons": None,
+            "filter": {"status": RenyiFilter.status} | asdict(filtered),
+        }
 
     def _packed(self, state: dict[str, Any]) -> bytes:
         return packed(state)
@@ -124,12 +141,14 @@ class TrainingExperiment(Experiment):
             "optimizer": self._optimizer.state_dict(),
             "train_step": self._train_step.state_dict(),
             "changes": self._changes,
+            "tested": [self._tested_after, self._tested],
         }
 
     def _load_state(self, state: dict[str, Any]) -> None:
-        for _, values in state.get("changes", []):
-            self._apply(values)
-        self._changes = [(step, values) for step, values in state.get("changes", [])]
+        for step, values in state["changes"]:
+            self._apply(step, values)
+        self._changes = [(step, values) for step, values in state["changes"]]
+        self._tested_after, self._tested = state["tested"]
         done = len(self._changes)
         self._to_change = self._to_change[done:]
         self._model.load_state_dict(state["model"])
@@ -151,22 +170,43 @@ class TrainingExperiment(Experiment):
     def change(self, values: Mapping[str, Any]) -> None:
         """Change settings from the next step on, and log a phase.
 
-        Values that are already so change nothing.
+        Values that are already so change nothing; neither does any once the last step
+        is done, but for steps that a continued run takes further.
         """
-        now = self._current.changed(values)
-        names = [name for name in values if _differs(name, now, self._current)]
-        news = {name: values[name] for name in names}
-        if not news or self._step >= self._schedule.last:
+        goes_on = FURTHER in values
+        is_over = self._step >= self._schedule.last
+        if goes_on != self._ended or is_over != goes_on:
             return
-        self._apply(news)
+        now = self._current.after(self._step, values)
+        news = {
+            name: value
+            for name, value in values.items()
+            if name == FURTHER or _differs(name, now, self._current)
+        }
+        if not news:
+            return
+        self._apply(self._step, news)
         self._changes.append((self._step, news))
+        self._ended = False
         data = self._phase().data | {"changes": news, "chosen": WHILE_LOOKING}
         self._waiting.append(Event("phase", data))
 
-    def _apply(self, values: Mapping[str, Any]) -> None:
-        self._current = self._current.changed(values)
-        if "max_grad_norm" in values:
+    def _apply(self, step: int, values: Mapping[str, Any]) -> None:
+        self._current = self._current.after(step, values)
+        if is_counted(values):
+            self._plan_anew(step)
+        elif "max_grad_norm" in values:
             self._train_step.choose_bound(self._current.max_grad_norm)
+
+    def _plan_anew(self, step: int) -> None:
+        """Take the next steps by the plan of the present settings."""
+        plan = self._current.plan
+        self._spending.change(step, plan)
+        self._schedule = Schedule.along(self._current, self._spending, step)
+        self._snapshots = self._shown(self._schedule)
+        if plan.steps > step:
+            further = replace(plan, steps=plan.steps - step)
+            self._train_step.go_on(self._current, further)
 
     def _learn(self) -> None:
         if self._step in self._schedule.noise_changes:
@@ -204,6 +244,9 @@ class TrainingExperiment(Experiment):
         return loss, microscope.shown(gradients, self._train_step.norms())
 
     def _evaluate(self) -> None:
+        if self._tested_after == self._step:  # its plan was changed here
+            return
+        self._tested_after = self._step
         scores = predict(self._model, self._data.test)
         accuracy, loss = evaluate(scores, self._data.test_targets)
         self._check_finite("test loss", loss)
@@ -214,52 +257,62 @@ class TrainingExperiment(Experiment):
             self._emit("model", **snapshot)
 
     def _end(self) -> None:
-        stopped = self._schedule.last < self.config.plan.steps
+        self._ended = True
+        if self._goes_on:  # as the recorded run did
+            return
         self._emit(
             "end",
             delta=self.config.delta,
             **self._tested,
-            reason="stop_at_epsilon" if stopped else "finished",
-            receipt=self._train_step.receipt(),
+            reason=self._reason(),
+            receipt=self.receipt(),
         )
-        self._ended = True
+
+    def _reason(self) -> str:
+        if self._schedule.last >= self._current.plan.steps:
+            return "finished"
+        return "filter_epsilon" if self.config.is_filtered else "stop_at_epsilon"
 
     def _epsilon(self) -> float | None:
         known = self._schedule.epsilons
         if self._step not in known:  # a step that its visitor looked at
-            return epsilons(self.config, [self._step])[self._step]
-        return known[self._step]
+            spent = self._spending.epsilons([self._step])[self._step]
+        else:
+            spent = known[self._step]
+        return self.config.guaranteed(spent) if self._ended else spent
 
     def _phase(self) -> Event:
-        config, plan = self._current, self.config.plan
-        return Event(
-            "phase",
-            {
-                "step": self._step,
-                "sample_rate": plan.sample_rate,
-                "noise_multiplier": plan.noise_multiplier_at(self._step)
-                if config.private
-                else None,
-                "max_grad_norm": config.max_grad_norm,
-                "expected_batch_size": plan.expected_batch_size,
-                "steps": plan.steps,
-                "sample_size": plan.sample_size,
-                "delta": plan.delta,
-                "accountant": plan.deciding_accountant,
-                "status": self._status(),
-                "private": config.private,
-                "norm_edges": self._train_step.norm_edges,
-            },
-        )
+        config, plan = self._current, self._current.plan
+        data: dict[str, Any] = {
+            "step": self._step,
+            "sample_rate": plan.sample_rate,
+            "noise_multiplier": plan.noise_multiplier_at(
+                min(self._step, plan.steps - 1)
+            )
+            if config.private
+            else None,
+            "max_grad_norm": config.max_grad_norm,
+            "expected_batch_size": plan.expected_batch_size,
+            "steps": plan.steps,
+            "sample_size": plan.sample_size,
+            "delta": plan.delta,
+            "accountant": self._spending.accountant,
+            "status": self._status(),
+            "private": config.private,
+            "norm_edges": self._train_step.norm_edges,
+        }
+        if self.config.filtered_run is not None:
+            data |= {
+                "filter": asdict(self.config.filtered_run),
+                "last_step": self._schedule.last,
+            }
+        return Event("phase", data)
 
     def _status(self) -> str:
         """Return the status of the ε of the whole run, as in the ``phase`` event."""
-        plan = self.config.plan
-        if not plan.is_private:
+        if not self.config.plan.is_private:
             return NOT_PRIVATE
-        last = [self._schedule.last]
-        terms = (plan.delta, plan.accountant)
-        return epsilon_intervals(plan.phases, last, *terms)[0].status
+        return self._spending.status
 
     def _check_finite(self, what: str, value: float | Tensor) -> None:
         """Raise DivergedError unless every entry of the value is finite."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -11,6 +12,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.optim import SGD, Adam, Optimizer
 
+from dpsgd_explorer.accounting import Plan
 from dpsgd_explorer.dp.clipping.adaptive import AdaptiveClipping
 from dpsgd_explorer.dp.clipping.bound import ClippingSchedule
 from dpsgd_explorer.dp.engine import PrivacyEngine
@@ -63,6 +65,10 @@ class TrainStep(ABC):
         self.norm_edges = norm_edges(max_grad_norm)
 
     @abstractmethod
+    def go_on(self, config: TrainingConfig, plan: Plan) -> None:
+        """Take the next steps by another plan, which is of these steps alone."""
+
+    @abstractmethod
     def divisor(self, size: int) -> int:
         """Return the divisor of the summed loss of a batch of this size."""
 
@@ -99,9 +105,15 @@ class PrivateTrainStep(TrainStep):
         super().__init__(model, optimizer)
         self.norm_edges = norm_edges(config.max_grad_norm)
         self._bound_changes = config.clipping_schedule != CONSTANT
+        self._earlier: list[PrivacyEngine] = []
+        self._attach(config, config.plan, config.seed)
+
+    def _attach(self, config: TrainingConfig, plan: Plan, seed: int) -> None:
+        if config.is_filtered:  # which counts instead; this one takes any plans
+            plan = replace(plan, accountant="rdp")
         self._engine = PrivacyEngine(
-            model,
-            plan=config.plan,
+            self._model,
+            plan=plan,
             max_grad_norm=config.max_grad_norm,
             clipping_mode=config.clipping_mode,
             clipping_fn=config.clipping_fn,
@@ -109,12 +121,20 @@ class PrivateTrainStep(TrainStep):
             clipping_schedule=_clipping_schedule(config),
             engine=config.engine,
             noise="seeded",
-            seed=config.seed,
+            seed=seed,
+            after=self._earlier[-1] if self._earlier else None,
         )
-        self._engine.attach(optimizer)
+        self._engine.attach(self._optimizer)
         all_records = torch.arange(config.sample_size)
         loader = self._engine.poisson_loader((all_records,))
         self.batches = (indices for (indices,) in loader)
+
+    def go_on(self, config: TrainingConfig, plan: Plan) -> None:
+        """Let another engine take over, with noise and batches of its own."""
+        self._engine.detach()
+        self._earlier.append(self._engine)
+        super().choose_bound(config.max_grad_norm)
+        self._attach(config, plan, seed_of_plan(config.seed, len(self._earlier)))
 
     def step(self, inputs: Tensor, targets: Tensor) -> float | None:
         """Update the model, as ``TrainStep.step``."""
@@ -145,13 +165,19 @@ class PrivateTrainStep(TrainStep):
         return self._engine.diagnostics.norms
 
     def receipt(self) -> dict[str, Any] | None:
-        return self._engine.receipt()
+        """Return that of the last plan; ``before`` has those of the earlier ones."""
+        earlier = [engine.receipt() for engine in self._earlier]
+        before = [{name: one[name] for name in ("told", "done")} for one in earlier]
+        return self._engine.receipt() | ({"before": before} if before else {})
 
     def state_dict(self) -> dict[str, Any]:
-        return self._engine.state_dict()
+        engines = [*self._earlier, self._engine]
+        return {"engines": [engine.state_dict() for engine in engines]}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        self._engine.load_state_dict(state)
+        engines = [*self._earlier, self._engine]
+        for engine, own in zip(engines, state["engines"], strict=True):
+            engine.load_state_dict(own)
 
 
 class PlainTrainStep(TrainStep):
@@ -164,10 +190,18 @@ class PlainTrainStep(TrainStep):
         self, config: TrainingConfig, model: nn.Module, optimizer: Optimizer
     ) -> None:
         super().__init__(model, optimizer)
+        self._plans = 0
+        self._draw(config, config.plan, config.seed)
+
+    def _draw(self, config: TrainingConfig, plan: Plan, seed: int) -> None:
         self._expected = config.expected_batch_size
-        generator = seeded_generator(config.seed, "sampling")
-        self._sampler = PoissonSampler(config.plan, generator)
+        self._sampler = PoissonSampler(plan, seeded_generator(seed, "sampling"))
         self.batches = iter(self._sampler)
+
+    def go_on(self, config: TrainingConfig, plan: Plan) -> None:
+        """Draw other batches."""
+        self._plans += 1
+        self._draw(config, plan, seed_of_plan(config.seed, self._plans))
 
     def divisor(self, size: int) -> int:
         """Return the expected batch size, which private runs divide by too."""
@@ -184,6 +218,11 @@ class PlainTrainStep(TrainStep):
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         self._sampler.restore(state)
+
+
+def seed_of_plan(seed: int, number: int) -> int:
+    """Return the seed of a later plan of a run: no noise is drawn twice."""
+    return seeded_generator(seed, f"plan {number}").initial_seed()
 
 
 def _clipping_schedule(config: TrainingConfig) -> ClippingSchedule | None:

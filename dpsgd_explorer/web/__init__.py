@@ -19,6 +19,7 @@ from dpsgd_explorer.web.api import budget as budget_api
 from dpsgd_explorer.web.api import events as events_api
 from dpsgd_explorer.web.api import exports
 from dpsgd_explorer.web.api import groups as groups_api
+from dpsgd_explorer.web.api import price as price_api
 from dpsgd_explorer.web.api import privacy as privacy_api
 from dpsgd_explorer.web.api import recount as recount_api
 from dpsgd_explorer.web.api import regression as regression_api
@@ -73,6 +74,7 @@ API = (
     runs_api,
     groups_api,
     events_api,
+    price_api,
     recount_api,
     twin_api,
     exports,

@@ -7,6 +7,7 @@ from dpsgd_explorer.experiments import kinds
 from dpsgd_explorer.experiments.events import changes_of
 
 ADULT = {"dataset": "adult", "model": "logistic", "steps": 3}
+BUDGET = {"filter_epsilon": 4.0}
 
 
 @pytest.mark.parametrize(
@@ -19,6 +20,14 @@ ADULT = {"dataset": "adult", "model": "logistic", "steps": 3}
         ({"private": False}, {"max_grad_norm": 1.0}, "max_grad_norm"),
         ({"clipping_schedule": "adaptive"}, {"max_grad_norm": 1.0}, "max_grad_norm"),
         ({"kind": "regression"}, {"learning_rate": 1.0}, "learning_rate"),
+        ({}, {"steps": 2}, "steps"),
+        ({}, {"expected_batch_size": 64}, "expected_batch_size"),
+        (BUDGET, {"noise_multiplier": 0.0}, "filter_epsilon"),
+        (BUDGET, {"expected_batch_size": 0}, "expected_batch_size"),
+        (BUDGET, {"steps": 0}, "steps"),
+        (BUDGET, {"delta": 1e-6}, "delta"),
+        (BUDGET, {"filter_epsilon": 9.0}, "filter_epsilon"),
+        ({"private": False}, {"noise_multiplier": 2.0}, "noise_multiplier"),
     ],
 )
 def test_a_change_that_cannot_be_made_is_refused_by_name(config, values, field):
@@ -39,3 +48,64 @@ def test_a_change_leaves_everything_else():
 def test_the_log_says_what_was_changed_and_when():
     phases = [{"step": 0}, {"step": 4, "changes": {"learning_rate": 1}}, {"step": 9}]
     assert changes_of(phases) == [(4, {"learning_rate": 1})]
+
+
+def test_a_change_that_enters_epsilon_says_what_to_do_without_a_budget():
+    with pytest.raises(ConfigError, match="Start another run with filter_epsilon"):
+        kinds.parse(ADULT).changed({"steps": 9})
+
+
+def test_what_is_not_changed_stays_as_it_was_planned():
+    before = kinds.parse(ADULT | BUDGET | {"steps": None, "epochs": 2.0})
+    after = before.changed({"expected_batch_size": 512})
+    assert (after.steps, after.epochs) == (before.plan.steps, None)
+    assert after.plan.noise_multiplier == before.plan.noise_multiplier
+    assert after.plan.sample_rate == 512 / before.sample_size
+    assert after.filter_epsilon == 4.0
+
+
+def test_steps_that_are_done_are_not_taken_back():
+    config = kinds.parse(ADULT | BUDGET)
+    assert config.after(7, {"steps": 5}).steps == 7
+    assert config.after(7, {"steps": 9}).steps == 9
+
+
+@pytest.mark.parametrize(
+    ("settings", "field"),
+    [
+        ({"noise_schedule": "linear"}, "noise_schedule"),
+        ({"clipping_schedule": "adaptive"}, "clipping_schedule"),
+        ({"accountant": "rdp"}, "accountant"),
+        ({"stop_at_epsilon": 1.0}, "stop_at_epsilon"),
+        ({"noise_multiplier": 0.0}, "filter_epsilon"),
+        ({"filter_epsilon": 0.001}, "filter_epsilon"),
+        ({"filter_epsilon": 0.0}, "filter_epsilon"),
+    ],
+)
+def test_a_budget_for_changes_takes_what_is_counted_step_by_step(settings, field):
+    with pytest.raises(ConfigError) as refused:
+        kinds.parse(ADULT | BUDGET | settings)
+    assert refused.value.field == field
+    assert (
+        kinds.parse(
+            ADULT
+            | BUDGET
+            | {
+                "private": False,
+                **{
+                    name: value
+                    for name, value in settings.items()
+                    if name != "filter_epsilon"
+                },
+            }
+        ).filtered_run
+        is None
+    )
+
+
+@pytest.mark.parametrize("name", ["noise_schedule", "clipping_schedule"])
+def test_a_run_whose_schedule_ends_with_its_steps_is_not_continued(name):
+    config = kinds.parse(ADULT | {name: "linear"})
+    with pytest.raises(ConfigError) as refused:
+        config.after(3, {"further_steps": 2})
+    assert refused.value.field == name

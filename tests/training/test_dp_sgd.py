@@ -9,7 +9,7 @@ from dpsgd_explorer.dp.noise.seeded import seeded_generator
 from dpsgd_explorer.dp.sampling.sampler import PoissonSampler
 from dpsgd_explorer.errors import DivergedError
 from dpsgd_explorer.experiments.catalogue import MODELS
-from dpsgd_explorer.experiments.performance import PerformanceSettings
+from dpsgd_explorer.experiments.experiment import PerformanceSettings
 from dpsgd_explorer.experiments.training_config import TrainingConfig
 from dpsgd_explorer.settings import KERNELS
 from dpsgd_explorer.training import models

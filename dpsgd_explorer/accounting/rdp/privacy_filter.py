@@ -80,7 +80,7 @@ class RenyiFilter:
         self.epsilon = domains.target_epsilon(epsilon)
         self.delta = domains.delta(delta)
         self.order = self._best_order() if order is None else _order(order)
-        self.budget = self._budget(self.order)
+        self.budget = self.budget_at(self.order)
         self.neighboring_relation = NeighboringRelation.of(neighboring_relation)
         self.spent = 0.0
         if self.budget <= 0:
@@ -155,14 +155,15 @@ class RenyiFilter:
         curve = RdpCurve.of([run], self.neighboring_relation)
         return float(curve.at([self.order])[0])
 
-    def _budget(self, order: float) -> float:
+    def budget_at(self, order: float) -> float:
+        """Return B of an order; where it is negative, the conversion takes all."""
         conversion = math.log1p(-1 / order)
         conversion -= math.log(order * self.delta) / (order - 1)
         return self.epsilon - conversion
 
     def _best_order(self) -> float:
         """Return the order that allows the most Gaussian steps: R(α) is linear in α."""
-        budgets = np.array([self._budget(float(order)) for order in ORDERS])
+        budgets = np.array([self.budget_at(float(order)) for order in ORDERS])
         return float(ORDERS[int(np.argmax(budgets / ORDERS))])
 
 

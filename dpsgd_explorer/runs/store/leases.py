@@ -34,6 +34,7 @@ from dpsgd_explorer.runs.store.schema import (
 from dpsgd_explorer.runs.store.transitions import move, write_events
 
 LARGEST_TRIES = 3
+CHANGED = {"changes", "steps"}  # of a phase that has as many steps in all
 # A worker cannot extend its lease while another process locks the database, so a lease
 # is longer than any such lock should be.
 LEASE_SECONDS = 15.0
@@ -128,10 +129,15 @@ class Leases:
             last_seq = write_events(connection, claim.run_id, run["last_seq"], entries)
             pauses.note_applied(connection, run, events)
             steps = [event.data["step"] for event in events if "step" in event.data]
+            planned = [e.data["steps"] for e in events if e.data.keys() >= CHANGED]
             connection.execute(
                 update(runs)
                 .where(runs.c.id == claim.run_id)
-                .values(last_seq=last_seq, step=max([run["step"], *steps]))
+                .values(
+                    last_seq=last_seq,
+                    step=max([run["step"], *steps]),
+                    steps=planned[-1] if planned else run["steps"],
+                )
             )
             return last_seq
 

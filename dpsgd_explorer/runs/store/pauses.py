@@ -14,6 +14,7 @@ and when it is resumed it goes to the front of the queue.
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -21,9 +22,11 @@ from typing import Any
 from sqlalchemy import Connection, RowMapping, exists, select, update
 
 from dpsgd_explorer.errors import ConfigError
-from dpsgd_explorer.experiments.events import Event
+from dpsgd_explorer.experiments.config import RunConfig, check_cost
+from dpsgd_explorer.experiments.events import Event, changes_of
 from dpsgd_explorer.experiments.kinds import parse
 from dpsgd_explorer.runs.store.database import Database
+from dpsgd_explorer.runs.store.phases import phases_of_runs
 from dpsgd_explorer.runs.store.records import not_found
 from dpsgd_explorer.runs.store.schema import FINAL_STATES, PAUSED, QUEUED, runs
 from dpsgd_explorer.runs.store.transitions import move, to_json
@@ -56,9 +59,21 @@ def continues(until_step: int | None, step: int) -> bool:
 class Pauses:
     """The orders of visitors; a run that has ended stays as it is."""
 
-    def __init__(self, database: Database, clock: Callable[[], float]) -> None:
-        """Do nothing yet; the clock gives unix seconds."""
+    def __init__(
+        self,
+        database: Database,
+        clock: Callable[[], float],
+        cost_limit: float = math.inf,
+    ) -> None:
+        """Do nothing yet.
+
+        Args:
+            database: Where the runs are.
+            clock: Gives unix seconds.
+            cost_limit: Multiply-adds that one run may need.
+        """
         self._database, self._clock = database, clock
+        self._cost_limit = cost_limit
 
     def pause(self, run_id: str, visitor: str) -> None:
         """Order a run to pause after the step that it is at."""
@@ -81,16 +96,38 @@ class Pauses:
             ConfigError: a value is outside its domain, or cannot be changed, or the run
                 has ended.
         """
+        with self._database.read() as connection:
+            run = _own(connection, run_id, visitor)
+            config = config_now(connection, run)
+        _check_goes_on(run, values)
+        self._check_change(config, run["step"], values)
         with self._database.write() as connection:
             run = _own(connection, run_id, visitor)
-            parse(json.loads(run["config"])).changed(values)
-            if run["state"] in FINAL_STATES:
-                field = next(iter(values), "")
-                raise ConfigError(
-                    field, "the run has ended; start another one with this setting."
-                )
+            _check_goes_on(run, values)
             asked = json.loads(run["changes"] or "{}") | dict(values)
             _store_changes(connection, run_id, asked)
+
+    def config(self, run_id: str) -> RunConfig:
+        """Return the settings of a run with its changes, also those that wait."""
+        with self._database.read() as connection:
+            query = select(runs).where(runs.c.id == run_id)
+            run = connection.execute(query).mappings().one_or_none()
+            if run is None:
+                raise not_found(run_id)
+            return config_now(connection, run)
+
+    def _check_change(
+        self, config: RunConfig, step: int, values: Mapping[str, Any]
+    ) -> None:
+        wanted = config.changed(values)
+        if values.get("steps", step) < step:
+            raise ConfigError(
+                "steps",
+                f"steps must be at least those that are done, {step}, got "
+                f"{values['steps']}.",
+            )
+        if wanted.cost > config.cost:
+            check_cost(wanted, self._cost_limit)
 
     def _order(
         self, run_id: str, visitor: str, until: Callable[[RowMapping], int | None]
@@ -107,6 +144,24 @@ def _own(connection: Connection, run_id: str, visitor: str) -> RowMapping:
     if run is None:
         raise not_found(run_id)
     return run
+
+
+def _check_goes_on(run: RowMapping, values: Mapping[str, Any]) -> None:
+    if run["state"] in FINAL_STATES:
+        field = next(iter(values), "")
+        raise ConfigError(
+            field,
+            "the run has ended; continue it, or start another one with this setting.",
+        )
+
+
+def config_now(connection: Connection, run: RowMapping) -> RunConfig:
+    """Return the settings of a run with its changes, also those that wait."""
+    config = parse(json.loads(run["config"]))
+    for step, values in changes_of(phases_of_runs(connection, [run["id"]])[run["id"]]):
+        config = config.after(step, values)
+    waiting = json.loads(run["changes"] or "{}")
+    return config.after(run["step"], waiting) if waiting else config
 
 
 def _store_changes(

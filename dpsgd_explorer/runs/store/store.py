@@ -82,7 +82,7 @@ class RunStore:
         self.database = Database(database_url, patience_s=patience_s)
         self.clock = clock
         self.leases = Leases(self.database, clock=clock, lease_clock=lease_clock)
-        self.pauses = pauses.Pauses(self.database, clock)
+        self.pauses = pauses.Pauses(self.database, clock, cost_limit)
         self._quotas = quotas or Quotas()
         self._limits: dict[str, Any] = {
             "quotas": self._quotas,

@@ -8,7 +8,7 @@ from typing import Any
 
 from sqlalchemy import Connection, RowMapping, delete, func, insert, select, update
 
-from dpsgd_explorer.experiments.kinds import KINDS
+from dpsgd_explorer.experiments.kinds import KINDS, parse
 from dpsgd_explorer.runs.store.schema import (
     FINAL_STATES,
     MOVES,
@@ -127,6 +127,8 @@ def summary(connection: Connection, run: RowMapping) -> dict[str, Any]:
     measured = KINDS[run["kind"]].measured
     names = ("epsilon", "delta", *measured, "steps", "seconds")
     results = {name: merged.get(name) for name in names}
+    config = parse(json.loads(run["config"]))
+    results["epsilon"] = config.guaranteed(results["epsilon"])
     return results | _status(connection, run["id"])
 
 

@@ -30,8 +30,7 @@ from dpsgd_explorer.errors import (
 from dpsgd_explorer.experiments import kinds
 from dpsgd_explorer.experiments.config import RunConfig
 from dpsgd_explorer.experiments.events import Changes, Event, changes_of
-from dpsgd_explorer.experiments.experiment import Experiment
-from dpsgd_explorer.experiments.performance import PerformanceSettings
+from dpsgd_explorer.experiments.experiment import Experiment, PerformanceSettings
 from dpsgd_explorer.machine import free_memory_mib
 from dpsgd_explorer.runs.own_tables import folder_of
 from dpsgd_explorer.runs.store.records import Checkpoint, Claim, StoredEvent

@@ -50,7 +50,10 @@ class RecountAnswer(EnclosedEpsilon):
 
 @operation(bp, "GET", "/epsilon")
 def recount(run_id: str, query: RecountQuestion) -> RecountAnswer:
-    """Return a run's epsilon along its log as another accountant counts it."""
+    """Return a run's epsilon along its log as another accountant counts it.
+
+    Of a run with a budget for changes it is that of its steps as if planned beforehand.
+    """
     store = run_store()
     run = store.get(run_id)
     name = query.accountant or run.config.get("accountant", DEFAULT_ACCOUNTANT)

@@ -128,7 +128,9 @@ def change(run_id: str, body: SettingsChange) -> RunAnswer:
     """Change settings of a run of this visitor from its next step on.
 
     Its log holds the change as a ``phase`` event.  Learning rate and clipping bound do
-    not enter ε, which covers the choice if it was made by what is private alone.
+    not enter ε; noise, batch size and steps need a budget for changes that was fixed at
+    the start, against which a privacy filter counts every step.  ε covers a choice that
+    was made by what is private alone.
     """
     values = body.model_dump(exclude_none=True)
     run_store().pauses.change(run_id, current_visitor(), values)

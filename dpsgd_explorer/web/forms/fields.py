@@ -87,6 +87,7 @@ LAYOUTS: dict[type[BaseModel], Layout] = {
                 "activation",
                 "clipping_heads",
                 "delta",
+                "filter_epsilon",
                 "noise_schedule",
                 "noise_end",
                 "clipping_schedule",

@@ -13,9 +13,11 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from dpsgd_explorer.accounting import Phase
+from dpsgd_explorer.accounting import FilteredRun, Phase
 from dpsgd_explorer.accounting.core.intervals import Interval
 from dpsgd_explorer.accounting.queries import epsilon_interval
+from dpsgd_explorer.accounting.rdp.filtered_run import beside_budgets
+from dpsgd_explorer.accounting.spending import FILTER
 from dpsgd_explorer.errors import AccountingError, ConfigError
 from dpsgd_explorer.experiments.events import changes_of
 from dpsgd_explorer.experiments.own_table import is_own, label_of
@@ -42,6 +44,7 @@ class LookedAt:
         is_covered: Whether it adds noise, so that some ε covers it.
         has_begun: Whether it took a step: before the first one nothing is released.
         is_changed: Whether its settings were changed while it trained.
+        filtered: Its budget for changes, None if it had none.
     """
 
     dataset: str
@@ -51,6 +54,7 @@ class LookedAt:
     is_covered: bool
     has_begun: bool
     is_changed: bool = False
+    filtered: FilteredRun | None = None
 
     @classmethod
     def of(
@@ -73,7 +77,9 @@ class LookedAt:
         done = tuple(phases_done(phases, steps))
         has_noise = all(x.noise_multiplier > 0 for x in phases)
         changed = bool(changes_of(told))
-        return cls(*names, done, delta, has_noise, steps > 0, changed)
+        budget = next((x["filter"] for x in told if "filter" in x), None)
+        filtered = FilteredRun(**budget) if budget else None
+        return cls(*names, done, delta, has_noise, steps > 0, changed, filtered)
 
 
 @dataclass(frozen=True)
@@ -124,18 +130,28 @@ def _total(runs: Sequence[LookedAt]) -> Total:
     covered = [run for run in begun if run.is_covered]
     # The strictest δ of all: a composition holds at any.
     delta = min(run.delta for run in covered or runs)
-    steps: Counter[tuple[float, float]] = Counter()
-    for run in covered:
-        for phase in run.phases:
-            steps[phase.sample_rate, phase.noise_multiplier] += phase.steps
-    interval = composed(frozenset(steps.items()), delta)
-    spent = None
-    if interval is not None:
-        terms = PrivacyTerms.of("exact", delta, status=interval.status)
-        spent = Epsilon.spent(interval.value, terms)
+    spent = _spent(covered, delta)
     uncovered, waiting = len(begun) - len(covered), len(runs) - len(begun)
     changed = sum(run.is_changed for run in covered)
     return Total(*names, spent, len(covered), uncovered, waiting, len(runs), changed)
+
+
+def _spent(covered: Sequence[LookedAt], delta: float) -> Epsilon | None:
+    """Return ε of all steps together; None: they differ too much for an answer."""
+    budgets = [run.filtered for run in covered if run.filtered is not None]
+    steps: Counter[tuple[float, float]] = Counter()
+    for run in covered:
+        for phase in () if run.filtered else run.phases:
+            steps[phase.sample_rate, phase.noise_multiplier] += phase.steps
+    if budgets:
+        planned = [Phase(*rates, count) for rates, count in steps.items()]
+        value = beside_budgets(budgets, planned, delta)
+        return Epsilon.spent(value, PrivacyTerms.of_counter(FILTER, delta))
+    interval = composed(frozenset(steps.items()), delta)
+    if interval is None:
+        return None
+    terms = PrivacyTerms.of("exact", delta, status=interval.status)
+    return Epsilon.spent(interval.value, terms)
 
 
 @lru_cache(maxsize=TOTALS)

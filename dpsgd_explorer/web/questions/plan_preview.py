@@ -12,11 +12,12 @@ from functools import cache, lru_cache
 from typing import Any
 
 from dpsgd_explorer import accounting
-from dpsgd_explorer.accounting import ACCOUNTANTS, Plan
+from dpsgd_explorer.accounting import ACCOUNTANTS, FilteredRun, Plan
 from dpsgd_explorer.accounting.core.phase import first_steps
 from dpsgd_explorer.accounting.queries import preview
 from dpsgd_explorer.accounting.registry import accountant_for
 from dpsgd_explorer.accounting.released_counts import gradient_noise, usual_count_noise
+from dpsgd_explorer.accounting.spending import FILTER
 from dpsgd_explorer.experiments import own_table
 from dpsgd_explorer.experiments.architecture import feature_shape
 from dpsgd_explorer.experiments.catalogue import DATA_SETS, MODELS, DataSet, Model
@@ -28,8 +29,12 @@ from dpsgd_explorer.web.questions.odds import percent_at_most
 from dpsgd_explorer.web.questions.privacy import (
     Curve,
     EnclosedEpsilon,
+    Epsilon,
     LayerAnswer,
     PlanAnswer,
+    PrivacyTerms,
+    claim_words,
+    counter_label,
     epsilons_of_phases,
 )
 from dpsgd_explorer.web.questions.rounding import need
@@ -55,10 +60,10 @@ PLAN_TEXTS: dict[str, Callable[[dict[str, Any]], str]] = {
     "sample_rate": lambda plan: f"{plan['sample_rate']:.3g}",
     "steps": lambda plan: f"{plan['steps']:,}",
     "epochs": lambda plan: f"{plan['epochs']:.3g}",
-    "accountant": lambda plan: ACCOUNTANTS[plan["accountant"]].label,
+    "accountant": lambda plan: counter_label(plan["accountant"]),
 }
 cached_preview = lru_cache(maxsize=128)(preview)
-CLOSE = 0.7  # a majority below it: guessing stays far below what models reach
+EVEN = 0.5  # a majority below it: several classes, guessing stays far down
 
 
 @lru_cache(maxsize=PLANS)
@@ -95,7 +100,7 @@ def truth_of(plan: dict[str, Any] | None) -> tuple[str, str, str]:
         return "not-private", "", "unknown"
     if not plan["private"]:
         return "not-private", "not private", "open"
-    return plan["status"], plan["status"], "private"
+    return plan["status"], claim_words(plan["accountant"], plan["status"]), "private"
 
 
 def planned(
@@ -106,6 +111,8 @@ def planned(
     A preliminary answer takes at most a tenth of a second of a processor.
     """
     plan = config.preliminary_plan if preliminary else config.plan
+    if config.is_filtered:
+        return _planned_by_filter(config, plan, points, preliminary=preliminary)
     target = config.target_epsilon if preliminary and plan.is_private else None
     last_step, most = plan.steps, target
     if plan.is_private and config.stop_at_epsilon is not None:
@@ -122,32 +129,66 @@ def planned(
     if target is not None and most is not None:
         found = found.raised_to(min(target, most))
     line = None if points is None else Curve.through(found.steps, found.epsilons)
-    card = card_of(config)
+    spent = EnclosedEpsilon.between(found.spent, plan.accountant, plan.delta)
     return PlanAnswer(
-        **EnclosedEpsilon.between(
-            found.spent, plan.accountant, plan.delta
-        ).model_dump(),
+        **spent.model_dump(),
         accountants=[
             name for name in accounting.NAMES if not accountant_for(name).why_not(run)
         ],
         epsilons=epsilons_of_phases(plan.accountant, run, plan.delta),
-        private=plan.is_private,
-        sample_size=plan.sample_size,
-        expected_batch_size=plan.expected_batch_size,
-        sample_rate=plan.sample_rate,
-        noise_multiplier=plan.noise_multiplier,
-        last_noise_multiplier=plan.phases[-1].noise_multiplier,
-        gradient_noise_multiplier=_gradient_noise(config, plan),
-        steps=plan.steps,
-        epochs=plan.steps * plan.sample_rate,
         last_step=last_step,
-        parameters=config.parameters,
-        layers=layer_answers(config),
-        step_bytes=card.step_bytes if card else None,
-        step_records=card.step_records if card else None,
         curve=line,
         noise_is_bound=target is not None,
+        **_plan_values(config, plan),
     )
+
+
+def _planned_by_filter(
+    config: TrainingConfig, plan: Plan, points: int | None, *, preliminary: bool
+) -> PlanAnswer:
+    """Return the same of a run with a budget for changes, if nothing is changed.
+
+    The budget is guaranteed; the curve says what the filter counts.
+    """
+    budget, [run] = config.filter_epsilon or 0.0, plan.phases
+    filtered = FilteredRun.planned(budget, plan.delta, run)
+    last_step = filtered.steps_within([], run)
+    line = None
+    if points is not None:
+        asked = Curve.steps_up_to(last_step, points)
+        line = Curve.through(asked, filtered.counted([run], asked))
+    terms = PrivacyTerms.of_counter(FILTER, plan.delta)
+    return PlanAnswer(
+        **Epsilon.spent(budget, terms).model_dump(),
+        lower=None,
+        upper=budget,
+        accountants=["exact", "all"],
+        epsilons=None,
+        last_step=last_step,
+        curve=line,
+        noise_is_bound=preliminary and config.target_epsilon is not None,
+        **_plan_values(config, plan),
+    )
+
+
+def _plan_values(config: TrainingConfig, plan: Plan) -> dict[str, Any]:
+    """Return what does not depend on who counts."""
+    card = card_of(config)
+    return {
+        "private": plan.is_private,
+        "sample_size": plan.sample_size,
+        "expected_batch_size": plan.expected_batch_size,
+        "sample_rate": plan.sample_rate,
+        "noise_multiplier": plan.noise_multiplier,
+        "last_noise_multiplier": plan.phases[-1].noise_multiplier,
+        "gradient_noise_multiplier": _gradient_noise(config, plan),
+        "steps": plan.steps,
+        "epochs": plan.steps * plan.sample_rate,
+        "parameters": config.parameters,
+        "layers": layer_answers(config),
+        "step_bytes": card.step_bytes if card else None,
+        "step_records": card.step_records if card else None,
+    }
 
 
 def layer_answers(config: TrainingConfig) -> list[LayerAnswer]:
@@ -184,7 +225,7 @@ def chart_catalogue() -> dict[str, Any]:
     return {
         "data_sets": {name: _data_set(name, data) for name, data in DATA_SETS.items()},
         "models": {name: _model(name, model) for name, model in MODELS.items()},
-        "accountants": {name: one.label for name, one in ACCOUNTANTS.items()},
+        "accountants": {name: counter_label(name) for name in (*ACCOUNTANTS, FILTER)},
         "claims": {name: one.status for name, one in ACCOUNTANTS.items()},
         "scales": [
             _scale(factor, power) for power in TICK_POWERS for factor in (1, 2, 5)
@@ -216,7 +257,7 @@ def accuracy_range(data: DataSet) -> tuple[float, float]:
 
     One that begins at 0 is drawn as errors by ratio; else close up on working runs.
     """
-    if data.majority < CLOSE:
+    if data.majority < EVEN:
         return WHOLE_RANGE
     near = math.floor(20 * data.majority) / 20  # first steps may lie below guessing
     return round(near - 0.05, 2), round(min(near + 0.15, 1.0), 2)

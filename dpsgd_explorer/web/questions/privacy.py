@@ -10,15 +10,17 @@ import math
 
 from pydantic import BaseModel
 
-from dpsgd_explorer.accounting import ACCOUNTANTS, Phase
+from dpsgd_explorer.accounting import ACCOUNTANTS, Phase, RenyiFilter
 from dpsgd_explorer.accounting.batches import POISSON, Batches, batches_answers
 from dpsgd_explorer.accounting.core.intervals import Interval
 from dpsgd_explorer.accounting.queries import Answer, all_answers
 from dpsgd_explorer.accounting.registry import ALL, deciding
+from dpsgd_explorer.accounting.spending import FILTER
 from dpsgd_explorer.web.questions.privacy_models import RELATIONS
 from dpsgd_explorer.web.questions.rounding import limit
 
 EPSILON_DIGITS = 4
+FILTER_LABEL = "Privacy filter"
 
 
 class PrivacyTerms(BaseModel):
@@ -47,6 +49,18 @@ class PrivacyTerms(BaseModel):
             accountant=deciding(accountant),
             neighboring_relation=neighboring_relation,
             status=status or ACCOUNTANTS[deciding(accountant)].status,
+        )
+
+    @classmethod
+    def of_counter(cls, name: str, delta: float, status: str = "") -> PrivacyTerms:
+        """Return the terms of what an accountant or a privacy filter counts."""
+        if name != FILTER:
+            return cls.of(name, delta, status=status)
+        return cls(
+            delta=delta,
+            accountant=FILTER,
+            neighboring_relation=RELATIONS[0],
+            status=status or RenyiFilter.status,
         )
 
 
@@ -270,6 +284,16 @@ class PlanAnswer(EnclosedEpsilon, EveryEpsilon):
     step_records: int | None
     curve: Curve | None
     noise_is_bound: bool
+
+
+def counter_label(name: str) -> str:
+    """Return the name of an accountant, or of the filter, for people."""
+    return FILTER_LABEL if name == FILTER else ACCOUNTANTS[deciding(name)].label
+
+
+def claim_words(accountant: str, status: str) -> str:
+    """Return what kind of truth an ε is, for people."""
+    return f"{status} ({FILTER})" if accountant == FILTER else status
 
 
 def finite(value: float | None) -> float | None:

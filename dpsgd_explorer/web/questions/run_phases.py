@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
 from typing import Any
@@ -13,7 +13,7 @@ from dpsgd_explorer.errors import ConfigError
 RATE_NOISE = "rate_noise_multiplier"
 
 
-def phases_of(told: Iterable[dict[str, Any]]) -> tuple[list[Phase], float]:
+def phases_of(told: Iterable[Mapping[str, Any]]) -> tuple[list[Phase], float]:
     """Return what was planned, phase by phase, and at which delta.
 
     Args:
@@ -49,7 +49,7 @@ def phases_of(told: Iterable[dict[str, Any]]) -> tuple[list[Phase], float]:
     return [*before, *phases], float(begun[0]["delta"])
 
 
-def releases_before(told: Sequence[dict[str, Any]]) -> int:
+def releases_before(told: Sequence[Mapping[str, Any]]) -> int:
     """Return how many releases came before the first step: a learning rate's, or none.
 
     The phases of ``phases_of`` count each of them as a step.

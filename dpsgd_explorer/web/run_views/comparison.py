@@ -134,8 +134,9 @@ def _budget(run: Run) -> float | None:
     if run.has_ended or not run.config["private"]:
         return None
     config = TrainingConfig.parse(run.config)
-    if config.target_epsilon is not None:
-        return config.target_epsilon
+    known = config.filter_epsilon or config.target_epsilon
+    if known is not None:
+        return known
     planned = config.plan.epsilon()
     return planned if math.isfinite(planned) else None
 

@@ -95,6 +95,9 @@ class SettingsChange(BaseModel):
 
     learning_rate: float | None = None
     max_grad_norm: float | None = None
+    noise_multiplier: float | None = None
+    expected_batch_size: int | None = None
+    steps: int | None = None
 
 
 class Position(BaseModel):
@@ -223,6 +226,7 @@ def links(run_id: str) -> dict[str, str]:
         "events": f"{api}/events",
         "log": f"{api}/events.json",
         "epsilon": f"{api}/epsilon",
+        "price": f"{api}/price",
         "twin": f"{api}/twin",
         **{order: f"{api}/{order}" for order in (*ORDERS, "change")},
         **{f"export_{name}": f"{api}/export.{name}" for name in EXPORT_FORMATS},

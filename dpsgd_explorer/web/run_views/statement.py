@@ -7,9 +7,11 @@ import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from dpsgd_explorer.accounting.registry import ACCOUNTANTS, deciding
+from dpsgd_explorer.accounting import Phase
+from dpsgd_explorer.accounting.registry import deciding
 from dpsgd_explorer.experiments.catalogue import MODELS
 from dpsgd_explorer.experiments.events import changes_of
+from dpsgd_explorer.experiments.mid_run import FURTHER, is_counted
 from dpsgd_explorer.experiments.schedules import CONSTANT
 from dpsgd_explorer.experiments.training_config import TrainingConfig
 from dpsgd_explorer.runs.store.records import Run
@@ -17,8 +19,9 @@ from dpsgd_explorer.runs.store.schema import CANCELLED
 from dpsgd_explorer.web.content.references import SOURCES
 from dpsgd_explorer.web.content.source import Source
 from dpsgd_explorer.web.figures.svg import small
-from dpsgd_explorer.web.questions.privacy import Epsilon
+from dpsgd_explorer.web.questions.privacy import Epsilon, counter_label
 from dpsgd_explorer.web.questions.rounding import need
+from dpsgd_explorer.web.questions.run_phases import phases_done, phases_of
 
 RELATIONS = {
     "add_or_remove_one": "two data sets are neighbours if one has one record more",
@@ -42,6 +45,14 @@ COUNTED_WITH = {
     "advanced": ("dwork2010",),
     "optimal": ("kairouz",),
 }
+FILTERED = (
+    "the budget that was fixed before the first step, an upper bound: a privacy filter "
+    "counted every step (fully adaptive composition)"
+)
+ODOMETER = (
+    "ε is that of all steps as if they had been planned (an odometer), and no budget "
+    "that was fixed at the start covers this choice."
+)
 SAMPLED = ("balle_sampling",)
 AUTOMATIC = ("bu",)  # clipping function
 MADE_WITH = "DP-SGD Explorer"
@@ -62,6 +73,7 @@ def statement(
     if spent.epsilon is None:
         return NO_STATEMENT
     config = TrainingConfig.parse(run.config)
+    done = _steps_done(run, config, phases)
     return " ".join(
         (
             f"{MODELS[config.model].label} was trained on {config.data.label} "
@@ -69,13 +81,13 @@ def statement(
             f"It is (ε, δ)-differentially private with ε = {spent.epsilon_text} and "
             f"δ = {small(spent.delta)}.",
             f"Unit: one training record; {RELATIONS[spent.neighboring_relation]}.",
-            f"Sampling: Poisson, every record joins each of {run.summary['steps']:,} "
-            f"steps with probability {config.plan.sample_rate:.4g}, by itself.",
+            f"Sampling: Poisson, every record joins each of {_sampling(done)}, by "
+            "itself.",
             f"Mechanism: {_clipping(config)}; Gaussian noise is added to their sum, "
-            f"in all {_noise(config)} times the sensitivity.",
-            *_chosen(run, phases),
-            f"Accountant: {ACCOUNTANTS[deciding(spent.accountant)].label}; ε is "
-            f"{STATUS.get(spent.status, spent.status)}.",
+            f"in all {_noise(done)} times the sensitivity.",
+            *_chosen(run, config, phases),
+            f"Accountant: {counter_label(spent.accountant)}; ε is "
+            f"{FILTERED if config.is_filtered else STATUS[spent.status]}.",
             "Not covered: the choice of settings and any other run on these records; "
             f"accuracy and loss on the {config.data.test_size:,} test records; losses, "
             "gradient lengths and other diagnostics of the training.",
@@ -91,6 +103,8 @@ def sources(run: Run, spent: Epsilon | None) -> list[str]:
     if not config.private:
         return []
     keys = ["abadi"]
+    if config.is_filtered:
+        return [*keys, "feldman", "mironov2017", *SAMPLED]
     if spent is not None and spent.epsilon is not None:
         keys += [*COUNTED_WITH.get(deciding(config.accountant), ()), *SAMPLED]
     return keys + list(AUTOMATIC if config.clipping_fn == "automatic" else ())
@@ -101,14 +115,41 @@ def bibtex(keys: Sequence[str]) -> str:
     return "\n\n".join(_entry(SOURCES[key]) for key in keys)
 
 
-def _chosen(run: Run, phases: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+def _steps_done(
+    run: Run, config: TrainingConfig, phases: Sequence[Mapping[str, Any]]
+) -> list[Phase]:
+    """Return the steps that were done, by their noise and probability."""
+    is_planned = not any(is_counted(values) for _, values in changes_of(phases))
+    planned = config.plan.phases if is_planned else phases_of(phases)[0]
+    return phases_done(planned, run.summary["steps"])
+
+
+def _sampling(done: Sequence[Phase]) -> str:
+    """Return how many steps had which probability."""
+    steps: dict[float, int] = {}
+    for phase in done:
+        steps[phase.sample_rate] = steps.get(phase.sample_rate, 0) + phase.steps
+    return ", then ".join(
+        f"{count:,} steps with probability {rate:.4g}" for rate, count in steps.items()
+    )
+
+
+def _chosen(
+    run: Run, config: TrainingConfig, phases: Sequence[Mapping[str, Any]]
+) -> Iterator[str]:
     """Yield what was chosen while looking, and what ε then needs."""
     condition = "ε holds if this choice used private outputs alone."
     for step, changes in changes_of(phases):
+        if FURTHER in changes:
+            covered = condition if config.is_filtered else ODOMETER
+            further = f"for {changes[FURTHER]:,} steps; {covered}"
+            yield f"After step {step:,} it was continued by choice {further}"
+            continue
         words = ", ".join(f"{name} = {value}" for name, value in changes.items())
+        before = "" if is_counted(changes) else ", and the above is what held before"
         yield (
-            f"After step {step:,} settings were changed by choice ({words}), and the "
-            f"above is what held before; {condition}"
+            f"After step {step:,} settings were changed by choice ({words}){before}; "
+            f"{condition}"
         )
     if run.state == CANCELLED:
         yield f"It was stopped by choice; {condition}"
@@ -122,9 +163,9 @@ def _clipping(config: TrainingConfig) -> str:
     return f"{bound} at the start, and {config.clipping_schedule} bounds later"
 
 
-def _noise(config: TrainingConfig) -> str:
-    """Return the noise multiplier, or the range of a schedule's."""
-    values = [phase.noise_multiplier for phase in config.plan.phases]
+def _noise(done: Sequence[Phase]) -> str:
+    """Return the noise multiplier, or the range of those of the steps."""
+    values = [phase.noise_multiplier for phase in done]
     low, high = min(values), max(values)
     return need(high) if low == high else f"{need(low)} to {need(high)}"
 

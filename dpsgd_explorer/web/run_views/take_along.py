@@ -73,7 +73,7 @@ def card_of(run: Run, evaluations: Iterable[dict[str, Any]]) -> Card | None:
         if point[axis] is not None
     ]
     accuracy = run.summary.get("test_accuracy")
-    budget = config.stop_at_epsilon or config.target_epsilon or spent.epsilon
+    budget = config.wall or spent.epsilon
     return Card(
         title=VIEWS[run.kind].subject(run.config),
         accuracy="" if accuracy is None else f"{percent(accuracy)} %",

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any, ClassVar
 
+from dpsgd_explorer.accounting.spending import FILTER
 from dpsgd_explorer.experiments.catalogue import MODELS
 from dpsgd_explorer.experiments.events import NOT_PRIVATE
 from dpsgd_explorer.experiments.own_table import label_of
@@ -158,6 +159,8 @@ class TrainingView(RunView):
         """Return what its accountant's answers are to be read with."""
         noisy = config["private"] and config["noise_multiplier"] != 0
         status = "" if noisy else NOT_PRIVATE
+        if noisy and config.get("filter_epsilon") is not None:
+            return PrivacyTerms.of_counter(FILTER, config["delta"])
         return PrivacyTerms.of(config["accountant"], config["delta"], status=status)
 
     def page(self, config: TrainingConfig) -> dict[str, Any]:
@@ -196,9 +199,7 @@ class TrainingView(RunView):
             Section(
                 "Test accuracy",
                 note,
-                accuracy_figure(
-                    evaluations, config.stop_at_epsilon or config.target_epsilon
-                ),
+                accuracy_figure(evaluations, config.wall),
             ),
             Section(
                 "Training loss",

@@ -17,7 +17,7 @@ import {decimalsUp, percent, roundUp} from "../lib/format.js";
 import {SCALE_WORDS, height, heightOf, yAxis} from "./accuracy_axis.js";
 import {axisName, baseLayout, keyAxis, strong, unitName, wall, words} from "./base.js";
 import {ghostLabels, ghostTraces, visible} from "./ghosts.js";
-import {spentAt} from "./plan.js";
+import {epochAt, spentAt} from "./plan.js";
 import {niceTicks, thin} from "./scale.js";
 
 const NARROW = 480; // px; below it the drawing says less
@@ -33,7 +33,7 @@ const LABEL = 20; // px of a line of words
 const X = {
   epsilon: (point, plan) => point.epsilon ?? point.drawn_at ?? spentAt(plan, point.step),
   step: (point) => point.step,
-  epoch: (point, plan) => point.step * plan.sample_rate,
+  epoch: (point, plan) => epochAt(plan, point.step),
   seconds: (point) => point.seconds,
 };
 
@@ -43,7 +43,7 @@ export const ACCURACY_NAMES = {epsilon: "ε spent", step: "step", epoch: "epoch"
 export function axisEnd({axis, plan, seconds}) {
   if (axis === "epsilon") return plan.budget * BEYOND;
   if (axis === "step") return plan.steps * 1.02;
-  if (axis === "epoch") return plan.steps * plan.sample_rate * 1.02;
+  if (axis === "epoch") return epochAt(plan, plan.steps) * 1.02;
   return seconds;
 }
 
@@ -127,7 +127,7 @@ function xAxis(view, color) {
 
 /** Where the budget ends on each axis; unknown in seconds. */
 function wallAt(axis, plan) {
-  return {epsilon: plan.budget, step: plan.last_step, epoch: plan.last_step * plan.sample_rate}[axis];
+  return {epsilon: plan.budget, step: plan.last_step, epoch: epochAt(plan, plan.last_step)}[axis];
 }
 
 /** The wall at what may be spent, and the ground behind it. */

@@ -62,8 +62,9 @@ export function decimalsOf(budget) {
 }
 
 /** The wall: where the run is stopped, what it was told to spend, or what it will spend. */
-function budgetOf(answer, {stop_at_epsilon, target_epsilon}) {
+function budgetOf(answer, {stop_at_epsilon, target_epsilon, filter_epsilon}) {
   if (!answer.private) return {budget: null, budget_word: "budget"};
+  if (filter_epsilon) return {budget: filter_epsilon, budget_word: "budget"};
   if (stop_at_epsilon && answer.last_step < answer.steps) return {budget: stop_at_epsilon, budget_word: "stop at"};
   if (target_epsilon) return {budget: target_epsilon, budget_word: "budget"};
   return {budget: answer.epsilon, budget_word: "planned"};
@@ -76,9 +77,27 @@ export function ticksUpTo(budget, scales) {
   return scale.ticks.filter((tick) => tick.epsilon <= budget * 1.0001);
 }
 
+/** Pure: the plan of a run with what was changed while it trained. @param {Plan} plan @param {import("../runs/run_log.js").RunLog} log */
+export function planNow(plan, log) {
+  const {phase} = log;
+  if (!phase?.changes || log.changes.length === 0) return plan;
+  const rates = [{step: 0, sample_rate: plan.sample_rate}, ...log.changes];
+  const {steps = plan.steps, sample_rate = plan.sample_rate, expected_batch_size = plan.expected_batch_size} = phase;
+  return {...plan, steps, sample_rate, expected_batch_size, last_step: phase.last_step ?? Math.max(steps, plan.last_step === plan.steps ? 0 : plan.last_step), rates};
+}
+
+/** Epochs that so many steps are, whatever rates they had. */
+export function epochAt({rates, sample_rate}, step) {
+  if (!rates) return step * sample_rate;
+  return rates.reduce((sum, rate, i) => {
+    const end = Math.min(step, rates[i + 1]?.step ?? step);
+    return sum + Math.max(0, end - rate.step) * (rate.sample_rate ?? sample_rate);
+  }, 0);
+}
+
 /** Epsilon once another epoch is done, as the server listed it; null at the end. */
-export function afterNextEpoch({curve, sample_rate}, step) {
-  if (!curve) return null;
+export function afterNextEpoch({curve, sample_rate, rates}, step) {
+  if (!curve || rates) return null;
   const wanted = Math.min(step + 1 / sample_rate, curve.steps.at(-1));
   const at = curve.steps.findIndex((listed) => listed >= wanted);
   return at < 0 ? null : curve.epsilon[at];

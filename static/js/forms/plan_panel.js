@@ -47,11 +47,16 @@ export function showTruth(root, plan) {
   for (const badge of root.querySelectorAll("[data-truth]")) {
     badge.hidden = plan === null;
     badge.className = `badge ${plan?.private ? plan.status : "not-private"}`;
-    badge.textContent = plan?.private ? plan.status : "not private";
+    badge.textContent = plan?.private ? claim(plan) : "not private";
   }
   for (const words of root.querySelectorAll("[data-when]")) {
     words.hidden = words.dataset.when !== whenOf(plan);
   }
+}
+
+/** What kind of truth an ε is, in words. */
+function claim({accountant, status}) {
+  return accountant === "filter" ? `${status} (filter)` : status;
 }
 
 function whenOf(plan) {

@@ -2,7 +2,6 @@
 
 import {ApiError, deleteJson, getJson} from "../lib/api.js";
 import {wireLabels} from "./list/label_bar.js";
-import {showChanges} from "./actions/changes.js";
 import {LiveRun} from "./log/live_run.js";
 import {replay} from "./log/replay.js";
 import {RunLog} from "./log/run_log.js";
@@ -45,7 +44,6 @@ export class RunPage {
 
   replay(log) {
     this.panel.show({...this.content, log, whole: log, activity: {replaying: true}});
-    showChanges(this.part("run-changes"), this.run.config, log);
     if (log.latest.step === 0 || this.content.hasNoReplay) return;
     replay(this.part("replay"), log, (past) => this.panel.update({log: past}));
     if (location.hash === "#replay") this.part("replay").querySelector('[data-part="play"]').click(); // a link that asks for it

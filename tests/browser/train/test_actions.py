@@ -5,7 +5,7 @@ import re
 import pytest
 from playwright.sync_api import expect
 
-from tests.browser.trainer import SHORT, at, focus, status
+from tests.browser.trainer import SHORT, at, focus, status, unfold
 
 pytestmark = pytest.mark.long("more journeys")
 STEP = re.compile(r"^Step (\d+): [\d,]+ of [\d,]+ gradients are cut to C = 0\.5")
@@ -76,5 +76,53 @@ def test_a_setting_is_changed_in_mid_run_or_for_the_next_only(open_page):
     expect(said).to_contain_text("Chosen while looking")
     expect(note).to_be_hidden()
     expect(page.locator("[data-step-title]")).to_contain_text("cut to C = 0.2")
+    page.locator("[data-stop]").click()
+    expect(status(page)).to_have_text("Stopped")
+
+
+def test_steps_are_changed_within_a_budget_and_the_wall_ends_the_run(open_page):
+    noise = {"target_epsilon": "", "noise_multiplier": 2, "filter_epsilon": 8}
+    page = open_page(at(SHORT | {"steps": 20_000} | noise))
+    focus(page.locator("[data-run]"))
+    page.keyboard.press("Enter")
+    focus(button(page, "Pause"))
+    page.keyboard.press("Enter")
+    expect(status(page)).to_have_text("Paused")
+    unfold(page)
+    focus(page.locator("#steps"))
+    page.keyboard.press("Control+a")
+    page.keyboard.type("19000")
+    note = page.locator(".mid-run", has_text="20,000 in this run → 19,000")
+    expect(note).to_contain_text("What is guaranteed stays ε = 8.00 (bound)")
+    expect(note).to_contain_text("does not cover it if the loss")
+    focus(note.get_by_role("button", name="Change this run"))
+    page.keyboard.press("Enter")
+    button(page, "One step").click()
+    said = page.locator("[data-run-changes]")
+    expect(said).to_contain_text("steps 20,000 → 19,000")
+    expect(said).to_contain_text("against the budget ε = 8.00 fixed at the start")
+    expect(status(page, "detail")).to_contain_text("of 19,000")
+    page.locator("#noise_multiplier").fill("0.01")
+    note = page.locator(".mid-run", has_text="the run would end here")
+    note.get_by_role("button", name="Change this run").click()
+    focus(button(page, "Resume"))
+    page.keyboard.press("Enter")
+    expect(status(page)).to_have_text("Finished")
+    expect(said).to_contain_text("The run ended at the wall")
+    expect(status(page, "epsilon")).to_have_text("8.00")
+
+
+def test_without_a_budget_the_page_says_what_to_do(open_page):
+    page = open_page(at(SHORT | {"steps": 20_000}))
+    page.locator("[data-run]").click()
+    button(page, "Pause").click()
+    expect(status(page)).to_have_text("Paused")
+    unfold(page)
+    page.locator("#steps").fill("19000")
+    note = page.locator(".mid-run", has_text="This run has no budget for changes")
+    expect(note).to_be_visible()
+    expect(note.get_by_role("button", name="Change this run")).to_be_hidden()
+    note.get_by_role("button", name="Only the next").click()
+    expect(note).to_be_hidden()
     page.locator("[data-stop]").click()
     expect(status(page)).to_have_text("Stopped")

@@ -39,3 +39,33 @@ test("changes are kept in order and said with old and new", () => {
   );
   assert.equal(offer("learning_rate", "2", CONFIG, log), null);
 });
+
+const BUDGET = {...CONFIG, filter_epsilon: 4, target_epsilon: 3, noise_multiplier: null};
+
+function counted(state = "running") {
+  const log = run(state);
+  Object.assign(log.phase, {noise_multiplier: 1.2344, expected_batch_size: 256, steps: 300});
+  log.add({seq: 3, kind: "phase", data: {...log.phase, step: 7, noise_multiplier: 1.5, changes: {noise_multiplier: 1.5}}});
+  return log;
+}
+
+test("what enters ε is priced by the server, and offered with a budget only", () => {
+  assert.deepEqual(offer("steps", "250", BUDGET, counted()), {value: 250, words: "300 in this run → 250 from its next step.", isAllowed: true, isPriced: true});
+  assert.equal(offer("noise_multiplier", "1.5", BUDGET, counted()), null);
+  assert.equal(offer("expected_batch_size", "256", BUDGET, counted()), null);
+  const refused = offer("steps", "250", {...BUDGET, filter_epsilon: null}, counted());
+  assert.equal(refused.isAllowed, false);
+  assert.match(refused.words, /no budget for changes.*set a budget for changes before the next run/);
+  assert.equal(offer("noise_multiplier", "2", {...BUDGET, private: false}, counted()), null);
+  assert.equal(offer("expected_batch_size", "64", {...BUDGET, private: false}, counted()).isAllowed, true);
+});
+
+test("a run with a budget says its guarantee and its wall, one that goes on that it is an odometer", () => {
+  const log = counted();
+  assert.match(changesSaid(BUDGET, log), /^Changed after step 7, noise multiplier σ 1\.235 → 1\.500?\. .*budget ε = 4\.00 fixed at the start/);
+  log.add({seq: 4, kind: "end", data: {step: 9, reason: "filter_epsilon"}});
+  assert.match(changesSaid(BUDGET, log), /ended at the wall/);
+  const longer = run();
+  longer.add({seq: 3, kind: "phase", data: {step: 300, steps: 340, changes: {further_steps: 40}}});
+  assert.match(changesSaid(CONFIG, longer), /^Changed after step 300, 40 further steps\. Continued while looking/);
+});

@@ -4,8 +4,10 @@ import json
 
 import pytest
 
-from dpsgd_explorer.errors import LeaseLostError, RunNotFoundError
+from dpsgd_explorer.errors import ConfigError, LeaseLostError, RunNotFoundError
+from dpsgd_explorer.experiments.events import Event
 from dpsgd_explorer.runs.store.leases import LEASE_SECONDS
+from dpsgd_explorer.runs.store.store import RunStore
 
 
 @pytest.fixture
@@ -148,3 +150,50 @@ def test_runs_that_were_left_paused_are_deleted_in_the_end(store, run, paused, c
     assert store.delete_ended(clock() + 1, 10) == 1
     with pytest.raises(RunNotFoundError):
         store.get(run.id)
+
+
+@pytest.fixture
+def budgeted(store, config):
+    values = config.model_dump(mode="json") | {"filter_epsilon": 30.0}
+    return store.create(config.parse(values), visitor="ann")
+
+
+def test_steps_that_are_done_cannot_be_taken_back(store, budgeted):
+    claim = store.leases.claim()
+    store.leases.append(claim, [Event("step", {"step": 7})])
+    with pytest.raises(ConfigError, match="at least those that are done, 7, got 6"):
+        store.pauses.change(budgeted.id, "ann", {"steps": 6})
+    store.pauses.change(budgeted.id, "ann", {"steps": 7})
+    assert store.leases.orders(claim).changes == {"steps": 7}
+
+
+def test_a_change_is_checked_beside_those_that_wait(store, budgeted):
+    store.pauses.change(budgeted.id, "ann", {"steps": 50})
+    assert store.pauses.config(budgeted.id).steps == 50
+    store.pauses.change(budgeted.id, "ann", {"noise_multiplier": 2.0})
+    now = store.pauses.config(budgeted.id)
+    assert (now.steps, now.noise_multiplier) == (50, 2.0)
+    with pytest.raises(ConfigError) as refused:
+        store.pauses.change(budgeted.id, "ann", {"expected_batch_size": 10**6})
+    assert refused.value.field == "expected_batch_size"
+
+
+def test_a_change_may_not_cost_more_than_a_run_may(database_url, config):
+    store = RunStore(database_url, cost_limit=2 * config.cost)
+    values = config.model_dump(mode="json") | {"filter_epsilon": 30.0}
+    run = store.create(config.parse(values), visitor="ann")
+    with pytest.raises(ConfigError, match="multiply-adds") as refused:
+        store.pauses.change(run.id, "ann", {"steps": 10_000})
+    assert refused.value.field == "steps"
+    store.pauses.change(run.id, "ann", {"steps": config.steps + 1})
+    store.database.close()
+
+
+def test_a_change_of_steps_is_what_the_run_then_has_in_all(store, budgeted):
+    claim = store.leases.claim()
+    store.pauses.change(budgeted.id, "ann", {"steps": 50})
+    store.leases.append(
+        claim, [Event("phase", {"step": 3, "steps": 50, "changes": {"steps": 50}})]
+    )
+    assert store.get(budgeted.id).steps == 50
+    assert store.leases.orders(claim).changes == {}

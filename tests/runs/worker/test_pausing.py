@@ -168,15 +168,69 @@ def test_a_change_outlives_the_process_that_made_it(
     assert_ended_as(repeated, store, run.id)
 
 
-@pytest.mark.long("real runs")
-def test_a_process_killed_after_a_change_repeats_it(
-    consumer, killed_config, own_children
+PLAN_CHANGE = {"noise_multiplier": 1.5, "expected_batch_size": 300, "steps": 25}
+
+
+def budgeted(config, **values):
+    given = config.model_dump(mode="json") | {"filter_epsilon": 30.0} | values
+    return TrainingConfig.parse(given)
+
+
+def test_noise_batch_and_steps_change_in_mid_run_within_the_budget(
+    store, config, in_thread, monkeypatch
 ):
+    monkeypatch.setattr(pausing, "LINGER_SECONDS", 0.0)
+    config = budgeted(config)
+    run = store.create(config, visitor="ann")
+    store.pauses.take_step(run.id, "ann")
+    in_thread().join(PATIENCE_SECONDS)
+    store.pauses.change(run.id, "ann", PLAN_CHANGE)
+    assert store.pauses.config(run.id).steps == 25
+    store.pauses.resume(run.id, "ann")
+    in_thread().join(PATIENCE_SECONDS)
+    assert recorded_changes(store, run.id) == [(1, PLAN_CHANGE)]
+    repeated = timeless(kinds.start(config, changes=[(1, PLAN_CHANGE)]))
+    assert_ended_as(repeated, store, run.id)
+    done = store.get(run.id)
+    assert (done.step, done.steps, done.summary["epsilon"]) == (25, 25, 30.0)
+
+
+@pytest.mark.long("real runs")
+@pytest.mark.parametrize("change", [CHANGE, PLAN_CHANGE], ids=["free", "counted"])
+def test_a_process_killed_while_a_change_waits_makes_it_once(
+    consumer, killed_config, own_children, change
+):
+    config = budgeted(killed_config)
+    change = change | ({"steps": config.steps - 9} if "steps" in change else {})
+    worker = consumer()
+    run = worker.store.create(config, visitor="ann")
+    thread = answering(worker)
+    wait_until(lambda: worker.store.get(run.id).step > 20)
+    worker.store.pauses.pause(run.id, "ann")
+    wait_until(lambda: worker.store.get(run.id).state == "paused")
+    step = worker.store.get(run.id).step
+    [child] = own_children()
+    worker.store.pauses.change(run.id, "ann", change)
+    os.kill(child, signal.SIGKILL)
+    thread.join(PATIENCE_SECONDS)
+    worker.store.pauses.resume(run.id, "ann")
+    answering(worker).join(PATIENCE_SECONDS)
+    assert recorded_changes(worker.store, run.id) == [(step, change)]
+    repeated = timeless(kinds.start(config, changes=[(step, change)]))
+    assert_ended_as(repeated, worker.store, run.id)
+
+
+@pytest.mark.long("real runs")
+@pytest.mark.parametrize("change", [CHANGE, {"noise_multiplier": 1.5}], ids=str)
+def test_a_process_killed_after_a_change_repeats_it(
+    consumer, killed_config, own_children, change
+):
+    killed_config = budgeted(killed_config)
     worker = consumer()
     run = worker.store.create(killed_config, visitor="ann")
     thread = answering(worker)
     wait_until(lambda: worker.store.leases.checkpoint(run.id))
-    worker.store.pauses.change(run.id, "ann", CHANGE)
+    worker.store.pauses.change(run.id, "ann", change)
     wait_until(lambda: recorded_changes(worker.store, run.id))
     [child] = own_children()
     os.kill(child, signal.SIGKILL)
@@ -184,7 +238,7 @@ def test_a_process_killed_after_a_change_repeats_it(
     changes = recorded_changes(worker.store, run.id)
     [(step, values)] = changes
     assert 0 < step < killed_config.steps
-    assert values == CHANGE
+    assert values == change
     repeated = timeless(kinds.start(killed_config, changes=changes))
     assert_ended_as(repeated, worker.store, run.id)
 

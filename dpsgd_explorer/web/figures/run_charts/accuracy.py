@@ -38,6 +38,8 @@ def budget_of(config: TrainingConfig, plan: Data) -> tuple[float, str]:
 
     It is where the run is stopped, what it may spend, or what it will spend.
     """
+    if config.is_filtered:
+        return config.filter_epsilon or 0.0, "budget"
     if config.stop_at_epsilon and plan["last_step"] < plan["steps"]:
         return config.stop_at_epsilon, "stop at"
     if config.target_epsilon:

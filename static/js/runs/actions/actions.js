@@ -1,7 +1,6 @@
 /** What the visitor does to a run while it goes on: pause, resume, one step at a time. */
 
 import {ApiError, postJson} from "../../lib/api.js";
-import {showChanges} from "./changes.js";
 import {MidRun} from "./mid_run.js";
 import {StepView} from "./step_view.js";
 
@@ -37,7 +36,6 @@ export class RunActions {
     for (const [name, button] of Object.entries(this.buttons)) {
       button.addEventListener("click", () => this.ask(name), {signal: this.listening.signal});
     }
-    this.changed = root.querySelector("[data-run-changes]");
     const form = document.querySelector("form[data-settings]");
     if (form) this.midRun = new MidRun(form, run, this.listening.signal);
     this.update();
@@ -49,7 +47,6 @@ export class RunActions {
     this.listening.abort();
     this.place.hidden = true;
     this.view.show(null);
-    this.changed.hidden = true;
   }
 
   update() {
@@ -62,7 +59,6 @@ export class RunActions {
     if (focused === this.buttons.pause && !now.pause) this.buttons.resume.focus();
     if ((focused === this.buttons.resume || focused === this.buttons.step) && !now.resume) this.buttons.pause.focus();
     this.view.show(log.microscope);
-    showChanges(this.changed, answer.config, log);
     this.midRun?.update();
   }
 

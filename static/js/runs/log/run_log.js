@@ -99,7 +99,8 @@ export class RunLog {
   /** The furthest point reached: step 0 before the first. */
   get latest() {
     const point = this.latestPoint;
-    return this.microscope?.step > point.step ? this.microscope : point;
+    if (this.microscope?.step > point.step) return this.microscope;
+    return this.end ? {...point, epsilon: this.end.epsilon ?? point.epsilon} : point; // of a filter: the whole budget
   }
 
   get latestPoint() {

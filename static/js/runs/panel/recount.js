@@ -63,7 +63,7 @@ export class Recount {
     this.run = run;
     this.note.textContent = "";
     if (run === null) return;
-    const options = Object.keys(run.catalogue.accountants).map((name) => new Option(accountantName(name, run.catalogue), name));
+    const options = Object.keys(run.catalogue.claims).map((name) => new Option(accountantName(name, run.catalogue), name));
     this.select.replaceChildren(...options);
     this.select.value = run.plan.accountant;
   }

@@ -9,8 +9,9 @@ import {Gauge} from "./gauge.js";
 import {GhostList} from "../ghosts/ghost_list.js";
 import {figure as lossFigure, lossTop} from "../../charts/loss.js";
 import {countTop, figure as normsFigure, previewEdges} from "../../charts/norms.js";
-import {afterNextEpoch} from "../../charts/plan.js";
+import {afterNextEpoch, planNow} from "../../charts/plan.js";
 import {niceCeiling} from "../../charts/scale.js";
+import {showChanges} from "../actions/changes.js";
 import {RunLog} from "../log/run_log.js";
 import {BasePanel} from "./base_panel.js";
 
@@ -25,6 +26,7 @@ const EMPTY = new RunLog();
  * @property {string} terms what every epsilon here is to be read with
  * @property {import("../../charts/ghosts.js").Ghost[]} [ghosts] other runs, drawn thin behind this one
  * @property {RunLog} [whole] the log that a replay shows a part of
+ * @property {Record<string, any>} [config] of the run
  * @property {string} [model] of the run, as the catalogue names it
  * @property {string | null} [twin] address of the run without privacy to show it beside
  * @property {import("./recount.js").Recountable} [recount] how its ε can be counted anew
@@ -88,6 +90,7 @@ export class RunPanel extends BasePanel {
     if (!this.content) return;
     const {recount = null, plan, log} = this.content;
     this.recount.offer(plan.private && this.whole.isFinal && this.whole.phase ? recount : null);
+    showChanges(this.root.querySelector("[data-run-changes]"), this.content.config, this.whole);
     this.statusBar.update({...this.content, plan: this.plan, log: log && this.log});
     for (const part of this.parts) this.painter.request(part, options);
   }
@@ -97,7 +100,7 @@ export class RunPanel extends BasePanel {
   }
 
   get plan() {
-    return this.lens?.plan ?? this.content.plan;
+    return this.lens?.plan ?? planNow(this.content.plan, this.content.whole ?? this.content.log ?? EMPTY);
   }
 
   seen(log) {
@@ -167,7 +170,7 @@ export class RunPanel extends BasePanel {
     const log = this.whole;
     const {recorded} = this;
     if (recorded) this.secondsEnd = Math.max(this.secondsEnd, niceCeiling(recorded.at(-1).seconds));
-    const left = log.isFinal ? 0 : (log.secondsLeft(this.content.plan.steps) ?? 0);
+    const left = log.isFinal ? 0 : (log.secondsLeft(this.plan.steps) ?? 0);
     if (log.isFinal) this.secondsEnd = log.seconds * 1.04 || 1;
     else this.secondsEnd = Math.max(this.secondsEnd, niceCeiling((log.seconds + left) * 1.02 || 1));
     return this.secondsEnd;

@@ -2,6 +2,7 @@
 
 import {chartPlan} from "../../charts/plan.js";
 import {terms} from "../../forms/plan_panel.js";
+import {FILTER} from "../actions/changes.js";
 import {clock} from "../../lib/times.js";
 
 /**
@@ -16,8 +17,9 @@ export function trainingContent(run, plan, catalogue) {
     title: `Run of ${clock(run.created_at)}`,
     file: `run-${run.id.slice(0, 6)}`,
     terms: terms(plan, catalogue),
+    config,
     model: config.model,
     twin: config.private ? run.links.twin : null,
-    recount: {url: run.links.epsilon, plan, config, catalogue},
+    recount: plan.accountant === FILTER ? null : {url: run.links.epsilon, plan, config, catalogue},
   };
 }

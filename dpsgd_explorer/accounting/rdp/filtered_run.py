@@ -1,0 +1,128 @@
+"""A run whose noise, rate and length are chosen while it trains, within a budget.
+
+The budget (ε, δ) and the order α are fixed before the first step; α is the one at which
+the planned steps fit best.  Whatever is chosen later by what was released, all steps
+together are (ε, δ)-private, if none is taken that a ``RenyiFilter`` refuses.  What the
+steps so far count for, at α, is no promise: only the whole budget is.
+
+Source: as ``privacy_filter``.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from typing import Self
+
+import numpy as np
+
+from dpsgd_explorer.accounting.core.phase import Phase, first_steps
+from dpsgd_explorer.accounting.rdp.curve import RdpCurve
+from dpsgd_explorer.accounting.rdp.privacy_filter import RenyiFilter
+from dpsgd_explorer.accounting.rdp.subsampled_gaussian import ORDERS
+from dpsgd_explorer.errors import AccountingError
+
+
+@dataclass(frozen=True)
+class FilteredRun:
+    """A budget and how the steps of a run are counted against it.
+
+    Attributes:
+        epsilon: ε of all steps together.
+        delta: δ of all steps together.
+        order: α, at which divergences are added up.
+
+    Raises:
+        AccountingError: as ``RenyiFilter``.
+    """
+
+    epsilon: float
+    delta: float
+    order: float
+
+    @classmethod
+    def planned(cls, epsilon: float, delta: float, step: Phase) -> Self:
+        """Return the budget with the order that allows the most of such steps.
+
+        Raises:
+            AccountingError: no order leaves a budget of this ε and δ.
+        """
+        usual = RenyiFilter(epsilon, delta)  # checks the numbers
+        orders = np.sort(ORDERS)
+        single = RdpCurve.of([Phase(step.sample_rate, step.noise_multiplier, 1)])
+        budgets = np.array([usual.budget_at(float(order)) for order in orders])
+        with np.errstate(divide="ignore", invalid="ignore"):
+            steps = np.nan_to_num(budgets / single.at(orders), nan=-math.inf)
+        return cls(epsilon, delta, float(orders[int(np.argmax(steps))]))
+
+    @cached_property
+    def budget(self) -> float:
+        """The largest sum of divergences."""
+        return self._filter([]).budget
+
+    def spent(self, done: Sequence[Phase]) -> float:
+        """Return the divergence of these steps."""
+        return math.fsum(
+            phase.steps * _divergence(phase.sample_rate, phase.noise_multiplier, self)
+            for phase in done
+            if phase.steps
+        )
+
+    def steps_within(self, done: Sequence[Phase], further: Phase) -> int:
+        """Return how many of some further steps the budget allows after others."""
+        try:
+            counting = self._filter(done)
+        except AccountingError:  # spent to the last digit
+            return 0
+        rate, noise = further.sample_rate, further.noise_multiplier
+        return min(counting.steps_left(rate, noise), further.steps)
+
+    def counted(self, phases: Sequence[Phase], steps: Sequence[int]) -> list[float]:
+        """Return the ε that the first steps of the phases count for, at α.
+
+        0 before the first step; at most the budget as far as it allows the steps.
+        """
+        conversion = self.epsilon - self.budget
+        return [
+            conversion + self.spent(first_steps(phases, count)) if count else 0.0
+            for count in steps
+        ]
+
+    def _filter(self, done: Sequence[Phase]) -> RenyiFilter:
+        """Return a filter that has counted these steps.
+
+        Raises:
+            AccountingError: the budget does not allow them.
+        """
+        counting = RenyiFilter(self.epsilon, self.delta, order=self.order)
+        for phase in done:
+            counting.spend(phase.sample_rate, phase.noise_multiplier, phase.steps)
+        return counting
+
+
+def beside_budgets(
+    budgets: Sequence[FilteredRun], planned: Sequence[Phase], delta: float
+) -> float:
+    """Return ε of whole budgets and of steps fixed beforehand, on the same records.
+
+    A budget bounds the divergence at its order, and so at every smaller one
+    (van Erven and Harremoës 2014, theorem 3); all are added up at the smallest.
+    """
+    steps = sum(phase.steps for phase in planned)
+    if len(budgets) == 1 and not steps and budgets[0].delta == delta:
+        return budgets[0].epsilon
+    order = min(budget.order for budget in budgets)
+    total = math.fsum(budget.budget for budget in budgets)
+    if steps:
+        total += float(RdpCurve.of(planned).at([order])[0])
+    return RdpCurve(np.array([order]), np.array([total])).epsilon(delta)
+
+
+@lru_cache(maxsize=1024)
+def _divergence(
+    sample_rate: float, noise_multiplier: float, counted_by: FilteredRun
+) -> float:
+    curve = RdpCurve.of([Phase(sample_rate, noise_multiplier, 1)])
+    return float(curve.at([counted_by.order])[0])

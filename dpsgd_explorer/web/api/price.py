@@ -1,0 +1,29 @@
+"""The price of a change, before it is made."""
+
+from __future__ import annotations
+
+from flask import Blueprint
+
+from dpsgd_explorer.errors import ConfigError
+from dpsgd_explorer.experiments.kinds import DEFAULT_KIND, parse
+from dpsgd_explorer.experiments.training_config import TrainingConfig
+from dpsgd_explorer.web.api.operation import operation
+from dpsgd_explorer.web.http.services import run_store
+from dpsgd_explorer.web.questions.change_price import (
+    ChangeAnswer,
+    ChangeQuestion,
+    price,
+)
+
+bp = Blueprint("price_api", __name__, url_prefix="/api/v1/runs/<run_id>")
+
+
+@operation(bp, "GET", "/price")
+def change_price(run_id: str, query: ChangeQuestion) -> ChangeAnswer:
+    """Return what a training run would spend after a change, or continued."""
+    store = run_store()
+    run = store.get(run_id)
+    config = parse(run.config)
+    if run.kind != DEFAULT_KIND or not isinstance(config, TrainingConfig):
+        raise ConfigError("kind", "kind must be training to be changed in mid-run.")
+    return price(config, store.phases_of([run.id])[run.id], run.step, query.values)

@@ -1,0 +1,131 @@
+"""What a run would spend if its settings were changed now, or it were continued."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from dpsgd_explorer.errors import ConfigError
+from dpsgd_explorer.experiments.events import changes_of
+from dpsgd_explorer.experiments.mid_run import CHANGEABLE, FURTHER, along
+from dpsgd_explorer.experiments.training_config import TrainingConfig
+from dpsgd_explorer.web.questions.privacy import Epsilon, PrivacyTerms
+from dpsgd_explorer.web.questions.question import Question
+from dpsgd_explorer.web.questions.rounding import limit
+
+ODOMETER = (
+    "It is marked as continued while looking: this ε is that of all steps as if they "
+    "had been planned, and no budget that was fixed at the start covers the choice."
+)
+
+
+class ChangeQuestion(Question):
+    """What would change; what is left out stays.
+
+    ``further_steps`` continues a run that has ended.
+    """
+
+    learning_rate: float | None = None
+    max_grad_norm: float | None = None
+    noise_multiplier: float | None = None
+    expected_batch_size: int | None = None
+    steps: int | None = None
+    further_steps: int | None = None
+
+    @property
+    def values(self) -> dict[str, Any]:
+        """What is asked for."""
+        return self.model_dump(exclude_none=True)
+
+
+class ChangeAnswer(Epsilon):
+    """What is guaranteed of the run with the change, and what it would count to.
+
+    ``epsilon`` is null without a guarantee.  ``counted`` is ε after ``last_step``, the
+    last that the budget allows, ``before`` that of the steps done so far.
+    """
+
+    counted: float | None
+    before: float | None
+    step: int
+    steps: int
+    last_step: int
+    words: str
+
+
+def price(
+    config: TrainingConfig,
+    phases: Sequence[Mapping[str, Any]],
+    step: int,
+    values: Mapping[str, Any],
+) -> ChangeAnswer:
+    """Return what a run would spend after a change.
+
+    Args:
+        config: Its settings at the start.
+        phases: The data of its log's ``phase`` events.
+        step: Steps that it has done.
+        values: What would change.
+
+    Raises:
+        ConfigError: nothing is asked for, or a change cannot be made.
+    """
+    if not values:
+        names = ", ".join((*CHANGEABLE, FURTHER))
+        raise ConfigError("steps", f"one of {names} must be given, got none of them.")
+    if values.get(FURTHER, 1) < 1:
+        raise ConfigError(
+            FURTHER, f"{FURTHER} must be at least 1, got {values[FURTHER]}."
+        )
+    changes = [*changes_of(phases), (step, values)]
+    now, spending = along(config, changes)
+    last = spending.last
+    spent = spending.epsilons([step, last])
+    counted = spent[last]
+    epsilon = config.guaranteed(counted)
+    terms = PrivacyTerms.of_counter(
+        spending.accountant, config.delta, spending.status if counted else ""
+    )
+    return ChangeAnswer(
+        **Epsilon.spent(math.inf if epsilon is None else epsilon, terms).model_dump(),
+        counted=counted,
+        before=spent[step],
+        step=step,
+        steps=now.plan.steps,
+        last_step=last,
+        words=_words(config, values, step, now.plan.steps, last, spent),
+    )
+
+
+def _words(
+    config: TrainingConfig,
+    values: Mapping[str, Any],
+    step: int,
+    steps: int,
+    last: int,
+    spent: Mapping[int, float | None],
+) -> str:
+    counted, before = spent[last], spent[step]
+    if counted is None or before is None:
+        return f"It would go on to step {last:,}; without noise there is no guarantee."
+    if not config.is_filtered:
+        return (
+            f"To step {last:,}: ε = {limit(counted)} instead of {limit(before)}. "
+            + (ODOMETER if FURTHER in values else "")
+        ).strip()
+    budget = limit(config.filter_epsilon or 0.0)
+    if last <= step < steps:
+        return (
+            f"The budget for changes, ε = {budget}, allows no such step: the run would "
+            "end here. Take more noise or a smaller batch."
+        )
+    end = (
+        f"The budget ends the run after step {last:,} of {steps:,}"
+        if last < steps
+        else f"All {steps:,} steps are within the budget"
+    )
+    return (
+        f"{end}: the filter has counted ε = {limit(before)} and will count "
+        f"{limit(counted)} of {budget}. What is guaranteed stays ε = {budget} (bound)."
+    )
