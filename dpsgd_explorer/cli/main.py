@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from dpsgd_explorer.experiments.config import RunConfig
     from dpsgd_explorer.experiments.events import Event
     from dpsgd_explorer.experiments.regression_config import RegressionConfig
+    from dpsgd_explorer.experiments.search_config import SearchConfig
     from dpsgd_explorer.experiments.training_config import TrainingConfig
 
 REFUSED = 2
@@ -181,14 +182,28 @@ def _regression_terms(config: RegressionConfig, _steps: int) -> str:
     return f"{terms}; one Gaussian: exact"
 
 
+def _search_terms(config: SearchConfig, _steps: int) -> str:
+    from dpsgd_explorer.cli.epsilon import terms_of
+
+    terms = terms_of(config.plan.sample_rate, config.delta)
+    return f"{terms}; the choice of the winner: bound; steps are trainings"
+
+
+def _accuracy(data: dict[str, Any]) -> str:
+    reached = data["test_accuracy"]
+    return "no winner" if reached is None else f"accuracy {reached:.2%}"
+
+
 REACHED: dict[str, Callable[[dict[str, Any]], str]] = {
-    "training": lambda data: f"accuracy {data['test_accuracy']:.2%}",
+    "training": _accuracy,
+    "search": _accuracy,
     "regression": lambda data: (
         f"median MSE {math.inf if (mse := data['mse_median']) is None else mse:.4f}"
     ),
 }
 TERMS: dict[str, Callable[[Any, int], str]] = {
     "training": _training_terms,
+    "search": _search_terms,
     "regression": _regression_terms,
 }
 

@@ -12,6 +12,8 @@ import pytest
 from dpsgd_explorer import accounting
 from dpsgd_explorer.cli.main import main
 from dpsgd_explorer.experiments.events import Event
+from dpsgd_explorer.experiments.kinds import KINDS
+from dpsgd_explorer.experiments.search_config import SearchConfig
 from dpsgd_explorer.experiments.training_config import TrainingConfig
 from dpsgd_explorer.training.dp_sgd import train
 
@@ -223,13 +225,24 @@ def test_train_carries_out_every_kind_of_run(tmp_path, capsys, rate, terms):
     assert told.endswith(terms)
 
 
+def test_train_carries_out_a_blind_search(tmp_path, capsys):
+    file = tmp_path / "config.json"
+    search = {"kind": "search", "mean_trials": 1.0, "noise_multiplier": 9.0, "seed": 2}
+    file.write_text(json.dumps(SMALL | search | {"steps": 1, "evaluations": 1}))
+    line, *_, told = said(capsys, "train", "--config", str(file)).splitlines()
+    trainings = SearchConfig.parse(SMALL | search | {"steps": 1}).trainings
+    assert line.startswith(f"step {trainings:>5} of {trainings}   ε ")
+    assert "accuracy" in line
+    assert told.endswith("the choice of the winner: bound; steps are trainings")
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
         ('{"steps": 1,}', "--config must hold JSON, line 1 does not"),
         ('{"stepz": 1}', "unknown setting 'stepz'"),
         ("[]", "the body must be an object of settings"),
-        ('{"kind": "x"}', "kind must be one of training, regression, engines, got 'x'"),
+        ('{"kind": "x"}', f"kind must be one of {', '.join(KINDS)}, got 'x'"),
     ],
     ids=["broken", "unknown", "no object", "kind"],
 )
