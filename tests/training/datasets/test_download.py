@@ -97,7 +97,11 @@ def test_a_file_that_is_nowhere_is_fetched_once(machine):
     assert [path.name for path in (machine / "chosen/set").iterdir()] == ["train.gz"]
 
 
-@pytest.mark.parametrize("first", [404, 503, OTHER, PACKED[:-9], b""])
+@pytest.mark.parametrize(
+    "first",
+    [404, 503, OTHER, PACKED[:-9], b""],
+    ids=["not there", "busy", "another file", "cut", "empty"],
+)
 def test_the_next_server_is_asked_if_the_first_fails(machine, first):
     with serving({"/first": first, "/second": PACKED}) as (url, asked):
         data = data_of(machine, f"{url}/first", f"{url}/second")
