@@ -1,44 +1,44 @@
 """Seconds from a click on *Run* to the first point of its chart.
 
-The product is started as a site for many starts it, and left alone until its processes
-are warm.  Visitors then launch the default run (MNIST) or the run on Adult, alone or
-five at the same moment, each with a cookie of its own, and read the run's log as the
-page does.  After each launch the runs are stopped and the processes load again.
+The product is started in either profile, and visitors launch a run at the same moment,
+each with a cookie of its own, and read the run's stream as the page does:
 
-Wall times are those of a clock.  The processor time is that of all processes of the
-product from the clicks to the last first point, over the number of visitors.
+| the product is | when they click |
+|---|---|
+| fresh | the moment it answers: no process has loaded torch, no feature is computed |
+| warm | its training processes rest |
+
+After each launch the runs are stopped and the processes load again.  Times are those of
+a clock, so the cores that others used meanwhile stand beside them.
 """
 
 from __future__ import annotations
 
 import http.cookiejar
 import json
-import os
 import statistics
 import threading
 import time
 import urllib.request
-from pathlib import Path
+from collections.abc import Iterator
+from contextlib import closing
 from typing import Any
 
-from benchmarks import record
+from benchmarks import processes, record
 from benchmarks.service import served
+from dpsgd_explorer import machine
+from dpsgd_explorer.runs.worker.process_pool import LEAST_SPARES
 
-TOGETHER = (1, 5)
 REPEATS = 3
-RUNS: dict[str, dict[str, Any]] = {
-    "mnist, scattering": {},
-    "adult, logistic": {"dataset": "adult", "model": "logistic", "delta": 1e-6},
-}
-POLL = 0.02
+MNIST: dict[str, Any] = {}
+ADULT: dict[str, Any] = {"dataset": "adult", "model": "logistic", "delta": 1e-6}
+RUNS = {"MNIST, scattering": MNIST, "Adult, logistic": ADULT}
+# Of a site for many and of one's own machine: how many click at the same moment.
+TOGETHER = {"public": (1, 5), "local": (1,)}
 PATIENCE = 120.0
-# The product rests when its processes take less than this share of a core.
-AT_REST = 0.03
-REST_SECONDS = 3.0
-# A fresh folder lacks the features of MNIST, which idle processes compute.
-REST_PATIENCE = 900.0
-TICKS = os.sysconf("SC_CLK_TCK")
-PUBLIC = {"DPSGD_PROFILE": "public", "DPSGD_QUOTA_LAUNCHES_A_DAY": "none"}
+# Idle processes of a fresh product compute the features of MNIST.
+REST_PATIENCE = 300.0
+NO_QUOTA = {"DPSGD_QUOTA_LAUNCHES_A_DAY": "none"}
 
 
 class Visitor:
@@ -51,89 +51,107 @@ class Visitor:
         self._opener = urllib.request.build_opener(cookies)
         self._opener.open(f"{address}/train/").close()
 
-    def ask(self, path: str, body: object = None) -> Any:
+    def ask(self, path: str, body: object) -> Any:
         """Return an answer as JSON values."""
-        data = None if body is None else json.dumps(body).encode()
         headers = {"Content-Type": "application/json", "Origin": self._address}
+        data = json.dumps(body).encode()
         asked = urllib.request.Request(self._address + path, data, headers)
         with self._opener.open(asked) as answer:
             return json.load(answer)
 
-    def first_point(self, config: dict[str, Any]) -> tuple[float, dict[str, Any]]:
-        """Launch a run; return the seconds to its first evaluation, and the run."""
-        start = time.perf_counter()
+    def first_point(self, config: dict[str, Any]) -> tuple[float, float]:
+        """Launch a run, and stop it after its first evaluation.
+
+        Returns:
+            Seconds until then; and the longest time for which the page could say
+            neither what the run does nor why it waits.
+
+        Raises:
+            TimeoutError: no evaluation came.
+        """
+        start = last = time.perf_counter()
+        silence, is_explained, told = 0.0, False, ""
         run = self.ask("/api/v1/runs", config)
-        while time.perf_counter() < start + PATIENCE:
-            log = self.ask(run["links"]["log"])
-            if any(event["kind"] == "evaluation" for event in log["events"]):
-                return time.perf_counter() - start, run
-            time.sleep(POLL)
-        raise TimeoutError(f"no point came within {PATIENCE} s: {log}")
+        for kind, data in self._events(run["links"]["events"]):
+            now, told = time.perf_counter(), f"{kind} {data}"
+            if not is_explained:
+                silence = max(silence, now - last)
+            last, is_explained = now, kind == "progress"
+            if kind == "evaluation":
+                self.ask(run["links"]["cancel"], {})
+                return now - start, silence
+        raise TimeoutError(f"the log ended without an evaluation: {told}")
+
+    def _events(self, path: str) -> Iterator[tuple[str, str]]:
+        """Yield kind and data of each event as it comes."""
+        kind = ""
+        stream = self._opener.open(self._address + path, timeout=PATIENCE)
+        with closing(stream):
+            for line in stream:
+                name, _, value = line.decode().strip().partition(": ")
+                if name == "event":
+                    kind = value
+                elif name == "data":
+                    yield kind, value
 
 
 def measure(address: str, config: dict[str, Any], together: int) -> dict[str, float]:
     """Return the seconds of some visitors who click at the same moment."""
     visitors = [Visitor(address) for _ in range(together)]
-    rest()
     start = threading.Barrier(together)
-    seconds: list[float] = []
+    waited: list[tuple[float, float]] = []
 
     def click(visitor: Visitor) -> None:
         start.wait()
-        waited, run = visitor.first_point(config)
-        seconds.append(waited)
-        visitor.ask(run["links"]["cancel"], {})
+        waited.append(visitor.first_point(config))
 
-    before = processor_seconds()
+    before = processes.Times.now()
     threads = [threading.Thread(target=click, args=(each,)) for each in visitors]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    used = (processor_seconds() - before) / together
-    return {"first": min(seconds), "last": max(seconds), "processor": used}
+    after = processes.Times.now()
+    seconds, silences = zip(*waited, strict=True)
+    return {
+        "first": min(seconds),
+        "last": max(seconds),
+        "silence": max(silences),
+        "processor": (after.ours - before.ours) / together,
+        "others": after.others_since(before),
+    }
 
 
-def rest() -> None:
-    """Wait until the product has loaded what it wants to."""
-    end = time.monotonic() + REST_PATIENCE
-    while time.monotonic() < end:
-        before = processor_seconds()
-        time.sleep(REST_SECONDS)
-        if processor_seconds() - before < AT_REST * REST_SECONDS:
-            return
-    print("the product did not come to rest; it still computes features")
+def rows_of(profile: str) -> Iterator[dict[str, Any]]:
+    """Start the product in a profile and yield what its visitors waited."""
+    spares = machine.runs_at_a_time(1, for_many=profile == "public")
+    with served(DPSGD_PROFILE=profile, **NO_QUOTA) as address:
+        most = max(TOGETHER[profile])
+        about = {"profile": profile, "product": "fresh", "run": next(iter(RUNS))}
+        yield about | {"at_once": most} | measure(address, MNIST, most)
+        for run, config in RUNS.items():
+            for together in TOGETHER[profile]:
+                about = {"profile": profile, "product": "warm", "run": run}
+                repeats = []
+                for _ in range(REPEATS):
+                    if not processes.rest(max(spares, LEAST_SPARES), REST_PATIENCE):
+                        about["product"] = "not at rest"
+                    repeats.append(measure(address, config, together))
+                yield about | {"at_once": together} | _medians(repeats)
 
 
-def processor_seconds() -> float:
-    """Return the processor time of all processes that we have started.
-
-    Those that have ended count as their parent's.
-    """
-    times = {}
-    for folder in Path("/proc").glob("[0-9]*"):
-        try:
-            fields = (folder / "stat").read_text().rpartition(")")[2].split()
-        except OSError:
-            continue
-        times[int(folder.name)] = (int(fields[1]), sum(map(int, fields[11:15])))
-    ours = {os.getpid()}
-    while new := {pid for pid, (parent, _) in times.items() if parent in ours} - ours:
-        ours |= new
-    return sum(times[pid][1] for pid in ours - {os.getpid()}) / TICKS
+def _medians(repeats: list[dict[str, float]]) -> dict[str, float]:
+    return {key: statistics.median(each[key] for each in repeats) for key in repeats[0]}
 
 
 def main() -> None:
     """Measure, print and write."""
     rows = []
-    with served(**PUBLIC) as address:
-        for name, config in RUNS.items():
-            for together in TOGETHER:
-                repeats = [measure(address, config, together) for _ in range(REPEATS)]
-                row = {
-                    key: round(statistics.median(each[key] for each in repeats), 2)
-                    for key in repeats[0]
-                }
-                rows.append({"run": name, "at_once": together, **row})
-                print(json.dumps(rows[-1]), flush=True)
+    for profile in TOGETHER:
+        for row in rows_of(profile):
+            figures = {
+                k: round(v, 2) if isinstance(v, float) else v for k, v in row.items()
+            }
+            rows.append(figures)
+            print(json.dumps(figures), flush=True)
     print(record.write("first_point", {"rows": rows}))

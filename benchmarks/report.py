@@ -51,7 +51,9 @@ def write() -> Path:
         "growth": _growth,
         "accounting": _accounting,
         "service": _service,
+        "first_point": _first_point,
         "widgets": _widgets,
+        "trainer": _trainer,
     }
     for name, table in parts.items():
         if (record.RESULTS / f"{name}.json").exists():
@@ -141,6 +143,44 @@ def _widgets(results: dict[str, Any]) -> str:
         times = [_figure(row[name]) for name in ("median_ms", "longest_ms")]
         lines.append(" | ".join(["| " + row["widget"], row["control"], *times]) + " |")
     return "\n".join(lines)
+
+
+def _first_point(results: dict[str, Any]) -> str:
+    lines = [
+        _origin(results),
+        "",
+        "| profile | the product is | run | at once | first point, s | of the last, s "
+        "| unexplained, s | CPU s a visitor | cores of others |",
+        "|---|---|---|---|---|---|---|---|---|",
+    ]
+    times = ("first", "last", "silence", "processor", "others")
+    for row in results["rows"]:
+        cells = [row["profile"], row["product"], row["run"], str(row["at_once"])]
+        cells += [f"{row[name]:.2f}" for name in times]
+        lines.append("| " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
+def _trainer(results: dict[str, Any]) -> str:
+    run = results["run"]
+    lines = [
+        _origin(results),
+        "",
+        "| expected batch size | slider to new ε, median ms | 95 % within, ms |",
+        "|---|---|---|",
+    ]
+    for row in results["rows"]:
+        times = [_figure(row[name]) for name in ("median_ms", "p95_ms")]
+        lines.append(f"| {row['batch']:,} | " + " | ".join(times) + " |")
+    return "\n".join(
+        [
+            *lines,
+            "",
+            f"While a run is drawn: {run['updates_per_second']:.1f} updates a second, "
+            f"main thread {run['busy_share']:.0%} busy, longest task "
+            f"{run['longest_task_ms']:.0f} ms.",
+        ]
+    )
 
 
 def _figure(value: float) -> str:

@@ -57,7 +57,7 @@ def _row(search: dict[str, Any]) -> str:
     runs = [best["test_accuracy"], *search["again"]]
     accuracies = ", ".join(f"{percent(one, 2)} %" for one in runs)
     cells = [
-        f"{config.data.label}, {_continued(MODELS[config.model].label)}",
+        f"{config.data.label}, {MODELS[config.model].inline_label}",
         limit(config.plan.epsilon()),
         str(len(search["trials"])),
         settings,
@@ -66,11 +66,6 @@ def _row(search: dict[str, Any]) -> str:
         limit(spent_by_all(search)),
     ]
     return f"| {' | '.join(cells)} |"
-
-
-def _continued(label: str) -> str:
-    """Return a label as it is written within a line."""
-    return label[:1].lower() + label[1:]
 
 
 if __name__ == "__main__":

@@ -60,6 +60,11 @@ class Model:
     multiply_adds: dict[str, int]
     note: str
 
+    @property
+    def inline_label(self) -> str:
+        """The label as it is written within a sentence."""
+        return self.label[:1].lower() + self.label[1:]
+
 
 DATA_SETS: dict[str, DataSet] = {
     "mnist": DataSet(

@@ -63,8 +63,8 @@ def header(content: bytes) -> list[str]:
     if next(rows, None) is None:
         _refuse("it has a first row and no other")
     if len(names) == 1:
-        hint = " Separate columns by commas." if re.search(r"[;\t|]", names[0]) else ""
-        _refuse(f"it has one column, {names[0]!r}, and needs two at least.{hint}")
+        hint = ". Separate columns by commas" if re.search(r"[;\t|]", names[0]) else ""
+        _refuse(f"it has one column, {names[0]!r}, and needs two at least{hint}")
     if len(names) > MOST_COLUMNS:
         _refuse(f"it has {len(names)} columns; at most {MOST_COLUMNS} are read")
     for place, name in enumerate(names, start=1):

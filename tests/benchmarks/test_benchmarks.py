@@ -1,10 +1,12 @@
 """The benchmark command measures what it says and writes what it measured."""
 
+import subprocess
+import sys
 import xml.etree.ElementTree as ElementTree
 
 import pytest
 
-from benchmarks import record, report
+from benchmarks import processes, record, report
 from benchmarks.models import CASES, GROWING, case_named
 from benchmarks.plot import line_plot
 from benchmarks.steps import core
@@ -68,3 +70,20 @@ def test_the_checks_of_a_step_took_what_they_may():
     rows = record.read("checks")["rows"]
     assert {row["model"] for row in rows} == set(CASES)
     assert [r["model"] for r in rows if r["checks_us"] > r["allowed_us"]] == []
+
+
+@pytest.mark.parametrize(
+    ("does", "rests"), [("signal.pause()", True), ("os.times()", False)]
+)
+def test_a_training_process_rests_when_it_wants_no_core(monkeypatch, does, rests):
+    monkeypatch.setattr(processes, "REST_SECONDS", 0.2)
+    code = f"import os, signal; print(flush=True)\nwhile True: {does}"
+    command = [sys.executable, "-c", code, processes.TRAINS]
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
+        process.stdout.readline()
+        before = processes.Times.now()
+        assert process.pid in processes.started()
+        assert processes.rest(1, patience_s=20.0 if rests else 0.5) == rests
+        assert (processes.Times.now().ours > before.ours) == (not rests)
+        process.kill()
+    assert not processes.rest(1, patience_s=0.1)

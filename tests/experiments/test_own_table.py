@@ -53,7 +53,8 @@ def test_a_row_is_for_testing_by_its_own_cells():
         "nothing": (b"", "is empty"),
         "blank": (b"\n\n", "is empty"),
         "names alone": (HEAD.encode(), "no other"),
-        "one column": (b"a;b\n1;2\n", "by commas"),
+        "one column": (b"a\n1\n", "needs two at least.$"),
+        "semicolons": (b"a;b\n1;2\n", "two at least. Separate columns by commas.$"),
         "a name twice": (b"a,a\n1,2\n", "'a' is there 2 times"),
         "no name": (b"a,\n1,2\n", "column 2 has no name"),
         "a long name": (b"a" * 81 + b",b\n1,2\n", "at most 80"),
@@ -68,7 +69,7 @@ def test_a_row_is_for_testing_by_its_own_cells():
         "an open quote": (b'a,b\n1,"2\n', "no CSV"),
         "too large": (b"a,b\n" + b"1,2\n" * 2**19, "2.0 MiB; at most 2"),
     }.values(),
-    ids=range(17),
+    ids=range(18),
 )
 def test_a_file_that_cannot_be_read_says_why(content, message):
     with pytest.raises(ConfigError, match=message) as refusal:

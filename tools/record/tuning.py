@@ -28,6 +28,14 @@ from tools.record.files import versions, write
 NAME = "choices/tuning"
 OTHER_SEEDS = (11, 12)
 SCATTERED = {"expected_batch_size": 4096, "steps": 300, "max_grad_norm": 0.1}
+SIGNALS = {
+    "dataset": "signals",
+    "model": "conv1d",
+    "target_epsilon": 3.0,
+    "expected_batch_size": 1024,
+    "steps": 300,
+    "max_grad_norm": 0.1,
+}
 SHAPES = ["constant", "linear"]
 SEARCHES: dict[str, tuple[dict[str, Any], dict[str, list[Any]]]] = {
     "adult": (
@@ -92,17 +100,11 @@ SEARCHES: dict[str, tuple[dict[str, Any], dict[str, list[Any]]]] = {
         },
         {"learning_rate": [0.01, 0.02, 0.04], "learning_rate_schedule": SHAPES},
     ),
-    "signals": (
-        {
-            "dataset": "signals",
-            "model": "conv1d",
-            "target_epsilon": 3.0,
-            "expected_batch_size": 1024,
-            "steps": 300,
-            "max_grad_norm": 0.1,
-        },
-        {"learning_rate": [8.0, 16.0]},
+    "signals-adam": (
+        SIGNALS | {"optimizer": "adam"},
+        {"learning_rate": [0.01, 0.02, 0.04]},
     ),
+    "signals": (SIGNALS, {"learning_rate": [8.0, 16.0]}),
 }
 
 

@@ -27,8 +27,8 @@ SPARE_DELAY_SECONDS = 1.5
 LONGEST_DELAY_SECONDS = 60.0
 # Two at least, for runs that follow each other.
 LEAST_SPARES = 2
-# A spare that loads for longer than this no longer keeps the next one from loading.
-LONGEST_LOADING_SECONDS = 12.0
+# A process that loads for longer than this no longer keeps the next one from loading.
+LONGEST_LOADING_SECONDS = 60.0
 # A child writes this word, then the seconds that loading torch and its first data set
 # took, in a line.
 WARM = b"warm"
@@ -70,8 +70,8 @@ class TrainingProcess:
     @property
     def is_warm(self) -> bool:
         """Whether it has loaded torch and its first data set."""
-        if self.load_seconds is None:
-            assert self._popen.stdout is not None
+        assert self._popen.stdout is not None
+        if self.load_seconds is None and not self._popen.stdout.closed:
             line = (self._popen.stdout.read() or b"").split()
             if line[:1] == [WARM]:
                 self.load_seconds = float(line[1])
@@ -115,6 +115,7 @@ class ProcessPool:
         self._settings, self._lease_s = settings, lease_s
         self._lock = threading.Lock()
         self._spares: list[TrainingProcess] = []  # the oldest first
+        self._loading: list[TrainingProcess] = []  # spares, and those of waiting runs
         self._spare_due = 0.0
         self._died = 0  # spares that ended in a row before they were taken
         self._most = max(LEAST_SPARES, settings.workers)
@@ -133,11 +134,12 @@ class ProcessPool:
             self._drop_dead(now)
             if len(self._spares) >= self._most or now < self._spare_due:
                 return
-            if any(self._still_loads(spare, now) for spare in self._spares):
+            self._loading = [each for each in self._loading if _still_loads(each, now)]
+            if self._loading:
                 return
             asks_for_room = beside_runs or bool(self._spares)
             if not asks_for_room or free_memory_mib() >= 2 * PROCESS_MIB:
-                self._spares.append(self._start())
+                self._spares.append(self._start_loading())
 
     def take(self) -> TrainingProcess:
         """Return the oldest warm spare, else the oldest one, else a cold process."""
@@ -152,11 +154,7 @@ class ProcessPool:
                 self.load_seconds = taken.load_seconds or self.load_seconds
                 self._spares.remove(taken)
                 return taken
-        return self._start()
-
-    @staticmethod
-    def _still_loads(spare: TrainingProcess, now: float) -> bool:
-        return not spare.is_warm and now - spare.started < LONGEST_LOADING_SECONDS
+            return self._start_loading()
 
     def close(self) -> None:
         """End the spares."""
@@ -174,5 +172,15 @@ class ProcessPool:
             self._spare_due = now + min(delay, LONGEST_DELAY_SECONDS)
             self._died += 1
 
+    def _start_loading(self) -> TrainingProcess:
+        self._loading.append(self._start())
+        return self._loading[-1]
+
     def _start(self) -> TrainingProcess:
         return TrainingProcess(self._settings, self._lease_s)
+
+
+def _still_loads(process: TrainingProcess, now: float) -> bool:
+    if process.is_warm or process.exit_code() is not None:
+        return False
+    return now - process.started < LONGEST_LOADING_SECONDS

@@ -24,7 +24,7 @@ from dpsgd_explorer.settings import Settings
 
 POLL_SECONDS = 0.1
 # A process that has to load torch first writes within this time, or is given up.
-HAND_OVER_SECONDS = 60.0
+HAND_OVER_SECONDS = 300.0
 RETRY_SECONDS = 0.5
 # Killed by a user of the machine, who meant the process and not the run, or for want
 # of memory.

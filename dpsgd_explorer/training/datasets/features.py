@@ -11,12 +11,14 @@ On disk, in a folder that several processes may use at once:
 |---|---|
 | ``<key>.rows`` | float16 [N, F]; a row not yet computed is a hole |
 | ``<key>.sums`` | int64 [N]; 0 for a hole, else 2^32 + the row's CRC-32 |
-| ``<key>.lock`` | nothing; locked by the process that computes rows |
+| ``<key>.lock`` | nothing; locked by the process whose run computes rows |
 
 A row is written before its sum, and one whose sum does not fit counts as a hole: no
 crash can leave a wrong row.  Two processes that write one row write the same bytes;
-the lock is there so that none computes what another is at.  Without room or right to
-write, the features stay in memory.
+the lock is there so that no run computes what another is at.  Who computes rows ahead
+takes no lock: at its low priority it would keep the runs waiting, and where it meets
+one, a few rows are computed twice.  Without room or right to write, the features stay
+in memory.
 """
 
 from __future__ import annotations
@@ -107,8 +109,10 @@ class FeatureTable:
         return int(np.count_nonzero(self._sums))
 
     def complete(self, rows: range) -> None:
-        """Compute what is missing of some rows."""
-        self._complete(np.arange(rows.start, rows.stop))
+        """Compute what is missing of some rows, ahead of the runs that want them."""
+        piece = np.arange(rows.start, rows.stop)
+        self._compute(self._absent(piece))
+        self._ready[piece] = True
 
     def _complete(self, rows: Index) -> None:
         for start in range(0, len(rows), PIECE):

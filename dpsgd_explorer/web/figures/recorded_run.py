@@ -36,7 +36,7 @@ def accuracy_picture(
             f"run, on {percent(unprotected, 2)}"
         ),
         sub=f"Test accuracy, %, on the {data.test_size:,} test records of "
-        f"{data.label}; {MODELS[run.config.model].label.lower()}",
+        f"{data.label}; {MODELS[run.config.model].inline_label}",
         wide=_draw(size, curve, beside, narrow=False),
         narrow=_draw((342, 260), curve, beside, narrow=True),
         head=("ε spent", "private, %", "without privacy, %"),

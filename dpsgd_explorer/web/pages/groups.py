@@ -144,7 +144,7 @@ def _title(group: Group, field: FormField | None) -> str:
 def _setup(config: TrainingConfig) -> str:
     """Return what all runs of a group share, in a few words."""
     return (
-        f"{config.data.label}, {MODELS[config.model].label.lower()}, "
+        f"{config.data.label}, {MODELS[config.model].inline_label}, "
         f"{config.planned_steps:,} steps"
     )
 

@@ -39,11 +39,14 @@ from dpsgd_explorer.web.questions.plan_preview import (
     plan_texts,
     truth_of,
 )
+from dpsgd_explorer.web.questions.rounding import limit
 from dpsgd_explorer.web.recorded import runs as recorded
 from dpsgd_explorer.web.recorded.files import FOLDER
 from dpsgd_explorer.web.recorded.runs import RecordedRun
 from dpsgd_explorer.web.run_views.listing import RunRow
 from dpsgd_explorer.web.widgets.limits import HIDE, LOCK, Limits, read_limits
+
+DRAWN_DIGITS = 4  # of an ε that is drawn and not printed
 
 bp = Blueprint("train", __name__, url_prefix="/train")
 
@@ -260,6 +263,24 @@ def recorded_curves() -> dict[str, dict[str, list[dict[str, Any]]]]:
     return curves
 
 
+def _short(event: dict[str, Any]) -> dict[str, Any]:
+    """Return what is drawn of a recorded evaluation; ε is rounded up."""
+    drawn = {name: event[name] for name in ("step", "seconds", "test_accuracy")}
+    spent = {name: event[name] for name in ("epsilon", "drawn_at") if name in event}
+    return drawn | {
+        name: None if epsilon is None else float(limit(epsilon, DRAWN_DIGITS))
+        for name, epsilon in spent.items()
+    }
+
+
+@cache
+def _drawn_curves() -> dict[str, dict[str, list[dict[str, Any]]]]:
+    return {
+        slug: {name: [_short(event) for event in curve] for name, curve in of.items()}
+        for slug, of in recorded_curves().items()
+    }
+
+
 def _page_data(
     form: Form[TrainingConfig], plan: dict[str, Any] | None
 ) -> dict[str, Any]:
@@ -267,7 +288,7 @@ def _page_data(
     return {
         "switches": {switch.name: list(switch.members) for switch in form.switches},
         "presets": {preset.slug: preset.query for preset in preset_links()},
-        "recorded": recorded_curves(),
+        "recorded": _drawn_curves(),
         "notes": choice_notes(),
         "config": form.settings.model_dump(mode="json") if form.settings else None,
         "plan": plan,

@@ -63,7 +63,7 @@ PLAN_TEXTS: dict[str, Callable[[dict[str, Any]], str]] = {
     "accountant": lambda plan: counter_label(plan["accountant"]),
 }
 cached_preview = lru_cache(maxsize=128)(preview)
-EVEN = 0.5  # a majority below it: several classes, guessing stays far down
+CLOSE = 0.7  # a majority below it: guessing stays far below what models reach
 
 
 @lru_cache(maxsize=PLANS)
@@ -257,7 +257,7 @@ def accuracy_range(data: DataSet) -> tuple[float, float]:
 
     One that begins at 0 is drawn as errors by ratio; else close up on working runs.
     """
-    if data.majority < EVEN:
+    if data.majority < CLOSE:
         return WHOLE_RANGE
     near = math.floor(20 * data.majority) / 20  # first steps may lie below guessing
     return round(near - 0.05, 2), round(min(near + 0.15, 1.0), 2)

@@ -41,7 +41,7 @@ class Replay:
         parts = [
             f"Test accuracy, %, on the {config.data.test_size:,} test records of "
             f"{config.data.label}",
-            MODELS[config.model].label.lower(),
+            MODELS[config.model].inline_label,
             f"ε at δ = {small(config.delta)}, one record added or removed, Poisson "
             "sampling",
         ]

@@ -115,8 +115,10 @@ def test_a_preset_fills_the_form_and_the_address_without_leaving_the_page(page):
     preset.click()
     expect(preset).to_have_attribute("aria-current", "true")
     page.wait_for_url("**dataset=adult*")
-    expect(box(page, "Expected batch size qN")).to_have_value("2048")
-    reached = recorded("adult").summary["test_accuracy"]
+    run = recorded("adult")
+    size = str(run.config.expected_batch_size)
+    expect(box(page, "Expected batch size qN")).to_have_value(size)
+    reached = run.summary["test_accuracy"]
     text = f"recorded, {100 * reached:.1f} %"
     expect(page.locator(".accuracy-box")).to_contain_text(text)
 

@@ -58,6 +58,7 @@ def test_the_spare_is_handed_out_and_replaced_after_a_while(sleepy_crew, monkeyp
     sleepy_crew.keep_warm(beside_runs=False)
     assert sleepy_crew.started == [spare]  # a run has just begun with it
     monkeypatch.setattr(process_pool, "SPARE_DELAY_SECONDS", 0.0)
+    monkeypatch.setattr(process_pool, "LONGEST_LOADING_SECONDS", 0.0)
     second = sleepy_crew.take()
     assert sleepy_crew.started == [spare, second]
     sleepy_crew.keep_warm(beside_runs=False)
@@ -92,6 +93,21 @@ def test_they_load_one_after_another_and_one_that_has_loaded_is_taken_first(
     assert sleepy_crew.take() is warm
     assert sleepy_crew.load_seconds == 2.5
     assert sleepy_crew.take() is loading
+
+
+def test_no_spare_loads_beside_a_process_whose_run_waits_for_it(
+    sleepy_crew, monkeypatch
+):
+    monkeypatch.setattr(process_pool, "SPARE_DELAY_SECONDS", 0.0)
+    waited_for = [sleepy_crew.take(), sleepy_crew.take()]
+    sleepy_crew.keep_warm(beside_runs=True)
+    assert sleepy_crew.started == waited_for
+    waited_for[0].load_seconds = 3.0  # as if it had reported
+    sleepy_crew.keep_warm(beside_runs=True)
+    assert sleepy_crew.started == waited_for
+    waited_for[1].end()
+    sleepy_crew.keep_warm(beside_runs=True)
+    assert len(sleepy_crew.started) == 3
 
 
 def test_spares_that_die_are_tried_ever_more_seldom(sleepy_crew, monkeypatch):

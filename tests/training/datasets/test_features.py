@@ -161,6 +161,24 @@ def test_nothing_is_computed_by_two_at_once(tmp_path):
     assert sum(transform.computed for transform in meetings) == COUNT
 
 
+def test_a_run_waits_for_no_rows_that_are_computed_ahead(tmp_path, monkeypatch):
+    def wait(seconds):
+        raise AssertionError(f"the run waits {seconds} s")
+
+    class Ahead(Transform):
+        """Meets a run that wants rows in the midst of its own."""
+
+        def __call__(self, inputs):
+            assert torch.equal(table(tmp_path)[index(1, 9)], EXPECTED[[1, 9]])
+            return super().__call__(inputs)
+
+    monkeypatch.setattr(features_module.time, "sleep", wait)
+    ahead = Ahead()
+    table(tmp_path, ahead).complete(range(8))
+    assert ahead.computed == 8
+    assert table(tmp_path).present == 9
+
+
 def test_a_process_that_was_stopped_stops_no_other(tmp_path, monkeypatch):
     monkeypatch.setattr(features_module, "PATIENCE_SECONDS", 0.01)
     features = table(tmp_path)
