@@ -22,11 +22,19 @@ export function getJson(url, options = {}) {
 
 /** @param {string} url @param {object} body */
 export function postJson(url, body) {
-  return call(url, {
-    method: "POST",
-    headers: {"Content-Type": "application/json"},
-    body: JSON.stringify(body),
-  });
+  return inTurn(() =>
+    call(url, {
+      method: "POST",
+      headers: {"Content-Type": "application/json"},
+      body: JSON.stringify(body),
+    }),
+  );
+}
+
+/** Tabs post in turn: the answer to the first launch brings the cookie that the next one must carry. */
+function inTurn(post) {
+  const locks = globalThis.navigator?.locks; // none where a site is served without TLS
+  return locks ? locks.request("post", post) : post();
 }
 
 /** @param {string} url @param {object} body */
