@@ -2,7 +2,7 @@
 
 import {decimalsOf} from "../../charts/plan.js";
 import {exponential} from "../../lib/format.js";
-import {clock} from "../../lib/times.js";
+import {startOf} from "../../lib/times.js";
 
 /**
  * @typedef {object} DescentPlan
@@ -21,7 +21,7 @@ import {clock} from "../../lib/times.js";
 export function descentContent(run, plan) {
   return {
     plan: {...plan, budget: plan.epsilon, budget_text: plan.epsilon_text, digits: decimalsOf(plan.epsilon)},
-    title: `Run of ${clock(run.created_at)}`,
+    title: `Run of ${startOf(run.created_at)}`,
     file: `run-${run.id.slice(0, 6)}`,
     terms: `ε at δ = ${exponential(plan.delta)}, ${plan.relation}, ${plan.status}; the errors are not private`,
   };

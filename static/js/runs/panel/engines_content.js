@@ -1,7 +1,7 @@
 /** What is shown of a comparison of the engines, beside its log. */
 
 import {RunLog} from "../log/run_log.js";
-import {clock} from "../../lib/times.js";
+import {startOf} from "../../lib/times.js";
 
 /**
  * @param {Record<string, any>} run as the API shows it
@@ -10,7 +10,7 @@ import {clock} from "../../lib/times.js";
 export function enginesContent(run, plan) {
   return {
     plan,
-    title: `Run of ${clock(run.created_at)}`,
+    title: `Run of ${startOf(run.created_at)}`,
     file: `run-${run.id.slice(0, 6)}`,
     terms: "random inputs, one thread",
   };

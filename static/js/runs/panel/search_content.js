@@ -2,7 +2,7 @@
 
 import {chartPlan} from "../../charts/plan.js";
 import {exponential} from "../../lib/format.js";
-import {clock} from "../../lib/times.js";
+import {startOf} from "../../lib/times.js";
 
 /** @param {{run: Record<string, any>, plan: object, catalogue: object, price: Record<string, any>}} data sent with the page */
 export function searchContent({run, plan, catalogue, price}) {
@@ -14,7 +14,7 @@ export function searchContent({run, plan, catalogue, price}) {
     plan: {private: true, running: "Searching", unit: "training", steps: price.trainings, last_step: price.trainings, delta, ...priced},
     trial,
     hasNoReplay: true, // on the way there is nothing to see
-    title: `Search of ${clock(run.created_at)}`,
+    title: `Search of ${startOf(run.created_at)}`,
     file: `search-${run.id.slice(0, 6)}`,
     terms: `ε at most ${text} at δ = ${exponential(delta)}, for the choice of the winner; accuracy is counted on test records: not private`,
   };

@@ -3,7 +3,7 @@
 import {chartPlan} from "../../charts/plan.js";
 import {terms} from "../../forms/plan_panel.js";
 import {FILTER} from "../actions/changes.js";
-import {clock} from "../../lib/times.js";
+import {startOf} from "../../lib/times.js";
 
 /**
  * @param {Record<string, any>} run as the API shows it, with its config
@@ -14,7 +14,7 @@ export function trainingContent(run, plan, catalogue) {
   const {config} = run;
   return {
     plan: chartPlan(plan, config, catalogue),
-    title: `Run of ${clock(run.created_at)}`,
+    title: `Run of ${startOf(run.created_at)}`,
     file: `run-${run.id.slice(0, 6)}`,
     terms: terms(plan, catalogue),
     config,
