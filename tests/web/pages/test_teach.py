@@ -183,7 +183,7 @@ def test_every_control_that_holds_a_value_can_start_at_one(reading):
 
 
 def test_the_odd_record_can_start_wherever_it_can_be_moved():
-    script = FRONT_DIR / "static" / "js" / "lib" / "odd_record.js"
+    script = FRONT_DIR / "static" / "js" / "widgets" / "common" / "odd_record.js"
     assert f"const EDGE = {EDGE};" in script.read_text(encoding="utf-8")
 
 
