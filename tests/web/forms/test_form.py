@@ -66,6 +66,7 @@ def test_the_address_names_every_setting_that_counts():
         "target_epsilon",
         "steps",
         "stop_at_epsilon",
+        "filter_epsilon",
         "widths",
         "clipping_heads",
     }
