@@ -21,6 +21,7 @@ from dpsgd_explorer.settings import Settings
 
 if TYPE_CHECKING:
     from dpsgd_explorer.experiments.config import RunConfig
+    from dpsgd_explorer.experiments.engines_config import EnginesConfig
     from dpsgd_explorer.experiments.events import Event
     from dpsgd_explorer.experiments.regression_config import RegressionConfig
     from dpsgd_explorer.experiments.search_config import SearchConfig
@@ -194,9 +195,24 @@ def _accuracy(data: dict[str, Any]) -> str:
     return "no winner" if reached is None else f"accuracy {reached:.2%}"
 
 
+def _ratio(data: dict[str, Any]) -> str:
+    if "engine" not in data:
+        difference = data["difference"]
+        apart = "none to compare" if difference is None else f"{difference:.0e} apart"
+        return f"gradients {apart}"
+    if data["ratio"] is None:
+        return f"{data['engine']} refused"
+    return f"{data['engine']} {data['ratio']:.2f} of an ordinary step"
+
+
+def _engines_terms(_config: EnginesConfig, _steps: int) -> str:
+    return "made-up data, nothing is spent"
+
+
 REACHED: dict[str, Callable[[dict[str, Any]], str]] = {
     "training": _accuracy,
     "search": _accuracy,
+    "engines": _ratio,
     "regression": lambda data: (
         f"median MSE {math.inf if (mse := data['mse_median']) is None else mse:.4f}"
     ),
@@ -204,6 +220,7 @@ REACHED: dict[str, Callable[[dict[str, Any]], str]] = {
 TERMS: dict[str, Callable[[Any, int], str]] = {
     "training": _training_terms,
     "search": _search_terms,
+    "engines": _engines_terms,
     "regression": _regression_terms,
 }
 

@@ -203,6 +203,19 @@ def test_train_reads_and_writes_pipes(monkeypatch, capsys, expected):
     assert "accuracy" in told.err
 
 
+@pytest.mark.long("real runs")
+def test_a_comparison_of_engines_tells_each_ratio(tmp_path, capsys):
+    config = tmp_path / "engines.json"
+    tiny = {"kind": "engines", "model": "lstm", "width": 4, "batch_size": 2}
+    config.write_text(json.dumps(tiny | {"sequence_length": 2}))
+    lines = said(capsys, "train", "--config", str(config)).splitlines()
+    assert "ordinary 1.00 of an ordinary step" in lines[0]
+    assert any("vmap refused" in line for line in lines)
+    assert "gradients" in lines[-2]
+    assert "apart" in lines[-2]
+    assert lines[-1] == "made-up data, nothing is spent"
+
+
 def test_a_run_without_noise_is_called_not_private(tmp_path, capsys):
     file = tmp_path / "config.json"
     file.write_text(json.dumps(SMALL | {"noise_multiplier": 0.0, "steps": 2}))
