@@ -59,7 +59,11 @@ REGRESSION = [
     ({"y_bound": -1}, "y_bound", "greater than 0"),
     ({"rows": "refuse"}, "rows", "normalize, clip"),
     ({"neighboring_relation": "twins"}, "neighboring_relation", "replace_one"),
-    ({"learning_rate": "best"}, "learning_rate", "public, notebook, released or a number"),
+    (
+        {"learning_rate": "best"},
+        "learning_rate",
+        "public, notebook, released or",
+    ),
     ({"learning_rate": 0}, "learning_rate", "above 0"),
     ({"learning_rate": True}, "learning_rate", "True"),
     ({"learning_rate": math.nan}, "learning_rate", "nan"),

@@ -9,6 +9,7 @@ from dpsgd_explorer.dp.noise.seeded import seeded_generator
 from dpsgd_explorer.dp.sampling.sampler import PoissonSampler
 from dpsgd_explorer.errors import DivergedError
 from dpsgd_explorer.experiments.catalogue import MODELS
+from dpsgd_explorer.experiments.data_files.sets import FETCHED
 from dpsgd_explorer.experiments.experiment import PerformanceSettings
 from dpsgd_explorer.experiments.training_config import TrainingConfig
 from dpsgd_explorer.settings import KERNELS
@@ -17,7 +18,12 @@ from dpsgd_explorer.training.datasets.registry import load
 from dpsgd_explorer.training.dp_sgd import TrainingExperiment, train, warm_up
 
 SAME = 1e-6  # relative: two evaluations of one ε
-PAIRS = [(model, data) for model in MODELS for data in MODELS[model].parameters]
+PAIRS = [
+    (model, data)
+    for model in MODELS
+    for data in MODELS[model].parameters
+    if data not in FETCHED  # the files may not be here
+]
 DIAGNOSTICS = {
     "loss",
     "batch_size",

@@ -14,7 +14,7 @@
  */
 
 import {decimalsUp, percent, roundUp} from "../lib/format.js";
-import {SCALE_WORDS, height, heightOf, yAxis} from "./accuracy_axis.js";
+import {SCALE_WORDS, accuracyOf, height, heightOf, yAxis} from "./accuracy_axis.js";
 import {axisName, baseLayout, keyAxis, strong, unitName, wall, words} from "./base.js";
 import {ghostLabels, ghostTraces, visible} from "./ghosts.js";
 import {epochAt, spentAt} from "./plan.js";
@@ -45,6 +45,14 @@ export function axisEnd({axis, plan, seconds}) {
   if (axis === "step") return plan.steps * 1.02;
   if (axis === "epoch") return epochAt(plan, plan.steps) * 1.02;
   return seconds;
+}
+
+/** The percentage at a height of the drawing. @param {AccuracyView} view @param {number} y px below its top */
+export function accuracyAt(view, y) {
+  const {t, b} = margin(view);
+  const [floor, ceiling] = view.range.map((end) => height(end, view.range));
+  const share = Math.min(1, Math.max(0, (y - t) / (view.size.height - t - b)));
+  return accuracyOf(ceiling - share * (ceiling - floor));
 }
 
 /** Pure: a view in, Plotly traces and layout out. @param {AccuracyView} view */
@@ -112,7 +120,7 @@ function traces(view, points, color) {
 
 function hoverText({test_accuracy, epsilon, step, seconds}) {
   const spent = epsilon === null ? "no guarantee" : `ε ${roundUp(epsilon)}`;
-  return `${percent(test_accuracy)} · ${spent} · step ${step} · ${seconds.toFixed(1)} s`;
+  return `${percent(test_accuracy)} · ${spent} · step ${step}${seconds === null ? "" : ` · ${seconds.toFixed(1)} s`}`;
 }
 
 function xAxis(view, color) {

@@ -31,6 +31,11 @@ export function height(percent, [, ceiling]) {
   return -Math.log10(1 - Math.min(percent, ceiling) / 100);
 }
 
+/** The percentage at a place on the axis, where `height` puts it. @param {number} place */
+export function accuracyOf(place) {
+  return 100 * (1 - 10 ** -place);
+}
+
 /** @param {{test_accuracy: number}} point @param {[number, number]} range */
 export function heightOf({test_accuracy}, range) {
   return height(100 * test_accuracy, range);

@@ -6,7 +6,7 @@
  * @property {string} label
  * @property {(import("../runs/log/run_log.js").Evaluation & {drawn_at?: number | null})[]} points drawn_at: the ε at which a
  *   point that spends nothing stands
- * @property {"recorded" | "twin" | "run"} [look] a run by default
+ * @property {"recorded" | "twin" | "prediction" | "run"} [look] a run by default
  * @property {boolean} [yields] drawn only ahead of the line of the run
  */
 
@@ -20,6 +20,7 @@ const DASHES = ["solid", "dot", "dashdot", "longdashdot"]; // tells pinned runs 
 const LOOKS = {
   recorded: {line: "--series-private", text: "--text-private", opacity: 0.6},
   twin: {line: "--series-twin", text: "--text-twin", dash: "dash"},
+  prediction: {line: "--ink", text: "--ink", symbol: "diamond-open", size: 10},
   run: {line: "--ink-3", text: "--ink-3"},
 };
 const GAP = 17; // px between the labels
@@ -48,7 +49,7 @@ export function ghostTraces(ghosts, shown, {x, range, hover}, color) {
   const drawn = looks(ghosts);
   return ghosts.flatMap(({label}, i) => {
     const points = shown[i];
-    const {line, dash, opacity = 1} = drawn[i];
+    const {line, dash, opacity = 1, symbol = "circle", size = 5} = drawn[i];
     if (points.length === 0) return [];
     return [{
       type: "scatter",
@@ -59,7 +60,7 @@ export function ghostTraces(ghosts, shown, {x, range, hover}, color) {
       hovertemplate: "%{customdata}<extra></extra>",
       opacity,
       line: {color: color(line), width: 1.25, dash},
-      marker: {color: color(line), size: 5},
+      marker: {color: color(line), size, symbol},
     }];
   });
 }

@@ -77,7 +77,7 @@ export function ticksUpTo(budget, scales) {
   return scale.ticks.filter((tick) => tick.epsilon <= budget * 1.0001);
 }
 
-/** Pure: the plan of a run with what was changed while it trained. @param {Plan} plan @param {import("../runs/run_log.js").RunLog} log */
+/** Pure: the plan of a run with what was changed while it trained. @param {Plan} plan @param {import("../runs/log/run_log.js").RunLog} log */
 export function planNow(plan, log) {
   const {phase} = log;
   if (!phase?.changes || log.changes.length === 0) return plan;

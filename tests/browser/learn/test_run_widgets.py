@@ -68,8 +68,8 @@ def test_a_recorded_run_is_played_alone_by_keyboard_where_motion_is_unwanted(ope
     expect(title).not_to_contain_text("After 1 of 300 steps")  # a second later
     page.keyboard.press("Enter")
     expect(play).to_be_visible()
-    focus(figure.get_by_role("radio", name="Adult income"))
-    page.keyboard.press("ArrowRight")
+    focus(figure.get_by_role("radio").first)
+    page.keyboard.press("Space")
     expect(title).to_contain_text("98.15 of 100 unseen records right; without privacy")
     focus(figure.get_by_role("slider", name="Step"))
     page.keyboard.press("Home")

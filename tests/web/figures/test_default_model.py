@@ -15,9 +15,11 @@ from tools.record import default_model
 
 def test_the_picture_and_its_channels_are_those_of_the_data():
     number = stored()["number"]
-    picture = mnist.pictures(mnist.TEST_IMAGES, FOLDER)[number]
+    picture = mnist.pictures(mnist.TEST_IMAGES.read(FOLDER))[number]
     assert (255 * picture[0]).round().int().tolist() == stored()["picture"]
-    assert int(mnist.labels(mnist.TEST_LABELS, FOLDER)[number]) == stored()["digit"]
+    assert (
+        int(mnist.labels(mnist.TEST_LABELS.read(FOLDER))[number]) == stored()["digit"]
+    )
     found = torch.tensor(default_model.channels(picture))
     assert torch.allclose(found, torch.tensor(stored()["channels"]), atol=2e-5)
     assert len(stored()["channels"]) == default_model.FIRST_ORDER

@@ -2,11 +2,12 @@
 
 import {showTruth} from "../../forms/plan_panel.js";
 import {Recount} from "./recount.js";
-import {ACCURACY_NAMES, MARGIN, figure as accuracyFigure} from "../../charts/accuracy.js";
+import {ACCURACY_NAMES, MARGIN, accuracyAt, figure as accuracyFigure} from "../../charts/accuracy.js";
 import {SCALE_WORDS, accuracyRange} from "../../charts/accuracy_axis.js";
 import {accuracyConclusion, lossConclusion, normsConclusion} from "../../charts/conclusions.js";
 import {Gauge} from "./gauge.js";
 import {GhostList} from "../ghosts/ghost_list.js";
+import {PREDICTION, Prediction} from "../ghosts/prediction.js";
 import {figure as lossFigure, lossTop} from "../../charts/loss.js";
 import {countTop, figure as normsFigure, previewEdges} from "../../charts/norms.js";
 import {afterNextEpoch, planNow} from "../../charts/plan.js";
@@ -37,7 +38,9 @@ export class RunPanel extends BasePanel {
   /** @param {HTMLElement} root @param {(id: string) => void} [removeGhost] */
   constructor(root, removeGhost = () => {}) {
     super(root);
-    this.ghostList = new GhostList(root.querySelector("[data-ghosts]"), removeGhost);
+    const predict = root.querySelector("[data-predict]");
+    this.prediction = predict && new Prediction(predict, () => this.request({now: true}));
+    this.ghostList = new GhostList(root.querySelector("[data-ghosts]"), (id) => (id === PREDICTION ? this.prediction.clear() : removeGhost(id)));
     this.gauge = new Gauge(root.querySelector("[data-gauge]"));
     this.axisInputs = [...root.querySelectorAll('input[name="axis"]')];
     /** @type {import("./recount.js").Lens | null} somebody else's count */
@@ -60,9 +63,16 @@ export class RunPanel extends BasePanel {
         this.request({now: true});
       });
     }
+    this.charts.accuracy.plot.addEventListener("click", (event) => this.predictAt(event));
     for (const input of this.root.querySelectorAll('input[name="view"]')) {
       input.addEventListener("change", () => this.request({now: true}));
     }
+  }
+
+  /** The height of a click is what the visitor expects, once that is asked. */
+  predictAt({clientY, currentTarget}) {
+    if (!this.prediction?.takesClicks) return;
+    this.prediction.take(accuracyAt(this.view, clientY - currentTarget.getBoundingClientRect().top));
   }
 
   /** Show another run, or the set-up that could become one. @param {PanelContent} content */
@@ -125,12 +135,13 @@ export class RunPanel extends BasePanel {
 
   paintAccuracy() {
     const {log, axis, plan} = this;
-    const {ghosts = []} = this.content;
+    const ghosts = [...(this.content.ghosts ?? []), ...(this.prediction?.ghosts(plan) ?? [])];
     const range = accuracyRange(plan, [...this.whole.evaluations, ...ghosts.flatMap(({points}) => points)]);
     this.paintAxisSwitch();
     this.root.querySelector("[data-accuracy-scale]").textContent = `; ${SCALE_WORDS}`;
+    this.prediction?.update(this.whole, range);
     this.ghostList.update(ghosts);
-    const view = {
+    const view = (this.view = {
       evaluations: log.evaluations,
       ghosts,
       plan,
@@ -139,7 +150,7 @@ export class RunPanel extends BasePanel {
       first_epsilon: log.steps[0]?.step === 1 ? log.steps[0].epsilon : null,
       seconds: this.endOfSeconds(),
       size: this.charts.accuracy.size,
-    };
+    });
     const print = (color) => accuracyFigure({...view, print: true}, color);
     this.draw("accuracy", (color) => accuracyFigure(view, color), accuracyConclusion(log, plan, this.content.log ? undefined : this.recorded), print);
     this.paintGauge(view.size.width);
