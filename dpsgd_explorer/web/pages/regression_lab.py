@@ -111,10 +111,12 @@ def linear_regression_results() -> str:
 def _form() -> Form[RegressionQuestion]:
     """Return the form as it was sent, with the number that follows in its box."""
     settings = _settings()
-    form = read_form(RegressionQuestion, settings, solved=str(solved_for(settings)))
-    if form.settings is None:
-        return form
-    return replace(form, texts=form.texts | solved_texts(form.settings))
+    solved = str(solved_for(settings))
+    form = read_form(RegressionQuestion, settings, solved=solved)
+    texts = form.texts | {"solve": solved}  # an older address does not name it
+    if form.settings is not None:
+        texts |= solved_texts(form.settings)
+    return replace(form, texts=texts)
 
 
 def solved_texts(question: RegressionQuestion) -> dict[str, str]:

@@ -133,7 +133,8 @@ def test_errors_of_regression_are_read_at_any_budget(open_page):
     expect(figure.get_by_text("you: 0.9")).to_be_visible()
     title = figure.get_by_role("heading", level=3)
     expect(title).to_contain_text("Median errors at ε = 0.1: AdaSSP")
-    expect(figure.get_by_text("No better than the mean here: noisy")).to_be_visible()
+    worse = "No better than the mean here: descent with σ = 50."
+    expect(figure.get_by_text(worse)).to_be_visible()
     focus(figure.get_by_role("slider", name="Privacy loss bound"))
     page.keyboard.press("End")
     expect(title).to_contain_text("Median errors at ε = 2: ")

@@ -249,6 +249,7 @@ def test_one_of_noise_steps_and_epsilon_follows_from_the_others(
     [solved] = re.findall(r'data-solved="(.*?)"', page)
     assert json.loads(html.unescape(solved)) == {name: box}
     assert text is None or box == text
+    assert re.search(rf'<option value="{name}" selected>', page)
     question = RegressionQuestion.model_validate(query)
     noise, steps = question.schedule
     assert shown(page)["descent"].startswith(f"After {steps:,} step")
