@@ -105,10 +105,16 @@ def heads_of(text: str | None, layers: Sequence[Layer]) -> tuple[str, ...]:
     """Return the names of the layers that begin a clipping group.
 
     Raises:
-        ConfigError: a name is none of the layers', is there twice, or the first layer
-            is not among them.
+        ConfigError: the model has no layers to choose from; a name is none of the
+            layers', is there twice, or the first layer is not among them.
     """
     names = [layer.name for layer in layers]
+    if names == [""]:
+        raise ConfigError(
+            "clipping_heads",
+            "clipping_heads must be left out for a model that is one layer, and so one "
+            f"group; got {text!r}. Take another clipping_style.",
+        )
     heads = [part.strip() for part in (text or "").split(",") if part.strip()]
     if not heads or set(heads) - set(names) or len(set(heads)) < len(heads):
         raise ConfigError(

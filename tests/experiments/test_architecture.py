@@ -92,6 +92,11 @@ def test_groups_that_do_not_fit_the_layers_are_refused(heads):
     assert refusal.value.field == "clipping_heads"
 
 
+def test_a_model_of_one_layer_has_no_groups_of_layers():
+    with pytest.raises(ConfigError, match="must be left out for a model that is one"):
+        TrainingConfig.parse({"model": "scattering_linear", "clipping_heads": "0"})
+
+
 def test_the_engine_clips_the_groups_that_were_chosen():
     settings = {"model": "mlp", "widths": "3, 2", "clipping_heads": "5,1"}
     config = TrainingConfig.parse(settings)

@@ -15,7 +15,7 @@ PAGES = {
 }
 # Boxes that may be empty.
 OPTIONAL = {
-    "/train/": {"stop_at_epsilon", "widths", "clipping_heads"},
+    "/train/": {"stop_at_epsilon", "filter_epsilon", "widths", "clipping_heads"},
     "/labs/linear-regression/": {"steps", "learning_rate"},
 }
 WRONG = ["", "0", "-1", "1e99", "abc", "1,5"]
