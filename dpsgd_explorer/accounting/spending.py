@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from functools import lru_cache
 
 from dpsgd_explorer.accounting.core.accountant import Phase
-from dpsgd_explorer.accounting.core.phase import first_steps
+from dpsgd_explorer.accounting.core.phase import first_steps, joined
 from dpsgd_explorer.accounting.plan import Plan
 from dpsgd_explorer.accounting.queries import epsilon_intervals
 from dpsgd_explorer.accounting.rdp.filtered_run import FilteredRun
@@ -55,7 +55,8 @@ class Spending:
         Without a budget for changes it may differ in its steps alone.
         """
         self._spent = self.epsilons([step])[step] or 0.0
-        self._done, self._begin, self._plan = self._first(step), step, plan
+        self._done = joined(first_steps(self.phases, step))
+        self._begin, self._plan = step, plan
         self.last = self._last(None)
 
     @property
@@ -98,17 +99,6 @@ class Spending:
             max(value, self._spent) if step >= self._begin else value
             for step, value in zip(steps, _spent(self._plan, tuple(steps)), strict=True)
         ]
-
-    def _first(self, steps: int) -> list[Phase]:
-        """Return the first steps, those in a row with equal settings together."""
-        joined: list[Phase] = []
-        for phase in first_steps(self.phases, steps):
-            same = (phase.sample_rate, phase.noise_multiplier)
-            if joined and same == (joined[-1].sample_rate, joined[-1].noise_multiplier):
-                phase = Phase(*same, joined.pop().steps + phase.steps)
-            if phase.steps:
-                joined.append(phase)
-        return joined
 
     def _last(self, stop_at: float | None) -> int:
         plan = self._plan

@@ -135,15 +135,11 @@ class EngineState:
                 "more than was planned. Plan more steps from the start, or give "
                 "noise_multiplier instead of target_epsilon or plan."
             )
-        gradients, done = noisy_release(
-            total,
-            self.noise,
-            self.noise_plan,
-            self.sampler.sample_rate,
-            self.ledger.steps,
-        )
+        noise_plan, step = self.noise_plan, self.ledger.steps
+        rate = self.sampler.sample_rate
+        gradients, done = noisy_release(total, self.noise, noise_plan, rate, step)
         if self.riders is not None:
-            self.riders.release(self.noise_plan, self.ledger.steps)
+            self.riders.release(noise_plan, step)
         diagnostics = diagnose(total, done.noise_multiplier * done.max_grad_norm)
         count_noise = self.bound.observe(
             diagnostics.norms,

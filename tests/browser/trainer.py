@@ -68,3 +68,15 @@ def focus(place):
 def run_to_the_end(page):
     run_button(page).click()
     expect(status(page)).to_have_text("Finished")
+
+
+def violations(page, axe):
+    """Return the rules of axe that the whole page breaks."""
+    page.evaluate(axe)
+    found = page.evaluate("() => axe.run(document, {resultTypes: ['violations']})")
+    return [fault["id"] for fault in found["violations"]]
+
+
+def is_too_wide(page):
+    """Return whether the page scrolls sideways."""
+    return page.evaluate("document.documentElement.scrollWidth > innerWidth")

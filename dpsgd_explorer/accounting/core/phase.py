@@ -109,6 +109,18 @@ def first_steps(phases: Iterable[Phase], steps: int) -> list[Phase]:
     return cut
 
 
+def joined(phases: Iterable[Phase]) -> list[Phase]:
+    """Return the same steps, those in a row with equal settings in one phase."""
+    found: list[Phase] = []
+    for phase in phases:
+        last = found[-1] if found else None
+        if last and replace(phase, steps=last.steps) == last:
+            found[-1] = replace(last, steps=last.steps + phase.steps)
+        elif phase.steps:
+            found.append(phase)
+    return found
+
+
 def different(phases: Iterable[Phase]) -> int:
     """Return the number of different pairs of sample rate and noise multiplier."""
     return len({(phase.sample_rate, phase.noise_multiplier) for phase in phases})

@@ -28,6 +28,7 @@ from dpsgd_explorer.accounting import Phase, Plan
 from dpsgd_explorer.accounting.auditing.audit import AuditResult, audit
 from dpsgd_explorer.accounting.auditing.error_rates import Scores
 from dpsgd_explorer.accounting.auditing.log_likelihood import log_likelihood_ratio
+from dpsgd_explorer.accounting.core.phase import joined
 from dpsgd_explorer.dp.canaries.gradients import PARAMETER, UNIT, CanaryGradients
 from dpsgd_explorer.dp.clipping.clipped_sum import ClippedSum
 from dpsgd_explorer.dp.clipping.clipper import Clipper
@@ -103,20 +104,13 @@ class Riders:
             noise,
             self._clipped(length) / bound,
         )
-        self._count(Phase(q, noise, 1))
+        self._phases[-1:] = joined([*self._phases[-1:], Phase(q, noise, 1)])
 
     def _clipped(self, length: float) -> float:
         """Return the length to which the clipper shortens a canary's gradient."""
         norms = torch.tensor([length], dtype=torch.float64)
         [factor] = self._clipper.factors({UNIT: norms**2}, norms).values()
         return float(factor) * length
-
-    def _count(self, step: Phase) -> None:
-        last = self._phases[-1] if self._phases else None
-        if last and last.noise_multiplier == step.noise_multiplier:
-            step = Phase(step.sample_rate, step.noise_multiplier, last.steps + 1)
-            self._phases.pop()
-        self._phases.append(step)
 
     def audit(self, delta: float, confidence: float) -> AuditResult:
         """Return what the steps so far prove.

@@ -6,7 +6,7 @@ import pytest
 from playwright.sync_api import expect
 
 from dpsgd_explorer.experiments.config import evenly_spent
-from tests.browser.trainer import focus
+from tests.browser.trainer import focus, violations
 
 LAB = "/labs/linear-regression/"
 LONG = f"{LAB}?noise_multiplier=999&steps=200000&epsilon=2"
@@ -78,6 +78,4 @@ def test_the_page_of_a_descent_is_accessible(lab, axe):
     expect(said(lab)).to_contain_text("Finished")
     lab.get_by_role("link", name="Open the run").click()
     expect(lab.locator("[data-conclusion]")).to_contain_text("After 2,010")
-    lab.evaluate(axe)
-    found = lab.evaluate("axe.run(document, {resultTypes: ['violations']})")
-    assert [fault["id"] for fault in found["violations"]] == []
+    assert violations(lab, axe) == []

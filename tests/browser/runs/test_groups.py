@@ -6,7 +6,7 @@ import pytest
 from playwright.sync_api import expect
 
 from tests.browser.conftest import TINY
-from tests.browser.trainer import REFUSED, at, focus
+from tests.browser.trainer import REFUSED, at, focus, is_too_wide, violations
 from tests.conftest import PATIENCE_MS
 
 NINE = "0.25 0.5 1 2 4 8 16 32 64"
@@ -15,16 +15,6 @@ ALL_MS = 2 * PATIENCE_MS  # several runs follow each other
 
 def several(page, name):
     return page.get_by_role("button", name=name)
-
-
-def violations(page, axe):
-    page.evaluate(axe)
-    found = page.evaluate("() => axe.run(document, {resultTypes: ['violations']})")
-    return [fault["id"] for fault in found["violations"]]
-
-
-def is_too_wide(page):
-    return page.evaluate("document.documentElement.scrollWidth > innerWidth")
 
 
 def test_a_setting_is_swept_by_its_name_and_cancelled_as_one(open_page):

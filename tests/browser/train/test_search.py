@@ -6,7 +6,7 @@ import pytest
 from playwright.sync_api import expect
 
 from tests.browser.conftest import TINY
-from tests.browser.trainer import REFUSED, at, focus, status
+from tests.browser.trainer import REFUSED, at, focus, is_too_wide, status, violations
 from tests.conftest import PATIENCE_MS
 
 pytestmark = pytest.mark.long("more journeys")
@@ -19,16 +19,6 @@ def opener(page):
 
 def price(page, name):
     return page.locator(f'[data-price="{name}"]')
-
-
-def violations(page, axe):
-    page.evaluate(axe)
-    found = page.evaluate("() => axe.run(document, {resultTypes: ['violations']})")
-    return [fault["id"] for fault in found["violations"]]
-
-
-def is_too_wide(page):
-    return page.evaluate("document.documentElement.scrollWidth > innerWidth")
 
 
 def test_a_search_is_priced_and_started_by_keyboard_and_shows_its_winner(

@@ -19,6 +19,7 @@ from dpsgd_explorer.web.figures.regression.parts import (
 from dpsgd_explorer.web.figures.regression.plot import (
     NARROW,
     SHORT_NAMES,
+    TABLE_EPSILONS,
     WIDE,
     courses,
     draw_band,
@@ -27,6 +28,7 @@ from dpsgd_explorer.web.figures.regression.plot import (
     draw_names,
     draw_reading,
     error_plot,
+    released,
     spread_text,
 )
 from dpsgd_explorer.web.figures.regression.regimes import regimes_picture
@@ -44,7 +46,6 @@ from dpsgd_explorer.web.questions.regression_results import (
 )
 from dpsgd_explorer.web.questions.rounding import limit
 
-TABLE_EPSILONS = 8
 RATE_WORDS: dict[float | str, str] = {
     "public": "from public bounds (n counts as public)",
     RELEASED: "the median of the descents’: each released a noisy λ_max first, from "
@@ -76,18 +77,9 @@ def errors_picture(view: View) -> Picture:
 
 
 def _error_rows(view: View) -> tuple[tuple[str, ...], ...]:
-    places = np.linspace(0, len(EPSILONS) - 1, TABLE_EPSILONS).round().astype(int)
-    columns = {
-        EPSILONS[at]: [view.sweeps[name].spreads[at] for name in METHODS]
-        for at in places
-    }
-    variant = view.question.variant
-    columns[view.question.epsilon] = [
-        view.chosen[name][variant].spreads[0] for name in METHODS
-    ]
     descent = view.followed.get("")
     rows = []
-    for epsilon, spreads in sorted(columns.items()):
+    for epsilon, spreads in released(view).items():
         reached = descent.within(epsilon) if descent else None
         rows.append(
             (

@@ -5,10 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 
-from dpsgd_explorer.regression.comparison import Spread
+import numpy as np
+
+from dpsgd_explorer.regression.comparison import EPSILONS, Spread
 from dpsgd_explorer.web.figures.error_axes import COLOURS, ERROR_NAME, ErrorAxes
 from dpsgd_explorer.web.figures.svg import Anchor, Plot, Point, round_ticks
-from dpsgd_explorer.web.questions.regression import TOP_EPSILON
+from dpsgd_explorer.web.questions.regression import METHODS, TOP_EPSILON
 from dpsgd_explorer.web.questions.regression_results import (
     FEW,
     NAMES,
@@ -21,6 +23,7 @@ from dpsgd_explorer.web.questions.rounding import significant
 WIDE, NARROW = (816, 380), (342, 320)
 BANDS = {"private": "f-area", "attack": "f-wash-attack", "good": "f-wash-good"}
 EPSILON_TICKS = 5
+TABLE_EPSILONS = 8  # rows of a table, but for that of the question
 NAME_ROOM = 92  # right of the axes of a wide drawing
 SHORT_NAMES = {
     **NAMES,
@@ -152,3 +155,17 @@ def _two(error: float) -> str:
 def _short(error: float) -> str:
     """Return an error of few releases: three digits of it."""
     return significant(error, 3) if error < FEW else mse(error)
+
+
+def released(view: View) -> dict[float, list[Spread]]:
+    """Return the errors of what is released at once, by ε of a table's rows, rising."""
+    places = np.linspace(0, len(EPSILONS) - 1, TABLE_EPSILONS).round().astype(int)
+    spreads = {
+        EPSILONS[at]: [view.sweeps[name].spreads[at] for name in METHODS]
+        for at in places
+    }
+    variant = view.question.variant
+    spreads[view.question.epsilon] = [
+        view.chosen[name][variant].spreads[0] for name in METHODS
+    ]
+    return dict(sorted(spreads.items()))

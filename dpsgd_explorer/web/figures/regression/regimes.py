@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
 from markupsafe import Markup
 
 from dpsgd_explorer.regression.comparison import EPSILONS
@@ -18,6 +17,7 @@ from dpsgd_explorer.web.figures.regression.plot import (
     draw_names,
     draw_reading,
     error_plot,
+    released,
     spread_text,
 )
 from dpsgd_explorer.web.figures.svg import Picture
@@ -32,7 +32,6 @@ from dpsgd_explorer.web.questions.regression_results import (
 )
 
 NAME_ROOM = 120
-TABLE_EPSILONS = 8
 DASHES = {"large_noise": " dashed", "small_noise": " dotted"}
 
 Lines = dict[str, tuple[tuple[float, ...], list[float]]]
@@ -98,22 +97,13 @@ def _lines(view: View) -> Lines:
 
 
 def _rows(view: View) -> tuple[tuple[str, ...], ...]:
-    places = np.linspace(0, len(EPSILONS) - 1, TABLE_EPSILONS).round().astype(int)
-    spreads = {
-        EPSILONS[at]: [view.sweeps[name].spreads[at] for name in METHODS]
-        for at in places
-    }
-    variant = view.question.variant
-    spreads[view.question.epsilon] = [
-        view.chosen[name][variant].spreads[0] for name in METHODS
-    ]
     return tuple(
         (
             epsilon_text(epsilon),
-            *map(spread_text, released),
+            *map(spread_text, spreads),
             *(_reached(view, name, epsilon) for name in REGIMES),
         )
-        for epsilon, released in sorted(spreads.items())
+        for epsilon, spreads in released(view).items()
     )
 
 
