@@ -40,6 +40,7 @@ def test_a_search_is_priced_and_started_by_keyboard_and_shows_its_winner(
     page.keyboard.press("Control+a")
     page.keyboard.type("3")
     expect(price(page, "shown")).to_have_text("3")
+    expect(price(page, "winner")).not_to_have_text(f"{before:.2f}")
     winner = price(page, "winner").inner_text()
     assert 1 < float(winner) < before
     for scheme in ("light", "dark"):
