@@ -36,7 +36,8 @@ export function mount(element, data) {
   let resting = 0;
 
   const draw = () => {
-    if (!found || Object.values(charts).some((chart) => !chart.width)) return;
+    if (Object.values(charts).some((chart) => !chart.width)) return;
+    if (!found) train();
     const {lines, ...point} = data.rates[state.rate].points[state.noise];
     const [alarms, hits] = found.scores.map((values) => beyond(values, state.cut));
     const tally = {hits, alarms, count: state.count};
@@ -50,6 +51,13 @@ export function mount(element, data) {
     threshold.at([charts.scores.x(state.cut), 16], state.cut.toFixed(1), `${decimals(state.cut, 1)}: ${hits} hits, ${alarms} false alarms of ${state.count}`);
     say(tally, lines, point.epsilon);
   };
+
+  function train() {
+    const start = performance.now();
+    chances ??= [0, 1].map((world) => drawChance(2 * seed + world, data));
+    found = attack(data, chances, state);
+    write(element, "took", `${integer(2 * state.count)} trainings in ${Math.max(1, Math.round(performance.now() - start))} ms`);
+  }
 
   function say(tally, lines, epsilon) {
     const words = [conclusion(tally, lines), odds(tally, lines), chance(tally, lines)];
@@ -70,17 +78,9 @@ export function mount(element, data) {
 
   const charts = Object.fromEntries(Object.entries(CHARTS).map(([name, label]) => [
     name, new Chart(part(element, name), {
-      height: HEIGHT[name] ?? HEIGHT.others, label, role: MOVABLE.includes(name) ? "group" : "img", draw: () => train(),
+      height: HEIGHT[name] ?? HEIGHT.others, label, role: MOVABLE.includes(name) ? "group" : "img", draw: () => redraw(),
     }),
   ]));
-  const train = oncePerFrame(() => {
-    if (Object.values(charts).some((chart) => !chart.width)) return;
-    const start = performance.now();
-    chances ??= [0, 1].map((world) => drawChance(2 * seed + world, data));
-    found = attack(data, chances, state);
-    draw();
-    write(element, "took", `${integer(2 * state.count)} trainings in ${Math.max(1, Math.round(performance.now() - start))} ms`);
-  });
   const redraw = oncePerFrame(draw);
   const moveCut = (cut) => {
     state.cut = clamp(cut, -REACH, REACH);
@@ -94,12 +94,13 @@ export function mount(element, data) {
   /** Train anew; the other noise levels follow once the hand rests, one per task. */
   const change = (changes) => {
     Object.assign(state, changes);
+    found = null;
     if (!("noise" in changes) || !extras.sweep) {
       extras.sweep = null;
       clearTimeout(resting);
       resting = setTimeout(() => measure([]), REST_MS);
     }
-    train();
+    redraw();
   };
   const most = Math.max(...data.counts);
   const measure = (done) => {

@@ -125,6 +125,13 @@ def test_a_widget_alone_runs_in_a_frame_of_another_site(lesson, open_page):
     expect(heading).to_have_text("One record moves the slope from 1.04 to 0.64")
 
 
+THRESHOLD_AND_COUNT_IN_ONE_FRAME = """() => {
+    const key = new KeyboardEvent("keydown", {key: "ArrowRight", bubbles: true});
+    document.querySelector("#two-worlds [data-grip=threshold]").dispatchEvent(key);
+    document.querySelector("#two-worlds [data-count]:not(:checked)").click();
+}"""
+
+
 def test_two_worlds_are_trained_and_told_apart(open_page):
     page = open_page("/learn/dp-concepts/")
     page.get_by_label("With little noise").fill("90")
@@ -154,6 +161,10 @@ def test_two_worlds_are_trained_and_told_apart(open_page):
     epsilon = promise.inner_text()
     figure.get_by_role("radio", name="0.25").check()
     expect(promise).not_to_have_text(epsilon)  # q is
+    page.evaluate(THRESHOLD_AND_COUNT_IN_ONE_FRAME)
+    expect(hits).to_contain_text("of 200")
+    page.evaluate(THRESHOLD_AND_COUNT_IN_ONE_FRAME)
+    expect(hits).to_contain_text("of 1,000")
 
 
 @pytest.mark.long("more journeys")
