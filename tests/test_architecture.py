@@ -18,9 +18,11 @@ MAY_IMPORT = {
     "accounting": {"numpy", "scipy"},
     "dp": {"accounting", "cryptography", "numpy", "torch"},
     "regression": {"accounting", "numpy"},
+    "audit": {"accounting", "dp", "numpy", "scipy", "torch"},
     "experiments": {"accounting", "numpy", "pydantic", "regression"},
     "training": {
         "accounting",
+        "audit",
         "dp",
         "experiments",
         "numpy",
@@ -49,6 +51,7 @@ MAY_IMPORT = {
     },
     "cli": {
         "accounting",
+        "audit",
         "experiments",
         "numpy",
         "regression",
