@@ -70,9 +70,19 @@ def run_to_the_end(page):
     expect(status(page)).to_have_text("Finished")
 
 
+SETTLED = """() => Promise.allSettled(document.getAnimations()
+  .filter((one) => one.effect.getComputedTiming().endTime < Infinity)
+  .map((one) => one.finished))"""
+
+
 def violations(page, axe):
-    """Return the rules of axe that the whole page breaks."""
+    """Return the rules of axe that the whole page breaks.
+
+    It waits until colours that change with the theme have changed: halfway there, the
+    letters of a button have its old ground.
+    """
     page.evaluate(axe)
+    page.evaluate(SETTLED)
     found = page.evaluate("() => axe.run(document, {resultTypes: ['violations']})")
     return [fault["id"] for fault in found["violations"]]
 

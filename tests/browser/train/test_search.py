@@ -71,6 +71,22 @@ def test_a_search_is_priced_and_started_by_keyboard_and_shows_its_winner(
     expect(page.locator("[data-replay]")).to_be_hidden()
 
 
+def test_a_price_that_comes_late_never_stands_beside_newer_settings(open_page):
+    page, held = open_page(at(TINY)), []
+    page.route("**/privacy/search?*mean_trials=10*", lambda route: held.append(route))
+    prices = page.locator(".search-prices")
+    with page.expect_request("**/privacy/search?*"):
+        opener(page).click()
+    page.get_by_label("Trials on average").fill("3")
+    expect(price(page, "shown")).to_have_text("3")
+    of_three = prices.inner_text()
+    for route in held:
+        route.continue_()
+    page.evaluate("() => fetch('/healthz')")  # it is answered after what was held
+    expect(prices).to_have_attribute("aria-busy", "false")
+    assert prices.inner_text() == of_three
+
+
 def test_what_cannot_be_searched_is_said_in_the_dialog_and_nothing_is_lost(open_page):
     page = open_page(at(TINY), expected=[REFUSED])
     opener(page).click()
