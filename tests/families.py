@@ -11,6 +11,7 @@ LONG = {
     "fault of ours, whatever is typed there",
     "every combination": "an error in one combination of engine, clipping style, mode "
     "and network only",
+    "audit": "a planted bug that no longer shows where the page says it does",
     "long statistics": "noise, sampling or gradients whose law is slightly off",
     "real runs": "a run that ends otherwise when it is killed, resumed or repeated; a "
     "table of benchmarks that lacks a way",
@@ -23,6 +24,7 @@ FOLDERS = {
     "accounting": "an ε or δ that is below the true one or above its stated bound",
     "dp": "a gradient, bound or noise that the guarantee does not assume; an unsafe "
     "model or loss that is trained",
+    "audit": "an attack, a planted bug or a receipt whose verdict is wrong",
     "regression": "a release, budget or golden figure of linear regression that is off",
     "experiments": "a setting that is taken outside its domain or refused inside it",
     "training": "a training that differs from its recording, or after a resume",

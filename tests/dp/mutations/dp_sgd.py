@@ -1,7 +1,8 @@
 """Bugs that have been made in DP-SGD.
 
 The first thirteen are those of an audit study: an audit alone misses five of them, so
-each names the family of tests that must see it.  "Noise before all-reduce on every
+each names the family of tests that must see it.  Titles that a loop of
+``audit.planted_bugs`` shares are taken from there.  "Noise before all-reduce on every
 rank" waits for training on several processes.
 """
 
@@ -10,6 +11,7 @@ import dataclasses
 import torch
 
 from dpsgd_explorer.accounting import Odometer
+from dpsgd_explorer.audit.planted_bugs.catalogue import LOOPS
 from dpsgd_explorer.dp.attachment import Attachment
 from dpsgd_explorer.dp.clipping import clipped_sum
 from dpsgd_explorer.dp.clipping.clipped_sum import ClippedSum
@@ -137,7 +139,7 @@ PLANTED = [
     bug("shuffled epochs", SAMPLER, wrap(PoissonSampler.draw, shuffled_epochs)),
     bug("fixed batches", SAMPLER, wrap(PoissonSampler.draw, fixed_batches)),
     bug(
-        "the same noise at each step",
+        LOOPS["seed_reused"].title,
         INDEPENDENCE,
         wrap(SecureNoise.add_to, same_noise),
     ),
@@ -155,7 +157,7 @@ PLANTED = [
 
 OTHERS = [
     bug(
-        "mean before clipping",
+        LOOPS["mean_clipped"].title,
         SENSITIVITY,
         wrap(
             abadi_factors,
@@ -174,7 +176,7 @@ OTHERS = [
         wrap(Odometer.epsilon, lambda real, odometer, delta, *_: delta),
     ),
     bug(
-        "the sum not cleared between steps",
+        LOOPS["piled_up"].title,
         f"{CLIPPING}test_a_step_leaves_nothing_behind_for_the_next",
         wrap(ClippedSum.reset, lambda real, total: None),
     ),

@@ -1,0 +1,1 @@
+"""The loops, one file each: what a reader sees is what runs."""

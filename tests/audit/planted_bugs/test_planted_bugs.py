@@ -1,0 +1,135 @@
+"""Each planted bug is seen by the check that the list names, and by that one."""
+
+from itertools import pairwise
+
+import pytest
+import torch
+
+from dpsgd_explorer.audit.planted_bugs.catalogue import (
+    AUDIT,
+    CHECKS,
+    ENGINE,
+    HONEST,
+    LOOPS,
+    NOTHING,
+    TORCH,
+)
+from dpsgd_explorer.audit.planted_bugs.task import (
+    BATCH_SIZE,
+    CANARIES,
+    EPSILON,
+    RATE,
+    STEPS,
+    TABLES,
+    canary_task,
+)
+from dpsgd_explorer.audit.planted_bugs.trial import AuditedLoop, refusal, seen_by
+
+SEED = 1
+
+
+def audited(name, seed=SEED):
+    """Run a whole loop; return it and the last point."""
+    loop = AuditedLoop(LOOPS[name], seed)
+    while loop.advance():
+        pass
+    return loop, loop.point() if loop.step else None
+
+
+def test_there_are_twelve_bugs_and_an_honest_loop():
+    assert len(LOOPS) == 13
+    assert HONEST in LOOPS
+    assert {bug.seen_by for bug in LOOPS.values()} == set(CHECKS)
+
+
+@pytest.mark.parametrize("name", LOOPS)
+def test_the_line_at_fault_is_in_the_loop_once_and_not_in_the_honest_one(name):
+    bug = LOOPS[name]
+    if name == HONEST:
+        assert bug.at_fault == ""
+        return
+    assert bug.source.count(bug.at_fault) == 1
+    assert bug.source != LOOPS[HONEST].source
+    assert name not in bug.source
+    assert bug.title not in bug.source
+
+
+@pytest.fixture(scope="module")
+def honest():
+    return audited(HONEST)
+
+
+def test_the_honest_loop_stays_below_its_promise(honest):
+    loop, last = honest
+    assert seen_by(refusal(LOOPS[HONEST], SEED), loop.error, last) == NOTHING
+    assert last.step == STEPS
+    assert EPSILON - 1e-6 < last.epsilon_promised <= EPSILON
+    assert 1 < last.epsilon_lower < EPSILON
+
+
+def test_a_loop_that_stops_or_is_refused_is_seen():
+    loop, last = audited("never_summed")
+    assert last is None
+    assert "gradient of size" in loop.error
+    assert seen_by("", loop.error, last) == TORCH
+    assert seen_by(refusal(LOOPS["batch_norm"], SEED), "", last) == ENGINE
+
+
+@pytest.mark.long("audit")
+@pytest.mark.parametrize("name", LOOPS)
+def test_every_loop_is_seen_as_listed(name):
+    loop, last = audited(name)
+    refused = refusal(LOOPS[name], SEED)
+    assert seen_by(refused, loop.error, last) == LOOPS[name].seen_by
+    assert bool(loop.error) == (loop.step < STEPS)
+    if LOOPS[name].seen_by != AUDIT and last is not None:
+        assert last.epsilon_lower < last.epsilon_promised
+
+
+def test_a_loop_repeats_with_its_seed_and_leaves_the_generator_alone():
+    before = torch.get_rng_state()
+    first, second = (AuditedLoop(LOOPS[HONEST], 7) for _ in range(2))
+    for _ in range(3):
+        first.advance()
+        torch.rand(5)  # another user of the same generator, between two steps
+        second.advance()
+    torch.set_rng_state(before)
+    assert (first.scores == second.scores).all()
+    other = AuditedLoop(LOOPS[HONEST], 8)
+    other.advance()
+    assert (other.scores != first.scores).any()
+
+
+def test_a_canary_meets_no_other_record_and_is_longer_than_the_bound():
+    task, joined = canary_task(SEED, 1.0)
+    assert len(task.x) - joined.sum() == len(task.test_x)
+    products = task.x @ task.x.t()
+    products.fill_diagonal_(0)
+    crafted = slice(len(task.test_x), None)
+    assert not products[crafted].any()
+    assert (task.x[crafted].norm(dim=1) == TABLES**0.5).all()
+    assert abs(joined.sum() - CANARIES / 2) < 6 * (CANARIES / 4) ** 0.5
+    assert abs(RATE * len(task.x) - BATCH_SIZE) < 0.1 * BATCH_SIZE
+
+
+@pytest.mark.long("audit")
+def test_the_noise_of_a_reused_seed_falls_out_of_a_difference_of_two_steps():
+    """What the page says of the bug that the audit does not see."""
+    loop = AuditedLoop(LOOPS["seed_reused"], SEED)
+    weights = [loop._tables.weights()]
+    for _ in range(3):
+        loop.advance()
+        weights.append(loop._tables.weights())
+    first, second, third = (b - a for a, b in pairwise(weights))
+    own = slice(5, None)
+    apart = (third - second)[:, own].abs()
+    # Canaries that neither step or both steps drew: equal noise, so equal weights.
+    assert (apart < 1e-5).float().mean() > 0.8
+    assert (second[:, own].abs() > 1e-5).float().mean() > 0.99
+    assert not torch.equal(first, second)
+
+
+def test_what_shows_nothing_says_why():
+    for bug in LOOPS.values():
+        if bug.seen_by == NOTHING:
+            assert len(bug.why.split(". ")) >= 2
