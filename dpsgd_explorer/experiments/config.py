@@ -13,8 +13,8 @@ from typing import Any, ClassVar, Self
 from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
 
 from dpsgd_explorer.errors import ConfigError
-from dpsgd_explorer.experiments.messages import config_error
-from dpsgd_explorer.experiments.setting import check_choices
+from dpsgd_explorer.experiments.fields.messages import config_error
+from dpsgd_explorer.experiments.fields.setting import check_choices
 
 
 class RunConfig(BaseModel, ABC):

@@ -13,7 +13,7 @@ from dpsgd_explorer.accounting.schedules import (
     Schedule,
     Staged,
 )
-from dpsgd_explorer.experiments.setting import Setting
+from dpsgd_explorer.experiments.fields.setting import Setting
 
 CONSTANT, ADAPTIVE = "constant", "adaptive"
 SHAPES = {

@@ -26,6 +26,7 @@ from dpsgd_explorer.experiments.architecture import (
 )
 from dpsgd_explorer.experiments.catalogue import DATA_SETS, MODELS, DataSet
 from dpsgd_explorer.experiments.config import RunConfig, check_pair, evenly_spent
+from dpsgd_explorer.experiments.fields.setting import check_choices
 from dpsgd_explorer.experiments.own_table import OwnTable
 from dpsgd_explorer.experiments.schedules import (
     ADAPTIVE,
@@ -33,7 +34,6 @@ from dpsgd_explorer.experiments.schedules import (
     schedule,
     staged,
 )
-from dpsgd_explorer.experiments.setting import check_choices
 from dpsgd_explorer.experiments.vocabulary import setting
 
 CACHED_PLANS = 256

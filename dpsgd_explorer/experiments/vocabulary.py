@@ -14,8 +14,8 @@ from dpsgd_explorer.accounting import ACCOUNTANTS
 from dpsgd_explorer.accounting.core.validation import MAX_NOISE_MULTIPLIER, MAX_STEPS
 from dpsgd_explorer.accounting.registry import ALL
 from dpsgd_explorer.experiments.catalogue import DATA_SETS, MODELS
+from dpsgd_explorer.experiments.fields.setting import Setting
 from dpsgd_explorer.experiments.schedules import SCHEDULES
-from dpsgd_explorer.experiments.setting import Setting
 
 LARGEST_SEED = 2**31 - 1
 MOST_RECORDS = 10**9

@@ -10,7 +10,7 @@ from pydantic import BaseModel, ValidationError
 
 from dpsgd_explorer.errors import ConfigError
 from dpsgd_explorer.experiments.config import RunConfig
-from dpsgd_explorer.experiments.messages import config_error
+from dpsgd_explorer.experiments.fields.messages import config_error
 from dpsgd_explorer.web.forms.fields import (
     FormField,
     Switch,

@@ -14,7 +14,7 @@ from dpsgd_explorer.accounting.core.intervals import Interval
 from dpsgd_explorer.accounting.plan import steps_of
 from dpsgd_explorer.accounting.queries import epsilon_interval
 from dpsgd_explorer.errors import AccountingError, ConfigError
-from dpsgd_explorer.experiments.setting import Setting
+from dpsgd_explorer.experiments.fields.setting import Setting
 from dpsgd_explorer.experiments.vocabulary import MOST_RECORDS, setting
 from dpsgd_explorer.web.questions.privacy_models import DEFAULT_ACCOUNTANT
 from dpsgd_explorer.web.questions.question import Question

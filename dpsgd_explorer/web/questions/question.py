@@ -6,7 +6,7 @@ from typing import Self
 
 from pydantic import BaseModel, ConfigDict, model_validator
 
-from dpsgd_explorer.experiments.setting import check_choices
+from dpsgd_explorer.experiments.fields.setting import check_choices
 
 
 class Question(BaseModel):

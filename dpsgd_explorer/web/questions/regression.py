@@ -11,12 +11,12 @@ from pydantic import model_validator
 
 from dpsgd_explorer.accounting.core.validation import LEAST_DELTA
 from dpsgd_explorer.errors import AccountingError, ConfigError
+from dpsgd_explorer.experiments.fields.setting import Setting
 from dpsgd_explorer.experiments.regression_config import (
     LARGEST_RATE,
     MOST_NOISE,
     RegressionConfig,
 )
-from dpsgd_explorer.experiments.setting import Setting
 from dpsgd_explorer.experiments.vocabulary import setting
 from dpsgd_explorer.regression import housing
 from dpsgd_explorer.regression.bounds import Bounds
