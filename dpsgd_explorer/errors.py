@@ -71,6 +71,17 @@ class DivergedError(ExplorerError, RuntimeError):
     """Parameters or loss became non-finite during a run."""
 
 
+class ReceiptError(ExplorerError, ValueError):
+    """There is no whole receipt, or a figure of it is not of its kind.
+
+    ``figure`` is its place, such as "told.steps".
+    """
+
+    def __init__(self, figure: str, rule: str) -> None:
+        super().__init__(f"{figure}: {rule}")
+        self.figure = figure
+
+
 class RunNotFoundError(ExplorerError, LookupError):
     """There is no run with this id, or it is not this visitor's."""
 

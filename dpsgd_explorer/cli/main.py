@@ -34,6 +34,7 @@ MODULES = {
     "prune": "Delete the runs that ended long ago and shrink the database.",
     "epsilon": "Tell what DP-SGD spends, or the noise for a target.",
     "regression": "Release a private linear regression of a table.",
+    "verify": "Check the figures of a receipt against each other, offline.",
 }
 
 Command = Callable[[argparse.Namespace], int]

@@ -121,6 +121,7 @@ class EngineReport:
         state = self._state
         covered = self._poisson_is_covered and self._loss_is_covered
         all_asked = covered and state.plan.accountant == ALL
+        riders = state.riders
         return receipt(
             state.run,
             state.ledger,
@@ -131,6 +132,8 @@ class EngineReport:
             loss_note=state.ledger.losses.note_text(self.loss_assumed),
             epsilon=self.epsilon(None) if covered else None,
             epsilons=self.epsilons(None) if all_asked else None,
+            chosen_bounds=state.bound.choices,
+            audit=None if riders is None else riders.receipt(state.plan.delta),
         ) | {"earlier": phases.as_data(self.earlier_phases())}
 
     def _sampling_note(self) -> str:

@@ -30,6 +30,7 @@ OPTIMIZERS: dict[str, Callable[[nn.Module, TrainingConfig], Optimizer]] = {
 
 BINS = 40
 DECADES = 2  # the histogram of gradient norms reaches from C / 100 to 100 C
+PARTS = ("told", "done", "chosen_bounds")  # of the receipt of an earlier plan
 MEASUREMENTS = ("clipped_fraction", "norm_counts", "noise_to_signal", "non_finite")
 
 
@@ -167,7 +168,7 @@ class PrivateTrainStep(TrainStep):
     def receipt(self) -> dict[str, Any] | None:
         """Return that of the last plan; ``before`` has those of the earlier ones."""
         earlier = [engine.receipt() for engine in self._earlier]
-        before = [{name: one[name] for name in ("told", "done")} for one in earlier]
+        before = [{name: one[name] for name in PARTS} for one in earlier]
         return self._engine.receipt() | ({"before": before} if before else {})
 
     def state_dict(self) -> dict[str, Any]:

@@ -53,7 +53,8 @@ def expected():
 
 
 @pytest.mark.parametrize(
-    "command", ["serve", "worker", "train", "prune", "epsilon", "regression"]
+    "command",
+    ["serve", "worker", "train", "prune", "epsilon", "regression", "verify"],
 )
 def test_every_command_explains_itself(command, capsys):
     with pytest.raises(SystemExit) as left:

@@ -7,4 +7,6 @@
 | ``gaussian_pair_epsilon`` | normal scores | Agrawal et al. (2026) |
 | ``f_dp_one_run_epsilon`` | a Gaussian mechanism | Mahloujifar et al. (2025) |
 | ``one_run_epsilon`` | nothing | Steinke et al. (2023) |
+
+``evidence`` writes scores and coins as text, from which the bounds follow again.
 """

@@ -18,6 +18,7 @@ settings that were chosen by looking at the data.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -25,8 +26,8 @@ import torch
 from torch import nn
 
 from dpsgd_explorer.accounting import Phase, Plan
-from dpsgd_explorer.accounting.auditing.audit import AuditResult, audit
-from dpsgd_explorer.accounting.auditing.error_rates import Scores
+from dpsgd_explorer.accounting.auditing.audit import CONFIDENCE, AuditResult, audit
+from dpsgd_explorer.accounting.auditing.evidence import Evidence
 from dpsgd_explorer.accounting.auditing.log_likelihood import log_likelihood_ratio
 from dpsgd_explorer.accounting.core.phase import joined
 from dpsgd_explorer.dp.canaries.gradients import PARAMETER, UNIT, CanaryGradients
@@ -74,6 +75,7 @@ class Riders:
         self.joined = (self._sampler.uniforms(count) < 0.5).numpy()
         self.scores = np.zeros(count)
         self._phases: list[Phase] = []
+        self._audited: tuple[tuple[int, float], AuditResult] | None = None
         self._directions = nn.Parameter(torch.zeros(count))
         self._clipper = clipper
         self._total = ClippedSum({UNIT: {PARAMETER: self._directions}}, clipper)
@@ -113,13 +115,32 @@ class Riders:
         return float(factor) * length
 
     def audit(self, delta: float, confidence: float) -> AuditResult:
-        """Return what the steps so far prove.
+        """Return what the steps so far prove, by rounded scores as in a receipt.
 
         Raises:
             AccountingError: a number is outside its domain.
         """
-        scores = Scores.of(self.scores, self.joined)
-        return audit(scores, self._phases, delta, confidence)
+        return audit(self.evidence.scores, self._phases, delta, confidence)
+
+    @property
+    def evidence(self) -> Evidence:
+        """Scores and coins, rounded so that they prove no more than they are."""
+        return Evidence.rounded(self.scores, self.joined)
+
+    def receipt(self, delta: float) -> dict[str, Any]:
+        """Return the audit with all that its bounds are computed from, as JSON values.
+
+        Args:
+            delta: Of the run.
+        """
+        key = sum(phase.steps for phase in self._phases), delta
+        if self._audited is None or self._audited[0] != key:
+            self._audited = key, self.audit(delta, CONFIDENCE)
+        return {
+            **asdict(self._audited[1]),
+            "phases": [asdict(phase) for phase in self._phases if phase.steps],
+            **self.evidence.as_data(),
+        }
 
     def as_data(self) -> dict[str, Any]:
         """Return tensors and plain values, for ``restore``."""
@@ -141,6 +162,7 @@ class Riders:
         self._noise.restore(state["noise"])
         self._sampler.restore(state["sampler"])
         self._phases = [Phase(*phase) for phase in state["phases"]]
+        self._audited = None
 
 
 def check_count(count: object, *, is_private: bool, sampling: str) -> None:

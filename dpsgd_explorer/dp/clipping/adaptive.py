@@ -96,6 +96,7 @@ class AdaptiveBound:
         self._clipping = clipping
         self._batch_size = plan.expected_batch_size
         self._factors = [1.0]
+        self.choices: list[tuple[int, float]] = []
 
     def factor(self, step: int) -> float:
         """Return the factor of the first bound at a step."""

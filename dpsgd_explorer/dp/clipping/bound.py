@@ -19,9 +19,11 @@ class Bound(Protocol):
 
     Attributes:
         count_noise: Noise multiplier of the counts it releases; 0 if it releases none.
+        choices: First step and factor of each choice between steps.
     """
 
     count_noise: float
+    choices: list[tuple[int, float]]
 
     def factor(self, step: int) -> float:
         """Return the factor of a step, 0, 1, ..., up to the next one to come."""
@@ -48,23 +50,23 @@ class PlannedBound:
 
     def __init__(self, schedule: Schedule | None, steps: int) -> None:
         self._schedule, self._steps = schedule, steps
-        self._choices: list[tuple[int, float]] = []  # first step, factor
+        self.choices: list[tuple[int, float]] = []
 
     @property
     def is_constant(self) -> bool:
         """Whether the factor is 1 at all steps."""
-        return self._schedule is None and not self._choices
+        return self._schedule is None and not self.choices
 
     def choose(self, step: int, factor: float) -> None:
         """Multiply the bound by this factor from a step on; an earlier one ends."""
-        self._choices.append((step, factor))
+        self.choices.append((step, factor))
 
     def factor(self, step: int) -> float:
         """Return the schedule's factor, or 1, times the chosen one."""
         planned = 1.0
         if self._schedule is not None:
             planned = self._schedule.factor(step, self._steps)
-        chosen = (factor for first, factor in reversed(self._choices) if first <= step)
+        chosen = (factor for first, factor in reversed(self.choices) if first <= step)
         return planned * next(chosen, 1.0)
 
     def observe(self, *arguments: Any) -> float:
@@ -76,12 +78,12 @@ class PlannedBound:
 
     def state(self) -> list[float]:
         """Return the choices, each as its first step and its factor."""
-        return [float(number) for choice in self._choices for number in choice]
+        return [float(number) for choice in self.choices for number in choice]
 
     def restore(self, state: list[float]) -> None:
         """Continue with these choices."""
         pairs = zip(state[::2], state[1::2], strict=True)
-        self._choices = [(int(step), factor) for step, factor in pairs]
+        self.choices = [(int(step), factor) for step, factor in pairs]
 
 
 def bound_of(schedule: ClippingSchedule | None, plan: Plan) -> Bound:

@@ -8,12 +8,17 @@ compared whenever an epsilon is asked for.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
 from dpsgd_explorer.dp.ledger.accounted_run import AccountedRun
 from dpsgd_explorer.dp.ledger.ledger import Ledger
+
+#: Version of the layout; ``audit.receipts`` checks receipts of this one.
+VERSION = 1
+PROOF = "samples proven apart on random batches before the first pass"
+NO_PROOF = "no pass was made"
 
 
 def receipt(
@@ -27,23 +32,31 @@ def receipt(
     loss_note: str,
     epsilon: float | None,
     epsilons: Mapping[str, float] | None = None,
+    chosen_bounds: Sequence[tuple[int, float]] = (),
+    audit: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
     """Return what the accountant was told next to what was done, as JSON values.
 
     ``epsilon`` is null where there is no guarantee.  ``not_private`` holds what is
     outside of it in any case.  ``epsilons`` holds the finite values by accountant, and
-    is null where one accountant alone was asked.
+    is null where one accountant alone was asked.  ``chosen_bounds`` holds pairs of a
+    step and the factor of the clipping bound from it on.  ``audit`` is null without
+    canaries; else it holds their scores and coins, what they prove at the run's delta,
+    and the promise of the same steps.
 
     Raises:
         PrivacyError: the two differ.
     """
     run.check(ledger)
     return {
+        "version": VERSION,
         "told": run.as_data(ledger.steps),
         "done": ledger.lines(),
         "lost_steps": ledger.lost_steps,
         "fresh_resumes": ledger.fresh_resumes,
         "options": dict(options),
+        "chosen_bounds": [[step, factor] for step, factor in chosen_bounds],
+        "proof": PROOF if ledger.batch_sizes.samples else NO_PROOF,
         "sampling": sampling_note,
         "loss": loss_note,
         "noise": noise_note,
@@ -51,6 +64,7 @@ def receipt(
         "epsilon": _finite(epsilon),
         "epsilons": epsilons
         and {name: x for name, x in epsilons.items() if math.isfinite(x)},
+        "audit": audit,
         "not_private": {"batch_sizes": asdict(ledger.batch_sizes)},
     }
 
@@ -88,7 +102,16 @@ def receipt_text(receipt: Mapping[str, Any]) -> str:
             f"epsilon: {epsilon} at delta = {told['delta']:.6g}, "
             f"{told['neighboring_relation']}, accountant {told['accountant']}",
             *([f"by accountant: {others}"] if others else []),
+            *([_audit_text(receipt["audit"])] if receipt["audit"] else []),
         ]
+    )
+
+
+def _audit_text(audit: Mapping[str, Any]) -> str:
+    proven = math.floor(1000 * audit["epsilon_lower"]) / 1000
+    return (
+        f"audit: {audit['canaries']} canaries prove epsilon >= {proven:g} of the steps "
+        f"that they went through, at {audit['confidence']:.0%} confidence"
     )
 
 

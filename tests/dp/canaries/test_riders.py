@@ -66,7 +66,7 @@ def test_parameters_epsilon_and_receipt_are_the_same_with_canaries(engine):
     pairs = zip(alone.module.parameters(), ridden.module.parameters(), strict=True)
     assert all(torch.equal(*pair) for pair in pairs)
     assert alone.get_epsilon() == ridden.get_epsilon()
-    assert alone.receipt() == ridden.receipt()
+    assert alone.receipt() == ridden.receipt() | {"audit": None}
     assert alone.state_dict()["riders"] is None
 
 

@@ -1,0 +1,135 @@
+"""Receipts as files: strict JSON, alone, in a run's export or in a file of weights."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from dpsgd_explorer.errors import ReceiptError
+
+MIB = 2**20
+#: A receipt with a million canaries takes 6 MiB.
+MOST_BYTES = 64 * MIB
+#: Larger numbers are no seed and no count.
+MOST_WHOLE = 2**64
+LENGTH_BYTES = 8  # of the header, at the start of a safetensors file
+
+
+def read(path: Path) -> dict[str, Any]:
+    """Return the receipt in a file.
+
+    Args:
+        path: A receipt, the JSON export of a run, or a file of weights (safetensors).
+
+    Raises:
+        ReceiptError: there is no whole receipt in it.
+        OSError: the file cannot be read.
+    """
+    with path.open("rb") as file:
+        start = file.read(LENGTH_BYTES)
+        header = int.from_bytes(start, "little")
+        if path.suffix == ".safetensors":
+            return of_weights(file.read(min(header, MOST_BYTES + 1)), header)
+        return of_json(start + file.read(MOST_BYTES + 1 - len(start)))
+
+
+def of_weights(header: bytes, length: int) -> dict[str, Any]:
+    """Return the receipt in the header of a safetensors file.
+
+    Raises:
+        ReceiptError: as ``read``.
+    """
+    if len(header) != length:
+        raise ReceiptError("file", f"the header must have {length} bytes; it is cut.")
+    about = _object("header", _parsed(header)).get("__metadata__")
+    text = _object("header.__metadata__", about).get("receipt")
+    if not isinstance(text, str):
+        raise ReceiptError("header", "the header holds no receipt.")
+    return _receipt(_parsed(text.encode()))
+
+
+def of_json(data: bytes) -> dict[str, Any]:
+    """Return the receipt in a JSON text: the text itself, or that of a run's export.
+
+    Raises:
+        ReceiptError: as ``read``.
+    """
+    whole = _parsed(data)
+    if isinstance(whole, dict) and isinstance(whole.get("events"), list):
+        ends = [e for e in whole["events"] if isinstance(e, dict) and _is_end(e)]
+        if not ends:
+            raise ReceiptError(
+                "events", "the export has no receipt: its run has not ended."
+            )
+        whole = ends[-1]["data"].get("receipt")
+    return _receipt(whole)
+
+
+def _is_end(event: Mapping[str, Any]) -> bool:
+    return event.get("kind") == "end" and isinstance(event.get("data"), dict)
+
+
+def _receipt(value: object) -> dict[str, Any]:
+    if value is None:
+        raise ReceiptError("receipt", "it is null: the run was not private.")
+    return _object("receipt", value)
+
+
+def _object(name: str, value: object) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise ReceiptError(name, f"must be an object; got {_short(value)}.")
+    return value
+
+
+def _parsed(data: bytes) -> Any:
+    """Return the value of a JSON text without duplicate names, NaN and infinity."""
+    if len(data) > MOST_BYTES:
+        raise ReceiptError("file", f"may have at most {MOST_BYTES // MIB} MiB.")
+    if not data.strip():
+        raise ReceiptError("file", "is empty.")
+    try:
+        return json.loads(
+            data.decode("utf-8"),
+            object_pairs_hook=_without_duplicates,
+            parse_constant=_finite,
+            parse_float=_finite,
+            parse_int=_whole,
+        )
+    except json.JSONDecodeError as error:
+        raise ReceiptError(
+            "file", f"is no JSON, or cut short: line {error.lineno}: {error.msg}."
+        ) from None
+    except UnicodeDecodeError:
+        raise ReceiptError("file", "is no JSON: it is not UTF-8 text.") from None
+    except RecursionError:
+        raise ReceiptError("file", "is nested too deeply.") from None
+
+
+def _without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    values: dict[str, Any] = {}
+    for name, value in pairs:
+        if name in values:
+            raise ReceiptError(name, "is there twice.")
+        values[name] = value
+    return values
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    if not math.isfinite(number):
+        raise ReceiptError("file", f"must hold finite numbers; got {text[:20]}.")
+    return number
+
+
+def _whole(text: str) -> int:
+    if len(text) > len(str(MOST_WHOLE)) or abs(int(text)) > MOST_WHOLE:
+        raise ReceiptError("file", f"must hold smaller numbers; got {text[:20]}…")
+    return int(text)
+
+
+def _short(value: object) -> str:
+    text = json.dumps(value)
+    return text if len(text) <= 40 else f"{text[:40]}…"

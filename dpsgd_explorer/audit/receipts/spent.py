@@ -1,0 +1,172 @@
+"""What a receipt says was spent, by the accountants from its steps."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from dpsgd_explorer.accounting import (
+    NAMES,
+    FilteredRun,
+    Odometer,
+    Phase,
+    RdpCurve,
+    RenyiFilter,
+    padded_selection,
+)
+from dpsgd_explorer.accounting.core.phase import joined
+from dpsgd_explorer.accounting.spending import FILTER
+from dpsgd_explorer.audit.receipts.findings import Findings
+from dpsgd_explorer.audit.receipts.steps import Steps
+
+#: How the notes of a receipt end where there is no guarantee.
+UNCOVERED = "no epsilon"
+IDLE = "where no ε is given, or no step was done, ε does not depend on it"
+
+
+def check_epsilon(findings: Findings, receipt: Mapping[str, Any], steps: Steps) -> None:
+    """Compute ε from the steps, or the filter's order and sum.
+
+    Args:
+        findings: Where the figures go.
+        receipt: Of an engine.
+        steps: Of its last plan.
+    """
+    told = receipt["told"]
+    if "filter" in receipt:
+        _check_filter(findings, receipt, steps)
+        return
+    known = told["accountant"] in NAMES
+    findings.require("told.accountant", told["accountant"], "an accountant", known)
+    if not _is_covered(receipt):
+        findings.compare("epsilon", receipt["epsilon"], None)
+        findings.compare("epsilons", receipt["epsilons"], None)
+        findings.leave("told.delta", IDLE)
+        return
+    if receipt["epsilon"] in (None, 0):
+        findings.leave("told.delta", IDLE)
+        findings.leave("told.noise_multiplier", IDLE)
+    findings.recompute(
+        "epsilon",
+        receipt["epsilon"],
+        lambda: _finite(
+            _odometer(receipt, steps).epsilon(told["delta"], told["accountant"])
+        ),
+    )
+    if receipt["epsilons"] is not None:
+        findings.recompute(
+            "epsilons",
+            receipt["epsilons"],
+            lambda: {
+                name: value
+                for name, value in _odometer(receipt, steps)
+                .epsilons(told["delta"])
+                .items()
+                if math.isfinite(value)
+            },
+        )
+
+
+def check_earlier(
+    findings: Findings, receipt: Mapping[str, Any], before: Sequence[Steps]
+) -> None:
+    """Compare the steps of earlier engines with their lines, where there are any."""
+    if "before" in receipt:
+        findings.recompute(
+            "earlier",
+            _joined(phases_of(receipt["earlier"])),
+            lambda: _joined([phase for steps in before for phase in steps.phases()]),
+        )
+    elif receipt["earlier"]:
+        findings.leave("earlier", "the receipts of earlier engines have their lines")
+
+
+def check_selection(
+    findings: Findings, selection: Mapping[str, Any], trial: Sequence[Phase] | None
+) -> None:
+    """Compute the price of a search from the steps of its best trial.
+
+    Args:
+        findings: Where the figures go.
+        selection: As the receipt has it.
+        trial: Steps of each trial; None where no trial won.
+    """
+    for name, words in (
+        ("law", "poisson"),
+        ("status", "bound"),
+        ("chosen_by", "test accuracy; test records are not covered"),
+    ):
+        findings.compare(f"selection.{name}", selection[name], words)
+    if trial is None:
+        for name in ("mean_trials", "trainings", "epsilon", "delta"):
+            findings.leave(f"selection.{name}", "no trial’s steps are in the receipt")
+        return
+
+    def price() -> dict[str, float]:
+        mean, delta = selection["mean_trials"], selection["delta"]
+        paid = padded_selection(RdpCurve.of(trial), mean, delta)
+        return {"epsilon": paid.epsilon, "trainings": paid.trainings}
+
+    stated = {name: selection[name] for name in ("epsilon", "trainings")}
+    findings.recompute("selection", stated, price)
+
+
+def phases_of(values: Sequence[Mapping[str, Any]]) -> list[Phase]:
+    """Return the phases of JSON values.
+
+    Raises:
+        AccountingError: a number is outside its domain.
+    """
+    return [Phase(**value) for value in values]
+
+
+def _check_filter(findings: Findings, receipt: Mapping[str, Any], steps: Steps) -> None:
+    told, stated = receipt["told"], receipt["filter"]
+    findings.compare("told.accountant", told["accountant"], FILTER)
+    findings.compare("epsilon", receipt["epsilon"], stated["epsilon"])
+    findings.compare("epsilons", receipt["epsilons"], None)
+    findings.compare("filter.status", stated["status"], RenyiFilter.status)
+    findings.compare("filter.delta", stated["delta"], told["delta"])
+    budget = (stated["epsilon"], stated["delta"])
+    first = receipt["before"][0]["told"] if receipt.get("before") else told
+    findings.recompute(
+        "filter.order",
+        stated["order"],
+        lambda: (
+            FilteredRun.planned(
+                *budget, Phase(first["sample_rate"], first["noise_multiplier"], 1)
+            ).order
+        ),
+    )
+
+    def is_within() -> bool:
+        counting = FilteredRun(*budget, stated["order"])
+        done = [*phases_of(receipt["earlier"]), *steps.phases()]
+        return counting.spent(done) <= counting.budget
+
+    findings.recompute("filter: all steps are within the budget", True, is_within)
+
+
+def _is_covered(receipt: Mapping[str, Any]) -> bool:
+    """Whether sampling and loss were checked or vouched for, where that matters."""
+    told = receipt["told"]
+    irrelevant = not told["noise_multiplier"] or not told["steps"]
+    loss = irrelevant or not receipt["loss"].endswith(UNCOVERED)
+    return loss and not receipt["sampling"].endswith(UNCOVERED)
+
+
+def _odometer(receipt: Mapping[str, Any], steps: Steps) -> Odometer:
+    odometer = Odometer()
+    for phase in [*phases_of(receipt["earlier"]), *steps.phases()]:
+        if phase.steps:
+            odometer.add_dp_sgd(phase.sample_rate, phase.noise_multiplier, phase.steps)
+    return odometer
+
+
+def _finite(value: float) -> float | None:
+    return value if math.isfinite(value) else None
+
+
+def _joined(phases: Sequence[Phase]) -> list[dict[str, Any]]:
+    return [vars(phase) for phase in joined(phases)]

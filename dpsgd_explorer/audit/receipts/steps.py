@@ -1,0 +1,323 @@
+"""The steps of a receipt: what was told to the accountant against what was done."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeGuard
+
+from dpsgd_explorer.accounting import Phase
+from dpsgd_explorer.accounting.core.neighboring_relation import NeighboringRelation
+from dpsgd_explorer.accounting.plan import Plan
+from dpsgd_explorer.accounting.released_counts import (
+    COUNT_SENSITIVITY,
+    gradient_noise,
+    usual_count_noise,
+)
+from dpsgd_explorer.accounting.schedules import (
+    SCHEDULES,
+    Schedule,
+    scheduled_phases,
+)
+from dpsgd_explorer.audit.receipts.findings import Findings, same
+from dpsgd_explorer.errors import ConfigError, ReceiptError
+
+ADAPTIVE = "adaptive"
+#: Steps whose noise or bound changes by a schedule are compared one by one.
+MOST_SCHEDULED = 1_000_000
+#: Largest probability that batch sizes of true Poisson samples are refused.
+FALSE_ALARM = 1e-12
+CHOSEN_BY_RUN = "the bound follows counts of gradients, which the receipt does not hold"
+NO_NOISE = "no noise was added to them"
+PLANNED = "the run may end early; the number of steps done is what is counted"
+
+
+@dataclass(frozen=True)
+class Steps:
+    """The steps of one plan.
+
+    Attributes:
+        path: Place in the receipt, "" or "before[0].".
+        told: What the accountant was told.
+        done: Lines of the ledger.
+        options: Of the engine; {} where the receipt does not repeat them.
+        chosen: First step and factor of each bound that was chosen between steps.
+    """
+
+    path: str
+    told: Mapping[str, Any]
+    done: Sequence[Mapping[str, Any]]
+    options: Mapping[str, Any]
+    chosen: Sequence[Any]
+
+    @property
+    def count(self) -> int:
+        """Steps that the lines hold."""
+        return sum(line["steps"] for line in self.done)
+
+    def phases(self) -> list[Phase]:
+        """Return the steps as the accountant counts them.
+
+        Raises:
+            ReceiptError: a schedule is none of this program.
+            AccountingError: a number is outside its domain.
+        """
+        told, steps = self.told, self.told["steps"]
+        rate, noise = told["sample_rate"], told["noise_multiplier"]
+        schedule = self._schedule("noise_schedule")
+        if schedule is None or not steps:
+            return [Phase(rate, noise, steps)]
+        self._limit_steps()
+        planned = told["planned_steps"] or steps
+        factors = [schedule.factor(step, planned) for step in range(steps)]
+        return scheduled_phases(rate, noise, factors)
+
+    def check(self, findings: Findings) -> None:
+        """Compare all lines with what was told."""
+        self._check_told(findings)
+        noise, bound = self._noise(findings), self._bound(findings)
+        first = 0
+        for i, line in enumerate(self.done):
+            place = f"{self.path}done[{i}]."
+            self._check_line(findings, place, line)
+            last = first + line["steps"] - 1
+            plans = {"noise_multiplier": noise, "max_grad_norm": bound}
+            for name, planned in plans.items():
+                if planned is not None:
+                    stated = line[name], planned
+                    _compare_steps(findings, place + name, *stated, first, last)
+            first = last + 1
+
+    def _check_told(self, findings: Findings) -> None:
+        told, path = self.told, f"{self.path}told."
+        size, batch, rate = (
+            told[name] for name in ("sample_size", "expected_batch_size", "sample_rate")
+        )
+        findings.compare(f"{path}sample_rate", rate, batch / size if size else None)
+        findings.compare(f"{path}steps", told["steps"], self.count)
+        planned = told["planned_steps"]
+        if planned is not None:
+            fits = planned >= told["steps"]
+            findings.require(
+                f"{path}planned_steps", planned, f"at least {told['steps']}", fits
+            )
+        findings.leave(f"{path}planned_steps", PLANNED)
+        findings.require(
+            f"{path}delta",
+            told["delta"],
+            f"above 0, below 1/{size}",
+            0 < told["delta"] * size < 1,
+        )
+        findings.compare(f"{path}sampling", told["sampling"], "Poisson")
+        findings.require(
+            f"{path}neighboring_relation",
+            told["neighboring_relation"],
+            "add_or_remove_one",
+            told["neighboring_relation"] == NeighboringRelation.of("add_or_remove_one"),
+        )
+        if self.options:
+            self._check_options(findings)
+
+    def _check_options(self, findings: Findings) -> None:
+        told, options = self.told, self.options
+        bounds = options.get("max_grad_norm")
+        bounds = bounds if isinstance(bounds, list) else [bounds]
+        is_mean = options.get("loss_reduction") == "mean"
+        divisor = float(told["expected_batch_size"]) if is_mean else 1.0
+        reduction = options.get("loss_reduction")
+        findings.require(
+            "options.loss_reduction",
+            reduction,
+            "mean or sum",
+            reduction in ("mean", "sum"),
+        )
+        findings.compare("told.divisor", told["divisor"], divisor)
+        findings.recompute(
+            "told.max_grad_norm", told["max_grad_norm"], lambda: _length(bounds)
+        )
+
+    def _check_line(
+        self, findings: Findings, place: str, line: Mapping[str, Any]
+    ) -> None:
+        told, steps = self.told, line["steps"]
+        draws = steps if told["noise_multiplier"] else 0
+        numbers = line["noise_draws"] * line["parameters"]
+        for name, expected in (
+            ("sample_rate", told["sample_rate"]),
+            ("noise_draws", draws),
+            ("noise_numbers", numbers),
+            ("parameters", self.done[0]["parameters"]),
+            ("divisor", told["divisor"]),
+        ):
+            findings.compare(place + name, line[name], expected)
+        findings.require(f"{place}steps", steps, "at least 1", steps >= 1)
+        if not draws:
+            findings.leave(f"{place}parameters", NO_NOISE)
+
+    def _noise(self, findings: Findings) -> Callable[[int], float] | None:
+        """Return the planned noise multiplier of each step; None: not known."""
+        told = self.told
+        try:
+            schedule, counts = self._schedule("noise_schedule"), self._count_noise()
+        except (ReceiptError, ConfigError, ValueError, TypeError) as error:
+            findings.require("options", "a schedule", str(error), False)
+            return None
+        for i, line in enumerate(self.done):
+            counted = line.get("count_noise_multiplier", 0.0)
+            findings.compare(
+                f"{self.path}done[{i}].count_noise_multiplier", counted, counts
+            )
+        multiplier = told["noise_multiplier"]
+        if schedule is None:
+            return lambda _: gradient_noise(multiplier, counts)
+        steps = told["planned_steps"] or max(self.count, 1)
+        return lambda step: gradient_noise(
+            multiplier * schedule.factor(step, steps), counts
+        )
+
+    def _bound(self, findings: Findings) -> Callable[[int], float] | None:
+        """Return the planned clipping bound of each step; None: not known."""
+        told, name = self.told, "clipping_schedule"
+        if _is_adaptive(self.options.get(name)):
+            for option in ("quantile", "learning_rate"):
+                findings.leave(f"options.{name}.{option}", CHOSEN_BY_RUN)
+            for i in range(len(self.done)):
+                findings.leave(f"{self.path}done[{i}].max_grad_norm", CHOSEN_BY_RUN)
+            return None
+        try:
+            schedule, chosen = self._schedule(name), _choices(self.chosen)
+        except (ReceiptError, ConfigError, ValueError, TypeError) as error:
+            findings.require(f"options.{name}", "a schedule", str(error), False)
+            return None
+        steps = told["planned_steps"] or max(self.count, 1)
+
+        def bound(step: int) -> float:
+            planned = 1.0 if schedule is None else schedule.factor(step, steps)
+            later = (factor for first, factor in reversed(chosen) if first <= step)
+            return float(told["max_grad_norm"] * planned * next(later, 1.0))
+
+        return bound
+
+    def _count_noise(self) -> float:
+        """Return the planned noise multiplier of released counts; 0: there are none."""
+        clipping = self.options.get("clipping_schedule")
+        if not _is_adaptive(clipping) or not self.told["noise_multiplier"]:
+            return 0.0
+        own = clipping["count_noise"]
+        if own is not None:
+            return float(own / COUNT_SENSITIVITY)
+        told = self.told
+        plan = Plan(
+            sample_size=told["sample_size"],
+            expected_batch_size=told["expected_batch_size"],
+            steps=told["planned_steps"] or max(told["steps"], 1),
+            noise_multiplier=told["noise_multiplier"],
+            delta=told["delta"],
+            noise_schedule=self._schedule("noise_schedule"),
+        )
+        return usual_count_noise(plan)
+
+    def _schedule(self, name: str) -> Schedule | None:
+        data = self.options.get(name)
+        if data is None:
+            return None
+        self._limit_steps()
+        return _schedule_of(f"options.{name}", data)
+
+    def _limit_steps(self) -> None:
+        most = max(self.told["planned_steps"] or 0, self.told["steps"], self.count)
+        if most > MOST_SCHEDULED:
+            raise ReceiptError(
+                "told.steps", f"must be at most {MOST_SCHEDULED} with a schedule."
+            )
+
+
+def _compare_steps(
+    findings: Findings,
+    path: str,
+    stated: float,
+    planned: Callable[[int], float],
+    first: int,
+    last: int,
+) -> None:
+    """Compare the value of a line with that of each of its steps."""
+    ends = [first, last] if last - first >= MOST_SCHEDULED else range(first, last + 1)
+    values = (planned(step) for step in ends)
+    different = next((x for x in values if not same(stated, x)), stated)
+    findings.compare(path, stated, different)
+
+
+def _length(bounds: Sequence[Any]) -> float:
+    if not all(isinstance(x, int | float) for x in bounds):
+        raise ReceiptError("options.max_grad_norm", "must be numbers.")
+    return math.hypot(*bounds)
+
+
+def _is_adaptive(clipping: object) -> TypeGuard[Mapping[str, Any]]:
+    return isinstance(clipping, Mapping) and clipping.get("name") == ADAPTIVE
+
+
+def _choices(pairs: Sequence[Any]) -> list[tuple[int, float]]:
+    return [(int(first), float(factor)) for first, factor in pairs]
+
+
+def _schedule_of(path: str, data: object) -> Schedule:
+    """Return the schedule of JSON values.
+
+    Raises:
+        ReceiptError: there is none of this name, or with these values.
+    """
+    if not isinstance(data, Mapping) or data.get("name") not in SCHEDULES:
+        raise ReceiptError(path, "must be a schedule of this program.")
+    values = {
+        name: _schedule_of(path, value) if isinstance(value, Mapping) else value
+        for name, value in data.items()
+        if name != "name"
+    }
+    try:
+        return SCHEDULES[data["name"]](**values)
+    except TypeError as error:
+        raise ReceiptError(path, f"must be a schedule: {error}.") from None
+
+
+def check_batch_sizes(
+    findings: Findings, sizes: Mapping[str, Any], told: Mapping[str, Any], drawn: int
+) -> None:
+    """Compare the sizes of batches with each other and with Poisson sampling.
+
+    Args:
+        findings: Where the figures go.
+        sizes: As the receipt has them.
+        told: What the accountant was told.
+        drawn: Batches that were drawn.
+    """
+    path = "not_private.batch_sizes."
+    findings.compare(f"{path}batches", sizes["batches"], drawn)
+    low, high = sizes["smallest"], sizes["largest"]
+    within = (low or 0) * drawn <= sizes["samples"] <= (high or 0) * drawn
+    likely = _is_likely(sizes["samples"], drawn * told["sample_size"], told)
+    findings.require(
+        f"{path}samples",
+        sizes["samples"],
+        "between the batches’ extremes, and likely",
+        within and likely,
+    )
+    has_empty = sizes["empty"] > 0
+    fits = sizes["empty"] <= drawn and (not drawn or has_empty == (low == 0))
+    findings.require(f"{path}empty", sizes["empty"], "as the smallest says", fits)
+    for name in ("samples", "smallest", "largest", "empty"):
+        findings.leave(path + name, "single batches are not in the receipt")
+
+
+def _is_likely(samples: int, trials: int, told: Mapping[str, Any]) -> bool:
+    """Whether Poisson sampling makes such a total with chance 1e-12, by Chernoff."""
+    q = told["sample_rate"]
+    if not trials or not 0 < q <= 1 or samples > trials:
+        return not trials and not samples
+    share = samples / trials
+    success = share * math.log(share / q) if share else 0.0
+    missing = 0.0
+    if share < 1:
+        missing = math.inf if q == 1 else (1 - share) * math.log((1 - share) / (1 - q))
+    return trials * (success + missing) <= math.log(2 / FALSE_ALARM)

@@ -1,0 +1,154 @@
+"""The check of a whole receipt: arithmetic, not honesty."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from dpsgd_explorer.audit.receipts import layout
+from dpsgd_explorer.audit.receipts.canaries import check_audit
+from dpsgd_explorer.audit.receipts.findings import Findings
+from dpsgd_explorer.audit.receipts.spent import (
+    check_earlier,
+    check_epsilon,
+    check_selection,
+)
+from dpsgd_explorer.audit.receipts.steps import Steps, check_batch_sizes
+
+SEEDED = "seeded"
+#: What no receipt shows, whatever its figures.
+LIMITS = (
+    "This proves arithmetic, not honesty: nobody signed the receipt, and whoever made "
+    "it could have made up figures that fit each other.",
+)
+LIMITS_OF_AUDIT = (
+    "The bound takes the canaries’ scores as independent given their coins; the bound "
+    "called “one run” does not.",
+    "Canaries are the worst case itself: at 95 % confidence, one honest run in twenty "
+    "may prove more than its promise.",
+    "Canaries do not see the network’s own random numbers, its per-sample gradients, a "
+    "loss that mixes records, and settings that were chosen by looking at the data.",
+)
+SAID = "what the run said of itself; repeat the run to see"
+#: Options that other figures do not depend on.
+FREE_OPTIONS = (
+    "engine",
+    "clipping_mode",
+    "clipping_fn",
+    "clipping_style",
+    "clipping_threshold",
+    "augmentation_multiplicity",
+)
+COUNTED_OPTIONS = (
+    "max_grad_norm",
+    "loss_reduction",
+    "noise",
+    "sampling",
+    "noise_schedule",
+    "clipping_schedule",
+)
+
+
+def verify(receipt: Mapping[str, Any]) -> Findings:
+    """Compute every figure of a receipt that follows from others.
+
+    Args:
+        receipt: Of a ``PrivacyEngine``, of a training run, or of a search.
+
+    Raises:
+        ReceiptError: a figure is missing, of another kind, or of another version.
+    """
+    findings = Findings()
+    if "selection" not in receipt:
+        layout.check_receipt(receipt)
+        _check(findings, receipt)
+        return findings
+    layout.check_search(receipt)
+    trial, phases = receipt["trial"], None
+    if trial is not None:
+        layout.check_receipt(trial)
+        phases = _check(findings, trial).phases()
+    check_selection(findings, receipt["selection"], phases)
+    return findings
+
+
+def limits(receipt: Mapping[str, Any]) -> list[str]:
+    """Return what a check of this receipt cannot show, in sentences."""
+    return [*LIMITS, *(LIMITS_OF_AUDIT if receipt.get("audit") else ())]
+
+
+def _check(findings: Findings, receipt: Mapping[str, Any]) -> Steps:
+    """Check the receipt of an engine; return the steps of its last plan."""
+    before = [
+        Steps(f"before[{i}].", plan["told"], plan["done"], {}, plan["chosen_bounds"])
+        for i, plan in enumerate(receipt.get("before", []))
+    ]
+    steps = Steps(
+        "",
+        receipt["told"],
+        receipt["done"],
+        receipt["options"],
+        receipt["chosen_bounds"],
+    )
+    for each in [*before, steps]:
+        each.check(findings)
+    _check_counts(findings, receipt)
+    _check_options(findings, receipt)
+    check_earlier(findings, receipt, before)
+    check_epsilon(findings, receipt, steps)
+    if receipt["audit"] is not None:
+        check_audit(findings, receipt["audit"], receipt)
+    for name in ("loss", "noise", "sampling", "proof"):
+        findings.leave(name, SAID)
+    return steps
+
+
+def _check_counts(findings: Findings, receipt: Mapping[str, Any]) -> None:
+    """Compare lost steps, resumes, seed and batches with the kind of noise."""
+    lost, resumes, steps = (
+        receipt["lost_steps"],
+        receipt["fresh_resumes"],
+        receipt["told"]["steps"],
+    )
+    is_seeded = receipt["options"].get("noise") == SEEDED
+    if is_seeded:
+        findings.compare("lost_steps", lost, 0)
+        findings.compare("fresh_resumes", resumes, 0)
+    else:
+        findings.require("lost_steps", lost, f"at most {steps}", lost <= steps)
+        findings.require(
+            "fresh_resumes", resumes, "1 or more for lost steps", resumes or not lost
+        )
+        findings.leave("fresh_resumes", SAID)
+    if "seed" in receipt:
+        has_seed = receipt["seed"] is not None
+        words = "a number, as noise is seeded" if is_seeded else "null: noise is secret"
+        findings.require("seed", receipt["seed"], words, has_seed == is_seeded)
+        findings.leave("seed", SAID)
+    if "not_private" in receipt:
+        sizes = receipt["not_private"]["batch_sizes"]
+        check_batch_sizes(findings, sizes, receipt["told"], steps - lost)
+
+
+def _check_options(findings: Findings, receipt: Mapping[str, Any]) -> None:
+    options = receipt["options"]
+    for name, value in options.items():
+        known = name in (*FREE_OPTIONS, *COUNTED_OPTIONS)
+        if not known:
+            findings.require(f"options.{name}", value, "an option", False)
+        if name in FREE_OPTIONS:
+            findings.leave(f"options.{name}", SAID)
+    findings.require(
+        "options.noise",
+        options.get("noise"),
+        "seeded or secure",
+        options.get("noise") in (SEEDED, "secure"),
+    )
+    is_poisson = options.get("sampling") == "poisson"
+    findings.require(
+        "options.sampling",
+        options.get("sampling"),
+        "as the line on sampling says",
+        options.get("sampling") in ("poisson", "unchecked")
+        and is_poisson == receipt["sampling"].startswith("Poisson"),
+    )

@@ -1,0 +1,107 @@
+"""``python -m dpsgd_explorer verify``: check a receipt against itself, offline."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from dpsgd_explorer.errors import ConfigError, ReceiptError
+
+if TYPE_CHECKING:
+    from dpsgd_explorer.audit.receipts.findings import Figure, Findings
+
+WRONG = 1
+COLUMNS = ("figure", "stated", "recomputed", "fits")
+LONGEST = 34  # characters of a value
+#: Lines of the ledger that are printed where all of them fit.
+FEW_LINES = 3
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options of the command."""
+    parser.add_argument(
+        "receipt",
+        metavar="FILE",
+        help="a receipt (JSON), a run's export (JSON) or a file of weights "
+        "(safetensors)",
+    )
+    parser.add_argument("--json", action="store_true", help="answer as JSON")
+
+
+def carry_out(options: argparse.Namespace) -> int:
+    """Print each figure as stated and as recomputed; return 0 if all of them fit."""
+    from dpsgd_explorer.audit.receipts import file
+    from dpsgd_explorer.audit.receipts.verification import limits, verify
+
+    path = Path(options.receipt)
+    try:
+        receipt = file.read(path)
+        findings = verify(receipt)
+    except ReceiptError as error:
+        print(f"verify: {path.name} does not fit: {error}", file=sys.stderr)
+        return WRONG
+    except OSError as error:
+        raise ConfigError(
+            "FILE", f"FILE must be a file that can be read: {path}: {error.strerror}."
+        ) from None
+    write = _as_json if options.json else _as_text
+    print(write(findings, limits(receipt)))
+    if findings.wrong:
+        places = ", ".join(figure.path for figure in findings.wrong)
+        print(f"verify: these do not fit: {places}", file=sys.stderr)
+    return WRONG if findings.wrong else 0
+
+
+def _as_json(findings: Findings, limits: Sequence[str]) -> str:
+    answer = {
+        "fits": not findings.wrong,
+        "figures": [asdict(figure) for figure in findings.figures],
+        "not_checked": findings.unchecked,
+        "limits": list(limits),
+    }
+    return json.dumps(answer, indent=1, ensure_ascii=False, allow_nan=False)
+
+
+def _as_text(findings: Findings, limits: Sequence[str]) -> str:
+    rows = [COLUMNS, *(_row(figure) for figure in _shown(findings.figures))]
+    widths = [max(len(row[i]) for row in rows) for i in range(len(COLUMNS))]
+    table = ["  ".join(map(str.ljust, row, widths)).rstrip() for row in rows]
+    fitting = len(findings.figures) - len(findings.wrong)
+    return "\n".join(
+        [
+            *table,
+            f"{fitting} of {len(findings.figures)} figures fit.",
+            "",
+            "Not checked, as no other figure tells it:",
+            *(f"  {place}: {why}" for place, why in findings.unchecked.items()),
+            *limits,
+        ]
+    )
+
+
+def _shown(figures: Sequence[Figure]) -> list[Figure]:
+    """Return the figures, of long ledgers only the first lines and what is wrong."""
+    first = tuple(f"done[{i}]" for i in range(FEW_LINES))
+
+    def is_shown(figure: Figure) -> bool:
+        of_later_line = "done[" in figure.path and not any(
+            place in figure.path for place in first
+        )
+        return not (figure.fits and of_later_line)
+
+    return [figure for figure in figures if is_shown(figure)]
+
+
+def _row(figure: Figure) -> tuple[str, ...]:
+    fits = "yes" if figure.fits else "NO"
+    return figure.path, _short(figure.stated), _short(figure.recomputed), fits
+
+
+def _short(value: Any) -> str:
+    text = f"{value:.10g}" if isinstance(value, float) else str(value)
+    return text if len(text) <= LONGEST else f"{text[: LONGEST - 1]}…"
