@@ -41,3 +41,13 @@ def gradient_noise(planned: float, count: float) -> float:
     if not count or not planned:
         return planned
     return 1 / math.sqrt(planned**-2 - count**-2)
+
+
+def joint_noise(gradient: float, count: float) -> float:
+    """Return the noise multiplier of a gradient and a count on the same batch together.
+
+    Args:
+        gradient: z_g, above 0.
+        count: z_c; 0 if no count is released.
+    """
+    return 1 / math.sqrt(gradient**-2 + count**-2) if count else gradient

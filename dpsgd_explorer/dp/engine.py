@@ -95,6 +95,9 @@ class PrivacyEngine(AccountedEngine):
             covers both.  ``target_epsilon`` is that of this phase alone.
         audit: Number of canaries that go through every step, for ``audit()``.  They
             change neither the training nor epsilon.
+        audit_relation: How a canary's two worlds differ: it is there or not
+            ("add_or_remove_one"), or another is there in its place ("replace_one").
+            The promise that ``audit()`` names is that of the relation.
 
     Attributes:
         module: The model.
@@ -137,6 +140,7 @@ class PrivacyEngine(AccountedEngine):
         grad_scaler: GradScaler | None = None,
         after: PrivacyEngine | None = None,
         audit: int = 0,
+        audit_relation: str = "add_or_remove_one",
     ) -> None:
         settings = Options(
             engine=engine,
@@ -166,7 +170,9 @@ class PrivacyEngine(AccountedEngine):
             target_epsilon,
             target_delta,
         )
-        self._state = new_state(settings, arguments, plan, accounting_mode, seed, audit)
+        self._state = new_state(
+            settings, arguments, plan, accounting_mode, seed, audit, audit_relation
+        )
         earlier: EngineReport | None = None if after is None else after._report
         self._report: EngineReport = EngineReport(self._state, earlier)
         self.module = module

@@ -236,6 +236,7 @@ def new_state(
     accounting_mode: str,
     seed: int | None,
     audit: int = 0,
+    audit_relation: str = NeighboringRelation.ADD_OR_REMOVE_ONE,
 ) -> EngineState:
     """Return the state of a run before its first step.
 
@@ -246,6 +247,7 @@ def new_state(
         accounting_mode: A key of ACCOUNTANTS, or "all".
         seed: Seed of seeded noise; drawn if None.
         audit: Number of canaries.
+        audit_relation: How a canary's two worlds differ.
 
     Raises:
         ConfigError: naming the argument at fault.
@@ -261,6 +263,8 @@ def new_state(
     noise, generator, seed = generators(options.noise, seed)
     epoch = plan.steps if arguments.open_ended else None
     check_count(audit, is_private=plan.is_private, sampling=options.sampling)
+    relations = list(NeighboringRelation)
+    relation = NeighboringRelation(one_of("audit_relation", audit_relation, relations))
     return EngineState(
         plan=plan,
         options=options,
@@ -271,7 +275,9 @@ def new_state(
         sampler=PoissonSampler(plan, generator, epoch=epoch),
         bound=bound,
         riders=(
-            Riders(audit, plan, options.whole_clipper(UNIT), options.noise, seed)
+            Riders(
+                audit, plan, options.whole_clipper(UNIT), options.noise, seed, relation
+            )
             if audit
             else None
         ),

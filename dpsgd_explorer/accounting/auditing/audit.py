@@ -5,9 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from decimal import ROUND_FLOOR, Context
 
 from dpsgd_explorer.accounting.auditing.error_rates import Scores
 from dpsgd_explorer.accounting.auditing.exact_family import (
+    can_prove,
     exact_family_epsilon,
     usual_thresholds,
 )
@@ -15,17 +17,27 @@ from dpsgd_explorer.accounting.auditing.gaussian import (
     gaussian_dp_epsilon,
     gaussian_pair_epsilon,
 )
+from dpsgd_explorer.accounting.auditing.noise_groups import grouped
 from dpsgd_explorer.accounting.auditing.one_run import (
     f_dp_one_run_epsilon,
     one_run_epsilon,
 )
 from dpsgd_explorer.accounting.core import validation
-from dpsgd_explorer.accounting.core.accountant import Phase
+from dpsgd_explorer.accounting.core.neighboring_relation import (
+    ADD_OR_REMOVE_ONE,
+    NeighboringRelation,
+)
+from dpsgd_explorer.accounting.core.phase import Phase
 from dpsgd_explorer.accounting.registry import ACCOUNTANTS
+from dpsgd_explorer.accounting.rounding import round_up
+from dpsgd_explorer.accounting.schedules import MAX_PHASES
 
+#: The method that decides; the others stand beside it.
+METHOD = "exact family"
 #: Of the canaries, in the bounds that count guesses.
 GUESSED_SHARES = (0.1, 0.5)
 CONFIDENCE = 0.95
+ROUNDED_DOWN = Context(prec=3, rounding=ROUND_FLOOR)
 
 
 @dataclass(frozen=True)
@@ -52,6 +64,30 @@ class AuditResult:
     steps: int
     method: str
     others: dict[str, float]
+    neighboring_relation: NeighboringRelation
+    too_few_canaries: bool
+
+    def __str__(self) -> str:
+        """Say what was proven, of how many steps, and what was promised."""
+        share = f"{100 * self.confidence:.10g} %"
+        of_steps = f"the {self.steps} steps so far"
+        if not self.steps:
+            return "Nothing is proven: no step has been made."
+        promise = f"Promised: {round_up(self.epsilon_promised)}."
+        if self.epsilon_lower:
+            least = ROUNDED_DOWN.create_decimal_from_float(self.epsilon_lower)
+            return (
+                f"ε of {of_steps} is {least} or more, at {share} confidence and "
+                f"δ = {self.delta:g}, by {self.canaries} canaries. {promise}"
+            )
+        why = (
+            f"{self.canaries} canaries are too few for any bound above 0"
+            if self.too_few_canaries
+            else f"the scores of {self.canaries} canaries tell too little"
+        )
+        return (
+            f"Nothing is proven of {of_steps} at {share} confidence: {why}. {promise}"
+        )
 
     @property
     def exceeds_promise(self) -> bool:
@@ -68,14 +104,20 @@ def audit(
     phases: Sequence[Phase],
     delta: float,
     confidence: float = CONFIDENCE,
+    *,
+    promised: Sequence[Phase] | None = None,
+    relation: NeighboringRelation = ADD_OR_REMOVE_ONE,
 ) -> AuditResult:
     """Return what canaries prove about the steps that they went through.
 
     Args:
         scores: Log-likelihood ratios over all steps.
-        phases: The steps, as promised.
+        phases: The steps, with the noise along a canary's coordinate.
         delta: δ, above 0 and below 1.
         confidence: Above 0 and below 1.
+        promised: The steps as the accountant counts them, if something else is
+            released besides; as ``phases`` if not given.
+        relation: How the canaries' two worlds differ.
 
     Raises:
         AccountingError: a number is outside its domain.
@@ -86,28 +128,55 @@ def audit(
     confidence = validation.finite("confidence", confidence)
     if not 0 < confidence < 1:
         validation.refuse("confidence", "above 0 and below 1", confidence)
-    steps, error = sum(phase.steps for phase in phases), 1 - confidence
     done = [phase for phase in phases if phase.steps]
-    count = len(scores.members) + len(scores.others)
-    proven, promised, others = 0.0, 0.0, {}
+    bounds: dict[str, float] = {}
+    too_few = False
     if done:
-        thresholds = usual_thresholds(done)
-        guessed = [math.floor(share * count) for share in GUESSED_SHARES]
-        proven = exact_family_epsilon(scores, thresholds, done, delta, error)
-        promised = float(ACCOUNTANTS["exact"].epsilons(done, [steps], delta)[0])
-        others = {
-            "Gaussian pair": gaussian_pair_epsilon(scores, delta, error),
-            "Gaussian DP": gaussian_dp_epsilon(scores, thresholds, delta, error),
-            "f-DP, one run": f_dp_one_run_epsilon(scores, guessed, delta, error),
-            "one run": one_run_epsilon(scores, guessed, delta, error),
-        }
+        thresholds = usual_thresholds(done, relation)
+        bounds = _bounds(scores, thresholds, done, delta, 1 - confidence, relation)
+        too_few = not (bounds[METHOD] or can_prove(scores, thresholds, 1 - confidence))
     return AuditResult(
-        epsilon_lower=proven,
-        epsilon_promised=promised,
+        epsilon_lower=bounds.pop(METHOD, 0.0),
+        epsilon_promised=_promise(promised or done, delta, relation),
         delta=delta,
         confidence=confidence,
-        canaries=count,
-        steps=steps,
-        method="exact family",
-        others=others,
+        canaries=len(scores.members) + len(scores.others),
+        steps=sum(phase.steps for phase in done),
+        method=METHOD,
+        others=bounds,
+        neighboring_relation=relation,
+        too_few_canaries=too_few,
     )
+
+
+def _bounds(
+    scores: Scores,
+    thresholds: Sequence[float],
+    phases: Sequence[Phase],
+    delta: float,
+    error: float,
+    relation: NeighboringRelation,
+) -> dict[str, float]:
+    """Return {method: lower bound on ε}."""
+    count = len(scores.members) + len(scores.others)
+    guessed = [math.floor(share * count) for share in GUESSED_SHARES]
+    return {
+        METHOD: exact_family_epsilon(
+            scores, thresholds, phases, delta, error, relation
+        ),
+        "Gaussian pair": gaussian_pair_epsilon(scores, delta, error),
+        "Gaussian DP": gaussian_dp_epsilon(scores, thresholds, delta, error),
+        "f-DP, one run": f_dp_one_run_epsilon(scores, guessed, delta, error),
+        "one run": one_run_epsilon(scores, guessed, delta, error),
+    }
+
+
+def _promise(
+    phases: Sequence[Phase], delta: float, relation: NeighboringRelation
+) -> float:
+    """Return ε of the steps by the exact accountant, rounded up."""
+    run = grouped(phases, MAX_PHASES, min) if phases else []
+    steps = sum(phase.steps for phase in run)
+    if not steps:
+        return 0.0
+    return float(ACCOUNTANTS["exact"].epsilons(run, [steps], delta, relation)[0])

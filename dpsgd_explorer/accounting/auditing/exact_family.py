@@ -7,7 +7,7 @@ refutes them, and the ε of the smallest refuted s is proven.  Two tests share t
 | test | refutes s if | threshold | strong where |
 |---|---|---|---|
 | planned | TPR - e^t FPR > δ_s(t) | t on the log-likelihood, from the plan | s = 1 |
-| chosen | TPR > trade-off curve of s at FPR | on a fifth of them | noise is missing |
+| chosen | its rates lie below the curve of s | on a fifth of them | noise is missing |
 
 The first is the inequality of (t, δ)-privacy, with equality for the guesser of
 threshold t at s = 1 (Neyman and Pearson).  Its left side is a difference of binomial
@@ -24,9 +24,10 @@ Boos (1994), JASA 89(427).
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from statistics import NormalDist
+from typing import NamedTuple, Self
 
 import numpy as np
 from scipy import stats
@@ -37,23 +38,28 @@ from dpsgd_explorer.accounting.auditing.error_rates import (
     largest_rate,
 )
 from dpsgd_explorer.accounting.auditing.log_likelihood import moments_of_others
-from dpsgd_explorer.accounting.core.accountant import Phase
+from dpsgd_explorer.accounting.auditing.noise_groups import grouped
 from dpsgd_explorer.accounting.core.intervals import Floats
 from dpsgd_explorer.accounting.core.neighboring_relation import (
     ADD_OR_REMOVE_ONE,
     NeighboringRelation,
 )
+from dpsgd_explorer.accounting.core.phase import Phase, different
 from dpsgd_explorer.accounting.registry import ACCOUNTANTS
 
 #: False positive rates near which the thresholds of ``usual_thresholds`` lie.
 RATES = (0.3, 0.1, 0.03)
-#: Factors of the noise that are told apart, and how often their range is halved.
+#: Factors of the noise that are told apart, and how closely.
 LEAST_FACTOR, MOST_FACTOR = 2.0**-6, 2.0**6
-FACTOR_HALVINGS = 14
+FIRST_STRIDE, PRECISION = 1.02, 1.0005
+#: Noise multipliers that are evaluated one by one: for the proof, for a first guess.
+MOST_GROUPS, FEW_GROUPS = 32, 8
 #: The test with a chosen threshold: its share of the error, and of the canaries the
 #: threshold is chosen on; quantiles that are tried.
 CHOSEN_SHARE = 0.2
 CHOSEN_QUANTILES = np.linspace(0.02, 0.98, 49)
+#: Values of t at which both its rates are compared, over the largest.
+TRIED_SHARES = np.linspace(0.0, 1.0, 16, endpoint=False)
 #: Confidence bounds: share of the error for the unknown rate, pieces of its interval.
 RATE_SHARE, RATE_PIECES = 0.02, 64
 EXCESS_HALVINGS = 24
@@ -98,18 +104,39 @@ def exact_family_epsilon(
         error: Probability that the bound is above the true ε, such as 0.05.
         relation: How the canaries' two worlds differ.
     """
-    family = _Family(phases, relation)
+    tests = _tests(scores, thresholds, error)
+    if not tests:
+        return 0.0
+    guess = 1.0
+    if different(phases) > FEW_GROUPS:
+        few = _Family(grouped(phases, FEW_GROUPS, min), relation)
+        guess = min(few.least_refuted(tests, guess), MOST_FACTOR)
+    refuted = _Family(grouped(phases, MOST_GROUPS, min), relation)
+    factor = refuted.least_refuted(tests, guess)
+    return _Family(grouped(phases, MOST_GROUPS, max), relation).epsilon(factor, delta)
+
+
+def can_prove(scores: Scores, thresholds: Sequence[float], error: float) -> bool:
+    """Return whether so many canaries could prove something, with other scores."""
+    above = 1 + max(map(abs, thresholds))
+    perfect = Scores(
+        np.full(len(scores.members), above), np.full(len(scores.others), -above)
+    )
+    return bool(_tests(perfect, thresholds, error))
+
+
+def _tests(
+    scores: Scores, thresholds: Sequence[float], error: float
+) -> list[_Excess | _Rates]:
+    """Return the tests that refute something; all hold together but for an error."""
     planned = error * (1 - CHOSEN_SHARE) / len(thresholds)
-    factors = [
-        family.refuted_by_excess(
-            one, least_excess(scores.errors(one), math.exp(one), planned)
-        )
+    tests: list[_Excess | _Rates] = [
+        _Excess(one, least_excess(scores.errors(one), math.exp(one), planned))
         for one in thresholds
     ]
     sample, rest = scores.split(CHOSEN_SHARE)
     rates = rest.errors(clearest_threshold(sample)).at_most(error * CHOSEN_SHARE)
-    factors.append(family.refuted_by_rates(*rates))
-    return family.epsilon(min(factors), delta)
+    return [test for test in [*tests, _Rates(*rates)] if test.refutes_guessing]
 
 
 def clearest_threshold(scores: Scores) -> float:
@@ -129,54 +156,95 @@ def clearest_threshold(scores: Scores) -> float:
     return float(max(tried, key=clearness))
 
 
+class _Excess(NamedTuple):
+    """The true positive rate is ``excess`` above the weighted false positive rate.
+
+    Attributes:
+        threshold: Logarithm of the weight.
+        excess: At least.
+    """
+
+    threshold: float
+    excess: float
+
+    @property
+    def refutes_guessing(self) -> bool:
+        """Whether a guesser that sees nothing has no such excess."""
+        return self.excess > max(0.0, 1 - math.exp(self.threshold))
+
+    def refutes(self, run: Sequence[Phase], relation: NeighboringRelation) -> bool:
+        """Return whether (|t|, δ)-privacy of the run allows no such excess."""
+        exact = ACCOUNTANTS["exact"]
+        [bound] = exact.delta_bounds(run, [abs(self.threshold)], relation)
+        most = bound.value
+        if self.threshold < 0:  # of the opposite guesser
+            weight = math.exp(self.threshold)
+            most = 1 - weight + weight * most
+        return most < self.excess
+
+
+class _Rates(NamedTuple):
+    """Both error rates of a guesser, at most."""
+
+    false_positives: float
+    false_negatives: float
+
+    @property
+    def refutes_guessing(self) -> bool:
+        """Whether a guesser that sees nothing has more errors."""
+        return self.false_positives + self.false_negatives < 1
+
+    def refutes(self, run: Sequence[Phase], relation: NeighboringRelation) -> bool:
+        """Return whether the run's trade-off curve lies above them.
+
+        It does if TPR - e^t FPR or TNR - e^t FNR is above δ(t) for some t; the last t
+        that is tried is the largest at which they are above 0.
+        """
+        wrong = np.array([self.false_positives, self.false_negatives])
+        right = 1 - wrong[::-1]
+        losses = np.log(right / wrong)[:, None] * TRIED_SHARES  # [2, T]
+        excesses = right[:, None] - np.exp(losses) * wrong[:, None]
+        bounds = ACCOUNTANTS["exact"].delta_bounds(run, losses.ravel(), relation)
+        allowed = np.array([bound.value for bound in bounds])
+        return bool((allowed < excesses.ravel()).any())
+
+
 class _Family:
     """The run with its noise times a factor."""
 
     def __init__(self, phases: Sequence[Phase], relation: NeighboringRelation) -> None:
         self._phases, self._relation = phases, relation
-        self._exact = ACCOUNTANTS["exact"]
 
-    def refuted_by_excess(self, threshold: float, excess: float) -> float:
-        """Return the least factor that allows no such excess; infinity: none does.
+    def least_refuted(self, tests: Iterable[_Excess | _Rates], guess: float) -> float:
+        """Return the least factor that a test refutes, with all larger ones.
 
         Args:
-            threshold: Logarithm of the weight of false positives.
-            excess: What the true positive rate is above the weighted false one.
+            tests: They hold together.
+            guess: Where the search starts.
+
+        Returns:
+            The factor; infinity if all are allowed.
         """
-        return _least(lambda factor: self._most_excess(factor, threshold) < excess)
+        least = math.inf
+        for test in tests:
 
-    def refuted_by_rates(self, false_positives: float, false_negatives: float) -> float:
-        """Return the least factor that allows no such error rates; infinity: none."""
-        if false_positives + false_negatives >= 1:
-            return math.inf
-        rate = np.array([false_positives])
+            def is_refuted(factor: float, test: _Excess | _Rates = test) -> bool:
+                return test.refutes(self._with(factor), self._relation)
 
-        def is_refuted(factor: float) -> bool:
-            [most] = self._exact.trade_off(self._with(factor), rate, self._relation)
-            return most.value < 1 - false_negatives
-
-        return _least(is_refuted)
-
-    def _most_excess(self, factor: float, threshold: float) -> float:
-        """Return the most that a guesser can have; below 0, of the opposite guesser."""
-        [bound] = self._exact.delta_bounds(
-            self._with(factor), [abs(threshold)], self._relation
-        )
-        if threshold >= 0:
-            return bound.value
-        weight = math.exp(threshold)
-        return 1 - weight + weight * bound.value
+            if least == math.inf or is_refuted(least / PRECISION):
+                least = min(least, _least(is_refuted, min(least, guess)))
+        return least
 
     def epsilon(self, factor: float, delta: float) -> float:
         """Return the least that ε can be with this factor or a smaller one."""
         steps = sum(phase.steps for phase in self._phases)
-        while factor < math.inf:
-            [found] = self._exact.bounds(
+        while factor <= MOST_FACTOR:
+            [found] = ACCOUNTANTS["exact"].bounds(
                 self._with(factor), [steps], delta, self._relation
             )
-            if found.lower is not None:
+            if found.lower:
                 return found.lower
-            factor *= 1.1  # so little noise that only upper bounds are known
+            factor *= 1.1  # so little noise that nothing is known from below
         return 0.0
 
     def _with(self, factor: float) -> list[Phase]:
@@ -186,12 +254,24 @@ class _Family:
         ]
 
 
-def _least(is_refuted: Callable[[float], bool]) -> float:
-    """Return the least refuted factor, with all larger ones; infinity: none."""
-    if not is_refuted(MOST_FACTOR):
-        return math.inf
-    low, high = LEAST_FACTOR, MOST_FACTOR
-    for _ in range(FACTOR_HALVINGS):
+def _least(is_refuted: Callable[[float], bool], guess: float) -> float:
+    """Return the least refuted factor; infinity if there is none.
+
+    From the guess on, strides become longer until the least one lies between two.
+    """
+    low = high = guess
+    stride = FIRST_STRIDE
+    if is_refuted(guess):
+        while is_refuted(low := max(high / stride, LEAST_FACTOR)):
+            if low == LEAST_FACTOR:
+                return low
+            high, stride = low, stride**2
+    else:
+        while not is_refuted(high := min(low * stride, MOST_FACTOR)):
+            if high == MOST_FACTOR:
+                return math.inf
+            low, stride = high, stride**2
+    while high > low * PRECISION:
         middle = math.sqrt(low * high)
         low, high = (low, middle) if is_refuted(middle) else (middle, high)
     return high
@@ -219,36 +299,57 @@ def least_excess(counts: ErrorCounts, weight: float, error: float) -> float:
         largest_rate(counts.false_positives, counts.others, unknown / 2),
         RATE_PIECES + 1,
     )
+    differences = _Differences.of(counts, weight, most, rates)
     low, high = -weight, most
     for _ in range(EXCESS_HALVINGS):
         middle = (low + high) / 2
-        chance = _chance(counts, weight, most, middle, rates) + unknown
+        chance = differences.chance(middle) + unknown
         low, high = (middle, high) if chance <= error else (low, middle)
     return low
 
 
-def _chance(
-    counts: ErrorCounts, weight: float, found: float, excess: float, rates: Floats
-) -> float:
-    """Return the probability of so large a difference of shares, at most.
+class _Differences(NamedTuple):
+    """How often so large a difference of shares is seen.
 
     Within each piece of the false positive rate, fewer false positives than at its end
     and more true ones are assumed.
 
-    Args:
-        counts: Numbers of canaries.
-        weight: Of the false positive rate.
-        found: The difference that was counted.
-        excess: The true difference.
-        rates: Ends of the pieces of the false positive rate, rising, [R + 1].
+    Attributes:
+        members: Number of canaries that are members.
+        weighted_rates: Upper ends of the pieces, times the weight, [R, 1].
+        needed: True positives that make the difference, [R, W].
+        chances: Probability of the false positives that go with them, [R, W].
     """
-    others = stats.binom(counts.others, rates[:-1, None])
-    hits = np.clip(excess + weight * rates[1:, None], 0.0, 1.0)
-    first = others.ppf(NEGLECTED)
-    width = int((others.isf(NEGLECTED) - first).max()) + 1
-    wrong = first + np.arange(width)  # [R, W]
-    # Rounding must not make a count that is just enough seem too small.
-    needed = np.ceil(counts.members * (found + weight * wrong / counts.others) - 1e-9)
-    right = stats.binom.sf(needed - 1, counts.members, hits)
-    chances = (others.pmf(wrong) * right).sum(axis=1)
-    return float(chances.max()) + 2 * NEGLECTED
+
+    members: int
+    weighted_rates: Floats
+    needed: Floats
+    chances: Floats
+
+    @classmethod
+    def of(
+        cls, counts: ErrorCounts, weight: float, found: float, rates: Floats
+    ) -> Self:
+        """Return all that does not depend on the true difference.
+
+        Args:
+            counts: Numbers of canaries.
+            weight: Of the false positive rate.
+            found: The difference that was counted.
+            rates: Ends of the pieces of the false positive rate, rising, [R + 1].
+        """
+        others = stats.binom(counts.others, rates[:-1, None])
+        first = others.ppf(NEGLECTED)
+        width = int((others.isf(NEGLECTED) - first).max()) + 1
+        wrong = first + np.arange(width)  # [R, W]
+        share = found + weight * wrong / counts.others
+        # Rounding must not make a count that is just enough seem too small.
+        needed = np.ceil(counts.members * share - 1e-9)
+        rising = weight * rates[1:, None]
+        return cls(counts.members, rising, needed, others.pmf(wrong))
+
+    def chance(self, excess: float) -> float:
+        """Return the probability if the true difference is ``excess``, at most."""
+        hits = np.clip(excess + self.weighted_rates, 0.0, 1.0)
+        right = stats.binom.sf(self.needed - 1, self.members, hits)
+        return float((self.chances * right).sum(axis=1).max()) + 2 * NEGLECTED

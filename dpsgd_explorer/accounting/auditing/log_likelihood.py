@@ -18,6 +18,7 @@ Source: Mironov, Talwar and Zhang (2019), arXiv:1908.10530, section 3.
 from __future__ import annotations
 
 import math
+from functools import cache
 
 import numpy as np
 
@@ -67,8 +68,7 @@ def moments_of_others(
     relation: NeighboringRelation = ADD_OR_REMOVE_ONE,
 ) -> tuple[float, float]:
     """Return mean and variance of one step's ratio where the canary did not join."""
-    nodes, weights = np.polynomial.hermite_e.hermegauss(NODES)
-    weights = weights / weights.sum()
+    nodes, weights = _quadrature()
     x = noise_multiplier * nodes
     ratio = log_likelihood_ratio(x, sample_rate, noise_multiplier, length, relation)
     if relation is NeighboringRelation.REPLACE_ONE:
@@ -78,6 +78,13 @@ def moments_of_others(
         return _mixed(ratio, opposite, weights, sample_rate)
     mean = float(weights @ ratio)
     return mean, float(weights @ (ratio - mean) ** 2)
+
+
+@cache
+def _quadrature() -> tuple[Floats, Floats]:
+    """Return nodes of N(0, 1) and their weights, [NODES] each."""
+    nodes, weights = np.polynomial.hermite_e.hermegauss(NODES)
+    return nodes, weights / weights.sum()
 
 
 def _mixed(

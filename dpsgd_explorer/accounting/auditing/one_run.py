@@ -25,7 +25,7 @@ from dpsgd_explorer.accounting.core.gaussian import epsilon_of_mu
 #: Largest values that are tried.
 MOST_EPSILON = 100.0
 MOST_MU = 100.0
-HALVINGS = 40
+HALVINGS = 26
 NORMAL = NormalDist()
 
 
@@ -75,13 +75,14 @@ def one_run_epsilon(
         error: Probability that the bound is above the true ε.
     """
     share = error / len(counts)
+    return max(refuted_epsilon(guesses(scores, n), delta, share) for n in counts)
 
-    def proven(made: Guesses) -> float:
-        return _largest_refuted(
-            lambda epsilon: _chance(made, epsilon, delta) <= share, MOST_EPSILON
-        )
 
-    return max(proven(guesses(scores, count)) for count in counts)
+def refuted_epsilon(made: Guesses, delta: float, error: float) -> float:
+    """Return the largest ε that so many right guesses refute; 0 if they refute none."""
+    return _largest_refuted(
+        lambda epsilon: _chance(made, epsilon, delta) <= error, MOST_EPSILON
+    )
 
 
 def _chance(made: Guesses, epsilon: float, delta: float) -> float:
@@ -108,12 +109,13 @@ def f_dp_one_run_epsilon(
         error: Probability that the bound is above the true ε.
     """
     share = error / len(counts)
-
-    def proven(made: Guesses) -> float:
-        return _largest_refuted(lambda mu: _refutes_mu(made, mu, share), MOST_MU)
-
-    mu = max(proven(guesses(scores, count)) for count in counts)
+    mu = max(refuted_mu(guesses(scores, count), share) for count in counts)
     return epsilon_of_mu(delta, mu) if mu > 0 else 0.0
+
+
+def refuted_mu(made: Guesses, error: float) -> float:
+    """Return the largest μ that so many right guesses refute; 0 if they refute none."""
+    return _largest_refuted(lambda mu: _refutes_mu(made, mu, error), MOST_MU)
 
 
 def _refutes_mu(made: Guesses, mu: float, error: float) -> bool:

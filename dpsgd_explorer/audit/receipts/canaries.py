@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 from dpsgd_explorer.accounting.auditing.audit import AuditResult, audit
 from dpsgd_explorer.accounting.auditing.evidence import Evidence
+from dpsgd_explorer.accounting.core.neighboring_relation import NeighboringRelation
 from dpsgd_explorer.accounting.core.phase import joined
+from dpsgd_explorer.accounting.released_counts import joint_noise
 from dpsgd_explorer.audit.receipts.findings import Findings
 from dpsgd_explorer.audit.receipts.spent import phases_of
 from dpsgd_explorer.errors import AccountingError
@@ -33,7 +35,7 @@ def check_audit(
         evidence = Evidence.from_data(
             stated["scores"], stated["joined"], stated["canaries"]
         )
-        found = _audited(stated, evidence)
+        found = _audited(stated, evidence, receipt["done"])
     except AccountingError as error:
         place = f"audit.{error.field or 'epsilon_lower'}"
         findings.require(place, "…", f"cannot be computed: {error}", False)
@@ -44,13 +46,32 @@ def check_audit(
     findings.leave("audit.scores", "whether they are this run’s, only the run knows")
     findings.leave("audit.joined", "whether they are this run’s, only the run knows")
     findings.leave(
+        "audit.neighboring_relation",
+        "of the user’s choice; the bounds are computed for it",
+    )
+    findings.leave(
         "audit.confidence", "of the user’s choice; the bounds are computed at it"
     )
 
 
-def _audited(stated: Mapping[str, Any], evidence: Evidence) -> AuditResult:
+def _audited(
+    stated: Mapping[str, Any], evidence: Evidence, done: Sequence[Mapping[str, Any]]
+) -> AuditResult:
+    """Return the audit of these scores; counts are part of what was promised."""
     phases = phases_of(stated["phases"])
-    return audit(evidence.scores, phases, stated["delta"], stated["confidence"])
+    counted = max((x.get("count_noise_multiplier", 0.0) for x in done), default=0.0)
+    promised = [
+        replace(x, noise_multiplier=joint_noise(x.noise_multiplier, counted))
+        for x in phases
+    ]
+    return audit(
+        evidence.scores,
+        phases,
+        stated["delta"],
+        stated["confidence"],
+        promised=promised,
+        relation=NeighboringRelation.of(stated["neighboring_relation"]),
+    )
 
 
 def _check_steps(

@@ -90,6 +90,7 @@ AUDIT: Layout = {
     "steps": (WHOLE,),
     "method": (TEXT,),
     "others": (OBJECT,),
+    "neighboring_relation": (TEXT,),
     "phases": (LIST,),
     "scores": (TEXT,),
     "joined": (TEXT,),

@@ -15,16 +15,16 @@ UNIT, PARAMETER = "canaries", "directions"
 
 
 class CanaryGradients(PerSampleGradients):
-    """Gradients ``length * e_i`` of the canaries i that were drawn.
+    """Gradients ``length * sign_i * e_i`` of the canaries i that were drawn.
 
     Args:
         drawn: The canaries' places, int64 [B].
         length: Length of each gradient.
-        count: Number of places.
+        signs: 1 or -1, float [count].
     """
 
-    def __init__(self, drawn: Tensor, length: float, count: int) -> None:
-        self._drawn, self._length, self._count = drawn, length, count
+    def __init__(self, drawn: Tensor, length: float, signs: Tensor) -> None:
+        self._drawn, self._length, self._signs = drawn, length, signs
 
     def __len__(self) -> int:
         return len(self._drawn)
@@ -39,15 +39,17 @@ class CanaryGradients(PerSampleGradients):
     ) -> None:
         """Add each clipped gradient at its canary's place."""
         total = sums[UNIT][PARAMETER]
-        clipped = (weights[UNIT] * self._length).to(total.dtype)
+        signed = self._signs[self._drawn] * self._length
+        clipped = (weights[UNIT] * signed).to(total.dtype)
         total.index_add_(0, self._drawn, clipped)
 
     def materialize(self) -> dict[str, Tensor]:
         """Return {parameter's name: gradients, [B, count]}."""
-        whole = torch.zeros(len(self), self._count, dtype=torch.float64)
-        whole[torch.arange(len(self)), self._drawn] = self._length
+        whole = torch.zeros(len(self), len(self._signs), dtype=torch.float64)
+        signed = self._signs[self._drawn] * self._length
+        whole[torch.arange(len(self)), self._drawn] = signed
         return {f"{UNIT}.{PARAMETER}": whole}
 
     def take(self, index: Tensor) -> Self:
         """Return the gradients of the samples at these positions, in this order."""
-        return type(self)(self._drawn[index], self._length, self._count)
+        return type(self)(self._drawn[index], self._length, self._signs)

@@ -3,9 +3,13 @@
 Each canary is a member by a fair coin.  In every step the members among them are drawn
 by a Poisson sampler, clipped, added up, noised and divided, by objects of the classes
 and through the calls that serve the real records; a canary's gradient lies in a
-coordinate of its own, outside the network.  Coins, batches and noise come from a second
-source of the same kind, so that the run's parameters, events and epsilon are the same
-bits with canaries and without.
+coordinate of its own, outside the network.  Where a record is replaced by another,
+those that are no members take part too, with the opposite gradient.  Coins, batches and
+noise come from a second source of the same kind, so that the run's parameters, events
+and epsilon are the same bits with canaries and without.
+
+Canaries are in no count that adaptive clipping releases: their promise includes what
+the count costs, their scores do not need it.
 
 What is released along a canary's coordinate is turned into the log-likelihood ratio of
 its membership, and added up; releases are not stored.
@@ -18,7 +22,7 @@ settings that were chosen by looking at the data.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, astuple
 from typing import Any
 
 import numpy as np
@@ -29,6 +33,10 @@ from dpsgd_explorer.accounting import Phase, Plan
 from dpsgd_explorer.accounting.auditing.audit import CONFIDENCE, AuditResult, audit
 from dpsgd_explorer.accounting.auditing.evidence import Evidence
 from dpsgd_explorer.accounting.auditing.log_likelihood import log_likelihood_ratio
+from dpsgd_explorer.accounting.core.neighboring_relation import (
+    ADD_OR_REMOVE_ONE,
+    NeighboringRelation,
+)
 from dpsgd_explorer.accounting.core.phase import joined
 from dpsgd_explorer.dp.canaries.gradients import PARAMETER, UNIT, CanaryGradients
 from dpsgd_explorer.dp.clipping.clipped_sum import ClippedSum
@@ -58,6 +66,7 @@ class Riders:
         clipper: Has one group, UNIT, with the bound of the whole gradient.
         noise: A key of NOISES.
         seed: The run's seed; None with secure noise.
+        relation: How a canary's two worlds differ.
 
     Attributes:
         joined: Which of them are members, bool [m].
@@ -65,9 +74,15 @@ class Riders:
     """
 
     def __init__(
-        self, count: int, plan: Plan, clipper: Clipper, noise: str, seed: int | None
+        self,
+        count: int,
+        plan: Plan,
+        clipper: Clipper,
+        noise: str,
+        seed: int | None,
+        relation: NeighboringRelation = ADD_OR_REMOVE_ONE,
     ) -> None:
-        self.count = count
+        self.count, self.relation = count, relation
         own_seed = None if seed is None else seed ^ SEED_MASK
         self._noise, generator, _ = generators(noise, own_seed)
         self._sampler = PoissonSampler(plan, generator)
@@ -76,6 +91,7 @@ class Riders:
         self.scores = np.zeros(count)
         self._phases: list[Phase] = []
         self._audited: tuple[tuple[int, float], AuditResult] | None = None
+        self._promised: list[Phase] = []
         self._directions = nn.Parameter(torch.zeros(count))
         self._clipper = clipper
         self._total = ClippedSum({UNIT: {PARAMETER: self._directions}}, clipper)
@@ -94,9 +110,12 @@ class Riders:
         length = min(LENGTH_RATIO * bound, longest)
         total.reset()
         drawn = self._sampler.draw()
-        members = drawn[torch.from_numpy(self.joined)[drawn]]
-        if len(members):
-            total.add(CanaryGradients(members, length, self.count))
+        members = torch.from_numpy(self.joined)
+        if self.relation is ADD_OR_REMOVE_ONE:
+            drawn = drawn[members[drawn]]
+        if len(drawn):
+            signs = torch.where(members, 1.0, -1.0).double()
+            total.add(CanaryGradients(drawn, length, signs))
         q, noise = self._sampler.sample_rate, noise_plan.noise_multiplier_at(step)
         gradients, _ = noisy_release(total, self._noise, noise_plan, q, step)
         released = gradients[self._directions].double().numpy()
@@ -105,8 +124,10 @@ class Riders:
             q,
             noise,
             self._clipped(length) / bound,
+            self.relation,
         )
-        self._phases[-1:] = joined([*self._phases[-1:], Phase(q, noise, 1)])
+        _record(self._phases, Phase(q, noise, 1))
+        _record(self._promised, Phase(q, noise_plan.joint_noise_at(step), 1))
 
     def _clipped(self, length: float) -> float:
         """Return the length to which the clipper shortens a canary's gradient."""
@@ -120,7 +141,14 @@ class Riders:
         Raises:
             AccountingError: a number is outside its domain.
         """
-        return audit(self.evidence.scores, self._phases, delta, confidence)
+        return audit(
+            self.evidence.scores,
+            self._phases,
+            delta,
+            confidence,
+            promised=self._promised,
+            relation=self.relation,
+        )
 
     @property
     def evidence(self) -> Evidence:
@@ -136,8 +164,10 @@ class Riders:
         key = sum(phase.steps for phase in self._phases), delta
         if self._audited is None or self._audited[0] != key:
             self._audited = key, self.audit(delta, CONFIDENCE)
+        stated = asdict(self._audited[1])
+        del stated["too_few_canaries"]  # follows from their number
         return {
-            **asdict(self._audited[1]),
+            **stated,
             "phases": [asdict(phase) for phase in self._phases if phase.steps],
             **self.evidence.as_data(),
         }
@@ -149,20 +179,36 @@ class Riders:
             "scores": torch.from_numpy(self.scores.copy()),
             "noise": self._noise.state(),
             "sampler": self._sampler.state(),
-            "phases": [
-                (phase.sample_rate, phase.noise_multiplier, phase.steps)
-                for phase in self._phases
-            ],
+            "phases": list(map(astuple, self._phases)),
+            "promised": list(map(astuple, self._promised)),
+            "relation": str(self.relation),
         }
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Continue from a state."""
+        """Continue from a state.
+
+        Raises:
+            ConfigError: its canaries are of another relation.
+        """
+        relation = state.get("relation", ADD_OR_REMOVE_ONE)
+        if relation != self.relation:
+            raise ConfigError(
+                "audit_relation",
+                f"the saved audit_relation must be this engine's, {self.relation!r}; "
+                f"got {relation!r}.",
+            )
         self.joined = state["joined"].numpy().copy()
         self.scores = state["scores"].numpy().copy()
         self._noise.restore(state["noise"])
         self._sampler.restore(state["sampler"])
         self._phases = [Phase(*phase) for phase in state["phases"]]
         self._audited = None
+        promised = state.get("promised", state["phases"])
+        self._promised = [Phase(*phase) for phase in promised]
+
+
+def _record(phases: list[Phase], step: Phase) -> None:
+    phases[-1:] = joined([*phases[-1:], step])
 
 
 def check_count(count: object, *, is_private: bool, sampling: str) -> None:

@@ -41,10 +41,14 @@ class NoisePlan:
         """Whether all steps have the noise and the bound of step 0."""
         return self.noise_factor is None and self.bound_factor is None
 
+    def joint_noise_at(self, step: int) -> float:
+        """Return the noise multiplier of a step's gradient and count together."""
+        factor = 1.0 if self.noise_factor is None else self.noise_factor(step)
+        return self.noise_multiplier * factor
+
     def noise_multiplier_at(self, step: int) -> float:
         """Return the noise multiplier of a step's gradient."""
-        factor = 1.0 if self.noise_factor is None else self.noise_factor(step)
-        return gradient_noise(self.noise_multiplier * factor, self.count_noise)
+        return gradient_noise(self.joint_noise_at(step), self.count_noise)
 
     def max_grad_norm_at(self, step: int) -> float:
         """Return the clipping bound of a step."""

@@ -21,6 +21,8 @@ from dpsgd_explorer.accounting.auditing.one_run import (
     f_dp_one_run_epsilon,
     guesses,
     one_run_epsilon,
+    refuted_epsilon,
+    refuted_mu,
 )
 from dpsgd_explorer.accounting.core.gaussian import (
     epsilon_of_mu,
@@ -96,7 +98,52 @@ def test_all_right_is_the_largest_epsilon_that_so_many_coins_explain():
     scores = Scores(np.arange(10, 50.0), np.arange(-50, -10.0))
     found = one_run_epsilon(scores, [80], 0.0, ERROR)
     p = ERROR ** (1 / 80)
-    assert found == pytest.approx(math.log(p / (1 - p)), rel=1e-9)
+    assert found == pytest.approx(math.log(p / (1 - p)), rel=1e-5)
+
+
+def evenly_spread(mean):
+    """Return 10,000 quantiles of N(mean, 1)."""
+    return mean + stats.norm.ppf((np.arange(10_000) + 0.5) / 10_000)
+
+
+@pytest.mark.parametrize(
+    ("shift", "thresholds", "made", "right", "expected"),
+    [
+        (1, 386, 3376, 2807, 1.13346),
+        (2, 374, 4666, 4499, 2.311945),
+        (4, 140, 8233, 8223, 4.395568),
+    ],
+)
+def test_one_run_is_that_of_another_library(shift, thresholds, made, right, expected):
+    """jax-privacy's auditor at δ = 1e-6, 95 %, in its own test.
+
+    It guesses that the highest scores are members', at each threshold that is a corner
+    of the ROC curve, and shares the error among them; ``made`` is its best number.
+    """
+    scores = np.concatenate([evenly_spread(shift), evenly_spread(0)])
+    highest = np.argsort(-scores, kind="stable")[:made]
+    assert np.count_nonzero(highest < 10_000) == right
+    found = refuted_epsilon(Guesses(20_000, made, right), 1e-6, ERROR / thresholds)
+    assert found == pytest.approx(expected, rel=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("shift", "thresholds", "made", "right", "expected"),
+    [
+        (1, 386, 406, 379, 2.164749),
+        (2, 374, 938, 934, 4.7218075),
+        (4, 140, 5436, 5436, 9.133752),
+    ],
+)
+def test_f_dp_one_run_is_that_of_another_library(
+    shift, thresholds, made, right, expected
+):
+    """As above."""
+    scores = np.concatenate([evenly_spread(shift), evenly_spread(0)])
+    highest = np.argsort(-scores, kind="stable")[:made]
+    assert np.count_nonzero(highest < 10_000) == right
+    mu = refuted_mu(Guesses(20_000, made, right), ERROR / thresholds)
+    assert epsilon_of_mu(1e-6, mu) == pytest.approx(expected, rel=1e-5)
 
 
 def test_guesses_are_made_at_both_ends_and_ties_lose():

@@ -92,4 +92,11 @@ SORTS = {
     "two engines": after_another,
     "secure, with lost steps": resumed_in_secret,
     "audited": lambda: usual(audit=8),
+    "audited, of replaced records": lambda: usual(
+        audit=8, audit_relation="replace_one"
+    ),
+    "audited, adaptive": lambda: usual(audit=8, clipping_schedule=AdaptiveClipping()),
+    "audited, with a noise for each step": lambda: usual(
+        audit=8, steps=40, noise_schedule=schedules.Linear(2.0)
+    ),
 }
