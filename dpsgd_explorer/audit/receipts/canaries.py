@@ -9,9 +9,9 @@ from typing import Any
 from dpsgd_explorer.accounting.auditing.audit import AuditResult, audit
 from dpsgd_explorer.accounting.auditing.evidence import Evidence
 from dpsgd_explorer.accounting.core.neighboring_relation import NeighboringRelation
-from dpsgd_explorer.accounting.core.phase import joined
+from dpsgd_explorer.accounting.core.phase import Phase
 from dpsgd_explorer.accounting.released_counts import joint_noise
-from dpsgd_explorer.audit.receipts.findings import Findings
+from dpsgd_explorer.audit.receipts.findings import Findings, same
 from dpsgd_explorer.audit.receipts.spent import phases_of
 from dpsgd_explorer.errors import AccountingError
 
@@ -93,5 +93,15 @@ def _check_steps(
 
 
 def _plain(phases: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Return the phases, those in a row with equal settings as one."""
-    return [asdict(phase) for phase in joined(phases_of(phases))]
+    """Return the phases, those in a row with the same settings as one.
+
+    What was measured at each step differs from the plan by rounding.
+    """
+    found: list[Phase] = []
+    for phase in phases_of(phases):
+        settings = asdict(phase)
+        if found and same(asdict(found[-1]) | {"steps": phase.steps}, settings):
+            found[-1] = replace(found[-1], steps=found[-1].steps + phase.steps)
+        else:
+            found.append(phase)
+    return [asdict(phase) for phase in found]
