@@ -168,6 +168,7 @@ class Riders:
         del stated["too_few_canaries"]  # follows from their number
         return {
             **stated,
+            "neighboring_relation": str(self.relation),
             "phases": [asdict(phase) for phase in self._phases if phase.steps],
             **self.evidence.as_data(),
         }
