@@ -2,9 +2,11 @@
 
 import math
 
+import numpy as np
 import pytest
 
 from dpsgd_explorer.accounting import ACCOUNTANTS, Phase
+from dpsgd_explorer.accounting.core.intervals import interval, meet
 from dpsgd_explorer.accounting.queries import (
     delta_interval,
     epsilon_interval,
@@ -61,3 +63,10 @@ def test_more_is_spent_only_where_the_lower_side_says_so():
     assert exceeds([RUN], 0.99 * spent.lower, 1e-6)
     assert not exceeds([RUN], spent.upper, 1e-6)
     assert not exceeds([RUN], 0.01, 1e-6, "rdp")
+
+
+def test_bounds_of_which_one_is_infinite_do_not_meet():
+    """Infinity less anything is within any share of infinity."""
+    lower, upper = np.array([0.0, 3.0, np.inf, 1.0]), np.array([np.inf] * 3 + [1.0])
+    assert meet(lower, upper).tolist() == [False, False, True, True]
+    assert interval(0.0, np.inf).status == "bound"

@@ -8,7 +8,7 @@ import pytest
 from dpsgd_explorer.accounting import ACCOUNTANTS, Phase, epsilon
 from dpsgd_explorer.accounting.calibration import noise_multiplier
 from dpsgd_explorer.accounting.calibration import steps as most_steps
-from dpsgd_explorer.accounting.exact.accountant import PREVIEW_ROWS
+from dpsgd_explorer.accounting.exact.accountant import PREVIEW_ROWS, ExactAccountant
 from dpsgd_explorer.accounting.exact.discretized_pld import DiscretizedPlds
 from dpsgd_explorer.accounting.exact.initial_noise import noise_start, steps_start
 from dpsgd_explorer.accounting.queries import preview
@@ -57,6 +57,26 @@ def test_discrete_losses_serve_few_steps_of_a_preview(setting, monkeypatch):
     assert 0 < len(asked) <= 2 * 2 * (PREVIEW_ROWS + 1)  # two windows, two directions
     assert max(asked) <= 1 << 13
     assert len(found.steps) >= PREVIEW_ROWS
+
+
+@pytest.mark.parametrize("quick", [False, True])
+def test_a_small_contour_is_not_tried_for_each_step_where_it_serves_none(
+    quick, monkeypatch
+):
+    tried, composed = [], ExactAccountant._composed_epsilons
+
+    def counted(accountant, run, delta):
+        if accountant.refinements == 0:
+            tried.append(len(run))
+        return composed(accountant, run, delta)
+
+    monkeypatch.setattr(ExactAccountant, "_composed_epsilons", counted)
+    for setting, few in ((SMALL[0], True), (USUAL[0], False)):
+        tried.clear()
+        found = preview([Phase(*setting)], steps_of(300), 1e-5, quick=quick)
+        assert (sum(tried) == 1) is few
+        assert found.epsilons[0] == 0
+        assert np.isfinite(found.epsilons).all()
 
 
 @pytest.mark.parametrize("batch", [7, 64, 2048])

@@ -75,7 +75,8 @@ def meet(lower: Floats, upper: Floats) -> npt.NDArray[np.bool_]:
     """Return whether the bounds are as close as an exact answer needs; [S] -> [S]."""
     infinite = np.isinf(upper) & np.isinf(lower)
     with np.errstate(invalid="ignore"):
-        return np.asarray((upper - lower <= TOLERANCES.exact_gap * upper) | infinite)
+        is_close = upper - lower <= TOLERANCES.exact_gap * upper
+    return np.asarray((is_close & np.isfinite(upper)) | infinite)
 
 
 def common_status(answers: Sequence[Interval]) -> Status:

@@ -10,6 +10,7 @@ export class Newest {
   constructor(root) {
     this.root = root;
     this.asked = 0; // when, on the clock of the page
+    this.lasted = 0; // ms, the last whole answer
   }
 
   /**
@@ -53,9 +54,16 @@ export class Newest {
     for (const part of this.root.querySelectorAll("[data-answer]")) part.setAttribute("aria-busy", value);
   }
 
-  /** Whether an answer comes while the eye still waits: a preliminary one would only flicker. @param {Promise<unknown>} answer */
+  /**
+   * Whether an answer comes while the eye still waits: a preliminary one would only flicker.
+   * It is not waited for if the last one lasted longer than is left.
+   * @param {Promise<unknown>} answer
+   */
   isSoon(answer) {
-    const left = this.asked + ANSWER_MS - performance.now();
+    const now = performance.now();
+    const left = this.asked + ANSWER_MS - now;
+    answer.then(() => (this.lasted = performance.now() - now), () => {});
+    if (this.lasted > left) return Promise.resolve(false);
     return Promise.race([answer.then(() => true), new Promise((done) => setTimeout(done, Math.max(0, left), false))]);
   }
 }

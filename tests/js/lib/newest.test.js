@@ -16,6 +16,17 @@ test("the whole answer has a while from the change on, then a preliminary one is
   assert.equal(await Promise.race([newest.isSoon(never), new Promise((done) => setTimeout(done, 5000, "late"))]), false);
 });
 
+test("an answer is not waited for where the last one lasted longer than is left", async () => {
+  const newest = new Newest(ROOT);
+  newest.asked = performance.now();
+  newest.lasted = 500;
+  const first = await Promise.race([newest.isSoon(new Promise(() => {})), Promise.resolve("waits")]);
+  assert.equal(first, false);
+  assert.equal(newest.lasted, 500, "an answer that never came has no time");
+  await newest.isSoon(Promise.resolve());
+  assert.notEqual(newest.lasted, 500, "each answer is measured");
+});
+
 test("a question that was dropped may fail, the newest may not", async () => {
   const newest = new Newest(ROOT);
   const controller = new AbortController();
