@@ -57,7 +57,7 @@ WATCH = """() => {
 
 def slider_times(page: Page, batch: int) -> list[float]:
     """Return the milliseconds of each move at a batch size."""
-    page.goto(page.url.split("/train/")[0] + f"/train/?expected_batch_size={batch}")
+    page.goto(f"/train/?expected_batch_size={batch}")
     page.locator(".accuracy-box .main-svg").first.wait_for()
     times = []
     for move in range(MOVES):
@@ -69,7 +69,7 @@ def slider_times(page: Page, batch: int) -> list[float]:
 
 def watched_run(page: Page) -> dict[str, float]:
     """Return updates a second, the busy share and the longest task of a run."""
-    page.goto(page.url.split("/train/")[0] + LONG)
+    page.goto(LONG)
     page.locator(".accuracy-box .main-svg").first.wait_for()
     page.locator("[data-run]").click()
     page.locator('[data-status="accuracy"]', has_text="%").wait_for()
@@ -102,8 +102,9 @@ def main() -> None:
     chromium = os.environ.get("CHROMIUM", "/usr/bin/chromium")
     with served() as address, sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=chromium)
-        page = browser.new_page(viewport={"width": 1280, "height": 900})
-        page.goto(f"{address}/train/")
+        size = {"width": 1280, "height": 900}
+        page = browser.new_page(viewport=size, base_url=address)
+        page.goto("/learn/")  # needs all that a server computes at its start
         for batch in BATCHES:
             times = slider_times(page, batch)
             late = statistics.quantiles(times, n=20)[-1]
