@@ -12,7 +12,7 @@ import os
 import statistics
 from typing import Any
 
-from playwright.sync_api import CDPSession, Page, sync_playwright
+from playwright.sync_api import CDPSession, Page, ViewportSize, sync_playwright
 
 from benchmarks import record
 from benchmarks.service import served
@@ -102,7 +102,7 @@ def main() -> None:
     chromium = os.environ.get("CHROMIUM", "/usr/bin/chromium")
     with served() as address, sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=chromium)
-        size = {"width": 1280, "height": 900}
+        size = ViewportSize(width=1280, height=900)
         page = browser.new_page(viewport=size, base_url=address)
         page.goto("/learn/")  # needs all that a server computes at its start
         for batch in BATCHES:
