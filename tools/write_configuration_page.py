@@ -12,6 +12,7 @@ from typing import Any
 
 from dpsgd_explorer import settings
 from dpsgd_explorer.experiments import engines_config, regression_config
+from dpsgd_explorer.experiments.attack_config import AttackConfig
 from dpsgd_explorer.experiments.config import RunConfig
 from dpsgd_explorer.experiments.engines_config import EnginesConfig
 from dpsgd_explorer.experiments.regression_config import RegressionConfig
@@ -58,6 +59,7 @@ def parts() -> dict[str, str]:
             f"A step needs at most {engines_config.MOST_A_STEP:.0e} multiply-adds."
             f"\n\n{_settings(EnginesConfig)}"
         ),
+        "attack": _settings(AttackConfig),
         "search": SEARCHES + TABLE + "\n".join(_search_rows()) + "\n",
         "environment": VARIABLES + "\n".join(_variable_rows()),
         "quotas": LIMITS + "\n".join(_quota_rows()),

@@ -72,6 +72,23 @@ released after the last, then that of the selection at ``delta``.  Then come its
 ``end`` with the ``winner``: its settings that were searched, null where no trial was
 drawn or none had finite numbers.
 
+A run of kind "attack" trains models and guesses which records each was trained on.  Its
+``phase`` holds the settings of its private trainings, ``members`` and ``others`` (how
+many records of the pool are in and out), the ``record`` that its visitor follows (its
+``index``, ``label``, ``planted`` label and whether it ``joined``) and the ``ceiling``:
+``true_positive_rates`` that no attack on the private model exceeds in the long run, at
+``false_positive_rates``.  Each step is a training; its ``diagnostics`` say whether it
+is ``private``, which ``shadow`` it is (0: the target) and its ``test_accuracy``.  After
+the last come ``evaluation`` events, one for each ``attack`` on either ``target``: the
+``area`` below its curve, ``points`` (``false_positive_rate``, ``true_positive_rate``
+and its 95 % interval from ``low`` to ``high``), ``above`` (thresholds at which the
+rates are over the ceiling), ``beyond`` (those that chance does not explain; both null
+without privacy) and the ``record``: its ``score``, and the share of the others that
+score as high.  The ``end`` has the ``area`` of the likelihood ratio against the private
+model, and of the ``record`` the logit of its label under either target and its shadows.
+``epsilon`` is that of the private target alone.  All scores come from the records
+themselves, so nothing of it is private.
+
 ``epsilon`` is null where there is no guarantee (no noise, or not private): ε = ∞.
 ``diagnostics`` is outside the guarantee (not private): ``batch_size`` (drawn), ``loss``
 (mean over the drawn batch; null for an empty one), ``clipped_fraction`` (null for an

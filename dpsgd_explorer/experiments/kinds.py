@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from dpsgd_explorer.experiments.attack_config import AttackConfig
 from dpsgd_explorer.experiments.config import RunConfig
 from dpsgd_explorer.experiments.engines_config import EnginesConfig
 from dpsgd_explorer.experiments.events import Changes
@@ -57,6 +58,7 @@ KINDS = {
             ("difference",),
         ),
         Kind(SearchConfig, f"{LOOPS}.blind_search", "BlindSearch", ACCURACY),
+        Kind(AttackConfig, f"{LOOPS}.attack", "Attack", ("area",)),
     )
 }
 

@@ -14,6 +14,7 @@ from dpsgd_explorer.accounting import ACCOUNTANTS
 from dpsgd_explorer.accounting.core.validation import MAX_NOISE_MULTIPLIER, MAX_STEPS
 from dpsgd_explorer.accounting.registry import ALL
 from dpsgd_explorer.experiments.catalogue import DATA_SETS, MODELS
+from dpsgd_explorer.experiments.fields.attack_settings import ATTACK_SETTINGS
 from dpsgd_explorer.experiments.fields.setting import Setting
 from dpsgd_explorer.experiments.schedules import SCHEDULES
 
@@ -370,6 +371,7 @@ SETTINGS: dict[str, Setting] = {
         words=VALUES,
     ),
 } | SCHEDULES
+SETTINGS |= ATTACK_SETTINGS
 
 
 def setting(

@@ -38,6 +38,7 @@ from dpsgd_explorer.web.http.visitor import make_signer
 from dpsgd_explorer.web.pages import (
     about,
     accountants_lab,
+    attack_lab,
     compare_runs,
     data,
     embed,
@@ -68,7 +69,7 @@ PAGES = (
     teach,
 )
 # Each has added its page to labs.bp.
-LABS = (accountants_lab, engines_lab, planner_lab, regression_lab)
+LABS = (accountants_lab, attack_lab, engines_lab, planner_lab, regression_lab)
 RUNS = (compare_runs,)  # has added its pages to runs_pages.bp
 API = (
     runs_api,

@@ -20,7 +20,9 @@ SHORT = {
     },
     "regression": {"steps": 2, "noise_multiplier": 50.0, "evaluations": 1},
     "engines": {"model": "mlp", "width": 4, "batch_size": 2},
+    "attack": {"dataset": "adult", "shadows": 4, "canary_label": None},
 }
+SLOW = ("engines", "attack")
 SHORT["search"] = SHORT["training"] | {"mean_trials": 1.0, "noise_multiplier": 9.0}
 
 
@@ -28,7 +30,10 @@ SHORT["search"] = SHORT["training"] | {"mean_trials": 1.0, "noise_multiplier": 9
     "name",
     [
         pytest.param(
-            name, marks=[pytest.mark.long("real runs")] if name == "engines" else []
+            name,
+            marks=[pytest.mark.long("real runs")]
+            if name in ("engines", "attack")
+            else [],
         )
         for name in KINDS
     ],

@@ -2,6 +2,7 @@
 
 import pytest
 
+from dpsgd_explorer.experiments.attack_config import AttackConfig
 from dpsgd_explorer.experiments.engines_config import EnginesConfig
 from dpsgd_explorer.experiments.regression_config import RegressionConfig
 from dpsgd_explorer.experiments.search_config import SearchConfig
@@ -16,6 +17,7 @@ MODELS = (
     RegressionConfig,
     EnginesConfig,
     SearchConfig,
+    AttackConfig,
     BudgetQuestion,
     RaceQuestion,
     RegressionQuestion,

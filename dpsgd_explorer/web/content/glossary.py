@@ -223,6 +223,31 @@ TERMS: dict[str, Term] = {
         "Finding out from a model whether a certain record was in its training data.",
         "what-models-leak#membership",
     ),
+    "lira": Term(
+        "likelihood ratio attack (LiRA)",
+        "Membership inference with shadow models. Its score is how much likelier the "
+        "model’s answer on a record is if the record was in its training.",
+        "what-models-leak#how",
+    ),
+    "rmia": Term(
+        "relative membership inference (RMIA)",
+        "An attack that asks how many other records a record beats in what the model "
+        "has gained on it over other models.",
+        "what-models-leak#how",
+    ),
+    "roc": Term(
+        "ROC curve",
+        "The share of members that an attack finds against the share of others that it "
+        "takes for members, at every threshold. Its left end is where hardly anybody "
+        "is accused wrongly.",
+        "what-models-leak#how",
+    ),
+    "shadow-model": Term(
+        "shadow model",
+        "A model that an attacker trains itself, as the attacked one was trained, to "
+        "see how a model with a record differs from one without.",
+        "what-models-leak#how",
+    ),
     "momentum": Term(
         "momentum",
         "A share m of the last step that is kept in the next one. Steps in one "

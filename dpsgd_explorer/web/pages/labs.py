@@ -54,6 +54,14 @@ TABLE = (
         "difference between their numbers, time, memory, and which way each layer "
         "chose and why.",
     ),
+    Lab(
+        "attack",
+        "Attack your own run",
+        "Who was in the training? Guess, and meet the ceiling of ε.",
+        "Three attacks on membership against a private model and its ordinary twin, a "
+        "record of yours planted with a wrong label, and the curve that no attack "
+        "passes.",
+    ),
 )
 
 

@@ -33,6 +33,7 @@ KIND_WORDS = {
     "regression": "Linear regression",
     "engines": "Engines compared",
     "search": "Blind search",
+    "attack": "Attack on membership",
 }
 PART = re.compile(r"[^\W\d]\S*\s+\d\S*|\S+")
 FIRST, LAST = "asc", "desc"

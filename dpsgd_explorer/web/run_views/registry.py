@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dpsgd_explorer.web.run_views.attack import AttackView
 from dpsgd_explorer.web.run_views.base import RunView
 from dpsgd_explorer.web.run_views.engines import EnginesView
 from dpsgd_explorer.web.run_views.regression import RegressionView
@@ -13,4 +14,5 @@ VIEWS: dict[str, RunView] = {
     "regression": RegressionView(),
     "engines": EnginesView(),
     "search": SearchView(),
+    "attack": AttackView(),
 }

@@ -16,6 +16,7 @@ PAGES = (
     "/labs/accountants/",
     "/labs/planner/",
     "/labs/engines/",
+    "/labs/attack/",
     "/labs/linear-regression/",
     "/runs/",
     "/train/",

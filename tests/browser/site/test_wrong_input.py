@@ -12,11 +12,13 @@ PAGES = {
     "/labs/planner/": ".budget-results",
     "/labs/linear-regression/": "#errors h3",
     "/labs/engines/": ".run-block",
+    "/labs/attack/": ".run-block",
 }
 # Boxes that may be empty.
 OPTIONAL = {
     "/train/": {"stop_at_epsilon", "filter_epsilon", "widths", "clipping_heads"},
     "/labs/linear-regression/": {"steps", "learning_rate"},
+    "/labs/attack/": {"canary_label"},
 }
 WRONG = ["", "0", "-1", "1e99", "abc", "1,5"]
 NEVER_RIGHT = {"1e99", "abc", "1,5"}

@@ -1,0 +1,290 @@
+"""An attack on membership as a run: models in, guesses of who was in them out.
+
+A step is one training.  The targets come first, one without privacy and one with it, on
+the same members; then pairs of shadows on halves that the attacker draws, each record
+in half of them.  ``Attack`` can stop between two trainings and resume from its
+checkpoint: the events that follow are the same, times aside.
+
+A record that is not in joins Poisson batches like any other, and its loss is
+multiplied by 0: its gradient is zero, so the noisy sum is that of the members, each
+drawn with the sampling rate of the plan.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from dpsgd_explorer.accounting.trade_off import trade_off_intervals
+from dpsgd_explorer.audit.attacks.membership import ATTACKS, Bools, Floats, Signals
+from dpsgd_explorer.audit.attacks.roc import Roc
+from dpsgd_explorer.dp.engine import PrivacyEngine
+from dpsgd_explorer.dp.kernels.threads import threads
+from dpsgd_explorer.dp.noise.seeded import seeded_generator
+from dpsgd_explorer.dp.sampling.sampler import PoissonSampler
+from dpsgd_explorer.errors import DivergedError
+from dpsgd_explorer.experiments.attack_config import (
+    LEARNING_RATE,
+    MAX_GRAD_NORM,
+    MOMENTUM,
+    POOL,
+    POPULATION,
+    WIDTH,
+    AttackConfig,
+)
+from dpsgd_explorer.experiments.events import Event
+from dpsgd_explorer.experiments.experiment import Experiment
+from dpsgd_explorer.training import models
+from dpsgd_explorer.training.artifacts import packed, unpacked
+from dpsgd_explorer.training.datasets import registry as datasets
+
+RATES = np.geomspace(1e-3, 1.0, 61)  # false positives at which the ceiling is given
+MOST_POINTS = 60  # of a curve in the log
+HEADLINE = "likelihood_ratio"
+TARGETS = {False: "ordinary", True: "private"}
+
+
+class Attack(Experiment):
+    """One attack and its state; see ``Experiment``."""
+
+    config: AttackConfig
+
+    def _prepare(self) -> None:
+        config = self.config
+        train, test = datasets.load(config.dataset)
+        self._inputs = train.inputs[:POOL].flatten(1).float()
+        self._targets = train.targets[:POOL].clone()
+        self._label = int(self._targets[config.canary])
+        self._targets[config.canary] = config.planted(self._label)
+        self._other_inputs = test.inputs[:POPULATION].flatten(1).float()
+        self._other_targets = test.targets[:POPULATION]
+        self._coins = self._drawn()
+        self._logits: dict[bool, list[Tensor]] = {world: [] for world in TARGETS}
+
+    def _drawn(self) -> Tensor:
+        """Return who is in which model, bool [1 + S, R]: the target's coins first."""
+        generator = seeded_generator(self.config.seed, "membership")
+        coins = torch.rand(1, POOL, generator=generator) < 0.5
+        order = torch.rand(self.config.shadows, POOL, generator=generator).argsort(0)
+        return torch.cat([coins, order < self.config.shadows // 2])
+
+    @contextmanager
+    def _computing(self) -> Iterator[None]:
+        with threads(1):
+            yield
+
+    def _advance(self) -> None:
+        """Train the next model and emit what it reaches; attack after the last."""
+        number, private = divmod(self._step, 2)
+        logits, accuracy = self._seen(self._trained(number, bool(private)))
+        self._logits[bool(private)].append(logits)
+        self._step += 1
+        told = {"private": bool(private), "shadow": number, "test_accuracy": accuracy}
+        self._emit("step", diagnostics=told)
+        if self._step == self.config.planned_steps:
+            self._attack()
+
+    def _trained(self, number: int, private: bool) -> nn.Module:
+        config, plan = self.config, self.config.plan
+        seed = seeded_generator(config.seed, f"{private} {number}").initial_seed()
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            sizes = (self._inputs.shape[1], WIDTH, config.data_set.classes)
+            model = models.perceptron(*sizes)
+        rate = LEARNING_RATE[private]
+        optimizer = torch.optim.SGD(model.parameters(), lr=rate, momentum=MOMENTUM)
+        batches: Iterator[Tensor]
+        if private:
+            engine = PrivacyEngine(
+                model,
+                plan=plan,
+                max_grad_norm=MAX_GRAD_NORM,
+                clipping_fn="Abadi",
+                noise="seeded",
+                seed=seed,
+            )
+            engine.attach(optimizer)
+            loader = engine.poisson_loader((torch.arange(POOL),))
+            batches = (batch for (batch,) in loader)
+        else:
+            batches = iter(PoissonSampler(plan, seeded_generator(seed, "sampling")))
+        for batch in batches:
+            divisor = len(batch) if private else plan.expected_batch_size
+            losses = self._losses(model, batch) * self._coins[number][batch]
+            total = losses.sum() / max(divisor, 1)
+            total.backward()  # type: ignore[no-untyped-call]
+            optimizer.step()
+            optimizer.zero_grad()
+        return model
+
+    def _losses(self, model: nn.Module, batch: Tensor) -> Tensor:
+        scores, targets = model(self._inputs[batch]), self._targets[batch]
+        return F.cross_entropy(scores, targets, reduction="none")
+
+    @torch.no_grad()
+    def _seen(self, model: nn.Module) -> tuple[Tensor, float]:
+        """Return logits of the labels of pool and population, [R + Z], and accuracy.
+
+        Raises:
+            DivergedError: a logit is not finite.
+        """
+        scores = model(torch.cat([self._inputs, self._other_inputs])).double()
+        targets = torch.cat([self._targets, self._other_targets])
+        logits = label_logits(scores, targets)
+        if not bool(logits.isfinite().all()):
+            raise DivergedError(
+                f"the attack ended: training {self._step + 1} diverged, its scores "
+                "were no longer finite. Take another seed or a larger target_epsilon."
+            )
+        right = scores[POOL:].argmax(dim=1) == self._other_targets
+        return logits, float(right.double().mean())
+
+    def _attack(self) -> None:
+        """Emit what each attack reaches on either target, and the end."""
+        areas = {}
+        joined = self._coins[0].numpy()
+        for private in TARGETS:
+            signals = self._signals(private)
+            for name, attack in ATTACKS.items():
+                scores = attack(signals)
+                roc = Roc.of(scores, joined)
+                areas[private, name] = roc.area
+                self._emit(
+                    "evaluation",
+                    target=TARGETS[private],
+                    attack=name,
+                    area=roc.area,
+                    points=_points(roc),
+                    **self._judged(roc, private),
+                    record=self._record_score(scores, joined),
+                )
+        self._ended = True
+        self._emit(
+            "end",
+            delta=self.config.plan.delta,
+            area=areas[True, HEADLINE],
+            record={
+                name: self._record(private=private) for private, name in TARGETS.items()
+            },
+            reason="finished",
+        )
+
+    def _signals(self, private: bool) -> Signals:
+        seen = torch.stack(self._logits[private]).numpy()
+        return Signals(
+            target=seen[0, :POOL],
+            shadows=seen[1:, :POOL],
+            joined=self._coins[1:].numpy(),
+            population=seen[0, POOL:],
+            population_shadows=seen[1:, POOL:],
+        )
+
+    def _judged(self, roc: Roc, private: bool) -> dict[str, int | None]:
+        """Return at how many thresholds the ceiling is exceeded, by chance and not."""
+        if not private:
+            return {"above": None, "beyond": None}
+        above, beyond = roc.above(self._ceiling)
+        return {"above": above, "beyond": beyond}
+
+    def _ceiling(self, rates: Floats) -> Floats:
+        """Return the largest true positive rates against the private target, [F]."""
+        found = trade_off_intervals(self.config.plan.phases, rates.tolist())
+        return np.array([x.upper for x in found])
+
+    def _record_score(self, scores: Floats, joined: Bools) -> dict[str, float]:
+        """Return the score of the visitor's record, and how many others reach it."""
+        own = float(scores[self.config.canary])
+        others = np.delete(scores, self.config.canary)
+        out = others[~np.delete(joined, self.config.canary)]
+        return {"score": own, "reached_by": float((out >= own).mean())}
+
+    def _record(self, *, private: bool) -> dict[str, Any]:
+        """Return the logits of the visitor's record, apart by whether it was in."""
+        logits = torch.stack(self._logits[private])[:, self.config.canary]
+        joined = self._coins[1:, self.config.canary]
+        return {
+            "target": float(logits[0]),
+            "joined": logits[1:][joined].tolist(),
+            "left_out": logits[1:][~joined].tolist(),
+        }
+
+    def _phase(self) -> Event:
+        config, plan = self.config, self.config.plan
+        members = int(self._coins[0].sum())
+        return Event(
+            "phase",
+            {
+                "step": 0,
+                "sample_rate": plan.sample_rate,
+                "noise_multiplier": plan.noise_multiplier,
+                "steps": config.planned_steps,
+                "training_steps": plan.steps,
+                "sample_size": plan.sample_size,
+                "delta": plan.delta,
+                "status": "exact",
+                "private": True,
+                "members": members,
+                "others": POOL - members,
+                "record": {
+                    "index": config.canary,
+                    "label": self._label,
+                    "planted": int(self._targets[config.canary]),
+                    "joined": bool(self._coins[0, config.canary]),
+                },
+                "ceiling": {
+                    "false_positive_rates": RATES.tolist(),
+                    "true_positive_rates": self._ceiling(RATES).tolist(),
+                },
+            },
+        )
+
+    def _epsilon(self) -> float:
+        """Return ε of the private target, which is trained second."""
+        return self.config.plan.epsilon() if self._step > 1 else 0.0
+
+    def _packed(self, state: dict[str, Any]) -> bytes:
+        return packed(state)
+
+    def _unpacked(self, checkpoint: bytes) -> dict[str, Any]:
+        return unpacked(checkpoint)
+
+    def _state(self) -> dict[str, Any]:
+        return {"logits": [self._logits[world] for world in TARGETS]}
+
+    def _load_state(self, state: dict[str, Any]) -> None:
+        self._logits = dict(zip(TARGETS, state["logits"], strict=True))
+
+
+def label_logits(scores: Tensor, targets: Tensor) -> Tensor:
+    """Return log(p / (1 - p)) of the probability p of each label; [N, K], [N] -> [N].
+
+    1 - p is summed up from the other labels: no digit is lost where p is nearly 1.
+    """
+    own = scores.gather(1, targets[:, None])
+    others = scores.scatter(1, targets[:, None], -torch.inf)
+    return own[:, 0] - others.logsumexp(dim=1)
+
+
+def _points(roc: Roc) -> list[dict[str, float]]:
+    """Return at most so many points of a curve, evenly spread over log and rate."""
+    last = len(roc.false_positives) - 1
+    half = MOST_POINTS // 2
+    wanted = [*np.geomspace(1 / roc.others, 1, half), *np.linspace(0, 1, half)]
+    places = sorted({*(roc.at(rate) for rate in wanted), last})
+    return [_point(roc, place) for place in places]
+
+
+def _point(roc: Roc, place: int) -> dict[str, float]:
+    low, high = roc.interval(place)
+    return {
+        "false_positive_rate": float(roc.false_positive_rates[place]),
+        "true_positive_rate": float(roc.true_positive_rates[place]),
+        "low": low,
+        "high": high,
+    }

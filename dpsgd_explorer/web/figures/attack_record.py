@@ -1,0 +1,129 @@
+"""One record under attack: models that had it beside models that did not."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from markupsafe import Markup
+
+from dpsgd_explorer.web.figures.svg import Picture, Plot, round_ticks
+from dpsgd_explorer.web.questions.rounding import nearest, percent
+
+Data = dict[str, Any]
+
+ROWS = {
+    ("ordinary", "joined"): "without privacy, had it",
+    ("ordinary", "left_out"): "without privacy, had it not",
+    ("private", "joined"): "private, had it",
+    ("private", "left_out"): "private, had it not",
+}
+FILLS = {"joined": "f-attack", "left_out": "f-private"}
+
+
+def record_picture(phase: Data, evaluations: Sequence[Data], end: Data) -> Picture:
+    """Return how sure each shadow and both targets are of the record's label.
+
+    Args:
+        phase: Data of the run's ``phase`` event.
+        evaluations: Data of its ``evaluation`` events.
+        end: Data of its ``end`` event.
+    """
+    record, logits = phase["record"], end["record"]
+    apart = {target: told_apart(logits[target]) for target in logits}
+    return Picture(
+        title=(
+            f"A model that had your record is surer of its label in "
+            f"{percent(apart['ordinary'], 0)} % of the pairs without privacy, in "
+            f"{percent(apart['private'], 0)} % with it; a coin says 50 %"
+        ),
+        sub=(
+            f"{_name(record)}: logit of its label, for every shadow model; the mark "
+            "is the attacked model, which "
+            + ("had it" if record["joined"] else "did not have it")
+        ),
+        wide=_draw(record, logits, (904, 300), left=190),
+        narrow=_draw(record, logits, (342, 300), left=12),
+        head=("models", "lowest", "median", "highest", "attacked model"),
+        rows=tuple(_row(key, name, record, logits) for key, name in ROWS.items()),
+        kind="recorded",
+        note=" ".join(_said(one, record) for one in evaluations if _is_ratio(one)),
+        is_private=False,
+    )
+
+
+def told_apart(logits: Data) -> float:
+    """Return the share of pairs in which the model that had the record is surer."""
+    pairs = [(a, b) for a in logits["joined"] for b in logits["left_out"]]
+    return float(sum((a > b) + (a == b) / 2 for a, b in pairs) / len(pairs))
+
+
+def _is_ratio(one: Data) -> bool:
+    return bool(one["attack"] == "likelihood_ratio")
+
+
+def _name(record: Data) -> str:
+    own, planted = record["label"], record["planted"]
+    labelled = f"label {own}" if own == planted else f"a {own}, planted as {planted}"
+    return f"Record {record['index']} ({labelled})"
+
+
+def _said(one: Data, record: Data) -> str:
+    """Return the attacker's verdict on the record, and whether it is right."""
+    says_in = one["record"]["score"] > 0
+    verdict = "was in" if says_in else "was not in"
+    truth = "right" if says_in == record["joined"] else "wrong"
+    which = "ordinary" if one["target"] == "ordinary" else "private"
+    reached = percent(one["record"]["reached_by"], 0)
+    return (
+        f"Of the {which} model the attacker says that it {verdict}: {truth}; "
+        f"{reached} % of the records that were not in score as high."
+    )
+
+
+def _row(
+    key: tuple[str, str], name: str, record: Data, logits: Data
+) -> tuple[str, ...]:
+    target, half = key
+    values = sorted(logits[target][half])
+    middle = (values[(len(values) - 1) // 2] + values[len(values) // 2]) / 2
+    is_own = record["joined"] == (half == "joined")
+    return (
+        name,
+        *(nearest(value) for value in (values[0], middle, values[-1])),
+        nearest(logits[target]["target"]) if is_own else "–",
+    )
+
+
+def _draw(record: Data, logits: Data, size: tuple[int, int], *, left: int) -> Markup:
+    is_narrow = size[0] < 500
+    everything = [
+        value
+        for of in logits.values()
+        for value in (*of["joined"], *of["left_out"], of["target"])
+    ]
+    low, high = min(everything), max(everything)
+    room = 0.05 * (high - low) or 1.0
+    bounds = (low - room, high + room)
+    plot = Plot.framed(size, bounds, (0.0, 4.0), left=left, top=20)
+    plot.x_axis(round_ticks(bounds, 4 if is_narrow else 8), "logit of the label")
+    for place, ((target, half), name) in enumerate(ROWS.items()):
+        height = 3.4 - place
+        plot.path([(bounds[0], height), (bounds[1], height)], "grid")
+        if is_narrow:
+            plot.text((bounds[0], height), name, "halo", shift=(0, -12))
+        else:
+            plot.text((bounds[0], height), name, "", "end", (-12, 4))
+        for value in logits[target][half]:
+            plot.speck((value, height), FILLS[half], 4)
+        if record["joined"] == (half == "joined"):
+            _mark(plot, (logits[target]["target"], height))
+    return plot.svg(
+        "Four rows of dots, one dot a shadow model. Without privacy models that had "
+        "the record lie right of those that did not; with privacy the rows overlap as "
+        "far as ε demands."
+    )
+
+
+def _mark(plot: Plot, at: tuple[float, float]) -> None:
+    plot.dot(at, "f-ink", 6)

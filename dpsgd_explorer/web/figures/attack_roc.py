@@ -1,0 +1,197 @@
+"""The errors of attacks on membership, and the ceiling that ε sets to them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from markupsafe import Markup
+
+from dpsgd_explorer.web.figures.svg import Picture, Plot
+from dpsgd_explorer.web.questions.rounding import percent, percent_limit
+
+Data = dict[str, Any]
+
+ATTACKS = {
+    "loss": "loss threshold",
+    "likelihood_ratio": "likelihood ratio (LiRA)",
+    "relative_likelihood": "relative likelihood (RMIA)",
+}
+TARGETS = {"ordinary": "without privacy", "private": "private"}
+SERIES = {"ordinary": "s-attack", "private": "s-private"}
+WASHES = {"ordinary": "f-wash-attack", "private": "f-area"}
+STYLES = {
+    "likelihood_ratio": "",
+    "relative_likelihood": "thin dashed",
+    "loss": "thin dotted",
+}
+HEADLINE = "likelihood_ratio"
+READ_AT = (0.01, 0.1)  # shares of false positives that title and table read
+LEAST = 1e-3
+
+
+def roc_picture(phase: Data, evaluations: Sequence[Data], epsilon: str) -> Picture:
+    """Return all attacks on both targets below the ceiling.
+
+    Args:
+        phase: Data of the run's ``phase`` event.
+        evaluations: Data of its ``evaluation`` events.
+        epsilon: ε of the private target, as printed.
+    """
+    found = {(one["target"], one["attack"]): one for one in evaluations}
+    ordinary, private = (found[target, HEADLINE] for target in TARGETS)
+    read = READ_AT[0]
+    return Picture(
+        title=(
+            f"At {percent(read, 0)} % false positives the attack finds "
+            f"{percent(rate_at(ordinary, read), 0)} % of the members of the ordinary "
+            f"model and {percent(rate_at(private, read), 0)} % of the private one’s; "
+            f"ε = {epsilon} allows {percent_limit(ceiling_at(phase, read), 0)} %"
+        ),
+        sub=(
+            "True positives against false positives, logarithmic, at every threshold; "
+            f"{phase['members']} members and {phase['others']} others; band: 95 % "
+            "interval of the likelihood ratio"
+        ),
+        wide=_draw(phase, evaluations, (904, 420)),
+        narrow=_draw(phase, evaluations, (342, 360)),
+        head=_head(),
+        rows=tuple(_row(phase, one) for one in evaluations),
+        kind="recorded",
+        status="exact",
+        note=" ".join([*_exceeding(evaluations), CEILING]),
+        is_private=False,
+    )
+
+
+CEILING = (
+    "The ceiling is exact and holds for every attack on a record that joins by a fair "
+    "coin; intervals take records as independent."
+)
+
+
+def rate_at(evaluation: Data, rate: float) -> float:
+    """Return the true positive rate at the last point with so few false ones."""
+    return float(_point_at(evaluation, rate)["true_positive_rate"])
+
+
+def ceiling_at(phase: Data, rate: float) -> float:
+    """Return the largest true positive rate at a false positive rate.
+
+    Between two rates of the log it is that of the next one, which is no smaller.
+    """
+    ceiling = phase["ceiling"]
+    pairs = zip(
+        ceiling["false_positive_rates"], ceiling["true_positive_rates"], strict=True
+    )
+    return float(next(most for at, most in pairs if at >= rate * (1 - 1e-9)))
+
+
+def _point_at(evaluation: Data, rate: float) -> Data:
+    points: list[Data] = evaluation["points"]
+    within = [p for p in points if p["false_positive_rate"] <= rate]
+    return within[-1]
+
+
+def _head() -> tuple[str, ...]:
+    rates = (f"TPR at FPR ≤ {percent(rate, 0)} % (95 % interval)" for rate in READ_AT)
+    return ("attack", "on", "area", *rates, "ceiling at 1 %", "above, by chance or not")
+
+
+def _row(phase: Data, one: Data) -> tuple[str, ...]:
+    is_limited = one["above"] is not None
+    return (
+        ATTACKS[one["attack"]],
+        TARGETS[one["target"]],
+        f"{one['area']:.3f}",
+        *(_with_interval(_point_at(one, rate)) for rate in READ_AT),
+        f"{percent_limit(ceiling_at(phase, READ_AT[0]))} %" if is_limited else "none",
+        f"{one['above']}, {one['beyond']}" if is_limited else "–",
+    )
+
+
+def _with_interval(point: Data) -> str:
+    rate, low, high = (
+        percent(point[name]) for name in ("true_positive_rate", "low", "high")
+    )
+    return f"{rate} % ({low} to {high})"
+
+
+def _exceeding(evaluations: Sequence[Data]) -> list[str]:
+    """Return what is to be said of points above the ceiling."""
+    private = [one for one in evaluations if one["above"] is not None]
+    above = sum(one["above"] for one in private)
+    beyond = sum(one["beyond"] for one in private)
+    if not above:
+        return ["No measured point of the private model lies above the ceiling."]
+    points = "1 measured point" if above == 1 else f"{above} measured points"
+    lies = "lies" if above == 1 else "lie"
+    if not beyond:
+        return [
+            f"{points} of the private model {lies} above the ceiling, by chance: "
+            "every 95 % interval reaches down to it."
+        ]
+    return [
+        f"{points} of the private model {lies} above the ceiling, {beyond} with the "
+        "whole 95 % interval: that happens to one honest threshold in twenty; run it "
+        "with other seeds before you suspect the training."
+    ]
+
+
+def _draw(phase: Data, evaluations: Sequence[Data], size: tuple[int, int]) -> Markup:
+    is_narrow = size[0] < 500
+    plot = Plot.framed(size, (LEAST, 1.0), (0.0, 1.0), left=48, top=34, log_x=True)
+    ceiling = phase["ceiling"]
+    most = list(
+        zip(
+            ceiling["false_positive_rates"], ceiling["true_positive_rates"], strict=True
+        )
+    )
+    plot.path([*most, (1, 1), (LEAST, 1)], "f-wash-budget", close=True)
+    plot.y_axis([(x / 4, f"{25 * x} %") for x in range(5)], "true positives")
+    ticks = [(1e-3, "0.1 %"), (1e-2, "1 %"), (0.1, "10 %"), (1.0, "100 %")]
+    plot.x_axis(ticks, "false positives, log scale")
+    plot.curve(lambda rate: rate, "thin s-faint dotted")
+    for one in evaluations:
+        if one["attack"] == HEADLINE:
+            _band(plot, one)
+    for one in evaluations:
+        css = f"{SERIES[one['target']]} {STYLES[one['attack']]}".strip()
+        plot.line(_steps(one, "true_positive_rate"), css)
+    plot.line(most, "s-budget")
+    _label(plot, evaluations, is_narrow)
+    return plot.svg(
+        "True against false positives of three attacks. The ordinary model’s curves "
+        "rise far above the diagonal of guessing at few false positives; the private "
+        "model’s stay near it, under the ceiling that the accountant computes."
+    )
+
+
+def _band(plot: Plot, one: Data) -> None:
+    low, high = _steps(one, "low"), _steps(one, "high")
+    plot.path([*high, *reversed(low)], WASHES[one["target"]], close=True)
+
+
+def _steps(one: Data, name: str) -> list[tuple[float, float]]:
+    """Return the corners of a staircase: between two points nothing more is found."""
+    corners: list[tuple[float, float]] = []
+    for point in one["points"]:
+        rate = max(point["false_positive_rate"], LEAST)
+        if corners:
+            corners.append((rate, corners[-1][1]))
+        corners.append((rate, point[name]))
+    return corners
+
+
+def _label(plot: Plot, evaluations: Sequence[Data], is_narrow: bool) -> None:
+    """Name both targets at their curves, and the ceiling."""
+    for one in evaluations:
+        if one["attack"] == HEADLINE:
+            at = 0.02 if one["target"] == "ordinary" else 0.1
+            height = _point_at(one, at)["true_positive_rate"]
+            css = "attack halo" if one["target"] == "ordinary" else "private halo"
+            plot.text((at, height), TARGETS[one["target"]], css, "end", (-6, -10))
+    plot.text((LEAST, 0.93), "no attack on the private one gets here", "budget halo")
+    if not is_narrow:
+        words = "solid: likelihood ratio; dashed: relative likelihood; dotted: loss"
+        plot.text((LEAST, 0.85), words, "halo", shift=(0, 0))
