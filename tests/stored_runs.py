@@ -4,8 +4,10 @@ Each ε is the accountant's; accuracy and loss follow a formula of the settings.
 """
 
 import math
+from dataclasses import asdict
 
 from dpsgd_explorer.experiments.events import WHILE_LOOKING, Event
+from dpsgd_explorer.experiments.mid_run import along
 from dpsgd_explorer.experiments.training_config import TrainingConfig
 from dpsgd_explorer.runs.store.store import RunStore
 from dpsgd_explorer.settings import Settings
@@ -57,7 +59,7 @@ def store_run(
     """Store one run of ``ADULT`` with some settings changed; return its id.
 
     It ends in a state after ``until`` steps; None: after all.  After ``looking`` steps
-    its learning rate was changed by choice.
+    its learning rate was changed by choice; or it is a list of such changes.
     """
     values = {**ADULT, **changes}
     if "noise_multiplier" in changes:
@@ -65,25 +67,31 @@ def store_run(
     config = TrainingConfig.parse(values)
     run = store.create(config, visitor=visitor, name=name)
     claim = store.leases.claim(run.id)
-    log = log_of(config, until)
-    if looking is not None:
-        after = [event.kind for event in log].index("step") + looking
-        log.insert(after, changed_after(config, looking))
-    store.leases.append(claim, log)
+    if isinstance(looking, int):
+        looking = [(looking, {"learning_rate": 2 * config.learning_rate})]
+    store.leases.append(claim, log_of(config, until, looking or ()))
     if state != "running":
         store.leases.finish(claim, state)
     return run.id
 
 
-def log_of(config, until=None):
-    """Return the events of a training up to a step, its end included if it is whole."""
-    plan = config.plan
-    last = plan.steps if until is None else until
-    evaluated = set(config.evaluation_steps)
+def log_of(config, until=None, changes=()):
+    """Return the events of a training up to a step, its end included if it is whole.
+
+    Changes are those of settings that its visitor made: the steps before, and values.
+    """
+    now, spending = along(config, changes)
+    last = spending.last if until is None else until
+    evaluated = {*now.evaluation_steps, spending.last}
     events = [Event("phase", phase_of(config))]
-    spent = plan.epsilons(list(range(1, last + 1)))
-    for step, epsilon in enumerate(spent, start=1):
-        at = {"step": step, "seconds": 0.05 * step, "epsilon": finite(epsilon)}
+    waiting, measured = list(changes), {}
+    spent = spending.epsilons(range(last + 1))
+    for step in range(1, last + 1):
+        while waiting and waiting[0][0] < step:
+            done = len(changes) - len(waiting)
+            events.append(chosen(config, changes[: done + 1]))
+            del waiting[0]
+        at = {"step": step, "seconds": 0.05 * step, "epsilon": spent[step]}
         share = math.exp(-config.max_grad_norm * (1 + step / 20))
         diagnostics = {
             **PICTURE,
@@ -95,22 +103,27 @@ def log_of(config, until=None):
         if step in evaluated:
             measured = {"test_accuracy": accuracy(config, step), "test_loss": 0.45}
             events.append(Event("evaluation", {**at, **measured}))
-    if last == plan.steps:
-        measured |= {"delta": config.delta, "reason": "finished", "receipt": None}
+    if last == spending.last:
+        reason = "finished" if last == now.plan.steps else "filter_epsilon"
+        measured |= {"delta": config.delta, "reason": reason, "receipt": None}
+        at["epsilon"] = config.guaranteed(spent[last])
         events.append(Event("end", {**at, **measured}))
     return events
 
 
-def changed_after(config, step):
-    """Return the event of a learning rate that was chosen after a step."""
-    changes = {"learning_rate": 2 * config.learning_rate}
-    chosen = {"step": step, "changes": changes, "chosen": WHILE_LOOKING}
-    return Event("phase", phase_of(config) | chosen)
+def chosen(config, changes):
+    """Return the event of the last of some changes that a visitor made."""
+    now, spending = along(config, changes)
+    step, values = changes[-1]
+    said = {"step": step, "changes": values, "chosen": WHILE_LOOKING}
+    if config.filtered_run is not None:  # its order is that of the plan at the start
+        said["filter"] = asdict(config.filtered_run)
+    return Event("phase", phase_of(now, spending) | said)
 
 
-def phase_of(config):
-    plan = config.plan
-    return {
+def phase_of(config, spending=None):
+    plan, spending = config.plan, spending or config.spending()
+    data = {
         "step": 0,
         "sample_rate": plan.sample_rate,
         "noise_multiplier": plan.noise_multiplier if config.private else None,
@@ -118,12 +131,15 @@ def phase_of(config):
         "expected_batch_size": config.expected_batch_size,
         "steps": plan.steps,
         "sample_size": plan.sample_size,
-        "delta": config.delta,
-        "accountant": config.accountant,
-        "status": "exact" if config.private else "not private",
+        "delta": plan.delta,
+        "accountant": spending.accountant,
+        "status": spending.status if config.private else "not private",
         "private": config.private,
         "norm_edges": [0.1, 0.3, 1.0, 3.0],
     }
+    if config.filtered_run is not None:
+        data["filter"] = asdict(config.filtered_run)
+    return data
 
 
 def accuracy(config, step):
@@ -135,7 +151,3 @@ def accuracy(config, step):
 
 def learned(config, step):
     return 1 - math.exp(-step * config.learning_rate / 100)
-
-
-def finite(epsilon):
-    return None if math.isinf(epsilon) else epsilon

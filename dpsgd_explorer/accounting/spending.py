@@ -4,7 +4,6 @@
 |---|---|
 | of one plan | the plan's |
 | with a budget for changes | counted at the filter's order, up to the budget |
-| that has ended and goes on | of all its steps, as if planned: an odometer's |
 """
 
 from __future__ import annotations
@@ -45,16 +44,14 @@ class Spending:
     ) -> None:
         self._filtered = filtered if plan.is_private else None
         self._done: list[Phase] = []
-        self._begin, self._spent = 0, 0.0
-        self._plan = plan
+        self._begin, self._plan = 0, plan
         self.last = self._last(stop_at)
 
     def change(self, step: int, plan: Plan) -> None:
         """Go on with another plan, whose steps are those of the whole run.
 
-        Without a budget for changes it may differ in its steps alone.
+        Only a run with a budget for changes, or without noise, may.
         """
-        self._spent = self.epsilons([step])[step] or 0.0
         self._done = joined(first_steps(self.phases, step))
         self._begin, self._plan = step, plan
         self.last = self._last(None)
@@ -94,11 +91,7 @@ class Spending:
     def _epsilons(self, steps: list[int]) -> list[float]:
         if self._filtered:
             return self._filtered.counted(self.phases, steps)
-        # Never less than before the change, which was counted with other tolerances.
-        return [
-            max(value, self._spent) if step >= self._begin else value
-            for step, value in zip(steps, _spent(self._plan, tuple(steps)), strict=True)
-        ]
+        return _spent(self._plan, tuple(steps))
 
     def _last(self, stop_at: float | None) -> int:
         plan = self._plan

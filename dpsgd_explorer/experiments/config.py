@@ -71,6 +71,11 @@ class RunConfig(BaseModel, ABC):
         """
         return self.changed(values)
 
+    @property
+    def why_not_continued(self) -> str:
+        """Why it cannot go on once its steps are done; "" if it can."""
+        return f"it is a run of kind {self.kind}; start another one."
+
     def guaranteed(self, epsilon: float | None) -> float | None:
         """Return the ε that is guaranteed of a run that has counted so much."""
         return epsilon

@@ -165,11 +165,6 @@ class Experiment(ABC):
             yield self._waiting.popleft()
 
     @property
-    def has_ended(self) -> bool:
-        """Whether no step follows, unless the run is continued."""
-        return self._ended
-
-    @property
     def _goes_on(self) -> bool:
         """Whether the recorded run was continued when its steps were done."""
         if not self._to_change:

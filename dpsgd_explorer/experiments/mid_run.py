@@ -28,6 +28,7 @@ COUNTED = ("noise_multiplier", "expected_batch_size", "steps")
 CHANGEABLE = (*FREE, *COUNTED)
 #: What a run that has ended and is continued logs: steps more than it has done.
 FURTHER = "further_steps"
+NOT_CONTINUED = f"{FURTHER} cannot be added to this run: "
 # What a filter, which counts step by step, allows beside it.
 BESIDE_FILTER: dict[str, tuple[Any, ...]] = {
     "noise_schedule": (CONSTANT,),
@@ -51,6 +52,9 @@ class Changeable(Protocol):
 
     @property
     def noise_multiplier(self) -> float | None: ...
+
+    @property
+    def noise_schedule(self) -> str: ...
 
     @property
     def clipping_schedule(self) -> str: ...
@@ -120,20 +124,36 @@ def changed(config: C, values: Mapping[str, Any]) -> C:
     return config.parse(base | dict(values))
 
 
+def why_not_continued(config: Changeable) -> str:
+    """Return why a run cannot go on once its steps are done; "" if it can."""
+    if config.plan.is_private and not config.is_filtered:
+        return (
+            "its ε is that of a plan fixed beforehand, and to go on would be chosen "
+            "while looking. A run with a budget for changes (filter_epsilon), fixed "
+            "before the first step, can be continued."
+        )
+    schedules = {config.noise_schedule, config.clipping_schedule}
+    if config.private and schedules != {CONSTANT}:
+        return (
+            "its noise or its clipping bound follows a schedule that ends with its "
+            "steps. Start another run."
+        )
+    return ""
+
+
+def not_continued(reason: str) -> ConfigError:
+    """Return the error of steps that a run cannot take more."""
+    return ConfigError(FURTHER, f"{NOT_CONTINUED}{reason}")
+
+
 def continued(config: C, steps: int) -> C:
     """Return the settings of a run that has ended and goes on to so many steps.
 
     Raises:
-        ConfigError: its noise or its bound follows a schedule over its steps.
+        ConfigError: its ε is that of its plan, or its bound follows a schedule.
     """
-    for name in ("noise_schedule", "clipping_schedule"):
-        if getattr(config, name) != CONSTANT:
-            raise ConfigError(
-                name,
-                f"{name} must be {CONSTANT!r} in a run that is continued, for any "
-                f"other ends with its steps; got {getattr(config, name)!r}. Start "
-                "another run.",
-            )
+    if reason := why_not_continued(config):
+        raise not_continued(reason)
     longer = {"steps": steps, "stop_at_epsilon": None}
     return config.parse(_as_planned(config) | longer)
 
@@ -146,12 +166,12 @@ def after(config: C, step: int, values: Mapping[str, Any]) -> C:
     Raises:
         ConfigError: as ``changed`` and ``continued``.
     """
-    if FURTHER in values:
-        return continued(config, step + values[FURTHER])
     wanted = dict(values)
+    if FURTHER in wanted:
+        config = continued(config, step + wanted.pop(FURTHER))
     if "steps" in wanted:
         wanted["steps"] = max(wanted["steps"], step)
-    return config.changed(wanted)
+    return config.changed(wanted) if wanted else config
 
 
 def along(config: C, changes: Changes) -> tuple[C, Spending]:

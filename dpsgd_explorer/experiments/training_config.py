@@ -284,20 +284,17 @@ class TrainingConfig(RunConfig):
         return self.filter_epsilon if self.is_filtered and epsilon else epsilon
 
     def changed(self, values: Mapping[str, Any]) -> Self:
-        """Return the settings after a change in mid-run; see ``mid_run``.
-
-        Raises:
-            ConfigError: a setting cannot be changed, or its value is not allowed.
-        """
+        """Return the settings after a change, as ``mid_run.changed``."""
         return mid_run.changed(self, values)
 
     def after(self, step: int, values: Mapping[str, Any]) -> Self:
-        """Return the settings after a change that was made after so many steps.
-
-        Raises:
-            ConfigError: as ``changed``; or a run that has ended cannot go on.
-        """
+        """Return the settings after a change at a step, as ``mid_run.after``."""
         return mid_run.after(self, step, values)
+
+    @property
+    def why_not_continued(self) -> str:
+        """Why it cannot go on once its steps are done; "" if it can."""
+        return mid_run.why_not_continued(self)
 
     @property
     def data(self) -> DataSet:

@@ -103,9 +103,29 @@ def test_a_budget_for_changes_takes_what_is_counted_step_by_step(settings, field
     )
 
 
-@pytest.mark.parametrize("name", ["noise_schedule", "clipping_schedule"])
-def test_a_run_whose_schedule_ends_with_its_steps_is_not_continued(name):
-    config = kinds.parse(ADULT | {name: "linear"})
-    with pytest.raises(ConfigError) as refused:
+@pytest.mark.parametrize(
+    ("settings", "why"),
+    [
+        ({}, "a plan fixed beforehand"),
+        ({"noise_multiplier": 0.0, "noise_schedule": "linear"}, "follows a schedule"),
+        (
+            {"noise_multiplier": 0.0, "clipping_schedule": "linear"},
+            "follows a schedule",
+        ),
+    ],
+    ids=str,
+)
+def test_a_run_that_cannot_be_continued_says_why(settings, why):
+    config = kinds.parse(ADULT | settings)
+    assert why in config.why_not_continued
+    with pytest.raises(ConfigError, match=why) as refused:
         config.after(3, {"further_steps": 2})
-    assert refused.value.field == name
+    assert refused.value.field == "further_steps"
+
+
+@pytest.mark.parametrize("settings", [BUDGET, {"private": False}], ids=str)
+def test_a_run_within_a_budget_or_without_privacy_can_be_continued(settings):
+    config = kinds.parse(ADULT | settings)
+    assert config.why_not_continued == ""
+    after = config.after(8, {"further_steps": 2, "learning_rate": 0.5})
+    assert (after.plan.steps, after.learning_rate) == (10, 0.5)

@@ -49,7 +49,7 @@ def of_kind(log, kind):
         (BUDGET, [(2, {"steps": 2})]),
         pytest.param(BUDGET, [(3, {"noise_multiplier": 0.02})], marks=LONG),
         pytest.param(BUDGET, [*CHANGES, (7, {"further_steps": 2})], marks=LONG),
-        pytest.param(ADULT, [FURTHER, RATE, (11, {"further_steps": 1})], marks=LONG),
+        pytest.param(BUDGET, [FURTHER, RATE, (11, {"further_steps": 1})], marks=LONG),
         (ADULT | {"private": False}, [(2, {"expected_batch_size": 48}), FURTHER]),
     ],
     ids=lambda value: str(value) if isinstance(value, list) else "",
@@ -128,18 +128,16 @@ def test_no_noise_and_no_batch_is_drawn_twice(monkeypatch):
     assert len(seeds) == 2
 
 
-def test_a_run_that_has_ended_goes_on_with_the_epsilon_of_all_its_steps():
-    before = told(started(ADULT))
-    log = told(started(ADULT, [FURTHER]))
+def test_a_run_that_has_ended_goes_on_within_its_budget():
+    before = told(started(BUDGET))
+    log = told(started(BUDGET, [FURTHER]))
     assert log[: len(before) - 1] == before[:-1]  # all but the end
     [end] = of_kind(log, "end")
-    plan = kinds.parse(ADULT | {"steps": 11}).plan
-    assert (end["step"], end["reason"]) == (11, "finished")
-    assert end["epsilon"] == pytest.approx(plan.epsilon(), rel=1e-6)
-    assert end["epsilon"] >= of_kind(before, "end")[0]["epsilon"]
+    assert (end["step"], end["reason"], end["epsilon"]) == (11, "finished", 40.0)
     spent = [data["epsilon"] for data in of_kind(log, "step")]
     assert spent == sorted(spent)
-    assert end["receipt"]["epsilon"] == pytest.approx(end["epsilon"], rel=1e-6)
+    assert of_kind(before, "step")[-1]["epsilon"] < spent[-1] <= 40.0
+    assert [one["done"][0]["steps"] for one in end["receipt"]["before"]] == [8]
 
 
 def test_nothing_is_changed_once_the_last_step_is_done():

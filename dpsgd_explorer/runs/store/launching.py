@@ -30,6 +30,19 @@ def queue(
     admission.admit(
         connection, config, launch, quotas=quotas, cost_limit=cost_limit, now=now
     )
+    write(connection, config, launch, name=name, parent=parent, now=now)
+
+
+def write(
+    connection: Connection,
+    config: RunConfig,
+    launch: admission.Launch,
+    *,
+    name: str,
+    parent: str,
+    now: float,
+) -> None:
+    """Write an admitted run, queued, with its first event."""
     values = {
         "id": launch.run_id,
         "kind": config.kind,

@@ -19,7 +19,7 @@ from sqlalchemy import ColumnElement, Connection, RowMapping, select, update
 
 from dpsgd_explorer.errors import LeaseLostError
 from dpsgd_explorer.experiments.events import Event
-from dpsgd_explorer.runs.store import fair_queue, holder, pauses, weights
+from dpsgd_explorer.runs.store import fair_queue, holder, pauses, remains
 from dpsgd_explorer.runs.store.database import Database
 from dpsgd_explorer.runs.store.records import Checkpoint, Claim
 from dpsgd_explorer.runs.store.schema import (
@@ -161,7 +161,7 @@ class Leases:
         """Store what a run trained; False if it is too large to be stored."""
         with self._database.write() as connection:
             self._held(connection, claim, lease_s)
-            return weights.save(connection, claim.run_id, data, self.clock())
+            return remains.save_weights(connection, claim.run_id, data, self.clock())
 
     def checkpoint(self, run_id: str) -> Checkpoint | None:
         """Return the newest checkpoint of a run that has not ended."""

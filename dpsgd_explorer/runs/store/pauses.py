@@ -2,9 +2,9 @@
 
 An order is a state and no message: ``until_step``, the number of the step after which
 the run pauses, null to train to the end, and ``changes``, settings that hold from the
-next step on.  A worker reads both between two steps.  They cannot be lost or carried
-out twice, whatever dies: a change is taken off the order in the transaction that
-stores its ``phase`` event.
+next step on; a run that continues another has ``further_steps`` there.  A worker reads
+both between two steps.  They cannot be lost or carried out twice, whatever dies: a
+change is taken off the order in the transaction that stores its ``phase`` event.
 
 A paused run keeps its process and its lease for a while, so that the next step comes at
 once.  It then gives both up, since other runs may need the place; its checkpoint stays,
@@ -25,6 +25,7 @@ from dpsgd_explorer.errors import ConfigError
 from dpsgd_explorer.experiments.config import RunConfig, check_cost
 from dpsgd_explorer.experiments.events import Event, changes_of
 from dpsgd_explorer.experiments.kinds import parse
+from dpsgd_explorer.experiments.mid_run import FURTHER
 from dpsgd_explorer.runs.store.database import Database
 from dpsgd_explorer.runs.store.phases import phases_of_runs
 from dpsgd_explorer.runs.store.records import not_found
@@ -40,11 +41,14 @@ class PauseOrder:
         until_step: The step after which it pauses; None: it trains to the end.
         changes: Settings that hold from the next step on.
         others_wait: Whether runs are queued.
+        further_steps: Steps by which it goes on with what another run has done; None:
+            it does not, or its log says so by now.
     """
 
     until_step: int | None
     changes: dict[str, Any]
     others_wait: bool
+    further_steps: int | None = None
 
     def continues(self, step: int) -> bool:
         """Whether a run that has done so many steps is to go on."""
@@ -97,15 +101,15 @@ class Pauses:
                 has ended.
         """
         with self._database.read() as connection:
-            run = _own(connection, run_id, visitor)
+            run = own_run(connection, run_id, visitor)
             config = config_now(connection, run)
         _check_goes_on(run, values)
         self._check_change(config, run["step"], values)
         with self._database.write() as connection:
-            run = _own(connection, run_id, visitor)
+            run = own_run(connection, run_id, visitor)
             _check_goes_on(run, values)
             asked = json.loads(run["changes"] or "{}") | dict(values)
-            _store_changes(connection, run_id, asked)
+            store_changes(connection, run_id, asked)
 
     def config(self, run_id: str) -> RunConfig:
         """Return the settings of a run with its changes, also those that wait."""
@@ -133,11 +137,12 @@ class Pauses:
         self, run_id: str, visitor: str, until: Callable[[RowMapping], int | None]
     ) -> None:
         with self._database.write() as connection:
-            run = _own(connection, run_id, visitor)
+            run = own_run(connection, run_id, visitor)
             _order(connection, run, until(run), self._clock())
 
 
-def _own(connection: Connection, run_id: str, visitor: str) -> RowMapping:
+def own_run(connection: Connection, run_id: str, visitor: str) -> RowMapping:
+    """Return a run of this visitor, or raise RunNotFoundError."""
     mine = (runs.c.id == run_id, runs.c.visitor == visitor)
     query = select(runs).where(*mine, runs.c.deleted_at.is_(None))
     run = connection.execute(query).mappings().one_or_none()
@@ -164,9 +169,10 @@ def config_now(connection: Connection, run: RowMapping) -> RunConfig:
     return config.after(run["step"], waiting) if waiting else config
 
 
-def _store_changes(
+def store_changes(
     connection: Connection, run_id: str, changes: Mapping[str, Any]
 ) -> None:
+    """Store what a run is to change from its next step on."""
     text = to_json(changes) if changes else None
     connection.execute(update(runs).where(runs.c.id == run_id).values(changes=text))
 
@@ -181,7 +187,7 @@ def note_applied(
     if applied:
         asked = json.loads(run["changes"] or "{}")
         rest = {name: asked[name] for name in asked if asked[name] != applied.get(name)}
-        _store_changes(connection, run["id"], rest)
+        store_changes(connection, run["id"], rest)
 
 
 def _order(
@@ -209,4 +215,6 @@ def order(connection: Connection, run_id: str) -> PauseOrder:
     waits = bool(connection.scalar(select(exists().where(runs.c.state == QUEUED))))
     if run is None:
         return PauseOrder(None, {}, waits)
-    return PauseOrder(run.until_step, json.loads(run.changes or "{}"), waits)
+    changes = json.loads(run.changes or "{}")
+    further = changes.pop(FURTHER, None)
+    return PauseOrder(run.until_step, changes, waits, further)

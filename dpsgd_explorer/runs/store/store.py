@@ -29,8 +29,9 @@ from dpsgd_explorer.runs.store import (
     groups,
     launching,
     pauses,
-    weights,
+    remains,
 )
+from dpsgd_explorer.runs.store.continuing import Continuing
 from dpsgd_explorer.runs.store.database import PATIENCE_SECONDS, Database
 from dpsgd_explorer.runs.store.labels import checked_name, relabel
 from dpsgd_explorer.runs.store.leases import Leases
@@ -55,6 +56,7 @@ class RunStore:
         clock: Gives unix seconds.
         leases: What the workers write: claims, events, checkpoints, ends.
         pauses: What visitors order of their runs: pauses, single steps.
+        continuing: What continues runs that are done.
     """
 
     def __init__(
@@ -88,6 +90,7 @@ class RunStore:
             "quotas": self._quotas,
             "cost_limit": cost_limit,
         }
+        self.continuing = Continuing(self.database, clock, **self._limits)
         self._workers = workers
 
     @classmethod
@@ -277,12 +280,12 @@ class RunStore:
     def weights(self, run_id: str) -> bytes | None:
         """Return the file of weights that a run trained, None if there is none."""
         with self.database.read() as connection:
-            return weights.load(connection, run_id)
+            return remains.load_weights(connection, run_id)
 
     def weights_size(self, run_id: str) -> int:
         """Return the bytes of that file, 0 if there is none."""
         with self.database.read() as connection:
-            return weights.size(connection, run_id)
+            return remains.weights_size(connection, run_id)
 
     def group(self, group_id: str) -> Group:
         """Return a group with its runs; RunNotFoundError if there is none."""

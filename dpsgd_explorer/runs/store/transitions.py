@@ -9,6 +9,7 @@ from typing import Any
 from sqlalchemy import Connection, RowMapping, delete, func, insert, select, update
 
 from dpsgd_explorer.experiments.kinds import KINDS, parse
+from dpsgd_explorer.runs.store import remains
 from dpsgd_explorer.runs.store.schema import (
     FINAL_STATES,
     MOVES,
@@ -61,7 +62,7 @@ def move(
     is_final = state in FINAL_STATES
     if is_final:
         # First, so that on a full disk the space of the checkpoint can be used.
-        connection.execute(delete(checkpoints).where(checkpoints.c.run_id == run["id"]))
+        remains.leave_checkpoint(connection, run, state)
         values |= {"ended_at": now, "lease_until": None}
         values |= {"summary": to_json(summary(connection, run))}
     starts = state == RUNNING and run["started_at"] is None

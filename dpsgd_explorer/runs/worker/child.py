@@ -31,6 +31,7 @@ from dpsgd_explorer.experiments import kinds
 from dpsgd_explorer.experiments.config import RunConfig
 from dpsgd_explorer.experiments.events import Changes, Event, changes_of
 from dpsgd_explorer.experiments.experiment import Experiment, PerformanceSettings
+from dpsgd_explorer.experiments.mid_run import FURTHER
 from dpsgd_explorer.machine import free_memory_mib
 from dpsgd_explorer.runs.own_tables import folder_of
 from dpsgd_explorer.runs.store.records import Checkpoint, Claim, StoredEvent
@@ -224,6 +225,8 @@ def _train_reporting(
     config = kinds.parse(run.config)
     start = store.leases.checkpoint(claim.run_id) or BEGINNING
     changes = changes_of(store.phases_of([claim.run_id])[claim.run_id])
+    if writer.orders.further_steps is not None:  # it goes on with another's steps
+        changes.append((run.step, {FURTHER: writer.orders.further_steps}))
     try:
         experiment = _experiment(config, start, performance, changes)
     except CheckpointError as error:
@@ -243,6 +246,8 @@ def _train_reporting(
         running_per_visitor=settings.quotas.running,
     )
     _store_events(experiment, expected, writer, reporter, pausing)
+    if not config.why_not_continued:
+        writer.add_checkpoint(experiment.checkpoint())
     weights = experiment.weights_file()
     if weights is not None and not store.leases.save_weights(claim, weights):
         logger.info(

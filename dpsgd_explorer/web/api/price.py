@@ -26,4 +26,6 @@ def change_price(run_id: str, query: ChangeQuestion) -> ChangeAnswer:
     config = parse(run.config)
     if run.kind != DEFAULT_KIND or not isinstance(config, TrainingConfig):
         raise ConfigError("kind", "kind must be training to be changed in mid-run.")
+    if query.further_steps is not None:
+        store.continuing.check(run.id, query.further_steps)
     return price(config, store.phases_of([run.id])[run.id], run.step, query.values)

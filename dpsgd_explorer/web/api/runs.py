@@ -5,6 +5,7 @@ from __future__ import annotations
 from flask import Blueprint, Response, request
 
 from dpsgd_explorer.errors import ConfigError, RunNotFoundError
+from dpsgd_explorer.experiments.kinds import parse
 from dpsgd_explorer.runs.store.deletion import Forgotten
 from dpsgd_explorer.runs.store.records import Run
 from dpsgd_explorer.runs.store.schema import QUEUED
@@ -17,6 +18,7 @@ from dpsgd_explorer.web.http.visitor import current_visitor, drop_cookie, known_
 from dpsgd_explorer.web.run_views.models import (
     ANY_REQUEST,
     ForgottenAnswer,
+    FurtherSteps,
     RunAnswer,
     RunLabels,
     RunList,
@@ -135,6 +137,28 @@ def change(run_id: str, body: SettingsChange) -> RunAnswer:
     values = body.model_dump(exclude_none=True)
     run_store().pauses.change(run_id, current_visitor(), values)
     return _answer(run_store().get(run_id))
+
+
+@operation(
+    bp, "POST", "/<run_id>/continue", answer=RunAnswer, status=201, errors=(429, 507)
+)
+def go_on(run_id: str, body: FurtherSteps) -> Response:
+    """Continue a run of this visitor that is done; 201 with the Location of the next.
+
+    It takes over log and state, and its further steps are counted against the budget
+    for changes that was fixed before the first one.
+    """
+    store = run_store()
+    check_data(parse(store.get(run_id).config))
+    child_id = store.continuing.go_on(
+        run_id,
+        body.further_steps,
+        visitor=current_visitor(),
+        network=network_of(request.remote_addr, settings().quotas.exempt_networks),
+    )
+    doorbell().ring(child_id)
+    answer = _answer(store.get(child_id))
+    return reply(answer, 201, {"Location": answer.links["self"]})
 
 
 def _ringing(run: Run) -> RunAnswer:

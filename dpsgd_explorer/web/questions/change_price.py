@@ -14,11 +14,6 @@ from dpsgd_explorer.web.questions.privacy import Epsilon, PrivacyTerms
 from dpsgd_explorer.web.questions.question import Question
 from dpsgd_explorer.web.questions.rounding import limit
 
-ODOMETER = (
-    "It is marked as continued while looking: this ε is that of all steps as if they "
-    "had been planned, and no budget that was fixed at the start covers the choice."
-)
-
 
 class ChangeQuestion(Question):
     """What would change; what is left out stays.
@@ -74,10 +69,6 @@ def price(
     if not values:
         names = ", ".join((*CHANGEABLE, FURTHER))
         raise ConfigError("steps", f"one of {names} must be given, got none of them.")
-    if values.get(FURTHER, 1) < 1:
-        raise ConfigError(
-            FURTHER, f"{FURTHER} must be at least 1, got {values[FURTHER]}."
-        )
     changes = [*changes_of(phases), (step, values)]
     now, spending = along(config, changes)
     last = spending.last
@@ -94,13 +85,12 @@ def price(
         step=step,
         steps=now.plan.steps,
         last_step=last,
-        words=_words(config, values, step, now.plan.steps, last, spent),
+        words=_words(config, step, now.plan.steps, last, spent),
     )
 
 
 def _words(
     config: TrainingConfig,
-    values: Mapping[str, Any],
     step: int,
     steps: int,
     last: int,
@@ -110,10 +100,7 @@ def _words(
     if counted is None or before is None:
         return f"It would go on to step {last:,}; without noise there is no guarantee."
     if not config.is_filtered:
-        return (
-            f"To step {last:,}: ε = {limit(counted)} instead of {limit(before)}. "
-            + (ODOMETER if FURTHER in values else "")
-        ).strip()
+        return f"To step {last:,}: ε = {limit(counted)} instead of {limit(before)}."
     budget = limit(config.filter_epsilon or 0.0)
     if last <= step < steps:
         return (

@@ -2,7 +2,7 @@
 
 Whoever chooses one of some runs has read all of them, so the ε of the choice is that of
 their composition, stopped and failed runs included.  The exact composition is that of
-mechanisms fixed beforehand.
+mechanisms fixed beforehand.  A run and the one that continues it have one budget.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from dpsgd_explorer.accounting.rdp.filtered_run import beside_budgets
 from dpsgd_explorer.accounting.spending import FILTER
 from dpsgd_explorer.errors import AccountingError, ConfigError
 from dpsgd_explorer.experiments.events import changes_of
+from dpsgd_explorer.experiments.mid_run import FURTHER
 from dpsgd_explorer.experiments.own_table import is_own, label_of
 from dpsgd_explorer.web.questions.privacy import Epsilon, PrivacyTerms
 from dpsgd_explorer.web.questions.run_phases import phases_done, phases_of
@@ -45,6 +46,8 @@ class LookedAt:
         has_begun: Whether it took a step: before the first one nothing is released.
         is_changed: Whether its settings were changed while it trained.
         filtered: Its budget for changes, None if it had none.
+        run_id: Its id, "" if it does not matter.
+        continues: Id of the run whose steps and budget it took over, "" if none.
     """
 
     dataset: str
@@ -55,10 +58,18 @@ class LookedAt:
     has_begun: bool
     is_changed: bool = False
     filtered: FilteredRun | None = None
+    run_id: str = ""
+    continues: str = ""
 
     @classmethod
     def of(
-        cls, config: dict[str, Any], told: Sequence[dict[str, Any]], steps: int
+        cls,
+        config: dict[str, Any],
+        told: Sequence[dict[str, Any]],
+        steps: int,
+        *,
+        run_id: str = "",
+        parent: str = "",
     ) -> LookedAt:
         """Read a run of kind "training" from its settings and its log.
 
@@ -66,6 +77,8 @@ class LookedAt:
             config: Its settings.
             told: The data of its ``phase`` events.
             steps: Steps that it took.
+            run_id: Its id.
+            parent: Id of the run from which it was made.
         """
         names, delta = (config["dataset"], label_of(config)), float(config["delta"])
         if not told:
@@ -76,10 +89,21 @@ class LookedAt:
             return cls(*names, (), delta, is_covered=False, has_begun=steps > 0)
         done = tuple(phases_done(phases, steps))
         has_noise = all(x.noise_multiplier > 0 for x in phases)
-        changed = bool(changes_of(told))
+        changes = changes_of(told)
+        went_on = any(FURTHER in values for _, values in changes)
         budget = next((x["filter"] for x in told if "filter" in x), None)
         filtered = FilteredRun(**budget) if budget else None
-        return cls(*names, done, delta, has_noise, steps > 0, changed, filtered)
+        return cls(
+            *names,
+            done,
+            delta,
+            has_noise,
+            steps > 0,
+            bool(changes),
+            filtered,
+            run_id,
+            parent if went_on else "",
+        )
 
 
 @dataclass(frozen=True)
@@ -138,7 +162,12 @@ def _total(runs: Sequence[LookedAt]) -> Total:
 
 def _spent(covered: Sequence[LookedAt], delta: float) -> Epsilon | None:
     """Return ε of all steps together; None: they differ too much for an answer."""
-    budgets = [run.filtered for run in covered if run.filtered is not None]
+    continued = {run.continues for run in covered if run.continues}
+    budgets = [
+        run.filtered
+        for run in covered
+        if run.filtered is not None and run.run_id not in continued
+    ]
     steps: Counter[tuple[float, float]] = Counter()
     for run in covered:
         for phase in () if run.filtered else run.phases:

@@ -13,9 +13,9 @@ from scipy.special import stdtrit
 from dpsgd_explorer.experiments.events import changes_of
 from dpsgd_explorer.experiments.training_config import TrainingConfig
 from dpsgd_explorer.runs.store.records import Run
-from dpsgd_explorer.web.questions.looked_at import LookedAt, Total, totals
+from dpsgd_explorer.web.questions.looked_at import Total, totals
 from dpsgd_explorer.web.questions.rounding import need, percent, points
-from dpsgd_explorer.web.run_views.listing import RunRow, marked, row_of
+from dpsgd_explorer.web.run_views.listing import RunRow, looked_at, marked, row_of
 from dpsgd_explorer.web.run_views.naming import SEED, short, whole_config
 from dpsgd_explorer.web.run_views.registry import VIEWS
 
@@ -118,7 +118,7 @@ def compare(runs: Sequence[Run], phases: Phases, visitor: str) -> Comparison:
             LETTERS, runs, rows, seeds, _shorts(runs), strict=False
         )
     ]
-    looked = [LookedAt.of(run.config, phases[run.id], run.step) for run in runs]
+    looked = [looked_at(run, phases[run.id]) for run in runs]
     return Comparison(
         compared,
         _heading(compared),

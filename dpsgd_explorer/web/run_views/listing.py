@@ -15,6 +15,7 @@ from dpsgd_explorer.experiments.own_table import label_of
 from dpsgd_explorer.runs.store.records import Run
 from dpsgd_explorer.runs.store.schema import FINAL_STATES
 from dpsgd_explorer.web.forms.fields import FormField
+from dpsgd_explorer.web.questions.looked_at import LookedAt
 from dpsgd_explorer.web.run_views.models import RunSummary
 from dpsgd_explorer.web.run_views.naming import name_of, names_of, whole_config
 from dpsgd_explorer.web.run_views.registry import VIEWS
@@ -243,6 +244,16 @@ def marked(
     return [
         replace(row, is_changed=bool(changes_of(phases[row.run.id]))) for row in rows
     ]
+
+
+def looked_at(run: Run, told: Sequence[dict[str, Any]]) -> LookedAt:
+    """Return a training run as one that was looked at.
+
+    Args:
+        run: Of kind "training".
+        told: The data of its ``phase`` events.
+    """
+    return LookedAt.of(run.config, told, run.step, run_id=run.id, parent=run.parent)
 
 
 def changes(run: Run, before: Run) -> list[Change]:

@@ -100,6 +100,16 @@ class SettingsChange(BaseModel):
     steps: int | None = None
 
 
+class FurtherSteps(BaseModel):
+    """How many steps a run that is done takes more."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    further_steps: int = Field(
+        description="At least 1; the run ends before them at the wall of its budget."
+    )
+
+
 class Position(BaseModel):
     """From where on a log is wanted."""
 
@@ -228,7 +238,7 @@ def links(run_id: str) -> dict[str, str]:
         "epsilon": f"{api}/epsilon",
         "price": f"{api}/price",
         "twin": f"{api}/twin",
-        **{order: f"{api}/{order}" for order in (*ORDERS, "change")},
+        **{order: f"{api}/{order}" for order in (*ORDERS, "change", "continue")},
         **{f"export_{name}": f"{api}/export.{name}" for name in EXPORT_FORMATS},
     }
 

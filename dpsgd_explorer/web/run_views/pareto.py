@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from dpsgd_explorer.runs.store.records import Run
-from dpsgd_explorer.web.questions.looked_at import LookedAt, Total, totals
+from dpsgd_explorer.web.questions.looked_at import Total, totals
 from dpsgd_explorer.web.questions.rounding import percent
-from dpsgd_explorer.web.run_views.listing import RunRow, marked
+from dpsgd_explorer.web.run_views.listing import RunRow, looked_at, marked
 
 DONE = "done"
 
@@ -87,7 +87,7 @@ def fronts(
         rows: Each as a row, by its id.
         phases: The data of each run's ``phase`` events, by its id.
     """
-    looked = {x.id: LookedAt.of(x.config, phases[x.id], x.step) for x in runs}
+    looked = {x.id: looked_at(x, phases[x.id]) for x in runs}
     spent = totals(looked.values())
     found = []
     for dataset, total in spent.items():

@@ -49,10 +49,6 @@ FILTERED = (
     "the budget that was fixed before the first step, an upper bound: a privacy filter "
     "counted every step (fully adaptive composition)"
 )
-ODOMETER = (
-    "ε is that of all steps as if they had been planned (an odometer), and no budget "
-    "that was fixed at the start covers this choice."
-)
 SAMPLED = ("balle_sampling",)
 AUTOMATIC = ("bu",)  # clipping function
 MADE_WITH = "DP-SGD Explorer"
@@ -141,8 +137,7 @@ def _chosen(
     condition = "ε holds if this choice used private outputs alone."
     for step, changes in changes_of(phases):
         if FURTHER in changes:
-            covered = condition if config.is_filtered else ODOMETER
-            further = f"for {changes[FURTHER]:,} steps; {covered}"
+            further = f"for {changes[FURTHER]:,} steps; {condition}"
             yield f"After step {step:,} it was continued by choice {further}"
             continue
         words = ", ".join(f"{name} = {value}" for name, value in changes.items())

@@ -1,7 +1,11 @@
 /** One training: followed while it goes on, replayed once it has ended. */
 
+import {Continuing} from "../runs/actions/continuing.js";
 import {RunPanel} from "../runs/panel/run_panel.js";
 import {RunPage} from "../runs/run_page.js";
 import {trainingContent} from "../runs/panel/training_content.js";
 
-new RunPage((root, {run, plan, catalogue}) => ({panel: new RunPanel(root), content: trainingContent(run, plan, catalogue)}));
+new RunPage((root, {run, plan, catalogue}) => {
+  const continuing = new Continuing(document.querySelector("[data-continue]"), run);
+  return {panel: new RunPanel(root), content: trainingContent(run, plan, catalogue), atEnd: (log) => continuing.offer(log)};
+});

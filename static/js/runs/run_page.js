@@ -12,8 +12,8 @@ const PAGE = 5000;
 
 export class RunPage {
   /**
-   * @param {(root: HTMLElement, data: Record<string, any>) => {panel: object, content: object}} make
-   *   makes what draws the run, and says what it shows beside the log
+   * @param {(root: HTMLElement, data: Record<string, any>) => {panel: object, content: object, atEnd?: (log: RunLog) => void}} make
+   *   makes what draws the run, says what it shows beside the log, and what follows its end
    */
   constructor(make) {
     this.page = document.querySelector("[data-run-page]");
@@ -44,6 +44,7 @@ export class RunPage {
 
   replay(log) {
     this.panel.show({...this.content, log, whole: log, activity: {replaying: true}});
+    this.atEnd?.(log);
     if (log.latest.step === 0 || this.content.hasNoReplay) return;
     replay(this.part("replay"), log, (past) => this.panel.update({log: past}));
     if (location.hash === "#replay") this.part("replay").querySelector('[data-part="play"]').click(); // a link that asks for it

@@ -5,7 +5,16 @@ import re
 import pytest
 from playwright.sync_api import expect
 
-from tests.browser.trainer import SHORT, at, focus, status, unfold
+from tests.browser.trainer import (
+    REFUSED,
+    SHORT,
+    at,
+    focus,
+    run_to_the_end,
+    status,
+    unfold,
+    violations,
+)
 
 pytestmark = pytest.mark.long("more journeys")
 STEP = re.compile(r"^Step (\d+): [\d,]+ of [\d,]+ gradients are cut to C = 0\.5")
@@ -126,3 +135,53 @@ def test_without_a_budget_the_page_says_what_to_do(open_page):
     expect(note).to_be_hidden()
     page.locator("[data-stop]").click()
     expect(status(page)).to_have_text("Stopped")
+
+
+def test_a_run_that_is_done_is_continued_at_a_price_that_is_said_before(open_page, axe):
+    noise = {"target_epsilon": "", "noise_multiplier": 4, "filter_epsilon": 8}
+    page = open_page(at(SHORT | noise), expected=[REFUSED])
+    run_to_the_end(page)
+    page.locator("[data-latest-runs] th a").first.click()
+    steps = page.get_by_label("Steps more")
+    said = page.locator("[data-continue-words]")
+    again = button(page, "Continue this run")
+    expect(said).to_contain_text("All 440 steps are within the budget")
+    expect(said).to_contain_text("What is guaranteed stays ε = 8.00 (bound)")
+    for typed, words in {
+        "": "a whole number, at least 1",
+        "1.5": "a whole number, at least 1",
+        "100000": "must be at most 100000",
+    }.items():
+        focus(steps)
+        page.keyboard.press("Control+a")
+        page.keyboard.press("Delete")
+        page.keyboard.type(typed)
+        expect(said).to_contain_text(words)
+        expect(again).to_be_disabled()
+    page.keyboard.press("Control+a")
+    page.keyboard.type("60")
+    expect(said).to_contain_text("All 460 steps are within the budget")
+    expect(said).to_contain_text("does not cover it if the loss")
+    assert violations(page, axe) == []
+    before = page.url
+    page.keyboard.press("Enter")
+    page.wait_for_url(lambda url: url != before)
+    changes = page.locator("[data-run-changes]")
+    expect(changes).to_contain_text("Continued after step 400 for 60 steps")
+    expect(changes).to_contain_text("against the budget ε = 8.00 fixed at the start")
+    expect(steps).to_be_visible()  # it is done, and may go on in its turn
+    expect(status(page, "epsilon")).to_have_text("8.00")
+    page.get_by_role("link", name="an earlier run").click()
+    link = page.get_by_role("link", name="the run with the steps that follow")
+    expect(link).to_be_visible()
+    expect(again).to_have_count(0)
+
+
+def test_a_run_by_plan_says_why_it_cannot_be_continued(open_page):
+    page = open_page(at(SHORT))
+    run_to_the_end(page)
+    page.locator("[data-latest-runs] th a").first.click()
+    expect(page.locator("aside.run-details")).to_contain_text(
+        "It cannot be continued: its ε is that of a plan fixed beforehand"
+    )
+    expect(button(page, "Continue this run")).to_have_count(0)

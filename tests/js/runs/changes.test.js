@@ -60,12 +60,14 @@ test("what enters ε is priced by the server, and offered with a budget only", (
   assert.equal(offer("expected_batch_size", "64", {...BUDGET, private: false}, counted()).isAllowed, true);
 });
 
-test("a run with a budget says its guarantee and its wall, one that goes on that it is an odometer", () => {
+test("a run with a budget says its guarantee and its wall, one without noise no ε", () => {
   const log = counted();
   assert.match(changesSaid(BUDGET, log), /^Changed after step 7, noise multiplier σ 1\.235 → 1\.500?\. .*budget ε = 4\.00 fixed at the start/);
   log.add({seq: 4, kind: "end", data: {step: 9, reason: "filter_epsilon"}});
   assert.match(changesSaid(BUDGET, log), /ended at the wall/);
   const longer = run();
   longer.add({seq: 3, kind: "phase", data: {step: 300, steps: 340, changes: {further_steps: 40}}});
-  assert.match(changesSaid(CONFIG, longer), /^Changed after step 300, 40 further steps\. Continued while looking/);
+  assert.match(changesSaid(BUDGET, longer), /^Continued after step 300 for 40 steps\. Chosen while looking.*budget ε = 4\.00 fixed at the start/);
+  longer.add({seq: 4, kind: "phase", data: {step: 310, changes: {learning_rate: 2}}});
+  assert.equal(changesSaid({...CONFIG, private: false}, longer), "Continued after step 300 for 40 steps; after step 310, learning rate η 8 → 2.");
 });

@@ -63,23 +63,11 @@ def test_without_a_budget_such_a_change_is_refused_and_told_what_to_do(client, b
         assert error_of(posted, 422) == error
 
 
-def test_more_steps_of_a_planned_run_cost_those_of_all_as_if_planned(client, begun):
-    run_id = begun(ADULT, 40)
-    answer = price(client, run_id, further_steps=20).json
-    longer = TrainingConfig.parse(ADULT).after(40, {"further_steps": 20})
-    assert answer["last_step"] == 60
-    assert answer["status"] == "exact"
-    assert answer["counted"] == pytest.approx(longer.plan.epsilon(), rel=1e-9)
-    assert answer["epsilon"] >= answer["counted"] > answer["before"]
-    assert "as if they had been planned" in answer["words"]
-
-
 @pytest.mark.parametrize(
     ("values", "field"),
     [
         ({}, "steps"),
-        ({"further_steps": 0}, "further_steps"),
-        ({"further_steps": -3}, "further_steps"),
+        ({"further_steps": 5}, "further_steps"),
         ({"steps": "x"}, "steps"),
         ({"noise_multiplier": "1e999"}, "noise_multiplier"),
         ({"steps": 10**9}, "steps"),

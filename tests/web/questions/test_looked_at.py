@@ -113,3 +113,29 @@ def test_thirty_runs_are_counted_at_once():
     total = totals(runs)["adult"]
     assert total.spent.status == "exact"
     assert math.isfinite(total.spent.epsilon)
+
+
+FILTER = {"epsilon": 3.0, "delta": 1e-5, "order": 8.0}
+FURTHER = {"changes": {"further_steps": 20}}
+
+
+def budgeted(run_id, *changes, parent=""):
+    told = [phase(1.0) | {"filter": FILTER}]
+    told += [phase(1.0, step=100, steps=120) | {"filter": FILTER} | x for x in changes]
+    return LookedAt.of(CONFIG, told, 120, run_id=run_id, parent=parent)
+
+
+def spent(*runs):
+    return totals(runs)["adult"].spent.epsilon
+
+
+def test_a_run_and_those_that_continue_it_have_one_budget():
+    first = budgeted("a")
+    second = budgeted("b", FURTHER, parent="a")
+    third = budgeted("c", FURTHER, FURTHER, parent="b")
+    assert spent(first) == spent(first, second) == spent(third, second, first) == 3.0
+    assert totals([first, second])["adult"].covered == 2
+    again = budgeted("d", parent="a")  # made from its settings, with its own steps
+    assert spent(first, again) > 3.0
+    assert spent(first, second, again) == spent(first, again)
+    assert spent(second, budgeted("e", FURTHER, parent="other")) > 3.0

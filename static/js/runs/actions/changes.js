@@ -18,7 +18,6 @@ const FIXED =
   "This run has no budget for changes: its ε is that of a plan fixed beforehand, so noise, batch size and steps stay. To change them in mid-run, set a budget for changes before the next run.";
 export const COVERED =
   "Chosen while looking: ε covers the choice if the accuracy, ε or the weights led to it, and does not cover it if the loss or the gradients' lengths did.";
-const ODOMETER = "Continued while looking: ε is that of all steps as if they had been planned; no budget fixed at the start covers the choice.";
 
 /** Pure: the settings that a run has now. */
 export function inForce(config, log) {
@@ -33,15 +32,16 @@ export function changesSaid(config, log) {
   const now = {...config};
   const begin = log.events.find(({kind}) => kind === "phase")?.data ?? {};
   for (const name of Object.keys(CHANGEABLE)) now[name] = begin[name] ?? now[name];
-  const said = log.changes.map(({step, changes}) => {
-    const parts = Object.entries(changes).map(([name, value]) => (name in CHANGEABLE ? `${CHANGEABLE[name]} ${text(name, now[name])} → ${text(name, value)}` : `${integer(value)} further steps`));
+  const said = log.changes.map(({step, changes: {further_steps: further, ...changes}}, i) => {
+    if (further) return `${i ? "continued" : "Continued"} after step ${integer(step)} for ${integer(further)} steps`;
+    const parts = Object.entries(changes).map(([name, value]) => `${CHANGEABLE[name]} ${text(name, now[name])} → ${text(name, value)}`);
     Object.assign(now, changes);
-    return `after step ${integer(step)}, ${parts.join(" and ")}`;
+    return `${i ? "" : "Changed "}after step ${integer(step)}, ${parts.join(" and ")}`;
   });
   const isFiltered = config.private && config.filter_epsilon;
-  const goesOn = log.changes.some(({changes}) => "further_steps" in changes);
   return [
-    ...(said.length ? [`Changed ${said.join("; ")}. ${goesOn && config.private && !isFiltered ? ODOMETER : COVERED}`] : []),
+    ...(said.length ? [`${said.join("; ")}.`] : []),
+    ...(said.length && config.private ? [COVERED] : []),
     ...(isFiltered && said.length ? [`A filter counts every step against the budget ε = ${roundUp(config.filter_epsilon)} fixed at the start: that is the guarantee (bound).`] : []),
     ...(log.end?.reason === "filter_epsilon" ? [`The run ended at the wall: one more step would have exceeded the budget ε = ${roundUp(config.filter_epsilon)}.`] : []),
   ].join(" ");

@@ -3,7 +3,7 @@
 import pytest
 
 from dpsgd_explorer.errors import LeaseLostError
-from dpsgd_explorer.runs.store import weights
+from dpsgd_explorer.runs.store import remains
 
 
 @pytest.fixture
@@ -36,7 +36,7 @@ def test_a_worker_that_lost_the_run_stores_no_weights(store, claimed):
 
 
 def test_weights_that_are_too_large_are_not_stored(store, claimed, monkeypatch):
-    monkeypatch.setattr(weights, "LARGEST", 4)
+    monkeypatch.setattr(remains, "LARGEST", 4)
     claim = claimed()
     assert store.leases.save_weights(claim, b"four")
     assert not store.leases.save_weights(claim, b"fiver")
@@ -45,7 +45,7 @@ def test_weights_that_are_too_large_are_not_stored(store, claimed, monkeypatch):
 def test_beyond_the_bound_of_all_the_oldest_weights_go(
     store, claimed, clock, monkeypatch
 ):
-    monkeypatch.setattr(weights, "MOST", 10)
+    monkeypatch.setattr(remains, "MOST", 10)
     claims = []
     for _ in range(4):
         claims.append(claimed())

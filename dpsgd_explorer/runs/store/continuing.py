@@ -1,0 +1,209 @@
+"""A run that is done goes on: another run takes over its log, its state and its budget.
+
+The new run begins with a copy of the log, without its end, and with the last checkpoint
+if it was kept; else its process repeats the steps and must reproduce that log.  Its
+order says how many steps follow: it is taken off in the transaction that stores their
+``phase`` event, so no process that dies loses it or makes it twice.
+
+A run is continued once: its further steps are counted against the budget of the steps
+before them, and those of a second continuation would be too.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from sqlalchemy import (
+    Connection,
+    RowMapping,
+    func,
+    insert,
+    literal,
+    or_,
+    select,
+    update,
+)
+
+from dpsgd_explorer.errors import ConfigError
+from dpsgd_explorer.experiments.config import RunConfig, check_cost
+from dpsgd_explorer.experiments.events import changes_of
+from dpsgd_explorer.experiments.kinds import parse
+from dpsgd_explorer.experiments.mid_run import FURTHER, along, not_continued
+from dpsgd_explorer.experiments.training_config import TrainingConfig
+from dpsgd_explorer.quotas import Quotas
+from dpsgd_explorer.runs.store import admission, launching
+from dpsgd_explorer.runs.store.database import Database
+from dpsgd_explorer.runs.store.pauses import own_run, store_changes
+from dpsgd_explorer.runs.store.phases import phases_of_runs
+from dpsgd_explorer.runs.store.schema import (
+    DONE,
+    FINAL_STATES,
+    checkpoints,
+    events,
+    runs,
+)
+
+# Kinds of events that a run takes over from the one that it continues.
+TAKEN_OVER = ("phase", "step", "evaluation", "model", "microscope")
+
+
+class Continuing:
+    """Continues runs that are done."""
+
+    def __init__(
+        self,
+        database: Database,
+        clock: Callable[[], float],
+        *,
+        quotas: Quotas,
+        cost_limit: float,
+    ) -> None:
+        """Do nothing yet.
+
+        Args:
+            database: Where the runs are.
+            clock: Gives unix seconds.
+            quotas: Limits of visitors, networks and the site.
+            cost_limit: Multiply-adds that one run may need, with what it took over.
+        """
+        self._database, self._clock = database, clock
+        self._limits: dict[str, Any] = {"quotas": quotas, "cost_limit": cost_limit}
+
+    def check(self, run_id: str, further_steps: int) -> None:
+        """Raise ConfigError if a run cannot take so many steps more, and say why."""
+        with self._database.read() as connection:
+            run = connection.execute(_by_id(run_id)).mappings().one()
+            longer = _longer(connection, run, further_steps)
+        with _at_further_steps():
+            check_cost(longer, self._limits["cost_limit"])
+
+    def continuation_of(self, run_id: str) -> str:
+        """Return the id of the run that continues this one; "" if none does."""
+        with self._database.read() as connection:
+            return _continuation(connection, run_id)
+
+    def go_on(
+        self, run_id: str, further_steps: int, *, visitor: str, network: str = ""
+    ) -> str:
+        """Queue a run that takes so many steps more than this one; return its id.
+
+        Args:
+            run_id: A run of this visitor that is done.
+            further_steps: At least 1; the budget may end the run before them.
+            visitor: Who asks.
+            network: Network of the request; "" if no quota counts it.
+
+        Raises:
+            RunNotFoundError: it is not a run of this visitor.
+            ConfigError: it cannot be continued, or not so far.
+            QuotaError, StorageFullError: as ``RunStore.create``.
+        """
+        child_id = secrets.token_urlsafe(16)
+        launch = admission.Launch(
+            run_id=child_id, visitor=visitor, network=network, group=""
+        )
+        with self._database.write() as connection:
+            run = own_run(connection, run_id, visitor)
+            longer, now = _longer(connection, run, further_steps), self._clock()
+            with _at_further_steps():
+                admission.admit(connection, longer, launch, now=now, **self._limits)
+            config = longer.parse(json.loads(run["config"]))
+            launching.write(
+                connection, config, launch, name=run["name"], parent=run_id, now=now
+            )
+            _take_over(connection, run, child_id, longer.planned_steps)
+            store_changes(connection, child_id, {FURTHER: further_steps})
+        return child_id
+
+
+@contextmanager
+def _at_further_steps() -> Iterator[None]:
+    """Name what was asked for in errors about the steps of the whole run."""
+    try:
+        yield
+    except ConfigError as error:
+        raise ConfigError(FURTHER, str(error)) from None
+
+
+def _by_id(run_id: str) -> Any:
+    return select(runs).where(runs.c.id == run_id)
+
+
+def _longer(connection: Connection, run: RowMapping, further_steps: int) -> RunConfig:
+    """Return the settings of a run with so many steps more, or raise ConfigError."""
+    if further_steps < 1:
+        raise ConfigError(
+            FURTHER, f"{FURTHER} must be at least 1, got {further_steps}."
+        )
+    if run["state"] != DONE:
+        raise not_continued(f"it is {run['state']}, and only one that is done can be.")
+    if continuation := _continuation(connection, run["id"]):
+        raise not_continued(
+            f"{continuation} continues it already. Continue that one: the budget is "
+            "that of all steps together."
+        )
+    config = parse(json.loads(run["config"]))
+    if not isinstance(config, TrainingConfig):
+        raise not_continued(config.why_not_continued)
+    changes = changes_of(phases_of_runs(connection, [run["id"]])[run["id"]])
+    further = (run["step"], {FURTHER: further_steps})
+    with _at_further_steps():
+        longer, spending = along(config, [*changes, further])
+    if spending.last <= run["step"]:
+        raise not_continued(
+            f"its budget for changes, ε = {config.filter_epsilon:g}, allows no step "
+            "more. Start another run with a larger one."
+        )
+    return longer
+
+
+def _continuation(connection: Connection, run_id: str) -> str:
+    """Return the id of the run that continues another one; "" if none does.
+
+    One that was stopped before its first further step has released nothing.
+    """
+    name, parent = f"%{FURTHER}%", runs.alias()
+    logged = (
+        select(events.c.id)
+        .where(
+            events.c.run_id == runs.c.id,
+            events.c.kind == "phase",
+            events.c.data.like(name),
+        )
+        .exists()
+    )
+    begun = select(parent.c.step).where(parent.c.id == run_id).scalar_subquery()
+    query = select(runs.c.id).where(
+        runs.c.parent == run_id,
+        or_(runs.c.changes.like(name), logged),
+        or_(runs.c.state.not_in(FINAL_STATES), runs.c.step > begun),
+    )
+    return connection.scalar(query.limit(1)) or ""
+
+
+def _take_over(
+    connection: Connection, run: RowMapping, child_id: str, steps: int
+) -> None:
+    """Copy log and checkpoint of a run behind the first event of another one."""
+    place = func.row_number().over(order_by=events.c.seq)
+    taken = (
+        select(literal(child_id), place + 1, events.c.kind, events.c.data)
+        .where(events.c.run_id == run["id"], events.c.kind.in_(TAKEN_OVER))
+        .order_by(events.c.seq)
+    )
+    names = ("run_id", "seq", "kind", "data")
+    connection.execute(insert(events).from_select(names, taken))
+    newest = select(func.max(events.c.seq)).where(events.c.run_id == child_id)
+    last_seq = connection.scalar(newest)
+    state = select(literal(child_id), literal(last_seq), checkpoints.c.data).where(
+        checkpoints.c.run_id == run["id"]
+    )
+    connection.execute(
+        insert(checkpoints).from_select(("run_id", "seq", "data"), state)
+    )
+    now = {"last_seq": last_seq, "step": run["step"], "steps": steps}
+    connection.execute(update(runs).where(runs.c.id == child_id).values(**now))

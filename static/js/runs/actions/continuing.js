@@ -1,0 +1,77 @@
+/** A run that is done goes on: steps more, what they cost before they are asked for, and the run that takes them. */
+
+import {ApiError, getJson, postJson} from "../../lib/api.js";
+import {COVERED} from "./changes.js";
+
+const PAUSE_MS = 250; // in the typing, before the price is asked for
+const ASKING = "Asking what it costs…";
+const NO_NUMBER = "Steps more must be a whole number, at least 1.";
+
+/** Pure: the number of steps typed; null: it is none. */
+export function stepsIn(typed) {
+  return /^\d{1,9}$/.test(typed.trim()) && Number(typed) > 0 ? Number(typed) : null;
+}
+
+export class Continuing {
+  /** @param {HTMLElement | null} form none: this run cannot be continued @param {Record<string, any>} run */
+  constructor(form, run) {
+    this.form = form;
+    this.run = run;
+  }
+
+  /** The run has ended. @param {import("../log/run_log.js").RunLog} log */
+  offer(log) {
+    if (!this.form || log.state !== "done" || !this.form.hidden) return;
+    this.form.hidden = false;
+    this.form.elements.further_steps.addEventListener("input", () => this.choose(PAUSE_MS));
+    this.form.addEventListener("submit", (event) => this.go(event));
+    this.choose(0);
+  }
+
+  /** Take up what is typed; its price comes after a pause. */
+  choose(pause) {
+    clearTimeout(this.timer);
+    const steps = stepsIn(this.form.elements.further_steps.value);
+    this.show({steps, words: steps === null ? NO_NUMBER : ASKING, isPriced: false});
+    if (steps !== null) this.timer = setTimeout(() => this.ask(this.shown), pause);
+  }
+
+  async ask(asked) {
+    const {words, isPriced} = await this.priceOf(asked.steps);
+    if (this.shown === asked) this.show({...asked, words, isPriced});
+  }
+
+  async priceOf(steps) {
+    try {
+      const {words} = await getJson(`${this.run.links.price}?further_steps=${steps}`);
+      return {words: this.run.config.private ? `${words} ${COVERED}` : words, isPriced: true};
+    } catch (error) {
+      return {words: refusal(error), isPriced: false};
+    }
+  }
+
+  /** The one state that is drawn: steps, what is said of them, and whether they have a price. */
+  show(state) {
+    this.shown = state;
+    this.form.querySelector("[data-continue-words]").textContent = state.words;
+    this.form.querySelector("button").disabled = !state.isPriced;
+  }
+
+  async go(event) {
+    event.preventDefault();
+    const asked = this.shown;
+    if (!asked.isPriced) return;
+    this.show({...asked, isPriced: false});
+    try {
+      const child = await postJson(this.run.links.continue, {further_steps: asked.steps});
+      location.assign(child.links.page);
+    } catch (error) {
+      this.show({...asked, words: refusal(error), isPriced: false});
+    }
+  }
+}
+
+function refusal(error) {
+  if (!(error instanceof ApiError)) throw error;
+  return error.message.replace(/^further_steps/, "Steps");
+}
