@@ -21,6 +21,7 @@ from flask import (
 from pydantic import BaseModel, ConfigDict
 
 from dpsgd_explorer import __version__
+from dpsgd_explorer.accounting.spending import FILTER
 from dpsgd_explorer.errors import RunNotFoundError
 from dpsgd_explorer.experiments.events import Changes, changes_of
 from dpsgd_explorer.experiments.kinds import KINDS
@@ -28,7 +29,7 @@ from dpsgd_explorer.runs.store.records import Run, StoredEvent
 from dpsgd_explorer.runs.store.store import RunStore
 from dpsgd_explorer.web.api.answer_cache import QUEUES
 from dpsgd_explorer.web.api.operation import operation, parse_query
-from dpsgd_explorer.web.api.recount import odometer_of
+from dpsgd_explorer.web.api.recount import filter_of, odometer_of
 from dpsgd_explorer.web.figures.exports.share_card import share_card
 from dpsgd_explorer.web.http.services import run_store
 from dpsgd_explorer.web.run_views.models import LogEntry, RunSummary, links
@@ -42,6 +43,7 @@ bp = Blueprint("exports", __name__, url_prefix="/api/v1/runs/<run_id>")
 BYTES = "application/octet-stream"
 SVG = "image/svg+xml"
 SPENT = ("step", "epsilon", "seconds")
+COUNTED = "counted"  # status of the ε of a filter along the way
 
 
 class ReportQuery(BaseModel):
@@ -56,11 +58,16 @@ Log = Callable[[], Iterator[StoredEvent]]
 
 
 def as_json(run: Run, log: Log) -> Iterator[str]:
-    """Write settings, summary, an odometer that can go on, and the whole log."""
+    """Write settings, summary, what was spent in a form that can go on, and the log.
+
+    ``odometer`` is of steps that were planned, ``filter`` of a budget for changes, with
+    the divergence at its order that is spent; one of them is null.
+    """
     whole = RunSummary.of(run, "").model_dump(mode="json", exclude={"mine", "links"})
     whole["config"] = run.config
     spent = odometer_of(log(), run.id)
     whole["odometer"] = json.loads(spent.to_json()) if spent else None
+    whole["filter"] = filter_of(log())
     whole["made_with"] = f"DP-SGD Explorer {__version__}"
     yield _strict(whole, indent=1).removesuffix("\n}")
     yield ',\n "events": ['
@@ -73,11 +80,14 @@ def as_json(run: Run, log: Log) -> Iterator[str]:
 def as_csv(run: Run, log: Log) -> Iterator[str]:
     """Write a row for each step and evaluation, each with the terms of its ε.
 
-    An empty ``epsilon`` means that there is no guarantee.
+    An empty ``epsilon`` means that there is no guarantee.  What a filter has counted by
+    a step is none either: its status is "counted", and the budget stands beside it.
     """
     view = VIEWS[run.kind]
     columns = (*SPENT, *KINDS[run.kind].measured, *view.more)
     terms = view.terms(run.config).model_dump() if view.spends else {}
+    if terms.get("accountant") == FILTER:
+        terms |= {"status": COUNTED, "budget": run.config["filter_epsilon"]}
     outside = [f"not_private_{name}" for name in view.diagnostics]
     yield _row(["kind", *columns, *outside, *terms])
     for event in log():
@@ -170,7 +180,7 @@ def card(run_id: str) -> Response:
     store = run_store()
     run = store.get(run_id)
     log = (json.loads(event.data) for event in _evaluations(store, run))
-    content = card_of(run, log)
+    content = card_of(run, log, store.phases_of([run.id])[run.id])
     if content is None:
         raise RunNotFoundError(
             f"there is no card of run {run_id!r}: a training run has one when it has "

@@ -3,26 +3,34 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict
 from typing import Any
 
 from flask import Blueprint
 from pydantic import BaseModel, ConfigDict
 
-from dpsgd_explorer.accounting import Odometer
+from dpsgd_explorer.accounting import FilteredRun, Odometer, Phase, RenyiFilter
 from dpsgd_explorer.accounting.core.intervals import common_status
 from dpsgd_explorer.accounting.queries import epsilon_intervals
+from dpsgd_explorer.accounting.spending import FILTER
 from dpsgd_explorer.errors import ConfigError
 from dpsgd_explorer.experiments.events import NOT_PRIVATE
 from dpsgd_explorer.runs.store.records import StoredEvent
 from dpsgd_explorer.web.api.operation import operation
 from dpsgd_explorer.web.http.services import run_store
-from dpsgd_explorer.web.questions.privacy import Curve, EnclosedEpsilon
+from dpsgd_explorer.web.questions.privacy import (
+    Curve,
+    EnclosedEpsilon,
+    Epsilon,
+    PrivacyTerms,
+)
 from dpsgd_explorer.web.questions.privacy_models import (
     DEFAULT_ACCOUNTANT,
     AccountantName,
 )
 from dpsgd_explorer.web.questions.run_phases import (
+    budget_of,
     phases_done,
     phases_of,
     releases_before,
@@ -43,7 +51,11 @@ class RecountQuestion(BaseModel):
 
 
 class RecountAnswer(EnclosedEpsilon):
-    """What the run has spent so far, and after each step that its log speaks of."""
+    """What the run has spent so far, and after each step that its log speaks of.
+
+    Of a run with a budget for changes ``epsilon`` is the whole budget from its first
+    step on, a bound; the curve is what its filter counted, which is no guarantee.
+    """
 
     curve: Curve
 
@@ -52,15 +64,18 @@ class RecountAnswer(EnclosedEpsilon):
 def recount(run_id: str, query: RecountQuestion) -> RecountAnswer:
     """Return a run's epsilon along its log as another accountant counts it.
 
-    Of a run with a budget for changes it is that of its steps as if planned beforehand.
+    A run with a budget for changes has none but its filter's.
     """
     store = run_store()
     run = store.get(run_id)
-    name = query.accountant or run.config.get("accountant", DEFAULT_ACCOUNTANT)
     log = [(event.kind, _data(event)) for event in store.events(run_id)]
     told = [data for kind, data in log if kind == "phase"]
     phases, delta = phases_of(told)
     steps = sorted({0, *(data["step"] for kind, data in log if kind in COUNTED)})
+    budget = budget_of(told)
+    if budget is not None:
+        return _by_filter(budget, phases, steps, query.accountant)
+    name = query.accountant or run.config.get("accountant", DEFAULT_ACCOUNTANT)
     releases = [releases_before(told) + step for step in steps]
     intervals = epsilon_intervals(phases, releases, delta, name)
     own = VIEWS[run.kind].terms(run.config)
@@ -74,18 +89,38 @@ def recount(run_id: str, query: RecountQuestion) -> RecountAnswer:
     return RecountAnswer(**terms, curve=Curve.along(steps, intervals))
 
 
-def odometer_of(log: Iterable[StoredEvent], label: str) -> Odometer | None:
-    """Return what a run has done to its records so far; None if it has no guarantee.
+def _by_filter(
+    budget: FilteredRun,
+    phases: Sequence[Phase],
+    steps: list[int],
+    accountant: str | None,
+) -> RecountAnswer:
+    """Return the answer for a run whose steps a filter counted."""
+    if accountant is not None:
+        raise ConfigError(
+            "accountant",
+            f"accountant must be left out, got {accountant!r}: an accountant counts "
+            "steps that were planned beforehand, and those of this run could be chosen "
+            "while looking. Its ε is the budget of its filter.",
+        )
+    claimed = budget.epsilon if steps[-1] else 0.0
+    spent = Epsilon.spent(claimed, PrivacyTerms.of_counter(FILTER, budget.delta))
+    return RecountAnswer(
+        **spent.model_dump(),
+        lower=None,
+        upper=spent.epsilon,
+        curve=Curve.through(steps, budget.counted(phases, steps)),
+    )
 
-    It has none without noise, and if its learning rate was taken from the data.
+
+def odometer_of(log: Iterable[StoredEvent], label: str) -> Odometer | None:
+    """Return what a run has done to its records so far; None if it has no odometer.
+
+    It has none without noise, if its learning rate was taken from the data, and if its
+    steps were chosen within a budget: an odometer composes steps fixed beforehand.
     """
-    left, told, odometer = 0, [], Odometer()
-    for event in log:
-        if event.kind == "phase":
-            told.append(_data(event))
-        elif event.kind in COUNTED:
-            left = max(left, _data(event)["step"])
-    if any(phase.get("status") == NOT_PRIVATE for phase in told):
+    (left, told), odometer = _done(log), Odometer()
+    if any(phase.get("status") == NOT_PRIVATE for phase in told) or budget_of(told):
         return None
     try:
         phases, _ = phases_of(told)
@@ -96,6 +131,35 @@ def odometer_of(log: Iterable[StoredEvent], label: str) -> Odometer | None:
             phase.sample_rate, phase.noise_multiplier, phase.steps, label
         )
     return odometer
+
+
+def filter_of(log: Iterable[StoredEvent]) -> dict[str, Any] | None:
+    """Return the budget of a run's filter and what is spent of it; None without one.
+
+    ``epsilon`` at ``delta`` is what is claimed; divergences are Rényi's at ``order``.
+    """
+    left, told = _done(log)
+    budget = budget_of(told)
+    if budget is None:
+        return None
+    spent = budget.spent(phases_done(phases_of(told)[0], left))
+    return {
+        **asdict(budget),
+        "status": RenyiFilter.status,
+        "divergence_budget": budget.budget,
+        "divergence_spent": spent,
+    }
+
+
+def _done(log: Iterable[StoredEvent]) -> tuple[int, list[dict[str, Any]]]:
+    """Return the steps that a log says were done, and the data of its phases."""
+    left, told = 0, []
+    for event in log:
+        if event.kind == "phase":
+            told.append(_data(event))
+        elif event.kind in COUNTED:
+            left = max(left, _data(event)["step"])
+    return left, told
 
 
 def _data(event: StoredEvent) -> dict[str, Any]:

@@ -23,7 +23,7 @@ from dpsgd_explorer.experiments.events import changes_of
 from dpsgd_explorer.experiments.mid_run import FURTHER
 from dpsgd_explorer.experiments.own_table import is_own, label_of
 from dpsgd_explorer.web.questions.privacy import Epsilon, PrivacyTerms
-from dpsgd_explorer.web.questions.run_phases import phases_done, phases_of
+from dpsgd_explorer.web.questions.run_phases import budget_of, phases_done, phases_of
 
 COVERED = (  # the same words as static/js/runs/actions/changes.js
     "Chosen while looking: ε covers the choice if the accuracy, ε or the weights led "
@@ -91,8 +91,6 @@ class LookedAt:
         has_noise = all(x.noise_multiplier > 0 for x in phases)
         changes = changes_of(told)
         went_on = any(FURTHER in values for _, values in changes)
-        budget = next((x["filter"] for x in told if "filter" in x), None)
-        filtered = FilteredRun(**budget) if budget else None
         return cls(
             *names,
             done,
@@ -100,7 +98,7 @@ class LookedAt:
             has_noise,
             steps > 0,
             bool(changes),
-            filtered,
+            budget_of(told),
             run_id,
             parent if went_on else "",
         )

@@ -7,10 +7,16 @@ from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
-from dpsgd_explorer.accounting import Phase
+from dpsgd_explorer.accounting import FilteredRun, Phase
 from dpsgd_explorer.errors import ConfigError
 
 RATE_NOISE = "rate_noise_multiplier"
+
+
+def budget_of(told: Iterable[Mapping[str, Any]]) -> FilteredRun | None:
+    """Return the budget for changes that the ``phase`` events of a log say, if any."""
+    said = next((phase["filter"] for phase in told if "filter" in phase), None)
+    return FilteredRun(**said) if said else None
 
 
 def phases_of(told: Iterable[Mapping[str, Any]]) -> tuple[list[Phase], float]:

@@ -11,6 +11,7 @@ from typing import Any
 from scipy.special import stdtrit
 
 from dpsgd_explorer.experiments.events import changes_of
+from dpsgd_explorer.experiments.mid_run import FURTHER
 from dpsgd_explorer.experiments.training_config import TrainingConfig
 from dpsgd_explorer.runs.store.records import Run
 from dpsgd_explorer.web.questions.looked_at import Total, totals
@@ -172,6 +173,9 @@ def _changes(run: Run, told: Sequence[Mapping[str, Any]]) -> str:
     fields, now = VIEWS[KIND].fields, whole_config(VIEWS[KIND], run.config)
     written = []
     for step, values in changes_of(told):
+        if FURTHER in values:
+            written.append(f"continued after step {step:,} for {values[FURTHER]:,}")
+            continue
         words = ", ".join(
             f"{short(fields[name], now[name])} → {fields[name].in_words(value)}"
             for name, value in values.items()

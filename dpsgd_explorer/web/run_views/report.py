@@ -14,6 +14,7 @@ from flask import render_template
 from markupsafe import Markup
 
 from dpsgd_explorer import __version__
+from dpsgd_explorer.experiments.events import changes_of
 from dpsgd_explorer.experiments.kinds import DEFAULT_KIND, KINDS, parse
 from dpsgd_explorer.runs.store.records import Run
 from dpsgd_explorer.web.figures.exports.report_chart import NARROW, WIDE, drawn
@@ -58,6 +59,7 @@ def report(
         statement=statement(run, spent, phases) if run.kind == DEFAULT_KIND else "",
         title=run.name or view.subject(run.config),
         spends=view.spends,
+        is_changed=bool(changes_of(phases)),
         privacy=spent,
         columns=view.columns,
         evaluations=[_row(view, run, point) for point in evaluations],

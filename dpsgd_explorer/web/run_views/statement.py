@@ -100,8 +100,8 @@ def sources(run: Run, spent: Epsilon | None) -> list[str]:
         return []
     keys = ["abadi"]
     if config.is_filtered:
-        return [*keys, "feldman", "mironov2017", *SAMPLED]
-    if spent is not None and spent.epsilon is not None:
+        keys += ["feldman", "mironov2017", *SAMPLED]
+    elif spent is not None and spent.epsilon is not None:
         keys += [*COUNTED_WITH.get(deciding(config.accountant), ()), *SAMPLED]
     return keys + list(AUTOMATIC if config.clipping_fn == "automatic" else ())
 

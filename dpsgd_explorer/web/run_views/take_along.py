@@ -6,11 +6,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from dpsgd_explorer.experiments.events import changes_of
 from dpsgd_explorer.experiments.kinds import DEFAULT_KIND
 from dpsgd_explorer.experiments.own_table import is_own
 from dpsgd_explorer.experiments.training_config import TrainingConfig
 from dpsgd_explorer.runs.store.records import Run
 from dpsgd_explorer.web.figures.exports.share_card import Card
+from dpsgd_explorer.web.figures.run_charts.accuracy import epsilon_axis
 from dpsgd_explorer.web.questions.rounding import percent
 from dpsgd_explorer.web.run_views.models import RunSummary
 from dpsgd_explorer.web.run_views.registry import VIEWS
@@ -59,8 +61,18 @@ def take_along(
     )
 
 
-def card_of(run: Run, evaluations: Iterable[dict[str, Any]]) -> Card | None:
-    """Return the card of a training run that has ended, else None."""
+def card_of(
+    run: Run,
+    evaluations: Iterable[dict[str, Any]],
+    phases: Sequence[Mapping[str, Any]] = (),
+) -> Card | None:
+    """Return the card of a training run that has ended, else None.
+
+    Args:
+        run: The run.
+        evaluations: The data of its log's ``evaluation`` events.
+        phases: The data of its ``phase`` events.
+    """
     spent = RunSummary.of(run, "").privacy
     if run.kind != DEFAULT_KIND or not run.has_ended or spent is None:
         return None
@@ -84,4 +96,6 @@ def card_of(run: Run, evaluations: Iterable[dict[str, Any]]) -> Card | None:
         points=points,
         budget=budget if is_private else None,
         is_own=is_own(config.dataset),
+        axis=epsilon_axis(config),
+        is_chosen=bool(changes_of(phases)),
     )

@@ -12,7 +12,7 @@ from dpsgd_explorer.experiments.events import NOT_PRIVATE
 from dpsgd_explorer.experiments.own_table import label_of
 from dpsgd_explorer.experiments.presets import PRESETS
 from dpsgd_explorer.experiments.training_config import TrainingConfig
-from dpsgd_explorer.web.figures.run_charts.accuracy import Line
+from dpsgd_explorer.web.figures.run_charts.accuracy import Line, epsilon_axis
 from dpsgd_explorer.web.figures.run_charts.standing import Standing, standing
 from dpsgd_explorer.web.forms.fields import text_of
 from dpsgd_explorer.web.forms.form import to_query
@@ -43,15 +43,18 @@ def preset_settings() -> list[Settings]:
     return [TrainingConfig.parse(config).model_dump(mode="json") for config in configs]
 
 
-def accuracy_figure(points: Points, budget: float | None = None) -> dict[str, Any]:
+def accuracy_figure(
+    points: Points, budget: float | None = None, axis: str = "ε spent"
+) -> dict[str, Any]:
     """Return test accuracy against epsilon; against steps without a guarantee.
 
     Args:
         points: The evaluations of a run.
         budget: What the run may spend; a wall stands there.
+        axis: What the ε of its evaluations is.
     """
     private = all(point["epsilon"] is not None for point in points)
-    name, words = ("epsilon", "ε spent") if private else ("step", "step")
+    name, words = ("epsilon", axis) if private else ("step", "step")
     figure = chart(
         x=[point[name] for point in points],
         y=[round(100 * point["test_accuracy"], 4) for point in points],
@@ -143,6 +146,8 @@ class TrainingView(RunView):
         """Return whether it has an effect: those of privacy need privacy."""
         if not config["private"] and self.fields[name].private_only:
             return False
+        if name == "accountant" and config.get("filter_epsilon") is not None:
+            return False  # a filter counts instead
         schedule, shapes = READ_WITH.get(name, ("", ()))
         return not schedule or config.get(schedule) in shapes
 
@@ -199,7 +204,7 @@ class TrainingView(RunView):
             Section(
                 "Test accuracy",
                 note,
-                accuracy_figure(evaluations, config.wall),
+                accuracy_figure(evaluations, config.wall, epsilon_axis(config)),
             ),
             Section(
                 "Training loss",

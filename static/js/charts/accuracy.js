@@ -17,7 +17,7 @@ import {decimalsUp, percent, roundUp} from "../lib/format.js";
 import {SCALE_WORDS, accuracyOf, height, heightOf, yAxis} from "./accuracy_axis.js";
 import {axisName, baseLayout, keyAxis, strong, unitName, wall, words} from "./base.js";
 import {ghostLabels, ghostTraces, visible} from "./ghosts.js";
-import {epochAt, spentAt} from "./plan.js";
+import {FILTER, epochAt, spentAt} from "./plan.js";
 import {niceTicks, thin} from "./scale.js";
 
 const NARROW = 480; // px; below it the drawing says less
@@ -37,7 +37,11 @@ const X = {
   seconds: (point) => point.seconds,
 };
 
-export const ACCURACY_NAMES = {epsilon: "ε spent", step: "step", epoch: "epoch", seconds: "seconds"};
+/** What the horizontal axis measures, in words. @param {AccuracyView["axis"]} axis @param {import("./plan.js").Plan} plan */
+export function axisWords(axis, plan) {
+  if (axis !== "epsilon") return axis;
+  return plan.accountant === FILTER ? "ε counted by the filter" : "ε spent";
+}
 
 /** Where the horizontal axis ends. */
 export function axisEnd({axis, plan, seconds}) {
@@ -168,7 +172,7 @@ function drop({plan, axis, range}, last, color) {
 function labels(view, last, color) {
   return [
     view.print ? scaleName(color) : unitName("%", color),
-    ...(view.axis === "epsilon" && !view.print ? [] : [axisName(ACCURACY_NAMES[view.axis], color)]),
+    ...(view.axis === "epsilon" && !view.print ? [] : [axisName(axisWords(view.axis, view.plan), color)]),
     ...budgetLabel(view, color),
     ...baselineLabel(view, color),
     ...pointLabel(view, last, color),

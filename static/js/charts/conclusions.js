@@ -1,5 +1,6 @@
 /** The heading of a chart is what it shows, as a sentence with its number. */
 
+import {FILTER} from "./plan.js";
 import {decimalsUp, integer, percent, plural, roundUp, significant} from "../lib/format.js";
 
 /**
@@ -14,10 +15,18 @@ export function accuracyConclusion(log, plan, recorded) {
   if (!last) return plan.private ? "Accuracy will appear here, against the budget it costs" : "Accuracy will appear here, step by step";
   const reached = percent(last.test_accuracy);
   if (last.epsilon === null) return `${reached} without privacy after ${plural(last.step, "step")}`;
+  if (plan.accountant === FILTER) return withinBudget(log, plan, last, reached);
   if (log.state === "done") return finished(log, last, reached);
   const spent = `${reached} at ε = ${decimalsUp(last.epsilon, plan.digits)}`;
   if (log.isFinal) return `${spent}, where the run ended after ${integer(last.step)} of ${plural(plan.steps, "step")}`;
   return `${spent} of ${plan.budget_text}`;
+}
+
+/** Of a filter only the whole budget is a guarantee, whatever it has counted. */
+function withinBudget(log, plan, last, reached) {
+  if (!log.isFinal) return `${reached}; the filter has counted ε = ${decimalsUp(last.epsilon, plan.digits)} of ${plan.budget_text}`;
+  const within = `${reached} within the budget ε = ${plan.budget_text}`;
+  return log.state === "done" ? within : `${within}, where the run ended after ${integer(last.step)} of ${plural(plan.steps, "step")}`;
 }
 
 function finished(log, last, reached) {

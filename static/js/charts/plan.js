@@ -12,6 +12,7 @@
  * @property {number} steps
  * @property {number} last_step the last that stays within the budget
  * @property {number} sample_rate
+ * @property {string} [accountant] a filter's ε along the way is what it has counted; the whole budget is spent
  * @property {number | null} budget epsilon at the wall, null without privacy
  * @property {string} budget_text
  * @property {"budget" | "stop at" | "planned"} budget_word
@@ -30,6 +31,7 @@
 import {roundUp} from "../lib/format.js";
 import {niceStep} from "./scale.js";
 
+export const FILTER = "filter"; // the accountant of a run with a budget for changes
 const MOST_DECIMALS = 100; // of toFixed
 
 /**

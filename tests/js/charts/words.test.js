@@ -1,10 +1,11 @@
 import assert from "node:assert/strict";
 import {test} from "node:test";
+import {axisWords} from "../../../static/js/charts/accuracy.js";
 import {COLUMNS, texts, values} from "../../../static/js/charts/columns.js";
 import {accuracyConclusion, batchesConclusion, lossConclusion, normsConclusion} from "../../../static/js/charts/conclusions.js";
 import {chartPlan} from "../../../static/js/charts/plan.js";
 import {announcement, status} from "../../../static/js/runs/panel/status.js";
-import {roundUp} from "../../../static/js/lib/format.js";
+import {decimalsUp, roundUp} from "../../../static/js/lib/format.js";
 import {accountantName, terms} from "../../../static/js/forms/plan_panel.js";
 import {RunLog} from "../../../static/js/runs/log/run_log.js";
 import {csv} from "../../../static/js/lib/table.js";
@@ -109,6 +110,31 @@ test("of a run that was stopped nothing is concluded but where it ended", () => 
   const said = accuracyConclusion(log, PLAN);
   assert.ok(said.startsWith(`${(100 * test_accuracy).toFixed(1)} % at ε = ${roundUp(epsilon)}, where`), said);
   assert.ok(said.endsWith(`ended after ${step} of 60 steps`), said);
+});
+
+const BUDGET = {...PLAN, accountant: "filter"};
+
+function filtered(step, state) {
+  const log = logUpToStep(step);
+  log.phase = {...log.phase, filter: {epsilon: PLAN.budget}};
+  log.add({seq: 1000, kind: "state", data: {state}});
+  return log;
+}
+
+test("of a run with a budget for changes only the whole budget is claimed, before its end what was counted", () => {
+  const reached = `${(100 * logUpToStep(30).evaluations.at(-1).test_accuracy).toFixed(1)} %`;
+  const counted = decimalsUp(logUpToStep(30).evaluations.at(-1).epsilon, 2);
+  assert.equal(accuracyConclusion(filtered(30, "running"), BUDGET), `${reached}; the filter has counted ε = ${counted} of 1.00`);
+  assert.equal(accuracyConclusion(filtered(30, "done"), BUDGET), `${reached} within the budget ε = 1.00`);
+  assert.match(accuracyConclusion(filtered(30, "cancelled"), BUDGET), /within the budget ε = 1\.00, where the run ended after \d+ of 60 steps$/);
+  for (const state of ["done", "cancelled", "failed"]) {
+    const now = status(filtered(30, state), BUDGET);
+    assert.deepEqual([now.epsilon, now.budget, now.left], ["1.00", "of 1.00", "0.00"], state);
+  }
+  assert.match(status(filtered(30, "running"), BUDGET).budget, /^counted of 1\.00$/);
+  assert.match(announcement(filtered(30, "paused"), BUDGET), /ε 0\.\d\d counted of 1\.00/);
+  assert.equal(axisWords("epsilon", BUDGET), "ε counted by the filter");
+  assert.equal(axisWords("epsilon", PLAN), "ε spent");
 });
 
 test("of a run that goes on or was stopped no heading judges, at any step and in any state", () => {

@@ -35,6 +35,8 @@ class Card:
         points: ε spent, or steps without a guarantee, and test accuracy (0 to 1).
         budget: ε that may be spent, None without one.
         is_own: Whether the test records are a visitor's own.
+        axis: What the points have for ε.
+        is_chosen: Whether its settings or its length were chosen while looking.
     """
 
     title: str
@@ -46,6 +48,8 @@ class Card:
     points: list[tuple[float, float]]
     budget: float | None
     is_own: bool = False
+    axis: str = "ε spent"
+    is_chosen: bool = False
 
 
 def share_card(card: Card) -> Markup:
@@ -83,7 +87,8 @@ def _colour(card: Card) -> str:
 def _terms(card: Card) -> str:
     if card.spent is None:
         return "no noise: not private"
-    return f"at δ = {small(card.delta)}, {card.status}"
+    chosen = ", chosen while looking" if card.is_chosen else ""
+    return f"at δ = {small(card.delta)}, {card.status}{chosen}"
 
 
 def _odds(card: Card) -> list[str]:
@@ -101,7 +106,7 @@ def _odds(card: Card) -> list[str]:
 def _curve(card: Card) -> list[str]:
     """Draw accuracy against what was spent, up to the budget."""
     left, top, right, bottom = PLOT
-    axis = "ε spent" if card.spent is not None else "step"
+    axis = card.axis if card.spent is not None else "step"
     marks = [
         f'<path d="M{left} {bottom}H{right}" stroke="{SOFT}" fill="none"/>',
         _text(right, bottom + 34, axis, 20, SOFT, anchor="end"),

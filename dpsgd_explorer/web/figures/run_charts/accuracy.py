@@ -47,6 +47,11 @@ def budget_of(config: TrainingConfig, plan: Data) -> tuple[float, str]:
     return float(plan["epsilon"]), "planned"
 
 
+def epsilon_axis(config: TrainingConfig) -> str:
+    """Return what the ε of evaluations is: of a filter only the whole is a promise."""
+    return "ε counted by the filter" if config.is_filtered else "ε spent"
+
+
 def _height(share: float) -> float:
     """Return where an accuracy stands: by the ratio of errors."""
     return -math.log10(1 - min(share, MOST))
@@ -77,7 +82,9 @@ def accuracy_svg(
         plot.path([(wall, span[0]), (wall, span[1])], "line s-budget")
         name = f"{word} ε = {limit(wall)}"
         plot.text((wall, span[0]), name, "budget halo", "end", (-8, -18))
-    plot.x_axis(round_ticks((0, wall or end), 6), "ε spent" if wall else "step")
+    plot.x_axis(
+        round_ticks((0, wall or end), 6), epsilon_axis(config) if wall else "step"
+    )
     for line in lines:
         points = _points(line, plan, end)
         plot.line(points, line.css)

@@ -2,7 +2,6 @@
 
 import {integer, roundUp, significant} from "../../lib/format.js";
 
-export const FILTER = "filter"; // the accountant of a run with a budget for changes
 export const CHANGEABLE = {
   learning_rate: "learning rate η",
   max_grad_norm: "clipping bound C",

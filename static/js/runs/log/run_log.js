@@ -100,7 +100,8 @@ export class RunLog {
   get latest() {
     const point = this.latestPoint;
     if (this.microscope?.step > point.step) return this.microscope;
-    return this.end ? {...point, epsilon: this.end.epsilon ?? point.epsilon} : point; // of a filter: the whole budget
+    const budget = this.isFinal && point.step > 0 ? this.phase?.filter?.epsilon : undefined; // of a filter the whole is spent
+    return {...point, epsilon: this.end?.epsilon ?? budget ?? point.epsilon};
   }
 
   get latestPoint() {

@@ -1,6 +1,7 @@
 /** What a log says of its model at the place it has reached. Pure. */
 
 import {percent, roundUp, significant} from "../../lib/format.js";
+import {FILTER} from "../../charts/plan.js";
 import {changeOf, firstFilters, linearLayer} from "../../charts/model/linear.js";
 
 /**
@@ -19,7 +20,8 @@ import {changeOf, firstFilters, linearLayer} from "../../charts/model/linear.js"
 export function seenModel(log, plan) {
   const model = log.models.findLast(({confusion}) => confusion);
   if (!model) return null;
-  const epsilon = plan.private ? `ε ${roundUp(model.epsilon, plan.digits)}, ` : "";
+  const spent = plan.accountant === FILTER ? `budget ε ${plan.budget_text}` : `ε ${roundUp(model.epsilon, plan.digits)}`;
+  const epsilon = plan.private ? `${spent}, ` : "";
   return {...partsOf(log.models), model, title: `Step ${model.step}`, reached: `${epsilon}${percent(accuracyOf(model))}`};
 }
 

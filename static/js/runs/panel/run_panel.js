@@ -2,7 +2,7 @@
 
 import {showTruth} from "../../forms/plan_panel.js";
 import {Recount} from "./recount.js";
-import {ACCURACY_NAMES, MARGIN, accuracyAt, figure as accuracyFigure} from "../../charts/accuracy.js";
+import {MARGIN, accuracyAt, axisWords, figure as accuracyFigure} from "../../charts/accuracy.js";
 import {SCALE_WORDS, accuracyRange} from "../../charts/accuracy_axis.js";
 import {accuracyConclusion, lossConclusion, normsConclusion} from "../../charts/conclusions.js";
 import {Gauge} from "./gauge.js";
@@ -169,7 +169,7 @@ export class RunPanel extends BasePanel {
       input.checked = input.value === this.axis;
       if (input.value === "epsilon") input.disabled = !this.content.plan.private;
     }
-    this.root.querySelector("[data-axis-name]").textContent = ACCURACY_NAMES[this.axis];
+    this.root.querySelector("[data-axis-name]").textContent = axisWords(this.axis, this.plan);
   }
 
   /** Evaluations of the recorded run of these settings, if there is one. */
@@ -209,7 +209,7 @@ export class RunPanel extends BasePanel {
 
   paintLoss() {
     const {steps, evaluations} = this.log;
-    const {plan} = this.content;
+    const {plan} = this;
     const view = {steps, evaluations, plan, top: lossTop(plan.classes, this.whole.evaluations), size: this.charts.loss.size};
     this.draw("loss", (color) => lossFigure(view, color), lossConclusion(this.log));
   }

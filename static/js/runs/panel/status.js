@@ -1,5 +1,6 @@
 /** The status bar in words: what a run is doing, what it has spent, what it reached. */
 
+import {FILTER} from "../../charts/plan.js";
 import {decimalsUp, duration, integer, percent, plural} from "../../lib/format.js";
 
 export const WORDS = {
@@ -32,7 +33,7 @@ export function status(log, plan, activity = {}) {
     detail: detail(log, plan, activity),
     step: latest.step,
     steps: plan.steps,
-    ...spent(latest, plan),
+    ...spent(latest, plan, log?.isFinal),
     clipped: clipped(log, plan),
     accuracy: log?.accuracy == null ? "–" : percent(log.accuracy),
   };
@@ -90,14 +91,14 @@ function coarse(seconds) {
   return duration(Math.ceil(seconds / unit) * unit);
 }
 
-function spent({epsilon, step}, plan) {
+function spent({epsilon, step}, plan, isFinal) {
   if (!plan.private) return {epsilon: "∞", budget: "no guarantee", left: "–", leftSteps: ""};
   const value = epsilon ?? 0;
   const shown = Math.min(Number(decimalsUp(value, plan.digits)), Number(plan.budget_text));
   const left = Number(plan.budget_text) - shown; // so that the status bar adds up
   return {
     epsilon: decimalsUp(value, plan.digits),
-    budget: `of ${plan.budget_text}`,
+    budget: `${plan.accountant === FILTER && step > 0 && !isFinal ? "counted " : ""}of ${plan.budget_text}`,
     left: left.toFixed(plan.digits),
     leftSteps: plural(Math.max(0, plan.last_step - step), "step"),
   };

@@ -1,8 +1,7 @@
 /** What the panel shows of a training, beside its log. */
 
-import {chartPlan} from "../../charts/plan.js";
+import {FILTER, chartPlan} from "../../charts/plan.js";
 import {terms} from "../../forms/plan_panel.js";
-import {FILTER} from "../actions/changes.js";
 import {startOf} from "../../lib/times.js";
 
 /**
