@@ -49,6 +49,7 @@ from dpsgd_explorer.web.pages import (
     labs,
     learn,
     planner_lab,
+    reconstruct_lab,
     regression_lab,
     teach,
     train,
@@ -69,7 +70,14 @@ PAGES = (
     teach,
 )
 # Each has added its page to labs.bp.
-LABS = (accountants_lab, attack_lab, engines_lab, planner_lab, regression_lab)
+LABS = (
+    accountants_lab,
+    attack_lab,
+    engines_lab,
+    planner_lab,
+    reconstruct_lab,
+    regression_lab,
+)
 RUNS = (compare_runs,)  # has added its pages to runs_pages.bp
 API = (
     runs_api,

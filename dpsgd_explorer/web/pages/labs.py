@@ -62,6 +62,13 @@ TABLE = (
         "record of yours planted with a wrong label, and the curve that no attack "
         "passes.",
     ),
+    Lab(
+        "reconstruct",
+        "Reconstruct a picture",
+        "What does one gradient give away?",
+        "A picture falls out of the first layer’s gradient by one division. Add "
+        "records, clip, add noise, and watch it drown, beside the ε of that release.",
+    ),
 )
 
 

@@ -17,6 +17,7 @@ PAGES = (
     "/labs/planner/",
     "/labs/engines/",
     "/labs/attack/",
+    "/labs/reconstruct/",
     "/labs/linear-regression/",
     "/runs/",
     "/train/",

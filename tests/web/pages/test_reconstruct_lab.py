@@ -1,0 +1,59 @@
+"""The lab of reconstruction as it stands before its script: ε of each release."""
+
+import base64
+
+import pytest
+
+from dpsgd_explorer.accounting import epsilon, gaussian_epsilon
+from dpsgd_explorer.web.pages import reconstruct_lab as lab
+from dpsgd_explorer.web.recorded.files import recording
+from tests.web.reading import Page, page_data
+
+LAB = "/labs/reconstruct/"
+
+
+def number(text):
+    return float(text.replace(",", ""))
+
+
+def test_epsilon_is_that_of_one_release_and_never_below_it():
+    for noise, row in zip(lab.NOISE[1:], lab.epsilons()[1:], strict=True):
+        spent = gaussian_epsilon(lab.DELTA, noise)
+        assert spent <= number(row["known"]) <= spent + max(0.01, 0.02 * spent)
+        for batch, text in zip(lab.BATCHES, row["secret"], strict=True):
+            assert number(text) >= epsilon(batch / lab.RECORDS, noise, 1, lab.DELTA)
+            assert number(text) <= number(row["known"])
+
+
+def test_without_noise_nothing_is_promised_and_more_noise_promises_more():
+    first, *rest = lab.epsilons()
+    assert {first["known"], *first["secret"]} == {"∞"}
+    known = [number(row["known"]) for row in rest]
+    assert known == sorted(known, reverse=True)
+
+
+def test_the_table_and_its_words_stand_without_script(client):
+    text = client.get(LAB).text
+    page = Page(text)
+    for row in lab.epsilons():
+        assert f'<td class="n">{row["known"]}</td>' in text
+    assert "δ = 1e-6" in text
+    assert "server’s view of one gradient" in text
+    assert text.count('class="badge not-private"') == 1
+    sliders = [a for a in page.all("input") if a["type"] == "range"]
+    assert [a["name"] for a in sliders] == ["batch", "bound", "noise"]
+    assert all(int(a["value"]) <= int(a["max"]) for a in sliders)
+
+
+def test_the_script_gets_all_that_it_computes_from(client):
+    data = page_data(client.get(LAB).text)
+    assert data["recorded"] == recording("attacks/reconstruction")
+    assert len(data["epsilons"]) == len(data["noise"])
+    pictures = base64.b64decode(data["recorded"]["pictures"])
+    assert len(pictures) == 28 * 28 * max(lab.BATCHES)
+
+
+@pytest.mark.parametrize("model", ["linear", "hidden"])
+def test_the_bounds_reach_from_all_gradients_cut_to_none(model):
+    norms = recording("attacks/reconstruction")["norms"][model]
+    assert lab.BOUNDS[0] < min(norms) <= max(norms) < lab.BOUNDS[-1]
