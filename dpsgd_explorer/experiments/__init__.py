@@ -3,6 +3,7 @@
 The names below are the public ones; scripts that users export import them from here.
 """
 
+from dpsgd_explorer.experiments.attack_config import AttackConfig
 from dpsgd_explorer.experiments.engines_config import EnginesConfig
 from dpsgd_explorer.experiments.kinds import KINDS, parse, start
 from dpsgd_explorer.experiments.presets import PRESETS
@@ -13,6 +14,7 @@ from dpsgd_explorer.experiments.training_config import TrainingConfig
 __all__ = [
     "KINDS",
     "PRESETS",
+    "AttackConfig",
     "EnginesConfig",
     "RegressionConfig",
     "SearchConfig",

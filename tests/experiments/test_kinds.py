@@ -2,6 +2,7 @@
 
 import pytest
 
+from dpsgd_explorer import experiments
 from dpsgd_explorer.errors import ConfigError
 from dpsgd_explorer.experiments import kinds
 from dpsgd_explorer.experiments.kinds import KINDS
@@ -49,6 +50,13 @@ def test_every_kind_is_carried_out_and_says_what_it_measures(name, monkeypatch):
     assert events[-1].data["step"] == config.planned_steps
     assert config.length_setting in KINDS[name].config.model_fields
     assert config.cost > 0
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_the_settings_of_every_kind_have_a_public_name(name):
+    """The program that an export holds imports them by it."""
+    config = KINDS[name].config
+    assert getattr(experiments, config.__name__) is config
 
 
 def test_settings_that_name_no_kind_are_those_of_a_training():

@@ -35,7 +35,6 @@ ENGINES = {
     "sequence_length": 2,
 }
 SEARCH = ADULT | {"kind": "search", "mean_trials": 1.0}
-ATTACK = {"kind": "attack", "dataset": "adult", "shadows": 4}
 SLOW = {"cnn", "conv1d", "mlp", "scattering_linear"}
 CASES = [
     *(
@@ -53,7 +52,7 @@ CASES = [
     REGRESSION,
     *(
         pytest.param(settings, marks=pytest.mark.long("real runs"))
-        for settings in (ENGINES, SEARCH, ATTACK)
+        for settings in (ENGINES, SEARCH)
     ),
 ]
 

@@ -13,7 +13,7 @@ from dpsgd_explorer.experiments.kinds import parse, start
 from dpsgd_explorer.web.figures.attack_record import record_picture, told_apart
 from dpsgd_explorer.web.figures.attack_roc import ATTACKS, ceiling_at, roc_picture
 from dpsgd_explorer.web.recorded.runs import recorded_attack
-from tests.web.api.test_exports import download
+from tests.web.api.test_exports import download, run_python
 from tests.web.conftest import ended, error_of
 from tests.web.pages.test_runs import rows_of
 from tests.web.reading import page_data
@@ -194,6 +194,15 @@ def test_csv_and_report_have_every_attack(client, attack_run):
     report = download(client, attack_run, "html")
     assert "True against false positives" in report
     assert '<svg class="plot' in report
+
+
+@pytest.mark.long("real runs")
+def test_the_script_repeats_the_numbers(client, store, tmp_path):
+    run_id = client.post(RUNS, json=ASKED).json["id"]
+    ended(store, run_id, list(start(parse(ASKED)).events()))
+    script = tmp_path / "repeat.py"
+    script.write_text(download(client, run_id, "py"))
+    assert "area" in run_python([str(script)], "")
 
 
 def test_a_failed_attack_says_why_and_leaves_the_others(client, store, attack_run):
