@@ -17,6 +17,7 @@ from tools import (
     draw_architecture,
     marked_text,
     write_api_page,
+    write_auditing_page,
     write_configuration_page,
     write_presets_page,
     write_sharp_edges_page,
@@ -50,6 +51,7 @@ def test_every_setting_has_a_row_in_a_table():
     "command",
     [
         write_api_page,
+        write_auditing_page,
         write_configuration_page,
         write_presets_page,
         write_sharp_edges_page,
