@@ -65,7 +65,7 @@ def store(part: str, found: object) -> None:
     path = FOLDER / f"{NAME}.json"
     stored = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
     computer = machine()["processor"]
-    write(NAME, stored | {part: found, "machine": computer, **versions()}, indent=1)
+    write(NAME, stored | {part: found, "machine": computer, **versions()})
 
 
 def strength() -> list[dict[str, Any]]:
