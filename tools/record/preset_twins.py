@@ -4,9 +4,9 @@
 
 A twin draws the preset's batches from the same first parameters, without clipping and
 noise.  Gradients that are not clipped are longer, so its learning rate is the best of a
-grid on another seed, or on the mean of several.  Presets that differ in ε alone share a
-twin: that of ``fashion-strict`` is ``fashion``'s; that of ``mnist-strict`` is recorded
-by tools/record/runs.py.  Writes dpsgd_explorer/web/recorded/<slug>-twin.json: a run as
+grid on another seed, or on the mean of several.  Presets that differ in ε and learning
+rate alone share a twin: that of ``fashion-strict`` is ``fashion``'s; that of
+``mnist-strict`` is recorded by tools/record/runs.py.  Writes dpsgd_explorer/web/recorded/<slug>-twin.json: a run as
 tools/record/runs.py writes it, with the trials of the grid.
 """
 
@@ -28,8 +28,8 @@ from tools.record.runs import record
 RATES = tuple(2.0**i for i in range(-8, 5))
 TUNING_SEED = 4
 # Without clipping a rate that suits one seed may fail on another.
-MORE_SEEDS = {"signals": (5, 6)}
-SHARED = frozenset({"mnist", "mnist-strict", "fashion-strict"})
+MORE_SEEDS = {"adult": (5, 6, 7, 8), "signals": (5, 6)}
+SHARED = frozenset({"mnist", "mnist-strict", "mnist-loose", "fashion-strict"})
 
 
 def main() -> int:

@@ -76,7 +76,7 @@ SEARCHES: dict[str, tuple[dict[str, Any], dict[str, list[Any]]]] = {
     ),
     "mnist-8": (
         SCATTERED | {"target_epsilon": 8.0},
-        {"learning_rate": [16.0, 32.0], "steps": [300, 600]},
+        {"learning_rate": [16.0, 24.0, 32.0], "steps": [300, 600]},
     ),
     "mnist-cnn": (
         {

@@ -1,8 +1,8 @@
 """Record the models that the recorded twins without privacy end with.
 
-    python -m tools.record.twin_models
+    python -m tools.record.twin_models [SLUG ...]
 
-Repeats each run of dpsgd_explorer/web/recorded/*-twin.json and writes
+Repeats the runs that are named, such as "adult-twin", or each run of dpsgd_explorer/web/recorded/*-twin.json and writes
 dpsgd_explorer/web/recorded/twins/<dataset>-<model>.json: its settings, and its
 ``model`` events of the start and of the end.
 """
@@ -19,11 +19,11 @@ from dpsgd_explorer.web.recorded.runs import recorded
 from tools.record.files import versions, write
 
 
-def main() -> int:
-    """Repeat the twins and write their files."""
+def main(slugs: list[str]) -> int:
+    """Repeat the twins that are named, or all, and write their files."""
     one_thread()
-    for path in sorted(FOLDER.glob("*-twin.json")):
-        twin = recorded(path.stem).config.model_dump(exclude_none=True)
+    for slug in slugs or sorted(path.stem for path in FOLDER.glob("*-twin.json")):
+        twin = recorded(slug).config.model_dump(exclude_none=True)
         config = TrainingConfig.parse(twin | {"evaluations": 1})
         events = list(train(config))
         name = f"twins/{config.dataset}-{config.model}"
@@ -38,4 +38,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:]))

@@ -24,12 +24,35 @@ NOT_PRIVATE = Event(
     "end",
     {"step": 4, "epsilon": None, "test_accuracy": 0.8, "test_loss": 0.5, "seconds": 1},
 )
+TRAINED = {
+    "a table": SMALL | {"seed": 11},
+    "letters": SMALL
+    | {"dataset": "names", "model": "char_lstm", "optimizer": "adam", "seed": 11},
+}
 TRAIN = """
 import dataclasses, json, sys
-from dpsgd_explorer.accounting import Odometer
+from pathlib import Path
 from dpsgd_explorer.experiments import parse, start
-for event in start(parse(json.load(sys.stdin))).events():
+training = start(parse(json.load(sys.stdin)))
+for event in training.events():
     print(json.dumps(dataclasses.asdict(event)))
+Path(sys.argv[1]).write_bytes(training.weights_file())
+"""
+# What a model of the file's weights is measured to be, by what its header says.
+MEASURE = """
+import json, sys
+from safetensors import safe_open
+from dpsgd_explorer.experiments.training_config import TrainingConfig
+from dpsgd_explorer.training import inputs, models
+from dpsgd_explorer.training.dp_sgd import evaluate, predict
+with safe_open(sys.argv[1], "pt") as file:
+    config = TrainingConfig.model_validate_json(file.metadata()["config"])
+    weights = {name: file.get_tensor(name) for name in file.keys()}
+model = models.of_config(config, 0)
+model.load_state_dict(weights)
+data = inputs.load(config.dataset, config.model, None)
+accuracy, loss = evaluate(predict(model, data.test), data.test_targets)
+print(json.dumps({"test_accuracy": accuracy, "test_loss": loss}))
 """
 
 
@@ -202,13 +225,18 @@ print(script["main"]())
 """
 
 
-@pytest.fixture
-def trained(client, store):
+@pytest.fixture(params=TRAINED)
+def trained(client, store, tmp_path, request):
     """A run that the training loop really made, in a process of its own."""
-    run_id = client.post(RUNS, json=SMALL | {"seed": 11}).json["id"]
-    lines = run_python(["-c", TRAIN], json.dumps(store.get(run_id).config))
+    run_id = client.post(RUNS, json=TRAINED[request.param]).json["id"]
+    config, weights = json.dumps(store.get(run_id).config), tmp_path / "weights"
+    lines = run_python(["-c", TRAIN, str(weights)], config)
     events = [Event(**json.loads(line)) for line in lines.splitlines()]
-    return ended(store, run_id, events)
+    claim = store.leases.claim(run_id)
+    store.leases.save_weights(claim, weights.read_bytes())
+    store.leases.append(claim, events)
+    store.leases.finish(claim, "done")
+    return run_id
 
 
 @pytest.mark.long("real runs")
@@ -231,6 +259,16 @@ def test_the_notebook_repeats_the_run_too(client, trained):
     printed = run_python(["-c", code + "\nprint(REPEATED == RECORDED)"], "")
     assert printed.splitlines()[-1] == "True"
     assert code.count('"test_accuracy": ') == 1
+
+
+@pytest.mark.long("real runs")
+def test_the_weights_are_those_that_were_measured(client, trained, tmp_path):
+    file = tmp_path / "taken.safetensors"
+    answer = client.get(f"{RUNS}/{trained}/weights.safetensors")
+    file.write_bytes(answer.data)
+    measured = json.loads(run_python(["-c", MEASURE, str(file)], ""))
+    summary = client.get(f"{RUNS}/{trained}").json["summary"]
+    assert measured == {name: summary[name] for name in measured}
 
 
 def test_script_and_notebook_say_in_their_first_line_what_to_install(client, finished):
