@@ -2,7 +2,8 @@
 
     python -m tools.record.twin_models [SLUG ...]
 
-Repeats the runs that are named, such as "adult-twin", or each run of dpsgd_explorer/web/recorded/*-twin.json and writes
+Repeats the runs that are named, such as "adult-twin", or each run of
+dpsgd_explorer/web/recorded/*-twin.json, and writes
 dpsgd_explorer/web/recorded/twins/<dataset>-<model>.json: its settings, and its
 ``model`` events of the start and of the end.
 """

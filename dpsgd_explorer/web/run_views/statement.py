@@ -13,6 +13,7 @@ from dpsgd_explorer.experiments.catalogue import MODELS
 from dpsgd_explorer.experiments.events import changes_of
 from dpsgd_explorer.experiments.mid_run import FURTHER, is_counted
 from dpsgd_explorer.experiments.schedules import CONSTANT
+from dpsgd_explorer.experiments.search_config import SearchConfig, values_name
 from dpsgd_explorer.experiments.training_config import TrainingConfig
 from dpsgd_explorer.runs.store.records import Run
 from dpsgd_explorer.runs.store.schema import CANCELLED
@@ -52,6 +53,7 @@ FILTERED = (
 SAMPLED = ("balle_sampling",)
 AUTOMATIC = ("bu",)  # clipping function
 MADE_WITH = "DP-SGD Explorer"
+SEARCH = "search"  # kind of run
 
 
 def statement(
@@ -93,8 +95,49 @@ def statement(
     )
 
 
+def statement_of_search(run: Run, spent: Epsilon | None) -> str:
+    """Return what may be claimed about the winner of a blind search.
+
+    "" before it has been released, and if it never is.
+    """
+    if spent is None or not run.has_ended or not spent.epsilon:
+        return ""
+    config = SearchConfig.parse(run.config)
+    done = config.first_trial.plan.phases
+    clipping = _clipping(config)
+    if "max_grad_norm" in config.searched:
+        clipping = "the gradient of each record has L2 norm at most the bound it drew"
+    return " ".join(
+        (
+            f"{MODELS[config.model].label} was trained on {config.data.label} "
+            f"({config.sample_size:,} records) with DP-SGD, with settings that a blind "
+            "search chose.",
+            "The choice and the winner together are (ε, δ)-differentially private with "
+            f"ε = {spent.epsilon_text} and δ = {small(spent.delta)}.",
+            f"Unit: one training record; {RELATIONS[spent.neighboring_relation]}.",
+            "Search: the number of trials is drawn from the Poisson distribution of "
+            f"mean {config.mean_trials:g}; each draws at random one of "
+            f"{len(config.grid)} combinations ({_lists(config)}); the one with the "
+            "highest test accuracy is released, the others and their number are not.",
+            f"Sampling of a trial: Poisson, every record joins each of "
+            f"{_sampling(done)}, by itself.",
+            f"Mechanism of a trial: {clipping}; Gaussian noise is added to their sum, "
+            f"in all {_noise(done)} times the sensitivity.",
+            f"Accountant: {counter_label(spent.accountant)}; ε is "
+            f"{STATUS[spent.status]}.",
+            "Not covered: the choice of the other settings and any other run on these "
+            f"records; the {config.data.test_size:,} test records.",
+            f"Noise, number of trials and losers follow from seed {config.seed}: "
+            "whoever knows it can repeat them. A model that is released needs both "
+            "drawn in secret.",
+        )
+    )
+
+
 def sources(run: Run, spent: Epsilon | None) -> list[str]:
-    """Return the keys of what a training run rests on, DP-SGD first."""
+    """Return the keys of what a training run or a search rests on, DP-SGD first."""
+    if run.kind == SEARCH:
+        return ["abadi", "papernot", "mironov2017", "mironov2019", *SAMPLED]
     config = TrainingConfig.parse(run.config)
     if not config.private:
         return []
@@ -148,6 +191,15 @@ def _chosen(
         )
     if run.state == CANCELLED:
         yield f"It was stopped by choice; {condition}"
+
+
+def _lists(config: SearchConfig) -> str:
+    """Return the settings that are searched with their values."""
+    lists = (getattr(config, values_name(name)).split() for name in config.searched)
+    return "; ".join(
+        f"{name} {', '.join(values)}"
+        for name, values in zip(config.searched, lists, strict=True)
+    )
 
 
 def _clipping(config: TrainingConfig) -> str:

@@ -16,7 +16,13 @@ from dpsgd_explorer.web.figures.run_charts.accuracy import epsilon_axis
 from dpsgd_explorer.web.questions.rounding import percent
 from dpsgd_explorer.web.run_views.models import RunSummary
 from dpsgd_explorer.web.run_views.registry import VIEWS
-from dpsgd_explorer.web.run_views.statement import bibtex, sources, statement
+from dpsgd_explorer.web.run_views.statement import (
+    SEARCH,
+    bibtex,
+    sources,
+    statement,
+    statement_of_search,
+)
 
 
 @dataclass(frozen=True)
@@ -50,6 +56,13 @@ def take_along(
     """
     spent = RunSummary.of(run, "").privacy
     is_private = spent is not None and spent.epsilon is not None
+    if run.kind == SEARCH:
+        return TakeAlong(
+            statement_of_search(run, spent),
+            bibtex(sources(run, spent)),
+            weights,
+            is_private,
+        )
     if run.kind != DEFAULT_KIND:
         return TakeAlong(weights=weights, is_private=is_private)
     return TakeAlong(

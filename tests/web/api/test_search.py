@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 
 import pytest
 
@@ -129,6 +130,38 @@ def test_a_finished_search_spends_what_its_choice_costs(client, finished, log):
     assert run["privacy"]["epsilon_text"] in listed
 
 
+def test_its_statement_claims_the_price_of_the_choice_and_cites_its_bound(
+    client, finished
+):
+    page = client.get(f"/runs/{finished}/").text
+    [text] = re.findall(r'id="privacy-statement" data-text>([^<]*)<', page)
+    spent = client.get(f"{RUNS}/{finished}").json["privacy"]
+    trial = CONFIG.first_trial.plan
+    for words in (
+        f"ε = {spent['epsilon_text']} and δ = 1e-5",
+        "Poisson distribution of mean 1",
+        "one of 2 combinations (learning_rate 0.5, 4)",
+        "the others and their number are not",
+        f"2 steps with probability {trial.sample_rate:.4g}",
+        f"L2 norm at most {CONFIG.max_grad_norm:g}",
+        "an upper bound, rounded up",
+        "test records",
+        "secret",
+    ):
+        assert words in text
+    [noise] = re.findall(r"in all ([\d.]+) times", text)
+    assert float(noise) >= trial.noise_multiplier
+    assert "@misc{papernot2022," in page
+
+
+def test_the_statement_of_a_searched_bound_names_no_bound(client, store, log):
+    bounds = {"learning_rate_values": None, "max_grad_norm_values": "0.125 0.25"}
+    run_id = ended(store, launched(client, **bounds).json["id"], log)
+    page = client.get(f"/runs/{run_id}/").text
+    assert "at most the bound it drew" in page
+    assert "(max_grad_norm 0.125, 0.25)" in page
+
+
 def test_a_search_that_is_stopped_has_released_nothing(client, store, log):
     run_id = launched(client).json["id"]
     ended(store, run_id, log[:4], state="cancelled")
@@ -136,6 +169,7 @@ def test_a_search_that_is_stopped_has_released_nothing(client, store, log):
     assert (run["privacy"]["epsilon"], run["step"]) == (0, 3)
     page = client.get(run["links"]["page"]).text
     assert "It ended before its winner was released" in page
+    assert "privacy-statement" not in page
 
 
 def test_no_accountant_of_steps_counts_it(client, finished):
