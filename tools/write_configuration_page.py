@@ -15,6 +15,7 @@ from dpsgd_explorer.experiments import engines_config, regression_config
 from dpsgd_explorer.experiments.attack_config import AttackConfig
 from dpsgd_explorer.experiments.config import RunConfig
 from dpsgd_explorer.experiments.engines_config import EnginesConfig
+from dpsgd_explorer.experiments.planted_bug_config import PlantedBugConfig
 from dpsgd_explorer.experiments.regression_config import RegressionConfig
 from dpsgd_explorer.experiments.search_config import LISTED, USUAL_VALUES, SearchConfig
 from dpsgd_explorer.experiments.training_config import (
@@ -60,6 +61,7 @@ def parts() -> dict[str, str]:
             f"\n\n{_settings(EnginesConfig)}"
         ),
         "attack": _settings(AttackConfig),
+        "planted_bug": _settings(PlantedBugConfig),
         "search": SEARCHES + TABLE + "\n".join(_search_rows()) + "\n",
         "environment": VARIABLES + "\n".join(_variable_rows()),
         "quotas": LIMITS + "\n".join(_quota_rows()),

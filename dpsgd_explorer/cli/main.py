@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from dpsgd_explorer.experiments.config import RunConfig
     from dpsgd_explorer.experiments.engines_config import EnginesConfig
     from dpsgd_explorer.experiments.events import Event
+    from dpsgd_explorer.experiments.planted_bug_config import PlantedBugConfig
     from dpsgd_explorer.experiments.regression_config import RegressionConfig
     from dpsgd_explorer.experiments.search_config import SearchConfig
     from dpsgd_explorer.experiments.training_config import TrainingConfig
@@ -210,10 +211,26 @@ def _engines_terms(_config: EnginesConfig, _steps: int) -> str:
     return "made-up data, nothing is spent"
 
 
+def _proven(data: dict[str, Any]) -> str:
+    from dpsgd_explorer.accounting import round_up
+
+    if data["epsilon_lower"] is None:
+        return "no step to audit"
+    return (
+        f"proven: epsilon at least {math.floor(100 * data['epsilon_lower']) / 100}, "
+        f"promised: {round_up(data['epsilon_promised'])}"
+    )
+
+
+def _audit_terms(_config: PlantedBugConfig, _steps: int) -> str:
+    return "made-up records, nothing is spent"
+
+
 REACHED: dict[str, Callable[[dict[str, Any]], str]] = {
     "training": _accuracy,
     "search": _accuracy,
     "engines": _ratio,
+    "planted_bug": _proven,
     "regression": lambda data: (
         f"median MSE {math.inf if (mse := data['mse_median']) is None else mse:.4f}"
     ),
@@ -222,6 +239,7 @@ TERMS: dict[str, Callable[[Any, int], str]] = {
     "training": _training_terms,
     "search": _search_terms,
     "engines": _engines_terms,
+    "planted_bug": _audit_terms,
     "regression": _regression_terms,
 }
 

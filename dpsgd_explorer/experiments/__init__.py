@@ -6,6 +6,7 @@ The names below are the public ones; scripts that users export import them from 
 from dpsgd_explorer.experiments.attack_config import AttackConfig
 from dpsgd_explorer.experiments.engines_config import EnginesConfig
 from dpsgd_explorer.experiments.kinds import KINDS, parse, start
+from dpsgd_explorer.experiments.planted_bug_config import PlantedBugConfig
 from dpsgd_explorer.experiments.presets import PRESETS
 from dpsgd_explorer.experiments.regression_config import RegressionConfig
 from dpsgd_explorer.experiments.search_config import SearchConfig
@@ -16,6 +17,7 @@ __all__ = [
     "PRESETS",
     "AttackConfig",
     "EnginesConfig",
+    "PlantedBugConfig",
     "RegressionConfig",
     "SearchConfig",
     "TrainingConfig",

@@ -63,6 +63,16 @@ and without noise (null for the first; the ``end`` has the largest of all);
 quartiles ``ratio_low`` and ``ratio_high``; ``peak_bytes``; and the ``layers`` with the
 ``way`` each chose, the multiply-adds of either way, and the ``reason``.
 
+A run of kind "planted_bug" audits a training loop on made-up records, so its
+``epsilon`` and ``delta`` are null.  Its ``phase`` holds the ``canaries``, the
+``confidence`` of the bounds, what the loop promises of all its steps
+(``epsilon_promised`` at ``delta_promised``) and why ``PrivacyEngine`` has ``refused``
+the loop's model, loss or batches ("" if not).  Its ``evaluation`` holds the
+``epsilon_lower`` that the canaries prove of the steps so far, and the
+``epsilon_promised`` of these.  The ``end`` has the last of them (null if there was
+none), the ``error`` that stopped the loop ("" if none) and ``seen_by``: "engine",
+"torch", "audit" or "nothing".
+
 A run of kind "search" tells nothing of its trials but of the best.  Its ``phase``
 holds ``sample_rate``, ``noise_multiplier`` and ``trial_steps`` of a trial,
 ``mean_trials`` and ``steps``: the trainings, a number that does not depend on how many

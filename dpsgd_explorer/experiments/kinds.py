@@ -12,6 +12,7 @@ from dpsgd_explorer.experiments.config import RunConfig
 from dpsgd_explorer.experiments.engines_config import EnginesConfig
 from dpsgd_explorer.experiments.events import Changes
 from dpsgd_explorer.experiments.experiment import Experiment, PerformanceSettings
+from dpsgd_explorer.experiments.planted_bug_config import PlantedBugConfig
 from dpsgd_explorer.experiments.regression_config import RegressionConfig
 from dpsgd_explorer.experiments.search_config import SearchConfig
 from dpsgd_explorer.experiments.training_config import TrainingConfig
@@ -45,6 +46,7 @@ class Kind:
 
 LOOPS = "dpsgd_explorer.training"
 ACCURACY = ("test_accuracy", "test_loss")
+BOUNDS = ("epsilon_lower", "epsilon_promised")
 ERROR = ("mse_median", "mse_low", "mse_high")
 KINDS = {
     kind.name: kind
@@ -56,6 +58,12 @@ KINDS = {
             f"{LOOPS}.engine_comparison",
             "EngineComparison",
             ("difference",),
+        ),
+        Kind(
+            PlantedBugConfig,
+            f"{LOOPS}.planted_bug",
+            "PlantedBugExperiment",
+            BOUNDS,
         ),
         Kind(SearchConfig, f"{LOOPS}.blind_search", "BlindSearch", ACCURACY),
         Kind(AttackConfig, f"{LOOPS}.attack", "Attack", ("area",)),

@@ -22,8 +22,9 @@ SHORT = {
     "regression": {"steps": 2, "noise_multiplier": 50.0, "evaluations": 1},
     "engines": {"model": "mlp", "width": 4, "batch_size": 2},
     "attack": {"dataset": "adult", "shadows": 4, "canary_label": None},
+    "planted_bug": {"loop": "batch_norm"},
 }
-SLOW = ("engines", "attack")
+SLOW = ("engines", "attack", "planted_bug")
 SHORT["search"] = SHORT["training"] | {"mean_trials": 1.0, "noise_multiplier": 9.0}
 
 
@@ -31,10 +32,7 @@ SHORT["search"] = SHORT["training"] | {"mean_trials": 1.0, "noise_multiplier": 9
     "name",
     [
         pytest.param(
-            name,
-            marks=[pytest.mark.long("real runs")]
-            if name in ("engines", "attack")
-            else [],
+            name, marks=[pytest.mark.long("real runs")] if name in SLOW else []
         )
         for name in KINDS
     ],

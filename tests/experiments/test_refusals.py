@@ -6,6 +6,7 @@ import pytest
 
 from dpsgd_explorer.errors import ConfigError
 from dpsgd_explorer.experiments.engines_config import EnginesConfig
+from dpsgd_explorer.experiments.planted_bug_config import PlantedBugConfig
 from dpsgd_explorer.experiments.regression_config import RegressionConfig
 from dpsgd_explorer.experiments.training_config import TrainingConfig
 
@@ -82,10 +83,19 @@ ENGINES = [
     ({"width": 1024, "batch_size": 512}, "batch_size", "batch_size"),
     ({"engine": "hooks"}, "engine", "unknown setting"),
 ]
+PLANTED_BUGS = [
+    ({"loop": "no_such"}, "loop", "no_such"),
+    ({"loop": ""}, "loop", "honest"),
+    ({"loop": 3}, "loop", "3"),
+    ({"seed": -1}, "seed", "-1"),
+    ({"seed": 1.5}, "seed", "1.5"),
+    ({"steps": 5}, "steps", "unknown setting"),
+]
 BAD = {
     TrainingConfig: ALL + TRAINING,
     RegressionConfig: ALL + REGRESSION,
     EnginesConfig: ALL + ENGINES,
+    PlantedBugConfig: ALL + PLANTED_BUGS,
 }
 
 

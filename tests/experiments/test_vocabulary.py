@@ -4,6 +4,7 @@ import pytest
 
 from dpsgd_explorer.experiments.attack_config import AttackConfig
 from dpsgd_explorer.experiments.engines_config import EnginesConfig
+from dpsgd_explorer.experiments.planted_bug_config import PlantedBugConfig
 from dpsgd_explorer.experiments.regression_config import RegressionConfig
 from dpsgd_explorer.experiments.search_config import SearchConfig
 from dpsgd_explorer.experiments.training_config import TrainingConfig
@@ -16,6 +17,7 @@ MODELS = (
     TrainingConfig,
     RegressionConfig,
     EnginesConfig,
+    PlantedBugConfig,
     SearchConfig,
     AttackConfig,
     BudgetQuestion,

@@ -35,6 +35,7 @@ ENGINES = {
     "sequence_length": 2,
 }
 SEARCH = ADULT | {"kind": "search", "mean_trials": 1.0}
+STOPPED = {"kind": "planted_bug", "loop": "never_summed"}
 SLOW = {"cnn", "conv1d", "mlp", "scattering_linear"}
 CASES = [
     *(
@@ -52,7 +53,7 @@ CASES = [
     REGRESSION,
     *(
         pytest.param(settings, marks=pytest.mark.long("real runs"))
-        for settings in (ENGINES, SEARCH)
+        for settings in (ENGINES, SEARCH, STOPPED)
     ),
 ]
 

@@ -69,6 +69,13 @@ TABLE = (
         "A picture falls out of the first layer’s gradient by one division. Add "
         "records, clip, add noise, and watch it drown, beside the ε of that release.",
     ),
+    Lab(
+        "find_the_bug",
+        "Find the bug",
+        "Twelve loops leak, crash or cheat: can you see why, and can an audit?",
+        "Real DP-SGD code with one planted bug each. Guess, then run it: the audit’s "
+        "bound climbs past the promise, the safety check refuses, or nothing shows.",
+    ),
 )
 
 

@@ -1,14 +1,15 @@
 """How a computed number becomes text: the one place where the direction is chosen.
 
 A limit (of a loss, of an attacker, of δ) and a need (of noise) are rounded up, so that
-what is printed holds.  Every other number is rounded to nearest.
+what is printed holds; what is proven at least is rounded down.  Every other number is
+rounded to nearest.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from decimal import ROUND_CEILING, ROUND_HALF_EVEN, Context, Decimal
+from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Context, Decimal
 
 from dpsgd_explorer.accounting import round_up
 
@@ -25,6 +26,11 @@ def limit(value: float, digits: int = 2) -> str:
 def need(value: float, digits: int = 3) -> str:
     """Return a noise multiplier that is needed, not below its value."""
     return round_up(value, digits)
+
+
+def proven(value: float, digits: int = 2) -> str:
+    """Return a lower limit with so many decimals, not above its value."""
+    return _fixed(Decimal(f"{value:.{SIGNIFICANT}g}"), digits, ROUND_FLOOR)
 
 
 def nearest(value: float, digits: int = 2) -> str:

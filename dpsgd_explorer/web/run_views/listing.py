@@ -35,6 +35,7 @@ KIND_WORDS = {
     "engines": "Engines compared",
     "search": "Blind search",
     "attack": "Attack on membership",
+    "planted_bug": "Loop audited",
 }
 PART = re.compile(r"[^\W\d]\S*\s+\d\S*|\S+")
 FIRST, LAST = "asc", "desc"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dpsgd_explorer.web.run_views.attack import AttackView
 from dpsgd_explorer.web.run_views.base import RunView
 from dpsgd_explorer.web.run_views.engines import EnginesView
+from dpsgd_explorer.web.run_views.planted_bug import PlantedBugView
 from dpsgd_explorer.web.run_views.regression import RegressionView
 from dpsgd_explorer.web.run_views.search import SearchView
 from dpsgd_explorer.web.run_views.training import TrainingView
@@ -15,4 +16,5 @@ VIEWS: dict[str, RunView] = {
     "engines": EnginesView(),
     "search": SearchView(),
     "attack": AttackView(),
+    "planted_bug": PlantedBugView(),
 }

@@ -22,6 +22,13 @@ export function decimalsUp(epsilon, digits = 2) {
   return Number(nearest) >= value ? nearest : (Number(nearest) + 10 ** -digits).toFixed(digits);
 }
 
+/** A lower bound in so many decimals, never above its value. */
+export function roundDown(bound, digits = 2) {
+  const value = withoutNoise(bound);
+  const nearest = value.toFixed(digits);
+  return Number(nearest) <= value ? nearest : (Number(nearest) - 10 ** -digits).toFixed(digits);
+}
+
 /** To two significant digits, rounded up. */
 function small(value) {
   const [mantissa, exponent] = value.toExponential(1).split("e");

@@ -1,0 +1,66 @@
+"""The settings of the audit of a training loop with a planted bug; loads no torch."""
+
+from __future__ import annotations
+
+from typing import ClassVar, Literal
+
+from dpsgd_explorer.experiments.config import RunConfig
+from dpsgd_explorer.experiments.setting import Setting
+from dpsgd_explorer.experiments.vocabulary import setting
+
+HONEST = "honest"
+#: The loops, in the order of the lab; ``audit/planted_bugs/loops`` has a file of each.
+LOOPS = (
+    "noise_without_bound",
+    "batch_norm",
+    "tensors_clipped_alone",
+    "seed_reused",
+    "mean_clipped",
+    "noise_per_micro_batch",
+    HONEST,
+    "piled_up",
+    "weighted_by_batch",
+    "noise_on_weights",
+    "shuffled_epochs",
+    "never_summed",
+    "rate_from_test_set",
+)
+STEPS = 60  # of a loop
+#: Multiply-adds of a run that takes as long, its bounds on ε included.  Measured.
+COST = 1e11
+
+LOOP = Setting(
+    label="Loop",
+    help="The training loop that is run with canaries and audited.",
+    choices={name: name.replace("_", " ") for name in LOOPS},
+)
+
+
+class PlantedBugConfig(RunConfig):
+    """The settings of one audit of a loop; an instance that exists is valid."""
+
+    TO_COST_LESS: ClassVar[str] = "another loop"
+
+    kind: Literal["planted_bug"] = "planted_bug"
+    loop: str = LOOP.field(HONEST, group="Loop")
+    seed: int = setting(
+        "seed",
+        1,
+        group="Loop",
+        help="Of the records, the canaries’ coins, the batches and the noise.",
+    )
+
+    @property
+    def planned_steps(self) -> int:
+        """Steps of the loop; one that stops with an error takes fewer."""
+        return STEPS
+
+    @property
+    def length_setting(self) -> str:
+        """Name of the setting that determines the length of the run."""
+        return "loop"
+
+    @property
+    def cost(self) -> float:
+        """Multiply-adds of as long a run."""
+        return COST

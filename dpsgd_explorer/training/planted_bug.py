@@ -1,0 +1,98 @@
+"""The audit of a loop with a planted bug as a run: a step in, a bound on ε out.
+
+``PlantedBugExperiment`` can stop after any event; a resumed one takes the steps again,
+from the same seed.
+"""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager
+from typing import Any
+
+from dpsgd_explorer.audit.planted_bugs.catalogue import LOOPS
+from dpsgd_explorer.audit.planted_bugs.task import CANARIES, DELTA, STEPS, plan
+from dpsgd_explorer.audit.planted_bugs.trial import (
+    AUDITED,
+    CONFIDENCE,
+    AuditedLoop,
+    AuditPoint,
+    refusal,
+    seen_by,
+)
+from dpsgd_explorer.dp.kernels.threads import threads
+from dpsgd_explorer.experiments.events import NOT_PRIVATE, Event
+from dpsgd_explorer.experiments.experiment import Experiment
+from dpsgd_explorer.experiments.planted_bug_config import PlantedBugConfig
+
+
+class PlantedBugExperiment(Experiment):
+    """One audit and its state; see ``Experiment``."""
+
+    config: PlantedBugConfig
+
+    def _prepare(self) -> None:
+        bug = LOOPS[self.config.loop]
+        with threads(1):
+            self._loop = AuditedLoop(bug, self.config.seed)
+            self._refused = refusal(bug, self.config.seed)
+        self._last: AuditPoint | None = None
+
+    def _computing(self) -> AbstractContextManager[None]:
+        return threads(1)
+
+    def _state(self) -> dict[str, Any]:
+        return {"last": self._last}
+
+    def _load_state(self, state: dict[str, Any]) -> None:
+        self._last = state["last"] and AuditPoint(*state["last"])
+        with threads(1):
+            for _ in range(self._step):  # made again rather than kept
+                self._loop.advance()
+
+    def _advance(self) -> None:
+        """Take a step, and say what the canaries prove after some of them."""
+        if not self._loop.advance():
+            self._end()
+            return
+        self._step += 1
+        self._emit("step", diagnostics={})
+        if self._step in AUDITED:
+            self._last = self._loop.point()
+            self._emit("evaluation", **_bounds(self._last))
+        if self._step == STEPS:
+            self._end()
+
+    def _end(self) -> None:
+        seen = seen_by(self._refused, self._loop.error, self._last)
+        self._emit(
+            "end",
+            delta=None,
+            reason="finished",
+            error=self._loop.error,
+            seen_by=seen,
+            **_bounds(self._last),
+        )
+        self._ended = True
+
+    def _phase(self) -> Event:
+        promised = plan()
+        spent = {"sample_rate": promised.sample_rate, "steps": STEPS}
+        settings = {"noise_multiplier": None, "status": NOT_PRIVATE, "private": False}
+        audited = {
+            "canaries": CANARIES,
+            "confidence": CONFIDENCE,
+            "epsilon_promised": promised.epsilon(),
+            "delta_promised": DELTA,
+            "refused": self._refused,
+        }
+        return Event("phase", {"step": 0} | spent | settings | audited)
+
+    def _epsilon(self) -> float | None:
+        return None
+
+
+def _bounds(point: AuditPoint | None) -> dict[str, float | None]:
+    if point is None:
+        return {"epsilon_lower": None, "epsilon_promised": None}
+    _, lower, promised = point
+    return {"epsilon_lower": lower, "epsilon_promised": promised}
