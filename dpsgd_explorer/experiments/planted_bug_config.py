@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import ClassVar, Literal
 
 from dpsgd_explorer.experiments.config import RunConfig
-from dpsgd_explorer.experiments.setting import Setting
+from dpsgd_explorer.experiments.fields.setting import Setting
 from dpsgd_explorer.experiments.vocabulary import setting
 
 HONEST = "honest"

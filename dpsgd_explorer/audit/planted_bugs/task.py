@@ -19,7 +19,7 @@ from dpsgd_explorer.accounting import Plan
 TABLES = 4
 COLUMNS = 5  # of a table, used by the real records
 RECORDS = 200  # real ones; the tests' are as many
-CANARIES = 1000
+CANARIES = 2000
 FAR_OFF = -1e6  # a canary's target
 NOISE = 0.1  # of the real targets
 #: Expected size of a batch; half the canaries join.
