@@ -43,6 +43,7 @@ export function marks(chart, audited, {promise, steps}) {
   const start = {step: 0, epsilon_lower: 0, epsilon_promised: 0};
   const all = points.length ? [start, ...points] : [];
   const last = points.at(-1);
+  const isHighest = points.every(({epsilon_lower}) => epsilon_lower <= last.epsilon_lower);
   return [
     ...ticks(high).flatMap((value) => [
       rule([left, y(value)], [chart.width - right, y(value)]),
@@ -56,7 +57,7 @@ export function marks(chart, audited, {promise, steps}) {
     line(all.map((point) => [x(point.step), y(point.epsilon_promised)]), "s-private thin"),
     line(all.map((point) => [x(point.step), y(point.epsilon_lower)]), "s-budget"),
     ...points.map((point) => disc([x(point.step), y(point.epsilon_lower)], 4, "f-budget")),
-    ...(last ? [text([x(last.step) - 6, y(last.epsilon_lower) - 9], `proven: ${roundDown(last.epsilon_lower)}`, "budget halo", "end")] : []),
+    ...(last ? [text([x(last.step) - 6, y(last.epsilon_lower) + (isHighest ? -9 : 20)], `proven: ${roundDown(last.epsilon_lower)}`, "budget halo", "end")] : []),
   ];
 }
 

@@ -14,7 +14,7 @@ const LARGEST_SEED = 2 ** 31 - 1;
 const {page, data, part, parts} = openPage("bug-lab");
 const {name, names, honest, recorded, plan} = data;
 const guesses = new Guesses(names);
-const panel = new BoundPanel(part("result"));
+const panel = new BoundPanel(part("plate"));
 const calm = matchMedia("(prefers-reduced-motion: reduce)");
 /** @type {LiveRun | null} */
 let live = null;
@@ -74,7 +74,7 @@ function showScore() {
 /** Play the recorded audit from its start. */
 function play() {
   release();
-  part("result").hidden = false;
+  part("plate").hidden = false;
   let count = calm.matches ? recorded.points.length : 0;
   const step = () => {
     const shown = until(recorded, count);
@@ -99,7 +99,7 @@ async function launch() {
 }
 
 function follow(answer) {
-  part("result").hidden = false;
+  part("plate").hidden = false;
   part("open").href = answer.links.page;
   part("open").hidden = false;
   part("stop").hidden = false;
@@ -125,7 +125,7 @@ function release() {
 
 function refused(error) {
   if (!(error instanceof ApiError)) throw error;
-  part("result").hidden = false;
+  part("plate").hidden = false;
   const line = panel.part("error");
   line.textContent = error.message;
   line.hidden = false;
