@@ -1,0 +1,1 @@
+"""Runs that put a training loop to an audit, as they are listed and shown."""
