@@ -43,7 +43,6 @@ from dpsgd_explorer.web.pages import (
     data,
     embed,
     engines_lab,
-    find_the_bug,
     glossary,
     groups,
     home,
@@ -56,6 +55,7 @@ from dpsgd_explorer.web.pages import (
     train,
 )
 from dpsgd_explorer.web.pages import runs as runs_pages
+from dpsgd_explorer.web.pages.audits import find_the_bug
 
 PAGES = (
     home,

@@ -1,0 +1,1 @@
+"""Labs in which a training loop is put to an audit."""
