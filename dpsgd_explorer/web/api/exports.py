@@ -32,10 +32,10 @@ from dpsgd_explorer.web.api.operation import operation, parse_query
 from dpsgd_explorer.web.api.recount import filter_of, odometer_of
 from dpsgd_explorer.web.figures.exports.share_card import share_card
 from dpsgd_explorer.web.http.services import run_store
+from dpsgd_explorer.web.run_views.exports.report import report
+from dpsgd_explorer.web.run_views.exports.reproduce import notebook, script
 from dpsgd_explorer.web.run_views.models import LogEntry, RunSummary, links
 from dpsgd_explorer.web.run_views.registry import VIEWS
-from dpsgd_explorer.web.run_views.report import report
-from dpsgd_explorer.web.run_views.reproduce import notebook, script
 from dpsgd_explorer.web.run_views.take_along import card_of
 
 bp = Blueprint("exports", __name__, url_prefix="/api/v1/runs/<run_id>")

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dpsgd_explorer.web.run_views.attack import AttackView
-from dpsgd_explorer.web.run_views.audits.planted_bug import PlantedBugView
 from dpsgd_explorer.web.run_views.base import RunView
 from dpsgd_explorer.web.run_views.engines import EnginesView
+from dpsgd_explorer.web.run_views.planted_bug import PlantedBugView
 from dpsgd_explorer.web.run_views.regression import RegressionView
 from dpsgd_explorer.web.run_views.search import SearchView
 from dpsgd_explorer.web.run_views.training import TrainingView

@@ -16,7 +16,7 @@ from dpsgd_explorer.web.content.planted_bugs import (
 )
 from dpsgd_explorer.web.pages.labs import bp
 from dpsgd_explorer.web.questions.rounding import limit
-from dpsgd_explorer.web.run_views.audits.planted_bug import plan_of
+from dpsgd_explorer.web.run_views.planted_bug import plan_of
 
 
 @bp.get("/find-the-bug/")

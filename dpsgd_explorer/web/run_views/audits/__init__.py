@@ -1,1 +1,0 @@
-"""Runs that put a training loop to an audit, as they are listed and shown."""
