@@ -1,6 +1,9 @@
 """Runs that real processes train, and what their logs must hold."""
 
 import json
+import os
+import subprocess
+import sys
 import threading
 
 from dpsgd_explorer.experiments.events import Event
@@ -56,6 +59,13 @@ def assert_ended_as(whole, store, run_id):
         if kind in ("step", "evaluation", "end")
     ]
     assert spent == sorted(spent)
+
+
+def start_worker(settings):
+    return subprocess.Popen(
+        [sys.executable, "-m", "dpsgd_explorer", "worker"],
+        env=os.environ | settings.to_environment(),
+    )
 
 
 def answering(consumer):

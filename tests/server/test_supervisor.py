@@ -2,73 +2,23 @@
 
 import json
 import os
-import re
 import signal
 import socket
 import subprocess
 import sys
 import urllib.request
-from pathlib import Path
 
 import pytest
 
-from tests.ports import free_port
-from tests.runs.system_processes import children_of, wait_until
-
-START_SECONDS = 60
-
-
-def descendants(pid):
-    """All living processes below one."""
-    found, layer = set(), {pid}
-    while layer := {child for parent in layer for child in children_of(parent)}:
-        found |= layer
-    return found
-
-
-def children(pid):
-    return set(children_of(pid))
-
-
-def has_begun(pid):
-    """Our code runs in it: its second thread is there."""
-    return len(list(Path(f"/proc/{pid}/task").glob("*"))) > 1
-
-
-def command_of(pid):
-    try:
-        return Path(f"/proc/{pid}/cmdline").read_text().replace("\0", " ")
-    except OSError:
-        return ""
-
-
-def alive(pids):
-    return [pid for pid in pids if command_of(pid)]
-
-
-@pytest.fixture
-def product(tmp_path):
-    """Start the product on a free port; give its process and its address."""
-    port = free_port()
-    process = subprocess.Popen(
-        [sys.executable, "-m", "dpsgd_explorer", "serve"],
-        env=os.environ | {"DPSGD_INSTANCE_DIR": str(tmp_path), "PORT": str(port)},
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    address = re.search(r"http://\S+", process.stdout.readline()).group()
-    assert address == f"http://127.0.0.1:{port}"
-    with urllib.request.urlopen(f"{address}/healthz", timeout=START_SECONDS) as answer:
-        assert answer.status == 200
-    wait_until(lambda: worker_of(process))
-    yield process, address
-    process.terminate()
-    process.wait(START_SECONDS)
-    process.stdout.close()
-
-
-def worker_of(process):
-    return [pid for pid in descendants(process.pid) if " worker " in command_of(pid)]
+from tests.runs.system_processes import wait_until
+from tests.server.processes import (
+    START_SECONDS,
+    alive,
+    children,
+    descendants,
+    has_begun,
+    worker_of,
+)
 
 
 def assert_all_end_after(number, process):

@@ -14,7 +14,7 @@ from dpsgd_explorer.experiments.events import changes_of
 from dpsgd_explorer.experiments.mid_run import FURTHER
 from dpsgd_explorer.experiments.training_config import TrainingConfig
 from dpsgd_explorer.runs.store.records import Run
-from dpsgd_explorer.web.questions.looked_at import Total, totals
+from dpsgd_explorer.web.questions.looked_at import LookedAt, Total, totals
 from dpsgd_explorer.web.questions.rounding import need, percent, points
 from dpsgd_explorer.web.run_views.listing import RunRow, looked_at, marked, row_of
 from dpsgd_explorer.web.run_views.naming import SEED, short, whole_config
@@ -84,6 +84,7 @@ class Comparison:
         heading: Its conclusion.
         luck: Sentences on what seeds alone do; [] if no two runs differ in it alone.
         spent: What looking at all of them costs, by data set.
+        counted: Which curves stand at what a filter counted, "" if none does.
     """
 
     runs: list[Compared]
@@ -92,6 +93,7 @@ class Comparison:
     same: list[Setting]
     luck: list[str]
     spent: list[Total]
+    counted: str = ""
 
 
 def compare(runs: Sequence[Run], phases: Phases, visitor: str) -> Comparison:
@@ -127,6 +129,7 @@ def compare(runs: Sequence[Run], phases: Phases, visitor: str) -> Comparison:
         [setting for setting in settings if not setting.differs],
         _luck(compared),
         list(totals(looked).values()),
+        _counted(compared, looked),
     )
 
 
@@ -174,7 +177,8 @@ def _changes(run: Run, told: Sequence[Mapping[str, Any]]) -> str:
     written = []
     for step, values in changes_of(told):
         if FURTHER in values:
-            written.append(f"continued after step {step:,} for {values[FURTHER]:,}")
+            further = f"{values[FURTHER]:,} steps"
+            written.append(f"continued after step {step:,} for {further}")
             continue
         words = ", ".join(
             f"{short(fields[name], now[name])} → {fields[name].in_words(value)}"
@@ -234,6 +238,20 @@ def _seeds(runs: Sequence[Run], phases: Phases) -> list[str]:
         for key in keys
     ]
     return [group if len(group) > 1 else "" for group in letters]
+
+
+def _counted(runs: Sequence[Compared], looked: Sequence[LookedAt]) -> str:
+    """Return which runs have a budget for changes, and what that means for a chart."""
+    pairs = zip(runs, looked, strict=True)
+    letters = "".join(run.letter for run, seen in pairs if seen.filtered)
+    if not letters:
+        return ""
+    their = "their filters" if len(letters) > 1 else "its filter"
+    return (
+        f"{_spoken(letters)} {'stand' if len(letters) > 1 else 'stands'} at what "
+        f"{their} had counted, which is no guarantee: what is spent is the whole "
+        "budget, as in the table."
+    )
 
 
 def _heading(runs: Sequence[Compared]) -> str:

@@ -30,17 +30,22 @@ export function lossTop(classes, evaluations) {
 /** Pure: a view in, Plotly traces and layout out. @param {LossView} view */
 export function figure(view, color) {
   const {plan, size, top} = view;
-  const range = [0, plan.steps * 1.02];
+  const range = [0, lastStep(plan) * 1.02];
   return {
     traces: [train(view, color), test(view, color)],
     layout: {
       ...baseLayout(color, size, MARGIN),
-      xaxis: keyAxis(color, range, {tickvals: niceTicks(plan.steps, 4), hoverformat: "d", unifiedhovertitle: {text: "step %{x}"}}),
+      xaxis: keyAxis(color, range, {tickvals: niceTicks(lastStep(plan), 4), hoverformat: "d", unifiedhovertitle: {text: "step %{x}"}}),
       yaxis: valueAxis(color, [0, top], {tickvals: niceTicks(top, 5)}),
       shapes: [],
       annotations: labels(view, color),
     },
   };
+}
+
+/** The last step that will be done: a wall may stand before the end of the plan. */
+function lastStep({steps, last_step: last}) {
+  return last || steps;
 }
 
 function train({steps, plan}, color) {
@@ -74,7 +79,7 @@ function labels({steps, evaluations, plan, top}, color) {
   const names = [unitName("nats", color), axisName("step", color)];
   const [train, test] = [steps.at(-1), evaluations.at(-1)];
   if (!train || !test || train.loss === null) return names;
-  const x = {x: train.step, xanchor: train.step > plan.steps / 2 ? "right" : "left"};
+  const x = {x: train.step, xanchor: train.step > lastStep(plan) / 2 ? "right" : "left"};
   const [low, high] = [train.loss, test.test_loss].sort((a, b) => a - b).map((y) => Math.min(y, top * 0.9));
   const above = {...x, y: high, yshift: 14};
   const below = low > 0.18 * top ? {...x, y: low, yshift: -14} : {...x, y: high, yshift: 32};

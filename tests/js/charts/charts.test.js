@@ -20,6 +20,12 @@ test("accuracy stands over the epsilon it cost", () => {
   assert.equal(line.line.color, "--series-private");
 });
 
+test("the axis of the loss ends where the run will: at its last step, or at a wall before it", () => {
+  const end = (plan) => loss({...log, plan, top: 1, size: SIZE}, color).layout.xaxis.range[1];
+  assert.equal(end({...PLAN, steps: 8000, last_step: 1500}), 1500 * 1.02);
+  assert.equal(end({...PLAN, steps: 520, last_step: 520}), 520 * 1.02);
+});
+
 test("each axis has its own x and an end that is known before the run", () => {
   const x = (axis) => accuracy({...view, axis}, color).traces[0].x.at(-1);
   const last = log.evaluations.at(-1);

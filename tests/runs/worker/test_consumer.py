@@ -2,8 +2,6 @@
 
 import os
 import signal
-import subprocess
-import sys
 import threading
 import time
 
@@ -22,6 +20,7 @@ from tests.runs.real_runs import (
     assert_cancelled,
     assert_ended_as,
     long_config,
+    start_worker,
 )
 from tests.runs.system_processes import (
     PATIENCE_SECONDS,
@@ -46,13 +45,6 @@ def test_a_killed_child_is_resumed_and_its_run_ends_as_if_nothing_had_been(
     assert before.step < killed_config.steps
     assert worker.store.leases.claim(run.id) is None
     assert_ended_as(whole, worker.store, run.id)
-
-
-def start_worker(settings):
-    return subprocess.Popen(
-        [sys.executable, "-m", "dpsgd_explorer", "worker"],
-        env=os.environ | settings.to_environment(),
-    )
 
 
 @pytest.mark.long("real runs")

@@ -148,7 +148,8 @@ def test_the_card_claims_the_budget(client, changed, unchanged):
 def test_continued_runs_are_compared_at_their_budgets(client, changed, unchanged):
     page = client.get(f"/runs/compare?ids={changed},{unchanged}")
     assert page.status_code == 200
-    assert "continued after step 40 for 12" in page.text
+    assert "continued after step 40 for 12 steps" in page.text
+    assert "A and B stand at what their filters had counted" in page.text
     assert "from step 11: " in page.text
     front = client.get("/runs/pareto")
     assert front.status_code == 200
