@@ -51,6 +51,10 @@ class PrivacyError(ExplorerError, RuntimeError):
     """The guarantee would not hold if this went on."""
 
 
+class PrivacyViolationError(PrivacyError):
+    """A run's own audit proves that it spent more than its accountant promised."""
+
+
 class UnsupportedModuleError(PrivacyError):
     """A trainable module has no rule, or mixes the samples of a batch."""
 

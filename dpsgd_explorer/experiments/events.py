@@ -23,7 +23,11 @@
     DP-SGD releases; the rest is about test records, so it is not private.
 ``end``:
     ``step``, ``epsilon``, ``delta``, ``test_accuracy``, ``test_loss``, ``seconds``,
-    ``reason``: "finished" or "stop_at_epsilon", ``receipt`` (null if not private)
+    ``reason``: "finished" or "stop_at_epsilon", ``receipt`` (null if not private),
+    in runs of kind "training" ``audit`` (null without canaries): what they prove of the
+    steps since the last change of plan, ``epsilon_lower`` at ``confidence`` next to
+    ``epsilon_promised``, both at ``delta``; ``canaries``, ``steps``, ``method`` and
+    ``others`` ({method: lower bound})
 
 In the log of a run that a worker carries out there may be ``progress`` between these:
     ``what`` is computed or waited for: "features" (``done`` of ``total`` rows), "torch"

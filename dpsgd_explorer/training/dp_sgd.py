@@ -38,6 +38,17 @@ from dpsgd_explorer.training.train_step import (
     PrivateTrainStep,
 )
 
+#: Of the audit in a receipt, in the end event too.
+AUDITED = (
+    "epsilon_lower",
+    "epsilon_promised",
+    "delta",
+    "confidence",
+    "canaries",
+    "steps",
+    "method",
+    "others",
+)
 EVALUATION_BATCH = 500  # records predicted at a time: these fit in cache
 
 
@@ -260,12 +271,15 @@ class TrainingExperiment(Experiment):
         self._ended = True
         if self._goes_on:  # as the recorded run did
             return
+        self._train_step.check_promise()
+        receipt = self.receipt()
         self._emit(
             "end",
             delta=self.config.delta,
             **self._tested,
             reason=self._reason(),
-            receipt=self.receipt(),
+            receipt=receipt,
+            audit=audit_of(receipt),
         )
 
     def _reason(self) -> str:
@@ -322,6 +336,12 @@ class TrainingExperiment(Experiment):
                 f"finite. Lower learning_rate (it is {self.config.learning_rate:g})"
                 + (" or max_grad_norm." if self.config.private else ".")
             )
+
+
+def audit_of(receipt: Mapping[str, Any] | None) -> dict[str, Any] | None:
+    """Return what a receipt's canaries prove, without their scores; None: no audit."""
+    whole = receipt["audit"] if receipt else None
+    return {name: whole[name] for name in AUDITED} if whole else None
 
 
 def _differs(name: str, now: TrainingConfig, before: TrainingConfig) -> bool:

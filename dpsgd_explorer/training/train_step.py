@@ -18,6 +18,7 @@ from dpsgd_explorer.dp.clipping.bound import ClippingSchedule
 from dpsgd_explorer.dp.engine import PrivacyEngine
 from dpsgd_explorer.dp.noise.seeded import seeded_generator
 from dpsgd_explorer.dp.sampling.sampler import PoissonSampler
+from dpsgd_explorer.errors import PrivacyViolationError
 from dpsgd_explorer.experiments.schedules import ADAPTIVE, CONSTANT
 from dpsgd_explorer.experiments.training_config import TrainingConfig
 
@@ -30,6 +31,8 @@ OPTIMIZERS: dict[str, Callable[[nn.Module, TrainingConfig], Optimizer]] = {
 
 BINS = 40
 DECADES = 2  # the histogram of gradient norms reaches from C / 100 to 100 C
+#: Of the bound that ends a run as failed: one honest run in a billion.
+CERTAINTY = 1 - 1e-9
 PARTS = ("told", "done", "chosen_bounds")  # of the receipt of an earlier plan
 MEASUREMENTS = ("clipped_fraction", "norm_counts", "noise_to_signal", "non_finite")
 
@@ -89,6 +92,13 @@ class TrainStep(ABC):
         """
 
     @abstractmethod
+    def check_promise(self) -> None:
+        """Raise PrivacyViolationError if more than was promised is proven to be spent.
+
+        At a confidence at which no honest run is accused.
+        """
+
+    @abstractmethod
     def state_dict(self) -> dict[str, Any]:
         """Return the state of sampling and noise."""
 
@@ -124,6 +134,7 @@ class PrivateTrainStep(TrainStep):
             noise="seeded",
             seed=seed,
             after=self._earlier[-1] if self._earlier else None,
+            audit=config.canaries,
         )
         self._engine.attach(self._optimizer)
         all_records = torch.arange(config.sample_size)
@@ -171,6 +182,20 @@ class PrivateTrainStep(TrainStep):
         before = [{name: one[name] for name in PARTS} for one in earlier]
         return self._engine.receipt() | ({"before": before} if before else {})
 
+    def check_promise(self) -> None:
+        audit = self._engine.receipt()["audit"]
+        if audit is None or audit["epsilon_lower"] <= audit["epsilon_promised"]:
+            return
+        found = self._engine.audit(confidence=CERTAINTY)
+        if found.exceeds_promise:
+            raise PrivacyViolationError(
+                "the run's own audit proves that it is not private as promised: its "
+                f"last {found.steps} steps spent ε of at least "
+                f"{found.epsilon_lower:.3g} where {found.epsilon_promised:.3g} was "
+                "promised, at confidence 1 - 1e-9. Use none of its results, and tell "
+                "those who run this program: it has a fault."
+            )
+
     def state_dict(self) -> dict[str, Any]:
         engines = [*self._earlier, self._engine]
         return {"engines": [engine.state_dict() for engine in engines]}
@@ -213,6 +238,9 @@ class PlainTrainStep(TrainStep):
 
     def receipt(self) -> dict[str, Any] | None:
         return None
+
+    def check_promise(self) -> None:
+        """Do nothing: nothing was promised."""
 
     def state_dict(self) -> dict[str, Any]:
         return self._sampler.state()

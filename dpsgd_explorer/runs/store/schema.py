@@ -45,6 +45,8 @@ MIGRATIONS: dict[int, tuple[str, ...]] = {
 
 QUEUED, RUNNING, PAUSED = "queued", "running", "paused"
 DONE, FAILED, CANCELLED, INTERRUPTED = "done", "failed", "cancelled", "interrupted"
+#: Code of the error of a run whose own audit refutes its promise.
+VIOLATION = "privacy_violation"
 FINAL_STATES = frozenset({DONE, FAILED, CANCELLED, INTERRUPTED})
 MOVES: dict[str, frozenset[str]] = {
     QUEUED: frozenset({RUNNING, CANCELLED, INTERRUPTED}),

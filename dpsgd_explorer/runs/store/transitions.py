@@ -130,7 +130,8 @@ def summary(connection: Connection, run: RowMapping) -> dict[str, Any]:
     results = {name: merged.get(name) for name in names}
     config = parse(json.loads(run["config"]))
     results["epsilon"] = config.guaranteed(results["epsilon"])
-    return results | _status(connection, run["id"])
+    audit = {"audit": merged["audit"]} if merged.get("audit") else {}
+    return results | _status(connection, run["id"]) | audit
 
 
 def _status(connection: Connection, run_id: str) -> dict[str, str]:

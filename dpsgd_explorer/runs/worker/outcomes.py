@@ -4,8 +4,13 @@ from __future__ import annotations
 
 import signal
 
-from dpsgd_explorer.errors import DivergedError, ExplorerError, ReplayError
-from dpsgd_explorer.runs.store.schema import FAILED, INTERRUPTED
+from dpsgd_explorer.errors import (
+    DivergedError,
+    ExplorerError,
+    PrivacyViolationError,
+    ReplayError,
+)
+from dpsgd_explorer.runs.store.schema import FAILED, INTERRUPTED, VIOLATION
 
 # Exit codes of a training process, after sysexits.h.
 EXIT_STORAGE_FULL = (
@@ -30,6 +35,8 @@ def of_exception(error: Exception, memory_mib: int) -> Outcome:
         return _outcome(INTERRUPTED, "replay_mismatch", str(error))
     if isinstance(error, DivergedError):
         return _outcome(FAILED, "diverged", str(error))
+    if isinstance(error, PrivacyViolationError):
+        return _outcome(FAILED, VIOLATION, str(error))
     if isinstance(error, ExplorerError):
         return _outcome(FAILED, "refused", str(error))
     if is_want_of_memory(error):

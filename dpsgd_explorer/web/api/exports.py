@@ -40,6 +40,7 @@ from dpsgd_explorer.web.run_views.take_along import card_of
 
 bp = Blueprint("exports", __name__, url_prefix="/api/v1/runs/<run_id>")
 
+JSON = "application/json"
 BYTES = "application/octet-stream"
 SVG = "image/svg+xml"
 SPENT = ("step", "epsilon", "seconds")
@@ -189,6 +190,23 @@ def card(run_id: str) -> Response:
     name = f"dpsgd-run-{run_id[:8]}-card.svg"
     disposition = {"Content-Disposition": f'inline; filename="{name}"'}
     return Response(share_card(content), mimetype=SVG, headers=disposition)
+
+
+@operation(bp, "GET", "/receipt.json", media_types=(JSON,))
+def receipt(run_id: str) -> Response:
+    """Download the receipt of a run that is done; the command ``verify`` checks it."""
+    store = run_store()
+    run = store.get(run_id)
+    ends = [json.loads(e.data) for e in store.events(run.id, kind="end")]
+    content = ends[-1].get("receipt") if ends else None
+    if content is None:
+        raise RunNotFoundError(
+            f"there is no receipt of run {run_id!r}: a private training or search has "
+            "one when it is done."
+        )
+    name = f"dpsgd-run-{run_id[:8]}.receipt.json"
+    disposition = {"Content-Disposition": f'attachment; filename="{name}"'}
+    return Response(_strict(content, indent=1), mimetype=JSON, headers=disposition)
 
 
 def _evaluations(store: RunStore, run: Run) -> Iterator[StoredEvent]:

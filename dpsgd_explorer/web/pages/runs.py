@@ -18,6 +18,7 @@ from dpsgd_explorer.web.http.services import run_store, settings
 from dpsgd_explorer.web.http.visitor import current_visitor, drop_cookie
 from dpsgd_explorer.web.pages.groups import group_words
 from dpsgd_explorer.web.questions.looked_at import COVERED
+from dpsgd_explorer.web.run_views.audit import AuditWords
 from dpsgd_explorer.web.run_views.continuing import continuation
 from dpsgd_explorer.web.run_views.folded_list import folded
 from dpsgd_explorer.web.run_views.listing import (
@@ -141,6 +142,7 @@ def show(run_id: str) -> str:
         exports=EXPORTS,
         standing=view.standing(config, partial(_logged, run.id)),
         continuation=continuation(run_store(), run, config),
+        audit=AuditWords.of(run),
         along=take_along(
             run,
             run_store().weights_size(run.id),

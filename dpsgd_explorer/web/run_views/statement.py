@@ -23,6 +23,7 @@ from dpsgd_explorer.web.figures.svg import small
 from dpsgd_explorer.web.questions.privacy import Epsilon, counter_label
 from dpsgd_explorer.web.questions.rounding import need
 from dpsgd_explorer.web.questions.run_phases import phases_done, phases_of
+from dpsgd_explorer.web.run_views.audit import is_refuted
 
 RELATIONS = {
     "add_or_remove_one": "two data sets are neighbours if one has one record more",
@@ -36,6 +37,10 @@ STATUS = {
 NO_STATEMENT = (
     "No privacy statement can be made about this run: it added no noise, so it is not "
     "private (ε = ∞)."
+)
+REFUTED = (
+    "No privacy statement can be made about this run: its own audit proves that it "
+    "spent more than was promised."
 )
 # What is cited beside DP-SGD itself, by accountant.
 COUNTED_WITH = {
@@ -68,6 +73,8 @@ def statement(
     """
     if spent is None or not run.has_ended:
         return ""
+    if is_refuted(run):
+        return REFUTED
     if spent.epsilon is None:
         return NO_STATEMENT
     config = TrainingConfig.parse(run.config)

@@ -11,6 +11,7 @@ from dpsgd_explorer.experiments.kinds import DEFAULT_KIND
 from dpsgd_explorer.experiments.own_table import is_own
 from dpsgd_explorer.experiments.training_config import TrainingConfig
 from dpsgd_explorer.runs.store.records import Run
+from dpsgd_explorer.runs.store.schema import DONE
 from dpsgd_explorer.web.figures.exports.share_card import Card
 from dpsgd_explorer.web.figures.run_charts.accuracy import epsilon_axis
 from dpsgd_explorer.web.questions.rounding import percent
@@ -24,6 +25,9 @@ from dpsgd_explorer.web.run_views.statement import (
     statement_of_search,
 )
 
+#: Kinds of runs that end with one.
+WITH_RECEIPT = (DEFAULT_KIND, SEARCH)
+
 
 @dataclass(frozen=True)
 class TakeAlong:
@@ -35,6 +39,7 @@ class TakeAlong:
         weights: Bytes of the stored weights, 0 if there are none.
         is_private: Whether the weights are within a guarantee.
         has_card: Whether there is a picture to share.
+        has_receipt: Whether its last event holds a receipt.
     """
 
     statement: str = ""
@@ -42,6 +47,7 @@ class TakeAlong:
     weights: int = 0
     is_private: bool = False
     has_card: bool = False
+    has_receipt: bool = False
 
 
 def take_along(
@@ -56,12 +62,14 @@ def take_along(
     """
     spent = RunSummary.of(run, "").privacy
     is_private = spent is not None and spent.epsilon is not None
+    receipt = run.kind in WITH_RECEIPT and run.state == DONE and is_private
     if run.kind == SEARCH:
         return TakeAlong(
             statement_of_search(run, spent),
             bibtex(sources(run, spent)),
             weights,
             is_private,
+            has_receipt=receipt,
         )
     if run.kind != DEFAULT_KIND:
         return TakeAlong(weights=weights, is_private=is_private)
@@ -71,6 +79,7 @@ def take_along(
         weights,
         is_private,
         run.has_ended and bool(run.summary),
+        receipt,
     )
 
 

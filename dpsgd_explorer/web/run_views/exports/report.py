@@ -19,6 +19,7 @@ from dpsgd_explorer.experiments.kinds import DEFAULT_KIND, KINDS, parse
 from dpsgd_explorer.runs.store.records import Run
 from dpsgd_explorer.web.figures.exports.report_chart import NARROW, WIDE, drawn
 from dpsgd_explorer.web.http.assets import FRONT_DIR
+from dpsgd_explorer.web.run_views.audit import AuditWords
 from dpsgd_explorer.web.run_views.base import RunView, Section
 from dpsgd_explorer.web.run_views.models import LogEntry, RunSummary
 from dpsgd_explorer.web.run_views.registry import VIEWS
@@ -61,6 +62,7 @@ def report(
         spends=view.spends,
         is_changed=bool(changes_of(phases)),
         privacy=spent,
+        audit=AuditWords.of(run),
         columns=view.columns,
         evaluations=[_row(view, run, point) for point in evaluations],
         settings=_settings(run),

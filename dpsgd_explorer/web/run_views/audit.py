@@ -1,0 +1,62 @@
+"""What a run's own audit proved, in words for its page and its report."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Self
+
+from dpsgd_explorer.runs.store.records import Run
+from dpsgd_explorer.runs.store.schema import VIOLATION
+from dpsgd_explorer.web.questions.rounding import limit, percent, proven, whole
+
+#: Method that assumes nothing of the scores, as results name it.
+ASSUMES_NOTHING = "one run"
+
+
+@dataclass(frozen=True, kw_only=True)
+class AuditWords:
+    """The audit of one run, its numbers as printed.
+
+    Attributes:
+        lower: Proven ε, rounded down; "" if nothing is proven.
+        promised: ε of the accountant for the same steps, rounded up.
+        steps: Steps that the canaries went through.
+        is_whole: Whether these are all steps of the run.
+        canaries: How many there were.
+        confidence: In percent.
+        exceeds: Whether more is proven than was promised.
+        assumption_free: Proven ε by the bound that assumes nothing of the scores.
+    """
+
+    lower: str
+    promised: str
+    steps: str
+    is_whole: bool
+    canaries: str
+    confidence: str
+    exceeds: bool
+    assumption_free: str
+
+    @classmethod
+    def of(cls, run: Run) -> Self | None:
+        """Return the words of a run that has an audit; None without one."""
+        audit: Mapping[str, Any] | None = run.summary.get("audit")
+        if audit is None:
+            return None
+        lower = proven(audit["epsilon_lower"])
+        return cls(
+            lower=lower if float(lower) else "",
+            promised=limit(audit["epsilon_promised"]),
+            steps=whole(audit["steps"]),
+            is_whole=audit["steps"] == run.summary["steps"],
+            canaries=whole(audit["canaries"]),
+            confidence=percent(audit["confidence"], 0),
+            exceeds=audit["epsilon_lower"] > audit["epsilon_promised"],
+            assumption_free=proven(audit["others"].get(ASSUMES_NOTHING, 0.0)),
+        )
+
+
+def is_refuted(run: Run) -> bool:
+    """Whether the run's own audit refuted its promise beyond doubt."""
+    return run.error is not None and run.error.get("code") == VIOLATION
