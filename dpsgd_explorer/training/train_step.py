@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -12,7 +13,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.optim import SGD, Adam, Optimizer
 
-from dpsgd_explorer.accounting import Plan
+from dpsgd_explorer.accounting import Plan, round_up
 from dpsgd_explorer.dp.clipping.adaptive import AdaptiveClipping
 from dpsgd_explorer.dp.clipping.bound import ClippingSchedule
 from dpsgd_explorer.dp.engine import PrivacyEngine
@@ -191,7 +192,8 @@ class PrivateTrainStep(TrainStep):
             raise PrivacyViolationError(
                 "the run's own audit proves that it is not private as promised: its "
                 f"last {found.steps} steps spent ε of at least "
-                f"{found.epsilon_lower:.3g} where {found.epsilon_promised:.3g} was "
+                f"{math.floor(100 * found.epsilon_lower) / 100:g} where "
+                f"{round_up(found.epsilon_promised)} was "
                 "promised, at confidence 1 - 1e-9. Use none of its results, and tell "
                 "those who run this program: it has a fault."
             )

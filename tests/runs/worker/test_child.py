@@ -10,6 +10,7 @@ import pytest
 import safetensors.torch
 from sqlalchemy import update
 
+from dpsgd_explorer.dp.noise.seeded import SeededNoise
 from dpsgd_explorer.experiments import kinds
 from dpsgd_explorer.experiments.events import Event
 from dpsgd_explorer.experiments.kinds import KINDS
@@ -202,6 +203,25 @@ def test_a_diverged_run_fails_with_reason_and_hint_and_no_nan(store, train):
     text = " ".join(event.data for event in store.events(run.id))
     assert "NaN" not in text
     assert "Infinity" not in text
+
+
+def test_a_run_that_refutes_its_promise_fails_and_leaves_no_weights(
+    store, train, monkeypatch
+):
+    """Half the noise is planted in the process of the run."""
+    real = SeededNoise.add_to
+    monkeypatch.setattr(
+        SeededNoise, "add_to", lambda noise, x, std: real(noise, x, std / 2)
+    )
+    few = {"steps": 30, "evaluations": 1, "audit": 8000, "target_epsilon": 2.0}
+    adult = {"dataset": "adult", "model": "logistic", "expected_batch_size": 2048}
+    run = store.create(TrainingConfig.parse(adult | few), visitor="ann")
+    assert train(store.leases.claim()) == 0
+    ended = store.get(run.id)
+    assert (ended.state, ended.error["code"]) == ("failed", "privacy_violation")
+    assert "where 2.00 was promised" in ended.error["message"]
+    assert store.weights(run.id) is None
+    assert "end" not in {event.kind for event in store.events(run.id)}
 
 
 @pytest.fixture
