@@ -1,0 +1,119 @@
+"""What a run's own audit proved stands on its page, its report and its exports."""
+
+import json
+import re
+
+import pytest
+
+from dpsgd_explorer.audit.receipts import file
+from dpsgd_explorer.experiments.events import Event
+from tests.web.conftest import SMALL, ended, error_of, recorded_events
+
+RUNS = "/api/v1/runs"
+AUDIT = {
+    "epsilon_lower": 0.4871,
+    "epsilon_promised": 0.9981,
+    "delta": 1e-5,
+    "confidence": 0.95,
+    "canaries": 2000,
+    "steps": 4,
+    "method": "exact family",
+    "others": {"one run": 0.3199},
+}
+RECEIPT = {"version": 1}
+
+
+@pytest.fixture
+def audited(client, store):
+    """Make a run that is done, with an audit; values of it may be changed."""
+
+    def audited(receipt=RECEIPT, **changes):
+        *before, end = recorded_events()
+        data = end.data | {"audit": AUDIT | changes, "receipt": receipt}
+        run_id = client.post(RUNS, json=SMALL).json["id"]
+        return ended(store, run_id, [*before, Event("end", data)])
+
+    return audited
+
+
+def words(client, address):
+    """Return the text of the part on the audit, white space made one."""
+    text = client.get(address).text
+    found = re.search(
+        r"<h2[^>]*>What its (?:own )?audit proves</h2>(.*?)<(/section|figure)",
+        text,
+        re.S,
+    )
+    return " ".join(re.sub(r"<[^>]+>", "", found[1]).split()) if found else ""
+
+
+@pytest.mark.parametrize("address", ["/runs/{}/", RUNS + "/{}/export.html"])
+def test_page_and_report_say_what_was_promised_and_what_is_proven(
+    address, client, audited
+):
+    text = words(client, address.format(audited()))
+    assert "Promised: ε ≤ 1.00." in text
+    assert "This run’s own audit proves ε ≥ 0.48 at 95 % confidence, of all 4" in text
+    assert "One honest run in twenty may come out above its promise" in text
+    assert "without that, ε ≥ 0.31 is proven" in text
+    assert "They do not see the network’s own random numbers" in text
+    assert "above the promise." not in text
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"epsilon_lower": 0.0}, "proves nothing above 0 at 95 % confidence"),
+        ({"epsilon_lower": 0.004}, "proves nothing above 0"),
+        ({"steps": 3}, "of its last 3 steps, since its plan was changed"),
+        ({"epsilon_lower": 1.2}, "That is above the promise. Of honest runs, one in"),
+    ],
+)
+def test_the_words_are_those_of_the_numbers(changes, says, client, audited):
+    assert says in words(client, f"/runs/{audited(**changes)}/")
+
+
+def test_a_run_without_an_audit_says_nothing_of_one(client, finished):
+    assert words(client, f"/runs/{finished}/") == ""
+    assert words(client, f"{RUNS}/{finished}/export.html") == ""
+    assert "audit" not in client.get(f"{RUNS}/{finished}").json["summary"]
+
+
+def test_exports_hold_the_audit_and_the_receipt(client, audited):
+    run_id = audited()
+    whole = client.get(f"{RUNS}/{run_id}/export.json").json
+    assert whole["summary"]["audit"] == AUDIT
+    assert file.of_json(json.dumps(whole).encode()) == RECEIPT
+    given = client.get(f"{RUNS}/{run_id}/receipt.json")
+    assert given.json == RECEIPT
+    assert given.headers["Content-Disposition"].endswith('.receipt.json"')
+    assert f"{RUNS}/{run_id}/receipt.json" in client.get(f"/runs/{run_id}/").text
+
+
+def test_a_run_without_a_receipt_has_none_to_download(client, run_id, audited):
+    error_of(client.get(f"{RUNS}/{run_id}/receipt.json"), 404, says="no receipt")
+    assert "receipt.json" not in client.get(f"/runs/{run_id}/").text
+    error_of(client.get(f"{RUNS}/{audited(receipt=None)}/receipt.json"), 404)
+
+
+@pytest.fixture
+def refuted(client, store):
+    """A run that ended as refuted by its own audit."""
+    run_id = client.post(RUNS, json=SMALL).json["id"]
+    claim = store.leases.claim(run_id)
+    store.leases.append(claim, recorded_events()[:-1])
+    error = {"code": "privacy_violation", "message": "its own audit proves more."}
+    store.leases.finish(claim, "failed", error=error)
+    return run_id
+
+
+def test_a_refuted_run_claims_nothing(client, refuted):
+    spent = client.get(f"{RUNS}/{refuted}").json["privacy"]
+    assert (spent["epsilon"], spent["status"]) == (None, "not private")
+    page = client.get(f"/runs/{refuted}/").text
+    assert "its own audit proves that it spent more than was promised" in page
+    assert "is (ε, δ)-differentially private" not in page
+    assert (
+        "is (ε, δ)-differentially private"
+        not in client.get(f"{RUNS}/{refuted}/export.html").text
+    )
