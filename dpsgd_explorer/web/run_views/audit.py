@@ -20,7 +20,8 @@ class AuditWords:
 
     Attributes:
         lower: Proven ε, rounded down; "" if nothing is proven.
-        promised: ε of the accountant for the same steps, rounded up.
+        promised: ε of the run, rounded up.
+        counted: ε of the exact accountant for the canaries' steps, rounded up.
         steps: Steps that the canaries went through.
         is_whole: Whether these are all steps of the run.
         canaries: How many there were.
@@ -31,6 +32,7 @@ class AuditWords:
 
     lower: str
     promised: str
+    counted: str
     steps: str
     is_whole: bool
     canaries: str
@@ -47,7 +49,8 @@ class AuditWords:
         lower = proven(audit["epsilon_lower"])
         return cls(
             lower=lower if float(lower) else "",
-            promised=limit(audit["epsilon_promised"]),
+            promised=limit(run.summary["epsilon"]),
+            counted=limit(audit["epsilon_promised"]),
             steps=whole(audit["steps"]),
             is_whole=audit["steps"] == run.summary["steps"],
             canaries=whole(audit["canaries"]),

@@ -57,7 +57,8 @@ def test_page_and_report_say_what_was_promised_and_what_is_proven(
     assert "One honest run in twenty may come out above its promise" in text
     assert "without that, ε ≥ 0.31 is proven" in text
     assert "They do not see the network’s own random numbers" in text
-    assert "above the promise." not in text
+    assert "above what was counted" not in text
+    assert "the exact accountant counts" not in text
 
 
 @pytest.mark.parametrize(
@@ -65,8 +66,9 @@ def test_page_and_report_say_what_was_promised_and_what_is_proven(
     [
         ({"epsilon_lower": 0.0}, "proves nothing above 0 at 95 % confidence"),
         ({"epsilon_lower": 0.004}, "proves nothing above 0"),
+        ({"epsilon_promised": 0.8}, "≤ 1.00; of the audited steps the exact acc"),
         ({"steps": 3}, "of its last 3 steps, since its plan was changed"),
-        ({"epsilon_lower": 1.2}, "That is above the promise. Of honest runs, one in"),
+        ({"epsilon_lower": 1.2}, "That is above what was counted. Of honest runs"),
     ],
 )
 def test_the_words_are_those_of_the_numbers(changes, says, client, audited):
