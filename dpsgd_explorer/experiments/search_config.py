@@ -144,17 +144,18 @@ class SearchConfig(TrainingConfig):
     def _with(self, values: Mapping[str, Any]) -> TrainingConfig:
         of_a_trial = set(TrainingConfig.model_fields) - {"kind"}
         shared = self.model_dump(mode="json", include=of_a_trial)
-        # The scores of canaries would tell the seed, and with it which trial it is.
-        return TrainingConfig.parse(shared | {"audit": 0} | dict(values))
+        return TrainingConfig.parse(shared | dict(values))
 
     def trial(self, drawn: Mapping[str, float], seed: int) -> TrainingConfig:
         """Return the settings of one trial.
+
+        It has no canaries: their scores would tell the seed, and which trial it is.
 
         Args:
             drawn: One of ``grid``.
             seed: Of its sampling, noise and first weights.
         """
-        return self._with(dict(drawn) | {"seed": seed})
+        return self._with(dict(drawn) | {"seed": seed, "audit": 0})
 
     @cached_property
     def base(self) -> TrainingConfig:

@@ -29,7 +29,7 @@ def test_every_combination_of_the_values_is_in_the_grid():
     )
     trial = config.trial(config.grid[3], seed=11)
     base = TrainingConfig.parse(ADULT)
-    changed = {"learning_rate": 2.0, "momentum": 0.9, "seed": 11}
+    changed = {"learning_rate": 2.0, "momentum": 0.9, "seed": 11, "audit": 0}
     assert trial == TrainingConfig.parse(base.model_dump() | changed)
 
 

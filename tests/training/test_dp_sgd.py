@@ -69,6 +69,7 @@ KEYS = {
         "delta",
         "reason",
         "receipt",
+        "audit",
     },
 }
 
