@@ -9,7 +9,7 @@ from typing import Any
 from sqlalchemy import RowMapping
 
 from dpsgd_explorer.errors import RunNotFoundError
-from dpsgd_explorer.runs.store.schema import FINAL_STATES
+from dpsgd_explorer.runs.store.schema import FINAL_STATES, VIOLATION
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,6 +52,11 @@ class Run:
     def has_ended(self) -> bool:
         """No event will follow."""
         return self.state in FINAL_STATES
+
+    @property
+    def is_refuted(self) -> bool:
+        """Whether its own audit refuted its promise beyond doubt."""
+        return self.error is not None and self.error.get("code") == VIOLATION
 
     @classmethod
     def from_row(cls, row: RowMapping) -> Run:

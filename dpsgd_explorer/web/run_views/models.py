@@ -22,7 +22,6 @@ from dpsgd_explorer.experiments.events import NOT_PRIVATE
 from dpsgd_explorer.experiments.kinds import KINDS, kind_of, parse
 from dpsgd_explorer.runs.store.records import Run, StoredEvent
 from dpsgd_explorer.web.questions.privacy import Epsilon
-from dpsgd_explorer.web.run_views.audit import is_refuted
 from dpsgd_explorer.web.run_views.naming import name_of
 from dpsgd_explorer.web.run_views.registry import VIEWS
 
@@ -249,6 +248,6 @@ def _privacy(run: Run) -> Epsilon | None:
     view, told = VIEWS[run.kind], run.summary
     if not told or not view.spends:
         return None
-    if is_refuted(run):
+    if run.is_refuted:
         return view.spent(None, run.config, NOT_PRIVATE)
     return view.spent(told["epsilon"], run.config, told.get("status", ""))

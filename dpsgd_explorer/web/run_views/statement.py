@@ -23,7 +23,6 @@ from dpsgd_explorer.web.figures.svg import small
 from dpsgd_explorer.web.questions.privacy import Epsilon, counter_label
 from dpsgd_explorer.web.questions.rounding import need
 from dpsgd_explorer.web.questions.run_phases import phases_done, phases_of
-from dpsgd_explorer.web.run_views.audit import is_refuted
 
 RELATIONS = {
     "add_or_remove_one": "two data sets are neighbours if one has one record more",
@@ -73,7 +72,7 @@ def statement(
     """
     if spent is None or not run.has_ended:
         return ""
-    if is_refuted(run):
+    if run.is_refuted:
         return REFUTED
     if spent.epsilon is None:
         return NO_STATEMENT

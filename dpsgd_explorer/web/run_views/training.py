@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from functools import cache
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 from dpsgd_explorer.accounting.spending import FILTER
 from dpsgd_explorer.experiments.catalogue import MODELS
@@ -12,6 +13,7 @@ from dpsgd_explorer.experiments.events import NOT_PRIVATE
 from dpsgd_explorer.experiments.own_table import label_of
 from dpsgd_explorer.experiments.presets import PRESETS
 from dpsgd_explorer.experiments.training_config import TrainingConfig
+from dpsgd_explorer.runs.store.records import Run
 from dpsgd_explorer.web.figures.run_charts.accuracy import Line, epsilon_axis
 from dpsgd_explorer.web.figures.run_charts.standing import Standing, standing
 from dpsgd_explorer.web.forms.fields import text_of
@@ -24,7 +26,7 @@ from dpsgd_explorer.web.questions.plan_preview import (
     truth_of,
 )
 from dpsgd_explorer.web.questions.privacy import PrivacyTerms
-from dpsgd_explorer.web.questions.rounding import limit
+from dpsgd_explorer.web.questions.rounding import limit, percent, proven, whole
 from dpsgd_explorer.web.run_views.base import (
     PRINTED,
     Points,
@@ -94,6 +96,8 @@ READ_WITH = {
     "bound_rate": ("clipping_schedule", ("adaptive",)),
     "learning_rate_end": ("learning_rate_schedule", CHANGING),
 }
+#: Method of an audit that assumes nothing of the scores, as results name it.
+ASSUMES_NOTHING = "one run"
 OWN_TEST = "Computed on rows of one’s own table and outside the guarantee: not private."
 
 
@@ -217,3 +221,49 @@ class TrainingView(RunView):
                 ),
             ),
         ]
+
+
+@dataclass(frozen=True, kw_only=True)
+class AuditWords:
+    """The audit of one run, its numbers as printed.
+
+    Attributes:
+        lower: Proven ε, rounded down; "" if nothing is proven.
+        promised: ε of the run, rounded up.
+        counted: ε of the exact accountant for the canaries' steps, rounded up.
+        steps: Steps that the canaries went through.
+        is_whole: Whether these are all steps of the run.
+        canaries: How many there were.
+        confidence: In percent.
+        exceeds: Whether more is proven than was promised.
+        assumption_free: Proven ε by the bound that assumes nothing of the scores.
+    """
+
+    lower: str
+    promised: str
+    counted: str
+    steps: str
+    is_whole: bool
+    canaries: str
+    confidence: str
+    exceeds: bool
+    assumption_free: str
+
+    @classmethod
+    def of(cls, run: Run) -> Self | None:
+        """Return the words of a run that has an audit; None without one."""
+        audit: Mapping[str, Any] | None = run.summary.get("audit")
+        if audit is None:
+            return None
+        lower = proven(audit["epsilon_lower"])
+        return cls(
+            lower=lower if float(lower) else "",
+            promised=limit(run.summary["epsilon"]),
+            counted=limit(audit["epsilon_promised"]),
+            steps=whole(audit["steps"]),
+            is_whole=audit["steps"] == run.summary["steps"],
+            canaries=whole(audit["canaries"]),
+            confidence=percent(audit["confidence"], 0),
+            exceeds=audit["epsilon_lower"] > audit["epsilon_promised"],
+            assumption_free=proven(audit["others"].get(ASSUMES_NOTHING, 0.0)),
+        )

@@ -19,11 +19,11 @@ from dpsgd_explorer.experiments.kinds import DEFAULT_KIND, KINDS, parse
 from dpsgd_explorer.runs.store.records import Run
 from dpsgd_explorer.web.figures.exports.report_chart import NARROW, WIDE, drawn
 from dpsgd_explorer.web.http.assets import FRONT_DIR
-from dpsgd_explorer.web.run_views.audit import AuditWords
 from dpsgd_explorer.web.run_views.base import RunView, Section
 from dpsgd_explorer.web.run_views.models import LogEntry, RunSummary
 from dpsgd_explorer.web.run_views.registry import VIEWS
 from dpsgd_explorer.web.run_views.statement import statement
+from dpsgd_explorer.web.run_views.training import AuditWords
 
 HEIGHT_PX = 420
 BOTH = '<div class="only-wide">{}</div><div class="only-narrow">{}</div>'
