@@ -34,7 +34,7 @@ from dpsgd_explorer.experiments.schedules import (
     schedule,
     staged,
 )
-from dpsgd_explorer.experiments.vocabulary import setting
+from dpsgd_explorer.experiments.vocabulary import CANARIES, setting
 
 CACHED_PLANS = 256
 DEFAULT_STEPS = 300
@@ -100,15 +100,7 @@ class TrainingConfig(RunConfig):
     clipping_mode: str = setting("clipping_mode", "MixOpt", group="Privacy")
     engine: str = setting("engine", "hooks", group="Privacy")
     accountant: str = setting("accountant", "exact", group="Privacy")
-    audit: int = Field(
-        2000,
-        ge=0,
-        le=20_000,
-        title="Canaries",
-        description="Phantom records that go through every step, to audit the run when "
-        "it ends; 0: no audit. They change no other number, and there are none without "
-        "noise.",
-    )
+    audit: int = Field(2000, ge=0, le=20_000, title="Canaries", description=CANARIES)
     expected_batch_size: int = setting(
         "expected_batch_size", 4096, group="Optimisation"
     )
@@ -258,11 +250,6 @@ class TrainingConfig(RunConfig):
                 "takes clipping_fn 'Abadi' and clipping_style 'all-layer'; got "
                 f"{style[0]!r} and {style[1]!r}.",
             )
-
-    @property
-    def canaries(self) -> int:
-        """Canaries of the run: none where nothing is promised."""
-        return self.audit if self.plan.is_private else 0
 
     @property
     def is_filtered(self) -> bool:

@@ -135,7 +135,7 @@ class PrivateTrainStep(TrainStep):
             noise="seeded",
             seed=seed,
             after=self._earlier[-1] if self._earlier else None,
-            audit=config.canaries,
+            audit=config.audit if plan.is_private else 0,
         )
         self._engine.attach(self._optimizer)
         all_records = torch.arange(config.sample_size)
