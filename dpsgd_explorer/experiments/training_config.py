@@ -34,7 +34,7 @@ from dpsgd_explorer.experiments.schedules import (
     schedule,
     staged,
 )
-from dpsgd_explorer.experiments.vocabulary import CANARIES, setting
+from dpsgd_explorer.experiments.vocabulary import setting
 
 CACHED_PLANS = 256
 DEFAULT_STEPS = 300
@@ -100,7 +100,9 @@ class TrainingConfig(RunConfig):
     clipping_mode: str = setting("clipping_mode", "MixOpt", group="Privacy")
     engine: str = setting("engine", "hooks", group="Privacy")
     accountant: str = setting("accountant", "exact", group="Privacy")
-    audit: int = Field(2000, ge=0, le=20_000, title="Canaries", description=CANARIES)
+    audit: int = Field(
+        2000, ge=0, le=20_000, title="Canaries", description="For its audit; 0: none."
+    )
     expected_batch_size: int = setting(
         "expected_batch_size", 4096, group="Optimisation"
     )

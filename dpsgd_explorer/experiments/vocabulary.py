@@ -48,10 +48,6 @@ ENGINES = {
     "vmap": "vmap: the whole model, over its samples",
     "microbatch": "Micro-batches: one sample at a time",
 }
-CANARIES = (
-    "Phantom records that go through every step, to audit the run when it ends; 0: no "
-    "audit. They change no other number, and there are none without noise."
-)
 VALUES = "numbers parted by spaces, such as 1 2 4; empty: not searched"
 
 SETTINGS: dict[str, Setting] = {
