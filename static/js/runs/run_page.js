@@ -62,6 +62,15 @@ export class RunPage {
     if (!log.isFinal) return;
     this.part("stop")?.remove();
     this.replay(log);
+    this.refreshSpent();
+  }
+
+  /** What a run spent where the page says it only at the end; the server writes it. */
+  async refreshSpent() {
+    const response = this.part("spent") && (await fetch(location.pathname).catch(() => null));
+    if (!response?.ok) return;
+    const fresh = new DOMParser().parseFromString(await response.text(), "text/html").querySelector("[data-spent]");
+    if (fresh) this.part("spent").replaceWith(fresh);
   }
 
   async stop(live) {
