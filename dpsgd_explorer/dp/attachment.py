@@ -13,6 +13,7 @@ from torch.optim import Optimizer
 from dpsgd_explorer.dp.augmentation import AveragedViews
 from dpsgd_explorer.dp.clipping.clipped_sum import ClippedSum
 from dpsgd_explorer.dp.clipping.groups import clipping_groups
+from dpsgd_explorer.dp.distributed.agreement import refuse_unlike
 from dpsgd_explorer.dp.engine_state import EngineState
 from dpsgd_explorer.dp.engines.base import PerSampleGradients, unit_loss_scale
 from dpsgd_explorer.dp.engines.norm_methods import NormChoice
@@ -64,6 +65,7 @@ class Attachment:
         _refuse_taken(module)
         refuse_by_kind(module)
         refuse_compiled(module)
+        refuse_unlike(module, state.ranks)
         groups = clipping_groups(options.clipping_style, module)
         self._gradient_engine = ENGINES[options.engine](
             module,
@@ -76,7 +78,7 @@ class Attachment:
         self._parameters = [p for own in parameters.values() for p in own.values()]
         self._clipper = options.clipper(groups)
         self.batch = LogicalBatch(
-            ClippedSum(parameters, self._clipper),
+            ClippedSum(parameters, self._clipper, state.ranks),
             self._parameters,
             checked=options.sampling == "poisson",
         )
@@ -167,7 +169,7 @@ class Attachment:
 
     def _release(self) -> Gradients:
         """Return the noisy gradients of the logical batch, and record the step."""
-        gradients = self._state.release(self.batch.total)
+        gradients = self._state.release(self.batch.total, self.batch.code)
         if not self._spending_noted:
             spending.note(gradients, self._state.ledger.writer)
             self._spending_noted = True

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
+import torch.distributed as dist
 from torch import Tensor, nn
 from torch.amp import GradScaler
 from torch.optim import Optimizer
@@ -26,6 +27,8 @@ from dpsgd_explorer.dp.accounted_engine import AccountedEngine
 from dpsgd_explorer.dp.attachment import Attachment
 from dpsgd_explorer.dp.clipping.bound import ClippingSchedule
 from dpsgd_explorer.dp.clipping.groups import ClippingStyle, clipping_groups
+from dpsgd_explorer.dp.distributed.data_parallel import switch_off, unwrapped
+from dpsgd_explorer.dp.distributed.ranks import ALONE, Ranks, warn_without_group
 from dpsgd_explorer.dp.engine_report import EngineReport
 from dpsgd_explorer.dp.engine_state import new_state
 from dpsgd_explorer.dp.engines.base import unit_loss_scale
@@ -93,6 +96,10 @@ class PrivacyEngine(AccountedEngine):
             expects gradients before the step.
         after: The engine of an earlier phase on the same records: ``get_epsilon`` then
             covers both.  ``target_epsilon`` is that of this phase alone.
+        group: Processes of ``torch.distributed`` that train this model together: each
+            batch is shared among them, and noise is added once, to the sum over all.
+            All arguments, the model and the data set are the same on each rank, and
+            every rank makes every step.
         audit: Number of canaries that go through every step, for ``audit()``.  They
             change neither the training nor epsilon.
         audit_relation: How a canary's two worlds differ: it is there or not
@@ -141,6 +148,7 @@ class PrivacyEngine(AccountedEngine):
         after: PrivacyEngine | None = None,
         audit: int = 0,
         audit_relation: str = "add_or_remove_one",
+        group: dist.ProcessGroup | Ranks = ALONE,
     ) -> None:
         settings = Options(
             engine=engine,
@@ -156,6 +164,10 @@ class PrivacyEngine(AccountedEngine):
             clipping_schedule=clipping_schedule,
             augmentation_multiplicity=augmentation_multiplicity,
         )
+        ranks = group if isinstance(group, Ranks) else Ranks.of(group)
+        if ranks is ALONE:
+            warn_without_group()
+        self._wrapper, module = module, unwrapped(module, ranks)
         argument_checks.check_grad_scaler(grad_scaler, engine)
         argument_checks.check_physical_batch_size(physical_batch_size, sampling)
         argument_checks.check_parameter_lists(module, named_params, origin_params)
@@ -171,7 +183,14 @@ class PrivacyEngine(AccountedEngine):
             target_delta,
         )
         self._state = new_state(
-            settings, arguments, plan, accounting_mode, seed, audit, audit_relation
+            settings,
+            arguments,
+            plan,
+            accounting_mode,
+            seed,
+            audit,
+            audit_relation,
+            ranks,
         )
         earlier: EngineReport | None = None if after is None else after._report
         self._report: EngineReport = EngineReport(self._state, earlier)
@@ -204,7 +223,13 @@ class PrivacyEngine(AccountedEngine):
         if steps is not None:
             sampler.end_after(steps)
         return PoissonLoader(
-            dataset, sampler, self._note_draw, collate, self._part_size, num_workers
+            dataset,
+            sampler,
+            self._note_draw,
+            collate,
+            self._part_size,
+            num_workers,
+            self._state.ranks,
         )
 
     def attach(self, optimizer: Optimizer) -> None:
@@ -224,12 +249,14 @@ class PrivacyEngine(AccountedEngine):
         if self._example is not None and self._loss_fn is not None:
             attachment.check_example(self._example, self._loss_fn)
         self._attachment = attachment
+        self._switch_on = switch_off(self._wrapper)
         spending.warn_of_uncounted(self.module, self._report.writers())
 
     def detach(self) -> None:
         """Leave module and optimizer as they were; what was spent stays counted."""
         if self._attachment is not None:
             self._attachment.undo()
+            self._switch_on()
             self._attachment = None
 
     def accumulating(self) -> AbstractContextManager[None]:
@@ -245,13 +272,13 @@ class PrivacyEngine(AccountedEngine):
             raise PrivacyError(f"there is nothing to {action} before attach().")
         return self._attachment
 
-    def _note_draw(self, size: int, to_come: int, begins: bool) -> None:
+    def _note_draw(self, size: int, to_come: int, begins: bool, code: int) -> None:
         if self._attachment is None:
             raise PrivacyError(
                 "a batch was drawn with no optimizer attached; call "
                 "engine.attach(optimizer) before the loop."
             )
-        self._attachment.batch.draw(size, to_come, begins)
+        self._attachment.batch.draw(size, to_come, begins, code)
 
     def choose_max_grad_norm(self, max_grad_norm: float) -> None:
         """Clip at this bound from the next step on; see ``Attachment.choose_bound``."""

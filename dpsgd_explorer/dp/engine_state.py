@@ -12,6 +12,8 @@ from dpsgd_explorer.dp.canaries.gradients import UNIT
 from dpsgd_explorer.dp.canaries.riders import Riders, check_count
 from dpsgd_explorer.dp.clipping.bound import Bound, PlannedBound, bound_of
 from dpsgd_explorer.dp.clipping.clipped_sum import ClippedSum
+from dpsgd_explorer.dp.distributed.agreement import step_fingerprint
+from dpsgd_explorer.dp.distributed.ranks import ALONE, Ranks
 from dpsgd_explorer.dp.ledger import phases
 from dpsgd_explorer.dp.ledger.accounted_run import AccountedRun
 from dpsgd_explorer.dp.ledger.diagnostics import Diagnostics, diagnose
@@ -27,7 +29,7 @@ from dpsgd_explorer.errors import ConfigError, PrivacyError
 from dpsgd_explorer.validation import one_of
 
 #: Version of the saved layout; a state of another version is refused.
-STATE_VERSION = 6
+STATE_VERSION = 8
 
 
 @dataclasses.dataclass(kw_only=True)
@@ -44,6 +46,7 @@ class EngineState:
         sampler: Draws the batches.
         bound: Clipping bound of each step.
         riders: Canaries that go through every step; None without an audit.
+        ranks: The processes that train together.
         ledger: Record of the steps that were made.
         diagnostics: Statistics of the last step, not private and not saved.
     """
@@ -57,6 +60,7 @@ class EngineState:
     sampler: PoissonSampler
     bound: Bound
     riders: Riders | None = None
+    ranks: Ranks = ALONE
     ledger: Ledger = dataclasses.field(default_factory=Ledger)
     diagnostics: Diagnostics | None = None
 
@@ -120,11 +124,12 @@ class EngineState:
         factor = max_grad_norm / self.options.sensitivity
         self.bound.choose(self.ledger.steps, factor)
 
-    def release(self, total: ClippedSum) -> Gradients:
+    def release(self, total: ClippedSum, batch_code: int = 0) -> Gradients:
         """Return the noisy gradients of the next step, and record the step.
 
         Args:
-            total: The clipped sum of its logical batch.
+            total: The clipped sum of its logical batch, or of this rank's part of it.
+            batch_code: Of the whole batch, for comparison among the ranks.
 
         Raises:
             PrivacyError: all planned steps were made, and more would exceed the target.
@@ -136,7 +141,16 @@ class EngineState:
                 "noise_multiplier instead of target_epsilon or plan."
             )
         noise_plan, step = self.noise_plan, self.ledger.steps
-        rate = self.sampler.sample_rate
+        rate, losses = self.sampler.sample_rate, self.ledger.losses
+        size, refusals = self.ranks.begin_step(
+            step,
+            batch_code,
+            0 if self.ranks.is_alone else step_fingerprint(step, total.parameters),
+            total.size,
+            losses.is_refused,
+        )
+        if refusals:
+            losses.refuse("another rank refused it")
         gradients, done = noisy_release(total, self.noise, noise_plan, rate, step)
         if self.riders is not None:
             self.riders.release(noise_plan, step)
@@ -145,9 +159,10 @@ class EngineState:
             diagnostics.norms,
             done.max_grad_norm,
             self.noise if self.plan.is_private else None,
+            self.ranks,
         )
         done = dataclasses.replace(done, count_noise_multiplier=count_noise)
-        self.ledger.record(done, total.size)
+        self.ledger.record(done, size)
         self.diagnostics = diagnostics
         return gradients
 
@@ -160,6 +175,7 @@ class EngineState:
         return {
             **self._settings(earlier),
             "seed": self.seed,
+            "world_size": self.ranks.size,
             "noise": self.noise.state(),
             "sampler": self.sampler.state(),
             "ledger": self.ledger.as_data(),
@@ -191,7 +207,8 @@ class EngineState:
         ledger = Ledger.from_data(state["ledger"], self.ledger.writer)
         released_by = self.ledger.released_by
         ahead = ledger.missing(released_by)
-        if ahead and self.noise.repeatable:
+        repeats = self.noise.repeatable and state["world_size"] == self.ranks.size
+        if ahead and repeats:
             raise PrivacyError(
                 f"this engine has made {ahead} steps that the saved state does not "
                 "know of, and seeded noise would be added to other gradients again. "
@@ -205,7 +222,7 @@ class EngineState:
         self.bound.restore(state["bound"])
         if self.riders is not None:
             self.riders.restore(state["riders"])
-        if not self.noise.repeatable:
+        if not repeats:
             lost = max(ahead, lost_steps)
             ledger.fresh_resumes += 1
             ledger.learn(released_by, lost)
@@ -237,6 +254,7 @@ def new_state(
     seed: int | None,
     audit: int = 0,
     audit_relation: str = NeighboringRelation.ADD_OR_REMOVE_ONE,
+    ranks: Ranks = ALONE,
 ) -> EngineState:
     """Return the state of a run before its first step.
 
@@ -248,6 +266,7 @@ def new_state(
         seed: Seed of seeded noise; drawn if None.
         audit: Number of canaries.
         audit_relation: How a canary's two worlds differ.
+        ranks: The processes that train together.
 
     Raises:
         ConfigError: naming the argument at fault.
@@ -260,11 +279,14 @@ def new_state(
             clipping_schedule=options.clipping_schedule,
         )
     bound = bound_of(options.clipping_schedule, plan)
-    noise, generator, seed = generators(options.noise, seed)
+    settings = {f"plan.{name}": value for name, value in vars(plan).items()}
     epoch = plan.steps if arguments.open_ended else None
     check_count(audit, is_private=plan.is_private, sampling=options.sampling)
     relations = list(NeighboringRelation)
     relation = NeighboringRelation(one_of("audit_relation", audit_relation, relations))
+    canaries = {"audit": audit, "audit_relation": audit_relation}
+    ranks.require_same({**settings, **options.as_data(), **canaries})
+    noise, generator, seed = generators(options.noise, seed, ranks)
     return EngineState(
         plan=plan,
         options=options,
@@ -274,9 +296,16 @@ def new_state(
         seed=seed,
         sampler=PoissonSampler(plan, generator, epoch=epoch),
         bound=bound,
+        ranks=ranks,
         riders=(
             Riders(
-                audit, plan, options.whole_clipper(UNIT), options.noise, seed, relation
+                audit,
+                plan,
+                options.whole_clipper(UNIT),
+                options.noise,
+                seed,
+                relation,
+                ranks,
             )
             if audit
             else None

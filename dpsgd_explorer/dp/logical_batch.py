@@ -22,12 +22,14 @@ class LogicalBatch:
 
     Attributes:
         total: The clipped sum.
+        code: Of the whole batch that was drawn last; ranks that share it compare it.
     """
 
     def __init__(
         self, total: ClippedSum, parameters: Iterable[nn.Parameter], *, checked: bool
     ) -> None:
         self.total = total
+        self.code = 0
         self._parameters = list(parameters)
         self._checked = checked
         self._drawn: int | None = None
@@ -67,13 +69,16 @@ class LogicalBatch:
         """Whether samples of the batch have still to go through backward."""
         return self._accumulating or self.total.size < (self._drawn or 0)
 
-    def draw(self, size: int, to_come: int = 0, begins: bool = True) -> None:
+    def draw(
+        self, size: int, to_come: int = 0, begins: bool = True, code: int = 0
+    ) -> None:
         """Record that the loader yields a part of a batch, or all of it.
 
         Args:
             size: Number of samples of the part.
             to_come: Number of samples of the batch after the part.
             begins: Whether it is the first part.
+            code: Of the whole batch.
 
         Raises:
             PrivacyError: no step followed the part before.
@@ -86,6 +91,7 @@ class LogicalBatch:
                 "optimizer.step() once for each batch, empty ones included."
             )
         self._drawn, self._to_come = (self._drawn or 0) + size, to_come
+        self.code = code
 
     def add(self, samples: PerSampleGradients) -> None:
         """Clip and add the samples of one backward."""

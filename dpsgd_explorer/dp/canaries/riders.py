@@ -41,6 +41,7 @@ from dpsgd_explorer.accounting.core.phase import joined
 from dpsgd_explorer.dp.canaries.gradients import PARAMETER, UNIT, CanaryGradients
 from dpsgd_explorer.dp.clipping.clipped_sum import ClippedSum
 from dpsgd_explorer.dp.clipping.clipper import Clipper
+from dpsgd_explorer.dp.distributed.ranks import ALONE, Ranks
 from dpsgd_explorer.dp.ledger.noisy_release import noisy_release
 from dpsgd_explorer.dp.noise.generators import generators
 from dpsgd_explorer.dp.noise.noise_plan import NoisePlan
@@ -67,6 +68,7 @@ class Riders:
         noise: A key of NOISES.
         seed: The run's seed; None with secure noise.
         relation: How a canary's two worlds differ.
+        ranks: The processes that train together; each adds its share of the canaries.
 
     Attributes:
         joined: Which of them are members, bool [m].
@@ -81,10 +83,11 @@ class Riders:
         noise: str,
         seed: int | None,
         relation: NeighboringRelation = ADD_OR_REMOVE_ONE,
+        ranks: Ranks = ALONE,
     ) -> None:
         self.count, self.relation = count, relation
         own_seed = None if seed is None else seed ^ SEED_MASK
-        self._noise, generator, _ = generators(noise, own_seed)
+        self._noise, generator, _ = generators(noise, own_seed, ranks)
         self._sampler = PoissonSampler(plan, generator)
         self._sampler.sample_size = count
         self.joined = (self._sampler.uniforms(count) < 0.5).numpy()
@@ -94,7 +97,8 @@ class Riders:
         self._promised: list[Phase] = []
         self._directions = nn.Parameter(torch.zeros(count))
         self._clipper = clipper
-        self._total = ClippedSum({UNIT: {PARAMETER: self._directions}}, clipper)
+        directions = {UNIT: {PARAMETER: self._directions}}
+        self._total = ClippedSum(directions, clipper, ranks)
 
     def release(self, noise_plan: NoisePlan, step: int) -> None:
         """Take part in a step: be drawn, clipped, added, noised and divided.
@@ -109,7 +113,7 @@ class Riders:
         longest = self._clipper.longest_included * (1 - INCLUDED_MARGIN)
         length = min(LENGTH_RATIO * bound, longest)
         total.reset()
-        drawn = self._sampler.draw()
+        drawn = total.ranks.share_of(self._sampler.draw())
         members = torch.from_numpy(self.joined)
         if self.relation is ADD_OR_REMOVE_ONE:
             drawn = drawn[members[drawn]]

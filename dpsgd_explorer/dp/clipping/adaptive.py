@@ -22,6 +22,7 @@ import math
 from dataclasses import asdict, dataclass
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from dpsgd_explorer.accounting import Plan
@@ -29,6 +30,7 @@ from dpsgd_explorer.accounting.released_counts import (
     COUNT_SENSITIVITY,
     usual_count_noise,
 )
+from dpsgd_explorer.dp.distributed.ranks import ALONE, Ranks
 from dpsgd_explorer.dp.noise.base import Meter, NoiseSource
 from dpsgd_explorer.errors import ConfigError
 
@@ -103,27 +105,34 @@ class AdaptiveBound:
         return self._factors[step]
 
     def observe(
-        self, norms: Tensor, max_grad_norm: float, noise: NoiseSource | None
+        self,
+        norms: Tensor,
+        max_grad_norm: float,
+        noise: NoiseSource | None,
+        ranks: Ranks = ALONE,
     ) -> float:
         """Move the bound by a noisy count of the norms within it.
 
         Args:
-            norms: Gradient norms of the batch, [B]; NaN is not within the bound.
+            norms: Gradient norms of this rank's part of the batch, [B]; NaN is not
+                within the bound.
             max_grad_norm: Bound of the step.
             noise: Source of the noise; None adds none.
+            ranks: The processes whose counts are added up; rank 0 adds the noise.
 
         Returns:
             The count's noise multiplier as it was drawn; 0 without noise.
         """
         # The difference of 1/2 halves the sensitivity of a plain 0 or 1 count.
         within = (norms <= max_grad_norm).double() - 0.5
-        count = within.sum().reshape(1).cpu()
+        count = torch.tensor(ranks.total(float(within.sum())), dtype=torch.float64)
         used = 0.0
-        if noise is not None:
+        if noise is not None and ranks.rank == 0:
             meter = Meter(noise)
             meter.add_to(count, self.count_noise * COUNT_SENSITIVITY)
             used = meter.standard_deviation / COUNT_SENSITIVITY
-        share = 0.5 + float(count) / self._batch_size
+        noisy_count, used = ranks.from_first(float(count), used)
+        share = 0.5 + noisy_count / self._batch_size
         move = self._clipping.learning_rate * (share - self._clipping.quantile)
         # In logarithms and limited, so that no learning rate overflows the bound.
         exponent = math.log(self._factors[-1]) - move

@@ -9,6 +9,7 @@ from torch import Tensor
 from dpsgd_explorer.accounting import Plan
 from dpsgd_explorer.accounting.schedules import Schedule
 from dpsgd_explorer.dp.clipping.adaptive import AdaptiveBound, AdaptiveClipping
+from dpsgd_explorer.dp.distributed.ranks import ALONE, Ranks
 from dpsgd_explorer.dp.noise.base import NoiseSource
 
 ClippingSchedule = Schedule | AdaptiveClipping
@@ -29,7 +30,11 @@ class Bound(Protocol):
         """Return the factor of a step, 0, 1, ..., up to the next one to come."""
 
     def observe(
-        self, norms: Tensor, max_grad_norm: float, noise: NoiseSource | None
+        self,
+        norms: Tensor,
+        max_grad_norm: float,
+        noise: NoiseSource | None,
+        ranks: Ranks = ALONE,
     ) -> float:
         """Adapt to a step's norms [B]; return the noise multiplier used, 0 if none."""
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
 
 from dpsgd_explorer.dp.clipping.clipper import Clipper
+from dpsgd_explorer.dp.distributed.ranks import ALONE, Ranks
 from dpsgd_explorer.dp.engines.base import GradientSums, PerSampleGradients
 from dpsgd_explorer.dp.kernels.full_precision import full_precision
 from dpsgd_explorer.dp.kernels.precision import accumulation_dtype
@@ -42,24 +43,33 @@ class ClippedSum:
     The buffer becomes the noisy gradient in place, so that clipping and noise together
     cost the memory of one gradient.
 
+    Args:
+        parameters: {layer: {local name: parameter}}.
+        clipper: Gives the factor of each sample.
+        ranks: The processes whose sums are added up at the release.
+
     Attributes:
         sums: {layer: {local name: view of the buffer}}.
-        size: Number of samples since the reset.
+        size: Number of samples since the reset, on this rank.
         numel: Number of trainable parameters.
         signal: Norm of the last released sum before its noise.  Not private.
     """
 
-    def __init__(self, parameters: Parameters, clipper: Clipper) -> None:
+    def __init__(
+        self, parameters: Parameters, clipper: Clipper, ranks: Ranks = ALONE
+    ) -> None:
         self.clipper = clipper
-        self._flats, self.sums = _allocate(parameters)
+        self.ranks = ranks
+        self._flats, self.sums, sizes = _allocate(parameters, ranks)
+        own = map(ranks.slice_of, self._flats, sizes)
         self._pieces = [
-            p for flat in self._flats for p in torch.split(flat, CHUNK_ENTRIES)
+            piece for flat in own for piece in torch.split(flat, CHUNK_ENTRIES)
         ]
         self.signal = 0.0
         self._parameters = parameters
         self._norms: list[Tensor] = []
         self.size = self._shortened = self._non_finite = 0
-        self.numel = sum(flat.numel() for flat in self._flats)
+        self.numel = sum(sizes)
 
     def reset(self) -> None:
         """Start a logical batch."""
@@ -121,8 +131,13 @@ class ClippedSum:
         joined = norms[0] if len(norms) == 1 else torch.cat(norms)
         return Tally(joined, self._shortened, self._non_finite)
 
+    @property
+    def parameters(self) -> Iterator[nn.Parameter]:
+        """The parameters whose gradients are summed."""
+        return (p for own in self._parameters.values() for p in own.values())
+
     def norm(self) -> float:
-        """Return the norm of the sum without noise.  Not private."""
+        """Return the norm of this rank's sum without noise.  Not private."""
         return math.hypot(*[float(torch.linalg.vector_norm(f)) for f in self._flats])
 
     def release(
@@ -130,19 +145,25 @@ class ClippedSum:
     ) -> dict[nn.Parameter, Tensor]:
         """Return {parameter: (sum + noise) / divisor}; the sum itself is overwritten.
 
+        The sum is that over all ranks, and each adds noise to its slice of it.
+
         Args:
             noise: Source of the noise; None adds none.
             standard_deviation: Standard deviation of the noise on each entry of the
                 sum, in units of the gradient.
             divisor: A public constant.
         """
+        for flat in self._flats:
+            self.ranks.add_up(flat)
         squared = 0.0
         for piece in self._pieces:
             squared += float(torch.dot(piece, piece))
             if noise is not None:
                 noise.add_to(piece, standard_deviation)
             piece.div_(divisor)
-        self.signal = math.sqrt(squared)
+        for flat in self._flats:
+            self.ranks.gather(flat)
+        self.signal = math.sqrt(*self.ranks.total(squared))
         return {
             parameter: self.sums[layer][local].to(parameter.dtype)
             for layer, parameters in self._parameters.items()
@@ -188,14 +209,16 @@ def _shortened(factors: Iterable[Tensor]) -> int:
     return int((smallest < 1.0).sum())
 
 
-def _allocate(parameters: Parameters) -> tuple[list[Tensor], GradientSums]:
-    """Return zeroed flat buffers and their views, one per parameter."""
+def _allocate(
+    parameters: Parameters, ranks: Ranks
+) -> tuple[list[Tensor], GradientSums, list[int]]:
+    """Return zeroed flat buffers, their views, one per parameter, and what they use."""
     sizes: dict[tuple[torch.dtype, torch.device], int] = {}
     for p in (p for layer in parameters.values() for p in layer.values()):
         kind = accumulation_dtype(p.dtype), p.device
         sizes[kind] = sizes.get(kind, 0) + p.numel()
     flats = {
-        (dtype, device): torch.zeros(size, dtype=dtype, device=device)
+        (dtype, device): torch.zeros(ranks.padded(size), dtype=dtype, device=device)
         for (dtype, device), size in sizes.items()
     }
     unused = dict(flats)
@@ -206,4 +229,4 @@ def _allocate(parameters: Parameters) -> tuple[list[Tensor], GradientSums]:
             kind = accumulation_dtype(p.dtype), p.device
             sums[layer][local] = unused[kind][: p.numel()].view(p.shape)
             unused[kind] = unused[kind][p.numel() :]
-    return list(flats.values()), sums
+    return list(flats.values()), sums, list(sizes.values())

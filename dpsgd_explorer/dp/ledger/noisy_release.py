@@ -23,7 +23,7 @@ def noisy_release(
 
     The record holds what was measured, never the plan: the noise by the meter, the
     bound by the clipper, the rate by the sampler.  Comparing it with the plan therefore
-    finds a fault in any of them.
+    finds a fault in any of them.  Numbers of noise are added up over the ranks.
 
     Args:
         total: The clipped sum of a whole logical batch.
@@ -38,12 +38,13 @@ def noisy_release(
         noise_plan.standard_deviation_at(step),
         noise_plan.divisor,
     )
+    numbers = int(*total.ranks.total(meter.numbers))
     bound = total.clipper.max_grad_norm
     return gradients, Release(
         sample_rate=sample_rate,
         noise_multiplier=meter.standard_deviation / bound,
-        noise_draws=meter.numbers // total.numel,
-        noise_numbers=meter.numbers,
+        noise_draws=numbers // total.numel,
+        noise_numbers=numbers,
         parameters=total.numel,
         max_grad_norm=bound,
         divisor=noise_plan.divisor,

@@ -60,6 +60,15 @@ class LossRecord:
                 sizes.append(size)
 
     @property
+    def is_refused(self) -> bool:
+        """Whether a loss was refused for good, whatever batches are still to come."""
+        return bool(self._refusal)
+
+    def refuse(self, reason: str) -> None:
+        """Refuse all losses, unless one was refused before."""
+        self._refusal = self._refusal or reason
+
+    @property
     def refusal(self) -> str:
         """Why the losses are not known to be per-sample; "" if they are."""
         if not self._refusal and any(len(sizes) < 2 for sizes in self._sizes.values()):
@@ -71,7 +80,7 @@ class LossRecord:
 
     def add(self, other: LossRecord) -> None:
         """Take over the refusal of steps that this record does not hold."""
-        self._refusal = self._refusal or other._refusal
+        self.refuse(other._refusal)
 
     def note_text(self, vouched: bool) -> str:
         """Return the receipt's line on the losses."""

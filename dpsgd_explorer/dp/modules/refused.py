@@ -75,7 +75,8 @@ def _distributed(module: nn.Module) -> str:
     return (
         "adds the processes' gradients up before they are clipped and noised together: "
         "every process would draw batches and noise of its own, and count only its own "
-        "steps. Train model.module in one process."
+        "steps. Pass PrivacyEngine(..., group=dist.group.WORLD), or train model.module "
+        "in one process."
     )
 
 

@@ -1,7 +1,8 @@
 """Unpredictable random bits: AES in counter mode.
 
 The key comes from the operating system, exists in one object of one process, and is
-never shown, saved or copied.  A child process of ``fork`` takes a new key.
+never shown or saved; it is copied only where all ranks of a group are to draw the same
+bits.  A child process of ``fork`` takes a new key.
 
 128-bit keys; to distinguish 2^36 blocks (1 TiB) from random bits succeeds with an
 advantage of at most 2^-57 (Bellare et al., 1997, "A Concrete Security Treatment of
@@ -12,6 +13,7 @@ from __future__ import annotations
 
 import os
 import secrets
+from collections.abc import Callable
 
 import torch
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
@@ -30,12 +32,17 @@ class KeyStream:
     ``get_state`` and ``set_state`` have the interface of ``torch.Generator``, but the
     state is empty: to set it takes a new key.
 
+    Args:
+        shared: Returns, of a key of this process, the key to take: with several
+            processes, one for all.
+
     Attributes:
         keys: Number of keys taken so far.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, shared: Callable[[bytes], bytes] = bytes) -> None:
         self.keys = 0
+        self._shared = shared
         self._take_key()
 
     def fill(self, buffer: Tensor) -> None:
@@ -64,9 +71,8 @@ class KeyStream:
         self._take_key()
 
     def _take_key(self) -> None:
-        cipher = Cipher(
-            algorithms.AES(secrets.token_bytes(16)), modes.CTR(bytes(BLOCK_BYTES))
-        )
+        key = self._shared(secrets.token_bytes(16))
+        cipher = Cipher(algorithms.AES(key), modes.CTR(bytes(BLOCK_BYTES)))
         self._encryptor = cipher.encryptor()
         self._process = os.getpid()
         self.keys += 1

@@ -6,9 +6,15 @@ from typing import NamedTuple
 
 import torch
 
+from dpsgd_explorer.dp.distributed.ranks import ALONE, Ranks
 from dpsgd_explorer.dp.noise.aes_stream import KeyStream
 from dpsgd_explorer.dp.noise.base import NoiseSource
-from dpsgd_explorer.dp.noise.seeded import NOISES, fresh_seed, seeded_generator
+from dpsgd_explorer.dp.noise.seeded import (
+    NOISES,
+    RankNoise,
+    fresh_seed,
+    seeded_generator,
+)
 from dpsgd_explorer.errors import ConfigError
 
 
@@ -27,12 +33,14 @@ class Generators(NamedTuple):
     seed: int | None
 
 
-def generators(noise: str, seed: int | None) -> Generators:
+def generators(noise: str, seed: int | None, ranks: Ranks = ALONE) -> Generators:
     """Return the generators of a run.
 
     Args:
         noise: A key of NOISES.
         seed: Seed for ``noise="seeded"``; drawn from the operating system if None.
+        ranks: The processes that train together: they draw the same batches, and each
+            its own noise.
 
     Raises:
         ConfigError: a seed was given with secure noise.
@@ -44,6 +52,14 @@ def generators(noise: str, seed: int | None) -> Generators:
                 f'seed must not be given with noise="secure"; got {seed!r}. Pass '
                 'noise="seeded" for a run that can be repeated and is not private.',
             )
-        return Generators(NOISES[noise](0), KeyStream(), None)
-    seed = fresh_seed() if seed is None else seed
-    return Generators(NOISES[noise](seed), seeded_generator(seed, "sampling"), seed)
+        return Generators(NOISES[noise](0), KeyStream(ranks.secret), None)
+    if seed is None:
+        seed = int.from_bytes(ranks.secret(fresh_seed().to_bytes(8, "big")), "big")
+    ranks.require_same({"seed": seed})
+    return Generators(
+        NOISES[noise](seed)
+        if ranks.is_alone
+        else RankNoise(seed, ranks.rank, ranks.size),
+        seeded_generator(seed, "sampling"),
+        seed,
+    )

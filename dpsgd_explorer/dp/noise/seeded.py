@@ -45,6 +45,31 @@ class SeededNoise:
         self._generator.set_state(state)
 
 
+class RankNoise(SeededNoise):
+    """Seeded noise of one rank of a group, unlike that of every other rank.
+
+    After a resume the noise is fresh: the state may be another rank's, or that of a
+    group of another size.
+
+    Args:
+        seed: Of all ranks.
+        rank: This rank.
+        size: Number of ranks.
+    """
+
+    repeatable = False
+
+    def __init__(self, seed: int, rank: int, size: int) -> None:
+        self._name = f"noise/{rank}/{size}"
+        self._generator = seeded_generator(seed, self._name)
+
+    def restore(self, state: Tensor) -> None:
+        """Continue with noise that depends on the state and on the rank."""
+        digest = hashlib.sha256(state.numpy().tobytes()).digest()
+        seed = int.from_bytes(digest[:8], "big")
+        self._generator = seeded_generator(seed, self._name)
+
+
 #: Name -> constructor from a seed; secure noise ignores it.
 NOISES: dict[str, Callable[[int], NoiseSource]] = {
     "secure": lambda seed: SecureNoise(),

@@ -12,13 +12,16 @@ from torch import Tensor
 from torch.utils._pytree import tree_map
 from torch.utils.data import DataLoader, Dataset, TensorDataset, default_collate
 
+from dpsgd_explorer.dp.distributed.agreement import fingerprint, refuse_unlike_data
+from dpsgd_explorer.dp.distributed.ranks import ALONE, Ranks
 from dpsgd_explorer.dp.sampling.sampler import PoissonSampler
 from dpsgd_explorer.errors import ConfigError, PrivacyError
 
 Collate = Callable[[list[Any]], Any]
 Fetch = Callable[[Tensor], Any]
-#: Called with the size of a part, the samples to come, and whether a batch begins.
-OnDraw = Callable[[int, int, bool], None]
+#: Called with the size of a part, the samples to come, whether a batch begins, and the
+#: code of the whole batch.
+OnDraw = Callable[[int, int, bool, int], None]
 
 
 class _Part(NamedTuple):
@@ -28,11 +31,13 @@ class _Part(NamedTuple):
         indices: Records of the part, int64 [n].
         to_come: Samples of the batch after this part.
         begins: Whether the batch begins with this part.
+        batch_code: Of the whole batch, which ranks share; 0 without other ranks.
     """
 
     indices: Tensor
     to_come: int
     begins: bool
+    batch_code: int
 
 
 class PoissonLoader:
@@ -46,6 +51,7 @@ class PoissonLoader:
         collate: Joins a list of items; torch's own by default.
         physical_batch_size: Most samples per part; whole batches if not given.
         num_workers: Processes that fetch ahead; 0 fetches when asked.
+        ranks: The processes that share each batch; each fetches its own records.
 
     Raises:
         ConfigError: the data set has another length than the sampler's, or columns of
@@ -60,6 +66,7 @@ class PoissonLoader:
         collate: Collate | None = None,
         physical_batch_size: int | None = None,
         num_workers: int = 0,
+        ranks: Ranks = ALONE,
     ) -> None:
         self._fetch, size = _fetcher(dataset, collate or default_collate)
         if size != sampler.sample_size:
@@ -73,10 +80,12 @@ class PoissonLoader:
                 "num_workers",
                 f"num_workers must be a whole number, 0 or more; got {num_workers!r}.",
             )
+        refuse_unlike_data(size, _columns(dataset), ranks)
         self._sampler = sampler
         self._on_draw = on_draw
         self._part_size = physical_batch_size
         self._num_workers = num_workers
+        self._ranks = ranks
 
     def __len__(self) -> int:
         """Return the number of batches, however many parts they come in.
@@ -91,15 +100,20 @@ class PoissonLoader:
             return
         for indices in self._sampler:
             for part in self._parts(indices):
-                self._on_draw(len(part.indices), part.to_come, part.begins)
+                self._note(part)
                 yield self._fetch(part.indices)
 
-    def _parts(self, indices: Tensor) -> Iterator[_Part]:
+    def _parts(self, drawn: Tensor) -> Iterator[_Part]:
+        indices = self._ranks.share_of(drawn)
+        code = 0 if self._ranks.is_alone else fingerprint([drawn])
         to_come = len(indices)
         for part in torch.split(indices, self._part_size or max(1, to_come)):
             begins = to_come == len(indices)
             to_come -= len(part)
-            yield _Part(part, to_come, begins)
+            yield _Part(part, to_come, begins, code)
+
+    def _note(self, part: _Part) -> None:
+        self._on_draw(len(part.indices), part.to_come, part.begins, part.batch_code)
 
     def _prefetched(self) -> Iterator[Any]:
         """Yield the same batches, fetched ahead by worker processes."""
@@ -126,7 +140,7 @@ class PoissonLoader:
                 part = requested.popleft()
                 if part.begins:
                     self._sampler.commit(prefetch_epoch)
-                self._on_draw(len(part.indices), part.to_come, part.begins)
+                self._note(part)
                 yield records
         finally:
             if prefetch_epoch == self._sampler.prefetch_epoch:
@@ -154,11 +168,10 @@ def _fetcher(
     dataset: Dataset[Any] | Sequence[Tensor], collate: Collate
 ) -> tuple[Fetch, int]:
     """Return the function that fetches records by index, and the number of records."""
-    tensors = dataset.tensors if isinstance(dataset, TensorDataset) else dataset
-    if not isinstance(tensors, list | tuple):
+    columns = _columns(dataset)
+    if not columns:
         items: Any = dataset
         return partial(_items_at, items, collate), len(items)
-    columns = tuple(tensors)
     sizes = {len(column) for column in columns}
     if len(sizes) != 1:
         raise ConfigError(
@@ -166,6 +179,12 @@ def _fetcher(
         )
     (size,) = sizes
     return partial(_rows_at, columns), size
+
+
+def _columns(dataset: Dataset[Any] | Sequence[Tensor]) -> tuple[Tensor, ...]:
+    """Return the tensors of a data set that consists of tensors, else ()."""
+    tensors = dataset.tensors if isinstance(dataset, TensorDataset) else dataset
+    return tuple(tensors) if isinstance(tensors, list | tuple) else ()
 
 
 def _rows_at(columns: tuple[Tensor, ...], indices: Tensor) -> tuple[Tensor, ...]:

@@ -1,0 +1,239 @@
+"""The processes that train one model together, and all that they say to each other.
+
+A record of a batch lives on one rank, which sees every layer's inputs and output
+gradients.  Its norm and its clipping factor are therefore local, and what crosses the
+group is the clipped sum: each rank receives the sum over all ranks of one slice, adds
+noise to that slice alone, and hands it to the others.  The noise of a step is so drawn
+once, after the sum, by W ranks in parallel.
+
+Everything that ranks hand over is a value that they would all compute, a clipped sum
+before its noise, or the key of the batches: the network between the ranks is trusted.
+
+Each method is collective: all ranks call it, in the same order.
+"""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+
+from dpsgd_explorer.errors import ConfigError, PrivacyError, PrivacyWarning
+
+
+class Ranks:
+    """The ranks of a group; of one process without a group.
+
+    Attributes:
+        rank: Number of this process, 0 to size - 1.
+        size: Number of processes, W.
+    """
+
+    def __init__(self, group: dist.ProcessGroup | None = None) -> None:
+        self._group = group
+        self._process = os.getpid()
+        self.rank, self.size = 0, 1
+        if group is not None:
+            self.rank, self.size = dist.get_rank(group), dist.get_world_size(group)
+
+    @classmethod
+    def of(cls, group: object) -> Ranks:
+        """Return the ranks of a group of ``torch.distributed``.
+
+        Raises:
+            ConfigError: it is none: nothing is initialised, or this process is not in
+                the group.
+        """
+        if not dist.is_available() or not dist.is_initialized():
+            raise ConfigError(
+                "group",
+                "group must be a group of torch.distributed, and none is initialised. "
+                "Call torch.distributed.init_process_group first.",
+            )
+        if not isinstance(group, dist.ProcessGroup):
+            raise ConfigError(
+                "group",
+                "group must be a group of torch.distributed that this process is in, "
+                f"such as dist.group.WORLD; got {group!r}.",
+            )
+        return cls(group)
+
+    @property
+    def is_alone(self) -> bool:
+        """Whether there is no other rank."""
+        return self.size == 1
+
+    def share_of(self, indices: Tensor) -> Tensor:
+        """Return this rank's records of a batch that all ranks have drawn.
+
+        Shapes: [n] to about [n / W]; sizes differ by one at most.
+        """
+        return indices[self.rank :: self.size]
+
+    def padded(self, size: int) -> int:
+        """Return the least multiple of W that holds ``size`` entries."""
+        return -(-size // self.size) * self.size
+
+    def slice_of(self, flat: Tensor, size: int) -> Tensor:
+        """Return the slice whose noise is this rank's, without the padding.
+
+        Args:
+            flat: Buffer with padding, [padded(size)].
+            size: Entries of it that are used.
+        """
+        length = len(flat) // self.size
+        start = min(size, self.rank * length)
+        return flat[start : min(size, start + length)]
+
+    def add_up(self, flat: Tensor) -> None:
+        """Replace this rank's slice of a padded buffer by its sum over the ranks.
+
+        The other slices are undefined afterwards.
+        """
+        if self.is_alone:
+            return
+        own = flat.new_empty(len(flat) // self.size)
+        dist.reduce_scatter_single(own, flat, group=self._group)
+        flat.chunk(self.size)[self.rank].copy_(own)
+
+    def gather(self, flat: Tensor) -> None:
+        """Replace the slices of a padded buffer by those of their ranks."""
+        if not self.is_alone:
+            own = flat.chunk(self.size)[self.rank].clone()
+            dist.all_gather_single(flat, own, group=self._group)
+
+    def total(self, *values: float) -> tuple[float, ...]:
+        """Return the sum over the ranks of each value; whole numbers stay exact."""
+        if self.is_alone:
+            return values
+        sums = torch.tensor(values, dtype=torch.float64, device=self._device)
+        dist.all_reduce(sums, group=self._group)
+        return tuple(sums.tolist())
+
+    def from_first(self, *values: float) -> tuple[float, ...]:
+        """Return rank 0's values."""
+        if self.is_alone:
+            return values
+        first = torch.tensor(values, dtype=torch.float64, device=self._device)
+        dist.broadcast(first, group_src=0, group=self._group)
+        return tuple(first.tolist())
+
+    def secret(self, secret: bytes) -> bytes:
+        """Return rank 0's bytes, unpredictable for whoever is not in the group.
+
+        Raises:
+            PrivacyError: this is a child of a rank's process, which has no rank.
+        """
+        if self.is_alone:
+            return secret
+        if os.getpid() != self._process:
+            raise PrivacyError(
+                "a forked process cannot draw the batches of a group of processes; "
+                "iterate over poisson_loader in the process that made the engine."
+            )
+        first = torch.tensor(list(secret), dtype=torch.uint8, device=self._device)
+        dist.broadcast(first, group_src=0, group=self._group)
+        return bytes(first.tolist())
+
+    def require_same(self, values: Mapping[str, Any]) -> None:
+        """Check that all ranks pass the same values.
+
+        Args:
+            values: {name: any value that can be pickled and compared}.
+
+        Raises:
+            ConfigError: names the first that differs, with each rank's value.
+        """
+        if self.is_alone:
+            return
+        of_ranks: list[Any] = [None] * self.size
+        dist.all_gather_object(of_ranks, dict(values), group=self._group)
+        for name in dict.fromkeys(name for each in of_ranks for name in each):
+            found = [each.get(name) for each in of_ranks]
+            if any(value != found[0] for value in found):
+                raise ConfigError(
+                    name,
+                    f"{name} must be the same on every rank of the group; got "
+                    f"{_listed(found)}.",
+                )
+
+    def begin_step(
+        self, step: int, batch_code: int, fingerprint: int, *counts: int
+    ) -> tuple[int, ...]:
+        """Check that all ranks make the same step, of one batch, from equal parameters.
+
+        Args:
+            step: Number of steps made before.
+            batch_code: Of the whole batch that the ranks share; int64.
+            fingerprint: Of the parameters, int64; 0 where it is not compared.
+            counts: Of this rank's part of the batch.
+
+        Returns:
+            The sums of the counts over the ranks.
+
+        Raises:
+            PrivacyError: they do not.
+        """
+        if self.is_alone:
+            return counts
+        told = [step, batch_code, fingerprint, *counts]
+        own = torch.tensor(told, dtype=torch.int64, device=self._device)
+        found = own.new_empty(self.size * len(own))
+        dist.all_gather_single(found, own, group=self._group)
+        steps, batches, fingerprints, *of_ranks = found.view(self.size, -1).T.tolist()
+        if len(set(steps)) > 1:
+            raise PrivacyError(
+                f"the ranks of the group have made {_listed(steps)} steps. Each rank "
+                "must make every step, also of an empty batch; start all again from "
+                "one saved state."
+            )
+        if len(set(batches)) > 1:
+            raise PrivacyError(
+                f"the ranks of the group share out unlike batches at step {step + 1}: "
+                "their samplers are no longer in step. Iterate over poisson_loader "
+                "alike on every rank, and load one saved state on all of them."
+            )
+        if len(set(fingerprints)) > 1:
+            raise PrivacyError(
+                f"the ranks' parameters differ before step {step + 1}: something else "
+                "than the engine's gradients changed them. Give every rank the same "
+                "optimizer and learning rate, and change parameters on all of them."
+            )
+        return tuple(sum(counts) for counts in of_ranks)
+
+    @property
+    def takes_cpu(self) -> bool:
+        """Whether the group's backend takes tensors in main memory."""
+        return self._group is None or dist.get_backend(self._group) != "nccl"
+
+    @property
+    def _device(self) -> torch.device:
+        """Where small messages lie."""
+        return torch.device("cpu" if self.takes_cpu else "cuda")
+
+
+#: One process.
+ALONE = Ranks()
+
+
+def warn_without_group() -> None:
+    """Warn where processes of a group are about to train without each other."""
+    if dist.is_available() and dist.is_initialized() and dist.get_world_size() > 1:
+        warnings.warn(
+            f"this is one of {dist.get_world_size()} processes, and it trains without "
+            "the others: each has batches, noise and an epsilon of its own, and who "
+            "sees several of the models learns more than any one epsilon says. Pass "
+            "PrivacyEngine(..., group=dist.group.WORLD) to train one model.",
+            PrivacyWarning,
+            stacklevel=3,
+        )
+
+
+def _listed(found: Sequence[Any]) -> str:
+    """Return each rank's value, as "0: 3, 1: 4"."""
+    return ", ".join(f"{rank}: {value!r}" for rank, value in enumerate(found))
