@@ -5,9 +5,25 @@ A message names the subject in the user's word, the rule, what came, and what to
 
 from __future__ import annotations
 
+from typing import Any
+
 
 class ExplorerError(Exception):
-    """Base of all of them: catching it catches nothing that is a bug."""
+    """Base of all of them: catching it catches nothing that is a bug.
+
+    Each can be sent from one process to another.
+    """
+
+    def __reduce__(self) -> Any:
+        return _restored, (type(self), self.args, vars(self))
+
+
+def _restored(kind: type[ExplorerError], args: Any, values: Any) -> ExplorerError:
+    """Return the error again, without its own arguments, which it does not keep."""
+    error = kind.__new__(kind, *args)
+    error.args = args
+    vars(error).update(values)
+    return error
 
 
 class ConfigError(ExplorerError, ValueError):

@@ -29,7 +29,7 @@ from dpsgd_explorer.errors import ConfigError, PrivacyError
 from dpsgd_explorer.validation import one_of
 
 #: Version of the saved layout; a state of another version is refused.
-STATE_VERSION = 8
+STATE_VERSION = 7
 
 
 @dataclasses.dataclass(kw_only=True)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
-from dpsgd_explorer.dp.distributed.ranks import Ranks
+from dpsgd_explorer.dp.distributed.ranks import ALONE, Ranks
 
 
 def unwrapped(module: nn.Module, ranks: Ranks) -> nn.Module:
@@ -15,7 +15,7 @@ def unwrapped(module: nn.Module, ranks: Ranks) -> nn.Module:
 
     A wrapper without a group is refused later, with the reason.
     """
-    if ranks.is_alone or type(module) is not DistributedDataParallel:
+    if ranks is ALONE or type(module) is not DistributedDataParallel:
         return module
     inner: nn.Module = module.module
     return inner

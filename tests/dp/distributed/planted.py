@@ -1,0 +1,45 @@
+"""Bugs of training by several processes, planted in this process while they last."""
+
+from unittest.mock import patch
+
+from dpsgd_explorer.dp.clipping.clipped_sum import ClippedSum
+from dpsgd_explorer.dp.distributed.ranks import Ranks
+from dpsgd_explorer.dp.noise import seeded
+
+add_up, release = Ranks.add_up, ClippedSum.release
+
+
+def divided(ranks, flat):
+    add_up(ranks, flat)
+    flat /= ranks.size
+
+
+def noise_before_the_sum(total, noise, standard_deviation, divisor):
+    if noise is not None:
+        for flat in total._flats:
+            noise.add_to(flat, standard_deviation)
+    return release(total, None, standard_deviation, divisor)
+
+
+def own_secret(ranks, secret):
+    return secret
+
+
+class SameNoise(seeded.RankNoise):
+    """Noise of one seed on every rank."""
+
+    def __init__(self, seed, rank, size):
+        super().__init__(seed, 0, size)
+
+
+BUGS = {
+    "divided by W": lambda: patch.object(Ranks, "add_up", divided),
+    "noise before the sum": lambda: patch.object(
+        ClippedSum, "release", noise_before_the_sum
+    ),
+    "no broadcast": lambda: patch.object(Ranks, "secret", own_secret),
+    "same seed": lambda: patch(
+        "dpsgd_explorer.dp.noise.generators.RankNoise", SameNoise
+    ),
+    "skipped sum": lambda: patch.object(Ranks, "add_up", lambda ranks, flat: None),
+}
