@@ -134,10 +134,8 @@ class EngineReport:
             epsilons=self.epsilons(None) if all_asked else None,
             chosen_bounds=state.bound.choices,
             audit=None if riders is None else riders.receipt(state.plan.delta),
-        ) | {
-            "earlier": phases.as_data(self.earlier_phases()),
-            "world_size": state.ranks.size,
-        }
+            world_size=state.ranks.size,
+        ) | {"earlier": phases.as_data(self.earlier_phases())}
 
     def _sampling_note(self) -> str:
         if self._state.run.poisson:

@@ -199,16 +199,17 @@ class EngineState:
             parameters: Entries of a gradient.
 
         Raises:
-            ConfigError: the state belongs to a run with other settings.
+            ConfigError: the state belongs to a run with other settings, or to one of
+                several ranks that a process alone cannot repeat.
             PrivacyError: this state is ahead of the saved one, and seeded noise would
                 be added to other gradients again.
         """
         _check_same_run(state, self._settings(earlier))
+        _check_world_size(state, self.ranks.size, is_seeded=self.seed is not None)
         ledger = Ledger.from_data(state["ledger"], self.ledger.writer)
         released_by = self.ledger.released_by
         ahead = ledger.missing(released_by)
-        repeats = self.noise.repeatable and state["world_size"] == self.ranks.size
-        if ahead and repeats:
+        if ahead and self.noise.repeatable:
             raise PrivacyError(
                 f"this engine has made {ahead} steps that the saved state does not "
                 "know of, and seeded noise would be added to other gradients again. "
@@ -222,7 +223,7 @@ class EngineState:
         self.bound.restore(state["bound"])
         if self.riders is not None:
             self.riders.restore(state["riders"])
-        if not repeats:
+        if not self.noise.repeatable:
             lost = max(ahead, lost_steps)
             ledger.fresh_resumes += 1
             ledger.learn(released_by, lost)
@@ -322,3 +323,16 @@ def _check_same_run(state: Mapping[str, Any], settings: Mapping[str, Any]) -> No
                 f"the saved {name} must be this engine's, {value}; "
                 f"got {state.get(name)}.",
             )
+
+
+def _check_world_size(state: Mapping[str, Any], size: int, *, is_seeded: bool) -> None:
+    """Raise ConfigError if a process alone would repeat steps with other noise.
+
+    It counts on repeating lost steps with their own noise; several ranks drew that.
+    """
+    if is_seeded and size == 1 and state["world_size"] > 1:
+        raise ConfigError(
+            "world_size",
+            f"world_size of the saved state must be 1 with seeded noise, or above 1 "
+            f"here too; got {state['world_size']} and 1. Resume with several ranks.",
+        )

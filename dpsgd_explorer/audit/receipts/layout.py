@@ -33,6 +33,7 @@ RECEIPT: Layout = {
     "epsilons": (OBJECT, NULL),
     "audit": (OBJECT, NULL),
     "not_private": (OBJECT, OPTIONAL),
+    "world_size": (WHOLE,),
     "earlier": (LIST,),
     "before": (LIST, OPTIONAL),
     "filter": (OBJECT, OPTIONAL),

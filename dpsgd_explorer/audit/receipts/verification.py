@@ -111,7 +111,7 @@ def _check_counts(findings: Findings, receipt: Mapping[str, Any]) -> None:
         receipt["told"]["steps"],
     )
     is_seeded = receipt["options"].get("noise") == SEEDED
-    if is_seeded:
+    if is_seeded and receipt["world_size"] == 1:
         findings.compare("lost_steps", lost, 0)
         findings.compare("fresh_resumes", resumes, 0)
     else:
@@ -120,6 +120,10 @@ def _check_counts(findings: Findings, receipt: Mapping[str, Any]) -> None:
             "fresh_resumes", resumes, "1 or more for lost steps", resumes or not lost
         )
         findings.leave("fresh_resumes", SAID)
+    findings.require(
+        "world_size", receipt["world_size"], "1 or more", receipt["world_size"] >= 1
+    )
+    findings.leave("world_size", SAID)
     if "seed" in receipt:
         has_seed = receipt["seed"] is not None
         words = "a number, as noise is seeded" if is_seeded else "null: noise is secret"

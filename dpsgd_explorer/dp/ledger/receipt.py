@@ -34,6 +34,7 @@ def receipt(
     epsilons: Mapping[str, float] | None = None,
     chosen_bounds: Sequence[tuple[int, float]] = (),
     audit: Mapping[str, Any] | None = None,
+    world_size: int = 1,
 ) -> dict[str, Any]:
     """Return what the accountant was told next to what was done, as JSON values.
 
@@ -42,7 +43,8 @@ def receipt(
     is null where one accountant alone was asked.  ``chosen_bounds`` holds pairs of a
     step and the factor of the clipping bound from it on.  ``audit`` is null without
     canaries; else it holds their scores and coins, what they prove at the run's delta,
-    and the promise of the same steps.
+    and the promise of the same steps.  ``world_size`` is the number of processes that
+    trained together.
 
     Raises:
         PrivacyError: the two differ.
@@ -61,6 +63,7 @@ def receipt(
         "loss": loss_note,
         "noise": noise_note,
         "seed": seed,
+        "world_size": world_size,
         "epsilon": _finite(epsilon),
         "epsilons": epsilons
         and {name: x for name, x in epsilons.items() if math.isfinite(x)},
