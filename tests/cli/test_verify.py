@@ -28,7 +28,7 @@ RUNS = {
         ],
     ),
     "bound chosen": (ADULT, [(2, {"max_grad_norm": 0.2})]),
-    "gone on": (ADULT, [(6, {"further_steps": 2})]),
+    "gone on": (ADULT | {"filter_epsilon": 40.0}, [(6, {"further_steps": 2})]),
     "search": (
         ADULT
         | {"kind": "search", "steps": 2, "mean_trials": 3.0, "noise_multiplier": 2.0}

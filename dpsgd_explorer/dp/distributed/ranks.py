@@ -63,6 +63,10 @@ class Ranks:
             )
         return cls(group)
 
+    def __repr__(self) -> str:
+        """Return what is shown as the default of ``PrivacyEngine(group=...)``."""
+        return "ALONE" if self._group is None else f"<rank {self.rank} of {self.size}>"
+
     @property
     def is_alone(self) -> bool:
         """Whether there is no other rank."""

@@ -130,8 +130,8 @@ def test_what_is_left_unchecked_is_little(receipts):
     left = {place for place in findings.unchecked if not place.startswith("options.")}
     sizes = [f"not_private.batch_sizes.{x}" for x in ("samples", "smallest", "largest")]
     sizes.append("not_private.batch_sizes.empty")
-    notes = ["loss", "noise", "sampling", "proof", "seed", "told.planned_steps"]
-    assert left == {*sizes, *notes}
+    notes = ["loss", "noise", "sampling", "proof", "seed", "world_size"]
+    assert left == {*sizes, *notes, "told.planned_steps"}
     options = {place.removeprefix("options.") for place in findings.unchecked} - left
     assert {name for name in options if "." not in name} <= {*FREE_OPTIONS, *left}
 
