@@ -29,7 +29,7 @@ from dpsgd_explorer.errors import ConfigError, PrivacyError
 from dpsgd_explorer.validation import one_of
 
 #: Version of the saved layout; a state of another version is refused.
-STATE_VERSION = 7
+STATE_VERSION = 6
 
 
 @dataclasses.dataclass(kw_only=True)
@@ -330,7 +330,7 @@ def _check_world_size(state: Mapping[str, Any], size: int, *, is_seeded: bool) -
 
     It counts on repeating lost steps with their own noise; several ranks drew that.
     """
-    if is_seeded and size == 1 and state["world_size"] > 1:
+    if is_seeded and size == 1 and state.get("world_size", 1) > 1:
         raise ConfigError(
             "world_size",
             f"world_size of the saved state must be 1 with seeded noise, or above 1 "
