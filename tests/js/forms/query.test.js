@@ -46,7 +46,7 @@ test("the same settings are the same however they were typed", () => {
 });
 
 test("the settings of a run are those of an address", () => {
-  const config = {kind: "training", private: true, delta: 1e-5, noise_multiplier: null, model: "cnn"};
+  const config = {kind: "training", audit: 2000, private: true, delta: 1e-5, noise_multiplier: null, model: "cnn"};
   assert.deepEqual(asTexts(config), {private: "true", delta: "0.00001", model: "cnn"});
   assert.ok(sameSettings(asTexts(config), {private: "true", delta: "1e-5", model: "cnn"}));
 });
