@@ -19,7 +19,7 @@ from torch.utils._pytree import tree_map
 from dpsgd_explorer.dp.losses.graph import Reader
 from dpsgd_explorer.dp.losses.marks import ModulePass, mark_outputs
 from dpsgd_explorer.dp.modules import probe_inputs
-from dpsgd_explorer.dp.modules.probe_inputs import SAMPLES, SEED
+from dpsgd_explorer.dp.modules.probe_inputs import NUMBERS, SAMPLES, SEED
 from dpsgd_explorer.dp.modules.pytree import tensors_of
 from dpsgd_explorer.errors import MixedLossError
 
@@ -68,6 +68,8 @@ class TargetCheck:
         draws = [self._draw(number) for number in range(self._draws())]
         for targets, others in pairwise([*draws, draws[0]]):
             self._compare(targets, others)
+        for numbers in NUMBERS[1:]:
+            self._compare_numbers(numbers)
         if all(not leaf.is_cuda for leaf in tensors_of(self._example)):
             # On a GPU a bad index would end the process's use of the device.
             self._compare_ignored(draws[0])
@@ -82,9 +84,26 @@ class TargetCheck:
         most = min(MOST_DRAWS, MOST_NUMBERS // self._entries())
         return max(2, min(most, probe_inputs.draws_of_all_classes(*example)))
 
-    def _draw(self, number: int) -> Any:
+    def _draw(self, number: int, numbers: str = NUMBERS[0]) -> Any:
         example = self._example, self._size, self._outputs
-        return probe_inputs.random_targets(*example, number)
+        return probe_inputs.random_targets(*example, number, numbers)
+
+    def _compare_numbers(self, numbers: str) -> None:
+        """Compare with targets of 0 and 1, or of both signs, if the loss takes them.
+
+        A weight by the share of positive targets is 1 for all targets in (0, 1).
+        """
+        if not any(_is_number(leaf, self._size) for leaf in tensors_of(self._example)):
+            return
+        targets, others = self._draw(0, numbers), self._draw(1, numbers)
+        try:
+            found = self._gradients(self._outputs, targets)
+        except MixedLossError:
+            raise
+        except (RuntimeError, ValueError):
+            return  # as the binary cross entropy of a target below 0
+        if all(bool(gradient.isfinite().all()) for gradient in found):
+            self._compare(targets, others)
 
     def _compare_ignored(self, targets: Any) -> None:
         """Compare with some targets ignored, if the loss takes such targets."""
@@ -139,6 +158,10 @@ class TargetCheck:
         gradients = torch.autograd.grad(loss, inputs, allow_unused=True)
         pairs = zip(gradients, inputs, strict=True)
         return [torch.zeros_like(x) if g is None else g for g, x in pairs]
+
+
+def _is_number(leaf: Tensor, size: int) -> bool:
+    return probe_inputs.has_rows(leaf, size) and leaf.is_floating_point()
 
 
 def _is_compared(leaf: Tensor) -> bool:

@@ -27,6 +27,8 @@ SAMPLES = 3
 
 #: Seed of all random batches; checks of one model always see the same rows.
 SEED = 20_160_701
+#: Kinds of targets that are numbers: in (0, 1), as every loss takes; 0 or 1; signed.
+NUMBERS = ("share", "binary", "signed")
 #: Default ``ignore_index`` of torch's losses and of others.
 IGNORED = -100
 
@@ -92,20 +94,23 @@ def _random_mask(shape: Shape, seed: int, generator: torch.Generator) -> Tensor:
     return (order < counts.view(-1, *[1] * (len(whole) - 1))).reshape(shape)
 
 
-def random_targets(targets: Any, size: int, outputs: Any, draw_number: int = 0) -> Any:
-    """Return labels below the classes of the outputs, masks, or numbers in (0, 1).
+def random_targets(
+    targets: Any, size: int, outputs: Any, draw_number: int = 0, numbers: str = "share"
+) -> Any:
+    """Return labels below the classes of the outputs, masks, or numbers.
 
     Args:
         targets: An example; only shapes and dtypes are read.
         size: Its number of samples.
         outputs: Outputs of the module for SAMPLES rows.
         draw_number: Labels continue from the previous draw, through all classes.
+        numbers: One of NUMBERS.
     """
     generator = torch.Generator().manual_seed(SEED + draw_number)
 
     def draw(shape: tuple[int, ...], like: Tensor, place: int) -> Tensor:
         if like.is_floating_point():
-            return torch.rand(shape, generator=generator)
+            return _random_numbers(shape, numbers, draw_number, generator)
         if like.dtype == torch.bool:
             return _random_mask(shape, draw_number, generator)
         count = math.prod(shape)
@@ -113,6 +118,18 @@ def random_targets(targets: Any, size: int, outputs: Any, draw_number: int = 0) 
         return (order % _classes(shape, outputs)).view(shape)
 
     return _with_rows(targets, size, draw)
+
+
+def _random_numbers(
+    shape: Shape, kind: str, draw_number: int, generator: torch.Generator
+) -> Tensor:
+    """Return numbers of a kind; from draw to draw each is another digit or sign."""
+    size = torch.rand(shape, generator=generator)
+    if kind == "share":
+        return size
+    row, column = torch.arange(shape[0]), torch.arange(math.prod(shape[1:]))
+    digits = ((row[:, None] + column + draw_number) % 2).view(shape)
+    return digits.float() if kind == "binary" else (0.1 + size) * (2 * digits - 1)
 
 
 def draws_of_all_classes(targets: Any, size: int, outputs: Any) -> int:

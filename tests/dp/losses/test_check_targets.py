@@ -73,6 +73,54 @@ def test_a_loss_that_mixes_samples_of_one_class_in_forty_is_refused():
         engine_with(net, torch.randn(5, 4), targets, rare_class)
 
 
+def by_share(of):
+    """Return a loss with a weight for each record, by a share of the targets."""
+
+    def loss(out, y):
+        share = of(y).float().mean().clamp(0.01, 0.99)
+        weights = torch.where(of(y), 1 / share, 1 / (1 - share))
+        return (weights * (out - y).square()).mean()
+
+    return loss
+
+
+SHARES = {
+    "ones": lambda y: y == 1,
+    "zeros": lambda y: y == 0,
+    "positive": lambda y: y > 0,
+    "negative": lambda y: y < 0,
+    "large": lambda y: y > 0.5,
+}
+
+
+@pytest.mark.parametrize("name", SHARES)
+@pytest.mark.parametrize("shape", [(5, 1), (5, 3)])
+def test_weights_by_a_share_of_numbers_are_refused(name, shape):
+    net, x = nn.Linear(4, shape[1]), torch.randn(5, 4)
+    with pytest.raises(UnsupportedModuleError, match="one sample moves"):
+        engine_with(net, x, torch.rand(shape), by_share(SHARES[name]))
+
+
+NUMBER_LOSSES = {
+    "squares": F.mse_loss,
+    "absolute": F.l1_loss,
+    "logits": F.binary_cross_entropy_with_logits,
+    "shares": lambda out, y: F.binary_cross_entropy(out.sigmoid(), y),
+    "counts": lambda out, y: F.poisson_nll_loss(out, y, full=True),
+    "divergence": lambda out, y: (
+        F.kl_div(F.logsigmoid(out), y, reduction="none").sum(1).mean()
+    ),
+    "logarithms": lambda out, y: F.mse_loss(out, y.log()),
+    "roots": lambda out, y: F.mse_loss(out, y.sqrt()),
+}
+
+
+@pytest.mark.parametrize("name", NUMBER_LOSSES)
+def test_losses_of_numbers_are_accepted_whatever_targets_they_take(name):
+    net, x = nn.Linear(4, 3), torch.randn(5, 4)
+    engine_with(net, x, torch.rand(5, 3), NUMBER_LOSSES[name])
+
+
 @pytest.mark.parametrize("shape", [(5,), (5, 7)])
 def test_the_draws_go_through_all_classes(shape):
     outputs = torch.zeros(3, *shape[1:], MANY).movedim(-1, 1)
