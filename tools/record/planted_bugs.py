@@ -2,8 +2,8 @@
 
     python -m tools.record.planted_bugs
 
-Writes dpsgd_explorer/web/recorded/planted_bugs.json: the loops' texts, what sees each,
-and the bound on ε as the steps go on.
+Writes dpsgd_explorer/web/recorded/attacks/planted_bugs.json: the loops' texts, what
+sees each, and the bound on ε as the steps go on.
 """
 
 from __future__ import annotations
@@ -66,7 +66,9 @@ def main() -> int:
     for name, bug in LOOPS.items():
         loops[name] = described(bug) | tried(bug)
         print(name, loops[name]["seen_by"], loops[name]["points"][-1:], flush=True)
-    write("planted_bugs", {"promise": promise(), "checks": CHECKS, "loops": loops})
+    write(
+        "attacks/planted_bugs", {"promise": promise(), "checks": CHECKS, "loops": loops}
+    )
     return 0
 
 

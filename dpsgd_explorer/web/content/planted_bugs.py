@@ -11,7 +11,7 @@ from dpsgd_explorer.experiments.planted_bug_config import HONEST
 from dpsgd_explorer.web.questions.rounding import limit, proven
 from dpsgd_explorer.web.recorded.files import recording
 
-RECORDING = "planted_bugs"
+RECORDING = "attacks/planted_bugs"
 CHOICES = 5  # sentences to choose from, "nothing is wrong" among them
 
 

@@ -39,7 +39,7 @@ from dpsgd_explorer.web.questions.plan_preview import (
     plan_texts,
     truth_of,
 )
-from dpsgd_explorer.web.questions.rounding import limit
+from dpsgd_explorer.web.questions.rounding import limit, nearest
 from dpsgd_explorer.web.recorded import runs as recorded
 from dpsgd_explorer.web.recorded.files import FOLDER
 from dpsgd_explorer.web.recorded.runs import RecordedRun
@@ -264,8 +264,12 @@ def recorded_curves() -> dict[str, dict[str, list[dict[str, Any]]]]:
 
 
 def _short(event: dict[str, Any]) -> dict[str, Any]:
-    """Return what is drawn of a recorded evaluation; ε is rounded up."""
-    drawn = {name: event[name] for name in ("step", "seconds", "test_accuracy")}
+    """Return what is drawn of a recorded evaluation, shortened; ε is rounded up."""
+    drawn = {
+        "step": event["step"],
+        "seconds": float(nearest(event["seconds"])),
+        "test_accuracy": float(nearest(event["test_accuracy"], DRAWN_DIGITS)),
+    }
     spent = {name: event[name] for name in ("epsilon", "drawn_at") if name in event}
     return drawn | {
         name: None if epsilon is None else float(limit(epsilon, DRAWN_DIGITS))

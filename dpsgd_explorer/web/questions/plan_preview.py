@@ -260,7 +260,7 @@ def accuracy_range(data: DataSet) -> tuple[float, float]:
     if data.majority < CLOSE:
         return WHOLE_RANGE
     near = math.floor(20 * data.majority) / 20  # first steps may lie below guessing
-    return round(near - 0.05, 2), round(min(near + 0.15, 1.0), 2)
+    return round(near - 0.1, 2), round(min(near + 0.15, 1.0), 2)
 
 
 def _own_data_set(table: OwnTable) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from dpsgd_explorer.experiments import planted_bug_config
 from dpsgd_explorer.web.recorded.files import recording
 from tools.record.planted_bugs import described, promise, tried
 
-RECORDED = recording("planted_bugs")
+RECORDED = recording("attacks/planted_bugs")
 
 
 def test_every_loop_of_the_list_is_recorded_as_its_file_stands():

@@ -42,7 +42,7 @@ def test_groups_say_their_values_when_shut_and_open_by_key(group):
     expect(optimisation).to_have_text("qN 4096, steps 300, η 4")
     expect(optimisation).to_be_visible()
     page.locator('[data-preset="adult"]').click()
-    expect(optimisation).to_have_text("qN 2048, steps 300, η 10")
+    expect(optimisation).to_have_text("qN 4096, steps 300, η 10")
 
 
 @pytest.mark.long("more journeys")

@@ -84,8 +84,8 @@ def test_counts_without_their_noise_give_no_epsilon(monkeypatch):
         def add_to(self, values, deviation):
             return None
 
-    def observe(bound, norms, max_grad_norm, noise):
-        own(bound, norms, max_grad_norm, Silent())
+    def observe(bound, norms, max_grad_norm, noise, ranks):
+        own(bound, norms, max_grad_norm, Silent(), ranks)
         return 0.0
 
     own = AdaptiveBound.observe

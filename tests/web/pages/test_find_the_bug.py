@@ -14,7 +14,7 @@ from tests.web.reading import page_data
 LAB = "/labs/find-the-bug/"
 RUNS = "/api/v1/runs"
 NAMES = list(exhibits())
-LOOPS = recording("planted_bugs")["loops"]
+LOOPS = recording("attacks/planted_bugs")["loops"]
 
 
 def address(name):
