@@ -26,6 +26,7 @@ def heading(page):
     return page.get_by_role("heading", name="The model after step")
 
 
+@pytest.mark.long("more journeys")
 def test_a_replay_shows_the_model_of_each_step(open_page, finished_run):
     page = open_page(f"/runs/{finished_run['id']}/")
     expect(heading(page)).to_have_text("The model after step 30")

@@ -25,6 +25,7 @@ def test_the_other_axes_show_the_same_points(page, axis):
     page.get_by_role("radio", name="ε", exact=True).check(force=True)
 
 
+@pytest.mark.long("more journeys")
 def test_a_table_holds_what_the_chart_shows(page, finished_run):
     chart = page.locator('[data-chart="accuracy"]')
     chart.get_by_role("button", name="Show as table").click()
