@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Iterable
 from typing import Any
 
@@ -15,15 +16,14 @@ from dpsgd_explorer.errors import ConfigError
 COMPARED_EVERY = 20
 #: Records of a data set that are compared, evenly spaced.
 COMPARED_RECORDS = 64
-_PRIME = 2**61 - 1
 
 
 def fingerprint(tensors: Iterable[Tensor]) -> int:
-    """Return 63 bits that differ, but for chance, where any bit of a tensor does."""
+    """Return 32 bits that differ, but for chance, where any bit of a tensor does."""
     code = 0
     for tensor in tensors:
-        bits = int(torch.hash_tensor(tensor.detach()).item()) if tensor.numel() else 0
-        code = (code * _PRIME + bits + tensor.numel()) % 2**63
+        entries = tensor.detach().cpu().contiguous().flatten()
+        code = zlib.crc32(entries.view(torch.uint8).numpy().data, code)
     return code
 
 
