@@ -3,7 +3,12 @@ import pytest
 from dpsgd_explorer.experiments.training_config import TrainingConfig
 from dpsgd_explorer.training import engine_comparison, timing
 
-ADULT = {"dataset": "adult", "model": "logistic", "max_grad_norm": 0.5}
+ADULT = {
+    "dataset": "adult",
+    "model": "logistic",
+    "max_grad_norm": 0.5,
+    "audit": 0,  # tests of it are in test_audit
+}
 
 
 @pytest.fixture

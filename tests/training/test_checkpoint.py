@@ -18,6 +18,7 @@ TRAINING = {
     "steps": 3,
     "evaluations": 1,
     "expected_batch_size": 24,
+    "audit": 0,
 }
 ADULT = TRAINING | {"model": "logistic", "dataset": "adult"}
 REGRESSION = {
@@ -49,6 +50,7 @@ CASES = [
     ),
     ADULT | {"private": False},
     ADULT | {"optimizer": "adam"},
+    ADULT | {"audit": 50},
     ADULT | {"stop_at_epsilon": 1.0},
     REGRESSION,
     *(

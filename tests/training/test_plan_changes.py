@@ -18,6 +18,7 @@ ADULT = {
     "noise_multiplier": 1.0,
     "steps": 8,
     "evaluations": 2,
+    "audit": 0,
 }
 BUDGET = ADULT | {"filter_epsilon": 40.0}
 CHANGES = [
