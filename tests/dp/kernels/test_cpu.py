@@ -4,6 +4,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 from torch import nn
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from dpsgd_explorer.dp.kernels import cpu as kernels
 from dpsgd_explorer.dp.kernels.cpu import Probe
@@ -26,16 +27,58 @@ def images(kind, dtype=torch.float32):
     return kinds[kind].requires_grad_()
 
 
+LAYOUTS = [torch.contiguous_format, torch.channels_last]
+
+
+@pytest.mark.parametrize("layout", LAYOUTS, ids=str)
 @pytest.mark.parametrize("kind", ["different", "tied", "flat", "infinite"])
 @pytest.mark.parametrize("kernel_size", EVEN, ids=str)
-def test_pooling_is_torchs_to_the_last_bit(kernel_size, kind):
+def test_pooling_is_torchs_to_the_last_bit(kernel_size, kind, layout):
     x = images(kind)
+    laid = x.contiguous(memory_format=layout)
     expected = F.max_pool2d(x, kernel_size, 1)
     g = torch.randn_like(expected)
-    found = max_pool(x, kernel_size)
+    found = max_pool(laid, kernel_size)
     assert torch.equal(found, expected)
     own, reference = (torch.autograd.grad(y, x, g)[0] for y in (found, expected))
     assert torch.equal(own, reference)
+    with torch.no_grad():
+        assert torch.equal(max_pool(laid, kernel_size), expected)
+
+
+@pytest.mark.parametrize("width", [40, 130, 17_000])
+def test_pooling_finds_entries_far_apart(width):
+    x = torch.randn(1, 1, 4, width, generator=torch.Generator().manual_seed(0))
+    x.requires_grad_()
+    found, expected = max_pool(x, (4, 3)), F.max_pool2d(x, (4, 3), 1)
+    assert torch.equal(found, expected)
+    own, reference = (torch.autograd.grad(y.sum(), x)[0] for y in (found, expected))
+    assert torch.equal(own, reference)
+
+
+class Operations(TorchDispatchMode):
+    """Records the names of the operations carried out."""
+
+    def __init__(self):
+        super().__init__()
+        self.names = set()
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        self.names.add(func.overloadpacket.__name__)
+        return func(*args, **(kwargs or {}))
+
+
+@pytest.mark.parametrize("layout", LAYOUTS, ids=str)
+@pytest.mark.parametrize("differentiated", [True, False])
+def test_pooling_does_nothing_slow(differentiated, layout):
+    x = images("different").detach().contiguous(memory_format=layout)
+    x.requires_grad_(differentiated)
+    with Operations() as operations:
+        max_pool(x, (3, 2))
+    assert operations.names
+    assert "where" not in operations.names  # one such takes as long as torch's pooling
+    if not differentiated:
+        assert not {"gt", "max_pool2d_with_indices"} & operations.names
 
 
 def pooled_net():
