@@ -74,6 +74,23 @@ class Attack(Experiment):
         order = torch.rand(self.config.shadows, POOL, generator=generator).argsort(0)
         return torch.cat([coins, order < self.config.shadows // 2])
 
+    @property
+    def joined(self) -> Bools:
+        """Which records both targets are trained on, [R]."""
+        found: Bools = self._coins[0].numpy()
+        return found
+
+    def signals(self, *, private: bool) -> Signals:
+        """Return what the attacker has measured, once all models are trained."""
+        seen = torch.stack(self._logits[private]).numpy()
+        return Signals(
+            target=seen[0, :POOL],
+            shadows=seen[1:, :POOL],
+            joined=self._coins[1:].numpy(),
+            population=seen[0, POOL:],
+            population_shadows=seen[1:, POOL:],
+        )
+
     @contextmanager
     def _computing(self) -> Iterator[None]:
         with threads(1):
@@ -148,9 +165,9 @@ class Attack(Experiment):
     def _attack(self) -> None:
         """Emit what each attack reaches on either target, and the end."""
         areas = {}
-        joined = self._coins[0].numpy()
+        joined = self.joined
         for private in TARGETS:
-            signals = self._signals(private)
+            signals = self.signals(private=private)
             for name, attack in ATTACKS.items():
                 scores = attack(signals)
                 roc = Roc.of(scores, joined)
@@ -173,16 +190,6 @@ class Attack(Experiment):
                 name: self._record(private=private) for private, name in TARGETS.items()
             },
             reason="finished",
-        )
-
-    def _signals(self, private: bool) -> Signals:
-        seen = torch.stack(self._logits[private]).numpy()
-        return Signals(
-            target=seen[0, :POOL],
-            shadows=seen[1:, :POOL],
-            joined=self._coins[1:].numpy(),
-            population=seen[0, POOL:],
-            population_shadows=seen[1:, POOL:],
         )
 
     def _judged(self, roc: Roc, private: bool) -> dict[str, int | None]:

@@ -67,6 +67,10 @@ CONTROLS: dict[str, dict[str, str]] = {
         "place": "Position of the kernel, or its entry",
     },
     "rare-class": {"level": "What is done, by its place"},
+    "membership-game": {
+        "model": "The model: 1 without privacy, 2 with it",
+        "again": "New game",
+    },
 }
 EDGE = 0.05  # of the x range, where scripts do not let the odd record go
 RECORD = (Span(toy.X_RANGE[0] + EDGE, toy.X_RANGE[1] - EDGE), Span(*toy.Y_RANGE))
@@ -111,6 +115,7 @@ STARTS: dict[str, dict[str, Rules]] = {
         "place": (Choices(unfold.places()),),
     },
     "rare-class": {"level": (Choices(by_digit.places(), by_place=False),)},
+    "membership-game": {"model": (Choices((1, 2), by_place=False),)},
 }
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from dpsgd_explorer.web.figures.chapters import by_digit, unfold
+from dpsgd_explorer.web.figures.chapters import by_digit, membership, unfold
 from dpsgd_explorer.web.figures.regression import errors as regression_errors
 from dpsgd_explorer.web.figures.svg import Picture
 from dpsgd_explorer.web.widgets import (
@@ -104,6 +104,12 @@ TABLE: tuple[tuple[str, str, str, WidgetModule], ...] = (
     ),
     ("people", "A person with several records", "in-the-real-world", people),
     ("unfolded", "A convolution, unfolded", "per-sample-gradients", unfold),
+    (
+        "membership-game",
+        "Was this record in?",
+        "what-models-leak",
+        membership,
+    ),
     ("rare-class", "A rare digit", "fairness", by_digit),
 )
 WIDGETS = {row[0]: Widget(*row) for row in TABLE}

@@ -1,0 +1,86 @@
+/**
+ * A game about membership as one plain state. No DOM.
+ *
+ * @typedef {object} Game
+ * @property {number[]} order places of its records, one a round
+ * @property {boolean[]} said the visitor's answers so far
+ * @property {boolean} revealed whether the last answer is being looked at
+ */
+
+/** Pure but for the generator: a game on records drawn without repetition. @returns {Game} */
+export function begin(generator, records, rounds) {
+  const order = Array.from({length: records}, (_, i) => i);
+  for (let i = 0; i < rounds; i++) {
+    const other = i + Math.floor(generator.uniform() * (records - i));
+    [order[i], order[other]] = [order[other], order[i]];
+  }
+  return {order: order.slice(0, rounds), said: [], revealed: false};
+}
+
+/** Pure: the game after an answer; while the last one is looked at there is none to give. @param {Game} game */
+export function answer(game, saysIn) {
+  return game.revealed || isOver(game) ? game : {...game, said: [...game.said, saysIn], revealed: true};
+}
+
+/** Pure: the game at the next record; the last one stays in view. @param {Game} game */
+export function next(game) {
+  return isOver(game) ? game : {...game, revealed: false};
+}
+
+/** Pure. @param {Game} game */
+export const isOver = ({order, said}) => said.length === order.length;
+
+/** Pure: the record that is in view. @param {Game} game */
+export const inView = ({order, said, revealed}) => order[said.length - (revealed ? 1 : 0)];
+
+/** Pure: what came of each round: the record, both guesses, the truth. @param {Game} game */
+export function rounds({order, said}, joined, {says_in}) {
+  return said.map((you, i) => ({record: order[i], you, attacker: says_in[order[i]], truth: joined[order[i]]}));
+}
+
+/** Pure: right guesses of both. */
+export function score(played) {
+  const right = (who) => played.filter((round) => round[who] === round.truth).length;
+  return {you: right("you"), attacker: right("attacker")};
+}
+
+const word = (isIn) => (isIn ? "in" : "not in");
+
+/** Pure: what is asked of a record, or said of it once it was answered. */
+export function words(game, data, model) {
+  const record = inView(game);
+  const label = `${data.labels[record]}`;
+  if (!game.revealed) return `This model gives the label “${label}” a probability of ${model.sure[record]}\u00a0%. Was the record in?`;
+  const {you, attacker, truth} = rounds(game, data.joined, model).at(-1);
+  const verdict = you === truth ? "You are right" : "You are wrong";
+  return `${verdict}: it was ${word(truth)}. The attacker says ${word(attacker)}: of its own models, those that had the record give “${label}” ${model.had_it[record]}\u00a0%, those that had it not ${model.had_it_not[record]}\u00a0%; this model ${model.sure[record]}\u00a0%.`;
+}
+
+/** Pure: the standing, in words. */
+export function standing(played, count) {
+  if (!played.length) return `Round 1 of ${count}`;
+  const {you, attacker} = score(played);
+  return `${played.length === count ? "After all" : "After"} ${played.length} ${played.length === 1 ? "round" : "rounds"}: you ${you}, the attacker ${attacker}`;
+}
+
+/** Pure: what no attack passes, and what chance does. */
+export function limits(played, data, model) {
+  const coin = `A coin gets ${score(played).you} or more of ${data.rounds} right in ${data.coin[score(played).you]} % of all games.`;
+  const rule = model.name === "private"
+    ? `On average no attack is right in more than ${data.limit.words} % of the rounds at ε = ${data.epsilon}, whatever it knows; one game scatters.`
+    : "Without privacy nothing limits an attack.";
+  const whole = `About all records the attacker is right ${model.right} % of the time.`;
+  return played.length === data.rounds ? `${rule} ${coin} ${whole}` : rule;
+}
+
+const side = (isIn) => (isIn ? "in" : "out");
+
+/** Pure: the rounds as a table. */
+export function table(played, data, model) {
+  return {
+    caption: "Rounds of this game",
+    heads: ["round", "label", "its probability, %", "you", "attacker", "truth"],
+    rows: played.map(({record, you, attacker, truth}, i) => [i + 1, data.labels[record], model.sure[record], side(you), side(attacker), side(truth)]),
+    words: [3, 4, 5],
+  };
+}

@@ -1,0 +1,49 @@
+"""The membership game in a browser: ten records against the attacker, by keyboard."""
+
+import re
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.browser.trainer import focus
+
+
+@pytest.mark.long("more journeys")
+def test_ten_records_are_guessed_by_keyboard_and_scored_below_the_limit(open_page):
+    page = open_page("/embed/membership-game/?model=2")
+    figure = page.locator("#membership-game")
+    expect(figure).to_have_attribute("data-state", "moves")
+    expect(figure.get_by_role("radio", name="with privacy")).to_be_checked()
+    score = figure.locator('[data-part="score"]')
+    expect(score).to_have_text("Round 1 of 10")
+    rows = figure.locator('[data-part="rounds"] tbody tr')
+    first = figure.get_by_role("button", name="It was in")
+    focus(first)
+    for round_ in range(1, 11):
+        page.keyboard.press("Enter")
+        expect(rows).to_have_count(round_)
+        if round_ < 10:
+            expect(figure.get_by_role("button", name="Next record")).to_be_focused()
+            page.keyboard.press("Enter")
+            expect(first).to_be_focused()
+    expect(score).to_have_text(re.compile(r"^After all 10 rounds: you \d+, the att"))
+    limit = figure.locator('[data-part="limit"]')
+    expect(limit).to_contain_text(
+        re.compile(r"no attack is right in more than 6\d\.\d")
+    )
+    expect(limit).to_contain_text("A coin gets")
+    right = sum(
+        row.locator("td").nth(3).inner_text() == row.locator("td").nth(5).inner_text()
+        for row in rows.all()
+    )
+    expect(score).to_contain_text(f"you {right},")
+    figure.get_by_role("radio", name="without privacy").check()  # another game
+    expect(score).to_have_text("Round 1 of 10")
+    expect(limit).to_have_text("Without privacy nothing limits an attack.")
+    figure.get_by_role("radio", name="with privacy").check()
+    expect(rows).to_have_count(10)
+    again = figure.get_by_role("button", name="New game")
+    focus(again)
+    page.keyboard.press("Enter")
+    expect(score).to_have_text("Round 1 of 10")
+    expect(first).to_be_focused()

@@ -1,0 +1,61 @@
+"""The membership game: records and scores of a recorded attack, below its limit."""
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from dpsgd_explorer.accounting.trade_off import trade_off_intervals
+from dpsgd_explorer.experiments.attack_config import POOL, AttackConfig
+from dpsgd_explorer.training.datasets import registry
+from dpsgd_explorer.web.figures.chapters import membership as game
+
+
+def test_the_limit_is_the_best_balanced_guess_on_the_exact_curve():
+    plan = AttackConfig.parse(game.stored()["config"]).plan
+    rates = np.linspace(0, 1, 401)
+    hits = [one.value for one in trade_off_intervals(plan.phases, rates.tolist())]
+    best = float(((1 + np.array(hits) - rates) / 2).max())
+    assert best <= game.most_right() + 1e-9
+    assert best == pytest.approx(game.most_right(), abs=1e-5)
+    shown = game.data()["limit"]
+    assert game.most_right() <= shown["share"] <= float(shown["words"]) / 100
+    assert float(shown["words"]) < 100 * game.most_right() + 0.1
+
+
+def test_without_privacy_the_attacker_passes_what_epsilon_allows():
+    models = game.stored()["models"]
+    assert models["ordinary"]["right"] > game.most_right() + 0.05
+    assert models["private"]["right"] < game.most_right()
+
+
+def test_records_are_those_of_the_pool_in_sixteen_shades():
+    found = game.stored()
+    train, _ = registry.load(AttackConfig.parse(found["config"]).dataset)
+    assert len(set(found["places"])) == len(found["pictures"]) > 2 * game.ROUNDS
+    for place, label, shades in zip(
+        found["places"], found["labels"], found["pictures"], strict=True
+    ):
+        assert 0 <= place < POOL
+        assert label == int(train.targets[place])
+        pixels = np.array([int(shade, 16) for shade in shades]) / 15
+        apart = np.abs(pixels - train.inputs[place].flatten().numpy())
+        assert apart.max() <= 0.5 / 15 + 1e-6
+
+
+@pytest.mark.parametrize("place", range(2))
+def test_the_attacker_says_what_its_score_says(place):
+    shown = game.data()["models"][place]
+    model = game.stored()["models"][shown["name"]]
+    assert shown["says_in"] == [score > 0 for score in model["scores"]]
+    for name, key in (("logits", "sure"), ("had_it", "had_it")):
+        for logit, words in zip(model[name], shown[key], strict=True):
+            share = 1 / (1 + np.exp(-logit))
+            assert 0 < float(words) < 100
+            rest = min(share, 1 - share)
+            assert float(words) / 100 == pytest.approx(share, abs=0.06 * rest + 6e-4)
+
+
+def test_chance_is_that_of_a_coin():
+    law = stats.binom(game.ROUNDS, 0.5)
+    expected = [100 * float(1 - law.cdf(k - 1)) for k in range(game.ROUNDS + 1)]
+    assert list(map(float, game.data()["coin"])) == pytest.approx(expected, abs=0.051)
