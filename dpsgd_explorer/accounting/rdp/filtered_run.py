@@ -102,24 +102,6 @@ class FilteredRun:
         return counting
 
 
-def beside_budgets(
-    budgets: Sequence[FilteredRun], planned: Sequence[Phase], delta: float
-) -> float:
-    """Return ε of whole budgets and of steps fixed beforehand, on the same records.
-
-    A budget bounds the divergence at its order, and so at every smaller one
-    (van Erven and Harremoës 2014, theorem 3); all are added up at the smallest.
-    """
-    steps = sum(phase.steps for phase in planned)
-    if len(budgets) == 1 and not steps and budgets[0].delta == delta:
-        return budgets[0].epsilon
-    order = min(budget.order for budget in budgets)
-    total = math.fsum(budget.budget for budget in budgets)
-    if steps:
-        total += float(RdpCurve.of(planned).at([order])[0])
-    return RdpCurve(np.array([order]), np.array([total])).epsilon(delta)
-
-
 @lru_cache(maxsize=1024)
 def _divergence(
     sample_rate: float, noise_multiplier: float, counted_by: FilteredRun

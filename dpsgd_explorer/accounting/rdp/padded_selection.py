@@ -16,7 +16,7 @@ function: DLMF 8.4.10 with 8.2.4.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from scipy.special import pdtr, pdtrc
@@ -41,6 +41,7 @@ class PaddedSelection:
         mean_trials: E[K].
         trainings: M, the number that is always run.
         tail: P(K > M), rounded up.
+        uncut: Divergences of the best of all K trials.
     """
 
     epsilon: float
@@ -48,6 +49,7 @@ class PaddedSelection:
     mean_trials: float
     trainings: int
     tail: float
+    uncut: RdpCurve = field(repr=False, compare=False)
 
     @property
     def none(self) -> float:
@@ -80,7 +82,8 @@ def padded_selection(
             field="mean_trials",
         )
     most = _least_number(mean_trials, math.exp(log_allowed))
-    return PaddedSelection(epsilon, whole, mean_trials, most, tail(mean_trials, most))
+    beyond = tail(mean_trials, most)
+    return PaddedSelection(epsilon, whole, mean_trials, most, beyond, best)
 
 
 def tail(mean_trials: float, most: int) -> float:

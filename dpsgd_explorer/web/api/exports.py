@@ -177,15 +177,15 @@ def export(run_id: str, extension: str) -> Response:
 
 @operation(bp, "GET", "/card.svg", media_types=(SVG,))
 def card(run_id: str) -> Response:
-    """Return one picture of a training run that has ended, with its ε in odds."""
+    """Return one picture of a training or search that has ended, with ε in odds."""
     store = run_store()
     run = store.get(run_id)
     log = (json.loads(event.data) for event in _evaluations(store, run))
     content = card_of(run, log, store.phases_of([run.id])[run.id])
     if content is None:
         raise RunNotFoundError(
-            f"there is no card of run {run_id!r}: a training run has one when it has "
-            "ended."
+            f"there is no card of run {run_id!r}: a training has one when it has "
+            "ended, a search when it has a winner."
         )
     name = f"dpsgd-run-{run_id[:8]}-card.svg"
     disposition = {"Content-Disposition": f'inline; filename="{name}"'}

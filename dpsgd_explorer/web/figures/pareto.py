@@ -16,6 +16,7 @@ WIDE, NARROW = (790, 430), (342, 300)
 WHOLE = (0.0, 0.5, 0.8, 0.9, 0.95, 0.98, 0.99)  # ticks where accuracies lie far apart
 CLOSE = 0.2  # accuracies within it get round ticks of percent
 LEAST_ERROR = 1e-4
+LEAST_HEIGHT = 0.02  # of the accuracy axis
 ROOM = 1.35  # beyond the first and last ε
 HIT = 12  # pixels around a dot that take a pointer
 HEAD = ("Run", "ε", "Accuracy, %", "State")
@@ -58,10 +59,7 @@ def _draw(
     best = [dot for dot in dots if dot.place == "on-front"]
     epsilons = [dot.epsilon for dot in dots]
     x = (min(epsilons) / ROOM, max(epsilons) * ROOM)
-    errors = [_error(dot) for dot in dots]
-    least, most = min(errors), max(errors)
-    margin = (most / least) ** 0.08 * 1.01
-    y = (min(most * margin, 1.0), least / margin)
+    y = _error_ends([_error(dot) for dot in dots])
     plot = Plot.framed(size, x, y, log_x=True, log_y=True)
     plot.y_axis(_accuracy_ticks(y), "%")
     plot.x_axis(_epsilon_ticks(x, most=4 if narrow else 9), "ε, log scale")
@@ -119,6 +117,15 @@ def _error(dot: Dot) -> float:
     return max(1 - dot.accuracy, LEAST_ERROR)
 
 
+def _error_ends(errors: Sequence[float]) -> tuple[float, float]:
+    """Return the errors at the bottom and at the top of the drawing."""
+    least, most = min(errors), max(errors)
+    margin = (most / least) ** 0.08 * 1.01
+    most, least = most * margin, least / margin
+    more = max(0.0, LEAST_HEIGHT - (most - least)) / 2
+    return min(most + more, 1.0), max(least - more, LEAST_ERROR / margin)
+
+
 def _accuracy_ticks(bounds: tuple[float, float]) -> list[tuple[float, str]]:
     low, high = 1 - bounds[0], 1 - bounds[1]
     if high - low < CLOSE:
@@ -129,9 +136,9 @@ def _accuracy_ticks(bounds: tuple[float, float]) -> list[tuple[float, str]]:
 
 
 def _epsilon_ticks(bounds: tuple[float, float], most: int) -> list[tuple[float, str]]:
-    """Return 1, 3, 10 … between the bounds, or 1, 2, 5 where those are too few."""
+    """Return round numbers between the bounds, the closest of which there is room."""
     powers = range(math.floor(math.log10(bounds[0])), math.ceil(math.log10(bounds[1])))
-    for factors in ((1, 2, 5), (1, 3), (1,)):
+    for factors in (range(1, 10), (1, 2, 5), (1, 3), (1,)):
         ticks = [f * 10.0**p for p in powers for f in factors]
         ticks = [tick for tick in ticks if bounds[0] <= tick <= bounds[1]]
         if len(ticks) <= most:

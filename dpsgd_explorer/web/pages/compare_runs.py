@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 
 from flask import render_template, request
@@ -40,7 +40,7 @@ bp.add_app_template_filter(percent, "as_percent")
 def compare() -> str | tuple[str, int]:
     """Lay up to eight trainings over each other; a link to it works for everybody."""
     ids = _ids(comparison.MOST)
-    asked = _asked(ids)
+    asked = _asked(ids, (comparison.KIND,))
     visitor = current_visitor()
     status = 200 if asked.runs or not ids else 404
     store = run_store()
@@ -62,17 +62,17 @@ def compare() -> str | tuple[str, int]:
 
 @bp.get("/pareto", strict_slashes=False)
 def front() -> str | tuple[str, int]:
-    """Show the visitor's trainings, or those of the address, as fronts."""
+    """Show trainings and searches, the visitor's or of the address, as fronts."""
     ids = _ids(MOST_LINKED)
     visitor, store = current_visitor(), run_store()
     query = ListQuery.of(request.args)
     if ids:
-        asked = _asked(ids)
+        asked = _asked(ids, pareto.KINDS)
         rows = [row_of(run, None, visitor) for run in asked.runs]
     else:
         asked = Asked(store.runs_of(visitor, MOST) if visitor else [])
         rows = [row for row in rows_of(asked.runs, visitor) if query.takes(row)]
-    known = {row.run.id: row for row in rows if row.run.kind == comparison.KIND}
+    known = {row.run.id: row for row in rows if row.run.kind in pareto.KINDS}
     runs = [run for run in asked.runs if run.id in known]
     phases = store.phases_of([run.id for run in runs])
     found = pareto.fronts(runs, known, phases)
@@ -104,7 +104,7 @@ def _ids(most: int) -> list[str]:
     return ids
 
 
-def _asked(ids: Sequence[str]) -> Asked:
+def _asked(ids: Sequence[str], kinds: Collection[str]) -> Asked:
     asked = Asked()
     for run_id in ids:
         try:
@@ -115,7 +115,7 @@ def _asked(ids: Sequence[str]) -> Asked:
                 "not whole."
             )
             continue
-        if run.kind == comparison.KIND:
+        if run.kind in kinds:
             asked.runs.append(run)
         else:
             asked.problems.append(

@@ -2,26 +2,29 @@
 
 Whoever chooses one of some runs has read all of them, so the ε of the choice is that of
 their composition, stopped and failed runs included.  The exact composition is that of
-mechanisms fixed beforehand.  A run and the one that continues it have one budget.
+mechanisms fixed beforehand.  A run and the one that continues it have one budget.  Of a
+blind search the winner was seen alone: it counts at the price of the search.
 """
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from dpsgd_explorer.accounting import FilteredRun, Phase
+from dpsgd_explorer.accounting import FilteredRun, PaddedSelection, Phase
 from dpsgd_explorer.accounting.core.intervals import Interval
 from dpsgd_explorer.accounting.queries import epsilon_interval
-from dpsgd_explorer.accounting.rdp.filtered_run import beside_budgets
+from dpsgd_explorer.accounting.rdp.together import Bounded, beside_steps
 from dpsgd_explorer.accounting.spending import FILTER
 from dpsgd_explorer.errors import AccountingError, ConfigError
 from dpsgd_explorer.experiments.events import changes_of
 from dpsgd_explorer.experiments.mid_run import FURTHER
 from dpsgd_explorer.experiments.own_table import is_own, label_of
+from dpsgd_explorer.experiments.search_config import SearchConfig
 from dpsgd_explorer.web.questions.privacy import Epsilon, PrivacyTerms
 from dpsgd_explorer.web.questions.run_phases import budget_of, phases_done, phases_of
 
@@ -30,6 +33,7 @@ COVERED = (  # the same words as static/js/runs/actions/changes.js
     "to it, and does not cover it if the loss or the gradients' lengths did."
 )
 TOTALS = 256
+Steps = frozenset[tuple[tuple[float, float], int]]  # rate and noise, and their steps
 DIGITS = 2  # of noise that is rounded down, where too many phases differ
 
 
@@ -48,6 +52,7 @@ class LookedAt:
         filtered: Its budget for changes, None if it had none.
         run_id: Its id, "" if it does not matter.
         continues: Id of the run whose steps and budget it took over, "" if none.
+        search: Price of the blind search that it is, None if it is none.
     """
 
     dataset: str
@@ -60,6 +65,16 @@ class LookedAt:
     filtered: FilteredRun | None = None
     run_id: str = ""
     continues: str = ""
+    search: PaddedSelection | None = None
+
+    @classmethod
+    def of_search(cls, config: dict[str, Any], *, is_released: bool) -> LookedAt:
+        """Read a blind search: nothing of it is seen before its winner is released."""
+        names, delta = (config["dataset"], label_of(config)), float(config["delta"])
+        if not is_released:
+            return cls(*names, (), delta, is_covered=True, has_begun=False)
+        price = SearchConfig.parse(config).price
+        return cls(*names, (), delta, True, has_begun=True, search=price)
 
     @classmethod
     def of(
@@ -116,6 +131,7 @@ class Total:
         waiting: Runs that have not taken a step, of which nothing is released.
         runs: All of them.
         changed: Those covered whose settings were changed while they trained.
+        searches: Those covered that are blind searches.
     """
 
     dataset: str
@@ -126,6 +142,7 @@ class Total:
     waiting: int
     runs: int
     changed: int
+    searches: int = 0
 
     @property
     def changed_words(self) -> str:
@@ -155,7 +172,9 @@ def _total(runs: Sequence[LookedAt]) -> Total:
     spent = _spent(covered, delta)
     uncovered, waiting = len(begun) - len(covered), len(runs) - len(begun)
     changed = sum(run.is_changed for run in covered)
-    return Total(*names, spent, len(covered), uncovered, waiting, len(runs), changed)
+    searches = sum(run.search is not None for run in covered)
+    counts = (len(covered), uncovered, waiting, len(runs), changed, searches)
+    return Total(*names, spent, *counts)
 
 
 def _spent(covered: Sequence[LookedAt], delta: float) -> Epsilon | None:
@@ -170,21 +189,37 @@ def _spent(covered: Sequence[LookedAt], delta: float) -> Epsilon | None:
     for run in covered:
         for phase in () if run.filtered else run.phases:
             steps[phase.sample_rate, phase.noise_multiplier] += phase.steps
-    if budgets:
-        planned = [Phase(*rates, count) for rates, count in steps.items()]
-        value = beside_budgets(budgets, planned, delta)
-        return Epsilon.spent(value, PrivacyTerms.of_counter(FILTER, delta))
-    interval = composed(frozenset(steps.items()), delta)
+    searches = [run.search for run in covered if run.search is not None]
+    bounded = [Bounded.search(price) for price in searches]
+    bounded += [Bounded.budget(budget) for budget in budgets]
+    interval = _together(bounded, frozenset(steps.items()), delta)
     if interval is None:
         return None
-    terms = PrivacyTerms.of("exact", delta, status=interval.status)
+    if budgets and not searches:
+        return Epsilon.spent(interval.value, PrivacyTerms.of_counter(FILTER, delta))
+    accountant = "rdp" if searches else "exact"
+    terms = PrivacyTerms.of(accountant, delta, status=interval.status)
     return Epsilon.spent(interval.value, terms)
 
 
-@lru_cache(maxsize=TOTALS)
-def composed(
-    steps: frozenset[tuple[tuple[float, float], int]], delta: float
+def _together(
+    bounded: Sequence[Bounded], steps: Steps, delta: float
 ) -> Interval | None:
+    """Return the interval of ε of winners, whole budgets and steps; None: unknown."""
+    if not bounded:
+        return composed(steps, delta)
+
+    def of_steps(delta: float) -> float:
+        spent = composed(steps, delta)
+        return math.inf if spent is None else spent.value
+
+    planned = [Phase(*rates, count) for rates, count in steps]
+    value = beside_steps(bounded, planned, delta, of_steps)
+    return None if math.isinf(value) else Interval(value, None, value, "bound")
+
+
+@lru_cache(maxsize=TOTALS)
+def composed(steps: Steps, delta: float) -> Interval | None:
     """Return the interval of the ε that steps spend; None: they differ too much.
 
     Args:

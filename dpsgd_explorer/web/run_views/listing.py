@@ -12,6 +12,7 @@ from typing import Any, Self
 from dpsgd_explorer.experiments.events import changes_of
 from dpsgd_explorer.experiments.kinds import KINDS
 from dpsgd_explorer.experiments.own_table import label_of
+from dpsgd_explorer.experiments.search_config import SEARCH
 from dpsgd_explorer.runs.store.records import Run
 from dpsgd_explorer.runs.store.schema import FINAL_STATES
 from dpsgd_explorer.web.forms.fields import FormField
@@ -248,12 +249,15 @@ def marked(
 
 
 def looked_at(run: Run, told: Sequence[dict[str, Any]]) -> LookedAt:
-    """Return a training run as one that was looked at.
+    """Return a run as one that was looked at.
 
     Args:
-        run: Of kind "training".
+        run: Of kind "training" or "search".
         told: The data of its ``phase`` events.
     """
+    if run.kind == SEARCH:
+        released = bool(run.summary.get("epsilon"))
+        return LookedAt.of_search(run.config, is_released=released)
     return LookedAt.of(run.config, told, run.step, run_id=run.id, parent=run.parent)
 
 

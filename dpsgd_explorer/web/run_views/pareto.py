@@ -1,4 +1,7 @@
-"""Accuracy against ε of many trainings: the front, and what looking at all costs."""
+"""Accuracy against ε of many trainings and of the winners of blind searches.
+
+The front, and what looking at all of them costs.
+"""
 
 from __future__ import annotations
 
@@ -6,12 +9,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from dpsgd_explorer.experiments.kinds import DEFAULT_KIND
+from dpsgd_explorer.experiments.search_config import SEARCH
 from dpsgd_explorer.runs.store.records import Run
 from dpsgd_explorer.web.questions.looked_at import Total, totals
 from dpsgd_explorer.web.questions.rounding import percent
 from dpsgd_explorer.web.run_views.listing import RunRow, looked_at, marked
 
 DONE = "done"
+KINDS = (DEFAULT_KIND, SEARCH)
 
 
 @dataclass(frozen=True)
@@ -83,7 +89,7 @@ def fronts(
     """Return the front of each data set, the one with most runs first.
 
     Args:
-        runs: Of kind "training".
+        runs: Of ``KINDS``.
         rows: Each as a row, by its id.
         phases: The data of each run's ``phase`` events, by its id.
     """
@@ -106,7 +112,7 @@ def _why_no_dot(row: RunRow) -> str:
     if row.is_active:
         return "not at its end yet"
     if row.run.privacy is None or row.run.summary.get("test_accuracy") is None:
-        return "ended before its accuracy was measured"
+        return "ended without an accuracy"
     if not row.run.privacy.epsilon:
         return "without noise, so without an ε"
     return ""

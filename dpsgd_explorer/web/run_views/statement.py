@@ -13,8 +13,13 @@ from dpsgd_explorer.experiments.catalogue import MODELS
 from dpsgd_explorer.experiments.events import changes_of
 from dpsgd_explorer.experiments.mid_run import FURTHER, is_counted
 from dpsgd_explorer.experiments.schedules import CONSTANT
-from dpsgd_explorer.experiments.search_config import SearchConfig, values_name
+from dpsgd_explorer.experiments.search_config import (
+    SEARCH,
+    SearchConfig,
+    values_name,
+)
 from dpsgd_explorer.experiments.training_config import TrainingConfig
+from dpsgd_explorer.experiments.vocabulary import SETTINGS
 from dpsgd_explorer.runs.store.records import Run
 from dpsgd_explorer.runs.store.schema import CANCELLED
 from dpsgd_explorer.web.content.references import SOURCES
@@ -57,7 +62,6 @@ FILTERED = (
 SAMPLED = ("balle_sampling",)
 AUTOMATIC = ("bu",)  # clipping function
 MADE_WITH = "DP-SGD Explorer"
-SEARCH = "search"  # kind of run
 
 
 def statement(
@@ -189,7 +193,9 @@ def _chosen(
             further = f"for {changes[FURTHER]:,} steps; {condition}"
             yield f"After step {step:,} it was continued by choice {further}"
             continue
-        words = ", ".join(f"{name} = {value}" for name, value in changes.items())
+        words = ", ".join(
+            f"{_label(name)} = {value}" for name, value in changes.items()
+        )
         before = "" if is_counted(changes) else ", and the above is what held before"
         yield (
             f"After step {step:,} settings were changed by choice ({words}){before}; "
@@ -203,9 +209,15 @@ def _lists(config: SearchConfig) -> str:
     """Return the settings that are searched with their values."""
     lists = (getattr(config, values_name(name)).split() for name in config.searched)
     return "; ".join(
-        f"{name} {', '.join(values)}"
+        f"{_label(name)} {', '.join(values)}"
         for name, values in zip(config.searched, lists, strict=True)
     )
+
+
+def _label(name: str) -> str:
+    """Return what the form calls a setting, as it stands within a sentence."""
+    label = SETTINGS[name].label
+    return label[:1].lower() + label[1:]
 
 
 def _clipping(config: TrainingConfig) -> str:

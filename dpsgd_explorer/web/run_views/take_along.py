@@ -9,16 +9,17 @@ from typing import Any
 from dpsgd_explorer.experiments.events import changes_of
 from dpsgd_explorer.experiments.kinds import DEFAULT_KIND
 from dpsgd_explorer.experiments.own_table import is_own
+from dpsgd_explorer.experiments.search_config import SEARCH
 from dpsgd_explorer.experiments.training_config import TrainingConfig
 from dpsgd_explorer.runs.store.records import Run
 from dpsgd_explorer.runs.store.schema import DONE
 from dpsgd_explorer.web.figures.exports.share_card import Card
 from dpsgd_explorer.web.figures.run_charts.accuracy import epsilon_axis
+from dpsgd_explorer.web.questions.privacy import Epsilon
 from dpsgd_explorer.web.questions.rounding import percent
 from dpsgd_explorer.web.run_views.models import RunSummary
 from dpsgd_explorer.web.run_views.registry import VIEWS
 from dpsgd_explorer.web.run_views.statement import (
-    SEARCH,
     bibtex,
     sources,
     statement,
@@ -69,7 +70,8 @@ def take_along(
             bibtex(sources(run, spent)),
             weights,
             is_private,
-            has_receipt=receipt,
+            _has_winner(run),
+            receipt,
         )
     if run.kind != DEFAULT_KIND:
         return TakeAlong(weights=weights, is_private=is_private)
@@ -88,7 +90,7 @@ def card_of(
     evaluations: Iterable[dict[str, Any]],
     phases: Sequence[Mapping[str, Any]] = (),
 ) -> Card | None:
-    """Return the card of a training run that has ended, else None.
+    """Return the card of a training or a search that has ended, else None.
 
     Args:
         run: The run.
@@ -96,6 +98,8 @@ def card_of(
         phases: The data of its ``phase`` events.
     """
     spent = RunSummary.of(run, "").privacy
+    if run.kind == SEARCH and spent is not None:
+        return _card_of_search(run, spent, evaluations)
     if run.kind != DEFAULT_KIND or not run.has_ended or spent is None:
         return None
     config = TrainingConfig.parse(run.config)
@@ -119,5 +123,29 @@ def card_of(
         budget=budget if is_private else None,
         is_own=is_own(config.dataset),
         axis=epsilon_axis(config),
-        is_chosen=bool(changes_of(phases)),
+        choice="chosen while looking" if changes_of(phases) else "",
+    )
+
+
+def _has_winner(run: Run) -> bool:
+    return run.has_ended and run.summary.get("test_accuracy") is not None
+
+
+def _card_of_search(
+    run: Run, spent: Epsilon, evaluations: Iterable[dict[str, Any]]
+) -> Card | None:
+    """Return the card of a winner, None without one."""
+    if not _has_winner(run):
+        return None
+    return Card(
+        title=VIEWS[run.kind].subject(run.config),
+        accuracy=f"{percent(run.summary['test_accuracy'])} %",
+        epsilon=spent.epsilon_text,
+        spent=spent.epsilon,
+        delta=spent.delta,
+        status=spent.status,
+        points=[(point["trained"], point["test_accuracy"]) for point in evaluations],
+        budget=None,
+        axis="step of the winner",
+        choice="with its choice",
     )

@@ -25,6 +25,7 @@ const BEYOND = 1.1; // the axis goes on past the budget, so that the wall is see
 export const MARGIN = {l: 44, r: 16, t: 28, b: 10};
 const BELOW = 44; // room for ticks and the axis name
 const LABEL = 20; // px of a line of words
+const CLEAR = 0.25; // of the height, between the words at the wall and those at a point
 
 /**
  * The x of an evaluation on each axis; the names are the values of the axis switch. What spends nothing stands at
@@ -154,6 +155,12 @@ function budget(view, color) {
   ];
 }
 
+/** How high a point stands, from 0 at the bottom to 1. */
+function shareOf(point, range) {
+  const [floor, ceiling] = range.map((end) => height(end, range));
+  return (heightOf(point, range) - floor) / (ceiling - floor);
+}
+
 /** What answering the commonest class always would reach, where the axis shows it. */
 function baseline({plan, range}, color) {
   const y = height(100 * plan.baseline, range);
@@ -173,18 +180,22 @@ function labels(view, last, color) {
   return [
     view.print ? scaleName(color) : unitName("%", color),
     ...(view.axis === "epsilon" && !view.print ? [] : [axisName(axisWords(view.axis, view.plan), color)]),
-    ...budgetLabel(view, color),
+    ...budgetLabel(view, last, color),
     ...baselineLabel(view, color),
     ...pointLabel(view, last, color),
     ...firstStep(view, color),
   ];
 }
 
-function budgetLabel({axis, plan, size}, color) {
+/** Beside the wall, away from the words of a point that stands near it. */
+function budgetLabel({axis, plan, size, range, seconds}, last, color) {
   if (!plan.private || axis === "seconds") return [];
   const x = wallAt(axis, plan);
+  const usual = size.width < NARROW ? 0.45 : 0.1;
+  const isNear = last && X[axis](last, plan) >= axisEnd({axis, plan, seconds}) / 2;
+  const y = isNear && Math.abs(shareOf(last, range) - usual) < CLEAR ? usual + 2 * CLEAR : usual;
   const text = `${plan.budget_word} ε = ${plan.budget_text}`;
-  return [strong(text, color("--text-budget"), {x, xanchor: "right", xshift: -8, yref: "paper", y: size.width < NARROW ? 0.45 : 0.1, bgcolor: color("--surface")})];
+  return [strong(text, color("--text-budget"), {x, xanchor: "right", xshift: -8, yref: "paper", y, bgcolor: color("--surface")})];
 }
 
 function baselineLabel({plan, range, size}, color) {
@@ -204,9 +215,8 @@ function pointLabel({plan, axis, range, ...view}, last, color) {
   const text = `${plan.private ? "private" : "without privacy"}, ${percent(last.test_accuracy)}`;
   const left = x < axisEnd({axis, plan, ...view}) / 2;
   const side = left ? {xanchor: "left", xshift: 12} : {xanchor: "right", xshift: -12};
-  const [floor, ceiling] = range.map((end) => height(end, range));
   const y = heightOf(last, range);
-  const above = y < floor + 0.15 * (ceiling - floor);
+  const above = shareOf(last, range) < 0.15;
   return [strong(text, color(plan.private ? "--text-private" : "--text-twin"), {x, y, yshift: above ? 26 : -22, ...side})];
 }
 

@@ -3,7 +3,6 @@
 import pytest
 
 from dpsgd_explorer.accounting import FilteredRun, Phase, RenyiFilter, epsilon
-from dpsgd_explorer.accounting.rdp.filtered_run import beside_budgets
 from dpsgd_explorer.errors import AccountingError
 
 DELTA = 1e-5
@@ -58,17 +57,3 @@ def test_what_is_counted_grows_to_the_budget_and_is_no_less_than_exact(budget):
 def test_a_budget_that_leaves_nothing_is_refused():
     with pytest.raises(AccountingError):
         FilteredRun.planned(1e-4, DELTA, STEP)
-
-
-def test_budgets_and_planned_steps_together_cost_no_less_than_their_parts(budget):
-    other = FilteredRun.planned(1.0, DELTA, Phase(0.01, 1.0, 50))
-    assert beside_budgets([budget], [], DELTA) == 3.0
-    assert beside_budgets([budget], [], 1e-6) > 3.0
-    both = beside_budgets([budget, other], [], DELTA)
-    assert both > 3.0
-    assert both < beside_budgets([budget, other], [Phase(0.07, 3.0, 50)], DELTA)
-    # Nothing is gained by counting a budget as steps of a plan.
-    steps = budget.steps_within([], Phase(0.07, 3.0, 10**6))
-    assert beside_budgets([budget], [STEP], DELTA) > epsilon(
-        0.07, 3.0, steps + STEP.steps, DELTA
-    )

@@ -140,7 +140,7 @@ def test_its_statement_claims_the_price_of_the_choice_and_cites_its_bound(
     for words in (
         f"ε = {spent['epsilon_text']} and δ = 1e-5",
         "Poisson distribution of mean 1",
-        "one of 2 combinations (learning_rate 0.5, 4)",
+        "one of 2 combinations (learning rate 0.5, 4)",
         "the others and their number are not",
         f"2 steps with probability {trial.sample_rate:.4g}",
         f"L2 norm at most {CONFIG.max_grad_norm:g}",
@@ -159,7 +159,55 @@ def test_the_statement_of_a_searched_bound_names_no_bound(client, store, log):
     run_id = ended(store, launched(client, **bounds).json["id"], log)
     page = client.get(f"/runs/{run_id}/").text
     assert "at most the bound it drew" in page
-    assert "(max_grad_norm 0.125, 0.25)" in page
+    assert "(clipping bound 0.125, 0.25)" in page
+
+
+def test_its_card_says_the_winner_and_what_the_choice_costs(client, finished, log):
+    page = client.get(f"/runs/{finished}/").text
+    assert f"{RUNS}/{finished}/card.svg" in page
+    card = client.get(f"{RUNS}/{finished}/card.svg")
+    assert card.mimetype == "image/svg+xml"
+    spent = client.get(f"{RUNS}/{finished}").json["privacy"]["epsilon_text"]
+    reached = f"{100 * log[-1].data['test_accuracy']:.1f} %"
+    for words in (
+        "Blind search: Logistic regression on Adult income",
+        f"ε = {spent}</text>",
+        f">{reached}</text>",
+        "bound, with its choice",
+        "step of the winner",
+    ):
+        assert words in card.text, words
+
+
+def test_a_search_without_a_winner_has_no_card(client, store, log):
+    nothing = dict.fromkeys(("test_accuracy", "test_loss", "winner"))
+    end = Event("end", log[-1].data | nothing)
+    run_id = ended(store, launched(client).json["id"], [*log[:-3], end])
+    assert "card.svg" not in client.get(f"/runs/{run_id}/").text
+    error_of(client.get(f"{RUNS}/{run_id}/card.svg"), 404, says="when it has a winner")
+    text = client.get("/runs/pareto").text
+    assert "1 ended without an accuracy" in text
+    # That there is no winner was released, and costs what any answer does.
+    assert f"ε = {price_of(client, run_id)}</strong>" in text
+
+
+def price_of(client, run_id):
+    return client.get(f"{RUNS}/{run_id}").json["privacy"]["epsilon_text"]
+
+
+def test_a_winner_is_a_dot_and_counts_at_the_price_of_its_choice(
+    client, store, finished, log
+):
+    launched(client, seed=2)  # nothing of it is released
+    text = client.get("/runs/pareto").text
+    assert "1 of 1 runs is on the front" in text
+    price = price_of(client, finished)
+    assert f"ε = {price}</strong>" in text
+    assert "1 run has not taken a step" in text
+    assert "the price of the choice, the losers do not count" in text
+    linked = client.get(f"/runs/pareto?ids={finished}").text
+    assert "is no training" not in linked
+    assert f'It spent <strong class="num">ε = {price}' in linked
 
 
 def test_a_search_that_is_stopped_has_released_nothing(client, store, log):

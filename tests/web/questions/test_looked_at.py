@@ -5,10 +5,21 @@ import math
 import pytest
 
 from dpsgd_explorer.accounting import Odometer, Phase
+from dpsgd_explorer.experiments.search_config import SearchConfig
 from dpsgd_explorer.web.questions.looked_at import LookedAt, _down, composed, totals
 from dpsgd_explorer.web.questions.run_phases import phases_done
 
 CONFIG = {"dataset": "adult", "delta": 1e-5, "private": True}
+SEARCH = {
+    "dataset": "adult",
+    "model": "logistic",
+    "expected_batch_size": 1024,
+    "steps": 20,
+    "target_epsilon": 1.0,
+    "mean_trials": 10.0,
+    "learning_rate_values": "1 2",
+    "delta": 1e-5,
+}
 
 
 def phase(noise, *, rate=0.06, steps=100, step=0):
@@ -139,3 +150,36 @@ def test_a_run_and_those_that_continue_it_have_one_budget():
     assert spent(first, again) > 3.0
     assert spent(first, second, again) == spent(first, again)
     assert spent(second, budgeted("e", FURTHER, parent="other")) > 3.0
+
+
+def searched(*, is_released=True, **changes):
+    config = SearchConfig.parse(SEARCH | changes).model_dump(mode="json")
+    return LookedAt.of_search(config, is_released=is_released)
+
+
+def test_a_winner_counts_at_the_price_of_its_search_and_losers_do_not():
+    price = SearchConfig.parse(SEARCH).price
+    total = totals([searched(), searched(is_released=False)])["adult"]
+    assert (total.covered, total.searches, total.waiting) == (1, 1, 1)
+    assert 0 <= total.spent.epsilon - price.epsilon < 1e-2
+    assert (total.spent.status, total.spent.accountant) == ("bound", "rdp")
+    every_one = composed(
+        frozenset(
+            {
+                ((phase.sample_rate, phase.noise_multiplier), phase.steps * 33)
+                for phase in SearchConfig.parse(SEARCH).plan.phases
+            }
+        ),
+        1e-5,
+    )
+    assert total.spent.epsilon < every_one.value
+
+
+def test_a_winner_beside_other_runs_costs_more_than_each_and_less_than_their_sum():
+    training, budget = looked(phase(2.0)), budgeted("a")
+    alone = spent(searched())
+    both = spent(searched(), training)
+    assert max(alone, spent(training)) < both < alone + spent(training)
+    assert spent(searched(), budget) > max(alone, spent(budget))
+    assert spent(searched(), searched(seed=2)) < 2 * alone
+    assert both < spent(searched(), training, budget) < 1.5 * (both + spent(budget))

@@ -114,7 +114,7 @@ def test_statement_and_sources_are_of_the_filter(client, changed):
     for words in (
         "private with ε = 6.00 and",
         "the budget that was fixed before the first step, an upper bound",
-        "After step 10 settings were changed by choice (noise_multiplier = 1.6",
+        "After step 10 settings were changed by choice (noise multiplier = 1.6",
         "After step 40 it was continued by choice for 12 steps",
         "ε holds if this choice used private outputs alone",
         "each of 52 steps with probability",

@@ -98,7 +98,7 @@ def test_what_was_chosen_while_looking_is_said(client, store, run_id, statement_
     changed = Event("phase", phase.data | {"step": 2} | changes)
     ended(store, run_id, [phase, *rest[:3], changed, *rest[3:]], "cancelled")
     text = statement_of(run_id)
-    assert "After step 2 settings were changed by choice (learning_rate = 2.0)" in text
+    assert "After step 2 settings were changed by choice (learning rate = 2.0)" in text
     assert "It was stopped by choice" in text
     assert text.count("ε holds if this choice used private outputs alone") == 2
     for page in (f"/runs/{run_id}/", f"{RUNS}/{run_id}/export.html"):

@@ -36,7 +36,7 @@ class Card:
         budget: ε that may be spent, None without one.
         is_own: Whether the test records are a visitor's own.
         axis: What the points have for ε.
-        is_chosen: Whether its settings or its length were chosen while looking.
+        choice: What its ε says of a choice, "" if there was none.
     """
 
     title: str
@@ -49,7 +49,7 @@ class Card:
     budget: float | None
     is_own: bool = False
     axis: str = "ε spent"
-    is_chosen: bool = False
+    choice: str = ""
 
 
 def share_card(card: Card) -> Markup:
@@ -87,8 +87,8 @@ def _colour(card: Card) -> str:
 def _terms(card: Card) -> str:
     if card.spent is None:
         return "no noise: not private"
-    chosen = ", chosen while looking" if card.is_chosen else ""
-    return f"at δ = {small(card.delta)}, {card.status}{chosen}"
+    choice = f", {card.choice}" if card.choice else ""
+    return f"at δ = {small(card.delta)}, {card.status}{choice}"
 
 
 def _odds(card: Card) -> list[str]:
