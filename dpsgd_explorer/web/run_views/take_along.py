@@ -147,5 +147,5 @@ def _card_of_search(
         points=[(point["trained"], point["test_accuracy"]) for point in evaluations],
         budget=None,
         axis="step of the winner",
-        choice="with its choice",
+        choice="the choice included",
     )

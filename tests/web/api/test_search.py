@@ -173,7 +173,7 @@ def test_its_card_says_the_winner_and_what_the_choice_costs(client, finished, lo
         "Blind search: Logistic regression on Adult income",
         f"ε = {spent}</text>",
         f">{reached}</text>",
-        "bound, with its choice",
+        "bound, the choice included",
         "step of the winner",
     ):
         assert words in card.text, words
