@@ -245,19 +245,3 @@ test("the gauge's scale is the chart's", () => {
 test("the gauge says what it shows", () => {
   assert.equal(sentence({plan: PLAN, epsilon: 0.5149}), "ε spent: 0.52 of 1.00.");
 });
-
-test("the words at the wall and those at the newest point never lie over each other", () => {
-  for (const width of [340, 900]) {
-    const size = {width, height: 300};
-    for (let share = 0; share <= 1; share += 0.02) {
-      const evaluations = [{step: 1, epsilon: 0.98, seconds: 1, test_accuracy: (75 + 15 * share) / 100, test_loss: 0.5}];
-      const {layout} = accuracy({...view, size, evaluations, first_epsilon: null}, color);
-      const [wall, point] = ["budget", "private"].map((word) => layout.annotations.find(({text}) => text.includes(word)));
-      const [floor, ceiling] = view.range.map((end) => height(end, view.range));
-      const shift = point.yshift / (size.height - 40);
-      const at = (point.y - floor) / (ceiling - floor) + shift;
-      assert.ok(Math.abs(at - wall.y) > 20 / (size.height - 40), `${width} ${share}: ${at} and ${wall.y}`);
-      assert.ok(wall.y < 1, "above the drawing");
-    }
-  }
-});
