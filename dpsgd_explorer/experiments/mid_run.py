@@ -28,6 +28,7 @@ COUNTED = ("noise_multiplier", "expected_batch_size", "steps")
 CHANGEABLE = (*FREE, *COUNTED)
 #: What a run that has ended and is continued logs: steps more than it has done.
 FURTHER = "further_steps"
+CHANGED, CONTINUED = "changed in mid-run", "continued"
 NOT_CONTINUED = f"{FURTHER} cannot be added to this run: "
 # What a filter, which counts step by step, allows beside it.
 BESIDE_FILTER: dict[str, tuple[Any, ...]] = {
@@ -36,6 +37,14 @@ BESIDE_FILTER: dict[str, tuple[Any, ...]] = {
     "accountant": ("exact", "all"),
     "stop_at_epsilon": (None,),
 }
+
+
+def words_of(changes: Changes) -> str:
+    """Return what became of a run by choice: changed, continued or both; "" if none."""
+    went_on = any(FURTHER in values for _, values in changes)
+    has_changed = any(values.keys() - {FURTHER} for _, values in changes)
+    done = [CHANGED] * has_changed + [CONTINUED] * went_on
+    return " and ".join(done)
 
 
 class Changeable(Protocol):

@@ -161,4 +161,5 @@ def _for_script(one: comparison.Compared) -> dict[str, object]:
         "budget": one.budget,
         "dataset": one.row.dataset,
         "private": one.is_private,
+        "counted": one.is_counted,
     }

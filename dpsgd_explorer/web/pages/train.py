@@ -37,6 +37,7 @@ from dpsgd_explorer.web.questions.plan_preview import (
     model_note,
     plan_of,
     plan_texts,
+    rate_note,
     truth_of,
 )
 from dpsgd_explorer.web.questions.rounding import limit, nearest
@@ -186,6 +187,7 @@ def notes_of(form: Form[TrainingConfig]) -> dict[str, str]:
     if form.settings is not None and form.settings.table is not None:
         return said | {"dataset": data_note(form.settings.data)}
     dataset, model = DATA_SETS.get(form.texts["dataset"]), form.texts["model"]
+    said |= {"private": rate_note(model, form.texts["dataset"])}
     if dataset is None or model not in fitting_models()[form.texts["dataset"]]:
         return said
     to_do = data_to_do().get(form.texts["dataset"], "")

@@ -21,8 +21,13 @@ from dpsgd_explorer.accounting.queries import epsilon_interval
 from dpsgd_explorer.accounting.rdp.together import Bounded, beside_steps
 from dpsgd_explorer.accounting.spending import FILTER
 from dpsgd_explorer.errors import AccountingError, ConfigError
-from dpsgd_explorer.experiments.events import changes_of
-from dpsgd_explorer.experiments.mid_run import FURTHER
+from dpsgd_explorer.experiments.events import Changes, changes_of
+from dpsgd_explorer.experiments.mid_run import (
+    CHANGED,
+    CONTINUED,
+    FURTHER,
+    words_of,
+)
 from dpsgd_explorer.experiments.own_table import is_own, label_of
 from dpsgd_explorer.experiments.search_config import SearchConfig
 from dpsgd_explorer.web.questions.privacy import Epsilon, PrivacyTerms
@@ -48,7 +53,7 @@ class LookedAt:
         delta: δ that it was planned with.
         is_covered: Whether it adds noise, so that some ε covers it.
         has_begun: Whether it took a step: before the first one nothing is released.
-        is_changed: Whether its settings were changed while it trained.
+        changes: Settings changed while it trained, and steps added at its end.
         filtered: Its budget for changes, None if it had none.
         run_id: Its id, "" if it does not matter.
         continues: Id of the run whose steps and budget it took over, "" if none.
@@ -61,7 +66,7 @@ class LookedAt:
     delta: float
     is_covered: bool
     has_begun: bool
-    is_changed: bool = False
+    changes: Changes = ()
     filtered: FilteredRun | None = None
     run_id: str = ""
     continues: str = ""
@@ -112,7 +117,7 @@ class LookedAt:
             delta,
             has_noise,
             steps > 0,
-            bool(changes),
+            changes,
             budget_of(told),
             run_id,
             parent if went_on else "",
@@ -131,6 +136,7 @@ class Total:
         waiting: Runs that have not taken a step, of which nothing is released.
         runs: All of them.
         changed: Those covered whose settings were changed while they trained.
+        continued: Those covered that took steps beyond their end.
         searches: Those covered that are blind searches.
     """
 
@@ -142,11 +148,12 @@ class Total:
     waiting: int
     runs: int
     changed: int
+    continued: int
     searches: int = 0
 
     @property
-    def changed_words(self) -> str:
-        """What ε covers of a change in mid-run."""
+    def chosen_words(self) -> str:
+        """What ε covers of a choice in mid-run."""
         return COVERED
 
     @property
@@ -171,9 +178,11 @@ def _total(runs: Sequence[LookedAt]) -> Total:
     delta = min(run.delta for run in covered or runs)
     spent = _spent(covered, delta)
     uncovered, waiting = len(begun) - len(covered), len(runs) - len(begun)
-    changed = sum(run.is_changed for run in covered)
+    chosen = [words_of(run.changes) for run in covered]
+    changed, continued = (sum(x in y for y in chosen) for x in (CHANGED, CONTINUED))
     searches = sum(run.search is not None for run in covered)
-    counts = (len(covered), uncovered, waiting, len(runs), changed, searches)
+    ended = (len(covered), uncovered, waiting, len(runs))
+    counts = (*ended, changed, continued, searches)
     return Total(*names, spent, *counts)
 
 

@@ -38,6 +38,7 @@ from dpsgd_explorer.web.questions.privacy import (
     epsilons_of_phases,
 )
 from dpsgd_explorer.web.questions.rounding import need
+from dpsgd_explorer.web.recorded.runs import rates_without_privacy
 
 TICK_POWERS = range(-4, 3)
 TICKS = 10
@@ -309,12 +310,28 @@ def _model(name: str, model: Model) -> dict[str, Any]:
         for dataset in model.parameters
         if (shape := feature_shape(name, DATA_SETS[dataset].input_shape))
     }
-    return {"label": model.label, "notes": notes, "features": features}
+    unclipped = {
+        dataset: rate_note(name, dataset)
+        for dataset in rates_without_privacy().get(name, {})
+    }
+    texts = {"label": model.label, "notes": notes, "unclipped": unclipped}
+    return texts | {"features": features}
 
 
 def model_note(model: Model, dataset: str) -> str:
     """Return the sentence that stands under the choice of the model."""
     return f"{model.note} {model.parameters[dataset]:,} parameters."
+
+
+def rate_note(model: str, dataset: str) -> str:
+    """Return the sentence under the choice of privacy, "" if nothing was recorded."""
+    rate = rates_without_privacy().get(model, {}).get(dataset)
+    if rate is None:
+        return ""
+    return (
+        "Without clipping, gradients keep their length: the recorded run without "
+        f"privacy uses η = {rate:g}."
+    )
 
 
 def _scale(factor: int, power: int) -> dict[str, Any]:

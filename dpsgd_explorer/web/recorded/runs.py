@@ -92,3 +92,13 @@ def recorded_attack() -> tuple[AttackConfig, list[Data]]:
     """Return the recorded attack: its settings and its events."""
     stored = recording(ATTACK)
     return AttackConfig.parse(stored["config"]), stored["events"]
+
+
+@cache
+def rates_without_privacy() -> dict[str, dict[str, float]]:
+    """Return {model: {data set: learning rate of its recorded run without privacy}}."""
+    rates: dict[str, dict[str, float]] = {}
+    for path in sorted(FOLDER.glob("*-twin.json")):
+        config = recorded(path.stem).config
+        rates.setdefault(config.model, {})[config.dataset] = config.learning_rate
+    return rates

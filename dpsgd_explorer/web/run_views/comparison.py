@@ -14,7 +14,7 @@ from dpsgd_explorer.experiments.events import changes_of
 from dpsgd_explorer.experiments.mid_run import FURTHER
 from dpsgd_explorer.experiments.training_config import TrainingConfig
 from dpsgd_explorer.runs.store.records import Run
-from dpsgd_explorer.web.questions.looked_at import LookedAt, Total, totals
+from dpsgd_explorer.web.questions.looked_at import Total, totals
 from dpsgd_explorer.web.questions.rounding import need, percent, points
 from dpsgd_explorer.web.run_views.listing import RunRow, looked_at, marked, row_of
 from dpsgd_explorer.web.run_views.naming import SEED, short, whole_config
@@ -40,6 +40,7 @@ class Compared:
         seeds: Letters of the runs with its settings but for the seed, itself included;
             "" if there is none.
         is_private: Whether it is trained with privacy.
+        is_counted: Whether it has a budget: its curve stands at what a filter counted.
         budget: ε that its plan ends at; None without one, or after the run's end.
     """
 
@@ -48,6 +49,7 @@ class Compared:
     short: str
     seeds: str
     is_private: bool
+    is_counted: bool
     budget: float | None
 
     @property
@@ -107,6 +109,7 @@ def compare(runs: Sequence[Run], phases: Phases, visitor: str) -> Comparison:
     settings = _settings(runs, phases)
     differing = [setting for setting in settings if setting.differs]
     seeds = _seeds(runs, phases)
+    looked = [looked_at(run, phases[run.id]) for run in runs]
     rows = marked([row_of(run, None, visitor) for run in runs], phases)
     compared = [
         Compared(
@@ -115,13 +118,13 @@ def compare(runs: Sequence[Run], phases: Phases, visitor: str) -> Comparison:
             brief,
             together,
             is_private=bool(run.config["private"]),
+            is_counted=seen.filtered is not None,
             budget=_budget(run),
         )
-        for letter, run, row, together, brief in zip(
-            LETTERS, runs, rows, seeds, _shorts(runs), strict=False
+        for letter, run, row, together, brief, seen in zip(
+            LETTERS, runs, rows, seeds, _shorts(runs), looked, strict=False
         )
     ]
-    looked = [looked_at(run, phases[run.id]) for run in runs]
     return Comparison(
         compared,
         _heading(compared),
@@ -129,7 +132,7 @@ def compare(runs: Sequence[Run], phases: Phases, visitor: str) -> Comparison:
         [setting for setting in settings if not setting.differs],
         _luck(compared),
         list(totals(looked).values()),
-        _counted(compared, looked),
+        _counted(compared),
     )
 
 
@@ -165,10 +168,10 @@ def _settings(runs: Sequence[Run], phases: Phases) -> list[Setting]:
 
 
 def _changed(runs: Sequence[Run], phases: Phases) -> list[Setting]:
-    """Return the line of what was changed in mid-run; [] if nothing was."""
+    """Return the line of what was changed or continued; [] if nothing was."""
     values = tuple(_changes(run, phases[run.id]) for run in runs)
     is_empty = set(values) == {NO_CHANGE}
-    return [] if is_empty else [Setting("Changed in mid-run", "", values)]
+    return [] if is_empty else [Setting("Chosen while looking", "", values)]
 
 
 def _changes(run: Run, told: Sequence[Mapping[str, Any]]) -> str:
@@ -240,10 +243,9 @@ def _seeds(runs: Sequence[Run], phases: Phases) -> list[str]:
     return [group if len(group) > 1 else "" for group in letters]
 
 
-def _counted(runs: Sequence[Compared], looked: Sequence[LookedAt]) -> str:
+def _counted(runs: Sequence[Compared]) -> str:
     """Return which runs have a budget for changes, and what that means for a chart."""
-    pairs = zip(runs, looked, strict=True)
-    letters = "".join(run.letter for run, seen in pairs if seen.filtered)
+    letters = "".join(run.letter for run in runs if run.is_counted)
     if not letters:
         return ""
     their = "their filters" if len(letters) > 1 else "its filter"
@@ -257,7 +259,7 @@ def _counted(runs: Sequence[Compared], looked: Sequence[LookedAt]) -> str:
 def _heading(runs: Sequence[Compared]) -> str:
     reached = [(run.accuracy, run) for run in runs if run.accuracy is not None]
     if len(reached) < 2:
-        return f"{len(runs)} runs side by side"
+        return f"{len(runs)} runs side by side" if len(runs) > 1 else "One run"
     best, first = max(reached, key=lambda pair: pair[0])
     least, last = min(reached, key=lambda pair: pair[0])
     if best == least:

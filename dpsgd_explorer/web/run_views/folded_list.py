@@ -59,9 +59,9 @@ class Entry:
         return sum(not row.is_active for row in self.rows)
 
     @property
-    def is_changed(self) -> bool:
-        """Whether one was changed while it trained."""
-        return any(row.is_changed for row in self.rows)
+    def chosen(self) -> str:
+        """What became of one or more by choice, "" if nothing."""
+        return " or ".join(dict.fromkeys(row.chosen for row in self.rows if row.chosen))
 
 
 def folded(rows: Sequence[RunRow], words_of: Callable[[str], str]) -> list[Entry]:

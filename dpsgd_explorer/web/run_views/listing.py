@@ -11,6 +11,7 @@ from typing import Any, Self
 
 from dpsgd_explorer.experiments.events import changes_of
 from dpsgd_explorer.experiments.kinds import KINDS
+from dpsgd_explorer.experiments.mid_run import words_of
 from dpsgd_explorer.experiments.own_table import label_of
 from dpsgd_explorer.experiments.search_config import SEARCH
 from dpsgd_explorer.runs.store.records import Run
@@ -68,7 +69,7 @@ class RunRow:
         changes: What differs from the run of its kind before it; None for the first.
         more: How many further settings differ.
         words: What a search looks through, in small letters.
-        is_changed: Whether its settings were changed while it trained.
+        chosen: What became of it by choice, "" if nothing: changed or continued.
     """
 
     run: RunSummary
@@ -80,7 +81,7 @@ class RunRow:
     dataset: str
     dataset_label: str
     words: str
-    is_changed: bool = False
+    chosen: str = ""
 
     @property
     def is_active(self) -> bool:
@@ -237,14 +238,14 @@ def row_of(run: Run, before: Run | None, visitor: str, title: str = "") -> RunRo
 def marked(
     rows: Sequence[RunRow], phases: Mapping[str, Sequence[Mapping[str, Any]]]
 ) -> list[RunRow]:
-    """Return the rows, those marked whose settings were changed while they trained.
+    """Return the rows, those marked that were changed or continued by choice.
 
     Args:
         rows: Of any runs.
         phases: The data of each run's ``phase`` events, by its id.
     """
     return [
-        replace(row, is_changed=bool(changes_of(phases[row.run.id]))) for row in rows
+        replace(row, chosen=words_of(changes_of(phases[row.run.id]))) for row in rows
     ]
 
 

@@ -47,7 +47,7 @@ class Dot:
         if not self.is_done:
             place = self.row.state.lower()
         reached = f"{percent(self.accuracy)} %"
-        looking = ", chosen while looking" if self.row.is_changed else ""
+        looking = ", chosen while looking" if self.row.chosen else ""
         return f"{self.row.title}: ε = {self.spent}, {reached}, {place}{looking}"
 
 

@@ -6,6 +6,7 @@
  * @property {string} letter
  * @property {string} seeds letters of the runs with its settings but for the seed; "" if there are none
  * @property {boolean} private dashed if not
+ * @property {boolean} counted at the ε that a filter counted, not at what is spent
  * @property {number} planned steps
  * @property {number | null} budget ε after them; null if it has none
  * @property {Point[]} points
@@ -13,7 +14,7 @@
  * @typedef {{x: number, y: number, step: number}} Point in data units: y in percent or nats
  */
 
-import {AXES, CHARTS} from "./overlay_axes.js";
+import {AXES, CHARTS, nameOf} from "./overlay_axes.js";
 import {area, disc, fanned, line, rule, text} from "../lib/svg.js";
 
 export const MARGIN = {left: 40, top: 26, right: 64, bottom: 44};
@@ -84,7 +85,7 @@ export function marks({lines, chart, axis, lit, cursor}, {x, y, axes, width, hei
     text([MARGIN.left - 8, MARGIN.top - 12], CHARTS[chart].unit, "", CHARTS[chart].unit.length < 4 ? "end" : "middle"),
     rule([MARGIN.left, bottom], [right, bottom], "axis"),
     ...axes.x.ticks.map(([at, words]) => text([x(at), bottom + 19], words, "", "middle")),
-    text([right, bottom + 37], `${AXES[axis].name}${axes.x.log ? ", log scale" : ""}`, "", "end"),
+    text([right, bottom + 37], `${nameOf(lines, axis)}${axes.x.log ? ", log scale" : ""}`, "", "end"),
     ...seedGroups(shown).flatMap((group) => bandMarks(group, lit, place)),
     ...ordered.flatMap((one) => lineMarks(one, one.letter === lit, place)),
     ...cursorMarks(ordered, cursor, lit, {x, place, bottom}),

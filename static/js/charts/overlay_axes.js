@@ -17,11 +17,20 @@ export const CHARTS = {
   loss: {from: "evaluations", y: (point) => point.test_loss, unit: "nats", opens: false, digits: 3},
   clipped: {from: "steps", y: (point) => share(point.diagnostics?.clipped_fraction), unit: "%", opens: false, digits: 0},
 };
+/** Where values stand on each axis; a budget is spent whole, whatever its filter has counted. */
 export const AXES = {
-  epsilon: {name: "ε spent", of: (point) => point.epsilon},
+  epsilon: {name: "ε spent", counted: "ε counted by the filter", both: "ε spent, or counted by a filter", of: (point) => point.epsilon},
   step: {name: "step", of: (point) => point.step},
   seconds: {name: "seconds", of: (point) => point.seconds},
 };
+
+/** What the horizontal axis measures of some runs, in words. @param {{counted: boolean, private: boolean}[]} runs @param {string} axis */
+export function nameOf(runs, axis) {
+  const {name, counted = name, both = name} = AXES[axis];
+  const placed = runs.filter((run) => run.private);
+  if (!placed.some((run) => run.counted)) return name;
+  return placed.every((run) => run.counted) ? counted : both;
+}
 
 function share(value) {
   return value === null || value === undefined ? null : 100 * value;

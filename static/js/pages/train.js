@@ -96,7 +96,7 @@ function fitModel() {
 function describeChoices() {
   groups.update(form.texts, form.chosen);
   const {dataset, model} = form.texts;
-  const own = {dataset: data.catalogue.data_sets[dataset]?.note, model: data.catalogue.models[model]?.notes[dataset]};
+  const own = {dataset: data.catalogue.data_sets[dataset]?.note, model: data.catalogue.models[model]?.notes[dataset], private: data.catalogue.models[model]?.unclipped[dataset]};
   for (const name of Object.keys(data.notes)) own[name] = data.notes[name][form.texts[name]];
   for (const name of Object.keys(own)) planPanel.note(name, own[name] ?? "");
   presets.mark(currentPreset());

@@ -25,6 +25,15 @@ test("every chart and axis reads its own numbers of the log", () => {
   assert.deepEqual(pointsOf(one, "clipped", "seconds"), [{x: 0.1, y: 50, step: 1}]);
 });
 
+test("the axis of epsilon says what a filter had counted, for that is not spent", () => {
+  const [spent, counted, bare] = [run("A", [0.8], {counted: false}), run("B", [0.9], {counted: true}), run("C", [0.9], {counted: false, private: false})];
+  const words = (runs, axis = "epsilon") => drawn(runs, {axis}).filter((mark) => mark.name === "text").map(({content}) => content).join("|");
+  assert.match(words([spent, bare]), /ε spent(\||$)/);
+  assert.match(words([counted, bare]), /ε counted by the filter/);
+  assert.match(words([spent, counted]), /ε spent, or counted by a filter/);
+  assert.doesNotMatch(words([counted], "step"), /ε/);
+});
+
 test("a run without privacy has no place on the axis of epsilon", () => {
   const bare = run("A", [0.8], {private: false});
   bare.evaluations[0].epsilon = null;

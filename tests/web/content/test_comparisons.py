@@ -12,6 +12,7 @@ from dpsgd_explorer.web.figures.odds import odds_picture
 from dpsgd_explorer.web.pages import home, learn
 from dpsgd_explorer.web.recorded.runs import recorded
 from dpsgd_explorer.web.widgets import noise_to_signal
+from tests.web.reading import page_data
 
 TEMPLATES = Path(__file__).parents[3] / "templates"
 BLOCK = re.compile(r"<(p|li|legend|caption|fieldset)\b[^>]*>(.*?)</\1>", re.DOTALL)
@@ -165,5 +166,18 @@ def test_the_trainer_link_without_privacy_has_the_recorded_twins_learning_rate(r
     twin = recorded(home.TWIN).config
     text = html.unescape(reading.get("/learn/intro/").text)
     assert f"private=false&learning_rate={twin.learning_rate:g}" in text
-    form = plain(reading.get("/train/").text)
-    assert f"the recorded run without privacy uses η = {twin.learning_rate:g}" in form
+
+
+@pytest.mark.parametrize("slug", ["mnist-strict", "adult", "mnist-cnn"])
+def test_the_trainer_says_the_rate_of_the_twin_on_its_own_data(reading, slug):
+    run, twin = recorded(slug).config, recorded(f"{slug}-twin").config
+    words = "the recorded run without privacy uses"
+    page = reading.get(f"/train/?dataset={run.dataset}&model={run.model}").text
+    form, _, _ = page.partition('type="application/json"')
+    assert plain(form).count(words) == 1
+    assert f"{words} η = {twin.learning_rate:g}." in plain(form)
+    said = page_data(page)["catalogue"]["models"][run.model]["unclipped"][run.dataset]
+    assert said.endswith(f"{words} η = {twin.learning_rate:g}.")
+    page = reading.get("/train/?dataset=adult&model=mlp").text
+    form, _, _ = page.partition('type="application/json"')
+    assert words not in plain(form)

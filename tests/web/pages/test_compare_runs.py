@@ -188,12 +188,30 @@ def test_a_run_that_was_changed_while_it_trained_is_marked(client, stored):
 def test_the_table_holds_what_was_changed_in_mid_run(client, stored):
     changed, again, plain = stored(looking=8), stored(looking=8, seed=8), stored(seed=9)
     rows = {row[0]: row[1:] for row in table_of(compare(client, changed, plain).text)}
-    assert rows["Changed in mid-run"] == ["from step 9: η 10 → 20", "nothing"]
+    assert rows["Chosen while looking"] == ["from step 9: η 10 → 20", "nothing"]
     text = words(compare(client, changed, again).text)
     before, _, after = text.partition("settings are the same")
-    assert "Changed in mid-run" not in before
-    assert "Changed in mid-run from step 9: η 10 → 20" in after
-    assert "Changed in mid-run" not in words(compare(client, plain).text)
+    assert "Chosen while looking" not in before
+    assert "Chosen while looking from step 9: η 10 → 20" in after
+    assert "Chosen while looking" not in words(compare(client, plain).text)
+
+
+def test_a_run_that_was_only_continued_was_not_changed(client, stored):
+    rate, further = (8, {"learning_rate": 20.0}), (30, {"further_steps": 5})
+    plain = stored()
+    for looking, mark in (
+        ([further], "Finished continued, chosen while looking"),
+        ([rate, further], "changed in mid-run and continued, chosen while looking"),
+    ):
+        run_id = stored(looking=looking, filter_epsilon=3.0, steps=30)
+        for path in ("compare", "pareto"):
+            text = words(client.get(f"/runs/{path}?ids={run_id},{plain}").text)
+            assert "1 run was continued by choice." in text
+            assert ("settings of 1 run were changed" in text) == (rate in looking)
+            assert mark.removeprefix("Finished " * (path == "pareto")) in text
+    assert words(client.get("/runs/").text).count("continued, chosen while") == 2
+    text = words(client.get(f"/runs/pareto?ids={run_id}").text)
+    assert "Its settings were changed in mid-run. It was continued by choice." in text
 
 
 def test_scripts_and_templates_say_in_one_way_what_a_choice_costs():

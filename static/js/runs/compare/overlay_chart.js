@@ -1,7 +1,7 @@
 /** One chart of several runs, with its heading, its table and its file. */
 
 import {MARGIN, conclusion, marks, nearest, pointsOf, rows} from "../../charts/overlay.js";
-import {AXES, CHARTS, axesOf} from "../../charts/overlay_axes.js";
+import {CHARTS, axesOf, nameOf} from "../../charts/overlay_axes.js";
 import {decimalsUp} from "../../lib/format.js";
 import {savePicture} from "../../lib/picture.js";
 import {Chart} from "../../lib/svg.js";
@@ -50,7 +50,7 @@ export class OverlayChart {
     const {runs, axis} = this.view;
     const title = this.figure.querySelector("[data-conclusion]").textContent;
     const outside = this.name === "clipped" ? "; not private" : "";
-    const note = [`${this.figure.querySelector(".chart-sub").textContent}, against ${AXES[axis].name}${outside}`, ...runs.map(({letter, short}) => `${letter}: ${short}`)];
+    const note = [`${this.figure.querySelector(".chart-sub").textContent}, against ${nameOf(runs, axis)}${outside}`, ...runs.map(({letter, short}) => `${letter}: ${short}`)];
     return savePicture(this.chart.svg, {title, note}, `compare-${this.name}`, format);
   }
 
@@ -62,7 +62,7 @@ export class OverlayChart {
     const words = conclusion(this.lines, this.name);
     const heading = this.figure.querySelector("[data-conclusion]");
     if (heading.textContent !== words) heading.textContent = words;
-    this.chart.svg.setAttribute("aria-label", `${words}. Against ${AXES[view.axis].name}.`);
+    this.chart.svg.setAttribute("aria-label", `${words}. Against ${nameOf(view.runs, view.axis)}.`);
     this.sayAbsent();
     this.fillTable();
   }
