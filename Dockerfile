@@ -34,6 +34,6 @@ ENV PATH=/opt/venv/bin:$PATH \
 VOLUME /app/instance
 EXPOSE 8000
 HEALTHCHECK --interval=30s --timeout=5s --start-period=20s --retries=3 \
-    CMD ["python", "-c", "import os, urllib.request as r; r.urlopen(f'http://127.0.0.1:{os.environ[\"PORT\"]}/healthz', timeout=4)"]
+    CMD ["python", "-c", "import os, urllib.request as r; r.urlopen(f'http://127.0.0.1:{os.environ[\"PORT\"]}/readyz', timeout=4)"]
 STOPSIGNAL SIGTERM
 CMD ["python", "-m", "dpsgd_explorer", "serve"]

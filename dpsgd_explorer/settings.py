@@ -19,10 +19,15 @@
 | ``DPSGD_DATA_DIR`` | ``data`` in the instance folder | data files not in the package |
 | ``DPSGD_OFFLINE`` | 0 | 1: no data file is downloaded |
 | ``DPSGD_KEEP_DAYS`` | ``none``, public: 30 | runs that ended earlier are deleted |
+| ``DPSGD_LOG_FORMAT`` | ``text`` | or ``json``: one object a line, requests too |
+| ``DPSGD_ADMIN_TOKEN`` | none | opens the operator's page, ``/admin/`` |
+| ``DPSGD_METRICS_TOKEN`` | none | opens ``/metrics`` to other machines |
 | ``HOST``, ``PORT`` | 127.0.0.1, 8000 | where the web server listens |
 
-``quotas.Quotas`` has the variables of quotas.  ``DPSGD_WORKERS=auto`` is one run per
-core, in the public profile three, as far as memory allows: see ``machine``.
+A name with ``_FILE`` at its end leads to a file that holds the value: of the two
+addresses and of tokens.  ``quotas.Quotas`` has the variables of quotas.
+``DPSGD_WORKERS=auto`` is one run per core, in the public profile three, as far as
+memory allows: see ``machine``.
 """
 
 from __future__ import annotations
@@ -37,6 +42,7 @@ from typing import Self
 
 from dpsgd_explorer import machine
 from dpsgd_explorer.errors import ConfigError
+from dpsgd_explorer.operation import Operation, with_secrets
 from dpsgd_explorer.quotas import NO_LIMIT, QUOTAS, VARIABLE, Quotas
 from dpsgd_explorer.validation import one_of
 
@@ -53,6 +59,7 @@ KEEP_DAYS = {"local": NO_LIMIT, "public": "30"}
 #: Whether a profile takes tables of its visitors.
 OWN_DATA = {"local": "1", "public": "0"}
 
+NO_OPERATION = Operation()
 #: Names under which this machine reaches itself.
 LOOPBACK_HOSTS = frozenset({"127.0.0.1", "[::1]", "localhost"})
 HOST_NAME = re.compile(r"[a-z0-9._-]+|\[[0-9a-f:.]+\]")
@@ -108,6 +115,7 @@ class Settings:
     keep_days: int | None = None
     takes_own_data: bool = True
     data: DataSources = DataSources()
+    operation: Operation = NO_OPERATION
     own_quotas: tuple[tuple[str, str], ...] = ()
     host: str = "127.0.0.1"
     port: int = 8000
@@ -136,7 +144,7 @@ class Settings:
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] | None = None) -> Self:
         """Read the variables; ConfigError names the one that is wrong."""
-        values = os.environ if environment is None else environment
+        values = with_secrets(os.environ if environment is None else environment)
         folder = Path(values.get("DPSGD_INSTANCE_DIR", "instance")).resolve()
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         profile = _one_of(values, "DPSGD_PROFILE", QUOTAS, cls.profile)
@@ -173,6 +181,7 @@ class Settings:
             takes_own_data=_one_of(values, "DPSGD_OWN_DATA", "01", OWN_DATA[profile])
             == "1",
             data=replace(sources, data_dir=sources.data_dir or folder / "data"),
+            operation=Operation.from_values(values),
             own_quotas=tuple(sorted(own_quotas.items())),
             host=values.get("HOST", cls.host),
             port=_number(values, "PORT", cls.port),
@@ -202,6 +211,7 @@ class Settings:
             "DPSGD_OFFLINE": str(int(self.data.is_offline)),
             "HOST": self.host,
             "PORT": str(self.port),
+            **self.operation.to_environment(),
             **dict(self.own_quotas),
         }
 

@@ -42,6 +42,7 @@ MAY_IMPORT = {
         "markupsafe",
         "numpy",
         "plotly",
+        "prometheus_client",
         "pydantic",
         "regression",
         "runs",
@@ -64,7 +65,9 @@ MAY_IMPORT = {
 EVERYONE = {
     "atomic_file",
     "errors",
+    "logs",
     "machine",
+    "operation",
     "quotas",
     "settings",
     "validation",

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from dpsgd_explorer import settings
+from dpsgd_explorer import operation, settings
 from dpsgd_explorer.experiments.kinds import KINDS
 from dpsgd_explorer.settings import Settings
 from dpsgd_explorer.web import create_app
@@ -34,10 +34,13 @@ def everything():
     return "\n".join(page.read_text(encoding="utf-8") for page in PAGES)
 
 
+READERS = (settings, operation)
+
+
 def variables():
-    """Return the names of the environment variables that settings.py reads."""
-    source = Path(settings.__file__).read_text(encoding="utf-8")
-    code = source.split('"""', 2)[2]
+    """Return the names of the environment variables that settings are read from."""
+    sources = [Path(m.__file__).read_text(encoding="utf-8") for m in READERS]
+    code = "".join(source.split('"""', 2)[2] for source in sources)
     return sorted(set(re.findall(r'"(DPSGD_[A-Z_]+|HOST|PORT)"', code)))
 
 

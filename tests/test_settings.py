@@ -8,6 +8,8 @@ from dpsgd_explorer.errors import ConfigError
 from dpsgd_explorer.quotas import QUOTAS
 from dpsgd_explorer.settings import Settings
 
+TOKEN = "k7Zp-2vQx9_LmN4tR8wA"
+
 
 def test_settings_are_the_same_in_a_process_that_gets_their_environment(tmp_path):
     settings = Settings.from_environment(
@@ -29,6 +31,9 @@ def test_settings_are_the_same_in_a_process_that_gets_their_environment(tmp_path
             "DPSGD_OWN_DATA": "0",
             "DPSGD_DATA_DIR": "/elsewhere/data",
             "DPSGD_OFFLINE": "1",
+            "DPSGD_LOG_FORMAT": "json",
+            "DPSGD_ADMIN_TOKEN": TOKEN,
+            "DPSGD_METRICS_TOKEN": TOKEN,
             "DPSGD_QUOTA_QUEUED": "5",
             "HOST": "0.0.0.0",
             "PORT": "8080",
@@ -133,3 +138,24 @@ def test_a_quota_is_set_by_its_variable(tmp_path):
 def test_a_value_that_cannot_be_is_refused_by_name(tmp_path, name, text):
     with pytest.raises(ConfigError, match=name):
         Settings.from_environment({"DPSGD_INSTANCE_DIR": str(tmp_path), name: text})
+
+
+def test_a_secret_is_read_from_the_file_its_variable_leads_to(tmp_path):
+    file = tmp_path / "token"
+    file.write_text(f"{TOKEN}\n", encoding="utf-8")
+    given = {"DPSGD_INSTANCE_DIR": str(tmp_path), "DPSGD_METRICS_TOKEN_FILE": str(file)}
+    settings = Settings.from_environment(given)
+    assert settings.operation.metrics_token == TOKEN
+    file.unlink()
+    with pytest.raises(ConfigError, match="No such file") as raised:
+        Settings.from_environment(given)
+    assert raised.value.field == "DPSGD_METRICS_TOKEN_FILE"
+
+
+@pytest.mark.parametrize("token", ["short", "ä" * 40])
+def test_a_token_that_can_be_guessed_is_refused(tmp_path, token):
+    given = {"DPSGD_INSTANCE_DIR": str(tmp_path), "DPSGD_METRICS_TOKEN": token}
+    with pytest.raises(ConfigError, match="at least 16 ASCII characters") as raised:
+        Settings.from_environment(given)
+    assert raised.value.field == "DPSGD_METRICS_TOKEN"
+    assert token not in str(raised.value)

@@ -16,6 +16,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
+from dpsgd_explorer import logs
 from dpsgd_explorer.errors import ConfigError, ExplorerError
 from dpsgd_explorer.settings import Settings
 
@@ -32,6 +33,7 @@ REFUSED = 2
 STOPPED = 130  # exit code of a shell after Ctrl-C
 
 MODULES = {
+    "admin": "Print a link to the operator's page, good for minutes.",
     "prune": "Delete the runs that ended long ago and shrink the database.",
     "epsilon": "Tell what DP-SGD spends, or the noise for a target.",
     "regression": "Release a private linear regression of a table.",
@@ -104,17 +106,18 @@ def _add_train_options(parser: argparse.ArgumentParser) -> None:
 def _serve(_options: argparse.Namespace) -> int:
     from dpsgd_explorer.server.supervisor import serve
 
-    return serve(Settings.from_environment())
+    settings = Settings.from_environment()
+    logs.configure(settings.operation.log_format)
+    return serve(settings)
 
 
 def _work(options: argparse.Namespace) -> int:
-    import logging
-
     from dpsgd_explorer.runs.worker.consumer import Consumer
     from dpsgd_explorer.runs.worker.parent_watch import ParentWatch
 
-    logging.basicConfig(format="%(levelname)s %(name)s: %(message)s")
-    consumer = Consumer(Settings.from_environment())
+    settings = Settings.from_environment()
+    logs.configure(settings.operation.log_format)
+    consumer = Consumer(settings)
     if options.until_stdin_closes:
         ParentWatch(at_end=consumer.stop)
     consumer.run()

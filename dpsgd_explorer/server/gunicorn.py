@@ -17,8 +17,10 @@ from typing import TYPE_CHECKING, Any
 
 from gunicorn import util
 from gunicorn.app.base import BaseApplication
+from gunicorn.glogging import Logger
 from gunicorn.http import wsgi
 
+from dpsgd_explorer import logs
 from dpsgd_explorer.runs.worker.parent_watch import ParentWatch, die_with_parent
 from dpsgd_explorer.server.intake_worker import IntakeWorker
 from dpsgd_explorer.settings import Settings
@@ -32,6 +34,15 @@ MEMORY_FOLDER = Path("/dev/shm")
 LONGEST_REQUEST_LINE = 8190  # the most gunicorn takes
 
 
+class JsonLogger(Logger):  # type: ignore[misc]  # gunicorn has no types
+    """Writes gunicorn's own lines as JSON."""
+
+    def setup(self, cfg: Any) -> None:
+        super().setup(cfg)
+        for handler in self.error_log.handlers:
+            handler.setFormatter(logs.JsonFormatter())
+
+
 class WebServer(BaseApplication):  # type: ignore[misc]  # gunicorn has no types
     """One process of many threads: an open event stream holds a thread."""
 
@@ -39,6 +50,7 @@ class WebServer(BaseApplication):  # type: ignore[misc]  # gunicorn has no types
         """Take over a listening socket by its file descriptor."""
         self._settings = settings
         self._socket_number = socket_number
+        self._logs_json = settings.operation.log_format == "json"
         super().__init__()
 
     def load_config(self) -> None:
@@ -63,6 +75,7 @@ class WebServer(BaseApplication):  # type: ignore[misc]  # gunicorn has no types
             "graceful_timeout": GRACEFUL_SECONDS,
             "loglevel": "warning",
             "accesslog": None,
+            **({"logger_class": JsonLogger} if self._logs_json else {}),
             "post_fork": lambda _arbiter, _worker: die_with_parent(),
             "preload_app": False,  # the worker's threads start in the worker
             "control_socket_disable": True,
@@ -102,7 +115,10 @@ def main(arguments: list[str]) -> None:
     die_with_parent()
     util.write_error = write_error  # gunicorn has no setting for either
     wsgi.SERVER = "dpsgd-explorer"
-    server = WebServer(Settings.from_environment(), int(arguments[0]))
+    settings = Settings.from_environment()
+    if settings.operation.log_format != "text":  # which Flask and gunicorn write alone
+        logs.configure(settings.operation.log_format)
+    server = WebServer(settings, int(arguments[0]))
     ParentWatch(at_end=lambda: os.kill(os.getpid(), signal.SIGTERM))
     server.run()
 

@@ -22,6 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from dpsgd_explorer.errors import ConfigError
+from dpsgd_explorer.logs import notice
 from dpsgd_explorer.runs.worker.heartbeat import (
     HUNG_SECONDS,
     file_of,
@@ -86,7 +87,7 @@ class Service:
         seen = seconds_since(file_of(self.signs, self.process.pid))
         watched = time.monotonic() - max(since, self.started_at)
         if watched > HUNG_SECONDS and (seen is None or seen > HUNG_SECONDS):
-            _log(f"the {self.name} hangs and is killed")
+            notice(f"the {self.name} hangs and is killed")
             self.signal(signal.SIGKILL)
 
     def has_ended(self, code: int) -> None:
@@ -134,14 +135,14 @@ class Supervisor:
         """Return a service that failed to start too often."""
         for service in self._services:
             if service.failed_starts >= MOST_FAILED_STARTS:
-                _log(f"the {service.name} does not start; its messages are above")
+                notice(f"the {service.name} does not start; its messages are above")
                 return service
         return None
 
     def _restart(self) -> None:
         for service in self._services:
             if service.process is None and not self._stopping and not self._failed():
-                _log(f"the {service.name} ended; starting it again")
+                notice(f"the {service.name} ended; starting it again")
                 service.start()
 
     def _collect(self) -> None:
@@ -161,7 +162,7 @@ class Supervisor:
             _sleep(wake, WAKE_SECONDS)
             self._collect()
         for service in self._running():
-            _log(f"the {service.name} did not end in time and is killed")
+            notice(f"the {service.name} did not end in time and is killed")
             service.signal(signal.SIGKILL)
             assert service.process is not None
             service.process.wait()
@@ -205,7 +206,7 @@ def serve(settings: Settings) -> int:
     """
     with listening_socket(settings.host, settings.port) as listener:
         host, port = listener.getsockname()[:2]
-        _log(
+        notice(
             f"DP-SGD Explorer is at http://{_browsable(host)}:{port}  (Ctrl-C ends it)"
         )
         number = listener.fileno()
@@ -249,7 +250,3 @@ def _sleep(wake: int, seconds: float) -> None:
     """Wait for a signal, at most this long."""
     if select.select([wake], [], [], seconds)[0]:
         os.read(wake, 4096)
-
-
-def _log(message: str) -> None:
-    print(message, flush=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from importlib import import_module
 from typing import Any
 
@@ -13,6 +12,8 @@ from werkzeug.middleware.proxy_fix import ProxyFix
 from dpsgd_explorer import __version__
 from dpsgd_explorer.runs.doorbell import Doorbell
 from dpsgd_explorer.runs.feed import Hub
+from dpsgd_explorer.runs.operation.fleet import Fleet
+from dpsgd_explorer.runs.operation.readiness import Readiness
 from dpsgd_explorer.runs.store.store import RunStore
 from dpsgd_explorer.settings import Settings
 from dpsgd_explorer.web.api import budget as budget_api
@@ -35,6 +36,7 @@ from dpsgd_explorer.web.http.headers import add_security_headers, finish
 from dpsgd_explorer.web.http.request_guard import LARGEST_BODY, check_request
 from dpsgd_explorer.web.http.stream_limit import Listeners
 from dpsgd_explorer.web.http.visitor import make_signer
+from dpsgd_explorer.web.operation import admin, metrics
 from dpsgd_explorer.web.pages import (
     about,
     accountants_lab,
@@ -94,6 +96,7 @@ API = (
     regression_api,
     service_api,
 )
+OPERATION = (admin, metrics)
 NAVIGATION = [
     ("learn.index", "Learn"),
     ("train.index", "Train"),
@@ -125,11 +128,14 @@ def create_app(settings: Settings | None = None) -> Flask:
     app.config["MAX_CONTENT_LENGTH"] = LARGEST_BODY + 1
     app.jinja_env.trim_blocks = app.jinja_env.lstrip_blocks = True
     store = RunStore.from_settings(settings)
+    doorbell = Doorbell(settings)
+    fleet = Fleet(store.database, store.clock)
     app.extensions |= {
         "settings": settings,
-        "started_at": time.monotonic(),
         "run_store": store,
-        "doorbell": Doorbell(settings),
+        "doorbell": doorbell,
+        "fleet": fleet,
+        "readiness": Readiness(store.database, doorbell, store.clock),
         "hub": Hub(store),
         "pages": AnswerCache(CACHED_PAGES),
         "listeners": Listeners(settings.web_threads),
@@ -142,7 +148,8 @@ def create_app(settings: Settings | None = None) -> Flask:
         "version": __version__,
         "navigation": NAVIGATION,
     }
-    for module in (*PAGES, *API):
+    metrics.measure(app, fleet)  # first, so that it times what others refuse
+    for module in (*PAGES, *API, *OPERATION):
         app.register_blueprint(module.bp)
     add_error_handlers(app)
     app.before_request(check_request)

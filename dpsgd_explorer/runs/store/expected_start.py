@@ -18,6 +18,7 @@ from sqlalchemy import Connection, RowMapping, select
 
 from dpsgd_explorer.runs.store import fair_queue
 from dpsgd_explorer.runs.store.schema import DONE, QUEUED, RUNNING, launches, runs
+from dpsgd_explorer.runs.store.site import orders
 
 RECENT = 15  # runs of a kind that the median speed is taken over
 
@@ -56,9 +57,12 @@ def expected_start_seconds(
         now: Unix seconds.
 
     Returns:
-        None if the run is not queued, or if no run of the kind of one that comes before
-        it was done within the time that launches are remembered.
+        None if the run is not queued, if the operator paused the queue, or if no run of
+        the kind of one that comes before it was done within the time that launches are
+        remembered.
     """
+    if orders.queue_paused_at(connection) is not None:
+        return None
     queue, training = _waiting_and_training(connection, now)
     if all(run.run_id != run_id for run in queue):
         return None

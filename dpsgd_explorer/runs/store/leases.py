@@ -31,6 +31,7 @@ from dpsgd_explorer.runs.store.schema import (
     checkpoints,
     runs,
 )
+from dpsgd_explorer.runs.store.site import counters, orders
 from dpsgd_explorer.runs.store.transitions import move, write_events
 
 LARGEST_TRIES = 3
@@ -75,6 +76,8 @@ class Leases:
     ) -> Claim | None:
         """Take the next run of the fair queue, or this one; None if there is none."""
         with self._database.write() as connection:
+            if orders.queue_paused_at(connection) is not None:
+                return None
             chosen = run_id or fair_queue.next_queued(connection, running_per_visitor)
             run = _row(connection, chosen) if chosen else None
             if run is None or run["state"] != QUEUED:
@@ -346,6 +349,8 @@ def _give_back(
     connection: Connection, run: RowMapping, now: float, *, lost: bool
 ) -> str:
     """Queue a running run again, unless its visitor or its history ends it here."""
+    if lost:
+        counters.count(connection, counters.LEASE_LOST)
     if run["cancel"]:
         move(connection, run, CANCELLED, now)
         return CANCELLED

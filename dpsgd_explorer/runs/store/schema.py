@@ -21,14 +21,15 @@ from sqlalchemy import (
     Index,
     Integer,
     LargeBinary,
-    MetaData,
     String,
     Table,
     Text,
     UniqueConstraint,
 )
 
-SCHEMA_VERSION = 3
+from dpsgd_explorer.runs.store.site.tables import metadata as metadata
+
+SCHEMA_VERSION = 4
 # What brings a database of an earlier version up to the next one, before the tables
 # that are missing are made.
 MIGRATIONS: dict[int, tuple[str, ...]] = {
@@ -41,6 +42,7 @@ MIGRATIONS: dict[int, tuple[str, ...]] = {
         "ALTER TABLE runs ADD COLUMN until_step INTEGER",
         "ALTER TABLE runs ADD COLUMN changes TEXT",
     ),
+    3: (),  # the tables of store.site, which are made where they are missing
 }
 
 QUEUED, RUNNING, PAUSED = "queued", "running", "paused"
@@ -54,8 +56,6 @@ MOVES: dict[str, frozenset[str]] = {
     PAUSED: FINAL_STATES | {QUEUED, RUNNING},
     **{state: frozenset() for state in FINAL_STATES},
 }
-
-metadata = MetaData()
 
 schema_version = Table("schema_version", metadata, Column("version", Integer))
 

@@ -11,6 +11,7 @@ from sqlalchemy import Connection, RowMapping, delete, func, insert, select, upd
 from dpsgd_explorer.experiments.kinds import KINDS, parse
 from dpsgd_explorer.runs.store import remains
 from dpsgd_explorer.runs.store.schema import (
+    CANCELLED,
     FINAL_STATES,
     MOVES,
     PAUSED,
@@ -22,6 +23,8 @@ from dpsgd_explorer.runs.store.schema import (
     runs,
     weights,
 )
+from dpsgd_explorer.runs.store.site import counters, orders
+from dpsgd_explorer.runs.store.site.tables import ended_runs
 
 Entry = tuple[str, Mapping[str, Any]]
 
@@ -60,7 +63,10 @@ def move(
     """
     assert state in MOVES[run["state"]], f"{run['state']} -> {state}"
     is_final = state in FINAL_STATES
+    if state == CANCELLED:
+        error = error or orders.reason_of(connection, run["id"])
     if is_final:
+        counters.count(connection, counters.FINISHED, run["kind"], state)
         # First, so that on a full disk the space of the checkpoint can be used.
         remains.leave_checkpoint(connection, run, state)
         values |= {"ended_at": now, "lease_until": None}
@@ -104,6 +110,7 @@ def forget(connection: Connection, run_ids: Sequence[str]) -> None:
         events.c.run_id,
         checkpoints.c.run_id,
         weights.c.run_id,
+        ended_runs.c.run_id,
         runs.c.id,
     ):
         connection.execute(delete(column.table).where(column.in_(run_ids)))

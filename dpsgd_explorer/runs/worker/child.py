@@ -20,6 +20,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 
+from dpsgd_explorer import logs
 from dpsgd_explorer.errors import (
     CheckpointError,
     ExplorerError,
@@ -68,7 +69,7 @@ def main(arguments: list[str]) -> int:
     settings, lease_s = Settings.from_environment(), float(arguments[0])
     die_with_parent()
     parent_watch = ParentWatch(at_end=lambda: os._exit(0))
-    logging.basicConfig(format="%(levelname)s %(name)s: %(message)s")
+    logs.configure(settings.operation.log_format)
     limits.apply(
         memory_mib=settings.run_memory_mib,
         seconds=settings.run_seconds,
@@ -78,6 +79,7 @@ def main(arguments: list[str]) -> int:
     _report_warm()
     with idle_work(settings, parent_watch):
         claim = Claim(**json.loads(parent_watch.first_line()))
+    logs.name_process(claim.run_id)
     store = RunStore(settings.database_url, patience_s=math.inf)
     return carry_out(store, claim, settings, lease_s=lease_s)
 

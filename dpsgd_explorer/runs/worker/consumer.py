@@ -11,6 +11,7 @@ from dpsgd_explorer import machine
 from dpsgd_explorer.errors import ExplorerError
 from dpsgd_explorer.experiments.events import Event
 from dpsgd_explorer.runs.doorbell import Doorbell
+from dpsgd_explorer.runs.operation.workers import WorkerSign
 from dpsgd_explorer.runs.own_tables import TableSweep
 from dpsgd_explorer.runs.store.leases import LEASE_SECONDS
 from dpsgd_explorer.runs.store.records import Claim
@@ -44,6 +45,9 @@ class Consumer:
         self._sweep = Sweep(self.store, settings.keep_days)
         self._tables = TableSweep(settings.instance_dir, settings.keep_days)
         self._heartbeat = Heartbeat(settings.instance_dir)
+        self._sign = WorkerSign(
+            self.store.database, settings.workers, clock=self.store.clock
+        )
         self._running_per_visitor = settings.quotas.running
         self._busy = 0
         self._lock = threading.Lock()
@@ -66,11 +70,13 @@ class Consumer:
         while not self._stop.is_set():
             self.tend(overdue_s)
             self._heartbeat.beat()
+            self._sign.tend(self._busy)
             overdue_s = OVERDUE_SECONDS
             huey.check_worker_health()
             self._stop.wait(TEND_SECONDS)
         huey.stop(graceful=True)
         self._heartbeat.end()
+        self._sign.end()
         self.close()
 
     def stop(self) -> None:

@@ -57,9 +57,3 @@ def seconds_since(file: Path) -> float | None:
     except OSError:
         return None
     return passed if passed >= 0 else None
-
-
-def seconds_since_any(instance_dir: Path) -> float | None:
-    """Return how long ago any worker was seen; None: none was."""
-    ages = map(seconds_since, (instance_dir / FOLDER).glob("*"))
-    return min((seconds for seconds in ages if seconds is not None), default=None)

@@ -12,7 +12,7 @@ import threading
 import time
 from collections.abc import Callable
 
-from dpsgd_explorer import machine
+from dpsgd_explorer import logs, machine
 from dpsgd_explorer.errors import LeaseLostError, StorageBusyError, StorageFullError
 from dpsgd_explorer.runs.store.leases import LEASE_SECONDS, Leases
 from dpsgd_explorer.runs.store.records import Claim
@@ -83,6 +83,10 @@ class Supervision:
 
     def watch(self) -> None:
         """Return when the process has ended and the run's state is stored."""
+        with logs.of_run(self._claim.run_id):
+            self._watch()
+
+    def _watch(self) -> None:
         while (code := self._process.exit_code(POLL_SECONDS)) is None:
             self._hand_over.tend()
             settle = self._reason_to_end()

@@ -13,7 +13,7 @@ from dpsgd_explorer.web.api.operation import operation, reply
 from dpsgd_explorer.web.http.data_sets import check_data
 from dpsgd_explorer.web.http.networks import network_of
 from dpsgd_explorer.web.http.own_tables import tables
-from dpsgd_explorer.web.http.services import doorbell, run_store, settings
+from dpsgd_explorer.web.http.services import doorbell, fleet, run_store, settings
 from dpsgd_explorer.web.http.visitor import current_visitor, drop_cookie, known_visitor
 from dpsgd_explorer.web.run_views.models import (
     ANY_REQUEST,
@@ -174,6 +174,7 @@ def _answer(run: Run) -> RunAnswer:
         run,
         current_visitor(),
         queue_position=store.queue_position(run.id),
+        queue_paused=fleet().queue_is_paused(),
         expected_start_seconds=store.expected_start_seconds(run.id),
     )
 

@@ -30,7 +30,7 @@ STATUS: dict[type[ExplorerError], tuple[int, str]] = {
 }
 BUSY_RETRY_SECONDS = 5
 KEPT_HEADERS = ("Allow", "Retry-After")
-FOR_PROGRAMS = re.compile(r"/(api/|healthz$|openapi\.json$)")
+FOR_PROGRAMS = re.compile(r"/(api/|healthz$|readyz$|openapi\.json$)")
 EXPLANATIONS = {
     404: "There is nothing at this address.",
     413: "The body is larger than 64 KB.",

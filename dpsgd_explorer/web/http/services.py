@@ -5,6 +5,7 @@ from __future__ import annotations
 from flask import current_app
 
 from dpsgd_explorer.runs.doorbell import Doorbell
+from dpsgd_explorer.runs.operation.fleet import Fleet
 from dpsgd_explorer.runs.store.store import RunStore
 from dpsgd_explorer.settings import Settings
 
@@ -19,6 +20,12 @@ def doorbell() -> Doorbell:
     """Return the bell that wakes a worker."""
     bell: Doorbell = current_app.extensions["doorbell"]
     return bell
+
+
+def fleet() -> Fleet:
+    """Return what an operator reads and orders."""
+    site: Fleet = current_app.extensions["fleet"]
+    return site
 
 
 def settings() -> Settings:

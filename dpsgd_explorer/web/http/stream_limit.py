@@ -22,6 +22,12 @@ class Listeners:
         self._lock = threading.Lock()
         self._open: Counter[str] = Counter()
 
+    @property
+    def now(self) -> int:
+        """Number of open streams."""
+        with self._lock:
+            return self._open.total()
+
     def enter(self, visitor: str) -> None:
         """Count a stream of this visitor; one without a name ("") has no own cap.
 

@@ -184,6 +184,9 @@ class RunAnswer(RunSummary):
 
     config: dict[str, Any]
     queue_position: int | None = Field(description="1 for the run that is next.")
+    queue_paused: bool = Field(
+        description="No run starts until the operator of the site resumes the queue."
+    )
     expected_start_seconds: float | None = Field(
         description="In about how many seconds it starts: an estimate from what the "
         "last runs of each kind took; null if there is nothing to go by."

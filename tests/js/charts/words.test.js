@@ -31,6 +31,7 @@ test("the state is a word and a mark", () => {
   log.add({seq: 1, kind: "state", data: {state: "queued"}});
   assert.deepEqual([status(log, PLAN, {queuePosition: 3}).word, status(log, PLAN, {queuePosition: 3}).detail], ["Queued", "place 3 in line"]);
   assert.equal(status(log, PLAN, {queuePosition: 1}).detail, "next in line");
+  assert.equal(status(log, PLAN, {queuePosition: 1, queuePaused: true}).detail, "paused by the operator");
   log.add({seq: 2, kind: "state", data: {state: "running"}});
   assert.equal(status(log, PLAN).word, "Starting");
   assert.equal(status(log, PLAN, {stopping: true}).word, "Stopping");

@@ -1,55 +1,71 @@
 """The service about itself."""
 
-import os
-import time
-
 import pytest
-from sqlalchemy import text
+from sqlalchemy import text, update
 
 from dpsgd_explorer import __version__
-from dpsgd_explorer.runs.store.schema import MOVES
-from dpsgd_explorer.runs.worker.heartbeat import HUNG_SECONDS, Heartbeat, file_of
-from tests.web.conftest import SMALL, error_of
+from dpsgd_explorer.runs.operation.workers import LOST_SECONDS, SIGN_SECONDS, WorkerSign
+from dpsgd_explorer.runs.store.schema import SCHEMA_VERSION, schema_version
+from dpsgd_explorer.runs.store.site.tables import workers
+from tests.web.conftest import error_of
 
 
-def test_health_tells_version_profile_and_queue(make_app):
-    client = make_app(profile="public").test_client()
-    client.post("/api/v1/runs", json=SMALL)
-    runs = dict.fromkeys(MOVES, 0) | {"queued": 1}
-    assert client.get("/healthz").json == {
+@pytest.fixture
+def sign(store):
+    """The sign of a worker, due at each call."""
+    due = iter(range(0, 10**6, 100))
+    return WorkerSign(
+        store.database, 2, clock=store.clock, pause_clock=lambda: next(due)
+    )
+
+
+def drop(store, table):
+    with store.database.write() as connection:
+        connection.execute(text(f"DROP TABLE {table}"))
+
+
+def test_health_says_that_the_process_lives_whatever_the_database_does(make_app):
+    app = make_app(profile="public")
+    drop(app.extensions["run_store"], "runs")
+    assert app.test_client().get("/healthz").json == {
         "status": "ok",
         "version": __version__,
         "profile": "public",
-        "runs": runs,
-        "worker_seen_seconds_ago": None,
     }
 
 
-def test_health_says_when_a_worker_was_seen_and_fails_without_one(
-    app, client, settings
-):
-    assert client.get("/healthz").json["worker_seen_seconds_ago"] is None
-    heartbeat = Heartbeat(settings.instance_dir)
-    heartbeat.beat()
-    assert 0 <= client.get("/healthz").json["worker_seen_seconds_ago"] < HUNG_SECONDS
-    hung_ns = time.monotonic_ns() - int((HUNG_SECONDS + 1) * 1e9)
-    file = file_of(settings.instance_dir, os.getpid())
-    os.utime(file, ns=(hung_ns, hung_ns))
-    error = error_of(client.get("/healthz"), 503)
-    assert error["code"] == "no_worker"
-    assert "no worker was seen for 31 seconds" in error["message"]
-    heartbeat.beat()
-    assert client.get("/healthz").status_code == 200
-    heartbeat.end()
-    app.extensions["started_at"] -= HUNG_SECONDS
-    error_of(client.get("/healthz"), 503)
-
-
-def test_health_needs_a_database_that_can_be_read(app, client, store):
+def test_a_site_is_ready_while_a_worker_gives_signs(client, store, sign):
+    error = error_of(client.get("/readyz"), 503, says="worker: no worker was seen")
+    assert error["code"] == "not_ready"
+    sign.tend(1)
+    ready = client.get("/readyz").json
+    assert ready["status"] == "ready"
+    assert ready["checks"]["schema"] == f"version {SCHEMA_VERSION}"
+    assert ready["checks"]["worker"].startswith("1 seen")
     with store.database.write() as connection:
-        connection.execute(text("DROP TABLE runs"))
-    app.config["PROPAGATE_EXCEPTIONS"] = False
-    error_of(client.get("/healthz"), 500)
+        late = workers.c.seen_at - LOST_SECONDS - SIGN_SECONDS
+        connection.execute(update(workers).values(seen_at=late))
+    error_of(client.get("/readyz"), 503, says="no worker was seen for 3")
+    sign.tend(0)
+    assert client.get("/readyz").status_code == 200
+    sign.end()
+    error_of(client.get("/readyz"), 503, says="worker: no worker was seen")
+
+
+def test_what_a_site_lacks_is_named(app, client, store, sign):
+    sign.tend(0)
+    with store.database.write() as connection:
+        connection.execute(update(schema_version).values(version=SCHEMA_VERSION - 1))
+    message = error_of(client.get("/readyz"), 503)["message"]
+    assert message == (
+        f"schema: the database has schema {SCHEMA_VERSION - 1}, this program needs "
+        f"{SCHEMA_VERSION}."
+    )
+    app.extensions["doorbell"].huey.storage.conn.execute("DROP TABLE task")
+    drop(store, "runs")
+    message = error_of(client.get("/readyz"), 503)["message"]
+    assert "database: " in message
+    assert "queue: no such table: task" in message
 
 
 def test_nothing_that_is_not_json_leaves(app):

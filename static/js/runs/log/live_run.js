@@ -31,12 +31,13 @@ export class LiveRun {
   }
 
   get activity() {
-    const {queuePosition, expectedStart, stopping} = this;
-    return {queuePosition, expectedStart, stopping};
+    const {queuePosition, queuePaused, expectedStart, stopping} = this;
+    return {queuePosition, queuePaused, expectedStart, stopping};
   }
 
   takePlace(answer) {
     this.queuePosition = answer.queue_position;
+    this.queuePaused = answer.queue_paused;
     this.expectedStart = answer.expected_start_seconds;
   }
 

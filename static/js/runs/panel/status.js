@@ -20,7 +20,7 @@ export const MARKS = {ready: "queued", queued: "queued", paused: "queued", done:
 /**
  * @param {import("../log/run_log.js").RunLog | null} log null before a run
  * @param {import("../../charts/plan.js").Plan} plan
- * @param {{queuePosition?: number | null, expectedStart?: number | null, stopping?: boolean, replaying?: boolean}} [activity]
+ * @param {{queuePosition?: number | null, queuePaused?: boolean, expectedStart?: number | null, stopping?: boolean, replaying?: boolean}} [activity]
  *   expectedStart: seconds until it starts, estimated
  */
 export function status(log, plan, activity = {}) {
@@ -47,8 +47,9 @@ function word(log, plan, {stopping, replaying}) {
   return log.state === "running" ? plan.running ?? WORDS.running : WORDS[log.state];
 }
 
-function detail(log, plan, {queuePosition, expectedStart, replaying}) {
+function detail(log, plan, {queuePosition, queuePaused, expectedStart, replaying}) {
   if (!log) return plural(plan.steps, plan.unit ?? "step");
+  if (log.state === "queued" && queuePaused) return "paused by the operator";
   if (log.state === "queued") return queueWords(queuePosition, expectedStart);
   if (log.progress && !log.isFinal && !replaying) return progressWords(log.progress);
   const steps = `${plan.unit ?? "step"} ${integer(log.latest.step)} of ${integer(plan.steps)}`;

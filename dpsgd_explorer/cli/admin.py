@@ -1,0 +1,25 @@
+"""``admin``: print a link that makes a browser the operator's."""
+
+from __future__ import annotations
+
+import argparse
+
+from dpsgd_explorer.settings import Settings
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options."""
+    parser.add_argument(
+        "--site",
+        help="address of the site, such as https://dp.example.org (default: that of "
+        "HOST and PORT)",
+    )
+
+
+def carry_out(options: argparse.Namespace) -> int:
+    """Print the link."""
+    from dpsgd_explorer.server.operator_link import MINUTES, operator_link
+
+    print(operator_link(Settings.from_environment(), options.site))
+    print(f"Open it within {MINUTES} minutes; who has the link is the operator.")
+    return 0

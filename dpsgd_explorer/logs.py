@@ -1,0 +1,95 @@
+"""The log of every process: lines of text, or one JSON object a line.
+
+A JSON line has ``time`` (UTC), ``level``, ``logger``, ``message``, ``process``, the
+``run_id`` of what concerns one run, and ``error`` with the traceback of an exception.
+Requests are logged as JSON only.  No line has a query, a body, a cookie or an address.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TextIO
+
+TEXT = "%(levelname)s %(name)s: %(message)s"
+#: Logger of requests; silent in a log of text.
+REQUESTS = "dpsgd_explorer.requests"
+#: What a caller may add to a line by ``extra=``, besides the message.
+EXTRA = ("run_id", "method", "path", "status", "ms")
+_run: ContextVar[str] = ContextVar("run", default="")
+_NOTICES = "dpsgd_explorer.notices"
+
+
+@dataclass
+class _Process:
+    """This process: the format of its log, the run that it carries out, if any."""
+
+    log_format: str = "text"
+    run_id: str = ""
+
+
+_process = _Process()
+
+
+class JsonFormatter(logging.Formatter):
+    """One JSON object a line."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        line = {
+            "time": datetime.fromtimestamp(record.created, UTC).isoformat("T", "auto"),
+            "level": record.levelname,
+            "logger": record.name,
+            "message": record.getMessage(),
+            "process": record.process,
+        }
+        if run_id := _run.get() or _process.run_id:
+            line["run_id"] = run_id
+        line |= {name: vars(record)[name] for name in EXTRA if name in vars(record)}
+        if record.exc_info:
+            line["error"] = self.formatException(record.exc_info)
+        return json.dumps(line, ensure_ascii=False, default=str)
+
+
+def configure(log_format: str, stream: TextIO | None = None) -> None:
+    """Set up the root logger of this process, which all others use.
+
+    Args:
+        log_format: ``text`` or ``json``, see ``operation.LOG_FORMATS``.
+        stream: Where lines go; None: standard error.
+    """
+    _process.log_format = log_format
+    handler = logging.StreamHandler(stream or sys.stderr)
+    is_json = log_format == "json"
+    handler.setFormatter(JsonFormatter() if is_json else logging.Formatter(TEXT))
+    logging.basicConfig(handlers=[handler], level=logging.WARNING, force=True)
+    for name in (REQUESTS, _NOTICES):
+        logging.getLogger(name).setLevel(logging.INFO if is_json else logging.CRITICAL)
+
+
+def notice(message: str) -> None:
+    """Report what an operator waits for: on standard output, or as a line of JSON."""
+    if _process.log_format == "text":
+        print(message, flush=True)
+    else:
+        logging.getLogger(_NOTICES).info(message)
+
+
+def name_process(run_id: str) -> None:
+    """Give every line of this process, whatever its thread, the id of its run."""
+    _process.run_id = run_id
+
+
+@contextmanager
+def of_run(run_id: str) -> Iterator[None]:
+    """Give every line that this thread logs within the context the run's id."""
+    token = _run.set(run_id)
+    try:
+        yield
+    finally:
+        _run.reset(token)

@@ -1,0 +1,1 @@
+"""The site as its operator sees it: workers, queue, orders."""

@@ -1,0 +1,90 @@
+"""What a site needs in order to carry runs out, each checked by using it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from sqlalchemy import select
+
+from dpsgd_explorer.runs.doorbell import Doorbell
+from dpsgd_explorer.runs.operation.workers import LOST_SECONDS, live_workers
+from dpsgd_explorer.runs.store.database import Database
+from dpsgd_explorer.runs.store.schema import SCHEMA_VERSION, runs, schema_version
+
+
+@dataclass(frozen=True, kw_only=True)
+class Check:
+    """One thing that a site needs.
+
+    Attributes:
+        name: ``database``, ``schema``, ``queue`` or ``worker``.
+        says: What was seen, or what is wrong.
+    """
+
+    name: str
+    is_ok: bool
+    says: str
+
+
+class Readiness:
+    """Checks the database, its schema, the queue and the workers."""
+
+    def __init__(
+        self, database: Database, doorbell: Doorbell, clock: Callable[[], float]
+    ) -> None:
+        """Do nothing yet; ``clock`` gives unix seconds."""
+        self._database, self._doorbell, self._clock = database, doorbell, clock
+
+    def checks(self) -> list[Check]:
+        """Check everything now."""
+        checked = {
+            "database": self._read_runs,
+            "schema": self._compare_schema,
+            "queue": self._count_messages,
+            "worker": self._look_for_worker,
+        }
+        return [_checked(name, check) for name, check in checked.items()]
+
+    def _read_runs(self) -> str:
+        with self._database.read() as connection:
+            connection.execute(select(runs.c.id).limit(1)).all()
+        return "it can be read"
+
+    def _compare_schema(self) -> str:
+        with self._database.read() as connection:
+            version = connection.scalar(select(schema_version.c.version))
+        if version != SCHEMA_VERSION:
+            raise NotReadyError(
+                f"the database has schema {version}, this program needs "
+                f"{SCHEMA_VERSION}"
+            )
+        return f"version {version}"
+
+    def _count_messages(self) -> str:
+        return f"{self._doorbell.huey.pending_count()} messages wait"
+
+    def _look_for_worker(self) -> str:
+        with self._database.read() as connection:
+            workers = live_workers(connection, self._clock())
+        alive = [worker for worker in workers if not worker.is_lost]
+        if not workers:
+            raise NotReadyError("no worker was seen: runs are queued, none is trained")
+        if not alive:
+            raise NotReadyError(
+                f"no worker was seen for {workers[0].seen_s:.0f} seconds, more than "
+                f"{LOST_SECONDS:.0f}: runs are queued, none is trained"
+            )
+        return f"{len(alive)} seen, the last {alive[0].seen_s:.0f} s ago"
+
+
+class NotReadyError(Exception):
+    """A site could not carry out runs now."""
+
+
+def _checked(name: str, check: Callable[[], str]) -> Check:
+    try:
+        return Check(name=name, is_ok=True, says=check())
+    except Exception as error:  # a driver's own: Redis, PostgreSQL, SQLite, the disk
+        says = str(error).strip().partition("\n")[0] or type(error).__name__
+        return Check(name=name, is_ok=False, says=says)

@@ -1,0 +1,1 @@
+"""What the database holds about the site, and about no run alone."""

@@ -1,0 +1,44 @@
+"""Orders of the operator: pause the queue, end a run."""
+
+from __future__ import annotations
+
+from sqlalchemy import Connection, delete, select
+
+from dpsgd_explorer.runs.store.site.tables import ended_runs, orders
+
+QUEUE_PAUSED = "queue_paused"
+ENDED = {
+    "code": "ended_by_operator",
+    "message": "ended by the operator of this site.",
+}
+
+
+def pause_queue(connection: Connection, now: float) -> None:
+    """Let no run start; those that run go on."""
+    if queue_paused_at(connection) is None:
+        values = {"name": QUEUE_PAUSED, "given_at": now}
+        connection.execute(orders.insert().values(values))
+
+
+def resume_queue(connection: Connection) -> None:
+    """Let runs start again."""
+    connection.execute(delete(orders).where(orders.c.name == QUEUE_PAUSED))
+
+
+def queue_paused_at(connection: Connection) -> float | None:
+    """Return since when no run starts; None: they do."""
+    query = select(orders.c.given_at).where(orders.c.name == QUEUE_PAUSED)
+    return connection.scalar(query)
+
+
+def note_end(connection: Connection, run_id: str, now: float) -> None:
+    """Remember that the operator wants this run ended."""
+    if reason_of(connection, run_id) is None:
+        values = {"run_id": run_id, "ended_at": now}
+        connection.execute(ended_runs.insert().values(values))
+
+
+def reason_of(connection: Connection, run_id: str) -> dict[str, str] | None:
+    """Return why a run was cancelled, if it was the operator who ended it."""
+    query = select(ended_runs.c.run_id).where(ended_runs.c.run_id == run_id)
+    return None if connection.scalar(query) is None else dict(ENDED)

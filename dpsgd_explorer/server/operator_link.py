@@ -1,0 +1,30 @@
+"""The link that makes a browser the operator's."""
+
+from __future__ import annotations
+
+from dpsgd_explorer.errors import ConfigError
+from dpsgd_explorer.settings import Settings
+from dpsgd_explorer.web.operation import gate
+
+MINUTES = gate.SECONDS[gate.LINK] // 60
+
+
+def operator_link(settings: Settings, site: str | None = None) -> str:
+    """Return the address of the entrance, good for ``MINUTES``.
+
+    Args:
+        settings: Of the site.
+        site: Its address; None: that of its web server.
+
+    Raises:
+        ConfigError: there is no token to sign it with.
+    """
+    token = settings.operation.admin_token
+    if not token:
+        raise ConfigError(
+            "DPSGD_ADMIN_TOKEN",
+            "DPSGD_ADMIN_TOKEN must be set here as it is for the site; without it "
+            "there is no operator's page.",
+        )
+    address = site or f"http://{settings.host}:{settings.port}"
+    return f"{address.rstrip('/')}{gate.PATH}enter/{gate.sign(token, gate.LINK)}"

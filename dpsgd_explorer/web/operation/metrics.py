@@ -1,0 +1,49 @@
+"""``/metrics`` for Prometheus, closed to the public.
+
+It answers a program on this machine that no proxy speaks for, or one that sends the
+token of DPSGD_METRICS_TOKEN; others as if there were no page.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+
+from flask import Blueprint, Flask, Response, abort, current_app, request
+from prometheus_client import CollectorRegistry, ProcessCollector, generate_latest
+from prometheus_client.exposition import CONTENT_TYPE_LATEST
+
+from dpsgd_explorer.runs.operation.fleet import Fleet
+from dpsgd_explorer.web.http.services import settings
+from dpsgd_explorer.web.operation.collector import SiteCollector
+from dpsgd_explorer.web.operation.gate import has_bearer
+from dpsgd_explorer.web.operation.requests import RequestTimes
+
+bp = Blueprint("metrics", __name__)
+#: With one of these, a proxy speaks for another machine.
+FORWARDED = ("X-Forwarded-For", "Forwarded", "X-Real-IP", "Via")
+
+
+@bp.get("/metrics")
+def metrics() -> Response:
+    """Return all metrics as text."""
+    if not (has_bearer(settings().operation.metrics_token) or _is_of_this_machine()):
+        abort(404)
+    registry: CollectorRegistry = current_app.extensions["metrics"]
+    return Response(generate_latest(registry), content_type=CONTENT_TYPE_LATEST)
+
+
+def measure(app: Flask, fleet: Fleet) -> None:
+    """Measure an application and its site from now on."""
+    registry = app.extensions["metrics"] = CollectorRegistry()
+    ProcessCollector(registry=registry)
+    registry.register(SiteCollector(fleet, app.extensions["listeners"]))
+    RequestTimes(registry).watch(app)
+
+
+def _is_of_this_machine() -> bool:
+    if any(name in request.headers for name in FORWARDED):
+        return False
+    try:
+        return ipaddress.ip_address(request.remote_addr or "").is_loopback
+    except ValueError:
+        return False
