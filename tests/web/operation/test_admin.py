@@ -83,6 +83,7 @@ def test_without_a_token_there_is_no_operator(make_app):
         TOKEN,
         "operator",
     ],
+    ids=["of another token", "a link's", "cut", "the token", "unsigned"],
 )
 def test_a_wrong_cookie_opens_nothing(client, cookie):
     client.set_cookie(gate.COOKIE, cookie, path=gate.PATH)
