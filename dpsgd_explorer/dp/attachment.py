@@ -11,9 +11,17 @@ from torch import nn
 from torch.optim import Optimizer
 
 from dpsgd_explorer.dp.augmentation import AveragedViews
-from dpsgd_explorer.dp.clipping.clipped_sum import ClippedSum
+from dpsgd_explorer.dp.clipping.clipped_sum import ClippedSum, Parameters
+from dpsgd_explorer.dp.clipping.clipper import Clipper
 from dpsgd_explorer.dp.clipping.groups import clipping_groups
 from dpsgd_explorer.dp.distributed.agreement import refuse_unlike
+from dpsgd_explorer.dp.distributed.ranks import ALONE, Ranks
+from dpsgd_explorer.dp.distributed.sharding import (
+    is_shard,
+    is_sharded,
+    refuse_sharding,
+    reshard,
+)
 from dpsgd_explorer.dp.engine_state import EngineState
 from dpsgd_explorer.dp.engines.base import PerSampleGradients, unit_loss_scale
 from dpsgd_explorer.dp.engines.norm_methods import NormChoice
@@ -63,7 +71,9 @@ class Attachment:
     ) -> None:
         options = state.options
         _refuse_taken(module)
+        reshard(module)
         refuse_by_kind(module)
+        refuse_sharding(module, state.ranks, options.engine)
         refuse_compiled(module)
         refuse_unlike(module, state.ranks)
         groups = clipping_groups(options.clipping_style, module)
@@ -78,7 +88,7 @@ class Attachment:
         self._parameters = [p for own in parameters.values() for p in own.values()]
         self._clipper = options.clipper(groups)
         self.batch = LogicalBatch(
-            ClippedSum(parameters, self._clipper, state.ranks),
+            _clipped_sum(parameters, self._clipper, state.ranks),
             self._parameters,
             checked=options.sampling == "poisson",
         )
@@ -87,7 +97,8 @@ class Attachment:
         self._user_loss_scale = self._gradient_engine.user_loss_scale = user_loss_scale
         self._views = options.augmentation_multiplicity
         self._gradient_engine.on_gradients = self._add
-        self._check = PassCheck(self._gradient_engine, self._clipper)
+        together = state.ranks if is_sharded(module) else ALONE
+        self._check = PassCheck(self._gradient_engine, self._clipper, together)
         self._gradient_engine.on_loss = self._record_loss
         self._gradient_engine.before_forward = self._check
         self._gradient_engine.start()
@@ -202,6 +213,16 @@ class Attachment:
         scale = self._user_loss_scale()
         for parameter, gradient in self._release().items():
             parameter.grad = gradient if scale == 1.0 else gradient * scale
+
+
+def _clipped_sum(parameters: Parameters, clipper: Clipper, ranks: Ranks) -> ClippedSum:
+    """Return the sum of a logical batch, whole or of this rank's shards."""
+    if not any(is_shard(p) for own in parameters.values() for p in own.values()):
+        return ClippedSum(parameters, clipper, ranks)
+    # Loads torch's sharded tensors, which take long.
+    from dpsgd_explorer.dp.clipping.sharded_sum import ShardedSum
+
+    return ShardedSum(parameters, clipper, ranks)
 
 
 def _refuse_taken(module: nn.Module) -> None:

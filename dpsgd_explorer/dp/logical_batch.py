@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from torch import nn
 
 from dpsgd_explorer.dp.clipping.clipped_sum import ClippedSum
+from dpsgd_explorer.dp.distributed.sharding import local
 from dpsgd_explorer.dp.engines.base import PerSampleGradients
 from dpsgd_explorer.errors import PrivacyError
 
@@ -76,7 +77,7 @@ class LogicalBatch:
 
         Args:
             size: Number of samples of the part.
-            to_come: Number of samples of the batch after the part.
+            to_come: Number of parts of the batch after this one.
             begins: Whether it is the first part.
             code: Of the whole batch.
 
@@ -138,7 +139,7 @@ class LogicalBatch:
 
         Looking at them is post-processing: they were released.
         """
-        gradients = [p.grad for p in self._parameters if p.grad is not None]
+        gradients = [local(p.grad) for p in self._parameters if p.grad is not None]
         if any(bool(gradient.any()) for gradient in gradients):
             raise PrivacyError(
                 "backward came after a step, but the old gradients are still "

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 import torch
@@ -60,16 +60,22 @@ class ClippedSum:
     ) -> None:
         self.clipper = clipper
         self.ranks = ranks
-        self._flats, self.sums, sizes = _allocate(parameters, ranks)
-        own = map(ranks.slice_of, self._flats, sizes)
+        self._parameters = parameters
+        own = self._allocate()
         self._pieces = [
             piece for flat in own for piece in torch.split(flat, CHUNK_ENTRIES)
         ]
         self.signal = 0.0
-        self._parameters = parameters
         self._norms: list[Tensor] = []
         self.size = self._shortened = self._non_finite = 0
-        self.numel = sum(sizes)
+        self.numel = sum(p.numel() for p in self.parameters)
+
+    def _allocate(self) -> Iterator[Tensor]:
+        """Make the buffers; return the slices that get this rank's noise."""
+        self._flats, self.sums, sizes = allocate(
+            self._parameters, _whole_shape, self.ranks
+        )
+        return map(self.ranks.slice_of, self._flats, sizes)
 
     def reset(self) -> None:
         """Start a logical batch."""
@@ -153,22 +159,36 @@ class ClippedSum:
                 sum, in units of the gradient.
             divisor: A public constant.
         """
-        for flat in self._flats:
-            self.ranks.add_up(flat)
+        self._add_up()
         squared = 0.0
         for piece in self._pieces:
             squared += float(torch.dot(piece, piece))
             if noise is not None:
                 noise.add_to(piece, standard_deviation)
             piece.div_(divisor)
-        for flat in self._flats:
-            self.ranks.gather(flat)
+        self._gather()
         self.signal = math.sqrt(*self.ranks.total(squared))
         return {
-            parameter: self.sums[layer][local].to(parameter.dtype)
+            parameter: self._gradient(
+                parameter, self.sums[layer][local].to(parameter.dtype)
+            )
             for layer, parameters in self._parameters.items()
             for local, parameter in parameters.items()
         }
+
+    def _add_up(self) -> None:
+        """Replace this rank's slices by their sums over the ranks."""
+        for flat in self._flats:
+            self.ranks.add_up(flat)
+
+    def _gather(self) -> None:
+        """Replace the other ranks' slices by theirs."""
+        for flat in self._flats:
+            self.ranks.gather(flat)
+
+    def _gradient(self, parameter: nn.Parameter, released: Tensor) -> Tensor:
+        """Return what the optimizer takes as the gradient of a parameter."""
+        return released
 
 
 def _added(squared: Factors, whole: Factors, rows: slice) -> Factors:
@@ -209,14 +229,26 @@ def _shortened(factors: Iterable[Tensor]) -> int:
     return int((smallest < 1.0).sum())
 
 
-def _allocate(
-    parameters: Parameters, ranks: Ranks
+def _whole_shape(parameter: nn.Parameter) -> torch.Size:
+    return parameter.shape
+
+
+def allocate(
+    parameters: Parameters,
+    shape_of: Callable[[nn.Parameter], torch.Size],
+    ranks: Ranks,
 ) -> tuple[list[Tensor], GradientSums, list[int]]:
-    """Return zeroed flat buffers, their views, one per parameter, and what they use."""
+    """Return zeroed flat buffers, their views, one per parameter, and what they use.
+
+    Args:
+        parameters: {layer: {local name: parameter}}.
+        shape_of: Returns the shape of a parameter's view.
+        ranks: Each buffer can be split into as many equal slices.
+    """
     sizes: dict[tuple[torch.dtype, torch.device], int] = {}
     for p in (p for layer in parameters.values() for p in layer.values()):
         kind = accumulation_dtype(p.dtype), p.device
-        sizes[kind] = sizes.get(kind, 0) + p.numel()
+        sizes[kind] = sizes.get(kind, 0) + shape_of(p).numel()
     flats = {
         (dtype, device): torch.zeros(ranks.padded(size), dtype=dtype, device=device)
         for (dtype, device), size in sizes.items()
@@ -226,7 +258,7 @@ def _allocate(
     for layer, layer_parameters in parameters.items():
         sums[layer] = {}
         for local, p in layer_parameters.items():
-            kind = accumulation_dtype(p.dtype), p.device
-            sums[layer][local] = unused[kind][: p.numel()].view(p.shape)
-            unused[kind] = unused[kind][p.numel() :]
+            kind, shape = (accumulation_dtype(p.dtype), p.device), shape_of(p)
+            sums[layer][local] = unused[kind][: shape.numel()].view(shape)
+            unused[kind] = unused[kind][shape.numel() :]
     return list(flats.values()), sums, list(sizes.values())

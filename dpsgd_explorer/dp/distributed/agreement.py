@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from dpsgd_explorer.dp.distributed.ranks import Ranks
+from dpsgd_explorer.dp.distributed.sharding import is_shard
 from dpsgd_explorer.errors import ConfigError
 
 #: Steps from one comparison of the parameters to the next.
@@ -28,8 +29,13 @@ def fingerprint(tensors: Iterable[Tensor]) -> int:
 
 
 def step_fingerprint(step: int, parameters: Iterable[nn.Parameter]) -> int:
-    """Return the fingerprint of the parameters at steps that compare it, else 0."""
-    return 0 if step % COMPARED_EVERY else fingerprint(parameters)
+    """Return the fingerprint of the parameters at steps that compare it, else 0.
+
+    Shards are parts of one parameter, and differ.
+    """
+    if step % COMPARED_EVERY:
+        return 0
+    return fingerprint(p for p in parameters if not is_shard(p))
 
 
 def _of_model(module: nn.Module) -> dict[str, Any]:
@@ -39,7 +45,7 @@ def _of_model(module: nn.Module) -> dict[str, Any]:
             tuple(tensor.shape),
             str(tensor.dtype),
             tensor.requires_grad,
-            fingerprint([tensor]),
+            0 if is_shard(tensor) else fingerprint([tensor]),
         )
         for name, tensor in [*module.named_parameters(), *module.named_buffers()]
     }

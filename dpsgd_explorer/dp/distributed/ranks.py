@@ -72,6 +72,13 @@ class Ranks:
         """Whether there is no other rank."""
         return self.size == 1
 
+    @property
+    def members(self) -> list[int]:
+        """Numbers of the processes, in the order of their ranks in the group."""
+        if self._group is None:
+            return [0]
+        return list(dist.get_process_group_ranks(self._group))
+
     def share_of(self, indices: Tensor) -> Tensor:
         """Return this rank's records of a batch that all ranks have drawn.
 
@@ -118,6 +125,14 @@ class Ranks:
         sums = torch.tensor(values, dtype=torch.float64, device=self._device)
         dist.all_reduce(sums, group=self._group)
         return tuple(sums.tolist())
+
+    def largest(self, value: int) -> int:
+        """Return the largest of the ranks' values."""
+        if self.is_alone:
+            return value
+        most = torch.tensor(value, dtype=torch.int64, device=self._device)
+        dist.all_reduce(most, dist.ReduceOp.MAX, group=self._group)
+        return int(most)
 
     def from_first(self, *values: float) -> tuple[float, ...]:
         """Return rank 0's values."""

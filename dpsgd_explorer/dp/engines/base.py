@@ -16,7 +16,7 @@ Source: Abadi et al. (2016), arXiv:1607.00133, algorithm 1.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, ClassVar, NotRequired, Self, TypedDict
 
@@ -36,6 +36,10 @@ from dpsgd_explorer.dp.modules.pytree import tensors_of
 from dpsgd_explorer.dp.modules.structure import Structure
 from dpsgd_explorer.errors import PrivacyError
 
+#: (unit, local name) of a parameter; see ``unit_of``.
+ParameterKey = tuple[str, str]
+#: The parameters of a part of the gradients, and the part.
+ParameterPart = tuple[frozenset[ParameterKey], "PerSampleGradients"]
 #: {unit: {local name of a parameter: tensor of its shape}}; see ``unit_of``.
 GradientSums = Mapping[str, Mapping[str, Tensor]]
 
@@ -86,6 +90,14 @@ class PerSampleGradients(ABC):
             None.  ``pieces`` hold the other parameters, each for consecutive samples.
         """
         return None, iter((self,))
+
+    def by_parameters(self, every: Collection[ParameterKey]) -> list[ParameterPart]:
+        """Return parts of which each has all gradients of some parameters.
+
+        Args:
+            every: (unit, local name) of all trainable parameters.
+        """
+        return [(frozenset(every), self)]
 
 
 def full_name(layer: str, parameter: str) -> str:

@@ -51,6 +51,9 @@ class LayerCallGroup(Protocol):
     def gradient_bytes(self) -> int:
         """Return the bytes of one sample's instantiated gradients."""
 
+    def keys(self) -> frozenset[ParameterKey]:
+        """Return the parameters of the calls."""
+
 
 class SingleLayerCall:
     """The only call of its parameters, which belong to one unit."""
@@ -73,6 +76,9 @@ class SingleLayerCall:
 
     def gradient_bytes(self) -> int:
         return self._call.gradient_bytes()
+
+    def keys(self) -> frozenset[ParameterKey]:
+        return frozenset(target.key for target in self._call.targets.values())
 
 
 class SharedLayerCalls:
@@ -139,6 +145,9 @@ class SharedLayerCalls:
 
     def gradient_bytes(self) -> int:
         return sum(call.gradient_bytes() for call in self._calls)
+
+    def keys(self) -> frozenset[ParameterKey]:
+        return frozenset(t.key for call in self._calls for t in call.targets.values())
 
 
 def grouped(calls: Iterable[LayerCall]) -> list[LayerCallGroup]:

@@ -57,6 +57,9 @@ class Coverage:
                 "the module has no trainable parameters, so there is nothing to train "
                 "with DP-SGD. Set requires_grad_(True) on some of them."
             )
+        # Now, since a sharded layer has other parameters while it runs.
+        for name, layer in self.layers.items():
+            self.targets(name, layer)
 
     def _add(
         self, name: str, layer: nn.Module, direct: dict[str, nn.Parameter]
@@ -74,10 +77,25 @@ class Coverage:
         """Whether a parameter was trainable when the engine was made."""
         return id(parameter) in self._keys
 
-    def direct_parameters(self, name: str) -> list[nn.Parameter]:
-        """Return the trainable parameters of the layer itself, shared or not."""
+    def refuse_unshardable(self) -> None:
+        """Raise UnsupportedModuleError if a rule needs values of the parameters.
+
+        A sharded layer has them only while it runs.
+        """
+        for name, rule in self.rules.items():
+            if rule.reads_parameters:
+                kind = type(self.layers[name]).__name__
+                raise UnsupportedModuleError(
+                    f"{name or 'the module'} ({kind}) cannot be sharded: its "
+                    "per-sample gradients need its parameters after it has run, when "
+                    "they are on other ranks. Leave this model unsharded, or freeze "
+                    "the layer."
+                )
+
+    def direct_parameters(self, name: str) -> list[str]:
+        """Return the local names of the layer's own trained parameters."""
         every = self.layers[name].named_parameters(recurse=False)
-        return [p for _, p in every if id(p) in self._keys]
+        return [local for local, p in every if id(p) in self._keys]
 
     def targets(
         self, name: str, layer: nn.Module

@@ -10,13 +10,19 @@ Source: Bu et al. (2022), arXiv:2210.00038 (book-keeping).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Self
 
 import torch
 from torch import Tensor
 
-from dpsgd_explorer.dp.engines.base import GradientSums, PerSampleGradients, full_name
+from dpsgd_explorer.dp.engines.base import (
+    GradientSums,
+    ParameterKey,
+    ParameterPart,
+    PerSampleGradients,
+    full_name,
+)
 from dpsgd_explorer.dp.engines.call_groups import LayerCallGroup, added_by_unit
 
 #: Bytes of instantiated gradients in memory at once.  A ``nn.Linear(784, 256)`` takes
@@ -90,6 +96,9 @@ class DeferredGradients(PerSampleGradients):
             small.append(group)
         large = self._of([group for group in self._groups if group not in small])
         return self._of(small) if small else None, large._pieces()
+
+    def by_parameters(self, every: Collection[ParameterKey]) -> list[ParameterPart]:
+        return [(group.keys(), self._of([group])) for group in self._groups]
 
     def _of(self, groups: list[LayerCallGroup]) -> Self:
         return type(self)(groups, self._size, self._scale)

@@ -25,6 +25,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils.hooks import RemovableHandle
 
+from dpsgd_explorer.dp.distributed.sharding import is_sharded, reshard
 from dpsgd_explorer.dp.engines.backprop_capture import start_graph
 from dpsgd_explorer.dp.engines.base import EngineOptions, GradientEngine
 from dpsgd_explorer.dp.engines.batch_dims import BatchDims
@@ -62,6 +63,9 @@ class HooksEngine(GradientEngine):
     def __init__(self, module: nn.Module, **options: Unpack[EngineOptions]) -> None:
         super().__init__(module, **options)
         self._coverage = Coverage(module, by_parameter=self.by_parameter)
+        self._sharded = is_sharded(module)
+        if self._sharded:
+            self._coverage.refuse_unshardable()
         self._norm_methods = NormMethodSelector(self.clipping_mode)
         self._batch_dims = BatchDims()
         self._handles: list[RemovableHandle] = []
@@ -105,7 +109,10 @@ class HooksEngine(GradientEngine):
     def start(self) -> None:
         self._handles = [
             self.module.register_forward_pre_hook(
-                ModuleHook(self._open), with_kwargs=True
+                # A sharded module must not be made whole before the pass is open.
+                ModuleHook(self._open),
+                prepend=self._sharded,
+                with_kwargs=True,
             )
         ]
         for name, rule in self._coverage.rules.items():
@@ -139,6 +146,7 @@ class HooksEngine(GradientEngine):
         """Begin a recording, unless the pass is evaluated, nested, or in backward."""
         if self._open_pass or not torch.is_grad_enabled() or _in_backward():
             return
+        reshard(self.module)
         batch_size = self.begin_pass(args, kwargs)
         self._replace_recording(
             ForwardRecording(
@@ -194,8 +202,7 @@ class HooksEngine(GradientEngine):
                     return
                 recording.check(name, rule, args, kwargs)
             elif self._replays():
-                for parameter in direct:
-                    parameter.requires_grad_(False)
+                _require_gradients(layer, direct, False)
 
         return before
 
@@ -211,8 +218,7 @@ class HooksEngine(GradientEngine):
             if not self._replays():
                 return None
             self._check_replay(name)
-            for parameter in direct:
-                parameter.requires_grad_(True)
+            _require_gradients(layer, direct, True)
             return None if out is None else start_graph(out)
 
         return after
@@ -257,6 +263,7 @@ class HooksEngine(GradientEngine):
         recording = self._recording
         if recording is None:
             raise PrivacyError("gradients arrived for a pass that was not recorded.")
+        reshard(self.module)
         self.report_loss()
         self._requests = {}
         calls = [self._layer_call(pending, gradient) for pending, gradient in pairs]
@@ -288,6 +295,12 @@ class HooksEngine(GradientEngine):
             ghost=self._norm_methods.chooses_ghost(*request),
             keeps=self._norm_methods.keeps_gradients(name),
         )
+
+
+def _require_gradients(layer: nn.Module, names: list[str], required: bool) -> None:
+    """Set the flag of the parameters that the layer has now, whole or sharded."""
+    for name in names:
+        layer.get_parameter(name).requires_grad_(required)
 
 
 def _in_backward() -> bool:

@@ -45,6 +45,9 @@ class Rule(ABC, Generic[LayerT]):
 
     #: Whether the rule covers the parameters of the modules inside the layer, too.
     includes_children: ClassVar[bool] = False
+    #: Whether the rule reads values of the parameters, and not only their shapes: such
+    #: a layer cannot be sharded.
+    reads_parameters: ClassVar[bool] = True
 
     def knows(self, layer: LayerT, name: str) -> bool:
         """Whether the rule covers the parameter of this name."""

@@ -108,7 +108,8 @@ class ConvNdRule(MatrixRule[_ConvNd]):
         self, layer: _ConvNd, activations: Tensor, backprops: Tensor
     ) -> MatrixSizes:
         positions = prod(self._rows_of(activations, backprops).shape[2:])
-        entries, outputs = layer.weight[0].numel(), len(layer.weight) // layer.groups
+        shape = layer.weight.shape
+        entries, outputs = prod(shape[1:]), shape[0] // layer.groups
         return MatrixSizes(positions, entries, outputs, layer.groups)
 
     def factors(

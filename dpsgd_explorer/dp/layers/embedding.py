@@ -25,6 +25,7 @@ from dpsgd_explorer.dp.layers.round_off import gamma, lengths, upper_norms
 class EmbeddingRule(LayerRule[nn.Embedding]):
     """Ids [B] or [B, ...], outputs [B, ..., d]."""
 
+    reads_parameters: ClassVar[bool] = False
     parameter_names: ClassVar[tuple[str, ...]] = ("weight",)
 
     def per_sample_gradients(

@@ -50,6 +50,7 @@ class MatrixSizes(NamedTuple):
 class MatrixRule(LayerRule[LayerT]):
     """A rule whose gradients are products [p, T] by [T, D]."""
 
+    reads_parameters: ClassVar[bool] = False
     #: Whether inputs are copied to patches for their Gram matrix.
     copies_inputs: ClassVar[bool] = False
 

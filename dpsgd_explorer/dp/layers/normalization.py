@@ -42,6 +42,8 @@ RANKS: dict[type[nn.Module], int] = {
 class NormalizationRule(LayerRule[LayerT]):
     """y = w xhat + b; a subclass defines xhat and where w is the same."""
 
+    reads_parameters: ClassVar[bool] = False
+
     @abstractmethod
     def standardised(self, layer: LayerT, x: Tensor) -> Tensor:
         """Return xhat, in the shape of x."""
@@ -121,6 +123,7 @@ class InstanceNormRule(NormalizationRule[_InstanceNorm]):
 class PReLURule(LayerRule[nn.PReLU]):
     """Inputs and outputs [B, ...], with the channels in the second dimension."""
 
+    reads_parameters: ClassVar[bool] = False
     parameter_names: ClassVar[tuple[str, ...]] = ("weight",)
 
     def per_sample_gradients(

@@ -21,7 +21,7 @@ def refuse_by_kind(module: nn.Module) -> None:
     """Raise UnsupportedModuleError for modules that cannot be trained privately.
 
     These are layers that mix samples, frozen or not; tables that rewrite their rows;
-    wrappers that run copies or shards of a module.
+    wrappers that run copies of a module.
     """
     for reason in REASONS:
         _refuse(module, reason)
@@ -80,16 +80,6 @@ def _distributed(module: nn.Module) -> str:
     )
 
 
-def _sharded(module: nn.Module) -> str:
-    kinds = _loaded("torch.distributed.fsdp", "FSDPModule", "FullyShardedDataParallel")
-    if not isinstance(module, kinds):
-        return ""
-    return (
-        "is sharded (FSDP): a layer's parameters are whole only while it runs, so a "
-        "sample's gradient is in no one process. Train it unsharded, in one process."
-    )
-
-
 def _compiled(module: nn.Module) -> str:
     optimized = _loaded("torch._dynamo.eval_frame", "OptimizedModule")
     in_place = vars(module).get("_compiled_call_impl") is not None
@@ -117,5 +107,4 @@ REASONS: tuple[Callable[[nn.Module], str], ...] = (
     _rewritten_rows,
     _data_parallel,
     _distributed,
-    _sharded,
 )

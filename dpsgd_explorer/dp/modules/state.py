@@ -16,6 +16,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils._pytree import tree_flatten
 
+from dpsgd_explorer.dp.distributed.sharding import local, reshard
 from dpsgd_explorer.errors import UnsupportedModuleError
 
 Changes = dict[str, Any]
@@ -113,11 +114,15 @@ def _refusal(module: nn.Module, name: str, sizes: bool) -> str:
 
 
 def _stored(module: nn.Module) -> dict[str, Any]:
-    """Return {name: value}, with buffers that are not saved."""
-    return {
+    """Return {name: value}, with buffers that are not saved; of shards, this rank's."""
+    reshard(module)
+    stored = {
         **module.state_dict(keep_vars=True),
         **dict(module.named_parameters(remove_duplicate=False)),
         **dict(module.named_buffers(remove_duplicate=False)),
+    }
+    return {
+        name: local(v) if isinstance(v, Tensor) else v for name, v in stored.items()
     }
 
 

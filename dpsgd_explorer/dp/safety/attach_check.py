@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from dpsgd_explorer.dp.clipping.clipper import Clipper
+from dpsgd_explorer.dp.distributed.ranks import ALONE, Ranks
 from dpsgd_explorer.dp.engines.base import GradientEngine, batch_size_of
 from dpsgd_explorer.dp.modules.probe_inputs import SAMPLES
 from dpsgd_explorer.dp.modules.refused import refuse_by_kind
@@ -26,16 +27,24 @@ class PassCheck:
     Args:
         gradient_engine: Computes the per-sample gradients.
         clipper: Clips them.
+        ranks: The processes whose passes go together, as those of a sharded module: a
+            check is then made by all, at the size of the largest batch.
     """
 
-    def __init__(self, gradient_engine: GradientEngine, clipper: Clipper) -> None:
+    def __init__(
+        self,
+        gradient_engine: GradientEngine,
+        clipper: Clipper,
+        ranks: Ranks = ALONE,
+    ) -> None:
         self._gradient_engine = gradient_engine
         self._clipper = clipper
+        self._ranks = ranks
         self._checked: list[tuple[Structure, int]] = []
 
     def __call__(self, args: Any, kwargs: Any, **loss: Any) -> None:
         """Run the checks that a pass with these inputs still needs."""
-        size = batch_size_of(args, kwargs)
+        size = self._ranks.largest(batch_size_of(args, kwargs))
         largest = self._largest()
         arguments = self._gradient_engine, self._clipper, args, kwargs
         if loss or largest is None:
@@ -45,7 +54,7 @@ class PassCheck:
         elif size <= self._sufficient(largest):
             return
         if size > self._sufficient(largest):
-            RealSizeCheck(*arguments, **loss).run()
+            RealSizeCheck(*arguments, size=size, **loss).run()
             largest = size
         self._remember(largest)
 

@@ -28,6 +28,7 @@ from torch import Tensor, nn
 
 from dpsgd_explorer.dp.clipping.clipped_sum import ClippedSum
 from dpsgd_explorer.dp.clipping.clipper import Clipper
+from dpsgd_explorer.dp.distributed.sharding import gradients_of, reshard
 from dpsgd_explorer.dp.engines.base import (
     GradientEngine,
     PerSampleGradients,
@@ -180,10 +181,11 @@ class SafetyCheck:
 
     def _check_sum(self, call: Any, targets: Any, rows: Rows) -> None:
         with self._unwatched():
+            reshard(self._module)
             named = dict(self._module.named_parameters())
             loss = self._loss(call, targets)
             wanted = [named[name] for name in rows]
-            expected = torch.autograd.grad(loss, wanted, allow_unused=True)
+            expected = gradients_of(loss, wanted)
         scale = self._gradient_engine.gradient_scale(SAMPLES)
         total = {name: gradient.sum(0).div_(scale) for name, gradient in rows.items()}
         largest = _largest(total)

@@ -29,7 +29,16 @@ SHOWN = 2
 
 
 class RealSizeCheck(SafetyCheck):
-    """Compares batches of the size of the call's; see SafetyCheck."""
+    """Compares batches of the size of a real one; see SafetyCheck.
+
+    Args:
+        size: Number of samples of each.
+        arguments, options: Those of SafetyCheck.
+    """
+
+    def __init__(self, *arguments: Any, size: int, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self._rows_compared = size
 
     def run(self) -> None:
         """Raise UnsupportedModuleError if half of a batch changes the other half.
@@ -42,7 +51,7 @@ class RealSizeCheck(SafetyCheck):
             call = self._random_call(SEED)
             other = self._random_call(SEED + 1, scale=LARGE_SCALE)
             targets = self._random_targets(call)
-            rows = torch.arange(self._size) % SAMPLES
+            rows = torch.arange(self._rows_compared) % SAMPLES
             few = call, targets
             first = _spread(few, rows)
             second = _spread((other, probe_inputs.rotated(targets)), rows)
@@ -56,7 +65,7 @@ class RealSizeCheck(SafetyCheck):
         self, first: Any, second: Any, norms: Rows, changes: Changes
     ) -> None:
         generator = torch.Generator().manual_seed(SEED)
-        half = torch.rand(self._size, generator=generator) < 0.5
+        half = torch.rand(self._rows_compared, generator=generator) < 0.5
         half[0], half[1] = True, False  # neither half is empty
         for mask in (half, ~half):
             mixed = tree_map(lambda a, b, k=mask: _rows_of(k, a, b), first, second)

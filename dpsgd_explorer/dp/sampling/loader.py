@@ -19,7 +19,7 @@ from dpsgd_explorer.errors import ConfigError, PrivacyError
 
 Collate = Callable[[list[Any]], Any]
 Fetch = Callable[[Tensor], Any]
-#: Called with the size of a part, the samples to come, whether a batch begins, and the
+#: Called with the size of a part, the parts to come, whether a batch begins, and the
 #: code of the whole batch.
 OnDraw = Callable[[int, int, bool, int], None]
 
@@ -29,7 +29,7 @@ class _Part(NamedTuple):
 
     Attributes:
         indices: Records of the part, int64 [n].
-        to_come: Samples of the batch after this part.
+        to_come: Parts of the batch after this one.
         begins: Whether the batch begins with this part.
         batch_code: Of the whole batch, which ranks share; 0 without other ranks.
     """
@@ -106,11 +106,13 @@ class PoissonLoader:
     def _parts(self, drawn: Tensor) -> Iterator[_Part]:
         indices = self._ranks.share_of(drawn)
         code = 0 if self._ranks.is_alone else fingerprint([drawn])
-        to_come = len(indices)
-        for part in torch.split(indices, self._part_size or max(1, to_come)):
-            begins = to_come == len(indices)
-            to_come -= len(part)
-            yield _Part(part, to_come, begins, code)
+        # As many parts on every rank: sharded layers run on all of them or on none.
+        most = -(-len(drawn) // self._ranks.size)
+        size = self._part_size or max(1, most)
+        starts = range(0, max(1, most), size)
+        for to_come, start in zip(reversed(range(len(starts))), starts, strict=True):
+            part = indices[start : start + size]
+            yield _Part(part, to_come, start == 0, code)
 
     def _note(self, part: _Part) -> None:
         self._on_draw(len(part.indices), part.to_come, part.begins, part.batch_code)

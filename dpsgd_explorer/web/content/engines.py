@@ -113,7 +113,7 @@ KNOWN = (
         "sharded engines (FastDP with ZeRO)",
         "the hooks, on parameters, gradients or states spread over devices",
         "models that do not fit into one device",
-        "none: sharded and distributed modules are refused",
+        'fully_shard (FSDP2) and group=dist.group.WORLD, with engine="hooks"',
     ),
     KnownEngine(
         "bias terms only (DP-BiTFiT: Bu et al. 2022)",
@@ -126,7 +126,11 @@ KNOWN = (
 BY_RULE = "by rule, else by torch.func; what mixes samples is refused"
 HOOKED = "`param.private_grad`, `param.grad` at `step()`"
 FEATURES: dict[str, tuple[str, ...]] = {
-    "sharded training (ZeRO, FSDP)": (*["refused"] * len(ENGINES), "torch’s"),
+    "sharded training (FSDP2)": (
+        "layers whose rule reads no parameter",
+        *["refused"] * (len(ENGINES) - 1),
+        "torch’s",
+    ),
     "layers": (
         BY_RULE,
         BY_RULE,

@@ -8,15 +8,30 @@ import torch
 import torch.distributed as dist
 import torch.nn.functional as F
 from torch import nn
+from torch.distributed.checkpoint.state_dict import (
+    StateDictOptions,
+    get_model_state_dict,
+    set_model_state_dict,
+)
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import (
+    FSDPModule,
+    FullyShardedDataParallel,
+    fully_shard,
+)
+from torch.distributed.tensor import DTensor, Shard
+from torch.distributed.tensor.parallel import ColwiseParallel, parallelize_module
 from torch.nn.parallel import DistributedDataParallel
+from torch.utils.checkpoint import checkpoint
 
 from dpsgd_explorer.dp import PrivacyEngine
 from dpsgd_explorer.dp.clipping.adaptive import AdaptiveClipping
 from dpsgd_explorer.dp.distributed.agreement import COMPARED_EVERY
 from tests.dp.distributed.planted import BUGS
-from tests.dp.nets import CLASSES, data, flat
+from tests.dp.nets import CLASSES, BranchNet, TokenNet, data, flat
 
 STEPS = 6
+WHOLE = StateDictOptions(full_state_dict=True)
 RECORDS = 40
 PLAN = {
     "sample_size": RECORDS,
@@ -44,6 +59,41 @@ class TiedNet(nn.Module):
         return self.head(torch.tanh(self.second(torch.tanh(self.first(x)))))
 
 
+class IdsNet(TokenNet):
+    """An embedding, whose ids are the inputs in seven bins, and a layer norm."""
+
+    def forward(self, x):
+        return super().forward(torch.bucketize(x, torch.linspace(-2, 2, 6)))
+
+
+class CheckpointedNet(nn.Module):
+    """Blocks, of which one runs again in backward."""
+
+    def __init__(self):
+        super().__init__()
+        self.first = nn.Sequential(nn.Linear(4, 6), nn.Tanh())
+        self.again = nn.Sequential(nn.Linear(6, 5), nn.Tanh(), nn.Linear(5, 6))
+        self.head = nn.Linear(6, CLASSES)
+
+    def forward(self, x):
+        x = self.first(x)
+        return self.head(x + checkpoint(self.again, x, use_reentrant=False))
+
+
+class ConvNet(nn.Sequential):
+    """Convolutions and a group norm."""
+
+    def __init__(self):
+        super().__init__(
+            nn.Unflatten(1, (1, 4)),
+            nn.Conv1d(1, 4, 3, padding=1),
+            nn.GroupNorm(2, 4),
+            nn.PReLU(),
+            nn.Flatten(),
+            nn.Linear(16, CLASSES),
+        )
+
+
 class BiasNet(nn.Sequential):
     """Biases alone are trained."""
 
@@ -53,11 +103,20 @@ class BiasNet(nn.Sequential):
             layer.weight.requires_grad_(False)
 
 
+#: Layers that are sharded by themselves; the children of others.
+SHARDED_ALONE = {TiedNet: lambda net: [net.head], nn.Linear: lambda net: []}
 NETS = {
     "linear": lambda: nn.Linear(4, CLASSES),
     "mlp": lambda: nn.Sequential(nn.Linear(4, 7), nn.Tanh(), nn.Linear(7, CLASSES)),
     "tied": TiedNet,
     "bias": BiasNet,
+    "ids": IdsNet,
+    "branches": BranchNet,
+    "checkpointed": CheckpointedNet,
+    "conv": ConvNet,
+    "LSTM": lambda: nn.LSTM(4, 3),
+    "attention": lambda: nn.MultiheadAttention(4, 2),
+    "bag": lambda: nn.EmbeddingBag(4, 3, mode="max"),
 }
 
 
@@ -66,12 +125,14 @@ def group():
     return {"group": dist.group.WORLD} if dist.is_initialized() else {}
 
 
-def made(net="mlp", wrapped=False, **options):
+def made(net="mlp", wrapped=False, sharded=False, **options):
     """Return (model, optimizer, engine), attached."""
     torch.manual_seed(0)
     model = NETS[net]()
     if wrapped:
         model = DistributedDataParallel(model)
+    if sharded:
+        shard(model)
     if options.pop("adaptive", False):
         options["clipping_schedule"] = AdaptiveClipping()
     engine = PrivacyEngine(model, **{**PLAN, **group(), **options})
@@ -79,6 +140,19 @@ def made(net="mlp", wrapped=False, **options):
     optimizer = torch.optim.SGD(trained, lr=0.2)
     engine.attach(optimizer)
     return model, optimizer, engine
+
+
+def shard(model):
+    """Shard each layer by itself, and the rest with the model."""
+    for layer in SHARDED_ALONE.get(type(model), nn.Module.children)(model):
+        if any(True for _ in layer.parameters()):
+            fully_shard(layer)
+    fully_shard(model)
+
+
+def whole(tensor):
+    """Return all rows of a tensor, sharded or not."""
+    return tensor.full_tensor() if isinstance(tensor, DTensor) else tensor
 
 
 def advance(model, optimizer, batches, steps=None):
@@ -92,25 +166,44 @@ def advance(model, optimizer, batches, steps=None):
 
 
 def weights(model):
-    return flat(p.detach() for p in model.parameters())
+    for module in model.modules():
+        if isinstance(module, FSDPModule):
+            module.reshard()
+    return flat(whole(p.detach()) for p in model.parameters())
 
 
-def trained(bug=None, records=RECORDS, **options):
+def trained(bug=None, records=RECORDS, evaluates=False, **options):
     """Return the weights, the receipt and epsilon after a whole run."""
     with BUGS[bug]() if bug else nullcontext():
         model, optimizer, engine = made(sample_size=records, **options)
-        advance(model, optimizer, engine.poisson_loader(data(records)))
+        for batch in engine.poisson_loader(data(records)):
+            advance(model, optimizer, [batch])
+            if evaluates:
+                evaluate(model, optimizer)
         receipt = engine.receipt()
         epsilon = engine.get_epsilon(assume_per_sample_loss=True)
     engine.detach()
     return weights(model), receipt, epsilon
 
 
-def noise(size, steps, bug=None, **options):
+def evaluate(model, optimizer):
+    """Run the model as between two steps, and clear gradients by zeros."""
+    model.eval()
+    with torch.no_grad():
+        model(data()[0])
+    model.train()
+    for parameter in model.parameters():
+        parameter.grad = torch.zeros_like(parameter)
+    optimizer.zero_grad(set_to_none=False)
+
+
+def noise(size, steps, bug=None, sharded=False, **options):
     """Return what is released where every gradient is 0: [steps, size], sum's units."""
     with BUGS[bug]() if bug else nullcontext():
         model = nn.Linear(1, size, bias=False)
         nn.init.zeros_(model.weight)
+        if sharded:
+            shard(model)
         settings = {"noise": "secure", "seed": None, "noise_multiplier": 2.0}
         sizes = {"steps": steps, "max_grad_norm": 3.0, "batch_size": 4}
         given = {**PLAN, **settings, **sizes, **group(), **options}
@@ -122,9 +215,8 @@ def noise(size, steps, bug=None, **options):
         for x, y in engine.poisson_loader(zeros):
             F.mse_loss(model(x), y).backward()
             optimizer.step()
-            releases.append(
-                model.weight.grad.flatten().clone() * engine.plan.expected_batch_size
-            )
+            gradient = whole(model.weight.grad).flatten().clone()
+            releases.append(gradient * engine.plan.expected_batch_size)
             optimizer.zero_grad()
         engine.receipt()
     engine.detach()
@@ -136,8 +228,9 @@ def saved(steps, path, **options):
     model, optimizer, engine = made(**options)
     batches = engine.poisson_loader(data())
     advance(model, optimizer, batches, steps)
+    parameters = get_model_state_dict(model, options=WHOLE)
     if dist.get_rank() == 0:
-        torch.save([model.state_dict(), engine.state_dict()], path)
+        torch.save([parameters, engine.state_dict()], path)
     engine.detach()
     return engine.get_epsilon(assume_per_sample_loss=True)
 
@@ -146,7 +239,7 @@ def resumed(path, **options):
     """Go on with a saved run to its end; return weights, receipt and epsilon."""
     model, optimizer, engine = made(**options)
     parameters, state = torch.load(path, weights_only=True)
-    model.load_state_dict(parameters)
+    set_model_state_dict(model, parameters, options=WHOLE)
     engine.load_state_dict(state)
     advance(model, optimizer, engine.poisson_loader(data()))
     engine.detach()
@@ -189,14 +282,14 @@ def unlike(what):
     engine.detach()
 
 
-def killed(at_step):
+def killed(at_step, **options):
     """Let rank 1 die in a step; return the others' error and their steps."""
-    model, optimizer, engine = made(noise_multiplier=1.0)
+    model, optimizer, engine = made(noise_multiplier=1.0, **options)
     batches = engine.poisson_loader(data())
     advance(model, optimizer, batches, at_step)
     before = engine.receipt()["done"]
     if dist.get_rank() == 1:
-        engine._state.ranks.gather = lambda flat: os._exit(9)
+        engine._state.noise.add_to = lambda *arguments: os._exit(9)
     try:
         advance(model, optimizer, batches, 1)
     except RuntimeError as error:
@@ -204,11 +297,11 @@ def killed(at_step):
     return None
 
 
-def audited(canaries, bug=None):
+def audited(canaries, bug=None, **options):
     """Return what canaries prove, and what was promised."""
     with BUGS[bug]() if bug else nullcontext():
         model, optimizer, engine = made(
-            noise_multiplier=1.0, audit=canaries, steps=40, noise="seeded"
+            noise_multiplier=1.0, audit=canaries, steps=40, **options
         )
         advance(model, optimizer, engine.poisson_loader(data()))
         result = engine.audit(1e-3)
@@ -236,3 +329,27 @@ def wrapped_alone():
         model = DistributedDataParallel(nn.Linear(4, CLASSES))
         engine = PrivacyEngine(model, **PLAN)
         engine.attach(torch.optim.SGD(model.parameters(), lr=0.1))
+
+
+def by_columns(parameter):
+    return Shard(parameter.dim() - 1)
+
+
+def spread(how):
+    """Attach to a model that is spread over the ranks in some way."""
+    model = nn.Sequential(nn.Linear(4, 8), nn.Linear(8, CLASSES))
+    mesh = init_device_mesh("cpu", (dist.get_world_size(),))
+    names = ("replica", "shard")
+    both = init_device_mesh("cpu", (1, dist.get_world_size()), mesh_dim_names=names)
+    ways = {
+        "FSDP1": lambda: FullyShardedDataParallel(model, device_id="cpu"),
+        "tensor parallelism": lambda: parallelize_module(
+            model, mesh, {"0": ColwiseParallel()}
+        ),
+        "a part": lambda: nn.Sequential(fully_shard(model[0]), model[1]),
+        "columns": lambda: fully_shard(model, shard_placement_fn=by_columns),
+        "replicas": lambda: fully_shard(model, mesh=both),
+    }
+    model = ways[how]()
+    engine = PrivacyEngine(model, **PLAN, group=dist.group.WORLD)
+    engine.attach(torch.optim.SGD(model.parameters(), lr=0.1))

@@ -2,7 +2,10 @@
 
 from unittest.mock import patch
 
+import torch
+
 from dpsgd_explorer.dp.clipping.clipped_sum import ClippedSum
+from dpsgd_explorer.dp.clipping.sharded_sum import ShardedSum
 from dpsgd_explorer.dp.distributed.ranks import Ranks
 from dpsgd_explorer.dp.noise import seeded
 
@@ -21,6 +24,16 @@ def noise_before_the_sum(total, noise, standard_deviation, divisor):
     return release(total, None, standard_deviation, divisor)
 
 
+def noise_before_the_scatter(total, noise, standard_deviation, divisor):
+    for unit, own in total._parameters.items():
+        whole = [torch.zeros(parameter.shape) for parameter in own.values()]
+        for tensor in whole:
+            noise.add_to(tensor.flatten(), standard_deviation)
+        for name, rows in zip(own, total._scatter(whole), strict=True):
+            total.sums[unit][name].add_(rows.view_as(total.sums[unit][name]))
+    return release(total, None, standard_deviation, divisor)
+
+
 def own_secret(ranks, secret):
     return secret
 
@@ -36,6 +49,9 @@ BUGS = {
     "divided by W": lambda: patch.object(Ranks, "add_up", divided),
     "noise before the sum": lambda: patch.object(
         ClippedSum, "release", noise_before_the_sum
+    ),
+    "noise before the scatter": lambda: patch.object(
+        ShardedSum, "release", noise_before_the_scatter
     ),
     "no broadcast": lambda: patch.object(Ranks, "secret", own_secret),
     "same seed": lambda: patch(

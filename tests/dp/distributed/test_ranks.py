@@ -16,27 +16,17 @@ from dpsgd_explorer.errors import (
     UnsupportedModuleError,
 )
 from tests.dp.distributed import jobs
+from tests.dp.distributed.measures import (
+    MORE_SETTINGS,
+    MOST,
+    SETTINGS,
+    TOLERANCE,
+    correlation,
+    distance,
+    excess_variance,
+)
 from tests.dp.distributed.processes import ranks
 
-TOLERANCE = 1e-6
-SETTINGS = {
-    "hooks": {},
-    "parts": {"physical_batch_size": 3},
-    "adaptive": {"adaptive": True},
-    "fewer records than ranks": {"records": 3, "batch_size": 1, "net": "linear"},
-}
-MORE_SETTINGS = {
-    "extending": {"engine": "extending"},
-    "microbatch": {"engine": "microbatch"},
-    "automatic": {"clipping_fn": "automatic"},
-    "global": {"clipping_fn": "global", "clipping_threshold": 2.0},
-    "layer-wise": {"clipping_style": "layer-wise"},
-    "param-wise": {"clipping_style": "param-wise"},
-    "tied": {"net": "tied"},
-    "bias alone": {"net": "bias"},
-    "every record": {"batch_size": jobs.RECORDS},
-    "one record": {"records": 1, "batch_size": 1},
-}
 UNLIKE = {
     "plan": "plan.steps must be the same on every rank of the group; got 0: 6, 1: 7",
     "options": "max_grad_norm must be the same on every rank",
@@ -44,38 +34,6 @@ UNLIKE = {
     "model": "the model's 0.weight must be the same on every rank",
     "data": "column 0 of the data set must be the same on every rank",
 }
-#: Standard errors; exceeded once in 2 million times.
-MOST = 5.2
-
-
-@pytest.fixture(scope="module")
-def two(tmp_path_factory):
-    with ranks(2, tmp_path_factory.mktemp("two")) as run:
-        yield run
-
-
-@pytest.fixture(scope="module")
-def four(tmp_path_factory):
-    with ranks(4, tmp_path_factory.mktemp("four")) as run:
-        yield run
-
-
-def distance(run, options, wrapped=False):
-    """Return how far the ranks' weights are from those of one process.
-
-    The ranks themselves agree to the last bit, in weights, receipt and epsilon.
-    """
-    alone, receipt, epsilon = jobs.trained(**options)
-    found = run("trained", wrapped=wrapped, **options)
-    weights, first, _ = found[0]
-    for own_weights, own_receipt, own_epsilon in found:
-        assert torch.equal(own_weights, weights)
-        assert own_receipt == first
-        assert own_epsilon == epsilon
-    assert first["world_size"] == len(found)
-    for name in ("told", "not_private"):
-        assert first[name] == receipt[name]
-    return float((weights - alone).abs().max())
 
 
 @pytest.mark.parametrize("name", SETTINGS)
@@ -117,18 +75,6 @@ def test_noise_is_added_once_and_is_new_in_every_entry(two, kind):
     slices = first[:, : half - 1], first[:, half:]
     assert abs(correlation(*slices)) < MOST
     assert abs(correlation(first[1:], first[:-1])) < MOST
-
-
-def excess_variance(releases):
-    """Return the variance minus (σ C)^2 = 36, in standard errors."""
-    variance = float(releases.square().mean())
-    return (variance / 36 - 1) / math.sqrt(2 / releases.numel())
-
-
-def correlation(first, second):
-    """Return the correlation of independent normal numbers in standard errors."""
-    joined = torch.stack([first.flatten(), second.flatten()])
-    return float(torch.corrcoef(joined)[0, 1]) * math.sqrt(first.numel())
 
 
 def test_the_same_noise_on_every_rank_is_seen(two):

@@ -31,7 +31,7 @@ WRAPPERS = {
         nn.parallel.DistributedDataParallel,
         "before they are clipped .* or train model.module in one process",
     ),
-    "FSDP": (fully_shard, "is sharded .* unsharded"),
+    "FSDP": (fully_shard, "is sharded .* group=dist.group.WORLD"),
 }
 
 
