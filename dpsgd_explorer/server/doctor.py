@@ -1,0 +1,213 @@
+"""What an installation is configured to do, whether it can, and whether it is safe.
+
+Nothing is changed: a database that does not exist yet is not made.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import re
+import shutil
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from flask.helpers import get_debug_flag
+
+from dpsgd_explorer import machine
+from dpsgd_explorer.runs.doorbell import Doorbell
+from dpsgd_explorer.runs.operation.readiness import Readiness
+from dpsgd_explorer.runs.store.store import RunStore
+from dpsgd_explorer.settings import LOOPBACK_HOSTS, Settings
+from dpsgd_explorer.web.http.visitor import KEY_BYTES, KEY_FILE
+
+Level = Literal["ok", "warning", "fault"]
+OK: Level = "ok"
+WARNING: Level = "warning"
+FAULT: Level = "fault"
+GIB = 2**30
+#: Below the first, runs may soon end for want of room; below the second they do.
+SCARCE_BYTES, FULL_BYTES = 2 * GIB, GIB // 10
+#: Of a token drawn at random: its length, and how many of its characters differ.
+TOKEN_LENGTH, TOKEN_VARIETY = 22, 10
+OLDEST_TORCH = (2, 13)
+PROCESSOR = Path("/proc/cpuinfo")
+VECTORS = ("avx512f", "avx2")  # of instruction sets, the widest first
+OTHERS = 0o077
+FILE = "sqlite:///"
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What was found of one part of an installation."""
+
+    part: str
+    level: Level
+    says: str
+
+
+def examine(settings: Settings) -> Iterator[Finding]:
+    """Yield what is found, part by part."""
+    yield _instance(settings)
+    yield _disk(settings)
+    yield from _stored(settings)
+    yield _cookie(settings)
+    yield _debug()
+    yield _exposure(settings)
+    yield _proxy(settings)
+    operation = settings.operation
+    yield _token("admin token", operation.admin_token, "there is no operator's page")
+    yield _token(
+        "metrics token", operation.metrics_token, "/metrics answers this machine only"
+    )
+    yield _retention(settings)
+    yield _memory(settings)
+    yield _torch()
+    yield _processor()
+
+
+def _instance(settings: Settings) -> Finding:
+    folder = settings.instance_dir
+    if not _is_writable(folder):
+        return Finding("instance folder", FAULT, f"{folder} cannot be written to")
+    if folder.stat().st_mode & OTHERS:
+        return Finding(
+            "instance folder",
+            WARNING,
+            f"{folder} can be entered by other users of this machine: chmod 700",
+        )
+    return Finding("instance folder", OK, str(folder))
+
+
+def _is_writable(folder: Path) -> bool:
+    try:
+        probe = folder / ".doctor"
+        probe.touch()
+        probe.unlink()
+    except OSError:
+        return False
+    return True
+
+
+def _disk(settings: Settings) -> Finding:
+    free = shutil.disk_usage(settings.instance_dir).free
+    says = f"{free / GIB:.1f} GiB free for {settings.instance_dir}"
+    scarce = WARNING if free < SCARCE_BYTES else OK
+    return Finding("disk", FAULT if free < FULL_BYTES else scarce, says)
+
+
+def _stored(settings: Settings) -> Iterator[Finding]:
+    """Open what exists, as the site does."""
+    kind = settings.database_url.partition("://")[0]
+    file = Path(settings.database_url.removeprefix(FILE))
+    if settings.database_url.startswith(FILE) and not file.exists():
+        yield Finding("database", OK, f"{kind}: {file} is made at the first start")
+        return
+    try:
+        store, doorbell = RunStore.from_settings(settings), Doorbell(settings)
+    except Exception as error:  # ours, or a driver's own
+        yield Finding("database", FAULT, str(error).partition("\n")[0])
+        return
+    for check in Readiness(store.database, doorbell, store.clock).checks():
+        says = f"{kind}: {check.says}" if check.name == "database" else check.says
+        yield Finding(check.name, OK if check.is_ok else FAULT, says)
+    store.database.close()
+
+
+def _cookie(settings: Settings) -> Finding:
+    key = settings.instance_dir / KEY_FILE
+    if not key.exists():
+        return Finding("cookie key", OK, f"{key} is made at the first start")
+    if key.stat().st_size != KEY_BYTES:
+        return Finding("cookie key", FAULT, f"{key} must hold {KEY_BYTES} bytes")
+    if key.stat().st_mode & OTHERS:
+        return Finding("cookie key", FAULT, f"{key} can be read by others: chmod 600")
+    return Finding("cookie key", OK, f"{key}, for its owner alone")
+
+
+def _debug() -> Finding:
+    if get_debug_flag():
+        return Finding(
+            "debug", FAULT, "FLASK_DEBUG is set: visitors would read tracebacks"
+        )
+    return Finding("debug", OK, "off")
+
+
+def _exposure(settings: Settings) -> Finding:
+    where = f"{settings.host}:{settings.port}, profile {settings.profile}"
+    is_open = settings.host not in LOOPBACK_HOSTS and settings.profile == "local"
+    if is_open:
+        return Finding(
+            "address",
+            WARNING,
+            f"{where}: whoever reaches it launches runs without quotas; "
+            "DPSGD_PROFILE=public has them",
+        )
+    return Finding("address", OK, where)
+
+
+def _proxy(settings: Settings) -> Finding:
+    """Tell who may say whom a request comes from; only over TLS a cookie is Secure."""
+    flags = "cookies are HttpOnly and SameSite=Lax"
+    if settings.is_behind_proxy:
+        names = ", ".join(settings.hosts) or "no name in DPSGD_HOSTS"
+        says = f"a proxy speaks for clients of {names}; {flags}, Secure under https"
+        return Finding("proxy", OK, says)
+    level = WARNING if settings.profile == "public" else OK
+    return Finding(
+        "proxy", level, f"none, and so no TLS: {flags}, not Secure; DPSGD_BEHIND_PROXY"
+    )
+
+
+def _token(part: str, token: str, without: str) -> Finding:
+    if not token:
+        return Finding(part, OK, f"none: {without}")
+    if len(token) < TOKEN_LENGTH or len(set(token)) < TOKEN_VARIETY:
+        return Finding(
+            part,
+            WARNING,
+            "it looks as if it was not drawn at random: take "
+            'python -c "import secrets; print(secrets.token_urlsafe(32))"',
+        )
+    return Finding(part, OK, f"{len(token)} characters")
+
+
+def _retention(settings: Settings) -> Finding:
+    if settings.keep_days is None:
+        level = WARNING if settings.profile == "public" else OK
+        return Finding("retention", level, "runs are kept for ever: DPSGD_KEEP_DAYS")
+    return Finding("retention", OK, f"runs are kept for {settings.keep_days} days")
+
+
+def _memory(settings: Settings) -> Finding:
+    needed = settings.workers * machine.PROCESS_MIB
+    known = machine.memory_mib()
+    says = f"{settings.workers} runs at a time take about {needed:.0f} MiB"
+    if known is None:
+        return Finding("workers", OK, says)
+    level = WARNING if needed > known else OK
+    return Finding("workers", level, f"{says} of {known:.0f}")
+
+
+def _torch() -> Finding:
+    """Read torch's version without loading it."""
+    try:
+        version = importlib.metadata.version("torch")
+    except importlib.metadata.PackageNotFoundError:
+        return Finding("torch", FAULT, "it is not installed: no run can be carried out")
+    numbers = tuple(int(number) for number in re.findall(r"\d+", version)[:2])
+    level = FAULT if numbers < OLDEST_TORCH else OK
+    return Finding("torch", level, version)
+
+
+def _processor() -> Finding:
+    flags: set[str] = set()
+    with suppress(OSError):
+        found = re.search(r"^flags\s*:(.*)$", PROCESSOR.read_text(), re.MULTILINE)
+        flags = set(found[1].split()) if found else set()
+    widest = next((name for name in VECTORS if name in flags), None)
+    if flags and widest is None:
+        return Finding("processor", WARNING, "it has no AVX2: runs take several times")
+    return Finding("processor", OK, f"{machine.cores():g} cores, {widest or 'unknown'}")
