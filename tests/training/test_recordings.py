@@ -1,14 +1,16 @@
 """The recorded runs are of today's presets and keep what the project promises."""
 
 import json
+import time
 
 import pytest
 
+from dpsgd_explorer.experiments.events import Event
 from dpsgd_explorer.experiments.presets import PRESETS
 from dpsgd_explorer.experiments.training_config import TrainingConfig
 from dpsgd_explorer.training.dp_sgd import train
 from tools.record.files import FOLDER
-from tools.record.runs import STEP_EVENTS, TWIN
+from tools.record.runs import STEP_EVENTS, TWIN, in_cpu_seconds
 
 PROMISED = {  # accuracy at least
     "mnist": 0.975,
@@ -52,6 +54,30 @@ def test_a_new_run_of_the_quickest_preset_reaches_what_was_recorded():
     # on another processor the last bits differ, and with them a few records
     assert end["test_accuracy"] == pytest.approx(stored["test_accuracy"], abs=0.003)
     assert end["epsilon"] == pytest.approx(stored["epsilon"], rel=1e-6)
+
+
+def test_recorded_seconds_do_not_count_what_others_do_on_the_machine():
+    waited = [
+        Event("phase", {"step": 0}),
+        *(Event("step", {"step": step, "seconds": 1e9 * step}) for step in (1, 2, 3)),
+    ]
+    before = time.process_time()
+    phase, *steps = in_cpu_seconds(lambda: waited)
+    spent = time.process_time() - before
+    assert phase == waited[0]
+    seconds = [step.data["seconds"] for step in steps]
+    assert 0 <= seconds[0] <= seconds[1] <= seconds[2] <= spent + 0.001
+
+
+def test_recorded_seconds_count_the_start_of_a_run():
+    def loaded():
+        start = time.process_time()
+        while time.process_time() < start + 0.01:
+            pass
+        return [Event("end", {"step": 1, "seconds": 0.0})]
+
+    [end] = in_cpu_seconds(loaded)
+    assert end.data["seconds"] >= 0.01
 
 
 def test_recorded_epsilons_are_the_accountants(preset, recording):

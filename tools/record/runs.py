@@ -4,7 +4,8 @@
 
 Writes dpsgd_explorer/web/recorded/<slug>.json: settings, events, summary, versions.
 All evaluations are recorded, and about sixty of the step events.  Each run has a new
-process with nothing cached, so its seconds are those of a first run.
+process with nothing cached, so its seconds are those of a first run.  They are CPU
+seconds of one core, the same whatever else the machine does.
 """
 
 from __future__ import annotations
@@ -12,6 +13,8 @@ from __future__ import annotations
 import argparse
 import multiprocessing
 import sys
+import time
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from typing import Any
 
@@ -54,7 +57,7 @@ def main() -> int:
 def record(preset: Preset) -> dict[str, Any]:
     """Run a preset and return its record."""
     config = TrainingConfig.parse(preset.config)
-    events = list(train(config))
+    events = list(in_cpu_seconds(lambda: train(config)))
     end = events[-1].data
     return {
         "slug": preset.slug,
@@ -65,6 +68,19 @@ def record(preset: Preset) -> dict[str, Any]:
         **versions(),
         "events": [{"kind": e.kind, "data": e.data} for e in thinned(events)],
     }
+
+
+def in_cpu_seconds(start: Callable[[], Iterable[Event]]) -> Iterator[Event]:
+    """Yield the events of a run, their ``seconds`` those of this process's CPU.
+
+    Args:
+        start: Starts the run; what it does before the first event counts, too.
+    """
+    begin = time.process_time()
+    for event in start():
+        seconds = round(time.process_time() - begin, 3)
+        timed = {"seconds": seconds} if "seconds" in event.data else {}
+        yield Event(event.kind, event.data | timed)
 
 
 def thinned(events: list[Event]) -> list[Event]:
