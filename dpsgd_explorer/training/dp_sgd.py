@@ -271,8 +271,8 @@ class TrainingExperiment(Experiment):
         self._ended = True
         if self._goes_on:  # as the recorded run did
             return
-        self._train_step.check_promise()
         receipt = self.receipt()
+        self._train_step.check_promise(receipt)
         self._emit(
             "end",
             delta=self.config.delta,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -93,10 +93,13 @@ class TrainStep(ABC):
         """
 
     @abstractmethod
-    def check_promise(self) -> None:
+    def check_promise(self, receipt: Mapping[str, Any] | None) -> None:
         """Raise PrivacyViolationError if more than was promised is proven to be spent.
 
         At a confidence at which no honest run is accused.
+
+        Args:
+            receipt: That of now.
         """
 
     @abstractmethod
@@ -183,9 +186,9 @@ class PrivateTrainStep(TrainStep):
         before = [{name: one[name] for name in PARTS} for one in earlier]
         return self._engine.receipt() | ({"before": before} if before else {})
 
-    def check_promise(self) -> None:
-        audit = self._engine.receipt()["audit"]
-        if audit is None or audit["epsilon_lower"] <= audit["epsilon_promised"]:
+    def check_promise(self, receipt: Mapping[str, Any] | None) -> None:
+        audit = receipt and receipt["audit"]
+        if not audit or audit["epsilon_lower"] <= audit["epsilon_promised"]:
             return
         found = self._engine.audit(confidence=CERTAINTY)
         if found.exceeds_promise:
@@ -241,7 +244,7 @@ class PlainTrainStep(TrainStep):
     def receipt(self) -> dict[str, Any] | None:
         return None
 
-    def check_promise(self) -> None:
+    def check_promise(self, receipt: Mapping[str, Any] | None) -> None:
         """Do nothing: nothing was promised."""
 
     def state_dict(self) -> dict[str, Any]:

@@ -70,6 +70,19 @@ def test_weights_and_events_are_the_same_with_an_audit_and_without(settings):
     assert verify(end["receipt"]).wrong == []
 
 
+def test_the_end_of_a_run_makes_its_receipt_once(monkeypatch):
+    made = []
+    receipt = PrivacyEngine.receipt
+
+    def counted(engine):
+        made.append(receipt(engine))
+        return made[-1]
+
+    monkeypatch.setattr(PrivacyEngine, "receipt", counted)
+    _, log = carried_out()
+    assert [end_of(log)["receipt"]] == made
+
+
 def test_a_resumed_run_ends_with_the_same_audit():
     _, whole = carried_out()
     run = kinds.start(kinds.parse(ADULT))

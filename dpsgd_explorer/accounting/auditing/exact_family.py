@@ -27,19 +27,15 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from statistics import NormalDist
-from typing import NamedTuple, Self
+from typing import NamedTuple
 
 import numpy as np
 from scipy import stats
 
-from dpsgd_explorer.accounting.auditing.error_rates import (
-    ErrorCounts,
-    Scores,
-    largest_rate,
-)
+from dpsgd_explorer.accounting.auditing.error_rates import Scores
+from dpsgd_explorer.accounting.auditing.excess import least_excess
 from dpsgd_explorer.accounting.auditing.log_likelihood import moments_of_others
 from dpsgd_explorer.accounting.auditing.noise_groups import grouped
-from dpsgd_explorer.accounting.core.intervals import Floats
 from dpsgd_explorer.accounting.core.neighboring_relation import (
     ADD_OR_REMOVE_ONE,
     NeighboringRelation,
@@ -60,10 +56,6 @@ CHOSEN_SHARE = 0.2
 CHOSEN_QUANTILES = np.linspace(0.02, 0.98, 49)
 #: Values of t at which both its rates are compared, over the largest.
 TRIED_SHARES = np.linspace(0.0, 1.0, 16, endpoint=False)
-#: Confidence bounds: share of the error for the unknown rate, pieces of its interval.
-RATE_SHARE, RATE_PIECES = 0.02, 64
-EXCESS_HALVINGS = 24
-NEGLECTED = 1e-12  # probability of counts that are not summed, on either side
 
 
 def usual_thresholds(
@@ -275,81 +267,3 @@ def _least(is_refuted: Callable[[float], bool], guess: float) -> float:
         middle = math.sqrt(low * high)
         low, high = (low, middle) if is_refuted(middle) else (middle, high)
     return high
-
-
-def least_excess(counts: ErrorCounts, weight: float, error: float) -> float:
-    """Return a lower bound on true positive rate - weight · false positive rate.
-
-    Args:
-        counts: Errors of a guesser.
-        weight: Of the false positive rate, above 0.
-        error: Probability that the bound is too high.
-    """
-    if not counts.members or not counts.others:
-        return -math.inf
-    most = (1 - counts.false_negatives / counts.members) - weight * (
-        counts.false_positives / counts.others
-    )
-    unknown = RATE_SHARE * error
-    rates = np.linspace(
-        1
-        - largest_rate(
-            counts.others - counts.false_positives, counts.others, unknown / 2
-        ),
-        largest_rate(counts.false_positives, counts.others, unknown / 2),
-        RATE_PIECES + 1,
-    )
-    differences = _Differences.of(counts, weight, most, rates)
-    low, high = -weight, most
-    for _ in range(EXCESS_HALVINGS):
-        middle = (low + high) / 2
-        chance = differences.chance(middle) + unknown
-        low, high = (middle, high) if chance <= error else (low, middle)
-    return low
-
-
-class _Differences(NamedTuple):
-    """How often so large a difference of shares is seen.
-
-    Within each piece of the false positive rate, fewer false positives than at its end
-    and more true ones are assumed.
-
-    Attributes:
-        members: Number of canaries that are members.
-        weighted_rates: Upper ends of the pieces, times the weight, [R, 1].
-        needed: True positives that make the difference, [R, W].
-        chances: Probability of the false positives that go with them, [R, W].
-    """
-
-    members: int
-    weighted_rates: Floats
-    needed: Floats
-    chances: Floats
-
-    @classmethod
-    def of(
-        cls, counts: ErrorCounts, weight: float, found: float, rates: Floats
-    ) -> Self:
-        """Return all that does not depend on the true difference.
-
-        Args:
-            counts: Numbers of canaries.
-            weight: Of the false positive rate.
-            found: The difference that was counted.
-            rates: Ends of the pieces of the false positive rate, rising, [R + 1].
-        """
-        others = stats.binom(counts.others, rates[:-1, None])
-        first = others.ppf(NEGLECTED)
-        width = int((others.isf(NEGLECTED) - first).max()) + 1
-        wrong = first + np.arange(width)  # [R, W]
-        share = found + weight * wrong / counts.others
-        # Rounding must not make a count that is just enough seem too small.
-        needed = np.ceil(counts.members * share - 1e-9)
-        rising = weight * rates[1:, None]
-        return cls(counts.members, rising, needed, others.pmf(wrong))
-
-    def chance(self, excess: float) -> float:
-        """Return the probability if the true difference is ``excess``, at most."""
-        hits = np.clip(excess + self.weighted_rates, 0.0, 1.0)
-        right = stats.binom.sf(self.needed - 1, self.members, hits)
-        return float((self.chances * right).sum(axis=1).max()) + 2 * NEGLECTED
