@@ -16,7 +16,7 @@ PROMISED = {  # accuracy at least
     "mnist": 0.975,
     "mnist-strict": 0.975,
     "mnist-loose": 0.985,
-    "mnist-cnn": 0.96,
+    "mnist-cnn": 0.965,
     "mnist-pixels": 0.91,
     "adult": 0.855,
     "fashion": 0.885,
@@ -45,6 +45,20 @@ def test_a_recording_is_of_the_preset_as_it_is(preset, recording):
 
 def test_a_recording_keeps_the_promise(preset, recording):
     assert recording["summary"]["test_accuracy"] >= PROMISED[preset.slug]
+
+
+def test_the_tanh_network_takes_half_a_minute_of_one_core_on_every_seed():
+    stored = json.loads((FOLDER / "choices/tuning.json").read_text())
+    search = stored["searches"]["mnist-cnn"]
+    best = max(search["trials"], key=lambda trial: trial["test_accuracy"])
+    assert best["cpu_seconds"] <= 30
+    seeds = [best["test_accuracy"], *search["again"]]
+    assert len(seeds) >= 3
+    assert min(seeds) >= 0.965
+    cnn = next(preset for preset in PRESETS if preset.slug == "mnist-cnn")
+    tuned = TrainingConfig.parse(search["base"] | best["settings"])
+    fixed = {"evaluations": TrainingConfig.parse(cnn.config).evaluations}
+    assert TrainingConfig.parse(cnn.config) == tuned.model_copy(update=fixed)
 
 
 def test_a_new_run_of_the_quickest_preset_reaches_what_was_recorded():
