@@ -3,7 +3,11 @@
 FROM python:3.11-slim AS build
 ARG TORCH_INDEX=https://download.pytorch.org/whl/cpu
 ENV PIP_NO_CACHE_DIR=1 PIP_DISABLE_PIP_VERSION_CHECK=1
-RUN python -m venv /opt/venv
+# hadolint ignore=DL3008
+RUN apt-get update -qq \
+    && apt-get install -y -qq --no-install-recommends gcc libc6-dev \
+    && rm -rf /var/lib/apt/lists/* \
+    && python -m venv /opt/venv
 WORKDIR /build
 COPY requirements.txt ./
 COPY tools/install.py tools/
@@ -14,9 +18,13 @@ RUN TORCH_INDEX="$TORCH_INDEX" /opt/venv/bin/python tools/install.py requirement
 WORKDIR /app
 COPY app.py ./
 COPY dpsgd_explorer dpsgd_explorer
+COPY pyproject.toml ./
+COPY tools/compile_noise.py tools/
 COPY templates templates
 COPY static static
-RUN /opt/venv/bin/python -m compileall -q dpsgd_explorer
+RUN /opt/venv/bin/python tools/compile_noise.py \
+    && rm -r tools pyproject.toml \
+    && /opt/venv/bin/python -m compileall -q dpsgd_explorer
 
 FROM python:3.11-slim
 RUN useradd --system --uid 10001 --home-dir /app explorer \

@@ -20,12 +20,12 @@ test test-all bench: export OMP_NUM_THREADS = 1
 help: ## Say what each target does
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-run: $(VENV)/run.installed ## Start the pages and the worker on http://127.0.0.1:8000 (HOST, PORT)
+run: $(VENV)/run.installed $(VENV)/noise.compiled ## Start the pages and the worker on http://127.0.0.1:8000 (HOST, PORT)
 	@exec $(BIN)/python -m dpsgd_explorer serve
 
 test: system-packages check scripts unit ## Check and test all that a change can break by mistake
 
-test-all: $(VENV)/dev.installed system-packages ## Run the long tests, which `make test` leaves out
+test-all: $(VENV)/dev.installed system-packages $(VENV)/noise.compiled ## Run the long tests, which `make test` leaves out
 	$(PYTEST) -m long
 
 check: $(VENV)/dev.installed ## Lint, format and types, without tests
@@ -34,7 +34,7 @@ check: $(VENV)/dev.installed ## Lint, format and types, without tests
 	$(BIN)/mypy
 	$(BIN)/hadolint Dockerfile
 
-unit: $(VENV)/dev.installed system-packages
+unit: $(VENV)/dev.installed system-packages $(VENV)/noise.compiled
 	$(PYTEST) -m "not long"
 
 scripts: system-packages
@@ -44,11 +44,12 @@ format: $(VENV)/dev.installed ## Put the code into the house's form
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-bench: $(VENV)/dev.installed ## Measure speed and memory; writes benchmarks/results/
+bench: $(VENV)/dev.installed $(VENV)/noise.compiled ## Measure speed and memory; writes benchmarks/results/
 	$(BIN)/python -m benchmarks
 
 clean: ## Remove the environment and all caches; runs in instance/ stay
 	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -f dpsgd_explorer/dp/noise/*.so
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 system-packages:
@@ -61,6 +62,11 @@ $(VENV)/bin/python:
 
 $(VENV)/run.installed: requirements.txt tools/install.py | $(VENV)/bin/python
 	@$(BIN)/python tools/install.py requirements.txt
+	@touch $@
+
+# Without a compiler torch draws the noise, more slowly.
+$(VENV)/noise.compiled: dpsgd_explorer/dp/noise/box_muller.c tools/compile_noise.py pyproject.toml | $(VENV)/bin/python
+	@$(BIN)/python tools/compile_noise.py
 	@touch $@
 
 $(VENV)/dev.installed: requirements-dev.txt $(VENV)/run.installed

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Bring what the script and browser tests need from the system's packages: Node,
-# Chromium, and three sets of fonts. Where that may not be done, say what to install,
+# Bring what the tests need from the system's packages: Node, Chromium, three sets of
+# fonts, and a C compiler. Where that may not be done, say what to install,
 # and fail.
 set -eu
 
@@ -14,6 +14,9 @@ if ! command -v chromium >/dev/null && ! command -v chromium-browser >/dev/null 
 fi
 if ! command -v fc-list >/dev/null; then
     wanted="$wanted fontconfig"
+fi
+if ! command -v cc >/dev/null; then
+    wanted="$wanted gcc libc6-dev"
 fi
 font() { # package, family
     if ! command -v fc-list >/dev/null || [ -z "$(fc-list ":family=$2")" ]; then

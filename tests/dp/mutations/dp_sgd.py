@@ -22,8 +22,9 @@ from dpsgd_explorer.dp.ledger.noisy_release import noisy_release
 from dpsgd_explorer.dp.noise import aes_stream
 from dpsgd_explorer.dp.noise.aes_stream import KeyStream
 from dpsgd_explorer.dp.noise.base import Meter
+from dpsgd_explorer.dp.noise.box_muller import add_products, round_to_grid
 from dpsgd_explorer.dp.noise.generators import generators
-from dpsgd_explorer.dp.noise.secure import SecureNoise, add_products, round_to_grid
+from dpsgd_explorer.dp.noise.secure import SecureNoise
 from dpsgd_explorer.dp.noise.seeded import seeded_generator
 from dpsgd_explorer.dp.sampling.sampler import PoissonSampler
 from tests.dp.mutations.planting import Altered, alter, bug, wrap
@@ -243,7 +244,7 @@ OTHERS = [
     bug(
         "the release shows the sum's low bits",
         f"{SECURE}test_what_is_released_does_not_show_the_low_bits_of_the_sum",
-        wrap(round_to_grid, lambda real, values, standard_deviation: None),
+        wrap(round_to_grid, lambda real, values, shift: None),
     ),
     bug(
         "the receipt repeats what was told",

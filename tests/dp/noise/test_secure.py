@@ -9,69 +9,19 @@ import numpy as np
 import pytest
 import torch
 
-from dpsgd_explorer.dp.noise import secure as secure_noise
+from dpsgd_explorer.dp.noise import compiled
 from dpsgd_explorer.dp.noise.aes_stream import CHUNK_BYTES, KeyStream
-from dpsgd_explorer.dp.noise.secure import (
-    GRID,
-    PAIRS,
-    Scratch,
-    SecureNoise,
-    add_products,
-    rounds_once,
-)
+from dpsgd_explorer.dp.noise.secure import GRID, PAIRS, SecureNoise
 from tests.dp import laws
 from tests.dp.laws import ALARM
 
-CPU = torch.device("cpu")
 
-
-def pairs_of(long_bits, short_bits):
-    """Return [2, n], the normal numbers that Box-Muller makes of these bits."""
-    scratch = Scratch(2 * len(long_bits), CPU)
-    cut = 8 * len(long_bits)
-    scratch.bits[:cut].view(torch.int64).copy_(torch.tensor(long_bits))
-    scratch.bits[cut:].view(torch.int32).copy_(torch.tensor(short_bits))
-    radii, waves = scratch.box_muller()
-    return (math.sqrt(2) * radii.double() * waves).numpy()
-
-
-def test_box_muller_agrees_with_the_formula():
-    generator = np.random.default_rng(0)
-    long_bits = generator.integers(-(2**63), 2**63 - 1, 10_000)
-    short_bits = generator.integers(-(2**31), 2**31 - 1, 10_000)
-    radii = np.sqrt(-2 * np.log(np.abs(long_bits.astype(np.float64)) / 2.0**63))
-    angles = short_bits * (math.pi / 2**31)
-    expected = radii * np.stack([np.cos(angles), np.sin(angles)])
-    np.testing.assert_allclose(pairs_of(long_bits, short_bits), expected, atol=GRID / 8)
-
-
-def test_tails_reach_beyond_eight_standard_deviations():
-    beyond_eight = round(2**63 * math.exp(-32))
-    cosines, _ = pairs_of([beyond_eight, 1, 2, -1], [0, 0, 0, 0])
-    assert cosines[0] == pytest.approx(8.0, abs=1e-5)
-    assert cosines[1] == cosines[3] == pytest.approx(math.sqrt(126 * math.log(2)))
-    assert 9.2 < cosines[2] < cosines[1]
-
-
-def test_at_eight_standard_deviations_the_radii_are_as_dense_as_the_grid():
-    start = round(2**63 * math.exp(-32))
-    cosines, _ = pairs_of(list(range(start, start + 1000)), [0] * 1000)
-    assert 0 < np.abs(np.diff(cosines)).max() < GRID / 100
-
-
-@pytest.mark.parametrize("size", [2, 7, 66, 1001])
-@pytest.mark.parametrize("fused", {False, rounds_once("cpu")})
-def test_a_product_is_added_before_it_is_rounded(size, fused, monkeypatch):
-    monkeypatch.setattr(secure_noise, "rounds_once", lambda device: fused)
-    torch.manual_seed(0)
-    half = (size + 1) // 2
-    radii, waves = torch.randn(half), torch.randn(2, half)
-    products = (0.5 * radii.double() * waves).view(-1)[:size]
-    values = -products.float()  # what is left is what rounding would have lost
-    expected = (values.double() + products).float()
-    add_products(values, radii, waves, 0.5)
-    assert torch.equal(values, expected)
-    assert values.count_nonzero() > size / 2
+@pytest.fixture(params=["compiled", "torch"], autouse=True)
+def transform(request, transforms, monkeypatch):
+    """Draw normal numbers by each transform, whatever is installed."""
+    by_c = transforms["compiled"] if request.param == "compiled" else None
+    monkeypatch.setattr(compiled, "installed", lambda: by_c)
+    return request.param
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])

@@ -1,0 +1,59 @@
+"""Box-Muller compiled from ``box_muller.c``, where that was done at install time."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable
+from functools import cache
+from importlib.machinery import EXTENSION_SUFFIXES
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+#: The library's name, as pyproject.toml has it, without the platform's suffix.
+NAME = "_box_muller"
+
+#: ``BoxMuller.add_normals``, for contiguous float32 on the CPU.
+AddNormals = Callable[[Tensor, Tensor, float, float], None]
+
+
+@cache
+def installed() -> AddNormals | None:
+    """Return the compiled transform; None if there is none for this processor."""
+    here = Path(__file__).parent
+    files = (here / f"{NAME}{suffix}" for suffix in EXTENSION_SUFFIXES)
+    return next((loaded(file) for file in files if file.exists()), None)
+
+
+def loaded(file: Path) -> AddNormals | None:
+    """Return the transform of a compiled file; None if this processor is too old."""
+    library = ctypes.CDLL(str(file))
+    if not library.rounds_once():
+        return None
+    function = library.add_normals
+    function.restype = None
+    function.argtypes = (
+        ctypes.c_void_p,
+        ctypes.c_ssize_t,
+        ctypes.c_void_p,
+        ctypes.c_void_p,
+        ctypes.c_float,
+        ctypes.c_float,
+    )
+
+    def add_normals(values: Tensor, bits: Tensor, scale: float, shift: float) -> None:
+        pairs = (len(values) + 1) // 2
+        start = bits.data_ptr()
+        function(values.data_ptr(), len(values), start, start + 8 * pairs, scale, shift)
+
+    return add_normals
+
+
+def serves(values: Tensor) -> bool:
+    """Whether the compiled transform takes these values, [P]."""
+    return (
+        values.dtype is torch.float32
+        and values.device.type == "cpu"
+        and values.is_contiguous()
+    )
