@@ -11,11 +11,12 @@ import torch
 from dpsgd_explorer.dp.noise import box_muller, compiled
 from dpsgd_explorer.dp.noise.box_muller import add_products, rounds_once
 from dpsgd_explorer.dp.noise.secure import GRID, SecureNoise, grid_shift
-from tools.compile_noise import ROOT, compile_to
+from tests.dp.noise.transforms import NAMES, compiled_from, transforms
+from tools.compile_noise import ROOT
 from tools.fit_box_muller import constants, fits, written
 
 SOURCE = "dpsgd_explorer/dp/noise/box_muller.c"
-NAMES = pytest.mark.parametrize("name", ["compiled", "torch"])
+EITHER = pytest.mark.parametrize("name", NAMES)
 QUARTERS = [0, 1, -1, 2**29, 2**29 - 1, -(2**29), 2**30, -(2**30), 2**31 - 1, -(2**31)]
 EXTREMES = [0, 1, 2**31, 2**61, 2**62, round(2**62 * math.sqrt(2)), 2**63 - 1, -1]
 LOW = 2**31 - 1
@@ -61,10 +62,10 @@ def expected_pairs(name, radius_bits, angle_bits):
     return np.sqrt(-2 * logarithms(name, radius_bits)) * waves
 
 
-@NAMES
-def test_they_agree_with_the_formula(transforms, name):
+@EITHER
+def test_they_agree_with_the_formula(name):
     bits = random_bits(10_000)
-    drawn = pairs_of(transforms[name], *bits)
+    drawn = pairs_of(transforms()[name], *bits)
     np.testing.assert_allclose(
         drawn, expected_pairs(name, *bits).astype(float), atol=GRID / 8
     )
@@ -82,17 +83,17 @@ def is_exact(add_normals):
     return bool((errors <= np.maximum(2.0**-21 * np.abs(expected), tiny)).all())
 
 
-def test_compiled_numbers_are_exact_to_two_millionths_of_a_percent(transforms):
-    assert is_exact(transforms["compiled"])
+def test_compiled_numbers_are_exact_to_two_millionths_of_a_percent():
+    assert is_exact(transforms()["compiled"])
 
 
-@NAMES
-def test_tails_reach_beyond_eight_standard_deviations(transforms, name):
+@EITHER
+def test_tails_reach_beyond_eight_standard_deviations(name):
     unit = {"compiled": 2**62, "torch": 2**63}[name]
     beyond_eight = round(unit * math.exp(-32))
     least = {"compiled": 0, "torch": 1}[name]
     cosines, _ = pairs_of(
-        transforms[name], [beyond_eight, least, least + 1, -1], [0, 0, 0, 0]
+        transforms()[name], [beyond_eight, least, least + 1, -1], [0, 0, 0, 0]
     )
     assert cosines[0] == pytest.approx(8.0, abs=1e-5)
     assert cosines[1] == pytest.approx(math.sqrt(126 * math.log(2)))
@@ -103,12 +104,12 @@ def test_tails_reach_beyond_eight_standard_deviations(transforms, name):
     )
 
 
-@NAMES
-def test_at_eight_standard_deviations_radii_are_as_dense_as_the_grid(transforms, name):
+@EITHER
+def test_at_eight_standard_deviations_radii_are_as_dense_as_the_grid(name):
     unit = {"compiled": 2**62, "torch": 2**63}[name]
     start = round(unit * math.exp(-32))
     cosines, _ = pairs_of(
-        transforms[name], list(range(start, start + 1000)), [0] * 1000
+        transforms()[name], list(range(start, start + 1000)), [0] * 1000
     )
     assert 0 < np.abs(np.diff(cosines)).max() < GRID / 80
 
@@ -150,8 +151,8 @@ def rounds_a_sum_once(add_normals, size):
 
 
 @pytest.mark.parametrize("size", [2, 7, 66, 1001])
-def test_a_compiled_product_is_added_before_it_is_rounded(transforms, size):
-    assert rounds_a_sum_once(transforms["compiled"], size)
+def test_a_compiled_product_is_added_before_it_is_rounded(size):
+    assert rounds_a_sum_once(transforms()["compiled"], size)
 
 
 def keeps_to_the_grid(add_normals):
@@ -162,17 +163,17 @@ def keeps_to_the_grid(add_normals):
     return torch.equal(steps, steps.round()) and len(steps.unique()) > 1000
 
 
-@NAMES
-def test_results_are_on_the_grid(transforms, name):
-    assert keeps_to_the_grid(transforms[name])
+@EITHER
+def test_results_are_on_the_grid(name):
+    assert keeps_to_the_grid(transforms()[name])
 
 
-@NAMES
+@EITHER
 @pytest.mark.parametrize("size", [1, 2, 3, 16, 31, 4097])
-def test_nothing_is_written_beside_the_values(transforms, name, size):
+def test_nothing_is_written_beside_the_values(name, size):
     room = torch.zeros(size + 64)
     bits = bits_of(*random_bits((size + 1) // 2))
-    transforms[name](room[32:-32], bits, 1.0, 0.0)
+    transforms()[name](room[32:-32], bits, 1.0, 0.0)
     assert room[:32].count_nonzero() == room[-32:].count_nonzero() == 0
     assert room.count_nonzero() == size
 
@@ -212,8 +213,7 @@ def test_a_fault_in_the_source_is_seen(fault, tmp_path):
     copy.parent.mkdir(parents=True)
     copy.write_text(source.replace(right, wrong), encoding="utf-8")
     shutil.copy(ROOT / "pyproject.toml", tmp_path)
-    [file] = compile_to(root=tmp_path)
-    add_normals = compiled.loaded(file)
+    add_normals = compiled_from(tmp_path)
     checks = is_exact, keeps_to_the_grid, lambda add: rounds_a_sum_once(add, 66)
     assert not all(check(add_normals) for check in checks)
 

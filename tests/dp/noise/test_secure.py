@@ -14,12 +14,13 @@ from dpsgd_explorer.dp.noise.aes_stream import CHUNK_BYTES, KeyStream
 from dpsgd_explorer.dp.noise.secure import GRID, PAIRS, SecureNoise
 from tests.dp import laws
 from tests.dp.laws import ALARM
+from tests.dp.noise.transforms import NAMES, transforms
 
 
-@pytest.fixture(params=["compiled", "torch"], autouse=True)
-def transform(request, transforms, monkeypatch):
+@pytest.fixture(params=NAMES, autouse=True)
+def transform(request, monkeypatch):
     """Draw normal numbers by each transform, whatever is installed."""
-    by_c = transforms["compiled"] if request.param == "compiled" else None
+    by_c = transforms()["compiled"] if request.param == "compiled" else None
     monkeypatch.setattr(compiled, "installed", lambda: by_c)
     return request.param
 
