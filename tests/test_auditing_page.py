@@ -17,7 +17,7 @@ SEEN_BY_AUDIT = (
     "noise / B",
     "no noise",
     "clipped at 2 C",
-    "not clipped",
+    "noise without clipping",
 )
 
 

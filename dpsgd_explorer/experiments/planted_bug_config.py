@@ -24,6 +24,8 @@ LOOPS = (
     "shuffled_epochs",
     "never_summed",
     "rate_from_test_set",
+    "averaged_before_noise",
+    "noise_without_clipping",
 )
 STEPS = 60  # of a loop
 #: Multiply-adds of a run that takes as long, its bounds on ε included.  Measured.

@@ -192,5 +192,28 @@ LOOPS = {
             "their error no longer says what new records would show. The audit sees "
             "the steps of one training, and they are in order.",
         ),
+        PlantedBug(
+            "averaged_before_noise",
+            "averaged before the noise",
+            "The sum is averaged over the batch as drawn, before the noise is added.",
+            "mean = t / max(len(x), 1)",
+            NOTHING,
+            "How many records were drawn is private too. One record more changes the "
+            "divisor under all others, and can move the mean by 2 C over the batch, "
+            "twice what the noise is made for. That takes others whose gradients point "
+            "the other way, and canaries meet nobody: they feel only that a small "
+            "batch counts them for more, which brings the bound up to the promise, and "
+            "on the way over it, but is no proof at the end.",
+        ),
+        PlantedBug(
+            "noise_without_clipping",
+            "noise without clipping",
+            "Gradients are summed as they are; the noise is made for gradients of "
+            "length C.",
+            "t += g",
+            AUDIT,
+            "C stands in the noise and nowhere else. A record far off has a gradient "
+            "as long as it likes, and no noise of a fixed size hides it.",
+        ),
     )
 }

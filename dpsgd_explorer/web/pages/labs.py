@@ -72,7 +72,7 @@ TABLE = (
     Lab(
         "find_the_bug",
         "Find the bug",
-        "Twelve loops leak, crash or cheat: can you see why, and can an audit?",
+        "Fourteen loops leak, crash or cheat: can you see why, and can an audit?",
         "Real DP-SGD code with one planted bug each. Guess, then run it: the audit’s "
         "bound climbs past the promise, the safety check refuses, or nothing shows.",
     ),

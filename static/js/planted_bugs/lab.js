@@ -4,8 +4,9 @@ import {ApiError, postJson} from "../lib/api.js";
 import {openPage} from "../lib/page.js";
 import {LiveRun} from "../runs/log/live_run.js";
 import {until} from "./bound.js";
+import {Lines} from "./lines.js";
 import {BoundPanel} from "./panel.js";
-import {Guesses, mark, words} from "./score.js";
+import {ANOTHER_LINE, Guesses, mark, words} from "./score.js";
 
 const RUNS = "/api/v1/runs";
 const POINT_MS = 350; // from one recorded point to the next
@@ -15,6 +16,10 @@ const {page, data, part, parts} = openPage("bug-lab");
 const {name, names, honest, recorded, plan} = data;
 const guesses = new Guesses(names);
 const panel = new BoundPanel(part("plate"));
+const lines = new Lines(part("code"), (text) => {
+  part("picked").textContent = `Picked: ${text}`;
+  part("say-line").disabled = false;
+});
 const calm = matchMedia("(prefers-reduced-motion: reduce)");
 /** @type {LiveRun | null} */
 let live = null;
@@ -29,6 +34,7 @@ part("guess").addEventListener("submit", (event) => {
   event.preventDefault();
   decide(part("guess").querySelector(":checked").value);
 });
+part("say-line").addEventListener("click", () => decide(lines.isRight ? name : ANOTHER_LINE));
 part("give-up").addEventListener("click", () => decide(""));
 part("forget").addEventListener("click", () => {
   guesses.forget();
@@ -57,7 +63,8 @@ function reveal(said) {
     if (radio.value === name) Object.assign(verdict, {textContent: "This one", className: "verdict right"});
     else if (radio.value === said) Object.assign(verdict, {textContent: "Not this", className: "verdict wrong"});
   }
-  part("say").closest("p").hidden = true;
+  for (const button of ["say", "say-line", "picked"]) part(button).closest("p").hidden = true;
+  lines.close();
   part("outcome-words").textContent = said === "" ? "" : said === name ? "Right." : "Not so.";
   part("outcome").hidden = false;
 }

@@ -1,5 +1,6 @@
 /** The guesses of this browser: {loop: what was said}; "" where the bug was shown without a guess. */
 
+export const ANOTHER_LINE = "another line"; // said of a loop by a line that is not at fault
 const KEY = "find-the-bug";
 
 /** Pure: the stored text, of loops and answers that there are. @param {string | null} text @param {string[]} names */
@@ -11,7 +12,7 @@ export function parse(text, names) {
     return {};
   }
   if (stored === null || typeof stored !== "object" || Array.isArray(stored)) return {};
-  const isKnown = ([name, said]) => names.includes(name) && (said === "" || names.includes(said));
+  const isKnown = ([name, said]) => names.includes(name) && ["", ANOTHER_LINE, ...names].includes(said);
   return Object.fromEntries(Object.entries(stored).filter(isKnown));
 }
 

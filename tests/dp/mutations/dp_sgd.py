@@ -133,7 +133,7 @@ PLANTED = [
         wrap(abadi_factors, lambda real, norms, bound: real(norms, 2 * bound)),
     ),
     bug(
-        "not clipped",
+        LOOPS["noise_without_clipping"].title,
         SENSITIVITY,
         wrap(abadi_factors, lambda real, norms, bound: torch.ones_like(norms)),
     ),
@@ -193,7 +193,7 @@ OTHERS = [
     ),
     bug("noise drawn twice", NOISE, wrap(Meter.add_to, twice)),
     bug(
-        "divided by the batch as drawn",
+        LOOPS["averaged_before_noise"].title,
         f"{CLIPPING}test_the_sum_is_divided_by_a_public_constant",
         wrap(
             ClippedSum.release,

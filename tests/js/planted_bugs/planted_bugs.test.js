@@ -2,7 +2,8 @@ import assert from "node:assert/strict";
 import test from "node:test";
 
 import {audited, conclusion, said, table, ticks, top, until} from "../../../static/js/planted_bugs/bound.js";
-import {mark, parse, words} from "../../../static/js/planted_bugs/score.js";
+import {moved} from "../../../static/js/planted_bugs/lines.js";
+import {ANOTHER_LINE, mark, parse, words} from "../../../static/js/planted_bugs/score.js";
 import {roundDown} from "../../../static/js/lib/format.js";
 
 const PLAN = {promise: {epsilon: 3.9999999999996}, steps: 60};
@@ -53,6 +54,19 @@ test("what is stored is read only as far as it is known", () => {
   for (const text of [null, "", "{", "[]", "null", "3"]) assert.deepEqual(parse(text, NAMES), {});
   const stored = JSON.stringify({a: "a", b: "", fair: "z", z: "a"});
   assert.deepEqual(parse(stored, NAMES), {a: "a", b: ""});
+});
+
+test("keys lead from line to line and not beyond the ends", () => {
+  assert.deepEqual(["ArrowDown", "ArrowUp", "Home", "End"].map((key) => moved(key, 3, 10)), [4, 2, 0, 9]);
+  assert.equal(moved("ArrowDown", 9, 10), 9);
+  assert.equal(moved("ArrowUp", 0, 10), 0);
+  assert.equal(moved("a", 3, 10), null);
+});
+
+test("a wrong line is a guess that found nothing, and a false alarm where nothing is wrong", () => {
+  const said = parse(JSON.stringify({a: ANOTHER_LINE, fair: ANOTHER_LINE}), NAMES);
+  assert.equal(words(said, NAMES, "fair"), "0 of 2 bugs found, and one false alarm; 2 of 3 loops done.");
+  assert.equal(mark(said, "a"), "✗");
 });
 
 test("the score counts bugs that were found, and a false alarm", () => {
