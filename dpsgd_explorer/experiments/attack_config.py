@@ -5,35 +5,67 @@ with DP-SGD and one without privacy.  A fair coin decides of each record whether
 in, so for each record alone this is the game that the trade-off curve for adding or
 removing one record limits.  Pool, model and length are small enough for an attack to
 take some seconds, and the model large enough to learn its records by heart.
+
+``AttackConfig.of_run`` has the settings of a training run instead: its data set, model,
+sampling rate, steps, epsilon and clipping, on the records of the pool.
 """
 
 from __future__ import annotations
 
+import math
 from functools import cached_property
 from typing import ClassVar, Literal, Self
 
 from pydantic import model_validator
 
-from dpsgd_explorer.accounting import Plan
+from dpsgd_explorer.accounting import Plan, round_up
 from dpsgd_explorer.errors import ConfigError
-from dpsgd_explorer.experiments.catalogue import DATA_SETS, DataSet
+from dpsgd_explorer.experiments.catalogue import DATA_SETS, MODELS, DataSet
 from dpsgd_explorer.experiments.config import RunConfig
+from dpsgd_explorer.experiments.fields.setting import check_choices
+from dpsgd_explorer.experiments.training_config import TrainingConfig
 from dpsgd_explorer.experiments.vocabulary import setting
 
-ATTACKED = ("mnist", "adult")
+ATTACKED = ("mnist", "adult", "housing", "signals")
 POOL = 600  # records, each in by its coin
 POPULATION = 600  # records that no model is trained on
-WIDTH = 32  # of the hidden layer
+HIDDEN, WIDTH = "hidden", 32  # the usual model: one hidden layer, so wide
 STEPS = 150
 EXPECTED_BATCH_SIZE = 150  # of the pool; half of these are in
 DELTA = 1e-4
 MAX_GRAD_NORM = 1.0
 LEARNING_RATE = {True: 0.1, False: 0.2}  # with and without privacy
 MOMENTUM = 0.9
-# Time of one training, in multiply-adds of a training run. Measured.
-COST_PER_TRAINING = 4e9
+# Time of one step without its gradients, in multiply-adds of a training run. Measured.
+COST_PER_STEP = 2.5e7
+COST_PER_RECORD = 3  # forward and backward, in multiply-adds of a record
+LEAST_BATCH = 6  # records expected: a smaller sampling rate does not fit the pool
 
-GROUP = "Attack"
+MOST_STEPS, LEAST_EPSILON, MOST_EPSILON = 1000, 0.5, 16.0
+
+GROUP, TRAINING = "Attack", "Training of each model"
+#: Settings of its trainings that a run may bring along.
+TRAINING_SETTINGS = (
+    "model",
+    "expected_batch_size",
+    "steps",
+    "delta",
+    "max_grad_norm",
+    "clipping_fn",
+    "learning_rate",
+    "momentum",
+)
+#: Settings of a run that this attack carries out in one way only.
+PLAIN = (
+    "noise_schedule",
+    "clipping_schedule",
+    "learning_rate_schedule",
+    "optimizer",
+    "clipping_style",
+    "clipping_heads",
+    "widths",
+    "activation",
+)
 
 
 class AttackConfig(RunConfig):
@@ -55,16 +87,85 @@ class AttackConfig(RunConfig):
         group="Target",
         help="What the private one of both models spends.",
         marks=(0.5, 1, 2, 4, 8, 16),
-        ge=0.5,
-        le=16,
+        ge=LEAST_EPSILON,
+        le=MOST_EPSILON,
     )
     canary: int = setting("canary", 0, group="Your record", le=POOL - 1)
     canary_label: int | None = setting("canary_label", None, group="Your record")
     shadows: int = setting("shadows", 16, group=GROUP, slider=False)
     seed: int = setting("seed", 9, group=GROUP)
+    model: str = setting(
+        "model",
+        HIDDEN,
+        group=TRAINING,
+        help="What is trained on half of the pool.",
+        choices={HIDDEN: f"One hidden layer of {WIDTH}"}
+        | {
+            name: model.label
+            for name, model in MODELS.items()
+            if model.parameters.keys() & set(ATTACKED)
+        },
+    )
+    expected_batch_size: int = setting(
+        "expected_batch_size",
+        EXPECTED_BATCH_SIZE,
+        group=TRAINING,
+        slider=False,
+        help=f"Of the pool of {POOL}; half of these are in.",
+        le=POOL,
+    )
+    steps: int = setting(
+        "steps", STEPS, group=TRAINING, slider=False, ge=1, le=MOST_STEPS
+    )
+    delta: float = setting("delta", DELTA, group=TRAINING, slider=False)
+    max_grad_norm: float = setting(
+        "max_grad_norm", MAX_GRAD_NORM, group=TRAINING, slider=False
+    )
+    clipping_fn: str = setting("clipping_fn", "Abadi", group=TRAINING)
+    learning_rate: float = setting(
+        "learning_rate",
+        LEARNING_RATE[True],
+        group=TRAINING,
+        slider=False,
+        help=f"With privacy; without it {LEARNING_RATE[False]:g}.",
+    )
+    momentum: float = setting("momentum", MOMENTUM, group=TRAINING, slider=False)
+
+    @classmethod
+    def of_run(cls, run: TrainingConfig) -> Self:
+        """Return the attack on a reproduction of a run, on the records of the pool.
+
+        Raises:
+            ConfigError: says why there can be none.
+        """
+        if reason := _why_not(run):
+            raise ConfigError("run", f"this run cannot be attacked here: {reason}.")
+        return cls(
+            dataset=run.dataset,
+            target_epsilon=run.target_epsilon or float(round_up(run.plan.epsilon())),
+            model=run.model,
+            expected_batch_size=_batch(run),
+            steps=run.planned_steps,
+            delta=run.delta,
+            max_grad_norm=run.max_grad_norm,
+            clipping_fn=run.clipping_fn,
+            learning_rate=run.learning_rate,
+            momentum=run.momentum,
+        )
 
     @model_validator(mode="after")
     def _can_be_carried_out(self) -> Self:
+        check_choices(self)
+        if self.model != HIDDEN and self.dataset not in MODELS[self.model].parameters:
+            raise ConfigError(
+                "model",
+                f"model {self.model!r} does not fit data set {self.dataset!r}; take "
+                f"{HIDDEN!r} or another.",
+            )
+        if self.delta >= 1 / POOL:
+            raise ConfigError(
+                "delta", f"delta must be below 1/{POOL}, got {self.delta:g}."
+            )
         if self.shadows % 2:
             raise ConfigError(
                 "shadows",
@@ -91,10 +192,10 @@ class AttackConfig(RunConfig):
         """The plan of every private training, the target's and the shadows'."""
         return Plan.create(
             sample_size=POOL,
-            expected_batch_size=EXPECTED_BATCH_SIZE,
-            steps=STEPS,
+            expected_batch_size=self.expected_batch_size,
+            steps=self.steps,
             target_epsilon=self.target_epsilon,
-            delta=DELTA,
+            delta=self.delta,
         )
 
     def planted(self, label: int) -> int:
@@ -117,4 +218,60 @@ class AttackConfig(RunConfig):
     @property
     def cost(self) -> float:
         """Multiply-adds that take the time of all trainings."""
-        return self.planned_steps * COST_PER_TRAINING
+        inputs = math.prod(self.data_set.input_shape)
+        adds = (
+            WIDTH * (inputs + self.data_set.classes)
+            if self.model == HIDDEN
+            else MODELS[self.model].multiply_adds[self.dataset]
+        )
+        step = COST_PER_STEP + COST_PER_RECORD * adds * self.expected_batch_size
+        return self.planned_steps * self.steps * step
+
+
+def _batch(run: TrainingConfig) -> int:
+    """Return the size whose share of the pool is nearest to a run's sampling rate."""
+    return round(run.plan.sample_rate * POOL)
+
+
+def _why_not(run: TrainingConfig) -> str:
+    """Return why no reproduction of a run can be attacked; "" if one can."""
+    if run.table is not None:
+        return (
+            "it trains on a table of one’s own, whose rows stay with their owner. "
+            f"Attack a run on {', '.join(DATA_SETS[name].label for name in ATTACKED)}"
+        )
+    if run.dataset not in ATTACKED:
+        return (
+            f"shadow models are trained on {', '.join(ATTACKED)}, and this run on "
+            f"{run.dataset}"
+        )
+    if not run.private:
+        return (
+            "it has no privacy, so nothing limits an attack. Open the lab as it is: an "
+            "ordinary model is attacked beside the private one"
+        )
+    for name in PLAIN:
+        usual = TrainingConfig.model_fields[name].default
+        if getattr(run, name) != usual:
+            return (
+                f"its {name} is {getattr(run, name)!r}, and shadow models are trained "
+                f"with {usual!r} alone"
+            )
+    return _beyond(run)
+
+
+def _beyond(run: TrainingConfig) -> str:
+    """Return which number of a run the attack does not reach; "" if it has all."""
+    if run.planned_steps > MOST_STEPS:
+        return f"it takes {run.planned_steps} steps, and shadow models {MOST_STEPS}"
+    if _batch(run) < LEAST_BATCH:
+        return (
+            f"at its sampling rate, {run.plan.sample_rate:.3g}, fewer than "
+            f"{LEAST_BATCH} of the lab’s {POOL} records would join a step"
+        )
+    if not LEAST_EPSILON <= (spends := run.plan.epsilon()) <= MOST_EPSILON:
+        return (
+            f"it spends ε = {spends:.3g}, and the lab attacks from {LEAST_EPSILON:g} "
+            f"to {MOST_EPSILON:g}"
+        )
+    return ""

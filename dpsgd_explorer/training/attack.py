@@ -30,9 +30,8 @@ from dpsgd_explorer.dp.noise.seeded import seeded_generator
 from dpsgd_explorer.dp.sampling.sampler import PoissonSampler
 from dpsgd_explorer.errors import DivergedError
 from dpsgd_explorer.experiments.attack_config import (
+    HIDDEN,
     LEARNING_RATE,
-    MAX_GRAD_NORM,
-    MOMENTUM,
     POOL,
     POPULATION,
     WIDTH,
@@ -40,6 +39,7 @@ from dpsgd_explorer.experiments.attack_config import (
 )
 from dpsgd_explorer.experiments.events import Event
 from dpsgd_explorer.experiments.experiment import Experiment
+from dpsgd_explorer.experiments.training_config import TrainingConfig
 from dpsgd_explorer.training import models
 from dpsgd_explorer.training.artifacts import packed, unpacked
 from dpsgd_explorer.training.datasets import registry as datasets
@@ -58,14 +58,32 @@ class Attack(Experiment):
     def _prepare(self) -> None:
         config = self.config
         train, test = datasets.load(config.dataset)
-        self._inputs = train.inputs[:POOL].flatten(1).float()
+        self._inputs = self._seen_by_model(train.inputs[:POOL])
         self._targets = train.targets[:POOL].clone()
         self._label = int(self._targets[config.canary])
         self._targets[config.canary] = config.planted(self._label)
-        self._other_inputs = test.inputs[:POPULATION].flatten(1).float()
+        self._other_inputs = self._seen_by_model(test.inputs[:POPULATION])
         self._other_targets = test.targets[:POPULATION]
         self._coins = self._drawn()
         self._logits: dict[bool, list[Tensor]] = {world: [] for world in TARGETS}
+
+    def _seen_by_model(self, records: Tensor) -> Tensor:
+        """Return records as the model takes them, [N, ...]."""
+        name = self.config.model
+        if name in models.TRANSFORMS:
+            return models.TRANSFORMS[name](tuple(records.shape[1:]))(records)
+        return records.flatten(1).float() if name == HIDDEN else records.float()
+
+    def _built(self, seed: int) -> nn.Module:
+        """Return the model, its parameters drawn from the seed."""
+        config = self.config
+        if config.model != HIDDEN:
+            shape = TrainingConfig(dataset=config.dataset, model=config.model)
+            return models.of_config(shape, seed)
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            sizes = (self._inputs.shape[1], WIDTH, config.data_set.classes)
+            return models.perceptron(*sizes)
 
     def _drawn(self) -> Tensor:
         """Return who is in which model, bool [1 + S, R]: the target's coins first."""
@@ -110,19 +128,17 @@ class Attack(Experiment):
     def _trained(self, number: int, private: bool) -> nn.Module:
         config, plan = self.config, self.config.plan
         seed = seeded_generator(config.seed, f"{private} {number}").initial_seed()
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(seed)
-            sizes = (self._inputs.shape[1], WIDTH, config.data_set.classes)
-            model = models.perceptron(*sizes)
-        rate = LEARNING_RATE[private]
-        optimizer = torch.optim.SGD(model.parameters(), lr=rate, momentum=MOMENTUM)
+        model = self._built(seed)
+        rate = config.learning_rate if private else LEARNING_RATE[False]
+        momentum = config.momentum
+        optimizer = torch.optim.SGD(model.parameters(), lr=rate, momentum=momentum)
         batches: Iterator[Tensor]
         if private:
             engine = PrivacyEngine(
                 model,
                 plan=plan,
-                max_grad_norm=MAX_GRAD_NORM,
-                clipping_fn="Abadi",
+                max_grad_norm=config.max_grad_norm,
+                clipping_fn=config.clipping_fn,
                 noise="seeded",
                 seed=seed,
             )

@@ -6,26 +6,20 @@ from functools import cache
 import pytest
 import torch
 
+from dpsgd_explorer.dp import PrivacyEngine
 from dpsgd_explorer.errors import DataError
-from dpsgd_explorer.experiments import attack_config
 from dpsgd_explorer.experiments.attack_config import POOL, AttackConfig
+from dpsgd_explorer.experiments.training_config import TrainingConfig
+from dpsgd_explorer.training import attack as training_attack
 from dpsgd_explorer.training.attack import Attack, label_logits
 from dpsgd_explorer.training.datasets import adult, registry
 
 SHADOWS = 4
-TINY = AttackConfig(dataset="adult", shadows=SHADOWS, canary=5)
-
-
-@pytest.fixture(scope="module", autouse=True)
-def short():
-    """Trainings of a few steps."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(attack_config, "STEPS", 6)
-        yield
+TINY = AttackConfig(dataset="adult", shadows=SHADOWS, canary=5, steps=6)
 
 
 @pytest.fixture(scope="module")
-def events(short):
+def events():
     return list(Attack(TINY).events())
 
 
@@ -147,3 +141,53 @@ def test_the_logit_of_a_label_loses_no_digit_where_it_is_nearly_certain():
     torch.testing.assert_close(
         found, torch.stack([torch.as_tensor(x) for x in expected])
     )
+
+
+@pytest.mark.parametrize(
+    ("dataset", "model", "width"),
+    [
+        ("mnist", "scattering_linear", (1225,)),
+        ("mnist", "cnn", (1, 28, 28)),
+        ("signals", "conv1d", (1, 40)),
+        ("housing", "logistic", (53,)),
+        ("mnist", "hidden", (784,)),
+    ],
+)
+def test_what_is_trained_is_the_model_that_was_asked_for(dataset, model, width):
+    attack = Attack(AttackConfig(dataset=dataset, model=model, shadows=SHADOWS))
+    attack._prepare()
+    assert attack._inputs.shape == (POOL, *width)
+    built = attack._built(1)
+    assert built(attack._inputs[:2]).shape == (2, attack.config.data_set.classes)
+    if model != "hidden":
+        layers = TrainingConfig(dataset=dataset, model=model).parameters
+        assert sum(p.numel() for p in built.parameters()) == layers
+
+
+def test_a_run_s_settings_reach_every_training(monkeypatch):
+    config = AttackConfig(
+        dataset="adult",
+        model="logistic",
+        shadows=SHADOWS,
+        steps=3,
+        expected_batch_size=60,
+        max_grad_norm=0.3,
+        learning_rate=2.0,
+        momentum=0.0,
+        clipping_fn="automatic",
+    )
+    built = []
+
+    class Watched(PrivacyEngine):
+        def __init__(self, module, **options):
+            built.append(options)
+            super().__init__(module, **options)
+
+    monkeypatch.setattr(training_attack, "PrivacyEngine", Watched)
+    *_, end = Attack(config).events()
+    assert end.data["epsilon"] <= config.target_epsilon
+    assert len(built) == 1 + SHADOWS
+    for options in built:
+        assert options["plan"] == config.plan
+        assert options["plan"].sample_rate == 0.1
+        assert (options["max_grad_norm"], options["clipping_fn"]) == (0.3, "automatic")

@@ -17,6 +17,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
+from dpsgd_explorer.experiments.attack_config import TRAINING_SETTINGS, AttackConfig
 from dpsgd_explorer.experiments.own_table import is_own
 from dpsgd_explorer.experiments.training_config import TrainingConfig
 
@@ -108,7 +109,8 @@ LAYOUTS: dict[type[BaseModel], Layout] = {
         ),
         symbols=(("seed", ""), ("steps", "")),
         has_private_group=True,
-    )
+    ),
+    AttackConfig: Layout(folded=frozenset(TRAINING_SETTINGS)),
 }
 
 

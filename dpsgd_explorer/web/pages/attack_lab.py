@@ -2,29 +2,53 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
 from flask import render_template, request
 
-from dpsgd_explorer.experiments.attack_config import (
-    EXPECTED_BATCH_SIZE,
-    POOL,
-    STEPS,
-    WIDTH,
-    AttackConfig,
-)
+from dpsgd_explorer.errors import ConfigError, RunNotFoundError
+from dpsgd_explorer.experiments.attack_config import POOL, AttackConfig
+from dpsgd_explorer.experiments.kinds import parse
+from dpsgd_explorer.experiments.training_config import TrainingConfig
 from dpsgd_explorer.web.forms.fields import form_groups, script_fields
-from dpsgd_explorer.web.forms.form import read_form
+from dpsgd_explorer.web.forms.form import read_form, to_query
+from dpsgd_explorer.web.http.services import run_store
 from dpsgd_explorer.web.pages.labs import bp
 from dpsgd_explorer.web.recorded.runs import recorded_attack
 from dpsgd_explorer.web.run_views.attack import AttackResults, plan_of, results_of
 
+GONE = (
+    "there is no such run, or it was deleted. The lab stands at its own settings; open "
+    "the run you mean and choose “Attack this run” there."
+)
+OTHER_KIND = (
+    "this run cannot be attacked here: it is no training. Open a run of the trainer."
+)
+
+
+@dataclass(frozen=True)
+class Source:
+    """The run whose reproduction is attacked.
+
+    Attributes:
+        run_id: Its number; "" if none was asked for.
+        query: Settings of the attack on it.
+        refusal: Why there is none; "" if there is one.
+    """
+
+    run_id: str = ""
+    query: dict[str, str] | None = None
+    refusal: str = ""
+
 
 @bp.get("/attack/")
 def attack() -> str:
-    """Show the lab with the settings of the address; wrong ones stand corrected."""
-    form = read_form(AttackConfig, request.args)
+    """Show the lab with the settings of the address, or those of a run it names."""
+    source = _source(request.args.get("run", ""))
+    given = {name: text for name, text in request.args.items() if name != "run"}
+    form = read_form(AttackConfig, (source.query or {}) | given)
     config, _ = recorded_attack()
     return render_template(
         "labs/attack.html",
@@ -32,15 +56,28 @@ def attack() -> str:
         groups=form_groups(AttackConfig),
         results=recorded_results(),
         pool=POOL,
-        width=WIDTH,
-        training_steps=STEPS,
-        batch=EXPECTED_BATCH_SIZE,
+        source=source,
         page_data={
             "fields": script_fields(AttackConfig),
             "plan": plan_of(config),
             "errors": form.errors,
         },
     )
+
+
+def _source(run_id: str) -> Source:
+    """Return the run that the address names, as an attack has it."""
+    if not run_id:
+        return Source()
+    try:
+        config = parse(run_store().get(run_id).config)
+        if not isinstance(config, TrainingConfig):
+            return Source(run_id, refusal=OTHER_KIND)
+        return Source(run_id, to_query(AttackConfig.of_run(config)))
+    except RunNotFoundError:
+        return Source(run_id, refusal=GONE)
+    except ConfigError as error:
+        return Source(run_id, refusal=str(error))
 
 
 @cache

@@ -77,7 +77,7 @@ def plan_of(config: AttackConfig) -> dict[str, Any]:
     """Return what the status bar needs before the first event."""
     return {
         "private": True,
-        "delta": DELTA,
+        "delta": config.delta,
         "running": ATTACKING,
         "unit": "training",
         "steps": config.planned_steps,
@@ -121,7 +121,7 @@ class AttackView(RunView):
 
     def terms(self, config: Settings) -> PrivacyTerms:
         """Return what ε of the private target is to be read with."""
-        return PrivacyTerms.of("exact", DELTA)
+        return PrivacyTerms.of("exact", config.get("delta", DELTA))
 
     def page(self, config: AttackConfig) -> dict[str, Any]:
         """Return where the lab has these settings."""

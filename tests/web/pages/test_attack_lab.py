@@ -7,7 +7,6 @@ import re
 
 import pytest
 
-from dpsgd_explorer.experiments import attack_config
 from dpsgd_explorer.experiments.attack_config import POOL, AttackConfig
 from dpsgd_explorer.experiments.kinds import parse, start
 from dpsgd_explorer.web.figures.attack_record import record_picture, told_apart
@@ -20,15 +19,13 @@ from tests.web.reading import page_data
 
 RUNS = "/api/v1/runs"
 LAB = "/labs/attack/"
-ASKED = {"kind": "attack", "dataset": "adult", "shadows": 4}
+ASKED = {"kind": "attack", "dataset": "adult", "shadows": 4, "steps": 6}
 
 
 @pytest.fixture(scope="module")
 def attacked():
     """The events of an attack that was really carried out, on short trainings."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(attack_config, "STEPS", 6)
-        return list(start(parse(ASKED)).events())
+    return list(start(parse(ASKED)).events())
 
 
 @pytest.fixture
@@ -213,3 +210,45 @@ def test_a_failed_attack_says_why_and_leaves_the_others(client, store, attack_ru
     assert client.get(f"{RUNS}/{run_id}").json["error"]["message"] == gone
     assert client.get(f"/runs/{run_id}/").status_code == 200
     assert client.get(f"{RUNS}/{attack_run}").json["state"] == "done"
+
+
+def test_a_run_is_attacked_with_its_settings(client):
+    run_id = client.post(RUNS, json={"target_epsilon": 2.0, "steps": 100}).json["id"]
+    assert f'href="{LAB}?run={run_id}"' in client.get(f"/runs/{run_id}/").text
+    page = client.get(f"{LAB}?run={run_id}").text
+    assert f'href="/runs/{run_id}/"' in page
+    assert "a reproduction of it on 600 records" in page
+    assert '<option value="scattering_linear" selected>' in page
+    assert re.search(r'name="steps"[^>]* value="100"', page)
+    assert re.search(r'name="expected_batch_size"[^>]* value="41"', page)
+    assert page_data(page)["errors"] == {}
+
+
+@pytest.mark.parametrize(
+    ("asked", "says"),
+    [
+        ({"private": False}, "has no privacy"),
+        ({"optimizer": "adam"}, "its optimizer is"),
+        (ASKED, "it is no training"),
+    ],
+)
+def test_a_run_that_cannot_be_attacked_leaves_the_lab_as_it_is(client, asked, says):
+    run_id = client.post(RUNS, json=asked).json["id"]
+    page = client.get(f"{LAB}?run={run_id}")
+    assert page.status_code == 200
+    [said] = re.findall(r'role="alert" data-source>(.*?)</p>', page.text)
+    assert says in html.unescape(said)
+    assert '<option value="hidden" selected>' in page.text
+
+
+@pytest.mark.parametrize("run", ["nope", "0" * 32, "'\"<", "%00"])
+def test_a_run_that_is_gone_is_said_to_be(client, run):
+    page = client.get(LAB, query_string={"run": run})
+    assert page.status_code == 200
+    assert "There is no such run, or it was deleted" in page.text
+
+
+def test_a_run_that_was_deleted_is_gone(client):
+    run_id = client.post(RUNS, json={}).json["id"]
+    assert client.delete(f"{RUNS}/{run_id}").status_code == 204
+    assert "or it was deleted" in client.get(f"{LAB}?run={run_id}").text
