@@ -175,8 +175,6 @@ class Experiment(ABC):
     def _change_as_recorded(self) -> None:
         """Make the changes of the recorded run that are due now."""
         while self._to_change and self._to_change[0][0] <= self._step:
-            if self._goes_on and not self._ended:
-                break
             self.change(self._to_change.pop(0)[1])
 
     def checkpoint(self) -> bytes:

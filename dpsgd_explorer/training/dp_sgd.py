@@ -182,11 +182,11 @@ class TrainingExperiment(Experiment):
         """Change settings from the next step on, and log a phase.
 
         Values that are already so change nothing; neither does any once the last step
-        is done, but for steps that a continued run takes further.
+        is done, but for steps that a continued run takes further.  A run that was
+        stopped is continued before its last step.
         """
-        goes_on = FURTHER in values
         is_over = self._step >= self._schedule.last
-        if goes_on != self._ended or is_over != goes_on:
+        if is_over != self._ended or (is_over and FURTHER not in values):
             return
         now = self._current.after(self._step, values)
         news = {

@@ -1,12 +1,14 @@
-"""A run that is done goes on: another run takes over its log, its state and its budget.
+"""A run that is over goes on: another run takes over its log, its state and its budget.
 
-The new run begins with a copy of the log, without its end, and with the last checkpoint
-if it was kept; else its process repeats the steps and must reproduce that log.  Its
+It is done, or its visitor stopped it.  The new run begins with a copy of the log,
+without its end, and with the last checkpoint if it was kept; its process repeats the
+steps behind that, and must reproduce that log.  Its
 order says how many steps follow: it is taken off in the transaction that stores their
 ``phase`` event, so no process that dies loses it or makes it twice.
 
 A run is continued once: its further steps are counted against the budget of the steps
-before them, and those of a second continuation would be too.
+before them, and those of a second continuation would be too.  So a continuation that
+was stopped before its first further step is not continued itself: its run is.
 """
 
 from __future__ import annotations
@@ -30,7 +32,7 @@ from sqlalchemy import (
 
 from dpsgd_explorer.errors import ConfigError
 from dpsgd_explorer.experiments.config import RunConfig, check_cost
-from dpsgd_explorer.experiments.events import changes_of
+from dpsgd_explorer.experiments.events import Changes, changes_of
 from dpsgd_explorer.experiments.kinds import parse
 from dpsgd_explorer.experiments.mid_run import FURTHER, along, not_continued
 from dpsgd_explorer.experiments.training_config import TrainingConfig
@@ -40,6 +42,7 @@ from dpsgd_explorer.runs.store.database import Database
 from dpsgd_explorer.runs.store.pauses import own_run, store_changes
 from dpsgd_explorer.runs.store.phases import phases_of_runs
 from dpsgd_explorer.runs.store.schema import (
+    CANCELLED,
     DONE,
     FINAL_STATES,
     checkpoints,
@@ -52,7 +55,7 @@ TAKEN_OVER = ("phase", "step", "evaluation", "model", "microscope")
 
 
 class Continuing:
-    """Continues runs that are done."""
+    """Continues runs that are done or were stopped."""
 
     def __init__(
         self,
@@ -92,7 +95,7 @@ class Continuing:
         """Queue a run that takes so many steps more than this one; return its id.
 
         Args:
-            run_id: A run of this visitor that is done.
+            run_id: A run of this visitor that is done or was stopped.
             further_steps: At least 1; the budget may end the run before them.
             visitor: Who asks.
             network: Network of the request; "" if no quota counts it.
@@ -139,8 +142,9 @@ def _longer(connection: Connection, run: RowMapping, further_steps: int) -> RunC
         raise ConfigError(
             FURTHER, f"{FURTHER} must be at least 1, got {further_steps}."
         )
-    if run["state"] != DONE:
-        raise not_continued(f"it is {run['state']}, and only one that is done can be.")
+    if run["state"] not in (DONE, CANCELLED):
+        rule = "and only one that is done or was stopped can be."
+        raise not_continued(f"it is {run['state']}, {rule}")
     if continuation := _continuation(connection, run["id"]):
         raise not_continued(
             f"{continuation} continues it already. Continue that one: the budget is "
@@ -150,6 +154,8 @@ def _longer(connection: Connection, run: RowMapping, further_steps: int) -> RunC
     if not isinstance(config, TrainingConfig):
         raise not_continued(config.why_not_continued)
     changes = changes_of(phases_of_runs(connection, [run["id"]])[run["id"]])
+    if reason := _why_nothing_began(run, changes):
+        raise not_continued(reason)
     further = (run["step"], {FURTHER: further_steps})
     with _at_further_steps():
         longer, spending = along(config, [*changes, further])
@@ -159,6 +165,20 @@ def _longer(connection: Connection, run: RowMapping, further_steps: int) -> RunC
             "more. Start another run with a larger one."
         )
     return longer
+
+
+def _why_nothing_began(run: RowMapping, changes: Changes) -> str:
+    """Return why there is nothing of its own that a run could continue."""
+    waits = FURTHER in json.loads(run["changes"] or "{}")
+    begin = max([step for step, values in changes if FURTHER in values], default=-1)
+    if waits or run["step"] <= begin:
+        return (
+            "it was stopped before its first further step. Continue the run that it "
+            "was to continue."
+        )
+    if run["step"] < 1:
+        return "it was stopped before its first step. Start it again."
+    return ""
 
 
 def _continuation(connection: Connection, run_id: str) -> str:
@@ -199,7 +219,16 @@ def _take_over(
     connection.execute(insert(events).from_select(names, taken))
     newest = select(func.max(events.c.seq)).where(events.c.run_id == child_id)
     last_seq = connection.scalar(newest)
-    state = select(literal(child_id), literal(last_seq), checkpoints.c.data).where(
+    before = (
+        select(func.count() + 1)
+        .where(
+            events.c.run_id == run["id"],
+            events.c.kind.in_(TAKEN_OVER),
+            events.c.seq <= checkpoints.c.seq,
+        )
+        .scalar_subquery()
+    )
+    state = select(literal(child_id), before, checkpoints.c.data).where(
         checkpoints.c.run_id == run["id"]
     )
     connection.execute(

@@ -1,4 +1,4 @@
-"""What runs leave when they are done: trained weights, and a checkpoint to go on from.
+"""What runs leave when they are over: trained weights, and a checkpoint to go on from.
 
 Each is of bounded size and goes with its run: deleted, purged or swept as old.  Beyond
 ``MOST`` bytes of either, those of the runs that ended first go.  A run that can be
@@ -6,6 +6,8 @@ continued leaves its last checkpoint; without it, its steps are repeated from th
 """
 
 from __future__ import annotations
+
+import json
 
 from sqlalchemy import (
     ColumnElement,
@@ -19,7 +21,8 @@ from sqlalchemy import (
     select,
 )
 
-from dpsgd_explorer.runs.store.schema import DONE, checkpoints, runs, weights
+from dpsgd_explorer.experiments.kinds import parse
+from dpsgd_explorer.runs.store.schema import CANCELLED, DONE, checkpoints, runs, weights
 
 LARGEST = 4 * 2**20  # bytes of one run
 MOST = 256 * 2**20  # bytes in all
@@ -52,18 +55,25 @@ def weights_size(connection: Connection, run_id: str) -> int:
 def leave_checkpoint(connection: Connection, run: RowMapping, state: str) -> None:
     """Delete the checkpoint of a run that ends so, unless it may go on from there.
 
-    One that was made before the last event is of no use: the run did not make a last
-    one.
+    A run that is done has made a last one if it may.  A run that was stopped had no
+    time to: the steps behind its newest are repeated.
     """
     mine = checkpoints.c.run_id == run["id"]
-    last = checkpoints.c.seq == run["last_seq"]
-    query = select(func.length(checkpoints.c.data)).where(mine, last)
-    size = connection.scalar(query) if state == DONE else None
+    size = None
+    if state == DONE or (state == CANCELLED and _may_go_on(run)):
+        query = select(func.length(checkpoints.c.data)).where(mine)
+        if state == DONE:
+            query = query.where(checkpoints.c.seq == run["last_seq"])
+        size = connection.scalar(query)
     if size is None or size > LARGEST:
         connection.execute(delete(checkpoints).where(mine))
         return
     done = checkpoints.join(runs, runs.c.id == checkpoints.c.run_id)
     _make_room(connection, checkpoints, done, runs.c.ended_at, MOST - size)
+
+
+def _may_go_on(run: RowMapping) -> bool:
+    return not parse(json.loads(run["config"])).why_not_continued
 
 
 def _make_room(

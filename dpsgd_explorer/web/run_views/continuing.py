@@ -8,6 +8,7 @@ from dpsgd_explorer.errors import ConfigError
 from dpsgd_explorer.experiments.config import RunConfig
 from dpsgd_explorer.experiments.mid_run import NOT_CONTINUED
 from dpsgd_explorer.runs.store.records import Run
+from dpsgd_explorer.runs.store.schema import CANCELLED
 from dpsgd_explorer.runs.store.store import RunStore
 
 USUAL_SHARE = 10  # of the steps so far, one in so many is offered
@@ -20,7 +21,7 @@ class Continuation:
     Attributes:
         continues: Id of the run whose steps it took over, "" if none.
         continued_by: Id of the run that goes on with its steps, "" if none.
-        why_not: Why it cannot be continued, "" if it can, now or when it is done.
+        why_not: Why it cannot be continued, "" if it can, now or when it is over.
         steps: How many steps more are offered at first.
     """
 
@@ -39,8 +40,15 @@ def continuation(store: RunStore, run: Run, config: RunConfig) -> Continuation:
         continues=run.parent if is_child else "",
         continued_by=continued_by,
         why_not="" if continued_by else _why_not(store, run, config),
-        steps=max(1, (run.step if run.has_ended else run.steps) // USUAL_SHARE),
+        steps=_usual_steps(run),
     )
+
+
+def _usual_steps(run: Run) -> int:
+    """Return those that a run was stopped before, else a share of those done."""
+    if run.state == CANCELLED and run.step < run.steps:
+        return run.steps - run.step
+    return max(1, (run.step if run.has_ended else run.steps) // USUAL_SHARE)
 
 
 def _why_not(store: RunStore, run: Run, config: RunConfig) -> str:

@@ -1,5 +1,6 @@
 """Which runs are continued, by whom, how often and how far."""
 
+import json
 import threading
 
 import pytest
@@ -7,14 +8,16 @@ import pytest
 from dpsgd_explorer.errors import ConfigError, QuotaError, RunNotFoundError
 from dpsgd_explorer.experiments.events import Event
 from dpsgd_explorer.experiments.regression_config import RegressionConfig
+from dpsgd_explorer.experiments.training_config import TrainingConfig
 from dpsgd_explorer.quotas import Quotas
 from dpsgd_explorer.runs.store import remains
 from dpsgd_explorer.runs.store.store import RunStore
 from tests.runs.real_runs import CHEAP
-from tests.stored_runs import store_run
+from tests.stored_runs import ADULT, log_of, phase_of, store_run
 
 TINY = {"noise_multiplier": 1.0, "steps": 6, "evaluations": 2}
 BUDGET = TINY | {"filter_epsilon": 6.0}
+PHASE = phase_of(TrainingConfig.parse({**ADULT, **BUDGET, "target_epsilon": None}))
 
 
 @pytest.fixture
@@ -65,8 +68,8 @@ def test_a_clipping_bound_that_ends_with_the_steps_is_not_stretched(store):
     assert "follows a schedule" in refused(store, store_run(store, "ann", **values))
 
 
-@pytest.mark.parametrize("state", ["cancelled", "failed", "running"])
-def test_a_run_that_is_not_done_is_not_continued(store, state):
+@pytest.mark.parametrize("state", ["failed", "running"])
+def test_a_run_that_is_not_over_is_not_continued(store, state):
     run_id = store_run(store, "ann", state, until=3, **BUDGET)
     assert f"it is {state}" in refused(store, run_id)
 
@@ -115,6 +118,47 @@ def test_a_run_is_continued_once_though_two_ask_at_once(store, done):
     [child] = made
     assert len(refusals) == 3
     assert all(child in words for words in refusals)
+
+
+def test_a_run_that_was_stopped_is_continued_from_the_steps_it_took(store):
+    stopped = store_run(store, "ann", "cancelled", until=3, **BUDGET)
+    child = store.get(store.continuing.go_on(stopped, 2, visitor="ann"))
+    assert (child.step, child.steps) == (3, 5)
+    assert child.id in refused(store, stopped)
+    none = store_run(store, "ann", "cancelled", until=0, **BUDGET)
+    assert "before its first step" in refused(store, none)
+    planned = store_run(store, "ann", "cancelled", until=3, **TINY)
+    assert "a plan fixed beforehand" in refused(store, planned)
+
+
+def test_a_checkpoint_of_a_stopped_run_keeps_its_place_in_the_log(store):
+    config = TrainingConfig.parse({**ADULT, **BUDGET, "target_epsilon": None})
+    run = store.create(config, visitor="ann")
+    claim = store.leases.claim(run.id)
+    log = log_of(config, until=4)
+    store.leases.append(claim, log[:3])
+    store.leases.save_checkpoint(claim, b"state")
+    store.leases.append(claim, log[3:])
+    store.leases.finish(claim, "cancelled")
+    child = store.continuing.go_on(run.id, 2, visitor="ann")
+    kept, whole = store.leases.checkpoint(child), store.events(child)
+    at = json.loads(whole[kept.seq - 1].data)
+    assert (kept.data, at["step"]) == (b"state", log[2].data["step"])
+    assert store.get(child).last_seq > kept.seq
+
+
+@pytest.mark.parametrize("has_begun", [False, True], ids=["ordered", "logged"])
+def test_no_two_runs_continue_the_steps_of_one(store, done, has_begun):
+    """Not even by way of a continuation that was stopped before its first step."""
+    child = store.continuing.go_on(done, 2, visitor="ann")
+    claim = store.leases.claim(child)
+    if has_begun:
+        changed = {"step": 6, "steps": 8, "changes": {"further_steps": 2}}
+        store.leases.append(claim, [Event("phase", PHASE | changed)])
+    store.leases.finish(claim, "cancelled")
+    assert "before its first further step" in refused(store, child)
+    store.continuing.go_on(done, 3, visitor="ann")
+    assert "before its first further step" in refused(store, child)
 
 
 def test_a_continuation_that_took_no_step_leaves_the_run_to_another(store, done):

@@ -81,6 +81,43 @@ def test_settings_are_changed_while_a_continued_run_waits(store, done, carried_o
     assert_ended_as(repeated(config_of(), further), store, child)
 
 
+@pytest.mark.parametrize(
+    ("at", "further"), [("checkpoint", 3), ("behind it", 1), ("none", 5)]
+)
+def test_a_stopped_run_goes_on_as_if_it_had_been_so_from_its_start(
+    store, carried_out, at, further
+):
+    """Whether its newest checkpoint is of its last step, of one before, or is gone."""
+    config = config_of(audit=0)
+    whole = list(kinds.start(config).events())
+    places = {event.data["step"]: i for i, event in enumerate(whole[:-1])}
+    run = store.create(config, visitor="ann")
+    claim = store.leases.claim(run.id)
+    partly = kinds.start(config)
+    taken, kept = [], 0
+    for event in partly.events():
+        taken.append(event)
+        if at != "none" and partly.step == (3 if at == "checkpoint" else 2):
+            kept = len(taken)
+            state = partly.checkpoint()
+        if len(taken) > places[3]:
+            break
+    store.leases.append(claim, taken[:kept])
+    if kept:
+        store.leases.save_checkpoint(claim, state)
+    store.leases.append(claim, taken[kept:])
+    store.leases.finish(claim, "cancelled")
+    child = store.continuing.go_on(run.id, further, visitor="ann")
+    assert (store.leases.checkpoint(child) is None) == (at == "none")
+    carried_out()
+    changes = [(3, {"further_steps": further})]
+    assert_ended_as(repeated(config, changes), store, child)
+    ended = store.get(child)
+    assert (ended.step, ended.summary["epsilon"]) == (3 + further, BUDGET)
+    chosen = [x for x in store.phases_of([child])[child] if "changes" in x]
+    assert [(x["step"], x["chosen"]) for x in chosen] == [(3, "while looking")]
+
+
 @pytest.mark.parametrize("settings_of_run", [{}, {"filter_epsilon": None}], ids=str)
 def test_a_checkpoint_is_kept_of_a_run_that_can_be_continued(
     store, carried_out, settings_of_run

@@ -1,9 +1,10 @@
-/** A run that is done goes on: steps more, what they cost before they are asked for, and the run that takes them. */
+/** A run that is done or was stopped goes on: steps more, what they cost before they are asked for, and the run that takes them. */
 
 import {ApiError, getJson, postJson} from "../../lib/api.js";
 import {COVERED} from "./changes.js";
 
 const PAUSE_MS = 250; // in the typing, before the price is asked for
+const CONTINUED = ["done", "cancelled"];
 const ASKING = "Asking what it costs…";
 const NO_NUMBER = "Steps more must be a whole number, at least 1.";
 
@@ -21,7 +22,7 @@ export class Continuing {
 
   /** The run has ended. @param {import("../log/run_log.js").RunLog} log */
   offer(log) {
-    if (!this.form || log.state !== "done" || !this.form.hidden) return;
+    if (!this.form || !CONTINUED.includes(log.state) || !this.form.hidden) return;
     this.form.hidden = false;
     this.form.elements.further_steps.addEventListener("input", () => this.choose(PAUSE_MS));
     this.form.addEventListener("submit", (event) => this.go(event));
