@@ -143,7 +143,7 @@ def change(run_id: str, body: SettingsChange) -> RunAnswer:
     bp, "POST", "/<run_id>/continue", answer=RunAnswer, status=201, errors=(429, 507)
 )
 def go_on(run_id: str, body: FurtherSteps) -> Response:
-    """Continue a visitor’s run that is done or stopped; 201 with the Location of the next.
+    """Continue a run of this visitor that is over; 201 with the Location of the next.
 
     It takes over log and state, and its further steps are counted against the budget
     for changes that was fixed before the first one.

@@ -6,10 +6,13 @@ import pytest
 from playwright.sync_api import expect
 
 from tests.browser.trainer import (
+    LONG,
     REFUSED,
     SHORT,
     at,
     focus,
+    points,
+    run_button,
     run_to_the_end,
     status,
     unfold,
@@ -175,6 +178,30 @@ def test_a_run_that_is_done_is_continued_at_a_price_that_is_said_before(open_pag
     link = page.get_by_role("link", name="the run with the steps that follow")
     expect(link).to_be_visible()
     expect(again).to_have_count(0)
+
+
+def test_a_run_that_was_stopped_is_continued_too(open_page):
+    noise = {"target_epsilon": "", "noise_multiplier": 4, "filter_epsilon": 8}
+    page = open_page(at(LONG | noise))
+    run_button(page).click()
+    expect(points(page).nth(1)).to_be_attached()
+    page.locator("[data-stop]").click()
+    expect(status(page)).to_have_text("Stopped")
+    page.locator("[data-latest-runs] th a").first.click()
+    steps = page.get_by_label("Steps more")
+    expect(steps).to_have_value(re.compile(r"^[1-9]\d{3,}$"))  # all that were planned
+    said = page.locator("[data-continue-words]")
+    expect(said).to_contain_text("steps are within the budget")
+    focus(steps)
+    page.keyboard.press("Control+a")
+    page.keyboard.type("40")
+    expect(said).to_contain_text("What is guaranteed stays ε = 8.00 (bound)")
+    before = page.url
+    page.keyboard.press("Enter")
+    page.wait_for_url(lambda url: url != before)
+    changes = page.locator("[data-run-changes]")
+    expect(changes).to_contain_text(re.compile(r"Continued after step .* for 40 steps"))
+    expect(status(page)).to_have_text("Finished")
 
 
 def test_a_run_by_plan_says_why_it_cannot_be_continued(open_page):
