@@ -100,6 +100,10 @@ class PrivacyEngine(AccountedEngine):
             batch is shared among them, and noise is added once, to the sum over all.
             All arguments, the model and the data set are the same on each rank, and
             every rank makes every step.
+        partition: With a group, "strided": each rank has the whole data set, and works
+            on every W-th record of each batch.  "local": each has records that no
+            other rank has, possibly none, and samples them by itself; ``sample_size``
+            and ``batch_size`` are those of all ranks together.
         audit: Number of canaries that go through every step, for ``audit()``.  They
             change neither the training nor epsilon.
         audit_relation: How a canary's two worlds differ: it is there or not
@@ -149,6 +153,7 @@ class PrivacyEngine(AccountedEngine):
         audit: int = 0,
         audit_relation: str = "add_or_remove_one",
         group: dist.ProcessGroup | Ranks = ALONE,
+        partition: str = "strided",
     ) -> None:
         settings = Options(
             engine=engine,
@@ -191,6 +196,7 @@ class PrivacyEngine(AccountedEngine):
             audit,
             audit_relation,
             ranks,
+            partition,
         )
         earlier: EngineReport | None = None if after is None else after._report
         self._report: EngineReport = EngineReport(self._state, earlier)
@@ -229,7 +235,7 @@ class PrivacyEngine(AccountedEngine):
             collate,
             self._part_size,
             num_workers,
-            self._state.ranks,
+            self._state.partition,
         )
 
     def attach(self, optimizer: Optimizer) -> None:

@@ -139,7 +139,8 @@ class EngineReport:
 
     def _sampling_note(self) -> str:
         if self._state.run.poisson:
-            return "Poisson, by the engine's own sampler"
+            whose = self._state.partition.note
+            return f"Poisson, by the engine's own sampler{whose}"
         if self.poisson_assumed:
             return "not checked; the caller vouched for Poisson sampling"
         return "not checked; no epsilon"

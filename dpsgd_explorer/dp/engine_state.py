@@ -24,6 +24,7 @@ from dpsgd_explorer.dp.noise.generators import generators
 from dpsgd_explorer.dp.noise.noise_plan import NoisePlan
 from dpsgd_explorer.dp.options import Options
 from dpsgd_explorer.dp.plan_arguments import PlanArguments, refuse_schedules
+from dpsgd_explorer.dp.sampling.partition import PARTITIONS, Local, Strided
 from dpsgd_explorer.dp.sampling.sampler import PoissonSampler
 from dpsgd_explorer.errors import ConfigError, PrivacyError
 from dpsgd_explorer.validation import one_of
@@ -47,6 +48,7 @@ class EngineState:
         bound: Clipping bound of each step.
         riders: Canaries that go through every step; None without an audit.
         ranks: The processes that train together.
+        partition: Which records of a batch are whose.
         ledger: Record of the steps that were made.
         diagnostics: Statistics of the last step, not private and not saved.
     """
@@ -61,6 +63,7 @@ class EngineState:
     bound: Bound
     riders: Riders | None = None
     ranks: Ranks = ALONE
+    partition: Strided = dataclasses.field(default_factory=Strided)
     ledger: Ledger = dataclasses.field(default_factory=Ledger)
     diagnostics: Diagnostics | None = None
 
@@ -256,6 +259,7 @@ def new_state(
     audit: int = 0,
     audit_relation: str = NeighboringRelation.ADD_OR_REMOVE_ONE,
     ranks: Ranks = ALONE,
+    partition: str = "strided",
 ) -> EngineState:
     """Return the state of a run before its first step.
 
@@ -268,10 +272,12 @@ def new_state(
         audit: Number of canaries.
         audit_relation: How a canary's two worlds differ.
         ranks: The processes that train together.
+        partition: A key of PARTITIONS.
 
     Raises:
         ConfigError: naming the argument at fault.
     """
+    spread = PARTITIONS[one_of("partition", partition, list(PARTITIONS))]
     plan = arguments.plan(plan, accounting_mode, options.noise_schedule)
     options = dataclasses.replace(options, noise_schedule=plan.noise_schedule)
     if arguments.open_ended:
@@ -285,9 +291,11 @@ def new_state(
     check_count(audit, is_private=plan.is_private, sampling=options.sampling)
     relations = list(NeighboringRelation)
     relation = NeighboringRelation(one_of("audit_relation", audit_relation, relations))
-    canaries = {"audit": audit, "audit_relation": audit_relation}
-    ranks.require_same({**settings, **options.as_data(), **canaries})
-    noise, generator, seed = generators(options.noise, seed, ranks)
+    more = {"audit": audit, "audit_relation": audit_relation, "partition": partition}
+    ranks.require_same({**settings, **options.as_data(), **more})
+    noise, generator, seed = generators(
+        options.noise, seed, ranks, samples_alone=spread is Local
+    )
     return EngineState(
         plan=plan,
         options=options,
@@ -298,6 +306,7 @@ def new_state(
         sampler=PoissonSampler(plan, generator, epoch=epoch),
         bound=bound,
         ranks=ranks,
+        partition=spread(ranks),
         riders=(
             Riders(
                 audit,

@@ -34,7 +34,8 @@ class LogicalBatch:
         self._parameters = list(parameters)
         self._checked = checked
         self._drawn: int | None = None
-        self._to_come = self._held = 0
+        self._held: int | None = None  # samples of the parts before the last
+        self._to_come = 0
         self._backward_ran = False
         self._released = False
         self._accumulating = False
@@ -109,7 +110,7 @@ class LogicalBatch:
 
         Between the parts of a batch that the loader splits, the sum remains too.
         """
-        if not self._held or self.total.size != self._held:
+        if self._held is None or self.total.size != self._held:
             self._backward_ran = self._released = False
 
     def close(self) -> bool:
@@ -128,9 +129,9 @@ class LogicalBatch:
             self.total.reset()
         self._check_size()
         if self._to_come:
-            self._held = self._drawn or 0
+            self._held = self._drawn
             return False
-        self._drawn, self._held = None, 0
+        self._drawn, self._held = None, None
         self._backward_ran, self._released = False, True
         return True
 

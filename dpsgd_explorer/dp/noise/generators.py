@@ -12,6 +12,7 @@ from dpsgd_explorer.dp.noise.base import NoiseSource
 from dpsgd_explorer.dp.noise.seeded import (
     NOISES,
     RankNoise,
+    RankStream,
     fresh_seed,
     seeded_generator,
 )
@@ -29,11 +30,13 @@ class Generators(NamedTuple):
     """
 
     noise: NoiseSource
-    sampling: torch.Generator | KeyStream
+    sampling: torch.Generator | KeyStream | RankStream
     seed: int | None
 
 
-def generators(noise: str, seed: int | None, ranks: Ranks = ALONE) -> Generators:
+def generators(
+    noise: str, seed: int | None, ranks: Ranks = ALONE, *, samples_alone: bool = False
+) -> Generators:
     """Return the generators of a run.
 
     Args:
@@ -41,6 +44,7 @@ def generators(noise: str, seed: int | None, ranks: Ranks = ALONE) -> Generators
         seed: Seed for ``noise="seeded"``; drawn from the operating system if None.
         ranks: The processes that train together: they draw the same batches, and each
             its own noise.
+        samples_alone: Whether each of them draws batches of its own instead.
 
     Raises:
         ConfigError: a seed was given with secure noise.
@@ -52,7 +56,8 @@ def generators(noise: str, seed: int | None, ranks: Ranks = ALONE) -> Generators
                 f'seed must not be given with noise="secure"; got {seed!r}. Pass '
                 'noise="seeded" for a run that can be repeated and is not private.',
             )
-        return Generators(NOISES[noise](0), KeyStream(ranks.secret), None)
+        key = bytes if samples_alone else ranks.secret
+        return Generators(NOISES[noise](0), KeyStream(key), None)
     if seed is None:
         seed = int.from_bytes(ranks.secret(fresh_seed().to_bytes(8, "big")), "big")
     ranks.require_same({"seed": seed})
@@ -60,6 +65,8 @@ def generators(noise: str, seed: int | None, ranks: Ranks = ALONE) -> Generators
         NOISES[noise](seed)
         if ranks.is_alone
         else RankNoise(seed, ranks.rank, ranks.size),
-        seeded_generator(seed, "sampling"),
+        RankStream(seed, ranks.rank, ranks.size)
+        if samples_alone and not ranks.is_alone
+        else seeded_generator(seed, "sampling"),
         seed,
     )

@@ -65,9 +65,43 @@ class RankNoise(SeededNoise):
 
     def restore(self, state: Tensor) -> None:
         """Continue with noise that depends on the state and on the rank."""
-        digest = hashlib.sha256(state.numpy().tobytes()).digest()
-        seed = int.from_bytes(digest[:8], "big")
+        self._generator = renewed(state, self._name)
+
+
+class RankStream:
+    """Seeded uniform numbers of one rank of a group, unlike those of every other.
+
+    Args:
+        seed: Of all ranks.
+        rank: This rank.
+        size: Number of ranks.
+    """
+
+    def __init__(self, seed: int, rank: int, size: int) -> None:
+        self._name = f"sampling/{rank}/{size}"
         self._generator = seeded_generator(seed, self._name)
+
+    def uniforms(self, count: int) -> Tensor:
+        """Return float64 [count] in [0, 1)."""
+        return torch.rand(count, dtype=torch.float64, generator=self._generator)
+
+    def get_state(self) -> Tensor:
+        """Return the generator's state."""
+        return self._generator.get_state()
+
+    def set_state(self, state: Tensor) -> None:
+        """Go back, or on, to a state of this rank."""
+        self._generator.set_state(state)
+
+    def renew(self) -> None:
+        """Go on with numbers that depend on the rank: the state may be another's."""
+        self._generator = renewed(self._generator.get_state(), self._name)
+
+
+def renewed(state: Tensor, purpose: str) -> torch.Generator:
+    """Return a generator whose stream depends on another's state and the purpose."""
+    digest = hashlib.sha256(state.numpy().tobytes()).digest()
+    return seeded_generator(int.from_bytes(digest[:8], "big"), purpose)
 
 
 #: Name -> constructor from a seed; secure noise ignores it.

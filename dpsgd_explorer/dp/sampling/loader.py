@@ -12,11 +12,12 @@ from torch import Tensor
 from torch.utils._pytree import tree_map
 from torch.utils.data import DataLoader, Dataset, TensorDataset, default_collate
 
-from dpsgd_explorer.dp.distributed.agreement import fingerprint, refuse_unlike_data
-from dpsgd_explorer.dp.distributed.ranks import ALONE, Ranks
+from dpsgd_explorer.dp.sampling.partition import Strided
 from dpsgd_explorer.dp.sampling.sampler import PoissonSampler
 from dpsgd_explorer.errors import ConfigError, PrivacyError
 
+#: One process has all records of a batch.
+WHOLE = Strided()
 Collate = Callable[[list[Any]], Any]
 Fetch = Callable[[Tensor], Any]
 #: Called with the size of a part, the parts to come, whether a batch begins, and the
@@ -51,7 +52,7 @@ class PoissonLoader:
         collate: Joins a list of items; torch's own by default.
         physical_batch_size: Most samples per part; whole batches if not given.
         num_workers: Processes that fetch ahead; 0 fetches when asked.
-        ranks: The processes that share each batch; each fetches its own records.
+        partition: Which records of a batch this process fetches.
 
     Raises:
         ConfigError: the data set has another length than the sampler's, or columns of
@@ -66,26 +67,21 @@ class PoissonLoader:
         collate: Collate | None = None,
         physical_batch_size: int | None = None,
         num_workers: int = 0,
-        ranks: Ranks = ALONE,
+        partition: Strided = WHOLE,
     ) -> None:
         self._fetch, size = _fetcher(dataset, collate or default_collate)
-        if size != sampler.sample_size:
-            raise ConfigError(
-                "sample_size",
-                f"sample_size must be the data set's length, {size}; got "
-                f"{sampler.sample_size}.",
-            )
         if not isinstance(num_workers, int) or num_workers < 0:
             raise ConfigError(
                 "num_workers",
                 f"num_workers must be a whole number, 0 or more; got {num_workers!r}.",
             )
-        refuse_unlike_data(size, _columns(dataset), ranks)
+        partition.check(size, _columns(dataset), sampler.plan.sample_size)
+        sampler.sample_size = size
         self._sampler = sampler
         self._on_draw = on_draw
         self._part_size = physical_batch_size
         self._num_workers = num_workers
-        self._ranks = ranks
+        self._partition = partition
 
     def __len__(self) -> int:
         """Return the number of batches, however many parts they come in.
@@ -104,10 +100,10 @@ class PoissonLoader:
                 yield self._fetch(part.indices)
 
     def _parts(self, drawn: Tensor) -> Iterator[_Part]:
-        indices = self._ranks.share_of(drawn)
-        code = 0 if self._ranks.is_alone else fingerprint([drawn])
+        indices = self._partition.share_of(drawn)
+        code = self._partition.code_of(drawn)
         # As many parts on every rank: sharded layers run on all of them or on none.
-        most = -(-len(drawn) // self._ranks.size)
+        most = self._partition.most(drawn, self._part_size is not None)
         size = self._part_size or max(1, most)
         starts = range(0, max(1, most), size)
         for to_come, start in zip(reversed(range(len(starts))), starts, strict=True):
@@ -173,6 +169,12 @@ def _fetcher(
     columns = _columns(dataset)
     if not columns:
         items: Any = dataset
+        if not len(items):
+            raise ConfigError(
+                "dataset",
+                "dataset must have a record, or be tensors [0, ...], whose shapes tell "
+                "what an empty batch is; got none.",
+            )
         return partial(_items_at, items, collate), len(items)
     sizes = {len(column) for column in columns}
     if len(sizes) != 1:

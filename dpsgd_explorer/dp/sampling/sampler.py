@@ -16,6 +16,7 @@ from torch import Tensor
 
 from dpsgd_explorer.accounting import Plan
 from dpsgd_explorer.dp.noise.aes_stream import KeyStream
+from dpsgd_explorer.dp.noise.seeded import RankStream
 from dpsgd_explorer.errors import PrivacyError
 
 
@@ -34,6 +35,8 @@ class PoissonSampler:
             iteration that was interrupted is completed by the next.
 
     Attributes:
+        plan: What was given.
+        sample_size: Records that are drawn from: those of this process.
         position: Batches yielded so far; iteration continues from here.
         prefetch_epoch: Number of times that prefetching began or became void.
     """
@@ -41,10 +44,11 @@ class PoissonSampler:
     def __init__(
         self,
         plan: Plan,
-        generator: torch.Generator | KeyStream,
+        generator: torch.Generator | KeyStream | RankStream,
         steps: int | None = None,
         epoch: int | None = None,
     ) -> None:
+        self.plan = plan
         self.sample_size = plan.sample_size
         self.sample_rate = plan.sample_rate
         self.steps = plan.steps if steps is None else steps
@@ -138,9 +142,9 @@ class PoissonSampler:
 
     def uniforms(self, count: int) -> Tensor:
         """Return the generator's next uniform numbers, float64 [count] in [0, 1)."""
-        if isinstance(self._generator, KeyStream):
-            return self._generator.uniforms(count)
-        return torch.rand(count, dtype=torch.float64, generator=self._generator)
+        if isinstance(self._generator, torch.Generator):
+            return torch.rand(count, dtype=torch.float64, generator=self._generator)
+        return self._generator.uniforms(count)
 
     def state(self) -> dict[str, Any]:
         """Return the state from which a resumed run draws the same batches."""
@@ -154,3 +158,5 @@ class PoissonSampler:
         self.rewind()
         self.position = int(state["position"])
         self._generator.set_state(state["generator"])
+        if isinstance(self._generator, RankStream):
+            self._generator.renew()

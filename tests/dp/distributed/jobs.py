@@ -106,6 +106,7 @@ class BiasNet(nn.Sequential):
 #: Layers that are sharded by themselves; the children of others.
 SHARDED_ALONE = {TiedNet: lambda net: [net.head], nn.Linear: lambda net: []}
 NETS = {
+    "one": lambda: nn.Linear(1, 1),
     "linear": lambda: nn.Linear(4, CLASSES),
     "mlp": lambda: nn.Sequential(nn.Linear(4, 7), nn.Tanh(), nn.Linear(7, CLASSES)),
     "tied": TiedNet,
@@ -223,6 +224,47 @@ def noise(size, steps, bug=None, sharded=False, **options):
     return torch.stack(releases)
 
 
+def own_records(of_ranks):
+    """Return this rank's records: ranks have so many each; a process alone has all."""
+    x, y = data()
+    if not dist.is_initialized():
+        return x, y
+    rank = dist.get_rank()
+    start = sum(of_ranks[:rank])
+    return x[start : start + of_ranks[rank]], y[start : start + of_ranks[rank]]
+
+
+def trained_locally(of_ranks, **options):
+    """Return weights, receipt and epsilon where ranks have records of their own."""
+    model, optimizer, engine = made(partition="local", **options)
+    advance(model, optimizer, engine.poisson_loader(own_records(of_ranks)))
+    engine.detach()
+    epsilon = engine.get_epsilon(assume_per_sample_loss=True)
+    return weights(model), engine.receipt(), epsilon
+
+
+def drawn_locally(of_ranks, steps, bug=None, resumes=False, **options):
+    """Return which of its own records a rank draws at each step: [steps, n]."""
+    with BUGS[bug]() if bug else nullcontext():
+        settings = {"partition": "local", "steps": steps, **options}
+        model, optimizer, engine = made(net="one", **settings)
+        if resumes:  # from the state of rank 0
+            states = [engine.state_dict()]
+            dist.broadcast_object_list(states)
+            engine.load_state_dict(states[0])
+        size = of_ranks[dist.get_rank()]
+        numbers = torch.arange(size).view(-1, 1).float()
+        joined = torch.zeros(steps, size)
+        for step, (x, y) in enumerate(engine.poisson_loader((numbers, numbers))):
+            joined[step, x.flatten().long()] = 1.0
+            F.mse_loss(model(x), y).backward()
+            optimizer.step()
+            optimizer.zero_grad()
+    engine.receipt()
+    engine.detach()
+    return joined
+
+
 def saved(steps, path, **options):
     """Save a run after some steps, on rank 0; return its epsilon."""
     model, optimizer, engine = made(**options)
@@ -265,6 +307,7 @@ def unlike(what):
         "seed": {"seed": 5 + other},
         "options": {"max_grad_norm": 0.5 + other},
         "step": {"steps": COMPARED_EVERY + 2},
+        "partition": {"partition": "local" if other else "strided"},
     }
     model, optimizer, engine = made(**changes.get(what, {}))
     if what == "model":

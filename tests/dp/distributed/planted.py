@@ -45,6 +45,13 @@ class SameNoise(seeded.RankNoise):
         super().__init__(seed, 0, size)
 
 
+class SameDraws(seeded.RankStream):
+    """Draws of one seed on every rank, each from its own records."""
+
+    def __init__(self, seed, rank, size):
+        super().__init__(seed, 0, size)
+
+
 BUGS = {
     "divided by W": lambda: patch.object(Ranks, "add_up", divided),
     "noise before the sum": lambda: patch.object(
@@ -56,6 +63,9 @@ BUGS = {
     "no broadcast": lambda: patch.object(Ranks, "secret", own_secret),
     "same seed": lambda: patch(
         "dpsgd_explorer.dp.noise.generators.RankNoise", SameNoise
+    ),
+    "same draws": lambda: patch(
+        "dpsgd_explorer.dp.noise.generators.RankStream", SameDraws
     ),
     "skipped sum": lambda: patch.object(Ranks, "add_up", lambda ranks, flat: None),
 }
