@@ -26,6 +26,7 @@ run: $(VENV)/run.installed $(VENV)/noise.compiled ## Start the pages and the wor
 test: system-packages check scripts unit ## Check and test all that a change can break by mistake
 
 test-all: $(VENV)/dev.installed system-packages $(VENV)/noise.compiled ## Run the long tests, which `make test` leaves out
+	@tools/system_packages.sh servers
 	$(PYTEST) -m long
 
 check: $(VENV)/dev.installed ## Lint, format and types, without tests

@@ -126,5 +126,13 @@ class StorageBusyError(ExplorerError, OSError):
     """Another process held the database longer than we wait for it."""
 
 
+class StorageUnreachableError(StorageBusyError):
+    """The database's server does not answer; the transaction changed nothing."""
+
+
+class StorageReadOnlyError(StorageBusyError):
+    """The database takes no writes for now."""
+
+
 class ReplayError(ExplorerError, RuntimeError):
     """A resumed run did not repeat the events it had already stored."""

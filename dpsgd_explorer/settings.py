@@ -3,8 +3,8 @@
 | variable | default | meaning |
 |---|---|---|
 | ``DPSGD_INSTANCE_DIR`` | ``instance`` | database, queue, caches, cookie key |
-| ``DPSGD_DATABASE_URL`` | SQLite in the instance folder | the runs table |
-| ``DPSGD_QUEUE_URL`` | SQLite in the instance folder | the doorbell |
+| ``DPSGD_DATABASE_URL`` | SQLite in the instance folder | runs; or PostgreSQL |
+| ``DPSGD_QUEUE_URL`` | beside the runs | doorbell: SQLite, PostgreSQL or Redis |
 | ``DPSGD_PROFILE`` | ``local`` | or ``public``: quotas, see below |
 | ``DPSGD_WORKERS`` | ``auto``: see below | runs that train at the same time |
 | ``DPSGD_THREADS`` | 1 | threads of one training process |
@@ -60,6 +60,8 @@ KEEP_DAYS = {"local": NO_LIMIT, "public": "30"}
 OWN_DATA = {"local": "1", "public": "0"}
 
 NO_OPERATION = Operation()
+#: How addresses of SQLite files begin.
+FILE = "sqlite://"
 #: Names under which this machine reaches itself.
 LOOPBACK_HOSTS = frozenset({"127.0.0.1", "[::1]", "localhost"})
 HOST_NAME = re.compile(r"[a-z0-9._-]+|\[[0-9a-f:.]+\]")
@@ -154,14 +156,11 @@ class Settings:
         QUOTAS[profile].changed(own_quotas)  # reports what is wrong with them now
         threads = _number(values, "DPSGD_THREADS", cls.threads)
         sources = DataSources.from_environment(values)
+        database_url, queue_url = _addresses(values, folder)
         settings = cls(
             instance_dir=folder,
-            database_url=values.get(
-                "DPSGD_DATABASE_URL", f"sqlite:///{folder / 'runs.sqlite3'}"
-            ),
-            queue_url=values.get(
-                "DPSGD_QUEUE_URL", f"sqlite:///{folder / 'queue.sqlite3'}"
-            ),
+            database_url=database_url,
+            queue_url=queue_url,
             profile=profile,
             workers=_workers(values, profile, threads),
             threads=threads,
@@ -261,6 +260,29 @@ def _host_names(text: str) -> tuple[str, ...]:
                 f"commas, such as dp.example.org; got {name!r}.",
             )
     return names
+
+
+def _addresses(values: Mapping[str, str], folder: Path) -> tuple[str, str]:
+    """Read where runs and queue are: both on this machine, or both on servers."""
+    database = values.get("DPSGD_DATABASE_URL") or f"{FILE}/{folder}/runs.sqlite3"
+    is_file = database.startswith(FILE)
+    beside = f"{FILE}/{folder}/queue.sqlite3" if is_file else database
+    queue = values.get("DPSGD_QUEUE_URL") or beside
+    if is_file and not queue.startswith(FILE):
+        raise ConfigError(
+            "DPSGD_QUEUE_URL",
+            "DPSGD_QUEUE_URL must be a SQLite file where DPSGD_DATABASE_URL is one: "
+            "workers on other machines would hear of runs that they cannot read. Set "
+            "DPSGD_DATABASE_URL=postgresql+psycopg://… too, or leave both out.",
+        )
+    if not is_file and queue.startswith(FILE):
+        raise ConfigError(
+            "DPSGD_QUEUE_URL",
+            "DPSGD_QUEUE_URL must be redis://… or postgresql+psycopg://… where "
+            "DPSGD_DATABASE_URL is no SQLite file: workers on other machines would "
+            "not hear of a run. Leave it out to use the database for both.",
+        )
+    return database, queue
 
 
 def _check_exposure(settings: Settings) -> None:

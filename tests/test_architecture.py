@@ -31,7 +31,7 @@ MAY_IMPORT = {
         "safetensors",
         "torch",
     },
-    "runs": {"experiments", "huey", "sqlalchemy"},
+    "runs": {"alembic", "experiments", "huey", "psycopg", "redis", "sqlalchemy"},
     "web": {
         "accounting",
         "experiments",

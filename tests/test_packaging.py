@@ -51,5 +51,6 @@ def test_the_library_asks_for_nothing_of_the_site():
 def test_what_the_wheel_asks_for_is_what_is_tested():
     lines = (ROOT / "requirements.txt").read_text(encoding="utf-8").splitlines()
     pinned = names(line for line in lines if "==" in line)
-    extras = PROJECT["project"]["optional-dependencies"]["site"]
-    assert names([*PROJECT["project"]["dependencies"], *extras]) == pinned
+    extras = PROJECT["project"]["optional-dependencies"]
+    asked = [*PROJECT["project"]["dependencies"], *extras["site"], *extras["fleet"]]
+    assert names(asked) == pinned

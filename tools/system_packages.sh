@@ -1,7 +1,8 @@
 #!/bin/sh
 # Bring what the tests need from the system's packages: Node, Chromium, three sets of
-# fonts, and a C compiler. Where that may not be done, say what to install,
-# and fail.
+# fonts, and a C compiler; with the argument "servers", or where packages may be
+# installed anyway, PostgreSQL and Redis, which long tests start themselves. Where that
+# may not be done, say what to install, and fail.
 set -eu
 
 OLDEST_NODE=18
@@ -26,12 +27,30 @@ font() { # package, family
 font fonts-dejavu-core "DejaVu Sans"
 font fonts-liberation "Liberation Sans"
 font fonts-open-sans "Open Sans"
+if [ "${1-}" = servers ] || [ "$(id -u)" -eq 0 ]; then
+    if ! command -v initdb >/dev/null && ! ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1; then
+        wanted="$wanted postgresql"
+    fi
+    if ! command -v redis-server >/dev/null; then
+        wanted="$wanted redis-server"
+    fi
+fi
 [ -z "$wanted" ] && exit 0
 
 if command -v apt-get >/dev/null && [ "$(id -u)" -eq 0 ]; then
     echo "installing$wanted"
     export DEBIAN_FRONTEND=noninteractive
     apt-get update -qq
+    # The packages' own servers are not started, and no database is made for them.
+    if [ ! -e /usr/sbin/policy-rc.d ]; then
+        printf '#!/bin/sh\nexit 101\n' >/usr/sbin/policy-rc.d
+        chmod +x /usr/sbin/policy-rc.d
+        trap 'rm -f /usr/sbin/policy-rc.d' EXIT
+    fi
+    if [ ! -e /etc/postgresql-common/createcluster.conf ]; then
+        mkdir -p /etc/postgresql-common
+        echo 'create_main_cluster = false' >/etc/postgresql-common/createcluster.conf
+    fi
     # shellcheck disable=SC2086  # a list of names
     apt-get install -y -qq --no-install-recommends $wanted >/dev/null
     # Tests read the real Fashion-MNIST where it is; they do without it elsewhere.

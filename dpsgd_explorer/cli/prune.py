@@ -40,7 +40,7 @@ def carry_out(options: argparse.Namespace) -> int:
         pass
     store.database.compact()
     remaining = sum(store.counts().values())
-    freed = (size - store.database.size) / MIB
+    freed = max(0, size - store.database.size) / MIB
     store.database.close()
     print(
         f"{runs - remaining} runs deleted, {remaining} left; {freed:.1f} MiB given back"

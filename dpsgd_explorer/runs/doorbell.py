@@ -11,14 +11,28 @@ import json
 import logging
 import sqlite3
 from collections.abc import Callable
+from dataclasses import dataclass
 
-from huey import SqliteHuey
+from huey import PostgresHuey, RedisHuey, SqliteHuey
+from huey.api import Huey
 from huey.registry import Message
 from huey.serializer import Serializer
 
+from dpsgd_explorer.errors import ConfigError
+from dpsgd_explorer.runs.database.address import (
+    POSTGRESQL,
+    REDIS,
+    kind_of,
+    postgresql_url,
+    shown,
+)
 from dpsgd_explorer.runs.files.private_file import private_file
 from dpsgd_explorer.settings import Settings
 
+NAME = "dpsgd-explorer"
+CONNECT_SECONDS = 5
+# Longer than huey waits for a message, so that silence is no fault.
+ANSWER_SECONDS = 10
 logger = logging.getLogger(__name__)
 
 
@@ -30,6 +44,14 @@ class JsonSerializer(Serializer):  # type: ignore[misc]  # huey has no types
 
     def _deserialize(self, data: bytes) -> Message:
         return Message(*json.loads(data))
+
+
+@dataclass(frozen=True)
+class Queue:
+    """A queue, and the errors it raises when it takes no message."""
+
+    huey: Huey
+    faults: tuple[type[Exception], ...]
 
 
 class Doorbell:
@@ -45,9 +67,10 @@ class Doorbell:
             answer: Called with the run id in a worker's thread; None: ring only.
 
         Raises:
-            ConfigError: there is no queue of that kind.
+            ConfigError: there is no queue of that kind, or it does not answer.
         """
-        self.huey = _queue(settings.queue_url)
+        queue = _queue(settings.queue_url)
+        self.huey, self._faults = queue.huey, queue.faults
 
         def ring(run_id: str) -> None:
             if answer is not None:
@@ -59,20 +82,68 @@ class Doorbell:
         """Wake a worker; if the queue takes no message, the workers look themselves."""
         try:
             self._ring(run_id)
-        except sqlite3.OperationalError as error:
+        except self._faults as error:
             logger.warning("the doorbell for run %s was not heard: %s", run_id, error)
 
 
-def _queue(url: str) -> SqliteHuey:
+def _queue(url: str) -> Queue:
     """Open the queue at an address.
 
     Raises:
-        ConfigError: the address is not that of a SQLite file.
+        ConfigError: it is no address of a queue, or nothing answers there.
     """
-    file = private_file("DPSGD_QUEUE_URL", url, "queue.sqlite3")
-    return SqliteHuey(
-        "dpsgd-explorer",
-        filename=str(file),
-        results=False,
-        serializer=JsonSerializer(),
+    kind = kind_of(url)
+    if kind not in (POSTGRESQL, REDIS):
+        file = private_file("DPSGD_QUEUE_URL", url, "queue.sqlite3")
+        huey = SqliteHuey(NAME, filename=str(file), **_plain())
+        return Queue(huey, (sqlite3.OperationalError,))
+    opened = _redis if kind == REDIS else _postgresql
+    return opened(url)
+
+
+def _redis(url: str) -> Queue:
+    from redis import ConnectionPool, RedisError
+    from redis.backoff import NoBackoff
+    from redis.retry import Retry
+
+    try:
+        pool = ConnectionPool.from_url(
+            url,
+            socket_connect_timeout=CONNECT_SECONDS,
+            socket_timeout=ANSWER_SECONDS,
+            retry=Retry(NoBackoff(), 1),
+        )
+        huey = RedisHuey(NAME, connection_pool=pool, **_plain())
+        huey.storage.queue_size()
+    except (RedisError, ValueError) as error:
+        raise _unreachable(url, error) from None
+    return Queue(huey, (RedisError,))
+
+
+def _postgresql(url: str) -> Queue:
+    import psycopg
+
+    address = postgresql_url(url).set(drivername="postgresql")
+    dsn = address.render_as_string(hide_password=False)
+    options = {"connect_timeout": CONNECT_SECONDS, "application_name": NAME}
+    try:
+        huey = PostgresHuey(NAME, dsn=dsn, **options, **_plain())
+    except (psycopg.errors.UniqueViolation, psycopg.errors.DuplicateTable):
+        # Another process has just made its tables.
+        huey = PostgresHuey(NAME, dsn=dsn, **options, **_plain())
+    except psycopg.Error as error:
+        raise _unreachable(url, error) from None
+    return Queue(huey, (psycopg.Error,))
+
+
+def _plain() -> dict[str, object]:
+    """Return what all queues have in common."""
+    return {"results": False, "serializer": JsonSerializer()}
+
+
+def _unreachable(url: str, error: Exception) -> ConfigError:
+    return ConfigError(
+        "DPSGD_QUEUE_URL",
+        f"DPSGD_QUEUE_URL: the queue {shown(url)} cannot be reached, tried for "
+        f"{CONNECT_SECONDS} seconds: {' '.join(str(error).split())}",
     )

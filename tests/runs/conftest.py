@@ -9,12 +9,15 @@ from sqlalchemy import event
 
 from dpsgd_explorer.experiments.training_config import TrainingConfig
 from dpsgd_explorer.quotas import Quotas
+from dpsgd_explorer.runs.store.database import Database
 from dpsgd_explorer.runs.store.leases import LEASE_SECONDS
+from dpsgd_explorer.runs.store.schema import metadata
 from dpsgd_explorer.runs.store.store import RunStore
 from dpsgd_explorer.runs.worker.consumer import Consumer
 from dpsgd_explorer.settings import Settings
 from dpsgd_explorer.training.dp_sgd import train
 from tests.runs.real_runs import CHEAP, long_config
+from tests.runs.servers import PostgreSQL, Redis
 from tests.runs.system_processes import children_of
 
 
@@ -34,8 +37,49 @@ def clock():
     return Clock()
 
 
+@pytest.fixture(scope="session")
+def postgresql():
+    """A server; its database "runs" has the tables."""
+    server = PostgreSQL()
+    try:
+        server.start()
+        server.ask("CREATE DATABASE runs")
+        Database(server.url("runs"), on_open="upgrade").close()
+        yield server
+    finally:
+        server.close()
+
+
+@pytest.fixture(scope="session")
+def redis_server():
+    server = Redis()
+    try:
+        yield server.start()
+    finally:
+        server.close()
+
+
 @pytest.fixture
-def database_url(tmp_path: Path):
+def postgresql_url(postgresql):
+    """The address of a database of which all tables but those of versions are empty."""
+    names = set(metadata.tables) - {"alembic_version", "schema_version"}
+    statements = [f"DELETE FROM {name}" for name in names]
+    postgresql.ask("; ".join(statements), "runs")
+    return postgresql.url("runs")
+
+
+def pytest_generate_tests(metafunc):
+    """Run a module's tests on every database it names in ``DATABASES``."""
+    databases = getattr(metafunc.module, "DATABASES", None)
+    if databases and "database_url" in metafunc.fixturenames:
+        metafunc.parametrize("database_url", databases, indirect=True)
+
+
+@pytest.fixture
+def database_url(request, tmp_path: Path):
+    """The address of a file, or of what the test is parametrised by."""
+    if getattr(request, "param", "sqlite") == "postgresql":
+        return request.getfixturevalue("postgresql_url")
     return f"sqlite:///{tmp_path / 'runs.sqlite3'}"
 
 

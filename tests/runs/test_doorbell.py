@@ -49,7 +49,7 @@ def test_a_ring_that_cannot_be_queued_is_no_error(doorbell, tmp_path, caplog):
     assert "the doorbell for run run-1 was not heard" in caplog.text
 
 
-@pytest.mark.parametrize("url", ["redis://cache", "postgresql://db/queue", "queue"])
+@pytest.mark.parametrize("url", ["amqp://cache", "mysql://db/queue", "queue"])
 def test_a_queue_that_is_not_supported_is_refused_with_what_is(settings, url):
     with pytest.raises(ConfigError, match="must be the address of a SQLite file"):
         Doorbell(replace(settings, queue_url=url))

@@ -7,10 +7,11 @@ from dataclasses import dataclass
 
 from sqlalchemy import select
 
+from dpsgd_explorer.runs.database.upgrade import NEWEST, revision
 from dpsgd_explorer.runs.doorbell import Doorbell
 from dpsgd_explorer.runs.operation.workers import LOST_SECONDS, live_workers
 from dpsgd_explorer.runs.store.database import Database
-from dpsgd_explorer.runs.store.schema import SCHEMA_VERSION, runs, schema_version
+from dpsgd_explorer.runs.store.schema import runs
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,11 +54,10 @@ class Readiness:
 
     def _compare_schema(self) -> str:
         with self._database.read() as connection:
-            version = connection.scalar(select(schema_version.c.version))
-        if version != SCHEMA_VERSION:
+            version = revision(connection)
+        if version != NEWEST:
             raise NotReadyError(
-                f"the database has schema {version}, this program needs "
-                f"{SCHEMA_VERSION}"
+                f"the database has schema {version}, this program needs {NEWEST}"
             )
         return f"version {version}"
 

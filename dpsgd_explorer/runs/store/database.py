@@ -1,71 +1,92 @@
-"""Connections to the database, and its faults in our own words.
-
-SQLite runs in WAL mode, so readers never wait for a writer.  A write transaction
-starts with BEGIN IMMEDIATE: without it, one that reads first and then writes would be
-refused with "database is locked" whenever another wrote in between.
-"""
+"""Transactions of the database, whichever kind it is, and its faults in our words."""
 
 from __future__ import annotations
 
-import sqlite3
+import math
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
-from typing import Any
+from typing import Literal
 
-from sqlalchemy import (
-    Connection,
-    create_engine,
-    event,
-    insert,
-    inspect,
-    select,
-    update,
-)
+from sqlalchemy import Connection
 from sqlalchemy.engine import Engine
 from sqlalchemy.exc import DBAPIError
+from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 
-from dpsgd_explorer.errors import ConfigError, StorageBusyError, StorageFullError
-from dpsgd_explorer.runs.files.disk_reserve import DiskReserve, storage_full
-from dpsgd_explorer.runs.files.private_file import private_file
+from dpsgd_explorer.errors import (
+    ConfigError,
+    ExplorerError,
+    StorageBusyError,
+    StorageFullError,
+    StorageUnreachableError,
+)
+from dpsgd_explorer.runs.database import upgrade
+from dpsgd_explorer.runs.database.address import POSTGRESQL, kind_of, shown
+from dpsgd_explorer.runs.database.backend import WRITES, Backend
+from dpsgd_explorer.runs.database.sqlite import Sqlite
 from dpsgd_explorer.runs.store import schema
 
-# SQLite's own waiting; what goes beyond it is ours.
-BUSY_TIMEOUT_SECONDS = 5.0
 PATIENCE_SECONDS = 12.0
-INCREMENTAL = 2  # free pages are given back when asked for
-SET_AUTO_VACUUM = f"PRAGMA auto_vacuum = {INCREMENTAL}"
+# A server that is gone is tried for this long before an answer says so.
+OUTAGE_SECONDS = 1.0
+# When a process starts, the server may be starting too.
+OPEN_SECONDS = 5.0
+RETRY_SECONDS = 0.2
 
 
 class Database:
     """One pool of connections to the database at ``url``."""
 
-    def __init__(self, url: str, *, patience_s: float = PATIENCE_SECONDS) -> None:
-        """Open the database; a new one gets its tables.
+    def __init__(
+        self,
+        url: str,
+        *,
+        patience_s: float = PATIENCE_SECONDS,
+        outage_s: float = OUTAGE_SECONDS,
+        on_open: Literal["check", "upgrade", "look"] = "check",
+    ) -> None:
+        """Open the database; an embedded one gets the present version's tables.
 
         Args:
             url: SQLAlchemy's form of address.
             patience_s: How long a write waits while another process writes.
+            outage_s: How long a transaction waits for a server that is gone.
+            on_open: Refuse a server's tables of another version, bring them up, or
+                take any.
 
         Raises:
-            ConfigError: an address we cannot use, or a database of another version.
+            ConfigError: an address we cannot use, a server that does not answer, or
+                tables of another version.
         """
-        file = private_file("DPSGD_DATABASE_URL", url, "runs.sqlite3")
-        self._file = file
-        self._patience_s = patience_s
-        self._reserve = DiskReserve(file.with_name(f"{file.name}.reserve"))
-        self.engine = _engine(
-            url, file, busy_timeout_s=min(patience_s, BUSY_TIMEOUT_SECONDS)
-        )
-        self._writer = self.engine.execution_options(begin="BEGIN IMMEDIATE")
-        with self.write(ends=True) as connection:
-            _create_tables(connection)
+        self._url = url
+        self._patience_s, self._outage_s = patience_s, max(outage_s, OPEN_SECONDS)
+        self._backend = _backend(url, patience_s)
+        self._writer = self._backend.engine.execution_options(**{WRITES: True})
+        self._open("upgrade" if self._backend.is_embedded else on_open)
+        self._outage_s = outage_s
+
+    @property
+    def engine(self) -> Engine:
+        """The pool of connections."""
+        return self._backend.engine
+
+    @property
+    def is_embedded(self) -> bool:
+        """Whether all processes that use it are on this machine."""
+        return self._backend.is_embedded
+
+    def clock(self) -> float:
+        """Return unix seconds: the server's where there is one."""
+        return self._backend.clock()
+
+    def lease_clock(self) -> float:
+        """Return seconds that all processes count alike, and that nobody sets."""
+        return self._backend.lease_clock()
 
     @contextmanager
     def read(self) -> Iterator[Connection]:
         """Open a connection that sees one state of the database throughout."""
-        with _translated(), self.engine.begin() as connection:
+        with self._translated(), self._begun(self.engine) as connection:
             yield connection
 
     @contextmanager
@@ -78,128 +99,123 @@ class Database:
         Raises:
             StorageFullError: the disk is full.
             StorageBusyError: another process kept the database for too long.
+            StorageUnreachableError: there is no connection, and nothing was changed.
         """
         if not ends:
-            self._reserve.demand()
+            self._backend.demand_reserve()
         try:
-            with _translated(), self._begun() as connection:
+            with self._translated(), self._begun(self._writer) as connection:
                 yield connection
-                connection.commit()
+                self._commit(connection)
         except StorageFullError:
-            self._reserve.release()
+            self._backend.release_reserve()
             raise
 
     @property
     def size(self) -> int:
         """Bytes that the database takes on the disk."""
-        files = (self._file.with_name(self._file.name + end) for end in ("", "-wal"))
-        return sum(file.stat().st_size for file in files if file.exists())
+        with self._translated():
+            return self._backend.size
 
     def shrink(self, pages: int) -> int:
         """Give some free pages back to the disk; return how many."""
         with self.write(ends=True) as connection:
-            before = connection.exec_driver_sql("PRAGMA freelist_count").scalar() or 0
-            # Each page is a row without columns, which SQLAlchemy does not fetch.
-            cursor = connection.connection.cursor()
-            cursor.execute(f"PRAGMA incremental_vacuum({pages})").fetchall()
-            after = connection.exec_driver_sql("PRAGMA freelist_count").scalar() or 0
-            return before - after
+            return self._backend.shrink(connection, pages)
 
     def compact(self) -> None:
-        """Give all free pages back; a database of an older version is rewritten."""
-        with _translated(), self._writer.connect() as connection:
-            cursor = connection.connection.cursor()  # no transaction: these need none
-            if cursor.execute("PRAGMA auto_vacuum").fetchone() != (INCREMENTAL,):
-                cursor.execute(SET_AUTO_VACUUM)
-                cursor.execute("VACUUM")
-            cursor.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+        """Give all free pages back."""
+        with self._translated(), self._writer.connect() as connection:
+            self._backend.compact(connection)
 
     def close(self) -> None:
         """Close every connection that is not in use."""
         self.engine.dispose()
 
-    def _begun(self) -> Connection:
-        """Return a connection whose write transaction has begun."""
-        end = time.monotonic() + self._patience_s
+    def revision(self) -> str | None:
+        """Return the version of the tables; None if there are none."""
+        with self.read() as connection:
+            return upgrade.revision(connection)
+
+    def _open(self, what: str) -> None:
+        try:
+            if what == "upgrade":
+                with self.write(ends=True) as connection:
+                    upgrade.upgrade(connection, schema.metadata, self._url)
+            else:
+                with self.read() as connection:
+                    if what == "check":
+                        upgrade.check(connection, self._url)
+        except StorageUnreachableError as error:
+            self.close()
+            reason = " ".join(str(error.__cause__.orig).split())  # type: ignore[union-attr]
+            raise ConfigError(
+                "DPSGD_DATABASE_URL",
+                f"DPSGD_DATABASE_URL: the database {shown(self._url)} cannot be "
+                f"reached, tried for {OPEN_SECONDS:g} seconds: {reason}",
+            ) from None
+        except ExplorerError:
+            self.close()
+            raise
+
+    def _begun(self, engine: Engine) -> Connection:
+        """Return a connection whose transaction has begun."""
+        begin = time.monotonic()
         while True:
-            connection = self._writer.connect()
+            connection = None
             try:
+                connection = engine.connect()
                 connection.begin()
-            except DBAPIError as error:
-                connection.close()
-                is_busy = isinstance(_translation(error), StorageBusyError)
-                if not is_busy or time.monotonic() >= end:
+            except (DBAPIError, PoolTimeoutError) as error:
+                if connection is not None:
+                    connection.close()
+                ours = self._translation(error)
+                if time.monotonic() - begin >= self._longest_wait(ours):
                     raise
+                if isinstance(ours, StorageUnreachableError):
+                    time.sleep(RETRY_SECONDS)
             else:
                 return connection
 
+    def _longest_wait(self, error: ExplorerError | None) -> float:
+        if isinstance(error, StorageUnreachableError):
+            return self._outage_s
+        return self._patience_s if isinstance(error, StorageBusyError) else -math.inf
 
-def _engine(url: str, file: Path, *, busy_timeout_s: float) -> Engine:
-    # As many connections as there are threads to use them: none waits for another's.
-    engine = create_engine(url, pool_size=8, max_overflow=-1)
+    def _commit(self, connection: Connection) -> None:
+        transaction = self._backend.transaction_id(connection)
+        try:
+            connection.commit()
+        except DBAPIError as error:
+            if not isinstance(self._translation(error), StorageUnreachableError):
+                raise
+            if not self._backend.was_committed(transaction, self._patience_s):
+                raise
 
-    @event.listens_for(engine, "connect")
-    def prepare(connection: sqlite3.Connection, _record: object) -> None:
-        connection.isolation_level = None  # we begin transactions ourselves
-        connection.execute(f"PRAGMA busy_timeout = {round(busy_timeout_s * 1000)}")
-        if not file.stat().st_size:  # only there, for it waits for writers
-            connection.execute(SET_AUTO_VACUUM)
-        connection.execute("PRAGMA journal_mode = WAL")
-        connection.execute("PRAGMA synchronous = NORMAL")
+    @contextmanager
+    def _translated(self) -> Iterator[None]:
+        try:
+            yield
+        except (DBAPIError, PoolTimeoutError) as error:
+            ours = self._translation(error)
+            if ours is None:
+                raise
+            raise ours from error
 
-    event.listen(engine, "begin", _begin)
-    return engine
-
-
-def _begin(connection: Connection) -> None:
-    connection.exec_driver_sql(connection.get_execution_options().get("begin", "BEGIN"))
-
-
-def _create_tables(connection: Connection) -> None:
-    version = _version(connection)
-    while version in schema.MIGRATIONS:
-        for statement in schema.MIGRATIONS[version]:
-            connection.exec_driver_sql(statement)
-        version += 1
-        connection.execute(update(schema.schema_version).values(version=version))
-    if version not in (None, schema.SCHEMA_VERSION):
-        raise ConfigError(
-            "DPSGD_DATABASE_URL",
-            f"the database has schema {version}, this program needs "
-            f"{schema.SCHEMA_VERSION}; move the file away to start with a new one.",
-        )
-    schema.metadata.create_all(connection)
-    if version is None:
-        made = insert(schema.schema_version).values(version=schema.SCHEMA_VERSION)
-        connection.execute(made)
+    def _translation(
+        self, error: DBAPIError | PoolTimeoutError
+    ) -> ExplorerError | None:
+        if isinstance(error, PoolTimeoutError):
+            return StorageBusyError(
+                "every connection of this process to the database is in use; retry "
+                "soon."
+            )
+        return self._backend.translation(error)
 
 
-def _version(connection: Connection) -> int | None:
-    """Return the schema that a database has; None if it is new."""
-    if not inspect(connection).has_table(schema.schema_version.name):
-        return None
-    return connection.scalar(select(schema.schema_version.c.version))
+def _backend(url: str, patience_s: float) -> Backend:
+    if kind_of(url) != POSTGRESQL:
+        return Sqlite(url, patience_s=patience_s)
+    # Here: an installation with a file needs no driver.
+    from dpsgd_explorer.runs.database.postgresql import Postgresql
 
-
-@contextmanager
-def _translated() -> Iterator[None]:
-    try:
-        yield
-    except DBAPIError as error:
-        ours = _translation(error)
-        if ours is None:
-            raise
-        raise ours from error
-
-
-def _translation(error: DBAPIError) -> StorageFullError | StorageBusyError | None:
-    # The low byte is the primary code; the rest is the place in SQLite.
-    code: Any = getattr(error.orig, "sqlite_errorcode", None)
-    primary = code & 0xFF if isinstance(code, int) else None
-    if primary == sqlite3.SQLITE_FULL:
-        return storage_full()
-    if primary in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
-        return StorageBusyError(
-            "the database was kept by another process for too long; retry soon."
-        )
-    return None
+    return Postgresql(url, patience_s=patience_s)

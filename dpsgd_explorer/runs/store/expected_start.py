@@ -14,7 +14,7 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from statistics import median
 
-from sqlalchemy import Connection, RowMapping, select
+from sqlalchemy import Connection, RowMapping, func, select
 
 from dpsgd_explorer.runs.store import fair_queue
 from dpsgd_explorer.runs.store.schema import DONE, QUEUED, RUNNING, launches, runs
@@ -171,7 +171,7 @@ def _unfinished(connection: Connection) -> Sequence[RowMapping]:
 
 def _speed(connection: Connection, kind: str) -> float | None:
     """Return the median cost per second of the last runs of a kind."""
-    cost = launches.c.cost * runs.c.step / runs.c.steps
+    cost = launches.c.cost * runs.c.step / func.nullif(runs.c.steps, 0)
     speed = cost / (runs.c.ended_at - runs.c.started_at)
     query = (
         select(speed)

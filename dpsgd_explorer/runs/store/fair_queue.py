@@ -99,7 +99,8 @@ def _queued() -> Select[Any]:
     turn = case((is_resumed, 0), else_=func.row_number().over(**window))
     joined = func.first_value(func.coalesce(launches.c.joined, 0)).over(**window)
     # Doubled, so that adding 1 breaks the tie.
-    waits_since = func.max(2 * joined, func.coalesce(2 * served.c.start + 1, 0))
+    since_joined, since_start = 2 * joined, func.coalesce(2 * served.c.start + 1, 0)
+    waits_since = case((since_joined > since_start, since_joined), else_=since_start)
     return (
         select(
             runs.c.id,

@@ -21,14 +21,19 @@ def own_name() -> str:
     return "" if started is None else f"{_machine()} {os.getpid()} {started}"
 
 
-def is_gone(name: str | None) -> bool:
-    """Whether the process has certainly ended; False for one that we cannot see."""
+def is_gone(name: str | None, *, on_this_machine: bool = True) -> bool:
+    """Whether the process has certainly ended; False for one that we cannot see.
+
+    Args:
+        name: Of the process.
+        on_this_machine: It can only have been on this one, be it before a restart.
+    """
     if not name or not own_name():
         return False
     boot, namespace, pid, started = name.split()
     here = _machine().split()
     if boot != here[0]:
-        return True
+        return on_this_machine
     return namespace == here[1] and _started(int(pid)) != int(started)
 
 

@@ -4,9 +4,10 @@ A claim raises the run's fence number, and each write names that number.  If a w
 pauses for longer than its lease, the number has changed and its write is refused: two
 workers never write for one run.
 
-Leases are counted by the machine's monotonic clock.  All processes share it, as
-SQLite's are on one machine, and it cannot be set.  A restart of the machine resets it,
-so a lease that ends later than the longest one could counts as over too.
+Leases are counted by a clock that all processes share: with SQLite, whose processes are
+on one machine, by that machine's monotonic clock, which cannot be set; with PostgreSQL
+by the server's.  A restart resets the former, so a lease that ends later than the
+longest one could counts as over too.
 """
 
 from __future__ import annotations
@@ -62,7 +63,7 @@ class Leases:
         Args:
             database: Where the runs are.
             clock: Gives unix seconds.
-            lease_clock: Gives seconds that all processes of the machine count alike.
+            lease_clock: Gives seconds that all processes count alike.
         """
         self._database = database
         self.clock, self.lease_clock = clock, lease_clock
@@ -291,7 +292,7 @@ class Leases:
             run
             for run in running
             if not now <= run["lease_until"] <= now + LONGEST_LEASE_SECONDS
-            or holder.is_gone(run["holder"])
+            or holder.is_gone(run["holder"], on_this_machine=self._database.is_embedded)
         ]
 
     def overdue(

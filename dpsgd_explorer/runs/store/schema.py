@@ -14,6 +14,7 @@
 from __future__ import annotations
 
 from sqlalchemy import (
+    DDL,
     BigInteger,
     Boolean,
     Column,
@@ -25,25 +26,10 @@ from sqlalchemy import (
     Table,
     Text,
     UniqueConstraint,
+    event,
 )
 
 from dpsgd_explorer.runs.store.site.tables import metadata as metadata
-
-SCHEMA_VERSION = 4
-# What brings a database of an earlier version up to the next one, before the tables
-# that are missing are made.
-MIGRATIONS: dict[int, tuple[str, ...]] = {
-    1: ("DROP TABLE launches", "ALTER TABLE runs ADD COLUMN holder VARCHAR(120)"),
-    2: (
-        "ALTER TABLE runs ADD COLUMN note VARCHAR(500) NOT NULL DEFAULT ''",
-        "ALTER TABLE runs ADD COLUMN starred BOOLEAN NOT NULL DEFAULT 0",
-        "ALTER TABLE runs ADD COLUMN deleted_at FLOAT",
-        "CREATE INDEX deleted_runs ON runs (deleted_at)",
-        "ALTER TABLE runs ADD COLUMN until_step INTEGER",
-        "ALTER TABLE runs ADD COLUMN changes TEXT",
-    ),
-    3: (),  # the tables of store.site, which are made where they are missing
-}
 
 QUEUED, RUNNING, PAUSED = "queued", "running", "paused"
 DONE, FAILED, CANCELLED, INTERRUPTED = "done", "failed", "cancelled", "interrupted"
@@ -57,7 +43,6 @@ MOVES: dict[str, frozenset[str]] = {
     **{state: frozenset() for state in FINAL_STATES},
 }
 
-schema_version = Table("schema_version", metadata, Column("version", Integer))
 
 # Times are unix seconds; JSON is kept as text, so that it comes back as it was stored.
 runs = Table(
@@ -84,7 +69,7 @@ runs = Table(
     Column("last_seq", Integer, nullable=False, default=0),
     # For the worker only:
     Column("fence", Integer, nullable=False, default=0),
-    Column("lease_until", Float),  # by the monotonic clock, see leases
+    Column("lease_until", Float),  # by the lease clock, see leases
     Column("holder", String(120)),
     Column("tries", Integer, nullable=False, default=0),
     Column("cancel", Boolean, nullable=False, default=False),
@@ -124,6 +109,18 @@ events = Table(
     sqlite_autoincrement=True,
 )
 
+# PostgreSQL tells the listeners of this channel, at each commit, that there are more.
+EVENTS_CHANNEL = "dpsgd_events"
+for _statement in (
+    "CREATE OR REPLACE FUNCTION tell_of_events() RETURNS trigger AS $$ BEGIN"
+    f" PERFORM pg_notify('{EVENTS_CHANNEL}', ''); RETURN NULL;"
+    " END $$ LANGUAGE plpgsql",
+    "CREATE OR REPLACE TRIGGER tell_of_events AFTER INSERT ON events"
+    " FOR EACH STATEMENT EXECUTE FUNCTION tell_of_events()",
+):
+    _told = DDL(_statement)  # type: ignore[no-untyped-call]
+    event.listen(events, "after_create", _told.execute_if(dialect="postgresql"))
+
 checkpoints = Table(
     "checkpoints",
     metadata,
@@ -156,4 +153,22 @@ launches = Table(
     Column("started", Integer),
     Index("launches_of_visitor", "visitor", "at"),
     Index("launches_of_network", "network", "at"),
+)
+
+# Files of visitors' own tables, where several machines need them.
+own_files = Table(
+    "own_files",
+    metadata,
+    Column("folder", String(32), primary_key=True),
+    Column("name", String(80), primary_key=True),
+    Column("data", LargeBinary, nullable=False),
+    Column("stored_at", Float, nullable=False),
+)
+
+# What all machines of the site sign with, by its name.
+secrets = Table(
+    "secrets",
+    metadata,
+    Column("name", String(20), primary_key=True),
+    Column("data", LargeBinary, nullable=False),
 )

@@ -7,16 +7,10 @@ from __future__ import annotations
 
 import math
 import secrets
-import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Self
 
-from sqlalchemy import (
-    RowMapping,
-    Select,
-    func,
-    select,
-)
+from sqlalchemy import RowMapping, Select, func, select
 
 from dpsgd_explorer.experiments.config import RunConfig
 from dpsgd_explorer.experiments.groups import RunGroup
@@ -32,16 +26,12 @@ from dpsgd_explorer.runs.store import (
     remains,
 )
 from dpsgd_explorer.runs.store.continuing import Continuing
-from dpsgd_explorer.runs.store.database import PATIENCE_SECONDS, Database
+from dpsgd_explorer.runs.store.database import Database
 from dpsgd_explorer.runs.store.labels import checked_name, relabel
 from dpsgd_explorer.runs.store.leases import Leases
 from dpsgd_explorer.runs.store.phases import phases_of_runs
 from dpsgd_explorer.runs.store.records import Group, Run, StoredEvent, not_found
-from dpsgd_explorer.runs.store.schema import (
-    MOVES,
-    events,
-    runs,
-)
+from dpsgd_explorer.runs.store.schema import MOVES, events, runs
 from dpsgd_explorer.runs.store.transitions import forget
 from dpsgd_explorer.settings import Settings
 
@@ -66,9 +56,9 @@ class RunStore:
         quotas: Quotas | None = None,
         cost_limit: float = math.inf,
         workers: int = 1,
-        clock: Callable[[], float] = time.time,
-        lease_clock: Callable[[], float] = time.monotonic,
-        patience_s: float = PATIENCE_SECONDS,
+        clock: Callable[[], float] | None = None,
+        lease_clock: Callable[[], float] | None = None,
+        **waits: float,
     ) -> None:
         """Open the database; one that is new gets its tables.
 
@@ -77,13 +67,18 @@ class RunStore:
             quotas: Limits of visitors, networks and the site; None: no limits.
             cost_limit: Multiply-adds that one run, or one group, may need.
             workers: Runs that train at the same time.
-            clock: Gives unix seconds.
-            lease_clock: Gives seconds that all processes of the machine count alike.
-            patience_s: How long a write waits while another process writes.
+            clock: Gives unix seconds; None: as the database does.
+            lease_clock: Gives seconds that all processes count alike; None: as the
+                database does.
+            **waits: ``patience_s`` and ``outage_s``, as for ``Database``.
         """
-        self.database = Database(database_url, patience_s=patience_s)
-        self.clock = clock
-        self.leases = Leases(self.database, clock=clock, lease_clock=lease_clock)
+        self.database = Database(database_url, **waits)
+        self.clock = clock = clock or self.database.clock
+        self.leases = Leases(
+            self.database,
+            clock=clock,
+            lease_clock=lease_clock or self.database.lease_clock,
+        )
         self.pauses = pauses.Pauses(self.database, clock, cost_limit)
         self._quotas = quotas or Quotas()
         self._limits: dict[str, Any] = {

@@ -26,6 +26,7 @@ from dpsgd_explorer.errors import (
     ExplorerError,
     LeaseLostError,
     ReplayError,
+    StorageBusyError,
     StorageFullError,
 )
 from dpsgd_explorer.experiments import kinds
@@ -80,7 +81,7 @@ def main(arguments: list[str]) -> int:
     with idle_work(settings, parent_watch):
         claim = Claim(**json.loads(parent_watch.first_line()))
     logs.name_process(claim.run_id)
-    store = RunStore(settings.database_url, patience_s=math.inf)
+    store = RunStore(settings.database_url, patience_s=math.inf, outage_s=math.inf)
     return carry_out(store, claim, settings, lease_s=lease_s)
 
 
@@ -185,6 +186,9 @@ def carry_out(
     except StorageFullError as full:
         logger.warning("run %s: %s", claim.run_id, full)
         return outcomes.EXIT_STORAGE_FULL
+    except StorageBusyError as error:
+        logger.warning("run %s: %s", claim.run_id, error)
+        return outcomes.EXIT_STORAGE_LOST
     return 0
 
 
@@ -194,7 +198,7 @@ def _outcome(
     """Train and return the outcome; raise only what prevents storing it."""
     try:
         _train(store, claim, settings, writer)
-    except (LeaseLostError, StorageFullError, RunGivenUpError):
+    except (LeaseLostError, StorageFullError, StorageBusyError, RunGivenUpError):
         raise
     except Exception as error:
         logger.exception("run %s ended with an error", claim.run_id)

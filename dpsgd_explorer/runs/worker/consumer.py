@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import signal
 import threading
+import time
 from contextlib import suppress
 
 from dpsgd_explorer import machine
@@ -28,6 +29,8 @@ TEND_SECONDS = 1.0
 RETRY_SECONDS = 10.0
 # How often a thread looks for a doorbell.
 LISTEN_SECONDS = 0.1
+# How long a thread waits at most after a queue did not answer.
+LONGEST_RETRY_SECONDS = 5.0
 SHUTDOWN_SECONDS = 6.0
 logger = logging.getLogger(__name__)
 
@@ -50,16 +53,20 @@ class Consumer:
         )
         self._running_per_visitor = settings.quotas.running
         self._busy = 0
+        self._reaps_from = 0.0
         self._lock = threading.Lock()
         self._stop = threading.Event()
 
     def run(self) -> None:
         """Serve until SIGTERM or SIGINT; runs in progress go back to the queue."""
+        waits = self.doorbell.huey.storage.blocking  # for a message, else it looks
         huey = self.doorbell.huey.create_consumer(
             workers=self._settings.workers,
             periodic=False,
             initial_delay=LISTEN_SECONDS,
-            max_delay=LISTEN_SECONDS,
+            max_delay=LONGEST_RETRY_SECONDS if waits else LISTEN_SECONDS,
+            backoff=2.0,
+            scheduler_interval=60,  # there is nothing to schedule
             shutdown_timeout=SHUTDOWN_SECONDS,
         )
         self._heartbeat.beat()
@@ -105,13 +112,16 @@ class Consumer:
     def tend(self, overdue_s: float = OVERDUE_SECONDS) -> None:
         """Do what is due: lost leases, lost doorbells, old runs, spare processes."""
         try:
-            to_ring = self.store.leases.reap()
+            # After an outage, whoever holds a run first has time to extend its lease.
+            is_early = time.monotonic() < self._reaps_from
+            to_ring = [] if is_early else self.store.leases.reap()
             if not to_ring and self._busy < self._settings.workers:
                 to_ring = self.store.leases.overdue(
                     overdue_s, running_per_visitor=self._running_per_visitor
                 )
         except ExplorerError as error:
             logger.warning("lost runs could not be looked for: %s", error)
+            self._reaps_from = time.monotonic() + self._lease_s
             to_ring = []
         for run_id in to_ring:
             self.doorbell.ring(run_id)

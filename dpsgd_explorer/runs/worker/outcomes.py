@@ -13,6 +13,7 @@ from dpsgd_explorer.errors import (
 from dpsgd_explorer.runs.store.schema import FAILED, INTERRUPTED, VIOLATION
 
 # Exit codes of a training process, after sysexits.h.
+EXIT_STORAGE_LOST = 69  # EX_UNAVAILABLE: the database went away within a transaction
 EXIT_STORAGE_FULL = (
     74  # EX_IOERR: the disk is full, so the outcome could not be stored either
 )

@@ -78,6 +78,7 @@ class Supervision:
         self._leases, self._claim, self._process = leases, claim, process
         self._settings, self._stop = settings, stop
         self._oom_kills = machine.oom_kills()
+        self._trusted_from = 0.0  # a lease that has run out then is lost
         self._end = time.monotonic() + settings.wall_seconds
         process.hand_over(claim)
 
@@ -101,7 +102,7 @@ class Supervision:
         """Return the outcome once the process has ended; None while it may continue."""
         if self._stop.is_set():
             return lambda: self._leases.release(self._claim, lost=False)
-        order = self._leases.order(self._claim)
+        order = self._order()
         if order == "paused":
             self._end += POLL_SECONDS
         if order == "cancel":
@@ -116,11 +117,29 @@ class Supervision:
             return lambda: self._finish(outcomes.time_limit(seconds))
         return None
 
+    def _order(self) -> str:
+        """Return the order of the database; while it does not answer, go on.
+
+        A lease runs out then, and the process needs time to extend it afterwards.
+        """
+        now = time.monotonic()
+        try:
+            order = self._leases.order(self._claim)
+        except StorageBusyError as error:
+            if now >= self._trusted_from:
+                logger.warning("run %s: %s", self._claim.run_id, error)
+            self._trusted_from = now + LEASE_SECONDS
+            return "go on"
+        is_early = order == "lapsed" and now < self._trusted_from
+        return "go on" if is_early else order
+
     def _settle(self, code: int) -> None:
         """Store the outcome of the run, unless its process already has."""
         if self._leases.order(self._claim) == "stop":
             return
-        if code not in KILLED:
+        if code == outcomes.EXIT_STORAGE_LOST:
+            self._leases.release(self._claim, lost=False)
+        elif code not in KILLED:
             self._finish(outcomes.of_exit(code, seconds=self._settings.run_seconds))
         elif machine.oom_kills() > self._oom_kills:
             self._finish(outcomes.memory_limit(self._settings.run_memory_mib))

@@ -17,6 +17,8 @@ from dpsgd_explorer.errors import (
     RunNotFoundError,
     StorageBusyError,
     StorageFullError,
+    StorageReadOnlyError,
+    StorageUnreachableError,
 )
 
 STATUS: dict[type[ExplorerError], tuple[int, str]] = {
@@ -27,6 +29,8 @@ STATUS: dict[type[ExplorerError], tuple[int, str]] = {
     QuotaError: (429, "over_quota"),
     StorageFullError: (507, "storage_full"),
     StorageBusyError: (503, "storage_busy"),
+    StorageUnreachableError: (503, "storage_unreachable"),
+    StorageReadOnlyError: (507, "storage_read_only"),
 }
 BUSY_RETRY_SECONDS = 5
 KEPT_HEADERS = ("Allow", "Retry-After")

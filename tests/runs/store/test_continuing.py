@@ -13,6 +13,7 @@ from dpsgd_explorer.quotas import Quotas
 from dpsgd_explorer.runs.store import remains
 from dpsgd_explorer.runs.store.store import RunStore
 from tests.runs.real_runs import CHEAP
+from tests.runs.servers import DATABASES as DATABASES
 from tests.stored_runs import ADULT, log_of, phase_of, store_run
 
 TINY = {"noise_multiplier": 1.0, "steps": 6, "evaluations": 2}

@@ -10,6 +10,7 @@ from dpsgd_explorer.runs.store import schema
 from dpsgd_explorer.runs.store.deletion import GRACE_SECONDS, UNDO_SECONDS
 from dpsgd_explorer.runs.store.retention import Sweep
 from dpsgd_explorer.runs.store.store import RunStore
+from tests.runs.servers import DATABASES as DATABASES
 
 
 def rows_about(store, *texts):

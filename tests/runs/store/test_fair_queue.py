@@ -4,6 +4,8 @@ import random
 
 import pytest
 
+from tests.runs.servers import DATABASES as DATABASES
+
 
 @pytest.fixture
 def queue(store, config, clock):

@@ -8,6 +8,7 @@ from dpsgd_explorer.experiments.events import Event
 from dpsgd_explorer.experiments.groups import RunGroup
 from dpsgd_explorer.runs.store.deletion import GRACE_SECONDS, UNDO_SECONDS
 from dpsgd_explorer.runs.store.schema import groups, launches
+from tests.runs.servers import DATABASES as DATABASES
 
 
 @pytest.fixture

@@ -12,6 +12,7 @@ from dpsgd_explorer.experiments.events import Event
 from dpsgd_explorer.runs.store.leases import LARGEST_TRIES, LEASE_SECONDS
 from dpsgd_explorer.runs.store.records import Claim
 from dpsgd_explorer.runs.store.store import RunStore
+from tests.runs.servers import DATABASES as DATABASES
 
 
 def step(number, epsilon=0.5, seconds=0.1):
@@ -244,15 +245,14 @@ def test_a_lease_from_before_the_machine_was_restarted_is_lost(store, run, clock
     assert store.leases.reap() == [run.id]
 
 
-def test_a_lease_is_lost_as_soon_as_its_holder_is_gone(store, run):
+def test_a_lease_is_lost_as_soon_as_its_holder_is_gone(store, run, database_url):
     code = (
         "import sys; from dpsgd_explorer.runs.store.store import RunStore\n"
         "clock = lambda: float(sys.argv[2])\n"
         "store = RunStore(sys.argv[1], clock=clock, lease_clock=clock)\n"
         "print(store.leases.claim(), flush=True); sys.stdin.read()"
     )
-    url = store.database.engine.url.render_as_string()
-    command = [sys.executable, "-c", code, url, str(store.clock())]
+    command = [sys.executable, "-c", code, database_url, str(store.clock())]
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
     with subprocess.Popen(command, **pipes) as process:
         assert b"fence=1" in process.stdout.readline()

@@ -8,6 +8,7 @@ from dpsgd_explorer.errors import ConfigError, LeaseLostError, RunNotFoundError
 from dpsgd_explorer.experiments.events import Event
 from dpsgd_explorer.runs.store.leases import LEASE_SECONDS
 from dpsgd_explorer.runs.store.store import RunStore
+from tests.runs.servers import DATABASES as DATABASES
 
 
 @pytest.fixture

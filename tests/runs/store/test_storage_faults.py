@@ -7,6 +7,7 @@ import pytest
 
 from dpsgd_explorer.errors import StorageBusyError, StorageFullError
 from dpsgd_explorer.experiments.events import Event
+from dpsgd_explorer.runs.database import sqlite
 from dpsgd_explorer.runs.store.deletion import GRACE_SECONDS, UNDO_SECONDS
 from dpsgd_explorer.runs.store.store import RunStore
 
@@ -104,7 +105,7 @@ def test_a_locked_database_serves_reads_and_makes_writes_wait(store, config, loc
 def test_a_lock_is_waited_for_longer_than_sqlite_does(
     database_url, config, lock, monkeypatch
 ):
-    monkeypatch.setattr("dpsgd_explorer.runs.store.database.BUSY_TIMEOUT_SECONDS", 0.05)
+    monkeypatch.setattr(sqlite, "BUSY_TIMEOUT_SECONDS", 0.05)
     patient = RunStore(database_url)
     commit, committing = lock()
     threading.Timer(0.3, commit).start()

@@ -8,7 +8,7 @@ import pytest
 from dpsgd_explorer.errors import ConfigError, RunNotFoundError
 from dpsgd_explorer.experiments.events import Event
 from dpsgd_explorer.experiments.training_config import TrainingConfig
-from dpsgd_explorer.runs.store.schema import FINAL_STATES, MOVES, schema_version
+from dpsgd_explorer.runs.store.schema import FINAL_STATES, MOVES
 from dpsgd_explorer.runs.store.store import RunStore
 
 
@@ -170,37 +170,12 @@ def test_a_hundred_threads_may_read_at_once(store):
 
 def test_a_database_of_another_version_is_refused(database_url, store):
     with store.database.write() as connection:
-        connection.execute(schema_version.update().values(version=99))
+        connection.exec_driver_sql("UPDATE alembic_version SET version_num = '99'")
     with pytest.raises(ConfigError, match="schema 99"):
         RunStore(database_url)
 
 
-@pytest.mark.parametrize("url", ["postgresql://db/runs", "sqlite://", "runs.sqlite3"])
+@pytest.mark.parametrize("url", ["mysql://db/runs", "sqlite://", "runs.sqlite3"])
 def test_an_address_that_is_not_supported_is_refused_with_what_is(url):
     with pytest.raises(ConfigError, match="must be the address of a SQLite file"):
         RunStore(url)
-
-
-def test_a_database_of_the_first_version_is_brought_up_with_its_runs(
-    store, database_url, config
-):
-    run = store.create(config, visitor="ann")
-    with store.database.write() as connection:
-        for statement in (
-            "ALTER TABLE runs DROP COLUMN holder",
-            "ALTER TABLE runs DROP COLUMN until_step",
-            "ALTER TABLE runs DROP COLUMN changes",
-            "ALTER TABLE runs DROP COLUMN note",
-            "ALTER TABLE runs DROP COLUMN starred",
-            "DROP INDEX deleted_runs",
-            "ALTER TABLE runs DROP COLUMN deleted_at",
-            "DROP TABLE launches",
-            "CREATE TABLE launches (run_id VARCHAR(43) PRIMARY KEY, at FLOAT)",
-            "UPDATE schema_version SET version = 1",
-        ):
-            connection.exec_driver_sql(statement)
-    later = RunStore(database_url)
-    later.create(config, visitor="ann")
-    assert later.queue_position(run.id) == 1
-    assert later.leases.claim().run_id == run.id
-    later.database.close()

@@ -1,0 +1,1 @@
+"""Connections to SQLite and PostgreSQL, and the versions of their tables."""

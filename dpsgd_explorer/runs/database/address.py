@@ -1,0 +1,38 @@
+"""Addresses of databases and queues: which kind they are, and how they may be shown."""
+
+from __future__ import annotations
+
+import re
+
+from sqlalchemy.engine import URL, make_url
+from sqlalchemy.exc import ArgumentError
+
+SQLITE, POSTGRESQL, REDIS = "sqlite", "postgresql", "redis"
+DRIVER = "postgresql+psycopg"
+# The name of each kind's schemes.
+KINDS = {
+    "sqlite": SQLITE,
+    "postgresql": POSTGRESQL,
+    DRIVER: POSTGRESQL,
+    "redis": REDIS,
+    "rediss": REDIS,
+}
+PASSWORD = re.compile(r"(?<=:)[^:@/]*(?=@)")
+
+
+def kind_of(url: str) -> str:
+    """Return the kind of an address; "" if it is none of ours."""
+    return KINDS.get(url.partition("://")[0], "") if "://" in url else ""
+
+
+def shown(url: str) -> str:
+    """Return an address without its password, for messages."""
+    try:
+        return make_url(url).render_as_string(hide_password=True)
+    except (ArgumentError, ValueError):
+        return PASSWORD.sub("***", url)
+
+
+def postgresql_url(url: str) -> URL:
+    """Return an address of PostgreSQL for the one driver that is used."""
+    return make_url(url).set(drivername=DRIVER)

@@ -1,0 +1,207 @@
+"""PostgreSQL: the processes of any number of machines.
+
+Transactions that write go one at a time, as SQLite's do: each takes one advisory lock
+first.  What a transaction has read is then still so when it writes, and the ids of
+events become visible in their order, which every reader of the log relies on.
+
+A machine that vanishes within a transaction does not keep the lock: the server ends a
+session that is idle within one.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import time
+from typing import Any
+
+from psycopg.types.string import StrDumperUnknown
+from sqlalchemy import Connection, create_engine, event, text
+from sqlalchemy.engine import Engine
+from sqlalchemy.exc import DBAPIError
+
+from dpsgd_explorer.errors import (
+    ExplorerError,
+    StorageBusyError,
+    StorageFullError,
+    StorageReadOnlyError,
+    StorageUnreachableError,
+)
+from dpsgd_explorer.runs.database.address import postgresql_url
+from dpsgd_explorer.runs.database.backend import WRITES, Backend
+
+# Of the advisory lock; other programs that use the same database use other numbers.
+WRITERS_LOCK = 0x6470_7367_6421
+LOCK_SECONDS = 5.0
+CONNECT_SECONDS = 5
+# Shorter than a lease, so that nobody loses one while a vanished writer is waited for.
+IDLE_SECONDS = 10
+POLL_SECONDS = 0.2
+CONNECTIONS = {"pool_size": 4, "max_overflow": 12, "pool_timeout": 10}
+KEEPALIVES = {
+    "keepalives_idle": IDLE_SECONDS,
+    "keepalives_interval": 5,
+    "keepalives_count": 2,
+    "tcp_user_timeout": 1000 * IDLE_SECONDS,
+}
+# The first statement of a transaction: it waits for the lock, then reads the clock.
+WRITE = text(
+    "SELECT extract(epoch FROM clock_timestamp())::float8,"
+    " pg_current_xact_id()::text FROM pg_advisory_xact_lock(:lock)"
+)
+NOW = text("SELECT extract(epoch FROM clock_timestamp())::float8")
+STATUS = text("SELECT pg_xact_status(CAST(:id AS xid8))")
+TRANSACTION = "transaction_id"
+DISK_FULL, READ_ONLY, FUTURE = "53100", "25006", "22023"
+# Locks that another transaction keeps, and connections that others use.
+BUSY = {"55P03", "40001", "40P01", "53200", "53300"}
+# Sessions that the server ended: class 08, 57P01 to 57P05, 25P03.
+ENDED = ("08", "57P0", "25P03")
+logger = logging.getLogger(__name__)
+
+
+class Postgresql(Backend):
+    """The database of an address, whose tables ``database upgrade`` makes."""
+
+    is_embedded = False
+
+    def __init__(self, url: str, *, patience_s: float) -> None:
+        """Open the pool; nothing is connected yet.
+
+        Args:
+            url: SQLAlchemy's form of address.
+            patience_s: How long a write waits while another process writes.
+        """
+        self.engine = _engine(url, min(patience_s, LOCK_SECONDS))
+        self._ahead = math.nan  # seconds of the server's clock before our monotonic
+        event.listen(self.engine, "begin", self.begin)
+
+    def begin(self, connection: Connection) -> None:
+        if not connection.get_execution_options().get(WRITES):
+            connection.exec_driver_sql(
+                "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
+            )
+            return
+        connection.exec_driver_sql("BEGIN ISOLATION LEVEL READ COMMITTED")
+        now, transaction = connection.execute(WRITE, {"lock": WRITERS_LOCK}).one()
+        self._ahead = now - time.monotonic()
+        connection.info[TRANSACTION] = transaction
+
+    def translation(self, error: DBAPIError) -> ExplorerError | None:
+        state: str | None = getattr(error.orig, "sqlstate", None)
+        if state == DISK_FULL:
+            return StorageFullError(
+                "the database server's disk is full: what is stored can be read, but "
+                "nothing new can be stored until its operator has made room."
+            )
+        if state == READ_ONLY:
+            return StorageReadOnlyError(
+                "the database takes no writes now: what is stored can be read; its "
+                "operator has to make it writable again."
+            )
+        if state in BUSY:
+            return StorageBusyError(
+                "the database was kept by another process for too long; retry soon."
+            )
+        if error.connection_invalidated or _is_gone(error, state):
+            logger.warning("the database does not answer: %s", one_line(error.orig))
+            return StorageUnreachableError(
+                "the database cannot be reached now: nothing that is stored is lost; "
+                "retry soon."
+            )
+        return None
+
+    def clock(self) -> float:
+        """Return the server's clock, as of the last write carried on by our own."""
+        if math.isnan(self._ahead):
+            with self.engine.connect() as connection:
+                self._ahead = (connection.scalar(NOW) or 0.0) - time.monotonic()
+        return time.monotonic() + self._ahead
+
+    def lease_clock(self) -> float:
+        return self.clock()
+
+    def demand_reserve(self) -> None:
+        """Do nothing: the disk is the server's."""
+
+    def release_reserve(self) -> None:
+        """Do nothing: the disk is the server's."""
+
+    def transaction_id(self, connection: Connection) -> Any:
+        return connection.info.get(TRANSACTION)
+
+    def was_committed(self, transaction: Any, patience_s: float) -> bool:
+        """Ask the server, once it answers again; StorageUnreachableError: it does not.
+
+        A commit that was not answered may have been carried out or not.
+        """
+        end = time.monotonic() + patience_s
+        while True:
+            try:
+                with self.engine.connect() as connection:
+                    status = connection.scalar(STATUS, {"id": transaction})
+            except DBAPIError as error:
+                if getattr(error.orig, "sqlstate", None) == FUTURE:
+                    return False  # lost in a crash, and its number with it
+                ours = self.translation(error)
+                if ours is None or time.monotonic() >= end:
+                    raise ours or error from error
+            else:
+                if status != "in progress" or time.monotonic() >= end:
+                    return bool(status == "committed")
+            time.sleep(POLL_SECONDS)
+
+    @property
+    def size(self) -> int:
+        with self.engine.connect() as connection:
+            query = text("SELECT pg_database_size(current_database())")
+            return connection.scalar(query) or 0
+
+    def shrink(self, _connection: Connection, _pages: int) -> int:
+        return 0  # the server's autovacuum does this
+
+    def compact(self, connection: Connection) -> None:
+        connection.connection.cursor().execute("VACUUM")
+
+
+class TextWithoutNull(StrDumperUnknown):
+    """Sends text; a null character, which no stored text has, as one that is none."""
+
+    def dump(self, obj: str) -> Any:
+        return super().dump(obj.replace("\0", "\ufffd"))
+
+
+def _engine(url: str, lock_s: float) -> Engine:
+    options = {
+        "lock_timeout": max(1, round(1000 * lock_s)),
+        "idle_in_transaction_session_timeout": 1000 * IDLE_SECONDS,
+    }
+    engine = create_engine(
+        postgresql_url(url),
+        isolation_level="AUTOCOMMIT",  # we begin transactions ourselves
+        connect_args={
+            "connect_timeout": CONNECT_SECONDS,
+            "application_name": "dpsgd-explorer",
+            "options": " ".join(f"-c {name}={v}" for name, v in options.items()),
+            **KEEPALIVES,
+        },
+        **CONNECTIONS,
+    )
+
+    @event.listens_for(engine, "connect")
+    def prepare(connection: Any, _record: object) -> None:
+        connection.adapters.register_dumper(str, TextWithoutNull)
+
+    return engine
+
+
+def _is_gone(error: DBAPIError, state: str | None) -> bool:
+    """Whether there is no connection; a refused one has no state."""
+    if state is None:
+        return type(error.orig).__name__ == "OperationalError"
+    return state.startswith(ENDED)
+
+
+def one_line(error: BaseException | None) -> str:
+    """Return the words of the server in one line."""
+    return " ".join(str(error).split())

@@ -1,0 +1,137 @@
+"""Databases of every version get the tables of the present one, and keep their runs."""
+
+import sqlite3
+
+import pytest
+from alembic.autogenerate import compare_metadata
+from alembic.migration import MigrationContext
+
+from dpsgd_explorer.cli.main import main
+from dpsgd_explorer.errors import ConfigError
+from dpsgd_explorer.runs.database.upgrade import NEWEST
+from dpsgd_explorer.runs.store.database import Database
+from dpsgd_explorer.runs.store.schema import metadata
+from dpsgd_explorer.runs.store.store import RunStore
+
+# What brings a file of the present version back to one before.
+SITE_TABLES = ("counters", "workers", "orders", "ended_runs")
+NEW_TABLES = ("own_files", "secrets", "alembic_version")
+BACK = {
+    5: [
+        *(f"DROP TABLE {name}" for name in NEW_TABLES),
+        "UPDATE schema_version SET version = 4",
+    ],
+    4: [
+        *(f"DROP TABLE {name}" for name in SITE_TABLES),
+        "UPDATE schema_version SET version = 3",
+    ],
+    3: [
+        *(f"DROP TABLE {name}" for name in ("groups", "weights")),
+        "ALTER TABLE runs DROP COLUMN until_step",
+        "ALTER TABLE runs DROP COLUMN changes",
+        "ALTER TABLE runs DROP COLUMN note",
+        "ALTER TABLE runs DROP COLUMN starred",
+        "DROP INDEX deleted_runs",
+        "ALTER TABLE runs DROP COLUMN deleted_at",
+        "UPDATE schema_version SET version = 2",
+    ],
+    2: [
+        "ALTER TABLE runs DROP COLUMN holder",
+        "DROP TABLE launches",
+        "CREATE TABLE launches (run_id VARCHAR(43) PRIMARY KEY, at FLOAT)",
+        "UPDATE schema_version SET version = 1",
+    ],
+}
+
+
+def bring_back(database, version):
+    with database.write() as connection:
+        for present in range(int(NEWEST), version, -1):
+            for statement in BACK[present]:
+                connection.exec_driver_sql(statement)
+
+
+@pytest.mark.parametrize("version", [1, 2, 3, 4])
+def test_a_file_of_an_earlier_version_is_brought_up_with_its_runs(
+    store, database_url, config, version
+):
+    run = store.create(config, visitor="ann")
+    claim = store.leases.claim()
+    store.leases.save_checkpoint(claim, b"state")
+    log = store.events(run.id)
+    bring_back(store.database, version)
+    later = RunStore(database_url)
+    assert later.get(run.id).config == run.config
+    assert later.events(run.id) == log
+    assert later.leases.checkpoint(run.id).data == b"state"
+    assert differences(later.database) == []
+    assert later.database.revision() == NEWEST
+    later.create(config, visitor="ann")
+    later.database.close()
+
+
+def differences(database):
+    """Return in what the tables differ from their description."""
+    with database.read() as connection:
+        context = MigrationContext.configure(
+            connection, opts={"compare_server_default": False}
+        )
+        return compare_metadata(context, metadata)
+
+
+def test_a_program_from_before_alembic_refuses_a_file_of_today(store, database_url):
+    with sqlite3.connect(database_url.removeprefix("sqlite:///")) as file:
+        assert file.execute("SELECT version FROM schema_version").fetchall() == [
+            (int(NEWEST),)
+        ]
+    file.close()
+
+
+@pytest.fixture
+def empty(postgresql):
+    """The address of a database without tables."""
+    postgresql.ask("CREATE DATABASE empty")
+    yield postgresql.url("empty")
+    postgresql.ask("DROP DATABASE empty WITH (FORCE)")
+
+
+@pytest.mark.long("servers")
+def test_a_servers_database_gets_its_tables_by_the_command_only(
+    empty, tmp_path, monkeypatch, capsys
+):
+    monkeypatch.setenv("DPSGD_INSTANCE_DIR", str(tmp_path))
+    monkeypatch.setenv("DPSGD_DATABASE_URL", empty)
+    with pytest.raises(ConfigError, match=r"no tables yet; make .* upgrade"):
+        RunStore(empty)
+    assert main(["database", "current"]) == 1
+    assert main(["database", "upgrade"]) == 0
+    assert main(["database", "upgrade"]) == 0
+    assert main(["database", "current"]) == 0
+    said = capsys.readouterr().out.splitlines()
+    assert [line.split(":")[0] for line in said] == [
+        f"no tables, this program needs schema {NEWEST}",
+        *[f"schema {NEWEST}"] * 2,
+        f"schema {NEWEST}, this program needs schema {NEWEST}",
+    ]
+    store = RunStore(empty)
+    assert sum(store.counts().values()) == 0
+    assert differences(store.database) == []
+    store.database.close()
+
+
+@pytest.mark.long("servers")
+@pytest.mark.parametrize(
+    ("version", "words"), [(3, "back it up, then .* database upgrade"), (99, "later")]
+)
+def test_a_servers_database_of_another_version_is_refused(empty, version, words):
+    Database(empty, on_open="upgrade").close()
+    look = Database(empty, on_open="look")
+    with look.write() as connection:
+        text = f"UPDATE alembic_version SET version_num = '{version}'"
+        connection.exec_driver_sql(text)
+    look.close()
+    with pytest.raises(ConfigError, match=words):
+        RunStore(empty)
+    if version == 99:
+        with pytest.raises(ConfigError, match=words):
+            Database(empty, on_open="upgrade")
