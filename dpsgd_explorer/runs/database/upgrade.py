@@ -64,7 +64,7 @@ def upgrade(connection: Connection, metadata: MetaData, url: str) -> None:
     if before is None:
         _create(connection, metadata)
     elif before != NEWEST:
-        _bring_up(connection, metadata, before, url)
+        _bring_up(connection, before, url)
 
 
 def check(connection: Connection, url: str) -> None:
@@ -97,9 +97,7 @@ def _create(connection: Connection, metadata: MetaData) -> None:
     connection.execute(insert(former).values(version=int(NEWEST)))
 
 
-def _bring_up(
-    connection: Connection, metadata: MetaData, before: str, url: str
-) -> None:
+def _bring_up(connection: Connection, before: str, url: str) -> None:
     from alembic.config import Config
     from alembic.runtime.environment import EnvironmentContext
     from alembic.script import ScriptDirectory
@@ -120,7 +118,6 @@ def _bring_up(
         if not inspect(connection).has_table("alembic_version"):
             environment.get_context().stamp(scripts, before)
         environment.run_migrations()
-    metadata.create_all(connection)
 
 
 def _is_older(version: str) -> bool:

@@ -6,7 +6,7 @@ import math
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Literal
+from typing import Literal, TypedDict
 
 from sqlalchemy import Connection
 from sqlalchemy.engine import Engine
@@ -32,6 +32,13 @@ OUTAGE_SECONDS = 1.0
 # When a process starts, the server may be starting too.
 OPEN_SECONDS = 5.0
 RETRY_SECONDS = 0.2
+
+
+class Waits(TypedDict, total=False):
+    """How long a transaction waits, see ``Database``."""
+
+    patience_s: float
+    outage_s: float
 
 
 class Database:

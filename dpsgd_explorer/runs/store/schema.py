@@ -29,6 +29,7 @@ from sqlalchemy import (
     event,
 )
 
+from dpsgd_explorer.runs.database.upgrade import version_tables
 from dpsgd_explorer.runs.store.site.tables import metadata as metadata
 
 QUEUED, RUNNING, PAUSED = "queued", "running", "paused"
@@ -43,6 +44,7 @@ MOVES: dict[str, frozenset[str]] = {
     **{state: frozenset() for state in FINAL_STATES},
 }
 
+version_tables(metadata)
 
 # Times are unix seconds; JSON is kept as text, so that it comes back as it was stored.
 runs = Table(

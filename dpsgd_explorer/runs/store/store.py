@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import secrets
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Self
+from typing import Any, Self, Unpack
 
 from sqlalchemy import RowMapping, Select, func, select
 
@@ -26,7 +26,7 @@ from dpsgd_explorer.runs.store import (
     remains,
 )
 from dpsgd_explorer.runs.store.continuing import Continuing
-from dpsgd_explorer.runs.store.database import Database
+from dpsgd_explorer.runs.store.database import Database, Waits
 from dpsgd_explorer.runs.store.labels import checked_name, relabel
 from dpsgd_explorer.runs.store.leases import Leases
 from dpsgd_explorer.runs.store.phases import phases_of_runs
@@ -58,7 +58,7 @@ class RunStore:
         workers: int = 1,
         clock: Callable[[], float] | None = None,
         lease_clock: Callable[[], float] | None = None,
-        **waits: float,
+        **waits: Unpack[Waits],
     ) -> None:
         """Open the database; one that is new gets its tables.
 
