@@ -172,11 +172,12 @@ def preview(
     neighboring_relation: str = ADD_OR_REMOVE_ONE,
     *,
     quick: bool = False,
+    most: float | None = None,
 ) -> Preview:
     """Return ε after some of the steps of a planned run, quickly at any sample rate.
 
     The last ε is that with which a calibration confirms a noise multiplier: a target
-    that is met there is met here.
+    that is met there is met here.  Where it was met, ``most`` stands for it.
 
     Args:
         phases: The planned steps.
@@ -185,13 +186,15 @@ def preview(
         accountant: Name in ACCOUNTANTS, or "all".
         neighboring_relation: "add_or_remove_one" or "replace_one".
         quick: Use wider bounds of still fewer steps, as a quick calibration does.
+        most: What all steps are known to spend at most; it need not be computed.
 
     Raises:
         AccountingError: an argument is outside its domain, or the accountant does not
             apply to the run.
     """
     chosen, relation = accountant_and_relation(accountant, neighboring_relation)
-    return chosen.preview(phases, steps, validation.delta(delta), relation, quick=quick)
+    terms = (validation.delta(delta), relation)
+    return chosen.preview(phases, steps, *terms, quick=quick, most=most)
 
 
 def all_epsilons(

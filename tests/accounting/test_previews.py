@@ -8,6 +8,7 @@ import pytest
 from dpsgd_explorer.accounting import ACCOUNTANTS, Phase, epsilon
 from dpsgd_explorer.accounting.calibration import noise_multiplier
 from dpsgd_explorer.accounting.calibration import steps as most_steps
+from dpsgd_explorer.accounting.core.intervals import Interval
 from dpsgd_explorer.accounting.exact.accountant import PREVIEW_ROWS, ExactAccountant
 from dpsgd_explorer.accounting.exact.discretized_pld import DiscretizedPlds
 from dpsgd_explorer.accounting.exact.initial_noise import noise_start, steps_start
@@ -160,3 +161,22 @@ def test_quickly_found_steps_keep_the_target(setting):
     quick = most_steps(target, rate, noise, 1e-5, quick=True, most=steps)
     assert quick <= most_steps(target, rate, noise, 1e-5, most=steps) <= steps
     assert epsilon(rate, noise, quick, 1e-5) <= target
+
+
+@pytest.mark.parametrize("accountant", ["exact", "rdp"])
+@pytest.mark.parametrize("rate", [7 / 32_561, 0.1])
+def test_what_is_known_of_all_steps_ends_a_preview(accountant, rate):
+    most = 20.0
+    run, steps = Phase(rate, 0.9, 300), steps_of(300)
+    computed = preview([run], steps, 1e-5, accountant, quick=True)
+    known = preview([run], steps, 1e-5, accountant, quick=True, most=most)
+    assert computed.spent.value < most
+    assert known.spent == Interval.one_sided(most)
+    assert known.epsilons[-1] == most
+    assert known.steps[-1] == 300
+    by_step = dict(zip(computed.steps, computed.epsilons, strict=True))
+    truth = preview([run], known.steps, 1e-5, accountant)
+    exact = dict(zip(truth.steps, truth.epsilons, strict=True))
+    for step, spent in zip(known.steps[:-1], known.epsilons, strict=False):
+        assert spent >= exact.get(step, 0.0) * (1 - 1e-9)
+        assert spent >= by_step.get(step, 0.0)

@@ -161,6 +161,7 @@ class Accountant(ABC):
         relation: NeighboringRelation = ADD_OR_REMOVE_ONE,
         *,
         quick: bool = False,
+        most: float | None = None,
     ) -> Preview:
         """Return ε after some of the steps, the last among them.
 
@@ -170,9 +171,11 @@ class Accountant(ABC):
             delta: In (0, 1).
             relation: The difference between neighbouring data sets.
             quick: Take a few milliseconds, with wider bounds of fewer steps.
+            most: What all steps are known to spend at most; it need not be computed.
         """
         spent = self.bounds(phases, steps, delta, relation)
-        return Preview(list(steps), [x.value for x in spent], spent[-1])
+        found = Preview(list(steps), [x.value for x in spent], spent[-1])
+        return found if most is None else found.raised_to(most)
 
     def work(
         self, phases: Sequence[Phase], answers: int, relation: NeighboringRelation

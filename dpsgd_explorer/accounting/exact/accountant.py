@@ -176,17 +176,21 @@ class ExactAccountant(Accountant):
         relation: NeighboringRelation = ADD_OR_REMOVE_ONE,
         *,
         quick: bool = False,
+        most: float | None = None,
     ) -> Preview:
         """Return ε after those steps for which a small contour serves, and some others.
 
-        ε after the last step is as exact as without a preview.
+        Without ``most``, ε after the last step is as exact as without a preview.
         """
         done = np.asarray(steps)
         last = self.searchers(relation, quick=quick)[-1]
-        two_sided = ExactAccountant(
-            last.refinements, last.max_directions, last.max_frequencies
-        )
-        [spent] = two_sided.bounds(phases, done[-1:], delta, relation)
+        if most is None:
+            two_sided = ExactAccountant(
+                last.refinements, last.max_directions, last.max_frequencies
+            )
+            [spent] = two_sided.bounds(phases, done[-1:], delta, relation)
+        else:
+            spent = Interval.one_sided(most)
         lower, upper = _coarse_bounds(StepCounts.along(phases, done, relation), delta)
         is_shown = meet(lower, upper)
         rows = np.flatnonzero(~is_shown)

@@ -125,10 +125,13 @@ def planned(
         points = min(points, FEW_POINTS)
     asked = [last_step] if points is None else Curve.steps_up_to(last_step, points)
     found = cached_preview(
-        tuple(run), tuple(asked), plan.delta, plan.accountant, quick=preliminary
+        tuple(run),
+        tuple(asked),
+        plan.delta,
+        plan.accountant,
+        quick=preliminary,
+        most=None if target is None or most is None else min(target, most),
     )
-    if target is not None and most is not None:
-        found = found.raised_to(min(target, most))
     line = None if points is None else Curve.through(found.steps, found.epsilons)
     spent = EnclosedEpsilon.between(found.spent, plan.accountant, plan.delta)
     return PlanAnswer(

@@ -1,6 +1,7 @@
 /** The newest question to the server: an older one is dropped, and its answer looks awaited. */
 
-const SETTLE_MS = 20; // after a change, before the server is asked
+const SETTLE_MS = 20; // after one of many changes, before the server is asked
+const QUIET_MS = 100; // after the last change, a new one is the first of many, and asked about at once
 const TYPING_MS = 300; // after a key: who types 4096 asks about 4096 only
 const PENDING_MS = 100; // an answer that takes longer is shown to be awaited
 const ANSWER_MS = 80; // from a change on, the whole answer has so long before a preliminary one is shown
@@ -20,12 +21,14 @@ export class Newest {
    */
   ask(question, {typing = false} = {}) {
     clearTimeout(this.timer);
-    this.asked = performance.now();
+    const now = performance.now();
+    const settle = now - this.asked > QUIET_MS ? 0 : SETTLE_MS;
+    this.asked = now;
     this.controller?.abort();
     this.controller = new AbortController();
     this.await();
     const {signal} = this.controller;
-    this.timer = setTimeout(() => this.put(question, signal), typing ? TYPING_MS : SETTLE_MS);
+    this.timer = setTimeout(() => this.put(question, signal), typing ? TYPING_MS : settle);
   }
 
   async put(question, signal) {

@@ -39,3 +39,28 @@ test("a question that was dropped may fail, the newest may not", async () => {
   const failing = newest.put(() => Promise.reject(new Error("a fault of ours")), new AbortController().signal);
   await assert.rejects(failing, /a fault of ours/);
 });
+
+test("the first change is asked about at once, the next ones when they settle", (context) => {
+  context.mock.timers.enable({apis: ["setTimeout"]});
+  const newest = new Newest(ROOT);
+  const put = [];
+  const question = (name) => async () => void put.push(name);
+  newest.asked = -Infinity;
+  newest.ask(question("first"));
+  context.mock.timers.tick(0);
+  assert.deepEqual(put, ["first"]);
+  newest.asked = Infinity; // the last change is not long ago
+  newest.ask(question("second"));
+  newest.asked = Infinity;
+  newest.ask(question("third"));
+  context.mock.timers.tick(19);
+  assert.deepEqual(put, ["first"]);
+  context.mock.timers.tick(1);
+  assert.deepEqual(put, ["first", "third"]);
+  newest.asked = -Infinity;
+  newest.ask(question("typed"), {typing: true});
+  context.mock.timers.tick(299);
+  assert.deepEqual(put, ["first", "third"]);
+  context.mock.timers.tick(1);
+  assert.deepEqual(put, ["first", "third", "typed"]);
+});

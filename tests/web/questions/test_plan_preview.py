@@ -141,7 +141,7 @@ def test_a_preliminary_answer_is_on_the_safe_side_of_the_final_one(client, asked
         assert first["epsilon"] <= asked["target_epsilon"]
 
 
-MOST_ANSWERS = 7  # of the accountant, with one curve of few points
+MOST_ANSWERS = 6  # of the accountant, with one curve of few points
 MOST_POINTS = 9 << 15  # of all the Fourier transforms of discrete losses
 COSTLY = list(itertools.product((1, 7, 64), (20, 3000), (0.503, 3.02, 8.05)))
 
