@@ -6,6 +6,8 @@ A secret is given by its variable, or by a file that the variable of the same na
 
 from __future__ import annotations
 
+import ipaddress
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -14,6 +16,7 @@ from typing import Any, Self
 from dpsgd_explorer.errors import ConfigError
 from dpsgd_explorer.validation import one_of
 
+HEADER = re.compile("[A-Za-z0-9-]+")
 LOG_FORMATS = ("text", "json")
 #: Variables that may be given by a file.
 SECRETS = (
@@ -32,18 +35,25 @@ class Operation:
 
     Attributes:
         log_format: One of LOG_FORMATS.
+        trusted_proxies: Networks of the proxies that say who asks; () if none is named.
+        user_header: In which these name the user who is logged in; "": they do not.
         admin_token: Makes who has it the operator; "": there is no operator's page.
         metrics_token: Opens ``/metrics`` from other machines; "" if nothing does.
     """
 
     log_format: str = "text"
+    trusted_proxies: tuple[str, ...] = ()
+    user_header: str = ""
     admin_token: str = ""
     metrics_token: str = ""
 
     @classmethod
     def from_values(cls, values: Mapping[str, str]) -> Self:
         """Read the variables; ConfigError names the one that is wrong."""
+        proxies = _networks(values.get("DPSGD_TRUSTED_PROXIES", ""))
         return cls(
+            trusted_proxies=proxies,
+            user_header=_user_header(values.get("DPSGD_USER_HEADER", ""), proxies),
             log_format=one_of(
                 "DPSGD_LOG_FORMAT",
                 values.get("DPSGD_LOG_FORMAT", cls.log_format),
@@ -82,6 +92,35 @@ def _content(name: str, file: str) -> str:
         raise ConfigError(
             name, f"{name} must be a file that can be read: {file}: {reason}."
         ) from None
+
+
+def _networks(text: str) -> tuple[str, ...]:
+    names = [name.strip() for name in text.split(",")]
+    try:
+        return tuple(str(ipaddress.ip_network(name)) for name in names if name)
+    except ValueError as error:
+        raise ConfigError(
+            "DPSGD_TRUSTED_PROXIES",
+            "DPSGD_TRUSTED_PROXIES must list addresses or networks of proxies, such as "
+            f"10.0.0.7, 192.0.2.0/24, got {text!r} ({error}).",
+        ) from None
+
+
+def _user_header(name: str, proxies: tuple[str, ...]) -> str:
+    """Check the name of a header; whoever can send it is whom it names."""
+    if name and not HEADER.fullmatch(name):
+        raise ConfigError(
+            "DPSGD_USER_HEADER",
+            "DPSGD_USER_HEADER must be the name of a header, letters, digits and "
+            f"hyphens, such as X-Remote-User, got {name!r}.",
+        )
+    if name and not proxies:
+        raise ConfigError(
+            "DPSGD_TRUSTED_PROXIES",
+            "DPSGD_TRUSTED_PROXIES must name the proxies where DPSGD_USER_HEADER is "
+            "set: any client could send that header, and be anyone.",
+        )
+    return name
 
 
 def _token(values: Mapping[str, str], name: str) -> str:

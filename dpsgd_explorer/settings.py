@@ -15,6 +15,8 @@
 | ``DPSGD_RUN_COST`` | 2e13 | multiply-adds that one run may ask for |
 | ``DPSGD_HOSTS`` | none | names of this site besides ``localhost``, by commas |
 | ``DPSGD_BEHIND_PROXY`` | 0 | 1: a proxy says in X-Forwarded-* who asks, and how |
+| ``DPSGD_TRUSTED_PROXIES`` | none | addresses of proxies; of others nothing counts |
+| ``DPSGD_USER_HEADER`` | none | in which these name the user who is logged in |
 | ``DPSGD_OWN_DATA`` | 1, public: 0 | visitors may bring a table of their own |
 | ``DPSGD_DATA_DIR`` | ``data`` in the instance folder | data files not in the package |
 | ``DPSGD_OFFLINE`` | 0 | 1: no data file is downloaded |
@@ -157,6 +159,7 @@ class Settings:
         threads = _number(values, "DPSGD_THREADS", cls.threads)
         sources = DataSources.from_environment(values)
         database_url, queue_url = _addresses(values, folder)
+        operation = Operation.from_values(values)
         settings = cls(
             instance_dir=folder,
             database_url=database_url,
@@ -175,12 +178,13 @@ class Settings:
             ),
             run_cost=float(_number(values, "DPSGD_RUN_COST", int(cls.run_cost))),
             hosts=_host_names(values.get("DPSGD_HOSTS", "")),
-            is_behind_proxy=_one_of(values, "DPSGD_BEHIND_PROXY", "01", "0") == "1",
+            is_behind_proxy=bool(operation.trusted_proxies)
+            or _one_of(values, "DPSGD_BEHIND_PROXY", "01", "0") == "1",
             keep_days=_count(values, "DPSGD_KEEP_DAYS", KEEP_DAYS[profile]),
             takes_own_data=_one_of(values, "DPSGD_OWN_DATA", "01", OWN_DATA[profile])
             == "1",
             data=replace(sources, data_dir=sources.data_dir or folder / "data"),
-            operation=Operation.from_values(values),
+            operation=operation,
             own_quotas=tuple(sorted(own_quotas.items())),
             host=values.get("HOST", cls.host),
             port=_number(values, "PORT", cls.port),

@@ -32,6 +32,8 @@ def test_settings_are_the_same_in_a_process_that_gets_their_environment(tmp_path
             "DPSGD_DATA_DIR": "/elsewhere/data",
             "DPSGD_OFFLINE": "1",
             "DPSGD_LOG_FORMAT": "json",
+            "DPSGD_TRUSTED_PROXIES": "10.0.0.7, 192.0.2.0/24",
+            "DPSGD_USER_HEADER": "X-Remote-User",
             "DPSGD_ADMIN_TOKEN": TOKEN,
             "DPSGD_METRICS_TOKEN": TOKEN,
             "DPSGD_QUOTA_QUEUED": "5",
@@ -68,6 +70,14 @@ SITE = {"DPSGD_HOSTS": " dp.example.org, www.dp.example.org,"}
         ({"DPSGD_HOSTS": "dp.example.org:80"}, "DPSGD_HOSTS"),
         ({"DPSGD_HOSTS": "*"}, "DPSGD_HOSTS"),
         ({"DPSGD_BEHIND_PROXY": "yes"}, "DPSGD_BEHIND_PROXY"),
+        ({"DPSGD_TRUSTED_PROXIES": "10.0.0.0/8"}, ""),
+        ({"DPSGD_TRUSTED_PROXIES": "10.0.0.7/8"}, "DPSGD_TRUSTED_PROXIES"),
+        ({"DPSGD_TRUSTED_PROXIES": "proxy.example"}, "DPSGD_TRUSTED_PROXIES"),
+        ({"DPSGD_USER_HEADER": "X-Remote-User"}, "DPSGD_TRUSTED_PROXIES"),
+        (
+            {"DPSGD_TRUSTED_PROXIES": "::1", "DPSGD_USER_HEADER": "X: a"},
+            "DPSGD_USER_HEADER",
+        ),
     ],
     ids=str,
 )

@@ -150,11 +150,14 @@ def _exposure(settings: Settings) -> Finding:
 
 def _proxy(settings: Settings) -> Finding:
     """Tell who may say whom a request comes from; only over TLS a cookie is Secure."""
+    trusted = settings.operation.trusted_proxies
     flags = "cookies are HttpOnly and SameSite=Lax"
     if settings.is_behind_proxy:
         names = ", ".join(settings.hosts) or "no name in DPSGD_HOSTS"
-        says = f"a proxy speaks for clients of {names}; {flags}, Secure under https"
-        return Finding("proxy", OK, says)
+        who = ", ".join(trusted) or "any peer (DPSGD_TRUSTED_PROXIES names proxies)"
+        says = f"{who} speaks for clients of {names}; {flags}, Secure under https"
+        is_open = not trusted and settings.host not in LOOPBACK_HOSTS
+        return Finding("proxy", WARNING if is_open else OK, says)
     level = WARNING if settings.profile == "public" else OK
     return Finding(
         "proxy", level, f"none, and so no TLS: {flags}, not Secure; DPSGD_BEHIND_PROXY"

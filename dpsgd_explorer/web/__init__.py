@@ -7,7 +7,6 @@ from typing import Any
 
 from flask import Flask
 from flask.json.provider import DefaultJSONProvider
-from werkzeug.middleware.proxy_fix import ProxyFix
 
 from dpsgd_explorer import __version__
 from dpsgd_explorer.runs.doorbell import Doorbell
@@ -33,6 +32,7 @@ from dpsgd_explorer.web.http import assets, own_tables
 from dpsgd_explorer.web.http.compression import compress
 from dpsgd_explorer.web.http.errors import add_error_handlers
 from dpsgd_explorer.web.http.headers import add_security_headers, finish
+from dpsgd_explorer.web.http.proxies import TrustedProxies
 from dpsgd_explorer.web.http.request_guard import LARGEST_BODY, check_request
 from dpsgd_explorer.web.http.stream_limit import Listeners
 from dpsgd_explorer.web.http.visitor import make_signer
@@ -158,9 +158,9 @@ def create_app(settings: Settings | None = None) -> Flask:
     app.after_request(finish)
     app.after_request(compress)
     if settings.is_behind_proxy:
-        # The proxy passes Host itself on; a path before ours it may not have.
-        app.wsgi_app = ProxyFix(  # type: ignore[method-assign]
-            app.wsgi_app, x_for=1, x_proto=1, x_host=0
+        operation = settings.operation
+        app.wsgi_app = TrustedProxies(  # type: ignore[method-assign, assignment]
+            app.wsgi_app, operation.trusted_proxies, operation.user_header
         )
     app.wsgi_app = published.serve_before(  # type: ignore[method-assign]
         app.wsgi_app, add_security_headers

@@ -1,5 +1,8 @@
 """Who a browser is: a random name in a signed cookie, given at the first launch.
 
+Where a trusted proxy names a user who is logged in there (``proxies``), the visitor is
+that user, at any browser: a keyed hash of the name, which is stored nowhere.
+
 Reading needs no name, so a visitor who only reads is sent no cookie.
 """
 
@@ -15,8 +18,10 @@ from flask import Response, after_this_request, current_app, g, request
 from itsdangerous import BadSignature, Signer
 
 from dpsgd_explorer.errors import ConfigError
+from dpsgd_explorer.web.http.proxies import user_of
 
 COOKIE = "dpsgd_visitor"
+USER_SALT = "dpsgd_user"
 COOKIE_SECONDS = 365 * 24 * 3600
 KEY_FILE = "cookie.key"
 KEY_BYTES = 32
@@ -26,6 +31,8 @@ def current_visitor() -> str:
     """Return the visitor of this request, "" if the cookie is missing or forged."""
     if "visitor" in g:
         return str(g.visitor)
+    if user := user_of(request.environ):
+        return _visitor_of(user)
     try:
         return _signer().unsign(request.cookies.get(COOKIE, "")).decode()
     except (BadSignature, UnicodeDecodeError):
@@ -104,6 +111,17 @@ def _create_key(path: Path) -> None:
         return  # another process was first: its key counts
     finally:
         Path(beside).unlink()
+
+
+def _visitor_of(user: str) -> str:
+    """Return the visitor that a user is; the key of the site is needed to compute it.
+
+    Args:
+        user: As the header has it: each character is a byte.
+    """
+    keys = _signer().secret_keys
+    signer = Signer(keys, salt=USER_SALT, digest_method=hashlib.sha256)
+    return signer.get_signature(user.encode("latin-1")).decode()
 
 
 def _signer() -> Signer:
