@@ -20,7 +20,8 @@
 | ``DPSGD_OWN_DATA`` | 1, public: 0 | visitors may bring a table of their own |
 | ``DPSGD_DATA_DIR`` | ``data`` in the instance folder | data files not in the package |
 | ``DPSGD_OFFLINE`` | 0 | 1: no data file is downloaded |
-| ``DPSGD_KEEP_DAYS`` | ``none``, public: 30 | runs that ended earlier are deleted |
+| ``DPSGD_RETENTION_DAYS`` | ``none``, public: 30 | older runs are deleted |
+| ``DPSGD_KEEP_DAYS`` | | former name of ``DPSGD_RETENTION_DAYS`` |
 | ``DPSGD_LOG_FORMAT`` | ``text`` | or ``json``: one object a line, requests too |
 | ``DPSGD_ADMIN_TOKEN`` | none | opens the operator's page, ``/admin/`` |
 | ``DPSGD_METRICS_TOKEN`` | none | opens ``/metrics`` to other machines |
@@ -180,7 +181,7 @@ class Settings:
             hosts=_host_names(values.get("DPSGD_HOSTS", "")),
             is_behind_proxy=bool(operation.trusted_proxies)
             or _one_of(values, "DPSGD_BEHIND_PROXY", "01", "0") == "1",
-            keep_days=_count(values, "DPSGD_KEEP_DAYS", KEEP_DAYS[profile]),
+            keep_days=_retention(values, KEEP_DAYS[profile]),
             takes_own_data=_one_of(values, "DPSGD_OWN_DATA", "01", OWN_DATA[profile])
             == "1",
             data=replace(sources, data_dir=sources.data_dir or folder / "data"),
@@ -208,7 +209,7 @@ class Settings:
             "DPSGD_RUN_COST": str(self.run_cost),
             "DPSGD_HOSTS": ",".join(self.hosts),
             "DPSGD_BEHIND_PROXY": str(int(self.is_behind_proxy)),
-            "DPSGD_KEEP_DAYS": str(self.keep_days or NO_LIMIT),
+            "DPSGD_RETENTION_DAYS": str(self.keep_days or NO_LIMIT),
             "DPSGD_OWN_DATA": str(int(self.takes_own_data)),
             "DPSGD_DATA_DIR": str(self.data.data_dir or ""),
             "DPSGD_OFFLINE": str(int(self.data.is_offline)),
@@ -236,6 +237,12 @@ def _count(values: Mapping[str, str], name: str, default: str) -> int | None:
     """Read a number that may be none."""
     text = values.get(name, default)
     return None if text == NO_LIMIT else _number({name: text}, name, 1)
+
+
+def _retention(values: Mapping[str, str], default: str) -> int | None:
+    """Read for how many days runs are kept; the present name of the variable counts."""
+    former = values.get("DPSGD_KEEP_DAYS", default)
+    return _count(values, "DPSGD_RETENTION_DAYS", former)
 
 
 def _number(

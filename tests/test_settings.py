@@ -141,7 +141,7 @@ def test_a_quota_is_set_by_its_variable(tmp_path):
         ("DPSGD_QUOTA_QUEUED_SHARE", "nan"),
         ("DPSGD_QUOTA_EXEMPT_NETWORKS", "192.0.2.1/24"),
         ("DPSGD_QUOTA_QUEUE", "3"),
-        ("DPSGD_KEEP_DAYS", "0"),
+        ("DPSGD_RETENTION_DAYS", "0"),
         ("DPSGD_WORKERS", "inf"),
     ],
 )
@@ -169,3 +169,12 @@ def test_a_token_that_can_be_guessed_is_refused(tmp_path, token):
         Settings.from_environment(given)
     assert raised.value.field == "DPSGD_METRICS_TOKEN"
     assert token not in str(raised.value)
+
+
+def test_the_former_name_of_the_retention_still_counts(tmp_path):
+    given = {"DPSGD_INSTANCE_DIR": str(tmp_path), "DPSGD_KEEP_DAYS": "7"}
+    assert Settings.from_environment(given).keep_days == 7
+    both = given | {"DPSGD_RETENTION_DAYS": "3"}
+    assert Settings.from_environment(both).keep_days == 3
+    with pytest.raises(ConfigError, match="DPSGD_RETENTION_DAYS must be"):
+        Settings.from_environment(given | {"DPSGD_KEEP_DAYS": "soon"})

@@ -70,7 +70,12 @@ def _parser() -> argparse.ArgumentParser:
         command.set_defaults(carry_out=carry_out)
         return command
 
-    add("serve", _serve, "Start the pages and the worker; Ctrl-C ends both.")
+    serve = add("serve", _serve, "Start the pages and the worker; Ctrl-C ends both.")
+    serve.add_argument(
+        "--only",
+        choices=("web", "worker"),
+        help="start this one alone, where the other runs on other machines",
+    )
     worker = add("worker", _work, "Start a worker that trains the runs in the queue.")
     worker.add_argument(
         "--until-stdin-closes",
@@ -105,12 +110,12 @@ def _add_train_options(parser: argparse.ArgumentParser) -> None:
     add_options(parser)
 
 
-def _serve(_options: argparse.Namespace) -> int:
+def _serve(options: argparse.Namespace) -> int:
     from dpsgd_explorer.server.supervisor import serve
 
     settings = Settings.from_environment()
     logs.configure(settings.operation.log_format)
-    return serve(settings)
+    return serve(settings, options.only)
 
 
 def _work(options: argparse.Namespace) -> int:

@@ -17,7 +17,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "--days",
         type=float,
         help="keep the runs that ended in that many last days; 0 keeps none that has "
-        "ended (default: DPSGD_KEEP_DAYS)",
+        "ended (default: DPSGD_RETENTION_DAYS)",
     )
 
 
@@ -31,8 +31,8 @@ def carry_out(options: argparse.Namespace) -> int:
     if days is None or not 0 <= days < math.inf:
         raise ConfigError(
             "--days",
-            "--days must be a number of days, 0 or more, where DPSGD_KEEP_DAYS is none;"
-            f" got {options.days}.",
+            "--days must be a number of days, 0 or more, where DPSGD_RETENTION_DAYS is "
+            f"none; got {options.days}.",
         )
     store = RunStore.from_settings(settings)
     runs, size = sum(store.counts().values()), store.database.size

@@ -180,7 +180,9 @@ def _token(part: str, token: str, without: str) -> Finding:
 def _retention(settings: Settings) -> Finding:
     if settings.keep_days is None:
         level = WARNING if settings.profile == "public" else OK
-        return Finding("retention", level, "runs are kept for ever: DPSGD_KEEP_DAYS")
+        return Finding(
+            "retention", level, "runs are kept for ever: DPSGD_RETENTION_DAYS"
+        )
     return Finding("retention", OK, f"runs are kept for {settings.keep_days} days")
 
 

@@ -32,6 +32,7 @@ from dpsgd_explorer.runs.worker.heartbeat import (
 from dpsgd_explorer.settings import Settings
 
 BACKLOG = 1024
+PARTS = WEB, WORKER = "web", "worker"
 WAKE_SECONDS = 1.0
 # A service that ends sooner than this has failed to start.
 START_SECONDS = 5.0
@@ -198,26 +199,33 @@ class Supervisor:
         self._stopping = True
 
 
-def serve(settings: Settings) -> int:
+def serve(settings: Settings, only: str | None = None) -> int:
     """Run the product until SIGTERM or SIGINT; return the exit code.
+
+    Args:
+        settings: Of this installation.
+        only: One of PARTS, where the others run elsewhere; None: all here.
 
     Raises:
         ConfigError: nothing can listen at this host and port.
     """
+    worker = Service(
+        "worker",
+        ["-m", "dpsgd_explorer", "worker", "--until-stdin-closes"],
+        signs=settings.instance_dir,
+    )
+    if only == WORKER:
+        notice("A worker of DP-SGD Explorer waits for runs  (Ctrl-C ends it)")
+        return Supervisor([worker]).run()
     with listening_socket(settings.host, settings.port) as listener:
         host, port = listener.getsockname()[:2]
         notice(
             f"DP-SGD Explorer is at http://{_browsable(host)}:{port}  (Ctrl-C ends it)"
         )
         number = listener.fileno()
-        web = ["-m", "dpsgd_explorer.server.gunicorn", str(number)]
-        worker = ["-m", "dpsgd_explorer", "worker", "--until-stdin-closes"]
-        return Supervisor(
-            [
-                Service("web server", web, (number,)),
-                Service("worker", worker, signs=settings.instance_dir),
-            ]
-        ).run()
+        command = ["-m", "dpsgd_explorer.server.gunicorn", str(number)]
+        web = Service("web server", command, (number,))
+        return Supervisor([web] if only == WEB else [web, worker]).run()
 
 
 def listening_socket(host: str, port: int) -> socket.socket:

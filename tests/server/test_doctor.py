@@ -134,7 +134,7 @@ def test_a_site_without_a_worker_has_a_fault(running, capsys):
         ({"DPSGD_METRICS_TOKEN": STRONG[:16]}, "metrics token"),
         ({"HOST": "0.0.0.0"}, "address"),
         ({"DPSGD_PROFILE": "public"}, "proxy"),
-        ({"DPSGD_PROFILE": "public", "DPSGD_KEEP_DAYS": "none"}, "retention"),
+        ({"DPSGD_PROFILE": "public", "DPSGD_RETENTION_DAYS": "none"}, "retention"),
         ({"DPSGD_WORKERS": "100000"}, "workers"),
     ],
     ids=str,

@@ -317,6 +317,7 @@ def test_the_proxy_serves_the_site_encrypted(proxied, tmp_path_factory):
     links = json.loads(text)["links"]
     assert "max-age" in headers["Strict-Transport-Security"]
     assert asked("GET", "/train")[1]["Location"] == "/train/"
+    assert asked("GET", "/metrics")[0] == 404
     assert asked("POST", "/api/v1/runs", " " * 70_000, **AS_JSON)[0] == 413
     report = asked("GET", f"{links['self']}/export.html")[2]
     assert f"https://{SITE}{links['page']}" in report

@@ -12,6 +12,7 @@ import urllib.request
 
 import pytest
 
+from tests.ports import free_port
 from tests.runs.system_processes import wait_until
 from tests.server.processes import (
     START_SECONDS,
@@ -65,6 +66,30 @@ def test_a_crashed_worker_is_started_again_until_ctrl_c(product):
     ready = wait_until(lambda: readiness(address))
     assert ready["checks"].keys() == {"database", "schema", "queue", "worker"}
     assert_all_end_after(signal.SIGINT, process)
+
+
+@pytest.mark.long("real runs")
+def test_pages_and_worker_may_run_apart(tmp_path):
+    """Here on one machine: by the database each knows of the other."""
+    port = free_port()
+    own = {"DPSGD_INSTANCE_DIR": str(tmp_path), "PORT": str(port)}
+    command = [sys.executable, "-m", "dpsgd_explorer", "serve", "--only"]
+    started = [
+        subprocess.Popen([*command, part], env=os.environ | own, stdout=subprocess.PIPE)
+        for part in ("web", "worker")
+    ]
+    web, worker = started
+    try:
+        web.stdout.readline()
+        ready = wait_until(lambda: readiness(f"http://127.0.0.1:{port}"))
+        assert ready["checks"]["worker"].startswith("1 seen")
+        assert worker_of(web) == []
+        assert len(worker_of(worker)) == 1
+    finally:
+        for process in started:
+            process.terminate()
+            assert process.wait(START_SECONDS) == 0
+            process.stdout.close()
 
 
 def test_what_cannot_listen_ends_with_its_parent_too(product):

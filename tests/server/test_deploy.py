@@ -1,0 +1,73 @@
+"""What deploy/ starts: its commands, its variables, its secrets, its units."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from dpsgd_explorer.cli.main import _parser
+from dpsgd_explorer.operation import SECRETS
+from dpsgd_explorer.settings import Settings
+
+ROOT = Path(__file__).parents[2]
+DEPLOY = ROOT / "deploy"
+COMPOSE = (DEPLOY / "compose.yaml").read_text(encoding="utf-8")
+UNITS = sorted((DEPLOY / "systemd").glob("*.service"))
+OPTIONS = re.compile(r"-m dpsgd_explorer ([\w -]+)")
+
+
+def variables_of(text):
+    """The variables of ours that a file sets."""
+    return set(re.findall(r"\b(DPSGD_[A-Z_]+)(?=[=:])", text))
+
+
+def known_variables(folder):
+    settings = Settings.from_environment({"DPSGD_INSTANCE_DIR": str(folder)})
+    return {*settings.to_environment(), *(f"{name}_FILE" for name in SECRETS)}
+
+
+@pytest.mark.parametrize(
+    "file", [DEPLOY / "compose.yaml", *UNITS], ids=lambda file: file.name
+)
+def test_it_sets_only_what_there_is_to_set(file, tmp_path):
+    found = variables_of(file.read_text(encoding="utf-8"))
+    assert found
+    assert found <= known_variables(tmp_path)
+
+
+def test_every_command_of_a_container_is_one_of_ours():
+    lists = re.findall(r'command: \["python", "-m", "dpsgd_explorer", (.*)\]', COMPOSE)
+    commands = [re.findall(r'"([^"]+)"', text) for text in lists]
+    assert ["serve", "--only", "web"] in commands
+    assert ["serve", "--only", "worker"] in commands
+    for command in commands:
+        if command[0] != "database":
+            _parser().parse_args(command)
+
+
+def test_every_secret_is_a_file_and_has_a_reader():
+    declared = set(re.findall(r"(\w+): \{file: \./secrets/\1\}", COMPOSE))
+    read = set(re.findall(r"_FILE: /run/secrets/(\w+)", COMPOSE))
+    assert declared == read
+    assert {"database_url", "admin_token", "database_password"} <= declared
+    assert not re.search(r"(PASSWORD|TOKEN|_URL): .*@", COMPOSE)
+
+
+def test_only_the_proxy_can_be_reached_from_outside():
+    services = re.split(r"\n  (?=\w+:)", COMPOSE.split("\nservices:")[1])
+    open_ones = [part.split(":")[0] for part in services if "ports:" in part]
+    assert [name.strip() for name in open_ones] == ["proxy"]
+    assert re.search(r"inside:\n    internal: true", COMPOSE)
+
+
+@pytest.mark.parametrize("unit", UNITS, ids=lambda unit: unit.name)
+def test_a_unit_starts_its_part_with_few_rights(unit):
+    text = unit.read_text(encoding="utf-8")
+    [command] = OPTIONS.findall(text)
+    assert f"-{_parser().parse_args(command.split()).only}." in unit.name
+    values = dict(re.findall(r"^(\w+)=(.*)$", text, re.MULTILINE))
+    assert values["User"] != "root"
+    assert values["CapabilityBoundingSet"] == ""
+    assert (values["ProtectSystem"], values["NoNewPrivileges"]) == ("strict", "yes")
+    loaded = set(re.findall(r"^LoadCredential=(\w+):", text, re.MULTILINE))
+    assert loaded == set(re.findall(r"_FILE=%d/(\w+)", text))
