@@ -26,7 +26,8 @@ from dpsgd_explorer.experiments.own_csv import Checked, check, header
 from dpsgd_explorer.experiments.own_table import Column, OwnTable, is_own
 from dpsgd_explorer.runs.files.private_file import OWNER_ONLY
 
-MOST_TABLES = 5  # of a visitor, drafts included
+MOST_TABLES = 5  # of a visitor
+MOST_DRAFTS = 5  # of a visitor: the oldest makes room for a new one
 MOST_IN_ALL = 500
 HOUR = 60 * 60
 DAY = 24 * HOUR
@@ -56,15 +57,18 @@ class OwnTables:
         self.folder = folder_of(instance_dir, visitor)
 
     def add(self, content: bytes) -> Draft:
-        """Keep an uploaded file.
+        """Keep an uploaded file; a form that was left takes no table's place.
 
         Raises:
-            ConfigError: it cannot be read, or there are too many.
+            ConfigError: it cannot be read, or there are too many tables.
         """
         names = header(content)
+        self._check_room()
         sha256 = hashlib.sha256(content).hexdigest()
-        self._check_room(f"{sha256}.draft")
         self._write(f"{sha256}.draft", content)
+        drafts = sorted(self.folder.glob("*.draft"), key=_modified_at)
+        for place in drafts[:-MOST_DRAFTS]:
+            place.unlink(missing_ok=True)
         return Draft(sha256, names)
 
     def draft(self, sha256: str) -> Draft | None:
@@ -81,12 +85,14 @@ class OwnTables:
         """Make a table of an uploaded file and its stated columns.
 
         Raises:
-            ConfigError: a row is not as stated.
+            ConfigError: a row is not as stated, or there are too many tables.
         """
         place = self.folder / f"{draft.sha256}.draft"
         content = place.read_bytes()
         checked = check(content, columns)
         name = checked.table.name
+        if self.get(name) is None:
+            self._check_room()
         self._write(f"{name}.csv", content)
         self._write(f"{name}.json", checked.table.model_dump_json().encode())
         place.unlink(missing_ok=True)
@@ -128,11 +134,8 @@ class OwnTables:
         """Delete every table and draft."""
         shutil.rmtree(self.folder, ignore_errors=True)
 
-    def _check_room(self, name: str) -> None:
-        if (self.folder / name).exists():
-            return
-        count = len(list(self.folder.glob("*.draft")))
-        count += len(list(self.folder.glob("own-*.json")))
+    def _check_room(self) -> None:
+        count = len(list(self.folder.glob("own-*.json")))
         if count >= MOST_TABLES:
             raise ConfigError(
                 "file",

@@ -107,7 +107,8 @@ class AttackView(RunView):
 
     def title(self, config: Settings) -> str:
         """Return what is attacked, in short."""
-        return f"Attack, {config['dataset']}, ε = {config['target_epsilon']:g}"
+        label = AttackConfig.parse(config).data_set.label
+        return f"Attack, {label}, ε = {config['target_epsilon']:g}"
 
     def subject(self, config: Settings) -> str:
         """Return what is attacked."""

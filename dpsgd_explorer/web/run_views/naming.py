@@ -19,6 +19,7 @@ from dpsgd_explorer.web.run_views.registry import VIEWS
 SHOWN = 4  # settings in a name, the seed apart
 SEED = "seed"
 KNOWN = 4096  # names
+SHARED = ("ε",)  # symbols that several settings have
 
 
 def default_name(view: RunView, config: Settings) -> str:
@@ -83,4 +84,7 @@ def short(field: FormField, value: object) -> str:
     words = field.in_words(value)
     if field.choices:
         return words
-    return f"{field.symbol or field.label[:1].lower() + field.label[1:]} {words}"
+    label = field.label[:1].lower() + field.label[1:]
+    if field.symbol in SHARED:
+        return f"{label} {field.symbol} {words}"
+    return f"{field.symbol or label} {words}"

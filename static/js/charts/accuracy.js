@@ -213,7 +213,9 @@ function pointLabel({plan, axis, range, ...view}, last, color) {
   if (!last) return [];
   const x = X[axis](last, plan);
   const text = `${plan.private ? "private" : "without privacy"}, ${percent(last.test_accuracy)}`;
-  const left = x < axisEnd({axis, plan, ...view}) / 2;
+  const end = axisEnd({axis, plan, ...view});
+  const isSteep = X[axis](view.evaluations[0], plan) > x / 2 && x < 0.7 * end; // its own line stands on the left
+  const left = x < end / 2 || isSteep;
   const side = left ? {xanchor: "left", xshift: 12} : {xanchor: "right", xshift: -12};
   const y = heightOf(last, range);
   const above = shareOf(last, range) < 0.15;

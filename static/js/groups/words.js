@@ -6,6 +6,9 @@ import {endOf} from "./group_log.js";
 /** Percentage points, as printed: 1.3. */
 const points = (share) => decimals(100 * share, 1);
 
+/** As printed, so that what is read and what is said agree. */
+const number = (share) => Number(points(share).replace("−", "-"));
+
 /** The heading over all charts. @param {string} purpose @param {import("./group_log.js").Member[]} members */
 export function conclusion(purpose, members, setting) {
   const ends = members.map(endOf);
@@ -34,9 +37,11 @@ function seedsWords(members, ends) {
 function twinWords(_members, ends) {
   const split = splitOf(ends);
   if (split === null) return "The loss is split when all three have ended";
-  const taken = `clipping takes ${points(split.clipping)} points of accuracy and noise ${points(split.noise)}`;
-  if (Number(points(split.total).replace("−", "-")) <= 0) return `Nothing is lost: ${taken}`;
-  return `Of ${points(split.total)} points of accuracy lost, clipping takes ${points(split.clipping)} and noise ${points(split.noise)}`;
+  const isLost = number(split.total) > 0;
+  const verbs = [split.clipping, split.noise].map((taken) => (number(taken) < 0 ? "gives" : "takes"));
+  const [clipping, noise] = [split.clipping, split.noise].map((taken) => points(Math.abs(taken)));
+  const parts = `clipping ${verbs[0]} ${clipping}${isLost ? "" : " points of accuracy"} and noise ${verbs[0] === verbs[1] ? "" : `${verbs[1]} `}${noise}`;
+  return isLost ? `Of ${points(split.total)} points of accuracy lost, ${parts}` : `Nothing is lost: ${parts}`;
 }
 
 /**

@@ -21,3 +21,11 @@ test("the words at the wall and those at the newest point never lie over each ot
     }
   }
 });
+
+test("the words at the newest point stand beside its line, also where that is steep", () => {
+  const at = (step, epsilon) => ({step, epsilon, seconds: step, test_accuracy: 0.8 + step / 100, test_loss: 0.5});
+  const anchor = (...points) => accuracy({...view, size: {width: 900, height: 300}, evaluations: points}, color).layout.annotations.find(({text}) => text.includes("private")).xanchor;
+  assert.equal(anchor(at(1, 0.1), at(2, 0.6)), "right");
+  assert.equal(anchor(at(1, 0.5), at(2, 0.6)), "left"); // as of a budget: the first step counts most
+  assert.equal(anchor(at(1, 0.9), at(2, 0.98)), "right"); // no room before the wall
+});

@@ -76,8 +76,8 @@ test("seeds say how much is luck", () => {
 test("the loss of a twin is split, and a part that gains has a minus", () => {
   assert.equal(conclusion("twin", group([0.84, 0.85, null]).members), "The loss is split when all three have ended");
   assert.equal(conclusion("twin", group([0.84, 0.85, 0.853]).members), "Of 1.3 points of accuracy lost, clipping takes 0.3 and noise 1.0");
-  assert.equal(conclusion("twin", group([0.84, 0.86, 0.85]).members), "Of 1.0 points of accuracy lost, clipping takes −1.0 and noise 2.0");
-  assert.equal(conclusion("twin", group([0.851, 0.852, 0.851]).members), "Nothing is lost: clipping takes −0.1 points of accuracy and noise 0.1");
+  assert.equal(conclusion("twin", group([0.84, 0.86, 0.85]).members), "Of 1.0 points of accuracy lost, clipping gives 1.0 and noise takes 2.0");
+  assert.equal(conclusion("twin", group([0.851, 0.852, 0.851]).members), "Nothing is lost: clipping gives 0.1 points of accuracy and noise takes 0.1");
   const split = splitOf([0.84, 0.86, 0.85]);
   assert.ok(Math.abs(split.clipping + split.noise - split.total) < 1e-12);
 });

@@ -180,7 +180,7 @@ def test_it_is_listed_with_the_epsilon_of_the_private_model(client, attack_run):
     assert run["privacy"]["epsilon_text"] == "4.00"
     assert run["privacy"]["status"] == "exact"
     newest = rows_of(client.get("/runs/").text)[0]
-    assert newest[0].startswith("Attack, adult, ε = 4")
+    assert newest[0].startswith("Attack, Adult income, ε = 4")
     assert newest[3] == f"area {run['summary']['area']:.2f}"
 
 

@@ -195,12 +195,33 @@ def test_two_labels_are_refused_above_the_columns(client):
     assert "one column must be the label; got 2" in shown
 
 
-def test_no_more_than_some_tables_are_kept(client):
-    for rows in range(120, 125):
-        assert brought(client, csv_of(rows=rows))[1].status_code == 303
-    _, answer = brought(client, csv_of(rows=200))
+def test_no_more_than_some_tables_are_kept_and_the_form_that_was_open_says_so(client):
+    addresses = [brought(client, csv_of(rows=rows))[0] for rows in range(120, 125)]
+    for address in addresses[:4]:
+        assert client.post(address, data=STATED).status_code == 303
+    open_form, _ = brought(client, csv_of(rows=200))  # in another tab
+    assert client.post(addresses[4], data=STATED).status_code == 303
+    _, answer = brought(client, csv_of(rows=201))
+    assert answer.status_code == 422
     assert "5 is the most" in answer.text
-    assert brought(client, csv_of(rows=124))[1].status_code == 303  # the same again
+    answer = client.post(open_form, data=STATED)
+    assert answer.status_code == 422
+    [shown] = re.findall(r'role="alert">(.*?)</p>', answer.text)
+    assert "You have 5 tables here; 5 is the most" in shown
+    assert 'value="0 to 100"' in answer.text  # nothing that was typed is lost
+    own = re.findall(r'action="/data/(own-\w+)/delete"', client.get("/data/").text)
+    assert client.post(f"/data/{own[0]}/delete").status_code == 303
+    assert client.post(open_form, data=STATED).status_code == 303
+
+
+def test_uploads_whose_columns_were_never_stated_take_no_tables_place(client):
+    forms = [brought(client, csv_of(rows=rows))[0] for rows in range(120, 129)]
+    assert None not in forms
+    kept = [form for form in forms if client.get(form).status_code == 200]
+    assert (len(kept), kept[-1]) == (5, forms[-1])  # the oldest make room
+    assert client.get("/data/").text.count("State its columns") == 5
+    for address in kept:
+        assert client.post(address, data=STATED).status_code == 303
 
 
 @pytest.mark.parametrize("name", ["own-" + "0" * 24, "..", "own-../../x", "0" * 64])

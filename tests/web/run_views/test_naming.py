@@ -37,6 +37,11 @@ def name(**changes):
             "MNIST digits, without privacy",  # nothing is clipped
         ),
         ({"epochs": 2.5}, "MNIST digits, ε = 3 · epochs 2.5"),
+        # Several settings have this symbol.
+        (
+            ADULT | {"filter_epsilon": 2.0},
+            "Adult income, ε = 1 · budget for changes ε 2",
+        ),
     ],
 )
 def test_a_name_says_what_differs_from_the_nearest_preset(config, expected):
