@@ -62,13 +62,14 @@ def as_json(run: Run, log: Log) -> Iterator[str]:
     """Write settings, summary, what was spent in a form that can go on, and the log.
 
     ``odometer`` is of steps that were planned, ``filter`` of a budget for changes, with
-    the divergence at its order that is spent; one of them is null.
+    the divergence at its order that is spent; one of them is null.  Both are of a run
+    that its own audit refuted.
     """
     whole = RunSummary.of(run, "").model_dump(mode="json", exclude={"mine", "links"})
     whole["config"] = run.config
-    spent = odometer_of(log(), run.id)
+    spent = None if run.is_refuted else odometer_of(log(), run.id)
     whole["odometer"] = json.loads(spent.to_json()) if spent else None
-    whole["filter"] = filter_of(log())
+    whole["filter"] = None if run.is_refuted else filter_of(log())
     whole["made_with"] = f"DP-SGD Explorer {__version__}"
     yield _strict(whole, indent=1).removesuffix("\n}")
     yield ',\n "events": ['

@@ -39,6 +39,10 @@ from dpsgd_explorer.web.run_views.registry import VIEWS
 
 bp = Blueprint("recount_api", __name__, url_prefix="/api/v1/runs/<run_id>")
 
+REFUTED = (
+    "run has no ε: its own audit proves that it spent more than was promised, so it is "
+    "not covered by what an accountant counts for its plan."
+)
 COUNTED = ("step", "evaluation", "end")
 
 
@@ -64,10 +68,13 @@ class RecountAnswer(EnclosedEpsilon):
 def recount(run_id: str, query: RecountQuestion) -> RecountAnswer:
     """Return a run's epsilon along its log as another accountant counts it.
 
-    A run with a budget for changes has none but its filter's.
+    A run with a budget for changes has none but its filter's, one that its own audit
+    refuted none at all.
     """
     store = run_store()
     run = store.get(run_id)
+    if run.is_refuted:
+        raise ConfigError("run", REFUTED)
     log = [(event.kind, _data(event)) for event in store.events(run_id)]
     told = [data for kind, data in log if kind == "phase"]
     phases, delta = phases_of(told)

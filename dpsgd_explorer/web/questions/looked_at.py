@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
@@ -51,13 +51,15 @@ class LookedAt:
         label: Name of the data set for people.
         phases: Its steps so far; empty before the first one.
         delta: δ that it was planned with.
-        is_covered: Whether it adds noise, so that some ε covers it.
+        is_covered: Whether it adds noise that its own audit did not refute, so that
+            some ε covers it.
         has_begun: Whether it took a step: before the first one nothing is released.
         changes: Settings changed while it trained, and steps added at its end.
         filtered: Its budget for changes, None if it had none.
         run_id: Its id, "" if it does not matter.
         continues: Id of the run whose steps and budget it took over, "" if none.
         search: Price of the blind search that it is, None if it is none.
+        is_refuted: Whether its own audit refuted what its plan says.
     """
 
     dataset: str
@@ -71,6 +73,11 @@ class LookedAt:
     run_id: str = ""
     continues: str = ""
     search: PaddedSelection | None = None
+    is_refuted: bool = False
+
+    def refuted(self) -> LookedAt:
+        """Return the run as one that its own audit refuted: no ε covers it."""
+        return replace(self, is_covered=False, is_refuted=True)
 
     @classmethod
     def of_search(cls, config: dict[str, Any], *, is_released: bool) -> LookedAt:
@@ -132,12 +139,14 @@ class Total:
         spent: ε of their composition with its terms; None where too many different
             steps were taken for an answer.
         covered: Runs that it is the ε of.
-        uncovered: Runs without noise that took a step, which no ε covers.
+        uncovered: Runs that took a step and that no ε covers: they have no noise, or
+            their own audit refuted it.
         waiting: Runs that have not taken a step, of which nothing is released.
         runs: All of them.
         changed: Those covered whose settings were changed while they trained.
         continued: Those covered that took steps beyond their end.
         searches: Those covered that are blind searches.
+        refuted: Those uncovered that their own audit refuted.
     """
 
     dataset: str
@@ -150,6 +159,7 @@ class Total:
     changed: int
     continued: int
     searches: int = 0
+    refuted: int = 0
 
     @property
     def chosen_words(self) -> str:
@@ -182,7 +192,8 @@ def _total(runs: Sequence[LookedAt]) -> Total:
     changed, continued = (sum(x in y for y in chosen) for x in (CHANGED, CONTINUED))
     searches = sum(run.search is not None for run in covered)
     ended = (len(covered), uncovered, waiting, len(runs))
-    counts = (*ended, changed, continued, searches)
+    refuted = sum(run.is_refuted for run in begun)
+    counts = (*ended, changed, continued, searches, refuted)
     return Total(*names, spent, *counts)
 
 

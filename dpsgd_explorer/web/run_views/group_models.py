@@ -51,8 +51,8 @@ class GroupAnswer(BaseModel):
     """A group of runs; times are unix seconds.
 
     ``together`` is what all of its runs spend if each takes all its steps: the ε for
-    whoever compares them. It is null if one of them is not private, or was changed
-    while it trained: then no plan says what it spends.
+    whoever compares them. It is null if one of them is not private, was changed while
+    it trained, or was refuted by its own audit: then no plan says what it spends.
     """
 
     id: str
@@ -103,6 +103,7 @@ class GroupAnswer(BaseModel):
             expected_seconds=expected_seconds,
             together=None
             if any(map(changes_of, phases.values()))
+            or any(run.is_refuted for run in group.runs)
             else together(configs),
             runs=[GroupMember.of(run, visitor) for run in group.runs],
             links=group_links(group.id),

@@ -259,7 +259,8 @@ def looked_at(run: Run, told: Sequence[dict[str, Any]]) -> LookedAt:
     if run.kind == SEARCH:
         released = bool(run.summary.get("epsilon"))
         return LookedAt.of_search(run.config, is_released=released)
-    return LookedAt.of(run.config, told, run.step, run_id=run.id, parent=run.parent)
+    found = LookedAt.of(run.config, told, run.step, run_id=run.id, parent=run.parent)
+    return found.refuted() if run.is_refuted else found
 
 
 def changes(run: Run, before: Run) -> list[Change]:

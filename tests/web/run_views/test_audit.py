@@ -7,6 +7,8 @@ import pytest
 
 from dpsgd_explorer.audit.receipts import file
 from dpsgd_explorer.experiments.events import Event
+from dpsgd_explorer.web.questions.looked_at import totals
+from dpsgd_explorer.web.run_views.listing import looked_at
 from tests.web.conftest import SMALL, ended, error_of, recorded_events
 
 RUNS = "/api/v1/runs"
@@ -119,3 +121,41 @@ def test_a_refuted_run_claims_nothing(client, refuted):
         "is (ε, δ)-differentially private"
         not in client.get(f"{RUNS}/{refuted}/export.html").text
     )
+
+
+def test_no_accountant_s_epsilon_is_said_of_a_refuted_run(client, refuted):
+    fault = error_of(client.get(f"{RUNS}/{refuted}/epsilon"), 422)
+    assert "its own audit proves" in fault["message"]
+    assert "not covered" in fault["message"]
+    exported = client.get(f"{RUNS}/{refuted}/export.json").json
+    assert exported["odometer"] is exported["filter"] is None
+
+
+def test_beside_others_a_refuted_run_is_not_covered(client, store, refuted, audited):
+    runs = [store.get(refuted), store.get(audited())]
+    phases = store.phases_of([run.id for run in runs])
+    looked = [looked_at(run, phases[run.id]) for run in runs]
+    [total] = totals(looked).values()
+    assert (total.covered, total.uncovered, total.refuted) == (1, 1, 1)
+    [alone] = totals(looked[1:]).values()
+    assert total.spent == alone.spent
+    [nothing] = totals(looked[:1]).values()
+    assert nothing.covered == 0
+    addresses = [f"ids={run.id}" for run in runs]
+    text = client.get(f"/runs/compare?{'&'.join(addresses)}").text
+    assert "less than was promised, as the audit of 1 run proves" in text
+
+
+def test_a_group_with_a_refuted_run_has_no_joint_epsilon(client, store):
+    asked = {
+        "purpose": "seeds",
+        "base": SMALL,
+        "variations": [{"seed": 1}, {"seed": 2}],
+    }
+    group = client.post("/api/v1/groups", json=asked).json
+    assert group["together"]["epsilon"] > 0
+    claim = store.leases.claim(group["runs"][0]["id"])
+    error = {"code": "privacy_violation", "message": "its own audit proves more."}
+    store.leases.finish(claim, "failed", error=error)
+    assert client.get(group["links"]["self"]).json["together"] is None
+    assert "refuted by its own audit" in client.get(group["links"]["page"]).text
