@@ -24,6 +24,7 @@ SECRETS = (
     "DPSGD_QUEUE_URL",
     "DPSGD_ADMIN_TOKEN",
     "DPSGD_METRICS_TOKEN",
+    "DPSGD_SECRET_KEY",
 )
 #: A token that is drawn at random has 6 bits a character: 16 are 96 bits.
 LEAST_TOKEN = 16
@@ -39,6 +40,8 @@ class Operation:
         user_header: In which these name the user who is logged in; "": they do not.
         admin_token: Makes who has it the operator; "": there is no operator's page.
         metrics_token: Opens ``/metrics`` from other machines; "" if nothing does.
+        secret_key: Signs cookies, where several web servers have to know each other's;
+            "": a key is made in the instance folder.
     """
 
     log_format: str = "text"
@@ -46,6 +49,7 @@ class Operation:
     user_header: str = ""
     admin_token: str = ""
     metrics_token: str = ""
+    secret_key: str = ""
 
     @classmethod
     def from_values(cls, values: Mapping[str, str]) -> Self:
@@ -61,6 +65,7 @@ class Operation:
             ),
             admin_token=_token(values, "DPSGD_ADMIN_TOKEN"),
             metrics_token=_token(values, "DPSGD_METRICS_TOKEN"),
+            secret_key=_token(values, "DPSGD_SECRET_KEY"),
         )
 
     def to_environment(self) -> dict[str, str]:

@@ -25,6 +25,7 @@
 | ``DPSGD_LOG_FORMAT`` | ``text`` | or ``json``: one object a line, requests too |
 | ``DPSGD_ADMIN_TOKEN`` | none | opens the operator's page, ``/admin/`` |
 | ``DPSGD_METRICS_TOKEN`` | none | opens ``/metrics`` to other machines |
+| ``DPSGD_SECRET_KEY`` | a file of its own | signs cookies, of all web servers alike |
 | ``HOST``, ``PORT`` | 127.0.0.1, 8000 | where the web server listens |
 
 A name with ``_FILE`` at its end leads to a file that holds the value: of the two

@@ -36,6 +36,7 @@ def test_settings_are_the_same_in_a_process_that_gets_their_environment(tmp_path
             "DPSGD_USER_HEADER": "X-Remote-User",
             "DPSGD_ADMIN_TOKEN": TOKEN,
             "DPSGD_METRICS_TOKEN": TOKEN,
+            "DPSGD_SECRET_KEY": TOKEN,
             "DPSGD_QUOTA_QUEUED": "5",
             "HOST": "0.0.0.0",
             "PORT": "8080",

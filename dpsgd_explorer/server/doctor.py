@@ -117,6 +117,13 @@ def _stored(settings: Settings) -> Iterator[Finding]:
 
 
 def _cookie(settings: Settings) -> Finding:
+    if settings.operation.secret_key:
+        return _token("cookie key", settings.operation.secret_key, "")
+    if not settings.database_url.startswith(FILE):
+        says = (
+            "each web server makes its own: a visitor of one is a stranger to another"
+        )
+        return Finding("cookie key", WARNING, f"{says}; set DPSGD_SECRET_KEY")
     key = settings.instance_dir / KEY_FILE
     if not key.exists():
         return Finding("cookie key", OK, f"{key} is made at the first start")

@@ -139,7 +139,9 @@ def create_app(settings: Settings | None = None) -> Flask:
         "hub": Hub(store),
         "pages": AnswerCache(CACHED_PAGES),
         "listeners": Listeners(settings.web_threads),
-        "visitor_signer": make_signer(settings.instance_dir),
+        "visitor_signer": make_signer(
+            settings.instance_dir, settings.operation.secret_key
+        ),
     }
     import_module("scipy.optimize")  # 0.3 s, which no answer should take
     published = assets.publish(assets.FRONT_DIR / "static", settings.instance_dir)

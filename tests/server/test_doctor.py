@@ -136,6 +136,7 @@ def test_a_site_without_a_worker_has_a_fault(running, capsys):
         ({"DPSGD_PROFILE": "public"}, "proxy"),
         ({"DPSGD_PROFILE": "public", "DPSGD_RETENTION_DAYS": "none"}, "retention"),
         ({"DPSGD_WORKERS": "100000"}, "workers"),
+        ({"DPSGD_SECRET_KEY": "a" * 40}, "cookie key"),
     ],
     ids=str,
 )

@@ -73,9 +73,14 @@ def drop_cookie() -> None:
         return response
 
 
-def make_signer(instance_dir: Path) -> Signer:
-    """Return the signer of this copy of the product."""
-    key = cookie_key(instance_dir / KEY_FILE)
+def make_signer(instance_dir: Path, secret_key: str = "") -> Signer:
+    """Return the signer of this copy of the product.
+
+    Args:
+        instance_dir: Has the file of its key.
+        secret_key: Of all web servers of a site, in place of that; "": there is none.
+    """
+    key = secret_key.encode() or cookie_key(instance_dir / KEY_FILE)
     return Signer(key, salt=COOKIE, digest_method=hashlib.sha256)
 
 

@@ -6,7 +6,13 @@ import threading
 import pytest
 
 from dpsgd_explorer.errors import ConfigError
-from dpsgd_explorer.web.http.visitor import COOKIE, KEY_BYTES, KEY_FILE, cookie_key
+from dpsgd_explorer.web.http.visitor import (
+    COOKIE,
+    KEY_BYTES,
+    KEY_FILE,
+    cookie_key,
+    make_signer,
+)
 from tests.web.conftest import SMALL, error_of
 
 RUNS = "/api/v1/runs"
@@ -83,3 +89,16 @@ def test_a_damaged_key_is_refused_with_the_remedy(tmp_path):
     path.write_bytes(b"short")
     with pytest.raises(ConfigError, match="got 5; delete it and start again"):
         cookie_key(path)
+
+
+def test_web_servers_with_one_key_know_each_others_visitors(tmp_path):
+    """Each has an instance folder, as each container has; the runs are in one place."""
+    signed = {}
+    for name in ("one", "two"):
+        folder = tmp_path / name
+        folder.mkdir()
+        for key in ("", "a key of the whole site"):
+            signer = make_signer(folder, key)
+            signed.setdefault(key, []).append(signer.sign("ann"))
+    assert len(set(signed[""])) == 2
+    assert len(set(signed["a key of the whole site"])) == 1
