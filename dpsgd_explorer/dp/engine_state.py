@@ -164,7 +164,8 @@ class EngineState:
             self.noise if self.plan.is_private else None,
             self.ranks,
         )
-        done = dataclasses.replace(done, count_noise_multiplier=count_noise)
+        if count_noise:
+            done = dataclasses.replace(done, count_noise_multiplier=count_noise)
         self.ledger.record(done, size)
         self.diagnostics = diagnostics
         return gradients

@@ -146,7 +146,7 @@ class HooksEngine(GradientEngine):
         """Begin a recording, unless the pass is evaluated, nested, or in backward."""
         if self._open_pass or not torch.is_grad_enabled() or _in_backward():
             return
-        reshard(self.module)
+        self._free_whole_parameters()
         batch_size = self.begin_pass(args, kwargs)
         self._replace_recording(
             ForwardRecording(
@@ -161,6 +161,10 @@ class HooksEngine(GradientEngine):
         self._fast_attention = torch.backends.mha.get_fastpath_enabled()
         torch.backends.mha.set_fastpath_enabled(False)
         self._open_pass = True
+
+    def _free_whole_parameters(self) -> None:
+        if self._sharded:  # else there are none, and the search walks all modules
+            reshard(self.module)
 
     def _close(self, module: nn.Module, args: Any, output: Any) -> None:
         if self._open_pass and not _in_backward():
@@ -263,7 +267,7 @@ class HooksEngine(GradientEngine):
         recording = self._recording
         if recording is None:
             raise PrivacyError("gradients arrived for a pass that was not recorded.")
-        reshard(self.module)
+        self._free_whole_parameters()
         self.report_loss()
         self._requests = {}
         calls = [self._layer_call(pending, gradient) for pending, gradient in pairs]

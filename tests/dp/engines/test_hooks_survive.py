@@ -238,3 +238,21 @@ def test_operations_in_place_change_nothing():
 
     torch.manual_seed(0)
     check_clipped_sum(InPlace().double(), torch.randn(5, 4).double())
+
+
+def test_a_step_of_a_verified_module_searches_no_modules(monkeypatch):
+    net = nn.Sequential(nn.Linear(4, 4), nn.Tanh(), nn.Linear(4, 3))
+    _, optimizer = attached(net)
+    x, y = torch.randn(5, 4), torch.tensor([0, 1, 2, 1, 0])
+    step(net, optimizer, x, y)  # its checks search them
+    optimizer.zero_grad()
+    searched = []
+    modules = nn.Module.named_modules
+
+    def counted(module, *args, **options):
+        searched.append(module)
+        return modules(module, *args, **options)
+
+    monkeypatch.setattr(nn.Module, "named_modules", counted)
+    step(net, optimizer, x, y)
+    assert searched == []
