@@ -14,6 +14,7 @@
 | ``DPSGD_RUN_MEMORY_MIB`` | 4096 | memory limit of one run; at least 600 |
 | ``DPSGD_RUN_COST`` | 2e13 | multiply-adds that one run may ask for |
 | ``DPSGD_HOSTS`` | none | names of this site besides ``localhost``, by commas |
+| ``DPSGD_PUBLIC_URL`` | none | address of this site, for previews of links to it |
 | ``DPSGD_BEHIND_PROXY`` | 0 | 1: a proxy says in X-Forwarded-* who asks, and how |
 | ``DPSGD_TRUSTED_PROXIES`` | none | addresses of proxies; of others nothing counts |
 | ``DPSGD_USER_HEADER`` | none | in which these name the user who is logged in |
@@ -68,6 +69,7 @@ NO_OPERATION = Operation()
 FILE = "sqlite://"
 #: Names under which this machine reaches itself.
 LOOPBACK_HOSTS = frozenset({"127.0.0.1", "[::1]", "localhost"})
+PUBLIC_URL = re.compile(r"https?://([A-Za-z0-9._-]+|\[[0-9a-fA-F:.]+\])(:\d{1,5})?")
 HOST_NAME = re.compile(r"[a-z0-9._-]+|\[[0-9a-f:.]+\]")
 
 
@@ -117,6 +119,7 @@ class Settings:
     run_memory_mib: int = 4096
     run_cost: float = 2e13
     hosts: tuple[str, ...] = ()
+    public_url: str = ""
     is_behind_proxy: bool = False
     keep_days: int | None = None
     takes_own_data: bool = True
@@ -180,6 +183,7 @@ class Settings:
             ),
             run_cost=float(_number(values, "DPSGD_RUN_COST", int(cls.run_cost))),
             hosts=_host_names(values.get("DPSGD_HOSTS", "")),
+            public_url=_public_url(values.get("DPSGD_PUBLIC_URL", "")),
             is_behind_proxy=bool(operation.trusted_proxies)
             or _one_of(values, "DPSGD_BEHIND_PROXY", "01", "0") == "1",
             keep_days=_retention(values, KEEP_DAYS[profile]),
@@ -209,6 +213,7 @@ class Settings:
             "DPSGD_RUN_MEMORY_MIB": str(self.run_memory_mib),
             "DPSGD_RUN_COST": str(self.run_cost),
             "DPSGD_HOSTS": ",".join(self.hosts),
+            "DPSGD_PUBLIC_URL": self.public_url,
             "DPSGD_BEHIND_PROXY": str(int(self.is_behind_proxy)),
             "DPSGD_RETENTION_DAYS": str(self.keep_days or NO_LIMIT),
             "DPSGD_OWN_DATA": str(int(self.takes_own_data)),
@@ -272,6 +277,18 @@ def _host_names(text: str) -> tuple[str, ...]:
                 f"commas, such as dp.example.org; got {name!r}.",
             )
     return names
+
+
+def _public_url(text: str) -> str:
+    """Read the address of the site, without a slash at its end; "" if none is given."""
+    url = text.strip().rstrip("/")
+    if url and not PUBLIC_URL.fullmatch(url):
+        raise ConfigError(
+            "DPSGD_PUBLIC_URL",
+            "DPSGD_PUBLIC_URL must be scheme and name, such as https://dp.example.org; "
+            f"got {text!r}.",
+        )
+    return url
 
 
 def _addresses(values: Mapping[str, str], folder: Path) -> tuple[str, str]:

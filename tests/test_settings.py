@@ -26,6 +26,7 @@ def test_settings_are_the_same_in_a_process_that_gets_their_environment(tmp_path
             "DPSGD_RUN_MEMORY_MIB": "700",
             "DPSGD_RUN_COST": "1e12",
             "DPSGD_HOSTS": "dp.example.org,[fd00::1]",
+            "DPSGD_PUBLIC_URL": "https://dp.example.org",
             "DPSGD_BEHIND_PROXY": "1",
             "DPSGD_KEEP_DAYS": "7",
             "DPSGD_OWN_DATA": "0",
@@ -179,3 +180,28 @@ def test_the_former_name_of_the_retention_still_counts(tmp_path):
     assert Settings.from_environment(both).keep_days == 3
     with pytest.raises(ConfigError, match="DPSGD_RETENTION_DAYS must be"):
         Settings.from_environment(given | {"DPSGD_KEEP_DAYS": "soon"})
+
+
+@pytest.mark.parametrize(
+    ("text", "url"),
+    [
+        ("", ""),
+        ("https://dp.example.org", "https://dp.example.org"),
+        (" https://dp.example.org:8443/ ", "https://dp.example.org:8443"),
+        ("http://[::1]:8000", "http://[::1]:8000"),
+    ],
+)
+def test_the_public_address_is_read_and_passed_on(tmp_path, text, url):
+    environment = {"DPSGD_INSTANCE_DIR": str(tmp_path), "DPSGD_PUBLIC_URL": text}
+    settings = Settings.from_environment(environment)
+    assert settings.public_url == url
+    assert Settings.from_environment(settings.to_environment()) == settings
+
+
+@pytest.mark.parametrize(
+    "text", ["dp.example.org", "ftp://a.b", "https://a/b", 'https://a"', "https://a b"]
+)
+def test_what_is_no_public_address_is_refused(tmp_path, text):
+    environment = {"DPSGD_INSTANCE_DIR": str(tmp_path), "DPSGD_PUBLIC_URL": text}
+    with pytest.raises(ConfigError, match="DPSGD_PUBLIC_URL must be scheme and name"):
+        Settings.from_environment(environment)

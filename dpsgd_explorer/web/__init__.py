@@ -28,6 +28,7 @@ from dpsgd_explorer.web.api import service as service_api
 from dpsgd_explorer.web.api import twin as twin_api
 from dpsgd_explorer.web.api.answer_cache import PAGES as CACHED_PAGES
 from dpsgd_explorer.web.api.answer_cache import AnswerCache
+from dpsgd_explorer.web.content import site
 from dpsgd_explorer.web.http import assets, own_tables
 from dpsgd_explorer.web.http.compression import compress
 from dpsgd_explorer.web.http.errors import add_error_handlers
@@ -146,6 +147,8 @@ def create_app(settings: Settings | None = None) -> Flask:
     import_module("scipy.optimize")  # 0.3 s, which no answer should take
     published = assets.publish(assets.FRONT_DIR / "static", settings.instance_dir)
     app.jinja_env.globals |= {
+        "site": site,
+        "public_url": settings.public_url,
         "static_url": published.url,
         "version": __version__,
         "navigation": NAVIGATION,

@@ -25,7 +25,7 @@ const BEYOND = 1.1; // the axis goes on past the budget, so that the wall is see
 export const MARGIN = {l: 44, r: 16, t: 28, b: 10};
 const BELOW = 44; // room for ticks and the axis name
 const LABEL = 20; // px of a line of words
-const CLEAR = 0.25; // of the height, between the words at the wall and those at a point
+const CLEAR = 0.25; // of the height, between words
 
 /**
  * The x of an evaluation on each axis; the names are the values of the axis switch. What spends nothing stands at
@@ -187,7 +187,6 @@ function labels(view, last, color) {
   ];
 }
 
-/** Beside the wall, away from the words of a point that stands near it. */
 function budgetLabel({axis, plan, size, range, seconds}, last, color) {
   if (!plan.private || axis === "seconds") return [];
   const x = wallAt(axis, plan);
@@ -203,8 +202,7 @@ function baselineLabel({plan, range, size}, color) {
   if (100 * plan.baseline <= range[0]) return [];
   const answer = plan.guesses ? "guessing" : `${size.width < NARROW ? "" : "always "}the commonest answer`;
   const text = `${answer}, ${percent(plan.baseline)}`;
-  const [floor, ceiling] = range.map((end) => height(end, range));
-  const below = y > floor + 0.1 * (ceiling - floor); // curves rise from this line, the room under it is free
+  const below = shareOf({test_accuracy: plan.baseline}, range) > 0.1; // curves rise from this line, the room under it is free
   const place = {xref: "paper", x: 0.55, xanchor: "center", y, yanchor: below ? "top" : "bottom", yshift: below ? -1 : 1};
   return [words(text, color("--ink-3"), place)];
 }
@@ -214,7 +212,7 @@ function pointLabel({plan, axis, range, ...view}, last, color) {
   const x = X[axis](last, plan);
   const text = `${plan.private ? "private" : "without privacy"}, ${percent(last.test_accuracy)}`;
   const end = axisEnd({axis, plan, ...view});
-  const isSteep = X[axis](view.evaluations[0], plan) > x / 2 && x < 0.7 * end; // its own line stands on the left
+  const isSteep = X[axis](view.evaluations[0], plan) > x / 2 && x < 0.7 * end;
   const left = x < end / 2 || isSteep;
   const side = left ? {xanchor: "left", xshift: 12} : {xanchor: "right", xshift: -12};
   const y = heightOf(last, range);

@@ -57,15 +57,15 @@ def share_card(card: Card) -> Markup:
     label = f"{card.title}: {card.accuracy} at ε = {card.epsilon}"
     parts = [
         f'<rect width="{WIDTH}" height="{HEIGHT}" fill="{PAPER}"/>',
-        _text(64, 96, card.title, 40, family=SERIF),
-        _text(64, 226, card.accuracy or "no result", 104, weight=600),
-        _text(64, 268, _tested(card), 26, SOFT),
-        _text(64, 372, f"ε = {card.epsilon}", 64, weight=600, fill=_colour(card)),
-        _text(64, 408, _terms(card), 22, SOFT),
-        *(_text(64, 464 + 34 * i, line, 25) for i, line in enumerate(_odds(card))),
+        text(64, 96, card.title, 40, family=SERIF),
+        text(64, 226, card.accuracy or "no result", 104, weight=600),
+        text(64, 268, _tested(card), 26, SOFT),
+        text(64, 372, f"ε = {card.epsilon}", 64, weight=600, fill=_colour(card)),
+        text(64, 408, _terms(card), 22, SOFT),
+        *(text(64, 464 + 34 * i, line, 25) for i, line in enumerate(_odds(card))),
         *_curve(card),
-        _text(64, 590, "DP-SGD Explorer", 24, SOFT, family=SERIF),
-        _text(WIDTH - 64, 590, "add or remove one record", 20, SOFT, anchor="end"),
+        text(64, 590, "DP-SGD Explorer", 24, SOFT, family=SERIF),
+        text(WIDTH - 64, 590, "add or remove one record", 20, SOFT, anchor="end"),
     ]
     return Markup(
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" '
@@ -109,8 +109,8 @@ def _curve(card: Card) -> list[str]:
     axis = card.axis if card.spent is not None else "step"
     marks = [
         f'<path d="M{left} {bottom}H{right}" stroke="{SOFT}" fill="none"/>',
-        _text(right, bottom + 34, axis, 20, SOFT, anchor="end"),
-        _text(left, top - 18, "test accuracy", 20, SOFT),
+        text(right, bottom + 34, axis, 20, SOFT, anchor="end"),
+        text(left, top - 18, "test accuracy", 20, SOFT),
     ]
     if not card.points:
         return marks
@@ -134,7 +134,7 @@ def _curve(card: Card) -> list[str]:
     marks.append(f'<circle cx="{last_x}" cy="{last_y}" r="10" fill="{_colour(card)}"/>')
     ends = (y.low, y.high)
     return marks + [
-        _text(left - 12, round(y(value)) + 7, f"{100 * value:g} %", 20, SOFT, "end")
+        text(left - 12, round(y(value)) + 7, f"{100 * value:g} %", 20, SOFT, "end")
         for value in ends
     ]
 
@@ -147,7 +147,7 @@ def _range(values: list[float]) -> tuple[float, float]:
     return low, high if high > low else low + 0.05
 
 
-def _text(
+def text(
     x: float,
     y: float,
     words: str,
@@ -158,6 +158,7 @@ def _text(
     weight: int = 400,
     family: str = SANS,
 ) -> str:
+    """Return words on a picture, their left, middle or right end at a place."""
     return (
         f'<text x="{x}" y="{y}" font-family="{family}" font-size="{size}" '
         f'font-weight="{weight}" fill="{fill}" text-anchor="{anchor}">'
