@@ -47,7 +47,8 @@ from dpsgd_explorer.web.recorded.runs import RecordedRun
 from dpsgd_explorer.web.run_views.listing import RunRow
 from dpsgd_explorer.web.widgets.limits import HIDE, LOCK, Limits, read_limits
 
-DRAWN_DIGITS = 4  # of an ε that is drawn and not printed
+DRAWN_DIGITS = 4  # of an accuracy that is drawn and not printed
+EPSILON_DIGITS = 3  # of an ε along the way; it is printed with fewer
 
 bp = Blueprint("train", __name__, url_prefix="/train")
 
@@ -274,7 +275,7 @@ def _short(event: dict[str, Any]) -> dict[str, Any]:
     }
     spent = {name: event[name] for name in ("epsilon", "drawn_at") if name in event}
     return drawn | {
-        name: None if epsilon is None else float(limit(epsilon, DRAWN_DIGITS))
+        name: None if epsilon is None else float(limit(epsilon, EPSILON_DIGITS))
         for name, epsilon in spent.items()
     }
 
