@@ -10,6 +10,7 @@
 | ``accounting`` | time and excess of our accountants and of the peers' |
 | ``first_point`` | seconds from a click to the first point, alone and five at once |
 | ``service`` | waiting times of twenty clients for privacy answers |
+| ``fleet`` | launches a second, waits and first points of a site of many processes |
 | ``regression`` | the sweep of private regression, ours and with autodp's calibrator |
 | ``widgets`` | CPU time from a slider's move to the picture, of each widget |
 | ``trainer`` | from a slider to the new ε, and the page while a run is drawn |
@@ -37,6 +38,7 @@ from benchmarks import (
     trainer,
     widgets,
 )
+from benchmarks.fleet import load as fleet
 from benchmarks.models import CASES
 from benchmarks.ways import WAYS
 from dpsgd_explorer.training.timing import one_thread
@@ -48,6 +50,7 @@ ALONE: dict[str, Callable[[], object]] = {
     "accounting": accounting.main,
     "first_point": first_point.main,
     "service": service.main,
+    "fleet": fleet.main,
     "regression": regression.main,
     "widgets": widgets.main,
     "trainer": trainer.main,

@@ -46,6 +46,8 @@ AXES = {
 
 def write() -> Path:
     """Replace every marked part of the page for which there are results."""
+    if (record.RESULTS / "fleet.json").exists():
+        put(DOCS / "operating.md", "fleet", _fleet(record.read("fleet")))
     parts = {
         "core": _core,
         "growth": _growth,
@@ -211,3 +213,22 @@ def _series(
             label = WAYS[row["way"]][0]
             series.setdefault(label, []).append((row["size"], row[value]))
     return series
+
+
+def _fleet(document: dict[str, Any]) -> str:
+    """Return the sizing table of a site."""
+    machine = document["machine"]
+    rows = [
+        f"| {row['workers']} | {row['launches_a_second']:.0f} "
+        f"| {row['others_median_ms']:.0f} | {row['others_p95_ms']:.0f} "
+        f"| {row['listeners']} | {row['first_point_s']:.1f} "
+        f"| {row['last_first_point_s']:.1f} | {row['refused']} |\n"
+        for row in document["rows"]
+    ]
+    return (
+        f"{document['rows'][0]['launches']:,} launches, on {machine['cores']} cores of "
+        f"{machine['processor']} which the clients share, {document['date']}:\n\n"
+        "| workers | launches/s | other requests, ms: median | 95 % | streams open "
+        "| first point, s: median of 4 at once | last | refused |\n"
+        "|---|---|---|---|---|---|---|---|\n" + "".join(rows)
+    )

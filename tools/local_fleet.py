@@ -26,7 +26,7 @@ import tempfile
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -72,7 +72,11 @@ class Fleet:
 
 @contextlib.contextmanager
 def local_fleet(
-    *, webs: int = 2, workers: int = 2, port: int = 8160, **changes: str
+    *,
+    webs: int = 2,
+    workers: int = 2,
+    port: int = 8160,
+    changes: Mapping[str, str] | None = None,
 ) -> Iterator[Fleet]:
     """Run a site within the context; it is ready at the start.
 
@@ -80,7 +84,7 @@ def local_fleet(
         webs: Number of web servers.
         workers: Number of workers, each of one run at a time.
         port: Of nginx; the web servers have the next ones.
-        changes: Variables of its processes, in place of the usual ones.
+        changes: Variables of its processes, in place of the usual ones; None: none.
     """
     with contextlib.ExitStack() as stack:
         folder = Path(tempfile.mkdtemp(prefix="dpsgd-fleet-"))
@@ -99,7 +103,7 @@ def local_fleet(
             "DPSGD_WORKERS": "1",
             "DPSGD_OFFLINE": "1",
             "HOST": "127.0.0.1",
-            **changes,
+            **(changes or {}),
         }
         first = environment | {"DPSGD_INSTANCE_DIR": str(folder / "upgrade")}
         subprocess.run([*PROGRAM, "database", "upgrade"], env=first, check=True)

@@ -1,0 +1,1 @@
+"""A whole site under many visitors."""
