@@ -81,19 +81,22 @@ def one_run_epsilon(
 def refuted_epsilon(made: Guesses, delta: float, error: float) -> float:
     """Return the largest ε that so many right guesses refute; 0 if they refute none."""
     return _largest_refuted(
-        lambda epsilon: _chance(made, epsilon, delta) <= error, MOST_EPSILON
+        lambda epsilon: _refutes(made, epsilon, delta, error), MOST_EPSILON
     )
 
 
-def _chance(made: Guesses, epsilon: float, delta: float) -> float:
-    """Return the probability of so many right guesses under (ε, δ), at most."""
-    right = stats.binom(made.made, special.expit(epsilon))
-    beta = float(right.sf(made.right - 1))
-    if made.right == 0:
-        return 1.0
+def _refutes(made: Guesses, epsilon: float, delta: float, error: float) -> bool:
+    """Whether so many right guesses are too improbable under (ε, δ).
+
+    The probability is that at δ = 0 and more, so the former alone may decide.
+    """
+    rate = special.expit(epsilon)
+    beta = float(stats.binom.sf(made.right - 1, made.made, rate))
+    if made.right == 0 or beta > error:
+        return False
     gaps = np.arange(1, made.right + 1)
-    more = (right.sf(made.right - 1 - gaps) - beta) / gaps
-    return beta + 2 * made.canaries * delta * float(more.max())
+    more = (stats.binom.sf(made.right - 1 - gaps, made.made, rate) - beta) / gaps
+    return beta + 2 * made.canaries * delta * float(more.max()) <= error
 
 
 def f_dp_one_run_epsilon(

@@ -146,6 +146,33 @@ def test_f_dp_one_run_is_that_of_another_library(
     assert epsilon_of_mu(1e-6, mu) == pytest.approx(expected, rel=1e-5)
 
 
+@pytest.mark.parametrize("right", [0, 1, 250, 331, 400])
+def test_one_run_tries_what_may_still_be_refuted(monkeypatch, right):
+    """Every trial took the probabilities of all numbers of right guesses."""
+    made, delta, share = Guesses(2000, 400, right), 1e-6, 0.01
+    tail, sizes = stats.binom.sf, []
+
+    def chance(epsilon):
+        success = 1 / (1 + math.exp(-epsilon))
+        beta = tail(right - 1, 400, success)
+        gaps = np.arange(1, right + 1)
+        more = (tail(right - 1 - gaps, 400, success) - beta) / gaps
+        return beta + 2 * made.canaries * delta * more.max(initial=0.0)
+
+    def counting(successes, *rest):
+        sizes.append(np.size(successes))
+        return tail(successes, *rest)
+
+    monkeypatch.setattr(stats.binom, "sf", counting)
+    found = refuted_epsilon(made, delta, share)
+    whole = sum(size > 1 for size in sizes)
+    assert whole <= 0.75 * (len(sizes) - whole)
+    if found:
+        assert chance(found) <= share < chance(found + 1e-5)
+    else:
+        assert chance(1e-9) > share
+
+
 def test_guesses_are_made_at_both_ends_and_ties_lose():
     scores = Scores(np.array([3.0, 2.0, 1.0]), np.array([2.0, 1.0, 0.0]))
     assert guesses(scores, 2) == Guesses(6, 2, 2)
