@@ -12,6 +12,7 @@ import math
 import sys
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
@@ -21,6 +22,7 @@ from dpsgd_explorer.errors import ConfigError, ExplorerError
 from dpsgd_explorer.settings import Settings
 
 if TYPE_CHECKING:
+    from dpsgd_explorer.cli.group import Alone
     from dpsgd_explorer.experiments.config import RunConfig
     from dpsgd_explorer.experiments.engines_config import EnginesConfig
     from dpsgd_explorer.experiments.events import Event
@@ -132,26 +134,41 @@ def _work(options: argparse.Namespace) -> int:
 
 
 def _train(options: argparse.Namespace) -> int:
+    from dpsgd_explorer.cli.group import SilentError, together
+
+    try:
+        with together() as processes:
+            return _train_among(processes, options)
+    except SilentError:
+        return REFUSED
+
+
+def _train_among(processes: Alone, options: argparse.Namespace) -> int:
     # Settings and file are checked before torch loads: mistakes are reported at once.
+    from dpsgd_explorer.cli.group import refuse_group
     from dpsgd_explorer.cli.train import RunFiles, check_options
     from dpsgd_explorer.experiments.experiment import PerformanceSettings
     from dpsgd_explorer.experiments.kinds import parse
 
-    config = parse(_read_json(options.config))
+    config = parse(processes.read(lambda: _read_json(options.config)))
     check_options(options, config)
-    progress = sys.stderr if options.json else sys.stdout
     performance = PerformanceSettings.from_settings(Settings.from_environment())
-    with _event_file(options) as lines:
-        files = RunFiles(config, options.checkpoint, performance)
+    if processes.group is not None:
+        refuse_group(config.kind, getattr(config, "private", True))
+        performance = replace(performance, group=processes.group)
+    writes = processes.writes
+    progress = sys.stderr if options.json else sys.stdout
+    with _event_file(options) if writes else nullcontext() as lines:
+        files = RunFiles(config, options.checkpoint, performance, writes=writes)
         if lines is not None and not options.json:
             files.cut(lines)
         for event in files.events():
             if lines is not None:
                 line = {"kind": event.kind, "data": event.data}
                 print(json.dumps(line, allow_nan=False), file=lines, flush=True)
-            if event.kind in ("evaluation", "end"):
+            if writes and event.kind in ("evaluation", "end"):
                 print(_progress(event, config), file=progress, flush=True)
-    if options.weights is not None:
+    if writes and options.weights is not None:
         files.save_weights(options.weights, config)
     return 0
 

@@ -63,6 +63,7 @@ class RunFiles:
         config: The settings of the run.
         checkpoint: File of its state; None to save none.
         performance: Threads, kernels and caches.
+        writes: Whether this process writes the files, and no other one.
 
     Attributes:
         experiment: The run.
@@ -76,11 +77,13 @@ class RunFiles:
         config: RunConfig,
         checkpoint: str | None,
         performance: PerformanceSettings,
+        *,
+        writes: bool = True,
     ) -> None:
         from dpsgd_explorer.experiments.kinds import start
 
         self._path = None if checkpoint is None else Path(checkpoint)
-        self._written = time.monotonic()
+        self._written, self._writes = time.monotonic(), writes
         checkpoint_bytes = None
         if self._path is not None and self._path.exists():
             checkpoint_bytes = self._path.read_bytes()
@@ -120,7 +123,7 @@ class RunFiles:
             save_weights(Path(path), self.experiment.weights(), receipt, about)
 
     def _save_checkpoint(self) -> None:
-        if self._path is not None:
+        if self._path is not None and self._writes:
             write_whole(self._path, self.experiment.checkpoint())
         self._written = time.monotonic()
 

@@ -36,6 +36,7 @@ class PerformanceSettings:
             memory and computes them again in the next process.
         tables_dir: Folder with the visitor's own table; the present one if None.
         on_progress: Called while features are computed: rows done, of how many.
+        group: Processes of ``torch.distributed`` that share the run; None: one alone.
     """
 
     num_threads: int = 1
@@ -43,6 +44,7 @@ class PerformanceSettings:
     cache_dir: Path | None = None
     tables_dir: Path | None = None
     on_progress: Callable[[int, int], None] | None = None
+    group: Any = None
 
     @classmethod
     def from_settings(

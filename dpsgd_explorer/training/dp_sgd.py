@@ -18,6 +18,7 @@ from torch import Tensor, nn
 
 from dpsgd_explorer.accounting import RenyiFilter
 from dpsgd_explorer.accounting.spending import FILTER
+from dpsgd_explorer.dp.distributed.ranks import ALONE, Ranks
 from dpsgd_explorer.dp.kernels import cpu as kernels
 from dpsgd_explorer.dp.kernels.threads import threads
 from dpsgd_explorer.dp.noise.seeded import seeded_generator
@@ -97,7 +98,8 @@ class TrainingExperiment(Experiment):
         self._optimizer = OPTIMIZERS[config.optimizer](self._model, config)
         self._snapshots = self._shown(self._schedule)
         train_step = PrivateTrainStep if config.private else PlainTrainStep
-        self._train_step = train_step(config, self._model, self._optimizer)
+        ranks = ALONE if performance.group is None else Ranks.of(performance.group)
+        self._train_step = train_step(config, self._model, self._optimizer, ranks)
 
     def _shown(self, schedule: Schedule) -> ModelSnapshots:
         """Return what shows the model after the evaluations of a schedule."""
@@ -234,7 +236,7 @@ class TrainingExperiment(Experiment):
         if self._step in self._schedule.reported:
             diagnostics = {
                 "loss": loss,
-                "batch_size": len(indices),
+                "batch_size": self._train_step.batch_size,
                 **self._train_step.measurements(),
             }
             self._emit("step", diagnostics=diagnostics)

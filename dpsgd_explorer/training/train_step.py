@@ -16,6 +16,7 @@ from torch.optim import SGD, Adam, Optimizer
 from dpsgd_explorer.accounting import Plan, round_up
 from dpsgd_explorer.dp.clipping.adaptive import AdaptiveClipping
 from dpsgd_explorer.dp.clipping.bound import ClippingSchedule
+from dpsgd_explorer.dp.distributed.ranks import ALONE, Ranks
 from dpsgd_explorer.dp.engine import PrivacyEngine
 from dpsgd_explorer.dp.noise.seeded import seeded_generator
 from dpsgd_explorer.dp.sampling.sampler import PoissonSampler
@@ -44,26 +45,33 @@ class TrainStep(ABC):
     Attributes:
         batches: Indices of each step's records, int64 [B]; may be empty.
         norm_edges: Bins of ``norm_counts``; None if norms are not measured.
+        batch_size: Records of the last step's batch, on all ranks.
     """
 
     batches: Iterator[Tensor]
     norm_edges: list[float] | None = None
+    batch_size = 0
 
-    def __init__(self, model: nn.Module, optimizer: Optimizer) -> None:
+    def __init__(
+        self, model: nn.Module, optimizer: Optimizer, ranks: Ranks = ALONE
+    ) -> None:
         self._model = model
         self._optimizer = optimizer
+        self._ranks = ranks
 
     def step(self, inputs: Tensor, targets: Tensor) -> float | None:
         """Update the model; return the mean loss of the batch, None for an empty one.
 
-        Shapes: inputs [B, ...], targets [B].
+        Of the whole batch, where ranks share it.  Shapes: inputs [B, ...], targets [B].
         """
         size = len(targets)
         total = F.cross_entropy(self._model(inputs), targets, reduction="sum")
         (total / self.divisor(size)).backward()  # type: ignore[no-untyped-call]
         self._optimizer.step()
         self._optimizer.zero_grad()
-        return total.item() / size if size else None
+        loss, records = self._ranks.total(total.item(), size)
+        self.batch_size = int(records)
+        return loss / self.batch_size if self.batch_size else None
 
     def choose_bound(self, max_grad_norm: float) -> None:
         """Clip at this bound from the next step on, where there is clipping."""
@@ -115,9 +123,13 @@ class PrivateTrainStep(TrainStep):
     """DP-SGD: every sample clipped, noise added, by the engine."""
 
     def __init__(
-        self, config: TrainingConfig, model: nn.Module, optimizer: Optimizer
+        self,
+        config: TrainingConfig,
+        model: nn.Module,
+        optimizer: Optimizer,
+        ranks: Ranks = ALONE,
     ) -> None:
-        super().__init__(model, optimizer)
+        super().__init__(model, optimizer, ranks)
         self.norm_edges = norm_edges(config.max_grad_norm)
         self._bound_changes = config.clipping_schedule != CONSTANT
         self._earlier: list[PrivacyEngine] = []
@@ -139,6 +151,7 @@ class PrivateTrainStep(TrainStep):
             seed=seed,
             after=self._earlier[-1] if self._earlier else None,
             audit=config.audit if plan.is_private else 0,
+            group=self._ranks,
         )
         self._engine.attach(self._optimizer)
         all_records = torch.arange(config.sample_size)
@@ -170,11 +183,21 @@ class PrivateTrainStep(TrainStep):
     def measurements(self) -> dict[str, Any]:
         diagnostics = self._engine.diagnostics
         bound = {"max_grad_norm": self._bound} if self._bound_changes else {}
+        size = diagnostics.batch_size
+        *counts, shortened, left_out, size = map(
+            int,
+            self._ranks.total(
+                *norm_counts(diagnostics.norms, self.norm_edges or []),
+                round(size * (diagnostics.clipped_fraction or 0)),
+                diagnostics.non_finite,
+                size,
+            ),
+        )
         return bound | {
-            "clipped_fraction": diagnostics.clipped_fraction,
-            "norm_counts": norm_counts(diagnostics.norms, self.norm_edges or []),
+            "clipped_fraction": shortened / size if size else None,
+            "norm_counts": counts,
             "noise_to_signal": diagnostics.noise_to_signal,
-            "non_finite": diagnostics.non_finite,
+            "non_finite": left_out,
         }
 
     def norms(self) -> Tensor | None:
@@ -218,9 +241,13 @@ class PlainTrainStep(TrainStep):
     """
 
     def __init__(
-        self, config: TrainingConfig, model: nn.Module, optimizer: Optimizer
+        self,
+        config: TrainingConfig,
+        model: nn.Module,
+        optimizer: Optimizer,
+        ranks: Ranks = ALONE,
     ) -> None:
-        super().__init__(model, optimizer)
+        super().__init__(model, optimizer, ranks)
         self._plans = 0
         self._draw(config, config.plan, config.seed)
 

@@ -1,0 +1,140 @@
+"""One run by several processes, as ``torchrun`` starts them: who reads, writes, tells.
+
+Rank 0 reads the settings and writes the files.  The first rank that fails says why, and
+``torchrun`` ends the others, which say nothing.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from dpsgd_explorer.errors import ConfigError, ExplorerError
+
+if TYPE_CHECKING:
+    from torch.distributed import ProcessGroup
+    from torch.distributed.distributed_c10d import Store
+
+T = TypeVar("T")
+#: Set by ``torchrun`` for each process.
+VARIABLES = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
+PATIENCE = timedelta(minutes=10)
+PATIENCE_TO_TELL = timedelta(seconds=10)
+FAILED, TOLD = "dpsgd_explorer/failed", "dpsgd_explorer/told"
+
+
+class SilentError(Exception):
+    """Ends a rank after the first one to fail has printed why."""
+
+
+class Alone:
+    """The only process of a run."""
+
+    writes = True
+    group: ProcessGroup | None = None
+
+    def read(self, read: Callable[[], T]) -> T:
+        """Return what rank 0 reads."""
+        return read()
+
+
+class Rank(Alone):
+    """One of several processes.
+
+    Args:
+        group: All of them.
+        rank: Number of this one.
+
+    Attributes:
+        group: The processes, for ``PrivacyEngine``; None alone.
+        writes: Whether this process prints, and writes files.
+    """
+
+    def __init__(self, group: ProcessGroup | None, rank: int) -> None:
+        self.group, self.writes = group, rank == 0
+
+    def read(self, read: Callable[[], T]) -> T:
+        """Return what rank 0 reads: standard input is one for all of them.
+
+        Raises:
+            SilentError: rank 0 could not.
+        """
+        import torch.distributed as dist
+
+        found: list[Any] = [None, False]
+        try:
+            if self.writes:
+                found = [read(), True]
+        finally:
+            dist.broadcast_object_list(found, src=0)
+        if not found[1]:
+            raise SilentError
+        value: T = found[0]
+        return value
+
+
+@contextmanager
+def together() -> Iterator[Alone]:
+    """Join the processes that ``torchrun`` started, if it has.
+
+    Raises:
+        SilentError: a rank has failed, and the first one has printed why.
+    """
+    if not all(name in os.environ for name in VARIABLES):
+        yield Alone()
+        return
+    import torch.distributed as dist
+    from torch.distributed.rendezvous import rendezvous
+
+    store, rank, size = next(iter(rendezvous("env://", timeout=PATIENCE)))
+    dist.init_process_group(
+        "gloo", store=store, rank=rank, world_size=size, timeout=PATIENCE
+    )
+    try:
+        yield Rank(dist.group.WORLD, rank)
+    except ExplorerError as error:
+        _tell(store, f"rank {rank}: {error}")
+        raise SilentError from error
+    except RuntimeError as error:
+        reason = next(iter(str(error).splitlines()), "")
+        _tell(
+            store,
+            f"rank {rank}: another rank does not answer, so the run ends ({reason}). "
+            "Start all ranks again, from the file of --checkpoint if there is one.",
+        )
+        raise SilentError from error
+    except SilentError:
+        store.wait([TOLD], PATIENCE_TO_TELL)
+        raise
+    dist.barrier()
+    dist.destroy_process_group()
+
+
+def _tell(store: Store, message: str) -> None:
+    """Print why the run ends, unless another rank does.
+
+    A rank that ends has the others ended, so each waits for the message.
+    """
+    with suppress(RuntimeError):  # whoever started the ranks is gone
+        if store.add(FAILED, 1) > 1:
+            store.wait([TOLD], PATIENCE_TO_TELL)
+            return
+    print(f"train: {message}", file=sys.stderr, flush=True)
+    with suppress(RuntimeError):
+        store.set(TOLD, "")
+
+
+def refuse_group(kind: str, private: bool) -> None:
+    """Raise ConfigError for a run that several processes cannot share."""
+    if kind != "training" or not private:
+        name, value = ("kind", kind) if kind != "training" else ("private", private)
+        raise ConfigError(
+            name,
+            f"{name} must be {'training' if name == 'kind' else True} under torchrun: "
+            f"only private training is shared among processes; got {value}. Start one "
+            "process, python -m dpsgd_explorer train.",
+        )

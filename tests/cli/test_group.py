@@ -1,0 +1,107 @@
+"""train by the processes of torchrun: one run, one message."""
+
+import json
+import os
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from dpsgd_explorer.experiments.training_config import TrainingConfig
+from dpsgd_explorer.training.dp_sgd import TrainingExperiment
+from tests.cli.test_main import SMALL
+
+ROOT = Path(__file__).parents[2]
+CLIPPED = SMALL | {"noise_multiplier": 0, "clipping_fn": "Abadi", "audit": 0}
+#: Where one rank alone lacks its data.
+FAULTY = """
+import os, sys
+from dpsgd_explorer.cli.main import main
+from dpsgd_explorer.errors import DataError
+from dpsgd_explorer.training import inputs
+
+def load(*arguments):
+    raise DataError("adult.npz is not there.")
+
+if os.environ["RANK"] == "1":
+    inputs.load = load
+sys.exit(main())
+"""
+
+
+@pytest.fixture
+def start(tmp_path):
+    """Return what trains with two processes, and returns how they ended."""
+
+    def run(config, *options, program=("-m", "dpsgd_explorer")):
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            port = free.getsockname()[1]
+        torchrun = ["-m", "torch.distributed.run", "--nproc-per-node=2"]
+        train = [f"--master-port={port}", *program, "train", "--config", "-"]
+        own = {"DPSGD_INSTANCE_DIR": str(tmp_path), "PYTHONPATH": str(ROOT)}
+        return subprocess.run(
+            [sys.executable, *torchrun, *train, *map(str, options)],
+            input=json.dumps(config),
+            env=os.environ | own | {"OMP_NUM_THREADS": "1"},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
+    return run
+
+
+def close(found, expected):
+    """Compare values as JSON has them; numbers to 1e-6 of their size."""
+    if isinstance(expected, dict):
+        assert found.keys() == expected.keys()
+        for name in expected:
+            close(found[name], expected[name])
+    elif isinstance(expected, list):
+        for one, other in zip(found, expected, strict=True):
+            close(one, other)
+    elif isinstance(expected, float):
+        assert found == pytest.approx(expected, rel=1e-5, abs=1e-6)
+    else:
+        assert found == expected
+
+
+@pytest.mark.long("real runs")
+def test_two_processes_write_the_run_of_one(start, tmp_path):
+    events, weights = tmp_path / "events.jsonl", tmp_path / "model.safetensors"
+    ended = start(CLIPPED, "--events", events, "--weights", weights)
+    assert ended.returncode == 0, ended.stderr
+    alone = TrainingExperiment(TrainingConfig.parse(CLIPPED))
+    expected = [json.loads(json.dumps(vars(event))) for event in alone.events()]
+    found = [json.loads(line) for line in events.read_text().splitlines()]
+    assert found[-1]["data"]["receipt"].pop("world_size") == 2
+    assert expected[-1]["data"]["receipt"].pop("world_size") == 1
+    for each in found + expected:
+        each["data"].pop("seconds", None)
+    close(found, expected)
+    torch.testing.assert_close(load_file(weights), alone.weights(), rtol=0, atol=1e-6)
+    lines = ended.stdout.splitlines()
+    assert len(lines) == len(set(lines)) == SMALL["evaluations"] + 2
+
+
+@pytest.mark.long("real runs")
+def test_settings_that_are_wrong_are_told_once(start):
+    ended = start(CLIPPED | {"private": False})
+    assert ended.returncode != 0
+    assert ended.stderr.count("train: rank") == 1
+    assert "private must be True under torchrun" in ended.stderr
+
+
+@pytest.mark.long("real runs")
+def test_an_error_of_one_rank_ends_all_with_one_message(start, tmp_path):
+    program = tmp_path / "faulty.py"
+    program.write_text(FAULTY)
+    ended = start(CLIPPED, program=[str(program)])
+    assert ended.returncode != 0
+    assert ended.stderr.count("train: rank") == 1
+    assert "train: rank 1: adult.npz is not there." in ended.stderr
