@@ -27,6 +27,7 @@ from torch.utils.checkpoint import checkpoint
 from dpsgd_explorer.dp import PrivacyEngine
 from dpsgd_explorer.dp.clipping.adaptive import AdaptiveClipping
 from dpsgd_explorer.dp.distributed.agreement import COMPARED_EVERY
+from examples.distributed import transformer_fsdp
 from tests.dp.distributed.planted import BUGS
 from tests.dp.nets import CLASSES, BranchNet, TokenNet, data, flat
 
@@ -376,6 +377,17 @@ def wrapped_alone():
 
 def by_columns(parameter):
     return Shard(parameter.dim() - 1)
+
+
+def transformer():
+    """Train the example's transformer, small, sharded if there are ranks."""
+    torch.manual_seed(0)
+    model = transformer_fsdp.Transformer(width=16, layers=2, heads=2)
+    if dist.is_initialized():
+        transformer_fsdp.shard(model)
+    settings = {"noise_multiplier": 0.0, "noise": "seeded", "seed": 5, **group()}
+    transformer_fsdp.train(model, STEPS, 320, **settings)
+    return weights(model)
 
 
 def spread(how):

@@ -155,3 +155,11 @@ def test_canaries_go_through_the_sum_beside_shards(two):
     options = {"canaries": 1000, "seed": 5}
     sharded, other = two("audited", sharded=True, **options)
     assert sharded == other == two("audited", **options)[0]
+
+
+@pytest.mark.long("every example")
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_the_transformer_trains_as_one_process_does(two):
+    alone = jobs.transformer()
+    for weights in two("transformer"):
+        assert float((weights - alone).abs().max()) <= TOLERANCE
