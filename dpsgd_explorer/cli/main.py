@@ -22,7 +22,6 @@ from dpsgd_explorer.errors import ConfigError, ExplorerError
 from dpsgd_explorer.settings import Settings
 
 if TYPE_CHECKING:
-    from dpsgd_explorer.cli.group import Alone
     from dpsgd_explorer.experiments.config import RunConfig
     from dpsgd_explorer.experiments.engines_config import EnginesConfig
     from dpsgd_explorer.experiments.events import Event
@@ -30,6 +29,7 @@ if TYPE_CHECKING:
     from dpsgd_explorer.experiments.regression_config import RegressionConfig
     from dpsgd_explorer.experiments.search_config import SearchConfig
     from dpsgd_explorer.experiments.training_config import TrainingConfig
+    from dpsgd_explorer.training.processes import Alone
 
 REFUSED = 2
 STOPPED = 130  # exit code of a shell after Ctrl-C
@@ -134,7 +134,7 @@ def _work(options: argparse.Namespace) -> int:
 
 
 def _train(options: argparse.Namespace) -> int:
-    from dpsgd_explorer.cli.group import SilentError, together
+    from dpsgd_explorer.training.processes import SilentError, together
 
     try:
         with together() as processes:
@@ -145,10 +145,10 @@ def _train(options: argparse.Namespace) -> int:
 
 def _train_among(processes: Alone, options: argparse.Namespace) -> int:
     # Settings and file are checked before torch loads: mistakes are reported at once.
-    from dpsgd_explorer.cli.group import refuse_group
     from dpsgd_explorer.cli.train import RunFiles, check_options
     from dpsgd_explorer.experiments.experiment import PerformanceSettings
     from dpsgd_explorer.experiments.kinds import parse
+    from dpsgd_explorer.training.processes import refuse_group
 
     config = parse(processes.read(lambda: _read_json(options.config)))
     check_options(options, config)

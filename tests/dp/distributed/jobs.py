@@ -22,14 +22,14 @@ from torch.distributed.fsdp import (
 from torch.distributed.tensor import DTensor, Shard
 from torch.distributed.tensor.parallel import ColwiseParallel, parallelize_module
 from torch.nn.parallel import DistributedDataParallel
-from torch.utils.checkpoint import checkpoint
 
 from dpsgd_explorer.dp import PrivacyEngine
 from dpsgd_explorer.dp.clipping.adaptive import AdaptiveClipping
 from dpsgd_explorer.dp.distributed.agreement import COMPARED_EVERY
 from examples.distributed import transformer_fsdp
+from tests.dp.distributed.models import NETS, SHARDED_ALONE
 from tests.dp.distributed.planted import BUGS
-from tests.dp.nets import CLASSES, BranchNet, TokenNet, data, flat
+from tests.dp.nets import CLASSES, data, flat
 
 STEPS = 6
 WHOLE = StateDictOptions(full_state_dict=True)
@@ -43,82 +43,6 @@ PLAN = {
     "seed": 5,
     "clipping_fn": "Abadi",
     "max_grad_norm": 0.5,
-}
-
-
-class TiedNet(nn.Module):
-    """A weight that two layers share, and a bias alone."""
-
-    def __init__(self):
-        super().__init__()
-        self.first = nn.Linear(4, 4)
-        self.second = nn.Linear(4, 4)
-        self.second.weight = self.first.weight
-        self.head = nn.Linear(4, CLASSES)
-
-    def forward(self, x):
-        return self.head(torch.tanh(self.second(torch.tanh(self.first(x)))))
-
-
-class IdsNet(TokenNet):
-    """An embedding, whose ids are the inputs in seven bins, and a layer norm."""
-
-    def forward(self, x):
-        return super().forward(torch.bucketize(x, torch.linspace(-2, 2, 6)))
-
-
-class CheckpointedNet(nn.Module):
-    """Blocks, of which one runs again in backward."""
-
-    def __init__(self):
-        super().__init__()
-        self.first = nn.Sequential(nn.Linear(4, 6), nn.Tanh())
-        self.again = nn.Sequential(nn.Linear(6, 5), nn.Tanh(), nn.Linear(5, 6))
-        self.head = nn.Linear(6, CLASSES)
-
-    def forward(self, x):
-        x = self.first(x)
-        return self.head(x + checkpoint(self.again, x, use_reentrant=False))
-
-
-class ConvNet(nn.Sequential):
-    """Convolutions and a group norm."""
-
-    def __init__(self):
-        super().__init__(
-            nn.Unflatten(1, (1, 4)),
-            nn.Conv1d(1, 4, 3, padding=1),
-            nn.GroupNorm(2, 4),
-            nn.PReLU(),
-            nn.Flatten(),
-            nn.Linear(16, CLASSES),
-        )
-
-
-class BiasNet(nn.Sequential):
-    """Biases alone are trained."""
-
-    def __init__(self):
-        super().__init__(nn.Linear(4, 5), nn.Tanh(), nn.Linear(5, CLASSES))
-        for layer in (self[0], self[2]):
-            layer.weight.requires_grad_(False)
-
-
-#: Layers that are sharded by themselves; the children of others.
-SHARDED_ALONE = {TiedNet: lambda net: [net.head], nn.Linear: lambda net: []}
-NETS = {
-    "one": lambda: nn.Linear(1, 1),
-    "linear": lambda: nn.Linear(4, CLASSES),
-    "mlp": lambda: nn.Sequential(nn.Linear(4, 7), nn.Tanh(), nn.Linear(7, CLASSES)),
-    "tied": TiedNet,
-    "bias": BiasNet,
-    "ids": IdsNet,
-    "branches": BranchNet,
-    "checkpointed": CheckpointedNet,
-    "conv": ConvNet,
-    "LSTM": lambda: nn.LSTM(4, 3),
-    "attention": lambda: nn.MultiheadAttention(4, 2),
-    "bag": lambda: nn.EmbeddingBag(4, 3, mode="max"),
 }
 
 
