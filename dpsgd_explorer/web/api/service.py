@@ -42,7 +42,9 @@ def readyz() -> Ready:
     """Say that runs would be carried out: database, schema, queue, a worker."""
     readiness: Readiness = current_app.extensions["readiness"]
     checks = readiness.checks()
-    failed = [f"{check.name}: {check.says}" for check in checks if not check.is_ok]
+    failed = [
+        f"{check.name}: {check.says.rstrip('.')}" for check in checks if not check.is_ok
+    ]
     if failed:
         raise HttpError(
             503, "not_ready", f"{'; '.join(failed)}.", retry_after=RETRY_SECONDS
