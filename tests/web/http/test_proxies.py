@@ -82,19 +82,18 @@ def test_the_same_name_is_another_visitor_on_another_site(app, shelf, tmp_path):
     assert len(visitors) == 2
 
 
-@pytest.mark.parametrize("peer", [ELSEWHERE, "127.0.0.1", "::1", "", "11.0.0.7"])
-def test_a_header_from_elsewhere_is_ignored_and_logged_once(app, peer, caplog):
+def test_a_header_from_elsewhere_is_ignored_and_logged_once(app, caplog):
     mine = launched(app.test_client(), user="ann").json["id"]
-    client = app.test_client()
     with caplog.at_level(logging.WARNING):
-        for _ in range(3):
+        for peer in (ELSEWHERE, "127.0.0.1", "::1", "", "11.0.0.7"):
+            client = app.test_client()
             assert listed(client, peer=peer, user="ann") == []
-    answer = launched(client, peer=peer, user="ann")
-    assert f"{COOKIE}=" in answer.headers["Set-Cookie"]
-    assert mine not in listed(client, peer=peer, user="ann")
+            answer = launched(client, peer=peer, user="ann")
+            assert f"{COOKIE}=" in answer.headers["Set-Cookie"]
+            assert mine not in listed(client, peer=peer, user="ann")
     said = [each for each in caplog.messages if "DPSGD_TRUSTED_PROXIES" in each]
     assert len(said) == 1
-    assert "ann" not in said[0].replace("a peer", "")
+    assert "ann" not in said[0]
 
 
 def test_an_address_from_elsewhere_is_ignored(app):
@@ -107,10 +106,10 @@ def test_an_address_from_elsewhere_is_ignored(app):
     assert seen == {PROXY: True, f"::ffff:{PROXY}": True, ELSEWHERE: False}
 
 
-@pytest.mark.parametrize("name", ["", "   "])
-def test_who_is_not_logged_in_has_a_cookie(app, name):
-    answer = launched(app.test_client(), user=name)
-    assert f"{COOKIE}=" in answer.headers["Set-Cookie"]
+def test_who_is_not_logged_in_has_a_cookie(app):
+    for name in ("", "   "):
+        answer = launched(app.test_client(), user=name)
+        assert f"{COOKIE}=" in answer.headers["Set-Cookie"]
 
 
 def test_odd_names_are_users_too(app):

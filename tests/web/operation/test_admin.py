@@ -59,10 +59,10 @@ def assert_no_page(client, method, path, **options):
     assert dict(answer.headers) == dict(nothing.headers)
 
 
-@pytest.mark.parametrize("method", ["GET", "HEAD", "POST", "PUT", "OPTIONS", "DELETE"])
-def test_others_see_no_page_whatever_they_ask(client, method):
-    for path in ADDRESSES:
-        assert_no_page(client, method, path)
+def test_others_see_no_page_whatever_they_ask(client):
+    for method in ("GET", "HEAD", "POST", "PUT", "OPTIONS", "DELETE"):
+        for path in ADDRESSES:
+            assert_no_page(client, method, path)
 
 
 def test_without_a_token_there_is_no_operator(make_app):
@@ -74,20 +74,19 @@ def test_without_a_token_there_is_no_operator(make_app):
     assert client.get("/admin/", headers=bearer).status_code == 404
 
 
-@pytest.mark.parametrize(
-    "cookie",
-    [
-        gate.sign(f"{TOKEN}x", gate.SESSION),
-        gate.sign(TOKEN, gate.LINK),
-        gate.sign(TOKEN, gate.SESSION)[:-1],
-        TOKEN,
-        "operator",
-    ],
-    ids=["of another token", "a link's", "cut", "the token", "unsigned"],
-)
-def test_a_wrong_cookie_opens_nothing(client, cookie):
-    client.set_cookie(gate.COOKIE, cookie, path=gate.PATH)
-    assert_no_page(client, "GET", "/admin/")
+WRONG = {
+    "of another token": gate.sign(f"{TOKEN}x", gate.SESSION),
+    "a link's": gate.sign(TOKEN, gate.LINK),
+    "cut": gate.sign(TOKEN, gate.SESSION)[:-1],
+    "the token": TOKEN,
+    "unsigned": "operator",
+}
+
+
+def test_a_wrong_cookie_opens_nothing(client):
+    for cookie in WRONG.values():
+        client.set_cookie(gate.COOKIE, cookie, path=gate.PATH)
+        assert_no_page(client, "GET", "/admin/")
 
 
 @pytest.mark.parametrize(

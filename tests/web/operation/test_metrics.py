@@ -98,18 +98,18 @@ def test_a_database_that_cannot_be_read_is_a_metric(client, store):
     assert "dpsgd_queue_depth" not in seen
 
 
-@pytest.mark.parametrize("headers", PROXIED, ids=str)
-def test_a_proxy_on_this_machine_does_not_open_it(client, headers):
-    error_of(client.get("/metrics", headers=headers), 404)
+def test_a_proxy_on_this_machine_does_not_open_it(client):
+    for headers in PROXIED:
+        error_of(client.get("/metrics", headers=headers), 404)
 
 
-@pytest.mark.parametrize("address", ["192.0.2.7", "10.0.0.1", "fd00::1", "", "::2"])
-def test_other_machines_see_no_page(client, address):
-    peer = {"REMOTE_ADDR": address}
-    answer = client.get("/metrics", environ_overrides=peer)
-    nowhere = client.get("/nowhere", environ_overrides=peer)
-    error_of(answer, 404)
-    assert answer.data == nowhere.data
+def test_other_machines_see_no_page(client):
+    for address in ("192.0.2.7", "10.0.0.1", "fd00::1", "", "::2"):
+        peer = {"REMOTE_ADDR": address}
+        answer = client.get("/metrics", environ_overrides=peer)
+        nowhere = client.get("/nowhere", environ_overrides=peer)
+        error_of(answer, 404)
+        assert answer.data == nowhere.data
     metrics_of(client, environ_overrides={"REMOTE_ADDR": "::1"})
 
 
