@@ -11,7 +11,7 @@ from functools import cached_property
 from itertools import product
 from typing import Any, ClassVar, Literal, Self
 
-from pydantic import model_validator
+from pydantic import Field, model_validator
 
 from dpsgd_explorer.accounting import (
     PaddedSelection,
@@ -57,6 +57,13 @@ class SearchConfig(TrainingConfig):
         "max_grad_norm_values", None, group=GROUP
     )
     momentum_values: str | None = setting("momentum_values", None, group=GROUP)
+    audit: int = Field(
+        0,
+        ge=0,
+        title="Canaries",
+        description="Of no effect: trials have none, for scores would tell which one "
+        "won.",
+    )
 
     @model_validator(mode="before")
     @classmethod

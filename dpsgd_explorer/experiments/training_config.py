@@ -100,9 +100,7 @@ class TrainingConfig(RunConfig):
     clipping_mode: str = setting("clipping_mode", "MixOpt", group="Privacy")
     engine: str = setting("engine", "hooks", group="Privacy")
     accountant: str = setting("accountant", "exact", group="Privacy")
-    audit: int = Field(
-        2000, ge=0, le=20_000, title="Canaries", description="For its audit; 0: none."
-    )
+    audit: int = setting("audit", 2000, group="Privacy", slider=False)
     expected_batch_size: int = setting(
         "expected_batch_size", 4096, group="Optimisation"
     )

@@ -1,10 +1,17 @@
-"""The settings of an attack on membership, for the vocabulary."""
+"""The settings of audits and of attacks on membership, for the vocabulary."""
 
 from __future__ import annotations
 
 from dpsgd_explorer.experiments.fields.setting import Setting
 
 ATTACK_SETTINGS: dict[str, Setting] = {
+    "audit": Setting(
+        label="Canaries",
+        help="Phantom records that prove a lower bound on ε at the end. 0: none.",
+        step=500,
+        ge=0,
+        le=20_000,
+    ),
     "shadows": Setting(
         label="Shadow models",
         help="Models that the attacker trains on halves of its own, to learn how one "

@@ -99,6 +99,7 @@ LAYOUTS: dict[type[BaseModel], Layout] = {
                 "clipping_mode",
                 "engine",
                 "accountant",
+                "audit",
                 "optimizer",
                 "learning_rate_schedule",
                 "learning_rate_end",

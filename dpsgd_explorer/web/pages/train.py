@@ -270,7 +270,7 @@ def _short(event: dict[str, Any]) -> dict[str, Any]:
     """Return what is drawn of a recorded evaluation, shortened; ε is rounded up."""
     drawn = {
         "step": event["step"],
-        "seconds": float(nearest(event["seconds"])),
+        "seconds": float(nearest(event["seconds"], 1)),
         "test_accuracy": float(nearest(event["test_accuracy"], DRAWN_DIGITS)),
     }
     spent = {name: event[name] for name in ("epsilon", "drawn_at") if name in event}

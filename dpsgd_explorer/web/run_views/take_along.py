@@ -25,6 +25,7 @@ from dpsgd_explorer.web.run_views.statement import (
     statement,
     statement_of_search,
 )
+from dpsgd_explorer.web.run_views.training import AuditWords
 
 #: Kinds of runs that end with one.
 WITH_RECEIPT = (DEFAULT_KIND, SEARCH)
@@ -124,7 +125,16 @@ def card_of(
         is_own=is_own(config.dataset),
         axis=epsilon_axis(config),
         choice="chosen while looking" if changes_of(phases) else "",
+        audit=_audited(run),
     )
+
+
+def _audited(run: Run) -> str:
+    """Return what a run's own audit proves, in a line; "" if nothing."""
+    audit = AuditWords.of(run)
+    if audit is None or not audit.lower:
+        return ""
+    return f"its own audit proves ε ≥ {audit.lower}, at {audit.confidence} % confidence"
 
 
 def _has_winner(run: Run) -> bool:

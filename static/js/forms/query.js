@@ -66,7 +66,7 @@ function same(a, b) {
   return a !== undefined && b !== undefined && a !== "" && b !== "" && Number(a) === Number(b);
 }
 
-/** The settings of a run, as the API shows them, as the address carries them: without those that no page offers. @param {Record<string, any>} config */
-export function asTexts({kind, table, audit, ...config}) {
+/** The settings of a run, as the API shows them, as the address carries them @param {Record<string, any>} config */
+export function asTexts({kind, table, ...config}) {
   return Object.fromEntries(Object.entries(config).flatMap(([name, value]) => (value === null ? [] : [[name, String(value)]])));
 }

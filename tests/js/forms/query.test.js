@@ -47,6 +47,6 @@ test("the same settings are the same however they were typed", () => {
 
 test("the settings of a run are those of an address", () => {
   const config = {kind: "training", audit: 2000, private: true, delta: 1e-5, noise_multiplier: null, model: "cnn"};
-  assert.deepEqual(asTexts(config), {private: "true", delta: "0.00001", model: "cnn"});
-  assert.ok(sameSettings(asTexts(config), {private: "true", delta: "1e-5", model: "cnn"}));
+  assert.deepEqual(asTexts(config), {audit: "2000", private: "true", delta: "0.00001", model: "cnn"});
+  assert.ok(sameSettings(asTexts(config), {audit: "2000", private: "true", delta: "1e-5", model: "cnn"}));
 });

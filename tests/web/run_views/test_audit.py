@@ -7,6 +7,7 @@ import pytest
 
 from dpsgd_explorer.audit.receipts import file
 from dpsgd_explorer.experiments.events import Event
+from dpsgd_explorer.experiments.search_config import SearchConfig
 from dpsgd_explorer.web.questions.looked_at import totals
 from dpsgd_explorer.web.run_views.listing import looked_at
 from tests.web.conftest import SMALL, ended, error_of, recorded_events
@@ -159,3 +160,29 @@ def test_a_group_with_a_refuted_run_has_no_joint_epsilon(client, store):
     store.leases.finish(claim, "failed", error=error)
     assert client.get(group["links"]["self"]).json["together"] is None
     assert "refuted by its own audit" in client.get(group["links"]["page"]).text
+
+
+def test_a_card_says_what_the_audit_proves(client, audited):
+    def card(run_id):
+        return client.get(f"{RUNS}/{run_id}/card.svg").text
+
+    assert "its own audit proves ε ≥ 0.48, at 95 % confidence" in card(audited())
+    assert "audit" not in card(audited(epsilon_lower=0.0049))
+
+
+def test_canaries_are_asked_for_behind_more(client):
+    page = client.get("/train/").text
+    field = r'<input[^>]*name="audit"[^>]*'
+    assert re.search(field + 'value="2000"', page)
+    wrong = client.get("/train/?audit=20001").text
+    assert "20,000" in wrong or "20000" in wrong
+    [none] = re.findall(field, client.get("/train/?audit=0").text)
+    assert 'value="0"' in none
+    error = error_of(client.post(RUNS, json=SMALL | {"audit": -1}), 422)
+    assert error["fields"].keys() == {"audit"}
+
+
+def test_a_search_says_that_it_has_no_canaries():
+    assert SearchConfig().audit == 0
+    assert SearchConfig.parse({"audit": 2000}).first_trial.audit == 0
+    assert "no effect" in SearchConfig.model_fields["audit"].description

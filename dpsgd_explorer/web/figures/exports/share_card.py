@@ -37,6 +37,7 @@ class Card:
         is_own: Whether the test records are a visitor's own.
         axis: What the points have for ε.
         choice: What its ε says of a choice, "" if there was none.
+        audit: What its own audit proves, "" if nothing.
     """
 
     title: str
@@ -50,6 +51,7 @@ class Card:
     is_own: bool = False
     axis: str = "ε spent"
     choice: str = ""
+    audit: str = ""
 
 
 def share_card(card: Card) -> Markup:
@@ -62,7 +64,8 @@ def share_card(card: Card) -> Markup:
         text(64, 268, _tested(card), 26, SOFT),
         text(64, 372, f"ε = {card.epsilon}", 64, weight=600, fill=_colour(card)),
         text(64, 408, _terms(card), 22, SOFT),
-        *(text(64, 464 + 34 * i, line, 25) for i, line in enumerate(_odds(card))),
+        *([text(64, 438, card.audit, 22, SOFT)] if card.audit else []),
+        *(text(64, 480 + 34 * i, line, 25) for i, line in enumerate(_odds(card))),
         *_curve(card),
         text(64, 590, "DP-SGD Explorer", 24, SOFT, family=SERIF),
         text(WIDTH - 64, 590, "add or remove one record", 20, SOFT, anchor="end"),

@@ -1,7 +1,7 @@
 /** The status bar in words: what a run is doing, what it has spent, what it reached. */
 
 import {FILTER} from "../../charts/plan.js";
-import {decimalsUp, duration, integer, percent, plural} from "../../lib/format.js";
+import {decimalsUp, duration, integer, percent, plural, roundDown, roundUp} from "../../lib/format.js";
 
 export const WORDS = {
   ready: "Ready",
@@ -36,7 +36,13 @@ export function status(log, plan, activity = {}) {
     ...spent(latest, plan, log?.isFinal),
     clipped: clipped(log, plan),
     accuracy: log?.accuracy == null ? "–" : percent(log.accuracy),
+    audit: audited(log?.end?.audit),
   };
+}
+
+/** Pure: what its own audit proves, once it has ended. */
+export function audited(audit) {
+  return audit ? `audit: ≥ ${roundDown(audit.epsilon_lower)} of ${roundUp(audit.epsilon_promised)} proven` : "";
 }
 
 function word(log, plan, {stopping, replaying}) {
