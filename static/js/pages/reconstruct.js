@@ -3,6 +3,7 @@
 import {decimals} from "../lib/format.js";
 import {openPage} from "../lib/page.js";
 import {decode, PIXELS, release, SIDE} from "../widgets/reconstruction/gradient.js";
+import {ofAddress, toAddress} from "../widgets/reconstruction/address.js";
 
 const LISTS = {batch: "batches", bound: "bounds", noise: "noise"};
 const CLEAR = 0.95; // correlation from which one would recognise every stroke
@@ -11,13 +12,18 @@ const GONE = 0.3;
 const {data, part} = openPage("lab");
 const recording = decode(data.recorded);
 const {elements} = part("settings");
-let seed = 1;
+const first = ofAddress(location.search, data, LISTS);
+let {seed} = first;
 
+for (const [name, place] of Object.entries(first.places)) elements[name].value = String(place);
+if (first.model) elements.model.value = first.model;
 part("settings").addEventListener("input", show);
+part("settings").addEventListener("change", link); // once a slider is let go: browsers limit how often
 part("settings").addEventListener("submit", (event) => event.preventDefault());
 part("again").addEventListener("click", () => {
   seed += 1;
   show();
+  link();
 });
 addEventListener("pageshow", show); // also with what the browser has put back into the form
 
@@ -25,6 +31,11 @@ addEventListener("pageshow", show); // also with what the browser has put back i
 function state() {
   const values = Object.entries(LISTS).map(([name, list]) => [name, data[list][Number(elements[name].value)]]);
   return {...Object.fromEntries(values), model: elements.model.value, seed};
+}
+
+/** Have the address say the settings. */
+function link() {
+  history.replaceState(null, "", toAddress(state()));
 }
 
 function show() {

@@ -49,3 +49,19 @@ def test_a_picture_falls_out_and_drowns_by_keyboard(open_page, axe):
     page.evaluate(axe)
     found = page.evaluate("axe.run(document, {resultTypes: ['violations']})")
     assert [fault["id"] for fault in found["violations"]] == []
+
+
+@pytest.mark.long("more journeys")
+def test_a_link_shows_the_settings_that_it_was_copied_with(open_page):
+    page = open_page(f"{LAB}?model=hidden&batch=4&noise=0.1&bound=nonsense&seed=3")
+    expect(page.get_by_role("radio", name="one hidden layer")).to_be_checked()
+    expect(page.locator("#batch")).to_have_attribute("aria-valuetext", "4")
+    expect(page.locator("#noise")).to_have_attribute("aria-valuetext", "0.1")
+    expect(page.locator("#bound")).to_have_attribute("aria-valuetext", "1")
+    expect(page.locator("[data-pictures] figure")).to_have_count(4)
+    heading = page.locator("[data-conclusion]").inner_text()
+    to(page, "noise", "End")
+    expect(page).to_have_url(re.compile(r"model=hidden.*noise=3&seed=3$"))
+    site = page.url.partition(LAB)[0]
+    page.goto(f"{site}{LAB}?model=hidden&batch=4&noise=0.1&seed=3")
+    expect(page.locator("[data-conclusion]")).to_have_text(heading)

@@ -3,8 +3,8 @@ import {test} from "node:test";
 import {audited} from "../../../static/js/runs/panel/status.js";
 
 test("a proven bound is rounded down beside a promise that is rounded up", () => {
-  assert.equal(audited({epsilon_lower: 2.8499, epsilon_promised: 2.9961}), "audit: ≥ 2.84 of 3.00 proven");
-  assert.equal(audited({epsilon_lower: 0, epsilon_promised: 0.00401}), "audit: ≥ 0.00 of 0.0041 proven");
+  assert.equal(audited({epsilon_lower: 2.8499, epsilon_promised: 2.9961}), "Its own audit proves ε ≥ 2.84 of 3.00 promised");
+  assert.equal(audited({epsilon_lower: 0, epsilon_promised: 0.00401}), "Its own audit proves ε ≥ 0.00 of 0.0041 promised");
 });
 
 test("nothing is said before the end, and of a run without canaries", () => {

@@ -42,7 +42,7 @@ export function status(log, plan, activity = {}) {
 
 /** Pure: what its own audit proves, once it has ended. */
 export function audited(audit) {
-  return audit ? `audit: ≥ ${roundDown(audit.epsilon_lower)} of ${roundUp(audit.epsilon_promised)} proven` : "";
+  return audit ? `Its own audit proves ε ≥ ${roundDown(audit.epsilon_lower)} of ${roundUp(audit.epsilon_promised)} promised` : "";
 }
 
 function word(log, plan, {stopping, replaying}) {

@@ -1,0 +1,28 @@
+/** The settings of the lab of reconstruction in its address, so that a link shows them. */
+
+const MODELS = ["linear", "hidden"];
+const LARGEST_SEED = 2 ** 31 - 1;
+
+/**
+ * Pure: what an address asks for; what it leaves out or has wrong is left as it stands.
+ * @param {string} search @param {Record<string, number[]>} values by list @param {Record<string, string>} lists by setting
+ * @returns {{places: Record<string, number>, model: string | null, seed: number}} places in the lists
+ */
+export function ofAddress(search, values, lists) {
+  const asked = new URLSearchParams(search);
+  const places = Object.entries(lists).flatMap(([name, list]) => {
+    const place = asked.get(name) ? values[list].indexOf(Number(asked.get(name))) : -1;
+    return place < 0 ? [] : [[name, place]];
+  });
+  const seed = Number(asked.get("seed"));
+  return {
+    places: Object.fromEntries(places),
+    model: MODELS.find((model) => model === asked.get("model")) ?? null,
+    seed: Number.isInteger(seed) && seed > 0 && seed <= LARGEST_SEED ? seed : 1,
+  };
+}
+
+/** Pure: the address of settings. @param {{batch: number, bound: number, noise: number, model: string, seed: number}} now */
+export function toAddress({batch, bound, noise, model, seed}) {
+  return `?${new URLSearchParams({model, batch: String(batch), bound: String(bound), noise: String(noise), seed: String(seed)})}`;
+}
