@@ -14,6 +14,7 @@
 | ``regression`` | the sweep of private regression, ours and with autodp's calibrator |
 | ``widgets`` | CPU time from a slider's move to the picture, of each widget |
 | ``trainer`` | from a slider to the new ε, and the page while a run is drawn |
+| ``distributed`` | step time and memory of ranks that train one model, beside DDP's |
 | ``report`` | writes docs/performance.md from the results there are |
 
 Without a command, all of them.
@@ -38,6 +39,7 @@ from benchmarks import (
     trainer,
     widgets,
 )
+from benchmarks.distributed import ranks
 from benchmarks.fleet import load as fleet
 from benchmarks.models import CASES
 from benchmarks.ways import WAYS
@@ -54,6 +56,7 @@ ALONE: dict[str, Callable[[], object]] = {
     "regression": regression.main,
     "widgets": widgets.main,
     "trainer": trainer.main,
+    "distributed": ranks.main,
 }
 COMMANDS = ("core", "growth", *ALONE, "report")
 

@@ -63,6 +63,18 @@ def main(key: str, way: str) -> None:
     print(_resident_mib("VmHWM") - before, first)
 
 
+def high_water() -> float:
+    """Return the peak of this process's resident memory in MiB."""
+    return _resident_mib("VmHWM")
+
+
+def reset_high_water() -> float:
+    """Set the peak to what the process holds now, freed memory left out; return it."""
+    _return_freed_memory()
+    _reset_peak()
+    return _resident_mib("VmRSS")
+
+
 def _resident_mib(field: str) -> float:
     """Return this process's resident memory (VmRSS) or the peak of it (VmHWM)."""
     if not STATUS.exists():

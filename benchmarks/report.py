@@ -56,6 +56,7 @@ def write() -> Path:
         "first_point": _first_point,
         "widgets": _widgets,
         "trainer": _trainer,
+        "distributed": _distributed,
     }
     for name, table in parts.items():
         if (record.RESULTS / f"{name}.json").exists():
@@ -232,3 +233,29 @@ def _fleet(document: dict[str, Any]) -> str:
         "| first point, s: median of 4 at once | last | refused |\n"
         "|---|---|---|---|---|---|---|---|\n" + "".join(rows)
     )
+
+
+def _distributed(results: dict[str, Any]) -> str:
+    lines = [
+        _origin(results),
+        "",
+        "| processes | step | wall ms | CPU ms a rank | noise, CPU ms | speed-up "
+        "| share of DDP's |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for row in results["times"]:
+        noise = row.get("noise_ms", "–")
+        share = f"{100 * row['share']:.0f} %" if row["way"] == "private" else "–"
+        times = f"{row['wall_ms']} | {row['cpu_ms']} | {noise} | {row['speedup']:.2f}"
+        lines.append(f"| {row['processes']} | {row['way']} | {times} | {share} |")
+    lines += [
+        "",
+        "| processes | model and sum, MiB a rank | first step, with the check "
+        "| steps after it |",
+        "|---|---|---|---|",
+    ]
+    for row in results["memory"]:
+        stored, first = row["stored_mib"], row["first_mib"]
+        figures = f"{stored:.0f} | {first:.0f} | {row['steps_mib']:.0f}"
+        lines.append(f"| {row['processes']} | {figures} |")
+    return "\n".join(lines)

@@ -7,6 +7,7 @@ import xml.etree.ElementTree as ElementTree
 import pytest
 
 from benchmarks import processes, record, report
+from benchmarks.distributed import ranks
 from benchmarks.models import CASES, GROWING, case_named
 from benchmarks.plot import line_plot
 from benchmarks.steps import core
@@ -87,3 +88,18 @@ def test_a_training_process_rests_when_it_wants_no_core(monkeypatch, does, rests
         assert (processes.Times.now().ours > before.ours) == (not rests)
         process.kill()
     assert not processes.rest(1, patience_s=0.1)
+
+
+def test_the_share_of_ddps_scaling_is_that_of_the_speed_ups():
+    rows = [
+        {"processes": size, "way": way, "wall_ms": wall, "cpu_ms": wall}
+        for size, way, wall in [
+            (1, "DDP", 100.0),
+            (1, "private", 120.0),
+            (2, "DDP", 50.0),
+            (2, "private", 80.0),
+        ]
+    ]
+    ranks._add_scaling(rows)
+    assert [row["speedup"] for row in rows] == [1.0, 1.0, 2.0, 1.5]
+    assert [row["share"] for row in rows] == [1.0, 1.0, 1.0, 0.75]

@@ -1,0 +1,1 @@
+"""Measures of several processes that train one model."""
