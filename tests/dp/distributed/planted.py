@@ -8,6 +8,7 @@ from dpsgd_explorer.dp.clipping.clipped_sum import ClippedSum
 from dpsgd_explorer.dp.clipping.sharded_sum import ShardedSum
 from dpsgd_explorer.dp.distributed.ranks import Ranks
 from dpsgd_explorer.dp.noise import seeded
+from dpsgd_explorer.dp.sampling.loader import PoissonLoader
 
 add_up, release = Ranks.add_up, ClippedSum.release
 
@@ -45,6 +46,15 @@ class SameNoise(seeded.RankNoise):
         super().__init__(seed, 0, size)
 
 
+def skipped_when_empty(loader):
+    """Yield batches as samplers that drop empty ones do."""
+    for indices in loader._sampler:
+        for part in loader._parts(indices):
+            if len(part.indices):
+                loader._note(part)
+                yield loader._fetch(part.indices)
+
+
 class SameDraws(seeded.RankStream):
     """Draws of one seed on every rank, each from its own records."""
 
@@ -53,6 +63,9 @@ class SameDraws(seeded.RankStream):
 
 
 BUGS = {
+    "skipped empty ranks": lambda: patch.object(
+        PoissonLoader, "__iter__", skipped_when_empty
+    ),
     "divided by W": lambda: patch.object(Ranks, "add_up", divided),
     "noise before the sum": lambda: patch.object(
         ClippedSum, "release", noise_before_the_sum

@@ -97,6 +97,13 @@ def test_ranks_that_draw_unlike_batches_make_no_step(two):
         assert "unlike batches at step 1" in str(error)
 
 
+def test_a_rank_that_skips_its_empty_batches_ends_the_run(two):
+    options = {"records": 4, "batch_size": 1, "steps": 20, "net": "linear"}
+    for error in two("trained", bug="skipped empty ranks", **options):
+        assert isinstance(error, PrivacyError)
+        assert "the ranks of the group" in str(error)
+
+
 @pytest.mark.parametrize("what", UNLIKE)
 def test_unlike_ranks_are_refused_before_the_first_step(two, what):
     for error in two("unlike", what=what):
