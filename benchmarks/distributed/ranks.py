@@ -126,6 +126,7 @@ def measure_memory(rank: int, size: int) -> dict[str, float]:
     ``stored_mib`` of the model and the sum; ``first_mib`` of the first step, with the
     safety check; ``steps_mib`` of the steps after it.
     """
+    torch.manual_seed(0)
     _private_step(EXAMPLE.Transformer(16, 1, 2), rank, size)[
         1
     ]()  # loads what torch has left
