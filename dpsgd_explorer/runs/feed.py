@@ -1,8 +1,9 @@
 """Follow runs as they happen: one thread reads the log for all listeners.
 
-The thread polls for new events ten times per second while there are listeners, and
-puts each event in the buffers of its run's listeners.  A listener that finds a gap (it
-joined late, or its buffer overflowed) reads the missing part from the table.
+While there are listeners, the thread reads new events whenever PostgreSQL tells of
+some, and ten times per second from SQLite, which tells nobody.  It puts each event in
+the buffers of its run's listeners.  A listener that finds a gap (it joined late, or its
+buffer overflowed) reads the missing part from the table.
 """
 
 from __future__ import annotations
@@ -12,11 +13,15 @@ import threading
 import time
 from collections import deque
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 
 from sqlalchemy.exc import SQLAlchemyError
 
-from dpsgd_explorer.errors import ExplorerError, RunNotFoundError
+from dpsgd_explorer.errors import (
+    ExplorerError,
+    RunNotFoundError,
+    StorageBusyError,
+)
 from dpsgd_explorer.runs.store.records import StoredEvent
 from dpsgd_explorer.runs.store.store import RunStore
 
@@ -89,7 +94,7 @@ class Hub:
     def _stream(self, run_id: str, after: int) -> Iterator[StoredEvent | None]:
         end = time.monotonic() + self._longest_s
         with self._listening(run_id) as listener:
-            news: Iterable[StoredEvent] | None = self._store.each_event(run_id, after)
+            news: Iterable[StoredEvent] | None = self._stored(run_id, after)
             while news is not None:
                 for event in news:
                     yield event
@@ -116,7 +121,16 @@ class Hub:
             self._store.get(run_id)
         except RunNotFoundError:
             return None
-        return self._store.each_event(run_id, after)
+        except StorageBusyError:
+            return ()  # the next silence brings us here again
+        return self._stored(run_id, after)
+
+    def _stored(self, run_id: str, after: int) -> Iterator[StoredEvent]:
+        """Yield the stored events, as far as they can be read now."""
+        try:
+            yield from self._store.each_event(run_id, after)
+        except StorageBusyError as error:
+            logger.warning("run %s: %s", run_id, error)
 
     @contextmanager
     def _listening(self, run_id: str) -> Iterator[_Listener]:
@@ -138,20 +152,26 @@ class Hub:
 
     def _tail(self, event_id: int) -> None:
         """Deliver every event after this one while there are listeners."""
-        while self._is_wanted():
-            time.sleep(POLL_SECONDS)
-            try:
-                rows = self._store.events_since(event_id, BUFFER_SIZE)
-            except (ExplorerError, SQLAlchemyError):
-                logger.exception("the log could not be read; trying again")
-                continue
-            with self._lock:
-                listeners = list(self._listeners)
-            for row in rows:
-                event_id = row.id
-                for listener in listeners:
-                    if listener.run_id == row.run_id:
-                        listener.deliver(row)
+        with closing(self._store.database.wake(POLL_SECONDS)) as wake:
+            while self._is_wanted():
+                wake.wait()
+                event_id = self._deliver(event_id)
+
+    def _deliver(self, event_id: int) -> int:
+        """Deliver what is stored behind an event; return the newest one's id."""
+        try:
+            rows = self._store.events_since(event_id, BUFFER_SIZE)
+        except (ExplorerError, SQLAlchemyError):
+            logger.exception("the log could not be read; trying again")
+            return event_id
+        with self._lock:
+            listeners = list(self._listeners)
+        for row in rows:
+            event_id = row.id
+            for listener in listeners:
+                if listener.run_id == row.run_id:
+                    listener.deliver(row)
+        return event_id
 
     def _is_wanted(self) -> bool:
         with self._lock:

@@ -15,6 +15,18 @@ from dpsgd_explorer.errors import ExplorerError
 WRITES = "writes"
 
 
+class Wake(ABC):
+    """Waits until there may be more events; for one thread."""
+
+    @abstractmethod
+    def wait(self) -> None:
+        """Return soon after events were stored, and now and then without."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Hold nothing any more."""
+
+
 class Backend(ABC):
     """One pool of connections, and the statements that only this kind knows.
 
@@ -58,6 +70,15 @@ class Backend(ABC):
     def was_committed(self, _transaction: Any, _patience_s: float) -> bool:
         """Whether a transaction was committed whose commit was not answered."""
         return False
+
+    @abstractmethod
+    def wake(self, channel: str, poll_s: float) -> Wake:
+        """Return what waits for events.
+
+        Args:
+            channel: Where PostgreSQL tells of them.
+            poll_s: Seconds between two looks where nothing tells of them.
+        """
 
     @property
     @abstractmethod

@@ -15,6 +15,8 @@ import math
 import time
 from typing import Any
 
+import psycopg
+from psycopg.sql import SQL, Identifier
 from psycopg.types.string import StrDumperUnknown
 from sqlalchemy import Connection, create_engine, event, text
 from sqlalchemy.engine import Engine
@@ -28,7 +30,7 @@ from dpsgd_explorer.errors import (
     StorageUnreachableError,
 )
 from dpsgd_explorer.runs.database.address import postgresql_url
-from dpsgd_explorer.runs.database.backend import WRITES, Backend
+from dpsgd_explorer.runs.database.backend import WRITES, Backend, Wake
 
 # Of the advisory lock; other programs that use the same database use other numbers.
 WRITERS_LOCK = 0x6470_7367_6421
@@ -37,8 +39,12 @@ CONNECT_SECONDS = 5
 # Shorter than a lease, so that nobody loses one while a vanished writer is waited for.
 IDLE_SECONDS = 10
 POLL_SECONDS = 0.2
+# A listener that was told of nothing looks all the same.
+SAFETY_SECONDS = 2.0
+# Events that come this soon after one are read together with it.
+GATHER_SECONDS = 0.03
 CONNECTIONS = {"pool_size": 4, "max_overflow": 12, "pool_timeout": 10}
-KEEPALIVES = {
+KEEPALIVES: dict[str, Any] = {
     "keepalives_idle": IDLE_SECONDS,
     "keepalives_interval": 5,
     "keepalives_count": 2,
@@ -60,6 +66,46 @@ ENDED = ("08", "57P0", "25P03")
 logger = logging.getLogger(__name__)
 
 
+class Listener(Wake):
+    """Waits for the server's word (LISTEN), in a connection of its own."""
+
+    def __init__(self, url: str, channel: str) -> None:
+        """Do nothing yet."""
+        address = postgresql_url(url).set(drivername="postgresql")
+        self._address = address.render_as_string(hide_password=False)
+        self._listen = SQL("LISTEN {}").format(Identifier(channel))
+        self._connection: psycopg.Connection | None = None
+
+    def wait(self) -> None:
+        try:
+            if self._connection is None:
+                self._connect()  # what was stored before this was told to nobody
+                return
+            told = self._connection.notifies(timeout=SAFETY_SECONDS, stop_after=1)
+            if list(told):
+                time.sleep(GATHER_SECONDS)
+                list(self._connection.notifies(timeout=0))
+        except psycopg.Error as error:
+            logger.warning("no word of events, looking again: %s", one_line(error))
+            self.close()
+            time.sleep(SAFETY_SECONDS)
+
+    def close(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+    def _connect(self) -> None:
+        self._connection = psycopg.connect(
+            self._address,
+            autocommit=True,
+            connect_timeout=CONNECT_SECONDS,
+            application_name="dpsgd-explorer feed",
+            **KEEPALIVES,
+        )
+        self._connection.execute(self._listen)
+
+
 class Postgresql(Backend):
     """The database of an address, whose tables ``database upgrade`` makes."""
 
@@ -72,6 +118,7 @@ class Postgresql(Backend):
             url: SQLAlchemy's form of address.
             patience_s: How long a write waits while another process writes.
         """
+        self._url = url
         self.engine = _engine(url, min(patience_s, LOCK_SECONDS))
         self._ahead = math.nan  # seconds of the server's clock before our monotonic
         event.listen(self.engine, "begin", self.begin)
@@ -150,6 +197,9 @@ class Postgresql(Backend):
                 if status != "in progress" or time.monotonic() >= end:
                     return bool(status == "committed")
             time.sleep(POLL_SECONDS)
+
+    def wake(self, channel: str, _poll_s: float) -> Wake:
+        return Listener(self._url, channel)
 
     @property
     def size(self) -> int:

@@ -17,7 +17,7 @@ from sqlalchemy.engine import Engine
 from sqlalchemy.exc import DBAPIError
 
 from dpsgd_explorer.errors import ExplorerError, StorageBusyError
-from dpsgd_explorer.runs.database.backend import WRITES, Backend
+from dpsgd_explorer.runs.database.backend import WRITES, Backend, Wake
 from dpsgd_explorer.runs.files.disk_reserve import DiskReserve, storage_full
 from dpsgd_explorer.runs.files.private_file import private_file
 
@@ -25,6 +25,19 @@ from dpsgd_explorer.runs.files.private_file import private_file
 BUSY_TIMEOUT_SECONDS = 5.0
 INCREMENTAL = 2  # free pages are given back when asked for
 SET_AUTO_VACUUM = f"PRAGMA auto_vacuum = {INCREMENTAL}"
+
+
+class Poll(Wake):
+    """Looks again after a while: no process tells another of its writes."""
+
+    def __init__(self, poll_s: float) -> None:
+        self._poll_s = poll_s
+
+    def wait(self) -> None:
+        time.sleep(self._poll_s)
+
+    def close(self) -> None:
+        """Do nothing."""
 
 
 class Sqlite(Backend):
@@ -76,6 +89,9 @@ class Sqlite(Backend):
 
     def release_reserve(self) -> None:
         self._reserve.release()
+
+    def wake(self, channel: str, poll_s: float) -> Wake:
+        return Poll(poll_s)
 
     @property
     def size(self) -> int:

@@ -22,7 +22,7 @@ from dpsgd_explorer.errors import (
 )
 from dpsgd_explorer.runs.database import upgrade
 from dpsgd_explorer.runs.database.address import POSTGRESQL, kind_of, shown
-from dpsgd_explorer.runs.database.backend import WRITES, Backend
+from dpsgd_explorer.runs.database.backend import WRITES, Backend, Wake
 from dpsgd_explorer.runs.database.sqlite import Sqlite
 from dpsgd_explorer.runs.store import schema
 
@@ -133,6 +133,10 @@ class Database:
         """Give all free pages back."""
         with self._translated(), self._writer.connect() as connection:
             self._backend.compact(connection)
+
+    def wake(self, poll_s: float) -> Wake:
+        """Return what waits for events, where need be by looking every few seconds."""
+        return self._backend.wake(schema.EVENTS_CHANNEL, poll_s)
 
     def close(self) -> None:
         """Close every connection that is not in use."""

@@ -156,21 +156,3 @@ launches = Table(
     Index("launches_of_visitor", "visitor", "at"),
     Index("launches_of_network", "network", "at"),
 )
-
-# Files of visitors' own tables, where several machines need them.
-own_files = Table(
-    "own_files",
-    metadata,
-    Column("folder", String(32), primary_key=True),
-    Column("name", String(80), primary_key=True),
-    Column("data", LargeBinary, nullable=False),
-    Column("stored_at", Float, nullable=False),
-)
-
-# What all machines of the site sign with, by its name.
-secrets = Table(
-    "secrets",
-    metadata,
-    Column("name", String(20), primary_key=True),
-    Column("data", LargeBinary, nullable=False),
-)

@@ -15,7 +15,7 @@ from dpsgd_explorer.runs.store.store import RunStore
 
 # What brings a file of the present version back to one before.
 SITE_TABLES = ("counters", "workers", "orders", "ended_runs")
-NEW_TABLES = ("own_files", "secrets", "alembic_version")
+NEW_TABLES = ("alembic_version",)
 BACK = {
     5: [
         *(f"DROP TABLE {name}" for name in NEW_TABLES),

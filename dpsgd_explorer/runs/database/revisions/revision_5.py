@@ -1,7 +1,4 @@
-"""Shared by several machines: visitors' files, and the cookie key.
-
-The tables of launches, groups and weights were made at start before there was Alembic.
-"""
+"""The tables that were made at start before there was Alembic."""
 
 import sqlalchemy as sa
 from alembic import op
@@ -50,17 +47,5 @@ def upgrade() -> None:
     """Make the tables."""
     _launches()
     _groups_and_weights()
-    op.create_table(
-        "own_files",
-        sa.Column("folder", sa.String(32), primary_key=True),
-        sa.Column("name", sa.String(80), primary_key=True),
-        sa.Column("data", sa.LargeBinary, nullable=False),
-        sa.Column("stored_at", sa.Float, nullable=False),
-    )
-    op.create_table(
-        "secrets",
-        sa.Column("name", sa.String(20), primary_key=True),
-        sa.Column("data", sa.LargeBinary, nullable=False),
-    )
     # Programs of the time before Alembic read this, and refuse the number.
     op.execute("UPDATE schema_version SET version = 5")

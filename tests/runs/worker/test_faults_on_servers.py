@@ -1,0 +1,167 @@
+"""Whatever dies, on every pair of database and queue: no event is lost or doubled.
+
+Each run is compared with one that nobody disturbed, value by value.
+"""
+
+import os
+import signal
+import threading
+from dataclasses import replace
+
+import pytest
+from sqlalchemy import select
+
+from dpsgd_explorer.runs.doorbell import Doorbell
+from dpsgd_explorer.runs.store.schema import runs
+from dpsgd_explorer.runs.store.store import RunStore
+from tests.runs.real_runs import assert_ended_as, start_worker
+from tests.runs.system_processes import (
+    PATIENCE_SECONDS,
+    children_of,
+    is_alive,
+    started_at,
+    wait_until,
+)
+
+pytestmark = [pytest.mark.long("servers"), pytest.mark.timeout(900)]
+SITES = ("files", "postgresql", "postgresql and redis")
+
+
+@pytest.fixture(params=SITES)
+def site(request, settings):
+    """The settings of a site; its servers are new to it."""
+    if request.param == "files":
+        return settings
+    url = request.getfixturevalue("postgresql_url")
+    queue = url
+    if request.param == "postgresql and redis":
+        queue = request.getfixturevalue("redis_server").url
+    on_servers = replace(settings, database_url=url, queue_url=queue)
+    doorbell = Doorbell(on_servers)
+    doorbell.huey.flush()
+    doorbell.huey.storage.close()
+    return on_servers
+
+
+@pytest.fixture
+def store(site):
+    opened = RunStore(site.database_url, outage_s=PATIENCE_SECONDS)
+    yield opened
+    opened.database.close()
+
+
+@pytest.fixture
+def worker(site):
+    """Start a worker; all end with the test."""
+    started = []
+
+    def worker():
+        started.append(start_worker(site))
+        return started[-1]
+
+    yield worker
+    for process in started:
+        if process.poll() is None:
+            process.terminate()
+    for process in started:
+        process.wait(PATIENCE_SECONDS)
+
+
+def ring(site, run_id):
+    doorbell = Doorbell(site)
+    doorbell.ring(run_id)
+    doorbell.huey.storage.close()
+
+
+def holder_of(store, run_id):
+    """Return the process number of the worker that holds a run, or None."""
+    with store.database.read() as connection:
+        query = select(runs.c.holder, runs.c.state).where(runs.c.id == run_id)
+        name, state = connection.execute(query).one()
+    return int(name.split()[2]) if name and state == "running" else None
+
+
+def steps_beyond(store, run_id, step):
+    run = store.get(run_id)
+    assert not run.has_ended, "the machine is too quick for this test"
+    return run.step > step
+
+
+def test_children_and_workers_are_killed(site, store, worker, killed_config, whole):
+    run = store.create(killed_config, visitor="ann").id
+    for process in (worker(), worker()):
+        assert process.poll() is None
+    ring(site, run)
+    wait_until(lambda: steps_beyond(store, run, 100))
+    first = holder_of(store, run)
+    # The process of the first run is the first one that its worker started.
+    os.kill(min(children_of(first), key=started_at), signal.SIGKILL)
+    reached = store.get(run).step
+    wait_until(lambda: steps_beyond(store, run, reached + 100))
+    second = wait_until(lambda: holder_of(store, run))
+    orphans = children_of(second)
+    os.kill(second, signal.SIGKILL)
+    wait_until(lambda: not any(map(is_alive, orphans)))
+    wait_until(lambda: store.get(run).has_ended)
+    assert_ended_as(whole, store, run)
+
+
+def test_ten_doorbells_and_four_consumers_make_one_claim(site, store, config):
+    run = store.create(config, visitor="ann").id
+    claims, heard = [], threading.Barrier(4)
+    for _ in range(10):
+        ring(site, run)
+
+    def answer(_run_id):
+        claims.append(store.leases.claim())
+
+    def consume():
+        doorbell = Doorbell(site, answer)
+        heard.wait(PATIENCE_SECONDS)
+        while (task := doorbell.huey.dequeue()) is not None:
+            doorbell.huey.execute(task)
+        doorbell.huey.storage.close()
+
+    threads = [threading.Thread(target=consume) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(PATIENCE_SECONDS)
+    assert len(claims) == 10
+    assert [(claim.run_id, claim.fence) for claim in claims if claim] == [(run, 1)]
+
+
+@pytest.mark.parametrize("site", SITES[1:], indirect=True)
+def test_the_database_is_away_for_a_while(
+    site, store, worker, postgresql, killed_config, whole
+):
+    run = store.create(killed_config, visitor="ann").id
+    worker()
+    ring(site, run)
+    wait_until(lambda: steps_beyond(store, run, 100))
+    postgresql.stop()
+    postgresql.start()
+    wait_until(lambda: store.get(run).has_ended)
+    assert_ended_as(whole, store, run)
+
+
+@pytest.mark.parametrize("site", SITES[2:], indirect=True)
+def test_the_queue_is_emptied_and_goes_away(site, store, worker, redis_server, config):
+    """Workers look for runs themselves, and hear the doorbell again afterwards."""
+    doorbell = Doorbell(site)
+    worker()
+    before = store.create(config, visitor="ann").id
+    doorbell.ring(before)
+    doorbell.huey.flush()
+    wait_until(lambda: store.get(before).has_ended)
+    redis_server.stop()
+    during = store.create(config, visitor="ann").id
+    doorbell.ring(during)  # nobody hears it, and it is no error
+    wait_until(lambda: store.get(during).has_ended)
+    redis_server.start()
+    after = store.create(config, visitor="ann").id
+    doorbell.ring(after)
+    wait_until(lambda: store.get(after).has_ended)
+    ended = [store.get(each).state for each in (before, during, after)]
+    assert ended == ["done"] * 3
+    doorbell.huey.storage.close()
