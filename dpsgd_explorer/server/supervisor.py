@@ -29,7 +29,7 @@ from dpsgd_explorer.runs.worker.heartbeat import (
     forget,
     seconds_since,
 )
-from dpsgd_explorer.settings import Settings
+from dpsgd_explorer.settings import FILE, Settings
 
 BACKLOG = 1024
 PARTS = WEB, WORKER = "web", "worker"
@@ -207,8 +207,14 @@ def serve(settings: Settings, only: str | None = None) -> int:
         only: One of PARTS, where the others run elsewhere; None: all here.
 
     Raises:
-        ConfigError: nothing can listen at this host and port.
+        ConfigError: nothing can listen at this host and port, or a server that the
+            settings name does not answer.
     """
+    if not settings.database_url.startswith(FILE):
+        # Here: this process needs neither SQLAlchemy nor huey for files.
+        from dpsgd_explorer.runs.operation.servers import check_servers
+
+        check_servers(settings)
     worker = Service(
         "worker",
         ["-m", "dpsgd_explorer", "worker", "--until-stdin-closes"],

@@ -5,7 +5,6 @@ import os
 import pwd
 import shutil
 import signal
-import socket
 import subprocess
 import tempfile
 import time
@@ -14,6 +13,8 @@ from pathlib import Path
 import psycopg
 import pytest
 import redis
+
+from tests.ports import free_port
 
 #: Where a module's tests have their runs; the second for `make test-all` only.
 DATABASES = (
@@ -25,12 +26,6 @@ START_SECONDS = 60
 UNPRIVILEGED = "nobody"
 # No write has to survive the machine, only the server.
 QUICK = ("fsync=off", "full_page_writes=off", "shared_buffers=16MB")
-
-
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 def postgresql_program(name):

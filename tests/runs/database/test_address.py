@@ -10,7 +10,7 @@ from dpsgd_explorer.runs.database.address import kind_of, shown
 from dpsgd_explorer.runs.doorbell import Doorbell
 from dpsgd_explorer.runs.store.store import RunStore
 from dpsgd_explorer.settings import Settings
-from tests.runs.servers import free_port
+from tests.ports import free_port
 
 PASSWORD = "p4ss:w/rd@"
 

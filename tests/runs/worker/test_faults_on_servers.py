@@ -51,12 +51,15 @@ def store(site):
 
 
 @pytest.fixture
-def worker(site):
-    """Start a worker; all end with the test."""
+def worker(site, tmp_path):
+    """Start workers, on servers as if each had a machine; all end with the test."""
     started = []
 
     def worker():
-        started.append(start_worker(site))
+        folder = site.instance_dir
+        if not site.database_url.startswith("sqlite"):
+            folder = tmp_path / f"machine-{len(started)}"
+        started.append(start_worker(replace(site, instance_dir=folder)))
         return started[-1]
 
     yield worker
