@@ -38,12 +38,6 @@ def state_of(pid):
     return text.rpartition(")")[2].split()[0]
 
 
-def started_at(pid):
-    """Return when a process was started, by the kernel's count."""
-    text = Path(f"/proc/{pid}/stat").read_text()
-    return int(text.rpartition(")")[2].split()[19])
-
-
 def wait_until(condition, seconds=PATIENCE_SECONDS):
     """Return the first true value of a condition that no event announces."""
     end = time.monotonic() + seconds
