@@ -72,7 +72,7 @@ def test_every_engine_of_the_literature_that_is_here_can_be_chosen():
     modes = {one["clipping_mode"] for one in chosen if "clipping_mode" in one}
     assert modes == CLIPPING_MODES.keys()
     for engine, arguments in zip(content.KNOWN, chosen, strict=True):
-        if arguments:
+        if arguments and "group=" not in engine.here:  # which needs several processes
             optimizer = torch.optim.SGD((net := nn.Linear(2, 2)).parameters(), lr=0.1)
             sizes = {"batch_size": 2, "sample_size": 8, "noise_multiplier": 1.0}
             PrivacyEngine(net, **sizes, **arguments).attach(optimizer)

@@ -6,6 +6,7 @@ from collections import Counter
 import pytest
 
 from dpsgd_explorer.dp.sampling import sampler
+from dpsgd_explorer.errors import ConfigError
 from dpsgd_explorer.experiments import kinds
 from dpsgd_explorer.experiments.events import changes_of
 
@@ -149,8 +150,9 @@ def test_nothing_is_changed_once_the_last_step_is_done():
     assert len(of_kind(whole, "phase")) == 1
 
 
-def test_a_run_that_has_not_ended_is_not_continued():
+def test_a_run_by_plan_is_not_continued_before_its_end():
     run = started(ADULT)
     list(itertools.islice(run.events(), 4))
-    run.change({"further_steps": 5})
+    with pytest.raises(ConfigError, match="budget for changes"):
+        run.change({"further_steps": 5})
     assert of_kind(told(run), "phase") == []

@@ -15,6 +15,8 @@ RAISED_TO_VISITORS = {
     errors.RunNotFoundError,
     errors.StorageBusyError,
     errors.StorageFullError,
+    errors.StorageReadOnlyError,
+    errors.StorageUnreachableError,
 }
 
 
