@@ -15,7 +15,7 @@ export TORCH_INDEX
 test test-all bench: export OMP_NUM_THREADS = 1
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-all check unit scripts format bench clean system-packages
+.PHONY: help run test test-all check lint types unit scripts format bench clean system-packages
 
 help: ## Say what each target does
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -23,17 +23,23 @@ help: ## Say what each target does
 run: $(VENV)/run.installed $(VENV)/noise.compiled ## Start the pages and the worker on http://127.0.0.1:8000 (HOST, PORT)
 	@exec $(BIN)/python -m dpsgd_explorer serve
 
-test: system-packages check scripts unit ## Check and test all that a change can break by mistake
+# Checking types takes half a minute of one core; the tests begin meanwhile.
+test: system-packages lint $(VENV)/noise.compiled ## Check and test all that a change can break by mistake
+	@$(MAKE) --no-print-directory --jobs 3 types scripts unit
 
 test-all: $(VENV)/dev.installed system-packages $(VENV)/noise.compiled ## Run the long tests, which `make test` leaves out
 	@tools/system_packages.sh servers
 	$(PYTEST) -m long
 
-check: $(VENV)/dev.installed ## Lint, format and types, without tests
+check: lint types ## Lint, format and types, without tests
+
+lint: $(VENV)/dev.installed
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/mypy
 	$(BIN)/hadolint Dockerfile
+
+types: $(VENV)/dev.installed
+	$(BIN)/mypy
 
 unit: $(VENV)/dev.installed system-packages $(VENV)/noise.compiled
 	$(PYTEST) -m "not long"

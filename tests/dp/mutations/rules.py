@@ -292,11 +292,7 @@ RULES = {
 QUICK = (
     "Linear",
     "Conv",
-    "Embedding",
-    "GroupNorm",
     "MultiheadAttention",
-    "bare parameters",
     "shared parameters",
-    "where the samples are",
 )
 """Rules of which the first mutation is tried by ``make test``."""
