@@ -80,7 +80,7 @@ def test_a_loop_is_run_anew_on_the_server_and_its_run_replayed(open_page):
 
 @pytest.mark.long("more journeys")
 def test_a_line_is_picked_by_keyboard_and_by_a_click(open_page, axe):
-    page = open_page(f"{LAB}?loop=15")
+    page = open_page(f"{LAB}?loop=15", new_visitor=True)
     lines = page.get_by_role("option")
     expect(page.get_by_role("button", name="This line")).to_be_disabled()
     at_fault = page.locator("[data-at-fault]")

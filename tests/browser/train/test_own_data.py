@@ -47,6 +47,7 @@ def test_a_table_of_ones_own_is_brought_stated_and_trained_on(open_page, axe):
     page.set_viewport_size({"width": 1280, "height": 844})
     press(page, "link", "Train on it")
     expect(page.locator("#dataset")).to_have_value(re.compile("own-"))
+    page.wait_for_load_state()  # by then its scripts have run
     run_button(page).press("Enter")
     expect(status(page)).to_have_text("Finished")
     page.goto("/".join(page.url.split("/")[:3]) + "/data/")
