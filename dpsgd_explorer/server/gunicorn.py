@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 # Open streams end after this; the pages they belong to connect again.
 GRACEFUL_SECONDS = 2
 MEMORY_FOLDER = Path("/dev/shm")
+# Of OpenBLAS, which numpy and scipy have, and of what others are built with.
+THREAD_VARIABLES = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
 LONGEST_REQUEST_LINE = 8190  # the most gunicorn takes
 
 
@@ -110,9 +112,19 @@ def write_error(client: socket.socket, status: int, reason: str, message: str) -
     util.write_nonblock(client, (head + body).encode("ascii"))
 
 
+def one_thread_a_product() -> None:
+    """Let numpy compute each product in the thread that asks; call before its import.
+
+    Its arrays are small here, and its own threads wait in a loop on the cores that
+    other requests and training processes need.
+    """
+    os.environ |= dict.fromkeys(THREAD_VARIABLES, "1")
+
+
 def main(arguments: list[str]) -> None:
     """Serve until SIGTERM, or until the process that started us has ended."""
     die_with_parent()
+    one_thread_a_product()
     util.write_error = write_error  # gunicorn has no setting for either
     wsgi.SERVER = "dpsgd-explorer"
     settings = Settings.from_environment()

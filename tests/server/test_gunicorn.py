@@ -349,3 +349,26 @@ def test_public_without_a_proxy_is_refused_with_the_remedy(tmp_path):
     )
     assert done.returncode == 2
     assert re.match(r"serve: DPSGD_BEHIND_PROXY must be 1 where .*proxy", done.stderr)
+
+
+def test_arrays_are_multiplied_in_the_thread_that_asks():
+    code = """
+import os, sys
+from dpsgd_explorer.server import gunicorn
+assert "numpy" not in sys.modules
+gunicorn.one_thread_a_product()
+import numpy, scipy.linalg
+square = numpy.ones((500, 500))
+square @ square
+print(len(os.listdir("/proc/self/task")))
+"""
+    without = {k: v for k, v in os.environ.items() if not k.endswith("_NUM_THREADS")}
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env=without,
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.strip() == "1"
