@@ -1,6 +1,6 @@
 #!/bin/sh
 # Bring what the tests need from the system's packages: Node, Chromium, three sets of
-# fonts, and a C compiler; with the argument "servers", or where packages may be
+# fonts, nginx and a C compiler; with the argument "servers", or where packages may be
 # installed anyway, PostgreSQL and Redis, which long tests start themselves. Where that
 # may not be done, say what to install, and fail.
 set -eu
@@ -18,6 +18,9 @@ if ! command -v fc-list >/dev/null; then
 fi
 if ! command -v cc >/dev/null; then
     wanted="$wanted gcc libc6-dev"
+fi
+if ! command -v nginx >/dev/null && [ ! -x /usr/sbin/nginx ]; then
+    wanted="$wanted nginx-light"
 fi
 font() { # package, family
     if ! command -v fc-list >/dev/null || [ -z "$(fc-list ":family=$2")" ]; then
@@ -56,7 +59,7 @@ if command -v apt-get >/dev/null && [ "$(id -u)" -eq 0 ]; then
     # Tests read the real Fashion-MNIST where it is; they do without it elsewhere.
     apt-get install -y -qq --no-install-recommends dataset-fashion-mnist >/dev/null || true
 else
-    echo "The tests need Node $OLDEST_NODE or later, Chromium and fonts; missing:$wanted." >&2
+    echo "The tests need Node $OLDEST_NODE or later, Chromium, fonts, nginx and a C compiler; missing:$wanted." >&2
     echo "Install with your system's packages, e.g. sudo apt-get install$wanted" >&2
     exit 1
 fi
