@@ -26,6 +26,9 @@ OOM_COUNTERS = ("memory.events", "memory/memory.oom_control")
 PROCESSOR_QUOTA = "cpu.max"  # microseconds per period, or "max"
 OLD_PROCESSOR_QUOTA = ("cpu/cpu.cfs_quota_us", "cpu/cpu.cfs_period_us")
 
+#: Threads of one product: of OpenBLAS, which numpy and scipy have, of torch, of MKL.
+THREAD_VARIABLES = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
+
 #: Memory of a training process, in MiB: measured with the images of MNIST.
 PROCESS_MIB = 900
 #: Memory of everything else: supervisor, web server, worker, system.

@@ -21,6 +21,7 @@ from gunicorn.glogging import Logger
 from gunicorn.http import wsgi
 
 from dpsgd_explorer import logs
+from dpsgd_explorer.machine import THREAD_VARIABLES
 from dpsgd_explorer.runs.worker.parent_watch import ParentWatch, die_with_parent
 from dpsgd_explorer.server.intake_worker import IntakeWorker
 from dpsgd_explorer.settings import Settings
@@ -31,8 +32,6 @@ if TYPE_CHECKING:
 # Open streams end after this; the pages they belong to connect again.
 GRACEFUL_SECONDS = 2
 MEMORY_FOLDER = Path("/dev/shm")
-# Of OpenBLAS, which numpy and scipy have, and of what others are built with.
-THREAD_VARIABLES = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
 LONGEST_REQUEST_LINE = 8190  # the most gunicorn takes
 
 

@@ -9,7 +9,7 @@ from sqlalchemy import Connection
 from sqlalchemy.engine import Engine
 from sqlalchemy.exc import DBAPIError
 
-from dpsgd_explorer.errors import ExplorerError
+from dpsgd_explorer.errors import ExplorerError, StorageBusyError
 
 # Execution option of connections that write.
 WRITES = "writes"
@@ -92,3 +92,10 @@ class Backend(ABC):
     @abstractmethod
     def compact(self, connection: Connection) -> None:
         """Give all free pages back, outside a transaction."""
+
+
+def storage_busy() -> StorageBusyError:
+    """Return the error of a write that waited for others too long."""
+    return StorageBusyError(
+        "the database was kept by another process for too long; retry soon."
+    )

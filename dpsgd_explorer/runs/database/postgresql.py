@@ -24,13 +24,12 @@ from sqlalchemy.exc import DBAPIError
 
 from dpsgd_explorer.errors import (
     ExplorerError,
-    StorageBusyError,
     StorageFullError,
     StorageReadOnlyError,
     StorageUnreachableError,
 )
 from dpsgd_explorer.runs.database.address import postgresql_url
-from dpsgd_explorer.runs.database.backend import WRITES, Backend, Wake
+from dpsgd_explorer.runs.database.backend import WRITES, Backend, Wake, storage_busy
 
 # Of the advisory lock; other programs that use the same database use other numbers.
 WRITERS_LOCK = 0x6470_7367_6421
@@ -147,9 +146,7 @@ class Postgresql(Backend):
                 "operator has to make it writable again."
             )
         if state in BUSY:
-            return StorageBusyError(
-                "the database was kept by another process for too long; retry soon."
-            )
+            return storage_busy()
         if error.connection_invalidated or _is_gone(error, state):
             logger.warning("the database does not answer: %s", one_line(error.orig))
             return StorageUnreachableError(

@@ -16,8 +16,8 @@ from sqlalchemy import Connection, create_engine, event
 from sqlalchemy.engine import Engine
 from sqlalchemy.exc import DBAPIError
 
-from dpsgd_explorer.errors import ExplorerError, StorageBusyError
-from dpsgd_explorer.runs.database.backend import WRITES, Backend, Wake
+from dpsgd_explorer.errors import ExplorerError
+from dpsgd_explorer.runs.database.backend import WRITES, Backend, Wake, storage_busy
 from dpsgd_explorer.runs.files.disk_reserve import DiskReserve, storage_full
 from dpsgd_explorer.runs.files.private_file import private_file
 
@@ -73,9 +73,7 @@ class Sqlite(Backend):
         if primary == sqlite3.SQLITE_FULL:
             return storage_full()
         if primary in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
-            return StorageBusyError(
-                "the database was kept by another process for too long; retry soon."
-            )
+            return storage_busy()
         return None
 
     def clock(self) -> float:

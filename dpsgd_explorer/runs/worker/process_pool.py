@@ -18,7 +18,7 @@ import time
 from contextlib import suppress
 from dataclasses import asdict
 
-from dpsgd_explorer.machine import PROCESS_MIB, free_memory_mib
+from dpsgd_explorer.machine import PROCESS_MIB, THREAD_VARIABLES, free_memory_mib
 from dpsgd_explorer.runs.store.records import Claim
 from dpsgd_explorer.settings import Settings
 
@@ -33,7 +33,6 @@ LONGEST_LOADING_SECONDS = 60.0
 # took, in a line.
 WARM = b"warm"
 GRACE_SECONDS = 3.0
-THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS")
 
 
 class TrainingProcess:
