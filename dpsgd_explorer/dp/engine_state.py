@@ -343,6 +343,8 @@ def _check_world_size(state: Mapping[str, Any], size: int, *, is_seeded: bool) -
     if is_seeded and size == 1 and state.get("world_size", 1) > 1:
         raise ConfigError(
             "world_size",
-            f"world_size of the saved state must be 1 with seeded noise, or above 1 "
-            f"here too; got {state['world_size']} and 1. Resume with several ranks.",
+            "world_size must be above 1 to go on from this state: "
+            f"{state['world_size']} ranks drew its seeded noise, each its own, which one process alone cannot "
+            f"repeat; got {size}. Start several processes, as with torchrun "
+            f"--nproc-per-node {state['world_size']}, or start the run anew.",
         )

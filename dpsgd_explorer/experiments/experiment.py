@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
-from dpsgd_explorer.errors import CheckpointError
+from dpsgd_explorer.errors import CheckpointError, ConfigError
 from dpsgd_explorer.experiments.config import RunConfig
 from dpsgd_explorer.experiments.events import Changes, Event, Kind
 from dpsgd_explorer.experiments.mid_run import FURTHER
@@ -117,6 +117,10 @@ class Experiment(ABC):
             self._restore(checkpoint)
         except (CheckpointError, MemoryError):
             raise
+        except ConfigError as error:  # it can be read, and is not for this run
+            raise CheckpointError(
+                f"the checkpoint cannot be taken up: {error}", is_damaged=False
+            ) from error
         except Exception as error:  # each library has its own for damaged bytes
             raise CheckpointError(
                 f"the checkpoint must be one of this program, got damaged bytes "

@@ -7,6 +7,7 @@ Rank 0 reads the settings and writes the files.  The first rank that fails says 
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -24,6 +25,8 @@ T = TypeVar("T")
 VARIABLES = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
 PATIENCE = timedelta(minutes=10)
 PATIENCE_TO_TELL = timedelta(seconds=10)
+#: Before a message of torch's backends, such as "[/src/pair.cc:537] ".
+SOURCE_PLACE = re.compile(r"^\[[^]]*:\d+\] ?")
 FAILED, TOLD = "dpsgd_explorer/failed", "dpsgd_explorer/told"
 
 
@@ -100,7 +103,7 @@ def together() -> Iterator[Alone]:
         _tell(store, f"rank {rank}: {error}")
         raise SilentError from error
     except RuntimeError as error:
-        reason = next(iter(str(error).splitlines()), "")
+        reason = _first_sentence(str(error))
         _tell(
             store,
             f"rank {rank}: another rank does not answer, so the run ends ({reason}). "
@@ -112,6 +115,12 @@ def together() -> Iterator[Alone]:
         raise
     dist.barrier()
     dist.destroy_process_group()
+
+
+def _first_sentence(text: str) -> str:
+    """Return what torch says first, without its place in torch's own source."""
+    line = next(iter(text.splitlines()), "")
+    return SOURCE_PLACE.sub("", line).partition(". ")[0]
 
 
 def _tell(store: Store, message: str) -> None:

@@ -11,6 +11,7 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
+from dpsgd_explorer.cli.main import main
 from dpsgd_explorer.experiments.training_config import TrainingConfig
 from dpsgd_explorer.training.dp_sgd import TrainingExperiment
 from tests.cli.test_main import SMALL
@@ -29,6 +30,25 @@ def load(*arguments):
 
 if os.environ["RANK"] == "1":
     inputs.load = load
+sys.exit(main())
+"""
+
+
+#: Where one rank is killed in mid-step, before it hands out its noisy slice.
+KILLED = """
+import os, signal, sys
+from dpsgd_explorer.cli.main import main
+from dpsgd_explorer.dp.noise.seeded import RankNoise
+
+add_to, calls = RankNoise.add_to, []
+
+def killed(*arguments):
+    calls.append(arguments)
+    if os.environ["RANK"] == "1" and len(calls) > 2:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return add_to(*arguments)
+
+RankNoise.add_to = killed
 sys.exit(main())
 """
 
@@ -105,3 +125,38 @@ def test_an_error_of_one_rank_ends_all_with_one_message(start, tmp_path):
     assert ended.returncode != 0
     assert ended.stderr.count("train: rank") == 1
     assert "train: rank 1: adult.npz is not there." in ended.stderr
+
+
+@pytest.mark.long("real runs")
+def test_a_killed_rank_ends_the_run_with_one_message_and_no_half_step(start, tmp_path):
+    program = tmp_path / "killed.py"
+    program.write_text(KILLED)
+    events, state = tmp_path / "events.jsonl", tmp_path / "run.pt"
+    noisy = SMALL | {"noise_multiplier": 2.0, "audit": 0}
+    files = "--events", events, "--checkpoint", state
+    ended = start(noisy, *files, program=[str(program)])
+    assert ended.returncode != 0
+    assert ended.stderr.count("train: ") == 1
+    assert "train: rank 0: another rank does not answer" in ended.stderr
+    assert "pair.cc" not in ended.stderr.partition("Start all ranks")[0]
+    told = [json.loads(line) for line in events.read_text().splitlines()]
+    assert max(each["data"].get("step", 0) for each in told) == 2
+    resumed = start(noisy, *files)
+    assert resumed.returncode == 0, resumed.stderr
+    told = [json.loads(line) for line in events.read_text().splitlines()]
+    steps = [each["data"]["step"] for each in told if each["kind"] == "step"]
+    assert steps == list(range(1, SMALL["steps"] + 1))
+    done = told[-1]["data"]["receipt"]["done"]
+    assert sum(phase["steps"] for phase in done) == SMALL["steps"]
+
+
+@pytest.mark.long("real runs")
+def test_one_process_says_why_it_does_not_go_on_from_two(start, tmp_path, capsys):
+    state, config = tmp_path / "run.pt", tmp_path / "config.json"
+    noisy = SMALL | {"noise_multiplier": 2.0, "audit": 0}
+    assert start(noisy, "--checkpoint", state).returncode == 0
+    config.write_text(json.dumps(noisy))
+    assert main(["train", "--config", str(config), "--checkpoint", str(state)]) == 2
+    message = capsys.readouterr().err
+    assert "2 ranks drew its seeded noise" in message
+    assert "torchrun --nproc-per-node 2, or start the run anew" in message

@@ -61,11 +61,13 @@ def refuse_unlike(module: nn.Module, ranks: Ranks) -> None:
     if ranks.is_alone:
         return
     for name, parameter in module.named_parameters():
-        if parameter.device.type == "cpu" and not ranks.takes_cpu:
+        if parameter.device.type not in ranks.devices:
+            taken = " and ".join(sorted(ranks.devices))
             raise ConfigError(
                 "group",
                 f"group must take tensors on {parameter.device}, where {name} is; its "
-                'backend takes those on a GPU. Move the model, or pass a "gloo" group.',
+                f"backend takes those on {taken}. Move the model there, or pass a "
+                'group of another backend: "gloo" for cpu, "nccl" for cuda.',
             )
     ranks.require_same(_of_model(module))
 

@@ -109,21 +109,21 @@ class Ranks:
         if self.is_alone:
             return
         own = flat.new_empty(len(flat) // self.size)
-        dist.reduce_scatter_single(own, flat, group=self._group)
+        dist.reduce_scatter_single(own, flat, group=self._live_group)
         flat.chunk(self.size)[self.rank].copy_(own)
 
     def gather(self, flat: Tensor) -> None:
         """Replace the slices of a padded buffer by those of their ranks."""
         if not self.is_alone:
             own = flat.chunk(self.size)[self.rank].clone()
-            dist.all_gather_single(flat, own, group=self._group)
+            dist.all_gather_single(flat, own, group=self._live_group)
 
     def total(self, *values: float) -> tuple[float, ...]:
         """Return the sum over the ranks of each value; whole numbers stay exact."""
         if self.is_alone:
             return values
         sums = torch.tensor(values, dtype=torch.float64, device=self._device)
-        dist.all_reduce(sums, group=self._group)
+        dist.all_reduce(sums, group=self._live_group)
         return tuple(sums.tolist())
 
     def largest(self, value: int) -> int:
@@ -131,7 +131,7 @@ class Ranks:
         if self.is_alone:
             return value
         most = torch.tensor(value, dtype=torch.int64, device=self._device)
-        dist.all_reduce(most, dist.ReduceOp.MAX, group=self._group)
+        dist.all_reduce(most, dist.ReduceOp.MAX, group=self._live_group)
         return int(most)
 
     def from_first(self, *values: float) -> tuple[float, ...]:
@@ -139,7 +139,7 @@ class Ranks:
         if self.is_alone:
             return values
         first = torch.tensor(values, dtype=torch.float64, device=self._device)
-        dist.broadcast(first, group_src=0, group=self._group)
+        dist.broadcast(first, group_src=0, group=self._live_group)
         return tuple(first.tolist())
 
     def secret(self, secret: bytes) -> bytes:
@@ -156,7 +156,7 @@ class Ranks:
                 "iterate over poisson_loader in the process that made the engine."
             )
         first = torch.tensor(list(secret), dtype=torch.uint8, device=self._device)
-        dist.broadcast(first, group_src=0, group=self._group)
+        dist.broadcast(first, group_src=0, group=self._live_group)
         return bytes(first.tolist())
 
     def require_same(self, values: Mapping[str, Any]) -> None:
@@ -171,7 +171,7 @@ class Ranks:
         if self.is_alone:
             return
         of_ranks: list[Any] = [None] * self.size
-        dist.all_gather_object(of_ranks, dict(values), group=self._group)
+        dist.all_gather_object(of_ranks, dict(values), group=self._live_group)
         for name in dict.fromkeys(name for each in of_ranks for name in each):
             found = [each.get(name) for each in of_ranks]
             if any(value != found[0] for value in found):
@@ -203,7 +203,7 @@ class Ranks:
         told = [step, batch_code, fingerprint, *counts]
         own = torch.tensor(told, dtype=torch.int64, device=self._device)
         found = own.new_empty(self.size * len(own))
-        dist.all_gather_single(found, own, group=self._group)
+        dist.all_gather_single(found, own, group=self._live_group)
         steps, batches, fingerprints, *of_ranks = found.view(self.size, -1).T.tolist()
         if len(set(steps)) > 1:
             raise PrivacyError(
@@ -226,14 +226,30 @@ class Ranks:
         return tuple(sum(counts) for counts in of_ranks)
 
     @property
-    def takes_cpu(self) -> bool:
-        """Whether the group's backend takes tensors in main memory."""
-        return self._group is None or dist.get_backend(self._group) != "nccl"
+    def devices(self) -> frozenset[str]:
+        """Types of the devices whose tensors the group's backend adds up."""
+        pairs = dist.get_backend_config(self._live_group).split(",")
+        return frozenset(pair.partition(":")[0] for pair in pairs)
 
     @property
     def _device(self) -> torch.device:
         """Where small messages lie."""
-        return torch.device("cpu" if self.takes_cpu else "cuda")
+        devices = self.devices
+        return torch.device("cpu" if "cpu" in devices else min(devices))
+
+    @property
+    def _live_group(self) -> dist.ProcessGroup | None:
+        """The group; PrivacyError if it has ended, perhaps for one of another size."""
+        try:
+            dist.get_process_group_ranks(self._group)
+        except (KeyError, ValueError):
+            raise PrivacyError(
+                f"the group of {self.size} processes that this engine was made for has "
+                "ended, and the number of processes cannot change while it trains. "
+                "Save model and engine.state_dict(), make a PrivacyEngine with the new "
+                "group, and load both there."
+            ) from None
+        return self._group
 
 
 #: One process.

@@ -26,6 +26,7 @@ from torch.nn.parallel import DistributedDataParallel
 from dpsgd_explorer.dp import PrivacyEngine
 from dpsgd_explorer.dp.clipping.adaptive import AdaptiveClipping
 from dpsgd_explorer.dp.distributed.agreement import COMPARED_EVERY
+from dpsgd_explorer.errors import PrivacyError
 from examples.distributed import transformer_fsdp
 from tests.dp.distributed.models import NETS, SHARDED_ALONE
 from tests.dp.distributed.planted import BUGS
@@ -263,6 +264,46 @@ def killed(at_step, **options):
     except RuntimeError as error:
         return str(error), engine.steps_done, engine.receipt()["done"] == before
     return None
+
+
+def group_ended():
+    """Train on in an engine whose group has ended."""
+    ends = dist.new_group()
+    model, optimizer, engine = made(group=ends)
+    batches = engine.poisson_loader(data())
+    advance(model, optimizer, batches, 1)
+    dist.destroy_process_group(ends)
+    try:
+        advance(model, optimizer, batches, 1)
+    except PrivacyError as error:
+        return error, engine.steps_done
+    finally:
+        engine.detach()
+    return None
+
+
+def elsewhere():
+    """Attach to a model that is not where the group's backend takes tensors."""
+    model = nn.Linear(4, CLASSES, device="meta")
+    engine = PrivacyEngine(model, **PLAN, **group())
+    engine.attach(torch.optim.SGD(model.parameters(), lr=0.1))
+
+
+def summed_locally(of_ranks):
+    """Return the clipped sum of one batch of all records: [P].
+
+    Args:
+        of_ranks: Numbers of the records of each rank.
+    """
+    x, y = data()
+    mine = torch.tensor(of_ranks[dist.get_rank()], dtype=torch.int64)
+    size = sum(map(len, of_ranks))
+    options = {"sample_size": size, "batch_size": size, "partition": "local"}
+    model, optimizer, engine = made(**options, steps=1)
+    before = weights(model)
+    advance(model, optimizer, engine.poisson_loader((x[mine], y[mine])))
+    engine.detach()
+    return (before - weights(model)) / optimizer.param_groups[0]["lr"] * size
 
 
 def audited(canaries, bug=None, **options):

@@ -68,6 +68,20 @@ def test_draws_of_one_seed_on_every_rank_are_seen(two, resumes):
     assert correlation(first, second) > MOST
 
 
+def test_a_record_counts_where_it_is_and_as_often_as_it_is_there(two):
+    """Moved to another rank it changes nothing, on both of them it counts twice."""
+    every = list(range(jobs.RECORDS))
+    bound = jobs.PLAN["max_grad_norm"] * (1 + 1e-5)
+    whole, *_ = two("summed_locally", of_ranks=[every[:30], every[30:]])
+    moved, *_ = two("summed_locally", of_ranks=[every[:29], every[29:]])
+    assert float((moved - whole).norm()) < 1e-4
+    left_out, *_ = two("summed_locally", of_ranks=[every[:29], every[30:]])
+    own = whole - left_out
+    assert 0.1 * bound < float(own.norm()) <= bound
+    twice, *_ = two("summed_locally", of_ranks=[every[:30], every[29:]])
+    assert float((twice - left_out - 2 * own).norm()) < 1e-4
+
+
 def test_the_declared_number_of_records_is_that_of_all_ranks(two):
     for error in two("trained_locally", of_ranks=[30, 9]):
         assert isinstance(error, ConfigError)

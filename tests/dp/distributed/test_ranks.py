@@ -7,8 +7,11 @@ import torch
 import torch.distributed as dist
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
+from torch.testing._internal.distributed.fake_pg import FakeStore
 
 from dpsgd_explorer.dp import PrivacyEngine
+from dpsgd_explorer.dp.distributed.agreement import refuse_unlike
+from dpsgd_explorer.dp.distributed.ranks import Ranks
 from dpsgd_explorer.errors import (
     ConfigError,
     PrivacyError,
@@ -173,6 +176,31 @@ def test_a_group_must_be_one(two):
     for error in two("wrapped_alone"):
         assert isinstance(error, UnsupportedModuleError)
         assert "group=dist.group.WORLD" in str(error)
+
+
+def test_an_engine_whose_group_has_ended_makes_no_step(two):
+    for error, steps in two("group_ended"):
+        assert "the group of 2 processes that this engine was made for has ended" in (
+            str(error)
+        )
+        assert steps == 1
+
+
+def test_tensors_where_the_groups_backend_takes_none_are_refused(two):
+    for error in two("elsewhere"):
+        assert isinstance(error, ConfigError)
+        assert "group must take tensors on meta, where weight is" in str(error)
+
+
+def test_a_model_on_the_cpu_is_refused_by_a_group_for_gpus():
+    """Of no real backend, so that it needs no GPU; its devices are those of NCCL."""
+    dist.init_process_group("cuda:fake", store=FakeStore(), rank=0, world_size=2)
+    try:
+        with pytest.raises(ConfigError, match=r"takes those on cuda\. Move") as refused:
+            refuse_unlike(nn.Linear(2, 1), Ranks.of(dist.group.WORLD))
+    finally:
+        dist.destroy_process_group()
+    assert refused.value.field == "group"
 
 
 def test_detaching_gives_the_wrapper_its_averaging_back(tmp_path):
