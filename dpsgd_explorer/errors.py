@@ -106,6 +106,14 @@ class RunNotFoundError(ExplorerError, LookupError):
     """There is no run with this id, or it is not this visitor's."""
 
 
+class ClassNotFoundError(ExplorerError, LookupError):
+    """There is no such class, or this visitor is not in it."""
+
+
+class ClassOverError(ExplorerError, RuntimeError):
+    """The class was closed, or its time is up."""
+
+
 class QuotaError(ExplorerError, RuntimeError):
     """The visitor or the site has too many runs; ``retry_after`` is in seconds."""
 

@@ -34,6 +34,22 @@ class Quotas:
     runs_in_group: int | None = _quota("runs that one launch may consist of")
     network_queued: int | None = _quota("launches of a network that wait")
     network_launches_a_day: int | None = _quota("launches of a network in 24 hours")
+    class_launches: int | None = _quota("launches of a class while it lives, at most")
+    class_launches_usual: int = _quota(
+        "the same where its teacher names no number", "number", 400
+    )
+    class_launches_each: int = _quota(
+        "of these, launches of one student, where its teacher names no number",
+        "number",
+        10,
+    )
+    class_students: int | None = _quota("students of a class")
+    class_queued: int | None = _quota("launches of a class that wait")
+    class_days: int | None = _quota("days that a class may live")
+    classes_a_day: int | None = _quota("classes that a visitor may make in 24 hours")
+    network_classes_a_day: int | None = _quota(
+        "classes that a network may make in 24 hours"
+    )
     queued_in_all: int = _quota("runs that wait, whosever", "number", 1000)
     queued_share: float = _quota(
         "share of these that one visitor, or one network, may have", "share", 1.0
@@ -128,6 +144,12 @@ QUOTAS = {
         runs_in_group=20,
         network_queued=12,
         network_launches_a_day=100,
+        class_launches=1000,
+        class_students=200,
+        class_queued=60,
+        class_days=120,
+        classes_a_day=3,
+        network_classes_a_day=6,
         queued_in_all=200,
         queued_share=0.25,
         exempt_networks=LOOPBACK,

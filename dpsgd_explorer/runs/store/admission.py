@@ -42,12 +42,15 @@ class Launch:
         visitor: The name in the cookie.
         network: Network of the request, see ``networks``; "" if no quota counts it.
         group: What the visitor calls this run and others; "" for a run alone.
+        class_id: The class whose quota counts it, in place of the network's and of
+            the visitor's in a day; "" for none.
     """
 
     run_id: str
     visitor: str
     network: str
     group: str
+    class_id: str = ""
 
     @property
     def name(self) -> str:
@@ -62,7 +65,8 @@ class Asker:
     noun: str
     is_its: ColumnElement[bool]
     queued: int | None
-    launches_a_day: int | None
+    launches_a_day: int | None = None
+    has_share: bool = True
 
 
 def admit(
@@ -90,7 +94,8 @@ def admit(
     if number:
         _check_group(launch.group, number, spent + config.cost, quotas, cost_limit)
     for asker in _askers(launch, quotas):
-        _check_share(connection, asker, quotas)
+        if asker.has_share:
+            _check_share(connection, asker, quotas)
         _check_queued(connection, asker, launch)
         if not number:
             _check_day(connection, asker, now)
@@ -100,6 +105,7 @@ def admit(
             visitor=launch.visitor,
             network=launch.network,
             launch=launch.name,
+            class_id=launch.class_id,
             cost=config.cost,
             at=now,
             joined=fair_queue.starts(connection),
@@ -139,12 +145,13 @@ def _forget_old(connection: Connection, now: float) -> None:
 
 
 def _askers(launch: Launch, quotas: Quotas) -> Iterator[Asker]:
-    yield Asker(
-        "a visitor",
-        launches.c.visitor == launch.visitor,
-        quotas.queued,
-        quotas.launches_a_day,
-    )
+    is_visitors = launches.c.visitor == launch.visitor
+    if launch.class_id:
+        yield Asker("a visitor", is_visitors, quotas.queued)
+        is_its = launches.c.class_id == launch.class_id
+        yield Asker("a class", is_its, quotas.class_queued, has_share=False)
+        return
+    yield Asker("a visitor", is_visitors, quotas.queued, quotas.launches_a_day)
     if launch.network:
         yield Asker(
             f"the network {launch.network}",
@@ -225,7 +232,7 @@ def _check_day(connection: Connection, asker: Asker, now: float) -> None:
         return
     firsts = (
         select(func.min(launches.c.at).label("at"))
-        .where(asker.is_its, launches.c.at >= now - DAY)
+        .where(asker.is_its, launches.c.class_id == "", launches.c.at >= now - DAY)
         .group_by(LAUNCH)
         .order_by(func.min(launches.c.at).desc())
     )

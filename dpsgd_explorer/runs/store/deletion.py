@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from sqlalchemy import Connection, RowMapping, or_, select, update
 
 from dpsgd_explorer.runs.store.schema import CANCELLED, MOVES, PAUSED, launches, runs
+from dpsgd_explorer.runs.store.site import rosters
 from dpsgd_explorer.runs.store.transitions import forget, move
 
 UNDO_SECONDS = 10.0
@@ -75,11 +76,12 @@ def ended(connection: Connection, before: float, limit: int) -> Sequence[str]:
     return connection.scalars(query).all()
 
 
-def forget_visitor(connection: Connection, visitor: str) -> Forgotten:
+def forget_visitor(connection: Connection, visitor: str, now: float) -> Forgotten:
     """Delete everything about a visitor, at once and for good.
 
     Launches of the last day are quotas of a network and turns of the queue too: they
-    stay, under random names that lead to nobody.
+    stay, under random names that lead to nobody.  Classes lose a student, or with
+    their last teacher everything.
     """
     mine = select(runs.c.id).where(runs.c.visitor == visitor)
     run_ids = connection.scalars(mine).all()
@@ -87,6 +89,7 @@ def forget_visitor(connection: Connection, visitor: str) -> Forgotten:
     query = select(launches.c.run_id, launches.c.launch)
     known = connection.execute(query.where(launches.c.visitor == visitor)).all()
     alias = secrets.token_urlsafe(16)
+    rosters.forget_visitor(connection, visitor, alias, now)
     names = {launch: secrets.token_urlsafe(16) for _, launch in known}
     for run_id, launch in known:
         renamed = {"visitor": alias, "launch": names[launch]}

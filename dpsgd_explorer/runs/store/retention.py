@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable
 
 from dpsgd_explorer.errors import ExplorerError
+from dpsgd_explorer.runs.store.site import rosters
 from dpsgd_explorer.runs.store.store import RunStore
 
 DAY = 24 * 60 * 60
@@ -58,7 +59,11 @@ class Sweep:
 
 
 def step(store: RunStore, keep_days: float) -> int:
-    """Delete some old runs, or give some space back; 0: there is nothing to do."""
-    before = store.clock() - keep_days * DAY
+    """Delete some old runs, and old classes; or give some space back; 0: none is."""
+    now = store.clock()
+    before = now - keep_days * DAY
     deleted = store.delete_ended(before, RUNS_A_STEP)
+    if not deleted:
+        with store.database.write(ends=True) as connection:
+            rosters.drop_old(connection, now, before)
     return deleted or store.database.shrink(PAGES_A_STEP)

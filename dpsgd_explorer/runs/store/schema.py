@@ -30,6 +30,7 @@ from sqlalchemy import (
 )
 
 from dpsgd_explorer.runs.database.upgrade import version_tables
+from dpsgd_explorer.runs.store.site.class_tables import classes as classes
 from dpsgd_explorer.runs.store.site.tables import metadata as metadata
 
 QUEUED, RUNNING, PAUSED = "queued", "running", "paused"
@@ -148,6 +149,8 @@ launches = Table(
     Column("visitor", String(64), nullable=False),
     Column("network", String(43), nullable=False),
     Column("launch", String(60), nullable=False),
+    # The class whose quota counts it, "" if none does:
+    Column("class_id", String(16), nullable=False, default="", server_default=""),
     Column("cost", Float, nullable=False),
     Column("at", Float, nullable=False),
     # Counts of starts, see fair_queue:

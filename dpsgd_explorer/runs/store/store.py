@@ -270,7 +270,7 @@ class RunStore:
     def forget_visitor(self, visitor: str) -> deletion.Forgotten:
         """Delete everything about a visitor, at once and for good."""
         with self.database.write(ends=True) as connection:
-            return deletion.forget_visitor(connection, visitor)
+            return deletion.forget_visitor(connection, visitor, self.clock())
 
     def weights(self, run_id: str) -> bytes | None:
         """Return the file of weights that a run trained, None if there is none."""

@@ -23,7 +23,7 @@ from dpsgd_explorer.runs.store.schema import (
     runs,
     weights,
 )
-from dpsgd_explorer.runs.store.site import counters, orders
+from dpsgd_explorer.runs.store.site import counters, orders, rosters
 from dpsgd_explorer.runs.store.site.tables import ended_runs
 
 Entry = tuple[str, Mapping[str, Any]]
@@ -104,6 +104,7 @@ def forget(connection: Connection, run_ids: Sequence[str]) -> None:
 
     A group goes with its last run.
     """
+    rosters.forget_runs(connection, run_ids)
     of_these = select(runs.c.group).where(runs.c.id.in_(run_ids), runs.c.group != "")
     names = connection.scalars(of_these).all()
     for column in (

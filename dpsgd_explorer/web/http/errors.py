@@ -10,6 +10,8 @@ from werkzeug.exceptions import HTTPException
 
 from dpsgd_explorer.errors import (
     AccountingError,
+    ClassNotFoundError,
+    ClassOverError,
     ConfigError,
     DivergedError,
     ExplorerError,
@@ -26,6 +28,8 @@ STATUS: dict[type[ExplorerError], tuple[int, str]] = {
     AccountingError: (422, "invalid_privacy_question"),
     DivergedError: (422, "diverged"),
     RunNotFoundError: (404, "run_not_found"),
+    ClassNotFoundError: (404, "class_not_found"),
+    ClassOverError: (410, "class_over"),
     QuotaError: (429, "over_quota"),
     StorageFullError: (507, "storage_full"),
     StorageBusyError: (503, "storage_busy"),

@@ -1,0 +1,1 @@
+"""Classes: a teacher's group of visitors with a shared quota and a roster of runs."""

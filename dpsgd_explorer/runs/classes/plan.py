@@ -1,0 +1,104 @@
+"""What a teacher asks for: the name of a class, its quotas, how long it lives."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from dpsgd_explorer.errors import ConfigError
+from dpsgd_explorer.quotas import Quotas
+from dpsgd_explorer.runs.store.labels import checked_name
+
+USUAL_DAYS = 14
+MOST_DAYS = 366  # where the site sets no bound
+LARGEST = 1_000_000  # launches, where the site sets no bound
+LONGEST_NICKNAME = 30
+LONGEST_SETUP = 2000
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClassPlan:
+    """A class to be made.
+
+    Attributes:
+        name: For people; 1 to 60 printable characters.
+        launches: What all may launch together; None: as usual on this site.
+        launches_each: What one student may launch of these; None: as usual.
+        days: How long it lives; None: as usual.
+        setup: Query of the trainer that its students begin from; "" is the usual one.
+    """
+
+    name: str
+    launches: int | None = None
+    launches_each: int | None = None
+    days: int | None = None
+    setup: str = ""
+
+    def checked(self, quotas: Quotas) -> dict[str, Any]:
+        """Return the values, those that are not given as usual.
+
+        Raises:
+            ConfigError: names each value that is outside its domain.
+        """
+        usual = usual_plan(quotas)
+        launches = usual.launches if self.launches is None else self.launches
+        each = self.launches_each
+        if each is None:
+            each = min(usual.launches_each or 1, launches or 1)
+        days = usual.days if self.days is None else self.days
+        name = " ".join(checked_name("name", self.name).split())
+        if not name:
+            raise ConfigError(
+                "name", "name must not be empty: students read what they join."
+            )
+        if len(self.setup) > LONGEST_SETUP:
+            raise ConfigError(
+                "setup",
+                f"setup must have at most {LONGEST_SETUP} characters, got "
+                f"{len(self.setup)}.",
+            )
+        _check("launches", launches, quotas.class_launches or LARGEST)
+        _check("launches_each", each, launches or 1, "no more than all together, ")
+        _check("days", days, quotas.class_days or MOST_DAYS)
+        return {
+            "name": name,
+            "launches": launches,
+            "launches_each": each,
+            "setup": self.setup,
+            "days": days,
+        }
+
+
+def usual_plan(quotas: Quotas) -> ClassPlan:
+    """Return what a class gets if its teacher names no number."""
+    most = quotas.class_launches or LARGEST
+    launches = min(quotas.class_launches_usual, most)
+    return ClassPlan(
+        name="",
+        launches=launches,
+        launches_each=min(quotas.class_launches_each, launches),
+        days=min(USUAL_DAYS, quotas.class_days or MOST_DAYS),
+    )
+
+
+def checked_nickname(text: str) -> str:
+    """Return what a student is to be called; "" is by number.
+
+    Raises:
+        ConfigError: it is too long, or not printable.
+    """
+    nickname = " ".join(text.split())
+    if len(nickname) > LONGEST_NICKNAME or not nickname.isprintable():
+        raise ConfigError(
+            "nickname",
+            f"nickname must have at most {LONGEST_NICKNAME} printable characters, got "
+            f"{text[:60]!r}.",
+        )
+    return nickname
+
+
+def _check(name: str, value: int | None, most: int, why: str = "") -> None:
+    if value is None or not 1 <= value <= most:
+        raise ConfigError(
+            name, f"{name} must be at least 1 and {why}at most {most}, got {value}."
+        )

@@ -1,0 +1,60 @@
+"""The tables of classes: a teacher's group of visitors with a shared quota.
+
+A code is stored nowhere: links are signed by the key of the site, see ``web``.
+"""
+
+from __future__ import annotations
+
+from sqlalchemy import Boolean, Column, Float, Index, Integer, String, Table
+
+from dpsgd_explorer.runs.store.site.tables import metadata
+
+# Times are unix seconds.  A deleted class stays for a day, without name, members and
+# runs: it counts for those that its maker may make.
+classes = Table(
+    "classes",
+    metadata,
+    Column("id", String(16), primary_key=True),
+    Column("name", String(60), nullable=False),
+    # Whom making it counts for:
+    Column("maker", String(64), nullable=False),
+    Column("network", String(43), nullable=False),
+    # Query of the trainer that its students begin from; "" is the usual one.
+    Column("setup", String(2000), nullable=False),
+    # What all may launch together, and each by itself:
+    Column("launches", Integer, nullable=False),
+    Column("launches_each", Integer, nullable=False),
+    Column("launched", Integer, nullable=False),
+    Column("created_at", Float, nullable=False),
+    Column("ends_at", Float, nullable=False),
+    Column("closed_at", Float),
+    Column("deleted_at", Float),
+    # Numbers: of the links that hold, of the last student, of the last change.
+    Column("links", Integer, nullable=False),
+    Column("students", Integer, nullable=False),
+    Column("version", Integer, nullable=False),
+    Index("classes_of_maker", "maker", "created_at"),
+    Index("classes_of_network", "network", "created_at"),
+)
+
+# Who left or was removed stays, so that the launches of one are counted on.
+class_members = Table(
+    "class_members",
+    metadata,
+    Column("class_id", String(16), primary_key=True),
+    Column("visitor", String(64), primary_key=True),
+    Column("number", Integer, nullable=False),  # 1, 2, … of students; 0: a teacher
+    Column("nickname", String(30), nullable=False),
+    Column("launched", Integer, nullable=False),
+    Column("joined_at", Float, nullable=False),
+    Column("left_at", Float),
+    Column("removed", Boolean, nullable=False),
+    Index("classes_of_visitor", "visitor"),
+)
+
+class_runs = Table(
+    "class_runs",
+    metadata,
+    Column("run_id", String(43), primary_key=True),
+    Column("class_id", String(16), nullable=False, index=True),
+)
