@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -24,6 +24,9 @@ import torch.distributed as dist
 from torch import Tensor
 
 from dpsgd_explorer.errors import ConfigError, PrivacyError, PrivacyWarning
+
+#: ``isend`` or ``irecv``, the tensor, and the rank that it goes to or comes from.
+Message = tuple[Callable[..., Any], Tensor, int]
 
 
 class Ranks:
@@ -108,15 +111,56 @@ class Ranks:
         """
         if self.is_alone:
             return
-        own = flat.new_empty(len(flat) // self.size)
-        dist.reduce_scatter_single(own, flat, group=self._live_group)
-        flat.chunk(self.size)[self.rank].copy_(own)
+        slices = flat.chunk(self.size)
+        own = slices[self.rank]
+        if flat.device.type != "cpu":
+            total = torch.empty_like(own)
+            dist.reduce_scatter_single(total, flat, group=self._live_group)
+            own.copy_(total)
+            return
+        received = torch.empty_like(own)
+        for to, sender in self._partners():
+            self._exchange(
+                [(dist.isend, slices[to], to), (dist.irecv, received, sender)]
+            )
+            own.add_(received)
 
     def gather(self, flat: Tensor) -> None:
         """Replace the slices of a padded buffer by those of their ranks."""
-        if not self.is_alone:
-            own = flat.chunk(self.size)[self.rank].clone()
-            dist.all_gather_single(flat, own, group=self._live_group)
+        if self.is_alone:
+            return
+        slices = flat.chunk(self.size)
+        own = slices[self.rank]
+        if flat.device.type != "cpu":
+            dist.all_gather_single(flat, own.clone(), group=self._live_group)
+            return
+        messages: list[Message] = []
+        for to, sender in self._partners():
+            messages += [(dist.isend, own, to), (dist.irecv, slices[sender], sender)]
+        self._exchange(messages)
+
+    def _exchange(self, messages: Sequence[Message]) -> None:
+        """Send and receive, and wait until all is done."""
+        posted = dist.batch_isend_irecv(
+            [
+                dist.P2POp(kind, tensor, group=self._live_group, group_peer=rank)
+                for kind, tensor, rank in messages
+            ]
+        )
+        for work in posted:
+            work.wait()
+
+    def _partners(self) -> Iterator[tuple[int, int]]:
+        """Yield whom to send to and whom to hear, round after round.
+
+        Between CPUs the ranks send each other slices themselves: gloo's collectives
+        take two to three times as long, for they first sum or copy the whole buffer.
+        """
+        for distance in range(1, self.size):
+            yield (
+                (self.rank + distance) % self.size,
+                (self.rank - distance) % self.size,
+            )
 
     def total(self, *values: float) -> tuple[float, ...]:
         """Return the sum over the ranks of each value; whole numbers stay exact."""
