@@ -104,9 +104,10 @@ class AccountedEngine:
     ) -> AuditResult:
         """Return what the canaries prove about the steps done so far.
 
-        Its promise is that of these steps, by the exact accountant.  One honest run in
-        1 / (1 - confidence) may come out above its promise: canaries are the worst
-        case itself.
+        Steps of earlier engines are among them if these have as many canaries of the
+        same relation; ``unscored`` names the others.  Its promise is that of the scored
+        steps, by the exact accountant.  One honest run in 1 / (1 - confidence) may come
+        out above its promise: canaries are the worst case itself.
 
         Args:
             delta: The plan's if not given.
@@ -116,13 +117,7 @@ class AccountedEngine:
             ConfigError: a number is outside its domain.
             PrivacyError: the engine has no canaries.
         """
-        riders = self._state.riders
-        if riders is None:
-            raise PrivacyError(
-                "there is nothing to audit: the engine has no canaries. Pass "
-                "PrivacyEngine(..., audit=2000)."
-            )
-        return riders.audit(self.plan.delta if delta is None else delta, confidence)
+        return self._report.audit(delta, confidence)
 
     def sensitivity(self, relation: str = "add_or_remove_one") -> float:
         """Return how far one record can move the clipped sum of the next step (L2).

@@ -95,7 +95,8 @@ class PrivacyEngine(AccountedEngine):
             removed before clipping.  Needs ``engine="extending"``, since a scaler
             expects gradients before the step.
         after: The engine of an earlier phase on the same records: ``get_epsilon`` then
-            covers both.  ``target_epsilon`` is that of this phase alone.
+            covers both, and as many canaries go on.  ``target_epsilon`` is that of this
+            phase alone.
         group: Processes of ``torch.distributed`` that train this model together: each
             batch is shared among them, and noise is added once, to the sum over all.
             All arguments, the model and the data set are the same on each rank, and
@@ -197,6 +198,7 @@ class PrivacyEngine(AccountedEngine):
             audit_relation,
             ranks,
             partition,
+            None if after is None else after._state.riders,
         )
         earlier: EngineReport | None = None if after is None else after._report
         self._report: EngineReport = EngineReport(self._state, earlier)

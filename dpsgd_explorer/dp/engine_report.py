@@ -5,11 +5,17 @@ from __future__ import annotations
 from typing import Any
 
 from dpsgd_explorer.accounting import Odometer, Phase
+from dpsgd_explorer.accounting.auditing.audit import AuditResult, Unscored
 from dpsgd_explorer.accounting.registry import ALL
+from dpsgd_explorer.dp.canaries.riders import Riders, why_apart
 from dpsgd_explorer.dp.engine_state import EngineState
 from dpsgd_explorer.dp.ledger import phases
 from dpsgd_explorer.dp.ledger.receipt import receipt
 from dpsgd_explorer.errors import PrivacyError
+
+#: Why no canary went through some steps; both continue "3 steps …".
+LOST = "lost before a resume"
+BEFORE_SUCH = "of engines before such a one"
 
 
 class EngineReport:
@@ -112,6 +118,38 @@ class EngineReport:
         earlier = set() if self._earlier is None else self._earlier.writers()
         return {ledger.writer, *ledger.released_by, *earlier}
 
+    def audit(self, delta: float | None, confidence: float) -> AuditResult:
+        """Return what the canaries prove; see ``AccountedEngine.audit``.
+
+        Raises:
+            AccountingError: a number is outside its domain.
+            PrivacyError: the engine has no canaries.
+        """
+        riders = self._state.riders
+        if riders is None:
+            raise PrivacyError(
+                "there is nothing to audit: the engine has no canaries. Pass "
+                "PrivacyEngine(..., audit=2000)."
+            )
+        return riders.audit(self._delta(delta), confidence, self._unscored(riders))
+
+    def _unscored(self, riders: Riders) -> list[Unscored]:
+        """Return the steps that these canaries did not go through, earliest first."""
+        lost = self._state.ledger.lost_steps
+        found = [Unscored(lost, LOST)] if lost else []
+        earlier = self._earlier
+        if earlier is None:
+            return found
+        before = earlier._state.riders
+        reason = why_apart(riders.count, riders.relation, before)
+        if before is not None and not reason:
+            return [*earlier._unscored(before), *found]
+        done = [Unscored(earlier._state.ledger.steps, reason)]
+        if earlier._earlier is not None:
+            steps = sum(phase.steps for phase in earlier.earlier_phases())
+            done.insert(0, Unscored(steps, BEFORE_SUCH))
+        return [*(x for x in done if x.steps), *found]
+
     def receipt(self) -> dict[str, Any]:
         """Return what the accountant was told next to what was done, as JSON values.
 
@@ -133,7 +171,9 @@ class EngineReport:
             epsilon=self.epsilon(None) if covered else None,
             epsilons=self.epsilons(None) if all_asked else None,
             chosen_bounds=state.bound.choices,
-            audit=None if riders is None else riders.receipt(state.plan.delta),
+            audit=None
+            if riders is None
+            else riders.receipt(state.plan.delta, self._unscored(riders)),
             world_size=state.ranks.size,
         ) | {"earlier": phases.as_data(self.earlier_phases())}
 

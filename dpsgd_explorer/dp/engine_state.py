@@ -9,7 +9,7 @@ from typing import Any
 
 from dpsgd_explorer.accounting import NeighboringRelation, Phase, Plan
 from dpsgd_explorer.dp.canaries.gradients import UNIT
-from dpsgd_explorer.dp.canaries.riders import Riders, check_count
+from dpsgd_explorer.dp.canaries.riders import Riders, check_count, why_apart
 from dpsgd_explorer.dp.clipping.bound import Bound, PlannedBound, bound_of
 from dpsgd_explorer.dp.clipping.clipped_sum import ClippedSum
 from dpsgd_explorer.dp.distributed.agreement import step_fingerprint
@@ -261,6 +261,7 @@ def new_state(
     audit_relation: str = NeighboringRelation.ADD_OR_REMOVE_ONE,
     ranks: Ranks = ALONE,
     partition: str = "strided",
+    earlier: Riders | None = None,
 ) -> EngineState:
     """Return the state of a run before its first step.
 
@@ -274,6 +275,7 @@ def new_state(
         audit_relation: How a canary's two worlds differ.
         ranks: The processes that train together.
         partition: A key of PARTITIONS.
+        earlier: Canaries of the engine before this one.
 
     Raises:
         ConfigError: naming the argument at fault.
@@ -317,6 +319,7 @@ def new_state(
                 seed,
                 relation,
                 ranks,
+                None if why_apart(audit, relation, earlier) else earlier,
             )
             if audit
             else None
@@ -344,7 +347,8 @@ def _check_world_size(state: Mapping[str, Any], size: int, *, is_seeded: bool) -
         raise ConfigError(
             "world_size",
             "world_size must be above 1 to go on from this state: "
-            f"{state['world_size']} ranks drew its seeded noise, each its own, which one process alone cannot "
-            f"repeat; got {size}. Start several processes, as with torchrun "
+            f"{state['world_size']} ranks drew its seeded noise, each its "
+            f"own, which one process alone cannot repeat; got {size}. Start several "
+            f"processes, as with torchrun "
             f"--nproc-per-node {state['world_size']}, or start the run anew.",
         )

@@ -24,10 +24,11 @@
 ``end``:
     ``step``, ``epsilon``, ``delta``, ``test_accuracy``, ``test_loss``, ``seconds``,
     ``reason``: "finished" or "stop_at_epsilon", ``receipt`` (null if not private),
-    in runs of kind "training" ``audit`` (null without canaries): what they prove of the
-    steps since the last change of plan, ``epsilon_lower`` at ``confidence`` next to
-    ``epsilon_promised``, both at ``delta``; ``canaries``, ``steps``, ``method`` and
-    ``others`` ({method: lower bound})
+    in runs of kind "training" ``audit`` (null without canaries): what they prove of all
+    steps, ``epsilon_lower`` at ``confidence`` next to ``epsilon_promised``, both at
+    ``delta``; ``canaries``, ``steps``, ``method``, ``others`` ({method: lower bound})
+    and ``unscored`` (``steps`` that no canary went through, ``reason``; [] in a run
+    that was trained here)
 
 In the log of a run that a worker carries out there may be ``progress`` between these:
     ``what`` is computed or waited for: "features" (``done`` of ``total`` rows), "torch"

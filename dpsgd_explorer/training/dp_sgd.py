@@ -49,6 +49,7 @@ AUDITED = (
     "steps",
     "method",
     "others",
+    "unscored",
 )
 EVALUATION_BATCH = 500  # records predicted at a time: these fit in cache
 

@@ -5,6 +5,7 @@ import itertools
 import pytest
 import torch
 
+from dpsgd_explorer.accounting import Odometer
 from dpsgd_explorer.audit.receipts.verification import verify
 from dpsgd_explorer.dp.engine import PrivacyEngine
 from dpsgd_explorer.dp.noise.seeded import SeededNoise
@@ -107,12 +108,44 @@ def test_a_search_says_nothing_of_the_seeds_of_its_trials():
     assert kinds.parse(ADULT | listed).first_trial.audit == 0
 
 
-def test_after_a_change_of_plan_the_audit_is_of_the_steps_since():
-    config = kinds.parse(ADULT | {"filter_epsilon": 9.0})
-    run = kinds.start(config, changes=[(3, {"expected_batch_size": 1024})])
+CHANGED = ADULT | {"filter_epsilon": 9.0}
+CHANGES = [
+    (3, {"expected_batch_size": 1024, "noise_multiplier": 2.5}),
+    (6, {"steps": 9, "max_grad_norm": 0.2}),
+]
+
+
+def test_the_canaries_of_a_changed_run_go_through_every_step():
+    run = kinds.start(kinds.parse(CHANGED), changes=CHANGES)
     end = list(run.events())[-1].data
-    assert (end["step"], end["audit"]["steps"]) == (8, 5)
-    assert verify(end["receipt"]).wrong == []
+    receipt = end["receipt"]
+    done = [line for one in receipt["before"] for line in one["done"]] + receipt["done"]
+    found = [(x["steps"], x["sample_rate"]) for x in receipt["audit"]["phases"]]
+    assert found == [(3, 2048 / 32561), (6, 1024 / 32561)]
+    assert end["step"] == end["audit"]["steps"] == sum(x["steps"] for x in done) == 9
+    assert end["audit"]["unscored"] == []
+    assert verify(receipt).wrong == []
+    spent = Odometer()
+    for line in done:
+        spent.add_dp_sgd(line["sample_rate"], line["noise_multiplier"], line["steps"])
+    promised = spent.epsilon(end["delta"])
+    assert end["audit"]["epsilon_promised"] == pytest.approx(promised, rel=1e-6)
+
+
+@pytest.mark.parametrize("count", [5, 9, 12])
+def test_a_changed_run_that_was_killed_ends_with_the_same_audit(count):
+    """Killed within each of its plans."""
+
+    def started(checkpoint=None):
+        config = kinds.parse(CHANGED | {"evaluations": 1})
+        return kinds.start(config, changes=CHANGES, checkpoint=checkpoint)
+
+    whole = [event.timeless() for event in started().events()]
+    run = started()
+    list(itertools.islice(run.events(), count))
+    resumed = [event.timeless() for event in started(run.checkpoint()).events()]
+    assert resumed == whole[count:]
+    assert end_of(whole)["audit"]["steps"] == 9
 
 
 @pytest.mark.parametrize("audit", [-1, 2.5, True, 20_001, "many", None])

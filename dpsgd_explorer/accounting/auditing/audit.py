@@ -7,10 +7,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import ROUND_FLOOR, Context
 
+from dpsgd_explorer.accounting.auditing.changed_run import (
+    PlanScores,
+    changed_run_epsilon,
+    whole_error,
+)
 from dpsgd_explorer.accounting.auditing.error_rates import Scores
 from dpsgd_explorer.accounting.auditing.exact_family import (
     can_prove,
-    exact_family_epsilon,
     usual_thresholds,
 )
 from dpsgd_explorer.accounting.auditing.gaussian import (
@@ -41,6 +45,19 @@ ROUNDED_DOWN = Context(prec=3, rounding=ROUND_FLOOR)
 
 
 @dataclass(frozen=True)
+class Unscored:
+    """Steps of a run that no canary of its audit went through.
+
+    Attributes:
+        steps: Number of steps.
+        reason: Continues "3 steps …".
+    """
+
+    steps: int
+    reason: str
+
+
+@dataclass(frozen=True)
 class AuditResult:
     """What an audit proves about a run.
 
@@ -54,6 +71,10 @@ class AuditResult:
         method: Name of the bound.
         others: {name: lower bound} of other methods, each at ``confidence``; empty
             before the first step.
+        neighboring_relation: How the canaries' two worlds differ.
+        too_few_canaries: Whether so few prove nothing, whatever their scores.
+        unscored: Steps of the run that are not among ``steps``.  They add to its ε, so
+            ``epsilon_lower`` holds of the whole run too; ``epsilon_promised`` does not.
     """
 
     epsilon_lower: float
@@ -66,13 +87,19 @@ class AuditResult:
     others: dict[str, float]
     neighboring_relation: NeighboringRelation
     too_few_canaries: bool
+    unscored: tuple[Unscored, ...] = ()
 
     def __str__(self) -> str:
         """Say what was proven, of how many steps, and what was promised."""
+        left_out = ", ".join(f"{x.steps} steps {x.reason}" for x in self.unscored)
+        return self._proven() + (f" Not scored: {left_out}." if left_out else "")
+
+    def _proven(self) -> str:
         share = f"{100 * self.confidence:.10g} %"
         of_steps = f"the {self.steps} steps so far"
         if not self.steps:
-            return "Nothing is proven: no step has been made."
+            made = "had canaries" if self.unscored else "has been made"
+            return f"Nothing is proven: no step {made}."
         promise = f"Promised: {round_up(self.epsilon_promised)}."
         if self.epsilon_lower:
             least = ROUNDED_DOWN.create_decimal_from_float(self.epsilon_lower)
@@ -107,6 +134,8 @@ def audit(
     *,
     promised: Sequence[Phase] | None = None,
     relation: NeighboringRelation = ADD_OR_REMOVE_ONE,
+    unscored: Sequence[Unscored] = (),
+    plans: Sequence[PlanScores] = (),
 ) -> AuditResult:
     """Return what canaries prove about the steps that they went through.
 
@@ -118,6 +147,8 @@ def audit(
         promised: The steps as the accountant counts them, if something else is
             released besides; as ``phases`` if not given.
         relation: How the canaries' two worlds differ.
+        unscored: Steps of the run that are not among ``phases``.
+        plans: Scores and steps of each plan, where the run's plan changed.
 
     Raises:
         AccountingError: a number is outside its domain.
@@ -133,8 +164,11 @@ def audit(
     too_few = False
     if done:
         thresholds = usual_thresholds(done, relation)
-        bounds = _bounds(scores, thresholds, done, delta, 1 - confidence, relation)
-        too_few = not (bounds[METHOD] or can_prove(scores, thresholds, 1 - confidence))
+        error = 1 - confidence
+        whole = PlanScores(scores, done)
+        bounds = _bounds(whole, thresholds, plans, delta, error, relation)
+        alone = whole_error(error, plans)
+        too_few = not (bounds[METHOD] or can_prove(scores, thresholds, alone))
     return AuditResult(
         epsilon_lower=bounds.pop(METHOD, 0.0),
         epsilon_promised=_promise(promised or done, delta, relation),
@@ -146,24 +180,24 @@ def audit(
         others=bounds,
         neighboring_relation=relation,
         too_few_canaries=too_few,
+        unscored=tuple(unscored),
     )
 
 
 def _bounds(
-    scores: Scores,
+    whole: PlanScores,
     thresholds: Sequence[float],
-    phases: Sequence[Phase],
+    plans: Sequence[PlanScores],
     delta: float,
     error: float,
     relation: NeighboringRelation,
 ) -> dict[str, float]:
     """Return {method: lower bound on ε}."""
+    scores = whole.scores
     count = len(scores.members) + len(scores.others)
     guessed = [math.floor(share * count) for share in GUESSED_SHARES]
     return {
-        METHOD: exact_family_epsilon(
-            scores, thresholds, phases, delta, error, relation
-        ),
+        METHOD: changed_run_epsilon(whole, thresholds, plans, delta, error, relation),
         "Gaussian pair": gaussian_pair_epsilon(scores, delta, error),
         "Gaussian DP": gaussian_dp_epsilon(scores, thresholds, delta, error),
         "f-DP, one run": f_dp_one_run_epsilon(scores, guessed, delta, error),

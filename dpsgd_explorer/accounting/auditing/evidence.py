@@ -23,7 +23,7 @@ class Evidence(NamedTuple):
     """What the canaries of a run leave, in their order.
 
     Attributes:
-        values: Scores, float64 [m]; each is a float32 number.
+        values: Scores of each plan of the run, float64 [P, m], all float32 numbers.
         joined: Coins, bool [m]: who was a member.
     """
 
@@ -35,8 +35,10 @@ class Evidence(NamedTuple):
         """Round each score to float32, a member's down and any other's up.
 
         A test of fixed threshold therefore counts no right guess more than before.
+
+        Shapes: values [P, m], or [m] of one plan; joined [m].
         """
-        exact = np.clip(values, -MOST_SCORE, MOST_SCORE)
+        exact = np.clip(np.atleast_2d(values), -MOST_SCORE, MOST_SCORE)
         near = exact.astype(STORED)
         too_strong = np.where(joined, near > exact, near < exact)
         away = np.where(joined, -np.inf, np.inf).astype(STORED)
@@ -45,12 +47,17 @@ class Evidence(NamedTuple):
 
     @property
     def scores(self) -> Scores:
-        """The same, members apart from others.
+        """Their sums over the plans, members apart from others.
 
         Raises:
             AccountingError: a score is not a number.
         """
-        return Scores.of(self.values, self.joined)
+        return Scores.of(self.values.sum(axis=0), self.joined)
+
+    @property
+    def plan_scores(self) -> list[Scores]:
+        """Those of each plan, members apart from others."""
+        return [Scores.of(values, self.joined) for values in self.values]
 
     def as_data(self) -> dict[str, str]:
         """Return base64 texts: scores as little-endian float32, coins as bits."""
@@ -60,13 +67,21 @@ class Evidence(NamedTuple):
         }
 
     @classmethod
-    def from_data(cls, scores: str, joined: str, canaries: int) -> Evidence:
+    def from_data(
+        cls, scores: str, joined: str, canaries: int, plans: int = 1
+    ) -> Evidence:
         """Read the texts of ``as_data``.
 
+        Args:
+            scores: As written.
+            joined: As written.
+            canaries: Their number, m.
+            plans: Number of plans, P.
+
         Raises:
-            AccountingError: a text is damaged, or not of so many canaries.
+            AccountingError: a text is damaged, or not of so many canaries and plans.
         """
-        values = _bytes("scores", scores, canaries * STORED.itemsize)
+        values = _bytes("scores", scores, plans * canaries * STORED.itemsize)
         coins = _bytes("joined", joined, -(-canaries // 8))
         bits = np.unpackbits(np.frombuffer(coins, dtype=np.uint8))
         if bits[canaries:].any():
@@ -74,7 +89,7 @@ class Evidence(NamedTuple):
         floats = np.frombuffer(values, dtype=STORED).astype(np.float64)
         if not np.isfinite(floats).all():
             validation.refuse("scores", "finite", floats[~np.isfinite(floats)][0])
-        return cls(floats, bits[:canaries].astype(np.bool_))
+        return cls(floats.reshape(plans, canaries), bits[:canaries].astype(np.bool_))
 
 
 def _text(data: bytes) -> str:

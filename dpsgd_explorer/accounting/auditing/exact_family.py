@@ -96,16 +96,37 @@ def exact_family_epsilon(
         error: Probability that the bound is above the true ε, such as 0.05.
         relation: How the canaries' two worlds differ.
     """
+    factor = refuted_factor(scores, thresholds, phases, error, relation)
+    return _Family(grouped(phases, MOST_GROUPS, max), relation).epsilon(factor, delta)
+
+
+def refuted_factor(
+    scores: Scores,
+    thresholds: Sequence[float],
+    phases: Sequence[Phase],
+    error: float,
+    relation: NeighboringRelation = ADD_OR_REMOVE_ONE,
+) -> float:
+    """Return the least factor of the noise that is refuted; infinity if none is.
+
+    Args: as for ``exact_family_epsilon``.
+    """
     tests = _tests(scores, thresholds, error)
     if not tests:
-        return 0.0
+        return math.inf
     guess = 1.0
     if different(phases) > FEW_GROUPS:
         few = _Family(grouped(phases, FEW_GROUPS, min), relation)
         guess = min(few.least_refuted(tests, guess), MOST_FACTOR)
     refuted = _Family(grouped(phases, MOST_GROUPS, min), relation)
-    factor = refuted.least_refuted(tests, guess)
-    return _Family(grouped(phases, MOST_GROUPS, max), relation).epsilon(factor, delta)
+    return refuted.least_refuted(tests, guess)
+
+
+def least_epsilon(
+    phases: Sequence[Phase], delta: float, relation: NeighboringRelation
+) -> float:
+    """Return the least that the ε of these steps can be."""
+    return _Family(phases, relation).epsilon(1.0, delta)
 
 
 def can_prove(scores: Scores, thresholds: Sequence[float], error: float) -> bool:

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, replace
+from collections.abc import Mapping
+from dataclasses import asdict
 from typing import Any
 
-from dpsgd_explorer.accounting.auditing.audit import AuditResult, audit
+from dpsgd_explorer.accounting.auditing.audit import audit
+from dpsgd_explorer.accounting.auditing.changed_run import PlanScores
 from dpsgd_explorer.accounting.auditing.evidence import Evidence
 from dpsgd_explorer.accounting.core.neighboring_relation import NeighboringRelation
-from dpsgd_explorer.accounting.core.phase import Phase
-from dpsgd_explorer.accounting.released_counts import joint_noise
-from dpsgd_explorer.audit.receipts.findings import Findings, same
-from dpsgd_explorer.audit.receipts.spent import phases_of
+from dpsgd_explorer.audit.receipts.audited_steps import AuditedSteps
+from dpsgd_explorer.audit.receipts.findings import Findings
 from dpsgd_explorer.errors import AccountingError
 
 #: What follows from the scores.
@@ -30,17 +29,28 @@ def check_audit(
         receipt: Of the engine.
     """
     findings.compare("audit.delta", stated["delta"], receipt["told"]["delta"])
-    _check_steps(findings, stated, receipt)
+    steps = AuditedSteps(stated, receipt)
     try:
+        steps.check(findings)
+        plans = steps.plans
         evidence = Evidence.from_data(
-            stated["scores"], stated["joined"], stated["canaries"]
+            stated["scores"], stated["joined"], stated["canaries"], max(1, len(plans))
         )
-        found = _audited(stated, evidence, receipt["done"])
+        pairs = zip(evidence.plan_scores, plans, strict=False)
+        found = audit(
+            evidence.scores,
+            steps.phases,
+            stated["delta"],
+            stated["confidence"],
+            promised=steps.promised(),
+            relation=NeighboringRelation.of(stated["neighboring_relation"]),
+            plans=[PlanScores(*pair) for pair in pairs],
+        )
     except AccountingError as error:
         place = f"audit.{error.field or 'epsilon_lower'}"
         findings.require(place, "…", f"cannot be computed: {error}", False)
         return
-    findings.compare("audit.canaries", stated["canaries"], len(evidence.values))
+    findings.compare("audit.canaries", stated["canaries"], evidence.values.shape[1])
     for name in BOUNDS:
         findings.compare(f"audit.{name}", stated[name], asdict(found)[name])
     findings.leave("audit.scores", "whether they are this run’s, only the run knows")
@@ -52,56 +62,3 @@ def check_audit(
     findings.leave(
         "audit.confidence", "of the user’s choice; the bounds are computed at it"
     )
-
-
-def _audited(
-    stated: Mapping[str, Any], evidence: Evidence, done: Sequence[Mapping[str, Any]]
-) -> AuditResult:
-    """Return the audit of these scores; counts are part of what was promised."""
-    phases = phases_of(stated["phases"])
-    counted = max((x.get("count_noise_multiplier", 0.0) for x in done), default=0.0)
-    promised = [
-        replace(x, noise_multiplier=joint_noise(x.noise_multiplier, counted))
-        for x in phases
-    ]
-    return audit(
-        evidence.scores,
-        phases,
-        stated["delta"],
-        stated["confidence"],
-        promised=promised,
-        relation=NeighboringRelation.of(stated["neighboring_relation"]),
-    )
-
-
-def _check_steps(
-    findings: Findings, stated: Mapping[str, Any], receipt: Mapping[str, Any]
-) -> None:
-    """Compare the canaries' steps with those done; lost ones had none."""
-    names = ("sample_rate", "noise_multiplier", "steps")
-    done = [{name: line[name] for name in names} for line in receipt["done"]]
-    lost = receipt["lost_steps"]
-    if not lost:
-        findings.recompute(
-            "audit.phases", _plain(stated["phases"]), lambda: _plain(done)
-        )
-        return
-    steps = sum(phase["steps"] for phase in stated["phases"])
-    total = sum(line["steps"] for line in done)
-    findings.compare("audit.phases", steps, total - lost)
-    findings.leave("audit.phases", "which of the steps were lost is not in the receipt")
-
-
-def _plain(phases: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Return the phases, those in a row with the same settings as one.
-
-    What was measured at each step differs from the plan by rounding.
-    """
-    found: list[Phase] = []
-    for phase in phases_of(phases):
-        settings = asdict(phase)
-        if found and same(asdict(found[-1]) | {"steps": phase.steps}, settings):
-            found[-1] = replace(found[-1], steps=found[-1].steps + phase.steps)
-        else:
-            found.append(phase)
-    return [asdict(phase) for phase in found]

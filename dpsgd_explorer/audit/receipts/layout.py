@@ -95,7 +95,10 @@ AUDIT: Layout = {
     "phases": (LIST,),
     "scores": (TEXT,),
     "joined": (TEXT,),
+    "unscored": (LIST, OPTIONAL),
+    "plans": (LIST, OPTIONAL),
 }
+UNSCORED: Layout = {"steps": (WHOLE,), "reason": (TEXT,)}
 SEARCH: Layout = {"selection": (OBJECT,), "trial": (OBJECT, NULL)}
 SELECTION: Layout = {
     "law": (TEXT,),
@@ -143,6 +146,9 @@ def check_audit(audit: Mapping[str, Any]) -> None:
     """Check the part of the canaries, as ``check_receipt``."""
     _check("audit", audit, AUDIT)
     _check_each("audit.phases", audit["phases"], PHASE)
+    for i, steps in enumerate(audit.get("plans", [])):
+        _check_kind(f"audit.plans[{i}]", steps, (WHOLE,))
+    _check_each("audit.unscored", audit.get("unscored", []), UNSCORED)
     for name, value in audit["others"].items():
         _check_kind(f"audit.others.{name}", value, (NUMBER,))
 

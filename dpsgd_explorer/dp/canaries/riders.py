@@ -14,6 +14,12 @@ the count costs, their scores do not need it.
 What is released along a canary's coordinate is turned into the log-likelihood ratio of
 its membership, and added up; releases are not stored.
 
+An engine that takes over from another, on the same records, lets the canaries of that
+one go on: they keep their coins, and their scores are those of all steps.  Settings
+that were chosen in between depend on what the network released, which tells nothing
+about canaries: given these settings, scores and thresholds are as if all had been
+planned beforehand.
+
 What canaries cannot see: faults of the network's own random stream, such as a seed used
 twice; per-sample gradients that mix records; batches that are not drawn by the sampler;
 settings that were chosen by looking at the data.
@@ -21,18 +27,26 @@ settings that were chosen by looking at the data.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, astuple
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from torch import nn
 
 from dpsgd_explorer.accounting import Phase, Plan
-from dpsgd_explorer.accounting.auditing.audit import CONFIDENCE, AuditResult, audit
+from dpsgd_explorer.accounting.auditing.audit import (
+    CONFIDENCE,
+    AuditResult,
+    Unscored,
+    audit,
+)
+from dpsgd_explorer.accounting.auditing.changed_run import MOST_PLANS, PlanScores
 from dpsgd_explorer.accounting.auditing.evidence import Evidence
 from dpsgd_explorer.accounting.auditing.log_likelihood import log_likelihood_ratio
+from dpsgd_explorer.accounting.core.intervals import Floats
 from dpsgd_explorer.accounting.core.neighboring_relation import (
     ADD_OR_REMOVE_ONE,
     NeighboringRelation,
@@ -69,10 +83,12 @@ class Riders:
         seed: The run's seed; None with secure noise.
         relation: How a canary's two worlds differ.
         ranks: The processes that train together; each adds its share of the canaries.
+        earlier: Canaries of the engine before this one, which go on here.
 
     Attributes:
-        joined: Which of them are members, bool [m].
-        scores: Log-likelihood ratios of the steps so far, float64 [m].
+        count: m.
+        relation: As given.
+        earlier: As given.
     """
 
     def __init__(
@@ -84,21 +100,59 @@ class Riders:
         seed: int | None,
         relation: NeighboringRelation = ADD_OR_REMOVE_ONE,
         ranks: Ranks = ALONE,
+        earlier: Riders | None = None,
     ) -> None:
-        self.count, self.relation = count, relation
+        self.count, self.relation, self.earlier = count, relation, earlier
         own_seed = None if seed is None else seed ^ SEED_MASK
         self._noise, generator, _ = generators(noise, own_seed, ranks)
         self._sampler = PoissonSampler(plan, generator)
         self._sampler.sample_size = count
-        self.joined = (self._sampler.uniforms(count) < 0.5).numpy()
-        self.scores = np.zeros(count)
+        self._joined = (self._sampler.uniforms(count) < 0.5).numpy()
+        self._scores = np.zeros(count)
         self._phases: list[Phase] = []
-        self._audited: tuple[tuple[int, float], AuditResult] | None = None
+        self._audited: tuple[tuple[object, ...], AuditResult] | None = None
         self._promised: list[Phase] = []
         self._directions = nn.Parameter(torch.zeros(count))
         self._clipper = clipper
         directions = {UNIT: {PARAMETER: self._directions}}
         self._total = ClippedSum(directions, clipper, ranks)
+
+    @property
+    def joined(self) -> npt.NDArray[np.bool_]:
+        """Which canaries are members, bool [m]."""
+        return self._joined if self.earlier is None else self.earlier.joined
+
+    @property
+    def scores(self) -> Floats:
+        """Log-likelihood ratios of the steps so far, float64 [m]."""
+        return self._scores + (0.0 if self.earlier is None else self.earlier.scores)
+
+    @property
+    def phases(self) -> list[Phase]:
+        """The steps so far, with the noise along a canary's coordinate."""
+        before = [] if self.earlier is None else self.earlier.phases
+        return joined([*before, *self._phases])
+
+    @property
+    def plans(self) -> list[tuple[list[Phase], Floats]]:
+        """Steps and scores, float64 [m], of each engine that made steps.
+
+        Those after the ``MOST_PLANS``-th join it.
+        """
+        before = [] if self.earlier is None else self.earlier.plans
+        if not self._phases:
+            return before
+        own = self._phases, self._scores
+        if len(before) < MOST_PLANS:
+            return [*before, own]
+        phases, scores = before.pop()
+        return [*before, (joined([*phases, *own[0]]), scores + own[1])]
+
+    @property
+    def promised(self) -> list[Phase]:
+        """The same steps as the accountant counts them."""
+        before = [] if self.earlier is None else self.earlier.promised
+        return joined([*before, *self._promised])
 
     def release(self, noise_plan: NoisePlan, step: int) -> None:
         """Take part in a step: be drawn, clipped, added, noised and divided.
@@ -123,7 +177,7 @@ class Riders:
         q, noise = self._sampler.sample_rate, noise_plan.noise_multiplier_at(step)
         gradients, _ = noisy_release(total, self._noise, noise_plan, q, step)
         released = gradients[self._directions].double().numpy()
-        self.scores += log_likelihood_ratio(
+        self._scores += log_likelihood_ratio(
             released * (noise_plan.divisor / bound),
             q,
             noise,
@@ -139,41 +193,59 @@ class Riders:
         [factor] = self._clipper.factors({UNIT: norms**2}, norms).values()
         return float(factor) * length
 
-    def audit(self, delta: float, confidence: float) -> AuditResult:
+    def audit(
+        self, delta: float, confidence: float, unscored: Sequence[Unscored] = ()
+    ) -> AuditResult:
         """Return what the steps so far prove, by rounded scores as in a receipt.
+
+        Args:
+            delta: Of the run.
+            confidence: Above 0 and below 1.
+            unscored: Steps of the run that these canaries did not go through.
 
         Raises:
             AccountingError: a number is outside its domain.
         """
+        evidence, plans = self.evidence, self.plans
+        pairs = zip(evidence.plan_scores, plans, strict=False)
         return audit(
-            self.evidence.scores,
-            self._phases,
+            evidence.scores,
+            self.phases,
             delta,
             confidence,
-            promised=self._promised,
+            promised=self.promised,
             relation=self.relation,
+            unscored=unscored,
+            plans=[PlanScores(scores, phases) for scores, (phases, _) in pairs],
         )
 
     @property
     def evidence(self) -> Evidence:
         """Scores and coins, rounded so that they prove no more than they are."""
-        return Evidence.rounded(self.scores, self.joined)
+        scores = [values for _, values in self.plans] or [self._scores]
+        return Evidence.rounded(np.stack(scores), self.joined)
 
-    def receipt(self, delta: float) -> dict[str, Any]:
+    def receipt(
+        self, delta: float, unscored: Sequence[Unscored] = ()
+    ) -> dict[str, Any]:
         """Return the audit with all that its bounds are computed from, as JSON values.
 
         Args:
             delta: Of the run.
+            unscored: As for ``audit``.
         """
-        key = sum(phase.steps for phase in self._phases), delta
+        phases = self.phases
+        key = sum(phase.steps for phase in phases), delta, *unscored
         if self._audited is None or self._audited[0] != key:
-            self._audited = key, self.audit(delta, CONFIDENCE)
+            self._audited = key, self.audit(delta, CONFIDENCE, unscored)
         stated = asdict(self._audited[1])
         del stated["too_few_canaries"]  # follows from their number
         return {
             **stated,
             "neighboring_relation": str(self.relation),
-            "phases": [asdict(phase) for phase in self._phases if phase.steps],
+            "phases": [asdict(phase) for phase in phases],
+            "plans": [sum(x.steps for x in steps) for steps, _ in self.plans],
+            "unscored": [asdict(steps) for steps in unscored],
             **self.evidence.as_data(),
         }
 
@@ -181,7 +253,7 @@ class Riders:
         """Return tensors and plain values, for ``restore``."""
         return {
             "joined": torch.from_numpy(self.joined.copy()),
-            "scores": torch.from_numpy(self.scores.copy()),
+            "scores": torch.from_numpy(self._scores.copy()),
             "noise": self._noise.state(),
             "sampler": self._sampler.state(),
             "phases": list(map(astuple, self._phases)),
@@ -193,7 +265,8 @@ class Riders:
         """Continue from a state.
 
         Raises:
-            ConfigError: its canaries are of another relation.
+            ConfigError: its canaries are of another relation, or not those of the
+                engine before.
         """
         relation = state.get("relation", ADD_OR_REMOVE_ONE)
         if relation != self.relation:
@@ -202,14 +275,44 @@ class Riders:
                 f"the saved audit_relation must be this engine's, {self.relation!r}; "
                 f"got {relation!r}.",
             )
-        self.joined = state["joined"].numpy().copy()
-        self.scores = state["scores"].numpy().copy()
+        coins = state["joined"].numpy().copy()
+        if self.earlier is not None and not np.array_equal(coins, self.joined):
+            raise ConfigError(
+                "audit",
+                "audit: the saved canaries must be those of the engine before this "
+                "one, given as after; got others. Restore that engine first.",
+            )
+        self._joined = coins
+        self._scores = state["scores"].numpy().copy()
         self._noise.restore(state["noise"])
         self._sampler.restore(state["sampler"])
         self._phases = [Phase(*phase) for phase in state["phases"]]
         self._audited = None
         promised = state.get("promised", state["phases"])
         self._promised = [Phase(*phase) for phase in promised]
+
+
+def why_apart(count: int, relation: NeighboringRelation, earlier: Riders | None) -> str:
+    """Return why the canaries of an earlier engine cannot go on; "" if they can.
+
+    Args:
+        count: Number of canaries of the later engine.
+        relation: Of these.
+        earlier: Canaries of the earlier engine; None if it has none.
+
+    Returns:
+        Words that continue "3 steps …".
+    """
+    if earlier is None:
+        return "of an earlier engine without canaries"
+    if earlier.count != count:
+        return (
+            f"of an earlier engine with {earlier.count} canaries, where this one has "
+            f"{count}"
+        )
+    if earlier.relation is not relation:
+        return f"of an earlier engine with audit_relation={earlier.relation!s}"
+    return ""
 
 
 def _record(phases: list[Phase], step: Phase) -> None:

@@ -112,9 +112,11 @@ def receipt_text(receipt: Mapping[str, Any]) -> str:
 
 def _audit_text(audit: Mapping[str, Any]) -> str:
     proven = math.floor(1000 * audit["epsilon_lower"]) / 1000
+    left_out = ", ".join(f"{x['steps']} steps {x['reason']}" for x in audit["unscored"])
     return (
         f"audit: {audit['canaries']} canaries prove epsilon >= {proven:g} of the steps "
         f"that they went through, at {audit['confidence']:.0%} confidence"
+        + (f"; not scored: {left_out}" if left_out else "")
     )
 
 

@@ -233,6 +233,8 @@ class AuditWords:
         counted: ε of the exact accountant for the canaries' steps, rounded up.
         steps: Steps that the canaries went through.
         is_whole: Whether these are all steps of the run.
+        unscored: Which steps they did not go through, and why; "" where the run was
+            recorded before canaries went on after a change of plan.
         canaries: How many there were.
         confidence: In percent.
         exceeds: Whether more is proven than was promised.
@@ -244,6 +246,7 @@ class AuditWords:
     counted: str
     steps: str
     is_whole: bool
+    unscored: str
     canaries: str
     confidence: str
     exceeds: bool
@@ -262,6 +265,10 @@ class AuditWords:
             counted=limit(audit["epsilon_promised"]),
             steps=whole(audit["steps"]),
             is_whole=audit["steps"] == run.summary["steps"],
+            unscored=", ".join(
+                f"{whole(part['steps'])} steps {part['reason']}"
+                for part in audit.get("unscored", ())
+            ),
             canaries=whole(audit["canaries"]),
             confidence=percent(audit["confidence"], 0),
             exceeds=audit["epsilon_lower"] > audit["epsilon_promised"],

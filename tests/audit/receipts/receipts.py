@@ -61,10 +61,11 @@ def with_chosen_bound():
     return train(engine, optimizer).receipt()
 
 
-def after_another():
-    first = train(*started())
+def after_another(audits=(0, 0), **options):
+    first = train(*started(audit=audits[0], **options))
     first.detach()
-    return train(*started(after=first, seed=6)).receipt()
+    later = {"noise_multiplier": 2.0, "seed": 6, "audit": audits[1]}
+    return train(*started(after=first, **later)).receipt()
 
 
 def resumed_in_secret():
@@ -96,6 +97,11 @@ SORTS = {
         audit=8, audit_relation="replace_one"
     ),
     "audited, adaptive": lambda: usual(audit=8, clipping_schedule=AdaptiveClipping()),
+    "audited, two engines": lambda: after_another((8, 8)),
+    "audited, two engines, the first adaptive": lambda: after_another(
+        (8, 8), clipping_schedule=AdaptiveClipping()
+    ),
+    "audited, the second of two engines": lambda: after_another((0, 8)),
     "audited, with a noise for each step": lambda: usual(
         audit=8, steps=40, noise_schedule=schedules.Linear(2.0)
     ),

@@ -71,6 +71,10 @@ def test_page_and_report_say_what_was_promised_and_what_is_proven(
         ({"epsilon_lower": 0.004}, "proves nothing above 0"),
         ({"epsilon_promised": 0.8}, "≤ 1.00; of the audited steps the exact acc"),
         ({"steps": 3}, "of its last 3 steps, since its plan was changed"),
+        (
+            {"steps": 3, "unscored": [{"steps": 1, "reason": "lost before a resume"}]},
+            "of 3 steps; not scored: 1 steps lost before a resume.",
+        ),
         ({"epsilon_lower": 1.2}, "That is above what was counted. Of honest runs"),
     ],
 )
