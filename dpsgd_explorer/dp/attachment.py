@@ -11,13 +11,11 @@ from torch import nn
 from torch.optim import Optimizer
 
 from dpsgd_explorer.dp.augmentation import AveragedViews
-from dpsgd_explorer.dp.clipping.clipped_sum import ClippedSum, Parameters
-from dpsgd_explorer.dp.clipping.clipper import Clipper
 from dpsgd_explorer.dp.clipping.groups import clipping_groups
+from dpsgd_explorer.dp.clipping.sums import clipped_sum
 from dpsgd_explorer.dp.distributed.agreement import refuse_unlike
-from dpsgd_explorer.dp.distributed.ranks import ALONE, Ranks
+from dpsgd_explorer.dp.distributed.ranks import ALONE
 from dpsgd_explorer.dp.distributed.sharding import (
-    is_shard,
     is_sharded,
     refuse_sharding,
     reshard,
@@ -88,7 +86,7 @@ class Attachment:
         self._parameters = [p for own in parameters.values() for p in own.values()]
         self._clipper = options.clipper(groups)
         self.batch = LogicalBatch(
-            _clipped_sum(parameters, self._clipper, state.ranks),
+            clipped_sum(parameters, self._clipper, state.ranks),
             self._parameters,
             checked=options.sampling == "poisson",
         )
@@ -213,16 +211,6 @@ class Attachment:
         scale = self._user_loss_scale()
         for parameter, gradient in self._release().items():
             parameter.grad = gradient if scale == 1.0 else gradient * scale
-
-
-def _clipped_sum(parameters: Parameters, clipper: Clipper, ranks: Ranks) -> ClippedSum:
-    """Return the sum of a logical batch, whole or of this rank's shards."""
-    if not any(is_shard(p) for own in parameters.values() for p in own.values()):
-        return ClippedSum(parameters, clipper, ranks)
-    # Loads torch's sharded tensors, which take long.
-    from dpsgd_explorer.dp.clipping.sharded_sum import ShardedSum
-
-    return ShardedSum(parameters, clipper, ranks)
 
 
 def _refuse_taken(module: nn.Module) -> None:

@@ -17,7 +17,7 @@ from torch.distributed.tensor import DTensor
 
 from dpsgd_explorer.dp.clipping.clipped_sum import ClippedSum, Factors, allocate
 from dpsgd_explorer.dp.distributed.ranks import ALONE
-from dpsgd_explorer.dp.distributed.sharding import local
+from dpsgd_explorer.dp.distributed.sharding import local, rows_of
 from dpsgd_explorer.dp.engines.base import ParameterKey, PerSampleGradients
 from dpsgd_explorer.dp.engines.call_groups import added_by_unit
 from dpsgd_explorer.dp.kernels.precision import accumulation_dtype
@@ -57,7 +57,7 @@ class ShardedSum(ClippedSum):
         widths = [block.shape[1] for block in blocks]
         own = torch.split(flat.chunk(size)[rank], widths)
         return [
-            rows[: _rows_of(tensor, rank, size).numel()]
+            rows[: rows_of(tensor, rank, size).numel()]
             for rows, tensor in zip(own, whole, strict=True)
         ]
 
@@ -156,12 +156,6 @@ def _joined_norms(pieces: list[PerSampleGradients]) -> list[tuple[str, Tensor]]:
 
 def _rows_shape(parameter: nn.Parameter) -> torch.Size:
     return local(parameter).shape
-
-
-def _rows_of(tensor: Tensor, rank: int, size: int) -> Tensor:
-    """Return the rows that a rank stores: ceil(rows / W); the last ranks fewer."""
-    most = -(-len(tensor) // size)
-    return tensor[rank * most : (rank + 1) * most]
 
 
 def _blocks(tensor: Tensor, size: int) -> Tensor:

@@ -49,12 +49,24 @@ def reshard(module: nn.Module) -> None:
         shard.reshard()
 
 
+def rows_of(tensor: Tensor, rank: int, size: int) -> Tensor:
+    """Return the rows that a rank stores: ceil(rows / W); the last ranks fewer."""
+    most = -(-len(tensor) // size)
+    return tensor[rank * most : (rank + 1) * most]
+
+
+def stored_part(whole: Tensor, parameter: Tensor, ranks: Ranks) -> Tensor:
+    """Return the part of a whole gradient that this process stores of a parameter."""
+    return rows_of(whole, ranks.rank, ranks.size) if is_shard(parameter) else whole
+
+
 def gradients_of(
     loss: Tensor, parameters: Sequence[nn.Parameter]
 ) -> Sequence[Tensor | None]:
-    """Return autograd's gradients of a loss, whole; None where it does not depend.
+    """Return autograd's gradients of a loss; None where it does not depend.
 
-    Of shards ``fully_shard`` makes the mean over the ranks, whose losses must be equal.
+    Of shards this process's part, of the mean over the ranks that ``fully_shard``
+    makes; their losses must be equal.
     """
     if not any(map(is_shard, parameters)):
         return torch.autograd.grad(loss, parameters, allow_unused=True)
@@ -62,10 +74,10 @@ def gradients_of(
     for parameter in parameters:
         parameter.grad = None
     loss.backward()  # type: ignore[no-untyped-call]
-    found: list[Any] = [parameter.grad for parameter in parameters]
+    found = [parameter.grad for parameter in parameters]
     for parameter, gradient in zip(parameters, before, strict=True):
         parameter.grad = gradient
-    return [None if each is None else each.full_tensor() for each in found]
+    return [None if each is None else local(each) for each in found]
 
 
 def refuse_sharding(module: nn.Module, ranks: Ranks, engine: str) -> None:

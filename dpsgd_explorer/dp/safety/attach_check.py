@@ -46,7 +46,7 @@ class PassCheck:
         """Run the checks that a pass with these inputs still needs."""
         size = self._ranks.largest(batch_size_of(args, kwargs))
         largest = self._largest()
-        arguments = self._gradient_engine, self._clipper, args, kwargs
+        arguments = self._gradient_engine, self._clipper, args, kwargs, self._ranks
         if loss or largest is None:
             refuse_by_kind(self._gradient_engine.module)
             SafetyCheck(*arguments, **loss).run()

@@ -14,6 +14,9 @@ themselves are compared, on random inputs that are independent of the data:
    masks);
 3. the gradients add up to autograd's;
 4. no clipped sample is longer than the bound.
+
+Gradients are made layer by layer.  Where the model is sharded all ranks make the check
+together, with equal inputs, and each compares what it stores of the sums.
 """
 
 from __future__ import annotations
@@ -26,12 +29,12 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from dpsgd_explorer.dp.clipping.clipped_sum import ClippedSum
 from dpsgd_explorer.dp.clipping.clipper import Clipper
-from dpsgd_explorer.dp.distributed.sharding import gradients_of, reshard
+from dpsgd_explorer.dp.clipping.sums import clipped_sum
+from dpsgd_explorer.dp.distributed.ranks import ALONE, Ranks
+from dpsgd_explorer.dp.distributed.sharding import gradients_of, reshard, stored_part
 from dpsgd_explorer.dp.engines.base import (
     GradientEngine,
-    PerSampleGradients,
     batch_size_of,
     ignore_loss,
     unit_loss_scale,
@@ -44,11 +47,17 @@ from dpsgd_explorer.dp.modules.probe_inputs import SAMPLES, SEED
 from dpsgd_explorer.dp.modules.pytree import tensors_of
 from dpsgd_explorer.dp.modules.state import Changes, ModuleState, refuse_different
 from dpsgd_explorer.dp.safety.expected_draws import expected_draws
+from dpsgd_explorer.dp.safety.gradient_parts import (
+    Rows,
+    Samples,
+    chosen,
+    largest_entry,
+    parts_of,
+)
 from dpsgd_explorer.dp.safety.mixing_module import describe_mixing
 from dpsgd_explorer.errors import ExplorerError, MixedLossError, UnsupportedModuleError
 
 LossFunction = Callable[[Any, Any], Tensor]
-Rows = dict[str, Tensor]
 
 #: Standard deviation of the rows that change: large, so that a weak mix shows.
 OTHERS_SCALE = 10.0
@@ -65,6 +74,7 @@ class SafetyCheck:
         gradient_engine: Computes the per-sample gradients; started.
         clipper: Clips them.
         args, kwargs: A call of the module; only shapes and dtypes are read.
+        ranks: The processes that make the check together.
         loss_fn: ``loss_fn(outputs, targets)``; without it the outputs are checked
             under a random linear loss, and the loss itself is not checked.
         targets: The loss function's second argument; only shape and dtype are read.
@@ -76,6 +86,7 @@ class SafetyCheck:
         clipper: Clipper,
         args: Any,
         kwargs: Any,
+        ranks: Ranks = ALONE,
         *,
         loss_fn: LossFunction | None = None,
         targets: Any = None,
@@ -84,6 +95,7 @@ class SafetyCheck:
         self._module = gradient_engine.module
         self._clipper = clipper
         self._call = (args, kwargs)
+        self._ranks = ranks
         self._size = batch_size_of(args, kwargs)
         self._tolerance = _tolerance(self._module)
         self._loss_fn = loss_fn
@@ -104,8 +116,7 @@ class SafetyCheck:
             self._check_targets(call)
             self._check_size(call, targets)
             samples = self._samples(call, targets)
-            rows = self._rows(samples)
-            self._check_sum(call, targets, rows)
+            self._check_sum(call, targets, samples)
             self._check_sensitivity(samples)
 
     @contextmanager
@@ -126,7 +137,8 @@ class SafetyCheck:
             other_targets = probe_inputs.keep_row(targets, moved, i)
             others, new = self._samples_and_changes(changed, other_targets)
             refuse_different(self._module, changes, new)
-            if not self._equal(self._row(samples, i), self._row(others, i)):
+            row = range(i, i + 1)
+            if not self._same_gradients(chosen(samples, row), chosen(others, row)):
                 raise UnsupportedModuleError(
                     describe_mixing(self._module, call, calls, SEED)
                 )
@@ -166,8 +178,7 @@ class SafetyCheck:
                 *probe_inputs.without_last((call, targets))
             )
         refuse_different(self._module, changes, new, sizes=True)
-        rows = {name: rows[:-1] for name, rows in self._rows(samples).items()}
-        if not self._equal(rows, self._rows(fewer)):
+        if not self._same_gradients(chosen(samples, range(SAMPLES - 1)), fewer):
             raise UnsupportedModuleError(self._size_refusal())
         self._module.eval()
 
@@ -179,54 +190,75 @@ class SafetyCheck:
             "uses the number of samples."
         )
 
-    def _check_sum(self, call: Any, targets: Any, rows: Rows) -> None:
+    def _check_sum(self, call: Any, targets: Any, samples: Samples) -> None:
         with self._unwatched():
             reshard(self._module)
-            named = dict(self._module.named_parameters())
+            every = dict(self._module.named_parameters())
+            named = {name: p for name, p in every.items() if p.requires_grad}
             loss = self._loss(call, targets)
-            wanted = [named[name] for name in rows]
-            expected = gradients_of(loss, wanted)
+            found = gradients_of(loss, [*named.values()])
+        expected = dict(zip(named, found, strict=True))
         scale = self._gradient_engine.gradient_scale(SAMPLES)
-        total = {name: gradient.sum(0).div_(scale) for name, gradient in rows.items()}
-        largest = _largest(total)
-        for (name, summed), reference in zip(total.items(), expected, strict=True):
-            if reference is None:
-                reference = torch.zeros_like(summed)
-            if not self._close(summed, reference.to(summed.dtype), largest):
-                raise UnsupportedModuleError(
-                    f"the per-sample gradients of {name} do not add up to autograd's: "
-                    "it is used outside its layer's own forward, or the loss that the "
-                    f"module gives is no {self._gradient_engine.loss_reduction} over "
-                    "samples, as loss_reduction says. Call the layer instead, use "
-                    'engine="microbatch", or change loss_reduction.'
-                )
+        largest = 0.0
+        apart = dict.fromkeys(named, 0.0)
+        for (rows,) in self._parts(samples):
+            for name, gradients in rows.items():
+                total = gradients.sum(0).div_(scale)
+                largest = max(largest, largest_entry(total))
+                own = stored_part(total, named[name], self._ranks)
+                reference = expected.pop(name)
+                if reference is not None:
+                    own = own - reference.to(own.dtype)
+                apart[name] = largest_entry(own)
+        for name, reference in expected.items():  # of no layer's own forward
+            if reference is not None:
+                apart[name] = largest_entry(reference)
+        limit = self._tolerance * largest
+        wrong = [i for i, name in enumerate(named, 1) if not apart[name] <= limit]
+        worst = self._ranks.largest(wrong[0] if wrong else 0)  # on any rank
+        if worst:
+            raise UnsupportedModuleError(
+                f"the per-sample gradients of {[*named][worst - 1]} do not add up to "
+                "autograd's: it is used outside its layer's own forward, or the loss "
+                f"that the module gives is no {self._gradient_engine.loss_reduction} "
+                "over samples, as loss_reduction says. Call the layer instead, use "
+                'engine="microbatch", or change loss_reduction.'
+            )
 
-    def _check_sensitivity(self, samples: list[PerSampleGradients]) -> None:
+    def _check_sensitivity(self, samples: Samples) -> None:
         # Half of the smallest norm: every sample is shortened, so every norm is tested.
         norms = torch.cat([self._clipper.norms(s.squared_norms()) for s in samples])
         bound = float(norms[norms > 0].min()) / 2 if bool((norms > 0).any()) else 1.0
         clipper = self._clipper.shrunk_to(bound)
-        total = ClippedSum(self._gradient_engine.parameters(), clipper)
-        for part in samples:
-            for i in range(len(part)):
-                total.reset()
-                total.add(part.take(torch.tensor([i])))
-                if not total.norm() <= bound * (1 + self._tolerance):
-                    raise UnsupportedModuleError(
-                        "a clipped gradient is longer than max_grad_norm: a layer rule "
-                        f"is wrong ({total.norm() / bound:.3g} times the bound)."
-                    )
+        parameters = self._gradient_engine.parameters()
+        total = clipped_sum(parameters, clipper, self._ranks)
+        for i in range(SAMPLES):
+            total.reset()
+            for part in chosen(samples, range(i, i + 1)):
+                total.add(part)
+            length = self._length_in_bounds(total.norm() / bound)
+            if not length <= 1 + self._tolerance:
+                raise UnsupportedModuleError(
+                    "a clipped gradient is longer than max_grad_norm: a layer rule "
+                    f"is wrong ({length:.3g} times the bound)."
+                )
 
-    def _samples_and_changes(
-        self, call: Any, targets: Any
-    ) -> tuple[list[PerSampleGradients], Changes]:
+    def _length_in_bounds(self, length: float) -> float:
+        """Return the length of a whole sum from that of this rank's part.
+
+        Ranks that share parameters have each added the same sample.
+        """
+        (squared,) = self._ranks.total(length**2)
+        return math.sqrt(squared) / self._ranks.size
+
+    def _samples_and_changes(self, call: Any, targets: Any) -> tuple[Samples, Changes]:
         """Return the gradients of a pass and its changes of the module's state."""
         self._state.restore()
         samples = self._samples(call, targets)
         return samples, self._state.changes()
 
-    def _samples(self, call: Any, targets: Any) -> list[PerSampleGradients]:
-        received: list[PerSampleGradients] = []
+    def _samples(self, call: Any, targets: Any) -> Samples:
+        received: Samples = []
         self._gradient_engine.on_gradients = received.append
         loss = self._loss(call, targets)
         if not loss.requires_grad:
@@ -238,32 +270,16 @@ class SafetyCheck:
         loss.backward()  # type: ignore[no-untyped-call]
         return received
 
-    def _row(self, samples: list[PerSampleGradients], i: int) -> Rows:
-        """Return the gradients of sample i, [1, *shape] each."""
-        for part in samples:
-            if i < len(part):
-                return self._rows([part.take(torch.tensor([i]))])
-            i -= len(part)
-        raise IndexError(i)
+    def _parts(self, *passes: Samples) -> Iterator[list[Rows]]:
+        return parts_of(*passes, parameters=self._gradient_engine.parameters())
 
-    def _rows(self, samples: list[PerSampleGradients]) -> Rows:
-        """Return {trainable parameter: gradients, [B, *shape]}, 0 if not used."""
-        parts = [part.materialize() for part in samples]
-        gradients = parts[0]
-        if len(parts) > 1:
-            gradients = {n: torch.cat([part[n] for part in parts]) for n in parts[0]}
-        if not math.isfinite(sum(_length(rows) for rows in gradients.values())):
-            raise UnsupportedModuleError(
-                "the module gives gradients that are not finite on standard normal "
-                "inputs, so its samples cannot be compared. Scale its inputs, or "
-                "start from other parameters."
-            )
-        size = sum(len(part) for part in samples)
-        return {
-            name: gradients[name] if name in gradients else p.new_zeros(size, *p.shape)
-            for name, p in self._module.named_parameters()
-            if p.requires_grad
-        }
+    def _same_gradients(self, first: Samples, second: Samples) -> bool:
+        """Whether two passes' gradients are equal, but for rounding."""
+        largest, apart = [0.0], [0.0]
+        for one, other in self._parts(first, second):
+            largest += [largest_entry(values) for values in one.values()]
+            apart += [largest_entry(one[name] - other[name]) for name in one]
+        return max(apart) <= self._tolerance * max(largest)
 
     def _loss(self, call: Any, targets: Any) -> Tensor:
         torch.manual_seed(SEED)  # the same random masks in every pass
@@ -307,7 +323,7 @@ class SafetyCheck:
         return all(self._close(g, second[name], largest) for name, g in first.items())
 
     def _close(self, first: Tensor, second: Tensor, largest: float) -> bool:
-        return _length(first - second) <= self._tolerance * largest
+        return largest_entry(first - second) <= self._tolerance * largest
 
 
 def compare_sizes(gradient_engine: GradientEngine, call: Any, fewer: Any) -> None:
@@ -319,15 +335,7 @@ def compare_sizes(gradient_engine: GradientEngine, call: Any, fewer: Any) -> Non
 
 
 def _largest(rows: Rows) -> float:
-    return max((_length(values) for values in rows.values()), default=0.0)
-
-
-def _length(values: Tensor) -> float:
-    """Return the largest absolute entry, or NaN, in one pass over the values."""
-    if not values.numel():
-        return 0.0
-    least, most = torch.aminmax(values)
-    return float(torch.maximum(-least, most))
+    return max((largest_entry(values) for values in rows.values()), default=0.0)
 
 
 def _tolerance(module: nn.Module) -> float:

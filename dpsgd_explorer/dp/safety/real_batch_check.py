@@ -13,12 +13,12 @@ import torch
 from torch import Tensor
 from torch.utils._pytree import tree_map
 
-from dpsgd_explorer.dp.engines.base import PerSampleGradients
 from dpsgd_explorer.dp.modules import probe_inputs
 from dpsgd_explorer.dp.modules.probe_inputs import SAMPLES, SEED, has_rows
 from dpsgd_explorer.dp.modules.state import Changes, refuse_different
-from dpsgd_explorer.dp.safety.check import Rows, SafetyCheck
+from dpsgd_explorer.dp.safety.check import SafetyCheck
 from dpsgd_explorer.dp.safety.expected_draws import expected_draws
+from dpsgd_explorer.dp.safety.gradient_parts import Rows, Samples
 from dpsgd_explorer.dp.safety.mixing_module import describe_mixing
 from dpsgd_explorer.errors import UnsupportedModuleError
 
@@ -109,7 +109,7 @@ class RealSizeCheck(SafetyCheck):
         }, changes
 
 
-def _norms(unit: str, samples: list[PerSampleGradients], size: int) -> Tensor:
+def _norms(unit: str, samples: Samples, size: int) -> Tensor:
     squared = [part.squared_norms() for part in samples]
     if any(unit not in part for part in squared):
         return torch.zeros(size)
