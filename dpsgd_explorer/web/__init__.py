@@ -9,6 +9,7 @@ from flask import Flask
 from flask.json.provider import DefaultJSONProvider
 
 from dpsgd_explorer import __version__
+from dpsgd_explorer.runs.classes.classes import Classes
 from dpsgd_explorer.runs.doorbell import Doorbell
 from dpsgd_explorer.runs.feed import Hub
 from dpsgd_explorer.runs.operation.fleet import Fleet
@@ -16,6 +17,7 @@ from dpsgd_explorer.runs.operation.readiness import Readiness
 from dpsgd_explorer.runs.store.store import RunStore
 from dpsgd_explorer.settings import Settings
 from dpsgd_explorer.web.api import budget as budget_api
+from dpsgd_explorer.web.api import classes as classes_api
 from dpsgd_explorer.web.api import events as events_api
 from dpsgd_explorer.web.api import exports
 from dpsgd_explorer.web.api import groups as groups_api
@@ -59,6 +61,7 @@ from dpsgd_explorer.web.pages import (
 )
 from dpsgd_explorer.web.pages import runs as runs_pages
 from dpsgd_explorer.web.pages.audits import find_the_bug
+from dpsgd_explorer.web.pages.classes import class_pages
 
 PAGES = (
     home,
@@ -72,6 +75,7 @@ PAGES = (
     glossary,
     about,
     teach,
+    class_pages,
 )
 # Each has added its page to labs.bp.
 LABS = (
@@ -87,6 +91,7 @@ RUNS = (compare_runs,)  # has added its pages to runs_pages.bp
 API = (
     runs_api,
     groups_api,
+    classes_api,
     events_api,
     price_api,
     recount_api,
@@ -134,6 +139,12 @@ def create_app(settings: Settings | None = None) -> Flask:
     app.extensions |= {
         "settings": settings,
         "run_store": store,
+        "classes": Classes(
+            store.database,
+            store.clock,
+            quotas=settings.quotas,
+            cost_limit=settings.run_cost,
+        ),
         "doorbell": doorbell,
         "fleet": fleet,
         "readiness": Readiness(store.database, doorbell, store.clock),

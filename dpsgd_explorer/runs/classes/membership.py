@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from sqlalchemy import Connection, insert, select, update
 
 from dpsgd_explorer.errors import ClassNotFoundError, ClassOverError, QuotaError
@@ -12,10 +14,13 @@ from dpsgd_explorer.runs.store.site.rosters import changed
 
 #: Until a class is full no more: nobody knows when a student leaves.
 RETRY_SECONDS = 600
+ID = re.compile("[A-Za-z0-9_-]{12}")
 
 
 def read(connection: Connection, class_id: str, now: float) -> Class:
     """Return a class; ClassNotFoundError if there is none."""
+    if not ID.fullmatch(class_id):
+        raise not_found()  # a database takes not every text
     query = select(classes).where(
         classes.c.id == class_id, classes.c.deleted_at.is_(None)
     )

@@ -5,7 +5,9 @@ from __future__ import annotations
 from flask import Blueprint, Response, request
 
 from dpsgd_explorer.errors import ConfigError, RunNotFoundError
+from dpsgd_explorer.experiments.config import RunConfig
 from dpsgd_explorer.experiments.kinds import parse
+from dpsgd_explorer.experiments.own_table import is_own
 from dpsgd_explorer.runs.store.deletion import Forgotten
 from dpsgd_explorer.runs.store.records import Run
 from dpsgd_explorer.runs.store.schema import QUEUED
@@ -13,7 +15,13 @@ from dpsgd_explorer.web.api.operation import operation, reply
 from dpsgd_explorer.web.http.data_sets import check_data
 from dpsgd_explorer.web.http.networks import network_of
 from dpsgd_explorer.web.http.own_tables import tables
-from dpsgd_explorer.web.http.services import doorbell, fleet, run_store, settings
+from dpsgd_explorer.web.http.services import (
+    classes,
+    doorbell,
+    fleet,
+    run_store,
+    settings,
+)
 from dpsgd_explorer.web.http.visitor import current_visitor, drop_cookie, known_visitor
 from dpsgd_explorer.web.run_views.models import (
     ANY_REQUEST,
@@ -31,7 +39,13 @@ bp = Blueprint("runs_api", __name__, url_prefix="/api/v1/runs")
 
 
 @operation(
-    bp, "POST", "", body=ANY_REQUEST, answer=RunAnswer, status=201, errors=(429, 507)
+    bp,
+    "POST",
+    "",
+    body=ANY_REQUEST,
+    answer=RunAnswer,
+    status=201,
+    errors=(404, 410, 429, 507),
 )
 def launch(body: RunRequest) -> Response:
     """Queue a run; 201 with its Location."""
@@ -39,10 +53,14 @@ def launch(body: RunRequest) -> Response:
     if labels["parent"]:
         _check_parent(labels["parent"])
     check_data(body.config)
-    network = network_of(request.remote_addr, settings().quotas.exempt_networks)
-    run = run_store().create(
-        body.config, visitor=known_visitor(), network=network, **labels
-    )
+    class_id = labels.pop("class_id")
+    if class_id:
+        run = _launched_for(body.config, class_id, labels)
+    else:
+        network = network_of(request.remote_addr, settings().quotas.exempt_networks)
+        run = run_store().create(
+            body.config, visitor=known_visitor(), network=network, **labels
+        )
     doorbell().ring(run.id)
     answer = _answer(run)
     return reply(answer, 201, {"Location": answer.links["self"]})
@@ -177,6 +195,19 @@ def _answer(run: Run) -> RunAnswer:
         queue_paused=fleet().queue_is_paused(),
         expected_start_seconds=store.expected_start_seconds(run.id),
     )
+
+
+def _launched_for(config: RunConfig, class_id: str, labels: dict[str, str]) -> Run:
+    """Launch a run for a class that the visitor is in."""
+    if is_own(getattr(config, "dataset", "")):
+        raise ConfigError(
+            "class_id",
+            "class_id: a class sees its runs, and one on a table of your own is for "
+            "you alone. Launch it without the class.",
+        )
+    visitor = current_visitor()
+    run_id = classes().launch(config, class_id=class_id, visitor=visitor, **labels)
+    return run_store().get(run_id)
 
 
 def _check_parent(run_id: str) -> None:

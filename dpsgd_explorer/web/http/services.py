@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from flask import current_app
 
+from dpsgd_explorer.runs.classes.classes import Classes
 from dpsgd_explorer.runs.doorbell import Doorbell
 from dpsgd_explorer.runs.operation.fleet import Fleet
 from dpsgd_explorer.runs.store.store import RunStore
@@ -14,6 +15,12 @@ def run_store() -> RunStore:
     """Return the store of runs."""
     store: RunStore = current_app.extensions["run_store"]
     return store
+
+
+def classes() -> Classes:
+    """Return the classes of the site."""
+    found: Classes = current_app.extensions["classes"]
+    return found
 
 
 def doorbell() -> Doorbell:

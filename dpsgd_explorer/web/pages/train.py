@@ -13,7 +13,9 @@ from dpsgd_explorer.experiments.catalogue import DATA_SETS, MODELS
 from dpsgd_explorer.experiments.own_table import OwnTable
 from dpsgd_explorer.experiments.presets import PRESETS
 from dpsgd_explorer.experiments.training_config import TrainingConfig
+from dpsgd_explorer.runs.classes.records import Class
 from dpsgd_explorer.web.api.answer_cache import cached_page
+from dpsgd_explorer.web.classes.setup import CLASS, class_asked
 from dpsgd_explorer.web.content.choice_notes import choice_notes
 from dpsgd_explorer.web.figures.run_charts.accuracy import Line
 from dpsgd_explorer.web.figures.run_charts.standing import standing
@@ -21,9 +23,9 @@ from dpsgd_explorer.web.forms.fields import (
     FormField,
     form_fields,
     form_groups,
-    layout_of,
 )
 from dpsgd_explorer.web.forms.form import Form, read_form, to_query
+from dpsgd_explorer.web.forms.trainer import trainer_controls
 from dpsgd_explorer.web.http.data_sets import absent_labels, data_to_do
 from dpsgd_explorer.web.http.own_tables import own_tables
 from dpsgd_explorer.web.http.services import settings as environment
@@ -85,28 +87,18 @@ def index() -> str | Response:
     """
     latest = rows(LATEST)
     limits = read_limits(request.args, trainer_controls(), "the trainer")
-    page = partial(_page, latest, limits)
-    if latest or own_tables():
+    found = class_asked()
+    page = partial(_page, latest, limits, found)
+    if latest or own_tables() or CLASS in request.args:
         return page()
     return cached_page(page, state=tuple(data_to_do()))
 
 
-@cache
-def trainer_controls() -> dict[str, str]:
-    """Return the label of each setting; two that exclude each other are one control."""
-    switches = {switch.name: switch for switch in layout_of(TrainingConfig).switches}
-    labels = {}
-    for field in form_fields(TrainingConfig).values():
-        control = field.switch or field.name
-        switch = switches.get(field.switch)
-        labels[control] = switch.label if switch else field.label
-    return labels
-
-
-def _page(latest: list[RunRow], limits: Limits) -> str:
+def _page(latest: list[RunRow], limits: Limits, found: Class | None) -> str:
     settings = request.args.to_dict()
-    for name in (HIDE, LOCK):
+    for name in (HIDE, LOCK, CLASS):
         settings.pop(name, None)
+    labels = {} if found is None else {CLASS: found.id}
     form = read_form(TrainingConfig, settings)
     config, fields = form.settings, form_fields(TrainingConfig)
     plan = plan_of(config) if config else None
@@ -117,6 +109,8 @@ def _page(latest: list[RunRow], limits: Limits) -> str:
         "train/index.html",
         form=form,
         limits=limits,
+        of_class=found,
+        class_is_wrong=found is None and CLASS in request.args,
         fixed=_fixed(form, limits),
         groups=_groups(own),
         takes_own_data=environment().takes_own_data,
@@ -137,7 +131,7 @@ def _page(latest: list[RunRow], limits: Limits) -> str:
         standing=standing(config, plan, _recorded_lines(config)) if config else {},
         page_data=_page_data(form, plan)
         | {"catalogue": catalogue, "fields": _script_fields(own)}
-        | {"limits": urlencode(limits.query, safe=",")},
+        | {"limits": urlencode(limits.query | labels, safe=","), "labels": labels},
     )
 
 

@@ -38,6 +38,9 @@ class Labels(BaseModel):
     name: str = Field("", description="For people; at most 60 printable characters.")
     group: str = Field("", description="Runs that were launched together share it.")
     parent: str = Field("", description="Id of the run this one repeats or varies.")
+    class_id: str = Field(
+        "", description="A class that the visitor is in, whose quota counts the run."
+    )
 
 
 REQUESTS: dict[str, type[RunConfig]] = {
@@ -65,7 +68,7 @@ class RunRequest(RootModel[Any]):
 
     @property
     def labels(self) -> dict[str, str]:
-        """Name, group and parent."""
+        """Name, group, parent and class."""
         told: dict[str, str] = self.root.model_dump(include=set(Labels.model_fields))
         return told
 
@@ -173,7 +176,7 @@ class RunSummary(BaseModel):
             **values,
             title=name_of(run),
             mine=mine,
-            privacy=_privacy(run),
+            privacy=privacy_of(run),
             links=links(run.id),
             **more,
         )
@@ -247,7 +250,8 @@ def links(run_id: str) -> dict[str, str]:
     }
 
 
-def _privacy(run: Run) -> Epsilon | None:
+def privacy_of(run: Run) -> Epsilon | None:
+    """Return what a run has spent; None until it has ended, or if it uses no data."""
     view, told = VIEWS[run.kind], run.summary
     if not told or not view.spends:
         return None

@@ -183,7 +183,7 @@ async function launch() {
   showRunError(null);
   try {
     form.requireFilled();
-    const answer = await postJson("/api/v1/runs", form.json);
+    const answer = await postJson("/api/v1/runs", {...form.json, ...data.labels});
     history.replaceState(null, "", `?${setUp()}#run=${answer.id}`);
     bringIntoView(part("status-bar"), page.querySelector(".accuracy-box"));
     attach(answer, await planOf(answer.config));

@@ -96,7 +96,7 @@ def test_a_launch_takes_every_setting_of_its_kind_and_no_other(document, kind):
     assert {"$ref": reference} in any_request["oneOf"]
     request = schemas[reference.rpartition("/")[2]]
     settings = set(KINDS[kind].config.model_fields)
-    assert set(request["properties"]) == settings | {"name", "group", "parent"}
+    assert set(request["properties"]) == settings | {"name", "group", "parent", "class_id"}
     assert request["properties"]["kind"]["const"] == kind
     assert request["additionalProperties"] is False
     assert "required" not in request
@@ -127,7 +127,8 @@ def test_every_error_has_the_one_shape(document):
 
 def test_a_route_says_what_it_may_refuse(document):
     launch = document["paths"]["/api/v1/runs"]["post"]["responses"]
-    refused = {"400", "403", "411", "413", "415", "422", "429", "500", "503", "507"}
+    refused = {"400", "403", "404", "410", "411", "413", "415", "422", "429", "500"}
+    refused |= {"503", "507"}
     assert set(launch) == {"201"} | refused
     stream = document["paths"]["/api/v1/runs/{run_id}/events"]["get"]["responses"]
     assert set(stream) >= {"200", "404", "422", "503"}

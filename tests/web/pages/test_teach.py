@@ -8,8 +8,8 @@ from urllib.parse import urlsplit
 import pytest
 
 from dpsgd_explorer.web.content.chapters import CHAPTERS
+from dpsgd_explorer.web.forms.trainer import trainer_controls
 from dpsgd_explorer.web.http.assets import FRONT_DIR
-from dpsgd_explorer.web.pages.train import trainer_controls
 from dpsgd_explorer.web.widgets import two_worlds
 from dpsgd_explorer.web.widgets.controls import (
     CONTROLS,

@@ -1,0 +1,135 @@
+"""Make, join, read and end classes."""
+
+from __future__ import annotations
+
+import re
+
+from flask import Blueprint, Response, request
+
+from dpsgd_explorer.runs.classes.records import Class
+from dpsgd_explorer.web.api.operation import operation, reply
+from dpsgd_explorer.web.classes.links import TEACHER, entrance_of
+from dpsgd_explorer.web.classes.models import (
+    ClassAnswer,
+    ClassList,
+    ClassLog,
+    ClassRequest,
+    ClassSummary,
+    JoinRequest,
+)
+from dpsgd_explorer.web.classes.roster import as_csv, entries_of
+from dpsgd_explorer.web.http.networks import network_of
+from dpsgd_explorer.web.http.services import classes, settings
+from dpsgd_explorer.web.http.visitor import current_visitor, known_visitor
+from dpsgd_explorer.web.run_views.group_models import (
+    MOST_EVENTS,
+    GroupEvent,
+    GroupPosition,
+)
+
+bp = Blueprint("classes_api", __name__, url_prefix="/api/v1/classes")
+
+MOST_SHOWN = 400  # runs of an answer; the CSV has all
+OVER = 410
+NUMBER = re.compile("[0-9]{1,9}")
+
+
+@operation(bp, "POST", "", answer=ClassAnswer, status=201, errors=(429, 507))
+def make_class(body: ClassRequest) -> Response:
+    """Make a class whose teacher this visitor is; 201 with its Location."""
+    network = network_of(request.remote_addr, settings().quotas.exempt_networks)
+    made = classes().make(body.plan, visitor=known_visitor(), network=network)
+    answer = _answer(made)
+    return reply(answer, 201, {"Location": answer.links["self"]})
+
+
+@operation(bp, "GET", "")
+def list_classes() -> ClassList:
+    """Return the classes that this visitor is in, newest first."""
+    visitor = current_visitor()
+    found = classes().of(visitor) if visitor else []
+    return ClassList(classes=[ClassSummary.of(one, visitor) for one in found])
+
+
+@operation(bp, "POST", "/join", errors=(404, OVER, 429))
+def join_class(body: JoinRequest) -> ClassAnswer:
+    """Join the class of a link, as its student or, by its other link, its teacher."""
+    entrance = entrance_of(body.code)
+    visitor, class_id = known_visitor(), entrance.found.id
+    if entrance.role == TEACHER:
+        return _answer(classes().teach(class_id, visitor))
+    return _answer(classes().join(class_id, visitor, body.nickname))
+
+
+@operation(bp, "GET", "/<class_id>")
+def show_class(class_id: str) -> ClassAnswer:
+    """Return a class that this visitor is in, with its newest runs."""
+    return _answer(classes().get(class_id, current_visitor()))
+
+
+@operation(bp, "GET", "/<class_id>/events.json")
+def class_log(class_id: str, query: GroupPosition) -> ClassLog:
+    """Return events of all runs of a class behind ``after``, oldest first."""
+    found = classes().get(class_id, current_visitor())
+    events = classes().events(class_id, query.after, MOST_EVENTS)
+    return ClassLog(
+        version=found.version,
+        is_over=found.is_over,
+        events=[GroupEvent.of(event) for event in events],
+    )
+
+
+@operation(bp, "GET", "/<class_id>/roster.csv", media_types=("text/csv",))
+def roster(class_id: str) -> Response:
+    """Download all runs of a class: a row each, with ε and its terms, and settings."""
+    found = classes().get(class_id, current_visitor())
+    text = as_csv(entries_of(found, classes().roster(class_id)))
+    name = f"dpsgd-class-{class_id[:8]}.csv"
+    kept = {"Content-Disposition": f'attachment; filename="{name}"'}
+    return Response(text, mimetype="text/csv", headers=kept)
+
+
+@operation(bp, "POST", "/<class_id>/leave", status=204)
+def leave_class(class_id: str) -> Response:
+    """Leave a class, with one's runs, which stay one's own; 204."""
+    classes().leave(class_id, current_visitor())
+    return Response(status=204)
+
+
+@operation(bp, "POST", "/<class_id>/close")
+def close_class(class_id: str) -> ClassAnswer:
+    """Close a class of this teacher: nobody joins or launches any more."""
+    return _answer(classes().close(class_id, current_visitor()))
+
+
+@operation(bp, "POST", "/<class_id>/links")
+def renew_links(class_id: str) -> ClassAnswer:
+    """Let other links lead to a class of this teacher; the former hold no more."""
+    return _answer(classes().renew_links(class_id, current_visitor()))
+
+
+@operation(bp, "DELETE", "/<class_id>", status=204)
+def delete_class(class_id: str) -> Response:
+    """Delete a class of this teacher with its roster; runs stay and go on; 204."""
+    classes().delete(class_id, current_visitor())
+    return Response(status=204)
+
+
+@operation(bp, "DELETE", "/<class_id>/students/<number>", status=204)
+def remove_student(class_id: str, number: str) -> Response:
+    """Take a student of a class of this teacher out of it, for good; 204."""
+    student = int(number) if NUMBER.fullmatch(number) else 0
+    classes().remove_student(class_id, student, current_visitor())
+    return Response(status=204)
+
+
+@operation(bp, "DELETE", "/<class_id>/runs/<run_id>", status=204)
+def remove_run(class_id: str, run_id: str) -> Response:
+    """Take a run out of a class, as its teacher or as who launched it; 204."""
+    classes().remove_run(class_id, run_id, current_visitor())
+    return Response(status=204)
+
+
+def _answer(found: Class) -> ClassAnswer:
+    entries = entries_of(found, classes().roster(found.id, MOST_SHOWN))
+    return ClassAnswer.whole(found, current_visitor(), entries)

@@ -1,0 +1,1 @@
+"""Classes as the web shows them: links, what students begin from, the roster."""

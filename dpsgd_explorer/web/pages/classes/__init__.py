@@ -1,0 +1,1 @@
+"""The pages of classes: making one, joining it, its roster and chart."""

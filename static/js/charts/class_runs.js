@@ -1,0 +1,57 @@
+/**
+ * The runs of a class in one chart: pure, from lines to marks. All are thin and of one colour; one is lit and named.
+ * @typedef {import("./overlay.js").Line & {id: string, student: string}} ClassLine `letter` is its id, for `nearest`
+ */
+
+import {MARGIN} from "./overlay.js";
+import {nameOf} from "./overlay_axes.js";
+import {disc, line, rule, text} from "../lib/svg.js";
+
+const AT_THE_END = 110; // pixels that a name takes
+const LONGEST_NAME = 24;
+
+/**
+ * Pure: the marks of the chart.
+ * @param {{lines: ClassLine[], axis: string, lit: string | null}} view
+ * @param {{x: (v: number) => number, y: (v: number) => number, axes: object, width: number, height: number}} frame scales in pixels
+ */
+export function classMarks({lines, axis, lit}, {x, y, axes, width, height}) {
+  const right = width - MARGIN.right;
+  const bottom = height - MARGIN.bottom;
+  const place = ({x: u, y: v}) => [x(u), y(axes.y.to(v))];
+  const shown = lines.filter(({points}) => points.length > 0);
+  const one = shown.find(({id}) => id === lit);
+  return [
+    ...axes.y.ticks.flatMap(([at, words]) => [rule([MARGIN.left, y(at)], [right, y(at)]), text([MARGIN.left - 8, y(at) + 4.5], words, "", "end")]),
+    text([MARGIN.left - 8, MARGIN.top - 12], "%", "", "end"),
+    rule([MARGIN.left, bottom], [right, bottom], "axis"),
+    ...axes.x.ticks.map(([at, words]) => text([x(at), bottom + 19], words, "", "middle")),
+    text([right, bottom + 37], `${nameOf(lines, axis)}${axes.x.log ? ", log scale" : ""}`, "", "end"),
+    ...shown.filter((other) => other !== one).flatMap(({points, private: isPrivate}) => [line(points.map(place), `s-ghost thin${isPrivate ? "" : " dashed"}`), disc(place(points.at(-1)), 2.5, "f-ghost")]),
+    ...(one ? litMarks(one, place, right) : []),
+  ];
+}
+
+function litMarks({points, private: isPrivate, student}, place, right) {
+  const [u, v] = place(points.at(-1));
+  const atTheEnd = u + AT_THE_END > right;
+  const words = `${short(student)} ${points.at(-1).y.toFixed(1)} %`;
+  return [
+    line(points.map(place), `s-private${isPrivate ? "" : " dashed"}`),
+    disc([u, v], 4.5, "f-private"),
+    text([atTheEnd ? u : u + 10, v - 10], words, "private", atTheEnd ? "end" : "start"),
+  ];
+}
+
+function short(name) {
+  return name.length > LONGEST_NAME ? `${name.slice(0, LONGEST_NAME - 1)}…` : name;
+}
+
+/** A heading that says what the chart shows. @param {ClassLine[]} lines */
+export function classConclusion(lines) {
+  const ends = lines.filter(({points}) => points.length > 0).map(({student, points}) => ({student, y: points.at(-1).y}));
+  if (ends.length === 0) return lines.length ? "Curves will appear here" : "No training yet";
+  if (ends.length === 1) return `${ends[0].student} is at ${ends[0].y.toFixed(1)} %`;
+  const ordered = ends.map(({y}) => y).sort((a, b) => a - b);
+  return `${ends.length} runs are between ${ordered[0].toFixed(1)} and ${ordered.at(-1).toFixed(1)} %`;
+}

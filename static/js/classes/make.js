@@ -1,0 +1,17 @@
+/** Making a class. */
+
+import {postJson} from "../lib/api.js";
+import {showTimes} from "../lib/times.js";
+import {wireForm} from "./forms.js";
+
+const form = document.querySelector("[data-make]");
+
+showTimes(document.querySelector("[data-classes-page]"));
+wireForm(form, () => postJson("/api/v1/classes", body()));
+
+/** What was typed; a box left empty is as usual, and what is no number is for the server to refuse. */
+function body() {
+  const filled = [...form.elements].filter(({name, value}) => name && value.trim() !== "");
+  const values = filled.map((box) => [box.name, "integer" in box.dataset && Number.isInteger(Number(box.value)) ? Number(box.value) : box.value.trim()]);
+  return {name: "", ...Object.fromEntries(values)};
+}

@@ -1,0 +1,268 @@
+"""Classes over the real routes: joined by secret links, left, closed, deleted."""
+
+import csv
+import io
+import logging
+
+import pytest
+
+from tests.web.conftest import SMALL, ended, error_of, recorded_events
+
+CLASSES = "/api/v1/classes"
+RUNS = "/api/v1/runs"
+
+
+@pytest.fixture
+def made(client):
+    """A class of ``client``, with its links."""
+    return client.post(CLASSES, json={"name": "Physics"}).json
+
+
+def code(made, role="student"):
+    return made["links"][role].rstrip("/").rsplit("/", 1)[1]
+
+
+def join(client, made, **said):
+    return client.post(f"{CLASSES}/join", json={"code": code(made)} | said)
+
+
+@pytest.fixture
+def student(app, made):
+    """A student of the class, by the name of Ann."""
+    student = app.test_client()
+    assert join(student, made, nickname="Ann").status_code == 200
+    return student
+
+
+def launch(client, made, **settings):
+    return client.post(RUNS, json={**SMALL, "class_id": made["id"], **settings})
+
+
+def test_a_class_is_made_and_its_teacher_has_both_links(client, made):
+    answer = client.post(CLASSES, json={"name": "Maths", "launches": 5, "days": 2})
+    assert answer.status_code == 201
+    shown = client.get(answer.headers["Location"]).json
+    assert shown == answer.json
+    assert (shown["launches"], shown["launches_each"], shown["left"]) == (5, 5, 5)
+    assert shown["is_teacher"]
+    assert code(shown, "student") != code(shown, "teacher")
+    assert [one["name"] for one in client.get(CLASSES).json["classes"]] == [
+        "Maths",
+        "Physics",
+    ]
+
+
+def test_a_student_joins_launches_and_is_on_the_roster(app, client, made, student):
+    run_id = launch(student, made, name="first").json["id"]
+    other = launch(student, made, max_grad_norm=2.0, engine="vmap").json["id"]
+    seen = client.get(made["links"]["self"]).json
+    assert [(one["name"], one["launched"]) for one in seen["students"]] == [("Ann", 2)]
+    rows = {one["run_id"]: one for one in seen["runs"]}
+    assert set(rows) == {run_id, other}
+    assert rows[run_id]["student"] == "Ann"
+    assert rows[run_id]["state"] == "queued"
+    assert set(rows[other]["settings"]) == {"max_grad_norm", "engine"}
+    assert rows[other]["settings"]["max_grad_norm"] == "C 2"
+    own = student.get(made["links"]["self"]).json
+    assert own["left"] == own["launches_each"] - 2
+    assert not {"student", "teacher"} & set(own["links"])
+
+
+def test_the_log_has_the_events_of_all_its_runs(client, made, student, store):
+    first, second = (launch(student, made).json["id"] for _ in range(2))
+    own = student.post(RUNS, json=SMALL).json["id"]
+    for run_id in (first, second, own):
+        ended(store, run_id, recorded_events())
+    log = client.get(made["links"]["log"]).json
+    assert {event["run_id"] for event in log["events"]} == {first, second}
+    assert {event["kind"] for event in log["events"]} <= {
+        "state",
+        "phase",
+        "evaluation",
+        "end",
+    }
+    last = log["events"][-1]["id"]
+    later = client.get(made["links"]["log"], query_string={"after": last}).json
+    assert later == {"version": log["version"], "is_over": False, "events": []}
+    launch(student, made)
+    assert client.get(made["links"]["log"]).json["version"] > log["version"]
+
+
+def test_a_roster_is_a_table_that_no_spreadsheet_executes(
+    app, client, made, student, store
+):
+    mallory = app.test_client()
+    join(mallory, made, nickname="=1+1")
+    launch(mallory, made, name="@SUM(A1)")
+    run_id = launch(student, made).json["id"]
+    ended(store, run_id, recorded_events())
+    answer = client.get(made["links"]["roster"])
+    assert answer.mimetype == "text/csv"
+    assert "attachment" in answer.headers["Content-Disposition"]
+    rows = list(csv.DictReader(io.StringIO(answer.text)))
+    head = answer.text.splitlines()[0].split(",")
+    assert len(set(head)) == len(head)
+    by_run = {row["run_id"]: row for row in rows}
+    done = by_run.pop(run_id)
+    assert (done["student"], done["state"], done["dataset"]) == ("Ann", "done", "adult")
+    assert float(done["epsilon"]) >= 0.99999
+    assert done["neighboring_relation"] == "add_or_remove_one"
+    assert float(done["test_accuracy"]) == 0.84
+    [other] = by_run.values()
+    assert (other["student"], other["name"]) == ("'=1+1", "'@SUM(A1)")
+
+
+@pytest.mark.parametrize(
+    ("field", "change", "says"),
+    [
+        ("name", {"name": ""}, "must not be empty"),
+        ("name", {"name": "x" * 61}, "60 printable"),
+        ("name", {"name": "\ud800"}, "printable"),
+        ("launches", {"launches": 0}, "at least 1"),
+        ("launches", {"launches": "5"}, "a whole number"),
+        ("launches_each", {"launches": 2, "launches_each": 3}, "all together"),
+        ("days", {"days": 367}, "at most 366"),
+        ("setup", {"setup": "https://example.org/"}, "copied from the trainer"),
+        ("setup", {"setup": "?delta=2"}, "delta"),
+        ("setup", {"setup": "?hide=nothing"}, "hide must name controls"),
+        ("teacher", {"teacher": "me"}, "teacher"),
+    ],
+)
+def test_a_class_that_is_none_names_what_is_wrong(client, field, change, says):
+    answer = client.post(CLASSES, json={"name": "Physics"} | change)
+    error_of(answer, 422, field, says)
+    assert client.get(CLASSES).json["classes"] == []
+
+
+def test_a_set_up_is_where_students_begin(client):
+    setup = "http://localhost/train/?dataset=adult&model=logistic&lock=seed&class_id=x"
+    made = client.post(CLASSES, json={"name": "Physics", "setup": setup}).json
+    begin = f"/train/?dataset=adult&model=logistic&lock=seed&class_id={made['id']}"
+    assert made["links"]["train"] == begin
+    page = client.get(begin, headers={"Accept": "text/html"}).text
+    assert "For the class" in page
+    assert "This link fixes" in page
+
+
+@pytest.mark.parametrize(
+    "wrong", ["", "x", "x" * 28, "\x00" * 28, "\ud800", "ä" * 28, "../../../" * 4]
+)
+def test_a_wrong_code_leads_nowhere(client, made, wrong):
+    error_of(client.post(f"{CLASSES}/join", json={"code": wrong}), 404, says="no class")
+
+
+def test_a_code_is_good_for_one_class_and_one_role(app, client, made):
+    other = client.post(CLASSES, json={"name": "Maths"}).json
+    mixed = made["id"] + code(other)[12:]
+    stranger = app.test_client()
+    error_of(stranger.post(f"{CLASSES}/join", json={"code": mixed}), 404)
+    assert not join(stranger, made).json["is_teacher"]
+
+
+def test_the_teachers_link_opens_the_class_in_another_browser(app, client, made):
+    laptop = app.test_client()
+    answer = laptop.post(f"{CLASSES}/join", json={"code": code(made, "teacher")})
+    assert answer.json["is_teacher"]
+    assert laptop.post(f"{made['links']['self']}/close").json["is_over"]
+    error_of(join(app.test_client(), made), 410, says="was closed by its teacher")
+
+
+def test_renewed_links_replace_the_former(app, client, made, student):
+    renewed = client.post(f"{made['links']['self']}/links").json
+    error_of(join(app.test_client(), made), 404)
+    assert join(app.test_client(), renewed).status_code == 200
+    assert student.get(made["links"]["self"]).status_code == 200
+
+
+@pytest.mark.parametrize("who", ["a student", "a stranger"])
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [
+        ("POST", "/close"),
+        ("POST", "/links"),
+        ("DELETE", ""),
+        ("DELETE", "/students/1"),
+        ("DELETE", "/runs/{run_id}"),
+    ],
+)
+def test_only_a_teacher_orders(app, client, made, student, who, method, path):
+    run_id = launch(client, made).json["id"]
+    asks = student if who == "a student" else app.test_client()
+    address = made["links"]["self"] + path.format(run_id=run_id)
+    error_of(asks.open(address, method=method), 404)
+    seen = client.get(made["links"]["self"]).json
+    assert (len(seen["runs"]), len(seen["students"]), seen["is_over"]) == (1, 1, False)
+
+
+@pytest.mark.parametrize("path", ["", "/events.json", "/roster.csv"])
+def test_only_who_is_in_the_class_reads_it(app, made, path):
+    stranger = app.test_client()
+    error_of(stranger.get(made["links"]["self"] + path), 404)
+    stranger.post(RUNS, json=SMALL)
+    error_of(stranger.get(made["links"]["self"] + path), 404)
+
+
+def test_what_is_launched_for_no_class_of_ones_own_is_refused(
+    app, client, made, student, store
+):
+    stranger = app.test_client()
+    error_of(launch(stranger, made), 404)
+    for wrong in ("x", "\x00", "\ud800"):
+        error_of(launch(student, {"id": wrong}), 404)
+    assert store.counts()["queued"] == 0
+    client.post(f"{made['links']['self']}/close")
+    error_of(launch(student, made), 410, says="Ask the teacher")
+
+
+def test_a_quota_that_is_used_up_says_what_to_do(app, client):
+    made = client.post(CLASSES, json={"name": "Physics", "launches": 1}).json
+    student = app.test_client()
+    join(student, made)
+    assert launch(student, made).status_code == 201
+    answer = launch(student, made)
+    error_of(answer, 429, says="may launch 1 runs together")
+    assert int(answer.headers["Retry-After"]) > 0
+
+
+def test_a_run_on_a_table_of_ones_own_is_for_no_class(app, client, made, monkeypatch):
+    monkeypatch.setattr("dpsgd_explorer.web.api.runs.is_own", lambda _name: True)
+    error_of(launch(client, made), 422, "class_id", "for you alone")
+
+
+def test_leaving_removing_and_deleting_leave_runs_to_who_launched_them(
+    client, made, student
+):
+    first, second = (launch(student, made).json["id"] for _ in range(2))
+    address = made["links"]["self"]
+    assert client.delete(f"{address}/runs/{first}").status_code == 204
+    error_of(client.delete(f"{address}/runs/{first}"), 404)
+    assert [one["run_id"] for one in client.get(address).json["runs"]] == [second]
+    assert student.post(f"{address}/leave").status_code == 204
+    assert client.get(address).json["runs"] == []
+    error_of(client.post(f"{address}/leave"), 422, says="must have a teacher")
+    assert client.delete(address).status_code == 204
+    error_of(client.get(address), 404)
+    mine = [run["id"] for run in student.get(RUNS).json["runs"]]
+    assert sorted(mine) == sorted([first, second])
+
+
+def test_who_deletes_all_data_is_on_no_roster(client, made, student):
+    launch(student, made)
+    assert student.delete(RUNS).status_code == 200
+    seen = client.get(made["links"]["self"]).json
+    assert (seen["students"], seen["runs"], seen["launched"]) == ([], [], 1)
+
+
+def test_no_line_of_the_log_has_a_code(app, client, made, student, caplog):
+    with caplog.at_level(logging.DEBUG):
+        student.get(made["links"]["student"])
+        join(app.test_client(), made)
+    assert code(made) not in caplog.text
+
+
+def test_nothing_of_a_code_is_stored(made, store):
+    with store.database.read() as connection:
+        text = str(connection.exec_driver_sql("SELECT * FROM classes").all())
+    assert made["id"] in text
+    for role in ("student", "teacher"):
+        assert code(made, role)[12:] not in text
