@@ -96,7 +96,12 @@ def test_a_launch_takes_every_setting_of_its_kind_and_no_other(document, kind):
     assert {"$ref": reference} in any_request["oneOf"]
     request = schemas[reference.rpartition("/")[2]]
     settings = set(KINDS[kind].config.model_fields)
-    assert set(request["properties"]) == settings | {"name", "group", "parent", "class_id"}
+    assert set(request["properties"]) == settings | {
+        "name",
+        "group",
+        "parent",
+        "class_id",
+    }
     assert request["properties"]["kind"]["const"] == kind
     assert request["additionalProperties"] is False
     assert "required" not in request
