@@ -78,12 +78,17 @@ class Doorbell:
 
         self._ring = self.huey.task(name="ring")(ring)
 
-    def ring(self, run_id: str) -> None:
-        """Wake a worker; if the queue takes no message, the workers look themselves."""
+    def ring(self, run_id: str) -> bool:
+        """Wake a worker; False if the queue takes no message.
+
+        The workers look themselves then.
+        """
         try:
             self._ring(run_id)
         except self._faults as error:
             logger.warning("the doorbell for run %s was not heard: %s", run_id, error)
+            return False
+        return True
 
 
 def _queue(url: str) -> Queue:

@@ -53,6 +53,7 @@ class Consumer:
         )
         self._running_per_visitor = settings.quotas.running
         self._busy = 0
+        self._unheard: list[threading.Thread] = []
         self._reaps_from = 0.0
         self._lock = threading.Lock()
         self._stop = threading.Event()
@@ -82,6 +83,8 @@ class Consumer:
             huey.check_worker_health()
             self._stop.wait(TEND_SECONDS)
         huey.stop(graceful=True)
+        for thread in self._unheard:
+            thread.join(SHUTDOWN_SECONDS)
         self._heartbeat.end()
         self._sign.end()
         self.close()
@@ -98,6 +101,8 @@ class Consumer:
     def answer(self, _run_id: str) -> None:
         """Train the next runs of the queue until it is empty; the doorbell calls it."""
         with self._lock:
+            if self._busy >= self._settings.workers:
+                return  # a message that comes when the queue is back
             self._busy += 1
         try:
             while not self._stop.is_set() and self._answer_one():
@@ -124,10 +129,18 @@ class Consumer:
             self._reaps_from = time.monotonic() + self._lease_s
             to_ring = []
         for run_id in to_ring:
-            self.doorbell.ring(run_id)
+            if not self.doorbell.ring(run_id):
+                self._answer_unheard(run_id)
         self._sweep.tend()
         self._tables.tend()
         self._pool.keep_warm(beside_runs=self._busy > 0)
+
+    def _answer_unheard(self, run_id: str) -> None:
+        """Answer in a thread of our own: the queue is away, and its threads wait."""
+        thread = threading.Thread(target=self.answer, args=(run_id,), daemon=True)
+        self._unheard = [each for each in self._unheard if each.is_alive()]
+        self._unheard.append(thread)
+        thread.start()
 
     def _answer_one(self) -> bool:
         if not self._has_room():
