@@ -18,7 +18,7 @@
 | ``DPSGD_BEHIND_PROXY`` | 0 | 1: a proxy says in X-Forwarded-* who asks, and how |
 | ``DPSGD_TRUSTED_PROXIES`` | none | addresses of proxies; of others nothing counts |
 | ``DPSGD_USER_HEADER`` | none | in which these name the user who is logged in |
-| ``DPSGD_OWN_DATA`` | 1, public: 0 | visitors may bring tables; 0 with PostgreSQL |
+| ``DPSGD_OWN_DATA`` | 1, public: 0 | visitors may bring tables of their own |
 | ``DPSGD_DATA_DIR`` | ``data`` in the instance folder | data files not in the package |
 | ``DPSGD_OFFLINE`` | 0 | 1: no data file is downloaded |
 | ``DPSGD_RETENTION_DAYS`` | ``none``, public: 30 | older runs are deleted |
@@ -187,7 +187,8 @@ class Settings:
             is_behind_proxy=bool(operation.trusted_proxies)
             or _one_of(values, "DPSGD_BEHIND_PROXY", "01", "0") == "1",
             keep_days=_retention(values, KEEP_DAYS[profile]),
-            takes_own_data=_takes_own_data(values, profile, database_url),
+            takes_own_data=_one_of(values, "DPSGD_OWN_DATA", "01", OWN_DATA[profile])
+            == "1",
             data=replace(sources, data_dir=sources.data_dir or folder / "data"),
             operation=operation,
             own_quotas=tuple(sorted(own_quotas.items())),
@@ -311,21 +312,6 @@ def _addresses(values: Mapping[str, str], folder: Path) -> tuple[str, str]:
             "not hear of a run. Leave it out to use the database for both.",
         )
     return database, queue
-
-
-def _takes_own_data(values: Mapping[str, str], profile: str, database: str) -> bool:
-    """Read whether visitors may bring tables: files of the one machine there is."""
-    is_file = database.startswith(FILE)
-    default = OWN_DATA[profile] if is_file else "0"
-    takes = _one_of(values, "DPSGD_OWN_DATA", "01", default) == "1"
-    if takes and not is_file:
-        raise ConfigError(
-            "DPSGD_OWN_DATA",
-            "DPSGD_OWN_DATA must be 0 where DPSGD_DATABASE_URL is no SQLite file: the "
-            "tables of visitors are files of one machine, and a worker on another "
-            "would not find them.",
-        )
-    return takes
 
 
 def _check_exposure(settings: Settings) -> None:

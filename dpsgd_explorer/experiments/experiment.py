@@ -34,7 +34,8 @@ class PerformanceSettings:
             for float32 products that may round otherwise, "off" for none.
         cache_dir: Folder for computed features, made if need be; None keeps them in
             memory and computes them again in the next process.
-        tables_dir: Folder with the visitor's own table; the present one if None.
+        read_table: Returns the file of a table of its visitor by name, None if there is
+            none; without it the file is looked for in the present folder.
         on_progress: Called while features are computed: rows done, of how many.
         group: Processes of ``torch.distributed`` that share the run; None: one alone.
     """
@@ -42,7 +43,7 @@ class PerformanceSettings:
     num_threads: int = 1
     kernels: str = "exact"
     cache_dir: Path | None = None
-    tables_dir: Path | None = None
+    read_table: Callable[[str], bytes | None] | None = None
     on_progress: Callable[[int, int], None] | None = None
     group: Any = None
 

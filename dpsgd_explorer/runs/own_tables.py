@@ -1,40 +1,37 @@
-"""The visitors' own tables: files in the instance folder, one folder per visitor.
+"""The visitors' own tables: files that they brought, and what their columns hold.
 
-| file | holds |
-|---|---|
-| ``<sha256>.draft`` | an uploaded file whose columns are not stated yet |
-| ``<name>.csv`` | the file of a table |
-| ``<name>.json`` | its schema |
-
-Only our user on the machine may read them.  A folder's name is a hash of the visitor's,
-so that the folder does not tell whose it is.
+They are in the database, so that every process of a site reads them, on any machine,
+and a backup has them.  A row's owner is a hash of the visitor's name, so that the row
+does not tell whose it is.
 """
 
 from __future__ import annotations
 
 import hashlib
+import logging
 import re
-import shutil
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
+from typing import Any
 
-from dpsgd_explorer.atomic_file import write_whole
-from dpsgd_explorer.errors import ConfigError
+from sqlalchemy import Connection, and_, delete, func, insert, or_, select, update
+
+from dpsgd_explorer.errors import ConfigError, ExplorerError
 from dpsgd_explorer.experiments.own_csv import Checked, check, header
-from dpsgd_explorer.experiments.own_table import Column, OwnTable, is_own
-from dpsgd_explorer.runs.files.private_file import OWNER_ONLY
+from dpsgd_explorer.experiments.own_table import Column, OwnTable
+from dpsgd_explorer.runs.store.database import Database
+from dpsgd_explorer.runs.store.site.tables import own_tables
 
 MOST_TABLES = 5  # of a visitor
 MOST_DRAFTS = 5  # of a visitor: the oldest makes room for a new one
-MOST_IN_ALL = 500
+MOST_IN_ALL = 250  # files of up to 2 MB
 HOUR = 60 * 60
 DAY = 24 * HOUR
 DRAFT_DAYS = 1
-NAME = re.compile(r"own-[0-9a-f]{24}\Z")
 DRAFT = re.compile(r"[0-9a-f]{64}\Z")
-FOLDER = "tables"
+IS_STATED = own_tables.c.stated.is_not(None)
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -49,12 +46,17 @@ class OwnTables:
     """The tables of one visitor.
 
     Args:
-        instance_dir: Folder of the installation.
+        database: Where they are.
         visitor: Whose they are.
+        clock: Gives unix seconds.
     """
 
-    def __init__(self, instance_dir: Path, visitor: str) -> None:
-        self.folder = folder_of(instance_dir, visitor)
+    def __init__(
+        self, database: Database, visitor: str, clock: Callable[[], float]
+    ) -> None:
+        self._database, self._clock = database, clock
+        self._owner = hashlib.sha256(visitor.encode()).hexdigest()[:32]
+        self._mine = own_tables.c.owner == self._owner
 
     def add(self, content: bytes) -> Draft:
         """Keep an uploaded file; a form that was left takes no table's place.
@@ -62,139 +64,165 @@ class OwnTables:
         Raises:
             ConfigError: it cannot be read, or there are too many tables.
         """
-        names = header(content)
-        self._check_room()
-        sha256 = hashlib.sha256(content).hexdigest()
-        self._write(f"{sha256}.draft", content)
-        drafts = sorted(self.folder.glob("*.draft"), key=_modified_at)
-        for place in drafts[:-MOST_DRAFTS]:
-            place.unlink(missing_ok=True)
-        return Draft(sha256, names)
+        draft = Draft(hashlib.sha256(content).hexdigest(), header(content))
+        with self._database.write() as connection:
+            self._check_room(connection)
+            self._put(connection, draft.sha256, content)
+            newest = (
+                select(own_tables.c.name)
+                .where(self._mine, ~IS_STATED)
+                .order_by(own_tables.c.stored_at.desc())
+                .offset(MOST_DRAFTS)
+            )
+            for name in connection.scalars(newest).all():
+                self._delete(connection, own_tables.c.name == name)
+        return draft
 
     def draft(self, sha256: str) -> Draft | None:
         """Return an uploaded file of this hash, if there is one."""
-        if not DRAFT.match(sha256):
-            return None
-        try:
-            content = (self.folder / f"{sha256}.draft").read_bytes()
-        except OSError:
-            return None
-        return Draft(sha256, header(content))
+        content = self.content(sha256) if DRAFT.match(sha256) else None
+        return None if content is None else Draft(sha256, header(content))
 
     def state(self, draft: Draft, columns: tuple[Column, ...]) -> Checked:
         """Make a table of an uploaded file and its stated columns.
 
         Raises:
-            ConfigError: a row is not as stated, or there are too many tables.
+            ConfigError: a row is not as stated, there are too many tables, or the file
+                was deleted meanwhile.
         """
-        place = self.folder / f"{draft.sha256}.draft"
-        content = place.read_bytes()
+        content = self.content(draft.sha256)
+        if content is None:
+            raise ConfigError("file", "The file is not here any more. Bring it again.")
         checked = check(content, columns)
-        name = checked.table.name
-        if self.get(name) is None:
-            self._check_room()
-        self._write(f"{name}.csv", content)
-        self._write(f"{name}.json", checked.table.model_dump_json().encode())
-        place.unlink(missing_ok=True)
+        name, stated = checked.table.name, checked.table.model_dump_json()
+        with self._database.write() as connection:
+            self._delete(connection, own_tables.c.name == draft.sha256)
+            if not self._has(connection, name):
+                self._check_room(connection)
+            self._put(connection, name, content, stated)
         return checked
 
     def all(self) -> list[OwnTable]:
         """Return the tables, newest first."""
-        schemas = sorted(self.folder.glob("own-*.json"), key=_modified_at, reverse=True)
-        found = (self.get(place.stem) for place in schemas)
-        return [table for table in found if table is not None]
+        newest = own_tables.c.stored_at.desc()
+        query = select(own_tables.c.stated).where(self._mine, IS_STATED)
+        with self._database.read() as connection:
+            found = connection.scalars(query.order_by(newest)).all()
+        return [OwnTable.model_validate_json(stated) for stated in found]
 
     def drafts(self) -> list[Draft]:
         """Return the files whose columns are not stated yet."""
-        found = (self.draft(place.stem) for place in self.folder.glob("*.draft"))
-        return [draft for draft in found if draft is not None]
+        query = select(own_tables.c.name, own_tables.c.content)
+        with self._database.read() as connection:
+            found = connection.execute(query.where(self._mine, ~IS_STATED)).all()
+        return [Draft(name, header(content)) for name, content in found]
 
     def get(self, name: str) -> OwnTable | None:
         """Return the table of this name, if there is one."""
-        if not NAME.match(name):
-            return None
-        try:
-            text = (self.folder / f"{name}.json").read_bytes()
-        except OSError:
-            return None
-        return OwnTable.model_validate_json(text)
+        named = own_tables.c.name == name
+        query = select(own_tables.c.stated).where(self._mine, named, IS_STATED)
+        with self._database.read() as connection:
+            stated = connection.scalar(query)
+        return None if stated is None else OwnTable.model_validate_json(stated)
+
+    def content(self, name: str) -> bytes | None:
+        """Return the file of a table or draft, if there is one."""
+        query = select(own_tables.c.content)
+        with self._database.read() as connection:
+            found: bytes | None = connection.scalar(
+                query.where(self._mine, own_tables.c.name == name)
+            )
+        return found
 
     def delete(self, name: str) -> bool:
         """Delete a table or a draft; False if there is none."""
-        endings = {True: (".json", ".csv"), False: (".draft",)}[is_own(name)]
-        if not (NAME.match(name) or DRAFT.match(name)):
-            return False
-        places = [self.folder / f"{name}{ending}" for ending in endings]
-        found = any(place.exists() for place in places)
-        for place in places:
-            place.unlink(missing_ok=True)
-        return found
+        with self._database.write(ends=True) as connection:
+            return self._delete(connection, own_tables.c.name == name) > 0
 
     def delete_all(self) -> None:
         """Delete every table and draft."""
-        shutil.rmtree(self.folder, ignore_errors=True)
+        with self._database.write(ends=True) as connection:
+            self._delete(connection, own_tables.c.name.is_not(None))
 
-    def _check_room(self) -> None:
-        count = len(list(self.folder.glob("own-*.json")))
+    def _check_room(self, connection: Connection) -> None:
+        query = select(func.count()).select_from(own_tables)
+        count = connection.scalar(query.where(self._mine, IS_STATED)) or 0
         if count >= MOST_TABLES:
             raise ConfigError(
                 "file",
                 f"You have {count} tables here; {MOST_TABLES} is the most. Delete one "
                 "first.",
             )
-        if len(list(self.folder.parent.glob("*/*.*"))) >= MOST_IN_ALL:
+        if (connection.scalar(query) or 0) >= MOST_IN_ALL:
             raise ConfigError("file", "This site keeps no more tables. Try tomorrow.")
 
-    def _write(self, name: str, content: bytes) -> None:
-        self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        write_whole(self.folder / name, content, mode=OWNER_ONLY)
+    def _has(self, connection: Connection, name: str) -> bool:
+        query = select(own_tables.c.name)
+        return connection.scalar(query.where(*self._named(name))) is not None
+
+    def _put(
+        self,
+        connection: Connection,
+        name: str,
+        content: bytes,
+        stated: str | None = None,
+    ) -> None:
+        values = {"content": content, "stated": stated, "stored_at": self._clock()}
+        changed = update(own_tables).where(*self._named(name)).values(values)
+        if not connection.execute(changed).rowcount:
+            own = {"owner": self._owner, "name": name}
+            connection.execute(insert(own_tables).values(own | values))
+
+    def _named(self, name: str) -> tuple[Any, ...]:
+        return self._mine, own_tables.c.name == name
+
+    def _delete(self, connection: Connection, which: Any) -> int:
+        return connection.execute(delete(own_tables).where(self._mine, which)).rowcount
 
 
-def folder_of(instance_dir: Path, visitor: str) -> Path:
-    """Return the folder of a visitor's tables."""
-    digest = hashlib.sha256(visitor.encode()).hexdigest()
-    return instance_dir / FOLDER / digest[:32]
+def delete_old(database: Database, keep_days: float | None, now: float) -> int:
+    """Delete old tables, and files whose columns were never stated; return how many.
 
-
-def delete_old(instance_dir: Path, keep_days: float | None, now: float) -> int:
-    """Delete old tables, and files whose columns were never stated; return how many."""
-    deleted = 0
-    for place in (instance_dir / FOLDER).glob("*/*"):
-        days = DRAFT_DAYS if place.suffix not in (".json", ".csv") else keep_days
-        if days is not None and _modified_at(place) < now - days * DAY:
-            place.unlink(missing_ok=True)
-            deleted += 1
-    return deleted
+    Args:
+        database: Where they are.
+        keep_days: Days to keep tables; None: for ever.
+        now: Unix seconds.
+    """
+    stored_at = own_tables.c.stored_at
+    old = and_(~IS_STATED, stored_at < now - DRAFT_DAYS * DAY)
+    if keep_days is not None:
+        old = or_(old, stored_at < now - keep_days * DAY)
+    with database.write(ends=True) as connection:
+        return connection.execute(delete(own_tables).where(old)).rowcount
 
 
 class TableSweep:
     """Deletes old tables and forgotten drafts, once an hour.
 
     Args:
-        instance_dir: Folder of the installation.
+        database: Where they are.
         keep_days: Days to keep tables; None: for ever.
-        clock: Gives seconds, for the next hour only.
+        clock: Gives unix seconds.
+        pause_clock: Gives seconds, for the next hour only.
     """
 
     def __init__(
         self,
-        instance_dir: Path,
+        database: Database,
         keep_days: int | None,
         *,
-        clock: Callable[[], float] = time.monotonic,
+        clock: Callable[[], float],
+        pause_clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._instance_dir, self._keep_days = instance_dir, keep_days
-        self._clock, self._due = clock, clock()
+        self._database, self._keep_days, self._clock = database, keep_days, clock
+        self._pause_clock, self._due = pause_clock, pause_clock()
 
     def tend(self) -> None:
         """Delete what is due; call again and again."""
-        if self._clock() >= self._due:
-            delete_old(self._instance_dir, self._keep_days, time.time())
-            self._due = self._clock() + HOUR
-
-
-def _modified_at(place: Path) -> float:
-    try:
-        return place.stat().st_mtime
-    except OSError:  # deleted meanwhile
-        return time.time()
+        if self._pause_clock() < self._due:
+            return
+        self._due = self._pause_clock() + HOUR
+        try:
+            delete_old(self._database, self._keep_days, self._clock())
+        except ExplorerError as error:
+            logger.warning("old tables could not be deleted: %s", error)

@@ -81,7 +81,7 @@ class TrainingExperiment(Experiment):
     def _prepare(self) -> None:
         config, performance = self.config, self._performance
         if config.table is not None:
-            datasets.register(config.table, performance.tables_dir)
+            datasets.register(config.table, performance.read_table)
         self._current = config
         self._changes: list[tuple[int, dict[str, Any]]] = []
         self._spending, self._schedule = config.spending(), Schedule.of(config)

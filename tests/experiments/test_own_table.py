@@ -148,10 +148,10 @@ def test_a_column_needs_what_its_kind_needs(values):
         Column.model_validate({"name": "x"} | values)
 
 
-def test_records_are_at_most_one_long_and_scaled_by_what_was_stated(tmp_path):
+def test_records_are_at_most_one_long_and_scaled_by_what_was_stated():
     table = check(csv_of(), COLUMNS).table
-    (tmp_path / f"{table.name}.csv").write_bytes(csv_of())
-    inputs, targets, tests, test_targets = own.load(table, tmp_path)
+    files = {table.name: csv_of()}
+    inputs, targets, tests, test_targets = own.load(table, files.get)
     assert (len(inputs), len(tests)) == (table.train_size, table.test_size)
     assert inputs.shape[1:] == table.facts.input_shape
     assert inputs.norm(dim=1).max() <= 1 + 1e-6

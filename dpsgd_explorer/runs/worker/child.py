@@ -35,7 +35,7 @@ from dpsgd_explorer.experiments.events import Changes, Event, changes_of
 from dpsgd_explorer.experiments.experiment import Experiment, PerformanceSettings
 from dpsgd_explorer.experiments.mid_run import FURTHER
 from dpsgd_explorer.machine import free_memory_mib
-from dpsgd_explorer.runs.own_tables import folder_of
+from dpsgd_explorer.runs.own_tables import OwnTables
 from dpsgd_explorer.runs.store.records import Checkpoint, Claim, StoredEvent
 from dpsgd_explorer.runs.store.schema import DONE
 from dpsgd_explorer.runs.store.store import RunStore
@@ -226,7 +226,7 @@ def _train_reporting(
     run = store.get(claim.run_id)
     performance = replace(
         PerformanceSettings.from_settings(settings, progress),
-        tables_dir=folder_of(settings.instance_dir, run.visitor),
+        read_table=OwnTables(store.database, run.visitor, store.clock).content,
     )
     config = kinds.parse(run.config)
     start = store.leases.checkpoint(claim.run_id) or BEGINNING

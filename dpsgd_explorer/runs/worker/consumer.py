@@ -46,7 +46,9 @@ class Consumer:
         self._pool = ProcessPool(settings, lease_s)
         self._lease_s = lease_s
         self._sweep = Sweep(self.store, settings.keep_days)
-        self._tables = TableSweep(settings.instance_dir, settings.keep_days)
+        self._tables = TableSweep(
+            self.store.database, settings.keep_days, clock=self.store.clock
+        )
         self._heartbeat = Heartbeat(settings.instance_dir)
         self._sign = WorkerSign(
             self.store.database, settings.workers, clock=self.store.clock

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable
 from pathlib import Path
 
 import torch
@@ -13,21 +14,22 @@ from dpsgd_explorer.experiments.own_csv import is_for_testing, rows_of
 from dpsgd_explorer.experiments.own_table import CATEGORY, LABEL, NUMBER, OwnTable
 
 Tensors = tuple[Tensor, Tensor, Tensor, Tensor]
+ReadTable = Callable[[str], bytes | None]
 
 
-def load(table: OwnTable, folder: Path | None) -> Tensors:
+def load(table: OwnTable, read: ReadTable) -> Tensors:
     """Return training inputs and labels, then test inputs and labels.
 
     Shapes: inputs [N, D] float32, rows at most 1 long; labels [N] int64.
 
     Args:
         table: The schema.
-        folder: Folder with the file, named as the table; the present one if None.
+        read: Returns the file of a table by its name; None: there is none.
 
     Raises:
         DataError: the file is missing, or another one.
     """
-    content = _content(table, (folder or Path()) / f"{table.name}.csv")
+    content = _content(table, read)
     parts: tuple[list[list[float]], list[list[float]]] = ([], [])
     labels: tuple[list[int], list[int]] = ([], [])
     for row in rows_of(content, len(table.columns)):
@@ -49,20 +51,30 @@ def load(table: OwnTable, folder: Path | None) -> Tensors:
     return learned, torch.tensor(labels[0]), tested, torch.tensor(labels[1])
 
 
-def _content(table: OwnTable, place: Path) -> bytes:
+def present_folder(name: str) -> bytes | None:
+    """Return the file of a table in the present folder; None if there is none."""
     try:
-        content = place.read_bytes()
+        return Path(f"{name}.csv").read_bytes()
+    except FileNotFoundError:
+        return None
+
+
+def _content(table: OwnTable, read: ReadTable) -> bytes:
+    try:
+        content = read(table.name)
     except OSError as error:
-        raise _missing(table, place, error.strerror or str(error)) from error
+        raise _missing(table, error.strerror or str(error)) from error
+    if content is None:
+        raise _missing(table, "there is no such file")
     digest = hashlib.sha256(content).hexdigest()
     if digest != table.sha256:
-        raise _missing(table, place, f"it has sha256 {digest}")
+        raise _missing(table, f"it has sha256 {digest}")
     return content
 
 
-def _missing(table: OwnTable, place: Path, what: str) -> DataError:
+def _missing(table: OwnTable, what: str) -> DataError:
     return DataError(
-        f"the table of this run must be the file {place.name} with sha256 "
+        f"the table of this run must be the file {table.name}.csv with sha256 "
         f"{table.sha256}, but: {what}. It may have been deleted; to repeat the run, "
         "put the same file into the folder that it is started in."
     )

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
 from threading import Lock
 
 from torch import Tensor
@@ -81,17 +80,17 @@ LOADERS: dict[str, Loader] = {
 _reading = {name: Lock() for name in LOADERS}
 
 
-def register(table: OwnTable, folder: Path | None) -> None:
+def register(table: OwnTable, read: own.ReadTable | None) -> None:
     """Make a visitor's own table a data set of this process.
 
     Args:
         table: Its schema.
-        folder: Folder with its file; the present one if None.
+        read: Returns its file by name; None: it is in the present folder.
     """
     file = DataFile(f"{table.name}.csv", table.sha256)
     _reading.setdefault(table.name, Lock())
     LOADERS[table.name] = Loader(
-        lambda: own.load(table, folder),
+        lambda: own.load(table, read or own.present_folder),
         file,
         file,
         feature_names=lambda: table.feature_names,

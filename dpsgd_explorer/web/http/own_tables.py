@@ -16,7 +16,8 @@ from dpsgd_explorer.web.http.visitor import current_visitor
 
 def tables() -> OwnTables:
     """Return the tables of this request's visitor; a new one has none."""
-    return OwnTables(settings().instance_dir, current_visitor())
+    store = run_store()
+    return OwnTables(store.database, current_visitor(), store.clock)
 
 
 def own_tables() -> list[OwnTable]:

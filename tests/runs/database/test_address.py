@@ -63,15 +63,6 @@ def test_a_file_beside_a_server_is_refused_with_the_reason(
     assert "workers on other machines would" in capsys.readouterr().err
 
 
-def test_tables_of_visitors_are_files_of_one_machine(tmp_path):
-    here = {"DPSGD_INSTANCE_DIR": str(tmp_path)}
-    assert Settings.from_environment(here).takes_own_data
-    on_server = here | {PAIR[0]: SERVER}
-    assert not Settings.from_environment(on_server).takes_own_data
-    with pytest.raises(ConfigError, match="files of one machine"):
-        Settings.from_environment(on_server | {"DPSGD_OWN_DATA": "1"})
-
-
 def test_a_queue_is_beside_the_runs_unless_it_is_set(tmp_path):
     here = {"DPSGD_INSTANCE_DIR": str(tmp_path)}
     settings = Settings.from_environment(here | {PAIR[0]: SERVER})

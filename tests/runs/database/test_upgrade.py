@@ -17,6 +17,11 @@ from dpsgd_explorer.runs.store.store import RunStore
 SITE_TABLES = ("counters", "workers", "orders", "ended_runs")
 NEW_TABLES = ("alembic_version",)
 BACK = {
+    7: [
+        "DROP TABLE own_tables",
+        "UPDATE alembic_version SET version_num = '6'",
+        "UPDATE schema_version SET version = 6",
+    ],
     6: [
         *(f"DROP TABLE {name}" for name in ("classes", "class_members", "class_runs")),
         "ALTER TABLE launches DROP COLUMN class_id",
@@ -57,7 +62,7 @@ def bring_back(database, version):
                 connection.exec_driver_sql(statement)
 
 
-@pytest.mark.parametrize("version", [1, 2, 3, 4, 5])
+@pytest.mark.parametrize("version", [1, 2, 3, 4, 5, 6])
 def test_a_file_of_an_earlier_version_is_brought_up_with_its_runs(
     store, database_url, config, version
 ):

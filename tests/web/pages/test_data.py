@@ -5,8 +5,9 @@ import json
 import re
 
 import pytest
+from sqlalchemy import select
 
-from dpsgd_explorer.runs.own_tables import OwnTables, TableSweep, delete_old
+from dpsgd_explorer.runs.store.site.tables import own_tables
 from tests.experiments.test_own_table import HEAD, csv_of
 from tests.web.conftest import error_of
 
@@ -117,20 +118,25 @@ def test_a_schema_that_is_sent_along_opens_no_table(client, other_visitor, table
     assert refused.status_code == 422
 
 
-def test_deleting_a_table_deletes_its_file(client, table, settings):
-    files = list((settings.instance_dir / "tables").glob("*/*"))
-    assert {file.suffix for file in files} == {".csv", ".json"}
-    assert all(file.stat().st_mode & 0o077 == 0 for file in files)
+def files(store):
+    """The names and files of all tables and drafts that are stored."""
+    with store.database.read() as connection:
+        columns = own_tables.c.name, own_tables.c.content
+        return dict(connection.execute(select(*columns)).all())
+
+
+def test_deleting_a_table_deletes_its_file(client, table, store):
+    assert files(store) == {table: csv_of()}
     run_id = client.post("/api/v1/runs", json=RUN | {"dataset": table}).json["id"]
     assert client.post(f"/data/{table}/delete").status_code == 303
-    assert not list((settings.instance_dir / "tables").glob("*/*"))
+    assert not files(store)
     assert client.get(f"/runs/{run_id}/").status_code == 200
     assert client.post("/api/v1/runs", json=RUN | {"dataset": table}).status_code == 422
 
 
-def test_deleting_all_data_deletes_the_tables(client, table, settings):
+def test_deleting_all_data_deletes_the_tables(client, table, store):
     client.delete("/api/v1/runs")
-    assert not list((settings.instance_dir / "tables").glob("*/*"))
+    assert not files(store)
 
 
 @pytest.mark.parametrize(
@@ -235,19 +241,6 @@ def test_a_site_that_takes_no_tables_has_no_page(make_app):
     assert client.get("/data/").status_code == 404
     assert client.post("/data/", data={}).status_code == 404
     assert "/data/" not in client.get("/train/").text
-
-
-def test_old_tables_and_forgotten_drafts_are_deleted(tmp_path):
-    tables = OwnTables(tmp_path, "somebody")
-    tables.add(csv_of())
-    [draft] = tables.folder.iterdir()
-    at = draft.stat().st_mtime
-    assert delete_old(tmp_path, None, at + 3600) == 0
-    assert delete_old(tmp_path, None, at + 25 * 3600) == 1
-    now = [0.0]
-    sweep = TableSweep(tmp_path, 30, clock=lambda: now[0])
-    sweep.tend()
-    assert tables.drafts() == []
 
 
 def test_another_site_can_bring_no_file(client):

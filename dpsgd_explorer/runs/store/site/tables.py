@@ -1,8 +1,18 @@
-"""The tables of the site: counters, signs of workers, orders of its operator."""
+"""The tables of the site: counters, workers, orders, visitors' own tables."""
 
 from __future__ import annotations
 
-from sqlalchemy import BigInteger, Column, Float, Integer, MetaData, String, Table
+from sqlalchemy import (
+    BigInteger,
+    Column,
+    Float,
+    Integer,
+    LargeBinary,
+    MetaData,
+    String,
+    Table,
+    Text,
+)
 
 #: Of all tables of the database.
 metadata = MetaData()
@@ -44,4 +54,15 @@ ended_runs = Table(
     metadata,
     Column("run_id", String(43), primary_key=True),
     Column("ended_at", Float, nullable=False),
+)
+
+# Files that visitors brought to train on.
+own_tables = Table(
+    "own_tables",
+    metadata,
+    Column("owner", String(32), primary_key=True),  # a hash of the visitor's name
+    Column("name", String(64), primary_key=True),  # the file's hash until it is stated
+    Column("stated", Text),  # what its columns hold; None: not stated yet
+    Column("content", LargeBinary, nullable=False),
+    Column("stored_at", Float, nullable=False),
 )
