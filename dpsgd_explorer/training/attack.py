@@ -47,6 +47,7 @@ from dpsgd_explorer.training.datasets import registry as datasets
 RATES = np.geomspace(1e-3, 1.0, 61)  # false positives at which the ceiling is given
 MOST_POINTS = 60  # of a curve in the log
 HEADLINE = "likelihood_ratio"
+PICTURE_DIMS = 3  # channels, height, width
 TARGETS = {False: "ordinary", True: "private"}
 
 
@@ -58,6 +59,8 @@ class Attack(Experiment):
     def _prepare(self) -> None:
         config = self.config
         train, test = datasets.load(config.dataset)
+        record = train.inputs[config.canary]
+        self._picture = shades(record) if record.dim() == PICTURE_DIMS else None
         self._inputs = self._seen_by_model(train.inputs[:POOL])
         self._targets = train.targets[:POOL].clone()
         self._label = int(self._targets[config.canary])
@@ -259,6 +262,7 @@ class Attack(Experiment):
                     "label": self._label,
                     "planted": int(self._targets[config.canary]),
                     "joined": bool(self._coins[0, config.canary]),
+                    "picture": self._picture,
                 },
                 "ceiling": {
                     "false_positive_rates": RATES.tolist(),
@@ -282,6 +286,15 @@ class Attack(Experiment):
 
     def _load_state(self, state: dict[str, Any]) -> None:
         self._logits = dict(zip(TARGETS, state["logits"], strict=True))
+
+
+def shades(picture: Tensor) -> list[str]:
+    """Return a picture's rows, one hexadecimal digit a pixel from 0, black; [1, H, W].
+
+    Pixels are from 0 to 1.
+    """
+    levels = (picture[0] * 15).round().int().tolist()
+    return ["".join(f"{level:x}" for level in row) for row in levels]
 
 
 def label_logits(scores: Tensor, targets: Tensor) -> Tensor:

@@ -60,6 +60,7 @@ def test_the_record_that_is_followed_has_the_planted_label_and_its_coin(events):
         "label": own,
         "planted": 1 - own,
         "joined": bool(attack._coins[0, 5]),
+        "picture": None,
     }
     assert int(attack._targets[5]) == 1 - own
     assert int(registry.load("adult")[0].targets[5]) == own  # the data set is untouched

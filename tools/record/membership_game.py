@@ -5,7 +5,8 @@
 Writes dpsgd_explorer/web/recorded/attacks/membership_game.json: the attack's settings,
 some of its records drawn at random, with their pictures in sixteen shades, who was in,
 and of both models the logit of each label, those of the shadows and the score of the
-likelihood ratio; and how often that attack is right about all records.
+likelihood ratio; and how often that attack is right about all records.  There is one
+private model for each epsilon that the game offers.
 """
 
 from __future__ import annotations
@@ -15,17 +16,16 @@ import sys
 from typing import Any
 
 import numpy as np
-from torch import Tensor
 
 from dpsgd_explorer.audit.attacks.membership import likelihood_ratio_scores
 from dpsgd_explorer.experiments.attack_config import POOL, AttackConfig
-from dpsgd_explorer.training.attack import TARGETS, Attack
+from dpsgd_explorer.training.attack import Attack, shades
 from dpsgd_explorer.training.datasets import registry
 from tools.record.files import versions, write
 
 DRAWN = 24  # records that the game asks about: their pictures are sent with the page
 SEED = 3
-EPSILON = 2.0  # at which no attack may be right as often as this one without privacy
+EPSILONS = (1.0, 2.0, 4.0)
 DIGITS = 5  # significant ones of a logit
 
 
@@ -34,37 +34,38 @@ def main() -> int:
     dataset = AttackConfig().dataset
     train, _ = registry.load(dataset)
     labels = train.targets[:POOL].tolist()
-    config = AttackConfig(target_epsilon=EPSILON, canary_label=labels[0])
-    attack = Attack(config)
-    *_, end = attack.events()
     places = sorted(random.Random(SEED).sample(range(POOL), DRAWN))
+    models: list[dict[str, Any]] = []
+    for target in EPSILONS:
+        config = AttackConfig(target_epsilon=target, canary_label=labels[0])
+        attack = Attack(config)
+        *_, end = attack.events()
+        if not models:  # the ordinary model is the same beside each
+            models.append(_model(attack, places, None))
+        models.append(_model(attack, places, end.data["epsilon"]))
     stored: dict[str, Any] = {
         "config": config.model_dump(mode="json"),
-        "epsilon": end.data["epsilon"],
         "places": places,
         "labels": [labels[place] for place in places],
-        "pictures": [_shades(train.inputs[place]) for place in places],
+        "pictures": ["".join(shades(train.inputs[place])) for place in places],
         "joined": [bool(attack.joined[place]) for place in places],
-        "models": {
-            name: _model(attack, places, private=private)
-            for private, name in TARGETS.items()
-        },
+        "models": models,
     }
     write("attacks/membership_game", stored | versions())
-    for name, model in stored["models"].items():
-        print(name, model["right"])
+    for model in models:
+        print(model["epsilon"], model["right"])
     return 0
 
 
-def _shades(picture: Tensor) -> str:
-    """Return one hexadecimal digit a pixel, row by row, from 0, black."""
-    shades = (picture.flatten() * 15).round().int().tolist()
-    return "".join(f"{shade:x}" for shade in shades)
+def _model(attack: Attack, places: list[int], epsilon: float | None) -> dict[str, Any]:
+    """Return what is known of each record under one model, and the attack's share.
 
-
-def _model(attack: Attack, places: list[int], *, private: bool) -> dict[str, Any]:
-    """Return what is known of each record under one model, and the attack's share."""
-    signals = attack.signals(private=private)
+    Args:
+        attack: All its models are trained.
+        places: The records.
+        epsilon: Of the private model; None for the one without privacy.
+    """
+    signals = attack.signals(private=epsilon is not None)
     scores = likelihood_ratio_scores(signals)
     inside = np.where(signals.joined, signals.shadows, np.nan)
     outside = np.where(signals.joined, np.nan, signals.shadows)
@@ -75,6 +76,8 @@ def _model(attack: Attack, places: list[int], *, private: bool) -> dict[str, Any
         "scores": scores,
     }
     return {
+        "epsilon": epsilon,
+        "noise_multiplier": attack.config.plan.noise_multiplier,
         "right": float(((scores > 0) == attack.joined).mean()),
         **{
             name: [float(f"{float(values[place]):.{DIGITS}g}") for place in places]

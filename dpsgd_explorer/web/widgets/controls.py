@@ -68,7 +68,7 @@ CONTROLS: dict[str, dict[str, str]] = {
     },
     "rare-class": {"level": "What is done, by its place"},
     "membership-game": {
-        "model": "The model: 1 without privacy, 2 with it",
+        "model": "The model: 1 without privacy, 2 to 4 with ε = 1, 2, 4",
         "again": "New game",
     },
 }
@@ -115,7 +115,7 @@ STARTS: dict[str, dict[str, Rules]] = {
         "place": (Choices(unfold.places()),),
     },
     "rare-class": {"level": (Choices(by_digit.places(), by_place=False),)},
-    "membership-game": {"model": (Choices((1, 2), by_place=False),)},
+    "membership-game": {"model": (Choices((1, 2, 3, 4), by_place=False),)},
 }
 
 

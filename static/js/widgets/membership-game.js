@@ -66,7 +66,7 @@ function showPicture(place, shades, label) {
 }
 
 /** Two bars over the rounds, and the limit of those played. */
-function drawn(chart, {rounds: count, limit}, {name}, played) {
+function drawn(chart, {rounds: count}, {epsilon, limit}, played) {
   const [left, right, bottom] = [84, chart.width - 34, chart.height - 38];
   const {x} = chart.frame([0, count], [0, 1], [left, 10, right, bottom]);
   const right_guesses = score(played);
@@ -76,7 +76,7 @@ function drawn(chart, {rounds: count, limit}, {name}, played) {
     const top = 16 + 36 * i;
     marks.push(text([left - 10, top + 16], words, "", "end"), box([x(0), top], x(right_guesses[who]) - x(0), 22, css), text([x(right_guesses[who]) + 8, top + 16], right_guesses[who], "halo"));
   }
-  if (name === "private") {
+  if (epsilon) {
     const edge = x(limit.share * played.length);
     marks.push(line([[edge, 10], [edge, bottom]], "s-budget"), text([edge + 6, bottom - 4], "limit", "budget halo"));
   }

@@ -4,8 +4,8 @@ import {Generator} from "../../../static/js/widgets/common/random.js";
 import {answer, begin, inView, isOver, limits, next, rounds, score, standing, table, words} from "../../../static/js/widgets/membership_game/game.js";
 
 const JOINED = [true, false, true, false];
-const MODEL = {name: "private", right: "51.0", sure: ["90.0", "80.0", "70.0", "60.0"], had_it: ["99.0", "98.0", "97.0", "96.0"], had_it_not: ["50.0", "51.0", "52.0", "53.0"], says_in: [true, true, false, false]};
-const DATA = {rounds: 3, labels: [7, 1, 4, 9], joined: JOINED, epsilon: "1.00", limit: {share: 0.5618, words: "56.2"}, coin: ["100.0", "87.5", "50.0", "12.5"]};
+const MODEL = {epsilon: "1.00", limit: {share: 0.5618, words: "56.2"}, right: "51.0", sure: ["90.0", "80.0", "70.0", "60.0"], had_it: ["99.0", "98.0", "97.0", "96.0"], had_it_not: ["50.0", "51.0", "52.0", "53.0"], says_in: [true, true, false, false]};
+const DATA = {rounds: 3, labels: [7, 1, 4, 9], joined: JOINED, coin: ["100.0", "87.5", "50.0", "12.5"]};
 
 const game = (order, said = [], revealed = false) => ({order, said, revealed});
 
@@ -54,7 +54,7 @@ test("the limit is of the private model alone, and a coin's luck comes with the 
   const played = rounds(game([3, 0, 1], [false, true, false]), JOINED, MODEL);
   assert.match(limits(played, DATA, MODEL), /more than 56.2 % .* ε = 1.00.*A coin gets 3 or more of 3 right in 12.5 % .* right 51.0 %/);
   assert.doesNotMatch(limits(played.slice(0, 2), DATA, MODEL), /coin/);
-  const open = limits(played, DATA, {...MODEL, name: "ordinary"});
+  const open = limits(played, DATA, {...MODEL, epsilon: null});
   assert.match(open, /nothing limits/);
   assert.doesNotMatch(open, /56.2|ε =/);
 });

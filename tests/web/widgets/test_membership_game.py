@@ -9,23 +9,35 @@ from dpsgd_explorer.experiments.attack_config import POOL, AttackConfig
 from dpsgd_explorer.training.datasets import registry
 from dpsgd_explorer.web.figures.chapters import membership as game
 
+PRIVATE = (1, 2, 3)  # places of the private models
+
 
 def test_the_limit_is_the_best_balanced_guess_on_the_exact_curve():
-    plan = AttackConfig.parse(game.stored()["config"]).plan
+    stored = game.stored()
+    config = AttackConfig.parse(stored["config"])
     rates = np.linspace(0, 1, 401)
-    hits = [one.value for one in trade_off_intervals(plan.phases, rates.tolist())]
-    best = float(((1 + np.array(hits) - rates) / 2).max())
-    assert best <= game.most_right() + 1e-9
-    assert best == pytest.approx(game.most_right(), abs=1e-5)
-    shown = game.data()["limit"]
-    assert game.most_right() <= shown["share"] <= float(shown["words"]) / 100
-    assert float(shown["words"]) < 100 * game.most_right() + 0.1
+    for place in PRIVATE:
+        epsilon = stored["models"][place]["epsilon"]
+        plan = config.model_copy(update={"target_epsilon": round(epsilon, 6)}).plan
+        hits = [one.value for one in trade_off_intervals(plan.phases, rates.tolist())]
+        best, most = (
+            float(((1 + np.array(hits) - rates) / 2).max()),
+            game.most_right(place),
+        )
+        assert best <= most + 1e-6
+        assert best == pytest.approx(most, abs=1e-5)
+        shown = game.data()["models"][place]["limit"]
+        assert most <= shown["share"] <= float(shown["words"]) / 100
+        assert float(shown["words"]) < 100 * most + 0.1
 
 
 def test_without_privacy_the_attacker_passes_what_epsilon_allows():
-    models = game.stored()["models"]
-    assert models["ordinary"]["right"] > game.most_right() + 0.05
-    assert models["private"]["right"] < game.most_right()
+    ordinary, *private = game.stored()["models"]
+    assert [round(model["epsilon"], 3) for model in private] == [1, 2, 4]
+    assert ordinary["right"] > game.most_right(2) + 0.05
+    assert all(
+        game.stored()["models"][i]["right"] < game.most_right(i) for i in PRIVATE
+    )
 
 
 def test_records_are_those_of_the_pool_in_sixteen_shades():
@@ -42,10 +54,10 @@ def test_records_are_those_of_the_pool_in_sixteen_shades():
         assert apart.max() <= 0.5 / 15 + 1e-6
 
 
-@pytest.mark.parametrize("place", range(2))
+@pytest.mark.parametrize("place", range(4))
 def test_the_attacker_says_what_its_score_says(place):
     shown = game.data()["models"][place]
-    model = game.stored()["models"][shown["name"]]
+    model = game.stored()["models"][place]
     assert shown["says_in"] == [score > 0 for score in model["scores"]]
     for name, key in (("logits", "sure"), ("had_it", "had_it")):
         for logit, words in zip(model[name], shown[key], strict=True):

@@ -66,8 +66,8 @@ export function standing(played, count) {
 /** Pure: what no attack passes, and what chance does. */
 export function limits(played, data, model) {
   const coin = `A coin gets ${score(played).you} or more of ${data.rounds} right in ${data.coin[score(played).you]} % of all games.`;
-  const rule = model.name === "private"
-    ? `On average no attack is right in more than ${data.limit.words} % of the rounds at ε = ${data.epsilon}, whatever it knows; one game scatters.`
+  const rule = model.epsilon
+    ? `On average no attack is right in more than ${model.limit.words} % of the rounds at ε = ${model.epsilon}, whatever it knows; one game scatters.`
     : "Without privacy nothing limits an attack.";
   const whole = `About all records the attacker is right ${model.right} % of the time.`;
   return played.length === data.rounds ? `${rule} ${coin} ${whole}` : rule;
