@@ -38,8 +38,8 @@ def record_picture(phase: Data, evaluations: Sequence[Data], end: Data) -> Pictu
             f"{percent(apart['private'], 0)} % with it; a coin says 50 %"
         ),
         sub=(
-            f"{_name(record)}: logit of its label, for every shadow model; the mark "
-            "is the attacked model, which "
+            f"{record_name(record)}: logit of its label, for every shadow model; the "
+            "mark is the attacked model, which "
             + ("had it" if record["joined"] else "did not have it")
         ),
         wide=_draw(record, logits, (904, 300), left=190),
@@ -62,7 +62,8 @@ def _is_ratio(one: Data) -> bool:
     return bool(one["attack"] == "likelihood_ratio")
 
 
-def _name(record: Data) -> str:
+def record_name(record: Data) -> str:
+    """Return the record's number, its label and the one it was given."""
     own, planted = record["label"], record["planted"]
     labelled = f"label {own}" if own == planted else f"a {own}, planted as {planted}"
     return f"Record {record['index']} ({labelled})"

@@ -4,11 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
+
+from markupsafe import Markup
 
 from dpsgd_explorer.experiments.attack_config import DELTA, POOL, AttackConfig
-from dpsgd_explorer.web.figures.attack_record import record_picture
-from dpsgd_explorer.web.figures.attack_roc import HEADLINE, TARGETS, roc_picture
+from dpsgd_explorer.web.figures.attack_record import record_name, record_picture
+from dpsgd_explorer.web.figures.attack_roc import (
+    ATTACKS,
+    HEADLINE,
+    TARGETS,
+    roc_picture,
+)
+from dpsgd_explorer.web.figures.grey_picture import grey_picture
 from dpsgd_explorer.web.figures.svg import Picture
 from dpsgd_explorer.web.forms.form import to_query
 from dpsgd_explorer.web.questions.privacy import PrivacyTerms
@@ -26,17 +34,60 @@ ATTACKING = "Attacking"
 
 
 @dataclass(frozen=True)
+class ScoredRecord:
+    """The visitor's record and what each attack makes of it.
+
+    Attributes:
+        name: Its number, label and planted label, and whether it was in.
+        picture: The record, if it is a picture.
+        scores: Rows of attack and, for the ordinary and the private model, its score
+            and the share of records that were not in and score as high.
+    """
+
+    name: str
+    picture: Markup | None
+    scores: tuple[tuple[str, ...], ...]
+
+    @classmethod
+    def of(cls, record: Settings, evaluations: Points) -> Self:
+        """Return the record of a ``phase`` event with the scores of its attacks."""
+        found = {(one["target"], one["attack"]): one["record"] for one in evaluations}
+        was = "was in" if record["joined"] else "was not in"
+        name, rows = record_name(record), record.get("picture")
+        return cls(
+            name=f"{name} {was}",
+            picture=grey_picture(rows, name) if rows else None,
+            scores=tuple(
+                (
+                    label,
+                    *(
+                        text
+                        for target in TARGETS
+                        for text in (
+                            nearest(found[target, attack]["score"]),
+                            f"{percent(found[target, attack]['reached_by'], 0)} %",
+                        )
+                    ),
+                )
+                for attack, label in ATTACKS.items()
+            ),
+        )
+
+
+@dataclass(frozen=True)
 class AttackResults:
     """What came of an attack, as both its pages show it.
 
     Attributes:
         roc: Errors of all attacks below the ceiling.
-        record: The visitor's record.
+        record: The visitor's record, beside models that had it and had it not.
+        scored: The record itself, with its scores.
         numbers: Names and values of the headline.
     """
 
     roc: Picture
     record: Picture
+    scored: ScoredRecord
     numbers: tuple[tuple[str, str], ...]
 
 
@@ -59,6 +110,7 @@ def results_of(read: Callable[[str], Points]) -> AttackResults | None:
     return AttackResults(
         roc=roc_picture(phase, evaluations, epsilon),
         record=record_picture(phase, evaluations, end),
+        scored=ScoredRecord.of(phase["record"], evaluations),
         numbers=(
             (f"ε of the private model, δ = {_exponential(end['delta'])}", epsilon),
             ("Noise multiplier σ", nearest(phase["noise_multiplier"])),

@@ -58,6 +58,12 @@ def test_the_lab_shows_a_recorded_attack_of_its_defaults_at_once(client):
     assert ">recorded<" in text
     assert text.count('class="badge not-private"') >= 3
     assert text.count('<table class="data">') == 2
+    [picture] = re.findall(r'<svg class="grey-picture".*?</svg>', text)
+    assert 'aria-label="Record 0 (a 5, planted as 0)"' in picture
+    assert "Record 0 (a 5, planted as 0) was in: its score" in text
+    scored = text[text.index("scored-record") :]
+    row = re.search(r"LiRA\)</th>(.*?)</tr>", scored)[1]
+    assert re.findall(r">([^<]+)</td>", row) == ["17.12", "0 %", "-0.04", "61 %"]
 
 
 def test_the_recorded_attack_works_without_privacy_and_stays_below_the_ceiling():
