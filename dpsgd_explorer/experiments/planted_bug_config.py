@@ -9,24 +9,25 @@ from dpsgd_explorer.experiments.fields.setting import Setting
 from dpsgd_explorer.experiments.vocabulary import setting
 
 HONEST = "honest"
-#: The loops, in the order of the lab; ``audit/planted_bugs/loops`` has a file of each.
-LOOPS = (
-    "noise_without_bound",
-    "batch_norm",
-    "tensors_clipped_alone",
-    "seed_reused",
-    "mean_clipped",
-    "noise_per_micro_batch",
-    HONEST,
-    "piled_up",
-    "weighted_by_batch",
-    "noise_on_weights",
-    "shuffled_epochs",
-    "never_summed",
-    "rate_from_test_set",
-    "averaged_before_noise",
-    "noise_without_clipping",
-)
+#: What is wrong with each loop, in the order of the lab; ``audit/planted_bugs/loops``
+#: has a file of each.
+LOOPS = {
+    "noise_without_bound": "noise not scaled by C",
+    "batch_norm": "batch normalisation",
+    "tensors_clipped_alone": "each tensor clipped with all of C",
+    "seed_reused": "the same noise at each step",
+    "mean_clipped": "mean before clipping",
+    "noise_per_micro_batch": "noise in every micro-batch",
+    HONEST: "nothing is wrong",
+    "piled_up": "the sum not cleared between steps",
+    "weighted_by_batch": "a loss weighted over the batch",
+    "noise_on_weights": "noise on the weights",
+    "shuffled_epochs": "shuffled, accounted as Poisson",
+    "never_summed": "gradients stacked, never summed",
+    "rate_from_test_set": "learning rate tuned on the test set",
+    "averaged_before_noise": "averaged before the noise",
+    "noise_without_clipping": "noise without clipping",
+}
 STEPS = 60  # of a loop
 #: Multiply-adds of a run that takes as long, its bounds on ε included.  Measured.
 COST = 1e11
@@ -34,7 +35,7 @@ COST = 1e11
 LOOP = Setting(
     label="Loop",
     help="The training loop that is run with canaries and audited.",
-    choices={name: name.replace("_", " ") for name in LOOPS},
+    choices=LOOPS,
 )
 
 

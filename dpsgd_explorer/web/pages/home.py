@@ -20,6 +20,7 @@ from dpsgd_explorer.web.questions.rounding import (
     limit,
     nearest,
     percent,
+    proven,
 )
 from dpsgd_explorer.web.recorded.runs import RecordedRun, recorded
 from dpsgd_explorer.web.widgets import noise
@@ -57,6 +58,7 @@ def _page() -> str:
             other < own
             for (_, other), (_, own) in zip(twin.curve(), run.curve(), strict=True)
         ),
+        audited=proven(run.audit["epsilon_lower"]) if run.audit else "",
         slower=nearest(run.config.learning_rate / twin.config.learning_rate, 0),
     )
 

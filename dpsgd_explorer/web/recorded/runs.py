@@ -41,6 +41,12 @@ class RecordedRun:
         """Return the settings that differ from the defaults, for an address."""
         return beside_defaults(self.config)
 
+    @property
+    def audit(self) -> Data | None:
+        """Return what the run's own audit proved; None where it had none."""
+        found: Data | None = self.data("end")[-1].get("audit")
+        return found
+
     def curve(self) -> list[tuple[int, float]]:
         """Return step and test accuracy of each evaluation."""
         return [(e["step"], e["test_accuracy"]) for e in self.data("evaluation")]

@@ -6,6 +6,7 @@ import {LiveRun} from "./log/live_run.js";
 import {replay} from "./log/replay.js";
 import {RunLog} from "./log/run_log.js";
 import {FINAL_STATES} from "./log/sse.js";
+import {status} from "./panel/status.js";
 import {showTimes} from "../lib/times.js";
 
 const PAGE = 5000;
@@ -51,11 +52,19 @@ export class RunPage {
   }
 
   follow() {
-    const live = new LiveRun(this.run, this.content, this.panel, () => this.moved(live));
+    const live = new LiveRun(this.run, this.content, this.panel, () => this.moved(live), () => this.showState(live));
     addEventListener("pagehide", () => live.pause());
     addEventListener("pageshow", (event) => event.persisted && live.resume());
     this.part("stop")?.addEventListener("click", () => this.stop(live));
     live.resume();
+  }
+
+  /** The line under the title says what the status bar says. */
+  showState({log, activity}) {
+    const {word, mark} = status(log, this.content.plan, activity);
+    const mentioned = this.part("run-state").firstElementChild;
+    mentioned.textContent = word;
+    mentioned.className = `state ${mark}`;
   }
 
   moved({log}) {

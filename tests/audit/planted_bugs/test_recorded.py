@@ -15,6 +15,7 @@ def test_every_loop_of_the_list_is_recorded_as_its_file_stands():
     assert list(RECORDED["loops"]) == list(LOOPS) == list(planted_bug_config.LOOPS)
     assert RECORDED["checks"] == CHECKS
     assert planted_bug_config.STEPS == STEPS
+    assert {name: x.title for name, x in LOOPS.items()} == planted_bug_config.LOOPS
     for name, bug in LOOPS.items():
         loop = RECORDED["loops"][name]
         assert {key: loop[key] for key in described(bug)} == described(bug)

@@ -82,8 +82,14 @@ def test_the_words_are_those_of_the_numbers(changes, says, client, audited):
     assert says in words(client, f"/runs/{audited(**changes)}/")
 
 
-def test_a_run_without_an_audit_says_nothing_of_one(client, finished):
-    assert words(client, f"/runs/{finished}/") == ""
+def test_a_run_without_an_audit_says_why_and_how_to_get_one(client, store, finished):
+    before = words(client, f"/runs/{finished}/")
+    assert before.startswith("This run was made before runs audited themselves. Train")
+    run_id = client.post(RUNS, json=SMALL | {"audit": 0}).json["id"]
+    without = words(client, f"/runs/{ended(store, run_id, recorded_events())}/")
+    assert without.startswith("This run had no canaries (audit = 0). Train again with")
+    open_ = client.post(RUNS, json=SMALL | {"private": False}).json["id"]
+    assert words(client, f"/runs/{open_}/") == ""
     assert words(client, f"{RUNS}/{finished}/export.html") == ""
     assert "audit" not in client.get(f"{RUNS}/{finished}").json["summary"]
 

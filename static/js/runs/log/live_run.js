@@ -13,11 +13,12 @@ export class LiveRun {
    * @param {Record<string, any>} content what the panel shows of it beside its log
    * @param {{show: (content: object) => void, update: (change: object) => void}} panel
    * @param {() => void} onState called when the state changes
+   * @param {() => void} onEvent called after each event
    */
-  constructor(answer, content, panel, onState) {
+  constructor(answer, content, panel, onState, onEvent = () => {}) {
     this.answer = answer;
     this.panel = panel;
-    this.onState = onState;
+    Object.assign(this, {onState, onEvent});
     this.log = new RunLog();
     this.stopping = false;
     this.takePlace(answer);
@@ -63,6 +64,7 @@ export class LiveRun {
     if (this.log.isFinal) this.stopping = false;
     this.panel.update({activity: this.activity});
     this.actions.update();
+    this.onEvent();
     if (this.log.state === before) return;
     this.watchQueue();
     this.onState();
