@@ -102,8 +102,11 @@ class AuditedSteps:
             return
         findings.compare("audit.plans", sum(plans), self._scored)
         engines = [*self._receipt.get("before", []), self._receipt]
-        if len(engines) == 1:
+        if len(engines) == 1 and self._receipt["earlier"]:
             findings.leave("audit.plans", WHICH_PLAN)
+        elif len(engines) == 1:
+            one = [self._scored] if self._scored else []
+            findings.compare("audit.plans", plans, one)
         else:
             made = [sum(line["steps"] for line in x["done"]) for x in engines]
             made = [steps for steps in made if steps]

@@ -13,7 +13,7 @@ def test_ten_records_are_guessed_by_keyboard_and_scored_below_the_limit(open_pag
     page = open_page("/embed/membership-game/?model=3")
     figure = page.locator("#membership-game")
     expect(figure).to_have_attribute("data-state", "moves")
-    expect(figure.get_by_role("radio", name="ε = 2.00")).to_be_checked()
+    expect(figure.get_by_role("radio", name="ε = 2")).to_be_checked()
     score = figure.locator('[data-part="score"]')
     expect(score).to_have_text("Round 1 of 10")
     rows = figure.locator('[data-part="rounds"] tbody tr')
@@ -40,7 +40,7 @@ def test_ten_records_are_guessed_by_keyboard_and_scored_below_the_limit(open_pag
     figure.get_by_role("radio", name="without privacy").check()  # another game
     expect(score).to_have_text("Round 1 of 10")
     expect(limit).to_have_text("Without privacy nothing limits an attack.")
-    figure.get_by_role("radio", name="ε = 2.00").check()
+    figure.get_by_role("radio", name="ε = 2").check()
     expect(rows).to_have_count(10)
     again = figure.get_by_role("button", name="New game")
     focus(again)

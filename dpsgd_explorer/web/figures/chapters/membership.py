@@ -49,8 +49,8 @@ def most_right(place: int) -> float:
 
 
 def spent(place: int) -> str:
-    """Return ε of a private model, rounded up."""
-    return limit(stored()["models"][place]["epsilon"])
+    """Return ε of a private model, rounded up, without decimals that are 0."""
+    return limit(stored()["models"][place]["epsilon"]).removesuffix(".00")
 
 
 def right(place: int) -> str:
