@@ -141,6 +141,8 @@ class LogicalBatch:
         Looking at them is post-processing: they were released.
         """
         gradients = [local(p.grad) for p in self._parameters if p.grad is not None]
+        if not gradients:
+            return
         if any(bool(gradient.any()) for gradient in gradients):
             raise PrivacyError(
                 "backward came after a step, but the old gradients are still "

@@ -170,9 +170,11 @@ class ClippedSum:
         self.signal = math.sqrt(*self.ranks.total(squared))
         return {
             parameter: self._gradient(
-                parameter, self.sums[layer][local].to(parameter.dtype)
+                parameter, _in_dtype(sums[local], parameter.dtype)
             )
-            for layer, parameters in self._parameters.items()
+            for parameters, sums in zip(
+                self._parameters.values(), self.sums.values(), strict=True
+            )
             for local, parameter in parameters.items()
         }
 
@@ -226,7 +228,11 @@ def _shortened(factors: Iterable[Tensor]) -> int:
     """Return the number of samples with a factor below 1 in some group."""
     distinct = list({id(factor): factor for factor in factors}.values())
     smallest = distinct[0] if len(distinct) == 1 else torch.stack(distinct).amin(0)
-    return int((smallest < 1.0).sum())
+    return int(torch.count_nonzero(smallest < 1.0))
+
+
+def _in_dtype(values: Tensor, dtype: torch.dtype) -> Tensor:
+    return values if values.dtype is dtype else values.to(dtype)
 
 
 def _whole_shape(parameter: nn.Parameter) -> torch.Size:

@@ -13,6 +13,7 @@ and output gradients, from an ordinary backward.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import torch
@@ -52,11 +53,7 @@ class BackpropCapture:
 
     def callback(self, key: str) -> BackpropCallback:
         """Return the function to call with the gradient of the output named ``key``."""
-
-        def receive(gradient: Tensor) -> None:
-            self._receive(key, gradient)
-
-        return receive
+        return partial(self._receive, key)
 
     def close(self, reason: str) -> None:
         """Raise PrivacyError(reason) at every gradient that comes from now on."""

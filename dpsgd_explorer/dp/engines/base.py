@@ -288,7 +288,7 @@ def batch_size_of(args: Any, kwargs: Any) -> int:
     for argument in (*args, kwargs):
         for leaf in tensors_of(argument):
             if leaf.dim() > 0:
-                return len(leaf)
+                return leaf.shape[0]
     raise PrivacyError(
         "the module must be called with a tensor whose first dimension counts the "
         "samples; there was none among its inputs."

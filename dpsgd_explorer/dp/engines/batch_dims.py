@@ -15,6 +15,9 @@ from dpsgd_explorer.dp.layers.base import BadInputError
 
 Shape = tuple[int, ...]
 
+#: Most answers that are stored; sequences have many lengths.
+MOST_FOUND = 10_000
+
 
 class BatchDims:
     """Stores {call: {batch size: shape}} while ``learning``, and decides by it.
@@ -26,10 +29,13 @@ class BatchDims:
     def __init__(self) -> None:
         self.learning = False
         self._seen: dict[str, dict[int, Shape]] = {}
+        # What follows from the shapes learnt is found once per call and shape.
+        self._found: dict[tuple[object, ...], int | None] = {}
 
     def forget(self) -> None:
         """Discard all shapes."""
         self._seen = {}
+        self._found = {}
 
     def batch_dim(
         self,
@@ -54,6 +60,27 @@ class BatchDims:
         Raises:
             BadInputError: no dimension fits.
         """
+        question = call, shape, size, dims, may_share, likely
+        if self.learning:
+            self._found = {}
+        elif question in self._found:
+            return self._found[question]
+        found = self._decided(*question)
+        if not self.learning:
+            if len(self._found) == MOST_FOUND:
+                self._found = {}
+            self._found[question] = found
+        return found
+
+    def _decided(
+        self,
+        call: str,
+        shape: Shape,
+        size: int,
+        dims: int,
+        may_share: bool,
+        likely: int,
+    ) -> int | None:
         # Outside learning a shape is judged by those learnt, and is not added to them.
         learnt = self._seen.setdefault(call, {}) if self.learning else {}
         learnt[size] = shape

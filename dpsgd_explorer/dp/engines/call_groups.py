@@ -16,7 +16,7 @@ arXiv:2110.05679, section 4.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import replace
 from typing import Protocol, Self
 
@@ -31,6 +31,7 @@ from dpsgd_explorer.dp.engines.layer_calls import (
 from dpsgd_explorer.dp.layers.base import add_weighted_rows, gradient_squared_norms
 from dpsgd_explorer.dp.layers.outer_products import OuterProduct, squared_norms_of_sum
 from dpsgd_explorer.dp.layers.round_off import UNSEEN, sum_of
+from dpsgd_explorer.dp.layers.single_position import SinglePosition, squared_norms
 
 
 class LayerCallGroup(Protocol):
@@ -38,6 +39,9 @@ class LayerCallGroup(Protocol):
 
     def squared_norms(self) -> dict[str, Tensor]:
         """Return {unit: squared norms, [B]}."""
+
+    def single_position(self) -> tuple[str, SinglePosition] | None:
+        """Return the unit and its one call, if that can be measured with others."""
 
     def materialize(self) -> dict[ParameterKey, Tensor]:
         """Return {parameter: gradients, [B, *shape]}."""
@@ -64,6 +68,12 @@ class SingleLayerCall:
     def squared_norms(self) -> dict[str, Tensor]:
         unit = next(iter(self._call.targets.values())).unit
         return {unit: self._call.squared_norms()}
+
+    def single_position(self) -> tuple[str, SinglePosition] | None:
+        call = self._call.single_position()
+        if call is None:
+            return None
+        return next(iter(self._call.targets.values())).unit, call
 
     def materialize(self) -> dict[ParameterKey, Tensor]:
         return summed_gradients([self._call])
@@ -109,6 +119,9 @@ class SharedLayerCalls:
             (unit, gradient_squared_norms({parameter: gradient}))
             for (unit, parameter), gradient in gradients.items()
         )
+
+    def single_position(self) -> None:
+        """Return None: what is shared is measured by its cross terms."""
 
     def _norms_by_cross_terms(
         self, factors: list[dict[str, OuterProduct]]
@@ -156,6 +169,10 @@ def grouped(calls: Iterable[LayerCall]) -> list[LayerCallGroup]:
     Sharing is transitive: if calls 1 and 2 share a weight, and 2 and 3 a bias, all
     three are one group.
     """
+    calls = list(calls)
+    keys = [target.key for call in calls for target in call.targets.values()]
+    if len(set(keys)) == len(keys):  # the usual case: nothing is shared
+        return [_group([call]) for call in calls]
     group_of: dict[LayerCall, list[LayerCall]] = {}
     users: dict[ParameterKey, list[tuple[GradientTarget, LayerCall]]] = {}
     for call in calls:
@@ -218,9 +235,35 @@ def _widened(calls: list[LayerCall]) -> list[LayerCall]:
     data.  The excess of one call grows with its positions to the power 3/2; n calls add
     over n times as many, so their sum is multiplied by the root of n once more.
     """
-    if sum(call.excess() for call in calls) * math.sqrt(len(calls)) <= UNSEEN:
+    excess = sum([call.excess() for call in calls])
+    if excess * math.sqrt(len(calls)) <= UNSEEN:
         return calls
     return [replace(call, wide=call.ghost) for call in calls]
+
+
+def squared_norms_of(
+    groups: Iterable[LayerCallGroup], scale: float
+) -> dict[str, Tensor]:
+    """Return {unit: squared norms, [B]} of gradients times ``scale``, of one pass."""
+    norms: list[tuple[str, Tensor]] = []
+    together: dict[Hashable, dict[str, SinglePosition]] = {}
+    for group in groups:
+        single = group.single_position()
+        if single is None:
+            # ||s g||^2 = s^2 ||g||^2: B numbers are scaled, not the backprops.
+            found = group.squared_norms().items()
+            norms += [(unit, values * scale**2) for unit, values in found]
+            continue
+        unit, call = single
+        calls = together.setdefault(call.kind, {})
+        if unit in calls:  # its unit has another call of other parameters
+            norms.append((unit, squared_norms([call])[0] * scale**2))
+        else:
+            calls[unit] = call
+    for calls in together.values():
+        scaled = squared_norms(list(calls.values())).mul_(scale**2)
+        norms += zip(calls, scaled.unbind(0), strict=True)
+    return added_by_unit(norms)
 
 
 def added_by_unit(norms: Iterable[tuple[str, Tensor]]) -> dict[str, Tensor]:

@@ -23,7 +23,7 @@ from dpsgd_explorer.dp.engines.base import (
     PerSampleGradients,
     full_name,
 )
-from dpsgd_explorer.dp.engines.call_groups import LayerCallGroup, added_by_unit
+from dpsgd_explorer.dp.engines.call_groups import LayerCallGroup, squared_norms_of
 
 #: Bytes of instantiated gradients in memory at once.  A ``nn.Linear(784, 256)`` takes
 #: 803,840 per sample, so 256 samples are clipped in pieces of 20: 13 pieces.
@@ -49,12 +49,7 @@ class DeferredGradients(PerSampleGradients):
         return self._size
 
     def squared_norms(self) -> dict[str, Tensor]:
-        total = added_by_unit(
-            norms for group in self._groups for norms in group.squared_norms().items()
-        )
-        # ||s g||^2 = s^2 ||g||^2: B numbers per layer are scaled, not the backprops.
-        scaled = torch._foreach_mul(list(total.values()), self._scale**2)
-        return dict(zip(total, scaled, strict=True))
+        return squared_norms_of(self._groups, self._scale)
 
     def add_weighted_gradients(
         self, weights: Mapping[str, Tensor], sums: GradientSums

@@ -63,6 +63,9 @@ class HooksEngine(GradientEngine):
     def __init__(self, module: nn.Module, **options: Unpack[EngineOptions]) -> None:
         super().__init__(module, **options)
         self._coverage = Coverage(module, by_parameter=self.by_parameter)
+        self._trained = [
+            p for own in self._coverage.parameters.values() for p in own.values()
+        ]
         self._sharded = is_sharded(module)
         if self._sharded:
             self._coverage.refuse_unshardable()
@@ -184,9 +187,8 @@ class HooksEngine(GradientEngine):
         self._recording = new
 
     def _require_parameter_gradients(self, required: bool) -> None:
-        for parameters in self._coverage.parameters.values():
-            for parameter in parameters.values():
-                parameter.requires_grad_(required)
+        for parameter in self._trained:
+            parameter.requires_grad = required
 
     def _current_recording(self) -> ForwardRecording | None:
         """Return the open recording; None outside a pass, and under ``no_grad``."""

@@ -34,6 +34,7 @@ from dpsgd_explorer.dp.layers.base import (
     gradient_squared_norms,
 )
 from dpsgd_explorer.dp.layers.outer_products import OuterProduct
+from dpsgd_explorer.dp.layers.single_position import SinglePosition
 from dpsgd_explorer.dp.modules.pytree import map_tensors
 
 #: (unit, local name) of a parameter.
@@ -100,6 +101,12 @@ class LayerCall:
         if self.keeps:
             self.gradients = gradients
         return gradient_squared_norms(gradients)
+
+    def single_position(self) -> SinglePosition | None:
+        """Return the call, if its norms may be computed together with others'."""
+        if not self.ghost or self.wide or self.backprops.dtype is not self.dtype:
+            return None
+        return self.rule.single_position(self.layer, self.activations, self.backprops)
 
     def _inputs(self) -> tuple[Any, Tensor]:
         """Return activations and backprops, in float64 if the call is ``wide``."""

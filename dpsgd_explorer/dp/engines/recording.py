@@ -9,7 +9,6 @@ Source: Bu et al. (2022), arXiv:2210.00038 (book-keeping).
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -93,12 +92,38 @@ class ForwardRecording:
         self.batch_dims = batch_dims
         self._deliver = deliver
         self._pending: dict[str, PendingLayerCall] = {}
-        self._call_counts: Counter[str] = Counter()
+        self._call_counts: dict[str, int] = {}
 
     def recorder(self, name: str) -> ForwardCallRecorder:
         """Return a recorder for the next call of a layer."""
-        self._call_counts[name] += 1
-        return ForwardCallRecorder(self, name, f"{name}#{self._call_counts[name]}")
+        return ForwardCallRecorder(self, name, self._call_name(name))
+
+    def _call_name(self, name: str) -> str:
+        """Return the name of the next call of a layer: "layer#number"."""
+        number = self._call_counts[name] = self._call_counts.get(name, 0) + 1
+        return f"{name}#{number}"
+
+    def batch_dim(
+        self,
+        name: str,
+        label: str,
+        shape: tuple[int, ...],
+        dims: int,
+        *,
+        likely: int = 0,
+        share: bool = True,
+    ) -> int | None:
+        """Return the dimension of the samples in a tensor of a call; None: in none.
+
+        Raises:
+            UnsupportedModuleError: no dimension fits.
+        """
+        try:
+            return self.batch_dims.batch_dim(
+                label, shape, self.batch_size, dims, may_share=share, likely=likely
+            )
+        except BadInputError as error:
+            raise self.bad_input(name, error) from error
 
     def bad_input(self, name: str, error: BadInputError) -> UnsupportedModuleError:
         """Return an exception that names the layer."""
@@ -124,15 +149,18 @@ class ForwardRecording:
         """Record a whole layer's call; the caller must use the returned output."""
         layer = self._coverage.layers[name]
         activations = rule.saved_activations(layer, args, kwargs)
-        recorder = self.recorder(name)
+        call = self._call_name(name)
         dim: int | None = 0
         if isinstance(rule, LayerRule):
             dims = rule.position_dims(layer, activations)
-            shape = tuple(activations.shape)
-            dim = recorder.batch_dim("input", shape, max(1, dims), share=dims > 0)
+            label, shape = f"{call}.input", activations.shape
+            dim = self.batch_dim(name, label, shape, max(1, dims), share=dims > 0)
             if dim is None:
                 self.shared_layers.append(name)
-            activations, out = _samples_first(activations, out, dim, self.batch_size)
+            if dim != 0:
+                activations, out = _samples_first(
+                    activations, out, dim, self.batch_size
+                )
         if out.shape[dim or 0] != self.batch_size and not self.batch_dims.learning:
             wrong = BadInputError(
                 f"must give one row for each of the {self.batch_size} samples, got "
@@ -223,17 +251,10 @@ class ForwardCallRecorder:
         likely: int = 0,
         share: bool = True,
     ) -> int | None:
-        try:
-            return self._recording.batch_dims.batch_dim(
-                f"{self._call}.{label}",
-                shape,
-                self.batch_size,
-                dims,
-                may_share=share,
-                likely=likely,
-            )
-        except BadInputError as error:
-            raise self._recording.bad_input(self._name, error) from error
+        label = f"{self._call}.{label}"
+        return self._recording.batch_dim(
+            self._name, label, shape, dims, likely=likely, share=share
+        )
 
 
 class ReplayCallRecorder:

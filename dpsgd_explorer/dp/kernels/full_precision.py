@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from typing import Any
 
 import torch
@@ -32,7 +33,7 @@ def full_precision() -> Iterator[None]:
     """Compute products of float32 numbers in float32 inside the context."""
     lowered = [
         (backend, backend.fp32_precision)
-        for backend in _backends()
+        for backend in _backends(Verified.products)
         if backend.fp32_precision not in EXACT
     ]
     for backend, _ in lowered:
@@ -44,10 +45,12 @@ def full_precision() -> Iterator[None]:
             backend.fp32_precision = before
 
 
-def _backends() -> Iterator[Any]:
-    yield torch.backends.mkldnn.conv  # type: ignore[attr-defined]
-    if not Verified.products:
-        yield torch.backends.mkldnn.matmul  # type: ignore[attr-defined]
+@cache
+def _backends(verified: bool) -> tuple[Any, ...]:
+    """Return the settings to be withdrawn; their values are read anew each time."""
+    backends: list[Any] = [torch.backends.mkldnn.conv]  # type: ignore[attr-defined]
+    if not verified:
+        backends.append(torch.backends.mkldnn.matmul)  # type: ignore[attr-defined]
     if torch.backends.cuda.is_built():  # type: ignore[no-untyped-call]
-        yield torch.backends.cuda.matmul
-        yield torch.backends.cudnn.conv  # type: ignore[attr-defined]
+        backends += [torch.backends.cuda.matmul, torch.backends.cudnn.conv]  # type: ignore[attr-defined]
+    return tuple(backends)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import torch
 from torch import Tensor
 
 
+@cache
 def accumulation_dtype(dtype: torch.dtype) -> torch.dtype:
     """Return the parameter's dtype, but at least float32."""
     return torch.promote_types(dtype, torch.float32)

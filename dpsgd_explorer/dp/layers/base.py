@@ -15,6 +15,7 @@ from torch import Tensor, nn
 
 from dpsgd_explorer.dp.layers.outer_products import OuterProduct
 from dpsgd_explorer.dp.layers.round_off import lengths, sum_of
+from dpsgd_explorer.dp.layers.single_position import SinglePosition
 
 T = TypeVar("T")
 LayerT = TypeVar("LayerT", bound=nn.Module)
@@ -102,6 +103,15 @@ class GradientRule(Rule[LayerT], Generic[LayerT, ActivationsT]):
         return gradient_squared_norms(
             self.per_sample_gradients(layer, activations, backprops)
         )
+
+    def single_position(
+        self, layer: LayerT, activations: ActivationsT, backprops: Tensor
+    ) -> SinglePosition | None:
+        """Return the call, if each sample's gradients are g x^T and g, of all its rows.
+
+        Such calls have their ``squared_norms`` computed together.
+        """
+        return None
 
     def weighted_gradients(
         self,
@@ -205,7 +215,10 @@ def trains(layer: nn.Module, name: str) -> bool:
     The engine asks autograd for no parameter gradient, so ``requires_grad`` is off
     while a pass is recorded; rules are called when it is on again.
     """
-    parameter = getattr(layer, name, None)
+    # Registered parameters are read directly: nn.Module's look-up takes 1 µs.
+    parameter = layer._parameters.get(name)
+    if parameter is None:
+        parameter = getattr(layer, name, None)
     return parameter is not None and bool(parameter.requires_grad)
 
 

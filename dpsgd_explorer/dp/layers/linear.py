@@ -19,6 +19,7 @@ from dpsgd_explorer.dp.layers.base import scale_samples, trained, trains
 from dpsgd_explorer.dp.layers.matrix_rule import MatrixRule, MatrixSizes
 from dpsgd_explorer.dp.layers.outer_products import OuterProduct
 from dpsgd_explorer.dp.layers.round_off import gram, gram_norms, lengths
+from dpsgd_explorer.dp.layers.single_position import SinglePosition, squared_norms
 
 
 class LinearRule(MatrixRule[nn.Linear]):
@@ -38,17 +39,29 @@ class LinearRule(MatrixRule[nn.Linear]):
     def squared_norms(
         self, layer: nn.Linear, activations: Tensor, backprops: Tensor
     ) -> Tensor:
-        if activations.dim() == 2:
-            return _single_position_norms(layer, activations, backprops)
+        call = self.single_position(layer, activations, backprops)
+        if call is not None:
+            return squared_norms([call])[0]
         x, g = _positions(activations), _positions(backprops)
-        if x.shape[1] == 1:
-            return _single_position_norms(layer, x[:, 0], g[:, 0])
         if not trains(layer, "weight"):
             return lengths(g.sum(1)).square_()
+        if x.shape[1] == 1:
+            return lengths(x[:, 0]).mul_(lengths(g[:, 0])).square_()
         x_gram = gram(x)  # [B, T, T]
         if trains(layer, "bias"):
             x_gram = x_gram.plus_one()
         return gram_norms(x_gram, gram(g))
+
+    def single_position(
+        self, layer: nn.Linear, activations: Tensor, backprops: Tensor
+    ) -> SinglePosition | None:
+        if activations.dim() > 2:
+            if activations.shape[1:-1].numel() != 1:
+                return None
+            activations, backprops = activations.flatten(1), backprops.flatten(1)
+        if trains(layer, "weight") and trains(layer, "bias"):
+            return SinglePosition(activations, backprops)
+        return None
 
     def weighted_gradients(
         self,
@@ -88,18 +101,6 @@ class LinearRule(MatrixRule[nn.Linear]):
 
     def position_dims(self, layer: nn.Linear, inputs: Tensor) -> int:
         return inputs.dim() - 1
-
-
-def _single_position_norms(layer: nn.Linear, x: Tensor, g: Tensor) -> Tensor:
-    # ||g x^T|| = ||x|| ||g||, and the bias adds a 1 to x: hypot cannot overflow.
-    of_bias = lengths(g)
-    if not trains(layer, "weight"):
-        return of_bias.square_()
-    of_weight = lengths(x).mul_(of_bias)
-    if trains(layer, "bias"):
-        torch.hypot(of_weight, of_bias, out=of_weight)
-    norms: Tensor = of_weight.square_()
-    return norms
 
 
 def _positions(values: Tensor) -> Tensor:

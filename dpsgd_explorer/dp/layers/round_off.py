@@ -31,6 +31,7 @@ derived here.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from math import sqrt
 from typing import NamedTuple
 
@@ -57,6 +58,29 @@ def gamma(terms: int, dtype: torch.dtype) -> float:
 
 def lengths(values: Tensor) -> Tensor:
     """Return norms over the last dimension, [..., P] -> [...], never too short."""
+    norms, terms = _norms_and_terms(values)
+    return norms.mul_(1 + gamma(terms, norms.dtype) / 2)
+
+
+def lengths_of(values: Sequence[Tensor]) -> Tensor:
+    """Return norms over the last dimensions of [B, P_1], [B, P_2], ...: [n, B]."""
+    measured = [_norms_and_terms(each) for each in values]
+    norms = torch.stack([each for each, _ in measured])
+    terms = tuple([each for _, each in measured])
+    return norms.mul_(_lengthening(terms, norms.dtype, norms.device))
+
+
+@lru_cache(maxsize=64)
+def _lengthening(
+    terms: tuple[int, ...], dtype: torch.dtype, device: torch.device
+) -> Tensor:
+    """Return the factors of computed norms of so many terms, [n, 1]."""
+    factors = [1 + gamma(each, dtype) / 2 for each in terms]
+    return torch.tensor(factors, dtype=dtype, device=device).unsqueeze(1)
+
+
+def _norms_and_terms(values: Tensor) -> tuple[Tensor, int]:
+    """Return norms over the last dimension as computed, and their roundings."""
     terms = 0
     while values.shape[-1] > LENGTH_BLOCK:
         terms += LENGTH_BLOCK + AROUND
@@ -69,8 +93,7 @@ def lengths(values: Tensor) -> Tensor:
             norms_of_blocks = torch.cat([norms_of_blocks, last], -1)
         values = norms_of_blocks
     terms += values.shape[-1] + AROUND
-    norms: Tensor = torch.linalg.vector_norm(values, dim=-1)
-    return norms.mul_(1 + gamma(terms, norms.dtype) / 2)
+    return torch.linalg.vector_norm(values, dim=-1), terms
 
 
 def sum_of(values: Sequence[Tensor]) -> Tensor:

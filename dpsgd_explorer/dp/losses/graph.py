@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from torch.autograd.graph import Node
 
-from dpsgd_explorer.dp.losses.marks import ModulePass, mean_at, outputs_at
+from dpsgd_explorer.dp.losses.marks import ModulePass, is_marked, mean_at, outputs_at
 from dpsgd_explorer.dp.losses.operation import Operation
 from dpsgd_explorer.dp.losses.reading import LossReading, Number
 from dpsgd_explorer.dp.losses.states import (
@@ -109,27 +109,30 @@ class Reader:
             if self._depth > DEEPEST or len(self._states) > MOST_OPERATIONS:
                 raise NotPerRecordError("it has too many operations to be read")
             try:
-                state = self._output(node, result) or self._any(node, result, inside)
+                state = self._marked(node, result, inside) if is_marked(node) else None
+                if state is None:
+                    state = self._computed(node, result, inside)
             finally:
                 self._depth -= 1
             self._states[node, result] = state
         return state
 
-    def _output(self, node: Node, result: int) -> State | None:
+    def _marked(self, node: Node, result: int, inside: bool) -> State | None:
         mark = outputs_at(node)
         if mark is None or result not in mark.shapes:
-            return None
+            return self._mean(node, inside)
         module_pass, shape = mark.module_pass, mark.shapes[result]
         if module_pass not in self.passes:
             self.passes.append(module_pass)
         if shape:
             return Records(module_pass.size, shape)
-        return self._any(node, result, inside=True)  # a loss inside the module
+        # A loss inside the module.
+        return self._mean(node, True) or self._computed(node, result, inside=True)
 
-    def _any(self, node: Node, result: int, inside: bool) -> State:
+    def _mean(self, node: Node, inside: bool) -> State | None:
         losses = mean_at(node)
         if losses is None:
-            return self._computed(node, result, inside)
+            return None
         source = self._state(*losses, inside)
         if not isinstance(source, Records) or (source.dim, source.repeats) != (0, 1):
             raise NotPerRecordError("per_sample_mean was not given a row per sample")

@@ -67,6 +67,11 @@ def mark_mean(loss: Tensor, losses: Tensor) -> None:
         _metadata(loss.grad_fn)[MEAN] = losses.grad_fn, losses.output_nr
 
 
+def is_marked(node: Node) -> bool:
+    """Whether the node has a mark of either kind; few have."""
+    return bool(_metadata(node))
+
+
 def outputs_at(node: Node) -> Outputs | None:
     """Return the mark of a node whose results are a module's outputs, or None."""
     return _metadata(node).get(OUTPUTS)

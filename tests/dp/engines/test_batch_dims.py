@@ -27,3 +27,16 @@ def test_a_later_call_is_read_as_the_last_one_that_was_seen():
     for call in ("layer#2.input", "layer#7.input"):
         assert batch_dims.batch_dim(call, (6, 6, 5), 6, 2, may_share=True) == 1
     assert batch_dims.batch_dim("other#2.input", (6, 5, 5), 6, 2, may_share=True) == 0
+
+
+def test_what_was_found_is_forgotten_with_the_shapes():
+    batch_dims = learnt(lambda size: (4, size, 5))
+    question = "layer#1.input", (6, 6, 5), 6, 2
+    assert [batch_dims.batch_dim(*question, may_share=True) for _ in "ab"] == [1, 1]
+    batch_dims.forget()
+    batch_dims.learning = True
+    for size in (2, 3):
+        shape = (size, 4, 5)
+        batch_dims.batch_dim("layer#1.input", shape, size, 2, may_share=True)
+    batch_dims.learning = False
+    assert batch_dims.batch_dim(*question, may_share=True) == 0

@@ -1,0 +1,51 @@
+"""Norms of gradients that are one outer product per sample, for many layers at once.
+
+A linear layer on inputs without positions has g x^T as the gradient of its weight and g
+as that of its bias: ||g x^T||^2 + ||g||^2.  Small layers cost more in calls than in
+arithmetic, so the lengths of all of them are multiplied together.
+
+Source: Goodfellow (2015), arXiv:1510.01799.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from dpsgd_explorer.dp.layers.round_off import lengths_of
+
+
+class SinglePosition(NamedTuple):
+    """A call of a layer with weight and bias, both trained, on inputs [B, d].
+
+    Attributes:
+        inputs: x, [B, d].
+        backprops: g, [B, p].
+    """
+
+    inputs: Tensor
+    backprops: Tensor
+
+    @property
+    def kind(self) -> tuple[int, torch.dtype, torch.dtype, torch.device]:
+        """What calls must have in common to be measured together."""
+        x, g = self
+        return x.shape[0], x.dtype, g.dtype, g.device
+
+
+def squared_norms(calls: Sequence[SinglePosition]) -> Tensor:
+    """Return ||g x^T||^2 + ||g||^2 of every call, [L, B], never too short.
+
+    Args:
+        calls: L calls of one kind.
+    """
+    count = len(calls)
+    lengths = lengths_of([call[0] for call in calls] + [call[1] for call in calls])
+    of_bias = lengths[count:]
+    of_weight = lengths[:count].mul_(of_bias)
+    # The bias adds a 1 to x: hypot cannot overflow.
+    norms: Tensor = torch.hypot(of_weight, of_bias, out=of_weight).square_()
+    return norms

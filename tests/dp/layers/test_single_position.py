@@ -1,0 +1,79 @@
+"""Layers without positions are measured together, to the bit as each alone."""
+
+import pytest
+import torch
+from torch import nn
+
+from dpsgd_explorer.dp.engines.call_groups import SingleLayerCall, squared_norms_of
+from dpsgd_explorer.dp.engines.layer_calls import GradientTarget, LayerCall
+from dpsgd_explorer.dp.layers.conv_nd import ConvNdRule
+from dpsgd_explorer.dp.layers.linear import LinearRule
+
+SAMPLES = 5
+
+
+def call_of(unit, layer, x, rule=None):
+    """Return a group of one call whose output gradients are random."""
+    names = dict(layer.named_parameters())
+    return SingleLayerCall(
+        LayerCall(
+            rule or LinearRule(),
+            layer,
+            x,
+            torch.randn_like(layer(x)).detach(),
+            {name: GradientTarget(unit, name) for name in names},
+            names,
+            ghost=True,
+            keeps=False,
+        )
+    )
+
+
+def gradient_norms(group):
+    found = group.materialize().values()
+    return sum(g.double().flatten(1).square().sum(1) for g in found)
+
+
+def groups():
+    torch.manual_seed(3)
+    wide = nn.Linear(1500, 2)  # its length is added in blocks
+    long = nn.Linear(3, 4)
+    return [
+        call_of("small", nn.Linear(3, 4), torch.randn(SAMPLES, 3)),
+        call_of("wide", wide, torch.randn(SAMPLES, 1500)),
+        call_of("one", nn.Linear(3, 2), torch.randn(SAMPLES, 1, 3)),
+        call_of("long", long, torch.randn(SAMPLES, 6, 3)),
+        call_of("bare", nn.Linear(3, 4, bias=False), torch.randn(SAMPLES, 3)),
+        call_of(
+            "double",
+            nn.Linear(3, 4).double(),
+            torch.randn(SAMPLES, 3, dtype=torch.float64),
+        ),
+        call_of("huge", nn.Linear(2, 2), 1e18 * torch.randn(SAMPLES, 2)),
+        call_of("map", nn.Conv2d(1, 2, 3), torch.randn(SAMPLES, 1, 4, 4), ConvNdRule()),
+    ]
+
+
+@pytest.mark.parametrize("scale", [1.0, 5.0])
+def test_norms_are_those_of_each_layer_alone(scale):
+    together = squared_norms_of(groups(), scale)
+    for group in groups():
+        ((unit, alone),) = group.squared_norms().items()
+        torch.testing.assert_close(together[unit], alone * scale**2, rtol=0, atol=0)
+        exact = scale**2 * gradient_norms(group)
+        assert (together[unit].double() >= exact * (1 - 1e-15)).all()
+        torch.testing.assert_close(together[unit].double(), exact, rtol=1e-4, atol=0)
+
+
+def test_layers_without_positions_are_measured_in_one():
+    single = [group.single_position() for group in groups()]
+    measured = [found[0] for found in single if found is not None]
+    assert measured == ["small", "wide", "one", "double", "huge"]
+
+
+def test_two_calls_of_one_unit_are_added():
+    first, second = groups()[0], groups()[2]
+    second = call_of("small", nn.Linear(3, 2), torch.randn(SAMPLES, 3))
+    (both,) = squared_norms_of([first, second], 1.0).values()
+    each = [gradient_norms(group) for group in (first, second)]
+    torch.testing.assert_close(both.double(), sum(each), rtol=1e-4, atol=0)
