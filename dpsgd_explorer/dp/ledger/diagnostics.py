@@ -41,7 +41,7 @@ def diagnose(total: ClippedSum, standard_deviation: float) -> Diagnostics:
     """
     tally, signal = total.tally(), total.signal
     noise = standard_deviation * math.sqrt(total.numel)
-    size = len(tally.norms)
+    size = tally.norms.shape[0]
     return Diagnostics(
         norms=tally.norms,
         clipped_fraction=tally.shortened / size if size else None,

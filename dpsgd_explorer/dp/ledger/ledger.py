@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from dpsgd_explorer.dp.losses.reading import LossRecord
@@ -52,11 +52,16 @@ class Release:
         )
 
     def __add__(self, other: Release) -> Release:
-        return replace(
-            self,
-            steps=self.steps + other.steps,
+        return Release(
+            sample_rate=self.sample_rate,
+            noise_multiplier=self.noise_multiplier,
             noise_draws=self.noise_draws + other.noise_draws,
             noise_numbers=self.noise_numbers + other.noise_numbers,
+            parameters=self.parameters,
+            max_grad_norm=self.max_grad_norm,
+            divisor=self.divisor,
+            steps=self.steps + other.steps,
+            count_noise_multiplier=self.count_noise_multiplier,
         )
 
 
@@ -85,7 +90,8 @@ class Ledger:
     """Records releases; steps in a row with the same settings share a line.
 
     Attributes:
-        releases: The lines.
+        releases: The lines; to be replaced, not changed.
+        steps: Steps done.
         batch_sizes: Batch sizes of the steps that were not lost.
         lost_steps: Number of steps that were released and then lost in a crash; they
             are among the releases.
@@ -101,16 +107,25 @@ class Ledger:
     def __init__(self, writer: str | None = None) -> None:
         self.writer = writer or uuid.uuid4().hex
         self.released_by: dict[str, int] = {}
-        self.releases: list[Release] = []
+        self.releases: Sequence[Release] = []
         self.batch_sizes = BatchSizes()
         self.lost_steps = 0
         self.fresh_resumes = 0
         self.losses = LossRecord()
 
     @property
+    def releases(self) -> Sequence[Release]:
+        return (*self._lines, *self._last)
+
+    @releases.setter
+    def releases(self, lines: Sequence[Release]) -> None:
+        self._lines, self._last = list(lines[:-1]), list(lines[-1:])
+        # Counted once: a schedule has a line for every step.
+        self._before_last = sum(release.steps for release in self._lines)
+
+    @property
     def steps(self) -> int:
-        """Steps done."""
-        return sum(release.steps for release in self.releases)
+        return self._before_last + sum(release.steps for release in self._last)
 
     def record(self, release: Release, batch_size: int) -> None:
         """Record a step and its batch."""
@@ -140,10 +155,12 @@ class Ledger:
         self.released_by[writer] = self.released_by.get(writer, 0) + steps
 
     def _add(self, release: Release) -> None:
-        if self.releases and self.releases[-1].same_settings(release):
-            self.releases[-1] += release
+        if self._last and self._last[0].same_settings(release):
+            self._last[0] += release
         else:
-            self.releases.append(release)
+            self._lines += self._last
+            self._before_last += sum(line.steps for line in self._last)
+            self._last = [release]
 
     def lines(self) -> list[dict[str, Any]]:
         """Return the lines as JSON values, without a count noise multiplier of 0."""

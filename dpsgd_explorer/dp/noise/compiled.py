@@ -43,9 +43,9 @@ def loaded(file: Path) -> AddNormals | None:
     )
 
     def add_normals(values: Tensor, bits: Tensor, scale: float, shift: float) -> None:
-        pairs = (len(values) + 1) // 2
-        start = bits.data_ptr()
-        function(values.data_ptr(), len(values), start, start + 8 * pairs, scale, shift)
+        size, start = values.numel(), bits.data_ptr()
+        of_angles = start + 8 * ((size + 1) // 2)
+        function(values.data_ptr(), size, start, of_angles, scale, shift)
 
     return add_normals
 

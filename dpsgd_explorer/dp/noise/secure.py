@@ -57,7 +57,7 @@ class SecureNoise:
     def __init__(self) -> None:
         self._stream = KeyStream()
         self._by_torch = BoxMuller()
-        self._bits = torch.empty(0, dtype=torch.uint8)
+        self._buffers: dict[int, Tensor] = {}
 
     @property
     def keys(self) -> int:
@@ -75,9 +75,9 @@ class SecureNoise:
         add_normals = by_c or self._by_torch.add_normals
         scale = MARGIN * math.sqrt(2) * standard_deviation
         shift = grid_shift(standard_deviation, values.dtype)
-        fits = len(values) <= 2 * PAIRS
+        fits = values.numel() <= 2 * PAIRS
         for piece in (values,) if fits else torch.split(values, 2 * PAIRS):
-            add_normals(piece, self._fresh_bits(len(piece)), scale, shift)
+            add_normals(piece, self._fresh_bits(piece.numel()), scale, shift)
 
     def state(self) -> Tensor:
         """Return uint8 [0]: a key is never saved."""
@@ -90,9 +90,12 @@ class SecureNoise:
     def _fresh_bits(self, size: int) -> Tensor:
         """Return random bits for ``size`` numbers, uint8 [12 ceil(size / 2)]."""
         count = PAIR_BYTES * ((size + 1) // 2)
-        if len(self._bits) < count:
-            self._bits = torch.empty(count, dtype=torch.uint8)
-        bits = self._bits[:count]
+        if count not in self._buffers:
+            # A sum has pieces of one size and a last one; counts and canaries others.
+            if len(self._buffers) == 4:
+                self._buffers = {}
+            self._buffers[count] = torch.empty(count, dtype=torch.uint8)
+        bits = self._buffers[count]
         self._stream.fill(bits)
         return bits
 

@@ -321,3 +321,18 @@ def test_the_state_of_a_secure_run_holds_no_key():
     again = started()
     again[2].load_state_dict(state)
     assert again[2].get_epsilon() == run[2].get_epsilon()
+
+
+def test_steps_are_counted_whatever_lines_they_share():
+    ledger = Ledger()
+    for noise in (1.0, 1.0, 2.0, 2.0, 2.0, 1.0):
+        ledger.record(dataclasses.replace(AS_PLANNED, noise_multiplier=noise), 3)
+    each = AS_PLANNED.steps
+    assert [line.steps for line in ledger.releases] == [2 * each, 3 * each, each]
+    assert ledger.steps == 6 * each
+    again = Ledger.from_data(ledger.as_data())
+    assert (again.releases, again.steps) == (ledger.releases, ledger.steps)
+    again.record(ledger.releases[-1], 3)
+    assert again.steps == 7 * each
+    again.releases = ledger.releases[:1]
+    assert again.steps == 2 * each
