@@ -2,6 +2,7 @@
 
 import ast
 import graphlib
+import os
 import subprocess
 import sys
 from collections import Counter
@@ -154,6 +155,25 @@ def test_web_and_worker_processes_never_load_torch():
         [sys.executable, "-c", code, *names], capture_output=True, text=True, cwd=ROOT
     )
     assert done.returncode == 0, done.stderr
+
+
+def test_a_first_page_waits_for_no_module_that_it_does_not_need(tmp_path):
+    """Together they took as long to load as all that it needs."""
+    code = (
+        "import sys\n"
+        "from dpsgd_explorer.web import create_app\n"
+        "page = create_app().test_client().get('/train/')\n"
+        "needless = {'scipy.stats', 'scipy.optimize', 'huey', 'psycopg', 'redis'}\n"
+        "print(page.status_code, sorted(needless & set(sys.modules)))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+        env=os.environ | {"DPSGD_INSTANCE_DIR": str(tmp_path)},
+    )
+    assert done.stdout.strip() == "200 []", done.stdout + done.stderr
 
 
 def test_accounting_needs_nothing_but_numpy_and_scipy():

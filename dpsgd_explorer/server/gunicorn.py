@@ -11,6 +11,7 @@ import re
 import signal
 import socket
 import sys
+from importlib import import_module
 from pathlib import Path
 from threading import Thread
 from typing import TYPE_CHECKING, Any
@@ -65,6 +66,7 @@ class WebServer(BaseApplication):  # type: ignore[misc]  # gunicorn has no types
 
         app = create_app(self._settings)
         Thread(target=count_minutes, args=(app,), daemon=True).start()
+        Thread(target=load_ahead, daemon=True).start()
         return app
 
     def _options(self) -> dict[str, Any]:
@@ -92,6 +94,12 @@ class WebServer(BaseApplication):  # type: ignore[misc]  # gunicorn has no types
         if os.access(MEMORY_FOLDER, os.W_OK):
             return MEMORY_FOLDER
         return self._settings.instance_dir
+
+
+def load_ahead() -> None:
+    """Load what some answer will need, for no first answer to wait for all of it."""
+    for name in ("dpsgd_explorer.runs.queue", "scipy.optimize"):
+        import_module(name)
 
 
 def write_error(client: socket.socket, status: int, reason: str, message: str) -> None:

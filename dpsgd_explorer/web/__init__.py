@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import Any
 
 from flask import Flask
@@ -155,7 +154,6 @@ def create_app(settings: Settings | None = None) -> Flask:
             settings.instance_dir, settings.operation.secret_key
         ),
     }
-    import_module("scipy.optimize")  # 0.3 s, which no answer should take
     published = assets.publish(assets.FRONT_DIR / "static", settings.instance_dir)
     app.jinja_env.globals |= {
         "site": site,

@@ -40,8 +40,18 @@ def test_a_message_holds_the_run_id_and_no_pickle(doorbell, tmp_path):
     assert ["run-1"] in json.loads(data)
 
 
+def test_a_queue_that_cannot_be_opened_is_no_error(doorbell, tmp_path, caplog):
+    bell, file = doorbell(), tmp_path / "queue.sqlite3"
+    file.unlink()
+    file.mkdir()
+    bell.ring("run-1")
+    assert "the doorbell for run run-1 was not heard" in caplog.text
+    file.rmdir()
+
+
 def test_a_ring_that_cannot_be_queued_is_no_error(doorbell, tmp_path, caplog):
     bell = doorbell()
+    assert bell.huey.pending_count() == 0
     queue = sqlite3.connect(tmp_path / "queue.sqlite3")
     queue.execute("DROP TABLE task")
     queue.close()

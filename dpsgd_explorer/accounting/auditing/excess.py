@@ -12,9 +12,10 @@ import math
 from typing import NamedTuple, Self
 
 import numpy as np
-from scipy import special, stats
+from scipy import special
 
 from dpsgd_explorer.accounting.auditing.error_rates import ErrorCounts, largest_rate
+from dpsgd_explorer.accounting.core.binomial import at_least
 from dpsgd_explorer.accounting.core.intervals import Floats
 
 #: Share of the error for the unknown rate, pieces of its interval.
@@ -165,6 +166,8 @@ class _Differences(NamedTuple):
             found: The difference that was counted.
             rates: Ends of the pieces of the false positive rate, rising, [R + 1].
         """
+        from scipy import stats  # its import takes 0.7 s
+
         others = stats.binom(counts.others, rates[:-1, None])
         first = others.ppf(NEGLECTED)
         width = int((others.isf(NEGLECTED) - first).max()) + 1
@@ -186,5 +189,5 @@ class _Differences(NamedTuple):
     def chances_of(self, excess: float) -> Floats:
         """Return the probability if the difference is ``excess``, at most; [R]."""
         hits = np.clip(excess + self.weighted_rates, 0.0, 1.0)
-        right = stats.binom.sf(self.needed - 1, self.members, hits)
+        right = at_least(self.needed, self.members, hits)
         return np.asarray((self.chances * right).sum(axis=1) + 2 * NEGLECTED)

@@ -17,9 +17,10 @@ from statistics import NormalDist
 from typing import NamedTuple
 
 import numpy as np
-from scipy import special, stats
+from scipy import special
 
 from dpsgd_explorer.accounting.auditing.error_rates import Scores
+from dpsgd_explorer.accounting.core.binomial import at_least
 from dpsgd_explorer.accounting.core.gaussian import epsilon_of_mu
 
 #: Largest values that are tried.
@@ -91,11 +92,11 @@ def _refutes(made: Guesses, epsilon: float, delta: float, error: float) -> bool:
     The probability is that at δ = 0 and more, so the former alone may decide.
     """
     rate = special.expit(epsilon)
-    beta = float(stats.binom.sf(made.right - 1, made.made, rate))
+    beta = float(at_least(made.right, made.made, rate))
     if made.right == 0 or beta > error:
         return False
     gaps = np.arange(1, made.right + 1)
-    more = (stats.binom.sf(made.right - 1 - gaps, made.made, rate) - beta) / gaps
+    more = (at_least(made.right - gaps, made.made, rate) - beta) / gaps
     return beta + 2 * made.canaries * delta * float(more.max()) <= error
 
 

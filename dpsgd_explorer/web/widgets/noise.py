@@ -17,7 +17,7 @@ from urllib.parse import urlencode
 
 import numpy as np
 from markupsafe import Markup
-from scipy.stats import norm
+from scipy.special import ndtri
 
 from dpsgd_explorer.accounting import (
     ACCOUNTANTS,
@@ -26,6 +26,7 @@ from dpsgd_explorer.accounting import (
     PrivacyLossDistribution,
     epsilon,
 )
+from dpsgd_explorer.accounting.core.intervals import Floats
 from dpsgd_explorer.experiments.catalogue import MODELS
 from dpsgd_explorer.experiments.training_config import TrainingConfig
 from dpsgd_explorer.web.figures.svg import Picture, Plot, small
@@ -99,11 +100,16 @@ def density_with(level: Level) -> list[float]:
     without = with_it * np.exp(-law.losses)
     tails = np.cumsum(without[::-1])[::-1] - without / 2
     seen = (tails > 0) & (tails < 1)
-    places = norm.isf(tails[seen])
+    places = -ndtri(tails[seen])
     rising = np.concatenate([[True], np.diff(np.maximum.accumulate(places)) > 0])
     losses = np.interp(PLACES, places[rising], law.losses[seen][rising])
-    values = np.exp(norm.logpdf(PLACES) + losses)
+    values = np.exp(_log_normal(PLACES) + losses)
     return [round(float(value), 4) for value in values]
+
+
+def _log_normal(places: Floats) -> Floats:
+    """Return the log of the standard normal density."""
+    return np.asarray(-(places**2) / 2 - math.log(math.sqrt(2 * math.pi)))
 
 
 @cache
@@ -116,7 +122,7 @@ def data() -> dict[str, Any]:
         "first": SHOWN,
         "query": urlencode(shared),
         "places": [round(float(place), 3) for place in PLACES],
-        "without": [round(float(value), 4) for value in norm.pdf(PLACES)],
+        "without": [round(float(value), 4) for value in np.exp(_log_normal(PLACES))],
         "levels": [level.words | {"with": density_with(level)} for level in levels()],
     }
 

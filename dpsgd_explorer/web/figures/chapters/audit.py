@@ -20,7 +20,7 @@ from functools import cache
 
 import numpy as np
 from markupsafe import Markup
-from scipy.stats import beta
+from scipy.special import betaincinv
 
 from dpsgd_explorer.accounting import epsilon
 from dpsgd_explorer.web.figures import toy_problem as toy
@@ -98,11 +98,11 @@ def lower_bound(hits: int, alarms: int, count: int, delta: float = DELTA) -> flo
         count: Trainings per world.
         delta: δ of the promise.
     """
-    h = float(beta.ppf(1 - EACH_SIDE, hits, count - hits + 1)) if hits else 0.0
+    h = float(betaincinv(hits, count - hits + 1, 1 - EACH_SIDE)) if hits else 0.0
     a = (
         1.0
         if alarms == count
-        else float(beta.ppf(EACH_SIDE, alarms + 1, count - alarms))
+        else float(betaincinv(alarms + 1, count - alarms, EACH_SIDE))
     )
     logs = [0.0]
     if h > delta:

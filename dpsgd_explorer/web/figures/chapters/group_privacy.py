@@ -16,9 +16,9 @@ import math
 from functools import cache
 
 from markupsafe import Markup
-from scipy.optimize import brentq
 
 from dpsgd_explorer import accounting
+from dpsgd_explorer.accounting.core.root_finding import first_safe
 from dpsgd_explorer.web.figures.default_run import default_plan, noise_for
 from dpsgd_explorer.web.figures.svg import Picture, Plot, small
 from dpsgd_explorer.web.questions.rounding import limit
@@ -44,8 +44,7 @@ def group_epsilon(records: int) -> float:
         chained = sum(math.exp(i * epsilon) for i in range(records))
         return math.log(delta * chained / DELTA)
 
-    root = float(brentq(log_excess, 0.0, 10 * TARGET, xtol=PRECISION))
-    return records * (root + 2 * PRECISION)
+    return records * first_safe(log_excess, 0.0, 10 * TARGET, PRECISION)
 
 
 def printed(records: int) -> str:

@@ -14,9 +14,9 @@ from functools import cache
 from typing import Any
 
 from markupsafe import Markup
-from scipy import stats
 
 from dpsgd_explorer.accounting import delta
+from dpsgd_explorer.accounting.core.binomial import at_least
 from dpsgd_explorer.experiments.attack_config import POOL, STEPS, AttackConfig
 from dpsgd_explorer.web.figures.svg import Picture, Plot, small
 from dpsgd_explorer.web.questions.rounding import (
@@ -68,8 +68,7 @@ def data() -> dict[str, Any]:
         "labels": found["labels"],
         "joined": found["joined"],
         "coin": [
-            percent(float(stats.binom.sf(count - 1, ROUNDS, 0.5)))
-            for count in range(ROUNDS + 1)
+            percent(float(at_least(count, ROUNDS, 0.5))) for count in range(ROUNDS + 1)
         ],
         "models": [_model(place) for place in range(len(found["models"]))],
     }

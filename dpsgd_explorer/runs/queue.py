@@ -1,0 +1,108 @@
+"""The queue behind the doorbell: in a file, in PostgreSQL or in Redis.
+
+Loads huey, and with it the clients of both servers.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+from huey import PostgresHuey, RedisHuey, SqliteHuey
+from huey.api import Huey
+from huey.registry import Message
+from huey.serializer import Serializer
+
+from dpsgd_explorer.errors import ConfigError
+from dpsgd_explorer.runs.database.address import (
+    REDIS,
+    kind_of,
+    postgresql_url,
+    shown,
+)
+
+NAME = "dpsgd-explorer"
+CONNECT_SECONDS = 5
+# Longer than huey waits for a message, so that silence is no fault.
+ANSWER_SECONDS = 10
+
+
+class JsonSerializer(Serializer):  # type: ignore[misc]  # huey has no types
+    """Keeps queue messages as JSON; huey's own way is pickle, which runs code."""
+
+    def _serialize(self, data: Message) -> bytes:
+        return json.dumps(list(data)).encode()
+
+    def _deserialize(self, data: bytes) -> Message:
+        return Message(*json.loads(data))
+
+
+@dataclass(frozen=True)
+class Queue:
+    """A queue, and the errors it raises when it takes no message."""
+
+    huey: Huey
+    faults: tuple[type[Exception], ...]
+
+
+def queue_at(url: str) -> Queue:
+    """Open the queue on a server.
+
+    Raises:
+        ConfigError: nothing answers there.
+    """
+    return _redis(url) if kind_of(url) == REDIS else _postgresql(url)
+
+
+def queue_in(file: Path) -> Huey:
+    """Open the queue in a file."""
+    return SqliteHuey(NAME, filename=str(file), **_plain())
+
+
+def _redis(url: str) -> Queue:
+    from redis import ConnectionPool, RedisError
+    from redis.backoff import NoBackoff
+    from redis.retry import Retry
+
+    try:
+        pool = ConnectionPool.from_url(
+            url,
+            socket_connect_timeout=CONNECT_SECONDS,
+            socket_timeout=ANSWER_SECONDS,
+            retry=Retry(NoBackoff(), 1),
+        )
+        huey = RedisHuey(NAME, connection_pool=pool, **_plain())
+        huey.storage.queue_size()
+    except (RedisError, ValueError) as error:
+        raise _unreachable(url, error) from None
+    return Queue(huey, (RedisError,))
+
+
+def _postgresql(url: str) -> Queue:
+    import psycopg
+
+    address = postgresql_url(url).set(drivername="postgresql")
+    dsn = address.render_as_string(hide_password=False)
+    options = {"connect_timeout": CONNECT_SECONDS, "application_name": NAME}
+    try:
+        huey = PostgresHuey(NAME, dsn=dsn, **options, **_plain())
+    except (psycopg.errors.UniqueViolation, psycopg.errors.DuplicateTable):
+        # Another process has just made its tables.
+        huey = PostgresHuey(NAME, dsn=dsn, **options, **_plain())
+    except psycopg.Error as error:
+        raise _unreachable(url, error) from None
+    return Queue(huey, (psycopg.Error,))
+
+
+def _plain() -> dict[str, object]:
+    """Return what all queues have in common."""
+    return {"results": False, "serializer": JsonSerializer()}
+
+
+def _unreachable(url: str, error: Exception) -> ConfigError:
+    return ConfigError(
+        "DPSGD_QUEUE_URL",
+        f"DPSGD_QUEUE_URL: the queue {shown(url)} cannot be reached, tried for "
+        f"{CONNECT_SECONDS} seconds: {' '.join(str(error).split())}",
+    )
