@@ -109,7 +109,7 @@ class GradientRule(Rule[LayerT], Generic[LayerT, ActivationsT]):
     ) -> SinglePosition | None:
         """Return the call, if each sample's gradients are g x^T and g, of all its rows.
 
-        Such calls have their ``squared_norms`` computed together.
+        Such calls are measured together, without ``squared_norms``.
         """
         return None
 

@@ -39,7 +39,7 @@ class LinearRule(MatrixRule[nn.Linear]):
     def squared_norms(
         self, layer: nn.Linear, activations: Tensor, backprops: Tensor
     ) -> Tensor:
-        call = self.single_position(layer, activations, backprops)
+        call = _single_position(layer, activations, backprops)
         if call is not None:
             return squared_norms([call])[0]
         x, g = _positions(activations), _positions(backprops)
@@ -55,13 +55,10 @@ class LinearRule(MatrixRule[nn.Linear]):
     def single_position(
         self, layer: nn.Linear, activations: Tensor, backprops: Tensor
     ) -> SinglePosition | None:
-        if activations.dim() > 2:
-            if activations.shape[1:-1].numel() != 1:
-                return None
-            activations, backprops = activations.flatten(1), backprops.flatten(1)
-        if trains(layer, "weight") and trains(layer, "bias"):
-            return SinglePosition(activations, backprops)
-        return None
+        # A rule with norms of its own is asked for them.
+        if type(self).squared_norms is not LinearRule.squared_norms:
+            return None
+        return _single_position(layer, activations, backprops)
 
     def weighted_gradients(
         self,
@@ -101,6 +98,18 @@ class LinearRule(MatrixRule[nn.Linear]):
 
     def position_dims(self, layer: nn.Linear, inputs: Tensor) -> int:
         return inputs.dim() - 1
+
+
+def _single_position(
+    layer: nn.Linear, activations: Tensor, backprops: Tensor
+) -> SinglePosition | None:
+    if activations.dim() > 2:
+        if activations.shape[1:-1].numel() != 1:
+            return None
+        activations, backprops = activations.flatten(1), backprops.flatten(1)
+    if trains(layer, "weight") and trains(layer, "bias"):
+        return SinglePosition(activations, backprops)
+    return None
 
 
 def _positions(values: Tensor) -> Tensor:

@@ -71,6 +71,22 @@ def test_layers_without_positions_are_measured_in_one():
     assert measured == ["small", "wide", "one", "double", "huge"]
 
 
+class Doubled(LinearRule):
+    """A user's rule, with norms of its own."""
+
+    def squared_norms(self, *given):
+        return 2 * super().squared_norms(*given)
+
+
+def test_a_rule_with_norms_of_its_own_is_asked_for_them():
+    layer, x = nn.Linear(3, 4), torch.randn(SAMPLES, 3)
+    torch.manual_seed(1)
+    (usual,) = squared_norms_of([call_of("a", layer, x)], 1.0).values()
+    torch.manual_seed(1)
+    (own,) = squared_norms_of([call_of("a", layer, x, Doubled())], 1.0).values()
+    torch.testing.assert_close(own, 2 * usual, rtol=0, atol=0)
+
+
 def test_two_calls_of_one_unit_are_added():
     first, second = groups()[0], groups()[2]
     second = call_of("small", nn.Linear(3, 2), torch.randn(SAMPLES, 3))
