@@ -11,6 +11,7 @@ from typing import Any, Self
 
 from dpsgd_explorer.runs.classes.records import Class, RosterRow, names_of
 from dpsgd_explorer.runs.store.records import Run
+from dpsgd_explorer.web.forms.fields import FormField
 from dpsgd_explorer.web.questions.privacy import Epsilon
 from dpsgd_explorer.web.questions.rounding import percent
 from dpsgd_explorer.web.run_views.listing import STATE_WORDS
@@ -146,12 +147,25 @@ def _differing(runs: Sequence[Run]) -> dict[str, dict[str, str]]:
     }
     return {
         run.id: {
-            name: short(field, configs[run.id][name])
+            name: words
             for name, field in fields.items()
-            if run.id in configs and configs[run.id][name] is not None
+            if run.id in configs and (words := _words(field, configs[run.id]))
         }
         for run in runs
     }
+
+
+def _words(field: FormField, config: dict[str, Any]) -> str:
+    """Return a setting in a few words, "" where it is not set or has no effect."""
+    value = config[field.name]
+    if value is None or not VIEWS[TRAINING].counts(field.name, config):
+        return ""
+    if field.name == "private":
+        return "" if value else "without privacy"
+    # Of a choice what is before the colon: "vmap: the whole model, over its samples".
+    return (
+        short(field, value).partition(":")[0] if field.choices else short(field, value)
+    )
 
 
 def as_csv(entries: Iterable[Entry]) -> str:

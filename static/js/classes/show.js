@@ -53,6 +53,7 @@ const ACTS = {
     history.replaceState(null, "", link.href);
     loadRoster().then(() => part("roster").querySelector(`[data-sort="${link.dataset.sort}"]`)?.focus());
   },
+  copy: ({dataset: {copy}}) => copyLink(document.getElementById(copy)),
   remove: (button) => done(() => deleteJson(button.dataset.remove), "Removed from the class."),
   post: (button) => done(() => postJson(button.dataset.post, {}), "", () => location.reload()),
   delete: (button) => done(() => deleteJson(button.dataset.delete), "", () => location.assign(button.dataset.then)),
@@ -71,6 +72,13 @@ async function done(act, words, then = null) {
     if (!(error instanceof ApiError)) throw error;
     fault(error.message);
   }
+}
+
+/** A browser that refuses the clipboard has the link marked, for the keys that copy. */
+async function copyLink(box) {
+  box.select();
+  const copied = await navigator.clipboard?.writeText(box.value).then(() => true, () => false);
+  part("said").textContent = copied ? "Copied." : "The link is marked: copy it.";
 }
 
 function fault(words) {
@@ -104,8 +112,8 @@ async function follow() {
   } finally {
     state.busy = false;
   }
-  const wait = events.length && log.last && state.version === 0 ? 0 : log.goes ? SOON_MS : LATER_MS;
-  state.timer = setTimeout(follow, wait);
+  const more = events.length >= data.most_events; // behind these
+  state.timer = setTimeout(follow, more ? 0 : log.goes ? SOON_MS : LATER_MS);
 }
 
 async function loadRoster() {

@@ -22,6 +22,7 @@ from dpsgd_explorer.web.classes.models import ClassSummary
 from dpsgd_explorer.web.classes.roster import Entry, Order, entries_of
 from dpsgd_explorer.web.http.services import classes, settings
 from dpsgd_explorer.web.http.visitor import current_visitor
+from dpsgd_explorer.web.run_views.group_models import MOST_EVENTS
 
 bp = Blueprint("classes", __name__)
 
@@ -103,7 +104,7 @@ def _shown(found: Class) -> dict[str, Any]:
         },
         "page_data": {
             "log": f"/api/v1/classes/{found.id}/events.json",
-            "self": f"/api/v1/classes/{found.id}",
+            "most_events": MOST_EVENTS,
             "roster": url_for("classes.roster", class_id=found.id),
         },
     }

@@ -1,0 +1,40 @@
+import assert from "node:assert/strict";
+import {test} from "node:test";
+import {ClassLog} from "../../../static/js/classes/class_log.js";
+
+const inRoster = (id, more = {}) => ({id, student: id, private: true, counted: false, planned: 4, budget: 1, drawn: true, dataset: "Adult", ...more});
+const evaluation = (id, run_id, seq) => ({id, run_id, seq, kind: "evaluation", data: {step: seq, epsilon: 0.1 * seq, seconds: seq, test_accuracy: 0.8}});
+const ends = (id, run_id, seq) => ({id, run_id, seq, kind: "state", data: {state: "done"}});
+
+test("events that come before their run is on the roster are kept for it", () => {
+  const log = new ClassLog();
+  log.take([inRoster("a")]);
+  log.add(evaluation(7, "b", 1));
+  assert.deepEqual(log.lines("Adult").map(({id}) => id), ["a"]);
+  log.take([inRoster("b"), inRoster("a")]);
+  assert.deepEqual(log.lines("Adult").map(({id, evaluations}) => [id, evaluations.length]), [["b", 1], ["a", 0]]);
+  assert.equal(log.last, 7);
+});
+
+test("a run that leaves the roster leaves the chart", () => {
+  const log = new ClassLog();
+  log.take([inRoster("a"), inRoster("b")]);
+  log.take([inRoster("b")]);
+  assert.deepEqual(log.lines("Adult").map(({id}) => id), ["b"]);
+});
+
+test("trainings are drawn by data set, and nothing else is", () => {
+  const log = new ClassLog();
+  log.take([inRoster("a"), inRoster("b", {dataset: "MNIST"}), inRoster("c", {drawn: false, dataset: "Housing"})]);
+  assert.deepEqual(log.dataSets, ["Adult", "MNIST"]);
+  assert.deepEqual(log.lines("MNIST").map(({id}) => id), ["b"]);
+});
+
+test("it goes on until every run on the roster has ended", () => {
+  const log = new ClassLog();
+  log.take([inRoster("a"), inRoster("b")]);
+  log.add(ends(1, "a", 1));
+  assert.ok(log.goes);
+  log.add(ends(2, "b", 1));
+  assert.ok(!log.goes);
+});
