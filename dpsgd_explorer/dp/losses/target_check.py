@@ -21,6 +21,7 @@ from dpsgd_explorer.dp.losses.marks import ModulePass, mark_outputs
 from dpsgd_explorer.dp.modules import probe_inputs
 from dpsgd_explorer.dp.modules.probe_inputs import NUMBERS, SAMPLES, SEED
 from dpsgd_explorer.dp.modules.pytree import tensors_of
+from dpsgd_explorer.dp.modules.seeding import seed_draws
 from dpsgd_explorer.errors import MixedLossError
 
 LossFunction = Callable[[Any, Any], Tensor]
@@ -150,7 +151,7 @@ class TargetCheck:
         outputs = tree_map(_as_input, outputs)
         inputs = [leaf for leaf in tensors_of(outputs) if _is_compared(leaf)]
         mark_outputs(outputs, ModulePass(SAMPLES, self._reduction, lambda: 1.0))
-        torch.manual_seed(SEED)
+        seed_draws(SEED)
         loss = self._loss_fn(outputs, targets)
         if loss.grad_fn is None:
             return [torch.zeros_like(entry) for entry in inputs]

@@ -45,6 +45,7 @@ from dpsgd_explorer.dp.modules import probe_inputs
 from dpsgd_explorer.dp.modules.input_rows import called
 from dpsgd_explorer.dp.modules.probe_inputs import SAMPLES, SEED
 from dpsgd_explorer.dp.modules.pytree import tensors_of
+from dpsgd_explorer.dp.modules.seeding import seed_draws
 from dpsgd_explorer.dp.modules.state import Changes, ModuleState, refuse_different
 from dpsgd_explorer.dp.safety.expected_draws import expected_draws
 from dpsgd_explorer.dp.safety.gradient_parts import (
@@ -282,7 +283,7 @@ class SafetyCheck:
         return max(apart) <= self._tolerance * max(largest)
 
     def _loss(self, call: Any, targets: Any) -> Tensor:
-        torch.manual_seed(SEED)  # the same random masks in every pass
+        seed_draws(SEED)  # the same random masks in every pass
         outputs = called(self._module, call)
         if self._loss_fn is not None:
             loss = self._loss_fn(outputs, targets)

@@ -14,6 +14,8 @@ import torch
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from dpsgd_explorer.dp.modules.seeding import seed_draws
+
 aten = torch.ops.aten
 DROPOUT_ARGUMENTS = ("dropout_p", "dropout")
 
@@ -71,7 +73,7 @@ class _ExpectedDraws(TorchDispatchMode):  # type: ignore[no-untyped-call]
         if operation is aten.bernoulli:
             return _bernoulli(*args)
         # No plain expectation (permutations, indices): the same draw every time.
-        torch.manual_seed(0)
+        seed_draws(0)
         return func(*_without_dropout(func, args), **kwargs)
 
 

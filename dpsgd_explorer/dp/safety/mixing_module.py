@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from torch.utils._pytree import tree_leaves
 
 from dpsgd_explorer.dp.modules.input_rows import called
+from dpsgd_explorer.dp.modules.seeding import seed_draws
 
 Trace = list[tuple[str, list[Tensor], list[Tensor]]]
 
@@ -69,7 +70,7 @@ def _trace(module: nn.Module, call: Any, seed: int) -> Trace:
         for submodule in module.modules()
     ]
     try:
-        torch.manual_seed(seed)
+        seed_draws(seed)
         with torch.no_grad():
             called(module, call)
     finally:
