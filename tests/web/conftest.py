@@ -8,6 +8,7 @@ import dataclasses
 from contextlib import ExitStack, contextmanager
 
 import pytest
+from jinja2 import BytecodeCache
 
 from dpsgd_explorer.experiments.events import Event
 from dpsgd_explorer.settings import Settings
@@ -42,6 +43,23 @@ STEP = {
 }
 
 
+class CompiledTemplates(BytecodeCache):
+    """What the first application made of the templates, for those after it."""
+
+    def __init__(self):
+        self._code = {}
+
+    def load_bytecode(self, bucket):
+        if code := self._code.get((bucket.key, bucket.checksum)):
+            bucket.bytecode_from_string(code)
+
+    def dump_bytecode(self, bucket):
+        self._code[bucket.key, bucket.checksum] = bucket.bytecode_to_string()
+
+
+COMPILED = CompiledTemplates()
+
+
 @pytest.fixture(scope="session")
 def shelf(tmp_path_factory):
     """Publish the static files once: compressing plotly.js takes a while."""
@@ -62,6 +80,7 @@ def application(settings):
     """The real application, closed at the end."""
     app = create_app(settings)
     app.testing = True
+    app.jinja_env.bytecode_cache = COMPILED
     yield app
     app.extensions["run_store"].database.close()
     app.extensions["doorbell"].huey.storage.close()

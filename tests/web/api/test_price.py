@@ -94,13 +94,13 @@ def plan_of(client, **values):
     return client.get("/api/v1/privacy/plan", query_string=BUDGET | values).json
 
 
-def test_the_plan_of_a_run_with_a_budget_says_budget_and_wall(client):
-    plan = plan_of(client, points=11)
+def test_the_plan_of_a_run_with_a_budget_says_budget_and_wall(reading):
+    plan = plan_of(reading, points=11)
     terms = (plan["epsilon"], plan["accountant"], plan["status"])
     assert terms == (2.0, "filter", "bound")
     assert plan["last_step"] == plan["steps"] == 40
     assert plan["curve"]["epsilon"][-1] <= 2.0
-    assert 0 < plan_of(client, filter_epsilon=0.9)["last_step"] < 40
-    page = client.get("/train/", query_string=BUDGET).text
+    assert 0 < plan_of(reading, filter_epsilon=0.9)["last_step"] < 40
+    page = reading.get("/train/", query_string=BUDGET).text
     assert "bound (filter)" in page
     assert "Privacy filter" in page

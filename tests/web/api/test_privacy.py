@@ -36,8 +36,8 @@ def ask(client, route, **query):
     return answer.json
 
 
-def test_epsilon_is_the_accountants_rounded_up_with_its_terms(client):
-    answer = ask(client, "epsilon", **RUN)
+def test_epsilon_is_the_accountants_rounded_up_with_its_terms(reading):
+    answer = ask(reading, "epsilon", **RUN)
     truth = truth_of()
     assert truth <= answer["epsilon"] <= truth + 1e-4
     assert answer["value"] == truth
@@ -46,14 +46,14 @@ def test_epsilon_is_the_accountants_rounded_up_with_its_terms(client):
     assert answer.items() >= RUN.items()
 
 
-def test_without_noise_there_is_no_epsilon(client):
-    answer = ask(client, "epsilon", **RUN | {"noise_multiplier": 0})
+def test_without_noise_there_is_no_epsilon(reading):
+    answer = ask(reading, "epsilon", **RUN | {"noise_multiplier": 0})
     assert (answer["epsilon"], answer["epsilon_text"]) == (None, "∞")
 
 
-def test_the_noise_for_a_target_keeps_it(client):
+def test_the_noise_for_a_target_keeps_it(reading):
     query = run_without("noise_multiplier")
-    answer = ask(client, "noise_multiplier", target_epsilon=1.5, **query)
+    answer = ask(reading, "noise_multiplier", target_epsilon=1.5, **query)
     spent = truth_of(noise_multiplier=answer["noise_multiplier"])
     assert 1.49 < spent <= 1.5
     assert answer["value"] == answer["noise_multiplier"]
@@ -61,25 +61,25 @@ def test_the_noise_for_a_target_keeps_it(client):
     assert answer.items() >= TERMS.items()
 
 
-def test_the_steps_for_a_target_are_the_most_that_keep_it(client):
-    answer = ask(client, "steps", target_epsilon=1.5, **run_without("steps"))
+def test_the_steps_for_a_target_are_the_most_that_keep_it(reading):
+    answer = ask(reading, "steps", target_epsilon=1.5, **run_without("steps"))
     assert truth_of(steps=answer["steps"]) <= 1.5
     assert truth_of(steps=answer["steps"] + 1) > 1.5
     assert answer["value"] == answer["steps"]
 
 
-def test_delta_is_where_the_epsilon_is_spent(client):
+def test_delta_is_where_the_epsilon_is_spent(reading):
     query = run_without("delta")
-    answer = ask(client, "delta", epsilon=1.5, **query)
+    answer = ask(reading, "delta", epsilon=1.5, **query)
     assert answer["value"] == answer["delta"]
     assert truth_of(delta=answer["delta"]) == pytest.approx(1.5, rel=1e-5)
     assert answer["epsilon"] == 1.5
 
 
 @pytest.mark.parametrize("name", accounting.ACCOUNTANTS)
-def test_the_truth_lies_between_lower_and_upper(client, name):
+def test_the_truth_lies_between_lower_and_upper(reading, name):
     rate = 1 if name == "zcdp" else RUN["sample_rate"]
-    answer = ask(client, "epsilon", **RUN | {"sample_rate": rate}, accountant=name)
+    answer = ask(reading, "epsilon", **RUN | {"sample_rate": rate}, accountant=name)
     if accounting.ACCOUNTANTS[name].status == "approximation":
         assert (answer["lower"], answer["upper"]) == (None, None)
         return
@@ -87,8 +87,8 @@ def test_the_truth_lies_between_lower_and_upper(client, name):
     assert (answer["lower"] or 0) <= answer["upper"]
 
 
-def test_a_curve_is_epsilon_along_the_steps(client):
-    answer = ask(client, "curve", **RUN, points=11)
+def test_a_curve_is_epsilon_along_the_steps(reading):
+    answer = ask(reading, "curve", **RUN, points=11)
     assert answer["steps"] == list(range(0, 1001, 100))
     truth = [truth_of(steps=step) for step in answer["steps"]]
     assert answer["epsilon"] == pytest.approx(
@@ -99,38 +99,38 @@ def test_a_curve_is_epsilon_along_the_steps(client):
     assert answer.items() >= TERMS.items()
 
 
-def test_a_curve_is_enclosed_point_by_point(client):
-    answer = ask(client, "curve", **RUN, points=5)
+def test_a_curve_is_enclosed_point_by_point(reading):
+    answer = ask(reading, "curve", **RUN, points=5)
     sides = zip(answer["lower"], answer["upper"], answer["epsilon"], strict=True)
     assert all(low <= high <= shown for low, high, shown in sides)
-    none = ask(client, "curve", **RUN, points=5, accountant="gdp")
+    none = ask(reading, "curve", **RUN, points=5, accountant="gdp")
     assert (none["lower"], none["upper"]) == (None, None)
 
 
 @pytest.mark.parametrize("route", ["epsilon", "curve"])
-def test_an_exact_answer_whose_sides_do_not_meet_is_called_a_bound(client, route):
+def test_an_exact_answer_whose_sides_do_not_meet_is_called_a_bound(reading, route):
     run = {"sample_rate": 1e-5, "noise_multiplier": 0.05, "steps": 3, "delta": 1e-5}
-    answer = ask(client, route, **run)
+    answer = ask(reading, route, **run)
     assert (answer["accountant"], answer["status"]) == ("exact", "bound")
 
 
-def test_a_plan_names_the_accountants_that_apply(client):
-    sampled = ask(client, "plan", **SMALL)["accountants"]
+def test_a_plan_names_the_accountants_that_apply(reading):
+    sampled = ask(reading, "plan", **SMALL)["accountants"]
     assert set(accounting.ACCOUNTANTS) - set(sampled) == {"zcdp"}
     whole = SMALL | {"expected_batch_size": TrainingConfig.parse(SMALL).sample_size}
-    assert ask(client, "plan", **whole)["accountants"] == list(accounting.NAMES)
+    assert ask(reading, "plan", **whole)["accountants"] == list(accounting.NAMES)
 
 
 @pytest.mark.parametrize("route", ["epsilon", "noise_multiplier", "steps", "delta"])
-def test_all_accountants_answer_beside_the_exact_one(client, route):
+def test_all_accountants_answer_beside_the_exact_one(reading, route):
     asked = {
         "epsilon": RUN,
         "noise_multiplier": run_without("noise_multiplier") | {"target_epsilon": 1.5},
         "steps": run_without("steps") | {"target_epsilon": 1.5},
         "delta": run_without("delta") | {"epsilon": 1.5},
     }[route]
-    exact = ask(client, route, **asked, accountant="exact")
-    every = ask(client, route, **asked, accountant="all")
+    exact = ask(reading, route, **asked, accountant="exact")
+    every = ask(reading, route, **asked, accountant="all")
     assert exact.pop("epsilons") is None
     told = every.pop("epsilons")
     assert every == exact
@@ -142,17 +142,17 @@ def test_all_accountants_answer_beside_the_exact_one(client, route):
     }
 
 
-def test_a_plan_for_all_accountants_is_calibrated_by_the_exact_one(client):
+def test_a_plan_for_all_accountants_is_calibrated_by_the_exact_one(reading):
     exact, every = (
-        ask(client, "plan", **SMALL, accountant=name) for name in ("exact", "all")
+        ask(reading, "plan", **SMALL, accountant=name) for name in ("exact", "all")
     )
     told = every.pop("epsilons")
     assert every | {"epsilons": None} == exact
     assert told["exact"] == exact["epsilon"] < told["rdp"]
 
 
-def test_a_curve_of_few_steps_names_each_once(client):
-    answer = ask(client, "curve", **RUN | {"steps": 3}, points=200)
+def test_a_curve_of_few_steps_names_each_once(reading):
+    answer = ask(reading, "curve", **RUN | {"steps": 3}, points=200)
     assert answer["steps"] == [0, 1, 2, 3]
 
 
@@ -174,24 +174,26 @@ def test_a_curve_of_few_steps_names_each_once(client):
         ("batch", "1", "unknown setting 'batch'"),
     ],
 )
-def test_a_bad_question_names_the_field(client, route, field, text, says):
+def test_a_bad_question_names_the_field(reading, route, field, text, says):
     query = {"sample_rate": 0.01, "steps": 10, "delta": 1e-6, field: text}
     extra = "target_epsilon" if route == "noise_multiplier" else "noise_multiplier"
-    answer = client.get(f"{API}/{route}", query_string=query | {extra: 1})
+    answer = reading.get(f"{API}/{route}", query_string=query | {extra: 1})
     error = error_of(answer, 422, field, says)
     assert len(error["message"]) < 300
 
 
-def test_a_target_no_noise_reaches(client):
+def test_a_target_no_noise_reaches(reading):
     query = {"sample_rate": 1, "steps": 10**6, "delta": 1e-12, "target_epsilon": 1e-6}
     query["accountant"] = "rdp"  # whose orders end
     error_of(
-        client.get(f"{API}/noise_multiplier", query_string=query), 422, "target_epsilon"
+        reading.get(f"{API}/noise_multiplier", query_string=query),
+        422,
+        "target_epsilon",
     )
 
 
-def test_a_plan_says_what_the_run_will_do(client):
-    answer = ask(client, "plan", **SMALL)
+def test_a_plan_says_what_the_run_will_do(reading):
+    answer = ask(reading, "plan", **SMALL)
     plan = TrainingConfig(**SMALL).plan
     for name in ("sample_rate", "noise_multiplier", "steps", "sample_size", "delta"):
         assert answer[name] == getattr(plan, name), name
@@ -200,15 +202,15 @@ def test_a_plan_says_what_the_run_will_do(client):
     assert answer["epochs"] == pytest.approx(4 * 4096 / 32_561)
 
 
-def test_a_plan_of_epochs_counts_the_steps(client):
+def test_a_plan_of_epochs_counts_the_steps(reading):
     query = {name: value for name, value in SMALL.items() if name != "steps"}
-    answer = ask(client, "plan", **query, epochs="2.5")
+    answer = ask(reading, "plan", **query, epochs="2.5")
     assert answer["steps"] == 20  # 2.5 times 32,561 records in batches of 4096: 19.98
 
 
-def test_a_plan_ends_where_the_budget_does(client):
+def test_a_plan_ends_where_the_budget_does(reading):
     query = SMALL | {"steps": 100, "stop_at_epsilon": 0.7}
-    answer = ask(client, "plan", **query, points=5)
+    answer = ask(reading, "plan", **query, points=5)
     plan = TrainingConfig(**query).plan
     assert plan.epsilon(answer["last_step"]) <= 0.7
     assert plan.epsilon(answer["last_step"] + 1) > 0.7
@@ -217,15 +219,15 @@ def test_a_plan_ends_where_the_budget_does(client):
     assert answer["curve"]["epsilon"][-1] == answer["epsilon"]
 
 
-def test_a_plan_without_privacy_promises_nothing(client):
-    answer = ask(client, "plan", private="false", stop_at_epsilon="1", points=2)
+def test_a_plan_without_privacy_promises_nothing(reading):
+    answer = ask(reading, "plan", private="false", stop_at_epsilon="1", points=2)
     assert (answer["private"], answer["epsilon"]) == (False, None)
     assert answer["last_step"] == answer["steps"]
     assert answer["curve"]["epsilon"] == [0, None]
 
 
-def test_no_query_is_the_default_run(client):
-    assert ask(client, "plan")["steps"] == TrainingConfig().plan.steps
+def test_no_query_is_the_default_run(reading):
+    assert ask(reading, "plan")["steps"] == TrainingConfig().plan.steps
 
 
 @pytest.mark.parametrize(
@@ -240,24 +242,24 @@ def test_no_query_is_the_default_run(client):
         ({"nonsense": "1"}, {"nonsense"}),
     ],
 )
-def test_a_bad_plan_has_a_message_for_each_field(client, query, fields):
-    error = error_of(client.get(f"{API}/plan", query_string=query), 422)
+def test_a_bad_plan_has_a_message_for_each_field(reading, query, fields):
+    error = error_of(reading.get(f"{API}/plan", query_string=query), 422)
     assert set(error["fields"]) == fields
 
 
-def test_an_accountant_that_says_nothing_here_is_refused_with_the_reason(client):
+def test_an_accountant_that_says_nothing_here_is_refused_with_the_reason(reading):
     query = RUN | {"accountant": "zcdp"}
     error_of(
-        client.get(f"{API}/epsilon", query_string=query),
+        reading.get(f"{API}/epsilon", query_string=query),
         422,
         "accountant",
         "not amplified by sampling",
     )
 
 
-def test_a_solved_sample_rate_keeps_the_target_and_hardly_more_does_not(client):
+def test_a_solved_sample_rate_keeps_the_target_and_hardly_more_does_not(reading):
     query = run_without("sample_rate")
-    answer = ask(client, "sample_rate", target_epsilon=1.5, **query)
+    answer = ask(reading, "sample_rate", target_epsilon=1.5, **query)
     most = answer["value"]
     assert answer["sample_rate"] == most
     assert truth_of(sample_rate=most) <= 1.5 < truth_of(sample_rate=1.001 * most)
@@ -265,9 +267,9 @@ def test_a_solved_sample_rate_keeps_the_target_and_hardly_more_does_not(client):
     assert answer["upper"] is None or most <= answer["upper"] <= 1.001 * most
 
 
-def test_the_trade_off_rises_above_the_diagonal(client):
+def test_the_trade_off_rises_above_the_diagonal(reading):
     query = run_without("delta")
-    answer = ask(client, "trade_off", **query, points=11)
+    answer = ask(reading, "trade_off", **query, points=11)
     alarms, found = answer["false_positive_rate"], answer["true_positive_rate"]
     assert (alarms[0], alarms[-1], len(alarms)) == (0, 1, 11)
     assert found == sorted(found)
@@ -279,23 +281,23 @@ def test_the_trade_off_rises_above_the_diagonal(client):
     assert max(b - a for a, b in zip(answer["lower"], found, strict=True)) < 0.01
 
 
-def test_a_repeated_question_is_answered_alike_and_an_error_is_not_kept(client):
-    first, again = (client.get(f"{API}/epsilon", query_string=RUN) for _ in range(2))
+def test_a_repeated_question_is_answered_alike_and_an_error_is_not_kept(reading):
+    first, again = (reading.get(f"{API}/epsilon", query_string=RUN) for _ in range(2))
     assert first.data == again.data
     assert first.headers["Content-Type"] == again.headers["Content-Type"]
     for _ in range(2):
-        wrong = client.get(f"{API}/epsilon", query_string=RUN | {"sample_rate": 2})
+        wrong = reading.get(f"{API}/epsilon", query_string=RUN | {"sample_rate": 2})
         assert wrong.status_code == 422
 
 
-def test_a_solved_number_is_exact_only_where_it_is_enclosed(client):
+def test_a_solved_number_is_exact_only_where_it_is_enclosed(reading):
     """ε at the answer may be exact while the answer is not the least."""
     query = run_without("noise_multiplier")
-    usual = ask(client, "noise_multiplier", target_epsilon=1.5, **query)
+    usual = ask(reading, "noise_multiplier", target_epsilon=1.5, **query)
     assert usual["status"] == "exact"
     assert usual["lower"] < usual["value"] == usual["upper"]
     loose = ask(
-        client,
+        reading,
         "noise_multiplier",
         target_epsilon=0.00044904330169875267,
         sample_rate=1.3799867623747025e-05,
@@ -305,16 +307,16 @@ def test_a_solved_number_is_exact_only_where_it_is_enclosed(client):
     assert (loose["lower"] is None) == (loose["status"] == "bound")
 
 
-def test_noise_for_a_replaced_record_of_a_tiny_sample_is_answered(client):
+def test_noise_for_a_replaced_record_of_a_tiny_sample_is_answered(reading):
     run = {"sample_rate": 3.07e-5, "steps": 2658, "delta": 1.67e-5}
     terms = {"target_epsilon": 100.1, "neighboring_relation": "replace_one"}
-    assert 0 < ask(client, "noise_multiplier", **run, **terms)["value"] < 0.2
+    assert 0 < ask(reading, "noise_multiplier", **run, **terms)["value"] < 0.2
 
 
 @pytest.mark.parametrize("route", ["epsilon", "curve", "plan"])
-def test_a_parameter_that_is_given_twice_is_refused(client, route):
+def test_a_parameter_that_is_given_twice_is_refused(reading, route):
     query = "sample_rate=0.01&steps=5&steps=6&noise_multiplier=1"
-    answer = client.get(f"/api/v1/privacy/{route}?{query}")
+    answer = reading.get(f"/api/v1/privacy/{route}?{query}")
     assert answer.status_code == 422
     assert answer.json["error"]["field"] == "steps"
     assert "once" in answer.json["error"]["message"]
@@ -332,37 +334,37 @@ def test_a_parameter_that_is_given_twice_is_refused(client, route):
         "&sample_rate=5e-324&steps=1&delta=1e-5&target_epsilon=5e-324",
     ],
 )
-def test_numbers_that_are_hardly_floats_are_refused_not_broken_on(client, query):
-    assert client.get(f"/api/v1/privacy/{query}").status_code == 422
+def test_numbers_that_are_hardly_floats_are_refused_not_broken_on(reading, query):
+    assert reading.get(f"/api/v1/privacy/{query}").status_code == 422
 
 
-def test_a_target_of_a_millionth_is_printed_as_one(client):
+def test_a_target_of_a_millionth_is_printed_as_one(reading):
     """It read 0.0001 and "0.01"."""
     query = run_without("noise_multiplier") | {"target_epsilon": 1e-6}
-    answer = ask(client, "noise_multiplier", **query)
+    answer = ask(reading, "noise_multiplier", **query)
     assert answer["epsilon"] == float(answer["epsilon_text"]) == 1e-6
-    tiny = ask(client, "epsilon", **RUN | {"noise_multiplier": 1e5})
+    tiny = ask(reading, "epsilon", **RUN | {"noise_multiplier": 1e5})
     assert 0 < tiny["value"] <= tiny["epsilon"] <= 1.1 * tiny["value"] < 1e-4
 
 
 @pytest.mark.parametrize("name", ["exact", "rdp", "gdp", "advanced", "basic", "all"])
-def test_no_step_spends_nothing_here_as_in_the_library(client, name):
+def test_no_step_spends_nothing_here_as_in_the_library(reading, name):
     none = RUN | {"steps": 0, "accountant": name}
-    assert ask(client, "epsilon", **none)["value"] == 0
-    assert ask(client, "curve", **none)["epsilon"] == [0]
-    assert ask(client, "delta", **(none | {"delta": ""}), epsilon=1)["value"] == 0
-    found = ask(client, "trade_off", **(none | {"delta": ""}), points=3)
+    assert ask(reading, "epsilon", **none)["value"] == 0
+    assert ask(reading, "curve", **none)["epsilon"] == [0]
+    assert ask(reading, "delta", **(none | {"delta": ""}), epsilon=1)["value"] == 0
+    found = ask(reading, "trade_off", **(none | {"delta": ""}), points=3)
     assert found["true_positive_rate"] == found["false_positive_rate"]
 
 
 @pytest.mark.parametrize("route", ["noise_multiplier", "sample_rate"])
-def test_a_target_wants_steps(client, route):
+def test_a_target_wants_steps(reading, route):
     query = run_without(route) | {"steps": 0, "target_epsilon": 1}
-    error = error_of(client.get(f"{API}/{route}", query_string=query), 422)
+    error = error_of(reading.get(f"{API}/{route}", query_string=query), 422)
     assert (error["field"], "at least 1" in error["message"]) == ("steps", True)
 
 
-def test_noise_may_be_as_large_as_in_the_library(client):
+def test_noise_may_be_as_large_as_in_the_library(reading):
     most = {"noise_multiplier": MAX_NOISE_MULTIPLIER, "delta": 1e-15}
-    answer = ask(client, "epsilon", **RUN | most | {"sample_rate": 1})
+    answer = ask(reading, "epsilon", **RUN | most | {"sample_rate": 1})
     assert answer["value"] == truth_of(**most, sample_rate=1) > 0

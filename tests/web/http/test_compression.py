@@ -15,9 +15,9 @@ READERS = {"br": brotli.decompress, "gzip": gzip.decompress}
     [("gzip, deflate, br, zstd", "br"), ("br;q=0, gzip", "gzip"), ("gzip", "gzip")],
 )
 @pytest.mark.parametrize("path", ["/train/", "/openapi.json"])
-def test_a_page_is_sent_compressed_to_who_can_read_it(client, path, accept, encoding):
-    plain = client.get(path)
-    small = client.get(path, headers={"Accept-Encoding": accept})
+def test_a_page_is_sent_compressed_to_who_can_read_it(reading, path, accept, encoding):
+    plain = reading.get(path)
+    small = reading.get(path, headers={"Accept-Encoding": accept})
     assert "Content-Encoding" not in plain.headers
     assert small.headers["Content-Encoding"] == encoding
     assert READERS[encoding](small.data) == plain.data
@@ -27,8 +27,8 @@ def test_a_page_is_sent_compressed_to_who_can_read_it(client, path, accept, enco
 
 
 @pytest.mark.parametrize("accept", ["", "identity", "gzip;q=0", "zstd"])
-def test_nobody_gets_what_they_cannot_read(client, accept):
-    answer = client.get("/train/", headers={"Accept-Encoding": accept})
+def test_nobody_gets_what_they_cannot_read(reading, accept):
+    answer = reading.get("/train/", headers={"Accept-Encoding": accept})
     assert "Content-Encoding" not in answer.headers
 
 

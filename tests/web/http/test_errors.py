@@ -23,8 +23,8 @@ RAISED_TO_VISITORS = {
 @pytest.mark.parametrize(
     "path", ["/nowhere", "/runs/nope/", "/learn/nope/", "/static/x"]
 )
-def test_a_browser_gets_a_page(client, path):
-    answer = client.get(path, headers=BROWSER)
+def test_a_browser_gets_a_page(reading, path):
+    answer = reading.get(path, headers=BROWSER)
     assert answer.status_code == 404
     assert answer.mimetype == "text/html"
     assert '<nav class="site-nav"' in answer.text
@@ -32,13 +32,13 @@ def test_a_browser_gets_a_page(client, path):
 
 
 @pytest.mark.parametrize("path", ["/api/v1/nowhere", "/api/v1/runs/nope", "/api/"])
-def test_the_api_answers_json_even_to_a_browser(client, path):
-    error_of(client.get(path, headers=BROWSER), 404)
+def test_the_api_answers_json_even_to_a_browser(reading, path):
+    error_of(reading.get(path, headers=BROWSER), 404)
 
 
 @pytest.mark.parametrize("accept", ["*/*", "application/json", "", "image/png"])
-def test_a_program_gets_json_everywhere(client, accept):
-    error_of(client.get("/nowhere", headers={"Accept": accept}), 404)
+def test_a_program_gets_json_everywhere(reading, accept):
+    error_of(reading.get("/nowhere", headers={"Accept": accept}), 404)
 
 
 TYPED = "<script>alert(1)</script>"
@@ -64,15 +64,15 @@ PLACES = (
 
 
 @pytest.mark.parametrize("place", PLACES)
-def test_what_a_visitor_types_is_text_on_every_page(client, place):
-    answer = client.get(place.format(TYPED), headers=BROWSER)
+def test_what_a_visitor_types_is_text_on_every_page(reading, place):
+    answer = reading.get(place.format(TYPED), headers=BROWSER)
     assert answer.mimetype == "text/html"
     assert "alert(1)</script>" not in answer.text
     assert "<script>alert" not in answer.text
 
 
-def test_a_page_without_its_slash_is_found(client):
-    answer = client.get("/learn?a=b%2Fc", headers=BROWSER)
+def test_a_page_without_its_slash_is_found(reading):
+    answer = reading.get("/learn?a=b%2Fc", headers=BROWSER)
     assert answer.status_code == 308
     assert answer.headers["Location"] == "/learn/?a=b%2Fc"
 
@@ -108,8 +108,8 @@ def test_head_and_options_are_answered(client):
     assert client.head(f"/api/v1/runs/{run_id}/events").status_code == 200
 
 
-def test_an_error_page_is_a_sentence_with_ways_out(client):
-    page = client.get("/runs/nosuch/", headers={"Accept": "text/html"})
+def test_an_error_page_is_a_sentence_with_ways_out(reading):
+    page = reading.get("/runs/nosuch/", headers={"Accept": "text/html"})
     assert page.status_code == 404
     assert '<p class="lede">There is no run' in page.text
     for address in ("/runs/", "/train/"):

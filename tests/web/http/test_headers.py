@@ -19,8 +19,8 @@ ADDRESSES = [
 
 
 @pytest.mark.parametrize("address", ADDRESSES)
-def test_every_answer_carries_the_security_headers(client, address):
-    headers = client.get(address, buffered=True).headers
+def test_every_answer_carries_the_security_headers(reading, address):
+    headers = reading.get(address, buffered=True).headers
     for name, value in SECURITY_HEADERS.items():
         assert headers.getlist(name) == [value], name
     assert "Access-Control-Allow-Origin" not in headers
@@ -40,8 +40,8 @@ def test_the_policy_lets_in_no_script_and_style_but_ours():
     assert policy["frame-ancestors"] == policy["base-uri"] == "'none'"
 
 
-def test_computed_answers_are_asked_for_again(client):
-    assert client.get("/healthz").headers["Cache-Control"] == "private, no-cache"
+def test_computed_answers_are_asked_for_again(reading):
+    assert reading.get("/healthz").headers["Cache-Control"] == "private, no-cache"
 
 
 @pytest.mark.parametrize(
@@ -92,8 +92,8 @@ FOREIGN = ["evil.example", "localhost.evil.example", "evil.example:8000", "[::2]
 
 @pytest.mark.parametrize("host", FOREIGN)
 @pytest.mark.parametrize("path", ["/train", "/", "/healthz", RUNS, "/nowhere"])
-def test_a_request_to_another_sites_name_is_refused(client, host, path):
-    answer = client.get(path, headers={"Host": host})
+def test_a_request_to_another_sites_name_is_refused(reading, host, path):
+    answer = reading.get(path, headers={"Host": host})
     error = error_of(answer, 400)
     assert error["code"] == "untrusted_host"
     assert f"the request is for {host.removesuffix(':80')!r}" in error["message"]
@@ -112,8 +112,8 @@ def test_a_page_by_dns_rebinding_launches_nothing(client, store):
 
 @pytest.mark.parametrize("host", ["localhost", "127.0.0.1", "[::1]", "LOCALHOST"])
 @pytest.mark.parametrize("port", ["", ":8000"])
-def test_this_machine_has_several_names(client, host, port):
-    assert client.get("/healthz", headers={"Host": host + port}).status_code == 200
+def test_this_machine_has_several_names(reading, host, port):
+    assert reading.get("/healthz", headers={"Host": host + port}).status_code == 200
 
 
 def test_further_names_are_a_setting(make_app):

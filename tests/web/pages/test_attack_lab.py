@@ -48,10 +48,10 @@ def shown(text):
     return {name: html.unescape(heading) for name, heading in found}
 
 
-def test_the_lab_shows_a_recorded_attack_of_its_defaults_at_once(client):
+def test_the_lab_shows_a_recorded_attack_of_its_defaults_at_once(reading):
     config, _ = recorded_attack()
     assert config == AttackConfig()
-    text = client.get(LAB).text
+    text = reading.get(LAB).text
     charts = shown(text)
     assert charts.keys() == {"roc", "record"}
     assert "ε = 4.00 allows" in charts["roc"]
@@ -128,8 +128,8 @@ def test_a_ceiling_between_two_rates_is_that_of_the_larger():
     assert at == [0.1, 0.2, 0.5, 0.5, 1.0]
 
 
-def test_settings_of_the_address_are_in_their_boxes_also_wrong_ones(client):
-    page = client.get(f"{LAB}?dataset=adult&canary_label=7").text
+def test_settings_of_the_address_are_in_their_boxes_also_wrong_ones(reading):
+    page = reading.get(f"{LAB}?dataset=adult&canary_label=7").text
     assert '<option value="adult" selected>' in page
     assert re.search(r'name="canary_label"[^>]* value="7"', page)
     assert "reads 2 labels and no other; got 7" in html.unescape(page)
@@ -248,8 +248,8 @@ def test_a_run_that_cannot_be_attacked_leaves_the_lab_as_it_is(client, asked, sa
 
 
 @pytest.mark.parametrize("run", ["nope", "0" * 32, "'\"<", "%00"])
-def test_a_run_that_is_gone_is_said_to_be(client, run):
-    page = client.get(LAB, query_string={"run": run})
+def test_a_run_that_is_gone_is_said_to_be(reading, run):
+    page = reading.get(LAB, query_string={"run": run})
     assert page.status_code == 200
     assert "There is no such run, or it was deleted" in page.text
 

@@ -45,19 +45,19 @@ def compared_run(client, store, compared):
     return ended(store, run_id, compared)
 
 
-def test_the_lab_shows_a_recorded_comparison_of_its_defaults_at_once(client):
-    shown = page_data(client.get(LAB).text)["recorded"]
+def test_the_lab_shows_a_recorded_comparison_of_its_defaults_at_once(reading):
+    shown = page_data(reading.get(LAB).text)["recorded"]
     config, _ = recorded_comparison()
     assert config == EnginesConfig()
     found = [e["data"] for e in shown["events"] if e["kind"] == "evaluation"]
     assert tuple(one["engine"] for one in found) == CONTENDERS
     assert all(not one["refused"] for one in found)
     assert max(one["difference"] or 0 for one in found) < 1e-12
-    assert ">recorded<" in client.get(LAB).text
+    assert ">recorded<" in reading.get(LAB).text
 
 
-def test_the_lab_has_the_whole_table_of_engines(client):
-    cells = [html.unescape(cell) for cell in re.findall(CELL, client.get(LAB).text)]
+def test_the_lab_has_the_whole_table_of_engines(reading):
+    cells = [html.unescape(cell) for cell in re.findall(CELL, reading.get(LAB).text)]
     for rows in (content.features(), content.known()):
         for row in rows:
             assert {cell.replace("`", "") for cell in row} <= set(cells)
@@ -69,8 +69,8 @@ def test_every_engine_is_explained():
     assert MECHANISMS.keys() == ENGINES.keys()
 
 
-def test_settings_of_the_address_are_in_their_boxes_also_wrong_ones(client):
-    page = client.get(f"{LAB}?model=cnn&width=7").text
+def test_settings_of_the_address_are_in_their_boxes_also_wrong_ones(reading):
+    page = reading.get(f"{LAB}?model=cnn&width=7").text
     assert '<option value="cnn" selected>' in page
     assert re.search(r'name="width"[^>]* value="7"', page)
     assert "Width must be a multiple of 4" in html.unescape(page)
@@ -141,16 +141,16 @@ def test_a_run_older_than_a_setting_is_compared_with_its_default(client, store):
 
 
 @pytest.mark.parametrize("field", WORDS)
-def test_the_trainer_says_of_each_choice_what_it_did(client, field):
+def test_the_trainer_says_of_each_choice_what_it_did(reading, field):
     notes = choice_notes()[field]
     [choices] = [
         ask["choices"]
-        for ask in page_data(client.get("/train/").text)["fields"]
+        for ask in page_data(reading.get("/train/").text)["fields"]
         if ask["name"] == field
     ]
     assert notes.keys() == choices.keys()
     for note in notes.values():
         assert re.search(r"Recorded: \d+\.\d+ (%|×)", note)
     choice = list(notes)[-1]
-    page = client.get(f"/train/?{field}={choice}&expected_batch_size=64").text
+    page = reading.get(f"/train/?{field}={choice}&expected_batch_size=64").text
     assert notes[choice] in html.unescape(page)

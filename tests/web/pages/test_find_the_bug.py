@@ -26,8 +26,8 @@ def plain(text):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_loop_is_shown_whole_with_its_line_at_fault_marked(client, name):
-    text = client.get(address(name)).text
+def test_a_loop_is_shown_whole_with_its_line_at_fault_marked(reading, name):
+    text = reading.get(address(name)).text
     [code] = re.findall(r"<pre[^>]*><code[^>]*>(.*?)</code></pre>", text, re.DOTALL)
     assert plain(code).strip() == LOOPS[name]["source"].strip()
     marked = re.findall(r"data-at-fault>(.*?)\n", code)
@@ -37,8 +37,8 @@ def test_a_loop_is_shown_whole_with_its_line_at_fault_marked(client, name):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_without_script_code_and_verdict_are_there(client, name):
-    text = client.get(address(name)).text
+def test_without_script_code_and_verdict_are_there(reading, name):
+    text = reading.get(address(name)).text
     [details] = re.findall(
         r'<details class="without-script">(.*?)</details>', text, re.DOTALL
     )
@@ -51,8 +51,8 @@ def test_without_script_code_and_verdict_are_there(client, name):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_the_answer_and_the_honest_one_are_among_the_choices(client, name):
-    values = re.findall(r'name="bug" value="(\w+)"', client.get(address(name)).text)
+def test_the_answer_and_the_honest_one_are_among_the_choices(reading, name):
+    values = re.findall(r'name="bug" value="(\w+)"', reading.get(address(name)).text)
     assert len(values) == len(set(values)) == 5
     assert {name, HONEST} <= set(values)
 
@@ -63,8 +63,8 @@ def test_where_the_answer_stands_tells_nothing():
 
 
 @pytest.mark.parametrize("query", ["", "0", "16", "-1", "x", "1.0", "'\"<"])
-def test_an_unknown_loop_is_the_first(client, query):
-    answer = client.get(LAB, query_string={"loop": query})
+def test_an_unknown_loop_is_the_first(reading, query):
+    answer = reading.get(LAB, query_string={"loop": query})
     assert answer.status_code == 200
     assert page_data(answer.text)["name"] == NAMES[0]
 

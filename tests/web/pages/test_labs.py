@@ -36,19 +36,19 @@ def shown(text):
     return {name: html.unescape(heading) for name, heading in found}
 
 
-def test_the_list_leads_to_every_lab_and_the_header_to_the_list(client):
-    text = client.get("/labs/").text
+def test_the_list_leads_to_every_lab_and_the_header_to_the_list(reading):
+    text = reading.get("/labs/").text
     links = [a["href"] for a in Page(text).all("a")]
     for lab in TABLE:
         assert lab.title in text
     assert PAGE in links
     assert links.count("/labs/") == 2  # header and footer
     for link in set(links) - {"#main"}:
-        assert client.get(link).status_code == 200, link
+        assert reading.get(link).status_code == 200, link
 
 
-def test_the_page_shows_five_charts_each_with_its_table(client):
-    text = client.get(PAGE).text
+def test_the_page_shows_five_charts_each_with_its_table(reading):
+    text = reading.get(PAGE).text
     assert set(shown(text)) == CHARTS
     assert text.count('<table class="data">') == 6
     assert text.count('class="badge exact"') == 5
@@ -56,8 +56,10 @@ def test_the_page_shows_five_charts_each_with_its_table(client):
         assert re.search(r"\d", heading)
 
 
-def test_every_setting_of_the_address_is_in_its_box(client):
-    text = client.get(PAGE, query_string={"epsilon": "0.2", "variant": "notebook"}).text
+def test_every_setting_of_the_address_is_in_its_box(reading):
+    text = reading.get(
+        PAGE, query_string={"epsilon": "0.2", "variant": "notebook"}
+    ).text
     assert re.search(r'name="epsilon"[^>]* value="0.2"', text)
     assert '<option value="notebook" selected>' in text
     assert "At ε = 0.2, " in shown(text)["errors"]
@@ -72,17 +74,17 @@ def test_every_setting_of_the_address_is_in_its_box(client):
         ("learning_rate", 5e-324),
     ],
 )
-def test_the_smallest_numbers_that_are_allowed_are_answered(client, name, smallest):
-    answer = client.get(API, query_string={name: smallest})
+def test_the_smallest_numbers_that_are_allowed_are_answered(reading, name, smallest):
+    answer = reading.get(API, query_string={name: smallest})
     assert answer.status_code == 200
-    text = client.get(PAGE, query_string={name: smallest}).text
+    text = reading.get(PAGE, query_string={name: smallest}).text
     assert set(shown(text)) >= CHARTS - ON_DEMAND
 
 
-def test_every_preset_is_a_question_that_can_be_asked(client):
+def test_every_preset_is_a_question_that_can_be_asked(reading):
     for preset in labs_regression.PRESETS:
         assert set(preset.settings) <= set(form_fields(RegressionQuestion))
-        charts = shown(client.get(f"{PAGE}?{preset.address}").text)
+        charts = shown(reading.get(f"{PAGE}?{preset.address}").text)
         assert set(charts) >= CHARTS - ON_DEMAND
 
 
@@ -120,21 +122,21 @@ def test_every_preset_is_a_question_that_can_be_asked(client):
         ({"rate": "best"}, "rate", "one of public, released, notebook"),
     ],
 )
-def test_a_bad_setting_is_told_at_its_field(client, query, name, says):
-    answer = client.get(PAGE, query_string=query)
+def test_a_bad_setting_is_told_at_its_field(reading, query, name, says):
+    answer = reading.get(PAGE, query_string=query)
     assert answer.status_code == 200
     [told] = re.findall(rf'id="{name}-error">(.*?)</p>', answer.text)
     assert says in html.unescape(told)
     [data] = re.findall(r'data-errors="(.*?)"', answer.text)
     assert set(json.loads(html.unescape(data))) == {name}
     assert shown(answer.text) == {}
-    error_of(client.get(API, query_string=query), 422, name)
+    error_of(reading.get(API, query_string=query), 422, name)
 
 
-def test_results_alone_are_those_of_the_page(client):
+def test_results_alone_are_those_of_the_page(reading):
     query = {"epsilon": "0.3", "y_bound": "3"}
-    alone = client.get(RESULTS, query_string=query).text
-    assert shown(alone) == shown(client.get(PAGE, query_string=query).text)
+    alone = reading.get(RESULTS, query_string=query).text
+    assert shown(alone) == shown(reading.get(PAGE, query_string=query).text)
     assert "<html" not in alone
 
 
@@ -153,28 +155,28 @@ def test_a_long_descent_is_computed_when_waited_for(client, monkeypatch):
         assert error_of(client.get(API), 429)["retry_after"] == 2
 
 
-def test_a_descent_that_diverges_is_said_to(client):
-    text = client.get(RESULTS, query_string={"rate_factor": "20"}).text
+def test_a_descent_that_diverges_is_said_to(reading):
+    text = reading.get(RESULTS, query_string={"rate_factor": "20"}).text
     assert shown(text)["descent"].startswith(
         "After 502 steps and ε = 1.9989 the descent has diverged"
     )
     assert not re.search(r"\bnan\b", text)
 
 
-def test_a_learning_rate_can_be_a_number(client):
+def test_a_learning_rate_can_be_a_number(reading):
     public = View(RegressionQuestion()).specs[""].learning_rate
-    given = client.get(RESULTS, query_string={"learning_rate": repr(public)}).text
-    assert shown(given)["descent"] == shown(client.get(RESULTS).text)["descent"]
+    given = reading.get(RESULTS, query_string={"learning_rate": repr(public)}).text
+    assert shown(given)["descent"] == shown(reading.get(RESULTS).text)["descent"]
     assert "as it was given" in given
     query = {"learning_rate": "1e-5", "rate_factor": "2"}
-    descent = client.get(API, query_string=query).json["descent"]
+    descent = reading.get(API, query_string=query).json["descent"]
     assert descent["learning_rate"] == pytest.approx(2e-5)
     assert descent["learning_rate_is_private"]
 
 
-def test_a_rate_from_the_data_leaves_no_claim_on_its_chart(client):
+def test_a_rate_from_the_data_leaves_no_claim_on_its_chart(reading):
     [public, notebook] = (
-        client.get(RESULTS, query_string={"rate": rate}).text
+        reading.get(RESULTS, query_string={"rate": rate}).text
         for rate in ("public", "notebook")
     )
     figure = r'id="descent".*?</figure>'
@@ -183,19 +185,19 @@ def test_a_rate_from_the_data_leaves_no_claim_on_its_chart(client):
     assert exact not in re.search(figure, notebook, re.DOTALL)[0]
 
 
-def test_tight_bounds_show_their_bias(client):
-    text = client.get(RESULTS, query_string={"y_bound": "2"}).text
+def test_tight_bounds_show_their_bias(reading):
+    text = reading.get(RESULTS, query_string={"y_bound": "2"}).text
     assert "bounds alone, no noise" in text
-    free = client.get(RESULTS).text
+    free = reading.get(RESULTS).text
     assert "bounds alone, no noise" not in free
 
 
-def test_the_guesses_are_answered_by_the_numbers(client):
+def test_the_guesses_are_answered_by_the_numbers(reading):
     guesses = labs_regression.guesses()
     medians = {name: float(text) for name, text in guesses["medians"].items()}
     assert guesses["winner"] == min(medians, key=medians.get) == "adassp"
     assert guesses["larger_is"] == "worse"
-    text = client.get(PAGE).text
+    text = reading.get(PAGE).text
     assert text.count('class="verdict right"') == 2
 
 
@@ -211,8 +213,8 @@ def test_methods_are_told_apart_only_where_their_medians_are():
     assert all(isinstance(ranked, RankedMethod) for ranked in clear.ranking)
 
 
-def test_the_api_answers_what_the_page_draws(client):
-    answer = client.get(API, query_string={"variant": "notebook"}).json
+def test_the_api_answers_what_the_page_draws(reading):
+    answer = reading.get(API, query_string={"variant": "notebook"}).json
     assert answer["nonprivate_mse"] == pytest.approx(0.6053, abs=1e-4)
     assert len(answer["epsilons"]) == len(answer["mse"]["ssp"]["median"]) == 50
     assert 0.4999999 < answer["epsilon_spent"] <= 0.5
@@ -224,8 +226,8 @@ def test_the_api_answers_what_the_page_draws(client):
     assert answer["descent"]["epsilons"][-1] <= 2.0
 
 
-def test_infinite_errors_leave_as_null(client):
-    descent = client.get(API, query_string={"rate_factor": "20"}).json["descent"]
+def test_infinite_errors_leave_as_null(reading):
+    descent = reading.get(API, query_string={"rate_factor": "20"}).json["descent"]
     assert descent["mse"]["median"][-1] is None
 
 
@@ -242,9 +244,9 @@ def test_infinite_errors_leave_as_null(client):
     ids=str,
 )
 def test_one_of_noise_steps_and_epsilon_follows_from_the_others(
-    client, query, name, text
+    reading, query, name, text
 ):
-    page = client.get(PAGE, query_string=query).text
+    page = reading.get(PAGE, query_string=query).text
     [box] = re.findall(rf'<input id="{name}"[^>]* value="([^"]*)"', page)
     [solved] = re.findall(r'data-solved="(.*?)"', page)
     assert json.loads(html.unescape(solved)) == {name: box}
@@ -256,39 +258,39 @@ def test_one_of_noise_steps_and_epsilon_follows_from_the_others(
     assert question.descent_epsilon <= question.target_epsilon or name == (
         "target_epsilon"
     )
-    answer = client.get(API, query_string=query).json["descent"]
+    answer = reading.get(API, query_string=query).json["descent"]
     assert (answer["noise_multiplier"], answer["steps"][-1]) == (noise, steps)
     assert answer["epsilon"] == question.descent_epsilon
 
 
-def test_what_stands_in_the_box_that_follows_is_no_setting(client):
+def test_what_stands_in_the_box_that_follows_is_no_setting(reading):
     sent = {"solve": "noise_multiplier", "steps": "200000", "target_epsilon": "1"}
-    page = client.get(PAGE, query_string=sent | {"noise_multiplier": "1877.3"}).text
+    page = reading.get(PAGE, query_string=sent | {"noise_multiplier": "1877.3"}).text
     [data] = re.findall(r'data-errors="(.*?)"', page)
     assert json.loads(html.unescape(data)) == {}
-    empty = client.get(PAGE, query_string=sent | {"noise_multiplier": ""}).text
+    empty = reading.get(PAGE, query_string=sent | {"noise_multiplier": ""}).text
     [data] = re.findall(r'data-errors="(.*?)"', empty)
     assert json.loads(html.unescape(data)) == {}
 
 
-def test_a_descent_beyond_the_axis_has_its_own(client):
+def test_a_descent_beyond_the_axis_has_its_own(reading):
     query = {"solve": "target_epsilon", "noise_multiplier": "10", "steps": "400"}
-    text = client.get(RESULTS, query_string=query).text
+    text = reading.get(RESULTS, query_string=query).text
     [descent] = re.findall(r'id="descent".*?</figure>', text, re.DOTALL)
     assert ">10</text>" in descent
 
 
-def test_an_emptied_box_is_asked_for_only_if_nothing_follows(client):
+def test_an_emptied_box_is_asked_for_only_if_nothing_follows(reading):
     emptied = {"target_epsilon": ""}
     for solve, says in (("steps", "Target must be given."), ("target_epsilon", "")):
         query = emptied | {"solve": solve, "steps": "40"}
-        page = client.get(PAGE, query_string=query).text
+        page = reading.get(PAGE, query_string=query).text
         assert re.findall(r'id="target_epsilon-error".*?>(.*?)</p>', page) == [says]
 
 
-def test_the_two_regimes_are_those_of_the_notebook(client):
+def test_the_two_regimes_are_those_of_the_notebook(reading):
     query = {"variant": "notebook", "rate": "notebook", "epsilon": "2"}
-    text = client.get(RESULTS, query_string=query).text
+    text = reading.get(RESULTS, query_string=query).text
     [regimes] = re.findall(r'id="regimes".*?</figure>', text, re.DOTALL)
     assert "50,251 steps with σ = 500 and 502 steps with σ = 50" in regimes
     assert '<span class="badge exact">' not in regimes

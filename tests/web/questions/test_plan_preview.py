@@ -49,16 +49,16 @@ def test_the_accuracy_axis_holds_guessing_and_what_recorded_runs_reach():
         assert all(floor <= accuracy <= ceiling for _, accuracy in run.curve())
 
 
-def test_a_plan_is_what_the_api_answers(client):
+def test_a_plan_is_what_the_api_answers(reading):
     query = {"dataset": "adult", "model": "logistic", "expected_batch_size": "1024"}
-    answer = client.get("/api/v1/privacy/plan", query_string=query | {"points": 101})
+    answer = reading.get("/api/v1/privacy/plan", query_string=query | {"points": 101})
     config = TrainingConfig.from_query(query)
     assert answer.json == plan_of(config)
 
 
-def test_the_plan_of_scheduled_noise_says_its_first_and_last(client):
+def test_the_plan_of_scheduled_noise_says_its_first_and_last(reading):
     query = {"noise_schedule": "linear", "noise_end": "0.5", "points": 101}
-    answer = client.get("/api/v1/privacy/plan", query_string=query).json
+    answer = reading.get("/api/v1/privacy/plan", query_string=query).json
     assert answer["last_noise_multiplier"] == pytest.approx(
         answer["noise_multiplier"] / 2
     )
@@ -69,15 +69,15 @@ def test_the_plan_of_scheduled_noise_says_its_first_and_last(client):
     assert epsilons == pytest.approx(plan.epsilons(steps), abs=2e-4)
     first, _, last = plan_texts(answer)["noise_multiplier"].partition(" to ")
     assert float(first) == pytest.approx(2 * float(last), abs=2e-3)
-    quick = client.get(
+    quick = reading.get(
         "/api/v1/privacy/plan", query_string=query | {"preliminary": "true"}
     ).json
     assert quick["noise_multiplier"] >= answer["noise_multiplier"]
 
 
-def test_the_plan_says_what_an_adaptive_bound_costs(client):
+def test_the_plan_says_what_an_adaptive_bound_costs(reading):
     query = {"clipping_schedule": "adaptive", "accountant": "all"}
-    answer = client.get("/api/v1/privacy/plan", query_string=query).json
+    answer = reading.get("/api/v1/privacy/plan", query_string=query).json
     assert answer["epsilons"]["exact"] == answer["epsilon"] == 3.0
     assert 1 < answer["gradient_noise_multiplier"] / answer["noise_multiplier"] < 1.04
 
@@ -121,10 +121,10 @@ SETTINGS = [
 
 
 @pytest.mark.parametrize("asked", SETTINGS)
-def test_a_preliminary_answer_is_on_the_safe_side_of_the_final_one(client, asked):
+def test_a_preliminary_answer_is_on_the_safe_side_of_the_final_one(reading, asked):
     query = {"dataset": "adult", "model": "logistic", "points": 101} | asked
     first, last = (
-        client.get("/api/v1/privacy/plan", query_string=query | more).json
+        reading.get("/api/v1/privacy/plan", query_string=query | more).json
         for more in ({"preliminary": True}, {})
     )
     assert first.keys() == last.keys()
