@@ -82,8 +82,8 @@ def test_a_run_for_all_accountants_is_counted_by_the_exact_one(client, run_with)
     assert every == client.get(address, query_string={"accountant": "exact"}).json
 
 
-def test_an_unknown_run(client):
-    error_of(client.get("/api/v1/runs/nope/epsilon?accountant=rdp"), 404)
+def test_an_unknown_run(reading):
+    error_of(reading.get("/api/v1/runs/nope/epsilon?accountant=rdp"), 404)
 
 
 def test_a_run_says_where_it_is_counted(client, run_id):

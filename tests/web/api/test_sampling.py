@@ -49,13 +49,13 @@ def test_batches_of_fixed_size_are_answered_by_renyi(client):
         ({"sampling": "dealt"}, "sampling", "one of poisson, "),
     ],
 )
-def test_a_sampling_names_what_it_lacks(client, changed, field, says):
-    answer = client.get(f"{API}/epsilon", query_string=RUN | changed)
+def test_a_sampling_names_what_it_lacks(reading, changed, field, says):
+    answer = reading.get(f"{API}/epsilon", query_string=RUN | changed)
     error_of(answer, 422, field, says)
 
 
-def test_sampling_is_specified(client):
-    paths = client.get("/openapi.json").json["paths"]
+def test_sampling_is_specified(reading):
+    paths = reading.get("/openapi.json").json["paths"]
     asked = {p["name"]: p for p in paths[f"{API}/epsilon"]["get"]["parameters"]}
     assert asked["sampling"]["schema"]["enum"] == list(accounting.SAMPLINGS)
     assert not asked["sample_size"]["required"]

@@ -62,9 +62,9 @@ def finished(client, store, log):
     return ended(store, launched(client).json["id"], log)
 
 
-def test_the_price_is_that_of_the_library(client):
+def test_the_price_is_that_of_the_library(reading):
     query = SMALL | {"mean_trials": 10, "learning_rate_values": "1 2 4"}
-    answer = client.get(PRICE, query_string=query).json
+    answer = reading.get(PRICE, query_string=query).json
     plan = Plan.create(
         sample_size=32_561,
         expected_batch_size=4096,
@@ -103,9 +103,9 @@ def test_what_cannot_be_searched_is_refused_at_its_place(client, asked, field, s
     assert client.get(RUNS).json["runs"] == []
 
 
-def test_a_price_of_nothing_is_refused_too(client):
+def test_a_price_of_nothing_is_refused_too(reading):
     query = SEARCH | {"learning_rate_values": "4"}
-    answer = client.get(PRICE, query_string=query)
+    answer = reading.get(PRICE, query_string=query)
     error_of(answer, 422, "learning_rate_values", "2 or more")
 
 

@@ -32,8 +32,8 @@ def test_without_noise_nothing_is_promised_and_more_noise_promises_more():
     assert known == sorted(known, reverse=True)
 
 
-def test_the_table_and_its_words_stand_without_script(client):
-    text = client.get(LAB).text
+def test_the_table_and_its_words_stand_without_script(reading):
+    text = reading.get(LAB).text
     page = Page(text)
     for row in lab.epsilons():
         assert f'<td class="n">{row["known"]}</td>' in text
@@ -45,8 +45,8 @@ def test_the_table_and_its_words_stand_without_script(client):
     assert all(int(a["value"]) <= int(a["max"]) for a in sliders)
 
 
-def test_the_script_gets_all_that_it_computes_from(client):
-    data = page_data(client.get(LAB).text)
+def test_the_script_gets_all_that_it_computes_from(reading):
+    data = page_data(reading.get(LAB).text)
     assert data["recorded"] == recording("attacks/reconstruction")
     assert len(data["epsilons"]) == len(data["noise"])
     pictures = base64.b64decode(data["recorded"]["pictures"])

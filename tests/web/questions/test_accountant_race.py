@@ -66,12 +66,12 @@ def test_a_value_above_the_largest_number_of_six_digits_has_no_digits():
         ({"accountant": "rdp"}, "accountant"),
     ],
 )
-def test_a_bad_race_names_the_field(client, changes, field):
-    error_of(client.get(CURVES, query_string=RUN | changes), 422, field)
+def test_a_bad_race_names_the_field(reading, changes, field):
+    error_of(reading.get(CURVES, query_string=RUN | changes), 422, field)
 
 
-def test_the_page_stands_in_full_without_script(client):
-    text = client.get("/labs/accountants/", query_string=RUN).text
+def test_the_page_stands_in_full_without_script(reading):
+    text = reading.get("/labs/accountants/", query_string=RUN).text
     data = json.loads(re.search(r'id="page-data">(.*?)</script>', text)[1])
     table = text.split("data-ranking")[1].split("</table>")[0]
     for racer in data["answer"]["curves"]:
@@ -79,8 +79,8 @@ def test_the_page_stands_in_full_without_script(client):
     assert data["answer"]["steps"][-1] == RUN["steps"]
 
 
-def test_the_page_says_what_is_wrong_with_its_address(client):
-    text = client.get("/labs/accountants/?sample_rate=2").text
+def test_the_page_says_what_is_wrong_with_its_address(reading):
+    text = reading.get("/labs/accountants/?sample_rate=2").text
     assert "Sample rate must be at most 1, got 2." in text
     assert 'value="2"' in text
 
@@ -98,16 +98,16 @@ def test_a_surprise_is_one(client, surprise):
     assert ACCOUNTANTS[larger].label in surprise.note
 
 
-def test_the_labs_are_listed(client):
-    text = client.get("/labs/").text
+def test_the_labs_are_listed(reading):
+    text = reading.get("/labs/").text
     for path in ("accountants", "planner"):
         assert f'href="/labs/{path}/"' in text
-        assert client.get(f"/labs/{path}/").status_code == 200
+        assert reading.get(f"/labs/{path}/").status_code == 200
 
 
-def test_the_page_says_in_words_why_an_accountant_is_silent(client):
-    text, _, _ = client.get("/labs/accountants/").text.partition("page-data")
+def test_the_page_says_in_words_why_an_accountant_is_silent(reading):
+    text, _, _ = reading.get("/labs/accountants/").text.partition("page-data")
     assert "<dd>Does not count sampling; applies at q = 1.</dd>" in text
     assert "must be asked about" not in text
-    whole = client.get("/labs/accountants/?sample_rate=1").text
+    whole = reading.get("/labs/accountants/?sample_rate=1").text
     assert "Does not count sampling" not in whole
