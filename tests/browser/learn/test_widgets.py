@@ -66,6 +66,7 @@ def test_a_link_to_a_guessed_picture_shows_it_and_so_does_a_page_without_script(
     expect(page.locator(".predict-question")).to_be_hidden()
 
 
+@pytest.mark.long("more journeys")
 def test_a_widget_whose_script_does_not_come_says_so_and_keeps_its_picture(open_page):
     page = open_page(
         "/embed/microscope/", new_visitor=True, expected=["Failed to", "ERR_FAILED"]

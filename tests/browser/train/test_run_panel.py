@@ -36,6 +36,7 @@ def test_a_table_holds_what_the_chart_shows(page, finished_run):
     expect(chart.locator("tbody")).to_be_hidden()
 
 
+@pytest.mark.long("more journeys")
 def test_each_chart_is_saved_as_numbers_and_as_a_picture(page):
     heads = {
         "accuracy": "step,epsilon,seconds,test_accuracy,test_loss",

@@ -81,6 +81,7 @@ def test_a_run_is_watched_from_the_key_to_the_last_point_and_found_again(open_pa
     expect(page.get_by_label("Clipping bound C", exact=True)).to_have_value("0.5")
 
 
+@pytest.mark.long("more journeys")
 def test_a_run_grows_as_it_trains_another_waits_its_turn_and_it_is_stopped(open_page):
     first = open_page(at(LONG | {"evaluations": 100}))
     run_button(first).click()
