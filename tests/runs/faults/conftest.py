@@ -15,9 +15,10 @@ DISK_BYTES, BLOCK_BYTES = 12 * 2**20, 4096
 FULL = """
 CREATE FUNCTION full_disk() RETURNS trigger LANGUAGE plpgsql AS
     $$ BEGIN RAISE disk_full; END $$;
-CREATE TRIGGER full_disk BEFORE INSERT ON events EXECUTE FUNCTION full_disk()
+CREATE TRIGGER full_disk BEFORE INSERT ON events EXECUTE FUNCTION full_disk();
+CREATE TRIGGER full_disk BEFORE INSERT OR UPDATE ON runs EXECUTE FUNCTION full_disk()
 """
-ROOM = "DROP TRIGGER full_disk ON events; DROP FUNCTION full_disk"
+ROOM = "DROP FUNCTION full_disk CASCADE"
 
 
 @pytest.fixture

@@ -71,6 +71,12 @@ class Heard:
         return max(self.waits)
 
 
+def join(hub):
+    """Wait until the thread of a hub without listeners has closed its connection."""
+    if (thread := hub._thread) is not None:
+        thread.join(SLACK * SILENCE_SECONDS)
+
+
 def started_at(pid):
     """Return when a process was started, by the kernel's count."""
     text = Path(f"/proc/{pid}/stat").read_text()
@@ -181,7 +187,9 @@ class Site:
 
     def trainer_of(self, run_id):
         """Return the process that trains a run: the first that its worker started."""
-        return min(children_of(self.holder_of(run_id)), key=started_at)
+        worker = self.holder_of(run_id)
+        assert worker is not None, f"nobody trains {run_id}\n{self.state()}"
+        return min(children_of(worker), key=started_at)
 
     @contextlib.contextmanager
     def listening(self, run_id):
@@ -204,8 +212,7 @@ class Site:
         yield heard
         thread.join(SLACK * SILENCE_SECONDS)
         assert not thread.is_alive(), self.state()
-        if hub._thread is not None:  # it closes its connection
-            hub._thread.join(SLACK * SILENCE_SECONDS)
+        join(hub)
 
     def state(self):
         """Return the rows of runs and the ends of all logs, for a failed test."""
