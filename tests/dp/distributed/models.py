@@ -65,8 +65,23 @@ class BiasNet(nn.Sequential):
             layer.weight.requires_grad_(False)
 
 
+class TouchedNet(nn.Module):
+    """Uses the last row of a weight outside its layer: the row of the last rank."""
+
+    def __init__(self):
+        super().__init__()
+        self.head = nn.Linear(4, CLASSES)
+
+    def forward(self, x):
+        return self.head(x) + self.head.weight[-1].sum()
+
+
 #: Layers that are sharded by themselves; the children of others.
-SHARDED_ALONE = {TiedNet: lambda net: [net.head], nn.Linear: lambda net: []}
+SHARDED_ALONE = {
+    TiedNet: lambda net: [net.head],
+    nn.Linear: lambda net: [],
+    TouchedNet: lambda net: [],
+}
 NETS = {
     "one": lambda: nn.Linear(1, 1),
     "linear": lambda: nn.Linear(4, CLASSES),
@@ -77,6 +92,7 @@ NETS = {
     "branches": BranchNet,
     "checkpointed": CheckpointedNet,
     "conv": ConvNet,
+    "touched": TouchedNet,
     "LSTM": lambda: nn.LSTM(4, 3),
     "attention": lambda: nn.MultiheadAttention(4, 2),
     "bag": lambda: nn.EmbeddingBag(4, 3, mode="max"),

@@ -115,6 +115,13 @@ def test_layers_whose_rule_reads_parameters_are_refused_by_name(two, net):
         assert "cannot be sharded: its per-sample gradients need" in str(error)
 
 
+def test_a_row_that_adds_up_wrongly_is_refused_on_every_rank(two):
+    """Only one of them stores it; the others would wait for that one."""
+    for error in two("trained", net="touched", sharded=True):
+        assert isinstance(error, UnsupportedModuleError)
+        assert "head.weight do not add up to autograd's" in str(error)
+
+
 @pytest.mark.parametrize("engine", ["extending", "vmap", "microbatch"])
 def test_other_engines_take_no_shards(two, engine):
     for error in two("made", engine=engine, sharded=True):
