@@ -23,6 +23,10 @@ from pathlib import Path
 
 from dpsgd_explorer.errors import ConfigError
 from dpsgd_explorer.logs import notice
+from dpsgd_explorer.runs.files.one_machine import (
+    refuse_other_machines,
+    refuse_shared_folder,
+)
 from dpsgd_explorer.runs.worker.heartbeat import (
     HUNG_SECONDS,
     file_of,
@@ -207,10 +211,12 @@ def serve(settings: Settings, only: str | None = None) -> int:
         only: One of PARTS, where the others run elsewhere; None: all here.
 
     Raises:
-        ConfigError: nothing can listen at this host and port, or a server that the
-            settings name does not answer.
+        ConfigError: nothing can listen at this host and port, a server that the
+            settings name does not answer, or files are not those of this machine.
     """
-    if not settings.database_url.startswith(FILE):
+    if settings.database_url.startswith(FILE):
+        check_files(settings)
+    else:
         # Here: this process needs neither SQLAlchemy nor huey for files.
         from dpsgd_explorer.runs.operation.servers import check_servers
 
@@ -232,6 +238,21 @@ def serve(settings: Settings, only: str | None = None) -> int:
         command = ["-m", "dpsgd_explorer.server.gunicorn", str(number)]
         web = Service("web server", command, (number,))
         return Supervisor([web] if only == WEB else [web, worker]).run()
+
+
+def check_files(settings: Settings) -> None:
+    """Do nothing if database and queue are files of this machine alone.
+
+    Raises:
+        ConfigError: they are on a network file system, or another machine uses them.
+    """
+    addresses = {
+        "DPSGD_DATABASE_URL": settings.database_url,
+        "DPSGD_QUEUE_URL": settings.queue_url,
+    }
+    for variable, url in addresses.items():
+        refuse_shared_folder(variable, Path(url.removeprefix(f"{FILE}/")))
+    refuse_other_machines(Path(settings.database_url.removeprefix(f"{FILE}/")))
 
 
 def listening_socket(host: str, port: int) -> socket.socket:

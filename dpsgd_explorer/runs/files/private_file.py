@@ -9,6 +9,7 @@ from sqlalchemy.engine import make_url
 from sqlalchemy.exc import ArgumentError
 
 from dpsgd_explorer.errors import ConfigError
+from dpsgd_explorer.runs.files.one_machine import refuse_shared_folder
 
 OWNER_ONLY = 0o600
 OTHERS = 0o077
@@ -35,7 +36,7 @@ def private_file(variable: str, url: str, example: str) -> Path:
         example: A file name for the error message.
 
     Raises:
-        ConfigError: the address is not that of a SQLite file.
+        ConfigError: the address is not that of a SQLite file on this machine.
     """
     try:
         address = make_url(url)
@@ -52,5 +53,6 @@ def private_file(variable: str, url: str, example: str) -> Path:
             f"sqlite:////var/lib/dpsgd/{example}; got {url!r}.",
         )
     file = Path(address.database)
+    refuse_shared_folder(variable, file)
     keep_private(file)
     return file

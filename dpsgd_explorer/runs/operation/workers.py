@@ -18,6 +18,7 @@ from sqlalchemy import Connection, delete, select, update
 
 from dpsgd_explorer import __version__
 from dpsgd_explorer.errors import ExplorerError
+from dpsgd_explorer.runs.files.one_machine import machine_id
 from dpsgd_explorer.runs.store.database import Database
 from dpsgd_explorer.runs.store.site.tables import workers
 
@@ -76,7 +77,8 @@ class WorkerSign:
         self._database, self._clock = database, clock
         self._pause_clock = pause_clock
         self._due = pause_clock()
-        self._name = f"{platform.node()} {os.getpid()} {secrets.token_hex(4)}"[-120:]
+        own = f"{machine_id()} {os.getpid()} {secrets.token_hex(4)}"
+        self._name = f"{platform.node()} {own}"[-120:]
         self._values = {
             "host": platform.node()[:80],
             "version": __version__,
