@@ -90,6 +90,12 @@ def _postgresql(url: str) -> Queue:
     except (psycopg.errors.UniqueViolation, psycopg.errors.DuplicateTable):
         # Another process has just made its tables.
         huey = PostgresHuey(NAME, dsn=dsn, **options, **_plain())
+    except psycopg.errors.ReadOnlySqlTransaction:
+        raise ConfigError(
+            "DPSGD_QUEUE_URL",
+            f"DPSGD_QUEUE_URL: the queue {shown(url)} takes no writes now; its "
+            "operator has to make it writable again.",
+        ) from None
     except psycopg.Error as error:
         raise _unreachable(url, error) from None
     return Queue(huey, (psycopg.Error,))

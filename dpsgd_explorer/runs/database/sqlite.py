@@ -18,7 +18,11 @@ from sqlalchemy.exc import DBAPIError
 
 from dpsgd_explorer.errors import ExplorerError
 from dpsgd_explorer.runs.database.backend import WRITES, Backend, Wake, storage_busy
-from dpsgd_explorer.runs.files.disk_reserve import DiskReserve, storage_full
+from dpsgd_explorer.runs.files.disk_reserve import (
+    DiskReserve,
+    storage_full,
+    storage_read_only,
+)
 from dpsgd_explorer.runs.files.private_file import private_file
 
 # SQLite's own waiting; what goes beyond it is ours.
@@ -72,6 +76,8 @@ class Sqlite(Backend):
         primary = code & 0xFF if isinstance(code, int) else None
         if primary == sqlite3.SQLITE_FULL:
             return storage_full()
+        if primary == sqlite3.SQLITE_READONLY:
+            return storage_read_only()
         if primary in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
             return storage_busy()
         return None

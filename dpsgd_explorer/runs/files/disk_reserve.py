@@ -11,7 +11,7 @@ import errno
 import shutil
 from pathlib import Path
 
-from dpsgd_explorer.errors import StorageFullError
+from dpsgd_explorer.errors import StorageFullError, StorageReadOnlyError
 
 RESERVE_BYTES = 2**20
 # Written again only when there is space for some time of work.
@@ -27,6 +27,14 @@ def storage_full() -> StorageFullError:
     )
 
 
+def storage_read_only() -> StorageReadOnlyError:
+    """Return the error for a disk or file that takes no writes."""
+    return StorageReadOnlyError(
+        "the server's disk takes no writes now: what is stored can be read; its "
+        "operator has to make it writable again."
+    )
+
+
 class DiskReserve:
     """The file of zeros; all processes share it."""
 
@@ -35,7 +43,12 @@ class DiskReserve:
         self._path = path
 
     def demand(self) -> None:
-        """Write the file if it is missing; raises StorageFullError on a full disk."""
+        """Write the file if it is missing.
+
+        Raises:
+            StorageFullError: the disk is full.
+            StorageReadOnlyError: it takes no writes.
+        """
         if self._path.exists():
             return
         if shutil.disk_usage(self._path.parent).free < NEEDED_BYTES:
@@ -46,6 +59,8 @@ class DiskReserve:
             self.release()
             if error.errno in FULL:
                 raise storage_full() from error
+            if error.errno == errno.EROFS:
+                raise storage_read_only() from error
             raise
 
     def release(self) -> None:

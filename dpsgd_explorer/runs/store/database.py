@@ -18,6 +18,7 @@ from dpsgd_explorer.errors import (
     ExplorerError,
     StorageBusyError,
     StorageFullError,
+    StorageReadOnlyError,
     StorageUnreachableError,
 )
 from dpsgd_explorer.runs.database import upgrade
@@ -190,6 +191,8 @@ class Database:
     def _longest_wait(self, error: ExplorerError | None) -> float:
         if isinstance(error, StorageUnreachableError):
             return self._outage_s
+        if isinstance(error, StorageReadOnlyError):
+            return -math.inf  # until its operator does something
         return self._patience_s if isinstance(error, StorageBusyError) else -math.inf
 
     def _commit(self, connection: Connection) -> None:

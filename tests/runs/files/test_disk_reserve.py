@@ -1,13 +1,15 @@
 """On a full disk runs can still end, and everything else waits."""
 
+import errno
 import shutil
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
-from dpsgd_explorer.errors import StorageFullError
+from dpsgd_explorer.errors import StorageFullError, StorageReadOnlyError
 from dpsgd_explorer.experiments.events import Event
-from dpsgd_explorer.runs.files.disk_reserve import RESERVE_BYTES
+from dpsgd_explorer.runs.files.disk_reserve import RESERVE_BYTES, DiskReserve
 
 
 @pytest.fixture
@@ -73,3 +75,12 @@ def test_when_there_is_room_again_the_reserve_is_made_again(
     reserve.unlink()
     store.create(config, visitor="ann")
     assert reserve.stat().st_size == RESERVE_BYTES
+
+
+def test_a_disk_that_takes_no_writes_is_named(tmp_path, monkeypatch):
+    def refuse(*_arguments):
+        raise OSError(errno.EROFS, "Read-only file system")
+
+    monkeypatch.setattr(Path, "write_bytes", refuse)
+    with pytest.raises(StorageReadOnlyError, match="takes no writes now"):
+        DiskReserve(tmp_path / "reserve").demand()

@@ -4,8 +4,13 @@ import sqlite3
 import threading
 
 import pytest
+import sqlalchemy
 
-from dpsgd_explorer.errors import StorageBusyError, StorageFullError
+from dpsgd_explorer.errors import (
+    StorageBusyError,
+    StorageFullError,
+    StorageReadOnlyError,
+)
 from dpsgd_explorer.experiments.events import Event
 from dpsgd_explorer.runs.database import sqlite
 from dpsgd_explorer.runs.store.deletion import GRACE_SECONDS, UNDO_SECONDS
@@ -53,6 +58,23 @@ def test_a_run_can_end_on_a_full_disk(store, config, fill_up):
     store.leases.finish(claim, "interrupted", error=reason)
     assert store.get(run.id).state == "interrupted"
     assert store.events(run.id)[-1].ends_run
+
+
+def test_a_file_that_takes_no_writes_says_so_and_can_be_read(store, config):
+    run = store.create(config, visitor="ann")
+    engine = store.database.engine
+
+    def forbid(connection, _record):
+        connection.execute("PRAGMA query_only = 1")
+
+    sqlalchemy.event.listen(engine, "connect", forbid)
+    engine.dispose()  # what is forbidden belongs to a connection
+    with pytest.raises(StorageReadOnlyError, match="takes no writes now"):
+        store.create(config, visitor="ann")
+    assert store.get(run.id) == run
+    sqlalchemy.event.remove(engine, "connect", forbid)
+    engine.dispose()
+    assert store.create(config, visitor="ann").state == "queued"
 
 
 def test_after_room_was_made_everything_goes_on(store, config, clock, fill_up):
