@@ -71,15 +71,18 @@ export class RunPage {
     if (!log.isFinal) return;
     this.part("stop")?.remove();
     this.replay(log);
-    this.refreshSpent();
+    this.refreshWords();
   }
 
-  /** What a run spent where the page says it only at the end; the server writes it. */
-  async refreshSpent() {
-    const response = this.part("spent") && (await fetch(location.pathname).catch(() => null));
+  /** What a run spent and what its audit proves, which the server says at the end. */
+  async refreshWords() {
+    const response = await fetch(location.pathname).catch(() => null);
     if (!response?.ok) return;
-    const fresh = new DOMParser().parseFromString(await response.text(), "text/html").querySelector("[data-spent]");
-    if (fresh) this.part("spent").replaceWith(fresh);
+    const page = new DOMParser().parseFromString(await response.text(), "text/html");
+    for (const name of ["spent", "audit"]) {
+      const fresh = page.querySelector(`[data-${name}]`);
+      if (fresh) this.part(name)?.replaceWith(fresh);
+    }
   }
 
   async stop(live) {

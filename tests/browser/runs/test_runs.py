@@ -32,6 +32,26 @@ def test_a_run_is_replayed_step_by_step_by_whoever_has_its_link(
     expect(points(page)).to_have_count(10)
 
 
+LAUNCH = """async (config) => {
+  const headers = {"Content-Type": "application/json"};
+  const made = {method: "POST", headers, body: JSON.stringify(config)};
+  const answer = await (await fetch("/api/v1/runs", made)).json();
+  location.assign(answer.links.page);
+}"""
+
+
+@pytest.mark.long("more journeys")
+def test_a_followed_run_says_at_its_end_what_it_spent_and_what_is_proven(open_page):
+    page = open_page("/runs/")
+    page.evaluate(LAUNCH, TINY | {"steps": 200, "seed": 8})
+    expect(page.locator("h1")).to_contain_text("Adult income")
+    expect(status(page)).to_have_text("Finished", timeout=60_000)
+    expect(page.locator("[data-run-state]")).to_have_text("Finished")
+    expect(page.locator("[data-audit]")).to_contain_text("own audit proves")
+    expect(page.locator("[data-audit]")).to_contain_text("of all 200 steps")
+    expect(page.locator("[data-spent]")).to_contain_text("ε = 1.00")
+
+
 def test_a_run_is_listed_trained_again_named_and_deleted_with_an_undo(open_page):
     page = open_page(at(TINY | {"seed": 5}))
     run_to_the_end(page)

@@ -58,6 +58,7 @@ def test_a_search_is_priced_and_started_by_keyboard_and_shows_its_winner(
     expect(status(page, "winner")).to_have_text(re.compile(r"^η = \d+$"))
     expect(status(page, "epsilon")).to_have_text(winner)
     expect(page.locator("[data-spent]")).to_contain_text(f"ε = {winner}")
+    expect(page.locator("[data-run-state]")).to_have_text("Finished")
     assert "bound" in page.locator(".search-price tbody tr").first.inner_text()
     page.get_by_role("button", name="Show as table").click()
     expect(page.locator("#winner-table tbody tr")).to_have_count(4)
