@@ -14,7 +14,7 @@ from werkzeug.wrappers import Response as WerkzeugResponse
 from dpsgd_explorer.experiments.kinds import parse
 from dpsgd_explorer.runs.store.deletion import UNDO_SECONDS, Forgotten
 from dpsgd_explorer.web.http.own_tables import own_tables, tables
-from dpsgd_explorer.web.http.services import run_store, settings
+from dpsgd_explorer.web.http.services import classes, run_store, settings
 from dpsgd_explorer.web.http.visitor import current_visitor, drop_cookie
 from dpsgd_explorer.web.pages.groups import group_words
 from dpsgd_explorer.web.questions.looked_at import COVERED
@@ -114,6 +114,7 @@ def _index(forgotten: Forgotten | None = None) -> str:
         deleted=_deleted(),
         forgotten=forgotten,
         tables=len(own_tables()),
+        classes=len(classes().of(current_visitor())),
         covered=COVERED,
         keep_days=settings().keep_days,
     )

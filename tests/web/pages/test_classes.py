@@ -115,3 +115,10 @@ def test_the_trainer_launches_for_the_class_of_its_address(app, made, student):
     stranger = app.test_client().get(address, headers=HTML).text
     assert "You are in no such class" in stranger
     assert "&lt;b&gt;Physics" not in stranger
+
+
+def test_who_is_in_a_class_can_delete_all_data_without_a_run(client, made, student):
+    assert "your place in 1 class," in student.get("/runs/").text
+    assert student.post("/runs/forget").status_code == 200
+    assert client.get(made["links"]["self"]).json["students"] == []
+    assert "Delete all my data" not in student.get("/runs/").text
