@@ -17,9 +17,11 @@ from typing import Literal
 from flask.helpers import get_debug_flag
 
 from dpsgd_explorer import machine
+from dpsgd_explorer.errors import ConfigError
 from dpsgd_explorer.runs.doorbell import Doorbell
 from dpsgd_explorer.runs.operation.readiness import Readiness
 from dpsgd_explorer.runs.store.store import RunStore
+from dpsgd_explorer.server.supervisor import check_files
 from dpsgd_explorer.settings import LOOPBACK_HOSTS, Settings
 from dpsgd_explorer.web.http.visitor import KEY_BYTES, KEY_FILE
 
@@ -102,6 +104,11 @@ def _stored(settings: Settings) -> Iterator[Finding]:
     """Open what exists, as the site does."""
     kind = settings.database_url.partition("://")[0]
     file = Path(settings.database_url.removeprefix(FILE))
+    try:
+        check_files(settings)
+    except ConfigError as error:
+        yield Finding("database", FAULT, str(error))
+        return
     if settings.database_url.startswith(FILE) and not file.exists():
         yield Finding("database", OK, f"{kind}: {file} is made at the first start")
         return

@@ -214,9 +214,8 @@ def serve(settings: Settings, only: str | None = None) -> int:
         ConfigError: nothing can listen at this host and port, a server that the
             settings name does not answer, or files are not those of this machine.
     """
-    if settings.database_url.startswith(FILE):
-        check_files(settings)
-    else:
+    check_files(settings)
+    if not settings.database_url.startswith(FILE):
         # Here: this process needs neither SQLAlchemy nor huey for files.
         from dpsgd_explorer.runs.operation.servers import check_servers
 
@@ -241,11 +240,13 @@ def serve(settings: Settings, only: str | None = None) -> int:
 
 
 def check_files(settings: Settings) -> None:
-    """Do nothing if database and queue are files of this machine alone.
+    """Do nothing if database and queue are servers, or files of this machine alone.
 
     Raises:
         ConfigError: they are on a network file system, or another machine uses them.
     """
+    if not settings.database_url.startswith(FILE):
+        return
     addresses = {
         "DPSGD_DATABASE_URL": settings.database_url,
         "DPSGD_QUEUE_URL": settings.queue_url,

@@ -1,6 +1,7 @@
 """SQLite files on a network, or used by another machine, are refused at the start."""
 
 import platform
+import re
 import subprocess
 import time
 from pathlib import Path
@@ -46,21 +47,33 @@ def test_this_machines_list_of_mounts_is_understood():
     assert file_system_of(Path("/proc"), one_machine.MOUNTS.read_text()) == "proc"
 
 
+@pytest.fixture
+def on_the_network(tmp_path, monkeypatch):
+    """The instance folder of this process, on what looks like a network file system."""
+    mounts = tmp_path / "mountinfo"
+    mounts.write_text(f"{MOUNTS}40 22 0:30 / {tmp_path} rw - nfs4 server:/export rw")
+    monkeypatch.setattr(one_machine, "MOUNTS", mounts)
+    folder = tmp_path / "instance"
+    monkeypatch.setenv("DPSGD_INSTANCE_DIR", str(folder))
+    return folder
+
+
 @pytest.mark.parametrize("command", ["serve", "worker"])
 def test_a_site_does_not_start_on_a_network_file_system(
-    tmp_path, monkeypatch, capsys, command
+    on_the_network, capsys, command
 ):
-    mounts = tmp_path / "mountinfo"
-    folder = tmp_path / "instance"
-    line = f"40 22 0:30 / {tmp_path} rw - nfs4 server:/export rw"
-    mounts.write_text(MOUNTS.replace("/home ", f"{tmp_path} ") + line)
-    monkeypatch.setattr(one_machine, "MOUNTS", mounts)
-    monkeypatch.setenv("DPSGD_INSTANCE_DIR", str(folder))
     assert main([command]) == 2
     said = capsys.readouterr().err
-    assert f"{folder} is on a network file system (nfs4)" in said
+    assert f"{on_the_network} is on a network file system (nfs4)" in said
     assert "local disk, or set DPSGD_DATABASE_URL=postgresql" in said
-    assert not list(folder.iterdir())
+    assert not list(on_the_network.iterdir())
+
+
+def test_the_doctor_names_the_network_file_system(on_the_network, capsys):
+    assert main(["doctor"]) == 1
+    found = re.findall("fault +database +(.*)", capsys.readouterr().out)
+    assert len(found) == 1
+    assert "network file system (nfs4)" in found[0]
 
 
 @pytest.fixture
