@@ -93,7 +93,15 @@ class DeferredGradients(PerSampleGradients):
         return self._of(small) if small else None, large._pieces()
 
     def by_parameters(self, every: Collection[ParameterKey]) -> list[ParameterPart]:
-        return [(group.keys(), self._of([group])) for group in self._groups]
+        parts: list[tuple[frozenset[ParameterKey], list[LayerCallGroup]]] = []
+        for group in self._groups:
+            keys, groups = group.keys(), [group]
+            # Groups of one parameter: each has other rows of it, as queries and keys.
+            for part in [part for part in parts if part[0] & keys]:
+                parts.remove(part)
+                keys, groups = keys | part[0], part[1] + groups
+            parts.append((keys, groups))
+        return [(keys, self._of(groups)) for keys, groups in parts]
 
     def _of(self, groups: list[LayerCallGroup]) -> Self:
         return type(self)(groups, self._size, self._scale)
