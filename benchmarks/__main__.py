@@ -6,10 +6,12 @@
 | ``growth`` | time and memory over batch, width and length |
 | ``features`` | milliseconds per picture of the scattering features |
 | ``checks`` | CPU time of the engine's checks of each step |
+| ``overhead`` | what privacy adds to a step of layers too small to compute anything |
 | ``noise`` | nanoseconds per normal number, secure and torch's |
 | ``accounting`` | time and excess of our accountants and of the peers' |
 | ``first_point`` | seconds from a click to the first point, alone and five at once |
 | ``service`` | waiting times of twenty clients for privacy answers |
+| ``opening`` | a class opens the trainer at once |
 | ``fleet`` | launches a second, waits and first points of a site of many processes |
 | ``regression`` | the sweep of private regression, ours and with autodp's calibrator |
 | ``widgets`` | CPU time from a slider's move to the picture, of each widget |
@@ -27,10 +29,9 @@ from collections.abc import Callable
 
 from benchmarks import (
     accounting,
-    checks,
     features,
     first_point,
-    noise,
+    opening,
     record,
     regression,
     report,
@@ -40,6 +41,7 @@ from benchmarks import (
     widgets,
 )
 from benchmarks.distributed import ranks
+from benchmarks.engine import checks, noise, overhead
 from benchmarks.fleet import load as fleet
 from benchmarks.models import CASES
 from benchmarks.ways import WAYS
@@ -48,10 +50,12 @@ from dpsgd_explorer.training.timing import one_thread
 ALONE: dict[str, Callable[[], object]] = {
     "features": features.main,
     "checks": checks.main,
+    "overhead": overhead.main,
     "noise": noise.main,
     "accounting": accounting.main,
     "first_point": first_point.main,
     "service": service.main,
+    "opening": opening.main,
     "fleet": fleet.main,
     "regression": regression.main,
     "widgets": widgets.main,

@@ -52,7 +52,9 @@ def write() -> Path:
         "core": _core,
         "growth": _growth,
         "accounting": _accounting,
+        "overhead": _overhead,
         "service": _service,
+        "opening": _opening,
         "first_point": _first_point,
         "widgets": _widgets,
         "trainer": _trainer,
@@ -138,6 +140,45 @@ def _service(results: dict[str, Any]) -> str:
         ]
         lines.append(f"| {route} | " + " | ".join(cells) + " |")
     return "\n".join(lines)
+
+
+def _opening(results: dict[str, Any]) -> str:
+    lines = [
+        _origin(results),
+        "",
+        "| page sent as | time | median wait, s | the last has it after, s "
+        "| CPU of the web server, ms a page |",
+        "|---|---|---|---|---|",
+    ]
+    for row in results["rows"]:
+        when = "after a start" if row["round"] == 1 else "again"
+        times = f"{row['median_s']:.2f} | {row['last_s']:.2f}"
+        cells = f"{row['encoding']} | {when} | {times} | {row['processor_ms']:.1f}"
+        lines.append(f"| {cells} |")
+    return "\n".join(lines)
+
+
+def _overhead(results: dict[str, Any]) -> str:
+    lines = [
+        _origin(results),
+        "",
+        "| layers | ordinary step, ms | private step, ms | added, ms |",
+        "|---|---|---|---|",
+    ]
+    for row in results["rows"]:
+        times = [row[name] for name in ("ordinary_ms", "private_ms", "added_ms")]
+        cells = " | ".join(f"{value:.2f}" for value in times)
+        lines.append(f"| {row['layers']} | {cells} |")
+    return "\n".join(
+        [
+            *lines,
+            "",
+            f"One layer adds {results['first_layer_ms']:.2f} ms, to be at most "
+            f"{results['allowed_first_layer_ms']:.2f}; a further one "
+            f"{results['further_layer_ms']:.3f} ms, to be at most "
+            f"{results['allowed_further_layer_ms']:.2f}.",
+        ]
+    )
 
 
 def _widgets(results: dict[str, Any]) -> str:

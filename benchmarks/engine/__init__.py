@@ -1,0 +1,1 @@
+"""What an engine adds to a step: checks, noise, calls."""

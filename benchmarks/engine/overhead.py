@@ -1,0 +1,81 @@
+"""CPU time that privacy adds to a step of a model too small to compute anything.
+
+Stacks of ``Linear(4, 4)`` at batch 8 take turns: each ordinary, and each private by
+hooks.  The difference over the number of layers is a line: its slope is what a layer
+adds in calls of Python and torch, and its value at one layer what a step adds.
+"""
+
+from __future__ import annotations
+
+import statistics
+from typing import Any
+
+import torch
+from torch import nn
+
+from benchmarks import record
+from dpsgd_explorer.training.timing import (
+    Step,
+    ordinary_step,
+    private_step,
+    time_in_turns,
+)
+
+LAYERS = (1, 2, 4, 8, 16)
+WIDTH, BATCH = 4, 8
+SECONDS = 40.0  # CPU time, over all stacks
+ALLOWED_MS, ALLOWED_LAYER_MS = 0.25, 0.06
+
+
+def stack(layers: int) -> nn.Module:
+    """Return so many linear layers in a row."""
+    return nn.Sequential(*[nn.Linear(WIDTH, WIDTH) for _ in range(layers)])
+
+
+def measure(seconds: float = SECONDS) -> dict[str, Any]:
+    """Return the CPU ms of each stack's steps, and the line through what they add."""
+    torch.manual_seed(1)
+    data = torch.randn(BATCH, WIDTH), torch.randint(WIDTH, (BATCH,))
+    steps: dict[str, Step] = {}
+    for layers in LAYERS:
+        steps[f"ordinary {layers}"] = ordinary_step(stack(layers), data)
+        steps[f"private {layers}"] = private_step(stack(layers), data, "hooks")[1]
+    for step in steps.values():
+        step.run()
+    timings = time_in_turns(steps, seconds)
+    rows = []
+    for layers in LAYERS:
+        ordinary = timings[f"ordinary {layers}"].milliseconds
+        private = timings[f"private {layers}"].milliseconds
+        rows.append(
+            {
+                "layers": layers,
+                "ordinary_ms": ordinary,
+                "private_ms": private,
+                "added_ms": private - ordinary,
+            }
+        )
+    line = statistics.linear_regression(LAYERS, [row["added_ms"] for row in rows])
+    return {
+        "rows": rows,
+        "first_layer_ms": line.intercept + line.slope,
+        "further_layer_ms": line.slope,
+        "allowed_first_layer_ms": ALLOWED_MS,
+        "allowed_further_layer_ms": ALLOWED_LAYER_MS,
+    }
+
+
+def main() -> None:
+    """Measure, print, and write the results."""
+    measured = measure()
+    for row in measured["rows"]:
+        print(
+            f"{row['layers']:3} layers: ordinary {row['ordinary_ms']:.3f} ms, private "
+            f"{row['private_ms']:.3f} ms, added {row['added_ms']:.3f} ms"
+        )
+    print(
+        f"one layer adds {measured['first_layer_ms']:.3f} ms (at most {ALLOWED_MS}), "
+        f"a further one {measured['further_layer_ms']:.4f} ms (at most "
+        f"{ALLOWED_LAYER_MS})"
+    )
+    print(record.write("overhead", measured))
