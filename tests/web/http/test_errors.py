@@ -9,6 +9,8 @@ from tests.web.conftest import SMALL, error_of
 BROWSER = {"Accept": "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"}
 RAISED_TO_VISITORS = {
     errors.AccountingError,
+    errors.ClassNotFoundError,
+    errors.ClassOverError,
     errors.ConfigError,
     errors.DivergedError,
     errors.QuotaError,
