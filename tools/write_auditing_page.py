@@ -102,7 +102,7 @@ def _runs(rows: Sequence[dict[str, Any]]) -> str:
             f"{row['sample_rate']:.3g}",
             str(row["steps"]),
             limit(row["promised"]),
-            *(_percent(row["proven"][x] / row["promised"]) for x in METHODS),
+            *(_percent(share(row["proven"][x], row["promised"])) for x in METHODS),
         ]
         for row in rows
     ]
