@@ -183,7 +183,10 @@ def attached(
 
 def runs() -> list[dict[str, Any]]:
     """Return audits of the site's default run, and of a CNN by each engine."""
-    runs = [default_run, *(partial(cnn_run, engine) for engine in ENGINES)]
+    runs: list[Callable[[int], dict[str, Any]]] = [
+        default_run,
+        *(partial(cnn_run, engine) for engine in ENGINES),
+    ]
     found = []
     for run in runs:
         audits = [run(seed) for seed in range(SEEDS)]
