@@ -1,6 +1,7 @@
 """What deploy/ starts: its commands, its variables, its secrets, its units."""
 
 import re
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -58,6 +59,28 @@ def test_only_the_proxy_can_be_reached_from_outside():
     open_ones = [part.split(":")[0] for part in services if "ports:" in part]
     assert [name.strip() for name in open_ones] == ["proxy"]
     assert re.search(r"inside:\n    internal: true", COMPOSE)
+
+
+def test_the_proxy_looks_up_the_web_servers_again_and_again(tmp_path):
+    """An address that nginx keeps is nobody's once the web servers were restarted."""
+    [block] = re.findall(r"- >-\n((?: {8}.*\n)+)", COMPOSE)
+    script = " ".join(block.split("\n")).replace("$$", "$")
+    made = tmp_path / "default.conf"
+    for before, after in (
+        ("/etc/explorer/nginx.conf", f"'{DEPLOY / 'nginx.conf'}'"),
+        ("/etc/nginx/conf.d/default.conf", f"'{made}'"),
+        ("exec nginx -g 'daemon off;'", "true"),
+    ):
+        assert before in script
+        script = script.replace(before, after)
+    subprocess.run(["sh", "-c", script], check=True, env={"SITE": "site.test"})
+    site = made.read_text(encoding="utf-8")
+    assert re.search(r"^resolver .*\bvalid=2s", site)
+    assert 'map "" $web_servers { default web:8000; }' in site
+    assert set(re.findall(r"proxy_pass (\S+);", site)) == {"http://$web_servers"}
+    assert "upstream dpsgd_explorer" not in site
+    assert "dp.example.org" not in site
+    assert "/etc/ssl/site.test/key.pem" in site
 
 
 @pytest.mark.parametrize("unit", UNITS, ids=lambda unit: unit.name)
