@@ -319,13 +319,6 @@ class SafetyCheck:
             return probe_inputs.random_slopes(outputs)
         return probe_inputs.random_targets(self._targets, self._size, outputs)
 
-    def _equal(self, first: Rows, second: Rows) -> bool:
-        largest = _largest(first)
-        return all(self._close(g, second[name], largest) for name, g in first.items())
-
-    def _close(self, first: Tensor, second: Tensor, largest: float) -> bool:
-        return largest_entry(first - second) <= self._tolerance * largest
-
 
 def compare_sizes(gradient_engine: GradientEngine, call: Any, fewer: Any) -> None:
     """Run passes of two batch sizes, so that the engine finds batch dimensions."""
@@ -333,10 +326,6 @@ def compare_sizes(gradient_engine: GradientEngine, call: Any, fewer: Any) -> Non
         # The first size again: a layer's batch dimension decides the shapes after it.
         for each_call in (call, fewer, call):
             called(gradient_engine.module, each_call)
-
-
-def _largest(rows: Rows) -> float:
-    return max((largest_entry(values) for values in rows.values()), default=0.0)
 
 
 def _tolerance(module: nn.Module) -> float:

@@ -18,7 +18,7 @@ from dpsgd_explorer.dp.modules.probe_inputs import SAMPLES, SEED, has_rows
 from dpsgd_explorer.dp.modules.state import Changes, refuse_different
 from dpsgd_explorer.dp.safety.check import SafetyCheck
 from dpsgd_explorer.dp.safety.expected_draws import expected_draws
-from dpsgd_explorer.dp.safety.gradient_parts import Rows, Samples
+from dpsgd_explorer.dp.safety.gradient_parts import Rows, Samples, largest_entry
 from dpsgd_explorer.dp.safety.mixing_module import describe_mixing
 from dpsgd_explorer.errors import UnsupportedModuleError
 
@@ -89,6 +89,14 @@ class RealSizeCheck(SafetyCheck):
         }
         if not self._mostly_equal(norms, repeated):
             raise UnsupportedModuleError(self._size_refusal())
+
+    def _equal(self, first: Rows, second: Rows) -> bool:
+        """Whether the norms of two passes are equal, but for rounding."""
+        limit = self._tolerance * max(map(largest_entry, first.values()), default=0.0)
+        return all(
+            largest_entry(values - second[unit]) <= limit
+            for unit, values in first.items()
+        )
 
     def _mostly_equal(self, first: Rows, second: Rows) -> bool:
         """Whether most norms agree; rounding may move a few rows across a ReLU's 0."""
