@@ -253,12 +253,11 @@ class Classes:
             found = membership.own(connection, class_id, visitor, now)
             membership.check_goes_on(found)
             _check_left(found, visitor)
-            groups.check_name_is_free(connection, group)
-            launching.queue(
+            launching.queue_one(
                 connection,
                 config,
                 launch,
-                name=checked_name("name", name),
+                name=name,
                 parent=parent,
                 now=now,
                 **self._limits,

@@ -6,7 +6,8 @@ from sqlalchemy import Connection, insert
 
 from dpsgd_explorer.experiments.config import RunConfig
 from dpsgd_explorer.quotas import Quotas
-from dpsgd_explorer.runs.store import admission
+from dpsgd_explorer.runs.store import admission, groups
+from dpsgd_explorer.runs.store.labels import checked_name
 from dpsgd_explorer.runs.store.schema import QUEUED, runs
 from dpsgd_explorer.runs.store.transitions import to_json, write_events
 
@@ -31,6 +32,35 @@ def queue(
         connection, config, launch, quotas=quotas, cost_limit=cost_limit, now=now
     )
     write(connection, config, launch, name=name, parent=parent, now=now)
+
+
+def queue_one(
+    connection: Connection,
+    config: RunConfig,
+    launch: admission.Launch,
+    *,
+    name: str,
+    parent: str,
+    quotas: Quotas,
+    cost_limit: float,
+    now: float,
+) -> None:
+    """Write a run that is launched alone, queued; its group is none made together.
+
+    Raises:
+        ConfigError, QuotaError: as ``queue``; also if a name is none, or a group's.
+    """
+    groups.check_name_is_free(connection, launch.group)
+    queue(
+        connection,
+        config,
+        launch,
+        name=checked_name("name", name),
+        parent=parent,
+        quotas=quotas,
+        cost_limit=cost_limit,
+        now=now,
+    )
 
 
 def write(

@@ -132,12 +132,11 @@ class RunStore:
             group=checked_name("group", group),
         )
         with self.database.write() as connection:
-            groups.check_name_is_free(connection, group)
-            launching.queue(
+            launching.queue_one(
                 connection,
                 config,
                 launch,
-                name=checked_name("name", name),
+                name=name,
                 parent=parent,
                 now=self.clock(),
                 **self._limits,
