@@ -65,6 +65,20 @@ def focus(place):
     expect(place).to_be_focused()
 
 
+def choose(place, option):
+    """Choose an option of a list by the arrow keys.
+
+    Letters would not do: a list forgets those typed a second ago, and begins anew.
+    """
+    focus(place)
+    options = place.locator("option").all_inner_texts()
+    chosen = place.evaluate("one => one.selectedIndex")
+    steps = options.index(option) - chosen
+    for _ in range(abs(steps)):
+        place.press("ArrowDown" if steps > 0 else "ArrowUp")
+    expect(place.locator("option:checked")).to_have_text(option)
+
+
 def run_to_the_end(page):
     run_button(page).click()
     expect(status(page)).to_have_text("Finished")

@@ -3,7 +3,7 @@
 import pytest
 from playwright.sync_api import expect
 
-from tests.browser.trainer import REFUSED, focus
+from tests.browser.trainer import REFUSED, choose, focus
 
 LAB = "/labs/engines/"
 MEASURED_MS = 120_000  # five contenders, on a machine that may have other work
@@ -19,8 +19,7 @@ def test_a_comparison_is_made_and_replayed_by_keyboard(open_page, axe):
     expect(page.get_by_text("recorded", exact=True)).to_be_visible()
     expect(page.locator("[data-numbers-conclusion]")).to_contain_text("4 engines")
     expect(page.locator("[data-ways] tbody tr")).to_have_count(15)
-    focus(page.get_by_label("Model", exact=True))
-    page.keyboard.type("LSTM")
+    choose(page.get_by_label("Model", exact=True), "LSTM on tokens")
     focus(page.get_by_label("Width d", exact=True))
     page.keyboard.press("Control+A")
     page.keyboard.type("6")
