@@ -11,6 +11,8 @@ PYTEST = $(BIN)/pytest -q -n auto --maxprocesses 8 --dist loadfile \
 	--junitxml=.pytest_cache/$@.xml
 
 export TORCH_INDEX
+# Each of the thousands of processes of the tests would compile the product's source.
+unexport PYTHONDONTWRITEBYTECODE
 # Tests and benchmarks compare times and bits: one thread each.
 test test-all bench: export OMP_NUM_THREADS = 1
 
