@@ -9,7 +9,6 @@ import importlib.metadata
 from functools import cache
 from typing import Any
 
-import plotly.io
 from flask import render_template
 from markupsafe import Markup
 
@@ -85,6 +84,8 @@ def _drawing(section: Section) -> Markup:
 
 
 def _chart(figure: dict[str, Any], index: int) -> str:
+    import plotly.io  # a tenth of a second: not at every start of the site
+
     html: str = plotly.io.to_html(
         figure,
         include_plotlyjs=index == 0,  # 4.8 MB: once is enough
