@@ -4,6 +4,7 @@
 |---|---|
 | ``core`` | the table of models and ways |
 | ``growth`` | time and memory over batch, width and length |
+| ``architectures`` | BERT, GPT-2, ViT, ResNet-18, LSTM, LoRA and biases, in parts |
 | ``features`` | milliseconds per picture of the scattering features |
 | ``checks`` | CPU time of the engine's checks of each step |
 | ``overhead`` | what privacy adds to a step of layers too small to compute anything |
@@ -40,6 +41,7 @@ from benchmarks import (
     trainer,
     widgets,
 )
+from benchmarks.architectures import measure as architectures
 from benchmarks.distributed import ranks
 from benchmarks.engine import checks, noise, overhead
 from benchmarks.fleet import load as fleet
@@ -48,6 +50,7 @@ from benchmarks.ways import WAYS
 from dpsgd_explorer.training.timing import one_thread
 
 ALONE: dict[str, Callable[[], object]] = {
+    "architectures": architectures.main,
     "features": features.main,
     "checks": checks.main,
     "overhead": overhead.main,

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from benchmarks.models import Case, case_named
 from benchmarks.ways import step_of
-from dpsgd_explorer.training.timing import one_thread
+from dpsgd_explorer.training.timing import Step, one_thread
 
 STATUS = Path("/proc/self/status")
 RESET = Path("/proc/self/clear_refs")
@@ -40,7 +40,16 @@ def peak_memory(case: Case, way: str) -> Memory:
     Raises:
         RuntimeError: the steps failed.
     """
-    command = [sys.executable, "-m", "benchmarks.memory", case.key, way]
+    return measured_by("benchmarks.memory", case.key, way)
+
+
+def measured_by(module: str, *arguments: str) -> Memory:
+    """Return the peaks that ``python -m module arguments`` prints.
+
+    Raises:
+        RuntimeError: it failed.
+    """
+    command = [sys.executable, "-m", module, *arguments]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         raise RuntimeError(done.stderr.strip().splitlines()[-1])
@@ -50,7 +59,11 @@ def peak_memory(case: Case, way: str) -> Memory:
 def main(key: str, way: str) -> None:
     """Run a few steps and print the two peaks."""
     one_thread()
-    step = step_of(way, case_named(key))
+    print(*peaks_of(step_of(way, case_named(key))))
+
+
+def peaks_of(step: Step) -> Memory:
+    """Return the peaks of this process's memory in the first steps of a model."""
     before = _resident_mib("VmRSS")
     _reset_peak()
     with step.during():
@@ -60,7 +73,7 @@ def main(key: str, way: str) -> None:
         _reset_peak()
         for _ in range(STEPS):
             step.run()
-    print(_resident_mib("VmHWM") - before, first)
+    return Memory(_resident_mib("VmHWM") - before, first)
 
 
 def high_water() -> float:

@@ -6,6 +6,9 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import record
+from benchmarks.architectures.cases import ARCHITECTURES
+from benchmarks.architectures.ways import NO_OPACUS
+from benchmarks.architectures.ways import WAYS as ARCHITECTURE_WAYS
 from benchmarks.models import CASES
 from benchmarks.plot import line_plot
 from benchmarks.ways import WAYS
@@ -37,6 +40,9 @@ BARS: dict[str, dict[str, float]] = {
 }
 """Goal per way and model: time as a ratio to the ordinary step, torch's kernels."""
 
+PEERS = ("hooks", "ghost")
+"""Opacus's ways of making gradients."""
+
 AXES = {
     "batch": "samples a batch (784-256-128-10 perceptron)",
     "width": "width of two hidden layers (batch 64)",
@@ -50,6 +56,7 @@ def write() -> Path:
         put(DOCS / "operating.md", "fleet", _fleet(record.read("fleet")))
     parts = {
         "core": _core,
+        "architectures": _architectures,
         "growth": _growth,
         "accounting": _accounting,
         "overhead": _overhead,
@@ -104,6 +111,43 @@ def _origin(results: dict[str, Any]) -> str:
         f"{results['date']}, {machine['cores']} cores of {machine['processor']} "
         f"({machine['instructions']}), {results['threads']} thread; {packages}."
     )
+
+
+def _architectures(results: dict[str, Any]) -> str:
+    rows = {(row["architecture"], row["way"]): row for row in results["rows"]}
+    lines = [
+        _origin(results),
+        "",
+        "| | trained | ordinary, s | floor | hooks | wall: floor | hooks "
+        "| memory | Opacus hooks | Opacus ghost |",
+        "|---" * 10 + "|",
+    ]
+    for name, case in ARCHITECTURES.items():
+        ordinary, hooks = rows.get((name, "ordinary")), rows.get((name, "hooks"))
+        if ordinary is None or hooks is None:
+            continue
+        memory = hooks["extra_mib"] / ordinary["extra_mib"]
+        ratios = f"{hooks['floor']:.2f} | **{hooks['ratio']:.2f}** "
+        ratios += f"| {hooks['wall_floor']:.2f} | {hooks['wall_ratio']:.2f}"
+        peers = [
+            f"{row['ratio']:.2f} / {row['extra_mib'] / ordinary['extra_mib']:.2f}"
+            if "ratio" in row
+            else "–"
+            for row in (rows.get((name, f"opacus_{kind}"), {}) for kind in PEERS)
+        ]
+        lines.append(
+            f"| {case.label} | {ordinary['trained']:,} "
+            f"| {ordinary['milliseconds'] / 1e3:.2f} | {ratios} | {memory:.2f} | "
+            + " | ".join(peers)
+            + " |"
+        )
+    reasons = {
+        f"- Not measured, {ARCHITECTURES[row['architecture']].label}, "
+        f"{ARCHITECTURE_WAYS[row['way']][0]}: {row['skipped']}."
+        for row in results["rows"]
+        if row.get("skipped", NO_OPACUS) != NO_OPACUS
+    }
+    return "\n".join([*lines, *([""] if reasons else []), *sorted(reasons)])
 
 
 def _accounting(results: dict[str, Any]) -> str:

@@ -1,0 +1,1 @@
+"""Architectures of the literature, at sizes that a processor measures in minutes."""

@@ -1,0 +1,103 @@
+"""The architectures that are measured, by name, with random inputs and their loss."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from benchmarks.architectures import transformers
+from benchmarks.architectures.convolutional import resnet18
+
+BATCH, PART = 256, 16
+"""Samples per step, and per physical part of one."""
+
+LSTM_VOCABULARY, LSTM_EMBEDDED, LSTM_WIDTH, LSTM_LENGTH = 10_000, 128, 256, 64
+
+Data = tuple[Tensor, Tensor]
+
+
+class TwoLayerLstm(nn.Module):
+    """Embedding, an LSTM of two layers, and a classifier of its last state."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.embedding = nn.Embedding(LSTM_VOCABULARY, LSTM_EMBEDDED)
+        self.lstm = nn.LSTM(LSTM_EMBEDDED, LSTM_WIDTH, 2, batch_first=True)
+        self.head = nn.Linear(LSTM_WIDTH, transformers.CLASSES)
+
+    def forward(self, ids: Tensor) -> Tensor:
+        """Map ids [B, T] to scores [B, classes]."""
+        states, _ = self.lstm(self.embedding(ids))
+        scores: Tensor = self.head(states[:, -1])
+        return scores
+
+
+def next_word_loss(scores: Tensor, ids: Tensor) -> Tensor:
+    """Return the mean cross entropy of scores [B, T, V] for ids [B, T]."""
+    return F.cross_entropy(scores.flatten(0, 1), ids.flatten())
+
+
+@dataclass(frozen=True)
+class Architecture:
+    """A model, how its batches are drawn, and its loss.
+
+    Attributes:
+        label: Name in the table.
+        make: Returns the model; call it after seeding.
+        inputs: Shape of one input.
+        vocabulary: Number of ids; 0 if inputs are numbers.
+        classes: Number of classes of the targets.
+        targets: Shape of one target.
+        loss: Mean over the samples.
+        batch: Samples per step.
+    """
+
+    label: str
+    make: Callable[[], nn.Module]
+    inputs: tuple[int, ...]
+    vocabulary: int
+    classes: int
+    targets: tuple[int, ...] = ()
+    loss: Callable[[Tensor, Tensor], Tensor] = F.cross_entropy
+    batch: int = BATCH
+
+    def model(self) -> nn.Module:
+        """Return the model, the same each time."""
+        torch.manual_seed(0)
+        return self.make()
+
+    def data(self) -> Data:
+        """Return inputs and targets of one step, the same each time."""
+        generator = torch.Generator().manual_seed(1)
+        shape = self.batch, *self.inputs
+        if self.vocabulary:
+            x = torch.randint(self.vocabulary, shape, generator=generator)
+        else:
+            x = torch.randn(shape, generator=generator)
+        y = torch.randint(
+            self.classes, (self.batch, *self.targets), generator=generator
+        )
+        return x, y
+
+
+_TEXT, _PICTURE = (transformers.LENGTH,), (3, 32, 32)
+_WORDS, _NEXT = transformers.BERT_VOCABULARY, transformers.GPT2_VOCABULARY
+_CLASSES, _KINDS = transformers.CLASSES, transformers.PICTURE_CLASSES
+_LSTM = (LSTM_LENGTH,), LSTM_VOCABULARY, _CLASSES
+_LANGUAGE = _TEXT, _NEXT, _NEXT, _TEXT, next_word_loss
+
+ARCHITECTURES: dict[str, Architecture] = {
+    "bert": Architecture("BERT", transformers.Bert, _TEXT, _WORDS, _CLASSES),
+    "gpt2": Architecture("GPT-2", transformers.Gpt2, *_LANGUAGE),
+    "vit": Architecture("ViT", transformers.Vit, _PICTURE, 0, _KINDS),
+    "resnet18": Architecture("ResNet-18", resnet18, _PICTURE, 0, _KINDS),
+    "lstm": Architecture("LSTM", TwoLayerLstm, *_LSTM),
+    "lora": Architecture("GPT-2, LoRA", transformers.lora_gpt2, *_LANGUAGE),
+    "bias_only": Architecture(
+        "BERT, biases alone", transformers.bias_only_bert, _TEXT, _WORDS, _CLASSES
+    ),
+}

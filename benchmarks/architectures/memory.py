@@ -1,0 +1,35 @@
+"""Peak memory of an architecture's steps, in a process of its own.
+
+``python -m benchmarks.architectures.memory NAME WAY`` prints it in MiB, as
+``benchmarks.memory`` does.  Two physical parts hold what sixteen do.
+"""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import replace
+
+from benchmarks.architectures.cases import ARCHITECTURES, PART
+from benchmarks.architectures.ways import WAYS
+from benchmarks.memory import Memory, measured_by, peaks_of
+from dpsgd_explorer.training.timing import one_thread
+
+
+def peak_memory(name: str, way: str) -> Memory:
+    """Return the peak memory of an architecture's steps, beside that of its model.
+
+    Raises:
+        RuntimeError: the steps failed.
+    """
+    return measured_by("benchmarks.architectures.memory", name, way)
+
+
+def main(name: str, way: str) -> None:
+    """Run a few steps and print the two peaks."""
+    one_thread()
+    case = replace(ARCHITECTURES[name], batch=2 * PART)
+    print(*peaks_of(WAYS[way][1](case)))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

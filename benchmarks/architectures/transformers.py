@@ -1,0 +1,214 @@
+"""BERT, GPT-2 and ViT as plain torch modules, and two ways to train a part of one.
+
+Blocks, order of normalisation, biases, activations and tied weights are the published
+ones; depth, width and GPT-2's vocabulary are smaller.  Dropout is off, as in private
+training, where noise takes its place.
+
+Sources: Devlin et al. (2018), arXiv:1810.04805 (BERT); Radford et al. (2019), Language
+Models are Unsupervised Multitask Learners (GPT-2); Dosovitskiy et al. (2020),
+arXiv:2010.11929 (ViT); Touvron et al. (2020), arXiv:2012.12877 (its tiny size); Hu et
+al. (2021), arXiv:2106.09685 (LoRA); Ben Zaken et al. (2021), arXiv:2106.10199 (biases
+alone).
+"""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+LAYERS, WIDTH, HEADS, LENGTH = 4, 256, 4, 128
+BERT_VOCABULARY, GPT2_VOCABULARY = 30_522, 4_096
+SEGMENTS, CLASSES = 2, 2
+PIXELS, PATCH, VIT_WIDTH, VIT_HEADS, PICTURE_CLASSES = 32, 4, 192, 3, 10
+RANK, ALPHA = 8, 16.0
+INITIAL_STD = 0.02  # of initial weights, in BERT, GPT-2 and ViT alike
+
+
+class SelfAttention(nn.Module):
+    """Heads of scaled dot products between one projection and another.
+
+    Args:
+        width: d.
+        heads: Number of heads.
+        causal: Whether a position sees itself and those before it alone.
+    """
+
+    def __init__(self, width: int, heads: int, *, causal: bool) -> None:
+        super().__init__()
+        self.heads, self.causal = heads, causal
+        self.query_key_value: nn.Module = nn.Linear(width, 3 * width)
+        self.output = nn.Linear(width, width)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Map [B, T, d] to [B, T, d]."""
+        projected = self.query_key_value(x)
+        split = projected.view(*x.shape[:2], 3, self.heads, -1)
+        q, k, v = split.permute(2, 0, 3, 1, 4)
+        attended = F.scaled_dot_product_attention(q, k, v, is_causal=self.causal)
+        out: Tensor = self.output(attended.transpose(1, 2).flatten(2))
+        return out
+
+
+class Block(nn.Module):
+    """Attention and a feed-forward part of four times the width.
+
+    Args:
+        width: d.
+        heads: Number of heads.
+        causal: Whether a position sees itself and those before it alone.
+        normalises_first: Whether each part reads normalised inputs, as in GPT-2 and
+            ViT; else its sum with them is normalised, as in BERT.
+        approximate: GPT-2's GELU is "tanh", the others' "none".
+    """
+
+    def __init__(
+        self,
+        width: int,
+        heads: int,
+        *,
+        causal: bool = False,
+        normalises_first: bool = True,
+        approximate: str = "none",
+    ) -> None:
+        super().__init__()
+        self.normalises_first = normalises_first
+        self.attention = SelfAttention(width, heads, causal=causal)
+        self.norm_1, self.norm_2 = nn.LayerNorm(width), nn.LayerNorm(width)
+        self.feed_forward = nn.Sequential(
+            nn.Linear(width, 4 * width),
+            nn.GELU(approximate),
+            nn.Linear(4 * width, width),
+        )
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Map [B, T, d] to [B, T, d]."""
+        out: Tensor
+        if self.normalises_first:
+            x = x + self.attention(self.norm_1(x))
+            out = x + self.feed_forward(self.norm_2(x))
+        else:
+            x = self.norm_1(x + self.attention(x))
+            out = self.norm_2(x + self.feed_forward(x))
+        return out
+
+
+class Bert(nn.Module):
+    """BERT with its pooler and a classifier of the whole text."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.words = nn.Embedding(BERT_VOCABULARY, WIDTH, padding_idx=0)
+        self.positions = nn.Embedding(LENGTH, WIDTH)
+        self.segments = nn.Embedding(SEGMENTS, WIDTH)
+        self.norm = nn.LayerNorm(WIDTH)
+        blocks = [Block(WIDTH, HEADS, normalises_first=False) for _ in range(LAYERS)]
+        self.blocks = nn.Sequential(*blocks)
+        self.pooler = nn.Linear(WIDTH, WIDTH)
+        self.classifier = nn.Linear(WIDTH, CLASSES)
+        self.apply(_initialise)
+
+    def forward(self, ids: Tensor) -> Tensor:
+        """Map ids [B, T] to scores [B, classes]."""
+        places = torch.arange(ids.shape[1]).expand_as(ids)
+        segments = torch.zeros_like(ids)
+        embedded = self.words(ids) + self.positions(places) + self.segments(segments)
+        hidden = self.blocks(self.norm(embedded))
+        scores: Tensor = self.classifier(self.pooler(hidden[:, 0]).tanh())
+        return scores
+
+
+class Gpt2(nn.Module):
+    """GPT-2 with its language-modelling head, whose weight is the embedding's."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.words = nn.Embedding(GPT2_VOCABULARY, WIDTH)
+        self.positions = nn.Embedding(LENGTH, WIDTH)
+        blocks = [
+            Block(WIDTH, HEADS, causal=True, approximate="tanh") for _ in range(LAYERS)
+        ]
+        self.blocks = nn.Sequential(*blocks)
+        self.norm = nn.LayerNorm(WIDTH)
+        self.head = nn.Linear(WIDTH, GPT2_VOCABULARY, bias=False)
+        self.apply(_initialise)
+        self.head.weight = self.words.weight
+
+    def forward(self, ids: Tensor) -> Tensor:
+        """Map ids [B, T] to scores [B, T, vocabulary]."""
+        places = torch.arange(ids.shape[1]).expand_as(ids)
+        hidden = self.blocks(self.words(ids) + self.positions(places))
+        scores: Tensor = self.head(self.norm(hidden))
+        return scores
+
+
+class Vit(nn.Module):
+    """ViT on 32 by 32 pixels in patches of 4, with a class token."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        patches = (PIXELS // PATCH) ** 2
+        self.patches = nn.Conv2d(3, VIT_WIDTH, PATCH, stride=PATCH)
+        self.class_token = nn.Embedding(1, VIT_WIDTH)
+        self.positions = nn.Embedding(1 + patches, VIT_WIDTH)
+        blocks = [Block(VIT_WIDTH, VIT_HEADS) for _ in range(LAYERS)]
+        self.blocks = nn.Sequential(*blocks)
+        self.norm = nn.LayerNorm(VIT_WIDTH)
+        self.head = nn.Linear(VIT_WIDTH, PICTURE_CLASSES)
+        self.apply(_initialise)
+
+    def forward(self, pictures: Tensor) -> Tensor:
+        """Map pictures [B, 3, 32, 32] to scores [B, classes]."""
+        embedded = self.patches(pictures).flatten(2).transpose(1, 2)
+        first = torch.zeros(len(pictures), 1, dtype=torch.long)
+        tokens = torch.cat([self.class_token(first), embedded], 1)
+        places = torch.arange(tokens.shape[1]).expand(len(pictures), -1)
+        hidden = self.norm(self.blocks(tokens + self.positions(places)))
+        scores: Tensor = self.head(hidden[:, 0])
+        return scores
+
+
+class LowRank(nn.Module):
+    """A frozen linear layer and a trained product of rank r beside it (LoRA).
+
+    Args:
+        frozen: The layer.
+    """
+
+    def __init__(self, frozen: nn.Linear) -> None:
+        super().__init__()
+        self.frozen = frozen.requires_grad_(False)
+        self.down = nn.Linear(frozen.in_features, RANK, bias=False)
+        self.up = nn.Linear(RANK, frozen.out_features, bias=False)
+        nn.init.zeros_(self.up.weight)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Map [..., d] to [..., p]."""
+        out: Tensor = self.frozen(x) + ALPHA / RANK * self.up(self.down(x))
+        return out
+
+
+def lora_gpt2() -> nn.Module:
+    """Return GPT-2, of which low-rank parts beside each attention's input train."""
+    model = Gpt2().requires_grad_(False)
+    for module in list(model.modules()):
+        if isinstance(module, SelfAttention):
+            dense = module.query_key_value
+            if isinstance(dense, nn.Linear):
+                module.query_key_value = LowRank(dense)
+    return model
+
+
+def bias_only_bert() -> nn.Module:
+    """Return BERT, of which biases and the classifier train."""
+    model = Bert()
+    for name, parameter in model.named_parameters():
+        parameter.requires_grad_(name.endswith("bias") or "classifier" in name)
+    return model
+
+
+def _initialise(module: nn.Module) -> None:
+    if isinstance(module, nn.Linear | nn.Embedding):
+        nn.init.normal_(module.weight, std=INITIAL_STD)
+    if isinstance(module, nn.Linear) and module.bias is not None:
+        nn.init.zeros_(module.bias)
