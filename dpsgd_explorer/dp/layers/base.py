@@ -7,6 +7,7 @@ its outputs.  Both carry the sample in their first dimension.
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
@@ -92,6 +93,25 @@ class GradientRule(Rule[LayerT], Generic[LayerT, ActivationsT]):
             backprops: Gradient of the loss with respect to the output, [B, ...].
         """
 
+    def gradient_methods(
+        self, layer: LayerT, activations: ActivationsT, backprops: Tensor
+    ) -> tuple[str, ...]:
+        """Return the names of the algorithms of the gradients, the estimated one first.
+
+        It depends on shapes alone.  () if the rule has one.
+        """
+        return ()
+
+    def gradients_by(
+        self,
+        method: str,
+        layer: LayerT,
+        activations: ActivationsT,
+        backprops: Tensor,
+    ) -> dict[str, Tensor]:
+        """Return ``per_sample_gradients``, by one of ``gradient_methods``."""
+        return self.per_sample_gradients(layer, activations, backprops)
+
     def squared_norms(
         self, layer: LayerT, activations: ActivationsT, backprops: Tensor
     ) -> Tensor:
@@ -135,12 +155,25 @@ class GradientRule(Rule[LayerT], Generic[LayerT, ActivationsT]):
         """
         return None
 
+    def cost_ratio(
+        self, layer: LayerT, activations: ActivationsT, backprops: Tensor
+    ) -> float:
+        """Return the estimated time of the ghost norm over that of the other method.
+
+        inf if the rule has only the other, 0 if the ghost norm is always quicker.
+        """
+        cost = self.multiply_adds(layer, activations, backprops)
+        return math.inf if cost is None else cost.ghost / max(1, cost.instantiate)
+
     def prefers_ghost(
         self, layer: LayerT, activations: ActivationsT, backprops: Tensor
     ) -> bool:
-        """Whether the ghost norm is the cheaper method for these shapes."""
-        cost = self.multiply_adds(layer, activations, backprops)
-        return cost is not None and cost.ghost < cost.instantiate
+        """Whether the ghost norm is estimated the quicker method for these shapes."""
+        return self.cost_ratio(layer, activations, backprops) < 1
+
+    def settings_of(self, layer: LayerT) -> str:
+        """Return the settings, besides shapes, that a method's time depends on."""
+        return ""
 
     def excess(
         self, layer: LayerT, activations: ActivationsT, backprops: Tensor

@@ -25,7 +25,11 @@ from torch import Tensor
 from torch.nn.modules.conv import _ConvNd
 
 from dpsgd_explorer.dp.layers.base import scale_samples, trained, trains
-from dpsgd_explorer.dp.layers.conv_gradients import convolution_gradients
+from dpsgd_explorer.dp.layers.conv_gradients import (
+    METHODS,
+    convolution_gradients,
+    estimated_method,
+)
 from dpsgd_explorer.dp.layers.matrix_rule import MatrixRule, MatrixSizes
 from dpsgd_explorer.dp.layers.outer_products import OuterProduct
 from dpsgd_explorer.dp.layers.round_off import (
@@ -61,6 +65,21 @@ class ConvNdRule(MatrixRule[_ConvNd]):
     def per_sample_gradients(
         self, layer: _ConvNd, activations: Tensor, backprops: Tensor
     ) -> dict[str, Tensor]:
+        return self.gradients_by("", layer, activations, backprops)
+
+    def gradient_methods(
+        self, layer: _ConvNd, activations: Tensor, backprops: Tensor
+    ) -> tuple[str, ...]:
+        if not trains(layer, "weight"):
+            return ()
+        sizes = self.sizes(layer, activations, backprops)
+        depth = sizes.inputs // prod(layer.kernel_size)
+        estimated = estimated_method(sizes.positions, layer.kernel_size, depth)
+        return estimated, *(name for name in METHODS if name != estimated)
+
+    def gradients_by(
+        self, method: str, layer: _ConvNd, activations: Tensor, backprops: Tensor
+    ) -> dict[str, Tensor]:
         gradients = {}
         if trains(layer, "weight"):
             read, rows = self.patches(layer, activations, backprops)
@@ -71,6 +90,7 @@ class ConvNdRule(MatrixRule[_ConvNd]):
                 layer.stride,
                 layer.dilation,
                 layer.groups,
+                method,
             )
         if trains(layer, "bias"):
             gradients["bias"] = sum_over_positions(backprops)
@@ -127,6 +147,11 @@ class ConvNdRule(MatrixRule[_ConvNd]):
             "bias": OuterProduct(g, torch.ones_like(g[..., :1])),
         }
         return trained(layer, products)
+
+    def settings_of(self, layer: _ConvNd) -> str:
+        sizes = layer.kernel_size, layer.stride, layer.dilation
+        words = ["x".join(map(str, size)) for size in sizes]
+        return f"{' '.join(words)} of {layer.groups}"
 
     def wrong_input(self, layer: _ConvNd, inputs: Tensor) -> str:
         rank = len(layer.kernel_size) + 2

@@ -83,11 +83,11 @@ class EmbeddingRule(LayerRule[nn.Embedding]):
     def position_dims(self, layer: nn.Embedding, inputs: Tensor) -> int:
         return inputs.dim()
 
-    def prefers_ghost(
+    def cost_ratio(
         self, layer: nn.Embedding, activations: Tensor, backprops: Tensor
-    ) -> bool:
+    ) -> float:
         """Gathering T rows never costs more than filling V of them."""
-        return True
+        return 0.0
 
     def refusal(self, layer: nn.Embedding) -> str:
         return table_refusal(layer)

@@ -104,11 +104,11 @@ class EmbeddingBagRule(GradientRule[nn.EmbeddingBag, Bags]):
         rows = scales.unsqueeze(2) * g.unsqueeze(1)  # [B, L, d]
         sums["weight"].index_add_(0, ids.flatten(), rows.flatten(0, 1))
 
-    def prefers_ghost(
+    def cost_ratio(
         self, layer: nn.EmbeddingBag, activations: Bags, backprops: Tensor
-    ) -> bool:
+    ) -> float:
         """Counting L ids never costs more than filling V rows."""
-        return True
+        return 0.0
 
     def excess(
         self, layer: nn.EmbeddingBag, activations: Bags, backprops: Tensor

@@ -8,9 +8,9 @@ on top.  So the rule of the papers, T^2 (D + p) against T D p, has the right gho
 and overrates the gradient by T over the cost of an entry.
 
 The constants below are for processors with vector units of 256 and 512 bits; a factor
-of two either way changes the choice for few layers.  They are constants, not
-measurements, because two runs of one configuration must choose alike to give the same
-numbers.
+of two either way changes the choice for few layers.  They decide unless an engine is
+asked to measure (``engines.measured_methods``): two runs of one configuration that give
+the same numbers must choose alike.
 
 Source: Bu, Mao and Xu (2022), arXiv:2205.10683 (the choice per layer).
 """
@@ -67,13 +67,14 @@ class MatrixRule(LayerRule[LayerT]):
         t, d, p, groups = self.sizes(layer, activations, backprops)
         return MultiplyAdds(groups * t**2 * (d + p), groups * t * d * p)
 
-    def prefers_ghost(
+    def cost_ratio(
         self, layer: LayerT, activations: Tensor, backprops: Tensor
-    ) -> bool:
+    ) -> float:
         t, d, p, _ = self.sizes(layer, activations, backprops)
+        if t == 1:  # the ghost norm is a product of two lengths: always cheaper
+            return 0.0
         ghost = t**2 * (d + p) + self.copies_inputs * COPY * t * d
-        # At one position the ghost norm is a product of two lengths: always cheaper.
-        return t == 1 or ghost < ENTRY * d * p
+        return ghost / max(1, ENTRY * d * p)
 
     def excess(self, layer: LayerT, activations: Tensor, backprops: Tensor) -> float:
         return excess(*self.sizes(layer, activations, backprops)[:3])

@@ -111,6 +111,9 @@ class GatesRule(GradientRule[LayerPart, Steps]):
         gram = 2 * written if self._splits_candidate else width
         return MultiplyAdds(steps**2 * (read + gram), steps * read * written)
 
+    def settings_of(self, layer: LayerPart) -> str:
+        return "candidate split" if self._splits_candidate else ""
+
     def excess(self, layer: LayerPart, activations: Steps, backprops: Tensor) -> float:
         inputs, hidden = activations
         steps, width = backprops.shape[1:]

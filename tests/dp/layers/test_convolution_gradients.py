@@ -1,4 +1,4 @@
-"""Both ways to a convolution's gradients, against autograd on each sample alone."""
+"""Each method of a convolution's gradients, against autograd on each sample alone."""
 
 import pytest
 import torch
@@ -11,7 +11,6 @@ from dpsgd_explorer.dp.layers.base import add_weighted_rows, sample_rows
 from dpsgd_explorer.dp.layers.conv_gradients import convolution_gradients
 
 KINDS = {1: nn.Conv1d, 2: nn.Conv2d, 3: nn.Conv3d}
-EVERY_PATCH, NO_PATCH = 10**9, 0
 
 
 def convolutions():
@@ -27,10 +26,10 @@ def convolutions():
     return st.tuples(sizes, st.sampled_from([1, 2, 4]), st.integers(0, 4))
 
 
-@pytest.mark.parametrize("call", [EVERY_PATCH, NO_PATCH], ids=["patches", "rows"])
+@pytest.mark.parametrize("method", convolution.METHODS)
 @settings(max_examples=40, deadline=None, derandomize=True)
 @given(drawn=convolutions())
-def test_each_way_gives_autograds_gradients(call, drawn):
+def test_each_method_gives_autograds_gradients(method, drawn):
     (kernel_size, stride, dilation), groups, batch = drawn
     layer = KINDS[len(stride)](
         4, 4, kernel_size, stride, 0, dilation, groups, bias=False
@@ -38,10 +37,9 @@ def test_each_way_gives_autograds_gradients(call, drawn):
     x = torch.randn(batch, 4, *(9, 8, 7)[: len(stride)], dtype=torch.float64)
     g = torch.randn_like(layer(x))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(convolution, "CALL", call)
         patch.setattr(convolution, "CACHE_BYTES", 20_000)
         found = convolution_gradients(
-            x, g, layer.kernel_size, layer.stride, layer.dilation, groups
+            x, g, layer.kernel_size, layer.stride, layer.dilation, groups, method
         )
     expected = [
         torch.autograd.grad(layer(x[i : i + 1]), layer.weight, g[i : i + 1])[0]
@@ -50,6 +48,11 @@ def test_each_way_gives_autograds_gradients(call, drawn):
     assert found.shape == (batch, *layer.weight.shape)
     for own, reference in zip(found, expected, strict=True):
         torch.testing.assert_close(own, reference, rtol=1e-10, atol=1e-12)
+
+
+def test_patches_are_estimated_where_there_are_few():
+    assert convolution.estimated_method(196, (8, 8), 1) == "patches"
+    assert convolution.estimated_method(1024, (3, 3), 32) == "rows"
 
 
 @pytest.mark.parametrize("order", [(0, 1, 2, 3), (0, 2, 3, 1), (1, 2, 0, 3)])
