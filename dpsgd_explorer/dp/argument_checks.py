@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 
 from torch import nn
 
+from dpsgd_explorer.dp.distributed.ranks import Ranks
+from dpsgd_explorer.dp.engines.measured_methods import MEASURED
 from dpsgd_explorer.dp.options import ENGINES
 from dpsgd_explorer.errors import ConfigError
 
@@ -84,4 +86,19 @@ def check_physical_batch_size(size: int | None, sampling: str) -> None:
             f"physical_batch_size splits the batches of poisson_loader; got {size} "
             f"with sampling={sampling!r}. Split the batch and call backward once for "
             "each part, then step once.",
+        )
+
+
+def check_norm_methods(source: object, ranks: Ranks) -> None:
+    """Raise ConfigError if the ranks would compute by methods of their own.
+
+    Each would time by itself, and a run that is repeated would round differently.
+    """
+    ranks.require_same({"norm_methods": source})
+    if source == MEASURED and not ranks.is_alone:
+        raise ConfigError(
+            "norm_methods",
+            "norm_methods must be 'estimated' or recorded where several ranks train; "
+            f"got 'measured' for {ranks.size}. Measure with one process, and give its "
+            "engine.norm_methods to all.",
         )

@@ -80,6 +80,7 @@ class Attachment:
             clipping_mode=options.clipping_mode,
             loss_reduction=options.loss_reduction,
             by_parameter=groups.by_parameter,
+            norm_methods=state.norm_methods,
         )
         self._optimizer = OptimizerCheck(optimizer, module)
         parameters = self._gradient_engine.parameters()
@@ -157,6 +158,8 @@ class Attachment:
     def check_example(self, example: tuple[Any, Any], loss_fn: LossFunction) -> None:
         """Run the safety check on an example ``(inputs, targets)``.
 
+        Norm methods that are measured are those of its shapes.
+
         Raises:
             UnsupportedModuleError: it failed, and the attachment was undone.
         """
@@ -166,6 +169,7 @@ class Attachment:
             on_failure.callback(self.undo)
             self._check(args, {}, targets=targets, loss_fn=loss_fn)
             on_failure.pop_all()
+        self._state.norm_methods.settle()
 
     def _make_step(self) -> None:
         """Turn the logical batch into the gradients that the step will use."""

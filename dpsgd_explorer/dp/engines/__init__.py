@@ -23,7 +23,8 @@ code), then follows a step of "hooks":
 2. ``recording`` saves the activations of each layer's call in the forward pass, with
    ``batch_dims`` to find the dimension of the samples;
 3. ``backprop_capture`` collects the backprops in the backward pass;
-4. ``norm_methods`` chooses per layer between ghost norm and instantiated gradient;
+4. ``norm_methods`` chooses per layer between ghost norm and instantiated gradient, by
+   an estimate, or by times that ``measured_methods`` looks up or has measured;
 5. ``layer_calls`` computes norms and weighted sums, ``call_groups`` those of parameters
    with several calls, and ``deferred_gradients`` does so in pieces of the batch.
 """

@@ -33,6 +33,8 @@ from dpsgd_explorer.dp.engines.call_groups import grouped
 from dpsgd_explorer.dp.engines.coverage import Coverage
 from dpsgd_explorer.dp.engines.deferred_gradients import DeferredGradients
 from dpsgd_explorer.dp.engines.layer_calls import LayerCall
+from dpsgd_explorer.dp.engines.measured_methods import ShapedCall
+from dpsgd_explorer.dp.engines.method_times import method_times
 from dpsgd_explorer.dp.engines.norm_methods import (
     NormChoice,
     NormMethodSelector,
@@ -69,7 +71,9 @@ class HooksEngine(GradientEngine):
         self._sharded = is_sharded(module)
         if self._sharded:
             self._coverage.refuse_unshardable()
-        self._norm_methods = NormMethodSelector(self.clipping_mode)
+        self._norm_methods = NormMethodSelector(
+            self.clipping_mode, self.norm_methods, method_times
+        )
         self._batch_dims = BatchDims()
         self._handles: list[RemovableHandle] = []
         self._patches: list[ForwardPatch] = []
@@ -289,17 +293,17 @@ class HooksEngine(GradientEngine):
         activations = map_tensors(lambda x: in_precision(x, dtype), pending.activations)
         name, rule, layer = pending.name, pending.rule, pending.layer
         backprops = in_precision(backprops, dtype)
-        request = name, rule, layer, activations, backprops
-        self._requests.setdefault(name, []).append(NormRequest.of(*request))
+        call = ShapedCall(rule, layer, activations, backprops)
+        method = self._norm_methods.choose(name, call)
+        request = NormRequest.of(name, call, method)
+        self._requests.setdefault(name, []).append(request)
         return LayerCall(
-            rule,
-            layer,
-            activations,
-            backprops,
+            *call,
             pending.targets,
             pending.parameters,
-            ghost=self._norm_methods.chooses_ghost(*request),
+            ghost=method.is_ghost,
             keeps=self._norm_methods.keeps_gradients(name),
+            gradient_method=method.gradients,
         )
 
 

@@ -78,6 +78,7 @@ class LayerCall:
         ghost: Whether norms are computed without gradients.
         keeps: Whether gradients instantiated for the norm are stored for the sum.
         wide: Whether the ghost norm and its sum are computed in float64.
+        gradient_method: Algorithm of the gradients; "" for the rule's own choice.
         gradients: The stored gradients, {local name: [B, *shape]}.
     """
 
@@ -90,6 +91,7 @@ class LayerCall:
     ghost: bool
     keeps: bool
     wide: bool = False
+    gradient_method: str = ""
     gradients: dict[str, Tensor] = field(default_factory=dict)
 
     def squared_norms(self) -> Tensor:
@@ -133,9 +135,10 @@ class LayerCall:
 
     def materialize(self) -> dict[str, Tensor]:
         """Return {local name: gradients, [B, *shape]}."""
-        return self.rule.per_sample_gradients(
-            self.layer, self.activations, self.backprops
-        )
+        inputs = self.layer, self.activations, self.backprops
+        if self.gradient_method:
+            return self.rule.gradients_by(self.gradient_method, *inputs)
+        return self.rule.per_sample_gradients(*inputs)
 
     def factors(self) -> dict[str, OuterProduct] | None:
         """Return the gradients as outer products, if they have that form."""

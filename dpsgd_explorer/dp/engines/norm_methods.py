@@ -6,9 +6,11 @@ that is 1,100 against 100,000; with T = 1024 positions of a small convolution, d
 and p = 32, it is 62 million against 0.9 million.  So no method is best for all layers,
 and the "Mix" modes choose for the shapes of each call.
 
+By itself the choice is an estimate: constants of ``layers.matrix_rule``, the same on
+every processor.  ``measured_methods`` replaces it by what was timed or recorded.
+
 Sources: Bu, Mao and Xu (2022), arXiv:2205.10683 (mixed ghost clipping); Bu et al.
-(2022), arXiv:2210.00038 (MixGhostClip and MixOpt on book-keeping).  The rules compare
-measured costs instead of multiply-adds; see ``layers.matrix_rule``.
+(2022), arXiv:2210.00038 (MixGhostClip and MixOpt on book-keeping).
 """
 
 from __future__ import annotations
@@ -21,8 +23,14 @@ import torch
 from torch import Tensor, nn
 from torch.utils._pytree import tree_map
 
+from dpsgd_explorer.dp.engines.measured_methods import (
+    NormMethod,
+    NormMethods,
+    ShapedCall,
+    TimeMethods,
+    prefers_ghost,
+)
 from dpsgd_explorer.dp.layers.base import GradientRule, MultiplyAdds
-from dpsgd_explorer.dp.layers.round_off import UNSEEN
 from dpsgd_explorer.dp.modules.pytree import map_tensors, tensors_of
 from dpsgd_explorer.errors import ConfigError
 
@@ -54,6 +62,9 @@ class NormChoice:
         norm_method: "ghost" or "instantiate".
         multiply_adds: Cost of either method per sample, where the rule counts it.
         reason: The reason in words.
+        gradient_method: The algorithm of the instantiated gradients that was measured
+            or recorded; "" for the rule's own choice.
+        microseconds: {method: time per sample} of norm and sum, where it was measured.
     """
 
     layer: str
@@ -63,6 +74,8 @@ class NormChoice:
     norm_method: str
     multiply_adds: MultiplyAdds | None
     reason: str
+    gradient_method: str = ""
+    microseconds: Mapping[str, float] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +96,7 @@ class TensorSpec:
 
 
 class NormRequest(NamedTuple):
-    """One choice of a norm method to be explained later.
+    """One choice of a norm method, to be explained later.
 
     Attributes:
         layer_name: Name of the layer.
@@ -91,6 +104,7 @@ class NormRequest(NamedTuple):
         layer: The module, or a part of one.
         activations: Specs of the saved activations.
         backprops: Spec of the output gradient.
+        method: What was chosen.
     """
 
     layer_name: str
@@ -98,25 +112,29 @@ class NormRequest(NamedTuple):
     layer: nn.Module
     activations: Any
     backprops: TensorSpec
+    method: NormMethod
 
     @classmethod
-    def of(
-        cls,
-        name: str,
-        rule: GradientRule[Any, Any],
-        layer: nn.Module,
-        activations: Any,
-        backprops: Tensor,
-    ) -> Self:
+    def of(cls, name: str, call: ShapedCall, method: NormMethod) -> Self:
         """Return the request of a layer call, its tensors as specs."""
-        specs = map_tensors(TensorSpec.of, activations)
-        return cls(name, rule, layer, specs, TensorSpec.of(backprops))
+        specs = map_tensors(TensorSpec.of, call.activations)
+        backprops = TensorSpec.of(call.backprops)
+        return cls(name, call.rule, call.layer, specs, backprops, method)
 
 
 class NormMethodSelector:
-    """Chooses the norm method of each layer call, anew for the shapes of every pass."""
+    """Chooses the norm method of each layer call, anew for the shapes of every pass.
 
-    def __init__(self, mode: ClippingMode) -> None:
+    Args:
+        mode: A key of CLIPPING_MODES, or {layer's name: such a key}.
+        methods: What was measured or recorded, and what is to be measured.
+        time_methods: Times the candidates of a call; see ``method_times``.
+    """
+
+    def __init__(
+        self, mode: ClippingMode, methods: NormMethods, time_methods: TimeMethods
+    ) -> None:
+        self._methods, self._time_methods = methods, time_methods
         self._modes = {"": mode} if isinstance(mode, str) else dict(mode)
         self._mode_of: dict[str, str] = {}
 
@@ -135,55 +153,51 @@ class NormMethodSelector:
         """Whether gradients instantiated for the norm are stored for the sum."""
         return self.mode_of(name) != "MixGhostClip"
 
-    def chooses_ghost(
-        self,
-        name: str,
-        rule: GradientRule[Any, Any],
-        layer: nn.Module,
-        activations: Any,
-        backprops: Tensor,
-    ) -> bool:
-        """Whether this call's norm is computed without gradients.
-
-        Args:
-            name: Name of the layer.
-            rule: The algebra of its gradients.
-            layer: The module, or a part of one.
-            activations: What the rule saved; only shapes are read.
-            backprops: Output gradient, [B, ...]; only its shape is read.
-        """
+    def choose(self, name: str, call: ShapedCall) -> NormMethod:
+        """Return the norm method of a call of the layer of this name."""
         mode = self.mode_of(name)
-        if mode in FORCED:
-            return mode == "ghost"
-        if not rule.prefers_ghost(layer, activations, backprops):
-            return False
-        # Beyond UNSEEN the ghost norm would be computed in float64, whose products cost
-        # about twice, which the rule did not count: instantiate, if there is a choice.
-        if rule.excess(layer, activations, backprops) <= UNSEEN:
-            return True
-        return rule.multiply_adds(layer, activations, backprops) is None
+        if mode == "ghost":
+            return NormMethod(is_ghost=True)
+        has_ghost = mode != "instantiate"
+        ghost = has_ghost and prefers_ghost(call)
+        return self._methods.choose(
+            call,
+            ghost,
+            has_ghost=has_ghost,
+            keeps=self.keeps_gradients(name),
+            time_methods=self._time_methods,
+        )
 
     def explain(self, request: NormRequest) -> NormChoice:
         """Return what was chosen for a request, and why."""
-        name, rule, layer = request[:3]
-        activations = tree_map(TensorSpec.empty, request.activations)
-        backprops = request.backprops.empty()
+        name, rule, layer, specs, spec, method = request
+        activations, backprops = tree_map(TensorSpec.empty, specs), spec.empty()
         mode = self.mode_of(name)
         cost = rule.multiply_adds(layer, activations, backprops)
-        ghost = self.chooses_ghost(name, rule, layer, activations, backprops)
-        forced = f"clipping_mode {mode!r}" if mode in FORCED else ""
-        avoided = ""
-        if not ghost and rule.prefers_ghost(layer, activations, backprops):
-            avoided = "float32 would be seen in norms without gradients"
         return NormChoice(
             layer=name,
             kind=getattr(layer, "kind", type(layer).__name__),
             input_shapes=tuple(tuple(x.shape) for x in tensors_of(activations)),
             output_shape=tuple(backprops.shape),
-            norm_method="ghost" if ghost else "instantiate",
+            norm_method="ghost" if method.is_ghost else "instantiate",
             multiply_adds=cost,
-            reason=forced or avoided or _reason(cost, ghost),
+            reason=self._reason(mode, request, cost),
+            gradient_method=method.gradients,
+            microseconds=method.microseconds,
         )
+
+    def _reason(
+        self, mode: str, request: NormRequest, cost: MultiplyAdds | None
+    ) -> str:
+        _, rule, layer, specs, spec, method = request
+        if method.origin:
+            return method.origin
+        if mode in FORCED:
+            return f"clipping_mode {mode!r}"
+        activations, backprops = tree_map(TensorSpec.empty, specs), spec.empty()
+        if not method.is_ghost and rule.prefers_ghost(layer, activations, backprops):
+            return "float32 would be seen in norms without gradients"
+        return _reason(cost, method.is_ghost)
 
 
 def is_within(name: str, above: str) -> bool:
