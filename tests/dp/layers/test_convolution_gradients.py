@@ -55,10 +55,11 @@ def test_patches_are_estimated_where_there_are_few():
     assert convolution.estimated_method(1024, (3, 3), 32) == "rows"
 
 
+@pytest.mark.parametrize("samples", [1, 2])
 @pytest.mark.parametrize("order", [(0, 1, 2, 3), (0, 2, 3, 1), (1, 2, 0, 3)])
-def test_rows_and_sums_do_not_depend_on_the_order_in_memory(order):
+def test_rows_and_sums_do_not_depend_on_the_order_in_memory(order, samples):
     torch.manual_seed(0)
-    gradient = torch.randn(2, 3, 4, 5, dtype=torch.float64).permute(order)
+    gradient = torch.randn(2, 3, 4, 5, dtype=torch.float64).permute(order)[:samples]
     weights = torch.rand(len(gradient), dtype=torch.float64)
     total = torch.ones(gradient.shape[1:], dtype=torch.float64)
     add_weighted_rows(gradient, weights, total)
