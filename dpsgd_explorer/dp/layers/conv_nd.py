@@ -39,6 +39,10 @@ from dpsgd_explorer.dp.layers.round_off import (
     sum_over_positions,
 )
 
+#: Positions up to which, and channels of the output from which, a sum over the batch is
+#: a product on copied patches.
+FEW, MANY = 16, 128
+
 
 class Patches(NamedTuple):
     """A convolution as a linear layer.
@@ -120,7 +124,10 @@ class ConvNdRule(MatrixRule[_ConvNd]):
         if trains(layer, "weight") and len(weights):
             read, rows = self.patches(layer, activations, backprops)
             rows = scale_samples(rows, weights)
-            sums["weight"].add_(_weight_gradient(layer, read, rows))
+            if _is_quicker_by_patches(layer, rows):
+                _add_by_patches(layer, read, rows, sums["weight"])
+            else:
+                sums["weight"].add_(_weight_gradient(layer, read, rows))
         if trains(layer, "bias"):
             sums["bias"].addmv_(sum_over_positions(backprops).t(), weights)
 
@@ -222,6 +229,25 @@ def _by_group(layer: _ConvNd, rows: Tensor) -> Tensor:
     outputs = rows.shape[1] // layer.groups
     split = rows.reshape(len(rows), layer.groups, outputs, prod(rows.shape[2:]))
     return split.transpose(2, 3)
+
+
+def _is_quicker_by_patches(layer: _ConvNd, rows: Tensor) -> bool:
+    """Whether one matrix product on patches is quicker than torch's convolution.
+
+    Its kernels lose their speed on few positions: for 512 channels on 4 by 4 pixels, 16
+    samples, they take 32 to 37 ms, and patches and product 18; at 8 by 8 they are even.
+    """
+    positions, outputs = prod(rows.shape[2:]), rows.shape[1]
+    return layer.groups == 1 and positions <= FEW and outputs >= MANY
+
+
+def _add_by_patches(layer: _ConvNd, read: Tensor, rows: Tensor, total: Tensor) -> None:
+    """Add the weight gradient of the whole batch, of an unpadded convolution."""
+    patches = _unfolded(layer, read, rows)[:, 0].flatten(0, 1)  # [B T, K C]
+    g = _by_group(layer, rows)[:, 0].flatten(0, 1)  # [B T, p]
+    gradient = torch.mm(g.t(), patches)
+    by_offset = gradient.view(len(gradient), -1, read.shape[1])  # [p, K, C]
+    total.flatten(2).add_(by_offset.transpose(1, 2))
 
 
 def _weight_gradient(layer: _ConvNd, read: Tensor, rows: Tensor) -> Tensor:

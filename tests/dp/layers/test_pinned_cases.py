@@ -22,6 +22,14 @@ def images_in_groups():
     return layer, (torch.randn(2, 4, 5, 6),)
 
 
+def many_channels_on_few_positions():
+    return nn.Conv2d(2, 128, 3, stride=2, padding=1), (torch.randn(2, 2, 5, 6),)
+
+
+def many_transposed_channels_on_few_positions():
+    return nn.ConvTranspose1d(128, 2, 3, stride=2), (torch.randn(2, 128, 4),)
+
+
 def repeated_ids():
     return nn.Embedding(3, 2), (torch.tensor([[0, 1, 1, 1], [2, 2, 0, 2]]),)
 
@@ -43,6 +51,8 @@ def keys_of_another_width():
 CASES = [
     sequences,
     images_in_groups,
+    many_channels_on_few_positions,
+    many_transposed_channels_on_few_positions,
     repeated_ids,
     bags_of_other_lengths,
     keys_of_another_width,
