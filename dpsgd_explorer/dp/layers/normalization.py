@@ -46,15 +46,15 @@ class NormalizationRule(LayerRule[LayerT]):
 
     @abstractmethod
     def standardised(self, layer: LayerT, x: Tensor) -> Tensor:
-        """Return xhat, in the shape of x."""
+        """Return xhat, in the shape of x and in memory of its own."""
 
     def per_sample_gradients(
         self, layer: LayerT, activations: Tensor, backprops: Tensor
     ) -> dict[str, Tensor]:
         gradients = {}
         if trains(layer, "weight"):
-            standardised = self.standardised(layer, activations)
-            gradients["weight"] = self.summed(layer, standardised * backprops)
+            products = self.standardised(layer, activations).mul_(backprops)
+            gradients["weight"] = self.summed(layer, products)
         if trains(layer, "bias"):
             gradients["bias"] = self.summed(layer, backprops)
         return gradients
@@ -106,7 +106,7 @@ class InstanceNormRule(NormalizationRule[_InstanceNorm]):
 
     def standardised(self, layer: _InstanceNorm, x: Tensor) -> Tensor:
         # torch refuses an empty batch
-        return F.instance_norm(x, eps=layer.eps) if len(x) else x
+        return F.instance_norm(x, eps=layer.eps) if len(x) else x.clone()
 
     def wrong_input(self, layer: _InstanceNorm, inputs: Tensor) -> str:
         rank = next(rank for kind, rank in RANKS.items() if isinstance(layer, kind))
