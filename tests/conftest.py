@@ -31,7 +31,7 @@ FLAGS = [
 ]
 PATIENCE_MS = 120_000
 ROOT = Path(__file__).parents[1]
-BROWSER_TESTS = Path(__file__).parent / "browser"
+BROWSER_TESTS = "tests/browser/"
 LEFT_OUT = "left_out"  # {family of long tests: how many}, from each process
 
 
@@ -40,13 +40,17 @@ def pytest_collection_modifyitems(items):
     """Mark tests, and run those of the browser last: other failures come sooner."""
     seen = set()
     for item in items:
-        if BROWSER_TESTS in item.path.parents:
+        if is_of_browser(item):
             item.add_marker(pytest.mark.browser)
         if item.get_closest_marker("sweep") and not brings_new(item, seen):
             item.add_marker(pytest.mark.long("every combination"))
         if family := family_of(item):
             item.user_properties.append(("family", family))
-    items.sort(key=lambda item: BROWSER_TESTS in item.path.parents)
+    items.sort(key=is_of_browser)
+
+
+def is_of_browser(item):
+    return item.nodeid.startswith(BROWSER_TESTS)
 
 
 def brings_new(item, seen):

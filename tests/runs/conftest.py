@@ -15,7 +15,6 @@ from dpsgd_explorer.runs.store.schema import metadata
 from dpsgd_explorer.runs.store.store import RunStore
 from dpsgd_explorer.runs.worker.consumer import Consumer
 from dpsgd_explorer.settings import Settings
-from dpsgd_explorer.training.dp_sgd import train
 from tests.runs.real_runs import CHEAP, long_config
 from tests.runs.servers import PostgreSQL, Redis
 from tests.runs.system_processes import children_of
@@ -163,12 +162,6 @@ def consumer(settings):
 def killed_config():
     """Several times as long as a checkpoint takes to come, on a fast machine too."""
     return long_config(2000)
-
-
-@pytest.fixture(scope="session")
-def whole(killed_config):
-    """What the run tells that nobody kills."""
-    return [told.timeless() for told in train(killed_config)]
 
 
 @pytest.fixture

@@ -41,7 +41,9 @@ def state_of(pid):
 def wait_until(condition, seconds=PATIENCE_SECONDS):
     """Return the first true value of a condition that no event announces."""
     end = time.monotonic() + seconds
+    pause = 0.02
     while not (value := condition()):
         assert time.monotonic() < end, f"not within {seconds} s"
-        time.sleep(0.02)
+        time.sleep(pause)
+        pause = min(1.1 * pause, 0.1)  # to ask is work, too, for who is waited for
     return value

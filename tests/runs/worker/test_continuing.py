@@ -132,21 +132,18 @@ def test_a_checkpoint_is_kept_of_a_run_that_can_be_continued(
 
 
 @pytest.mark.long("real runs")
-def test_a_process_killed_as_soon_as_it_continues_loses_nothing(
-    consumer, killed_config, own_children
-):
-    values = killed_config.model_dump(mode="json") | {"filter_epsilon": BUDGET}
-    config = TrainingConfig.parse(values | {"steps": 50})
+def test_a_process_killed_as_soon_as_it_continues_loses_nothing(consumer, own_children):
+    config = config_of(steps=50)
     worker = consumer()
     run = worker.store.create(config, visitor="ann")
     answering(worker).join(PATIENCE_SECONDS)
     assert worker.store.get(run.id).state == "done"
-    child = worker.store.continuing.go_on(run.id, 2000, visitor="ann")
+    child = worker.store.continuing.go_on(run.id, 800, visitor="ann")
     thread = answering(worker)
     wait_until(lambda: worker.store.get(child).step > 50)
     [process] = own_children()
     os.kill(process, signal.SIGKILL)
     thread.join(PATIENCE_SECONDS)
-    whole = repeated(config, [(50, {"further_steps": 2000})])
+    whole = repeated(config, [(50, {"further_steps": 800})])
     assert_ended_as(whole, worker.store, child)
     assert worker.store.get(child).summary["epsilon"] == BUDGET

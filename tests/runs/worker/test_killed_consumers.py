@@ -77,7 +77,7 @@ def test_killed_in_a_pause_or_before_a_step_it_takes_each_step_once(worker):
 
 
 def test_killed_before_and_after_a_change_it_makes_it_once(worker):
-    config, store, pauses = budgeted(1500), worker.store, worker.store.pauses
+    config, store, pauses = budgeted(800), worker.store, worker.store.pauses
     run = store.create(config, visitor="ann").id
     pauses.take_step(run, "ann")
     worker.start()
@@ -97,7 +97,7 @@ def test_killed_before_and_after_a_continuation_it_makes_it_once(
     config, store = budgeted(20), worker.store
     run = store.create(config, visitor="ann").id
     assert carry_out(store, store.leases.claim(run), settings, lease_s=60) == 0
-    child = store.continuing.go_on(run, 1500, visitor="ann")
+    child = store.continuing.go_on(run, 800, visitor="ann")
     if moment == "before":  # it holds the run, and has stored nothing of its own
         store.pauses.pause(child, "ann")
     worker.start()
@@ -107,7 +107,7 @@ def test_killed_before_and_after_a_continuation_it_makes_it_once(
         wait_until(lambda: store.get(child).step > 50)
     worker.restart()
     store.pauses.resume(child, "ann")
-    assert_done(store, child, config, [(20, {"further_steps": 1500})])
+    assert_done(store, child, config, [(20, {"further_steps": 800})])
 
 
 def until_paused(store, run_id, step):

@@ -14,7 +14,13 @@ from dpsgd_explorer.runs.store.leases import LEASE_SECONDS
 from dpsgd_explorer.runs.worker import pausing
 from dpsgd_explorer.runs.worker.child import carry_out
 from dpsgd_explorer.training.dp_sgd import train
-from tests.runs.real_runs import CHEAP, answering, assert_ended_as, told
+from tests.runs.real_runs import (
+    CHEAP,
+    answering,
+    assert_ended_as,
+    long_config,
+    told,
+)
 from tests.runs.system_processes import PATIENCE_SECONDS, wait_until
 
 
@@ -195,12 +201,15 @@ def test_noise_batch_and_steps_change_in_mid_run_within_the_budget(
     assert (done.step, done.steps, done.summary["epsilon"]) == (25, 25, 30.0)
 
 
+KILLED_IN_A_PAUSE = long_config(800)  # it is asked for long before the end
+
+
 @pytest.mark.long("real runs")
 @pytest.mark.parametrize("change", [CHANGE, PLAN_CHANGE], ids=["free", "counted"])
 def test_a_process_killed_while_a_change_waits_makes_it_once(
-    consumer, killed_config, own_children, change
+    consumer, own_children, change
 ):
-    config = budgeted(killed_config)
+    config = budgeted(KILLED_IN_A_PAUSE)
     change = change | ({"steps": config.steps - 9} if "steps" in change else {})
     worker = consumer()
     run = worker.store.create(config, visitor="ann")
@@ -245,11 +254,9 @@ def test_a_process_killed_after_a_change_repeats_it(
 
 @pytest.mark.long("real runs")
 @pytest.mark.parametrize("asked", ["resume", "take_step"])
-def test_a_process_killed_in_a_pause_loses_nothing(
-    consumer, killed_config, whole, own_children, asked
-):
+def test_a_process_killed_in_a_pause_loses_nothing(consumer, own_children, asked):
     worker = consumer()
-    run = worker.store.create(killed_config, visitor="ann")
+    run = worker.store.create(KILLED_IN_A_PAUSE, visitor="ann")
     thread = answering(worker)
     wait_until(lambda: worker.store.get(run.id).step > 20)
     worker.store.pauses.pause(run.id, "ann")
@@ -267,4 +274,4 @@ def test_a_process_killed_in_a_pause_loses_nothing(
         assert worker.store.get(run.id).step == step + 1
         worker.store.pauses.resume(run.id, "ann")
     thread.join(PATIENCE_SECONDS)
-    assert_ended_as(whole, worker.store, run.id)
+    assert_ended_as(whole(KILLED_IN_A_PAUSE), worker.store, run.id)
