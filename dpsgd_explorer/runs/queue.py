@@ -82,9 +82,16 @@ def _redis(url: str) -> Queue:
 def _postgresql(url: str) -> Queue:
     import psycopg
 
+    from dpsgd_explorer.runs.database.postgresql import KEEPALIVES
+
     address = postgresql_url(url).set(drivername="postgresql")
     dsn = address.render_as_string(hide_password=False)
-    options = {"connect_timeout": CONNECT_SECONDS, "application_name": NAME}
+    options = {
+        "connect_timeout": CONNECT_SECONDS,
+        "application_name": NAME,
+        "client_encoding": "utf8",
+        **KEEPALIVES,
+    }
     try:
         huey = PostgresHuey(NAME, dsn=dsn, **options, **_plain())
     except (psycopg.errors.UniqueViolation, psycopg.errors.DuplicateTable):

@@ -40,6 +40,8 @@ IDLE_SECONDS = 10
 POLL_SECONDS = 0.2
 # A listener that was told of nothing looks all the same.
 SAFETY_SECONDS = 2.0
+# An outage is logged again after so long, however many ask meanwhile.
+WARNING_SECONDS = 10.0
 # Events that come this soon after one are read together with it.
 GATHER_SECONDS = 0.03
 CONNECTIONS = {"pool_size": 4, "max_overflow": 12, "pool_timeout": 10}
@@ -100,6 +102,7 @@ class Listener(Wake):
             autocommit=True,
             connect_timeout=CONNECT_SECONDS,
             application_name="dpsgd-explorer feed",
+            client_encoding="utf8",
             **KEEPALIVES,
         )
         self._connection.execute(self._listen)
@@ -120,6 +123,7 @@ class Postgresql(Backend):
         self._url = url
         self.engine = _engine(url, min(patience_s, LOCK_SECONDS))
         self._ahead = math.nan  # seconds of the server's clock before our monotonic
+        self._warned_at = -math.inf
         event.listen(self.engine, "begin", self.begin)
 
     def begin(self, connection: Connection) -> None:
@@ -148,12 +152,18 @@ class Postgresql(Backend):
         if state in BUSY:
             return storage_busy()
         if error.connection_invalidated or _is_gone(error, state):
-            logger.warning("the database does not answer: %s", one_line(error.orig))
+            self._warn_of(error)
             return StorageUnreachableError(
                 "the database cannot be reached now: nothing that is stored is lost; "
                 "retry soon."
             )
         return None
+
+    def _warn_of(self, error: DBAPIError) -> None:
+        now = time.monotonic()
+        if now - self._warned_at >= WARNING_SECONDS:
+            self._warned_at = now
+            logger.warning("the database does not answer: %s", one_line(error.orig))
 
     def clock(self) -> float:
         """Return the server's clock, as of the last write carried on by our own."""
@@ -229,6 +239,7 @@ def _engine(url: str, lock_s: float) -> Engine:
         connect_args={
             "connect_timeout": CONNECT_SECONDS,
             "application_name": "dpsgd-explorer",
+            "client_encoding": "utf8",  # also of a database that has none
             "options": " ".join(f"-c {name}={v}" for name, v in options.items()),
             **KEEPALIVES,
         },

@@ -33,7 +33,7 @@ def step(number):
 
 
 def test_a_server_that_stops_is_named_and_the_store_comes_back_by_itself(
-    store, config, postgresql
+    store, config, postgresql, caplog
 ):
     run = store.create(config, visitor="ann")
     claim = store.leases.claim()
@@ -45,6 +45,9 @@ def test_a_server_that_stops_is_named_and_the_store_comes_back_by_itself(
     ):
         with pytest.raises(StorageUnreachableError, match="nothing that is stored"):
             act()
+    assert [line.getMessage()[:28] for line in caplog.records] == [
+        "the database does not answer"
+    ]
     postgresql.start()
     store.leases.append(claim, [step(1)])
     assert [each.kind for each in store.events(run.id)] == ["state", "state", "step"]

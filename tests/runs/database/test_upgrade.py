@@ -98,10 +98,12 @@ def test_a_program_from_before_alembic_refuses_a_file_of_today(store, database_u
     file.close()
 
 
-@pytest.fixture
-def empty(postgresql):
-    """The address of a database without tables."""
-    postgresql.ask("CREATE DATABASE empty")
+@pytest.fixture(params=["UTF8", "SQL_ASCII"])
+def empty(postgresql, request):
+    """The address of a database without tables; the second has no encoding."""
+    postgresql.ask(
+        f"CREATE DATABASE empty ENCODING '{request.param}' TEMPLATE template0"
+    )
     yield postgresql.url("empty")
     postgresql.ask("DROP DATABASE empty WITH (FORCE)")
 
