@@ -14,7 +14,7 @@ positions.  Three methods compute the product:
   channels up to 3 times slower.
 
 All cost as many multiply-adds as the gradient of the whole batch.  ``estimated_method``
-chooses between the first two by a constant; ``engines.method_times`` measures all.
+chooses by constants, ``engines.method_times`` measures.
 
 Source: Rochette et al. (2019), arXiv:1912.06015 (the grouped convolution).
 """
@@ -32,6 +32,8 @@ METHODS = ("rows", "patches", "grouped")
 
 #: Copied entries of patches per sample that take as long as one more matrix product.
 CALL = 4000
+#: Columns of a kernel row's product, k_2 .. k_n C/G, below which it is slow.
+NARROW = 32
 #: Bytes of copies in memory at once, so that they stay in cache.
 CACHE_BYTES = 4 * 2**20
 
@@ -60,7 +62,7 @@ def convolution_gradients(
     if batch == 0:
         return x.new_zeros(0, groups * outputs, depth, *kernel_size)
     windows = _Windows(g.shape[2:], kernel_size, stride, dilation)
-    method = method or estimated_method(windows.positions, kernel_size, depth)
+    method = method or estimated_method(windows.positions, kernel_size, depth, groups)
     if method == "grouped":
         return _by_groups(x, g, kernel_size, stride, dilation, groups)
     make = _by_patches if method == "patches" else _by_rows
@@ -72,16 +74,23 @@ def convolution_gradients(
     return ordered.reshape(batch, groups * outputs, depth, *kernel_size)
 
 
-def estimated_method(positions: int, kernel_size: Sequence[int], depth: int) -> str:
-    """Return "patches" where these are few, else "rows".
+def estimated_method(
+    positions: int, kernel_size: Sequence[int], depth: int, groups: int
+) -> str:
+    """Return "grouped" for depthwise convolutions, "patches" for small ones, or "rows".
 
     Args:
         positions: Output positions of a sample.
         kernel_size: One number per dimension.
         depth: Input channels of a group, C/G.
+        groups: G.
     """
-    patch_entries = positions * prod(kernel_size) * depth
-    return "patches" if patch_entries < CALL * kernel_size[0] else "rows"
+    if depth == 1 < groups:
+        return "grouped"
+    columns = depth * prod(kernel_size[1:])
+    is_narrow = len(kernel_size) > 1 and columns < NARROW
+    patch_entries = positions * kernel_size[0] * columns
+    return "patches" if is_narrow or patch_entries < CALL * kernel_size[0] else "rows"
 
 
 class _Windows:
@@ -97,6 +106,7 @@ class _Windows:
         self.out, self.kernel_size = tuple(out), tuple(kernel_size)
         self.stride, self.dilation = tuple(stride), tuple(dilation)
         self.positions = prod(out)
+        self.patch_entries = self.positions * prod(kernel_size)
 
     def under(self, dim: int, offset: int) -> slice:
         """Return the inputs under one kernel offset of a spatial dimension."""
@@ -152,6 +162,20 @@ def _fill_rows(
 
 
 def _by_patches(x: Tensor, g: Tensor, windows: _Windows) -> Tensor:
+    sample_bytes = x.shape[1] * windows.patch_entries * x.element_size()
+    at_once = max(1, CACHE_BYTES // max(1, sample_bytes))
+    outputs, depth = g.shape[1], x.shape[1]
+    gradients = x.new_empty(len(x), outputs, prod(windows.kernel_size) * depth)
+    for start in range(0, len(x), at_once):
+        part = slice(start, start + at_once)
+        patches = _patches(x[part], windows)
+        torch.bmm(g[part].flatten(2), patches.transpose(1, 2), out=gradients[part])
+    shape = len(x), outputs, *windows.kernel_size, depth
+    return gradients.view(shape).transpose(1, 2)
+
+
+def _patches(x: Tensor, windows: _Windows) -> Tensor:
+    """Return a copy of the patch of each position, [b, K C, T]."""
     sizes = [*windows.kernel_size, x.shape[1], *windows.out]
     steps = x.stride()[2:]
     view = x.as_strided(
@@ -164,10 +188,7 @@ def _by_patches(x: Tensor, g: Tensor, windows: _Windows) -> Tensor:
         ),
         x.storage_offset(),
     )
-    patches = view.reshape(len(x), -1, windows.positions)  # [B G, K C, T]
-    gradients = torch.bmm(g.flatten(2), patches.transpose(1, 2))
-    shape = len(x), g.shape[1], *windows.kernel_size, x.shape[1]
-    return gradients.view(shape).transpose(1, 2)
+    return view.reshape(len(x), -1, windows.positions)
 
 
 def _by_groups(

@@ -76,9 +76,9 @@ class ConvNdRule(MatrixRule[_ConvNd]):
     ) -> tuple[str, ...]:
         if not trains(layer, "weight"):
             return ()
-        sizes = self.sizes(layer, activations, backprops)
-        depth = sizes.inputs // prod(layer.kernel_size)
-        estimated = estimated_method(sizes.positions, layer.kernel_size, depth)
+        positions, entries, _, groups = self.sizes(layer, activations, backprops)
+        depth = entries // prod(layer.kernel_size)
+        estimated = estimated_method(positions, layer.kernel_size, depth, groups)
         return estimated, *(name for name in METHODS if name != estimated)
 
     def gradients_by(

@@ -50,9 +50,19 @@ def test_each_method_gives_autograds_gradients(method, drawn):
         torch.testing.assert_close(own, reference, rtol=1e-10, atol=1e-12)
 
 
-def test_patches_are_estimated_where_there_are_few():
-    assert convolution.estimated_method(196, (8, 8), 1) == "patches"
-    assert convolution.estimated_method(1024, (3, 3), 32) == "rows"
+@pytest.mark.parametrize(
+    ("expected", "positions", "kernel_size", "depth", "groups"),
+    [
+        ("patches", 196, (8, 8), 1, 1),
+        ("patches", 1024, (3, 3), 3, 1),  # many, and a kernel row of 9 columns
+        ("rows", 1024, (3, 3), 32, 1),
+        ("rows", 4096, (5,), 1, 1),  # in one dimension rows are slices
+        ("grouped", 1024, (3, 3), 1, 32),
+    ],
+)
+def test_a_method_is_estimated(expected, positions, kernel_size, depth, groups):
+    shape = positions, kernel_size, depth, groups
+    assert convolution.estimated_method(*shape) == expected
 
 
 @pytest.mark.parametrize("samples", [1, 2])
