@@ -5,6 +5,7 @@ The names below are the public ones; scripts that users export import them from 
 
 from dpsgd_explorer.experiments.attack_config import AttackConfig
 from dpsgd_explorer.experiments.engines_config import EnginesConfig
+from dpsgd_explorer.experiments.experiment import PerformanceSettings
 from dpsgd_explorer.experiments.kinds import KINDS, parse, start
 from dpsgd_explorer.experiments.planted_bug_config import PlantedBugConfig
 from dpsgd_explorer.experiments.presets import PRESETS
@@ -17,6 +18,7 @@ __all__ = [
     "PRESETS",
     "AttackConfig",
     "EnginesConfig",
+    "PerformanceSettings",
     "PlantedBugConfig",
     "RegressionConfig",
     "SearchConfig",

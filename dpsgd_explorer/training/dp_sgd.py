@@ -37,6 +37,7 @@ from dpsgd_explorer.training.train_step import (
     OPTIMIZERS,
     PlainTrainStep,
     PrivateTrainStep,
+    TrainStep,
 )
 
 #: Of the audit in a receipt, in the end event too.
@@ -51,6 +52,7 @@ AUDITED = (
     "others",
     "unscored",
 )
+EXAMPLE = 2  # records whose shapes stand for those of a batch
 EVALUATION_BATCH = 500  # records predicted at a time: these fit in cache
 
 
@@ -98,9 +100,18 @@ class TrainingExperiment(Experiment):
         self._model = models.of_config(config, seed)
         self._optimizer = OPTIMIZERS[config.optimizer](self._model, config)
         self._snapshots = self._shown(self._schedule)
-        train_step = PrivateTrainStep if config.private else PlainTrainStep
         ranks = ALONE if performance.group is None else Ranks.of(performance.group)
-        self._train_step = train_step(config, self._model, self._optimizer, ranks)
+        self._train_step = self._step_of(config, ranks)
+
+    def _step_of(self, config: TrainingConfig, ranks: Ranks) -> TrainStep:
+        """Return what makes the steps; norm methods are measured here, if any are."""
+        trained = config, self._model, self._optimizer, ranks
+        if not config.private:
+            return PlainTrainStep(*trained)
+        some = torch.arange(min(EXAMPLE, config.sample_size))
+        example = self._data.train[some], self._data.train_targets[some]
+        with self._computing():
+            return PrivateTrainStep(*trained, self._performance.norm_methods, example)
 
     def _shown(self, schedule: Schedule) -> ModelSnapshots:
         """Return what shows the model after the evaluations of a schedule."""
@@ -318,6 +329,9 @@ class TrainingExperiment(Experiment):
             "private": config.private,
             "norm_edges": self._train_step.norm_edges,
         }
+        norm_methods = self._train_step.norm_methods()
+        if norm_methods:
+            data["norm_methods"] = norm_methods
         if self.config.filtered_run is not None:
             data |= {
                 "filter": asdict(self.config.filtered_run),

@@ -181,6 +181,7 @@ def private_step(
     data: tuple[Tensor, Tensor],
     engine: str,
     clipping_mode: str = "MixOpt",
+    norm_methods: str = "estimated",
 ) -> tuple[PrivacyEngine, Step]:
     """Return an engine and its step, which clips each sample and adds secure noise.
 
@@ -189,9 +190,15 @@ def private_step(
         data: Inputs [B, ...] and targets [B], the same at each step.
         engine: A key of ENGINES.
         clipping_mode: A key of CLIPPING_MODES.
+        norm_methods: "estimated" or "measured".
     """
     attached_engine, optimizer = attached(
-        model, len(data[1]), engine, NOISE_MULTIPLIER, clipping_mode
+        model,
+        len(data[1]),
+        engine,
+        NOISE_MULTIPLIER,
+        clipping_mode,
+        norm_methods=norm_methods,
     )
     return attached_engine, sgd_step(model, data, optimizer)
 
@@ -203,6 +210,7 @@ def attached(
     noise_multiplier: float,
     clipping_mode: str = "MixOpt",
     max_grad_norm: float = CLIPPING_BOUND,
+    norm_methods: str = "estimated",
 ) -> tuple[PrivacyEngine, torch.optim.Optimizer]:
     """Return an engine and the optimizer that it is attached to."""
     optimizer = torch.optim.SGD(model.parameters(), lr=LEARNING_RATE)
@@ -217,6 +225,7 @@ def attached(
         clipping_mode=clipping_mode,
         engine=engine,
         sampling="unchecked",
+        norm_methods=norm_methods,
     )
     privacy_engine.attach(optimizer)
     return privacy_engine, optimizer

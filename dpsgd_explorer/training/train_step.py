@@ -18,9 +18,11 @@ from dpsgd_explorer.dp.clipping.adaptive import AdaptiveClipping
 from dpsgd_explorer.dp.clipping.bound import ClippingSchedule
 from dpsgd_explorer.dp.distributed.ranks import ALONE, Ranks
 from dpsgd_explorer.dp.engine import PrivacyEngine
+from dpsgd_explorer.dp.engines.measured_methods import ESTIMATED, MEASURED
 from dpsgd_explorer.dp.noise.seeded import seeded_generator
 from dpsgd_explorer.dp.sampling.sampler import PoissonSampler
 from dpsgd_explorer.errors import PrivacyViolationError
+from dpsgd_explorer.experiments.events import NormMethods
 from dpsgd_explorer.experiments.schedules import ADAPTIVE, CONSTANT
 from dpsgd_explorer.experiments.training_config import TrainingConfig
 
@@ -93,6 +95,10 @@ class TrainStep(ABC):
         """Return the gradient norms of the last batch, [B]; None: not measured."""
         return None
 
+    def norm_methods(self) -> dict[str, str]:
+        """Return {layer call: method} that were measured or recorded."""
+        return {}
+
     @abstractmethod
     def receipt(self) -> dict[str, Any] | None:
         """Return the steps declared to the accountant and the steps done.
@@ -120,7 +126,16 @@ class TrainStep(ABC):
 
 
 class PrivateTrainStep(TrainStep):
-    """DP-SGD: every sample clipped, noise added, by the engine."""
+    """DP-SGD: every sample clipped, noise added, by the engine.
+
+    Args:
+        config: Settings of the run.
+        model: The model.
+        optimizer: Of all its parameters.
+        ranks: The processes that train together; several measure no norm methods.
+        norm_methods: "estimated", "measured" or recorded; see PrivacyEngine.
+        example: Some records and targets, of whose shapes these are measured.
+    """
 
     def __init__(
         self,
@@ -128,8 +143,13 @@ class PrivateTrainStep(TrainStep):
         model: nn.Module,
         optimizer: Optimizer,
         ranks: Ranks = ALONE,
+        norm_methods: NormMethods = ESTIMATED,
+        example: tuple[Tensor, Tensor] | None = None,
     ) -> None:
         super().__init__(model, optimizer, ranks)
+        cannot_measure = norm_methods == MEASURED and not ranks.is_alone
+        self._norm_methods = ESTIMATED if cannot_measure else norm_methods
+        self._example = example if norm_methods == MEASURED else None
         self.norm_edges = norm_edges(config.max_grad_norm)
         self._bound_changes = config.clipping_schedule != CONSTANT
         self._earlier: list[PrivacyEngine] = []
@@ -138,6 +158,7 @@ class PrivateTrainStep(TrainStep):
     def _attach(self, config: TrainingConfig, plan: Plan, seed: int) -> None:
         if config.is_filtered:  # which counts instead; this one takes any plans
             plan = replace(plan, accountant="rdp")
+        example = self._example
         self._engine = PrivacyEngine(
             self._model,
             plan=plan,
@@ -152,8 +173,13 @@ class PrivateTrainStep(TrainStep):
             after=self._earlier[-1] if self._earlier else None,
             audit=config.audit if plan.is_private else 0,
             group=self._ranks,
+            norm_methods=self._norm_methods,
+            example_inputs=example,
+            loss_fn=None if example is None else F.cross_entropy,
         )
         self._engine.attach(self._optimizer)
+        if example is not None:  # the engines of later plans take the same
+            self._norm_methods, self._example = self._engine.norm_methods, None
         all_records = torch.arange(config.sample_size)
         loader = self._engine.poisson_loader((all_records,))
         self.batches = (indices for (indices,) in loader)
@@ -224,6 +250,10 @@ class PrivateTrainStep(TrainStep):
                 "those who run this program: it has a fault."
             )
 
+    def norm_methods(self) -> dict[str, str]:
+        known = self._norm_methods
+        return {} if isinstance(known, str) else dict(known)
+
     def state_dict(self) -> dict[str, Any]:
         engines = [*self._earlier, self._engine]
         return {"engines": [engine.state_dict() for engine in engines]}
@@ -232,6 +262,8 @@ class PrivateTrainStep(TrainStep):
         engines = [*self._earlier, self._engine]
         for engine, own in zip(engines, state["engines"], strict=True):
             engine.load_state_dict(own)
+        if self._engine.norm_methods:
+            self._norm_methods = self._engine.norm_methods
 
 
 class PlainTrainStep(TrainStep):

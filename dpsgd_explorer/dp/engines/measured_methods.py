@@ -85,7 +85,8 @@ class NormMethod(NamedTuple):
         is_ghost: Without the gradients; else from them.
         gradients: The algorithm of the gradients; "" for the rule's own choice.
         origin: What decided, in words; "" for the estimate.
-        microseconds: {method: time per sample} where it was measured.
+        microseconds: {method: time per sample} where it was measured, the estimate's
+            first.
     """
 
     is_ghost: bool
@@ -213,7 +214,7 @@ class NormMethods:
             seconds = time_methods(call, methods, keeps, self._batch_size)
             cache.add(place, timed_key, seconds)
         self.chosen[key] = measured = quickest(methods, seconds)
-        shown = {name: 1e6 * time for name, time in seconds.items() if name in methods}
+        shown = {name: 1e6 * seconds[name] for name in methods}
         return _method(measured, ON_THIS_PROCESSOR, shown)
 
 

@@ -64,7 +64,8 @@ class NormChoice:
         reason: The reason in words.
         gradient_method: The algorithm of the instantiated gradients that was measured
             or recorded; "" for the rule's own choice.
-        microseconds: {method: time per sample} of norm and sum, where it was measured.
+        microseconds: {method: time per sample} of norm and sum, where it was measured;
+            the estimate's method first.
     """
 
     layer: str

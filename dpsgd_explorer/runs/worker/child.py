@@ -31,7 +31,12 @@ from dpsgd_explorer.errors import (
 )
 from dpsgd_explorer.experiments import kinds
 from dpsgd_explorer.experiments.config import RunConfig
-from dpsgd_explorer.experiments.events import Changes, Event, changes_of
+from dpsgd_explorer.experiments.events import (
+    Changes,
+    Event,
+    changes_of,
+    norm_methods_of,
+)
 from dpsgd_explorer.experiments.experiment import Experiment, PerformanceSettings
 from dpsgd_explorer.experiments.mid_run import FURTHER
 from dpsgd_explorer.machine import free_memory_mib
@@ -229,8 +234,11 @@ def _train_reporting(
         read_table=OwnTables(store.database, run.visitor, store.clock).content,
     )
     config = kinds.parse(run.config)
+    phases = store.phases_of([claim.run_id])[claim.run_id]
+    if phases:  # it has begun: by the methods that its log names, or by the estimate
+        performance = replace(performance, norm_methods=norm_methods_of(phases))
     start = store.leases.checkpoint(claim.run_id) or BEGINNING
-    changes = changes_of(store.phases_of([claim.run_id])[claim.run_id])
+    changes = changes_of(phases)
     if writer.orders.further_steps is not None:  # it goes on with another's steps
         changes.append((run.step, {FURTHER: writer.orders.further_steps}))
     try:

@@ -23,7 +23,6 @@ from pydantic import BaseModel, ConfigDict
 from dpsgd_explorer import __version__
 from dpsgd_explorer.accounting.spending import FILTER
 from dpsgd_explorer.errors import RunNotFoundError
-from dpsgd_explorer.experiments.events import Changes, changes_of
 from dpsgd_explorer.experiments.kinds import KINDS
 from dpsgd_explorer.runs.store.records import Run, StoredEvent
 from dpsgd_explorer.runs.store.store import RunStore
@@ -123,18 +122,17 @@ def _row(values: Iterable[object]) -> str:
     return text.getvalue()
 
 
-def _changes_in(log: Log) -> Changes:
-    """Return the settings that were changed while the run trained."""
-    phases = (event for event in log() if event.kind == "phase")
-    return changes_of([json.loads(event.data) for event in phases])
+def _phases_in(log: Log) -> list[dict[str, Any]]:
+    """Return what the events hold that open the log and mark changes of settings."""
+    return [json.loads(event.data) for event in log() if event.kind == "phase"]
 
 
 def _as_script(run: Run, log: Log) -> str:
-    return script(run, _changes_in(log))
+    return script(run, _phases_in(log))
 
 
 def _as_notebook(run: Run, log: Log) -> str:
-    return notebook(run, _changes_in(log))
+    return notebook(run, _phases_in(log))
 
 
 @dataclass(frozen=True)

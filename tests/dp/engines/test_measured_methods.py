@@ -5,6 +5,7 @@ The timer is replaced where a test needs one that prefers a certain method.
 
 import json
 import math
+from functools import partial
 from types import SimpleNamespace
 
 import pytest
@@ -14,7 +15,7 @@ from torch import nn
 
 from dpsgd_explorer.dp import argument_checks
 from dpsgd_explorer.dp.distributed.ranks import ALONE
-from dpsgd_explorer.dp.engines import hooks, method_times
+from dpsgd_explorer.dp.engines import method_times
 from dpsgd_explorer.dp.engines.measured_methods import (
     CLEAR,
     METHODS,
@@ -25,43 +26,20 @@ from dpsgd_explorer.dp.engines.measured_methods import (
     key_of,
     quickest,
 )
-from dpsgd_explorer.dp.engines.method_cache import MethodCache
 from dpsgd_explorer.dp.layers import rule_for
 from dpsgd_explorer.errors import ConfigError
 from tests.dp.engines.test_engines_agree import EXACT
 from tests.dp.nets import attached, case, clipped_sum, conv_net
+from tests.dp.timers import prefer, refuse
 
 #: Clipped and noised; batches of 5.
 NOISY = {"noise_multiplier": 1.0, "max_grad_norm": 0.3}
 
 
-class Timer:
-    """Says that some methods are quick, and remembers what it was asked."""
-
-    def __init__(self, *quick):
-        self.quick, self.asked = quick, []
-
-    def __call__(self, call, methods, keeps, batch_size):
-        shapes = tuple(call.activations.shape[1:]), tuple(call.backprops.shape[1:])
-        self.asked.append((shapes, tuple(methods), keeps, batch_size))
-        return {m: 1.0 if m in self.quick else 2.0 for m in methods}
-
-
 @pytest.fixture
 def timed(monkeypatch):
-    """Return a function that makes engines ask a timer, with nothing cached."""
-
-    def use(*quick):
-        timer = Timer(*quick)
-        monkeypatch.setattr(hooks, "method_times", timer)
-        monkeypatch.setattr(MethodCache, "_of_user", MethodCache())
-        return timer
-
-    return use
-
-
-def refuse_timing(*args):
-    raise AssertionError("nothing is to be measured")
+    """Return a function that lets some methods seem quick, with nothing cached."""
+    return partial(prefer, monkeypatch)
 
 
 def trained(net, x, y, **options):
@@ -125,7 +103,7 @@ def test_a_record_gives_the_same_bits_again(timed, monkeypatch):
     first, engine = trained(*single("convolutions"), norm_methods="measured")
     record = json.loads(json.dumps(engine.norm_methods))
     assert set(record.values()) == {"grouped"}
-    monkeypatch.setattr(hooks, "method_times", refuse_timing)
+    refuse(monkeypatch)
     again, engine = trained(*single("convolutions"), norm_methods=record)
     assert torch.equal(first, again)
     assert engine.norm_methods == record
@@ -208,7 +186,7 @@ def test_an_example_is_measured_when_attached_and_nothing_is_later(timed, monkey
     engine, _ = attached(net, norm_methods="measured", **example)
     chosen = engine.norm_methods
     assert set(chosen.values()) == {"instantiate"}
-    monkeypatch.setattr(hooks, "method_times", refuse_timing)
+    refuse(monkeypatch)
     for positions, expected in ((20, "instantiate"), (21, "ghost")):
         _, x, y = sequences(positions)
         F.cross_entropy(net(x), y).backward()
@@ -222,7 +200,7 @@ def test_a_saved_state_has_the_methods(timed, monkeypatch):
     net, x, y = single("convolutions")
     _, engine = trained(net, x, y, norm_methods="measured")
     state, chosen = engine.state_dict(), engine.norm_methods
-    monkeypatch.setattr(hooks, "method_times", refuse_timing)
+    refuse(monkeypatch)
     for source in ("measured", "estimated"):
         net, x, y = single("convolutions")
         engine, _ = attached(net, **NOISY, norm_methods=source)

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping, Sequence
 from string import Template
+from typing import Any
 
 from dpsgd_explorer import __version__, experiments
-from dpsgd_explorer.experiments.events import Changes
+from dpsgd_explorer.experiments.events import Changes, changes_of, norm_methods_of
 from dpsgd_explorer.experiments.kinds import KINDS
 from dpsgd_explorer.runs.store.records import Run
+
+#: Data of a log's ``phase`` events, in order.
+Phases = Sequence[Mapping[str, Any]]
 
 # In a checkout of the project; its wheel will do as well.
 PUBLIC = experiments.__name__  # a path that stays when modules move
@@ -28,7 +33,7 @@ import sys
 $imports
 
 CONFIG = $settings
-$changes
+$log
 # $origin
 RECORDED = $recorded
 
@@ -59,21 +64,22 @@ assert REPEATED == RECORDED, REPEATED
 REPEATED"""
 
 
-def script(run: Run, changes: Changes = ()) -> str:
+def script(run: Run, phases: Phases = ()) -> str:
     """Return Python source; it holds the run's settings and numbers, no free text.
 
     Args:
         run: The run.
-        changes: Settings that were changed while it trained, with the steps before.
+        phases: Data of its log's ``phase`` events: settings that were changed while it
+            trained, and the norm methods that it took.
     """
     return SCRIPT.substitute(
-        _parts(run, changes), run_id=run.id, version=__version__, install=INSTALL
+        _parts(run, phases), run_id=run.id, version=__version__, install=INSTALL
     )
 
 
-def notebook(run: Run, changes: Changes = ()) -> str:
+def notebook(run: Run, phases: Phases = ()) -> str:
     """Return a Jupyter notebook, format 4.5; it holds no free text of the visitor."""
-    parts = _parts(run, changes)
+    parts = _parts(run, phases)
     title = (
         f"In a checkout of DP-SGD Explorer {__version__}, Python 3.11 or later: "
         f"`{INSTALL}`\n\n# Run {run.id} again\n\nIt needs the package dpsgd_explorer "
@@ -82,7 +88,7 @@ def notebook(run: Run, changes: Changes = ()) -> str:
         "guarantee: repeat a run to check it, never to publish."
     )
     code = (
-        f"{parts['imports']}\n\nCONFIG = {parts['settings']}\n{parts['changes']}",
+        f"{parts['imports']}\n\nCONFIG = {parts['settings']}\n{parts['log']}",
         CARRY_OUT.replace("$arguments", parts["arguments"]),
         f"# {parts['origin']}\nRECORDED = {parts['recorded']}\n" + COMPARE,
     )
@@ -107,8 +113,15 @@ def _cell(kind: str, source: str, number: int) -> dict[str, object]:
     return cell | ({"execution_count": None, "outputs": []} if kind == "code" else {})
 
 
-def _parts(run: Run, changes: Changes) -> dict[str, str]:
+def _parts(run: Run, phases: Phases) -> dict[str, str]:
     """Return the imports, the settings, where the numbers are from, and the numbers."""
+    changes, norm_methods = changes_of(phases), norm_methods_of(phases)
+    names, arguments = [], ["CONFIG"]
+    if changes:
+        arguments.append("changes=CHANGES")
+    if norm_methods:
+        names.append("PerformanceSettings")
+        arguments.append("performance=PERFORMANCE")
     kind = KINDS[run.kind]
     config, measured = kind.config, ("epsilon", "delta", *kind.measured)
     settings = "\n".join(
@@ -123,10 +136,11 @@ def _parts(run: Run, changes: Changes) -> dict[str, str]:
             f'    "{name}": {run.summary[name]!r},' for name in measured
         )
     return {
-        "imports": f"from {PUBLIC} import {config.__name__}, start",
+        "imports": f"from {PUBLIC} import "
+        + ", ".join([*sorted([*names, config.__name__]), "start"]),
         "settings": f"{config.__name__}(\n{settings}\n)",
-        "changes": _changes(changes),
-        "arguments": "CONFIG, changes=CHANGES" if changes else "CONFIG",
+        "log": _changes(changes) + _performance(norm_methods),
+        "arguments": ", ".join(arguments),
         "origin": origin,
         "recorded": f"{{\n{recorded}\n}}" if recorded else "{}",
     }
@@ -140,4 +154,18 @@ def _changes(changes: Changes) -> str:
     return (
         "# Steps done before each change that was made while the run trained.\n"
         f"CHANGES = [\n{lines}]\n"
+    )
+
+
+def _performance(norm_methods: Mapping[str, str]) -> str:
+    """Return the lines that name the norm methods; "" if all were estimated."""
+    if not norm_methods:
+        return ""
+    lines = "".join(
+        f"        {key!r}:\n            {method!r},\n"
+        for key, method in norm_methods.items()
+    )
+    return (
+        "# How the run computed norms, as measured where it trained: the last bits.\n"
+        f"PERFORMANCE = PerformanceSettings(\n    norm_methods={{\n{lines}    }}\n)\n"
     )
