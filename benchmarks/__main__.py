@@ -8,6 +8,7 @@
 | ``features`` | milliseconds per picture of the scattering features |
 | ``checks`` | CPU time of the engine's checks of each step |
 | ``overhead`` | what privacy adds to a step of layers too small to compute anything |
+| ``norm_methods`` | norm methods measured on this processor beside the estimate |
 | ``noise`` | nanoseconds per normal number, secure and torch's |
 | ``accounting`` | time and excess of our accountants and of the peers' |
 | ``first_point`` | seconds from a click to the first point, alone and five at once |
@@ -43,7 +44,7 @@ from benchmarks import (
 )
 from benchmarks.architectures import measure as architectures
 from benchmarks.distributed import ranks
-from benchmarks.engine import checks, noise, overhead
+from benchmarks.engine import checks, noise, norm_methods, overhead
 from benchmarks.fleet import load as fleet
 from benchmarks.models import CASES
 from benchmarks.ways import WAYS
@@ -54,6 +55,7 @@ ALONE: dict[str, Callable[[], object]] = {
     "features": features.main,
     "checks": checks.main,
     "overhead": overhead.main,
+    "norm_methods": norm_methods.main,
     "noise": noise.main,
     "accounting": accounting.main,
     "first_point": first_point.main,
