@@ -35,9 +35,7 @@ from dpsgd_explorer.training.microscope import Microscope
 from dpsgd_explorer.training.model_snapshots import ModelSnapshots
 from dpsgd_explorer.training.train_step import (
     OPTIMIZERS,
-    PlainTrainStep,
-    PrivateTrainStep,
-    TrainStep,
+    train_step_of,
 )
 
 #: Of the audit in a receipt, in the end event too.
@@ -52,7 +50,6 @@ AUDITED = (
     "others",
     "unscored",
 )
-EXAMPLE = 2  # records whose shapes stand for those of a batch
 EVALUATION_BATCH = 500  # records predicted at a time: these fit in cache
 
 
@@ -101,17 +98,11 @@ class TrainingExperiment(Experiment):
         self._optimizer = OPTIMIZERS[config.optimizer](self._model, config)
         self._snapshots = self._shown(self._schedule)
         ranks = ALONE if performance.group is None else Ranks.of(performance.group)
-        self._train_step = self._step_of(config, ranks)
-
-    def _step_of(self, config: TrainingConfig, ranks: Ranks) -> TrainStep:
-        """Return what makes the steps; norm methods are measured here, if any are."""
         trained = config, self._model, self._optimizer, ranks
-        if not config.private:
-            return PlainTrainStep(*trained)
-        some = torch.arange(min(EXAMPLE, config.sample_size))
-        example = self._data.train[some], self._data.train_targets[some]
-        with self._computing():
-            return PrivateTrainStep(*trained, self._performance.norm_methods, example)
+        shapes = self._data.test[:2], self._data.test_targets[:2]
+        with self._computing():  # norm methods are measured here, if any are
+            step = train_step_of(*trained, performance.norm_methods, shapes)
+        self._train_step = step
 
     def _shown(self, schedule: Schedule) -> ModelSnapshots:
         """Return what shows the model after the evaluations of a schedule."""
@@ -329,9 +320,8 @@ class TrainingExperiment(Experiment):
             "private": config.private,
             "norm_edges": self._train_step.norm_edges,
         }
-        norm_methods = self._train_step.norm_methods()
-        if norm_methods:
-            data["norm_methods"] = norm_methods
+        if self._train_step.norm_methods():
+            data["norm_methods"] = self._train_step.norm_methods()
         if self.config.filtered_run is not None:
             data |= {
                 "filter": asdict(self.config.filtered_run),

@@ -313,6 +313,20 @@ class PlainTrainStep(TrainStep):
         self._sampler.restore(state)
 
 
+def train_step_of(
+    config: TrainingConfig,
+    model: nn.Module,
+    optimizer: Optimizer,
+    ranks: Ranks,
+    norm_methods: NormMethods,
+    example: tuple[Tensor, Tensor],
+) -> TrainStep:
+    """Return what makes the steps of a run; see PrivateTrainStep."""
+    if not config.private:
+        return PlainTrainStep(config, model, optimizer, ranks)
+    return PrivateTrainStep(config, model, optimizer, ranks, norm_methods, example)
+
+
 def seed_of_plan(seed: int, number: int) -> int:
     """Return the seed of a later plan of a run: no noise is drawn twice."""
     return seeded_generator(seed, f"plan {number}").initial_seed()
