@@ -113,7 +113,9 @@ class SharedLayerCalls:
                 return added_by_unit(self._norms_by_cross_terms(products))
             self._instantiates = True
         gradients = summed_gradients(self._calls)
-        if all(call.keeps and not call.ghost for call in self._calls):
+        # The bytes of a ghost call are not counted: alone it must not be stored.
+        keeps = all(call.keeps for call in self._calls)
+        if keeps and not all(call.ghost for call in self._calls):
             self._gradients = gradients
         return added_by_unit(
             (unit, gradient_squared_norms({parameter: gradient}))
@@ -214,18 +216,28 @@ def _group(calls: list[LayerCall]) -> LayerCallGroup:
 def summed_gradients(calls: Iterable[LayerCall]) -> dict[ParameterKey, Tensor]:
     """Return {parameter: gradients, [B, *shape]}, summed over its calls."""
     total: dict[ParameterKey, Tensor] = {}
-    for call in calls:
+    # Few rows are added to gradients that are there, as an embedding's to its head's.
+    for call in sorted(calls, key=lambda call: call.rule.few_rows):
+        if call.rule.few_rows and _has_all(total, call):
+            before = {name: total[t.key] for name, t in call.targets.items()}
+            for local, gradient in call.added_to(before).items():
+                total[call.targets[local].key] = gradient
+            continue
         for local, gradient in call.materialize().items():
             target = call.targets[local]
-            if target.is_whole and target.key not in total:
-                total[target.key] = gradient  # the usual case, without a copy
-                continue
-            shape = len(gradient), *call.parameters[local].shape
-            whole = gradient.new_zeros(shape)
-            target.rows_of(whole.transpose(0, 1)).transpose(0, 1).copy_(gradient)
-            before = total.get(target.key)
-            total[target.key] = whole if before is None else whole.add_(before)
+            if not target.is_whole:
+                shape = len(gradient), *call.parameters[local].shape
+                whole = gradient.new_zeros(shape)
+                target.rows_of(whole.transpose(0, 1)).transpose(0, 1).copy_(gradient)
+                gradient = whole
+            earlier = total.get(target.key)
+            total[target.key] = gradient if earlier is None else earlier + gradient
     return total
+
+
+def _has_all(total: Mapping[ParameterKey, Tensor], call: LayerCall) -> bool:
+    """Whether there are gradients of all that a call trains, each of all rows."""
+    return all(t.is_whole and t.key in total for t in call.targets.values())
 
 
 def _widened(calls: list[LayerCall]) -> list[LayerCall]:

@@ -140,6 +140,11 @@ class LayerCall:
             return self.rule.gradients_by(self.gradient_method, *inputs)
         return self.rule.per_sample_gradients(*inputs)
 
+    def added_to(self, gradients: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """Return {local name: the sum with those of other calls, [B, *shape]}."""
+        inputs = self.activations, self.backprops
+        return self.rule.added_gradients(self.layer, *inputs, gradients)
+
     def factors(self) -> dict[str, OuterProduct] | None:
         """Return the gradients as outer products, if they have that form."""
         return self.rule.factors(self.layer, *self._inputs())

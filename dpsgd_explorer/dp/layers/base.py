@@ -71,6 +71,9 @@ class GradientRule(Rule[LayerT], Generic[LayerT, ActivationsT]):
     Activations are a tensor or a tuple of tensors, each with one row per sample.
     """
 
+    #: Whether most rows of a gradient are 0, as an embedding's.
+    few_rows: ClassVar[bool] = False
+
     def check(self, layer: LayerT, args: Any, kwargs: Any) -> None:
         """Check the inputs of a call before the layer runs.
 
@@ -93,6 +96,20 @@ class GradientRule(Rule[LayerT], Generic[LayerT, ActivationsT]):
             activations: From ``saved_activations``.
             backprops: Gradient of the loss with respect to the output, [B, ...].
         """
+
+    def added_gradients(
+        self,
+        layer: LayerT,
+        activations: ActivationsT,
+        backprops: Tensor,
+        gradients: Mapping[str, Tensor],
+    ) -> dict[str, Tensor]:
+        """Return {name: gradients[name] + the call's own, [B, *shape]}, in new memory.
+
+        A rule with ``few_rows`` does it without making its own.
+        """
+        own = self.per_sample_gradients(layer, activations, backprops)
+        return {name: gradients[name] + gradient for name, gradient in own.items()}
 
     def gradient_methods(
         self, layer: LayerT, activations: ActivationsT, backprops: Tensor

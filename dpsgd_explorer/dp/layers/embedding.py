@@ -26,6 +26,7 @@ class EmbeddingRule(LayerRule[nn.Embedding]):
     """Ids [B] or [B, ...], outputs [B, ..., d]."""
 
     reads_parameters: ClassVar[bool] = False
+    few_rows: ClassVar[bool] = True
     parameter_names: ClassVar[tuple[str, ...]] = ("weight",)
 
     def per_sample_gradients(
@@ -36,6 +37,19 @@ class EmbeddingRule(LayerRule[nn.Embedding]):
         gradients = g.new_zeros(len(ids) * rows, width)
         gradients.index_add_(0, _sample_ids(ids, rows), g.flatten(0, 1))
         return {"weight": gradients.view(len(ids), rows, width)}
+
+    def added_gradients(
+        self,
+        layer: nn.Embedding,
+        activations: Tensor,
+        backprops: Tensor,
+        gradients: Mapping[str, Tensor],
+    ) -> dict[str, Tensor]:
+        ids, g = _positions(layer, activations, backprops)
+        rows, width = layer.weight.shape
+        before = gradients["weight"].reshape(len(ids) * rows, width)
+        total = before.index_add(0, _sample_ids(ids, rows), g.flatten(0, 1))
+        return {"weight": total.view(len(ids), rows, width)}
 
     def squared_norms(
         self, layer: nn.Embedding, activations: Tensor, backprops: Tensor
