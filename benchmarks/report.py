@@ -41,9 +41,6 @@ BARS: dict[str, dict[str, float]] = {
 }
 """Goal per way and model: time as a ratio to the ordinary step, torch's kernels."""
 
-PEERS = ("hooks", "ghost")
-"""Opacus's ways of making gradients."""
-
 AXES = {
     "batch": "samples a batch (784-256-128-10 perceptron)",
     "width": "width of two hidden layers (batch 64)",
@@ -117,32 +114,21 @@ def _origin(results: dict[str, Any]) -> str:
 
 def _architectures(results: dict[str, Any]) -> str:
     rows = {(row["architecture"], row["way"]): row for row in results["rows"]}
+    ways = [way for way in ARCHITECTURE_WAYS if way not in ("ordinary", "normals")]
+    labels = " | ".join(ARCHITECTURE_WAYS[way][0] for way in ways)
     lines = [
         _origin(results),
         "",
-        "| | trained | ordinary, s | floor | hooks | wall: floor | hooks "
-        "| memory | Opacus hooks | Opacus ghost |",
-        "|---" * 10 + "|",
+        f"| | trained | ordinary, s | floor | {labels} |",
+        "|---" * (4 + len(ways)) + "|",
     ]
     for name, case in ARCHITECTURES.items():
-        ordinary, hooks = rows.get((name, "ordinary")), rows.get((name, "hooks"))
-        if ordinary is None or hooks is None:
-            continue
-        memory = hooks["extra_mib"] / ordinary["extra_mib"]
-        ratios = f"{hooks['floor']:.2f} | **{hooks['ratio']:.2f}** "
-        ratios += f"| {hooks['wall_floor']:.2f} | {hooks['wall_ratio']:.2f}"
-        peers = [
-            f"{row['ratio']:.2f} / {row['extra_mib'] / ordinary['extra_mib']:.2f}"
-            if "ratio" in row
-            else "–"
-            for row in (rows.get((name, f"opacus_{kind}"), {}) for kind in PEERS)
-        ]
-        lines.append(
-            f"| {case.label} | {ordinary['trained']:,} "
-            f"| {ordinary['milliseconds'] / 1e3:.2f} | {ratios} | {memory:.2f} | "
-            + " | ".join(peers)
-            + " |"
-        )
+        if (name, "ordinary") in rows:
+            base = rows[name, "ordinary"]
+            cells = [f"{base['trained']:,}", f"{base['seconds']:.2f}"]
+            cells.append(f"{base['floor']:.2f} / {base['wall_floor']:.2f}")
+            cells += [_beside(rows.get((name, way), {}), base) for way in ways]
+            lines.append(f"| {case.label} | " + " | ".join(cells) + " |")
     reasons = {
         f"- Not measured, {ARCHITECTURES[row['architecture']].label}, "
         f"{ARCHITECTURE_WAYS[row['way']][0]}: {row['skipped']}."
@@ -150,6 +136,14 @@ def _architectures(results: dict[str, Any]) -> str:
         if row.get("skipped", NO_OPACUS) != NO_OPACUS
     }
     return "\n".join([*lines, *([""] if reasons else []), *sorted(reasons)])
+
+
+def _beside(row: dict[str, Any], ordinary: dict[str, Any]) -> str:
+    """Return CPU time, wall clock and memory of a way over the ordinary step's."""
+    if "ratio" not in row:
+        return "–"
+    memory = row["extra_mib"] / ordinary["extra_mib"]
+    return f"**{row['ratio']:.2f}** / {row['wall_ratio']:.2f} / {memory:.2f}"
 
 
 def _accounting(results: dict[str, Any]) -> str:

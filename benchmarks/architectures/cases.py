@@ -12,8 +12,8 @@ from torch import Tensor, nn
 from benchmarks.architectures import transformers
 from benchmarks.architectures.convolutional import resnet18
 
-BATCH, PART = 256, 16
-"""Samples per step, and per physical part of one."""
+PART, PARTS = 16, 16
+"""Samples per physical part, and parts per step."""
 
 LSTM_VOCABULARY, LSTM_EMBEDDED, LSTM_WIDTH, LSTM_LENGTH = 10_000, 128, 256, 64
 
@@ -53,7 +53,7 @@ class Architecture:
         classes: Number of classes of the targets.
         targets: Shape of one target.
         loss: Mean over the samples.
-        batch: Samples per step.
+        samples: Samples per physical part.
     """
 
     label: str
@@ -63,7 +63,7 @@ class Architecture:
     classes: int
     targets: tuple[int, ...] = ()
     loss: Callable[[Tensor, Tensor], Tensor] = F.cross_entropy
-    batch: int = BATCH
+    samples: int = PART
 
     def model(self) -> nn.Module:
         """Return the model, the same each time."""
@@ -71,15 +71,15 @@ class Architecture:
         return self.make()
 
     def data(self) -> Data:
-        """Return inputs and targets of one step, the same each time."""
+        """Return inputs and targets of one part, the same each time."""
         generator = torch.Generator().manual_seed(1)
-        shape = self.batch, *self.inputs
+        shape = self.samples, *self.inputs
         if self.vocabulary:
             x = torch.randint(self.vocabulary, shape, generator=generator)
         else:
             x = torch.randn(shape, generator=generator)
         y = torch.randint(
-            self.classes, (self.batch, *self.targets), generator=generator
+            self.classes, (self.samples, *self.targets), generator=generator
         )
         return x, y
 

@@ -1,104 +1,115 @@
 """Time and memory of a step of real architectures, accumulated in physical parts.
 
+A step of 16 parts is timed as its first part, one of the 14 after it, and the last,
+which ends the batch: what the parts between take is the same.  So a round is short, and
+ordinary and private parts meet the same moments of the machine.
+
 ``python -m benchmarks architectures`` measures all of them;
 ``python -m benchmarks.architectures.measure NAME ...`` some.
 """
 
 from __future__ import annotations
 
+import gc
 import statistics
 import sys
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
 import torch
 
 from benchmarks import record
-from benchmarks.architectures.cases import ARCHITECTURES, Architecture
+from benchmarks.architectures.cases import ARCHITECTURES, PARTS, Architecture
 from benchmarks.architectures.memory import peak_memory
-from benchmarks.architectures.ways import WAYS, reason_to_skip
-from dpsgd_explorer.training.timing import Step, one_thread, time_in_turns
+from benchmarks.architectures.ways import WAYS, Part, reason_to_skip
+from dpsgd_explorer.training.timing import one_thread
 
-SECONDS = 20.0  # CPU time per architecture; five rounds of a slow one take longer
-WALL_ROUNDS = 3
-WALL_THREADS = 2
-ALLOWED_ABOVE_FLOOR = 0.15
-ALLOWED_MEMORY = 1.25
+ROUNDS, WALL_ROUNDS, WALL_THREADS = 11, 7, 2
 TRAINING_WAYS = tuple(way for way in WAYS if way != "normals")
 
 Row = dict[str, Any]
+Clock = Callable[[], float]
 
 
-def measure(name: str, seconds: float = SECONDS) -> list[Row]:
+def measure(name: str) -> list[Row]:
     """Return a row per way of one architecture; ratios are to the ordinary step."""
     case = ARCHITECTURES[name]
-    steps, skipped = _prepared(case)
-    timings = time_in_turns(steps, seconds)
-    wall = _wall_ratios({way: steps[way] for way in ("ordinary", "normals", "hooks")})
-    parameters = [p.numel() for p in case.model().parameters() if p.requires_grad]
+    parts, skipped = _prepared(case)
+    seconds = _in_turns(parts, ROUNDS, time.process_time)
+    ratios = _ratios(seconds)
+    with _threads(WALL_THREADS):
+        wall = _ratios(_in_turns(parts, WALL_ROUNDS, time.perf_counter))
+    trained = sum(p.numel() for p in case.model().parameters() if p.requires_grad)
     rows: list[Row] = []
     for way in TRAINING_WAYS:
         row: Row = {"architecture": name, "way": way}
         if way in skipped:
             rows.append(row | {"skipped": skipped[way]})
             continue
-        row |= {
-            "trained": sum(parameters),
-            "milliseconds": timings[way].milliseconds,
-            "ratio": timings[way].ratio,
-            "low": timings[way].low,
-            "high": timings[way].high,
-            **peak_memory(name, way)._asdict(),
-        }
-        if way in wall:
-            row["wall_ratio"] = wall[way]
-        if way == "hooks":
-            row["floor"] = 1 + timings["normals"].ratio
-            row["wall_floor"] = 1 + wall["normals"]
-        rows.append(row)
+        low, middle, high = statistics.quantiles(ratios[way], n=4, method="inclusive")
+        rows.append(
+            row
+            | {
+                "trained": trained,
+                "seconds": statistics.median(seconds[way]),
+                "ratio": middle,
+                "low": low,
+                "high": high,
+                "floor": 1 + statistics.median(ratios["normals"]),
+                "wall_ratio": statistics.median(wall[way]),
+                "wall_floor": 1 + statistics.median(wall["normals"]),
+                **peak_memory(name, way)._asdict(),
+            }
+        )
     return rows
 
 
-def _prepared(case: Architecture) -> tuple[dict[str, Step], dict[str, str]]:
-    """Return {way: step}, each run once, and {way: reason for leaving it out}."""
-    steps: dict[str, Step] = {}
+def _prepared(case: Architecture) -> tuple[dict[str, Part], dict[str, str]]:
+    """Return {way: part}, each run twice, and {way: reason for leaving it out}."""
+    parts: dict[str, Part] = {}
     skipped: dict[str, str] = {}
     for way, (_, make) in WAYS.items():
         reason = reason_to_skip(case, way)
         try:
             if not reason:
-                step = make(case)
-                step.run()
-                steps[way] = step
+                part = make(case)
+                part(False)
+                part(True)
+                parts[way] = part
         except (RuntimeError, ValueError, NotImplementedError) as error:
             reason = str(error).strip().splitlines()[0]
         if reason:
             skipped[way] = reason
-    return steps, skipped
+    return parts, skipped
 
 
-def _wall_ratios(steps: Mapping[str, Step]) -> dict[str, float]:
-    """Return {way: wall clock over the first way's}, medians of rounds of two threads.
+def _in_turns(
+    parts: Mapping[str, Part], rounds: int, clock: Clock
+) -> dict[str, list[float]]:
+    """Return {way: seconds of a whole step, one per round}; the first is left out."""
+    spent: dict[str, list[float]] = {way: [] for way in parts}
+    for _ in range(1 + rounds):
+        gc.collect()
+        for way, part in parts.items():
+            first, further = (_seconds(part, False, clock) for _ in range(2))
+            last = _seconds(part, True, clock)
+            spent[way].append(first + (PARTS - 2) * further + last)
+    return {way: seconds[1:] for way, seconds in spent.items()}
 
-    The first step of a way with these threads is not counted.
-    """
-    first = next(iter(steps))
-    taken: dict[str, list[float]] = {way: [] for way in steps}
-    with _threads(WALL_THREADS):
-        for step in steps.values():
-            step.run()
-        for _ in range(WALL_ROUNDS):
-            for way, step in steps.items():
-                start = time.perf_counter()
-                step.run()
-                taken[way].append(time.perf_counter() - start)
+
+def _seconds(part: Part, ends: bool, clock: Clock) -> float:
+    start = clock()
+    part(ends)
+    return clock() - start
+
+
+def _ratios(spent: Mapping[str, list[float]]) -> dict[str, list[float]]:
+    """Return {way: ratios to the ordinary step of the same round}."""
     return {
-        way: statistics.median(
-            own / ordinary for own, ordinary in zip(times, taken[first], strict=True)
-        )
-        for way, times in taken.items()
+        way: [own / base for own, base in zip(times, spent["ordinary"], strict=True)]
+        for way, times in spent.items()
     }
 
 
@@ -119,9 +130,10 @@ def main(names: Iterable[str] = ARCHITECTURES) -> None:
         for row in rows:
             if "skipped" not in row:
                 print(
-                    f"{name:10} {row['way']:14} {row['milliseconds']:8.0f} ms "
-                    f"x {row['ratio']:.3f} wall {row.get('wall_ratio', 0.0):.3f} "
-                    f"{row['extra_mib']:6.0f} MiB, floor {row.get('floor', 1.0):.3f}",
+                    f"{name:10} {row['way']:15} {row['seconds']:7.2f} s "
+                    f"x {row['ratio']:.3f} ({row['low']:.2f} to {row['high']:.2f}, "
+                    f"floor {row['floor']:.3f}) wall {row['wall_ratio']:.3f} "
+                    f"{row['extra_mib']:6.0f} MiB",
                     flush=True,
                 )
         print(record.update("architectures", rows, "architecture", "way"))

@@ -1,18 +1,17 @@
 """Peak memory of an architecture's steps, in a process of its own.
 
 ``python -m benchmarks.architectures.memory NAME WAY`` prints it in MiB, as
-``benchmarks.memory`` does.  Two physical parts hold what sixteen do.
+``benchmarks.memory`` does.  A step of two parts holds what one of sixteen does.
 """
 
 from __future__ import annotations
 
 import sys
-from dataclasses import replace
 
-from benchmarks.architectures.cases import ARCHITECTURES, PART
+from benchmarks.architectures.cases import ARCHITECTURES
 from benchmarks.architectures.ways import WAYS
 from benchmarks.memory import Memory, measured_by, peaks_of
-from dpsgd_explorer.training.timing import one_thread
+from dpsgd_explorer.training.timing import Step, one_thread
 
 
 def peak_memory(name: str, way: str) -> Memory:
@@ -27,8 +26,13 @@ def peak_memory(name: str, way: str) -> Memory:
 def main(name: str, way: str) -> None:
     """Run a few steps and print the two peaks."""
     one_thread()
-    case = replace(ARCHITECTURES[name], batch=2 * PART)
-    print(*peaks_of(WAYS[way][1](case)))
+    part = WAYS[way][1](ARCHITECTURES[name])
+
+    def step() -> None:
+        part(False)
+        part(True)
+
+    print(*peaks_of(Step(step)))
 
 
 if __name__ == "__main__":

@@ -13,11 +13,6 @@ from benchmarks.architectures.ways import WAYS
 SMALL = 4
 
 
-@pytest.fixture
-def small_parts(monkeypatch):
-    monkeypatch.setattr(ways, "PART", SMALL)
-
-
 @pytest.mark.parametrize("name", ["lora", "bias_only", "gpt2"])
 def test_what_is_frozen_stays_and_what_is_tied_is_one(name):
     model = ARCHITECTURES[name].model()
@@ -41,35 +36,59 @@ def test_resnet_has_the_published_number_of_parameters():
 
 @pytest.mark.long("real runs")
 @pytest.mark.parametrize("name", list(ARCHITECTURES))
-def test_an_architecture_is_trained_in_parts(name, small_parts):
-    case = replace(ARCHITECTURES[name], batch=2 * SMALL)
+def test_an_architecture_is_trained_in_parts(name):
+    case = replace(ARCHITECTURES[name], samples=SMALL)
     for way in ("ordinary", "hooks"):
-        WAYS[way][1](case).run()
+        part = WAYS[way][1](case)
+        part(False)
+        part(True)
 
 
-def test_a_private_step_in_parts_is_the_step_of_the_whole_batch(monkeypatch):
+def test_ordinary_and_private_parts_add_up_to_one_step(monkeypatch):
+    """Two equal parts, of which the last ends the batch, move weights once."""
     monkeypatch.setattr(ways, "NOISE_MULTIPLIER", 0.0)
-    case = replace(ARCHITECTURES["lstm"], batch=2 * SMALL, inputs=(6,))
-    weights = []
-    for part in (SMALL, 2 * SMALL):
-        monkeypatch.setattr(ways, "PART", part)
+    monkeypatch.setattr(ways, "CLIPPING_BOUND", 1e6)
+    monkeypatch.setattr(ways, "PARTS", 2)
+    case = replace(ARCHITECTURES["lstm"], samples=SMALL, inputs=(6,))
+    before = weights_of(case.model())
+    moved = []
+    for way in ("ordinary", "hooks"):
         model = case.model()
-        WAYS["hooks"][1](replace(case, make=lambda model=model: model)).run()
-        weights.append(torch.cat([p.detach().flatten() for p in model.parameters()]))
-    before = torch.cat([p.detach().flatten() for p in case.model().parameters()])
-    torch.testing.assert_close(weights[0] - before, weights[1] - before)
-    assert not torch.equal(weights[0], before)
+        part = WAYS[way][1](replace(case, make=lambda model=model: model))
+        part(False)
+        assert torch.equal(weights_of(model), before)
+        part(True)
+        moved.append(weights_of(model) - before)
+    torch.testing.assert_close(*moved)
+    assert moved[0].abs().max() > 0
+
+
+def weights_of(model):
+    return torch.cat([p.detach().flatten() for p in model.parameters()])
+
+
+def test_a_step_is_its_first_part_fourteen_further_ones_and_its_last():
+    now, ended = [0.0], []
+
+    def part(ends):
+        now[0] += 100.0 if ends else 10.0 if ended[-1:] == [False] else 1.0
+        ended.append(ends)
+
+    seconds = measure._in_turns({"ordinary": part}, 2, lambda: now[0])
+    assert seconds == {"ordinary": [1.0 + 14 * 10.0 + 100.0] * 2}
+    assert ended == [False, False, True] * 3
 
 
 def test_the_table_names_what_is_left_out_and_the_floor():
-    measured = {"milliseconds": 2e3, "extra_mib": 100.0, "trained": 7}
-    ours = measured | {"ratio": 1.1, "floor": 1.02, "wall_ratio": 1.2, "extra_mib": 110}
+    row = {"trained": 7, "seconds": 2.0, "floor": 1.02, "wall_floor": 1.03}
+    base = row | {"ratio": 1.0, "wall_ratio": 1.0, "extra_mib": 100.0}
+    ours = row | {"ratio": 1.1, "wall_ratio": 1.2, "extra_mib": 130.0}
     rows = [
-        {"architecture": "gpt2", "way": "ordinary", "ratio": 1.0, **measured},
-        {"architecture": "gpt2", "way": "hooks", "wall_floor": 1.03, **ours},
+        {"architecture": "gpt2", "way": "ordinary", **base},
+        {"architecture": "gpt2", "way": "hooks", **ours},
         {"architecture": "gpt2", "way": "opacus_hooks", "skipped": "tied weights"},
     ]
     text = report._architectures({"date": "", **record.origin(), "rows": rows})
-    assert "| GPT-2 | 7 | 2.00 | 1.02 | **1.10** | 1.03 | 1.20 | 1.10 | – | – |" in text
+    ratios = "1.02 / 1.03 | **1.10** / 1.20 / 1.30 | – | – | –"
+    assert f"| GPT-2 | 7 | 2.00 | {ratios} |" in text
     assert "- Not measured, GPT-2, Opacus hooks: tied weights." in text
-    assert set(measure.TRAINING_WAYS) | {"normals"} == set(WAYS)
