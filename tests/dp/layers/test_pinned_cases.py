@@ -4,9 +4,10 @@ import pytest
 import torch
 from torch import nn
 
+from dpsgd_explorer.dp.layers.recurrent_cells import STEPS_AT_ONCE
 from tests.dp.layers.cases import Ragged
 from tests.dp.layers.oracle import Case, check_every_way
-from tests.dp.layers.sequence_cases import Attention
+from tests.dp.layers.sequence_cases import Attention, Recurrence
 
 OPTIONS = {"need_weights": False, "pads": False}
 
@@ -48,7 +49,14 @@ def keys_of_another_width():
     return Attention(layer, "three", OPTIONS), (*inputs, padding)
 
 
+def more_steps_than_are_made_together():
+    layer = nn.LSTM(2, 3, bidirectional=True, proj_size=2, batch_first=True)
+    steps = STEPS_AT_ONCE + 3
+    return Recurrence(layer, False), (torch.randn(2, steps, 2), torch.tensor([1, 1]))
+
+
 CASES = [
+    more_steps_than_are_made_together,
     sequences,
     images_in_groups,
     many_channels_on_few_positions,
