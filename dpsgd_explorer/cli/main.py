@@ -145,7 +145,11 @@ def _train(options: argparse.Namespace) -> int:
 
 def _train_among(processes: Alone, options: argparse.Namespace) -> int:
     # Settings and file are checked before torch loads: mistakes are reported at once.
-    from dpsgd_explorer.cli.train import RunFiles, check_options
+    from dpsgd_explorer.cli.train import (
+        RunFiles,
+        check_options,
+        recorded_norm_methods,
+    )
     from dpsgd_explorer.experiments.experiment import PerformanceSettings
     from dpsgd_explorer.experiments.kinds import parse
     from dpsgd_explorer.training.processes import refuse_group
@@ -153,6 +157,9 @@ def _train_among(processes: Alone, options: argparse.Namespace) -> int:
     config = parse(processes.read(lambda: _read_json(options.config)))
     check_options(options, config)
     performance = PerformanceSettings.from_settings(Settings.from_environment())
+    if options.norm_methods is not None:
+        recorded = processes.read(lambda: recorded_norm_methods(options.norm_methods))
+        performance = replace(performance, norm_methods=recorded)
     if processes.group is not None:
         refuse_group(config.kind, getattr(config, "private", True))
         performance = replace(performance, group=processes.group)

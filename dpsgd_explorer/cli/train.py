@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -34,6 +35,12 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         metavar=f"FILE{SUFFIX}",
         help="write the trained weights there, and FILE.receipt.json beside them",
     )
+    parser.add_argument(
+        "--norm-methods",
+        metavar="FILE",
+        help="compute norms by the methods that another run has measured: FILE holds "
+        "its events, or is its export.json",
+    )
 
 
 def check_options(options: argparse.Namespace, config: RunConfig) -> None:
@@ -54,6 +61,35 @@ def check_options(options: argparse.Namespace, config: RunConfig) -> None:
             raise ConfigError(
                 f"--{name}", f"--{name} must be in a folder that there is; got {path}."
             )
+
+
+def recorded_norm_methods(path: str) -> dict[str, str]:
+    """Return the norm methods that the first phase of a run's log records.
+
+    Args:
+        path: File of events as JSON lines, or of an exported run.
+
+    Raises:
+        ConfigError: it is neither.
+    """
+    from dpsgd_explorer.experiments.events import norm_methods_of
+
+    try:
+        text = Path(path).read_text(encoding="utf-8")
+        try:
+            events = json.loads(text)["events"]
+        except json.JSONDecodeError:
+            events = [json.loads(line) for line in text.splitlines()]
+        phases = [event["data"] for event in events if event["kind"] == "phase"]
+    except (OSError, ValueError, TypeError, LookupError, RecursionError):
+        phases = []
+    if not phases:
+        raise ConfigError(
+            "--norm-methods",
+            "--norm-methods must be a file of events that train wrote, or a run's "
+            f"export.json; got {path}, in which no run begins.",
+        )
+    return norm_methods_of(phases)
 
 
 class RunFiles:
