@@ -249,7 +249,7 @@ def _norm_methods(results: dict[str, Any]) -> str:
 
 def _shape(layer: dict[str, Any]) -> str:
     sides = [*layer["inputs"], layer["output"]]
-    return f"{layer['kind']} " + " → ".join("×".join(map(str, s)) for s in sides)
+    return f"{layer['kind']}, " + " → ".join("×".join(map(str, s)) for s in sides)
 
 
 def _method_cell(layer: dict[str, Any], method: str) -> str:

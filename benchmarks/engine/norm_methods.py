@@ -156,7 +156,8 @@ def measure(name: str, model: Measured, seconds: float = SECONDS) -> dict[str, A
         engine, step = private_step(model.make(), data, "hooks", norm_methods=source)
         step.run()
         steps[source] = step
-        layers = [_layer(choice) for choice in engine.explain() if choice.microseconds]
+        choices = [choice for choice in engine.explain() if choice.microseconds]
+        layers = [_layer(choice, engine.module) for choice in choices]
     timings = time_in_turns(steps, seconds)
     measured = timings["measured"]
     return {
@@ -171,11 +172,19 @@ def measure(name: str, model: Measured, seconds: float = SECONDS) -> dict[str, A
     }
 
 
-def _layer(choice: NormChoice) -> dict[str, Any]:
+def kind_of(kind: str, layer: nn.Module) -> str:
+    """Return the kind of a layer call, of a convolution with its kernel."""
+    if not isinstance(layer, nn.Conv1d | nn.Conv2d):
+        return kind
+    kernel = "×".join(map(str, layer.kernel_size))
+    return f"{kind} {kernel}" + (" depthwise" if layer.groups > 1 else "")
+
+
+def _layer(choice: NormChoice, model: nn.Module) -> dict[str, Any]:
     microseconds = dict(choice.microseconds or {})
     return {
         "layer": choice.layer,
-        "kind": choice.kind,
+        "kind": kind_of(choice.kind, model.get_submodule(choice.layer)),
         "inputs": [list(shape[1:]) for shape in choice.input_shapes],
         "output": list(choice.output_shape[1:]),
         "estimated": next(iter(microseconds)),

@@ -22,7 +22,7 @@ def row(monkeypatch):
 
 def test_a_row_has_the_steps_and_each_method_of_a_call_that_had_a_choice(row):
     [layer] = row["layers"]
-    assert layer["kind"] == "Conv1d"
+    assert layer["kind"] == "Conv1d 3"
     assert {"rows", "patches", "grouped"} <= set(layer["microseconds"])
     assert layer["taken"] in layer["microseconds"]
     assert row["low"] <= row["ratio"] <= row["high"]
@@ -32,7 +32,7 @@ def test_the_table_marks_the_estimate_and_what_was_taken(row):
     shown = {"microseconds": {"ghost": 21.0, "rows": 20.0, "grouped": 12.0}}
     row["layers"][0] |= shown | {"estimated": "rows", "taken": "grouped"}
     table = report._norm_methods({"date": "today", **origin(), "rows": [row]})
-    assert "| Conv1d 2×8 → 4×6 | 21 | – | *20* | – | **12** |" in table
+    assert "| Conv1d 3, 2×8 → 4×6 | 21 | – | *20* | – | **12** |" in table
 
 
 def test_every_model_is_one_that_can_be_trained():

@@ -43,8 +43,9 @@ METHODS = (GHOST, INSTANTIATE, *CONVOLUTION_METHODS)
 ON_THIS_PROCESSOR, RECORDED = "measured on this processor", "recorded by an earlier run"
 #: Estimated ratio of two methods' times beyond which none is timed.
 CLEAR = 4.0
-#: Least speed-up for which the estimate is given up; below it noise would decide.
-WORTHWHILE = 1.1
+#: Least speed-up for which the estimate is given up.  Timed alone and in a step, a
+#: method differs by a tenth; below this, noise would decide.
+WORTHWHILE = 1.2
 #: Calls whose choice is kept beside their exact shapes, batch strides included.
 MOST_REMEMBERED = 4096
 
@@ -160,7 +161,6 @@ class NormMethods:
     def choose(
         self,
         call: ShapedCall,
-        estimates_ghost: bool,
         *,
         has_ghost: bool,
         keeps: bool,
@@ -170,25 +170,24 @@ class NormMethods:
 
         Args:
             call: The call.
-            estimates_ghost: Whether the ghost norm is the estimate.
             has_ghost: Whether the ghost norm may be taken.
             keeps: Whether instantiated gradients are stored for the sum.
             time_methods: Times the candidates.
         """
-        estimated = NormMethod(estimates_ghost)
         if not (self._measures or self._recorded) or not len(call.backprops):
-            return estimated
+            return NormMethod(has_ghost and prefers_ghost(call))
         settings = call.rule.settings_of(call.layer), *_trained(call)
         exact = call.rule, settings, call.shapes(), has_ghost, keeps
         if exact not in self._known:
             if len(self._known) >= MOST_REMEMBERED:
                 self._known.clear()
-            methods = candidates(call, estimates_ghost, has_ghost=has_ghost)
+            ghost = has_ghost and prefers_ghost(call)
+            methods = candidates(call, ghost, has_ghost=has_ghost)
             found = None
             if len(methods) > 1:
                 key = key_of(call, has_ghost=has_ghost, keeps=keeps)
                 found = self._decide(key, call, methods, keeps, time_methods)
-            self._known[exact] = found or estimated
+            self._known[exact] = found or NormMethod(ghost)
         return self._known[exact]
 
     def _decide(

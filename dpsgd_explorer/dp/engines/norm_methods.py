@@ -28,7 +28,6 @@ from dpsgd_explorer.dp.engines.measured_methods import (
     NormMethods,
     ShapedCall,
     TimeMethods,
-    prefers_ghost,
 )
 from dpsgd_explorer.dp.layers.base import GradientRule, MultiplyAdds
 from dpsgd_explorer.dp.modules.pytree import map_tensors, tensors_of
@@ -159,12 +158,9 @@ class NormMethodSelector:
         mode = self.mode_of(name)
         if mode == "ghost":
             return NormMethod(is_ghost=True)
-        has_ghost = mode != "instantiate"
-        ghost = has_ghost and prefers_ghost(call)
         return self._methods.choose(
             call,
-            ghost,
-            has_ghost=has_ghost,
+            has_ghost=mode != "instantiate",
             keeps=self.keeps_gradients(name),
             time_methods=self._time_methods,
         )

@@ -175,8 +175,8 @@ def test_a_forced_mode_keeps_its_method_and_measures_how_gradients_are_made(time
 
 
 def test_a_gain_too_small_to_be_told_from_noise_changes_nothing():
-    assert quickest(("ghost", "rows"), {"ghost": 1.05, "rows": 1.0}) == "ghost"
-    assert quickest(("ghost", "rows"), {"ghost": 1.2, "rows": 1.0}) == "rows"
+    assert quickest(("ghost", "rows"), {"ghost": 1.15, "rows": 1.0}) == "ghost"
+    assert quickest(("ghost", "rows"), {"ghost": 1.3, "rows": 1.0}) == "rows"
 
 
 def test_an_example_is_measured_when_attached_and_nothing_is_later(timed, monkeypatch):
