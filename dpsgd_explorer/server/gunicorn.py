@@ -13,7 +13,7 @@ import socket
 import sys
 from importlib import import_module
 from pathlib import Path
-from threading import Thread
+from threading import Thread, Timer
 from typing import TYPE_CHECKING, Any
 
 from gunicorn import util
@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 
 # Open streams end after this; the pages they belong to connect again.
 GRACEFUL_SECONDS = 2
+# A site that has just started answers those who wait for it first.
+QUIET_SECONDS = 20
 MEMORY_FOLDER = Path("/dev/shm")
 LONGEST_REQUEST_LINE = 8190  # the most gunicorn takes
 
@@ -62,10 +64,12 @@ class WebServer(BaseApplication):  # type: ignore[misc]  # gunicorn has no types
     def load(self) -> Flask:
         # Here: gunicorn's master process needs none of it.
         from dpsgd_explorer.web import create_app
-        from dpsgd_explorer.web.pages.readings import count_minutes
+        from dpsgd_explorer.web.pages.readings import compute_ahead
 
         app = create_app(self._settings)
-        Thread(target=count_minutes, args=(app,), daemon=True).start()
+        chapters = Timer(QUIET_SECONDS, compute_ahead, args=(app,))
+        chapters.daemon = True
+        chapters.start()
         Thread(target=load_ahead, daemon=True).start()
         return app
 

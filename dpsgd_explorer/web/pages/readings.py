@@ -17,6 +17,11 @@ from dpsgd_explorer.web.content.chapters import (
     reading_minutes,
 )
 from dpsgd_explorer.web.content.lessons import Parts, gathered
+from dpsgd_explorer.web.recorded.files import recording
+
+#: {chapter: {track: minutes}}, written by ``tools.record.reading_minutes``.  Counted on
+#: demand they would cost the first visitor the pictures of every chapter.
+MINUTES = "reading_minutes"
 
 
 @dataclass(frozen=True)
@@ -62,19 +67,20 @@ def reading_of(chapter: Chapter) -> Reading:
 
 def minutes(chapter: Chapter, track: str = FULL) -> int:
     """Return how long a chapter takes to read, by the words that a track shows."""
-    return reading_of(chapter).minutes[track]
-
-
-def count_minutes(app: Flask) -> None:
-    """Count the minutes of all chapters ahead of the first visitor.
-
-    Their pictures are computed on the way; all that takes some seconds of CPU time.
-    """
-    for each in CHAPTERS.values():
-        with app.test_request_context():
-            minutes(each)
+    counted: int = recording(MINUTES)[chapter.slug][track]
+    return counted
 
 
 def total_minutes(track: str = FULL) -> int:
     """Return how long all chapters take to read."""
     return sum(minutes(chapter, track) for chapter in CHAPTERS.values())
+
+
+def compute_ahead(app: Flask) -> None:
+    """Compute what the chapters show ahead of their first visitors.
+
+    That takes ten seconds of CPU time for all of them.
+    """
+    for each in CHAPTERS.values():
+        with app.test_request_context():
+            reading_of(each)

@@ -39,12 +39,23 @@ def test_a_chapter_takes_six_to_ten_minutes(read, slug):
     assert 6 <= int(stated) <= 10
 
 
-def test_minutes_that_were_counted_ahead_are_not_counted_again(app, monkeypatch):
+def test_what_was_computed_ahead_is_not_computed_again(app, monkeypatch):
     readings._READINGS.clear()
-    readings.count_minutes(app)
+    readings.compute_ahead(app)
     monkeypatch.setattr(readings, "render_template", None)
-    with app.test_request_context():
-        assert readings.total_minutes() > readings.total_minutes("intuition") > 0
+    for chapter in CHAPTERS.values():
+        read = readings.reading_of(chapter)
+        for track, counted in read.minutes.items():
+            assert readings.minutes(chapter, track) == counted
+
+
+def test_the_first_visitor_of_the_site_waits_for_no_chapter(app, monkeypatch):
+    def refuse(_chapter):
+        raise AssertionError("a page of the hub has rendered a chapter")
+
+    monkeypatch.setattr(readings, "reading_of", refuse)
+    for path in ("/", "/learn/", "/teach/"):
+        assert app.test_client().get(path).status_code == 200
 
 
 def test_the_hub_adds_up_the_minutes_of_its_chapters(read):
