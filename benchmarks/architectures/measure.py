@@ -26,7 +26,7 @@ from benchmarks.architectures.memory import peak_memory
 from benchmarks.architectures.ways import WAYS, Part, reason_to_skip
 from dpsgd_explorer.training.timing import one_thread
 
-ROUNDS, WALL_ROUNDS, WALL_THREADS = 11, 7, 2
+ROUNDS, WALL_ROUNDS, WALL_THREADS = 5, 3, 2
 TRAINING_WAYS = tuple(way for way in WAYS if way != "normals")
 
 Row = dict[str, Any]

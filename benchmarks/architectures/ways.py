@@ -54,7 +54,7 @@ def _normals(case: Architecture) -> Part:
     return part
 
 
-def _hooks(norm_methods: str, case: Architecture) -> Part:
+def _hooks(case: Architecture) -> Part:
     model, (x, y) = case.model(), case.data()
     optimizer = torch.optim.SGD(_trained(model), lr=LEARNING_RATE)
     PrivacyEngine(
@@ -65,7 +65,6 @@ def _hooks(norm_methods: str, case: Architecture) -> Part:
         noise_multiplier=NOISE_MULTIPLIER,
         max_grad_norm=CLIPPING_BOUND,
         clipping_fn="Abadi",
-        norm_methods=norm_methods,
         sampling="unchecked",
     ).attach(optimizer)
 
@@ -113,8 +112,7 @@ def _opacus(mode: str, case: Architecture) -> Part:
 WAYS: dict[str, tuple[str, Callable[[Architecture], Part]]] = {
     "ordinary": ("ordinary", _ordinary),
     "normals": ("torch's normal numbers", _normals),
-    "hooks": ("hooks", partial(_hooks, "estimated")),
-    "hooks_measured": ("hooks, methods measured", partial(_hooks, "measured")),
+    "hooks": ("hooks", _hooks),
     "opacus_hooks": ("Opacus hooks", partial(_opacus, "hooks")),
     "opacus_ghost": ("Opacus ghost", partial(_opacus, "ghost")),
 }

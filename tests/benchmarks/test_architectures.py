@@ -89,6 +89,6 @@ def test_the_table_names_what_is_left_out_and_the_floor():
         {"architecture": "gpt2", "way": "opacus_hooks", "skipped": "tied weights"},
     ]
     text = report._architectures({"date": "", **record.origin(), "rows": rows})
-    ratios = "1.02 / 1.03 | **1.10** / 1.20 / 1.30 | – | – | –"
+    ratios = "1.02 / 1.03 | **1.10** / 1.20 / 1.30 | – | –"
     assert f"| GPT-2 | 7 | 2.00 | {ratios} |" in text
     assert "- Not measured, GPT-2, Opacus hooks: tied weights." in text
