@@ -29,9 +29,10 @@ run: $(VENV)/run.installed $(VENV)/noise.compiled ## Start the pages and the wor
 test: system-packages lint $(VENV)/noise.compiled ## Check and test all that a change can break by mistake
 	@$(MAKE) --no-print-directory --jobs 3 types scripts unit
 
+# In the order of their folders: the browser's many short files come last and fill gaps.
 test-all: $(VENV)/dev.installed system-packages $(VENV)/noise.compiled ## Run the long tests, which `make test` leaves out
 	@tools/system_packages.sh servers
-	$(PYTEST) -m long
+	$(PYTEST) --no-loadscope-reorder -m long
 
 check: lint types ## Lint, format and types, without tests
 

@@ -2,8 +2,8 @@
 
     python -m tools.record.reading_minutes
 
-Writes dpsgd_explorer/web/recorded/reading_minutes.json.  A test compares it with the
-words that the pages show.
+Writes dpsgd_explorer/web/recorded/chapters/reading_minutes.json.  A test compares it
+with the words that the pages show.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ from dpsgd_explorer.web.recorded.files import recording
 
 #: {chapter: {track: minutes}}, written by ``tools.record.reading_minutes``.  Counted on
 #: demand they would cost the first visitor the pictures of every chapter.
-MINUTES = "reading_minutes"
+MINUTES = "chapters/reading_minutes"
 
 
 @dataclass(frozen=True)
