@@ -110,7 +110,7 @@ def convolution_gradients():
     def strides(real, x, g, windows):
         return real(x, g, Altered(windows, dilation=windows.stride))
 
-    test = f"{GRADIENTS}test_each_way_gives_autograds_gradients"
+    test = f"{GRADIENTS}test_each_method_gives_autograds_gradients"
     return broken(
         f"{test}[rows]",
         {
