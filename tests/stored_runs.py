@@ -9,6 +9,7 @@ from dataclasses import asdict
 from dpsgd_explorer.experiments.events import WHILE_LOOKING, Event
 from dpsgd_explorer.experiments.mid_run import along
 from dpsgd_explorer.experiments.training_config import TrainingConfig
+from dpsgd_explorer.runs.operation.fleet import Fleet
 from dpsgd_explorer.runs.store.store import RunStore
 from dpsgd_explorer.settings import Settings
 from dpsgd_explorer.web.http.visitor import COOKIE, make_signer
@@ -49,6 +50,17 @@ def store_runs(folder, visitor, runs):
     store = RunStore.from_settings(settings_of(folder))
     try:
         return [store_run(store, visitor, **run) for run in runs]
+    finally:
+        store.database.close()
+
+
+def end_runs(folder):
+    """End each run of a product there that waits or trains, as its operator would."""
+    store = RunStore.from_settings(settings_of(folder))
+    try:
+        fleet = Fleet(store.database, store.clock)
+        for run in fleet.unfinished():
+            fleet.end_run(run.id)
     finally:
         store.database.close()
 

@@ -21,6 +21,7 @@ from playwright.sync_api import Page
 
 from tests.conftest import PATIENCE_MS
 from tests.ports import free_port
+from tests.stored_runs import end_runs
 
 ROOT = Path(__file__).resolve().parents[2]
 TINY = {
@@ -55,6 +56,14 @@ def serve(tmp_path_factory, instance_folders):
             return address
 
         yield start
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _idle_afterwards(instance_folders):
+    """No run of these tests waits or trains when the next file's begin."""
+    yield
+    for folder in instance_folders.values():
+        end_runs(folder)
 
 
 @pytest.fixture(scope="session")
