@@ -38,7 +38,8 @@ from dpsgd_explorer.web.http.proxies import TrustedProxies
 from dpsgd_explorer.web.http.request_guard import LARGEST_BODY, check_request
 from dpsgd_explorer.web.http.stream_limit import Listeners
 from dpsgd_explorer.web.http.visitor import make_signer
-from dpsgd_explorer.web.operation import admin, metrics
+from dpsgd_explorer.web.operation import admin, metrics, requests
+from dpsgd_explorer.web.operation.requests import RequestTimes
 from dpsgd_explorer.web.pages import (
     about,
     accountants_lab,
@@ -132,28 +133,7 @@ def create_app(settings: Settings | None = None) -> Flask:
     # One byte more is read than allowed: Flask cuts a longer body off and says nothing.
     app.config["MAX_CONTENT_LENGTH"] = LARGEST_BODY + 1
     app.jinja_env.trim_blocks = app.jinja_env.lstrip_blocks = True
-    store = RunStore.from_settings(settings)
-    doorbell = Doorbell(settings)
-    fleet = Fleet(store.database, store.clock)
-    app.extensions |= {
-        "settings": settings,
-        "run_store": store,
-        "classes": Classes(
-            store.database,
-            store.clock,
-            quotas=settings.quotas,
-            cost_limit=settings.run_cost,
-        ),
-        "doorbell": doorbell,
-        "fleet": fleet,
-        "readiness": Readiness(store.database, doorbell, store.clock),
-        "hub": Hub(store),
-        "pages": AnswerCache(CACHED_PAGES),
-        "listeners": Listeners(settings.web_threads),
-        "visitor_signer": make_signer(
-            settings.instance_dir, settings.operation.secret_key
-        ),
-    }
+    app.extensions |= open_services(settings)
     published = assets.publish(assets.FRONT_DIR / "static", settings.instance_dir)
     app.jinja_env.globals |= {
         "site": site,
@@ -162,7 +142,7 @@ def create_app(settings: Settings | None = None) -> Flask:
         "version": __version__,
         "navigation": NAVIGATION,
     }
-    metrics.measure(app, fleet)  # first, so that it times what others refuse
+    requests.measure(app)  # first, so that it times what others refuse
     for module in (*PAGES, *API, *OPERATION):
         app.register_blueprint(module.bp)
     add_error_handlers(app)
@@ -180,3 +160,33 @@ def create_app(settings: Settings | None = None) -> Flask:
         app.wsgi_app, add_security_headers
     )
     return app
+
+
+def open_services(settings: Settings) -> dict[str, Any]:
+    """Return the store of runs and what works on it, by the name of the extension."""
+    store = RunStore.from_settings(settings)
+    doorbell = Doorbell(settings)
+    fleet = Fleet(store.database, store.clock)
+    listeners = Listeners(settings.web_threads)
+    registry = metrics.site_registry(fleet, listeners)
+    return {
+        "settings": settings,
+        "run_store": store,
+        "classes": Classes(
+            store.database,
+            store.clock,
+            quotas=settings.quotas,
+            cost_limit=settings.run_cost,
+        ),
+        "doorbell": doorbell,
+        "fleet": fleet,
+        "readiness": Readiness(store.database, doorbell, store.clock),
+        "hub": Hub(store),
+        "pages": AnswerCache(CACHED_PAGES),
+        "listeners": listeners,
+        "metrics": registry,
+        "request_times": RequestTimes(registry),
+        "visitor_signer": make_signer(
+            settings.instance_dir, settings.operation.secret_key
+        ),
+    }

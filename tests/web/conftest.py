@@ -5,14 +5,16 @@ read from rows that were really written.
 """
 
 import dataclasses
+import shutil
 from contextlib import ExitStack, contextmanager
 
 import pytest
 from jinja2 import BytecodeCache
 
 from dpsgd_explorer.experiments.events import Event
+from dpsgd_explorer.runs.store.database import Database
 from dpsgd_explorer.settings import Settings
-from dpsgd_explorer.web import create_app
+from dpsgd_explorer.web import create_app, open_services
 from dpsgd_explorer.web.http import assets
 from tests.web.reading import Reader
 
@@ -68,11 +70,26 @@ def shelf(tmp_path_factory):
     return instance_dir / "assets"
 
 
-def settings_in(folder, shelf):
-    (folder / "assets").symlink_to(shelf)
-    return Settings.from_environment(
-        {"DPSGD_INSTANCE_DIR": str(folder), "DPSGD_WORKERS": "1"}
-    )
+@pytest.fixture(scope="session")
+def blank(tmp_path_factory):
+    """The file of a database without runs: making its tables takes a while."""
+    file = tmp_path_factory.mktemp("blank") / "runs.sqlite3"
+    Database(f"sqlite:///{file}").close()
+    return file
+
+
+@pytest.fixture(scope="session")
+def settings_in(shelf, blank):
+    """Give the settings of a folder, which gets what each new installation has."""
+
+    def settings_in(folder):
+        (folder / "assets").symlink_to(shelf)
+        shutil.copyfile(blank, folder / blank.name)
+        return Settings.from_environment(
+            {"DPSGD_INSTANCE_DIR": str(folder), "DPSGD_WORKERS": "1"}
+        )
+
+    return settings_in
 
 
 @contextmanager
@@ -82,14 +99,26 @@ def application(settings):
     app.testing = True
     app.jinja_env.bytecode_cache = COMPILED
     yield app
+    close(app)
+
+
+def close(app):
     app.extensions["run_store"].database.close()
     app.extensions["doorbell"].huey.storage.close()
 
 
 @pytest.fixture(scope="session")
-def reading(shelf, tmp_path_factory):
+def common(settings_in, tmp_path_factory):
+    """An application for all tests that leave its routes and settings as they are."""
+    with application(settings_in(tmp_path_factory.mktemp("common"))) as app:
+        pass
+    return app
+
+
+@pytest.fixture(scope="session")
+def reading(settings_in, tmp_path_factory):
     """A client of one application, for tests that only read its pages."""
-    with application(settings_in(tmp_path_factory.mktemp("reading"), shelf)) as app:
+    with application(settings_in(tmp_path_factory.mktemp("reading"))) as app:
         yield app.test_client()
 
 
@@ -100,13 +129,13 @@ def read(reading):
 
 
 @pytest.fixture
-def settings(tmp_path, shelf):
-    return settings_in(tmp_path, shelf)
+def settings(settings_in, tmp_path):
+    return settings_in(tmp_path)
 
 
 @pytest.fixture
 def make_app(settings):
-    """Build the application with some settings changed."""
+    """Build an application of the test's own, with some settings changed."""
     with ExitStack() as made:
         yield lambda **changes: made.enter_context(
             application(dataclasses.replace(settings, **changes))
@@ -114,8 +143,11 @@ def make_app(settings):
 
 
 @pytest.fixture
-def app(make_app):
-    return make_app()
+def app(common, settings):
+    """The application on a store of its own."""
+    common.extensions |= open_services(settings)
+    yield common
+    close(common)
 
 
 @pytest.fixture

@@ -60,8 +60,8 @@ def queries(parameters):
 
 
 @pytest.mark.long("every box")
-def test_no_number_is_a_fault_of_ours(app, questions):
-    app.config["PROPAGATE_EXCEPTIONS"] = False
+def test_no_number_is_a_fault_of_ours(app, questions, monkeypatch):
+    monkeypatch.setitem(app.config, "PROPAGATE_EXCEPTIONS", False)
     client, faults = app.test_client(), []
     asked = [
         (path, query) for path, them in questions.items() for query in queries(them)

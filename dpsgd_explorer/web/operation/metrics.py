@@ -8,15 +8,15 @@ from __future__ import annotations
 
 import ipaddress
 
-from flask import Blueprint, Flask, Response, abort, current_app, request
+from flask import Blueprint, Response, abort, current_app, request
 from prometheus_client import CollectorRegistry, ProcessCollector, generate_latest
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
 
 from dpsgd_explorer.runs.operation.fleet import Fleet
 from dpsgd_explorer.web.http.services import settings
+from dpsgd_explorer.web.http.stream_limit import Listeners
 from dpsgd_explorer.web.operation.collector import SiteCollector
 from dpsgd_explorer.web.operation.gate import has_bearer
-from dpsgd_explorer.web.operation.requests import RequestTimes
 
 bp = Blueprint("metrics", __name__)
 #: With one of these, a proxy speaks for another machine.
@@ -32,12 +32,12 @@ def metrics() -> Response:
     return Response(generate_latest(registry), content_type=CONTENT_TYPE_LATEST)
 
 
-def measure(app: Flask, fleet: Fleet) -> None:
-    """Measure an application and its site from now on."""
-    registry = app.extensions["metrics"] = CollectorRegistry()
+def site_registry(fleet: Fleet, listeners: Listeners) -> CollectorRegistry:
+    """Return the metrics of this process and of its site, those of requests apart."""
+    registry = CollectorRegistry()
     ProcessCollector(registry=registry)
-    registry.register(SiteCollector(fleet, app.extensions["listeners"]))
-    RequestTimes(registry).watch(app)
+    registry.register(SiteCollector(fleet, listeners))
+    return registry
 
 
 def _is_of_this_machine() -> bool:

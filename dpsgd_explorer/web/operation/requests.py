@@ -12,7 +12,7 @@ import time
 from functools import partial
 from typing import Any
 
-from flask import Flask, Response, g, request
+from flask import Flask, Response, current_app, g, request
 from prometheus_client import CollectorRegistry, Counter, Histogram
 
 from dpsgd_explorer.logs import REQUESTS
@@ -23,7 +23,7 @@ logger = logging.getLogger(REQUESTS)
 
 
 class RequestTimes:
-    """Measures the requests that this process answers."""
+    """How long the requests take that this process answers."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         """Register the metrics."""
@@ -41,30 +41,37 @@ class RequestTimes:
             registry=registry,
         )
 
-    def watch(self, app: Flask) -> None:
-        """Measure every request of the application from now on."""
-        app.before_request(self._begin)
-        app.after_request(self._end)
-        app.log_exception = partial(_log_fault, app)  # type: ignore[method-assign]
-
-    def _begin(self) -> None:
-        g.begun = time.perf_counter()
-
-    def _end(self, response: Response) -> Response:
-        seconds = time.perf_counter() - g.begun
-        endpoint = request.endpoint or NO_ROUTE
+    def count(self, endpoint: str, status: int, seconds: float) -> None:
+        """Count an answer."""
         self._seconds.labels(endpoint).observe(seconds)
-        self._requests.labels(endpoint, str(response.status_code)).inc()
-        logger.info(
-            "answered",
-            extra={
-                "method": request.method,
-                "path": _route(),
-                "status": response.status_code,
-                "ms": round(1000 * seconds, 1),
-            },
-        )
-        return response
+        self._requests.labels(endpoint, str(status)).inc()
+
+
+def measure(app: Flask) -> None:
+    """Measure every request of an application from now on."""
+    app.before_request(_begin)
+    app.after_request(_end)
+    app.log_exception = partial(_log_fault, app)  # type: ignore[method-assign]
+
+
+def _begin() -> None:
+    g.begun = time.perf_counter()
+
+
+def _end(response: Response) -> Response:
+    seconds = time.perf_counter() - g.begun
+    times: RequestTimes = current_app.extensions["request_times"]
+    times.count(request.endpoint or NO_ROUTE, response.status_code, seconds)
+    logger.info(
+        "answered",
+        extra={
+            "method": request.method,
+            "path": _route(),
+            "status": response.status_code,
+            "ms": round(1000 * seconds, 1),
+        },
+    )
+    return response
 
 
 def _route() -> str:

@@ -53,6 +53,11 @@ def page(browser):
 
 
 @pytest.fixture
+def app(make_app):
+    return make_app()
+
+
+@pytest.fixture
 def address(app):
     """The application with one more page: a chart's place and plotly.js."""
     source = app.jinja_env.globals["static_url"](PLOTLY)

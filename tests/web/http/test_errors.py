@@ -80,7 +80,9 @@ def test_a_page_without_its_slash_is_found(reading):
 
 
 @pytest.mark.parametrize("headers", [{}, BROWSER], ids=["program", "browser"])
-def test_a_fault_of_ours_tells_no_secrets(app, headers):
+def test_a_fault_of_ours_tells_no_secrets(make_app, headers):
+    app = make_app()
+
     def broken():
         raise RuntimeError("secret of the house")
 
@@ -91,7 +93,8 @@ def test_a_fault_of_ours_tells_no_secrets(app, headers):
     assert "secret" not in answer.text
 
 
-def test_a_fault_behind_a_page_is_a_page(app):
+def test_a_fault_behind_a_page_is_a_page(make_app):
+    app = make_app()
     app.add_url_rule("/broken", "broken", lambda: 1 / 0)
     app.config["PROPAGATE_EXCEPTIONS"] = False
     answer = app.test_client().get("/broken", headers=BROWSER)

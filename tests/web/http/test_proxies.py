@@ -6,7 +6,7 @@ import logging
 import pytest
 
 from dpsgd_explorer.web.http.visitor import COOKIE
-from tests.web.conftest import SMALL, application, error_of, settings_in
+from tests.web.conftest import SMALL, application, error_of
 
 RUNS = "/api/v1/runs"
 USER = "X-Remote-User"
@@ -64,11 +64,11 @@ def test_the_name_is_stored_nowhere_and_shown_to_nobody(app, store, tmp_path):
         assert "ann.smith" not in text
 
 
-def test_the_same_name_is_another_visitor_on_another_site(app, shelf, tmp_path):
+def test_the_same_name_is_another_visitor_on_another_site(app, settings_in, tmp_path):
     folder = tmp_path / "other"
     folder.mkdir()
     other = dataclasses.replace(
-        settings_in(folder, shelf),
+        settings_in(folder),
         is_behind_proxy=True,
         operation=app.extensions["settings"].operation,
     )

@@ -38,8 +38,10 @@ def test_a_line_has_the_route_and_no_secret(client, written):
         assert secret not in written.getvalue()
 
 
-def test_a_fault_of_ours_is_logged_under_its_route(app, client, run_id, store, written):
-    app.config["PROPAGATE_EXCEPTIONS"] = False
+def test_a_fault_of_ours_is_logged_under_its_route(
+    app, client, run_id, store, written, monkeypatch
+):
+    monkeypatch.setitem(app.config, "PROPAGATE_EXCEPTIONS", False)
     with store.database.write() as connection:
         connection.exec_driver_sql("DROP TABLE events")
     assert client.get(f"/api/v1/runs/{run_id}/events.json").status_code == 500
