@@ -2,6 +2,7 @@
 
 import collections
 import contextlib
+import gc
 import itertools
 import os
 import shutil
@@ -100,6 +101,21 @@ def pytest_terminal_summary(terminalreporter, config):
         terminalreporter.section(f"{count} long tests left out; run: make test-all")
         for family, size in sorted(families.items()):
             terminalreporter.line(f"{size:5} {family}")
+
+
+def pytest_collection_finish():
+    """Spare the garbage collector the walk through all that is loaded by now."""
+    gc.freeze()
+
+
+@pytest.fixture(scope="session")
+def blank_database(tmp_path_factory):
+    """The file of a database without runs, to copy: making its tables takes a while."""
+    from dpsgd_explorer.runs.store.database import Database
+
+    file = tmp_path_factory.mktemp("blank") / "runs.sqlite3"
+    Database(f"sqlite:///{file}").close()
+    return file
 
 
 @pytest.fixture(scope="session")

@@ -1,6 +1,7 @@
 """A store on a fresh database, its clock moved by the test; a consumer beside it."""
 
 import os
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -75,11 +76,12 @@ def pytest_generate_tests(metafunc):
 
 
 @pytest.fixture
-def database_url(request, tmp_path: Path):
+def database_url(request, tmp_path: Path, blank_database):
     """The address of a file, or of what the test is parametrised by."""
     if getattr(request, "param", "sqlite") == "postgresql":
         return request.getfixturevalue("postgresql_url")
-    return f"sqlite:///{tmp_path / 'runs.sqlite3'}"
+    file = shutil.copyfile(blank_database, tmp_path / "runs.sqlite3")
+    return f"sqlite:///{file}"
 
 
 @pytest.fixture

@@ -12,7 +12,6 @@ import pytest
 from jinja2 import BytecodeCache
 
 from dpsgd_explorer.experiments.events import Event
-from dpsgd_explorer.runs.store.database import Database
 from dpsgd_explorer.settings import Settings
 from dpsgd_explorer.web import create_app, open_services
 from dpsgd_explorer.web.http import assets
@@ -71,20 +70,12 @@ def shelf(tmp_path_factory):
 
 
 @pytest.fixture(scope="session")
-def blank(tmp_path_factory):
-    """The file of a database without runs: making its tables takes a while."""
-    file = tmp_path_factory.mktemp("blank") / "runs.sqlite3"
-    Database(f"sqlite:///{file}").close()
-    return file
-
-
-@pytest.fixture(scope="session")
-def settings_in(shelf, blank):
+def settings_in(shelf, blank_database):
     """Give the settings of a folder, which gets what each new installation has."""
 
     def settings_in(folder):
         (folder / "assets").symlink_to(shelf)
-        shutil.copyfile(blank, folder / blank.name)
+        shutil.copyfile(blank_database, folder / "runs.sqlite3")
         return Settings.from_environment(
             {"DPSGD_INSTANCE_DIR": str(folder), "DPSGD_WORKERS": "1"}
         )
