@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 
+from dpsgd_explorer.runs.worker.process_pool import TrainingProcess
 from dpsgd_explorer.web.http import assets
 from tests.runs.faults.sites import REDIS, SQLITE, Site
 
@@ -19,6 +20,13 @@ CREATE TRIGGER full_disk BEFORE INSERT ON events EXECUTE FUNCTION full_disk();
 CREATE TRIGGER full_disk BEFORE INSERT OR UPDATE ON runs EXECUTE FUNCTION full_disk()
 """
 ROOM = "DROP FUNCTION full_disk CASCADE"
+
+
+@pytest.fixture(autouse=True)
+def _slow_runs(monkeypatch):
+    """Let the runs that a test itself starts be those that its workers start."""
+    program = ("-m", "tests.runs.faults.child_process")
+    monkeypatch.setattr(TrainingProcess, "program", program)
 
 
 @pytest.fixture

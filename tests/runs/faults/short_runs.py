@@ -12,7 +12,7 @@ FAULTY = {
 }
 RUN = FAULTY["regression"]
 QUICK = kinds.parse(CHEAP["regression"] | {"steps": 1, "evaluations": 1})
-#: Longer than any test.
+#: Longer than any test: its process is slowed down at each of 400 events.
 ENDLESS = kinds.parse(CHEAP["regression"] | {"steps": 10_000, "evaluations": 200})
 
 

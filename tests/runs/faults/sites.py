@@ -101,14 +101,14 @@ class Site:
         self.doorbell.huey.flush()
         self.processes = []
 
-    def worker(self, *, lease_s=LEASE_SECONDS, offset_s=0.0):
+    def worker(self, *, lease_s=LEASE_SECONDS, offset_s=0.0, **variables):
         """Start a worker, on servers as if on a machine of its own."""
         settings = self.settings
         if not self.store.database.is_embedded:
             place = self.folder / f"machine-{len(self.processes)}"
             settings = replace(settings, instance_dir=place)
         program = ["tests.runs.faults.worker_process", str(lease_s), str(offset_s)]
-        process = self.start(program, settings.to_environment())
+        process = self.start(program, settings.to_environment() | variables)
         process.heartbeat = heartbeat.file_of(settings.instance_dir, process.pid)
         return process
 

@@ -3,7 +3,6 @@
 import pytest
 
 from dpsgd_explorer.experiments.training_config import TrainingConfig
-from dpsgd_explorer.runs.worker.process_pool import TrainingProcess
 from tests.runs.faults.short_runs import ENDLESS, QUICK
 from tests.runs.faults.sites import sites
 from tests.runs.real_runs import assert_cancelled, long_config
@@ -25,13 +24,6 @@ def test_a_running_and_a_queued_run_are_cancelled_and_the_next_is_trained(site):
     assert_cancelled(site.store, running, at_least=step)
     assert site.ended(after).state == "done"
     assert site.store.get(queued).started_at is None
-
-
-@pytest.fixture(autouse=True)
-def _usual_priority(monkeypatch):
-    """Let a run load as fast as the tests beside it."""
-    program = ("-m", "tests.runs.faults.child_process")
-    monkeypatch.setattr(TrainingProcess, "program", program)
 
 
 def message_of_failure(worker, config, code):

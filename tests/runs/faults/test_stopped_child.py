@@ -35,13 +35,13 @@ def can_be_written(site):
         return False
 
 
-def stop(pid, site, *, in_a_write):
-    """Stop a process inside, or outside, one of its write transactions."""
+def stop(pid, site):
+    """Stop a process outside its write transactions."""
 
     def stopped():
         os.kill(pid, signal.SIGSTOP)
         site.until(lambda: is_stopped(pid), WRITE_SECONDS)
-        if can_be_written(site) != in_a_write:
+        if can_be_written(site):
             return True
         os.kill(pid, signal.SIGCONT)
         return False
@@ -56,7 +56,7 @@ def test_a_child_stopped_for_longer_than_its_lease_cannot_write(site):
     process = TrainingProcess(site.settings, LEASE_SECONDS)
     process.hand_over(store.leases.claim())
     site.until(lambda: store.get(run).step, 30)
-    stop(process.pid, site, in_a_write=False)
+    stop(process.pid, site)
     try:
         site.until(store.leases.reap, LEASE_SECONDS)
         assert store.leases.claim(run).fence == 2
@@ -74,7 +74,7 @@ def test_a_process_that_does_not_listen_is_cancelled_all_the_same(site):
     run = site.launch(ENDLESS)
     step = site.until(lambda: site.store.get(run).step, 30)
     trainer = site.trainer_of(run)
-    stop(trainer, site, in_a_write=False)
+    stop(trainer, site)
     site.store.cancel(run, "ann")
     site.ended(run, GRACE_SECONDS + 1)
     assert_cancelled(site.store, run, at_least=step)
@@ -83,11 +83,13 @@ def test_a_process_that_does_not_listen_is_cancelled_all_the_same(site):
 
 @sites()
 def test_a_child_stopped_within_a_write_is_ended_and_its_run_goes_on(site):
-    site.worker()
+    order = site.folder / "stop"
+    order.touch()
+    site.worker(STOP_ORDER=str(order))
     run = site.launch(RUN)
-    site.until(lambda: site.store.leases.checkpoint(run), 30)
+    site.until(lambda: site.holder_of(run), 30)
     trainer = site.trainer_of(run)
-    stop(trainer, site, in_a_write=True)
+    site.until(lambda: not order.exists(), 30)
     site.until(lambda: not is_alive(trainer), LEASE_SECONDS + GRACE_SECONDS + 1)
     assert can_be_written(site)
     site.ended(run)
