@@ -1,0 +1,4 @@
+"""Scripts that run as they stand.
+
+A package, since others install one of the same name, which would come first.
+"""
