@@ -87,7 +87,7 @@ def test_a_child_stopped_within_a_write_is_ended_and_its_run_goes_on(site):
     order.touch()
     site.worker(STOP_ORDER=str(order))
     run = site.launch(RUN)
-    site.until(lambda: site.holder_of(run), 30)
+    site.until(lambda: site.store.get(run).step, 30)
     trainer = site.trainer_of(run)
     site.until(lambda: not order.exists(), 30)
     site.until(lambda: not is_alive(trainer), LEASE_SECONDS + GRACE_SECONDS + 1)
