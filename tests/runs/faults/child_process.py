@@ -1,6 +1,6 @@
 """The process of one run, slowed down so that a fault strikes a short run midway.
 
-It stores checkpoints often, loads torch for no run that needs none, keeps its priority
+It stores checkpoints soon, loads torch for no run that needs none, keeps its priority
 and computes nothing ahead: so each test takes little time on a busy machine too.
 The first that finds a file named ``STOP_ORDER`` removes it and stops within a write.
 """
@@ -37,7 +37,8 @@ def hold_and_stop(*arguments):
 
 if STOP_ORDER:
     Leases.save_checkpoint = save_and_listen
-child.CHECKPOINT_SECONDS = 0.1
+# Seldom enough that, most of the time, some events are newer than the last one.
+child.CHECKPOINT_SECONDS = 10 * EVENT_SECONDS
 child.CHECKPOINT_SHARE = 1.0
 child.IDLE_MIB = math.inf
 child._load = lambda settings, parent_watch: None
