@@ -85,12 +85,13 @@ def test_a_process_that_does_not_listen_is_cancelled_all_the_same(site):
 def test_a_child_stopped_within_a_write_is_ended_and_its_run_goes_on(site):
     order = site.folder / "stop"
     order.touch()
-    site.worker(STOP_ORDER=str(order))
+    site.worker(lease_s=2 * LEASE_SECONDS, STOP_ORDER=str(order))
     run = site.launch(RUN)
     site.until(lambda: site.store.get(run).step, 30)
     trainer = site.trainer_of(run)
     site.until(lambda: not order.exists(), 30)
-    site.until(lambda: not is_alive(trainer), LEASE_SECONDS + GRACE_SECONDS + 1)
+    assert not can_be_written(site)
+    site.until(lambda: not is_alive(trainer), 2 * LEASE_SECONDS + GRACE_SECONDS + 1)
     assert can_be_written(site)
     site.ended(run)
     assert_ended_as(undisturbed(RUN), site.store, run)
