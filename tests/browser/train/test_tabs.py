@@ -11,7 +11,7 @@ HOLD_TURN = """() => new Promise((held) => navigator.locks.request("post", () =>
   held();
   return new Promise((release) => (globalThis.release = release));
 }))"""
-WAITING = "async () => (await navigator.locks.query()).pending.length"
+WAITING = "async (n) => (await navigator.locks.query()).pending.length === n"
 MINE = "async () => (await (await fetch('/api/v1/runs')).json()).runs.length"
 
 
@@ -25,7 +25,7 @@ def test_first_launches_of_two_tabs_are_of_one_visitor(open_page):
     idle.evaluate(HOLD_TURN)
     for number, page in enumerate([first, second], start=1):
         run_button(page).click()
-        assert idle.evaluate(WAITING) == number
+        idle.wait_for_function(WAITING, arg=number)
     idle.evaluate("() => globalThis.release()")
     for page in (first, second):
         expect(status(page, "title")).to_contain_text("Run of")

@@ -32,6 +32,7 @@ def hold_and_stop(*arguments):
     with contextlib.suppress(FileNotFoundError):
         Path(STOP_ORDER).unlink()
         os.kill(os.getpid(), signal.SIGSTOP)
+        signal.pause()  # this thread may run on until the order reaches it
     return run
 
 

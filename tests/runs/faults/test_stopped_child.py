@@ -90,6 +90,7 @@ def test_a_child_stopped_within_a_write_is_ended_and_its_run_goes_on(site):
     site.until(lambda: site.store.get(run).step, 30)
     trainer = site.trainer_of(run)
     site.until(lambda: not order.exists(), 30)
+    site.until(lambda: is_stopped(trainer), WRITE_SECONDS)
     assert not can_be_written(site)
     site.until(lambda: not is_alive(trainer), 2 * LEASE_SECONDS + GRACE_SECONDS + 1)
     assert can_be_written(site)
