@@ -124,20 +124,21 @@ def measure(address: str, config: dict[str, Any], together: int) -> dict[str, fl
 
 def rows_of(profile: str) -> Iterator[dict[str, Any]]:
     """Start the product in a profile and yield what its visitors waited."""
-    spares = machine.runs_at_a_time(1, for_many=profile == "public")
+    together = machine.runs_at_a_time(1, for_many=profile == "public")
+    resting = 1 + max(together, LEAST_SPARES)  # spare processes and what forks them
     with served(DPSGD_PROFILE=profile, **NO_QUOTA) as address:
         most = max(TOGETHER[profile])
         about = {"profile": profile, "product": "fresh", "run": next(iter(RUNS))}
         yield about | {"at_once": most} | measure(address, MNIST, most)
         for run, config in RUNS.items():
-            for together in TOGETHER[profile]:
+            for at_once in TOGETHER[profile]:
                 about = {"profile": profile, "product": "warm", "run": run}
                 repeats = []
                 for _ in range(REPEATS):
-                    if not processes.rest(max(spares, LEAST_SPARES), REST_PATIENCE):
+                    if not processes.rest(resting, REST_PATIENCE):
                         about["product"] = "not at rest"
-                    repeats.append(measure(address, config, together))
-                yield about | {"at_once": together} | _medians(repeats)
+                    repeats.append(measure(address, config, at_once))
+                yield about | {"at_once": at_once} | _medians(repeats)
 
 
 def _medians(repeats: list[dict[str, float]]) -> dict[str, float]:

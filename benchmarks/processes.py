@@ -9,7 +9,8 @@ from pathlib import Path
 
 PROCESSES = Path("/proc")
 MACHINE = PROCESSES / "stat"
-TRAINS = "dpsgd_explorer.runs.worker.child"
+# The process that loads, and those that it forks.
+TRAINS = "dpsgd_explorer.runs.worker.fork_server"
 TICKS = os.sysconf("SC_CLK_TCK")
 PARENT, TIMES, IDLE = 1, slice(11, 15), slice(3, 5)
 # A training process rests when it wants less than this share of a core.

@@ -23,7 +23,8 @@ from gunicorn.http import wsgi
 
 from dpsgd_explorer import logs
 from dpsgd_explorer.machine import THREAD_VARIABLES
-from dpsgd_explorer.runs.worker.parent_watch import ParentWatch, die_with_parent
+from dpsgd_explorer.runs.worker.parent_watch import ParentWatch
+from dpsgd_explorer.runs.worker.prctl import die_with_parent
 from dpsgd_explorer.server.intake_worker import IntakeWorker
 from dpsgd_explorer.settings import Settings
 

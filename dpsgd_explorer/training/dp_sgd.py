@@ -6,7 +6,6 @@ events that follow equal those of an uninterrupted run, bit for bit, times aside
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, replace
@@ -353,32 +352,6 @@ def audit_of(receipt: Mapping[str, Any] | None) -> dict[str, Any] | None:
 
 def _differs(name: str, now: TrainingConfig, before: TrainingConfig) -> bool:
     return bool(getattr(now, name) != getattr(before, name))
-
-
-def warm_up(
-    dataset: str = "mnist",
-    model: str = "scattering_linear",
-    *,
-    performance: PerformanceSettings | None = None,
-) -> None:
-    """Prepare a process, so that its first run starts quickly.
-
-    Loads the data set, computes the test features and takes one step: torch loads a
-    good part of itself only then.
-
-    Args:
-        dataset: A key of the catalogue's data sets.
-        model: A key of its models that fits it.
-        performance: As the run will have it: its cache folder is used.
-    """
-    rehearsal = TrainingConfig(
-        dataset=dataset,
-        model=model,
-        steps=1,
-        expected_batch_size=1,
-        noise_multiplier=1.0,
-    )
-    deque(train(rehearsal, performance=performance), maxlen=0)
 
 
 @torch.no_grad()

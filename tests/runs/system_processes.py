@@ -1,7 +1,11 @@
 """What the system knows of our processes."""
 
+import contextlib
+import os
 import time
 from pathlib import Path
+
+from dpsgd_explorer.runs.worker.prctl import NAME_BYTES
 
 # More than anything takes on a machine with ten times as much to do.
 PATIENCE_SECONDS = 300
@@ -19,6 +23,21 @@ def children_of(pid):
         if int(parent) == pid and state != "Z":
             found.append(int(stat.parent.name))
     return found
+
+
+def name_of(pid):
+    """Return the name that the system's lists show for a process; "" if it is gone."""
+    with contextlib.suppress(OSError):
+        return Path(f"/proc/{pid}/comm").read_text().rstrip("\n")
+    return ""
+
+
+def trainer_of(run_id, worker=None):
+    """Return the child of a worker (ours, if none is given) that has a run's name."""
+    name = f"run {run_id}"[:NAME_BYTES]
+    children = children_of(worker or os.getpid())
+    (trainer,) = [pid for pid in children if name_of(pid) == name]
+    return trainer
 
 
 def is_alive(pid):

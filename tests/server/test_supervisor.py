@@ -12,8 +12,9 @@ import urllib.request
 
 import pytest
 
+from dpsgd_explorer.runs.worker import fork_server
 from tests.ports import free_port
-from tests.runs.system_processes import wait_until
+from tests.runs.system_processes import name_of, wait_until
 from tests.server.processes import (
     START_SECONDS,
     alive,
@@ -97,10 +98,11 @@ def test_what_cannot_listen_ends_with_its_parent_too(product):
     process, _ = product
     (consumer,) = worker_of(process)
     (arbiter,) = children(process.pid) - {consumer}
-    deaf = wait_until(lambda: children(arbiter)) | wait_until(
-        lambda: children(consumer)
+    web = wait_until(lambda: children(arbiter))
+    wait_until(lambda: all(has_begun(pid) for pid in web))
+    deaf = web | wait_until(
+        lambda: {p for p in children(consumer) if name_of(p) == fork_server.NAME}
     )
-    wait_until(lambda: all(has_begun(pid) for pid in deaf))
     for pid in deaf:
         os.kill(pid, signal.SIGSTOP)
     for pid in (consumer, arbiter):

@@ -15,7 +15,7 @@ from dpsgd_explorer.experiments.training_config import TrainingConfig
 from dpsgd_explorer.settings import KERNELS
 from dpsgd_explorer.training import models
 from dpsgd_explorer.training.datasets.registry import load
-from dpsgd_explorer.training.dp_sgd import TrainingExperiment, train, warm_up
+from dpsgd_explorer.training.dp_sgd import TrainingExperiment, train
 
 SAME = 1e-6  # relative: two evaluations of one ε
 PAIRS = [
@@ -360,16 +360,6 @@ def test_seconds_count_from_the_start_and_never_fall(adult):
     seconds = [event.data["seconds"] for event in list(train(adult()))[1:]]
     assert seconds == sorted(seconds)
     assert all(0 <= value < math.inf for value in seconds)
-
-
-def test_warming_up_stores_features_and_a_run_from_them_has_the_same_bits(tmp_path):
-    folder, same_folder = tmp_path / "cache", tmp_path / "link"
-    warm_up(performance=PerformanceSettings(cache_dir=folder))
-    same_folder.symlink_to(folder)  # another name, so nothing is taken from memory
-    stored = PerformanceSettings(cache_dir=same_folder)
-    config = short("scattering_linear", "mnist", expected_batch_size=64)
-    assert timeless(train(config, performance=stored)) == timeless(train(config))
-    assert {path.suffix for path in folder.iterdir()} == {".rows", ".sums", ".lock"}
 
 
 def short(model, dataset, **settings):

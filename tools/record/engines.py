@@ -10,8 +10,8 @@ from __future__ import annotations
 import sys
 
 from dpsgd_explorer.experiments.engines_config import EnginesConfig
-from dpsgd_explorer.training.dp_sgd import warm_up
 from dpsgd_explorer.training.engine_comparison import EngineComparison
+from dpsgd_explorer.training.rehearsal import warm_up
 from tools.record.files import write
 
 

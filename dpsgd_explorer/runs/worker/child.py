@@ -3,7 +3,8 @@
 It is started ahead of time, loads torch and data, reports on standard output that it is
 warm, and waits on standard input for the claim of its run; meanwhile it computes
 missing features.  It writes to the store under the claim's fence number.  It ends with
-its run, or when its worker dies.
+its run, or when its worker dies.  Where processes can be forked, ``fork_server`` loads
+and reports, once for all.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
+from typing import NoReturn
 
 from dpsgd_explorer import logs
 from dpsgd_explorer.errors import (
@@ -47,9 +49,10 @@ from dpsgd_explorer.runs.store.store import RunStore
 from dpsgd_explorer.runs.store.transitions import to_json
 from dpsgd_explorer.runs.worker import limits, outcomes
 from dpsgd_explorer.runs.worker.event_writer import EventWriter
-from dpsgd_explorer.runs.worker.parent_watch import ParentWatch, die_with_parent
+from dpsgd_explorer.runs.worker.loading import report_warm
+from dpsgd_explorer.runs.worker.parent_watch import ParentWatch
 from dpsgd_explorer.runs.worker.pausing import Pausing, RunGivenUpError
-from dpsgd_explorer.runs.worker.process_pool import WARM
+from dpsgd_explorer.runs.worker.prctl import die_with_parent, set_name
 from dpsgd_explorer.runs.worker.silence import EventReporter, Silence
 from dpsgd_explorer.settings import Settings
 
@@ -63,8 +66,6 @@ IDLE_MIB = 900  # left free, so that the images do not displace a run
 # Kinds of events that a resumed run need not repeat.
 NOT_REPEATED = frozenset({"state", "progress", "microscope"})
 BEGINNING = Checkpoint(0, None)
-STDOUT, STDERR = 1, 2
-STARTED = time.monotonic()
 # After this much time of the processor, runs that start later go first.
 PRECEDENCE_SECONDS = 4.0
 logger = logging.getLogger(__name__)
@@ -74,38 +75,47 @@ def main(arguments: list[str]) -> int:
     """Prepare, wait for a run, train it; return the exit code."""
     settings, lease_s = Settings.from_environment(), float(arguments[0])
     die_with_parent()
-    parent_watch = ParentWatch(at_end=lambda: os._exit(0))
+    parent_watch = watch_parent()
+    prepare(settings)
+    if not parent_watch.has_line:
+        load(settings)
+    report_warm()
+    return train_next(parent_watch, settings, lease_s)
+
+
+def watch_parent() -> ParentWatch:
+    """Wait for a run on standard input, and end at its end."""
+    return ParentWatch(at_end=lambda: os._exit(0))
+
+
+def prepare(settings: Settings) -> None:
+    """Set up the log and the limits of this process and of those it may start."""
     logs.configure(settings.operation.log_format)
     limits.apply(
         memory_mib=settings.run_memory_mib,
         seconds=settings.run_seconds,
         threads=settings.threads,
     )
-    _load(settings, parent_watch)
-    _report_warm()
+
+
+def load(settings: Settings) -> None:
+    """Load torch and the quickest data set."""
+    with _logged():
+        # Here and in Kind.start: torch is loaded when the memory has a limit.
+        from dpsgd_explorer.training.rehearsal import warm_up
+
+        warm_up(*REHEARSAL, performance=PerformanceSettings.from_settings(settings))
+
+
+def train_next(parent_watch: ParentWatch, settings: Settings, lease_s: float) -> int:
+    """Wait for a run and train it; return the exit code."""
+    set_name("spare")
     with idle_work(settings, parent_watch):
         claim = Claim(**json.loads(parent_watch.first_line()))
+    set_name(f"run {claim.run_id}")
     logs.name_process(claim.run_id)
     store = RunStore(settings.database_url, patience_s=math.inf, outage_s=math.inf)
     return carry_out(store, claim, settings, lease_s=lease_s)
-
-
-def _load(settings: Settings, parent_watch: ParentWatch) -> None:
-    """Load torch and the quickest data set."""
-    # Here and in Kind.start: torch is loaded in this process only, its memory limited.
-    from dpsgd_explorer.training.dp_sgd import warm_up
-
-    if not parent_watch.has_line:
-        with _logged():
-            performance = PerformanceSettings.from_settings(settings)
-            warm_up(*REHEARSAL, performance=performance)
-
-
-def _report_warm() -> None:
-    """Write the line that ``process_pool`` waits for; later output goes to stderr."""
-    with suppress(BrokenPipeError):
-        os.write(STDOUT, WARM + f" {time.monotonic() - STARTED:.1f}\n".encode())
-    os.dup2(STDERR, STDOUT)
 
 
 @contextmanager
@@ -325,5 +335,12 @@ def _replay_error(stored: StoredEvent) -> ReplayError:
     )
 
 
+def leave(code: int) -> NoReturn:
+    """End at once; to take torch apart in order takes Python a second."""
+    logging.shutdown()
+    sys.stderr.flush()
+    os._exit(code)
+
+
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    leave(main(sys.argv[1:]))

@@ -2,28 +2,18 @@
 
 The parent holds the other end of our standard input and never closes it while it
 lives; the operating system does when it dies.  Where the kernel can kill us by itself
-(Linux), it does so even while a library keeps every thread waiting.
+(``prctl.die_with_parent``), it does so even while a library keeps every thread waiting.
 """
 
 from __future__ import annotations
 
-import ctypes
 import os
 import queue
-import signal
 import threading
 from collections.abc import Callable
 
-PR_SET_PDEATHSIG = 1  # of <linux/prctl.h>
 STDIN = 0
 CHUNK = 4096
-
-
-def die_with_parent() -> None:
-    """Have the kernel kill this process when the thread that started it ends."""
-    prctl = getattr(ctypes.CDLL(None), "prctl", None)
-    if prctl is not None:
-        prctl(PR_SET_PDEATHSIG, int(signal.SIGKILL))
 
 
 class ParentWatch:

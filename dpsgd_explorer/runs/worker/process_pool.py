@@ -1,25 +1,30 @@
 """The training processes of one consumer, some of them always warm.
 
-Loading torch and the data takes seconds, so spare processes do it ahead of time: as
-many as runs may begin together, while memory lasts.  They load one after another, since
-the runs in progress need the cores more.
-Processes are started afresh, never forked: a fork of a process that has used OpenMP
-hangs.
+Loading torch and the data takes seconds, so it is done ahead of time.  On Linux a fork
+server has loaded them, and each process is a fork of it; elsewhere each loads them by
+itself.  Spare processes are as many as runs may begin together, while memory lasts.
+Those that load do it one after another, since the runs in progress need the cores more.
 """
 
 from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
 import threading
 import time
 from contextlib import suppress
 from dataclasses import asdict
+from subprocess import PIPE, Popen, TimeoutExpired
 
 from dpsgd_explorer.machine import PROCESS_MIB, THREAD_VARIABLES, free_memory_mib
 from dpsgd_explorer.runs.store.records import Claim
+from dpsgd_explorer.runs.worker.forked_process import (
+    ForkedProcess,
+    ForkServer,
+    can_fork,
+)
+from dpsgd_explorer.runs.worker.loading import Loading
 from dpsgd_explorer.settings import Settings
 
 # A new spare starts after this delay, so that its loading does not slow a run's start.
@@ -29,9 +34,6 @@ LONGEST_DELAY_SECONDS = 60.0
 LEAST_SPARES = 2
 # A process that loads for longer than this no longer keeps the next one from loading.
 LONGEST_LOADING_SECONDS = 60.0
-# A child writes this word, then the seconds that loading torch and its first data set
-# took, in a line.
-WARM = b"warm"
 GRACE_SECONDS = 3.0
 
 
@@ -39,71 +41,74 @@ class TrainingProcess:
     """A child in its own process group; it dies with us.
 
     Attributes:
-        load_seconds: Seconds that it took to load; None while it does.
+        load_seconds: Seconds that it took to load, or its fork server did; None until
+            then.
         started: Time of its start, by the monotonic clock.
     """
 
     program: tuple[str, ...] = ("-m", "dpsgd_explorer.runs.worker.child")
 
-    def __init__(self, settings: Settings, lease_s: float) -> None:
-        """Start it; it begins to load at once."""
-        threads = {name: str(settings.threads) for name in THREAD_VARIABLES}
-        self._popen = subprocess.Popen(
-            [sys.executable, *self.program, str(lease_s)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            bufsize=0,
-            env=os.environ | settings.to_environment() | threads,
-            process_group=0,
-        )
-        assert self._popen.stdout is not None
-        os.set_blocking(self._popen.stdout.fileno(), False)
+    def __init__(
+        self, settings: Settings, lease_s: float, server: ForkServer | None = None
+    ) -> None:
+        """Have the server fork it, or start it; then it begins to load at once."""
+        if server is not None:
+            self._process: Popen[bytes] | ForkedProcess = server.fork()
+            self._loading = server.loading
+        else:
+            self._process = Popen(
+                [sys.executable, *self.program, str(lease_s)],
+                stdin=PIPE,
+                stdout=PIPE,
+                bufsize=0,
+                env=environment(settings),
+                process_group=0,
+            )
+            assert self._process.stdout is not None
+            self._loading = Loading(self._process.stdout)
         self.load_seconds: float | None = None
         self.started = time.monotonic()
 
     @property
-    def pid(self) -> int:
-        """The system's number for it."""
-        return self._popen.pid
+    def pid(self) -> int | None:
+        """The system's number for it; None as long as it does not exist."""
+        return self._process.pid
 
     @property
     def is_warm(self) -> bool:
-        """Whether it has loaded torch and its first data set."""
-        assert self._popen.stdout is not None
-        if self.load_seconds is None and not self._popen.stdout.closed:
-            line = (self._popen.stdout.read() or b"").split()
-            if line[:1] == [WARM]:
-                self.load_seconds = float(line[1])
+        """Whether torch and the first data set are loaded."""
+        if self.load_seconds is None:
+            self.load_seconds = self._loading.seconds()
         return self.load_seconds is not None
 
     def hand_over(self, claim: Claim) -> None:
         """Send it the claim of its run."""
-        assert self._popen.stdin is not None
+        assert self._process.stdin is not None
         with suppress(
             BrokenPipeError
         ):  # it has died then; its exit code gives the reason
-            self._popen.stdin.write(json.dumps(asdict(claim)).encode() + b"\n")
+            self._process.stdin.write(json.dumps(asdict(claim)).encode() + b"\n")
 
     def exit_code(self, timeout: float = 0) -> int | None:
         """Return its exit code, or None if it still runs after ``timeout`` seconds."""
         try:
-            return self._popen.wait(timeout)
-        except subprocess.TimeoutExpired:
+            return self._process.wait(timeout)
+        except TimeoutExpired:
             return None
 
     def end(self, grace_s: float = GRACE_SECONDS) -> None:
         """Terminate it; kill it after the grace time."""
-        self._popen.terminate()
+        self._process.terminate()
         if self.exit_code(grace_s) is None:
-            self._popen.kill()
-            self._popen.wait()
+            self._process.kill()
+            self._process.wait()
         self.close()
 
     def close(self) -> None:
         """Close our ends of its pipes."""
-        for pipe in (self._popen.stdin, self._popen.stdout):
-            assert pipe is not None
-            pipe.close()
+        for pipe in (self._process.stdin, self._process.stdout):
+            if pipe is not None:  # a fork writes where its server does
+                pipe.close()
 
 
 class ProcessPool:
@@ -118,6 +123,8 @@ class ProcessPool:
         self._spare_due = 0.0
         self._died = 0  # spares that ended in a row before they were taken
         self._most = max(LEAST_SPARES, settings.workers)
+        self._forks = can_fork()
+        self._server: ForkServer | None = None
         #: Seconds that a process took to load lately; None before the first.
         self.load_seconds: float | None = None
 
@@ -156,11 +163,14 @@ class ProcessPool:
             return self._start_loading()
 
     def close(self) -> None:
-        """End the spares."""
+        """End the spares and the fork server."""
         with self._lock:
             for spare in self._spares:
                 spare.end()
             self._spares.clear()
+            if self._server is not None:
+                self._server.close()
+                self._server = None
 
     def _drop_dead(self, now: float) -> None:
         """Forget the spares that ended; wait longer each time before the next."""
@@ -176,7 +186,18 @@ class ProcessPool:
         return self._loading[-1]
 
     def _start(self) -> TrainingProcess:
-        return TrainingProcess(self._settings, self._lease_s)
+        if self._forks and (self._server is None or self._server.has_ended):
+            if self._server is not None:
+                self._server.close()
+            arguments = [str(self._lease_s)]
+            self._server = ForkServer(arguments, environment(self._settings))
+        return TrainingProcess(self._settings, self._lease_s, self._server)
+
+
+def environment(settings: Settings) -> dict[str, str]:
+    """Return the variables of processes that train by these settings."""
+    threads = {name: str(settings.threads) for name in THREAD_VARIABLES}
+    return os.environ | settings.to_environment() | threads
 
 
 def _still_loads(process: TrainingProcess, now: float) -> bool:

@@ -1,4 +1,4 @@
-"""The process of one run, slowed down so that a fault strikes a short run midway.
+"""The fork server of slow processes: a fault strikes even a short run midway.
 
 It stores checkpoints soon, loads torch for no run that needs none, keeps its priority
 and computes nothing ahead: so each test takes little time on a busy machine too.
@@ -14,7 +14,7 @@ import time
 from pathlib import Path
 
 from dpsgd_explorer.runs.store.leases import Leases
-from dpsgd_explorer.runs.worker import child, limits
+from dpsgd_explorer.runs.worker import child, fork_server, limits
 
 EVENT_SECONDS = 0.04
 STOP_ORDER = os.environ.get("STOP_ORDER")
@@ -42,7 +42,7 @@ if STOP_ORDER:
 child.CHECKPOINT_SECONDS = 10 * EVENT_SECONDS
 child.CHECKPOINT_SHARE = 1.0
 child.IDLE_MIB = math.inf
-child._load = lambda settings, parent_watch: None
+child.load = lambda settings: None
 limits.NICENESS = 0
 limits.Precedence.tend = lambda self: time.sleep(EVENT_SECONDS)  # called at each event
-sys.exit(child.main(sys.argv[1:]))
+child.leave(fork_server.main(sys.argv[1:]))

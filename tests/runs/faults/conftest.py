@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from dpsgd_explorer.runs.worker.process_pool import TrainingProcess
+from dpsgd_explorer.runs.worker.forked_process import ForkServer
 from dpsgd_explorer.web.http import assets
 from tests.runs.faults.sites import REDIS, SQLITE, Site
 
@@ -26,7 +26,7 @@ ROOM = "DROP FUNCTION full_disk CASCADE"
 def _slow_runs(monkeypatch):
     """Let the runs that a test itself starts be those that its workers start."""
     program = ("-m", "tests.runs.faults.child_process")
-    monkeypatch.setattr(TrainingProcess, "program", program)
+    monkeypatch.setattr(ForkServer, "program", program)
 
 
 @pytest.fixture

@@ -22,7 +22,7 @@ from dpsgd_explorer.runs.store.schema import events, runs
 from dpsgd_explorer.runs.store.store import RunStore
 from dpsgd_explorer.runs.worker import heartbeat
 from dpsgd_explorer.settings import Settings
-from tests.runs.system_processes import children_of
+from tests.runs.system_processes import children_of, trainer_of
 from tests.server.processes import descendants
 
 SQLITE, REDIS, POSTGRESQL = "sqlite", "postgresql and redis", "postgresql"
@@ -75,12 +75,6 @@ def join(hub):
     """Wait until the thread of a hub without listeners has closed its connection."""
     if (thread := hub._thread) is not None:
         thread.join(SLACK * SILENCE_SECONDS)
-
-
-def started_at(pid):
-    """Return when a process was started, by the kernel's count."""
-    text = Path(f"/proc/{pid}/stat").read_text()
-    return int(text.rpartition(")")[2].split()[19])
 
 
 def answers(port):
@@ -186,10 +180,10 @@ class Site:
             return connection.scalar(select(runs.c.fence).where(runs.c.id == run_id))
 
     def trainer_of(self, run_id):
-        """Return the process that trains a run: the first that its worker started."""
+        """Return the process that trains a run: it has the run's name."""
         worker = self.holder_of(run_id)
         assert worker is not None, f"nobody trains {run_id}\n{self.state()}"
-        return min(children_of(worker), key=started_at)
+        return trainer_of(run_id, worker)
 
     @contextlib.contextmanager
     def listening(self, run_id):

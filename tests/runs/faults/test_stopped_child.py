@@ -9,7 +9,7 @@ import pytest
 from dpsgd_explorer.errors import StorageBusyError
 from dpsgd_explorer.runs.store.database import Database
 from dpsgd_explorer.runs.worker import outcomes
-from dpsgd_explorer.runs.worker.process_pool import TrainingProcess
+from dpsgd_explorer.runs.worker.process_pool import ProcessPool
 from tests.runs.faults.short_runs import ENDLESS, RUN, undisturbed
 from tests.runs.faults.sites import LEASE_SECONDS, sites
 from tests.runs.real_runs import assert_cancelled, assert_ended_as
@@ -53,7 +53,8 @@ def stop(pid, site):
 def test_a_child_stopped_for_longer_than_its_lease_cannot_write(site):
     store = site.store
     run = store.create(ENDLESS, visitor="ann").id
-    process = TrainingProcess(site.settings, LEASE_SECONDS)
+    pool = ProcessPool(site.settings, LEASE_SECONDS)
+    process = pool.take()
     process.hand_over(store.leases.claim())
     site.until(lambda: store.get(run).step, 30)
     stop(process.pid, site)
@@ -65,6 +66,7 @@ def test_a_child_stopped_for_longer_than_its_lease_cannot_write(site):
         os.kill(process.pid, signal.SIGCONT)
     assert process.exit_code(60) == outcomes.EXIT_LEASE_LOST
     process.close()
+    pool.close()
     assert store.events(run) == before
 
 

@@ -9,7 +9,7 @@ from dpsgd_explorer.errors import StorageFullError
 from dpsgd_explorer.experiments.events import Event
 from dpsgd_explorer.runs.store.leases import LEASE_SECONDS
 from dpsgd_explorer.runs.store.store import RunStore
-from dpsgd_explorer.runs.worker.process_pool import TrainingProcess
+from dpsgd_explorer.runs.worker.process_pool import ProcessPool, TrainingProcess
 from dpsgd_explorer.runs.worker.supervision import HandOver, Supervision
 from tests.runs.real_runs import (
     answering,
@@ -31,13 +31,15 @@ def features_of(settings):
 def test_a_spare_computes_features_until_a_run_comes_that_needs_none(settings):
     store = RunStore.from_settings(settings)
     run = store.create(long_config(3), visitor="ann")
-    process = TrainingProcess(settings, LEASE_SECONDS)
+    pool = ProcessPool(settings, LEASE_SECONDS)
+    process = pool.take()
     try:
         wait_until(lambda: features_of(settings))
         process.hand_over(store.leases.claim())
         assert process.exit_code(PATIENCE_SECONDS) == 0
     finally:
         process.end()
+        pool.close()
     assert store.get(run.id).state == "done"
     assert 0 < features_of(settings) < 70_000
     store.database.close()
@@ -51,6 +53,7 @@ def test_a_shutdown_puts_the_run_back_into_the_queue(consumer, own_children):
     worker.stop()
     thread.join(PATIENCE_SECONDS)
     assert worker.store.get(run.id).state == "queued"
+    worker.close()
     assert own_children() == []
 
 

@@ -12,7 +12,7 @@ from dpsgd_explorer.runs.store.leases import LEASE_SECONDS
 from dpsgd_explorer.runs.store.schema import checkpoints
 from dpsgd_explorer.runs.worker.child import carry_out
 from tests.runs.real_runs import CHEAP, answering, assert_ended_as
-from tests.runs.system_processes import PATIENCE_SECONDS, wait_until
+from tests.runs.system_processes import PATIENCE_SECONDS, trainer_of, wait_until
 
 BUDGET = 30.0
 FREE = {"learning_rate": 0.5}
@@ -132,7 +132,7 @@ def test_a_checkpoint_is_kept_of_a_run_that_can_be_continued(
 
 
 @pytest.mark.long("real runs")
-def test_a_process_killed_as_soon_as_it_continues_loses_nothing(consumer, own_children):
+def test_a_process_killed_as_soon_as_it_continues_loses_nothing(consumer):
     config = config_of(steps=50)
     worker = consumer()
     run = worker.store.create(config, visitor="ann")
@@ -141,7 +141,7 @@ def test_a_process_killed_as_soon_as_it_continues_loses_nothing(consumer, own_ch
     child = worker.store.continuing.go_on(run.id, 800, visitor="ann")
     thread = answering(worker)
     wait_until(lambda: worker.store.get(child).step > 50)
-    [process] = own_children()
+    process = trainer_of(child)
     os.kill(process, signal.SIGKILL)
     thread.join(PATIENCE_SECONDS)
     whole = repeated(config, [(50, {"further_steps": 800})])

@@ -21,7 +21,7 @@ from tests.runs.real_runs import (
     long_config,
     told,
 )
-from tests.runs.system_processes import PATIENCE_SECONDS, wait_until
+from tests.runs.system_processes import PATIENCE_SECONDS, trainer_of, wait_until
 
 
 @pytest.fixture
@@ -206,9 +206,7 @@ KILLED_IN_A_PAUSE = long_config(800)  # it is asked for long before the end
 
 @pytest.mark.long("real runs")
 @pytest.mark.parametrize("change", [CHANGE, PLAN_CHANGE], ids=["free", "counted"])
-def test_a_process_killed_while_a_change_waits_makes_it_once(
-    consumer, own_children, change
-):
+def test_a_process_killed_while_a_change_waits_makes_it_once(consumer, change):
     config = budgeted(KILLED_IN_A_PAUSE)
     change = change | ({"steps": config.steps - 9} if "steps" in change else {})
     worker = consumer()
@@ -218,7 +216,7 @@ def test_a_process_killed_while_a_change_waits_makes_it_once(
     worker.store.pauses.pause(run.id, "ann")
     wait_until(lambda: worker.store.get(run.id).state == "paused")
     step = worker.store.get(run.id).step
-    [child] = own_children()
+    child = trainer_of(run.id)
     worker.store.pauses.change(run.id, "ann", change)
     os.kill(child, signal.SIGKILL)
     thread.join(PATIENCE_SECONDS)
@@ -231,9 +229,7 @@ def test_a_process_killed_while_a_change_waits_makes_it_once(
 
 @pytest.mark.long("real runs")
 @pytest.mark.parametrize("change", [CHANGE, {"noise_multiplier": 1.5}], ids=str)
-def test_a_process_killed_after_a_change_repeats_it(
-    consumer, killed_config, own_children, change
-):
+def test_a_process_killed_after_a_change_repeats_it(consumer, killed_config, change):
     killed_config = budgeted(killed_config)
     worker = consumer()
     run = worker.store.create(killed_config, visitor="ann")
@@ -241,7 +237,7 @@ def test_a_process_killed_after_a_change_repeats_it(
     wait_until(lambda: worker.store.leases.checkpoint(run.id))
     worker.store.pauses.change(run.id, "ann", change)
     wait_until(lambda: recorded_changes(worker.store, run.id))
-    [child] = own_children()
+    child = trainer_of(run.id)
     os.kill(child, signal.SIGKILL)
     thread.join(PATIENCE_SECONDS)
     changes = recorded_changes(worker.store, run.id)
@@ -254,7 +250,7 @@ def test_a_process_killed_after_a_change_repeats_it(
 
 @pytest.mark.long("real runs")
 @pytest.mark.parametrize("asked", ["resume", "take_step"])
-def test_a_process_killed_in_a_pause_loses_nothing(consumer, own_children, asked):
+def test_a_process_killed_in_a_pause_loses_nothing(consumer, asked):
     worker = consumer()
     run = worker.store.create(KILLED_IN_A_PAUSE, visitor="ann")
     thread = answering(worker)
@@ -262,7 +258,7 @@ def test_a_process_killed_in_a_pause_loses_nothing(consumer, own_children, asked
     worker.store.pauses.pause(run.id, "ann")
     wait_until(lambda: worker.store.get(run.id).state == "paused")
     step = worker.store.get(run.id).step
-    [child] = own_children()
+    child = trainer_of(run.id)
     os.kill(child, signal.SIGKILL)
     thread.join(PATIENCE_SECONDS)
     assert worker.store.get(run.id).state == "paused"

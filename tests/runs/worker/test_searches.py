@@ -10,7 +10,7 @@ from dpsgd_explorer.experiments import kinds
 from dpsgd_explorer.runs.store.leases import LEASE_SECONDS
 from dpsgd_explorer.runs.worker.child import carry_out
 from tests.runs.real_runs import CHEAP, answering, assert_ended_as, told
-from tests.runs.system_processes import PATIENCE_SECONDS, wait_until
+from tests.runs.system_processes import PATIENCE_SECONDS, trainer_of, wait_until
 
 SEARCH = CHEAP["training"] | {
     "kind": "search",
@@ -48,9 +48,7 @@ def test_the_store_holds_progress_and_the_winner_alone(store, settings):
 
 
 @pytest.mark.long("real runs")
-def test_a_search_whose_process_is_killed_ends_as_if_nothing_had_been(
-    consumer, own_children
-):
+def test_a_search_whose_process_is_killed_ends_as_if_nothing_had_been(consumer):
     config = kinds.parse(SEARCH | {"steps": 150})
     whole = [event.timeless() for event in kinds.start(config).events()]
     worker = consumer()
@@ -58,7 +56,7 @@ def test_a_search_whose_process_is_killed_ends_as_if_nothing_had_been(
     thread = answering(worker)
     wait_until(lambda: worker.store.leases.checkpoint(run.id))
     before = worker.store.get(run.id)
-    [child] = own_children()
+    child = trainer_of(run.id)
     os.kill(child, signal.SIGKILL)
     thread.join(PATIENCE_SECONDS)
     assert 0 < before.step < config.trainings
