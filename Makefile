@@ -59,7 +59,7 @@ bench: $(VENV)/dev.installed $(VENV)/noise.compiled ## Measure speed and memory;
 
 clean: ## Remove the environment and all caches; runs in instance/ stay
 	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis
-	rm -f dpsgd_explorer/dp/noise/*.so
+	rm -f dpsgd_explorer/dp/*/*.so
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 system-packages:
@@ -74,8 +74,8 @@ $(VENV)/run.installed: requirements.txt tools/install.py | $(VENV)/bin/python
 	@$(BIN)/python tools/install.py requirements.txt
 	@touch $@
 
-# Without a compiler torch draws the noise, more slowly.
-$(VENV)/noise.compiled: dpsgd_explorer/dp/noise/box_muller.c tools/compile_noise.py pyproject.toml | $(VENV)/bin/python
+# Without a compiler torch draws the noise and multiplies patches, more slowly.
+$(VENV)/noise.compiled: $(wildcard dpsgd_explorer/dp/*/*.c) tools/compile_noise.py pyproject.toml | $(VENV)/bin/python
 	@$(BIN)/python tools/compile_noise.py
 	@touch $@
 

@@ -3,6 +3,7 @@
 | command | what it does |
 |---|---|
 | ``core`` | the table of models and ways |
+| ``wall`` | the models by the clock on the wall, on two threads |
 | ``growth`` | time and memory over batch, width and length |
 | ``architectures`` | BERT, GPT-2, ViT, ResNet-18, LSTM, LoRA and biases, in parts |
 | ``features`` | milliseconds per picture of the scattering features |
@@ -40,6 +41,7 @@ from benchmarks import (
     service,
     steps,
     trainer,
+    wall,
     widgets,
 )
 from benchmarks.architectures import measure as architectures
@@ -51,6 +53,7 @@ from benchmarks.ways import WAYS
 from dpsgd_explorer.training.timing import one_thread
 
 ALONE: dict[str, Callable[[], object]] = {
+    "wall": wall.main,
     "architectures": architectures.main,
     "features": features.main,
     "checks": checks.main,

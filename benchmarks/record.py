@@ -51,6 +51,17 @@ def update(name: str, rows: list[dict[str, Any]], *keys: str) -> Path:
     return write(name, {"probe": kernels.probe()._asdict(), "rows": rows})
 
 
+def described(results: dict[str, Any]) -> str:
+    """Return date, machine and versions of results in words."""
+    machine = results["machine"]
+    packages = ", ".join(f"{n} {v}" for n, v in results["versions"].items())
+    threads = f"{results['threads']} thread" + "s" * (results["threads"] > 1)
+    return (
+        f"{results['date']}, {machine['cores']} cores of {machine['processor']} "
+        f"({machine['instructions']}), {threads}; {packages}."
+    )
+
+
 def origin() -> dict[str, Any]:
     """Return the machine, the versions and the threads that figures depend on."""
     return {

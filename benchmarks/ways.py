@@ -21,7 +21,9 @@ from torch import Tensor, nn
 from torch.func import functional_call, grad, vmap
 
 from benchmarks.models import Case
+from dpsgd_explorer.dp.engines.base import PerSampleGradients
 from dpsgd_explorer.dp.kernels import cpu as kernels
+from dpsgd_explorer.dp.options import ENGINES
 from dpsgd_explorer.training.timing import (
     CLIPPING_BOUND,
     LEARNING_RATE,
@@ -30,7 +32,6 @@ from dpsgd_explorer.training.timing import (
     ordinary_step,
     private_step,
     sgd_step,
-    visit,
 )
 
 Data = tuple[Tensor, Tensor]
@@ -62,6 +63,40 @@ def _with_noise(model: nn.Module, data: Data) -> Step:
     def run() -> None:
         step.run()
         noise.normal_()
+
+    return Step(run)
+
+
+def _unclipped(model: nn.Module, data: Data) -> Step:
+    """Return the step whose weighted sum is made by our engine, all weights being 1.
+
+    No norm is computed, nothing is clipped and no noise is added: what is left of a
+    private step is to keep inputs and backprops and to multiply them.
+    """
+    engine = ENGINES["hooks"](model, clipping_mode="MixOpt", loss_reduction="mean")
+    parameters = engine.parameters()
+    sums = {
+        unit: {name: torch.zeros_like(p) for name, p in own.items()}
+        for unit, own in parameters.items()
+    }
+    size = len(data[1])
+    weights = dict.fromkeys(parameters, torch.ones(size))
+
+    def add_up(gradients: PerSampleGradients) -> None:
+        gradients.add_weighted_gradients(weights, sums)
+        for unit, own in parameters.items():
+            for name, parameter in own.items():
+                parameter.grad = sums[unit][name].div_(size)
+
+    engine.on_gradients = add_up
+    engine.start()
+    step = sgd_step(model, data, torch.optim.SGD(model.parameters(), lr=LEARNING_RATE))
+
+    def run() -> None:
+        step.run()
+        for own in sums.values():
+            for total in own.values():
+                total.zero_()
 
     return Step(run)
 
@@ -125,6 +160,7 @@ WAYS: dict[str, tuple[str, Maker]] = {
         "ordinary SGD and torch's normal numbers, not private",
         _with_noise,
     ),
+    "unclipped": ("hooks without norms and noise, not private", _unclipped),
     "hooks": ("hooks", _engine("hooks")),
     "hooks_kernels": ("hooks, our kernels", _with_kernels(_engine("hooks"))),
     "extending": ("extending", _engine("extending")),
@@ -153,7 +189,8 @@ def prepared(case: Case, ways: Iterable[str]) -> tuple[dict[str, Step], dict[str
         try:
             if not reason:
                 step = step_of(way, case)
-                visit(step, 1)
+                with step.during():
+                    step.run()
                 steps[way] = step
         except (RuntimeError, ValueError) as error:
             reason = str(error).strip().splitlines()[0]

@@ -1,9 +1,10 @@
-"""Compile the noise beside its source, where there is a C compiler.
+"""Compile the noise and the products of patches, where there is a C compiler.
 
 Run as ``python tools/compile_noise.py [FOLDER]`` by the environment that will use it;
-without a folder the library goes where the package looks for it.  Sources and flags are
-those of pyproject.toml, by which wheels are built.  Without a compiler noise is drawn
-by torch: the same law, some three times slower.
+without a folder each library goes where the package looks for it.  Sources and flags
+are those of pyproject.toml, by which wheels are built.  Without a compiler noise is
+drawn by torch: the same law, some three times slower; and steps of convolutions take a
+tenth longer.
 """
 
 from __future__ import annotations

@@ -45,6 +45,7 @@ PATIENCE_SECONDS = 0.5
 """CPU time after which a step is not repeated within one visit."""
 
 Loss = Callable[[Tensor, Tensor], Tensor]
+Clock = Callable[[], float]
 
 
 def cpu_seconds(
@@ -81,10 +82,10 @@ class Step:
 
 @dataclass(frozen=True)
 class Timing:
-    """CPU time per step.
+    """Time per step.
 
     Attributes:
-        milliseconds: On one thread, median over the rounds.
+        milliseconds: Median over the rounds.
         ratio: Ratio to the first step of the same round, median.
         low, high: Quartiles of that ratio.
     """
@@ -95,21 +96,24 @@ class Timing:
     high: float
 
 
-def time_in_turns(steps: Mapping[str, Step], seconds: float) -> dict[str, Timing]:
+def time_in_turns(
+    steps: Mapping[str, Step], seconds: float, clock: Clock | None = None
+) -> dict[str, Timing]:
     """Return {name: timing}; ratios are to the first step.
 
     Args:
         steps: The steps to time, by name.
-        seconds: CPU time to spend, roughly.
+        seconds: Time to spend, roughly.
+        clock: That of CPU time if none is given.
     """
-    first = next(iter(steps))
+    first, clock = next(iter(steps)), clock or time.process_time
     spent: dict[str, list[float]] = {name: [] for name in steps}
     with _collect_only_new_objects():
-        count = _steps_per_visit(steps[first])
-        end = time.process_time() + seconds
-        while len(spent[first]) < ROUNDS or time.process_time() < end:
+        count = _steps_per_visit(steps[first], clock)
+        end = clock() + seconds
+        while len(spent[first]) < ROUNDS or clock() < end:
             for name, step in steps.items():
-                spent[name].append(visit(step, count))
+                spent[name].append(visit(step, count, clock))
     return {name: _timing(times, spent[first]) for name, times in spent.items()}
 
 
@@ -139,26 +143,26 @@ def _collect_only_new_objects() -> Iterator[None]:
         gc.unfreeze()
 
 
-def visit(step: Step, count: int) -> float:
-    """Return the CPU seconds per step, over ``count`` steps or PATIENCE_SECONDS."""
+def visit(step: Step, count: int, clock: Clock) -> float:
+    """Return the seconds per step, over ``count`` steps or PATIENCE_SECONDS."""
     gc.collect()
     with step.during():
-        start, done, taken = time.process_time(), 0, 0.0
+        start, done, taken = clock(), 0, 0.0
         while done < count and taken < PATIENCE_SECONDS:
             step.run()
             done += 1
-            taken = time.process_time() - start
+            taken = clock() - start
     return taken / done
 
 
-def _steps_per_visit(step: Step) -> int:
+def _steps_per_visit(step: Step, clock: Clock) -> int:
     """Return the number of steps that take VISIT_SECONDS.
 
     The clock may tick too seldom for a few steps, so their number grows first.
     """
     count = 3
     while (
-        taken := visit(step, count) * count
+        taken := visit(step, count, clock) * count
     ) < VISIT_SECONDS / 4 and count < MAX_STEPS:
         count *= 4
     return max(1, round(count * VISIT_SECONDS / max(taken, VISIT_SECONDS / 4)))

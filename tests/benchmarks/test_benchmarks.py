@@ -6,7 +6,7 @@ import xml.etree.ElementTree as ElementTree
 
 import pytest
 
-from benchmarks import processes, record, report
+from benchmarks import processes, record, report, wall
 from benchmarks.distributed import ranks
 from benchmarks.models import CASES, GROWING, case_named
 from benchmarks.plot import line_plot
@@ -57,7 +57,28 @@ def test_only_the_text_between_a_pages_markers_is_replaced(tmp_path):
 
 def test_every_goal_is_of_a_way_and_model_that_are_measured():
     assert set(report.BARS) <= set(WAYS)
-    assert all(set(bars) == set(CASES) for bars in report.BARS.values())
+    bars = [*report.BARS.values(), report.ABOVE_FLOOR, wall.ALLOWED]
+    assert all(set(each) == set(CASES) for each in bars)
+
+
+def test_the_bar_of_a_private_step_is_measured_from_the_floor_of_its_run():
+    row = {"model": "mlp", "milliseconds": 3.0, "extra_mib": 1.0}
+    ratios = {"ordinary": 1.0, "ordinary_noise": 1.25, "hooks": 1.4}
+    rows = [row | {"way": way, "ratio": ratio} for way, ratio in ratios.items()]
+    text = report._core(record.origin() | {"date": "2026-11-23", "rows": rows})
+    assert "| *to be at most* | 1.55 |" in text
+
+
+def test_the_wall_clock_is_measured_of_the_ways_of_its_table(tmp_path, monkeypatch):
+    monkeypatch.setattr(record, "RESULTS", tmp_path)
+    monkeypatch.setattr(wall, "WAYS", ("ordinary", "hooks"))
+    monkeypatch.setattr(wall, "CASES", {"logreg": CASES["logreg"]})
+    monkeypatch.setattr(wall, "SECONDS", 0.0)
+    wall.main()
+    read = record.read("wall")
+    assert read["threads"] == 2
+    assert [r["way"] for r in read["rows"]] == ["ordinary", "hooks"]
+    assert "| *to be at most* | 1.50 |" in wall.table(read)
 
 
 def test_a_plot_is_well_formed_and_names_its_lines():

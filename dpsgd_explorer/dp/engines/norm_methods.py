@@ -7,7 +7,8 @@ and p = 32, it is 62 million against 0.9 million.  So no method is best for all 
 and the "Mix" modes choose for the shapes of each call.
 
 By itself the choice is an estimate: constants of ``layers.matrix_rule``, the same on
-every processor.  ``measured_methods`` replaces it by what was timed or recorded.
+every processor; of a convolution's gradients, the compiled method where there is one.
+``measured_methods`` replaces it by what was timed or recorded.
 
 Sources: Bu, Mao and Xu (2022), arXiv:2205.10683 (mixed ghost clipping); Bu et al.
 (2022), arXiv:2210.00038 (MixGhostClip and MixOpt on book-keeping).

@@ -1,8 +1,11 @@
 """Per-sample weight gradients of a convolution, in one to three dimensions.
 
 The gradient of sample i is G_i U_i^T, with U_i the patches under each of its output
-positions.  Three methods compute the product:
+positions.  Four methods compute the product:
 
+- *direct*: a loop over positions, compiled, that reads entries where they lie
+  (``kernels.patch_products``).  It takes about as long as torch's gradient of the whole
+  batch, and is there for float32 on processors with AVX2, where it was compiled.
 - *rows*: one copy of the image per kernel offset in all but the first spatial
   dimension.  In such a copy the positions under a kernel row are consecutive, so each
   kernel row is one matrix product on a slice.  It copies k_1 times less than patches.
@@ -28,7 +31,9 @@ from math import prod
 import torch
 from torch import Tensor
 
-METHODS = ("rows", "patches", "grouped")
+from dpsgd_explorer.dp.kernels.patch_products import Kernel, patch_products, serves
+
+METHODS = ("rows", "patches", "grouped", "direct")
 
 #: Copied entries of patches per sample that take as long as one more matrix product.
 CALL = 4000
@@ -36,6 +41,8 @@ CALL = 4000
 NARROW = 32
 #: Bytes of copies in memory at once, so that they stay in cache.
 CACHE_BYTES = 4 * 2**20
+#: Output channels of a group below which most of a vector is empty.
+FEW_OUTPUTS = 8
 
 
 def convolution_gradients(
@@ -62,10 +69,12 @@ def convolution_gradients(
     if batch == 0:
         return x.new_zeros(0, groups * outputs, depth, *kernel_size)
     windows = _Windows(g.shape[2:], kernel_size, stride, dilation)
-    method = method or estimated_method(windows.positions, kernel_size, depth, groups)
+    method = method or estimated_method(
+        windows.positions, kernel_size, depth, groups, outputs if serves(x) else 0
+    )
     if method == "grouped":
         return _by_groups(x, g, kernel_size, stride, dilation, groups)
-    make = _by_patches if method == "patches" else _by_rows
+    make = {"patches": _by_patches, "direct": _directly}.get(method, _by_rows)
     x, g = _by_group(x, groups), _by_group(g, groups)
     gradients = make(x, g, windows)  # [B G, k_1, p/G, k_2 .. k_n, C/G]
     dims = len(kernel_size)
@@ -75,16 +84,23 @@ def convolution_gradients(
 
 
 def estimated_method(
-    positions: int, kernel_size: Sequence[int], depth: int, groups: int
+    positions: int,
+    kernel_size: Sequence[int],
+    depth: int,
+    groups: int,
+    direct_outputs: int = 0,
 ) -> str:
-    """Return "grouped" for depthwise convolutions, "patches" for small ones, or "rows".
+    """Return the method that is likely to be the quickest.
 
     Args:
         positions: Output positions of a sample.
         kernel_size: One number per dimension.
         depth: Input channels of a group, C/G.
         groups: G.
+        direct_outputs: Output channels of a group, p/G; 0 where nothing is compiled.
     """
+    if direct_outputs >= FEW_OUTPUTS and prod(kernel_size) > 1:
+        return "direct"
     if depth == 1 < groups:
         return "grouped"
     columns = depth * prod(kernel_size[1:])
@@ -113,6 +129,20 @@ class _Windows:
         first, step = offset * self.dilation[dim], self.stride[dim]
         return slice(first, first + (self.out[dim] - 1) * step + 1, step)
 
+    def kernel(self, strides: Sequence[int], depth: int) -> Kernel:
+        """Return where the entries of a sample lie, its channels last in each patch.
+
+        Args:
+            strides: Of the channels and of the spatial dimensions.
+            depth: Channels.
+        """
+        channel, *steps = strides
+        moves = [s * step for s, step in zip(self.stride, steps, strict=True)]
+        holes = [d * step for d, step in zip(self.dilation, steps, strict=True)]
+        rows = _sums_of(moves[:-1], self.out[:-1])
+        offsets = _sums_of([*holes, channel], [*self.kernel_size, depth])
+        return Kernel(rows, self.out[-1], moves[-1], offsets)
+
     def inner_offsets(self) -> list[tuple[slice, ...]]:
         """Return the slices of all but the first dimension, offset by offset."""
         offsets = product(*map(range, self.kernel_size[1:]))
@@ -122,10 +152,25 @@ class _Windows:
         ]
 
 
+def _directly(x: Tensor, g: Tensor, windows: _Windows) -> Tensor:
+    x = x.contiguous()
+    sums = patch_products(x, g.flatten(2), windows.kernel(x.stride()[1:], x.shape[1]))
+    shape = len(x), *windows.kernel_size, x.shape[1], g.shape[1]
+    return sums.unflatten(1, shape[1:-1]).movedim(-1, 2)  # type: ignore[no-untyped-call, no-any-return]
+
+
 def _by_group(values: Tensor, groups: int) -> Tensor:
     """Return [B, C, *size] as [B G, C/G, *size]."""
     batch, channels, *size = values.shape
     return values.reshape(batch * groups, channels // groups, *size)
+
+
+def _sums_of(steps: Sequence[int], sizes: Sequence[int]) -> list[int]:
+    """Return the sum of index times step for all indices, the last running fastest."""
+    return [
+        sum(i * step for i, step in zip(index, steps, strict=True))
+        for index in product(*map(range, sizes))
+    ]
 
 
 def _by_rows(x: Tensor, g: Tensor, windows: _Windows) -> Tensor:

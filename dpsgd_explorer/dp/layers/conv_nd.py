@@ -24,6 +24,7 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.nn.modules.conv import _ConvNd
 
+from dpsgd_explorer.dp.kernels.patch_products import serves
 from dpsgd_explorer.dp.layers.base import scale_samples, trained, trains
 from dpsgd_explorer.dp.layers.conv_gradients import (
     METHODS,
@@ -76,10 +77,14 @@ class ConvNdRule(MatrixRule[_ConvNd]):
     ) -> tuple[str, ...]:
         if not trains(layer, "weight"):
             return ()
-        positions, entries, _, groups = self.sizes(layer, activations, backprops)
-        depth = entries // prod(layer.kernel_size)
-        estimated = estimated_method(positions, layer.kernel_size, depth, groups)
-        return estimated, *(name for name in METHODS if name != estimated)
+        positions, entries, outputs, groups = self.sizes(layer, activations, backprops)
+        depth, is_compiled = entries // prod(layer.kernel_size), serves(activations)
+        estimated = estimated_method(
+            *(positions, layer.kernel_size, depth, groups),
+            outputs if is_compiled else 0,
+        )
+        without = {estimated} if is_compiled else {estimated, "direct"}
+        return estimated, *(name for name in METHODS if name not in without)
 
     def gradients_by(
         self, method: str, layer: _ConvNd, activations: Tensor, backprops: Tensor

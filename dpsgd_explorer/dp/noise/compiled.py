@@ -5,11 +5,12 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable
 from functools import cache
-from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
 
 import torch
 from torch import Tensor
+
+from dpsgd_explorer.dp.kernels.library import compiled_file, opened
 
 #: The library's name, as pyproject.toml has it, without the platform's suffix.
 NAME = "_box_muller"
@@ -21,14 +22,13 @@ AddNormals = Callable[[Tensor, Tensor, float, float], None]
 @cache
 def installed() -> AddNormals | None:
     """Return the compiled transform; None if there is none for this processor."""
-    here = Path(__file__).parent
-    files = (here / f"{NAME}{suffix}" for suffix in EXTENSION_SUFFIXES)
-    return next((loaded(file) for file in files if file.exists()), None)
+    file = compiled_file(Path(__file__).parent, NAME)
+    return None if file is None else loaded(file)
 
 
 def loaded(file: Path) -> AddNormals | None:
     """Return the transform of a compiled file; None if this processor is too old."""
-    library = ctypes.CDLL(str(file))
+    library = opened(file)
     if not library.rounds_once():
         return None
     function = library.add_normals

@@ -1,14 +1,21 @@
 """Each method of a convolution's gradients, against autograd on each sample alone."""
 
+import tempfile
+from functools import cache
+from pathlib import Path
+
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
+from dpsgd_explorer.dp.kernels import patch_products as products
+from dpsgd_explorer.dp.kernels.threads import threads
 from dpsgd_explorer.dp.layers import conv_gradients as convolution
 from dpsgd_explorer.dp.layers.base import add_weighted_rows, sample_rows
 from dpsgd_explorer.dp.layers.conv_gradients import convolution_gradients
+from tools.compile_noise import compile_to
 
 KINDS = {1: nn.Conv1d, 2: nn.Conv2d, 3: nn.Conv3d}
 
@@ -26,15 +33,66 @@ def convolutions():
     return st.tuples(sizes, st.sampled_from([1, 2, 4]), st.integers(0, 4))
 
 
-@pytest.mark.parametrize("method", convolution.METHODS)
+@cache
+def compiled_products():
+    """Compile today's source and load it."""
+    with tempfile.TemporaryDirectory() as folder:
+        files = compile_to(Path(folder))
+        [file] = [file for file in files if file.name.startswith(products.NAME)]
+        return products.loaded(file)
+
+
+TORCHS = tuple(name for name in convolution.METHODS if name != "direct")
+
+
+@pytest.mark.parametrize("method", TORCHS)
 @settings(max_examples=40, deadline=None, derandomize=True)
 @given(drawn=convolutions())
 def test_each_method_gives_autograds_gradients(method, drawn):
+    assert_autograds(method, drawn, torch.float64, {"rtol": 1e-10, "atol": 1e-12})
+
+
+@pytest.mark.parametrize("number", [1, 3])
+@pytest.mark.parametrize("lanes", [16, 8])
+@settings(max_examples=40, deadline=None, derandomize=True)
+@given(drawn=convolutions())
+def test_the_compiled_method_gives_autograds_gradients(drawn, lanes, number):
+    compiled = compiled_products()
+    lanes = min(lanes, compiled.lanes)
+    with pytest.MonkeyPatch.context() as patch, threads(number):
+        patch.setattr(products, "installed", lambda: compiled._replace(lanes=lanes))
+        patch.setattr(products, "MANY", 1)
+        assert_autograds("direct", drawn, torch.float32, {"rtol": 1e-4, "atol": 1e-5})
+
+
+@pytest.mark.parametrize("lanes", [16, 8])
+@pytest.mark.parametrize("outputs", [8, 24, 40, 56])
+def test_every_output_channel_of_a_compiled_product_is_summed(outputs, lanes):
+    compiled = compiled_products()
+    lanes = min(lanes, compiled.lanes)
+    x, g = torch.randn(3, 20), torch.randn(3, outputs, 6)
+    kernel = products.Kernel(rows=[0, 7], width=3, step=2, offsets=[*range(9)])
+    starts = torch.tensor([0, 2, 4, 7, 9, 11])
+    under = x[:, starts + torch.arange(9)[:, None]].double()  # [B, K, T]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(products, "installed", lambda: compiled._replace(lanes=lanes))
+        found = products.patch_products(x, g, kernel)
+    torch.testing.assert_close(found, (under @ g.double().mT).float())
+
+
+@pytest.mark.parametrize("x", [torch.ones(2, 3, 5).double(), torch.ones(2, 5, 3).mT])
+def test_the_compiled_product_takes_only_what_it_reads_right(x):
+    kernel = products.Kernel([0], 5, 1, [0])
+    with pytest.raises(ValueError, match="contiguous float32 on the CPU"):
+        products.patch_products(x, torch.ones(2, 4, 5), kernel)
+
+
+def assert_autograds(method, drawn, dtype, close):
     (kernel_size, stride, dilation), groups, batch = drawn
     layer = KINDS[len(stride)](
         4, 4, kernel_size, stride, 0, dilation, groups, bias=False
-    ).double()
-    x = torch.randn(batch, 4, *(9, 8, 7)[: len(stride)], dtype=torch.float64)
+    ).to(dtype)
+    x = torch.randn(batch, 4, *(9, 8, 7)[: len(stride)], dtype=dtype)
     g = torch.randn_like(layer(x))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(convolution, "CACHE_BYTES", 20_000)
@@ -47,21 +105,27 @@ def test_each_method_gives_autograds_gradients(method, drawn):
     ]
     assert found.shape == (batch, *layer.weight.shape)
     for own, reference in zip(found, expected, strict=True):
-        torch.testing.assert_close(own, reference, rtol=1e-10, atol=1e-12)
+        torch.testing.assert_close(own, reference, **close)
 
 
 @pytest.mark.parametrize(
-    ("expected", "positions", "kernel_size", "depth", "groups"),
+    ("expected", "positions", "kernel_size", "depth", "groups", "direct_outputs"),
     [
-        ("patches", 196, (8, 8), 1, 1),
-        ("patches", 1024, (3, 3), 3, 1),  # many, and a kernel row of 9 columns
-        ("rows", 1024, (3, 3), 32, 1),
-        ("rows", 4096, (5,), 1, 1),  # in one dimension rows are slices
-        ("grouped", 1024, (3, 3), 1, 32),
+        ("patches", 196, (8, 8), 1, 1, 0),
+        ("patches", 1024, (3, 3), 3, 1, 0),  # many, and a kernel row of 9 columns
+        ("rows", 1024, (3, 3), 32, 1, 0),
+        ("rows", 4096, (5,), 1, 1, 0),  # in one dimension rows are slices
+        ("grouped", 1024, (3, 3), 1, 32, 0),
+        ("grouped", 1024, (3, 3), 1, 32, 1),  # most of a vector would be empty
+        ("direct", 1024, (3, 3), 32, 1, 32),
+        ("direct", 4096, (5,), 1, 1, 16),
+        ("rows", 256, (1, 1), 64, 1, 128),  # patches are the entries themselves
     ],
 )
-def test_a_method_is_estimated(expected, positions, kernel_size, depth, groups):
-    shape = positions, kernel_size, depth, groups
+def test_a_method_is_estimated(
+    expected, positions, kernel_size, depth, groups, direct_outputs
+):
+    shape = positions, kernel_size, depth, groups, direct_outputs
     assert convolution.estimated_method(*shape) == expected
 
 

@@ -20,5 +20,6 @@ def transforms():
 def compiled_from(root):
     """Compile a project's noise and load it."""
     with tempfile.TemporaryDirectory() as folder:
-        [file] = compile_to(Path(folder), root)
+        files = compile_to(Path(folder), root)
+        [file] = [file for file in files if file.name.startswith(compiled.NAME)]
         return compiled.loaded(file)

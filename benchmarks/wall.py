@@ -1,0 +1,76 @@
+"""Wall clock of a step on two threads, as on a visitor's machine."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from benchmarks import record
+from benchmarks.models import CASES
+from benchmarks.ways import WAYS as EVERY_WAY
+from benchmarks.ways import prepared
+from dpsgd_explorer.dp.kernels.threads import threads
+from dpsgd_explorer.training.timing import time_in_turns
+
+THREADS = 2
+SECONDS = 20.0
+"""Wall clock per model, over all ways."""
+
+WAYS = ("ordinary", "ordinary_noise", "hooks", "opacus_ghost")
+ALLOWED = {
+    "logreg": 1.50,
+    "mlp": 1.50,
+    "wide_mlp": 1.20,
+    "cnn": 1.20,
+    "cnn_cifar": 1.20,
+    "lstm": 1.35,
+    "transformer": 1.20,
+}
+"""Ratio that a private step may have to the ordinary one, per model."""
+
+
+def measure(model: str) -> list[dict[str, Any]]:
+    """Return a row per way of one model; ratios are to the ordinary step."""
+    steps, _ = prepared(CASES[model], WAYS)
+    timings = time_in_turns(steps, SECONDS, time.perf_counter)
+    return [
+        {
+            "model": model,
+            "way": way,
+            "milliseconds": timing.milliseconds,
+            "ratio": timing.ratio,
+        }
+        for way, timing in timings.items()
+    ]
+
+
+def table(results: dict[str, Any]) -> str:
+    """Return the table of docs/performance.md."""
+    rows = {(row["model"], row["way"]): row for row in results["rows"]}
+    models = [name for name in CASES if (name, "ordinary") in rows]
+    lines = ["| | " + " | ".join(models) + " |", "|---|" + "---|" * len(models)]
+    for way in WAYS:
+        cells = [_cell(rows.get((model, way), {})) for model in models]
+        lines.append(f"| {EVERY_WAY[way][0]} | " + " | ".join(cells) + " |")
+        if way == "hooks":
+            bars = " | ".join(f"{ALLOWED[model]:.2f}" for model in models)
+            lines.append(f"| *to be at most* | {bars} |")
+    return "\n".join([record.described(results), "", *lines])
+
+
+def _cell(row: dict[str, Any]) -> str:
+    if "ratio" not in row:
+        return "–"
+    if row["way"] == "ordinary":
+        return f"{row['milliseconds']:.3g} ms"
+    return f"**{row['ratio']:.2f}**"
+
+
+def main() -> None:
+    """Measure, print, and write the results of each model."""
+    with threads(THREADS):
+        for model in CASES:
+            rows = measure(model)
+            ratios = ", ".join(f"{row['way']} {row['ratio']:.2f}" for row in rows)
+            print(f"{model}: {ratios} (hooks at most {ALLOWED[model]})", flush=True)
+            print(record.update("wall", rows, "model", "way"))

@@ -1,0 +1,18 @@
+"""Finds what was compiled from our C files at install time."""
+
+from __future__ import annotations
+
+import ctypes
+from importlib.machinery import EXTENSION_SUFFIXES
+from pathlib import Path
+
+
+def compiled_file(folder: Path, name: str) -> Path | None:
+    """Return the library of a name, as pyproject.toml has it; None if there is none."""
+    files = (folder / f"{name}{suffix}" for suffix in EXTENSION_SUFFIXES)
+    return next((file for file in files if file.exists()), None)
+
+
+def opened(file: Path) -> ctypes.CDLL:
+    """Load a library; its functions run without Python's lock."""
+    return ctypes.CDLL(str(file))
