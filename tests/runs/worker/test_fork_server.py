@@ -113,6 +113,7 @@ def test_a_fork_dies_when_nobody_writes_to_it_any_more(loaded):
     assert process.exit_code(PATIENCE_SECONDS) == 0
 
 
+@pytest.mark.long("real runs")
 def test_a_process_that_is_ended_before_it_exists_never_does(site):
     _, pool = site
     before = named(SPARE)
@@ -126,6 +127,7 @@ def test_a_process_that_is_ended_before_it_exists_never_does(site):
     later.end()
 
 
+@pytest.mark.long("real runs")
 def test_runs_outlive_their_fork_server_and_another_is_started(site):
     store, pool = site
     before = named(fork_server.NAME)
@@ -152,6 +154,7 @@ def test_a_process_whose_server_dies_before_it_exists_counts_as_killed(site):
     process.end()
 
 
+@pytest.mark.long("real runs")
 def test_a_pool_that_is_closed_leaves_no_process(tmp_path):
     before = set(children_of(os.getpid()))
     with opened(tmp_path) as (_, pool):
@@ -160,6 +163,7 @@ def test_a_pool_that_is_closed_leaves_no_process(tmp_path):
     assert set(children_of(os.getpid())) == before
 
 
+@pytest.mark.long("real runs")
 def test_where_nothing_is_forked_a_process_loads_for_its_own_run(tmp_path, monkeypatch):
     monkeypatch.setattr(process_pool, "can_fork", lambda: False)
     before = named(fork_server.NAME)
