@@ -25,8 +25,10 @@ def compiler() -> str | None:
     return shutil.which(os.environ.get("CC", "cc"))
 
 
-def compile_to(folder: Path | None = None, root: Path = ROOT) -> list[Path]:
-    """Compile each extension of a project; return the files.
+def compile_to(
+    folder: Path | None = None, root: Path = ROOT, only: str = ""
+) -> list[Path]:
+    """Compile each extension of a project, or the one of a name; return the files.
 
     Raises:
         subprocess.CalledProcessError: the compiler refuses the source.
@@ -35,10 +37,11 @@ def compile_to(folder: Path | None = None, root: Path = ROOT) -> list[Path]:
     files = []
     for module in project["tool"]["setuptools"]["ext-modules"]:
         sources = [root / source for source in module["sources"]]
-        name = module["name"].rpartition(".")[2] + sysconfig.get_config_var(
-            "EXT_SUFFIX"
-        )
-        file = (folder or sources[0].parent) / name
+        name = module["name"].rpartition(".")[2]
+        if only not in ("", name):
+            continue
+        suffix = sysconfig.get_config_var("EXT_SUFFIX")
+        file = (folder or sources[0].parent) / (name + suffix)
         flags = [*module["extra-compile-args"], "-shared", "-fPIC"]
         # Beside the file and then renamed: a process may have the old one loaded.
         fresh = file.with_suffix(f".{os.getpid()}")

@@ -1,5 +1,6 @@
 """Each method of a convolution's gradients, against autograd on each sample alone."""
 
+import shutil
 import tempfile
 from functools import cache
 from pathlib import Path
@@ -15,7 +16,7 @@ from dpsgd_explorer.dp.kernels.threads import threads
 from dpsgd_explorer.dp.layers import conv_gradients as convolution
 from dpsgd_explorer.dp.layers.base import add_weighted_rows, sample_rows
 from dpsgd_explorer.dp.layers.conv_gradients import convolution_gradients
-from tools.compile_noise import compile_to
+from tools.compile_noise import ROOT, compile_to
 
 KINDS = {1: nn.Conv1d, 2: nn.Conv2d, 3: nn.Conv3d}
 
@@ -34,11 +35,10 @@ def convolutions():
 
 
 @cache
-def compiled_products():
-    """Compile today's source and load it."""
+def compiled_products(root=ROOT):
+    """Compile a project's source and load it."""
     with tempfile.TemporaryDirectory() as folder:
-        files = compile_to(Path(folder))
-        [file] = [file for file in files if file.name.startswith(products.NAME)]
+        [file] = compile_to(Path(folder), root, products.NAME)
         return products.loaded(file)
 
 
@@ -65,19 +65,51 @@ def test_the_compiled_method_gives_autograds_gradients(drawn, lanes, number):
         assert_autograds("direct", drawn, torch.float32, {"rtol": 1e-4, "atol": 1e-5})
 
 
-@pytest.mark.parametrize("lanes", [16, 8])
-@pytest.mark.parametrize("outputs", [8, 24, 40, 56])
-def test_every_output_channel_of_a_compiled_product_is_summed(outputs, lanes):
-    compiled = compiled_products()
-    lanes = min(lanes, compiled.lanes)
+def sums_every_channel(compiled, outputs, lanes):
+    """Whether a product with a step and several rows is that of the formula."""
     x, g = torch.randn(3, 20), torch.randn(3, outputs, 6)
     kernel = products.Kernel(rows=[0, 7], width=3, step=2, offsets=[*range(9)])
     starts = torch.tensor([0, 2, 4, 7, 9, 11])
     under = x[:, starts + torch.arange(9)[:, None]].double()  # [B, K, T]
+    compiled = compiled._replace(lanes=min(lanes, compiled.lanes))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(products, "installed", lambda: compiled._replace(lanes=lanes))
+        patch.setattr(products, "installed", lambda: compiled)
         found = products.patch_products(x, g, kernel)
-    torch.testing.assert_close(found, (under @ g.double().mT).float())
+    return torch.allclose(found, (under @ g.double().mT).float(), 1e-5, 1e-6)
+
+
+@pytest.mark.parametrize("lanes", [16, 8])
+@pytest.mark.parametrize("outputs", [8, 24, 40, 56])
+def test_every_output_channel_of_a_compiled_product_is_summed(outputs, lanes):
+    assert sums_every_channel(compiled_products(), outputs, lanes)
+
+
+SOURCE = "dpsgd_explorer/dp/kernels/patch_products.c"
+FAULTS = {
+    "the step is left out": ("entry[k][i * step]", "entry[k][i]"),
+    "rows begin where the first does": ("x + row[r] +", "x + row[0] +"),
+    "every entry is the first": ("offset[k < left ? k : left - 1]", "offset[0]"),
+    "positions are left out": (
+        "positions - t < BLOCK ? positions - t : BLOCK",
+        "BLOCK / 4",
+    ),
+    "samples share their entries": ("own = x + i * entries", "own = x"),
+    "one vector of a pair": ("here, 2);", "here, 1);"),
+}
+
+
+@pytest.mark.long("mutation of every rule")
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_fault_in_the_compiled_source_is_seen(fault, tmp_path):
+    right, wrong = FAULTS[fault]
+    source = (ROOT / SOURCE).read_text(encoding="utf-8")
+    assert source.count(right) == 1
+    copy = tmp_path / SOURCE
+    copy.parent.mkdir(parents=True)
+    copy.write_text(source.replace(right, wrong), encoding="utf-8")
+    shutil.copy(ROOT / "pyproject.toml", tmp_path)
+    compiled = compiled_products(tmp_path)
+    assert not all(sums_every_channel(compiled, 56, lanes) for lanes in (16, 8))
 
 
 @pytest.mark.parametrize("x", [torch.ones(2, 3, 5).double(), torch.ones(2, 5, 3).mT])

@@ -20,6 +20,5 @@ def transforms():
 def compiled_from(root):
     """Compile a project's noise and load it."""
     with tempfile.TemporaryDirectory() as folder:
-        files = compile_to(Path(folder), root)
-        [file] = [file for file in files if file.name.startswith(compiled.NAME)]
+        [file] = compile_to(Path(folder), root, compiled.NAME)
         return compiled.loaded(file)
