@@ -20,6 +20,16 @@ GRACE_SECONDS = 3.0
 FIRST_WAIT_SECONDS, LONGEST_WAIT_SECONDS = 0.001, 0.05
 
 
+def end(process: subprocess.Popen[bytes] | ForkedProcess) -> None:
+    """Terminate a process; kill it after GRACE_SECONDS."""
+    process.terminate()
+    try:
+        process.wait(GRACE_SECONDS)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+
+
 def can_fork() -> bool:
     """Whether this system gives us the processes that a server of ours forks."""
     return adopt_orphans()
@@ -72,12 +82,7 @@ class ForkServer:
     def close(self) -> None:
         """End it; the processes that it has forked are not touched."""
         self._requests.close()
-        self._popen.terminate()
-        try:
-            self._popen.wait(GRACE_SECONDS)
-        except subprocess.TimeoutExpired:
-            self._popen.kill()
-            self._popen.wait()
+        end(self._popen)
         self.loading.close()
 
 

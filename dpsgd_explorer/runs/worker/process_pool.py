@@ -23,6 +23,7 @@ from dpsgd_explorer.runs.worker.forked_process import (
     ForkedProcess,
     ForkServer,
     can_fork,
+    end,
 )
 from dpsgd_explorer.runs.worker.loading import Loading
 from dpsgd_explorer.settings import Settings
@@ -34,7 +35,6 @@ LONGEST_DELAY_SECONDS = 60.0
 LEAST_SPARES = 2
 # A process that loads for longer than this no longer keeps the next one from loading.
 LONGEST_LOADING_SECONDS = 60.0
-GRACE_SECONDS = 3.0
 
 
 class TrainingProcess:
@@ -96,12 +96,9 @@ class TrainingProcess:
         except TimeoutExpired:
             return None
 
-    def end(self, grace_s: float = GRACE_SECONDS) -> None:
-        """Terminate it; kill it after the grace time."""
-        self._process.terminate()
-        if self.exit_code(grace_s) is None:
-            self._process.kill()
-            self._process.wait()
+    def end(self) -> None:
+        """Terminate it; kill it after a while."""
+        end(self._process)
         self.close()
 
     def close(self) -> None:

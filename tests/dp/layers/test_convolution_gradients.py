@@ -1,9 +1,6 @@
 """Each method of a convolution's gradients, against autograd on each sample alone."""
 
-import shutil
-import tempfile
 from functools import cache
-from pathlib import Path
 
 import pytest
 import torch
@@ -16,7 +13,8 @@ from dpsgd_explorer.dp.kernels.threads import threads
 from dpsgd_explorer.dp.layers import conv_gradients as convolution
 from dpsgd_explorer.dp.layers.base import add_weighted_rows, sample_rows
 from dpsgd_explorer.dp.layers.conv_gradients import convolution_gradients
-from tools.compile_noise import ROOT, compile_to
+from tests.dp.c_sources import compiled_from, compiled_with_fault
+from tools.compile_noise import ROOT
 
 KINDS = {1: nn.Conv1d, 2: nn.Conv2d, 3: nn.Conv3d}
 
@@ -35,11 +33,9 @@ def convolutions():
 
 
 @cache
-def compiled_products(root=ROOT):
-    """Compile a project's source and load it."""
-    with tempfile.TemporaryDirectory() as folder:
-        [file] = compile_to(Path(folder), root, products.NAME)
-        return products.loaded(file)
+def compiled_products():
+    """Compile today's source and load it."""
+    return compiled_from(ROOT, products)
 
 
 TORCHS = tuple(name for name in convolution.METHODS if name != "direct")
@@ -101,14 +97,7 @@ FAULTS = {
 @pytest.mark.long("mutation of every rule")
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_fault_in_the_compiled_source_is_seen(fault, tmp_path):
-    right, wrong = FAULTS[fault]
-    source = (ROOT / SOURCE).read_text(encoding="utf-8")
-    assert source.count(right) == 1
-    copy = tmp_path / SOURCE
-    copy.parent.mkdir(parents=True)
-    copy.write_text(source.replace(right, wrong), encoding="utf-8")
-    shutil.copy(ROOT / "pyproject.toml", tmp_path)
-    compiled = compiled_products(tmp_path)
+    compiled = compiled_with_fault(tmp_path, products, SOURCE, FAULTS[fault])
     assert not all(sums_every_channel(compiled, 56, lanes) for lanes in (16, 8))
 
 

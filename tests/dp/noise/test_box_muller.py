@@ -2,7 +2,6 @@
 
 import math
 import re
-import shutil
 
 import numpy as np
 import pytest
@@ -11,7 +10,8 @@ import torch
 from dpsgd_explorer.dp.noise import box_muller, compiled
 from dpsgd_explorer.dp.noise.box_muller import add_products, rounds_once
 from dpsgd_explorer.dp.noise.secure import GRID, SecureNoise, grid_shift
-from tests.dp.noise.transforms import NAMES, compiled_from, transforms
+from tests.dp.c_sources import compiled_with_fault
+from tests.dp.noise.transforms import NAMES, transforms
 from tools.compile_noise import ROOT
 from tools.fit_box_muller import constants, fits, written
 
@@ -206,14 +206,7 @@ FAULTS = {
 @pytest.mark.long("mutation of every rule")
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_fault_in_the_source_is_seen(fault, tmp_path):
-    right, wrong = FAULTS[fault]
-    source = (ROOT / SOURCE).read_text(encoding="utf-8")
-    assert source.count(right) == 1
-    copy = tmp_path / SOURCE
-    copy.parent.mkdir(parents=True)
-    copy.write_text(source.replace(right, wrong), encoding="utf-8")
-    shutil.copy(ROOT / "pyproject.toml", tmp_path)
-    add_normals = compiled_from(tmp_path)
+    add_normals = compiled_with_fault(tmp_path, compiled, SOURCE, FAULTS[fault])
     checks = is_exact, keeps_to_the_grid, lambda add: rounds_a_sum_once(add, 66)
     assert not all(check(add_normals) for check in checks)
 

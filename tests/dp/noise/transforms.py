@@ -1,12 +1,11 @@
 """The transforms of random bits into noise, the compiled one from today's source."""
 
-import tempfile
 from functools import cache
-from pathlib import Path
 
 from dpsgd_explorer.dp.noise import compiled
 from dpsgd_explorer.dp.noise.box_muller import BoxMuller
-from tools.compile_noise import ROOT, compile_to
+from tests.dp.c_sources import compiled_from
+from tools.compile_noise import ROOT
 
 NAMES = ["compiled", "torch"]
 
@@ -14,11 +13,4 @@ NAMES = ["compiled", "torch"]
 @cache
 def transforms():
     """Return {name: transform}."""
-    return {"compiled": compiled_from(ROOT), "torch": BoxMuller().add_normals}
-
-
-def compiled_from(root):
-    """Compile a project's noise and load it."""
-    with tempfile.TemporaryDirectory() as folder:
-        [file] = compile_to(Path(folder), root, compiled.NAME)
-        return compiled.loaded(file)
+    return {"compiled": compiled_from(ROOT, compiled), "torch": BoxMuller().add_normals}

@@ -1,0 +1,32 @@
+"""Our C files, compiled as they stand today or with a fault planted in them."""
+
+import shutil
+import tempfile
+from pathlib import Path
+
+from tools.compile_noise import ROOT, compile_to
+
+
+def compiled_from(root, module):
+    """Compile the library of a module from a project's source; return it, loaded."""
+    with tempfile.TemporaryDirectory() as folder:
+        [file] = compile_to(Path(folder), root, module.NAME)
+        return module.loaded(file)
+
+
+def compiled_with_fault(folder, module, source, fault):
+    """Return the same from a source in which (right, wrong) has been exchanged.
+
+    Args:
+        folder: An empty folder, which becomes the project.
+        module: What loads the library.
+        source: Path of the C file in the project.
+        fault: What stands there once, and what takes its place.
+    """
+    text = (ROOT / source).read_text(encoding="utf-8")
+    assert text.count(fault[0]) == 1
+    copy = folder / source
+    copy.parent.mkdir(parents=True)
+    copy.write_text(text.replace(*fault), encoding="utf-8")
+    shutil.copy(ROOT / "pyproject.toml", folder)
+    return compiled_from(folder, module)
