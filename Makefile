@@ -5,9 +5,9 @@ BIN := $(VENV)/bin
 # Where the CPU wheel of torch comes from; see tools/install.py.
 TORCH_INDEX ?= https://download.pytorch.org/whl/cpu
 SCRIPT_TESTS = $(wildcard tests/js/*/*.test.js)
-# One process per core; the tests of a file stay in one process, for they share fixtures.
+# The tests of a file stay in one process, for they share fixtures.
 # Durations go to a report per target, for tools/write_testing_page.py.
-PYTEST = $(BIN)/pytest -q -n auto --maxprocesses 8 --dist loadfile \
+PYTEST = $(BIN)/pytest -q --maxprocesses 8 --dist loadfile \
 	--junitxml=.pytest_cache/$@.xml
 
 export TORCH_INDEX
@@ -29,10 +29,11 @@ run: $(VENV)/run.installed $(VENV)/noise.compiled ## Start the pages and the wor
 test: system-packages lint $(VENV)/noise.compiled ## Check and test all that a change can break by mistake
 	@$(MAKE) --no-print-directory --jobs 3 types scripts unit
 
-# In the order of their folders: the browser's many short files come last and fill gaps.
+# Long tests wait for processes and clocks: there are three test processes for two cores.
+test-all: PROCESSES = $(shell expr $$(getconf _NPROCESSORS_ONLN) \* 3 / 2)
 test-all: $(VENV)/dev.installed system-packages $(VENV)/noise.compiled ## Run the long tests, which `make test` leaves out
 	@tools/system_packages.sh servers
-	$(PYTEST) --no-loadscope-reorder -m long
+	$(PYTEST) -n $(PROCESSES) --no-loadscope-reorder -m long
 
 check: lint types ## Lint, format and types, without tests
 
@@ -45,7 +46,7 @@ types: $(VENV)/dev.installed
 	$(BIN)/mypy
 
 unit: $(VENV)/dev.installed system-packages $(VENV)/noise.compiled
-	$(PYTEST) -m "not long"
+	$(PYTEST) -n auto -m "not long"
 
 scripts: system-packages
 	node --test $(SCRIPT_TESTS)

@@ -17,7 +17,8 @@ from playwright.sync_api import expect, sync_playwright
 
 from tests.families import LONG
 
-BROWSERS = ("chromium", "chromium-browser", "google-chrome")
+#: The first is Chromium without windows: it takes half the time of a core.
+BROWSERS = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
 FLAGS = [
     "--no-sandbox",
     "--disable-gpu",
@@ -36,9 +37,9 @@ BROWSER_TESTS = "tests/browser/"
 LEFT_OUT = "left_out"  # {family of long tests: how many}, from each process
 
 
-@pytest.hookimpl(tryfirst=True)
+@pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_collection_modifyitems(items):
-    """Mark tests, and run those of the browser last: other failures come sooner."""
+    """Mark tests; put files of the browser between others, of which many wait."""
     seen = set()
     for item in items:
         if is_of_browser(item):
@@ -47,7 +48,12 @@ def pytest_collection_modifyitems(items):
             item.add_marker(pytest.mark.long("every combination"))
         if family := family_of(item):
             item.user_properties.append(("family", family))
-    items.sort(key=is_of_browser)
+    yield  # only now the tests that a marker leaves out are gone
+    places = {}
+    for kind in (True, False):
+        files = dict.fromkeys(i.path for i in items if is_of_browser(i) is kind)
+        places |= {file: number / len(files) for number, file in enumerate(files)}
+    items.sort(key=lambda item: places[item.path])
 
 
 def is_of_browser(item):
@@ -170,7 +176,7 @@ def launch():
     found = next(filter(None, map(shutil.which, BROWSERS)), None)
     path = os.environ.get("CHROMIUM", found)
     if path is None:
-        pytest.fail("no browser: install Debian's chromium, or set CHROMIUM to one.")
+        pytest.fail("no browser: install Chromium, or set CHROMIUM to its path.")
     expect.set_options(timeout=PATIENCE_MS)
     with sync_playwright() as playwright, contextlib.ExitStack() as started:
 

@@ -30,7 +30,7 @@ export function grip(chart, {label, control, range, move, step, role = ""}) {
     name: "g",
     attributes: {
       class: isFree ? "grip" : "grip locked", tabindex: isFree ? 0 : "", "aria-disabled": isFree ? "" : "true", role: "slider", "aria-label": label, "aria-roledescription": role,
-      "aria-valuemin": range[0], "aria-valuemax": range[1], "aria-valuenow": range[0], "data-grip": control,
+      "aria-valuemin": range[0], "aria-valuemax": range[1], "data-grip": control,
     },
     content: [
       {name: "circle", attributes: {class: "grip-area", r: 22}},
