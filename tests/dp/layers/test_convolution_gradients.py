@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from torch import nn
 
 from dpsgd_explorer.dp.kernels import patch_products as products
+from dpsgd_explorer.dp.kernels import team
 from dpsgd_explorer.dp.kernels.threads import threads
 from dpsgd_explorer.dp.layers import conv_gradients as convolution
 from dpsgd_explorer.dp.layers.base import add_weighted_rows, sample_rows
@@ -38,6 +39,8 @@ def compiled_products():
     return compiled_from(ROOT, products)
 
 
+#: Norms may be as much longer as rounding might have made them shorter.
+UPPER = {"rtol": 1e-5, "atol": 0.0}
 TORCHS = tuple(name for name in convolution.METHODS if name != "direct")
 
 
@@ -70,8 +73,10 @@ def sums_every_channel(compiled, outputs, lanes):
     compiled = compiled._replace(lanes=min(lanes, compiled.lanes))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(products, "installed", lambda: compiled)
-        found = products.patch_products(x, g, kernel)
-    return torch.allclose(found, (under @ g.double().mT).float(), 1e-5, 1e-6)
+        found, squares = products.patch_products(x, g, kernel)
+    expected = under @ g.double().mT
+    is_right = torch.allclose(found, expected.float(), 1e-5, 1e-6)
+    return is_right and torch.allclose(squares, expected.square().sum((1, 2)), 1e-5)
 
 
 @pytest.mark.parametrize("lanes", [16, 8])
@@ -89,8 +94,13 @@ FAULTS = {
         "positions - t < BLOCK ? positions - t : BLOCK",
         "BLOCK / 4",
     ),
-    "samples share their entries": ("own = x + i * entries", "own = x"),
-    "one vector of a pair": ("here, 2);", "here, 1);"),
+    "samples share their entries": ("own = job->x + i * job->entries", "own = job->x"),
+    "one vector of a pair": ("&squares, 2);", "&squares, 1);"),
+    "squares of the first entry alone": (
+        "sum[k][v] * sum[k][v]",
+        "sum[0][v] * sum[0][v]",
+    ),
+    "squares of the last tile alone": ("*squares += __built", "*squares = __built"),
 }
 
 
@@ -124,9 +134,12 @@ def assert_autograds(method, drawn, dtype, close):
         torch.autograd.grad(layer(x[i : i + 1]), layer.weight, g[i : i + 1])[0]
         for i in range(batch)
     ]
-    assert found.shape == (batch, *layer.weight.shape)
-    for own, reference in zip(found, expected, strict=True):
+    assert found.values.shape == (batch, *layer.weight.shape)
+    for own, reference in zip(found.values, expected, strict=True):
         torch.testing.assert_close(own, reference, **close)
+    squares = found.values.double().flatten(1).square().sum(1)
+    assert (found.norms() >= squares).all()
+    torch.testing.assert_close(found.norms().double(), squares, **UPPER)
 
 
 @pytest.mark.parametrize(
@@ -166,3 +179,20 @@ def test_rows_and_sums_do_not_depend_on_the_order_in_memory(order, samples):
 def test_a_gradient_in_another_order_is_not_copied():
     gradient = torch.randn(2, 3, 4, 5).permute(0, 2, 3, 1)
     assert sample_rows(gradient).data_ptr() == gradient.data_ptr()
+
+
+@pytest.mark.parametrize("starts", [True, False])
+def test_neither_threads_nor_their_absence_change_a_bit(starts, monkeypatch):
+    compiled = compiled_products()
+    monkeypatch.setattr(products, "installed", lambda: compiled)
+    monkeypatch.setattr(products, "MANY", 1)
+    if not starts:
+        monkeypatch.setattr(team, "_start", lambda: None)
+    x, g = torch.randn(40, 3, 9, 9), torch.randn(40, 24, 7, 7)
+    sizes = (3, 3), (1, 1), (1, 1), 1
+    found = []
+    for count in (1, 3):
+        with threads(count):
+            found.append(convolution_gradients(x, g, *sizes, "direct"))
+    for one, three in zip(*found, strict=True):
+        assert torch.equal(one, three)

@@ -1,6 +1,7 @@
 """A run taken away: complete, honest, and repeatable with the library."""
 
 import csv
+import functools
 import io
 import json
 import os
@@ -227,15 +228,26 @@ print(script["main"]())
 """
 
 
+@pytest.fixture(scope="module")
+def train(tmp_path_factory):
+    """Train as a configuration says, once, in a process of its own."""
+
+    @functools.cache
+    def train(config):
+        weights = tmp_path_factory.mktemp("trained") / "weights"
+        lines = run_python(["-c", TRAIN, str(weights)], config).splitlines()
+        return [Event(**json.loads(line)) for line in lines], weights.read_bytes()
+
+    return train
+
+
 @pytest.fixture(params=TRAINED)
-def trained(client, store, tmp_path, request):
-    """A run that the training loop really made, in a process of its own."""
+def trained(client, store, train, request):
+    """A run that the training loop really made."""
     run_id = client.post(RUNS, json=TRAINED[request.param]).json["id"]
-    config, weights = json.dumps(store.get(run_id).config), tmp_path / "weights"
-    lines = run_python(["-c", TRAIN, str(weights)], config)
-    events = [Event(**json.loads(line)) for line in lines.splitlines()]
+    events, weights = train(json.dumps(store.get(run_id).config))
     claim = store.leases.claim(run_id)
-    store.leases.save_weights(claim, weights.read_bytes())
+    store.leases.save_weights(claim, weights)
     store.leases.append(claim, events)
     store.leases.finish(claim, "done")
     return run_id
