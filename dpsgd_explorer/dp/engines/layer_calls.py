@@ -28,11 +28,7 @@ from torch import Tensor, nn
 
 from dpsgd_explorer.dp.engines.base import GradientSums
 from dpsgd_explorer.dp.kernels.precision import accumulation_dtype, in_precision
-from dpsgd_explorer.dp.layers.base import (
-    GradientRule,
-    add_weighted,
-    gradient_squared_norms,
-)
+from dpsgd_explorer.dp.layers.base import GradientRule, add_weighted
 from dpsgd_explorer.dp.layers.outer_products import OuterProduct
 from dpsgd_explorer.dp.layers.single_position import SinglePosition
 from dpsgd_explorer.dp.modules.pytree import map_tensors
@@ -99,10 +95,12 @@ class LayerCall:
         if self.ghost:
             norms = self.rule.squared_norms(self.layer, *self._inputs())
             return norms.to(self.dtype)
-        gradients = self.materialize()
+        gradients, norms = self.rule.measured_gradients(
+            self.gradient_method, self.layer, self.activations, self.backprops
+        )
         if self.keeps:
             self.gradients = gradients
-        return gradient_squared_norms(gradients)
+        return norms
 
     def single_position(self) -> SinglePosition | None:
         """Return the call, if its norms may be computed together with others'."""
@@ -136,9 +134,7 @@ class LayerCall:
     def materialize(self) -> dict[str, Tensor]:
         """Return {local name: gradients, [B, *shape]}."""
         inputs = self.layer, self.activations, self.backprops
-        if self.gradient_method:
-            return self.rule.gradients_by(self.gradient_method, *inputs)
-        return self.rule.per_sample_gradients(*inputs)
+        return self.rule.gradients_by(self.gradient_method, *inputs)
 
     def added_to(self, gradients: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """Return {local name: the sum with those of other calls, [B, *shape]}."""

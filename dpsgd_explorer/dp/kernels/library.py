@@ -5,6 +5,10 @@ from __future__ import annotations
 import ctypes
 from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
+from typing import Any
+
+#: A function of a library; the class that ctypes has for it has no public name.
+Function = Any
 
 
 def compiled_file(folder: Path, name: str) -> Path | None:

@@ -7,6 +7,7 @@
    with k an entry of the kernel and o an output channel.  TILE entries and two vectors
    of channels are summed in registers over all positions: each step reads one vector
    of g twice and TILE numbers of x, and writes nothing.  Sums run over t in order.
+   Before they leave the registers, their squares are added to the sample's squared norm.
 
    Vectors are those of GCC and Clang; there is a copy for AVX-512 and one for AVX2.
    On other processors lanes() is 0, and nothing here may be called. */
@@ -19,15 +20,17 @@
 #if defined(__x86_64__)
 
 /* Defines SUMS(x, row, rows, width, step, offset, kernel, g, outputs, out) for vectors
-   of LANES numbers; ``outputs`` is a multiple of LANES. */
+   of LANES numbers; ``outputs`` is a multiple of LANES.  It returns the squared norm of
+   ``out``: 2 TILE squares are added in float, the rest in double. */
 #define SUMS_OF(SUMS, LANES, TILE, TARGET)                                             \
     typedef float SUMS##_vector __attribute__((vector_size(4 * LANES), aligned(4)));   \
+    typedef double SUMS##_doubles __attribute__((vector_size(8 * LANES), aligned(8))); \
                                                                                        \
     INLINE TARGET void SUMS##_tile(                                                    \
         const float *x, const ptrdiff_t *row, ptrdiff_t rows, ptrdiff_t width,         \
         ptrdiff_t step, const ptrdiff_t *offset, ptrdiff_t left, const float *g,       \
-        ptrdiff_t outputs, float *out, const int vectors) {                            \
-        SUMS##_vector sum[TILE][2] = {0};                                              \
+        ptrdiff_t outputs, float *out, SUMS##_doubles *squares, const int vectors) {   \
+        SUMS##_vector sum[TILE][2] = {0}, square = {0};                                \
         const float *entry[TILE];                                                      \
         for (ptrdiff_t r = 0; r < rows; r++) {                                         \
             _Pragma("GCC unroll 16") for (int k = 0; k < TILE; k++)                    \
@@ -41,27 +44,34 @@
         }                                                                              \
         _Pragma("GCC unroll 16") for (int k = 0; k < TILE; k++)                        \
             if (k < left)                                                              \
-                _Pragma("GCC unroll 2") for (int v = 0; v < vectors; v++)              \
+                _Pragma("GCC unroll 2") for (int v = 0; v < vectors; v++) {            \
                     *(SUMS##_vector *)(out + k * outputs + v * LANES) = sum[k][v];     \
+                    square += sum[k][v] * sum[k][v];                                   \
+                }                                                                      \
+        *squares += __builtin_convertvector(square, SUMS##_doubles);                   \
     }                                                                                  \
                                                                                        \
-    static TARGET void SUMS(                                                           \
+    static TARGET double SUMS(                                                         \
         const float *x, const ptrdiff_t *row, ptrdiff_t rows, ptrdiff_t width,         \
         ptrdiff_t step, const ptrdiff_t *offset, ptrdiff_t kernel, const float *g,     \
         ptrdiff_t outputs, float *out) {                                               \
+        SUMS##_doubles squares = {0};                                                  \
+        double total = 0;                                                              \
         for (ptrdiff_t o = 0; o < outputs;) {                                          \
             const int pair = outputs - o >= 2 * LANES;                                 \
             for (ptrdiff_t k = 0; k < kernel; k += TILE) {                             \
                 float *here = out + k * outputs + o;                                   \
                 if (pair)                                                              \
                     SUMS##_tile(x, row, rows, width, step, offset + k, kernel - k,     \
-                                g + o, outputs, here, 2);                              \
+                                g + o, outputs, here, &squares, 2);                    \
                 else                                                                   \
                     SUMS##_tile(x, row, rows, width, step, offset + k, kernel - k,     \
-                                g + o, outputs, here, 1);                              \
+                                g + o, outputs, here, &squares, 1);                    \
             }                                                                          \
             o += pair ? 2 * LANES : LANES;                                             \
         }                                                                              \
+        for (int lane = 0; lane < LANES; lane++) total += squares[lane];               \
+        return total;                                                                  \
     }
 
 SUMS_OF(sums_avx512, 16, 12, __attribute__((target("avx512f,fma"))))
@@ -94,26 +104,38 @@ static void transpose(
     }
 }
 
-/* Write out [samples, kernel, outputs] for x [samples, entries] and g [samples,
-   channels, T]; ``outputs`` is the next multiple of a vector's length.
+/* Position t is the (t % width)-th of row t / width; its first entry is
+   row[t / width] + step * (t % width). */
+struct job {
+    const float *x;         /* [samples, entries] */
+    const float *g;         /* [samples, channels, rows * width] */
+    float *out;             /* [samples, kernel, outputs] */
+    double *squares;        /* [samples], the squared norms of out */
+    float *scratch;         /* [threads, rows * width, outputs] */
+    const ptrdiff_t *row;   /* [rows] */
+    const ptrdiff_t *offset; /* [kernel] */
+    ptrdiff_t samples, entries, channels, rows, width, step, kernel;
+    ptrdiff_t outputs;      /* the next multiple of length from channels */
+    ptrdiff_t length;       /* of a vector, at most lanes() */
+    ptrdiff_t next, joined; /* the next sample for a thread, and the threads so far */
+};
 
-   Position t is the (t % width)-th of row t / width; its first entry is
-   row[t / width] + step * (t % width).  ``length`` is that of a vector, at most
-   lanes(); ``scratch`` holds T * outputs numbers. */
-EXPORT void patch_products(
-    const float *x, ptrdiff_t entries, const float *g, ptrdiff_t channels, float *out,
-    ptrdiff_t samples, const ptrdiff_t *row, ptrdiff_t rows, ptrdiff_t width,
-    ptrdiff_t step, const ptrdiff_t *offset, ptrdiff_t kernel, ptrdiff_t outputs,
-    int length, float *scratch) {
+/* Write out and squares.  Any number of threads may work on a job together: each takes
+   the next sample that none has taken. */
+EXPORT void patch_products(struct job *job) {
 #if defined(__x86_64__)
-    for (ptrdiff_t i = 0; i < samples; i++) {
-        const float *own = x + i * entries;
-        float *to = out + i * kernel * outputs, *its = scratch;
-        transpose(g + i * channels * rows * width, channels, rows * width, outputs, its);
-        if (length == 16)
-            sums_avx512(own, row, rows, width, step, offset, kernel, its, outputs, to);
-        else
-            sums_avx2(own, row, rows, width, step, offset, kernel, its, outputs, to);
+    const ptrdiff_t positions = job->rows * job->width, size = positions * job->outputs;
+    float *its = job->scratch + size * __atomic_fetch_add(&job->joined, 1, __ATOMIC_RELAXED);
+    for (;;) {
+        const ptrdiff_t i = __atomic_fetch_add(&job->next, 1, __ATOMIC_RELAXED);
+        if (i >= job->samples) return;
+        const float *own = job->x + i * job->entries;
+        float *to = job->out + i * job->kernel * job->outputs;
+        transpose(job->g + i * job->channels * positions, job->channels, positions,
+                  job->outputs, its);
+        job->squares[i] = (job->length == 16 ? sums_avx512 : sums_avx2)(
+            own, job->row, job->rows, job->width, job->step, job->offset, job->kernel,
+            its, job->outputs, to);
     }
 #endif
 }

@@ -7,25 +7,28 @@ processor has AVX2.  Entries are read where they lie: no patch is copied.
 from __future__ import annotations
 
 import ctypes
-import threading
-from collections.abc import Callable, Sequence
-from functools import cache
-from itertools import pairwise
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache, cached_property
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
-from dpsgd_explorer.dp.kernels.library import compiled_file, opened
+from dpsgd_explorer.dp.kernels import team
+from dpsgd_explorer.dp.kernels.library import Function, compiled_file, opened
 
 #: The library's name, as pyproject.toml has it, without the platform's suffix.
 NAME = "_patch_products"
 #: Multiply-adds from which a second thread is worth its start.
 MANY = 10**7
+#: Roundings of a squared norm: of 24 squares added in float32, and after it.
+ROUNDINGS = 32
 
 
-class Kernel(NamedTuple):
+@dataclass(frozen=True)
+class Kernel:
     """Where the entries of a sample lie that a convolution reads, counted in entries.
 
     Attributes:
@@ -40,12 +43,47 @@ class Kernel(NamedTuple):
     step: int
     offsets: Sequence[int]
 
+    @cached_property
+    def arrays(self) -> tuple[ctypes.Array[Any], ctypes.Array[Any]]:
+        """The rows and the offsets, as C reads them."""
+        rows, offsets = self.rows, self.offsets
+        size = ctypes.c_ssize_t
+        return (size * len(rows))(*rows), (size * len(offsets))(*offsets)
+
+
+class Products(NamedTuple):
+    """What is computed of a batch.
+
+    Attributes:
+        values: Gradients, [B, K, p].
+        squares: Their squared norms, float64 [B], of ROUNDINGS roundings.
+    """
+
+    values: Tensor
+    squares: Tensor
+
 
 class PatchProducts(NamedTuple):
     """The compiled function and the length of its vectors."""
 
-    function: Callable[..., None]
+    function: Function
     lanes: int
+
+
+class _Job(ctypes.Structure):
+    """``struct job``."""
+
+    _fields_ = [
+        *[(name, ctypes.c_void_p) for name in ("x", "g", "out", "squares", "scratch")],
+        *[(name, ctypes.POINTER(ctypes.c_ssize_t)) for name in ("row", "offset")],
+        *[
+            (name, ctypes.c_ssize_t)
+            for name in (
+                *("samples", "entries", "channels", "rows", "width", "step", "kernel"),
+                *("outputs", "length", "next", "joined"),
+            )
+        ],
+    ]
 
 
 @cache
@@ -59,17 +97,9 @@ def loaded(file: Path) -> PatchProducts | None:
     """Return the function of a compiled file; None if this processor is too old."""
     library = opened(file)
     lanes = library.lanes()
-    if not lanes:
-        return None
     function = library.patch_products
-    pointer, size = ctypes.c_void_p, ctypes.c_ssize_t
     function.restype = None
-    function.argtypes = (
-        *(pointer, size, pointer, size, pointer, size),
-        *(pointer, size, size, size),
-        *(pointer, size, size, ctypes.c_int, pointer),
-    )
-    return PatchProducts(function, lanes)
+    return PatchProducts(function, lanes) if lanes else None
 
 
 def serves(values: Tensor) -> bool:
@@ -79,8 +109,8 @@ def serves(values: Tensor) -> bool:
     return installed() is not None
 
 
-def patch_products(x: Tensor, g: Tensor, kernel: Kernel) -> Tensor:
-    """Return sum_t x[i, start(t) + offset] g[i, :, t], [B, K, p].
+def patch_products(x: Tensor, g: Tensor, kernel: Kernel) -> Products:
+    """Return sum_t x[i, start(t) + offset] g[i, :, t], [B, K, p], and its norms.
 
     Args:
         x: Entries, contiguous float32 [B, ...].
@@ -100,31 +130,16 @@ def patch_products(x: Tensor, g: Tensor, kernel: Kernel) -> Tensor:
     wide = outputs + -outputs % compiled.lanes
     g = g.to(torch.float32).contiguous()
     sums = x.new_empty(batch, len(kernel.offsets), wide)
-    starts, offsets = (
-        (ctypes.c_ssize_t * len(numbers))(*numbers)
-        for numbers in (kernel.rows, kernel.offsets)
-    )
-
-    def fill(first: int, last: int) -> None:
-        part, scratch = slice(first, last), x.new_empty(positions, wide)
-        compiled.function(
-            *(x[part].data_ptr(), x[0].numel(), g[part].data_ptr(), outputs),
-            *(sums[part].data_ptr(), last - first, starts, len(starts)),
-            *(kernel.width, kernel.step, offsets, len(offsets), wide),
-            *(compiled.lanes, scratch.data_ptr()),
-        )
-
+    squares = x.new_empty(batch, dtype=torch.float64)
     work = sums[0].numel() * positions * batch
-    _in_parts(fill, batch, torch.get_num_threads() if work >= MANY else 1)
-    return sums[..., :outputs]
-
-
-def _in_parts(fill: Callable[[int, int], None], size: int, threads: int) -> None:
-    """Call ``fill`` on consecutive parts of a range, each in a thread, one in ours."""
-    ends = [size * part // threads for part in range(threads + 1)]
-    others = [threading.Thread(target=fill, args=part) for part in pairwise(ends[1:])]
-    for thread in others:
-        thread.start()
-    fill(0, ends[1])
-    for thread in others:
-        thread.join()
+    threads = min(batch, torch.get_num_threads()) if work >= MANY else 1
+    scratch = x.new_empty(threads, positions, wide)
+    tensors = x, g, sums, squares, scratch
+    sizes = batch, x[0].numel(), outputs, len(kernel.rows), kernel.width, kernel.step
+    job = _Job(
+        *(tensor.data_ptr() for tensor in tensors),
+        *kernel.arrays,
+        *(*sizes, len(kernel.offsets), wide, compiled.lanes),
+    )
+    team.run(compiled.function, job, threads)
+    return Products(sums[..., :outputs], squares)

@@ -127,8 +127,22 @@ class GradientRule(Rule[LayerT], Generic[LayerT, ActivationsT]):
         activations: ActivationsT,
         backprops: Tensor,
     ) -> dict[str, Tensor]:
-        """Return ``per_sample_gradients``, by one of ``gradient_methods``."""
+        """Return ``per_sample_gradients``, by one of ``gradient_methods`` or by ""."""
         return self.per_sample_gradients(layer, activations, backprops)
+
+    def measured_gradients(
+        self,
+        method: str,
+        layer: LayerT,
+        activations: ActivationsT,
+        backprops: Tensor,
+    ) -> tuple[dict[str, Tensor], Tensor]:
+        """Return ``gradients_by`` a method, and their squared norms together, [B].
+
+        Never too small.  A rule may know them once the gradients are made.
+        """
+        gradients = self.gradients_by(method, layer, activations, backprops)
+        return gradients, gradient_squared_norms(gradients)
 
     def squared_norms(
         self, layer: LayerT, activations: ActivationsT, backprops: Tensor

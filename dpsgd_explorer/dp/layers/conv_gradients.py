@@ -25,13 +25,23 @@ Source: Rochette et al. (2019), arXiv:1912.06015 (the grouped convolution).
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from itertools import product
 from math import prod
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-from dpsgd_explorer.dp.kernels.patch_products import Kernel, patch_products, serves
+from dpsgd_explorer.dp.kernels.patch_products import (
+    ROUNDINGS,
+    Kernel,
+    Products,
+    patch_products,
+    serves,
+)
+from dpsgd_explorer.dp.layers.base import gradient_squared_norms
+from dpsgd_explorer.dp.layers.round_off import AROUND, gamma
 
 METHODS = ("rows", "patches", "grouped", "direct")
 
@@ -44,6 +54,27 @@ CACHE_BYTES = 4 * 2**20
 #: Output channels of a group below which most of a vector is empty.
 FEW_OUTPUTS = 8
 
+#: Most by which rounding shortens a squared norm that was made on the way.
+_OF_SQUARES = gamma(ROUNDINGS + AROUND, torch.float32)
+
+
+class SampleGradients(NamedTuple):
+    """Weight gradients of a batch.
+
+    Attributes:
+        values: [B, p, C/G, *kernel_size].
+        squared_norms: Never too small, [B]; None if they were not made on the way.
+    """
+
+    values: Tensor
+    squared_norms: Tensor | None
+
+    def norms(self) -> Tensor:
+        """Return the squared norms, [B]."""
+        if self.squared_norms is None:
+            return gradient_squared_norms({"weight": self.values})
+        return self.squared_norms
+
 
 def convolution_gradients(
     x: Tensor,
@@ -53,8 +84,8 @@ def convolution_gradients(
     dilation: Sequence[int],
     groups: int,
     method: str = "",
-) -> Tensor:
-    """Return the weight gradient of every sample, [B, p, C/G, *kernel_size].
+) -> SampleGradients:
+    """Return the weight gradient of every sample.
 
     Args:
         x: Padded inputs, [B, C, *size].
@@ -66,21 +97,29 @@ def convolution_gradients(
         method: One of METHODS; the estimated one if not given.
     """
     batch, depth, outputs = len(x), x.shape[1] // groups, g.shape[1] // groups
+    shape = batch, groups * outputs, depth, *kernel_size
     if batch == 0:
-        return x.new_zeros(0, groups * outputs, depth, *kernel_size)
+        return SampleGradients(x.new_zeros(shape), None)
     windows = _Windows(g.shape[2:], kernel_size, stride, dilation)
     method = method or estimated_method(
         windows.positions, kernel_size, depth, groups, outputs if serves(x) else 0
     )
     if method == "grouped":
-        return _by_groups(x, g, kernel_size, stride, dilation, groups)
-    make = {"patches": _by_patches, "direct": _directly}.get(method, _by_rows)
+        values = _by_groups(x, g, kernel_size, stride, dilation, groups)
+        return SampleGradients(values, None)
     x, g = _by_group(x, groups), _by_group(g, groups)
-    gradients = make(x, g, windows)  # [B G, k_1, p/G, k_2 .. k_n, C/G]
+    norms = None
+    if method == "direct":
+        gradients, squares = _directly(x, g, windows)
+        upper = squares.view(batch, groups).sum(1).mul_(1 + _OF_SQUARES)
+        norms = upper.to(x.dtype)
+    else:
+        make = _by_patches if method == "patches" else _by_rows
+        gradients = make(x, g, windows)  # [B G, k_1, p/G, k_2 .. k_n, C/G]
     dims = len(kernel_size)
     kernel_dims = (1, *range(3, 2 + dims))
     ordered = gradients.permute(0, 2, 2 + dims, *kernel_dims)
-    return ordered.reshape(batch, groups * outputs, depth, *kernel_size)
+    return SampleGradients(ordered.reshape(shape), norms)
 
 
 def estimated_method(
@@ -129,20 +168,6 @@ class _Windows:
         first, step = offset * self.dilation[dim], self.stride[dim]
         return slice(first, first + (self.out[dim] - 1) * step + 1, step)
 
-    def kernel(self, strides: Sequence[int], depth: int) -> Kernel:
-        """Return where the entries of a sample lie, its channels last in each patch.
-
-        Args:
-            strides: Of the channels and of the spatial dimensions.
-            depth: Channels.
-        """
-        channel, *steps = strides
-        moves = [s * step for s, step in zip(self.stride, steps, strict=True)]
-        holes = [d * step for d, step in zip(self.dilation, steps, strict=True)]
-        rows = _sums_of(moves[:-1], self.out[:-1])
-        offsets = _sums_of([*holes, channel], [*self.kernel_size, depth])
-        return Kernel(rows, self.out[-1], moves[-1], offsets)
-
     def inner_offsets(self) -> list[tuple[slice, ...]]:
         """Return the slices of all but the first dimension, offset by offset."""
         offsets = product(*map(range, self.kernel_size[1:]))
@@ -152,11 +177,40 @@ class _Windows:
         ]
 
 
-def _directly(x: Tensor, g: Tensor, windows: _Windows) -> Tensor:
+def _directly(x: Tensor, g: Tensor, windows: _Windows) -> Products:
     x = x.contiguous()
-    sums = patch_products(x, g.flatten(2), windows.kernel(x.stride()[1:], x.shape[1]))
-    shape = len(x), *windows.kernel_size, x.shape[1], g.shape[1]
-    return sums.unflatten(1, shape[1:-1]).movedim(-1, 2)  # type: ignore[no-untyped-call, no-any-return]
+    steps = windows.out, windows.kernel_size, windows.stride, windows.dilation
+    kernel = _kernel(x.stride()[1:], x.shape[1], *steps)
+    sums, squares = patch_products(x, g.flatten(2), kernel)
+    entries = *windows.kernel_size, x.shape[1]
+    return Products(sums.unflatten(1, entries).movedim(-1, 2), squares)  # type: ignore[no-untyped-call]
+
+
+@lru_cache(maxsize=256)
+def _kernel(
+    strides: tuple[int, ...],
+    depth: int,
+    out: tuple[int, ...],
+    kernel_size: tuple[int, ...],
+    stride: tuple[int, ...],
+    dilation: tuple[int, ...],
+) -> Kernel:
+    """Return where the entries of a sample lie, its channels last in each patch.
+
+    Args:
+        strides: In memory, of the channels and of the spatial dimensions.
+        depth: Channels.
+        out: Positions per dimension.
+        kernel_size: One number per dimension, as in stride and dilation.
+        stride: Stride of the layer.
+        dilation: Dilation of the layer.
+    """
+    channel, *steps = strides
+    moves = [s * step for s, step in zip(stride, steps, strict=True)]
+    holes = [d * step for d, step in zip(dilation, steps, strict=True)]
+    rows = _sums_of(moves[:-1], out[:-1])
+    offsets = _sums_of([*holes, channel], [*kernel_size, depth])
+    return Kernel(rows, out[-1], moves[-1], offsets)
 
 
 def _by_group(values: Tensor, groups: int) -> Tensor:

@@ -28,6 +28,7 @@ from dpsgd_explorer.dp.kernels.patch_products import serves
 from dpsgd_explorer.dp.layers.base import scale_samples, trained, trains
 from dpsgd_explorer.dp.layers.conv_gradients import (
     METHODS,
+    SampleGradients,
     convolution_gradients,
     estimated_method,
 )
@@ -37,6 +38,7 @@ from dpsgd_explorer.dp.layers.round_off import (
     gram,
     gram_norms,
     lengths,
+    sum_of,
     sum_over_positions,
 )
 
@@ -91,19 +93,31 @@ class ConvNdRule(MatrixRule[_ConvNd]):
     ) -> dict[str, Tensor]:
         gradients = {}
         if trains(layer, "weight"):
-            read, rows = self.patches(layer, activations, backprops)
-            gradients["weight"] = convolution_gradients(
-                read,
-                rows,
-                layer.kernel_size,
-                layer.stride,
-                layer.dilation,
-                layer.groups,
-                method,
-            )
+            weight = self._weight_gradients(method, layer, activations, backprops)
+            gradients["weight"] = weight.values
         if trains(layer, "bias"):
             gradients["bias"] = sum_over_positions(backprops)
         return gradients
+
+    def measured_gradients(
+        self, method: str, layer: _ConvNd, activations: Tensor, backprops: Tensor
+    ) -> tuple[dict[str, Tensor], Tensor]:
+        gradients, squares = {}, []
+        if trains(layer, "weight"):
+            weight = self._weight_gradients(method, layer, activations, backprops)
+            gradients["weight"] = weight.values
+            squares.append(weight.norms())
+        if trains(layer, "bias"):
+            bias = gradients["bias"] = sum_over_positions(backprops)
+            squares.append(lengths(bias).square_())
+        return gradients, sum_of(squares)
+
+    def _weight_gradients(
+        self, method: str, layer: _ConvNd, activations: Tensor, backprops: Tensor
+    ) -> SampleGradients:
+        read, rows = self.patches(layer, activations, backprops)
+        sizes = layer.kernel_size, layer.stride, layer.dilation
+        return convolution_gradients(read, rows, *sizes, layer.groups, method)
 
     def squared_norms(
         self, layer: _ConvNd, activations: Tensor, backprops: Tensor

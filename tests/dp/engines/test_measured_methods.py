@@ -253,14 +253,14 @@ def test_every_candidate_can_be_timed(channels_last):
 
 def test_a_method_that_fails_is_not_taken(monkeypatch):
     call = shaped(nn.Conv2d(2, 3, 2), 2, 5, 5)
-    gradients_by = type(call.rule).gradients_by
+    measured_gradients = type(call.rule).measured_gradients
 
     def without_memory(self, method, *args):
         if method == "patches":
             raise torch.OutOfMemoryError
-        return gradients_by(self, method, *args)
+        return measured_gradients(self, method, *args)
 
-    monkeypatch.setattr(type(call.rule), "gradients_by", without_memory)
+    monkeypatch.setattr(type(call.rule), "measured_gradients", without_memory)
     offered = ["patches", "rows"]
     seconds = method_times.method_times(call, offered, True, 1)
     assert seconds["patches"] == method_times.FAILED_S

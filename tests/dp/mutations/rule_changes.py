@@ -84,12 +84,6 @@ def with_gradients(kind, change, name="per_sample_gradients"):
     return wrap(method(kind, name), planted)
 
 
-def first_position(found, layer, activations, backprops):
-    """Take the bias of one position, of images."""
-    if "bias" in found:
-        found["bias"] = backprops.flatten(2)[..., 0]
-
-
 UNWEIGHTED = wrap(scale_samples, lambda real, values, weights: values)
 NO_BIAS = wrap(round_off.Gram.plus_one, lambda real, gram: gram)
 ZEROS = {"padding_mode": lambda layer: "zeros"}
