@@ -19,9 +19,10 @@
 
 #if defined(__x86_64__)
 
-/* Defines SUMS(x, row, rows, width, step, offset, kernel, g, outputs, out) for vectors
-   of LANES numbers; ``outputs`` is a multiple of LANES.  It returns the squared norm of
-   ``out``: 2 TILE squares are added in float, the rest in double. */
+/* Defines SUMS(x, row, rows, width, step, offset, kernel, g, wide, outputs, out) for
+   vectors of LANES numbers: the sums of one or two of them, ``wide`` channels, for all
+   entries of the kernel.  It returns their squared norm: 2 TILE squares are added in
+   float, the rest in double. */
 #define SUMS_OF(SUMS, LANES, TILE, TARGET)                                             \
     typedef float SUMS##_vector __attribute__((vector_size(4 * LANES), aligned(4)));   \
     typedef double SUMS##_doubles __attribute__((vector_size(8 * LANES), aligned(8))); \
@@ -35,7 +36,7 @@
         for (ptrdiff_t r = 0; r < rows; r++) {                                         \
             _Pragma("GCC unroll 16") for (int k = 0; k < TILE; k++)                    \
                 entry[k] = x + row[r] + offset[k < left ? k : left - 1];               \
-            for (ptrdiff_t i = 0; i < width; i++, g += outputs)                        \
+            for (ptrdiff_t i = 0; i < width; i++, g += vectors * LANES)                \
                 _Pragma("GCC unroll 2") for (int v = 0; v < vectors; v++) {            \
                     SUMS##_vector backprop = *(const SUMS##_vector *)(g + v * LANES);  \
                     _Pragma("GCC unroll 16") for (int k = 0; k < TILE; k++)            \
@@ -54,22 +55,16 @@
     static TARGET double SUMS(                                                         \
         const float *x, const ptrdiff_t *row, ptrdiff_t rows, ptrdiff_t width,         \
         ptrdiff_t step, const ptrdiff_t *offset, ptrdiff_t kernel, const float *g,     \
-        ptrdiff_t outputs, float *out) {                                               \
+        ptrdiff_t wide, ptrdiff_t outputs, float *out) {                               \
         SUMS##_doubles squares = {0};                                                  \
         double total = 0;                                                              \
-        for (ptrdiff_t o = 0; o < outputs;) {                                          \
-            const int pair = outputs - o >= 2 * LANES;                                 \
-            for (ptrdiff_t k = 0; k < kernel; k += TILE) {                             \
-                float *here = out + k * outputs + o;                                   \
-                if (pair)                                                              \
-                    SUMS##_tile(x, row, rows, width, step, offset + k, kernel - k,     \
-                                g + o, outputs, here, &squares, 2);                    \
-                else                                                                   \
-                    SUMS##_tile(x, row, rows, width, step, offset + k, kernel - k,     \
-                                g + o, outputs, here, &squares, 1);                    \
-            }                                                                          \
-            o += pair ? 2 * LANES : LANES;                                             \
-        }                                                                              \
+        for (ptrdiff_t k = 0; k < kernel; k += TILE)                                   \
+            if (wide > LANES)                                                          \
+                SUMS##_tile(x, row, rows, width, step, offset + k, kernel - k, g,      \
+                            outputs, out + k * outputs, &squares, 2);                  \
+            else                                                                       \
+                SUMS##_tile(x, row, rows, width, step, offset + k, kernel - k, g,      \
+                            outputs, out + k * outputs, &squares, 1);                  \
         for (int lane = 0; lane < LANES; lane++) total += squares[lane];               \
         return total;                                                                  \
     }
@@ -89,18 +84,17 @@ EXPORT int lanes(void) { return 0; }
 
 #endif
 
-/* Write g [channels, T] as [T, outputs]; channels beyond those there are become 0.
+/* Write g [channels, T] as [T, wide]; channels beyond those there are become 0.
 
    A block of positions is written again and again while it is in cache. */
 static void transpose(
-    const float *g, ptrdiff_t channels, ptrdiff_t positions, ptrdiff_t outputs,
-    float *to) {
+    const float *g, ptrdiff_t channels, ptrdiff_t positions, ptrdiff_t wide, float *to) {
     enum { BLOCK = 16 };
     for (ptrdiff_t t = 0; t < positions; t += BLOCK) {
         const ptrdiff_t end = positions - t < BLOCK ? positions - t : BLOCK;
-        for (ptrdiff_t o = 0; o < outputs; o++)
+        for (ptrdiff_t o = 0; o < wide; o++)
             for (ptrdiff_t j = 0; j < end; j++)
-                to[(t + j) * outputs + o] = o < channels ? g[o * positions + t + j] : 0;
+                to[(t + j) * wide + o] = o < channels ? g[o * positions + t + j] : 0;
     }
 }
 
@@ -110,32 +104,36 @@ struct job {
     const float *x;         /* [samples, entries] */
     const float *g;         /* [samples, channels, rows * width] */
     float *out;             /* [samples, kernel, outputs] */
-    double *squares;        /* [samples], the squared norms of out */
-    float *scratch;         /* [threads, rows * width, outputs] */
+    double *squares;        /* [samples, blocks], the squared norms of out */
+    float *scratch;         /* [threads, rows * width, 2 * length] */
     const ptrdiff_t *row;   /* [rows] */
     const ptrdiff_t *offset; /* [kernel] */
     ptrdiff_t samples, entries, channels, rows, width, step, kernel;
     ptrdiff_t outputs;      /* the next multiple of length from channels */
+    ptrdiff_t blocks;       /* of 2 * length outputs; the last may be half of that */
     ptrdiff_t length;       /* of a vector, at most lanes() */
-    ptrdiff_t next, joined; /* the next sample for a thread, and the threads so far */
+    ptrdiff_t next, joined; /* the next block for a thread, and the threads so far */
 };
 
 /* Write out and squares.  Any number of threads may work on a job together: each takes
-   the next sample that none has taken. */
+   the next block of a sample's channels that none has taken. */
 EXPORT void patch_products(struct job *job) {
 #if defined(__x86_64__)
-    const ptrdiff_t positions = job->rows * job->width, size = positions * job->outputs;
-    float *its = job->scratch + size * __atomic_fetch_add(&job->joined, 1, __ATOMIC_RELAXED);
+    const ptrdiff_t positions = job->rows * job->width, most = 2 * job->length;
+    const ptrdiff_t mine = __atomic_fetch_add(&job->joined, 1, __ATOMIC_RELAXED);
+    float *its = job->scratch + mine * positions * most;
     for (;;) {
-        const ptrdiff_t i = __atomic_fetch_add(&job->next, 1, __ATOMIC_RELAXED);
-        if (i >= job->samples) return;
+        const ptrdiff_t unit = __atomic_fetch_add(&job->next, 1, __ATOMIC_RELAXED);
+        if (unit >= job->samples * job->blocks) return;
+        const ptrdiff_t i = unit / job->blocks, o = unit % job->blocks * most;
+        const ptrdiff_t left = job->outputs - o, wide = left < most ? left : most;
         const float *own = job->x + i * job->entries;
-        float *to = job->out + i * job->kernel * job->outputs;
-        transpose(job->g + i * job->channels * positions, job->channels, positions,
-                  job->outputs, its);
-        job->squares[i] = (job->length == 16 ? sums_avx512 : sums_avx2)(
+        float *to = job->out + i * job->kernel * job->outputs + o;
+        transpose(job->g + (i * job->channels + o) * positions, job->channels - o,
+                  positions, wide, its);
+        job->squares[unit] = (job->length == 16 ? sums_avx512 : sums_avx2)(
             own, job->row, job->rows, job->width, job->step, job->offset, job->kernel,
-            its, job->outputs, to);
+            its, wide, job->outputs, to);
     }
 #endif
 }

@@ -80,7 +80,7 @@ class _Job(ctypes.Structure):
             (name, ctypes.c_ssize_t)
             for name in (
                 *("samples", "entries", "channels", "rows", "width", "step", "kernel"),
-                *("outputs", "length", "next", "joined"),
+                *("outputs", "blocks", "length", "next", "joined"),
             )
         ],
     ]
@@ -129,17 +129,19 @@ def patch_products(x: Tensor, g: Tensor, kernel: Kernel) -> Products:
     batch, outputs, positions = g.shape
     wide = outputs + -outputs % compiled.lanes
     g = g.to(torch.float32).contiguous()
+    block = 2 * compiled.lanes
+    blocks = -(-wide // block)
     sums = x.new_empty(batch, len(kernel.offsets), wide)
-    squares = x.new_empty(batch, dtype=torch.float64)
+    squares = x.new_empty(batch, blocks, dtype=torch.float64)
     work = sums[0].numel() * positions * batch
-    threads = min(batch, torch.get_num_threads()) if work >= MANY else 1
-    scratch = x.new_empty(threads, positions, wide)
+    threads = min(batch * blocks, torch.get_num_threads()) if work >= MANY else 1
+    scratch = x.new_empty(threads, positions, block)
     tensors = x, g, sums, squares, scratch
     sizes = batch, x[0].numel(), outputs, len(kernel.rows), kernel.width, kernel.step
     job = _Job(
         *(tensor.data_ptr() for tensor in tensors),
         *kernel.arrays,
-        *(*sizes, len(kernel.offsets), wide, compiled.lanes),
+        *(*sizes, len(kernel.offsets), wide, blocks, compiled.lanes),
     )
     team.run(compiled.function, job, threads)
-    return Products(sums[..., :outputs], squares)
+    return Products(sums[..., :outputs], squares.sum(1))

@@ -96,6 +96,7 @@ FAULTS = {
     ),
     "samples share their entries": ("own = job->x + i * job->entries", "own = job->x"),
     "one vector of a pair": ("&squares, 2);", "&squares, 1);"),
+    "blocks share their channels": ("(i * job->channels + o)", "(i * job->channels)"),
     "squares of the first entry alone": (
         "sum[k][v] * sum[k][v]",
         "sum[0][v] * sum[0][v]",
