@@ -27,8 +27,10 @@ rest, which is marked `long` with a family of `tests/families.py`. A test may de
 neither on the clock nor on the order of tests, and a test of a random quantity may fail
 by chance with a probability of at most 1e-6.
 
-Seconds are those of all tests of the family, fixtures included, in one process; several
-processes share them.
+Seconds are those of all tests of the family, fixtures included, in one process. `make
+test` has a process per core; `make test-all`, whose tests often wait for others, three for
+two cores, and browser tests between the rest. The browser is Chromium's shell without
+windows where the system has it: windows take as much of a core again.
 """
 SECTION = """
 ## {title}
