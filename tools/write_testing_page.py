@@ -28,9 +28,9 @@ neither on the clock nor on the order of tests, and a test of a random quantity 
 by chance with a probability of at most 1e-6.
 
 Seconds are those of all tests of the family, fixtures included, in one process. `make
-test` has a process per core; `make test-all`, whose tests often wait for others, three for
-two cores, and browser tests between the rest. The browser is Chromium's shell without
-windows where the system has it: windows take as much of a core again.
+test` has a process per core; `make test-all`, whose tests often wait for others, has
+three for two cores, and runs browser tests between the rest. The browser is Chromium's
+shell without windows where the system has it: windows take as much of a core again.
 """
 SECTION = """
 ## {title}
