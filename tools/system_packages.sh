@@ -14,12 +14,14 @@ fi
 is_offered() {
     apt-cache show "$1" >/dev/null 2>&1
 }
-if ! command -v chromium-headless-shell >/dev/null; then
-    if ! command -v chromium >/dev/null && ! command -v chromium-browser >/dev/null && ! command -v google-chrome >/dev/null; then
-        wanted="$wanted chromium-headless-shell"
-    elif [ "$(id -u)" -eq 0 ] && is_offered chromium-headless-shell; then
-        wanted="$wanted chromium-headless-shell"
-    fi
+has_browser() {
+    command -v chromium >/dev/null || command -v chromium-browser >/dev/null || command -v google-chrome >/dev/null
+}
+may_get_shell() {
+    [ "$(id -u)" -eq 0 ] && is_offered chromium-headless-shell
+}
+if ! command -v chromium-headless-shell >/dev/null && { ! has_browser || may_get_shell; }; then
+    wanted="$wanted chromium-headless-shell"
 fi
 if ! command -v fc-list >/dev/null; then
     wanted="$wanted fontconfig"

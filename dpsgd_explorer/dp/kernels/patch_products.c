@@ -115,6 +115,9 @@ struct job {
     ptrdiff_t next, joined; /* the next block for a thread, and the threads so far */
 };
 
+/* By which a caller sees whether it has the same struct in mind. */
+EXPORT size_t job_bytes(void) { return sizeof(struct job); }
+
 /* Write out and squares.  Any number of threads may work on a job together: each takes
    the next block of a sample's channels that none has taken. */
 EXPORT void patch_products(struct job *job) {

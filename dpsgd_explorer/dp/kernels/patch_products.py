@@ -94,8 +94,14 @@ def installed() -> PatchProducts | None:
 
 
 def loaded(file: Path) -> PatchProducts | None:
-    """Return the function of a compiled file; None if this processor is too old."""
+    """Return the function of a compiled file.
+
+    None if this processor is too old, or the file was compiled from another version's
+    source: to call that would write anywhere.
+    """
     library = opened(file)
+    if not hasattr(library, "job_bytes") or library.job_bytes() != ctypes.sizeof(_Job):
+        return None
     lanes = library.lanes()
     function = library.patch_products
     function.restype = None

@@ -12,26 +12,24 @@ import ctypes
 from collections.abc import Callable
 from functools import cache
 
-import torch
-
 from dpsgd_explorer.dp.kernels.library import Function
 
 
-def run(function: Function, job: ctypes.Structure, most: int) -> None:
-    """Call ``function(&job)`` in as many threads as torch has, and wait for all.
+def run(function: Function, job: ctypes.Structure, threads: int) -> None:
+    """Call ``function(&job)`` in threads of torch's, and wait for all.
 
     Args:
         function: A compiled function that takes parts of the job until none is left,
             whatever the number of threads.
         job: What the threads share.
-        most: Most threads; at least as many have room in the job.
+        threads: At most as many as torch has; for each there is room in the job.
     """
-    count, start = min(most, torch.get_num_threads()), _start()
-    if count <= 1 or start is None:
+    start = _start()
+    if threads == 1 or start is None:
         function(ctypes.byref(job))
     else:
         work = ctypes.cast(function, ctypes.c_void_p)
-        start(work, ctypes.byref(job), count, 0)
+        start(work, ctypes.byref(job), threads, 0)
 
 
 @cache

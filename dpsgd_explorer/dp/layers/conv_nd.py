@@ -91,33 +91,30 @@ class ConvNdRule(MatrixRule[_ConvNd]):
     def gradients_by(
         self, method: str, layer: _ConvNd, activations: Tensor, backprops: Tensor
     ) -> dict[str, Tensor]:
-        gradients = {}
-        if trains(layer, "weight"):
-            weight = self._weight_gradients(method, layer, activations, backprops)
-            gradients["weight"] = weight.values
-        if trains(layer, "bias"):
-            gradients["bias"] = sum_over_positions(backprops)
-        return gradients
+        return self._gradients(method, layer, activations, backprops)[0]
 
     def measured_gradients(
         self, method: str, layer: _ConvNd, activations: Tensor, backprops: Tensor
     ) -> tuple[dict[str, Tensor], Tensor]:
-        gradients, squares = {}, []
-        if trains(layer, "weight"):
-            weight = self._weight_gradients(method, layer, activations, backprops)
-            gradients["weight"] = weight.values
-            squares.append(weight.norms())
-        if trains(layer, "bias"):
-            bias = gradients["bias"] = sum_over_positions(backprops)
-            squares.append(lengths(bias).square_())
+        gradients, weight = self._gradients(method, layer, activations, backprops)
+        squares = [] if weight is None else [weight.norms()]
+        if "bias" in gradients:
+            squares.append(lengths(gradients["bias"]).square_())
         return gradients, sum_of(squares)
 
-    def _weight_gradients(
+    def _gradients(
         self, method: str, layer: _ConvNd, activations: Tensor, backprops: Tensor
-    ) -> SampleGradients:
-        read, rows = self.patches(layer, activations, backprops)
-        sizes = layer.kernel_size, layer.stride, layer.dilation
-        return convolution_gradients(read, rows, *sizes, layer.groups, method)
+    ) -> tuple[dict[str, Tensor], SampleGradients | None]:
+        """Return the gradients by name, and that of the weight with its norms."""
+        gradients, weight = {}, None
+        if trains(layer, "weight"):
+            read, rows = self.patches(layer, activations, backprops)
+            sizes = layer.kernel_size, layer.stride, layer.dilation
+            weight = convolution_gradients(read, rows, *sizes, layer.groups, method)
+            gradients["weight"] = weight.values
+        if trains(layer, "bias"):
+            gradients["bias"] = sum_over_positions(backprops)
+        return gradients, weight
 
     def squared_norms(
         self, layer: _ConvNd, activations: Tensor, backprops: Tensor
