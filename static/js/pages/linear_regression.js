@@ -93,13 +93,28 @@ function put(fresh) {
   for (const table of old.querySelectorAll(".chart details[open]")) {
     fresh.querySelector(`#${table.closest(".chart").id} details`)?.setAttribute("open", "");
   }
+  const focused = document.activeElement.closest("[data-results] > [id]");
   offerRun(fresh);
-  const focused = old.contains(document.activeElement) ? document.activeElement.closest("[id]")?.id : null;
-  old.replaceWith(fresh);
-  if (focused) document.getElementById(focused)?.querySelector("summary, a")?.focus();
+  replaceAround(launcher?.root, old, fresh);
+  if (focused?.isConnected === false) document.getElementById(focused.id)?.querySelector("summary, a")?.focus();
   showFaults();
   showSolved();
-  announce.textContent = fresh.querySelector("h3")?.textContent ?? "A setting has to be corrected.";
+  announce.textContent = results().querySelector("h3")?.textContent ?? "A setting has to be corrected.";
+}
+
+/** Replace the results around the panel, which a run may be going on in and a hand be on: it never leaves the page. */
+function replaceAround(panel, old, fresh) {
+  const place = fresh.querySelector("[data-descent-run]");
+  if (!place || !old.contains(panel)) {
+    place?.replaceWith(panel);
+    old.replaceWith(fresh);
+    return;
+  }
+  for (const gone of [...old.children].filter((child) => child !== panel)) gone.remove();
+  const children = [...fresh.children];
+  panel.before(...children.slice(0, children.indexOf(place)));
+  panel.after(...children.slice(children.indexOf(place) + 1));
+  Object.assign(old.dataset, fresh.dataset);
 }
 
 /** A descent too long for an instant answer is asked for on its own. */
@@ -118,13 +133,12 @@ function isLong() {
   return results().querySelector('[data-wait="descent"]') !== null;
 }
 
-/** The panel that launches the descent stays the same: a run may be going on in it. */
+/** Tell the panel that launches the descent what is shown. */
 function offerRun(shown) {
   const panel = shown.querySelector("[data-descent-run]");
   if (!panel) return;
   launcher ??= new DescentRun(panel);
   launcher.offer(JSON.parse(panel.dataset.settings), JSON.parse(panel.dataset.descentPlan));
-  if (panel !== launcher.root) panel.replaceWith(launcher.root);
 }
 
 function showFaults() {

@@ -48,6 +48,28 @@ def test_a_descent_runs_to_its_end_and_is_replayed(lab):
 
 
 @pytest.mark.long("more journeys")
+def test_results_that_come_in_leave_the_hand_on_the_button(open_page):
+    page = open_page("/glossary/")
+    late = []
+    page.route("**/linear-regression/results?*", lambda route: late.append(route))
+    page.goto(page.url.replace("/glossary/", LAB) + "?noise_multiplier=100&epsilon=2")
+    button = page.get_by_role("button", name="Run it")
+    focus(button)
+    page.keyboard.down("Space")
+    expect(page.locator('[data-wait="descent"]')).to_have_count(1)
+    late[0].continue_()
+    expect(page.locator("#descent h3")).to_contain_text("After 2,010 steps")
+    expect(button).to_be_focused()
+    page.keyboard.up("Space")
+    expect(said(page)).to_contain_text("Finished, step 2,010 of 2,010")
+    order = "nodes => nodes.map(({id, dataset}) => id || Object.keys(dataset)[0])"
+    children = page.locator("[data-results] > :is([id], [data-descent-run])")
+    assert children.evaluate_all(order) == [
+        *["errors", "descent", "regimes", "descentRun", "cloud", "budget"]
+    ]
+
+
+@pytest.mark.long("more journeys")
 def test_a_running_descent_outlives_a_change_of_settings_and_stops(open_page):
     page = open_page(LONG)
     launch(page)

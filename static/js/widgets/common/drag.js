@@ -39,7 +39,10 @@ export function grip(chart, {label, control, range, move, step, role = ""}) {
     ],
   });
   chart.grips.append(element);
-  if (state === "hidden") element.setAttribute("visibility", "hidden");
+  let isShown = true;
+  let hasValue = false; // before it is first drawn it has no place and says no value
+  const settle = () => element.setAttribute("visibility", isShown && hasValue && state !== "hidden" ? "visible" : "hidden");
+  settle();
   element.addEventListener("start", ({detail}) => move(detail));
   if (isFree) follow(element, (event) => move(chart.point(event)), step);
   return {
@@ -48,9 +51,12 @@ export function grip(chart, {label, control, range, move, step, role = ""}) {
       element.setAttribute("transform", `translate(${Math.round(x * 10) / 10} ${Math.round(y * 10) / 10})`);
       element.setAttribute("aria-valuenow", String(value));
       element.setAttribute("aria-valuetext", words);
+      hasValue = true;
+      settle();
     },
     show(visible) {
-      element.setAttribute("visibility", visible && state !== "hidden" ? "visible" : "hidden");
+      isShown = visible;
+      settle();
     },
   };
 }
