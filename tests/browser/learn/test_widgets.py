@@ -11,12 +11,6 @@ from playwright.sync_api import expect
 from dpsgd_explorer.web.widgets import noise_to_signal
 from tests.browser.trainer import focus, unfold
 
-HIDDEN_WIDGETS = """
-  const sheet = new CSSStyleSheet();
-  sheet.replaceSync("[data-widget] { display: none; }");
-  document.adoptedStyleSheets = [sheet];
-"""  # without a width nothing is drawn
-
 
 @pytest.mark.long("more journeys")
 def test_the_odd_record_is_guessed_moved_and_put_back(open_page):
@@ -43,19 +37,6 @@ def test_the_odd_record_is_guessed_moved_and_put_back(open_page):
     page.mouse.move(place["x"] + 9, place["y"] - 60, steps=3)
     page.mouse.up()
     expect(title).not_to_contain_text("to 0.64")
-
-
-@pytest.mark.long("more journeys")
-def test_a_grip_appears_with_its_value(open_page):
-    page = open_page("/glossary/", new_visitor=True)
-    page.add_init_script(HIDDEN_WIDGETS)
-    page.goto(page.url.replace("/glossary/", "/embed/one-odd-record/"))
-    grip = page.locator("#one-odd-record .grip")
-    expect(grip).to_have_attribute("visibility", "hidden")
-    expect(grip).not_to_have_attribute("aria-valuenow", re.compile(""))
-    page.evaluate("() => { document.adoptedStyleSheets = []; }")
-    expect(grip).to_be_visible()
-    expect(grip).to_have_attribute("aria-valuenow", re.compile(r"^-?\d"))
 
 
 @pytest.mark.long("more journeys")
