@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -27,11 +28,16 @@ PATIENCE = timedelta(minutes=10)
 PATIENCE_TO_TELL = timedelta(seconds=10)
 #: Before a message of torch's backends, such as "[/src/pair.cc:537] ".
 SOURCE_PLACE = re.compile(r"^\[[^]]*:\d+\] ?")
+AGAIN = "Start all ranks again, from the file of --checkpoint if there is one."
 FAILED, TOLD = "dpsgd_explorer/failed", "dpsgd_explorer/told"
 
 
 class SilentError(Exception):
     """Ends a rank after the first one to fail has printed why."""
+
+
+class TerminatedError(BaseException):
+    """The process got SIGTERM."""
 
 
 class Alone:
@@ -97,8 +103,22 @@ def together() -> Iterator[Alone]:
     dist.init_process_group(
         "gloo", store=store, rank=rank, world_size=size, timeout=PATIENCE
     )
+    signal.signal(signal.SIGTERM, _terminated)
     try:
-        yield Rank(dist.group.WORLD, rank)
+        with _told(store, rank):
+            yield Rank(dist.group.WORLD, rank)
+    except TerminatedError as error:
+        _tell(store, f"rank {rank}: told to end by SIGTERM. {AGAIN}")
+        raise SilentError from error
+    dist.barrier()
+    dist.destroy_process_group()
+
+
+@contextmanager
+def _told(store: Store, rank: int) -> Iterator[None]:
+    """Tell of an error, and raise SilentError for it."""
+    try:
+        yield
     except ExplorerError as error:
         _tell(store, f"rank {rank}: {error}")
         raise SilentError from error
@@ -107,14 +127,17 @@ def together() -> Iterator[Alone]:
         _tell(
             store,
             f"rank {rank}: another rank does not answer, so the run ends ({reason}). "
-            "Start all ranks again, from the file of --checkpoint if there is one.",
+            + AGAIN,
         )
         raise SilentError from error
     except SilentError:
         store.wait([TOLD], PATIENCE_TO_TELL)
         raise
-    dist.barrier()
-    dist.destroy_process_group()
+
+
+def _terminated(number: int, frame: object) -> None:
+    """Raise TerminatedError; ``torchrun`` ends the ranks so when one has died."""
+    raise TerminatedError
 
 
 def _first_sentence(text: str) -> str:
@@ -128,6 +151,7 @@ def _tell(store: Store, message: str) -> None:
 
     A rank that ends has the others ended, so each waits for the message.
     """
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
     with suppress(RuntimeError):  # whoever started the ranks is gone
         if store.add(FAILED, 1) > 1:
             store.wait([TOLD], PATIENCE_TO_TELL)
