@@ -2,14 +2,17 @@
 
 Each visitor has a connection of its own and reads the whole page, as browsers ask for
 it.  Times are those of a clock, on the machine that also runs the visitors; CPU time is
-that of the web server alone.
+that of the web server alone.  Before that: what it takes to import the site.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import resource
 import statistics
+import subprocess
+import sys
 import threading
 import time
 import urllib.request
@@ -23,11 +26,16 @@ PAGE = "/train/"
 ENCODINGS = ("br", "gzip")  # of most browsers; of some tools
 ALLOWED_S, ALLOWED_MS = 3.0, 10.0
 ROUNDS = 3
+IMPORTS = 9
+ALLOWED_IMPORT_S = 0.6
+#: As ``server.gunicorn`` has it: without the collector, for all that is loaded stays.
+IMPORT = "import gc; gc.disable(); import dpsgd_explorer.web"
 WEB = b"dpsgd_explorer.server.gunicorn"
 
 
 def main() -> None:
     """Measure, print and write."""
+    imported = statistics.median(import_seconds() for _ in range(IMPORTS))
     rows: list[dict[str, Any]] = []
     for encoding in ENCODINGS:
         with served() as address:
@@ -37,7 +45,16 @@ def main() -> None:
         ]
     print(json.dumps(rows, indent=1))
     bars = {"allowed_s": ALLOWED_S, "allowed_ms": ALLOWED_MS, "visitors": VISITORS}
-    print(record.write("opening", bars | {"rows": rows}))
+    site = {"import_s": imported, "allowed_import_s": ALLOWED_IMPORT_S}
+    print(record.write("opening", bars | site | {"rows": rows}))
+
+
+def import_seconds() -> float:
+    """Return the CPU seconds of a process that imports the site, and nothing else."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    subprocess.run([sys.executable, "-c", IMPORT], check=True)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
 
 def opened(address: str, encoding: str) -> dict[str, float]:

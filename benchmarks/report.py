@@ -200,7 +200,8 @@ def _opening(results: dict[str, Any]) -> str:
         times = f"{row['median_s']:.2f} | {row['last_s']:.2f}"
         cells = f"{row['encoding']} | {when} | {times} | {row['processor_ms']:.1f}"
         lines.append(f"| {cells} |")
-    return "\n".join(lines)
+    seconds = f"{results['import_s']:.2f} s of CPU"
+    return "\n".join([*lines, "", f"To import the site takes {seconds}."])
 
 
 def _overhead(results: dict[str, Any]) -> str:

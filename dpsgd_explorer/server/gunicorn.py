@@ -5,6 +5,7 @@ Started by ``serve`` as ``python -m dpsgd_explorer.server.gunicorn SOCKET``.
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import re
@@ -63,11 +64,14 @@ class WebServer(BaseApplication):  # type: ignore[misc]  # gunicorn has no types
             self.cfg.set(name, value)
 
     def load(self) -> Flask:
+        gc.disable()  # nothing that is loaded now is garbage
         # Here: gunicorn's master process needs none of it.
         from dpsgd_explorer.web import create_app
         from dpsgd_explorer.web.pages.readings import compute_ahead
 
         app = create_app(self._settings)
+        gc.freeze()  # nor will it be: no later collection reads it
+        gc.enable()
         chapters = Timer(QUIET_SECONDS, compute_ahead, args=(app,))
         chapters.daemon = True
         chapters.start()
@@ -103,7 +107,7 @@ class WebServer(BaseApplication):  # type: ignore[misc]  # gunicorn has no types
 
 def load_ahead() -> None:
     """Load what some answer will need, for no first answer to wait for all of it."""
-    for name in ("dpsgd_explorer.runs.queue", "scipy.optimize"):
+    for name in ("dpsgd_explorer.runs.queue", "scipy.special", "scipy.optimize"):
         import_module(name)
 
 

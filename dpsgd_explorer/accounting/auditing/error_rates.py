@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from scipy.special import betaincinv
+import scipy
 
 from dpsgd_explorer.accounting.core import validation
 from dpsgd_explorer.accounting.core.intervals import Floats
@@ -97,4 +97,4 @@ def largest_rate(count: int, trials: int, error: float) -> float:
     """
     if count >= trials:
         return 1.0
-    return float(betaincinv(count + 1, trials - count, 1 - error))
+    return float(scipy.special.betaincinv(count + 1, trials - count, 1 - error))

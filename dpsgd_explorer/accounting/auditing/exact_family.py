@@ -30,7 +30,7 @@ from statistics import NormalDist
 from typing import NamedTuple
 
 import numpy as np
-from scipy.special import ndtri
+import scipy
 
 from dpsgd_explorer.accounting.auditing.error_rates import Scores
 from dpsgd_explorer.accounting.auditing.excess import least_excess
@@ -164,7 +164,9 @@ def clearest_threshold(scores: Scores) -> float:
 
     def clearness(threshold: float) -> float:
         false_positives, false_negatives = scores.errors(threshold).at_most(0.1)
-        return float(-ndtri(false_positives) - ndtri(false_negatives))
+        return float(
+            -scipy.special.ndtri(false_positives) - scipy.special.ndtri(false_negatives)
+        )
 
     return float(max(tried, key=clearness))
 

@@ -12,7 +12,7 @@ import math
 from typing import NamedTuple, Self
 
 import numpy as np
-from scipy import special
+import scipy
 
 from dpsgd_explorer.accounting.auditing.error_rates import ErrorCounts, largest_rate
 from dpsgd_explorer.accounting.core.binomial import at_least
@@ -102,12 +102,12 @@ class _Test:
             high: Largest one.
             deviation: About the standard deviation of what is counted.
         """
-        wanted = special.ndtri(self._error - self._unknown)
+        wanted = scipy.special.ndtri(self._error - self._unknown)
         at, close = high + deviation * wanted, CLOSE * (high - low)
         slope, before = 1 / deviation, None
         for _ in range(GUESSES):
             at = min(max(at, low), high)
-            quantile = special.ndtri(self._chance(at))
+            quantile = scipy.special.ndtri(self._chance(at))
             if not math.isfinite(quantile):
                 return
             if before is not None and at != before[0] and quantile != before[1]:

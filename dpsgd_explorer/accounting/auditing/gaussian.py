@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from scipy.special import ndtri
+import scipy
 
 from dpsgd_explorer.accounting.auditing.error_rates import Scores
 from dpsgd_explorer.accounting.core.gaussian import epsilon_of_mu
@@ -33,7 +33,7 @@ def gaussian_dp_epsilon(
     """
     share = error / len(thresholds)
     rates = [scores.errors(one).at_most(share) for one in thresholds]
-    mu = max(-float(ndtri(p) + ndtri(n)) for p, n in rates)
+    mu = max(-float(scipy.special.ndtri(p) + scipy.special.ndtri(n)) for p, n in rates)
     return epsilon_of_mu(delta, mu) if mu > 0 else 0.0
 
 
@@ -60,5 +60,5 @@ def gaussian_pair_epsilon(scores: Scores, delta: float, error: float) -> float:
         return 0.0
     mu = float(members.mean() - others.mean()) / deviation
     spread = math.sqrt(1 / len(members) + 1 / len(others) + mu**2 / (2 * free))
-    mu += float(ndtri(error)) * spread
+    mu += float(scipy.special.ndtri(error)) * spread
     return epsilon_of_mu(delta, mu) if mu > 0 else 0.0

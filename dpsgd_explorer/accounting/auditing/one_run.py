@@ -17,7 +17,7 @@ from statistics import NormalDist
 from typing import NamedTuple
 
 import numpy as np
-from scipy import special
+import scipy
 
 from dpsgd_explorer.accounting.auditing.error_rates import Scores
 from dpsgd_explorer.accounting.core.binomial import at_least
@@ -91,7 +91,7 @@ def _refutes(made: Guesses, epsilon: float, delta: float, error: float) -> bool:
 
     The probability is that at δ = 0 and more, so the former alone may decide.
     """
-    rate = special.expit(epsilon)
+    rate = scipy.special.expit(epsilon)
     beta = float(at_least(made.right, made.made, rate))
     if made.right == 0 or beta > error:
         return False

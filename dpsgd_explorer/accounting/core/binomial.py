@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import betainc
+import scipy
 
 from dpsgd_explorer.accounting.core.intervals import Floats
 
@@ -26,5 +26,5 @@ def at_least(
     """
     count = np.asarray(count, dtype=np.float64)
     inside = np.clip(count, 1, max(1, trials))
-    tail = betainc(inside, trials - inside + 1, rate)
+    tail = scipy.special.betainc(inside, trials - inside + 1, rate)
     return np.where(count <= 0, 1.0, np.where(count > trials, 0.0, tail))

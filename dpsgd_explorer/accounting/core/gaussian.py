@@ -18,7 +18,7 @@ import math
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import erfcx, ndtr
+import scipy
 
 from dpsgd_explorer.accounting.core import validation
 from dpsgd_explorer.accounting.core.root_finding import (
@@ -61,8 +61,12 @@ def deltas_of_mu(losses: npt.NDArray[np.float64], mu: float) -> npt.NDArray[np.f
     x = np.abs(losses) / mu - mu / 2
     with np.errstate(over="ignore", under="ignore", invalid="ignore"):
         density = np.exp(-x * x / 2) / 2  # over √(2/π), which Mills' ratio brings
-        far = density * erfcx((x + mu) / math.sqrt(2))
-        near = np.where(x > 0, density * erfcx(x / math.sqrt(2)), ndtr(-x))
+        far = density * scipy.special.erfcx((x + mu) / math.sqrt(2))
+        near = np.where(
+            x > 0,
+            density * scipy.special.erfcx(x / math.sqrt(2)),
+            scipy.special.ndtr(-x),
+        )
     positive = near - far
     gain = np.exp(np.minimum(losses, 0.0))
     return np.asarray(
@@ -137,13 +141,13 @@ def _delta(x: float, mu: float) -> float:
         slope = middle * _mills(middle) - 1  # M'(x) = x M(x) - 1
         return -density * mu * slope if density else 0.0
     far = density * _mills(x + mu)  # x + μ >= μ/2 > 0
-    return (density * _mills(x) if x > 0 else float(ndtr(-x))) - far
+    return (density * _mills(x) if x > 0 else float(scipy.special.ndtr(-x))) - far
 
 
 def _mills(x: float) -> float:
-    return math.sqrt(math.pi / 2) * float(erfcx(x / math.sqrt(2)))
+    return math.sqrt(math.pi / 2) * float(scipy.special.erfcx(x / math.sqrt(2)))
 
 
 def mills_ratio(x: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
     """Return M(x) = (1 - Φ(x)) / φ(x); any shape."""
-    return math.sqrt(math.pi / 2) * np.asarray(erfcx(x / math.sqrt(2)))
+    return math.sqrt(math.pi / 2) * np.asarray(scipy.special.erfcx(x / math.sqrt(2)))

@@ -24,7 +24,7 @@ import math
 from collections.abc import Callable
 
 import numpy as np
-from scipy.special import log_ndtr, ndtr
+import scipy
 
 from dpsgd_explorer.accounting.core.accountant import Floats
 from dpsgd_explorer.accounting.core.gaussian import (
@@ -151,9 +151,9 @@ def _replace_deltas(q: float, sigma: float, epsilons: Floats) -> Floats:
         if sigma < LITTLE_NOISE:
             rest = _density(distance) * mills_ratio(z + 1 / sigma)
         else:
-            common = np.exp(log_gain + log_ndtr(-z)) * ((1 - q) / q)
-            rest = np.exp(size + log_ndtr(-1 / sigma - z)) + common
-        positive = q * np.maximum(ndtr(-distance) - rest, 0.0)
+            common = np.exp(log_gain + scipy.special.log_ndtr(-z)) * ((1 - q) / q)
+            rest = np.exp(size + scipy.special.log_ndtr(-1 / sigma - z)) + common
+        positive = q * np.maximum(scipy.special.ndtr(-distance) - rest, 0.0)
     mirrored = -np.expm1(-size) + np.exp(-size) * positive
     return np.asarray(np.where(epsilons < 0, mirrored, positive))
 

@@ -29,7 +29,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from scipy.special import betainc
+import scipy
 
 from dpsgd_explorer.accounting.core.tolerances import TOLERANCES
 from dpsgd_explorer.accounting.exact.mixed_loss import mixed_loss
@@ -122,7 +122,7 @@ def binomial_tail(size: int, rate: float, cap: int, sign: int = 1) -> float:
     """
     if cap >= size:
         return 0.0
-    tail = float(betainc(cap + 1.0, float(size - cap), rate))
+    tail = float(scipy.special.betainc(cap + 1.0, float(size - cap), rate))
     if not 0 <= tail <= 1:
         raise ArithmeticError(f"P(Binomial({size}, {rate}) > {cap}) came out as {tail}")
     if sign < 0:

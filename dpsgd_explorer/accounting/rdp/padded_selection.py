@@ -19,7 +19,7 @@ import math
 from dataclasses import dataclass, field
 
 import numpy as np
-from scipy.special import pdtr, pdtrc
+import scipy
 
 from dpsgd_explorer.accounting.core import validation as domains
 from dpsgd_explorer.accounting.rdp.curve import RdpCurve
@@ -88,7 +88,7 @@ def padded_selection(
 
 def tail(mean_trials: float, most: int) -> float:
     """Return P(K > most) of a Poisson number with this mean, rounded up."""
-    return float(pdtrc(most, mean_trials)) * (1 + ROUNDING)
+    return float(scipy.special.pdtrc(most, mean_trials)) * (1 + ROUNDING)
 
 
 def number_of_trials(uniform: float, mean_trials: float, most: int) -> int:
@@ -96,7 +96,9 @@ def number_of_trials(uniform: float, mean_trials: float, most: int) -> int:
 
     K is the least number with P(K' <= K) > uniform.
     """
-    return next((k for k in range(most) if pdtr(k, mean_trials) > uniform), most)
+    return next(
+        (k for k in range(most) if scipy.special.pdtr(k, mean_trials) > uniform), most
+    )
 
 
 def _least_number(mean: float, allowed: float) -> int:

@@ -29,10 +29,10 @@ q is near 1/2 or the divergence is tiny.
 from __future__ import annotations
 
 import math
-from functools import lru_cache
+from functools import cache, lru_cache
 
 import numpy as np
-from scipy.special import gammaln
+import scipy
 
 from dpsgd_explorer.accounting.core.accountant import Floats
 from dpsgd_explorer.accounting.core.log_space import (
@@ -57,9 +57,6 @@ _STARTS = np.cumsum(_LENGTHS) - _LENGTHS
 _TERM_ORDERS = np.repeat(INTEGER_ORDERS, _LENGTHS)
 _TERMS = np.concatenate(
     [np.arange(2, order + 1) for order in INTEGER_ORDERS.astype(int)]
-)
-_LOG_BINOMIALS = (
-    gammaln(_TERM_ORDERS + 1) - gammaln(_TERMS + 1) - gammaln(_TERM_ORDERS - _TERMS + 1)
 )
 
 REACH = 9.0  # standard deviations on either side; beyond lies less than 1e-16
@@ -115,8 +112,16 @@ def log_excess_integer(sample_rate: float, noise_multiplier: float) -> Floats:
     k = np.arange(2, _LENGTHS.max() + 2)
     growth = log_expm1(k * (k - 1) / 2 / noise_multiplier / noise_multiplier)
     by_term = growth + k * (math.log(sample_rate) - log_absent)
-    logs = _LOG_BINOMIALS + _TERM_ORDERS * log_absent + by_term[_TERMS - 2]
+    logs = _log_binomials() + _TERM_ORDERS * log_absent + by_term[_TERMS - 2]
     return log_sum_segments(logs, _STARTS)
+
+
+@cache
+def _log_binomials() -> Floats:
+    """Return the logarithms of the series' binomial coefficients."""
+    gammaln = scipy.special.gammaln
+    chosen = gammaln(_TERMS + 1) + gammaln(_TERM_ORDERS - _TERMS + 1)
+    return np.asarray(gammaln(_TERM_ORDERS + 1) - chosen)
 
 
 def log_excess_fractional(
@@ -171,6 +176,6 @@ def _excess_series(y: Floats, weight: Floats, orders: Floats) -> Floats:
     g = sum over k >= 2 of (α^k - α) y^k / k!, for α|y| up to 0.55 here.
     """
     factors = (orders[:, None] ** DEGREES - orders[:, None]) / np.exp(
-        gammaln(DEGREES + 1)
+        scipy.special.gammaln(DEGREES + 1)
     )  # [A, K]
     return np.asarray(factors @ (y ** DEGREES[:, None] @ np.exp(weight)))

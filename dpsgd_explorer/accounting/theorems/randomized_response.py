@@ -17,7 +17,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from scipy.special import betainc, expit, gammaln
+import scipy
 
 from dpsgd_explorer.accounting.core.accountant import Floats
 from dpsgd_explorer.accounting.core.tolerances import TOLERANCES
@@ -92,9 +92,9 @@ def log_delta(k: Floats, loss: Floats, epsilon: Floats) -> tuple[Floats, Floats]
     """Return log δ at ε from 0 to kε₀, and its derivative; all [n]."""
     m = np.minimum(np.floor((epsilon / loss + k) / 2) + 1, k)
     with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
-        beyond = betainc(m, k - m + 1, expit(-loss))  # Q
+        beyond = scipy.special.betainc(m, k - m + 1, scipy.special.expit(-loss))  # Q
         scaled = np.exp(epsilon + np.log(beyond))  # e^ε Q
-        value = betainc(m, k - m + 1, expit(loss)) - scaled
+        value = scipy.special.betainc(m, k - m + 1, scipy.special.expit(loss)) - scaled
         small = np.flatnonzero(loss * np.sqrt(k) < SMALL_LOSS)
         gap = _gap(k[small], loss[small], m[small])
         value[small] = gap - np.expm1(epsilon[small]) * beyond[small]
@@ -116,6 +116,7 @@ def _log_binomial(k: Floats, m: Floats, t: Floats) -> Floats:
     Source: Loader (2000), Fast and accurate computation of binomial probabilities.
     """
     small = np.minimum(m, k - m) < STIRLING_FROM
+    gammaln = scipy.special.gammaln
     direct = gammaln(k + 1) - gammaln(m + 1) - gammaln(k - m + 1)
     direct = direct + m * np.log(t) + (k - m) * np.log1p(-t)
     m, rest = np.where(small, k / 2, m), np.where(small, k / 2, k - m)

@@ -21,7 +21,6 @@ import re
 from functools import lru_cache
 from xml.etree.ElementTree import Element, tostring
 
-from latex2mathml.converter import convert_to_element
 from markupsafe import Markup
 
 from dpsgd_explorer.errors import ExplorerError
@@ -58,6 +57,8 @@ def math(tex: str, block: bool = False, alt: str = "") -> Markup:
     Raises:
         FormulaError: a command is outside the subset, or braces do not match.
     """
+    from latex2mathml.converter import convert_to_element  # its import takes 0.1 s
+
     _check(tex)
     element = convert_to_element(_expand(tex), display="block" if block else "inline")
     _tidy(element, block)

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from scipy.special import stdtrit
+import scipy
 
 from dpsgd_explorer.experiments.events import changes_of
 from dpsgd_explorer.experiments.mid_run import FURTHER
@@ -303,7 +303,9 @@ def _beyond_luck(
     n, m = len(draws), len(values)
     lead = _mean(values) - _mean(draws)
     variance = sum((x - _mean(draws)) ** 2 for x in draws) / (n - 1)
-    reach = float(stdtrit(n - 1, SURE)) * math.sqrt(variance * (1 / n + 1 / m))
+    reach = float(scipy.special.stdtrit(n - 1, SURE)) * math.sqrt(
+        variance * (1 / n + 1 / m)
+    )
     place = f"{points(abs(lead))} points {'above' if lead > 0 else 'below'}"
     subject = f"The mean of {_spoken(name)}" if m > 1 else name
     claim = (

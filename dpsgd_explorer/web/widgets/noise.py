@@ -16,8 +16,8 @@ from typing import Any
 from urllib.parse import urlencode
 
 import numpy as np
+import scipy
 from markupsafe import Markup
-from scipy.special import ndtri
 
 from dpsgd_explorer.accounting import (
     ACCOUNTANTS,
@@ -100,7 +100,7 @@ def density_with(level: Level) -> list[float]:
     without = with_it * np.exp(-law.losses)
     tails = np.cumsum(without[::-1])[::-1] - without / 2
     seen = (tails > 0) & (tails < 1)
-    places = -ndtri(tails[seen])
+    places = -scipy.special.ndtri(tails[seen])
     rising = np.concatenate([[True], np.diff(np.maximum.accumulate(places)) > 0])
     losses = np.interp(PLACES, places[rising], law.losses[seen][rising])
     values = np.exp(_log_normal(PLACES) + losses)

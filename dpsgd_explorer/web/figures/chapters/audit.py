@@ -19,8 +19,8 @@ from dataclasses import dataclass
 from functools import cache
 
 import numpy as np
+import scipy
 from markupsafe import Markup
-from scipy.special import betaincinv
 
 from dpsgd_explorer.accounting import epsilon
 from dpsgd_explorer.web.figures import toy_problem as toy
@@ -98,11 +98,15 @@ def lower_bound(hits: int, alarms: int, count: int, delta: float = DELTA) -> flo
         count: Trainings per world.
         delta: δ of the promise.
     """
-    h = float(betaincinv(hits, count - hits + 1, 1 - EACH_SIDE)) if hits else 0.0
+    h = (
+        float(scipy.special.betaincinv(hits, count - hits + 1, 1 - EACH_SIDE))
+        if hits
+        else 0.0
+    )
     a = (
         1.0
         if alarms == count
-        else float(betaincinv(alarms + 1, count - alarms, EACH_SIDE))
+        else float(scipy.special.betaincinv(alarms + 1, count - alarms, EACH_SIDE))
     )
     logs = [0.0]
     if h > delta:
