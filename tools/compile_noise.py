@@ -1,10 +1,10 @@
-"""Compile the noise and the products of patches, where there is a C compiler.
+"""Compile noise, products of patches and steps of LSTMs, where there is a C compiler.
 
 Run as ``python tools/compile_noise.py [FOLDER]`` by the environment that will use it;
 without a folder each library goes where the package looks for it.  Sources and flags
 are those of pyproject.toml, by which wheels are built.  Without a compiler noise is
 drawn by torch: the same law, some three times slower; and steps of convolutions take a
-tenth longer.
+tenth longer, those of LSTMs a third.
 """
 
 from __future__ import annotations

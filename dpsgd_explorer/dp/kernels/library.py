@@ -20,3 +20,13 @@ def compiled_file(folder: Path, name: str) -> Path | None:
 def opened(file: Path) -> ctypes.CDLL:
     """Load a library; its functions run without Python's lock."""
     return ctypes.CDLL(str(file))
+
+
+def agrees(library: ctypes.CDLL, size: str, struct: type[ctypes.Structure]) -> bool:
+    """Whether a library takes this struct, by its function that returns the size.
+
+    One that was compiled from another version's source might write anywhere.
+    """
+    if not hasattr(library, size):
+        return False
+    return bool(getattr(library, size)() == ctypes.sizeof(struct))

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from dpsgd_explorer.dp.kernels import team
-from dpsgd_explorer.dp.kernels.library import Function, compiled_file, opened
+from dpsgd_explorer.dp.kernels.library import Function, agrees, compiled_file, opened
 
 #: The library's name, as pyproject.toml has it, without the platform's suffix.
 NAME = "_patch_products"
@@ -96,11 +96,10 @@ def installed() -> PatchProducts | None:
 def loaded(file: Path) -> PatchProducts | None:
     """Return the function of a compiled file.
 
-    None if this processor is too old, or the file was compiled from another version's
-    source: to call that would write anywhere.
+    None if this processor is too old, or another version's source was compiled.
     """
     library = opened(file)
-    if not hasattr(library, "job_bytes") or library.job_bytes() != ctypes.sizeof(_Job):
+    if not agrees(library, "job_bytes", _Job):
         return None
     lanes = library.lanes()
     function = library.patch_products

@@ -17,13 +17,8 @@ from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_
 
 from dpsgd_explorer.dp.layers.base import BadInputError
 from dpsgd_explorer.dp.layers.linear import LinearRule
-from dpsgd_explorer.dp.layers.recurrent_cells import (
-    Cell,
-    GRUCell,
-    LSTMCell,
-    PlainCell,
-    Run,
-)
+from dpsgd_explorer.dp.layers.lstm_cell import LSTMCell
+from dpsgd_explorer.dp.layers.recurrent_cells import Cell, GRUCell, PlainCell, Run
 from dpsgd_explorer.dp.layers.recurrent_gates import GatesRule
 from dpsgd_explorer.dp.layers.rewrite import CallRecorder, LayerPart, Rewrite
 

@@ -12,37 +12,13 @@ copied and gradients are 0.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from dpsgd_explorer.dp.layers.rewrite import BackpropCallback, LayerPart
 from dpsgd_explorer.errors import PrivacyError
-
-#: Steps of an LSTM whose factors are made together: few calls, and in cache.
-STEPS_AT_ONCE = 16
-
-
-class Slopes(NamedTuple):
-    """The factors of one step of an LSTM's backward, [B, n, H] each.
-
-    With dm the gradient of m = o tanh(c) and dc that of c:
-
-    Attributes:
-        m: o and tanh(c), which multiply dm.
-        of_m: 1 - tanh(c)^2 and o (1 - o), which multiply that: parts of dc and do.
-        c: g, the memory before, and i, which multiply dc.
-        of_c: i (1 - i), f (1 - f) and 1 - g^2, which multiply that: di, df and dg.
-        f: f, [B, H].
-    """
-
-    m: Tensor
-    of_m: Tensor
-    c: Tensor
-    of_c: Tensor
-    f: Tensor
 
 
 class Cell(ABC):
@@ -140,95 +116,6 @@ class PlainCell(Cell):
             gates[t] = self.mask(t, (outputs[t] + h) * slope)
             h = self.keep(t, gates[t] @ self.weight_hh, h)
         return gates, gates @ self.weight_ih, h, c
-
-
-class LSTMCell(Cell):
-    """Gates [i, f, g, o]: c' = f c + i g, h' = o tanh(c'), maybe projected."""
-
-    has_memory = True
-
-    def run(self, x: Tensor, h: Tensor, c: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        bias = None if self.bias_ih is None else self.bias_ih + self.bias_hh
-        inputs = torch.nn.functional.linear(x, self.weight_ih, bias)
-        length, batch, hidden = *x.shape[:2], c.shape[1]
-        self._gates = inputs
-        self.unprojected = x.new_empty(length, batch, hidden)
-        self._tanh_memory = torch.empty_like(self.unprojected)
-        outputs = (
-            self.unprojected
-            if self.projection is None
-            else x.new_empty(length, batch, h.shape[1])
-        )
-        # Steps are small: views of all of them are made at once, not one by one.
-        i_f = inputs[..., : 2 * hidden].unbind(0)
-        i, f, g, o = (gate.unbind(0) for gate in inputs.chunk(4, 2))
-        every, tanhs = inputs.unbind(0), self._tanh_memory.unbind(0)
-        states, projected = self.unprojected.unbind(0), outputs.unbind(0)
-        hidden_before, self._memory_before = [h] * length, [c] * length
-        weight = self.weight_hh.t()
-        for t in self.steps(length):
-            hidden_before[t], self._memory_before[t] = h, c
-            every[t].addmm_(h, weight)
-            i_f[t].sigmoid_()
-            o[t].sigmoid_()
-            g[t].tanh_()
-            new = torch.addcmul(f[t] * c, i[t], g[t])
-            tanh = torch.tanh(new, out=tanhs[t])
-            m = torch.mul(o[t], tanh, out=states[t])
-            if self.projection is not None:
-                m = torch.mm(m, self.projection.t(), out=projected[t])
-            h, c = self.keep(t, m, h), self.keep(t, new, c)
-        if length:  # samples first in memory, as the rule of the gates reads them
-            self.hidden_before = torch.stack(hidden_before, 1).transpose(0, 1)
-        else:
-            self.hidden_before = x.new_empty(0, batch, h.shape[1])
-        return outputs if self.active is None else outputs * self.active, h.clone(), c
-
-    def back(
-        self, outputs: Tensor, h: Tensor, c: Tensor
-    ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        # Gradients overwrite the gates, to save memory.  Without a projection, the
-        # projected gradients are not read later, so one row serves for all steps.
-        every = outputs if self.projection is not None else outputs[:1]
-        self.projected_gradients = torch.empty_like(every).expand_as(outputs)
-        totals, arriving = self.projected_gradients.unbind(0), outputs.unbind(0)
-        steps = self.steps(len(outputs))[::-1]
-        for start in range(0, len(steps), STEPS_AT_ONCE):
-            block = steps[start : start + STEPS_AT_ONCE]
-            for t, slopes in zip(block, self._slopes(block), strict=True):
-                total = torch.add(arriving[t], h, out=totals[t])
-                if self.active is not None:
-                    total.mul_(self.active[t])
-                dm = total if self.projection is None else total @ self.projection
-                before = c
-                row = self._gates[t]
-                gates = row.unflatten(1, (4, -1))  # type: ignore[no-untyped-call]
-                # To the third and fourth place: what c gets, and the gradient of o.
-                torch.mul(dm.unsqueeze(1) * slopes.m, slopes.of_m, out=gates[:, 2:])
-                c = c + gates[:, 2]
-                torch.mul(c.unsqueeze(1) * slopes.c, slopes.of_c, out=gates[:, :3])
-                if self.active is not None:
-                    row *= self.active[t]
-                h = self.keep(t, row @ self.weight_hh, h)
-                c = self.keep(t, c * slopes.f, before)
-        return self._gates, self._gates @ self.weight_ih, h, c
-
-    def _slopes(self, steps: list[int]) -> Iterator[Slopes]:
-        """Return the factors of each of consecutive steps, made for all at once."""
-        first, last = min(steps), max(steps)
-        i, f, g, o = self._gates[first : last + 1].chunk(4, 2)
-        tanh = self._tanh_memory[first : last + 1]
-        before = torch.stack(self._memory_before[first : last + 1])
-        of_all = (
-            torch.stack([o, tanh], 2),
-            torch.stack([1 - tanh.square(), o * (1 - o)], 2),
-            torch.stack([g, before, i], 2),
-            torch.stack([i * (1 - i), f * (1 - f), 1 - g.square()], 2),
-            f.clone(),
-        )
-        each = zip(*(factors.unbind(0) for factors in of_all), strict=True)
-        in_order = [Slopes(*factors) for factors in each]
-        return iter(in_order if steps[0] == first else in_order[::-1])
 
 
 class GRUCell(Cell):

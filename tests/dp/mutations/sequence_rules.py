@@ -1,12 +1,11 @@
 """Mutations of the rules of recurrent layers and of attention."""
 
-import itertools
-
 import torch
 from torch import nn
 
 from dpsgd_explorer.dp.layers import (
     attention,
+    lstm_cell,
     recurrent_cells,
     recurrent_gates,
     round_off,
@@ -42,10 +41,8 @@ def recurrent():
         cell.keep = lambda t, new, old: torch.zeros_like(new)
         return real(cell, *gradients)
 
-    def memory_not_carried(real, cell, *gradients):
-        keep, forgets = cell.keep, itertools.cycle((False, True))  # state, memory
-        cell.keep = lambda t, new, old: keep(t, new * (not next(forgets)), old)
-        return real(cell, *gradients)
+    def memory_not_carried(real, elements, *gradients):
+        return torch.zeros_like(real(elements, *gradients))
 
     def forget_slope(real, cell, *gradients):
         forget = cell._gates.chunk(4, 2)[1].clone()
@@ -81,12 +78,12 @@ def recurrent():
         "LSTM": broken(
             lstm,
             {
-                "slope of the forget gate": wrap(cells.LSTMCell.back, forget_slope),
+                "slope of the forget gate": wrap(lstm_cell.LSTMCell.back, forget_slope),
                 "memory not carried back": wrap(
-                    cells.LSTMCell.back, memory_not_carried
+                    lstm_cell.TorchElements.backward, memory_not_carried
                 ),
                 "projection without later steps": wrap(
-                    cells.LSTMCell.back, no_later_steps
+                    lstm_cell.LSTMCell.back, no_later_steps
                 ),
             },
         ),
