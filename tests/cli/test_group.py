@@ -35,43 +35,26 @@ sys.exit(main())
 """
 
 
-#: Where one rank is killed in mid-step, before it hands out its noisy slice.
-KILLED = """
+#: Where something happens to one rank in mid-step, before it hands out its noisy slice.
+MID_STEP = """
 import os, signal, sys
 from dpsgd_explorer.cli.main import main
 from dpsgd_explorer.dp.noise.seeded import RankNoise
 
 add_to, calls = RankNoise.add_to, []
 
-def killed(*arguments):
+def interrupted(*arguments):
     calls.append(arguments)
     if os.environ["RANK"] == "1" and len(calls) > 2:
-        os.kill(os.getpid(), signal.SIGKILL)
+        {happens}
     return add_to(*arguments)
 
-RankNoise.add_to = killed
+RankNoise.add_to = interrupted
 sys.exit(main())
 """
-
-
-#: Where torchrun is told to end by one of its ranks.
-ENDED = """
-import os, signal, sys
-from dpsgd_explorer.cli.main import main
-from dpsgd_explorer.dp.noise.seeded import RankNoise
-
-add_to, calls = RankNoise.add_to, []
-
-def ended(*arguments):
-    calls.append(arguments)
-    if os.environ["RANK"] == "1" and len(calls) > 2:
-        os.kill(os.getppid(), signal.SIGTERM)
-        signal.pause()
-    return add_to(*arguments)
-
-RankNoise.add_to = ended
-sys.exit(main())
-"""
+KILLED = MID_STEP.format(happens="os.kill(os.getpid(), signal.SIGKILL)")
+#: torchrun is told to end, and ends its ranks.
+ENDED = MID_STEP.format(happens="os.kill(os.getppid(), signal.SIGTERM); signal.pause()")
 
 
 @pytest.fixture
