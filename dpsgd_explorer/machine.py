@@ -6,7 +6,6 @@ its control group (version 2, then version 1).
 
 from __future__ import annotations
 
-import ctypes
 import math
 import os
 import re
@@ -37,11 +36,6 @@ REST_MIB = 800
 #: Runs that share a core on a site for many: each gets a third of it, and none waits
 #: for the end of another before its first point.
 RUNS_PER_CORE = 3
-
-#: Parameters of glibc's allocator, from malloc.h.
-TRIM_THRESHOLD, MMAP_THRESHOLD = -1, -3
-#: Bytes of the largest piece that it keeps, the most that it takes, and no limit.
-MOST_KEPT, NEVER = 32 * 2**20, 2**31 - 1
 
 
 def runs_at_a_time(threads: int, *, for_many: bool) -> int:
@@ -98,22 +92,6 @@ def free_memory_mib() -> float:
             statistics = (CONTROL_GROUP / use_file).with_name("memory.stat")
             free.append(limit - use + (_number(statistics, droppable) or 0))
     return min(free) / 2**20
-
-
-def keep_freed_memory() -> bool:
-    """Have the C library keep what this process frees; return whether it will.
-
-    By itself glibc gives it back to the kernel, which hands it out anew page by page,
-    each filled with zeros: a third of the time of a step whose tensors are large.
-    For a process that trains and then ends; its peak stays what it was.
-
-    Source: glibc's ``mallopt(3)``, M_MMAP_THRESHOLD and M_TRIM_THRESHOLD.
-    """
-    try:
-        mallopt = ctypes.CDLL(None).mallopt
-    except (AttributeError, OSError, TypeError):  # another C library
-        return False
-    return all([mallopt(MMAP_THRESHOLD, MOST_KEPT), mallopt(TRIM_THRESHOLD, NEVER)])
 
 
 def _quota() -> float | None:

@@ -1,8 +1,5 @@
 """How much of a machine is ours, and how many runs it is given at a time."""
 
-import subprocess
-import sys
-
 import pytest
 
 from dpsgd_explorer import machine
@@ -131,30 +128,3 @@ def test_a_group_without_a_limit_has_the_machines_memory(kernel_files):
     )
     assert machine.free_memory_mib() == 1
     assert machine.oom_kills() == 2
-
-
-#: Prints the page faults of filling and freeing 20 MiB five times.
-FAULTS = """
-import resource
-import numpy as np
-from dpsgd_explorer.machine import keep_freed_memory
-
-def faults():
-    return resource.getrusage(resource.RUSAGE_SELF).ru_minflt
-
-def fill():
-    ends = [np.ones(2**17) for _ in range(20)]
-
-assert keep_freed_memory()
-fill()
-before = faults()
-for _ in range(5):
-    fill()
-print(faults() - before)
-"""
-
-
-def test_memory_that_was_freed_is_not_taken_from_the_kernel_again():
-    found = subprocess.check_output([sys.executable, "-c", FAULTS], text=True)
-    pages = 5 * 20 * 2**20 // 4096
-    assert int(found) < pages / 20

@@ -134,10 +134,8 @@ def _work(options: argparse.Namespace) -> int:
 
 
 def _train(options: argparse.Namespace) -> int:
-    from dpsgd_explorer.machine import keep_freed_memory
     from dpsgd_explorer.training.processes import SilentError, together
 
-    keep_freed_memory()
     try:
         with together() as processes:
             return _train_among(processes, options)

@@ -41,7 +41,7 @@ from dpsgd_explorer.experiments.events import (
 )
 from dpsgd_explorer.experiments.experiment import Experiment, PerformanceSettings
 from dpsgd_explorer.experiments.mid_run import FURTHER
-from dpsgd_explorer.machine import free_memory_mib, keep_freed_memory
+from dpsgd_explorer.machine import free_memory_mib
 from dpsgd_explorer.runs.own_tables import OwnTables
 from dpsgd_explorer.runs.store.records import Checkpoint, Claim, StoredEvent
 from dpsgd_explorer.runs.store.schema import DONE
@@ -113,7 +113,6 @@ def train_next(parent_watch: ParentWatch, settings: Settings, lease_s: float) ->
     with idle_work(settings, parent_watch):
         claim = Claim(**json.loads(parent_watch.first_line()))
     set_name(f"run {claim.run_id}")
-    keep_freed_memory()
     logs.name_process(claim.run_id)
     store = RunStore(settings.database_url, patience_s=math.inf, outage_s=math.inf)
     return carry_out(store, claim, settings, lease_s=lease_s)
