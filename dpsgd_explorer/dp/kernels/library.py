@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 #: A function of a library; the class that ctypes has for it has no public name.
 Function = Any
@@ -30,3 +30,29 @@ def agrees(library: ctypes.CDLL, size: str, struct: type[ctypes.Structure]) -> b
     if not hasattr(library, size):
         return False
     return bool(getattr(library, size)() == ctypes.sizeof(struct))
+
+
+class Loop(NamedTuple):
+    """A compiled function of one struct, and the length of its vectors."""
+
+    function: Function
+    lanes: int
+
+
+def loop(file: Path, name: str, job: type[ctypes.Structure]) -> Loop | None:
+    """Return the function of a name from a compiled file.
+
+    None if this processor is too old, or another version's source was compiled.
+
+    Args:
+        file: Exports the function, ``job_bytes`` and ``lanes``.
+        name: Of the function.
+        job: What it takes the address of.
+    """
+    library = opened(file)
+    if not agrees(library, "job_bytes", job):
+        return None
+    lanes = library.lanes()
+    function = getattr(library, name)
+    function.restype = None
+    return Loop(function, lanes) if lanes else None

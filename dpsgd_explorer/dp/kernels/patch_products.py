@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from dpsgd_explorer.dp.kernels import team
-from dpsgd_explorer.dp.kernels.library import Function, agrees, compiled_file, opened
+from dpsgd_explorer.dp.kernels.library import Loop, compiled_file, loop
 
 #: The library's name, as pyproject.toml has it, without the platform's suffix.
 NAME = "_patch_products"
@@ -63,13 +63,6 @@ class Products(NamedTuple):
     squares: Tensor
 
 
-class PatchProducts(NamedTuple):
-    """The compiled function and the length of its vectors."""
-
-    function: Function
-    lanes: int
-
-
 class _Job(ctypes.Structure):
     """``struct job``."""
 
@@ -87,24 +80,15 @@ class _Job(ctypes.Structure):
 
 
 @cache
-def installed() -> PatchProducts | None:
+def installed() -> Loop | None:
     """Return the function; None if it is not compiled, or not for this processor."""
     file = compiled_file(Path(__file__).parent, NAME)
     return None if file is None else loaded(file)
 
 
-def loaded(file: Path) -> PatchProducts | None:
-    """Return the function of a compiled file.
-
-    None if this processor is too old, or another version's source was compiled.
-    """
-    library = opened(file)
-    if not agrees(library, "job_bytes", _Job):
-        return None
-    lanes = library.lanes()
-    function = library.patch_products
-    function.restype = None
-    return PatchProducts(function, lanes) if lanes else None
+def loaded(file: Path) -> Loop | None:
+    """Return the function of a compiled file; see ``library.loop``."""
+    return loop(file, "patch_products", _Job)
 
 
 def serves(values: Tensor) -> bool:

@@ -144,6 +144,14 @@ class GradientRule(Rule[LayerT], Generic[LayerT, ActivationsT]):
         gradients = self.gradients_by(method, layer, activations, backprops)
         return gradients, gradient_squared_norms(gradients)
 
+    def overrides(self, base: type[GradientRule[Any, Any]], *names: str) -> bool:
+        """Whether the rule has methods of its own in place of a base's.
+
+        What the base knows of their results does not hold then, and it asks for them.
+        """
+        own = type(self)
+        return any(getattr(own, name) is not getattr(base, name) for name in names)
+
     def squared_norms(
         self, layer: LayerT, activations: ActivationsT, backprops: Tensor
     ) -> Tensor:

@@ -72,7 +72,7 @@ class ConvNdRule(MatrixRule[_ConvNd]):
     def per_sample_gradients(
         self, layer: _ConvNd, activations: Tensor, backprops: Tensor
     ) -> dict[str, Tensor]:
-        return self.gradients_by("", layer, activations, backprops)
+        return self._gradients("", layer, activations, backprops)[0]
 
     def gradient_methods(
         self, layer: _ConvNd, activations: Tensor, backprops: Tensor
@@ -91,11 +91,15 @@ class ConvNdRule(MatrixRule[_ConvNd]):
     def gradients_by(
         self, method: str, layer: _ConvNd, activations: Tensor, backprops: Tensor
     ) -> dict[str, Tensor]:
+        if self.overrides(ConvNdRule, "per_sample_gradients"):
+            return self.per_sample_gradients(layer, activations, backprops)
         return self._gradients(method, layer, activations, backprops)[0]
 
     def measured_gradients(
         self, method: str, layer: _ConvNd, activations: Tensor, backprops: Tensor
     ) -> tuple[dict[str, Tensor], Tensor]:
+        if self.overrides(ConvNdRule, "per_sample_gradients", "gradients_by"):
+            return super().measured_gradients(method, layer, activations, backprops)
         gradients, weight = self._gradients(method, layer, activations, backprops)
         squares = [] if weight is None else [weight.norms()]
         if "bias" in gradients:

@@ -16,6 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from dpsgd_explorer.dp.layers.base import scale_samples, trained, trains
+from dpsgd_explorer.dp.layers.linear_gradients import LinearGradients, linear_gradients
 from dpsgd_explorer.dp.layers.matrix_rule import MatrixRule, MatrixSizes
 from dpsgd_explorer.dp.layers.outer_products import OuterProduct
 from dpsgd_explorer.dp.layers.round_off import gram, gram_norms, lengths
@@ -28,13 +29,15 @@ class LinearRule(MatrixRule[nn.Linear]):
     def per_sample_gradients(
         self, layer: nn.Linear, activations: Tensor, backprops: Tensor
     ) -> dict[str, Tensor]:
-        x, g = _positions(activations), _positions(backprops)
-        gradients = {}
-        if trains(layer, "weight"):
-            gradients["weight"] = torch.bmm(g.transpose(1, 2), x)  # [B, p, d]
-        if trains(layer, "bias"):
-            gradients["bias"] = g.sum(1)  # [B, p]
-        return gradients
+        return _gradients(layer, activations, backprops).named()
+
+    def measured_gradients(
+        self, method: str, layer: nn.Linear, activations: Tensor, backprops: Tensor
+    ) -> tuple[dict[str, Tensor], Tensor]:
+        if self.overrides(LinearRule, "per_sample_gradients", "gradients_by"):
+            return super().measured_gradients(method, layer, activations, backprops)
+        gradients = _gradients(layer, activations, backprops)
+        return gradients.named(), gradients.squared_norms()
 
     def squared_norms(
         self, layer: nn.Linear, activations: Tensor, backprops: Tensor
@@ -55,8 +58,7 @@ class LinearRule(MatrixRule[nn.Linear]):
     def single_position(
         self, layer: nn.Linear, activations: Tensor, backprops: Tensor
     ) -> SinglePosition | None:
-        # A rule with norms of its own is asked for them.
-        if type(self).squared_norms is not LinearRule.squared_norms:
+        if self.overrides(LinearRule, "squared_norms"):
             return None
         return _single_position(layer, activations, backprops)
 
@@ -98,6 +100,17 @@ class LinearRule(MatrixRule[nn.Linear]):
 
     def position_dims(self, layer: nn.Linear, inputs: Tensor) -> int:
         return inputs.dim() - 1
+
+
+def _gradients(
+    layer: nn.Linear, activations: Tensor, backprops: Tensor
+) -> LinearGradients:
+    return linear_gradients(
+        _positions(activations),
+        _positions(backprops),
+        weight=trains(layer, "weight"),
+        bias=trains(layer, "bias"),
+    )
 
 
 def _single_position(

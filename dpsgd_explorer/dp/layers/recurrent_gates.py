@@ -27,14 +27,16 @@ from dpsgd_explorer.dp.layers.base import (
     trained,
     trains,
 )
+from dpsgd_explorer.dp.layers.linear_gradients import LinearGradients, linear_gradients
 from dpsgd_explorer.dp.layers.outer_products import OuterProduct
 from dpsgd_explorer.dp.layers.rewrite import LayerPart
-from dpsgd_explorer.dp.layers.round_off import Gram, excess, gram, gram_norms
+from dpsgd_explorer.dp.layers.round_off import Gram, excess, gram, gram_norms, sum_of
 
 #: Inputs [B, T, I] and hidden states before each step [B, T, H].
 Steps = tuple[Tensor, Tensor]
 
 MAPS = ("ih", "hh")
+KINDS = ("weight", "bias")
 
 
 class GatesRule(GradientRule[LayerPart, Steps]):
@@ -58,14 +60,28 @@ class GatesRule(GradientRule[LayerPart, Steps]):
     def per_sample_gradients(
         self, layer: LayerPart, activations: Steps, backprops: Tensor
     ) -> dict[str, Tensor]:
-        gradients = {}
+        return _named(self._gradients(layer, activations, backprops))
+
+    def measured_gradients(
+        self, method: str, layer: LayerPart, activations: Steps, backprops: Tensor
+    ) -> tuple[dict[str, Tensor], Tensor]:
+        if self.overrides(GatesRule, "per_sample_gradients", "gradients_by"):
+            return super().measured_gradients(method, layer, activations, backprops)
+        gradients = self._gradients(layer, activations, backprops)
+        norms = [own.squared_norms() for own in gradients.values()]
+        return _named(gradients), sum_of(norms)
+
+    def _gradients(
+        self, layer: LayerPart, activations: Steps, backprops: Tensor
+    ) -> dict[str, LinearGradients]:
+        """Return the gradients of each map that is trained."""
+        maps = {}
         gates = self._gates(backprops)
         for name, values, g in zip(MAPS, activations, gates, strict=True):
-            if trains(layer, f"weight_{name}"):
-                gradients[f"weight_{name}"] = torch.bmm(g.transpose(1, 2), values)
-            if trains(layer, f"bias_{name}"):
-                gradients[f"bias_{name}"] = g.sum(1)
-        return gradients
+            weight, bias = (trains(layer, f"{kind}_{name}") for kind in KINDS)
+            if weight or bias:
+                maps[name] = linear_gradients(values, g, weight=weight, bias=bias)
+        return maps
 
     def squared_norms(
         self, layer: LayerPart, activations: Steps, backprops: Tensor
@@ -136,6 +152,14 @@ class GatesRule(GradientRule[LayerPart, Steps]):
         width = backprops.shape[2] // 4
         shared, n_x = backprops[..., : 2 * width], backprops[..., 3 * width :]
         return torch.cat([shared, n_x], 2), backprops[..., : 3 * width]
+
+
+def _named(maps: Mapping[str, LinearGradients]) -> dict[str, Tensor]:
+    """Return {parameter's name: gradients} of the maps by name."""
+    named: dict[str, Tensor] = {}
+    for name, gradients in maps.items():
+        named |= gradients.named(*(f"{kind}_{name}" for kind in KINDS))
+    return named
 
 
 def _input_gram(layer: LayerPart, name: str, values: Tensor) -> Gram:

@@ -1,0 +1,192 @@
+/* Gradients of linear maps, sample by sample, with their norms.
+
+   The gradient of one sample is a sum over positions t:
+
+       weight[o][k] = sum_t g[t][o] * x[t][k],    bias[o] = sum_t g[t][o]
+
+   ROWS outputs o and PANEL inputs k are summed in registers over all positions, in
+   order: a step reads that many of either and writes nothing.  Before the sums leave
+   the registers, their squares are added to the sample's squared norm.
+
+   Both sides are first copied to panels, in which the numbers of a step lie side by
+   side: rows of a power of two would fall on few lines of a cache.  While a tile is
+   summed, the lines of the next panel and of its own results are fetched.
+
+   Vectors are those of GCC and Clang; there is a copy for AVX-512 and one for AVX2.
+   On other processors lanes() is 0, and nothing here may be called. */
+
+#include <stddef.h>
+#include <string.h>
+
+#define INLINE static inline __attribute__((always_inline))
+#define EXPORT __attribute__((visibility("default")))
+
+/* Outputs of a unit of work, a multiple of ROWS, and inputs of a panel. */
+enum { UNIT = 64, PANEL = 16 };
+
+struct job {
+    const float *x;         /* [samples, positions, inputs], last dimension dense */
+    const float *g;         /* [samples, positions, outputs], last dimension dense */
+    float *weight;          /* [samples, outputs, inputs] */
+    float *bias;            /* [samples, outputs], or NULL */
+    double *squares;        /* [samples, units], squared norms of weight and bias */
+    float *norms;           /* [samples], their sums over the units, times longer */
+    float *scratch;         /* [threads, positions, UNIT + PANEL] */
+    ptrdiff_t samples, positions, inputs, outputs;
+    ptrdiff_t x_sample, x_position, g_sample, g_position; /* strides */
+    ptrdiff_t units;        /* of a sample; the last may have fewer outputs */
+    ptrdiff_t length;       /* of a vector, at most lanes() */
+    ptrdiff_t next, joined; /* the next unit for a thread, and the threads so far */
+    ptrdiff_t done;         /* units */
+    double longer;          /* covers the roundings of a norm */
+};
+
+/* By which a caller sees whether it has the same struct in mind. */
+EXPORT size_t job_bytes(void) { return sizeof(struct job); }
+
+#if defined(__x86_64__)
+
+/* Copy columns of x [positions, stride] to [positions, wide]; what is missing is 0. */
+INLINE void pack(const float *x, ptrdiff_t stride, ptrdiff_t positions,
+                 ptrdiff_t columns, const ptrdiff_t wide, float *to) {
+    if (columns >= wide) {
+        for (ptrdiff_t t = 0; t < positions; t++, x += stride, to += wide)
+            for (ptrdiff_t k = 0; k < wide; k++) to[k] = x[k];
+        return;
+    }
+    for (ptrdiff_t t = 0; t < positions; t++, x += stride, to += wide)
+        for (ptrdiff_t k = 0; k < wide; k++) to[k] = k < columns ? x[k] : 0;
+}
+
+/* Defines NAME(job, x, g, outputs, weight, bias, next, scratch) for vectors of LANES
+   numbers: the gradients of a sample's unit; next are the backprops of the next unit.
+   It returns their squared norm: PANEL squares at most are added in float, the rest in
+   double. */
+#define PRODUCTS(NAME, LANES, ROWS, TARGET)                                            \
+    typedef float NAME##_vector __attribute__((vector_size(4 * LANES), aligned(4)));   \
+    typedef double NAME##_doubles __attribute__((vector_size(8 * LANES), aligned(8))); \
+    enum { NAME##_vectors = PANEL / LANES };                                           \
+                                                                                       \
+    INLINE TARGET void NAME##_tile(                                                    \
+        const float *rows, const float *columns, ptrdiff_t positions, float *out,      \
+        ptrdiff_t stride, NAME##_doubles *squares, const float *ahead,                 \
+        ptrdiff_t step) {                                                              \
+        _Pragma("GCC unroll 16") for (int r = 0; r < ROWS; r++)                        \
+            __builtin_prefetch(out + r * stride, 1);                                   \
+        NAME##_vector sum[ROWS][NAME##_vectors] = {0}, square = {0};                   \
+        for (ptrdiff_t t = 0; t < positions; t++) {                                    \
+            NAME##_vector column[NAME##_vectors];                                      \
+            _Pragma("GCC unroll 4") for (int v = 0; v < NAME##_vectors; v++)           \
+                column[v] = *(const NAME##_vector *)(columns + v * LANES);             \
+            _Pragma("GCC unroll 16") for (int r = 0; r < ROWS; r++)                    \
+                _Pragma("GCC unroll 4") for (int v = 0; v < NAME##_vectors; v++)       \
+                    sum[r][v] += rows[r] * column[v];                                  \
+            __builtin_prefetch(ahead);                                                 \
+            rows += ROWS, columns += PANEL, ahead += step;                             \
+        }                                                                              \
+        _Pragma("GCC unroll 16") for (int r = 0; r < ROWS; r++)                        \
+            _Pragma("GCC unroll 4") for (int v = 0; v < NAME##_vectors; v++) {         \
+                *(NAME##_vector *)(out + r * stride + v * LANES) = sum[r][v];          \
+                square += sum[r][v] * sum[r][v];                                       \
+            }                                                                          \
+        *squares += __builtin_convertvector(square, NAME##_doubles);                   \
+    }                                                                                  \
+                                                                                       \
+    static TARGET double NAME(                                                         \
+        const struct job *job, const float *x, const float *g, ptrdiff_t outputs,      \
+        float *weight, float *bias, const float *next, float *scratch) {               \
+        const ptrdiff_t positions = job->positions, inputs = job->inputs;              \
+        float *columns = scratch + positions * UNIT, part[ROWS * PANEL];               \
+        NAME##_doubles squares = {0};                                                  \
+        double total = 0;                                                              \
+        for (ptrdiff_t o = 0; o < outputs; o += ROWS) {                                \
+            const float *rows = scratch + positions * o;                               \
+            pack(g + o, job->g_position, positions, outputs - o, ROWS,                 \
+                 scratch + positions * o);                                             \
+            float sum[ROWS] = {0};                                                     \
+            for (ptrdiff_t t = 0; t < positions; t++)                                  \
+                for (int r = 0; r < ROWS; r++) sum[r] += rows[t * ROWS + r];           \
+            for (int r = 0; bias && r < ROWS && o + r < outputs; r++) {                \
+                bias[o + r] = sum[r];                                                  \
+                total += (double)sum[r] * sum[r];                                      \
+            }                                                                          \
+        }                                                                              \
+        for (ptrdiff_t k = 0; k < inputs; k += PANEL) {                                \
+            const ptrdiff_t left = inputs - k;                                         \
+            pack(x + k, job->x_position, positions, left, PANEL, columns);             \
+            for (ptrdiff_t o = 0; o < outputs; o += ROWS) {                            \
+                const float *rows = scratch + positions * o;                           \
+                float *out = weight + o * inputs + k;                                  \
+                const float *ahead = columns;                                          \
+                ptrdiff_t step = 0;                                                    \
+                if (o == 0 && left > PANEL)                                            \
+                    ahead = x + k + PANEL, step = job->x_position;                     \
+                else if (o == ROWS && k < UNIT && next)                                \
+                    ahead = next + k, step = job->g_position;                          \
+                if (left >= PANEL && outputs - o >= ROWS) {                            \
+                    NAME##_tile(rows, columns, positions, out, inputs, &squares,       \
+                                ahead, step);                                          \
+                    continue;                                                          \
+                }                                                                      \
+                NAME##_tile(rows, columns, positions, part, PANEL, &squares, ahead,    \
+                            step);                                                     \
+                const size_t bytes = 4 * (left < PANEL ? left : PANEL);                \
+                for (ptrdiff_t r = 0; r < ROWS && o + r < outputs; r++)                \
+                    memcpy(out + r * inputs, part + r * PANEL, bytes);                 \
+            }                                                                          \
+        }                                                                              \
+        for (int lane = 0; lane < LANES; lane++) total += squares[lane];               \
+        return total;                                                                  \
+    }
+
+PRODUCTS(products_avx512, 16, 16, __attribute__((target("avx512f,fma"))))
+PRODUCTS(products_avx2, 8, 4, __attribute__((target("avx2,fma"))))
+
+/* Numbers of the longest vector of this processor; 0 if there is no copy for it. */
+EXPORT int lanes(void) {
+    if (__builtin_cpu_supports("avx512f")) return 16;
+    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") ? 8 : 0;
+}
+
+#else
+
+EXPORT int lanes(void) { return 0; }
+
+#endif
+
+/* Return where the backprops of a unit begin; NULL if there is no such unit. */
+INLINE const float *backprops(const struct job *job, ptrdiff_t unit) {
+    if (unit >= job->samples * job->units) return 0;
+    const ptrdiff_t i = unit / job->units, o = unit % job->units * UNIT;
+    return job->g + i * job->g_sample + o;
+}
+
+INLINE void add_squares(const struct job *job) {
+    const double *squares = job->squares;
+    for (ptrdiff_t i = 0; i < job->samples; i++) {
+        double sum = 0;
+        for (ptrdiff_t unit = 0; unit < job->units; unit++) sum += *squares++;
+        job->norms[i] = (float)(sum * job->longer);
+    }
+}
+
+/* Write weight, bias and norms.  Any number of threads may work on a job together: each
+   takes the next unit that none has taken, and who ends the last adds up the squares. */
+EXPORT void linear_products(struct job *job) {
+#if defined(__x86_64__)
+    const ptrdiff_t mine = __atomic_fetch_add(&job->joined, 1, __ATOMIC_RELAXED);
+    const ptrdiff_t is_long = job->length == 16, all = job->samples * job->units;
+    float *scratch = job->scratch + mine * job->positions * (UNIT + PANEL);
+    for (;;) {
+        const ptrdiff_t unit = __atomic_fetch_add(&job->next, 1, __ATOMIC_RELAXED);
+        if (unit >= all) return;
+        const ptrdiff_t i = unit / job->units, o = unit % job->units * UNIT;
+        const ptrdiff_t left = job->outputs - o, first = i * job->outputs + o;
+        job->squares[unit] = (is_long ? products_avx512 : products_avx2)(
+            job, job->x + i * job->x_sample, backprops(job, unit),
+            left < UNIT ? left : UNIT, job->weight + first * job->inputs,
+            job->bias ? job->bias + first : 0, backprops(job, unit + 1), scratch);
+        if (__atomic_add_fetch(&job->done, 1, __ATOMIC_ACQ_REL) == all) add_squares(job);
+    }
+#endif
+}

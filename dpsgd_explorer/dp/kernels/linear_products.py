@@ -1,0 +1,133 @@
+"""Gradients of linear maps, sample by sample, with their norms.
+
+Compiled from ``linear_products.c``, where that was done at install time and the
+processor has AVX2.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from functools import cache
+from pathlib import Path
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from dpsgd_explorer.dp.kernels import team
+from dpsgd_explorer.dp.kernels.library import Loop, compiled_file, loop
+
+#: The library's name, as pyproject.toml has it, without the platform's suffix.
+NAME = "_linear_products"
+#: Multiply-adds from which a second thread is worth its start.
+MANY = 10**7
+#: Roundings of a squared norm: of 16 squares added in float32, and after it.
+ROUNDINGS = 24
+#: As in the C file: outputs of a unit of work, and inputs of a panel.
+UNIT, PANEL = 64, 16
+
+
+class Products(NamedTuple):
+    """What is computed of a batch.
+
+    Attributes:
+        weight: sum_t g_t x_t^T, [B, p, d].
+        bias: sum_t g_t, [B, p]; None if it was not asked for.
+        squared_norms: Of both together, [B].
+    """
+
+    weight: Tensor
+    bias: Tensor | None
+    squared_norms: Tensor
+
+
+class _Job(ctypes.Structure):
+    """``struct job``."""
+
+    _fields_ = [
+        *[
+            (name, ctypes.c_void_p)
+            for name in ("x", "g", "weight", "bias", "squares", "norms", "scratch")
+        ],
+        *[
+            (name, ctypes.c_ssize_t)
+            for name in (
+                *("samples", "positions", "inputs", "outputs"),
+                *("x_sample", "x_position", "g_sample", "g_position"),
+                *("units", "length", "next", "joined", "done"),
+            )
+        ],
+        ("longer", ctypes.c_double),
+    ]
+
+
+@cache
+def installed() -> Loop | None:
+    """Return the function; None if it is not compiled, or not for this processor."""
+    file = compiled_file(Path(__file__).parent, NAME)
+    return None if file is None else loaded(file)
+
+
+def loaded(file: Path) -> Loop | None:
+    """Return the function of a compiled file; see ``library.loop``."""
+    return loop(file, "linear_products", _Job)
+
+
+def serves(x: Tensor, g: Tensor) -> bool:
+    """Whether there is a function, and for such values."""
+    for values in (x, g):
+        if values.dtype is not torch.float32 or values.device.type != "cpu":
+            return False
+    return installed() is not None
+
+
+def linear_products(
+    x: Tensor, g: Tensor, *, bias: bool, longer: float = 1.0
+) -> Products:
+    """Return the gradients of y = x W^T + b for each sample, and their norms.
+
+    Args:
+        x: Inputs, float32 [B, T, d].
+        g: Gradients of the outputs, float32 [B, T, p].
+        bias: Whether the bias has a gradient.
+        longer: Factor of the squared norms, which have ROUNDINGS roundings.
+
+    Raises:
+        ValueError: ``serves`` says no.
+    """
+    compiled = installed()
+    if compiled is None or not serves(x, g):
+        raise ValueError(
+            "linear products are of float32 on the CPU, where they were compiled; got "
+            f"{x.dtype} on {x.device} and {g.dtype} on {g.device}."
+        )
+    x, g = _dense(x), _dense(g)
+    batch, positions, inputs = x.shape
+    outputs = g.shape[2]
+    units = -(-outputs // UNIT)
+    weight = x.new_empty(batch, outputs, inputs)
+    of_bias = x.new_empty(batch, outputs) if bias else None
+    squares = x.new_empty(batch, units, dtype=torch.float64)
+    norms = x.new_empty(batch)
+    work = weight.numel() * positions
+    threads = min(batch * units, torch.get_num_threads()) if work >= MANY else 1
+    scratch = x.new_empty(threads, positions, UNIT + PANEL)
+    job = _Job(
+        x.data_ptr(),
+        g.data_ptr(),
+        weight.data_ptr(),
+        None if of_bias is None else of_bias.data_ptr(),
+        squares.data_ptr(),
+        norms.data_ptr(),
+        scratch.data_ptr(),
+        *(batch, positions, inputs, outputs),
+        *(*x.stride()[:2], *g.stride()[:2]),
+        *(units, compiled.lanes, 0, 0, 0, longer),
+    )
+    team.run(compiled.function, job, threads)
+    return Products(weight, of_bias, norms)
+
+
+def _dense(values: Tensor) -> Tensor:
+    """Return values whose last dimension lies in one piece."""
+    return values if values.stride(2) == 1 else values.contiguous()
