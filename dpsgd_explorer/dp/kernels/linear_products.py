@@ -16,6 +16,7 @@ from torch import Tensor
 
 from dpsgd_explorer.dp.kernels import team
 from dpsgd_explorer.dp.kernels.library import Loop, compiled_file, loop
+from dpsgd_explorer.dp.kernels.memory_pool import POOL
 
 #: The library's name, as pyproject.toml has it, without the platform's suffix.
 NAME = "_linear_products"
@@ -105,7 +106,7 @@ def linear_products(
     batch, positions, inputs = x.shape
     outputs = g.shape[2]
     units = -(-outputs // UNIT)
-    weight = x.new_empty(batch, outputs, inputs)
+    weight = POOL.empty(batch, outputs, inputs)
     of_bias = x.new_empty(batch, outputs) if bias else None
     squares = x.new_empty(batch, units, dtype=torch.float64)
     norms = x.new_empty(batch)

@@ -18,6 +18,7 @@ from torch import Tensor
 
 from dpsgd_explorer.dp.kernels import team
 from dpsgd_explorer.dp.kernels.library import Loop, compiled_file, loop
+from dpsgd_explorer.dp.kernels.memory_pool import POOL
 
 #: The library's name, as pyproject.toml has it, without the platform's suffix.
 NAME = "_patch_products"
@@ -120,7 +121,7 @@ def patch_products(x: Tensor, g: Tensor, kernel: Kernel) -> Products:
     g = g.to(torch.float32).contiguous()
     block = 2 * compiled.lanes
     blocks = -(-wide // block)
-    sums = x.new_empty(batch, len(kernel.offsets), wide)
+    sums = POOL.empty(batch, len(kernel.offsets), wide)
     squares = x.new_empty(batch, blocks, dtype=torch.float64)
     work = sums[0].numel() * positions * batch
     threads = min(batch * blocks, torch.get_num_threads()) if work >= MANY else 1

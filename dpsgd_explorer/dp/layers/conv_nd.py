@@ -62,7 +62,7 @@ class Patches(NamedTuple):
 class ConvNdRule(MatrixRule[_ConvNd]):
     """Inputs [B, C, *size], outputs [B, p, *positions], T positions in all."""
 
-    copies_inputs: ClassVar[bool] = True
+    has_patches: ClassVar[bool] = True
     forward_methods: ClassVar[tuple[str, ...]] = ("forward", "_conv_forward")
 
     def patches(self, layer: _ConvNd, x: Tensor, g: Tensor) -> Patches:

@@ -3,14 +3,16 @@
 The gradient of a sample is a product of a [p, T] by a [T, D] matrix, in each of G
 groups.  To instantiate it costs as many multiply-adds as the clipped sum will, and
 saves that sum: what remains of its cost is that each of the p D entries is written once
-and read twice.  The ghost norm makes two T by T Gram matrices, and the sum is computed
-on top.  So the rule of the papers, T^2 (D + p) against T D p, has the right ghost side,
-and overrates the gradient by T over the cost of an entry.
+and read for the sum.  The ghost norm makes two T by T Gram matrices, reads inputs and
+backprops for them and for what rounding may hide, scales one of them, and the sum is
+computed on top.  So the rule of the papers, T^2 (D + p) against T D p, lacks what is
+read on the ghost side, and overrates the gradient by T over the cost of an entry.
 
-The constants below are for processors with vector units of 256 and 512 bits; a factor
-of two either way changes the choice for few layers.  They decide unless an engine is
-asked to measure (``engines.measured_methods``): two runs of one configuration that give
-the same numbers must choose alike.
+The constants below are fitted to a processor with vector units of 512 bits
+(docs/performance.md, "Ghost norm or gradient"); a factor of two either way changes the
+choice for few layers.  They decide unless an engine is asked to measure
+(``engines.measured_methods``): two runs of one configuration that give the same numbers
+must choose alike.
 
 Source: Bu, Mao and Xu (2022), arXiv:2205.10683 (the choice per layer).
 """
@@ -25,8 +27,12 @@ from torch import Tensor
 from dpsgd_explorer.dp.layers.base import LayerRule, LayerT, MultiplyAdds
 from dpsgd_explorer.dp.layers.round_off import excess
 
-#: Multiply-adds in the time of writing one entry and reading it twice.
-ENTRY = 20
+#: Multiply-adds in the time of writing an entry of a gradient and reading it.
+ENTRY = 16
+#: The same where it is written in another order than the parameter's.
+ENTRY_IN_ANOTHER_ORDER = 48
+#: Multiply-adds in the time of what is read of an input or a backprop.
+READ = 45
 #: Multiply-adds in the time of copying one entry of a patch.
 COPY = 40
 
@@ -51,8 +57,8 @@ class MatrixRule(LayerRule[LayerT]):
     """A rule whose gradients are products [p, T] by [T, D]."""
 
     reads_parameters: ClassVar[bool] = False
-    #: Whether inputs are copied to patches for their Gram matrix.
-    copies_inputs: ClassVar[bool] = False
+    #: Whether inputs are patches, which are copied for their Gram matrix.
+    has_patches: ClassVar[bool] = False
 
     @abstractmethod
     def sizes(
@@ -73,8 +79,27 @@ class MatrixRule(LayerRule[LayerT]):
         t, d, p, _ = self.sizes(layer, activations, backprops)
         if t == 1:  # the ghost norm is a product of two lengths: always cheaper
             return 0.0
-        ghost = t**2 * (d + p) + self.copies_inputs * COPY * t * d
-        return ghost / max(1, ENTRY * d * p)
+        if self.has_patches:
+            entry, copied = ENTRY_IN_ANOTHER_ORDER, t * d
+        else:
+            entry, copied = ENTRY, 0
+        return cost_ratio(t, d + p, d * p, entry=entry, copied=copied)
 
     def excess(self, layer: LayerT, activations: Tensor, backprops: Tensor) -> float:
         return excess(*self.sizes(layer, activations, backprops)[:3])
+
+
+def cost_ratio(
+    positions: int, read: int, entries: int, *, entry: int = ENTRY, copied: int = 0
+) -> float:
+    """Return the estimated cost of a ghost norm over that of gradients, per sample.
+
+    Args:
+        positions: T.
+        read: Entries of an input and a backprop, D + p.
+        entries: Entries of the gradients, D p.
+        entry: Multiply-adds in the time of each of them.
+        copied: Entries that are copied for the ghost norm.
+    """
+    ghost = positions * read * (positions + READ) + COPY * copied
+    return ghost / max(1, entry * entries)

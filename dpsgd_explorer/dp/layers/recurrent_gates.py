@@ -28,6 +28,7 @@ from dpsgd_explorer.dp.layers.base import (
     trains,
 )
 from dpsgd_explorer.dp.layers.linear_gradients import LinearGradients, linear_gradients
+from dpsgd_explorer.dp.layers.matrix_rule import cost_ratio
 from dpsgd_explorer.dp.layers.outer_products import OuterProduct
 from dpsgd_explorer.dp.layers.rewrite import LayerPart
 from dpsgd_explorer.dp.layers.round_off import Gram, excess, gram, gram_norms, sum_of
@@ -120,12 +121,24 @@ class GatesRule(GradientRule[LayerPart, Steps]):
         self, layer: LayerPart, activations: Steps, backprops: Tensor
     ) -> MultiplyAdds:
         """T^2 (I + H + k H) against T (I + H) k H, the gates once or twice."""
+        steps = backprops.shape[1]
+        read, entries = self._read_and_entries(layer, activations, backprops)
+        return MultiplyAdds(steps**2 * read, steps * entries)
+
+    def cost_ratio(
+        self, layer: LayerPart, activations: Steps, backprops: Tensor
+    ) -> float:
+        read, entries = self._read_and_entries(layer, activations, backprops)
+        return cost_ratio(backprops.shape[1], read, entries)
+
+    def _read_and_entries(
+        self, layer: LayerPart, activations: Steps, backprops: Tensor
+    ) -> tuple[int, int]:
+        """Return I + H and the gates of either map, and the entries of a gradient."""
         inputs, hidden = activations
-        steps, width = backprops.shape[1:]
-        read = inputs.shape[2] + hidden.shape[2]
-        written = len(layer.weight_hh)
-        gram = 2 * written if self._splits_candidate else width
-        return MultiplyAdds(steps**2 * (read + gram), steps * read * written)
+        values, written = inputs.shape[2] + hidden.shape[2], len(layer.weight_hh)
+        gates = 2 * written if self._splits_candidate else backprops.shape[2]
+        return values + gates, values * written
 
     def settings_of(self, layer: LayerPart) -> str:
         return "candidate split" if self._splits_candidate else ""

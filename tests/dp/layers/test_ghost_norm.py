@@ -10,10 +10,10 @@ from dpsgd_explorer.dp.layers import rule_for
 from dpsgd_explorer.dp.layers.round_off import UNSEEN, lengths
 
 CHOICES = {
-    # (layer, input shape, output shape, ghost?): T^2 (d + p) against 20 d p
+    # (layer, input shape, output shape, ghost?): T (d + p) (T + 45) against 16 d p
     "vector": (nn.Linear(3, 3), (2, 3), (2, 3), True),  # T = 1: always
-    "short sequence": (nn.Linear(64, 64), (2, 25, 64), (2, 25, 64), True),
-    "long sequence": (nn.Linear(64, 64), (2, 26, 64), (2, 26, 64), False),
+    "short sequence": (nn.Linear(64, 64), (2, 9, 64), (2, 9, 64), True),
+    "long sequence": (nn.Linear(64, 64), (2, 10, 64), (2, 10, 64), False),
     "many positions": (nn.Conv2d(1, 16, 8), (2, 1, 21, 21), (2, 16, 14, 14), False),
     "few positions": (nn.Conv2d(64, 128, 3), (2, 64, 6, 6), (2, 128, 4, 4), True),
     "copies cost": (nn.Conv2d(16, 32, 4), (2, 16, 8, 8), (2, 32, 5, 5), False),

@@ -1,0 +1,72 @@
+"""Memory that is handed out again."""
+
+import threading
+
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dpsgd_explorer.dp.kernels.memory_pool import MemoryPool
+
+
+def test_memory_is_used_again_once_no_tensor_has_it():
+    pool = MemoryPool()
+    tensor = pool.empty(100, 30)
+    address, row = tensor.data_ptr(), tensor[7].detach()
+    del tensor
+    assert pool.empty(100, 30).data_ptr() != address  # a row of it is left
+    del row
+    assert pool.empty(30, 100).data_ptr() == address
+
+
+@settings(max_examples=60, deadline=None, derandomize=True)
+@given(st.lists(st.tuples(st.integers(0, 50), st.booleans()), max_size=40))
+def test_no_two_tensors_share_memory(requests):
+    pool = MemoryPool(most_bytes=600)
+    tensors = []
+    for number, (length, is_kept) in enumerate(requests):
+        tensor = pool.empty(length).fill_(number)
+        assert (tensor.dtype, len(tensor)) == (torch.float32, length)
+        tensors.append((tensor if is_kept else None, number))
+    for tensor, number in tensors:
+        assert tensor is None or bool((tensor == number).all())
+
+
+def test_what_is_held_is_bounded():
+    pool = MemoryPool(most_bytes=4096)
+    for length in range(1, 2000, 7):  # above 1,024 numbers none is the pool's
+        pool.empty(length)
+        assert sum(len(block.memory) for block in pool._blocks) <= 1024
+
+
+def test_memory_that_no_tensor_uses_is_given_back():
+    pool = MemoryPool()
+    used, _ = pool.empty(10).fill_(1), pool.empty(20)
+    del _
+    pool.release()
+    assert [len(block.memory) for block in pool._blocks] == [10]
+    assert used.tolist() == [1.0] * 10
+
+
+def test_lengths_that_vary_a_little_find_the_same_memory():
+    pool = MemoryPool()
+    assert {pool.empty(length).data_ptr() for length in range(1000, 1024)} == {
+        pool.empty(1024).data_ptr()
+    }
+
+
+def test_threads_do_not_get_each_others_memory():
+    pool, wrong = MemoryPool(), []
+
+    def work(number):
+        for _ in range(300):
+            tensor = pool.empty(64).fill_(number)
+            if not bool((tensor == number).all()):
+                wrong.append(number)
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
