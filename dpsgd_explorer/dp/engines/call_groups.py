@@ -262,25 +262,31 @@ def squared_norms_of(
     for group in groups:
         single = group.single_position()
         if single is None:
-            # ||s g||^2 = s^2 ||g||^2: B numbers are scaled, not the backprops.
-            found = group.squared_norms().items()
-            norms += [(unit, values * scale**2) for unit, values in found]
+            norms += group.squared_norms().items()
             continue
         unit, call = single
         calls = together.setdefault(call.kind, {})
         if unit in calls:  # its unit has another call of other parameters
-            norms.append((unit, squared_norms([call])[0] * scale**2))
+            norms.append((unit, squared_norms([call])[0]))
         else:
             calls[unit] = call
     for calls in together.values():
-        scaled = squared_norms(list(calls.values())).mul_(scale**2)
-        norms += zip(calls, scaled.unbind(0), strict=True)
-    return added_by_unit(norms)
+        norms += zip(calls, squared_norms(list(calls.values())).unbind(0), strict=True)
+    return added_by_unit(norms, scale)
 
 
-def added_by_unit(norms: Iterable[tuple[str, Tensor]]) -> dict[str, Tensor]:
-    """Return {unit: sum of its squared norms, [B]}, added in float64."""
+def added_by_unit(
+    norms: Iterable[tuple[str, Tensor]], scale: float = 1.0
+) -> dict[str, Tensor]:
+    """Return {unit: sum of its squared norms, [B]} of gradients times ``scale``.
+
+    They are added in float64.  ||s g||^2 = s^2 ||g||^2: B numbers are scaled, not the
+    backprops.
+    """
     parts: dict[str, list[Tensor]] = {}
     for unit, values in norms:
         parts.setdefault(unit, []).append(values)
-    return {unit: sum_of(own) for unit, own in parts.items()}
+    added = {unit: sum_of(own) for unit, own in parts.items()}
+    if scale == 1.0:
+        return added
+    return {unit: values * scale**2 for unit, values in added.items()}

@@ -76,54 +76,65 @@ def loaded(file: Path) -> Loop | None:
 
 def serves(x: Tensor, g: Tensor) -> bool:
     """Whether there is a function, and for such values."""
-    for values in (x, g):
-        if values.dtype is not torch.float32 or values.device.type != "cpu":
-            return False
-    return installed() is not None
+    return (
+        x.dtype is g.dtype is torch.float32
+        and x.is_cpu
+        and g.is_cpu
+        and installed() is not None
+    )
 
 
 def linear_products(
     x: Tensor, g: Tensor, *, bias: bool, longer: float = 1.0
-) -> Products:
+) -> Products | None:
     """Return the gradients of y = x W^T + b for each sample, and their norms.
 
+    None where there is no function, or not for such values.
+
     Args:
-        x: Inputs, float32 [B, T, d].
-        g: Gradients of the outputs, float32 [B, T, p].
+        x: Inputs, [B, T, d].
+        g: Gradients of the outputs, [B, T, p].
         bias: Whether the bias has a gradient.
         longer: Factor of the squared norms, which have ROUNDINGS roundings.
-
-    Raises:
-        ValueError: ``serves`` says no.
     """
     compiled = installed()
     if compiled is None or not serves(x, g):
-        raise ValueError(
-            "linear products are of float32 on the CPU, where they were compiled; got "
-            f"{x.dtype} on {x.device} and {g.dtype} on {g.device}."
-        )
+        return None
     x, g = _dense(x), _dense(g)
     batch, positions, inputs = x.shape
     outputs = g.shape[2]
     units = -(-outputs // UNIT)
     weight = POOL.empty(batch, outputs, inputs)
     of_bias = x.new_empty(batch, outputs) if bias else None
-    squares = x.new_empty(batch, units, dtype=torch.float64)
     norms = x.new_empty(batch)
-    work = weight.numel() * positions
+    work = batch * outputs * inputs * positions
     threads = min(batch * units, torch.get_num_threads()) if work >= MANY else 1
-    scratch = x.new_empty(threads, positions, UNIT + PANEL)
+    panels = threads * positions * (UNIT + PANEL)
+    scratch = x.new_empty(batch * units + -(-panels // 2), dtype=torch.float64)
+    squares = scratch.data_ptr()
+    x_strides, g_strides = x.stride(), g.stride()
     job = _Job(
         x.data_ptr(),
         g.data_ptr(),
         weight.data_ptr(),
         None if of_bias is None else of_bias.data_ptr(),
-        squares.data_ptr(),
+        squares,
         norms.data_ptr(),
-        scratch.data_ptr(),
-        *(batch, positions, inputs, outputs),
-        *(*x.stride()[:2], *g.stride()[:2]),
-        *(units, compiled.lanes, 0, 0, 0, longer),
+        squares + 8 * batch * units,
+        batch,
+        positions,
+        inputs,
+        outputs,
+        x_strides[0],
+        x_strides[1],
+        g_strides[0],
+        g_strides[1],
+        units,
+        compiled.lanes,
+        0,
+        0,
+        0,
+        longer,
     )
     team.run(compiled.function, job, threads)
     return Products(weight, of_bias, norms)

@@ -9,29 +9,38 @@ written there.
 from __future__ import annotations
 
 import weakref
+from collections.abc import Callable
 from dataclasses import dataclass
 from math import prod
 from threading import Lock
-from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
+
+Array = NDArray[np.float32]
 
 #: Bytes that a pool holds at most: twice what a piece of the batch takes.
 POOL_BYTES = 32 * 2**20
+#: Numbers below which the C library keeps what is freed by itself.
+SMALL = 2**13
 #: Lengths are rounded up to four steps per power of two, for batches vary in size.
 STEPS_LOG2 = 2
 
 
 @dataclass(eq=False)
 class _Block:
-    """A piece of memory, and the array that its last tensor was made of.
+    """A piece of memory.
 
-    torch holds that array as long as any tensor or view uses its memory.
+    Attributes:
+        array: All of it; it begins where torch lets tensors begin.
+        user: Returns the array that the last tensor was made of, or None.  torch holds
+            that array as long as any tensor or view uses its memory.
     """
 
-    memory: Tensor
-    user: weakref.ref[Any]
+    array: Array
+    user: Callable[[], Array | None]
 
 
 class MemoryPool:
@@ -49,34 +58,42 @@ class MemoryPool:
     def empty(self, *shape: int) -> Tensor:
         """Return a float32 tensor on the CPU, its values not set, as torch does."""
         length = prod(shape)
-        if not 0 < length <= self._most:
+        if not SMALL <= length <= self._most:
             return torch.empty(shape)
         with self._lock:
-            memory = self._taken(length)
-            array = memory[:length].numpy()
-            self._blocks.append(_Block(memory, weakref.ref(array)))
-        return torch.from_numpy(array).view(shape)
+            block = self._taken(length)
+            array = block.array[:length].reshape(shape)
+            block.user = weakref.ref(array)
+            self._blocks.append(block)
+        return torch.from_numpy(array)
+
+    @property
+    def held(self) -> int:
+        """The numbers that all of the memory holds."""
+        return sum(len(block.array) for block in self._blocks)
 
     def release(self) -> None:
         """Give back the memory that no tensor uses."""
         with self._lock:
             self._blocks = [b for b in self._blocks if b.user() is not None]
 
-    def _taken(self, length: int) -> Tensor:
-        """Return the shortest free memory that is long enough, or new memory."""
+    def _taken(self, length: int) -> _Block:
+        """Return the shortest free block that is long enough, or a new one."""
         free = [block for block in self._blocks if block.user() is None]
-        fitting = [block for block in free if len(block.memory) >= length]
+        fitting = [block for block in free if len(block.array) >= length]
         if fitting:
-            found = min(fitting, key=lambda block: len(block.memory))
+            found = min(fitting, key=lambda block: len(block.array))
             self._blocks.remove(found)
-            return found.memory
-        memory = torch.empty(_rounded(length))
-        held = sum(len(block.memory) for block in self._blocks) + len(memory)
+            return found
+        rounded = _rounded(length)
         for block in free:  # the longest unused first
-            if held > self._most:
+            if self.held + rounded > self._most:
                 self._blocks.remove(block)
-                held -= len(block.memory)
-        return memory
+        return _Block(torch.empty(rounded).numpy(), _unused)
+
+
+def _unused() -> None:
+    """The array of a block that has had none."""
 
 
 def _rounded(length: int) -> int:

@@ -12,11 +12,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from dpsgd_explorer.dp.kernels.linear_products import (
-    ROUNDINGS,
-    linear_products,
-    serves,
-)
+from dpsgd_explorer.dp.kernels.linear_products import ROUNDINGS, linear_products
 from dpsgd_explorer.dp.layers.base import gradient_squared_norms
 from dpsgd_explorer.dp.layers.round_off import AROUND, gamma
 
@@ -61,7 +57,9 @@ def linear_gradients(
         weight: Whether the weight is trained.
         bias: Whether the bias is trained; one of the two is.
     """
-    if weight and serves(x, g):
-        return LinearGradients(*linear_products(x, g, bias=bias, longer=_LONGER))
+    if weight:
+        products = linear_products(x, g, bias=bias, longer=_LONGER)
+        if products is not None:
+            return LinearGradients(*products)
     of_weight = torch.bmm(g.transpose(1, 2), x) if weight else None
     return LinearGradients(of_weight, g.sum(1) if bias else None, None)

@@ -2,11 +2,18 @@
 
 import threading
 
+import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from dpsgd_explorer.dp.kernels import memory_pool
 from dpsgd_explorer.dp.kernels.memory_pool import MemoryPool
+
+
+@pytest.fixture(autouse=True)
+def _nothing_is_small(monkeypatch):
+    monkeypatch.setattr(memory_pool, "SMALL", 1)
 
 
 def test_memory_is_used_again_once_no_tensor_has_it():
@@ -19,7 +26,12 @@ def test_memory_is_used_again_once_no_tensor_has_it():
     assert pool.empty(30, 100).data_ptr() == address
 
 
-@settings(max_examples=60, deadline=None, derandomize=True)
+@settings(
+    max_examples=60,
+    deadline=None,
+    derandomize=True,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
 @given(st.lists(st.tuples(st.integers(0, 50), st.booleans()), max_size=40))
 def test_no_two_tensors_share_memory(requests):
     pool = MemoryPool(most_bytes=600)
@@ -36,7 +48,7 @@ def test_what_is_held_is_bounded():
     pool = MemoryPool(most_bytes=4096)
     for length in range(1, 2000, 7):  # above 1,024 numbers none is the pool's
         pool.empty(length)
-        assert sum(len(block.memory) for block in pool._blocks) <= 1024
+        assert pool.held <= 1024
 
 
 def test_memory_that_no_tensor_uses_is_given_back():
@@ -44,8 +56,22 @@ def test_memory_that_no_tensor_uses_is_given_back():
     used, _ = pool.empty(10).fill_(1), pool.empty(20)
     del _
     pool.release()
-    assert [len(block.memory) for block in pool._blocks] == [10]
+    assert pool.held == 10
     assert used.tolist() == [1.0] * 10
+
+
+def test_what_is_small_or_empty_is_torchs_own(monkeypatch):
+    monkeypatch.setattr(memory_pool, "SMALL", 100)
+    pool = MemoryPool()
+    assert pool.empty(99).shape == (99,)
+    assert pool.empty(0, 7).shape == (0, 7)
+    assert pool.held == 0
+
+
+def test_tensors_begin_where_torchs_do():
+    pool = MemoryPool()
+    kept = [pool.empty(length) for length in range(1, 200, 9)]
+    assert {tensor.data_ptr() % 64 for tensor in kept} == {0}
 
 
 def test_lengths_that_vary_a_little_find_the_same_memory():

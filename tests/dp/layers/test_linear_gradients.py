@@ -174,8 +174,7 @@ def test_other_precisions_are_left_to_torch():
     found = linear_gradients(x, g, weight=True, bias=True)
     assert found.made_norms is None
     torch.testing.assert_close(found.weight, g.mT @ x)
-    with pytest.raises(ValueError, match=r"float32 on the CPU.*torch\.float64"):
-        products.linear_products(x, g, bias=True)
+    assert products.linear_products(x, g, bias=True) is None
 
 
 def test_without_a_compiler_torch_makes_the_same(monkeypatch):
