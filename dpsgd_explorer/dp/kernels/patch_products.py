@@ -56,7 +56,8 @@ class Products(NamedTuple):
     """What is computed of a batch.
 
     Attributes:
-        values: Gradients, [B, K, p].
+        values: Gradients, float32 [B, K, p]; each sample's lie in one piece, of rows
+            that may be longer than p.
         squares: Their squared norms, float64 [B], of ROUNDINGS roundings.
     """
 
@@ -99,13 +100,16 @@ def serves(values: Tensor) -> bool:
     return installed() is not None
 
 
-def patch_products(x: Tensor, g: Tensor, kernel: Kernel) -> Products:
+def patch_products(
+    x: Tensor, g: Tensor, kernel: Kernel, into: Products | None = None
+) -> Products:
     """Return sum_t x[i, start(t) + offset] g[i, :, t], [B, K, p], and its norms.
 
     Args:
         x: Entries, contiguous float32 [B, ...].
         g: Backprops, float32 [B, p, T].
         kernel: Which entries each position reads.
+        into: What ``room`` gave for these samples, or new memory.
 
     Raises:
         ValueError: ``serves`` says no.
@@ -117,16 +121,16 @@ def patch_products(x: Tensor, g: Tensor, kernel: Kernel) -> Products:
             f"compiled; got {x.dtype} on {x.device}."
         )
     batch, outputs, positions = g.shape
-    wide = outputs + -outputs % compiled.lanes
+    values, total = into or room(batch, len(kernel.offsets), outputs)
+    wide = values.stride(1)
     g = g.to(torch.float32).contiguous()
     block = 2 * compiled.lanes
     blocks = -(-wide // block)
-    sums = POOL.empty(batch, len(kernel.offsets), wide)
     squares = x.new_empty(batch, blocks, dtype=torch.float64)
-    work = sums[0].numel() * positions * batch
+    work = batch * len(kernel.offsets) * wide * positions
     threads = min(batch * blocks, torch.get_num_threads()) if work >= MANY else 1
     scratch = x.new_empty(threads, positions, block)
-    tensors = x, g, sums, squares, scratch
+    tensors = x, g, values, squares, scratch
     sizes = batch, x[0].numel(), outputs, len(kernel.rows), kernel.width, kernel.step
     job = _Job(
         *(tensor.data_ptr() for tensor in tensors),
@@ -134,4 +138,13 @@ def patch_products(x: Tensor, g: Tensor, kernel: Kernel) -> Products:
         *(*sizes, len(kernel.offsets), wide, blocks, compiled.lanes),
     )
     team.run(compiled.function, job, threads)
-    return Products(sums[..., :outputs], squares.sum(1))
+    torch.sum(squares, 1, out=total)
+    return Products(values, total)
+
+
+def room(batch: int, entries: int, outputs: int) -> Products:
+    """Return memory for the gradients of B samples, K entries of p outputs each."""
+    compiled = installed()
+    lanes = 1 if compiled is None else compiled.lanes
+    values = POOL.empty(batch, entries, outputs + -outputs % lanes)
+    return Products(values[..., :outputs], torch.empty(batch, dtype=torch.float64))

@@ -31,6 +31,7 @@ from math import prod
 from typing import NamedTuple
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from dpsgd_explorer.dp.kernels.patch_products import (
@@ -38,6 +39,7 @@ from dpsgd_explorer.dp.kernels.patch_products import (
     Kernel,
     Products,
     patch_products,
+    room,
     serves,
 )
 from dpsgd_explorer.dp.layers.base import gradient_squared_norms
@@ -84,17 +86,19 @@ def convolution_gradients(
     dilation: Sequence[int],
     groups: int,
     method: str = "",
+    sides: Sequence[int] = (),
 ) -> SampleGradients:
     """Return the weight gradient of every sample.
 
     Args:
-        x: Padded inputs, [B, C, *size].
+        x: Inputs, [B, C, *size].
         g: Output gradients, [B, p, *positions].
         kernel_size: One number per dimension, as in stride and dilation.
         stride: Stride of the layer.
         dilation: Dilation of the layer.
         groups: G.
         method: One of METHODS; the estimated one if not given.
+        sides: Zeros to put around each sample, as ``F.pad`` counts them.
     """
     batch, depth, outputs = len(x), x.shape[1] // groups, g.shape[1] // groups
     shape = batch, groups * outputs, depth, *kernel_size
@@ -104,13 +108,15 @@ def convolution_gradients(
     method = method or estimated_method(
         windows.positions, kernel_size, depth, groups, outputs if serves(x) else 0
     )
+    if method != "direct" and any(sides):
+        x, sides = F.pad(x, list(sides)), ()
     if method == "grouped":
         values = _by_groups(x, g, kernel_size, stride, dilation, groups)
         return SampleGradients(values, None)
     x, g = _by_group(x, groups), _by_group(g, groups)
     norms = None
     if method == "direct":
-        gradients, squares = _directly(x, g, windows)
+        gradients, squares = _directly(x, g, windows, sides)
         upper = squares.view(batch, groups).sum(1).mul_(1 + _OF_SQUARES)
         norms = upper.to(x.dtype)
     else:
@@ -177,13 +183,26 @@ class _Windows:
         ]
 
 
-def _directly(x: Tensor, g: Tensor, windows: _Windows) -> Products:
-    x = x.contiguous()
-    steps = windows.out, windows.kernel_size, windows.stride, windows.dilation
-    kernel = _kernel(x.stride()[1:], x.shape[1], *steps)
-    sums, squares = patch_products(x, g.flatten(2), kernel)
-    entries = *windows.kernel_size, x.shape[1]
-    return Products(sums.unflatten(1, entries).movedim(-1, 2), squares)  # type: ignore[no-untyped-call]
+def _directly(
+    x: Tensor, g: Tensor, windows: _Windows, sides: Sequence[int]
+) -> Products:
+    """Return [B, k_1, p, k_2 .. k_n, C] and squared norms.
+
+    Few samples are padded at once: their copy is still in cache when it is read.
+    """
+    batch, depth, g = len(x), x.shape[1], g.flatten(2)
+    values, squares = room(batch, prod(windows.kernel_size) * depth, g.shape[1])
+    sample_bytes = g.element_size() * x[0].numel()
+    at_once = max(1, CACHE_BYTES // sample_bytes) if any(sides) else batch
+    for start in range(0, batch, at_once):
+        part = slice(start, start + at_once)
+        read = F.pad(x[part], list(sides)) if any(sides) else x
+        read = read.contiguous()
+        steps = windows.out, windows.kernel_size, windows.stride, windows.dilation
+        kernel = _kernel(read.stride()[1:], depth, *steps)
+        patch_products(read, g[part], kernel, Products(values[part], squares[part]))
+    entries = *windows.kernel_size, depth
+    return Products(values.unflatten(1, entries).movedim(-1, 2), squares)  # type: ignore[no-untyped-call]
 
 
 @lru_cache(maxsize=256)

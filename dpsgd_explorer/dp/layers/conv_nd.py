@@ -15,7 +15,7 @@ padding modes and transposed convolutions are derived here.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from math import prod
 from typing import ClassVar, NamedTuple, cast
 
@@ -51,12 +51,14 @@ class Patches(NamedTuple):
     """A convolution as a linear layer.
 
     Attributes:
-        read: The tensor that patches are cut from, padded, [B, C, *size].
+        read: The tensor that patches are cut from, [B, C, *size].
         rows: The tensor that multiplies them, [B, p, *positions].
+        sides: Zeros that are still to be put around ``read``, as ``F.pad`` counts them.
     """
 
     read: Tensor
     rows: Tensor
+    sides: Sequence[int] = ()
 
 
 class ConvNdRule(MatrixRule[_ConvNd]):
@@ -68,6 +70,12 @@ class ConvNdRule(MatrixRule[_ConvNd]):
     def patches(self, layer: _ConvNd, x: Tensor, g: Tensor) -> Patches:
         """Return the layer as a linear one on patches."""
         return Patches(_padded(layer, x), g)
+
+    def unpadded(self, layer: _ConvNd, x: Tensor, g: Tensor) -> Patches:
+        """Return the same, without the zeros around the tensor that is read."""
+        if layer.padding_mode == "zeros":
+            return Patches(x, g, layer._reversed_padding_repeated_twice)
+        return self.patches(layer, x, g)
 
     def per_sample_gradients(
         self, layer: _ConvNd, activations: Tensor, backprops: Tensor
@@ -112,9 +120,9 @@ class ConvNdRule(MatrixRule[_ConvNd]):
         """Return the gradients by name, and that of the weight with its norms."""
         gradients, weight = {}, None
         if trains(layer, "weight"):
-            read, rows = self.patches(layer, activations, backprops)
-            sizes = layer.kernel_size, layer.stride, layer.dilation
-            weight = convolution_gradients(read, rows, *sizes, layer.groups, method)
+            read, rows, sides = self.unpadded(layer, activations, backprops)
+            sizes = layer.kernel_size, layer.stride, layer.dilation, layer.groups
+            weight = convolution_gradients(read, rows, *sizes, method, sides)
             gradients["weight"] = weight.values
         if trains(layer, "bias"):
             gradients["bias"] = sum_over_positions(backprops)
@@ -126,7 +134,7 @@ class ConvNdRule(MatrixRule[_ConvNd]):
         bias_norms = lengths(sum_over_positions(backprops)).square_()
         if not trains(layer, "weight"):
             return bias_norms
-        read, rows = self.patches(layer, activations, backprops)
+        read, rows, _ = self.patches(layer, activations, backprops)
         u = _unfolded(layer, read, rows).flatten(0, 1)  # [B G, T, D/G]
         g = _by_group(layer, rows).flatten(0, 1)  # [B G, T, p/G]
         norms = gram_norms(gram(u), gram(g))
@@ -142,7 +150,7 @@ class ConvNdRule(MatrixRule[_ConvNd]):
         sums: Mapping[str, Tensor],
     ) -> None:
         if trains(layer, "weight") and len(weights):
-            read, rows = self.patches(layer, activations, backprops)
+            read, rows, _ = self.patches(layer, activations, backprops)
             rows = scale_samples(rows, weights)
             if _is_quicker_by_patches(layer, rows):
                 _add_by_patches(layer, read, rows, sums["weight"])
@@ -164,7 +172,7 @@ class ConvNdRule(MatrixRule[_ConvNd]):
     ) -> dict[str, OuterProduct] | None:
         if layer.groups > 1:
             return None  # one product per group, and a call has one per parameter
-        read, rows = self.patches(layer, activations, backprops)
+        read, rows, _ = self.patches(layer, activations, backprops)
         patches = _unfolded(layer, read, rows)[:, 0]  # [B, T, K C], channels last
         by_offset = patches.unflatten(2, (-1, read.shape[1]))  # type: ignore[no-untyped-call]
         in_order = by_offset.transpose(2, 3).flatten(2)  # as in the weight: C, then K
@@ -197,6 +205,9 @@ class ConvTransposeNdRule(ConvNdRule):
         padding = cast(tuple[int, ...], layer.padding)  # never a word, as in "same"
         sides = [side for p in reversed(padding) for side in (p, p)]
         return Patches(_cropped(layer, F.pad(g, sides), x), x)
+
+    def unpadded(self, layer: _ConvNd, x: Tensor, g: Tensor) -> Patches:
+        return self.patches(layer, x, g)
 
     def _rows_of(self, x: Tensor, g: Tensor) -> Tensor:
         return x

@@ -209,3 +209,23 @@ def test_neither_threads_nor_their_absence_change_a_bit(starts, monkeypatch):
             found.append(convolution_gradients(x, g, *sizes, "direct"))
     for one, three in zip(*found, strict=True):
         assert torch.equal(one, three)
+
+
+@pytest.mark.parametrize("method", convolution.METHODS)
+@pytest.mark.parametrize("groups", [1, 2])
+@pytest.mark.parametrize("order", [torch.contiguous_format, torch.channels_last])
+@pytest.mark.parametrize("cache", [500, 2000, 10**6])
+def test_zeros_around_a_sample_are_those_of_a_padded_copy(
+    method, groups, order, cache, monkeypatch
+):
+    monkeypatch.setattr(products, "installed", compiled_products)
+    monkeypatch.setattr(convolution, "CACHE_BYTES", cache)
+    torch.manual_seed(0)
+    x, g, sides = torch.randn(7, 4, 5, 6), torch.randn(7, 18, 6, 9), (1, 4, 0, 3)
+    sizes = (3, 3), (1, 1), (1, 1), groups
+    x = x.to(memory_format=order)
+    found = convolution_gradients(x, g, *sizes, method, sides)
+    padded = torch.nn.functional.pad(x, sides)
+    expected = convolution_gradients(padded, g, *sizes, method)
+    assert torch.equal(found.values, expected.values)
+    assert torch.equal(found.norms(), expected.norms())
