@@ -1,6 +1,6 @@
-/* The element-wise part of one step of an LSTM, forward and backward: one pass each.
+/* The steps of an LSTM, forward and backward.
 
-   Gates are [i f g o].  Forward, from what the linear maps give:
+   Gates are [i f g o].  A step forward adds W h to what the inputs' map gives, and then:
 
        c = sigmoid(f) c' + sigmoid(i) tanh(g),   m = sigmoid(o) tanh(c)
 
@@ -9,19 +9,21 @@
        do = dm tanh(c) o (1 - o),   dc += dm o (1 - tanh(c)^2)
        di = dc g i (1 - i),   df = dc c' f (1 - f),   dg = dc i (1 - g^2),   dc' = dc f
 
+   and h' gets the gates' gradients times W.  h is m, or a projection of it.
+
+   Samples do not meet: a thread takes some of them through all steps.  The matrices are
+   packed, so that ROWS samples times two vectors of outputs are summed in registers,
+   over all inputs in order; a sample's bits depend on nothing beside it.
+
+   Vectors are those of GCC and Clang; there is a copy for AVX-512 and one for AVX2.
+   On other processors lanes() is 0, and nothing here may be called.
+
    The polynomial is a minimax fit, printed by `python -m tools.fit_exponential`. */
 
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
 
-/* One copy for each level of x86-64; the loader chooses by the processor. */
-#if defined(__x86_64__)
-#define FOR_EACH_PROCESSOR \
-    __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
-#else
-#define FOR_EACH_PROCESSOR
-#endif
 #define INLINE static inline __attribute__((always_inline))
 #define EXPORT __attribute__((visibility("default")))
 
@@ -81,24 +83,36 @@ INLINE float hyperbolic_tangent(float x) {
     return x < 0 ? -result : result;
 }
 
-/* Arrays are [samples, hidden] unless said otherwise, and contiguous. */
-struct step {
-    float *gates;         /* [samples, 4 hidden]; their gradients overwrite them */
-    const float *before;  /* c' */
-    const float *active;  /* [samples], 0 where c' is kept; NULL: 1 for all */
-    float *memory;        /* c */
-    float *tanh_memory;
-    float *output;        /* m */
-    const float *dm;
-    float *dc;            /* and then dc' */
-    ptrdiff_t samples, hidden;
-    ptrdiff_t next;       /* the first sample that no thread has taken */
+/* Numbers per block of a packed matrix: [blocks, inputs, BLOCK], of which outputs that
+   there are not are 0. */
+enum { BLOCK = 32 };
+
+/* T steps, B samples, H hidden units, P outputs.  All arrays are contiguous. */
+struct sequence {
+    float *gates;           /* [T, B, 4 H]; backward, their gradients overwrite them */
+    float *unprojected;     /* m, [T, B, H] */
+    float *outputs;         /* [T, B, P]; the same array without a projection */
+    float *tanh_memory;     /* tanh(c), [T, B, H] */
+    float *memory_before;   /* c', [T, B, H] */
+    float *hidden_before;   /* h', [B, T, P] */
+    float *hidden;          /* h or its gradient before the first of the steps that are
+                               run, then after the last, [B, P] */
+    float *memory;          /* the same of c, [B, H] */
+    const float *active;    /* [T, B], 0 where h and c are kept; NULL: 1 for all */
+    const float *recurrent; /* packed; backward its transpose, as the next */
+    const float *projection; /* packed; NULL: h is m */
+    const float *arriving;  /* gradients of the outputs, [T, B, P] */
+    float *totals;          /* gets gradients of what is projected to, [T, B, P] */
+    float *scratch;         /* [threads, UNIT, P + H] */
+    ptrdiff_t steps, samples, hidden_units, output_units;
+    ptrdiff_t is_reverse;   /* the last step is run first */
+    ptrdiff_t unit;         /* samples that a thread takes at once */
+    ptrdiff_t length;       /* of a vector, at most lanes() */
+    ptrdiff_t next, joined; /* the first sample not taken, and the threads so far */
 };
 
 /* By which a caller sees whether it has the same struct in mind. */
-EXPORT size_t step_bytes(void) { return sizeof(struct step); }
-
-enum { AT_ONCE = 8 }; /* samples that a thread takes */
+EXPORT size_t job_bytes(void) { return sizeof(struct sequence); }
 
 INLINE void forward(float *restrict gates, const float *restrict before, int is_active,
                     float *restrict memory, float *restrict tanh_memory,
@@ -134,32 +148,161 @@ INLINE void backward(float *restrict gates, const float *restrict before,
     }
 }
 
-/* Take the next samples, from *first to before *end; 0 if none is left.  Any number of
-   threads may work on a step together. */
-INLINE int take(struct step *step, ptrdiff_t *first, ptrdiff_t *end) {
-    *first = __atomic_fetch_add(&step->next, AT_ONCE, __ATOMIC_RELAXED);
-    *end = step->samples - *first < AT_ONCE ? step->samples : *first + AT_ONCE;
-    return *first < *end;
+#if defined(__x86_64__)
+
+INLINE ptrdiff_t at_most(ptrdiff_t n, ptrdiff_t most) { return n < most ? n : most; }
+
+INLINE void copy(float *to, const float *from, ptrdiff_t n) { memcpy(to, from, 4 * n); }
+
+/* Defines NAME_forward and NAME_backward(job, first, end, scratch), of the samples from
+   first to before end, for vectors of LANES numbers. */
+#define STEPS(NAME, LANES, ROWS, TARGET)                                               \
+    typedef float NAME##_vector __attribute__((vector_size(4 * LANES), aligned(4)));   \
+                                                                                       \
+    /* out [rows, outputs] = x [rows, inputs] times a packed matrix, or plus that. */  \
+    INLINE TARGET void NAME##_product(                                                 \
+        const float *x, ptrdiff_t rows, ptrdiff_t inputs, const float *packed,         \
+        ptrdiff_t outputs, float *out, const int adds) {                               \
+        for (ptrdiff_t o = 0; o < outputs; o += 2 * LANES) {                           \
+            const float *block = packed + o / BLOCK * BLOCK * inputs + o % BLOCK;      \
+            const ptrdiff_t wide = at_most(outputs - o, 2 * LANES);                    \
+            for (ptrdiff_t first = 0; first < rows; first += ROWS) {                   \
+                NAME##_vector sum[ROWS][2] = {0};                                      \
+                const float *row[ROWS];                                                \
+                for (int r = 0; r < ROWS; r++)                                         \
+                    row[r] = x + at_most(first + r, rows - 1) * inputs;                \
+                for (ptrdiff_t k = 0; k < inputs; k++) {                               \
+                    const float *column = block + k * BLOCK;                           \
+                    const NAME##_vector low = *(const NAME##_vector *)column;          \
+                    const NAME##_vector high =                                         \
+                        *(const NAME##_vector *)(column + LANES);                      \
+                    _Pragma("GCC unroll 16") for (int r = 0; r < ROWS; r++) {          \
+                        sum[r][0] += row[r][k] * low;                                  \
+                        sum[r][1] += row[r][k] * high;                                 \
+                    }                                                                  \
+                }                                                                      \
+                _Pragma("GCC unroll 16") for (int r = 0; r < ROWS; r++) {              \
+                    if (first + r >= rows) break;                                      \
+                    float *to = out + (first + r) * outputs + o, part[2 * LANES];      \
+                    float *whole = wide == 2 * LANES ? to : part;                      \
+                    if (adds) copy(part, to, wide);                                    \
+                    NAME##_vector *low = (NAME##_vector *)whole;                       \
+                    NAME##_vector *high = (NAME##_vector *)(whole + LANES);            \
+                    *low = adds ? *(NAME##_vector *)part + sum[r][0] : sum[r][0];      \
+                    *high = adds ? *(NAME##_vector *)(part + LANES) + sum[r][1]        \
+                                 : sum[r][1];                                          \
+                    if (whole == part) copy(to, part, wide);                           \
+                }                                                                      \
+            }                                                                          \
+        }                                                                              \
+    }                                                                                  \
+                                                                                       \
+    static TARGET void NAME##_forward(                                                 \
+        const struct sequence *job, ptrdiff_t first, ptrdiff_t end, float *scratch) {  \
+        const ptrdiff_t hidden = job->hidden_units, width = job->output_units;         \
+        (void)scratch;                                                                 \
+        for (ptrdiff_t step = 0; step < job->steps; step++) {                          \
+            const ptrdiff_t t = job->is_reverse ? job->steps - 1 - step : step;        \
+            const ptrdiff_t row = t * job->samples, n = end - first;                   \
+            NAME##_product(job->hidden + first * width, n, width, job->recurrent,      \
+                           4 * hidden, job->gates + (row + first) * 4 * hidden, 1);    \
+            for (ptrdiff_t b = first; b < end; b++) {                                  \
+                const ptrdiff_t at = (row + b) * hidden;                               \
+                float *memory = job->memory + b * hidden;                              \
+                copy(job->hidden_before + (b * job->steps + t) * width,                \
+                     job->hidden + b * width, width);                                  \
+                copy(job->memory_before + at, memory, hidden);                         \
+                forward(job->gates + 4 * at, job->memory_before + at,                  \
+                        job->active == NULL || job->active[row + b] > 0, memory,       \
+                        job->tanh_memory + at, job->unprojected + at, hidden);         \
+            }                                                                          \
+            if (job->projection)                                                       \
+                NAME##_product(job->unprojected + (row + first) * hidden, n, hidden,   \
+                               job->projection, width,                                 \
+                               job->outputs + (row + first) * width, 0);               \
+            for (ptrdiff_t b = first; b < end; b++)                                    \
+                if (job->active == NULL || job->active[row + b] > 0)                   \
+                    copy(job->hidden + b * width, job->outputs + (row + b) * width,    \
+                         width);                                                       \
+        }                                                                              \
+    }                                                                                  \
+                                                                                       \
+    static TARGET void NAME##_backward(                                                \
+        const struct sequence *job, ptrdiff_t first, ptrdiff_t end, float *scratch) {  \
+        const ptrdiff_t hidden = job->hidden_units, width = job->output_units;         \
+        const ptrdiff_t n = end - first;                                               \
+        float *of_states = scratch, *of_hidden = scratch + n * hidden;                 \
+        for (ptrdiff_t step = 0; step < job->steps; step++) {                          \
+            const ptrdiff_t t = job->is_reverse ? step : job->steps - 1 - step;        \
+            const ptrdiff_t row = t * job->samples;                                    \
+            float *totals =                                                            \
+                job->projection ? job->totals + (row + first) * width : of_states;     \
+            for (ptrdiff_t b = first; b < end; b++) {                                  \
+                const int is_active = job->active == NULL || job->active[row + b] > 0; \
+                const float *arriving = job->arriving + (row + b) * width;             \
+                const float *later = job->hidden + b * width;                          \
+                float *total = totals + (b - first) * width;                           \
+                for (ptrdiff_t j = 0; j < width; j++)                                  \
+                    total[j] = is_active ? arriving[j] + later[j] : 0;                 \
+            }                                                                          \
+            if (job->projection)                                                       \
+                NAME##_product(totals, n, width, job->projection, hidden, of_states,   \
+                               0);                                                     \
+            for (ptrdiff_t b = first; b < end; b++) {                                  \
+                const ptrdiff_t at = (row + b) * hidden;                               \
+                if (job->active == NULL || job->active[row + b] > 0)                   \
+                    backward(job->gates + 4 * at, job->memory_before + at,             \
+                             job->tanh_memory + at, of_states + (b - first) * hidden,  \
+                             job->memory + b * hidden, hidden);                        \
+                else                                                                   \
+                    memset(job->gates + 4 * at, 0, 4 * 4 * hidden);                    \
+            }                                                                          \
+            NAME##_product(job->gates + (row + first) * 4 * hidden, n, 4 * hidden,     \
+                           job->recurrent, width, of_hidden, 0);                       \
+            for (ptrdiff_t b = first; b < end; b++)                                    \
+                if (job->active == NULL || job->active[row + b] > 0)                   \
+                    copy(job->hidden + b * width, of_hidden + (b - first) * width,     \
+                         width);                                                       \
+        }                                                                              \
+    }
+
+STEPS(steps_avx512, 16, 8, __attribute__((target("avx512f,fma"))))
+STEPS(steps_avx2, 8, 4, __attribute__((target("avx2,fma"))))
+
+/* Numbers of the longest vector of this processor; 0 if there is no copy for it. */
+EXPORT int lanes(void) {
+    if (__builtin_cpu_supports("avx512f")) return 16;
+    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") ? 8 : 0;
 }
 
-/* Write gates, memory, tanh_memory and output. */
-EXPORT FOR_EACH_PROCESSOR void lstm_forward(struct step *step) {
-    const ptrdiff_t hidden = step->hidden;
-    for (ptrdiff_t first, end; take(step, &first, &end);)
-        for (ptrdiff_t b = first, at = b * hidden; b < end; b++, at += hidden)
-            forward(step->gates + 4 * at, step->before + at,
-                    step->active == NULL || step->active[b] > 0, step->memory + at,
-                    step->tanh_memory + at, step->output + at, hidden);
+typedef void run(const struct sequence *, ptrdiff_t, ptrdiff_t, float *);
+
+/* Run samples until none is left; any number of threads may work on a job together. */
+static void run_all(struct sequence *job, run *run_some) {
+    const ptrdiff_t mine = __atomic_fetch_add(&job->joined, 1, __ATOMIC_RELAXED);
+    const ptrdiff_t most = job->unit * (job->hidden_units + job->output_units);
+    for (;;) {
+        ptrdiff_t first = __atomic_fetch_add(&job->next, job->unit, __ATOMIC_RELAXED);
+        if (first >= job->samples) return;
+        const ptrdiff_t end = at_most(first + job->unit, job->samples);
+        run_some(job, first, end, job->scratch + mine * most);
+    }
 }
 
-/* Write the gradients at the gates, 0 where a sample is not active, and dc'. */
-EXPORT FOR_EACH_PROCESSOR void lstm_backward(struct step *step) {
-    const ptrdiff_t hidden = step->hidden;
-    for (ptrdiff_t first, end; take(step, &first, &end);)
-        for (ptrdiff_t b = first, at = b * hidden; b < end; b++, at += hidden)
-            if (step->active == NULL || step->active[b] > 0)
-                backward(step->gates + 4 * at, step->before + at,
-                         step->tanh_memory + at, step->dm + at, step->dc + at, hidden);
-            else
-                for (ptrdiff_t j = 0; j < 4 * hidden; j++) step->gates[4 * at + j] = 0;
+/* Write all but recurrent, projection and what only backward has. */
+EXPORT void lstm_forward(struct sequence *job) {
+    run_all(job, job->length == 16 ? steps_avx512_forward : steps_avx2_forward);
 }
+
+/* Write gates, hidden, memory and totals. */
+EXPORT void lstm_backward(struct sequence *job) {
+    run_all(job, job->length == 16 ? steps_avx512_backward : steps_avx2_backward);
+}
+
+#else
+
+EXPORT int lanes(void) { return 0; }
+EXPORT void lstm_forward(struct sequence *job) { (void)job; }
+EXPORT void lstm_backward(struct sequence *job) { (void)job; }
+
+#endif

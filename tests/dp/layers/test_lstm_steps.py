@@ -8,8 +8,10 @@ import torch
 from torch import nn
 
 from dpsgd_explorer.dp.kernels import lstm_steps
+from dpsgd_explorer.dp.kernels.lstm_steps import LSTMSteps, Sequence
 from dpsgd_explorer.dp.kernels.threads import threads
-from dpsgd_explorer.dp.layers.lstm_cell import CompiledElements, TorchElements
+from dpsgd_explorer.dp.layers.lstm_cell import LSTMCell
+from dpsgd_explorer.dp.layers.rewrite import LayerPart
 from tests.dp.c_sources import compiled_from, compiled_with_fault
 from tests.dp.layers.oracle import (
     Case,
@@ -26,7 +28,11 @@ from tools.fit_exponential import constants, fit
 SOURCE = "dpsgd_explorer/dp/kernels/lstm_steps.c"
 #: Roundings: of the products in a step, and of the exponentials below them.
 CLOSE = {"rtol": 1e-5, "atol": 2e-6}
-SHAPES = [(3, 2, 5), (1, 1, 1), (4, 9, 3), (2, 17, 33), (5, 8, 16), (2, 130, 64)]
+#: T, B, H and P: below, at and above a vector, a block and what a thread takes.
+SHAPES = [
+    *[(3, 2, 5, 5), (1, 1, 1, 1), (4, 9, 3, 3), (2, 17, 33, 33), (5, 8, 16, 16)],
+    *[(2, 130, 20, 20), (3, 5, 16, 7), (2, 33, 40, 33), (0, 2, 3, 3), (2, 0, 3, 2)],
+]
 
 
 @cache
@@ -40,48 +46,93 @@ def _compiled(monkeypatch):
     monkeypatch.setattr(lstm_steps, "installed", compiled_steps)
 
 
-def passes(kind, shape, dtype, *, ragged=False):
-    """Return what the steps make of random gates, forward and then backward."""
-    steps, batch, hidden = shape
+def with_lanes(compiled, lanes):
+    """Return the functions with vectors of so many numbers, if there are."""
+    return LSTMSteps(*(f._replace(lanes=min(lanes, f.lanes)) for f in compiled))
+
+
+def weights(hidden, outputs):
+    """Return an LSTM of 3 inputs, and its projection if there is one."""
     torch.manual_seed(0)
-    gates, dms = torch.randn(steps, batch, 4 * hidden) * 3, torch.randn(shape)
+    size = outputs if outputs != hidden else 0
+    lstm = nn.LSTM(3, hidden, proj_size=size)
+    return lstm, lstm.weight_hr_l0.detach() if size else None
+
+
+def passes(shape, dtype, *, ragged=False, reverse=False):
+    """Return what a cell makes of random inputs, forward and then backward."""
+    steps, batch, hidden, outputs = shape
+    lstm, projection = weights(hidden, outputs)
+    x, dm = torch.randn(steps, batch, 3) * 3, torch.randn(steps, batch, outputs)
+    h, dh = torch.randn(batch, outputs), torch.randn(batch, outputs)
     c, dc = torch.randn(batch, hidden), torch.randn(batch, hidden)
     lengths = torch.randint(steps + 1, (batch,)) if ragged else torch.tensor(steps)
     active = (torch.arange(steps)[:, None] < lengths).expand(steps, batch).to(dtype)
-    gates, dms, c, dc = (value.to(dtype) for value in (gates, dms, c, dc))
-    outputs = torch.empty_like(dms)
-    elements = kind(gates, outputs, active.unsqueeze(2) if ragged else None)
-    for t in range(steps):
-        c = elements.forward(t, c)
-    activated = gates.clone()
-    for t in reversed(range(steps)):
-        dc = elements.backward(t, dms[t], dc)
-    return [value.double() for value in (activated, outputs, c, gates, dc)]
+    if projection is not None:
+        projection = projection.to(dtype)
+    names = ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
+    part = LayerPart(lstm.to(dtype), {name: f"{name}_l0" for name in names})
+    cell = LSTMCell(part, projection, active.unsqueeze(2) if ragged else None, reverse)
+    x, dm, h, dh, c, dc = (value.to(dtype) for value in (x, dm, h, dh, c, dc))
+    forward = [value.clone() for value in cell.run(x, h, c)]
+    read = cell.unprojected.clone(), cell.hidden_before.clone()
+    backward = cell.back(dm, dh, dc)
+    gradients = [] if projection is None else [cell.projected_gradients]
+    return [value.double() for value in (*forward, *read, *backward, *gradients)]
 
 
-def is_right(shape, *, ragged):
-    found = passes(CompiledElements, shape, torch.float32, ragged=ragged)
-    expected = passes(TorchElements, shape, torch.float64, ragged=ragged)
+def is_right(shape, **options):
+    found = passes(shape, torch.float32, **options)
+    expected = passes(shape, torch.float64, **options)
     pairs = zip(found, expected, strict=True)
     return all(torch.allclose(one, other, **CLOSE) for one, other in pairs)
 
 
+@pytest.mark.filterwarnings("ignore:LSTM with projections")
 @pytest.mark.parametrize("ragged", [False, True])
+@pytest.mark.parametrize("reverse", [False, True])
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
+@pytest.mark.parametrize("lanes", [16, 8])
 @pytest.mark.parametrize("number", [1, 3])
-def test_a_step_is_that_of_torch(shape, ragged, number, monkeypatch):
+def test_steps_are_those_of_torch(shape, ragged, reverse, lanes, number, monkeypatch):
+    compiled = with_lanes(compiled_steps(), lanes)
+    monkeypatch.setattr(lstm_steps, "installed", lambda: compiled)
     monkeypatch.setattr(lstm_steps, "MANY", 1)
     with threads(number):
-        assert is_right(shape, ragged=ragged)
+        assert is_right(shape, ragged=ragged, reverse=reverse)
+
+
+def test_neither_threads_nor_samples_beside_it_change_a_bit(monkeypatch):
+    monkeypatch.setattr(lstm_steps, "MANY", 1)
+    lstm, _ = weights(20, 20)
+    gates, h, c = torch.randn(4, 50, 80), torch.randn(50, 20), torch.randn(50, 20)
+
+    def outputs(number, part):
+        with threads(number):
+            own = gates[:, part].clone(), h[part].clone(), c[part].clone()
+            run = Sequence(*own, lstm.weight_hh_l0.detach(), None, None, False)
+            run.forward()
+            run.backward(torch.ones_like(run.outputs), h[part].clone(), c[part].clone())
+            return run.outputs, run.gates, run.hidden_before.transpose(0, 1)
+
+    one, three = outputs(1, slice(None)), outputs(3, slice(None))
+    for whole, other, alone in zip(one, three, outputs(1, slice(13, 14)), strict=True):
+        assert torch.equal(whole, other)
+        assert torch.equal(whole[:, 13:14], alone)
+
+
+def run_once(gates, c):
+    """Return one step of gates [B, 4 H], without weights."""
+    weight, h = torch.zeros(gates.shape[1], c.shape[1]), torch.zeros_like(c)
+    run = Sequence(gates[None].clone(), h, c.clone(), weight, None, None, False)
+    run.forward()
+    return run
 
 
 def activated(values):
-    """Return sigmoid and tanh of values, by the compiled step."""
+    """Return sigmoid and tanh of values, by the compiled steps."""
     rows = torch.tensor(values).unsqueeze(1)
-    gates = rows.repeat(1, 4)
-    CompiledElements(gates[None], torch.empty(1, len(rows), 1), None).forward(
-        0, torch.zeros(len(rows), 1)
-    )
+    gates = run_once(rows.repeat(1, 4), torch.zeros(len(rows), 1)).gates[0]
     return gates[:, 0], gates[:, 2]
 
 
@@ -108,14 +159,13 @@ def test_ends_of_the_floats_saturate_and_nan_stays():
 
 @pytest.mark.parametrize("place", range(4))
 def test_nan_in_one_gate_reaches_the_gradients_of_its_sample_alone(place):
-    gates, outputs = torch.randn(1, 3, 8), torch.empty(1, 3, 2)
-    gates[0, 1, 2 * place] = float("nan")
-    elements = CompiledElements(gates, outputs, None)
-    elements.forward(0, torch.ones(3, 2))
-    assert outputs.isnan().any(2).tolist() == [[False, True, False]]
-    dc = elements.backward(0, torch.ones(3, 2), torch.ones(3, 2))
-    assert gates.isnan().any(2).tolist() == [[False, True, False]]
-    assert dc.isnan().any(1).tolist()[::2] == [False, False]
+    gates = torch.randn(3, 8)
+    gates[1, 2 * place] = float("nan")
+    run = run_once(gates, torch.ones(3, 2))
+    assert run.outputs[0].isnan().any(1).tolist() == [False, True, False]
+    run.backward(torch.ones(1, 3, 2), torch.zeros(3, 2), torch.ones(3, 2))
+    assert run.gates[0].isnan().any(1).tolist() == [False, True, False]
+    assert run.memory.isnan().any(1).tolist()[::2] == [False, False]
 
 
 @pytest.mark.filterwarnings("ignore:LSTM with projections")  # torch's own is slower
@@ -157,21 +207,45 @@ FAULTS = {
     "the candidate's slope": ("dc * i * (1 - g * g)", "dc * i"),
     "the memory's gradient stays": ("of_memory[j] = dc * f", "of_memory[j] = dc"),
     "the output is not squashed": ("output[j] = o * tanh_c", "output[j] = o * c"),
-    "samples are left out": ("*first + AT_ONCE", "*first + AT_ONCE / 2"),
+    "samples are left out": ("at_most(first + job->unit,", "at_most(first + 1,"),
     "who has ended is forgotten": ("is_active ? c : before[j]", "c"),
-    "gates after the end": ("step->gates[4 * at + j] = 0", "continue"),
+    "gates after the end": (
+        "memset(job->gates + 4 * at, 0, 4 * 4 * hidden)",
+        "memset(job->gates + 4 * at, 0, 0)",
+    ),
     "a coefficient": ("0x1.555554p-3f", "0x1.565554p-3f"),
+    "rows of a product are one": ("at_most(first + r, rows - 1)", "0"),
+    "a product replaces what the inputs give": (
+        "if (adds) copy(part, to, wide);",
+        "memset(part, 0, 4 * wide);",
+    ),
+    "half of a product's columns": ("sum[r][1] += row[r][k] * high;", ""),
+    "blocks of a matrix are one": ("o / BLOCK * BLOCK * inputs", "0"),
+    "steps back run forward": (
+        "job->is_reverse ? step : job->steps - 1 - step",
+        "job->is_reverse ? job->steps - 1 - step : step",
+    ),
+    "gradients of later steps are lost": ("arriving[j] + later[j]", "arriving[j]"),
 }
 
 
+@pytest.mark.filterwarnings("ignore:LSTM with projections")
 @pytest.mark.long("mutation of every rule")
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_fault_in_the_compiled_source_is_seen(fault, tmp_path, monkeypatch):
     compiled = compiled_with_fault(tmp_path, lstm_steps, SOURCE, FAULTS[fault])
     monkeypatch.setattr(lstm_steps, "installed", lambda: compiled)
-    assert not all(is_right((4, 12, 5), ragged=ragged) for ragged in (False, True))
+    shapes = (4, 42, 35, 35), (3, 12, 40, 33)
+    assert not all(is_right(s, ragged=ragged) for s in shapes for ragged in (0, 1))
 
 
-def test_a_library_of_another_version_is_not_called(tmp_path):
-    fault = ("ptrdiff_t samples, hidden;", "ptrdiff_t more, samples, hidden;")
+@pytest.mark.parametrize(
+    "fault",
+    [
+        ("ptrdiff_t next, joined;", "ptrdiff_t more, next, joined;"),
+        ("size_t job_bytes(", "size_t another_name("),
+    ],
+    ids=["another struct", "before there was one"],
+)
+def test_a_library_of_another_version_is_not_called(fault, tmp_path):
     assert compiled_with_fault(tmp_path, lstm_steps, SOURCE, fault) is None

@@ -41,8 +41,8 @@ def recurrent():
         cell.keep = lambda t, new, old: torch.zeros_like(new)
         return real(cell, *gradients)
 
-    def memory_not_carried(real, elements, *gradients):
-        return torch.zeros_like(real(elements, *gradients))
+    def memory_not_carried(real, steps, *gradients):
+        return torch.zeros_like(real(steps, *gradients))
 
     def forget_slope(real, cell, *gradients):
         forget = cell._gates.chunk(4, 2)[1].clone()
@@ -80,7 +80,7 @@ def recurrent():
             {
                 "slope of the forget gate": wrap(lstm_cell.LSTMCell.back, forget_slope),
                 "memory not carried back": wrap(
-                    lstm_cell.TorchElements.backward, memory_not_carried
+                    lstm_cell.TorchSteps._backward, memory_not_carried
                 ),
                 "projection without later steps": wrap(
                     lstm_cell.LSTMCell.back, no_later_steps
