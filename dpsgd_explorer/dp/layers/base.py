@@ -15,6 +15,7 @@ from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 import torch
 from torch import Tensor, nn
 
+from dpsgd_explorer.dp.kernels.weighted_sum import add_weighted_sum
 from dpsgd_explorer.dp.layers.outer_products import OuterProduct
 from dpsgd_explorer.dp.layers.round_off import lengths, sum_of
 from dpsgd_explorer.dp.layers.single_position import SinglePosition
@@ -328,7 +329,7 @@ def sample_rows(gradient: Tensor) -> Tensor:
 def add_weighted_rows(gradient: Tensor, weights: Tensor, total: Tensor) -> None:
     """Add sum_i weights[i] * gradient[i] to ``total``, of one gradient's shape."""
     if gradient.is_contiguous():
-        total.view(-1).addmv_(sample_rows(gradient).t(), weights)
+        add_weighted_sum(sample_rows(gradient), weights, total.view(-1))
         return
     # Whole runs are copied next to where they belong: added from there, entry by entry,
     # they are in cache.  For 256 channels a kernel of 3 by 3 takes 0.6 ms, not 2.2.
@@ -341,6 +342,7 @@ def add_weighted_rows(gradient: Tensor, weights: Tensor, total: Tensor) -> None:
         torch.mul(runs, weights, out=row)
     else:
         ordered = gradient.permute(0, *order)
-        summed = (ordered.flatten(1).t() @ weights).view(ordered.shape[1:])
+        summed = ordered.new_zeros(ordered.shape[1:])
+        add_weighted_sum(ordered.flatten(1), weights, summed.view(-1))
         row = summed.permute([order.index(d) for d in near]).contiguous()
     total.add_(row.movedim(-1, inner - 1))
