@@ -47,7 +47,7 @@ class MemoryPool:
     """Hands out float32 tensors, in memory whose last tensor is gone.
 
     Args:
-        most_bytes: Bytes to hold at most; larger tensors are torch's own.
+        most_bytes: Bytes to hold, in use or free; other tensors are torch's own.
     """
 
     def __init__(self, most_bytes: int = POOL_BYTES) -> None:
@@ -62,6 +62,8 @@ class MemoryPool:
             return torch.empty(shape)
         with self._lock:
             block = self._taken(length)
+            if block is None:
+                return torch.empty(shape)
             array = block.array[:length].reshape(shape)
             block.user = weakref.ref(array)
             self._blocks.append(block)
@@ -77,8 +79,11 @@ class MemoryPool:
         with self._lock:
             self._blocks = [b for b in self._blocks if b.user() is not None]
 
-    def _taken(self, length: int) -> _Block:
-        """Return the shortest free block that is long enough, or a new one."""
+    def _taken(self, length: int) -> _Block | None:
+        """Return the shortest free block that is long enough, or a new one.
+
+        None if the blocks that are in use leave no room for it.
+        """
         free = [block for block in self._blocks if block.user() is None]
         fitting = [block for block in free if len(block.array) >= length]
         if fitting:
@@ -89,6 +94,8 @@ class MemoryPool:
         for block in free:  # the longest unused first
             if self.held + rounded > self._most:
                 self._blocks.remove(block)
+        if self.held + rounded > self._most:
+            return None
         return _Block(torch.empty(rounded).numpy(), _unused)
 
 

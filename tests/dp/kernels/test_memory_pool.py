@@ -44,11 +44,15 @@ def test_no_two_tensors_share_memory(requests):
         assert tensor is None or bool((tensor == number).all())
 
 
-def test_what_is_held_is_bounded():
-    pool = MemoryPool(most_bytes=4096)
+@pytest.mark.parametrize("is_kept", [True, False])
+def test_what_is_held_is_bounded(is_kept):
+    pool, kept = MemoryPool(most_bytes=4096), []
     for length in range(1, 2000, 7):  # above 1,024 numbers none is the pool's
-        pool.empty(length)
+        tensor = pool.empty(length)
+        assert tensor.shape == (length,)
         assert pool.held <= 1024
+        if is_kept:
+            kept.append(tensor)
 
 
 def test_memory_that_no_tensor_uses_is_given_back():
