@@ -40,10 +40,10 @@ def losses(log):
 
 
 def test_a_run_records_what_it_measured_and_repeats_it(monkeypatch):
-    prefer(monkeypatch, "instantiate")
+    prefer(monkeypatch, "ghost")
     measured = timeless(start("measured"))
     record = norm_methods_of([data for kind, data in measured if kind == "phase"])
-    assert list(record.values()) == ["instantiate"]
+    assert list(record.values()) == ["ghost"]
     refuse(monkeypatch)
     assert timeless(start(record)) == measured
     estimated = timeless(start("estimated"))

@@ -3,7 +3,7 @@
 Gradients of a piece of the batch are made, summed and freed, and the next piece asks
 for the same sizes.  The C library gives freed memory back to the system, which clears
 every page before it hands it out again: that takes longer than to read and sum what was
-written there.
+written there.  Between batches nothing is held: forward and backward need the memory.
 """
 
 from __future__ import annotations
@@ -21,12 +21,13 @@ from torch import Tensor
 
 Array = NDArray[np.float32]
 
-#: Bytes that a pool holds at most: twice what a piece of the batch takes.
-POOL_BYTES = 32 * 2**20
+#: Bytes that a pool holds at most: a little more than a piece of the batch takes.
+POOL_BYTES = 20 * 2**20
+#: How many times longer than a tensor its memory may be: that of the last piece of a
+#: batch, which has fewer samples than the others, is theirs.
+LONGER = 4
 #: Numbers below which the C library keeps what is freed by itself.
 SMALL = 2**13
-#: Lengths are rounded up to four steps per power of two, for batches vary in size.
-STEPS_LOG2 = 2
 
 
 @dataclass(eq=False)
@@ -75,9 +76,9 @@ class MemoryPool:
         return sum(len(block.array) for block in self._blocks)
 
     def release(self) -> None:
-        """Give back the memory that no tensor uses."""
+        """Hold nothing any more; what tensors use is freed with them."""
         with self._lock:
-            self._blocks = [b for b in self._blocks if b.user() is not None]
+            self._blocks = []
 
     def _taken(self, length: int) -> _Block | None:
         """Return the shortest free block that is long enough, or a new one.
@@ -85,28 +86,26 @@ class MemoryPool:
         None if the blocks that are in use leave no room for it.
         """
         free = [block for block in self._blocks if block.user() is None]
-        fitting = [block for block in free if len(block.array) >= length]
-        if fitting:
-            found = min(fitting, key=lambda block: len(block.array))
-            self._blocks.remove(found)
-            return found
-        rounded = _rounded(length)
-        for block in free:  # the longest unused first
-            if self.held + rounded > self._most:
+        free.sort(key=lambda block: len(block.array))
+        for block in free:
+            if length <= len(block.array) <= LONGER * length:
                 self._blocks.remove(block)
-        if self.held + rounded > self._most:
+                return block
+        # A batch that is a little larger than the one before takes the place of its
+        # memory.
+        shorter = [b for b in free if length / 2 <= len(b.array) < length]
+        for block in shorter[-1:]:
+            self._blocks.remove(block)
+            free.remove(block)
+        while free and self.held + length > self._most:
+            self._blocks.remove(free.pop())
+        if self.held + length > self._most:
             return None
-        return _Block(torch.empty(rounded).numpy(), _unused)
+        return _Block(torch.empty(length).numpy(), _unused)
 
 
 def _unused() -> None:
     """The array of a block that has had none."""
-
-
-def _rounded(length: int) -> int:
-    """Return the next length of which there are four per power of two."""
-    step = 1 << max(0, (length - 1).bit_length() - 1 - STEPS_LOG2)
-    return -(-length // step) * step
 
 
 #: The memory of all engines of this process.

@@ -7,7 +7,6 @@ visitors take turns in the queue as always.  A run stays its visitor's.
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Callable
 from typing import Any
 
@@ -23,6 +22,7 @@ from sqlalchemy import (
 
 from dpsgd_explorer.errors import ConfigError, QuotaError
 from dpsgd_explorer.experiments.config import RunConfig
+from dpsgd_explorer.identifiers import new_id
 from dpsgd_explorer.quotas import Quotas
 from dpsgd_explorer.runs.classes import membership
 from dpsgd_explorer.runs.classes.plan import ClassPlan, checked_nickname
@@ -79,7 +79,7 @@ class Classes:
         """
         values = plan.checked(self._quotas)
         days = values.pop("days")
-        class_id = secrets.token_urlsafe(ID_BYTES)
+        class_id = new_id(ID_BYTES)
         with self._database.write() as connection:
             now = self._clock()
             rosters.drop_old(connection, now, None)
@@ -242,7 +242,7 @@ class Classes:
         """
         config.check_reachable()
         launch = admission.Launch(
-            run_id=secrets.token_urlsafe(16),
+            run_id=new_id(),
             visitor=visitor,
             network="",
             group=checked_name("group", group),

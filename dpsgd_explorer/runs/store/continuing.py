@@ -14,7 +14,6 @@ was stopped before its first further step is not continued itself: its run is.
 from __future__ import annotations
 
 import json
-import secrets
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -36,6 +35,7 @@ from dpsgd_explorer.experiments.events import Changes, changes_of
 from dpsgd_explorer.experiments.kinds import parse
 from dpsgd_explorer.experiments.mid_run import FURTHER, along, not_continued
 from dpsgd_explorer.experiments.training_config import TrainingConfig
+from dpsgd_explorer.identifiers import new_id
 from dpsgd_explorer.quotas import Quotas
 from dpsgd_explorer.runs.store import admission, launching
 from dpsgd_explorer.runs.store.database import Database
@@ -105,7 +105,7 @@ class Continuing:
             ConfigError: it cannot be continued, or not so far.
             QuotaError, StorageFullError: as ``RunStore.create``.
         """
-        child_id = secrets.token_urlsafe(16)
+        child_id = new_id()
         launch = admission.Launch(
             run_id=child_id, visitor=visitor, network=network, group=""
         )

@@ -7,12 +7,12 @@ a server that starts again changes nothing.
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from sqlalchemy import Connection, RowMapping, or_, select, update
 
+from dpsgd_explorer.identifiers import new_id
 from dpsgd_explorer.runs.store.schema import CANCELLED, MOVES, PAUSED, launches, runs
 from dpsgd_explorer.runs.store.site import rosters
 from dpsgd_explorer.runs.store.transitions import forget, move
@@ -88,12 +88,12 @@ def forget_visitor(connection: Connection, visitor: str, now: float) -> Forgotte
     forget(connection, run_ids)
     query = select(launches.c.run_id, launches.c.launch)
     known = connection.execute(query.where(launches.c.visitor == visitor)).all()
-    alias = secrets.token_urlsafe(16)
+    alias = new_id()
     rosters.forget_visitor(connection, visitor, alias, now)
-    names = {launch: secrets.token_urlsafe(16) for _, launch in known}
+    names = {launch: new_id() for _, launch in known}
     for run_id, launch in known:
         renamed = {"visitor": alias, "launch": names[launch]}
-        renamed["run_id"] = secrets.token_urlsafe(16)
+        renamed["run_id"] = new_id()
         statement = update(launches).where(launches.c.run_id == run_id)
         connection.execute(statement.values(renamed))
     return Forgotten(len(run_ids), len(names))

@@ -6,7 +6,6 @@ Any visitor with a run's id may read it; only its own may stop, rename or delete
 from __future__ import annotations
 
 import math
-import secrets
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Self, Unpack
 
@@ -14,6 +13,7 @@ from sqlalchemy import RowMapping, Select, func, select
 
 from dpsgd_explorer.experiments.config import RunConfig
 from dpsgd_explorer.experiments.groups import RunGroup
+from dpsgd_explorer.identifiers import new_id
 from dpsgd_explorer.quotas import Quotas
 from dpsgd_explorer.runs.store import (
     admission,
@@ -126,7 +126,7 @@ class RunStore:
         """
         config.check_reachable()
         launch = admission.Launch(
-            run_id=secrets.token_urlsafe(16),
+            run_id=new_id(),
             visitor=visitor,
             network=network,
             group=checked_name("group", group),
@@ -159,14 +159,14 @@ class RunStore:
         for config in group.configs:
             config.check_reachable()
         admission.check_cost_together(group.configs, self._limits["cost_limit"])
-        group_id = secrets.token_urlsafe(16)
+        group_id = new_id()
         with self.database.write() as connection:
             now = self.clock()
             groups.add(connection, group_id, group, visitor, now)
             for i, config in enumerate(group.configs):
                 at = now + i * 1e-6  # runs are ordered by their times
                 launch = admission.Launch(
-                    run_id=secrets.token_urlsafe(16),
+                    run_id=new_id(),
                     visitor=visitor,
                     network=network,
                     group=group_id,

@@ -4,9 +4,12 @@ import threading
 
 import pytest
 import torch
+import torch.nn.functional as F
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from torch import nn
 
+from dpsgd_explorer.dp import PrivacyEngine
 from dpsgd_explorer.dp.kernels import memory_pool
 from dpsgd_explorer.dp.kernels.memory_pool import MemoryPool
 
@@ -55,13 +58,34 @@ def test_what_is_held_is_bounded(is_kept):
             kept.append(tensor)
 
 
-def test_memory_that_no_tensor_uses_is_given_back():
+def test_a_pool_that_is_released_holds_nothing_and_takes_nothing():
     pool = MemoryPool()
-    used, _ = pool.empty(10).fill_(1), pool.empty(20)
-    del _
+    used = pool.empty(10).fill_(1)
     pool.release()
-    assert pool.held == 10
+    assert pool.held == 0
+    other = pool.empty(10).fill_(2)
     assert used.tolist() == [1.0] * 10
+    assert other.tolist() == [2.0] * 10
+
+
+def test_no_memory_is_held_between_batches():
+    net = nn.Sequential(nn.Linear(64, 300), nn.Tanh(), nn.Linear(300, 3))
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+    PrivacyEngine(
+        net,
+        batch_size=400,
+        sample_size=10_000,
+        noise_multiplier=1.0,
+        steps=9,
+        sampling="unchecked",
+        clipping_mode="instantiate",
+    ).attach(optimizer)
+    for _ in range(2):
+        scores = net(torch.randn(400, 5, 64)).mean(1)
+        F.cross_entropy(scores, torch.zeros(400, dtype=torch.long)).backward()
+        assert memory_pool.POOL.held == 0
+        optimizer.step()
+        optimizer.zero_grad()
 
 
 def test_what_is_small_or_empty_is_torchs_own(monkeypatch):
@@ -78,11 +102,14 @@ def test_tensors_begin_where_torchs_do():
     assert {tensor.data_ptr() % 64 for tensor in kept} == {0}
 
 
-def test_lengths_that_vary_a_little_find_the_same_memory():
+def test_batches_that_vary_hold_the_memory_of_one():
     pool = MemoryPool()
-    assert {pool.empty(length).data_ptr() for length in range(1000, 1024)} == {
-        pool.empty(1024).data_ptr()
-    }
+    for samples in (10, 11, 10, 12, 9, 12):
+        tensors = [pool.empty(samples, size) for size in (100, 60, 700)]
+        del tensors
+    assert pool.held == 12 * (100 + 60 + 700)
+    pieces = [pool.empty(12, size).data_ptr() for size in (100, 60, 700)]
+    assert pieces == [pool.empty(9, size).data_ptr() for size in (100, 60, 700)]
 
 
 def test_threads_do_not_get_each_others_memory():
