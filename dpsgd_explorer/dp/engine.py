@@ -34,6 +34,7 @@ from dpsgd_explorer.dp.engine_state import new_state
 from dpsgd_explorer.dp.engines.base import unit_loss_scale
 from dpsgd_explorer.dp.engines.measured_methods import NormMethods
 from dpsgd_explorer.dp.engines.norm_methods import ClippingMode, NormChoice
+from dpsgd_explorer.dp.kernels.memory_pool import POOL
 from dpsgd_explorer.dp.ledger import spending
 from dpsgd_explorer.dp.options import Options
 from dpsgd_explorer.dp.plan_arguments import PlanArguments
@@ -280,6 +281,7 @@ class PrivacyEngine(AccountedEngine):
             self._attachment.undo()
             self._switch_on()
             self._attachment = None
+            POOL.release()
 
     def accumulating(self) -> AbstractContextManager[None]:
         """Let the backward calls inside be parts of the batch that the next one ends.

@@ -25,6 +25,7 @@ from torch import Tensor, nn
 from torch.profiler import ProfilerActivity, profile
 
 from dpsgd_explorer.dp.engine import PrivacyEngine
+from dpsgd_explorer.dp.kernels.memory_pool import POOL
 
 LEARNING_RATE = 0.01
 CLIPPING_BOUND = 1.0
@@ -253,8 +254,12 @@ def sgd_step(
 
 
 def peak_bytes(step: Callable[[], None]) -> int:
-    """Return the peak of the bytes that torch allocates during a step."""
+    """Return the peak of the bytes that torch allocates during a step.
+
+    Those of per-sample gradients count as if none were left from the step before.
+    """
     step()
+    POOL.release()
     with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as measured:
         step()
     results: Any = measured.profiler.kineto_results

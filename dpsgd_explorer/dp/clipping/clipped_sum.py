@@ -13,7 +13,6 @@ from dpsgd_explorer.dp.clipping.clipper import Clipper
 from dpsgd_explorer.dp.distributed.ranks import ALONE, Ranks
 from dpsgd_explorer.dp.engines.base import GradientSums, PerSampleGradients
 from dpsgd_explorer.dp.kernels.full_precision import full_precision
-from dpsgd_explorer.dp.kernels.memory_pool import POOL
 from dpsgd_explorer.dp.kernels.precision import accumulation_dtype
 from dpsgd_explorer.dp.noise.base import Noise
 
@@ -93,7 +92,6 @@ class ClippedSum:
         # A product rounded to bfloat16 could make a clipped gradient longer than C.
         with full_precision():
             self._add(samples)
-        POOL.release()
 
     def _add(self, samples: PerSampleGradients) -> None:
         whole, pieces = samples.split_by_memory()

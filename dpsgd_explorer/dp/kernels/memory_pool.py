@@ -3,7 +3,7 @@
 Gradients of a piece of the batch are made, summed and freed, and the next piece asks
 for the same sizes.  The C library gives freed memory back to the system, which clears
 every page before it hands it out again: that takes longer than to read and sum what was
-written there.  Between batches nothing is held: forward and backward need the memory.
+written there.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from torch import Tensor
 
 Array = NDArray[np.float32]
 
-#: Bytes that a pool holds at most: a little more than a piece of the batch takes.
-POOL_BYTES = 20 * 2**20
+#: Bytes that a pool holds at most: what a piece of the batch takes.
+POOL_BYTES = 16 * 2**20
 #: How many times longer than a tensor its memory may be: that of the last piece of a
 #: batch, which has fewer samples than the others, is theirs.
 LONGER = 4
