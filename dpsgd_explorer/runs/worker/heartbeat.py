@@ -29,8 +29,10 @@ class Heartbeat:
         """Be seen now."""
         now = time.monotonic_ns()
         try:
-            self._file.parent.mkdir(exist_ok=True)
-            self._file.touch()
+            # Never touched once it is there: that would set the other clock's time.
+            if not self._file.exists():
+                self._file.parent.mkdir(exist_ok=True)
+                self._file.touch()
             os.utime(self._file, ns=(now, now))
         except OSError as error:
             logger.warning("no sign of life could be left: %s", error)
