@@ -8,12 +8,12 @@ from __future__ import annotations
 import ctypes
 import math
 import re
-import subprocess
 import sys
 from pathlib import Path
 from typing import NamedTuple
 
 from benchmarks.models import Case, case_named
+from benchmarks.own_process import output_of
 from benchmarks.ways import step_of
 from dpsgd_explorer.training.timing import Step, one_thread
 
@@ -49,11 +49,7 @@ def measured_by(module: str, *arguments: str) -> Memory:
     Raises:
         RuntimeError: it failed.
     """
-    command = [sys.executable, "-m", module, *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode != 0:
-        raise RuntimeError(done.stderr.strip().splitlines()[-1])
-    return Memory(*map(float, done.stdout.split()))
+    return Memory(*map(float, output_of(module, *arguments).split()))
 
 
 def main(key: str, way: str) -> None:

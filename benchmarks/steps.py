@@ -1,52 +1,104 @@
-"""Time and memory of training steps: the table of models, and growth along sizes."""
+"""Time and memory of training steps: the table of models, and growth along sizes.
+
+``python -m benchmarks.steps CASE SECONDS THREADS FIRST WAY`` times two ways in turns,
+and prints both as JSON.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import json
+import statistics
+import sys
+import time
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
 from typing import Any
 
+import torch
+
 from benchmarks.memory import peak_memory
-from benchmarks.models import CASES, GROWING, Case
+from benchmarks.models import CASES, GROWING, Case, case_named
+from benchmarks.own_process import output_of
 from benchmarks.ways import prepared
 from dpsgd_explorer.training.timing import time_in_turns
 
-SECONDS = 20.0
-"""CPU time per model of the table, over all ways."""
+SECONDS = 2.0
+"""Time of a way of the table, each of its two sides taking about half."""
 
-GROWTH_SECONDS = 2.0
+GROWTH_SECONDS = 1.0
 GROWTH_WAYS = ("ordinary", "hooks", "opacus_hooks", "opacus_ghost")
 
 Row = dict[str, Any]
 
 
-def core(model: str, ways: Iterable[str], seconds: float = SECONDS) -> list[Row]:
+def core(model: str, ways: Sequence[str], seconds: float = SECONDS) -> list[Row]:
     """Return a row per way of one model; ratios are to the first way."""
     case = CASES[model]
-    return _rows(case, ways, seconds, {"model": case.name, "batch": case.batch})
+    key = {"model": case.name, "batch": case.batch}
+    return [key | row for row in _with_memory(case, timed(case, ways, seconds))]
 
 
 def growth(axis: str) -> list[Row]:
     """Return a row per size along an axis and way."""
     return [
-        row
+        {"axis": axis, "size": size} | row
         for size, case in GROWING[axis].items()
-        for row in _rows(
-            case, GROWTH_WAYS, GROWTH_SECONDS, {"axis": axis, "size": size}
-        )
+        for row in _with_memory(case, timed(case, GROWTH_WAYS, GROWTH_SECONDS))
     ]
 
 
-def _rows(case: Case, ways: Iterable[str], seconds: float, key: Row) -> list[Row]:
-    steps, skipped = prepared(case, ways)
-    timings = time_in_turns(steps, seconds)
-    rows = []
-    for way in ways:
-        row = key | {"way": way}
-        if way in timings:
-            row |= asdict(timings[way]) | peak_memory(case, way)._asdict()
-            print(*key.values(), f"{way:18} {timings[way].ratio:8.3f}", flush=True)
-        else:
-            row["skipped"] = skipped[way]
-        rows.append(row)
+def timed(
+    case: Case, ways: Sequence[str], seconds: float, threads: int = 1
+) -> list[Row]:
+    """Return a row per way, each timed in turns with the first, in its own process.
+
+    Args:
+        case: The model and its batch.
+        ways: Keys of WAYS.
+        seconds: Time of each process, roughly: of the processor with one thread, by
+            the clock on the wall with several.
+        threads: Threads of torch.
+    """
+    first, *others = ways
+    found = {way: _beside(case, first, way, seconds, threads) for way in others}
+    base = found.values() or [_beside(case, first, first, seconds, threads)]
+    of_first = [timings[first] for timings in base]
+    milliseconds = statistics.median(timing["milliseconds"] for timing in of_first)
+    rows: list[Row] = [{"way": first, **of_first[0], "milliseconds": milliseconds}]
+    for way in others:
+        rows.append({"way": way, **found[way][way]})
+        print(case.key, f"{way:18}", found[way][way].get("ratio", "–"), flush=True)
     return rows
+
+
+def _with_memory(case: Case, rows: Iterable[Row]) -> Iterator[Row]:
+    """Add the peak memory of each way that was timed."""
+    for row in rows:
+        timed_way = "ratio" in row
+        yield row | (peak_memory(case, row["way"])._asdict() if timed_way else {})
+
+
+def _beside(
+    case: Case, first: str, way: str, seconds: float, threads: int
+) -> dict[str, Row]:
+    """Return {way: timing, or why there is none} of two ways."""
+    printed = output_of(
+        "benchmarks.steps", case.key, str(seconds), str(threads), first, way
+    )
+    found: dict[str, Row] = json.loads(printed.splitlines()[-1])
+    return found
+
+
+def main(key: str, seconds: str, threads: str, *ways: str) -> None:
+    """Time ways in turns, and print {way: timing, or why there is none}."""
+    torch.set_num_threads(int(threads))
+    clock = time.process_time if threads == "1" else time.perf_counter
+    steps, skipped = prepared(case_named(key), dict.fromkeys(ways))
+    timings = time_in_turns(steps, float(seconds), clock)
+    found = {way: asdict(timing) for way, timing in timings.items()}
+    reasons = {way: {"skipped": reason} for way, reason in skipped.items()}
+    print(json.dumps(found | reasons))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

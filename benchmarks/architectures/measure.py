@@ -5,12 +5,14 @@ which ends the batch: what the parts between take is the same.  So a round is sh
 ordinary and private parts meet the same moments of the machine.
 
 ``python -m benchmarks architectures`` measures all of them;
-``python -m benchmarks.architectures.measure NAME ...`` some.
+``python -m benchmarks.architectures.measure NAME ...`` some, and
+``python -m benchmarks.architectures.measure one NAME WAY`` prints one row as JSON.
 """
 
 from __future__ import annotations
 
 import gc
+import json
 import statistics
 import sys
 import time
@@ -24,6 +26,7 @@ from benchmarks import record
 from benchmarks.architectures.cases import ARCHITECTURES, PARTS, Architecture
 from benchmarks.architectures.memory import peak_memory
 from benchmarks.architectures.ways import WAYS, Part, reason_to_skip
+from benchmarks.own_process import output_of
 from dpsgd_explorer.training.timing import one_thread
 
 ROUNDS, WALL_ROUNDS, WALL_THREADS = 5, 3, 2
@@ -34,47 +37,53 @@ Clock = Callable[[], float]
 
 
 def measure(name: str) -> list[Row]:
-    """Return a row per way of one architecture; ratios are to the ordinary step."""
-    case = ARCHITECTURES[name]
-    parts, skipped = _prepared(case)
+    """Return a row per way of one architecture, each timed in a process of its own.
+
+    Ratios are to the ordinary step in the same process.
+    """
+    return [json.loads(_own_process(name, way)) for way in TRAINING_WAYS]
+
+
+def _own_process(name: str, way: str) -> str:
+    printed = output_of("benchmarks.architectures.measure", "one", name, way)
+    return printed.splitlines()[-1]
+
+
+def measure_one(name: str, way: str) -> Row:
+    """Return the row of one way, timed in turns with the ordinary step."""
+    case, row = ARCHITECTURES[name], {"architecture": name, "way": way}
+    parts, skipped = _prepared(case, dict.fromkeys(("ordinary", "normals", way)))
+    if way in skipped:
+        return row | {"skipped": skipped[way]}
     seconds = _in_turns(parts, ROUNDS, time.process_time)
     ratios = _ratios(seconds)
     with _threads(WALL_THREADS):
         wall = _ratios(_in_turns(parts, WALL_ROUNDS, time.perf_counter))
-    trained = sum(p.numel() for p in case.model().parameters() if p.requires_grad)
-    rows: list[Row] = []
-    for way in TRAINING_WAYS:
-        row: Row = {"architecture": name, "way": way}
-        if way in skipped:
-            rows.append(row | {"skipped": skipped[way]})
-            continue
-        low, middle, high = statistics.quantiles(ratios[way], n=4, method="inclusive")
-        rows.append(
-            row
-            | {
-                "trained": trained,
-                "seconds": statistics.median(seconds[way]),
-                "ratio": middle,
-                "low": low,
-                "high": high,
-                "floor": 1 + statistics.median(ratios["normals"]),
-                "wall_ratio": statistics.median(wall[way]),
-                "wall_floor": 1 + statistics.median(wall["normals"]),
-                **peak_memory(name, way)._asdict(),
-            }
-        )
-    return rows
+    low, middle, high = statistics.quantiles(ratios[way], n=4, method="inclusive")
+    return row | {
+        "trained": sum(p.numel() for p in case.model().parameters() if p.requires_grad),
+        "seconds": statistics.median(seconds[way]),
+        "ratio": middle,
+        "low": low,
+        "high": high,
+        "floor": 1 + statistics.median(ratios["normals"]),
+        "wall_ratio": statistics.median(wall[way]),
+        "wall_floor": 1 + statistics.median(wall["normals"]),
+        **peak_memory(name, way)._asdict(),
+    }
 
 
-def _prepared(case: Architecture) -> tuple[dict[str, Part], dict[str, str]]:
+def _prepared(
+    case: Architecture, ways: Iterable[str]
+) -> tuple[dict[str, Part], dict[str, str]]:
     """Return {way: part}, each run twice, and {way: reason for leaving it out}."""
     parts: dict[str, Part] = {}
     skipped: dict[str, str] = {}
-    for way, (_, make) in WAYS.items():
+    for way in ways:
         reason = reason_to_skip(case, way)
         try:
             if not reason:
-                part = make(case)
+                part = WAYS[way][1](case)
                 part(False)
                 part(True)
                 parts[way] = part
@@ -141,4 +150,7 @@ def main(names: Iterable[str] = ARCHITECTURES) -> None:
 
 if __name__ == "__main__":
     one_thread()
-    main(sys.argv[1:] or ARCHITECTURES)
+    if sys.argv[1:2] == ["one"]:
+        print(json.dumps(measure_one(*sys.argv[2:])))
+    else:
+        main(sys.argv[1:] or ARCHITECTURES)
