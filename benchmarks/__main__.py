@@ -30,25 +30,13 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable
 
-from benchmarks import (
-    accounting,
-    features,
-    first_point,
-    opening,
-    record,
-    regression,
-    report,
-    service,
-    steps,
-    trainer,
-    wall,
-    widgets,
-)
+from benchmarks import accounting, features, record, regression, report, steps, wall
 from benchmarks.architectures import measure as architectures
 from benchmarks.distributed import ranks
 from benchmarks.engine import checks, noise, norm_methods, overhead
 from benchmarks.fleet import load as fleet
 from benchmarks.models import CASES
+from benchmarks.site import first_point, opening, service, trainer, widgets
 from benchmarks.ways import WAYS
 from dpsgd_explorer.training.timing import one_thread
 

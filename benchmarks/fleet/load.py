@@ -23,8 +23,8 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from benchmarks import record
-from benchmarks.first_point import ADULT, Visitor
 from benchmarks.fleet.listeners import listening
+from benchmarks.site.first_point import ADULT, Visitor
 from tools.local_fleet import local_fleet
 
 LAUNCHES, LISTENERS, CLIENTS = 1000, 500, 20

@@ -20,13 +20,14 @@ def compiled_with_fault(folder, module, source, fault):
     Args:
         folder: An empty folder, which becomes the project.
         module: What loads the library.
-        source: Path of the C file in the project.
+        source: Path of the C file or header in the project.
         fault: What stands there once, and what takes its place.
     """
     text = (ROOT / source).read_text(encoding="utf-8")
     assert text.count(fault[0]) == 1
-    copy = folder / source
-    copy.parent.mkdir(parents=True)
-    copy.write_text(text.replace(*fault), encoding="utf-8")
+    (folder / source).parent.mkdir(parents=True)
+    for file in (ROOT / source).parent.glob("*.[ch]"):
+        shutil.copy(file, (folder / source).parent)
+    (folder / source).write_text(text.replace(*fault), encoding="utf-8")
     shutil.copy(ROOT / "pyproject.toml", folder)
     return compiled_from(folder, module)

@@ -15,28 +15,25 @@
    Vectors are those of GCC and Clang; there is a copy for AVX-512 and one for AVX2.
    On other processors lanes() is 0, and nothing here may be called. */
 
-#include <stddef.h>
 #include <string.h>
 
-#define INLINE static inline __attribute__((always_inline))
-#define EXPORT __attribute__((visibility("default")))
+#include "units.h"
 
 /* Outputs of a unit of work, a multiple of ROWS, and inputs of a panel. */
 enum { UNIT = 64, PANEL = 16 };
 
 struct job {
+    struct team team;       /* a row per sample; UNIT outputs a column */
     const float *x;         /* [samples, positions, inputs], last dimension dense */
     const float *g;         /* [samples, positions, outputs], last dimension dense */
     float *weight;          /* [samples, outputs, inputs] */
     float *bias;            /* [samples, outputs], or NULL */
-    double *squares;        /* [samples, units], squared norms of weight and bias */
-    float *norms;           /* [samples], their sums over the units, times longer */
+    double *squares;        /* [samples, columns], squared norms of weight and bias */
+    float *norms;           /* [samples], their sums over the columns, times longer */
     float *scratch;         /* [threads, positions, UNIT + PANEL] */
     ptrdiff_t samples, positions, inputs, outputs;
     ptrdiff_t x_sample, x_position, g_sample, g_position; /* strides */
-    ptrdiff_t units;        /* of a sample; the last may have fewer outputs */
     ptrdiff_t length;       /* of a vector, at most lanes() */
-    ptrdiff_t next, joined; /* the next unit for a thread, and the threads so far */
     ptrdiff_t done;         /* units */
     double longer;          /* covers the roundings of a norm */
 };
@@ -142,51 +139,45 @@ INLINE void pack(const float *x, ptrdiff_t stride, ptrdiff_t positions,
 PRODUCTS(products_avx512, 16, 16, __attribute__((target("avx512f,fma"))))
 PRODUCTS(products_avx2, 8, 4, __attribute__((target("avx2,fma"))))
 
-/* Numbers of the longest vector of this processor; 0 if there is no copy for it. */
-EXPORT int lanes(void) {
-    if (__builtin_cpu_supports("avx512f")) return 16;
-    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") ? 8 : 0;
-}
-
-#else
-
-EXPORT int lanes(void) { return 0; }
-
 #endif
 
-/* Return where the backprops of a unit begin; NULL if there is no such unit. */
-INLINE const float *backprops(const struct job *job, ptrdiff_t unit) {
-    if (unit >= job->samples * job->units) return 0;
-    const ptrdiff_t i = unit / job->units, o = unit % job->units * UNIT;
-    return job->g + i * job->g_sample + o;
+/* Return where the backprops of a unit begin; NULL if there is no such sample. */
+INLINE const float *backprops(const struct job *job, ptrdiff_t sample, ptrdiff_t column) {
+    if (sample == job->samples) return 0;
+    return job->g + sample * job->g_sample + column * UNIT;
 }
 
 INLINE void add_squares(const struct job *job) {
     const double *squares = job->squares;
     for (ptrdiff_t i = 0; i < job->samples; i++) {
         double sum = 0;
-        for (ptrdiff_t unit = 0; unit < job->units; unit++) sum += *squares++;
+        for (ptrdiff_t k = 0; k < job->team.columns; k++) sum += *squares++;
         job->norms[i] = (float)(sum * job->longer);
     }
 }
 
-/* Write weight, bias and norms.  Any number of threads may work on a job together: each
-   takes the next unit that none has taken, and who ends the last adds up the squares. */
+/* Write weight, bias and norms.  Any number of threads may work on a job together; who
+   ends the last unit adds up the squares. */
 EXPORT void linear_products(struct job *job) {
 #if defined(__x86_64__)
-    const ptrdiff_t mine = __atomic_fetch_add(&job->joined, 1, __ATOMIC_RELAXED);
-    const ptrdiff_t is_long = job->length == 16, all = job->samples * job->units;
-    float *scratch = job->scratch + mine * job->positions * (UNIT + PANEL);
-    for (;;) {
-        const ptrdiff_t unit = __atomic_fetch_add(&job->next, 1, __ATOMIC_RELAXED);
-        if (unit >= all) return;
-        const ptrdiff_t i = unit / job->units, o = unit % job->units * UNIT;
+    struct unit unit = {.owner = thread_number(&job->team)};
+    const ptrdiff_t is_long = job->length == 16, columns = job->team.columns;
+    float *scratch = job->scratch + unit.owner * job->positions * (UNIT + PANEL);
+    while (take(&job->team, &unit)) {
+        const ptrdiff_t i = unit.row, o = unit.column * UNIT;
         const ptrdiff_t left = job->outputs - o, first = i * job->outputs + o;
-        job->squares[unit] = (is_long ? products_avx512 : products_avx2)(
-            job, job->x + i * job->x_sample, backprops(job, unit),
-            left < UNIT ? left : UNIT, job->weight + first * job->inputs,
-            job->bias ? job->bias + first : 0, backprops(job, unit + 1), scratch);
-        if (__atomic_add_fetch(&job->done, 1, __ATOMIC_ACQ_REL) == all) add_squares(job);
+        const int is_last = unit.column + 1 == unit.end;
+        job->squares[i * columns + unit.column] =
+            (is_long ? products_avx512 : products_avx2)(
+                job, job->x + i * job->x_sample, backprops(job, i, unit.column),
+                left < UNIT ? left : UNIT, job->weight + first * job->inputs,
+                job->bias ? job->bias + first : 0,
+                is_last ? backprops(job, i + 1, unit.first)
+                        : backprops(job, i, unit.column + 1),
+                scratch);
+        if (__atomic_add_fetch(&job->done, 1, __ATOMIC_ACQ_REL) ==
+            job->samples * columns)
+            add_squares(job);
     }
 #endif
 }

@@ -46,6 +46,7 @@ class _Job(ctypes.Structure):
     """``struct job``."""
 
     _fields_ = [
+        ("team", team.Team),
         *[
             (name, ctypes.c_void_p)
             for name in ("x", "g", "weight", "bias", "squares", "norms", "scratch")
@@ -55,7 +56,7 @@ class _Job(ctypes.Structure):
             for name in (
                 *("samples", "positions", "inputs", "outputs"),
                 *("x_sample", "x_position", "g_sample", "g_position"),
-                *("units", "length", "next", "joined", "done"),
+                *("length", "done"),
             )
         ],
         ("longer", ctypes.c_double),
@@ -103,24 +104,25 @@ def linear_products(
     x, g = _dense(x), _dense(g)
     batch, positions, inputs = x.shape
     outputs = g.shape[2]
-    units = -(-outputs // UNIT)
+    columns = -(-outputs // UNIT)
     weight = POOL.empty(batch, outputs, inputs)
     of_bias = x.new_empty(batch, outputs) if bias else None
     norms = x.new_empty(batch)
     work = batch * outputs * inputs * positions
-    threads = min(batch * units, torch.get_num_threads()) if work >= MANY else 1
+    threads = team.useful_threads(batch * columns, work, MANY)
     panels = threads * positions * (UNIT + PANEL)
-    scratch = x.new_empty(batch * units + -(-panels // 2), dtype=torch.float64)
+    scratch = x.new_empty(batch * columns + -(-panels // 2), dtype=torch.float64)
     squares = scratch.data_ptr()
     x_strides, g_strides = x.stride(), g.stride()
     job = _Job(
+        team.team(threads, batch, columns),
         x.data_ptr(),
         g.data_ptr(),
         weight.data_ptr(),
         None if of_bias is None else of_bias.data_ptr(),
         squares,
         norms.data_ptr(),
-        squares + 8 * batch * units,
+        squares + 8 * batch * columns,
         batch,
         positions,
         inputs,
@@ -129,14 +131,11 @@ def linear_products(
         x_strides[1],
         g_strides[0],
         g_strides[1],
-        units,
         compiled.lanes,
-        0,
-        0,
         0,
         longer,
     )
-    team.run(compiled.function, job, threads)
+    team.run(compiled.function, job)
     return Products(weight, of_bias, norms)
 
 

@@ -20,12 +20,10 @@
 
    The polynomial is a minimax fit, printed by `python -m tools.fit_exponential`. */
 
-#include <stddef.h>
 #include <stdint.h>
 #include <string.h>
 
-#define INLINE static inline __attribute__((always_inline))
-#define EXPORT __attribute__((visibility("default")))
+#include "units.h"
 
 /* exp(r) - 1 = r + r^2 EXP(r), |r| up to log(2) / 2 */
 static const float EXP[6] = {
@@ -89,6 +87,7 @@ enum { BLOCK = 32 };
 
 /* T steps, B samples, H hidden units, P outputs.  All arrays are contiguous. */
 struct sequence {
+    struct team team;       /* one row; a column has unit samples */
     float *gates;           /* [T, B, 4 H]; backward, their gradients overwrite them */
     float *unprojected;     /* m, [T, B, H] */
     float *outputs;         /* [T, B, P]; the same array without a projection */
@@ -106,9 +105,8 @@ struct sequence {
     float *scratch;         /* [threads, UNIT, P + H] */
     ptrdiff_t steps, samples, hidden_units, output_units;
     ptrdiff_t is_reverse;   /* the last step is run first */
-    ptrdiff_t unit;         /* samples that a thread takes at once */
+    ptrdiff_t unit;         /* samples of a column; the last may have fewer */
     ptrdiff_t length;       /* of a vector, at most lanes() */
-    ptrdiff_t next, joined; /* the first sample not taken, and the threads so far */
 };
 
 /* By which a caller sees whether it has the same struct in mind. */
@@ -269,23 +267,16 @@ INLINE void copy(float *to, const float *from, ptrdiff_t n) { memcpy(to, from, 4
 STEPS(steps_avx512, 16, 8, __attribute__((target("avx512f,fma"))))
 STEPS(steps_avx2, 8, 4, __attribute__((target("avx2,fma"))))
 
-/* Numbers of the longest vector of this processor; 0 if there is no copy for it. */
-EXPORT int lanes(void) {
-    if (__builtin_cpu_supports("avx512f")) return 16;
-    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") ? 8 : 0;
-}
-
 typedef void run(const struct sequence *, ptrdiff_t, ptrdiff_t, float *);
 
 /* Run samples until none is left; any number of threads may work on a job together. */
 static void run_all(struct sequence *job, run *run_some) {
-    const ptrdiff_t mine = __atomic_fetch_add(&job->joined, 1, __ATOMIC_RELAXED);
+    struct unit unit = {.owner = thread_number(&job->team)};
     const ptrdiff_t most = job->unit * (job->hidden_units + job->output_units);
-    for (;;) {
-        ptrdiff_t first = __atomic_fetch_add(&job->next, job->unit, __ATOMIC_RELAXED);
-        if (first >= job->samples) return;
-        const ptrdiff_t end = at_most(first + job->unit, job->samples);
-        run_some(job, first, end, job->scratch + mine * most);
+    float *scratch = job->scratch + unit.owner * most;
+    while (take(&job->team, &unit)) {
+        const ptrdiff_t first = unit.column * job->unit;
+        run_some(job, first, at_most(first + job->unit, job->samples), scratch);
     }
 }
 
@@ -301,7 +292,6 @@ EXPORT void lstm_backward(struct sequence *job) {
 
 #else
 
-EXPORT int lanes(void) { return 0; }
 EXPORT void lstm_forward(struct sequence *job) { (void)job; }
 EXPORT void lstm_backward(struct sequence *job) { (void)job; }
 

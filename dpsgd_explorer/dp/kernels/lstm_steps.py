@@ -41,6 +41,7 @@ class _Sequence(ctypes.Structure):
     """``struct sequence``."""
 
     _fields_ = [
+        ("team", team.Team),
         *[
             (name, ctypes.c_void_p)
             for name in (
@@ -53,7 +54,7 @@ class _Sequence(ctypes.Structure):
             (name, ctypes.c_ssize_t)
             for name in (
                 *("steps", "samples", "hidden_units", "output_units", "is_reverse"),
-                *("unit", "length", "next", "joined"),
+                *("unit", "length"),
             )
         ],
     ]
@@ -160,7 +161,7 @@ class Sequence:
         steps, samples, units = self.unprojected.shape
         outputs = self.hidden.shape[1]
         work = steps * samples * 4 * units * outputs
-        threads = torch.get_num_threads() if work >= MANY else 1
+        threads = team.useful_threads(samples, work, MANY)
         unit = min(max(-(-samples // threads), FEWEST), MOST)
         unit += -unit % FEWEST
         scratch = self.gates.new_empty(threads, unit, units + outputs)
@@ -169,9 +170,10 @@ class Sequence:
             *(self._memory_before, self.hidden_before, self.hidden, self.memory),
             *(self.active, recurrent, projection, arriving, self.totals, scratch),
         )
-        sizes = steps, samples, units, outputs, self.reverse, unit, function.lanes, 0, 0
-        job = _Sequence(*(None if t is None else t.data_ptr() for t in tensors), *sizes)
-        team.run(function.function, job, threads)
+        sizes = steps, samples, units, outputs, self.reverse, unit, function.lanes
+        shared = team.team(threads, 1, -(-samples // unit))
+        addresses = (None if t is None else t.data_ptr() for t in tensors)
+        team.run(function.function, _Sequence(shared, *addresses, *sizes))
 
 
 def _packed(matrix: Tensor) -> Tensor:

@@ -12,10 +12,7 @@
    Vectors are those of GCC and Clang; there is a copy for AVX-512 and one for AVX2.
    On other processors lanes() is 0, and nothing here may be called. */
 
-#include <stddef.h>
-
-#define INLINE static inline __attribute__((always_inline))
-#define EXPORT __attribute__((visibility("default")))
+#include "units.h"
 
 #if defined(__x86_64__)
 
@@ -72,16 +69,6 @@
 SUMS_OF(sums_avx512, 16, 12, __attribute__((target("avx512f,fma"))))
 SUMS_OF(sums_avx2, 8, 6, __attribute__((target("avx2,fma"))))
 
-/* Numbers of the longest vector of this processor; 0 if there is no copy for it. */
-EXPORT int lanes(void) {
-    if (__builtin_cpu_supports("avx512f")) return 16;
-    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") ? 8 : 0;
-}
-
-#else
-
-EXPORT int lanes(void) { return 0; }
-
 #endif
 
 /* Write g [channels, T] as [T, wide]; channels beyond those there are become 0.
@@ -101,6 +88,7 @@ static void transpose(
 /* Position t is the (t % width)-th of row t / width; its first entry is
    row[t / width] + step * (t % width). */
 struct job {
+    struct team team;       /* a row per sample and block; one column */
     const float *x;         /* [samples, entries] */
     const float *g;         /* [samples, channels, rows * width] */
     float *out;             /* [samples, kernel, outputs] */
@@ -112,29 +100,25 @@ struct job {
     ptrdiff_t outputs;      /* the next multiple of length from channels */
     ptrdiff_t blocks;       /* of 2 * length outputs; the last may be half of that */
     ptrdiff_t length;       /* of a vector, at most lanes() */
-    ptrdiff_t next, joined; /* the next block for a thread, and the threads so far */
 };
 
 /* By which a caller sees whether it has the same struct in mind. */
 EXPORT size_t job_bytes(void) { return sizeof(struct job); }
 
-/* Write out and squares.  Any number of threads may work on a job together: each takes
-   the next block of a sample's channels that none has taken. */
+/* Write out and squares.  Any number of threads may work on a job together. */
 EXPORT void patch_products(struct job *job) {
 #if defined(__x86_64__)
     const ptrdiff_t positions = job->rows * job->width, most = 2 * job->length;
-    const ptrdiff_t mine = __atomic_fetch_add(&job->joined, 1, __ATOMIC_RELAXED);
-    float *its = job->scratch + mine * positions * most;
-    for (;;) {
-        const ptrdiff_t unit = __atomic_fetch_add(&job->next, 1, __ATOMIC_RELAXED);
-        if (unit >= job->samples * job->blocks) return;
-        const ptrdiff_t i = unit / job->blocks, o = unit % job->blocks * most;
+    struct unit unit = {.owner = thread_number(&job->team)};
+    float *its = job->scratch + unit.owner * positions * most;
+    while (take(&job->team, &unit)) {
+        const ptrdiff_t i = unit.row / job->blocks, o = unit.row % job->blocks * most;
         const ptrdiff_t left = job->outputs - o, wide = left < most ? left : most;
         const float *own = job->x + i * job->entries;
         float *to = job->out + i * job->kernel * job->outputs + o;
         transpose(job->g + (i * job->channels + o) * positions, job->channels - o,
                   positions, wide, its);
-        job->squares[unit] = (job->length == 16 ? sums_avx512 : sums_avx2)(
+        job->squares[unit.row] = (job->length == 16 ? sums_avx512 : sums_avx2)(
             own, job->row, job->rows, job->width, job->step, job->offset, job->kernel,
             its, wide, job->outputs, to);
     }

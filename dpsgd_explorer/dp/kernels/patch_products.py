@@ -69,13 +69,14 @@ class _Job(ctypes.Structure):
     """``struct job``."""
 
     _fields_ = [
+        ("team", team.Team),
         *[(name, ctypes.c_void_p) for name in ("x", "g", "out", "squares", "scratch")],
         *[(name, ctypes.POINTER(ctypes.c_ssize_t)) for name in ("row", "offset")],
         *[
             (name, ctypes.c_ssize_t)
             for name in (
                 *("samples", "entries", "channels", "rows", "width", "step", "kernel"),
-                *("outputs", "blocks", "length", "next", "joined"),
+                *("outputs", "blocks", "length"),
             )
         ],
     ]
@@ -128,16 +129,17 @@ def patch_products(
     blocks = -(-wide // block)
     squares = x.new_empty(batch, blocks, dtype=torch.float64)
     work = batch * len(kernel.offsets) * wide * positions
-    threads = min(batch * blocks, torch.get_num_threads()) if work >= MANY else 1
+    threads = team.useful_threads(batch * blocks, work, MANY)
     scratch = x.new_empty(threads, positions, block)
     tensors = x, g, values, squares, scratch
     sizes = batch, x[0].numel(), outputs, len(kernel.rows), kernel.width, kernel.step
     job = _Job(
+        team.team(threads, batch * blocks, 1),
         *(tensor.data_ptr() for tensor in tensors),
         *kernel.arrays,
         *(*sizes, len(kernel.offsets), wide, blocks, compiled.lanes),
     )
-    team.run(compiled.function, job, threads)
+    team.run(compiled.function, job)
     torch.sum(squares, 1, out=total)
     return Products(values, total)
 

@@ -7,18 +7,16 @@
    Vectors are those of GCC and Clang; there is a copy for AVX-512 and one for AVX2.
    On other processors lanes() is 0, and nothing here may be called. */
 
-#include <stddef.h>
-
-#define EXPORT __attribute__((visibility("default")))
+#include "units.h"
 
 struct job {
+    struct team team;       /* one row; a column has unit numbers of the sum */
     const float *rows;      /* [samples, numbers] */
     const float *weights;   /* [samples] */
     float *total;           /* [numbers] */
     ptrdiff_t samples, numbers;
-    ptrdiff_t unit;         /* numbers that a thread takes at once */
+    ptrdiff_t unit;         /* numbers of a column; the last may have fewer */
     ptrdiff_t length;       /* of a vector, at most lanes() */
-    ptrdiff_t next;         /* the first number that no thread has taken */
 };
 
 /* By which a caller sees whether it has the same struct in mind. */
@@ -53,18 +51,11 @@ EXPORT size_t job_bytes(void) { return sizeof(struct job); }
 SUM(sum_avx512, 16, 8, __attribute__((target("avx512f,fma"))))
 SUM(sum_avx2, 8, 8, __attribute__((target("avx2,fma"))))
 
-/* Numbers of the longest vector of this processor; 0 if there is no copy for it. */
-EXPORT int lanes(void) {
-    if (__builtin_cpu_supports("avx512f")) return 16;
-    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") ? 8 : 0;
-}
-
 /* Add to total.  Any number of threads may work on a job together. */
 EXPORT void weighted_sum(struct job *job) {
-    for (;;) {
-        ptrdiff_t first = __atomic_fetch_add(&job->next, job->unit, __ATOMIC_RELAXED);
-        if (first >= job->numbers) return;
-        const ptrdiff_t left = job->numbers - first;
+    struct unit unit = {.owner = thread_number(&job->team)};
+    while (take(&job->team, &unit)) {
+        const ptrdiff_t first = unit.column * job->unit, left = job->numbers - first;
         (job->length == 16 ? sum_avx512 : sum_avx2)(
             job, first, first + (left < job->unit ? left : job->unit));
     }
@@ -72,7 +63,6 @@ EXPORT void weighted_sum(struct job *job) {
 
 #else
 
-EXPORT int lanes(void) { return 0; }
 EXPORT void weighted_sum(struct job *job) { (void)job; }
 
 #endif

@@ -28,10 +28,11 @@ class _Job(ctypes.Structure):
     """``struct job``."""
 
     _fields_ = [
+        ("team", team.Team),
         *[(name, ctypes.c_void_p) for name in ("rows", "weights", "total")],
         *[
             (name, ctypes.c_ssize_t)
-            for name in ("samples", "numbers", "unit", "length", "next")
+            for name in ("samples", "numbers", "unit", "length")
         ],
     ]
 
@@ -61,15 +62,17 @@ def add_weighted_sum(rows: Tensor, weights: Tensor, total: Tensor) -> None:
     if compiled is None or not _serves(rows, weights, total):
         total.addmv_(rows.t(), weights)
         return
+    columns = -(-total.numel() // UNIT)
+    threads = team.useful_threads(columns, numbers, MANY)
     job = _Job(
+        team.team(threads, 1, columns),
         rows.data_ptr(),
         weights.data_ptr(),
         total.data_ptr(),
         *rows.shape,
-        *(UNIT, compiled.lanes, 0),
+        *(UNIT, compiled.lanes),
     )
-    threads = torch.get_num_threads() if numbers >= MANY else 1
-    team.run(compiled.function, job, threads)
+    team.run(compiled.function, job)
 
 
 def _serves(*tensors: Tensor) -> bool:

@@ -237,15 +237,3 @@ def test_a_fault_in_the_compiled_source_is_seen(fault, tmp_path, monkeypatch):
     monkeypatch.setattr(lstm_steps, "installed", lambda: compiled)
     shapes = (4, 42, 35, 35), (3, 12, 40, 33)
     assert not all(is_right(s, ragged=ragged) for s in shapes for ragged in (0, 1))
-
-
-@pytest.mark.parametrize(
-    "fault",
-    [
-        ("ptrdiff_t next, joined;", "ptrdiff_t more, next, joined;"),
-        ("size_t job_bytes(", "size_t another_name("),
-    ],
-    ids=["another struct", "before there was one"],
-)
-def test_a_library_of_another_version_is_not_called(fault, tmp_path):
-    assert compiled_with_fault(tmp_path, lstm_steps, SOURCE, fault) is None

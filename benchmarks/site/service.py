@@ -32,7 +32,7 @@ from urllib.parse import urlencode
 
 from benchmarks import plans, record
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 CLIENTS = 20
 SECONDS = 45.0
 PAUSE = 1.0  # seconds between two questions of a client, on average

@@ -19,7 +19,7 @@ import urllib.request
 from typing import Any
 
 from benchmarks import processes, record
-from benchmarks.service import served
+from benchmarks.site.service import served
 
 VISITORS = 300
 PAGE = "/train/"

@@ -15,7 +15,7 @@ from typing import Any
 from playwright.sync_api import CDPSession, Page, ViewportSize, sync_playwright
 
 from benchmarks import record
-from benchmarks.service import served
+from benchmarks.site.service import served
 
 BATCHES = (7, 64, 512, 2048, 4096)
 MOVES = 20

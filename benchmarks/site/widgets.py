@@ -13,7 +13,7 @@ from typing import Any
 from playwright.sync_api import CDPSession, Locator, Page, sync_playwright
 
 from benchmarks import record
-from benchmarks.service import served
+from benchmarks.site.service import served
 from dpsgd_explorer.web.widgets.registry import WIDGETS
 
 MOVES = 12

@@ -25,7 +25,7 @@ from contextlib import closing
 from typing import Any
 
 from benchmarks import processes, record
-from benchmarks.service import served
+from benchmarks.site.service import served
 from dpsgd_explorer import machine
 from dpsgd_explorer.runs.worker.process_pool import LEAST_SPARES
 
