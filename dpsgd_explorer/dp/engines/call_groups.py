@@ -271,7 +271,7 @@ def squared_norms_of(
         else:
             calls[unit] = call
     for calls in together.values():
-        norms += zip(calls, squared_norms(list(calls.values())).unbind(0), strict=True)
+        norms += zip(calls, squared_norms(list(calls.values())), strict=True)
     return added_by_unit(norms, scale)
 
 

@@ -15,7 +15,10 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from dpsgd_explorer.dp.layers.round_off import lengths_of
+from dpsgd_explorer.dp.kernels.outer_norms import ROUNDINGS, outer_norms, serves
+from dpsgd_explorer.dp.layers.round_off import AROUND, gamma, lengths_of
+
+_OF_SQUARES = 1 + gamma(2 * ROUNDINGS + AROUND, torch.float32)
 
 
 class SinglePosition(NamedTuple):
@@ -36,16 +39,17 @@ class SinglePosition(NamedTuple):
         return x.shape[0], x.dtype, g.dtype, g.device
 
 
-def squared_norms(calls: Sequence[SinglePosition]) -> Tensor:
-    """Return ||g x^T||^2 + ||g||^2 of every call, [L, B], never too short.
+def squared_norms(calls: Sequence[SinglePosition]) -> Sequence[Tensor]:
+    """Return ||g x^T||^2 + ||g||^2 of every call, L times [B], never too short.
 
     Args:
         calls: L calls of one kind.
     """
+    if all(serves(*call) for call in calls):
+        return [outer_norms(*call, _OF_SQUARES) for call in calls]
     count = len(calls)
     lengths = lengths_of([call[0] for call in calls] + [call[1] for call in calls])
     of_bias = lengths[count:]
     of_weight = lengths[:count].mul_(of_bias)
     # The bias adds a 1 to x: hypot cannot overflow.
-    norms: Tensor = torch.hypot(of_weight, of_bias, out=of_weight).square_()
-    return norms
+    return torch.hypot(of_weight, of_bias, out=of_weight).square_().unbind(0)
