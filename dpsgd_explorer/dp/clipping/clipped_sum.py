@@ -20,6 +20,7 @@ from dpsgd_explorer.dp.noise.base import Noise
 CHUNK_ENTRIES = 2**17
 
 Parameters = Mapping[str, Mapping[str, nn.Parameter]]
+#: {layer: factors [B]}; layers of one group share a tensor.
 Factors = dict[str, Tensor]
 
 
@@ -28,13 +29,17 @@ class Tally(NamedTuple):
 
     Attributes:
         norms: Gradient norms before clipping, [B]; not finite where left out.
-        shortened: Number of samples whose factor was below 1.
+        factors: {layer: factors [B]} of parts of the batch, without what was left out.
         non_finite: Number of samples left out.
     """
 
     norms: Tensor
-    shortened: int
+    factors: list[Factors]
     non_finite: int
+
+    def shortened(self) -> int:
+        """Return the number of samples with a factor below 1 in some group."""
+        return sum(_shortened(part.values()) for part in self.factors)
 
 
 class ClippedSum:
@@ -67,7 +72,8 @@ class ClippedSum:
         ]
         self.signal = 0.0
         self._norms: list[Tensor] = []
-        self.size = self._shortened = self._non_finite = 0
+        self._factors: list[Factors] = []
+        self.size = self._non_finite = 0
         self.numel = sum(p.numel() for p in self.parameters)
 
     def _allocate(self) -> Iterator[Tensor]:
@@ -81,8 +87,8 @@ class ClippedSum:
         """Start a logical batch."""
         for flat in self._flats:
             flat.zero_()
-        self._norms = []
-        self.size = self._shortened = self._non_finite = 0
+        self._norms, self._factors = [], []
+        self.size = self._non_finite = 0
 
     def add(self, samples: PerSampleGradients) -> None:
         """Clip every sample and add it.
@@ -128,14 +134,14 @@ class ClippedSum:
             norms = norms[finite]
             squared = {layer: values[finite] for layer, values in squared.items()}
         factors = self.clipper.factors(squared, norms)
-        self._shortened += _shortened(factors.values())
+        self._factors.append(factors)
         return finite, factors
 
     def tally(self) -> Tally:
         """Return the statistics since the reset."""
         norms = self._norms or [torch.empty(0)]
         joined = norms[0] if len(norms) == 1 else torch.cat(norms)
-        return Tally(joined, self._shortened, self._non_finite)
+        return Tally(joined, self._factors, self._non_finite)
 
     @property
     def parameters(self) -> Iterator[nn.Parameter]:

@@ -86,10 +86,13 @@ def start_graph(output: Tensor) -> Tensor:
     return output if output.requires_grad else _graph_root(output, lambda _: None)
 
 
+#: Only a function with an input that requires a gradient enters a graph; this one never
+#: gets its gradient.
+_ANCHOR = torch.empty(0, requires_grad=True)
+
+
 def _graph_root(output: Tensor, callback: BackpropCallback) -> Tensor:
-    # Only a function with an input that requires a gradient enters the graph.
-    anchor = torch.empty(0, requires_grad=True)
-    root: Tensor = _GraphRoot.apply(anchor, [output], callback)  # type: ignore[no-untyped-call]
+    root: Tensor = _GraphRoot.apply(_ANCHOR, [output], callback)  # type: ignore[no-untyped-call]
     return root
 
 

@@ -256,37 +256,30 @@ def _widened(calls: list[LayerCall]) -> list[LayerCall]:
 def squared_norms_of(
     groups: Iterable[LayerCallGroup], scale: float
 ) -> dict[str, Tensor]:
-    """Return {unit: squared norms, [B]} of gradients times ``scale``, of one pass."""
+    """Return {unit: squared norms, [B]} of gradients times ``scale``, of one pass.
+
+    ||s g||^2 = s^2 ||g||^2: B numbers are scaled, not the backprops.
+    """
     norms: list[tuple[str, Tensor]] = []
-    together: dict[Hashable, dict[str, SinglePosition]] = {}
+    together: dict[Hashable, list[tuple[str, SinglePosition]]] = {}
     for group in groups:
         single = group.single_position()
-        if single is None:
+        if single is not None:
+            together.setdefault(single[1].kind, []).append(single)
+        elif scale == 1.0:
             norms += group.squared_norms().items()
-            continue
-        unit, call = single
-        calls = together.setdefault(call.kind, {})
-        if unit in calls:  # its unit has another call of other parameters
-            norms.append((unit, squared_norms([call])[0]))
         else:
-            calls[unit] = call
-    for calls in together.values():
-        norms += zip(calls, squared_norms(list(calls.values())), strict=True)
-    return added_by_unit(norms, scale)
+            factor = scale**2
+            norms += [(u, n * factor) for u, n in group.squared_norms().items()]
+    for singles in together.values():
+        units, calls = zip(*singles, strict=True)
+        norms += zip(units, squared_norms(calls, scale), strict=True)
+    return added_by_unit(norms)
 
 
-def added_by_unit(
-    norms: Iterable[tuple[str, Tensor]], scale: float = 1.0
-) -> dict[str, Tensor]:
-    """Return {unit: sum of its squared norms, [B]} of gradients times ``scale``.
-
-    They are added in float64.  ||s g||^2 = s^2 ||g||^2: B numbers are scaled, not the
-    backprops.
-    """
+def added_by_unit(norms: Iterable[tuple[str, Tensor]]) -> dict[str, Tensor]:
+    """Return {unit: sum of its squared norms, [B]}, added in float64."""
     parts: dict[str, list[Tensor]] = {}
     for unit, values in norms:
         parts.setdefault(unit, []).append(values)
-    added = {unit: sum_of(own) for unit, own in parts.items()}
-    if scale == 1.0:
-        return added
-    return {unit: values * scale**2 for unit, values in added.items()}
+    return {unit: sum_of(own) for unit, own in parts.items()}

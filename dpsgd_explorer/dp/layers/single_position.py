@@ -39,17 +39,22 @@ class SinglePosition(NamedTuple):
         return x.shape[0], x.dtype, g.dtype, g.device
 
 
-def squared_norms(calls: Sequence[SinglePosition]) -> Sequence[Tensor]:
-    """Return ||g x^T||^2 + ||g||^2 of every call, L times [B], never too short.
+def squared_norms(
+    calls: Sequence[SinglePosition], scale: float = 1.0
+) -> Sequence[Tensor]:
+    """Return ||s g x^T||^2 + ||s g||^2 of every call, L times [B], never too short.
 
     Args:
         calls: L calls of one kind.
+        scale: s.
     """
     if all(serves(*call) for call in calls):
-        return [outer_norms(*call, _OF_SQUARES) for call in calls]
+        longer = _OF_SQUARES * scale**2
+        return [outer_norms(*call, longer) for call in calls]
     count = len(calls)
     lengths = lengths_of([call[0] for call in calls] + [call[1] for call in calls])
     of_bias = lengths[count:]
     of_weight = lengths[:count].mul_(of_bias)
     # The bias adds a 1 to x: hypot cannot overflow.
-    return torch.hypot(of_weight, of_bias, out=of_weight).square_().unbind(0)
+    norms = torch.hypot(of_weight, of_bias, out=of_weight).square_()
+    return (norms if scale == 1.0 else norms.mul_(scale**2)).unbind(0)

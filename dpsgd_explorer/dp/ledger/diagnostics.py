@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
 
 from torch import Tensor
 
-from dpsgd_explorer.dp.clipping.clipped_sum import ClippedSum
+from dpsgd_explorer.dp.clipping.clipped_sum import ClippedSum, Tally
 
 
 @dataclass(frozen=True)
@@ -15,21 +16,37 @@ class Diagnostics:
     """Statistics of the last logical batch, without noise: not private.
 
     Attributes:
-        norms: Gradient norm of each sample before clipping, [B]; a sample that was
-            left out has an infinite or undefined one.
-        clipped_fraction: Share of samples whose gradient was shortened; None for an
-            empty batch.
-        non_finite: Samples left out because their gradient was not finite.
-        batch_size: Samples drawn, B.
+        tally: Norms and clipping factors of its samples.
         noise_to_signal: Expected norm of the noise over the norm of the clipped sum;
             None if the sum is 0.
     """
 
-    norms: Tensor
-    clipped_fraction: float | None
-    non_finite: int
-    batch_size: int
+    tally: Tally
     noise_to_signal: float | None
+
+    @property
+    def norms(self) -> Tensor:
+        """Gradient norm of each sample before clipping, [B].
+
+        A sample that was left out has an infinite or undefined one.
+        """
+        return self.tally.norms
+
+    @property
+    def non_finite(self) -> int:
+        """Samples left out because their gradient was not finite."""
+        return self.tally.non_finite
+
+    @property
+    def batch_size(self) -> int:
+        """Samples drawn, B."""
+        return self.tally.norms.shape[0]
+
+    @cached_property
+    def clipped_fraction(self) -> float | None:
+        """Share of samples whose gradient was shortened; None for an empty batch."""
+        size = self.batch_size
+        return self.tally.shortened() / size if size else None
 
 
 def diagnose(total: ClippedSum, standard_deviation: float) -> Diagnostics:
@@ -39,13 +56,6 @@ def diagnose(total: ClippedSum, standard_deviation: float) -> Diagnostics:
         total: The clipped sum, released.
         standard_deviation: Standard deviation of the noise on each entry of the sum.
     """
-    tally, signal = total.tally(), total.signal
+    signal = total.signal
     noise = standard_deviation * math.sqrt(total.numel)
-    size = tally.norms.shape[0]
-    return Diagnostics(
-        norms=tally.norms,
-        clipped_fraction=tally.shortened / size if size else None,
-        non_finite=tally.non_finite,
-        batch_size=size,
-        noise_to_signal=noise / signal if signal else None,
-    )
+    return Diagnostics(total.tally(), noise / signal if signal else None)
