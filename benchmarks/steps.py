@@ -25,8 +25,8 @@ from dpsgd_explorer.training.timing import time_in_turns
 SECONDS = 6.0
 """Time of a way of the table, each of its two sides taking about half."""
 
-VISIT_SECONDS = 0.5
-"""Time of a visit: steps follow each other as in a training."""
+LEAST_STEPS = 5
+"""Steps of a visit, at least: they follow each other as in a training."""
 
 GROWTH_SECONDS = 1.0
 GROWTH_WAYS = ("ordinary", "hooks", "opacus_hooks", "opacus_ghost")
@@ -97,7 +97,7 @@ def main(key: str, seconds: str, threads: str, *ways: str) -> None:
     torch.set_num_threads(int(threads))
     clock = time.process_time if threads == "1" else time.perf_counter
     steps, skipped = prepared(case_named(key), dict.fromkeys(ways))
-    timings = time_in_turns(steps, float(seconds), clock, VISIT_SECONDS)
+    timings = time_in_turns(steps, float(seconds), clock, LEAST_STEPS)
     found = {way: asdict(timing) for way, timing in timings.items()}
     reasons = {way: {"skipped": reason} for way, reason in skipped.items()}
     print(json.dumps(found | reasons))

@@ -43,7 +43,7 @@ VISIT_SECONDS = 0.05
 """CPU time per visit to the ordinary step; the other steps are run as many times."""
 
 PATIENCE_SECONDS = 0.5
-"""CPU time after which a step is not repeated within one visit, at least."""
+"""CPU time after which a step is not repeated within one visit."""
 
 Loss = Callable[[Tensor, Tensor], Tensor]
 Clock = Callable[[], float]
@@ -101,7 +101,7 @@ def time_in_turns(
     steps: Mapping[str, Step],
     seconds: float,
     clock: Clock | None = None,
-    visit_s: float | None = None,
+    least_steps: int = 1,
 ) -> dict[str, Timing]:
     """Return {name: timing}; ratios are to the first step.
 
@@ -109,19 +109,17 @@ def time_in_turns(
         steps: The steps to time, by name.
         seconds: Time to spend, roughly.
         clock: That of CPU time if none is given.
-        visit_s: Time of a visit to the first step, VISIT_SECONDS if none is given.  The
-            first step of a visit may find its memory given back, those after it not.
+        least_steps: Steps of a visit to the first way, at least.  The first one after
+            another way's may find its memory given back, those that follow it not.
     """
     first, clock = next(iter(steps)), clock or time.process_time
-    visit_s = VISIT_SECONDS if visit_s is None else visit_s
-    patience_s = max(PATIENCE_SECONDS, 10 * visit_s)
     spent: dict[str, list[float]] = {name: [] for name in steps}
     with _collect_only_new_objects():
-        count = _steps_per_visit(steps[first], clock, visit_s)
+        count = max(least_steps, _steps_per_visit(steps[first], clock))
         end = clock() + seconds
         while len(spent[first]) < ROUNDS or clock() < end:
             for name, step in steps.items():
-                spent[name].append(visit(step, count, clock, patience_s))
+                spent[name].append(visit(step, count, clock, least_steps))
     return {name: _timing(times, spent[first]) for name, times in spent.items()}
 
 
@@ -151,29 +149,32 @@ def _collect_only_new_objects() -> Iterator[None]:
         gc.unfreeze()
 
 
-def visit(step: Step, count: int, clock: Clock, patience_s: float) -> float:
-    """Return the seconds per step, over ``count`` steps or ``patience_s``."""
+def visit(step: Step, count: int, clock: Clock, least: int = 1) -> float:
+    """Return the seconds per step, over ``count`` steps.
+
+    After PATIENCE_SECONDS there are no more than ``least``.
+    """
     gc.collect()
     with step.during():
         start, done, taken = clock(), 0, 0.0
-        while done < count and taken < patience_s:
+        while done < least or (done < count and taken < PATIENCE_SECONDS):
             step.run()
             done += 1
             taken = clock() - start
     return taken / done
 
 
-def _steps_per_visit(step: Step, clock: Clock, visit_s: float) -> int:
-    """Return the number of steps that take ``visit_s``.
+def _steps_per_visit(step: Step, clock: Clock) -> int:
+    """Return the number of steps that take VISIT_SECONDS.
 
     The clock may tick too seldom for a few steps, so their number grows first.
     """
     count = 3
     while (
-        taken := visit(step, count, clock, PATIENCE_SECONDS) * count
-    ) < visit_s / 4 and count < MAX_STEPS:
+        taken := visit(step, count, clock) * count
+    ) < VISIT_SECONDS / 4 and count < MAX_STEPS:
         count *= 4
-    return max(1, round(count * visit_s / max(taken, visit_s / 4)))
+    return max(1, round(count * VISIT_SECONDS / max(taken, VISIT_SECONDS / 4)))
 
 
 def _timing(times: list[float], reference: list[float]) -> Timing:
