@@ -43,7 +43,7 @@ from dpsgd_explorer.accounting.core.log_space import (
 
 _NEAR_ONE = [1.01, 1.02, 1.03, 1.05, 1.07]
 _TENTHS = [i / 10 for i in range(11, 110) if i % 10]
-_SPREAD = np.unique(np.geomspace(64, 1024, 49).round())
+_SPREAD = [*dict.fromkeys(np.geomspace(64, 1024, 49).round())]
 FRACTIONAL_ORDERS = np.array([*_NEAR_ONE, *_TENTHS])
 INTEGER_ORDERS = np.array([*range(2, 64), *_SPREAD])
 ORDERS = np.concatenate([FRACTIONAL_ORDERS, INTEGER_ORDERS])  # [A]
