@@ -23,6 +23,9 @@ from torch.autograd import Variable
 from dpsgd_explorer.dp.layers.rewrite import BackpropCallback
 from dpsgd_explorer.errors import PrivacyError
 
+#: Makes of an output's gradient what is held of it.
+Reduce = Callable[[Tensor], Tensor]
+
 
 class BackpropCapture:
     """The output gradients of one forward pass, delivered once, when backward ends.
@@ -37,9 +40,15 @@ class BackpropCapture:
         self._gradients: dict[str, Tensor] = {}
         self._refusal = ""
 
-    def attach(self, key: str, output: Tensor) -> Tensor:
-        """Return the output with a capture; the caller must use the returned tensor."""
-        callback = self.callback(key)
+    def attach(self, key: str, output: Tensor, reduce: Reduce | None = None) -> Tensor:
+        """Return the output with a capture; the caller must use the returned tensor.
+
+        Args:
+            key: Name of the output.
+            output: The output.
+            reduce: What is held in place of its gradient.
+        """
+        callback = self.callback(key, reduce)
         # An autograd function in a layer's place calls back itself; see
         # ``autograd_functions``.
         callbacks = getattr(output.grad_fn, "backprop_callbacks", None)
@@ -51,15 +60,15 @@ class BackpropCapture:
             return output
         return _graph_root(output, callback)
 
-    def callback(self, key: str) -> BackpropCallback:
+    def callback(self, key: str, reduce: Reduce | None = None) -> BackpropCallback:
         """Return the function to call with the gradient of the output named ``key``."""
-        return partial(self._receive, key)
+        return partial(self._receive, key, reduce)
 
     def close(self, reason: str) -> None:
         """Raise PrivacyError(reason) at every gradient that comes from now on."""
         self._refusal = reason
 
-    def _receive(self, key: str, gradient: Tensor) -> None:
+    def _receive(self, key: str, reduce: Reduce | None, gradient: Tensor) -> None:
         if self._refusal:
             raise PrivacyError(self._refusal)
         if torch.is_grad_enabled():
@@ -70,7 +79,7 @@ class BackpropCapture:
         if not self._gradients:
             # Autograd calls this once, after the last node of the running backward.
             Variable._execution_engine.queue_callback(self._finish)
-        self._gradients[key] = gradient
+        self._gradients[key] = gradient if reduce is None else reduce(gradient)
 
     def _finish(self) -> None:
         self.close(

@@ -11,19 +11,30 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from dpsgd_explorer.dp.engines.backprop_capture import BackpropCapture, start_graph
+from dpsgd_explorer.dp.engines.backprop_capture import (
+    BackpropCapture,
+    Reduce,
+    start_graph,
+)
 from dpsgd_explorer.dp.engines.batch_dims import BatchDims
 from dpsgd_explorer.dp.engines.coverage import Coverage
 from dpsgd_explorer.dp.engines.layer_calls import GradientTarget
+from dpsgd_explorer.dp.kernels.precision import accumulation_dtype, in_precision
 from dpsgd_explorer.dp.layers.base import BadInputError, GradientRule, LayerRule
 from dpsgd_explorer.dp.layers.linear import LinearRule
-from dpsgd_explorer.dp.layers.rewrite import BackpropCallback, ExpandedRule, LayerPart
+from dpsgd_explorer.dp.layers.rewrite import (
+    BackpropCallback,
+    BiasAloneRule,
+    ExpandedRule,
+    LayerPart,
+)
 from dpsgd_explorer.dp.modules.pytree import map_tensors, tensors_of
 from dpsgd_explorer.errors import PrivacyError, UnsupportedModuleError
 
@@ -41,6 +52,7 @@ class PendingLayerCall:
         parameters: {local name: parameter}, of the same names.
         batch_dim: The dimension of the output that counts the samples.
         versions: Version counters of the activations when they were saved.
+        reduce: What is held in place of the gradient, samples first; None: itself.
     """
 
     name: str
@@ -51,6 +63,7 @@ class PendingLayerCall:
     parameters: dict[str, nn.Parameter]
     batch_dim: int
     versions: list[int]
+    reduce: Reduce | None = None
 
     def check_unchanged(self) -> None:
         """Raise PrivacyError if an input was changed in place after the call."""
@@ -177,9 +190,14 @@ class ForwardRecording:
         activations: Any,
         batch_dim: int = 0,
     ) -> str:
-        """Save a call's activations and return its key."""
-        activations = map_tensors(_detached, activations)
+        """Save a call's activations, if they are needed, and return its key."""
         targets, parameters = self._coverage.targets(name, layer)
+        reduce: Reduce | None = None
+        if len(targets) == 1 and "bias" in targets and rule.sums_bias():
+            dtype = accumulation_dtype(parameters["bias"].dtype)
+            reduce = partial(_bias_gradients, rule, layer, batch_dim, dtype)
+            rule, activations, batch_dim = BiasAloneRule(), (), 0
+        activations = map_tensors(_detached, activations)
         key = str(len(self._pending))
         self._pending[key] = PendingLayerCall(
             name,
@@ -190,6 +208,7 @@ class ForwardRecording:
             parameters,
             batch_dim,
             _versions(activations),
+            reduce,
         )
         return key
 
@@ -197,13 +216,13 @@ class ForwardRecording:
         """Return the output of a call with a capture of its gradient."""
         if not self._pending[key].targets:  # all of its parameters are frozen
             return output
-        return self.capture.attach(key, output)
+        return self.capture.attach(key, output, self._pending[key].reduce)
 
     def callback(self, key: str) -> BackpropCallback:
         """Return what an autograd function calls with the gradient of a call."""
         if not self._pending[key].targets:
             return lambda gradient: None
-        return self.capture.callback(key)
+        return self.capture.callback(key, self._pending[key].reduce)
 
     def _finish(self, gradients: Mapping[str, Tensor]) -> None:
         pairs = []
@@ -314,6 +333,20 @@ def _linear(part: LayerPart, inputs: Tensor) -> Tensor:
     with torch.no_grad():
         weight, bias = part.weight, part.bias if "bias" in part.names else None
     return F.linear(inputs, weight.detach(), None if bias is None else bias.detach())
+
+
+def _bias_gradients(
+    rule: GradientRule[Any, Any],
+    layer: nn.Module,
+    batch_dim: int,
+    dtype: torch.dtype,
+    backprops: Tensor,
+) -> Tensor:
+    """Return the bias's gradients of a call, [B, *shape], added in this dtype."""
+    backprops = in_precision(backprops.transpose(0, batch_dim), dtype)
+    gradients = rule.bias_gradients(layer, backprops)
+    assert gradients is not None
+    return gradients
 
 
 def _detached(leaf: Any) -> Any:

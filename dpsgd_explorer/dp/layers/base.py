@@ -37,6 +37,16 @@ class MultiplyAdds(NamedTuple):
     instantiate: int
 
 
+#: Methods of a rule that are made of its gradients.
+_OF_GRADIENTS = {
+    "per_sample_gradients",
+    "gradients_by",
+    "measured_gradients",
+    "squared_norms",
+    "weighted_gradients",
+}
+
+
 class Rule(ABC, Generic[LayerT]):
     """The base of all rules: which layers and parameters a rule covers."""
 
@@ -164,6 +174,25 @@ class GradientRule(Rule[LayerT], Generic[LayerT, ActivationsT]):
         return gradient_squared_norms(
             self.per_sample_gradients(layer, activations, backprops)
         )
+
+    def bias_gradients(self, layer: LayerT, backprops: Tensor) -> Tensor | None:
+        """Return the bias's gradients, [B, *shape], made of the backprops alone.
+
+        None if the rule has no such sum.
+        """
+        return None
+
+    def sums_bias(self) -> bool:
+        """Whether ``bias_gradients`` are those of the rule.
+
+        A rule that inherits them with gradients of its own makes others.
+        """
+        for kind in type(self).__mro__:
+            if "bias_gradients" in vars(kind):
+                return kind is not GradientRule
+            if not _OF_GRADIENTS.isdisjoint(vars(kind)):
+                return False
+        return False
 
     def single_position(
         self, layer: LayerT, activations: ActivationsT, backprops: Tensor

@@ -128,6 +128,9 @@ class ConvNdRule(MatrixRule[_ConvNd]):
             gradients["bias"] = sum_over_positions(backprops)
         return gradients, weight
 
+    def bias_gradients(self, layer: _ConvNd, backprops: Tensor) -> Tensor:
+        return sum_over_positions(backprops)
+
     def squared_norms(
         self, layer: _ConvNd, activations: Tensor, backprops: Tensor
     ) -> Tensor:

@@ -55,6 +55,9 @@ class LinearRule(MatrixRule[nn.Linear]):
             x_gram = x_gram.plus_one()
         return gram_norms(x_gram, gram(g))
 
+    def bias_gradients(self, layer: nn.Linear, backprops: Tensor) -> Tensor:
+        return _positions(backprops).sum(1)
+
     def single_position(
         self, layer: nn.Linear, activations: Tensor, backprops: Tensor
     ) -> SinglePosition | None:

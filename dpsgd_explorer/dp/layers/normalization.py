@@ -59,6 +59,9 @@ class NormalizationRule(LayerRule[LayerT]):
             gradients["bias"] = self.summed(layer, backprops)
         return gradients
 
+    def bias_gradients(self, layer: LayerT, backprops: Tensor) -> Tensor:
+        return self.summed(layer, backprops)
+
     def summed(self, layer: LayerT, values: Tensor) -> Tensor:
         """Return the sum over positions, [B, C, ...] -> [B, C]."""
         return sum_over_positions(values)

@@ -1,0 +1,177 @@
+"""Biases trained alone: summed when backprops arrive, and nothing else is held."""
+
+import gc
+import weakref
+
+import pytest
+import torch
+from torch import nn
+
+from dpsgd_explorer.dp import PrivacyEngine
+from dpsgd_explorer.dp.engines.deferred_gradients import DeferredGradients
+from dpsgd_explorer.dp.layers import rule_for
+from dpsgd_explorer.dp.layers.conv_nd import ConvNdRule
+from dpsgd_explorer.dp.layers.linear import LinearRule
+from dpsgd_explorer.dp.layers.normalization import LayerNormRule
+from dpsgd_explorer.dp.options import ENGINES
+
+SAMPLES = 3
+
+
+class TimeFirst(nn.Module):
+    """A linear layer that sees [T, B, d]."""
+
+    def __init__(self):
+        super().__init__()
+        self.map = nn.Linear(4, 5)
+
+    def forward(self, x):
+        return self.map(x.transpose(0, 1)).transpose(0, 1).tanh()
+
+
+class Attention(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.attend = nn.MultiheadAttention(4, 2, batch_first=True)
+
+    def forward(self, x):
+        return self.attend(x, x, x, need_weights=False)[0]
+
+
+class Shared(nn.Module):
+    """Two maps with one bias."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.second = nn.Linear(4, 4), nn.Linear(4, 4)
+        self.second.bias = self.first.bias
+
+    def forward(self, x):
+        return self.second(self.first(x).tanh())
+
+
+MODELS = {
+    "Linear": (lambda: nn.Linear(4, 5), (4,)),
+    "positions": (lambda: nn.Sequential(nn.Linear(4, 5), nn.Tanh()), (6, 4)),
+    "samples in the second dimension": (TimeFirst, (6, 4)),
+    "Conv1d": (lambda: nn.Conv1d(4, 6, 3, padding=1, groups=2), (4, 7)),
+    "Conv2d": (lambda: nn.Conv2d(2, 3, 3, stride=2), (2, 7, 7)),
+    "ConvTranspose2d": (lambda: nn.ConvTranspose2d(2, 3, 3, stride=2), (2, 4, 4)),
+    "LayerNorm": (lambda: nn.LayerNorm(4), (6, 4)),
+    "LayerNorm of planes": (lambda: nn.LayerNorm((6, 4)), (2, 6, 4)),
+    "GroupNorm": (lambda: nn.GroupNorm(2, 4), (4, 3, 3)),
+    "InstanceNorm": (lambda: nn.InstanceNorm2d(4, affine=True), (4, 3, 3)),
+    "attention": (Attention, (5, 4)),
+    "one bias of two maps": (Shared, (6, 4)),
+    "two maps": (lambda: nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 3)), (6, 4)),
+}
+
+
+def model_of(name):
+    torch.manual_seed(0)
+    model, shape = MODELS[name][0](), MODELS[name][1]
+    for parameter_name, parameter in model.named_parameters():
+        parameter.requires_grad_(parameter_name.endswith("bias"))
+    return model, torch.randn(SAMPLES, *shape)
+
+
+def stepped(name, engine, **options):
+    """Return what a step moves, and the norms that it clipped."""
+    model, x = model_of(name)
+    trained = [p for p in model.parameters() if p.requires_grad]
+    before = [p.detach().clone() for p in trained]
+    optimizer = torch.optim.SGD(trained, lr=1.0)
+    private = PrivacyEngine(
+        model,
+        batch_size=SAMPLES,
+        sample_size=100,
+        steps=1,
+        noise_multiplier=0.0,
+        max_grad_norm=0.7,
+        clipping_fn="Abadi",
+        engine=engine,
+        sampling="unchecked",
+        **options,
+    )
+    private.attach(optimizer)
+    out = model(x)
+    weights = torch.linspace(0.5, 2.0, out[0].numel()).view(out[0].shape)
+    (out.tanh() * weights).flatten(1).sum(1).mean().backward()
+    optimizer.step()
+    return [b - p for b, p in zip(before, trained, strict=True)], private.diagnostics
+
+
+@pytest.mark.parametrize("style", ["all-layer", "layer-wise"])
+@pytest.mark.parametrize("name", MODELS)
+def test_a_step_is_that_of_one_sample_at_a_time(name, style):
+    for engine in ("hooks", "extending"):
+        moved, seen = stepped(name, engine, clipping_style=style)
+        alone, of_one = stepped(name, "microbatch", clipping_style=style)
+        torch.testing.assert_close(moved, alone)
+        torch.testing.assert_close(seen.norms, of_one.norms)
+        assert seen.clipped_fraction > 0
+
+
+def test_neither_inputs_nor_backprops_are_held():
+    model = nn.Sequential(nn.Linear(4, 4), nn.Tanh(), nn.Linear(4, 3))
+    for parameter in model.parameters():
+        parameter.requires_grad_(parameter.dim() == 1)
+    engine = ENGINES["hooks"](model, clipping_mode="MixOpt", loss_reduction="mean")
+    found: list[DeferredGradients] = []
+    engine.on_gradients = found.append
+    engine.start()
+    x = torch.randn(SAMPLES, 50, 4)
+    inputs = weakref.ref(x)
+    loss = model(x).square().flatten(1).sum(1).mean()
+    del x
+    gc.collect()
+    assert inputs() is None  # a weight's gradient would need it
+    loss.backward()
+    for group in found[0]._groups:
+        assert group._call.backprops.shape in {(SAMPLES, 4), (SAMPLES, 3)}
+        assert group._call.activations == ()
+
+
+def test_backprops_of_few_bits_are_added_in_more():
+    """513 positions with a gradient of 1: the next bfloat16 numbers are 512 and 516."""
+    layer = nn.Linear(2, 3)
+    layer.weight.requires_grad_(False)
+    engine = ENGINES["hooks"](layer, clipping_mode="MixOpt", loss_reduction="sum")
+    found = []
+    engine.on_gradients = lambda gradients: found.append(gradients.materialize())
+    engine.start()
+    with torch.autocast("cpu", torch.bfloat16):
+        out = layer(torch.randn(SAMPLES, 513, 2))
+    assert out.dtype is torch.bfloat16
+    out.flatten(1).sum(1).sum().backward()
+    assert found[0]["bias"].tolist() == [[513.0] * 3] * SAMPLES
+
+
+class OwnGradients(LinearRule):
+    def per_sample_gradients(self, layer, activations, backprops):
+        found = super().per_sample_gradients(layer, activations, backprops)
+        return {name: gradient / 2 for name, gradient in found.items()}
+
+
+class OwnNorms(ConvNdRule):
+    def squared_norms(self, layer, activations, backprops):
+        return 4 * super().squared_norms(layer, activations, backprops)
+
+
+class OwnSum(OwnGradients):
+    def bias_gradients(self, layer, backprops):
+        return super().bias_gradients(layer, backprops) / 2
+
+
+class OwnSettings(LayerNormRule):
+    def settings_of(self, layer):
+        return "mine"
+
+
+def test_a_rule_with_gradients_of_its_own_is_asked_for_them():
+    assert not OwnGradients().sums_bias()
+    assert not OwnNorms().sums_bias()
+    assert OwnSum().sums_bias()
+    assert OwnSettings().sums_bias()
+    assert rule_for(nn.Linear(2, 2)).sums_bias()
+    assert not rule_for(nn.Embedding(3, 2)).sums_bias()
