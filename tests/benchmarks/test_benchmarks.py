@@ -1,16 +1,16 @@
 """The benchmark command measures what it says and writes what it measured."""
 
+import json
 import subprocess
 import sys
 import xml.etree.ElementTree as ElementTree
 
 import pytest
 
-from benchmarks import processes, record, report, wall
+from benchmarks import processes, record, report, steps, wall
 from benchmarks.distributed import ranks
 from benchmarks.models import CASES, GROWING, case_named
 from benchmarks.plot import line_plot
-from benchmarks.steps import core
 from benchmarks.ways import WAYS
 from tools import marked_text
 
@@ -18,7 +18,7 @@ from tools import marked_text
 @pytest.mark.long("real runs")
 def test_a_table_has_time_and_memory_of_each_way():
     ways = ["ordinary", "hooks", "hooks_kernels"]
-    rows = core("logreg", ways, seconds=0.0)
+    rows = steps.core("logreg", ways, seconds=0.0)
     assert [row["way"] for row in rows] == ways
     assert rows[0]["ratio"] == 1.0
     assert all(row["milliseconds"] > 0 and row["extra_mib"] > 0 for row in rows)
@@ -74,6 +74,7 @@ def test_the_wall_clock_is_measured_of_the_ways_of_its_table(tmp_path, monkeypat
     monkeypatch.setattr(wall, "WAYS", ("ordinary", "hooks"))
     monkeypatch.setattr(wall, "CASES", {"logreg": CASES["logreg"]})
     monkeypatch.setattr(wall, "SECONDS", 0.0)
+    monkeypatch.setattr(steps, "PROCESSES", 1)
     wall.main()
     read = record.read("wall")
     assert read["threads"] == 2
@@ -124,3 +125,29 @@ def test_the_share_of_ddps_scaling_is_that_of_the_speed_ups():
     ranks._add_scaling(rows)
     assert [row["speedup"] for row in rows] == [1.0, 1.0, 2.0, 1.5]
     assert [row["share"] for row in rows] == [1.0, 1.0, 1.0, 0.75]
+
+
+def test_of_several_processes_the_middle_one_counts(monkeypatch):
+    said = iter([1.4, 1.1, 1.2])
+
+    def output_of(module, *arguments):
+        timings = {"hooks": {"ratio": next(said)}, "ordinary": {"ratio": 1.0}}
+        return f"a warning\n{json.dumps(timings)}\n"
+
+    monkeypatch.setattr(steps, "output_of", output_of)
+    found = steps._beside(CASES["mlp"], "ordinary", "hooks", 3.0, 1)
+    assert found["hooks"]["ratio"] == 1.2
+
+
+def test_why_a_way_is_not_measured_is_said_once(monkeypatch):
+    asked = []
+
+    def output_of(module, *arguments):
+        asked.append(arguments)
+        base = {"ratio": 1.0, "milliseconds": 2.0}
+        return json.dumps({"ordinary": base, "vmap": {"skipped": "too large"}})
+
+    monkeypatch.setattr(steps, "output_of", output_of)
+    rows = steps.timed(CASES["mlp"], ["ordinary", "vmap"], 1.0)
+    assert rows[1] == {"way": "vmap", "skipped": "too large"}
+    assert len(asked) == 1
