@@ -18,7 +18,7 @@ import torch
 
 from benchmarks.memory import peak_memory
 from benchmarks.models import CASES, GROWING, Case, case_named
-from benchmarks.own_process import output_of
+from benchmarks.own_process import result_of
 from benchmarks.ways import prepared
 from dpsgd_explorer.training.timing import time_in_turns
 
@@ -96,7 +96,7 @@ def _beside(
     arguments = "benchmarks.steps", case.key, share, str(threads), first, way
     runs: list[dict[str, Row]] = []
     while len(runs) < PROCESSES:
-        runs.append(json.loads(output_of(*arguments).splitlines()[-1]))
+        runs.append(result_of(*arguments))
         if "skipped" in runs[0][way]:
             return runs[0]
     return sorted(runs, key=lambda run: float(run[way]["ratio"]))[PROCESSES // 2]

@@ -26,7 +26,7 @@ from benchmarks import record
 from benchmarks.architectures.cases import ARCHITECTURES, PARTS, Architecture
 from benchmarks.architectures.memory import peak_memory
 from benchmarks.architectures.ways import WAYS, Part, reason_to_skip
-from benchmarks.own_process import output_of
+from benchmarks.own_process import result_of
 from dpsgd_explorer.training.timing import one_thread
 
 ROUNDS, WALL_ROUNDS, WALL_THREADS = 5, 3, 2
@@ -41,12 +41,8 @@ def measure(name: str) -> list[Row]:
 
     Ratios are to the ordinary step in the same process.
     """
-    return [json.loads(_own_process(name, way)) for way in TRAINING_WAYS]
-
-
-def _own_process(name: str, way: str) -> str:
-    printed = output_of("benchmarks.architectures.measure", "one", name, way)
-    return printed.splitlines()[-1]
+    module = "benchmarks.architectures.measure"
+    return [result_of(module, "one", name, way) for way in TRAINING_WAYS]
 
 
 def measure_one(name: str, way: str) -> Row:

@@ -7,7 +7,7 @@ import xml.etree.ElementTree as ElementTree
 
 import pytest
 
-from benchmarks import processes, record, report, steps, wall
+from benchmarks import own_process, processes, record, report, steps, wall
 from benchmarks.distributed import ranks
 from benchmarks.models import CASES, GROWING, case_named
 from benchmarks.plot import line_plot
@@ -134,7 +134,7 @@ def test_of_several_processes_the_middle_one_counts(monkeypatch):
         timings = {"hooks": {"ratio": next(said)}, "ordinary": {"ratio": 1.0}}
         return f"a warning\n{json.dumps(timings)}\n"
 
-    monkeypatch.setattr(steps, "output_of", output_of)
+    monkeypatch.setattr(own_process, "output_of", output_of)
     found = steps._beside(CASES["mlp"], "ordinary", "hooks", 3.0, 1)
     assert found["hooks"]["ratio"] == 1.2
 
@@ -147,7 +147,7 @@ def test_why_a_way_is_not_measured_is_said_once(monkeypatch):
         base = {"ratio": 1.0, "milliseconds": 2.0}
         return json.dumps({"ordinary": base, "vmap": {"skipped": "too large"}})
 
-    monkeypatch.setattr(steps, "output_of", output_of)
+    monkeypatch.setattr(own_process, "output_of", output_of)
     rows = steps.timed(CASES["mlp"], ["ordinary", "vmap"], 1.0)
     assert rows[1] == {"way": "vmap", "skipped": "too large"}
     assert len(asked) == 1

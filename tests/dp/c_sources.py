@@ -2,6 +2,7 @@
 
 import shutil
 import tempfile
+from functools import cache
 from pathlib import Path
 
 from tools.compile_noise import ROOT, compile_to
@@ -12,6 +13,12 @@ def compiled_from(root, module):
     with tempfile.TemporaryDirectory() as folder:
         [file] = compile_to(Path(folder), root, module.NAME)
         return module.loaded(file)
+
+
+@cache
+def compiled_today(module):
+    """Return the library of a module, compiled once from today's source."""
+    return compiled_from(ROOT, module)
 
 
 def compiled_with_fault(folder, module, source, fault):

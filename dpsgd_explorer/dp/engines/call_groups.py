@@ -266,11 +266,9 @@ def squared_norms_of(
         single = group.single_position()
         if single is not None:
             together.setdefault(single[1].kind, []).append(single)
-        elif scale == 1.0:
-            norms += group.squared_norms().items()
-        else:
-            factor = scale**2
-            norms += [(u, n * factor) for u, n in group.squared_norms().items()]
+            continue
+        for unit, own in group.squared_norms().items():
+            norms.append((unit, own if scale == 1.0 else own * scale**2))
     for singles in together.values():
         units, calls = zip(*singles, strict=True)
         norms += zip(units, squared_norms(calls, scale), strict=True)

@@ -38,13 +38,13 @@ class MultiplyAdds(NamedTuple):
 
 
 #: Methods of a rule that are made of its gradients.
-_OF_GRADIENTS = {
+_OF_GRADIENTS = (
     "per_sample_gradients",
     "gradients_by",
     "measured_gradients",
     "squared_norms",
     "weighted_gradients",
-}
+)
 
 
 class Rule(ABC, Generic[LayerT]):
@@ -187,12 +187,9 @@ class GradientRule(Rule[LayerT], Generic[LayerT, ActivationsT]):
 
         A rule that inherits them with gradients of its own makes others.
         """
-        for kind in type(self).__mro__:
-            if "bias_gradients" in vars(kind):
-                return kind is not GradientRule
-            if not _OF_GRADIENTS.isdisjoint(vars(kind)):
-                return False
-        return False
+        kinds = type(self).__mro__
+        base = next(kind for kind in kinds if "bias_gradients" in vars(kind))
+        return base is not GradientRule and not self.overrides(base, *_OF_GRADIENTS)
 
     def single_position(
         self, layer: LayerT, activations: ActivationsT, backprops: Tensor

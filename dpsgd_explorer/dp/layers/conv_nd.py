@@ -125,7 +125,7 @@ class ConvNdRule(MatrixRule[_ConvNd]):
             weight = convolution_gradients(read, rows, *sizes, method, sides)
             gradients["weight"] = weight.values
         if trains(layer, "bias"):
-            gradients["bias"] = sum_over_positions(backprops)
+            gradients["bias"] = self.bias_gradients(layer, backprops)
         return gradients, weight
 
     def bias_gradients(self, layer: _ConvNd, backprops: Tensor) -> Tensor:
@@ -134,7 +134,7 @@ class ConvNdRule(MatrixRule[_ConvNd]):
     def squared_norms(
         self, layer: _ConvNd, activations: Tensor, backprops: Tensor
     ) -> Tensor:
-        bias_norms = lengths(sum_over_positions(backprops)).square_()
+        bias_norms = lengths(self.bias_gradients(layer, backprops)).square_()
         if not trains(layer, "weight"):
             return bias_norms
         read, rows, _ = self.patches(layer, activations, backprops)
@@ -160,7 +160,8 @@ class ConvNdRule(MatrixRule[_ConvNd]):
             else:
                 sums["weight"].add_(_weight_gradient(layer, read, rows))
         if trains(layer, "bias"):
-            sums["bias"].addmv_(sum_over_positions(backprops).t(), weights)
+            gradients = self.bias_gradients(layer, backprops)
+            sums["bias"].addmv_(gradients.t(), weights)
 
     def sizes(
         self, layer: _ConvNd, activations: Tensor, backprops: Tensor

@@ -47,7 +47,7 @@ class LinearRule(MatrixRule[nn.Linear]):
             return squared_norms([call])[0]
         x, g = _positions(activations), _positions(backprops)
         if not trains(layer, "weight"):
-            return lengths(g.sum(1)).square_()
+            return lengths(self.bias_gradients(layer, backprops)).square_()
         if x.shape[1] == 1:
             return lengths(x[:, 0]).mul_(lengths(g[:, 0])).square_()
         x_gram = gram(x)  # [B, T, T]
@@ -74,7 +74,8 @@ class LinearRule(MatrixRule[nn.Linear]):
         sums: Mapping[str, Tensor],
     ) -> None:
         if "weight" not in sums:
-            sums["bias"].addmv_(_positions(backprops).sum(1).t(), weights)
+            gradients = self.bias_gradients(layer, backprops)
+            sums["bias"].addmv_(gradients.t(), weights)
             return
         if backprops.dim() > 2:
             scaled = scale_samples(backprops, weights).flatten(0, -2)  # [B T, p]

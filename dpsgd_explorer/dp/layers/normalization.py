@@ -56,7 +56,7 @@ class NormalizationRule(LayerRule[LayerT]):
             products = self.standardised(layer, activations).mul_(backprops)
             gradients["weight"] = self.summed(layer, products)
         if trains(layer, "bias"):
-            gradients["bias"] = self.summed(layer, backprops)
+            gradients["bias"] = self.bias_gradients(layer, backprops)
         return gradients
 
     def bias_gradients(self, layer: LayerT, backprops: Tensor) -> Tensor:

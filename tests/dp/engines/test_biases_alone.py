@@ -7,13 +7,13 @@ import pytest
 import torch
 from torch import nn
 
-from dpsgd_explorer.dp import PrivacyEngine
 from dpsgd_explorer.dp.engines.deferred_gradients import DeferredGradients
 from dpsgd_explorer.dp.layers import rule_for
 from dpsgd_explorer.dp.layers.conv_nd import ConvNdRule
 from dpsgd_explorer.dp.layers.linear import LinearRule
 from dpsgd_explorer.dp.layers.normalization import LayerNormRule
 from dpsgd_explorer.dp.options import ENGINES
+from tests.dp.nets import attached
 
 SAMPLES = 3
 
@@ -50,6 +50,33 @@ class Shared(nn.Module):
         return self.second(self.first(x).tanh())
 
 
+class OneWeight(Shared):
+    """Of the two maps one has a weight that is trained too."""
+
+    also_trained = "second.weight"
+
+
+class Twice(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.map = nn.Linear(4, 4)
+
+    def forward(self, x):
+        return self.map(self.map(x).tanh())
+
+
+class SharedInput(nn.Module):
+    """One input of a layer is the same for all samples, as positions are."""
+
+    def __init__(self):
+        super().__init__()
+        self.scale, self.head = nn.Linear(4, 4), nn.Linear(4, 2)
+        self.register_buffer("positions", torch.randn(6, 4))
+
+    def forward(self, x):
+        return self.head(x * self.scale(self.positions))
+
+
 MODELS = {
     "Linear": (lambda: nn.Linear(4, 5), (4,)),
     "positions": (lambda: nn.Sequential(nn.Linear(4, 5), nn.Tanh()), (6, 4)),
@@ -63,6 +90,9 @@ MODELS = {
     "InstanceNorm": (lambda: nn.InstanceNorm2d(4, affine=True), (4, 3, 3)),
     "attention": (Attention, (5, 4)),
     "one bias of two maps": (Shared, (6, 4)),
+    "one bias, one weight": (OneWeight, (6, 4)),
+    "a layer called twice": (Twice, (6, 4)),
+    "an input of all samples": (SharedInput, (6, 4)),
     "two maps": (lambda: nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 3)), (6, 4)),
 }
 
@@ -70,8 +100,9 @@ MODELS = {
 def model_of(name):
     torch.manual_seed(0)
     model, shape = MODELS[name][0](), MODELS[name][1]
+    also = getattr(model, "also_trained", "")
     for parameter_name, parameter in model.named_parameters():
-        parameter.requires_grad_(parameter_name.endswith("bias"))
+        parameter.requires_grad_(parameter_name.endswith(("bias", also or "bias")))
     return model, torch.randn(SAMPLES, *shape)
 
 
@@ -80,20 +111,15 @@ def stepped(name, engine, **options):
     model, x = model_of(name)
     trained = [p for p in model.parameters() if p.requires_grad]
     before = [p.detach().clone() for p in trained]
-    optimizer = torch.optim.SGD(trained, lr=1.0)
-    private = PrivacyEngine(
+    private, optimizer = attached(
         model,
+        learning_rate=1.0,
         batch_size=SAMPLES,
-        sample_size=100,
-        steps=1,
-        noise_multiplier=0.0,
         max_grad_norm=0.7,
         clipping_fn="Abadi",
         engine=engine,
-        sampling="unchecked",
         **options,
     )
-    private.attach(optimizer)
     out = model(x)
     weights = torch.linspace(0.5, 2.0, out[0].numel()).view(out[0].shape)
     (out.tanh() * weights).flatten(1).sum(1).mean().backward()

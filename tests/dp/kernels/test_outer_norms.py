@@ -1,7 +1,5 @@
 """The compiled norms of outer products against exact ones, and never below them."""
 
-from functools import cache
-
 import pytest
 import torch
 from hypothesis import given, settings
@@ -9,17 +7,10 @@ from hypothesis import strategies as st
 
 from dpsgd_explorer.dp.kernels import outer_norms as module
 from dpsgd_explorer.dp.layers.single_position import SinglePosition, squared_norms
-from tests.dp.c_sources import compiled_from, compiled_with_fault
-from tools.compile_noise import ROOT
+from tests.dp.c_sources import compiled_today, compiled_with_fault
 
 SOURCE = "dpsgd_explorer/dp/kernels/outer_norms.c"
 SIZES = [0, 1, 7, 8, 15, 16, 17, 127, 128, 1023, 1024, 1025, 1160]
-
-
-@cache
-def compiled_norms():
-    """Compile today's source and load it."""
-    return compiled_from(ROOT, module)
 
 
 def drawn(samples, inputs, outputs):
@@ -53,7 +44,7 @@ def is_right(loop, samples, inputs, outputs, lanes=16):
     st.sampled_from([16, 8]),
 )
 def test_norms_are_exact_and_never_short(samples, inputs, outputs, lanes):
-    assert is_right(compiled_norms(), samples, inputs, outputs, lanes)
+    assert is_right(compiled_today(module), samples, inputs, outputs, lanes)
 
 
 @pytest.mark.parametrize("value", [float("inf"), float("nan"), 1e30])

@@ -1,6 +1,6 @@
 """Threads that share a compiled loop take every unit of its work once."""
 
-from functools import cache, partial
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -14,17 +14,10 @@ from dpsgd_explorer.dp.kernels import (
     weighted_sum,
 )
 from dpsgd_explorer.dp.kernels.threads import threads
-from tests.dp.c_sources import compiled_from, compiled_with_fault
-from tools.compile_noise import ROOT
+from tests.dp.c_sources import compiled_today, compiled_with_fault
 
 FOLDER = Path("dpsgd_explorer/dp/kernels")
 MODULES = linear_products, lstm_steps, patch_products, weighted_sum
-
-
-@cache
-def compiled(module):
-    """Compile the library of a module from today's source and load it."""
-    return compiled_from(ROOT, module)
 
 
 def sums_all(function, columns):
@@ -61,8 +54,8 @@ def _nothing_is_small(monkeypatch):
 @pytest.mark.parametrize("number", [1, 2, 3, 5])
 @pytest.mark.parametrize("columns", [1, 2, 3, 7])
 def test_every_unit_is_taken_once(number, columns):
-    summed = compiled(weighted_sum)
-    multiplied = compiled(linear_products)
+    summed = compiled_today(weighted_sum)
+    multiplied = compiled_today(linear_products)
     with threads(number):
         assert sums_all(summed, columns)
         assert all(multiplies_all(multiplied, n, columns) for n in (1, 4))
@@ -77,8 +70,8 @@ def two_do_not_come(monkeypatch):
 
 @pytest.mark.usefixtures("two_do_not_come")
 def test_who_comes_takes_the_units_of_who_does_not():
-    assert sums_all(compiled(weighted_sum), 7)
-    assert multiplies_all(compiled(linear_products), 4, 3)
+    assert sums_all(compiled_today(weighted_sum), 7)
+    assert multiplies_all(compiled_today(linear_products), 4, 3)
 
 
 FAULTS = {

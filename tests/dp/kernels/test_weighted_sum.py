@@ -1,7 +1,5 @@
 """The compiled weighted sum against torch's."""
 
-from functools import cache
-
 import pytest
 import torch
 from hypothesis import given, settings
@@ -9,23 +7,16 @@ from hypothesis import strategies as st
 
 from dpsgd_explorer.dp.kernels import weighted_sum as module
 from dpsgd_explorer.dp.kernels.threads import threads
-from tests.dp.c_sources import compiled_from, compiled_with_fault
-from tools.compile_noise import ROOT
+from tests.dp.c_sources import compiled_today, compiled_with_fault
 
 SOURCE = "dpsgd_explorer/dp/kernels/weighted_sum.c"
-
-
-@cache
-def compiled_sum():
-    """Compile today's source and load it."""
-    return compiled_from(ROOT, module)
 
 
 @pytest.fixture(autouse=True)
 def _nothing_is_small(monkeypatch):
     monkeypatch.setattr(module, "FEW", 0)
     monkeypatch.setattr(module, "MANY", 1)
-    monkeypatch.setattr(module, "installed", compiled_sum)
+    monkeypatch.setattr(module, "installed", lambda: compiled_today(module))
 
 
 def added(samples, numbers, dtype=torch.float32):
@@ -50,7 +41,7 @@ def is_right(samples, numbers):
     st.sampled_from([1, 3]),
 )
 def test_it_is_the_weighted_sum(samples, numbers, lanes, number):
-    loop = compiled_sum()
+    loop = compiled_today(module)
     loop = loop._replace(lanes=min(lanes, loop.lanes))
     with pytest.MonkeyPatch.context() as patch, threads(number):
         patch.setattr(module, "installed", lambda: loop)

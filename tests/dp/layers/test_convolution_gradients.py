@@ -1,7 +1,5 @@
 """Each method of a convolution's gradients, against autograd on each sample alone."""
 
-from functools import cache
-
 import pytest
 import torch
 from hypothesis import given, settings
@@ -14,8 +12,7 @@ from dpsgd_explorer.dp.kernels.threads import threads
 from dpsgd_explorer.dp.layers import conv_gradients as convolution
 from dpsgd_explorer.dp.layers.base import add_weighted_rows, sample_rows
 from dpsgd_explorer.dp.layers.conv_gradients import convolution_gradients
-from tests.dp.c_sources import compiled_from, compiled_with_fault
-from tools.compile_noise import ROOT
+from tests.dp.c_sources import compiled_today, compiled_with_fault
 
 KINDS = {1: nn.Conv1d, 2: nn.Conv2d, 3: nn.Conv3d}
 
@@ -31,12 +28,6 @@ def convolutions():
         )
     )
     return st.tuples(sizes, st.sampled_from([1, 2, 4]), st.integers(0, 4))
-
-
-@cache
-def compiled_products():
-    """Compile today's source and load it."""
-    return compiled_from(ROOT, products)
 
 
 #: Norms may be as much longer as rounding might have made them shorter.
@@ -56,7 +47,7 @@ def test_each_method_gives_autograds_gradients(method, drawn):
 @settings(max_examples=40, deadline=None, derandomize=True)
 @given(drawn=convolutions())
 def test_the_compiled_method_gives_autograds_gradients(drawn, lanes, number):
-    compiled = compiled_products()
+    compiled = compiled_today(products)
     lanes = min(lanes, compiled.lanes)
     with pytest.MonkeyPatch.context() as patch, threads(number):
         patch.setattr(products, "installed", lambda: compiled._replace(lanes=lanes))
@@ -82,7 +73,7 @@ def sums_every_channel(compiled, outputs, lanes):
 @pytest.mark.parametrize("lanes", [16, 8])
 @pytest.mark.parametrize("outputs", [8, 24, 40, 56])
 def test_every_output_channel_of_a_compiled_product_is_summed(outputs, lanes):
-    assert sums_every_channel(compiled_products(), outputs, lanes)
+    assert sums_every_channel(compiled_today(products), outputs, lanes)
 
 
 SOURCE = "dpsgd_explorer/dp/kernels/patch_products.c"
@@ -184,7 +175,7 @@ def test_a_gradient_in_another_order_is_not_copied():
 
 @pytest.mark.parametrize("starts", [True, False])
 def test_neither_threads_nor_their_absence_change_a_bit(starts, monkeypatch):
-    compiled = compiled_products()
+    compiled = compiled_today(products)
     monkeypatch.setattr(products, "installed", lambda: compiled)
     monkeypatch.setattr(products, "MANY", 1)
     if not starts:
@@ -206,7 +197,7 @@ def test_neither_threads_nor_their_absence_change_a_bit(starts, monkeypatch):
 def test_zeros_around_a_sample_are_those_of_a_padded_copy(
     method, groups, order, cache, monkeypatch
 ):
-    monkeypatch.setattr(products, "installed", compiled_products)
+    monkeypatch.setattr(products, "installed", lambda: compiled_today(products))
     monkeypatch.setattr(convolution, "CACHE_BYTES", cache)
     torch.manual_seed(0)
     x, g, sides = torch.randn(7, 4, 5, 6), torch.randn(7, 18, 6, 9), (1, 4, 0, 3)

@@ -1,7 +1,5 @@
 """Gradients of linear maps, sample by sample: compiled, and by torch."""
 
-from functools import cache
-
 import pytest
 import torch
 from hypothesis import given, settings
@@ -16,8 +14,7 @@ from dpsgd_explorer.dp.layers.linear import LinearRule
 from dpsgd_explorer.dp.layers.linear_gradients import linear_gradients
 from dpsgd_explorer.dp.layers.recurrent_gates import GatesRule
 from dpsgd_explorer.dp.layers.rewrite import LayerPart
-from tests.dp.c_sources import compiled_from, compiled_with_fault
-from tools.compile_noise import ROOT
+from tests.dp.c_sources import compiled_today, compiled_with_fault
 
 #: B, T, d and p: none, one, just below, at and above a vector, a panel and a unit.
 SIZES = st.tuples(
@@ -30,16 +27,10 @@ SIZES = st.tuples(
 ORDERS = {"samples first": False, "positions first": True}
 
 
-@cache
-def compiled_products():
-    """Compile today's source and load it."""
-    return compiled_from(ROOT, products)
-
-
 @pytest.fixture
 def compiled(monkeypatch):
     """Take today's source, whatever is installed."""
-    monkeypatch.setattr(products, "installed", compiled_products)
+    monkeypatch.setattr(products, "installed", lambda: compiled_today(products))
 
 
 def drawn(batch, positions, inputs, outputs, *, turned=False):
@@ -76,7 +67,7 @@ def is_right(loop, sizes, lanes, *, turned=False):
 def test_compiled_gradients_are_those_of_the_formula(sizes, order, lanes, number):
     with pytest.MonkeyPatch.context() as patch, threads(number):
         patch.setattr(products, "MANY", 1)
-        assert is_right(compiled_products(), sizes, lanes, turned=ORDERS[order])
+        assert is_right(compiled_today(products), sizes, lanes, turned=ORDERS[order])
 
 
 @pytest.mark.usefixtures("compiled")
@@ -115,7 +106,7 @@ def test_neither_threads_nor_samples_beside_it_change_a_bit(monkeypatch):
 @pytest.mark.parametrize("trained", [("weight",), ("bias",), ("weight", "bias")])
 @pytest.mark.parametrize("is_compiled", [True, False])
 def test_a_rule_gives_what_is_trained(trained, is_compiled, monkeypatch):
-    found = compiled_products() if is_compiled else None
+    found = compiled_today(products) if is_compiled else None
     monkeypatch.setattr(products, "installed", lambda: found)
     layer = nn.Linear(6, 5)
     for name, parameter in layer.named_parameters():

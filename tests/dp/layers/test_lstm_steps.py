@@ -1,7 +1,6 @@
 """The compiled steps of an LSTM against torch's of twice the precision."""
 
 import re
-from functools import cache
 
 import pytest
 import torch
@@ -12,7 +11,7 @@ from dpsgd_explorer.dp.kernels.lstm_steps import LSTMSteps, Sequence
 from dpsgd_explorer.dp.kernels.threads import threads
 from dpsgd_explorer.dp.layers.lstm_cell import LSTMCell
 from dpsgd_explorer.dp.layers.rewrite import LayerPart
-from tests.dp.c_sources import compiled_from, compiled_with_fault
+from tests.dp.c_sources import compiled_today, compiled_with_fault
 from tests.dp.layers.oracle import (
     Case,
     engine_gradients,
@@ -35,15 +34,9 @@ SHAPES = [
 ]
 
 
-@cache
-def compiled_steps():
-    """Compile today's source and load it."""
-    return compiled_from(ROOT, lstm_steps)
-
-
 @pytest.fixture(autouse=True)
 def _compiled(monkeypatch):
-    monkeypatch.setattr(lstm_steps, "installed", compiled_steps)
+    monkeypatch.setattr(lstm_steps, "installed", lambda: compiled_today(lstm_steps))
 
 
 def with_lanes(compiled, lanes):
@@ -95,7 +88,7 @@ def is_right(shape, **options):
 @pytest.mark.parametrize("lanes", [16, 8])
 @pytest.mark.parametrize("number", [1, 3])
 def test_steps_are_those_of_torch(shape, ragged, reverse, lanes, number, monkeypatch):
-    compiled = with_lanes(compiled_steps(), lanes)
+    compiled = with_lanes(compiled_today(lstm_steps), lanes)
     monkeypatch.setattr(lstm_steps, "installed", lambda: compiled)
     monkeypatch.setattr(lstm_steps, "MANY", 1)
     with threads(number):
