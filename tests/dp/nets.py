@@ -1,8 +1,10 @@
 """Small networks, one of each sort, and one noiseless step of an engine on them."""
 
 import copy
+import weakref
 from contextlib import nullcontext
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import nn
@@ -180,3 +182,13 @@ def train(net, optimizer, batches):
 def flat(tensors):
     """Return all entries of some tensors, [P]."""
     return torch.cat([tensor.flatten() for tensor in tensors])
+
+
+def watched(*shape):
+    """Return random inputs, and a reference that dies when their memory is freed.
+
+    torch holds the array as long as any tensor uses its memory; a weak reference to a
+    tensor says nothing of others on the same memory.
+    """
+    array = np.random.default_rng(0).normal(size=shape).astype(np.float32)
+    return torch.from_numpy(array), weakref.ref(array)

@@ -157,7 +157,11 @@ class HooksEngine(GradientEngine):
         batch_size = self.begin_pass(args, kwargs)
         self._replace_recording(
             ForwardRecording(
-                self._coverage, self._batch_dims, batch_size, self._deliver
+                self._coverage,
+                self._batch_dims,
+                batch_size,
+                self._deliver,
+                whole=not self._sharded,
             )
         )
         # Without these flags autograd builds no path to the parameters, and computes
@@ -295,7 +299,7 @@ class HooksEngine(GradientEngine):
         backprops = in_precision(backprops, dtype)
         call = ShapedCall(rule, layer, activations, backprops)
         method = self._norm_methods.choose(name, call)
-        request = NormRequest.of(name, call, method)
+        request = NormRequest.of(name, call, method, pending.specs)
         self._requests.setdefault(name, []).append(request)
         return LayerCall(
             *call,

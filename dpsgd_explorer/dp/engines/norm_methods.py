@@ -96,6 +96,15 @@ class TensorSpec:
         return torch.empty(self.shape, dtype=self.dtype, device="meta")
 
 
+#: Specs of a call's activations, in a tree as they are, and of its backprops.
+CallSpecs = tuple[Any, TensorSpec]
+
+
+def specs_of(activations: Any, backprops: Tensor) -> CallSpecs:
+    """Return the specs of a call's tensors."""
+    return map_tensors(TensorSpec.of, activations), TensorSpec.of(backprops)
+
+
 class NormRequest(NamedTuple):
     """One choice of a norm method, to be explained later.
 
@@ -116,11 +125,16 @@ class NormRequest(NamedTuple):
     method: NormMethod
 
     @classmethod
-    def of(cls, name: str, call: ShapedCall, method: NormMethod) -> Self:
-        """Return the request of a layer call, its tensors as specs."""
-        specs = map_tensors(TensorSpec.of, call.activations)
-        backprops = TensorSpec.of(call.backprops)
-        return cls(name, call.rule, call.layer, specs, backprops, method)
+    def of(
+        cls,
+        name: str,
+        call: ShapedCall,
+        method: NormMethod,
+        specs: CallSpecs | None = None,
+    ) -> Self:
+        """Return the request of a layer call; ``specs`` if it holds other tensors."""
+        specs = specs or specs_of(call.activations, call.backprops)
+        return cls(name, call.rule, call.layer, *specs, method)
 
 
 class NormMethodSelector:

@@ -26,17 +26,21 @@ from dpsgd_explorer.dp.engines.backprop_capture import (
 from dpsgd_explorer.dp.engines.batch_dims import BatchDims
 from dpsgd_explorer.dp.engines.coverage import Coverage
 from dpsgd_explorer.dp.engines.layer_calls import GradientTarget
+from dpsgd_explorer.dp.engines.norm_methods import CallSpecs, specs_of
 from dpsgd_explorer.dp.kernels.precision import accumulation_dtype, in_precision
 from dpsgd_explorer.dp.layers.base import BadInputError, GradientRule, LayerRule
 from dpsgd_explorer.dp.layers.linear import LinearRule
 from dpsgd_explorer.dp.layers.rewrite import (
     BackpropCallback,
-    BiasAloneRule,
     ExpandedRule,
     LayerPart,
+    MadeGradientsRule,
 )
 from dpsgd_explorer.dp.modules.pytree import map_tensors, tensors_of
 from dpsgd_explorer.errors import PrivacyError, UnsupportedModuleError
+
+#: Makes a layer's gradients, {local name: [B, *shape]}, of activations and backprops.
+EarlyGradients = Callable[[nn.Module, Any, Tensor], dict[str, Tensor]]
 
 
 @dataclass(eq=False)
@@ -52,7 +56,9 @@ class PendingLayerCall:
         parameters: {local name: parameter}, of the same names.
         batch_dim: The dimension of the output that counts the samples.
         versions: Version counters of the activations when they were saved.
-        reduce: What is held in place of the gradient, samples first; None: itself.
+        early: Makes the gradients of the layer, when backprops arrive; None where
+            these are held until backward ends.
+        specs: Those of activations and backprops, where these are not held.
     """
 
     name: str
@@ -63,7 +69,33 @@ class PendingLayerCall:
     parameters: dict[str, nn.Parameter]
     batch_dim: int
     versions: list[int]
-    reduce: Reduce | None = None
+    early: EarlyGradients | None = None
+    specs: CallSpecs | None = None
+
+    @property
+    def held(self) -> Reduce | None:
+        """What makes of backprops what is held of them; None: they are."""
+        return None if self.early is None else self.make_gradients
+
+    def make_gradients(self, backprops: Tensor) -> Tensor:
+        """Replace the call by one that holds its gradients; return its backprops."""
+        assert self.early is not None
+        self.check_unchanged()
+        backprops = backprops.transpose(0, self.batch_dim)
+        self.specs = specs_of(self.activations, backprops)
+        parameter = next(iter(self.parameters.values()))
+        precise = partial(in_precision, dtype=accumulation_dtype(parameter.dtype))
+        inputs = map_tensors(precise, (self.activations, backprops))
+        gradients = self.early(self.layer, *inputs)
+        if gradients.keys() != self.targets.keys():
+            raise PrivacyError(
+                f"the rule of {self.name or 'the module'} made gradients of "
+                f"{sorted(gradients)} where {sorted(self.targets)} are trained; "
+                "requires_grad must not change between forward and backward."
+            )
+        self.rule, self.activations, self.batch_dim = MadeGradientsRule(), gradients, 0
+        self.versions = _versions(gradients)
+        return next(iter(gradients.values()))
 
     def check_unchanged(self) -> None:
         """Raise PrivacyError if an input was changed in place after the call."""
@@ -83,6 +115,7 @@ class ForwardRecording:
         batch_size: B.
         deliver: Called when backward ends, with (call, backprops [B, ...]) of each call
             whose gradient came.
+        whole: Whether layers have their parameters in backward too.
 
     Attributes:
         capture: Collects the output gradients.
@@ -96,6 +129,8 @@ class ForwardRecording:
         batch_dims: BatchDims,
         batch_size: int,
         deliver: Callable[[list[tuple[PendingLayerCall, Tensor]]], None],
+        *,
+        whole: bool = True,
     ) -> None:
         self.batch_size = batch_size
         self.capture = BackpropCapture(self._finish)
@@ -103,7 +138,7 @@ class ForwardRecording:
         self.shared_layers: list[str] = []
         self._coverage = coverage
         self.batch_dims = batch_dims
-        self._deliver = deliver
+        self._deliver, self._whole = deliver, whole
         self._pending: dict[str, PendingLayerCall] = {}
         self._call_counts: dict[str, int] = {}
 
@@ -192,11 +227,11 @@ class ForwardRecording:
     ) -> str:
         """Save a call's activations, if they are needed, and return its key."""
         targets, parameters = self._coverage.targets(name, layer)
-        reduce: Reduce | None = None
+        early: EarlyGradients | None = None
         if len(targets) == 1 and "bias" in targets and rule.sums_bias():
-            dtype = accumulation_dtype(parameters["bias"].dtype)
-            reduce = partial(_bias_gradients, rule, layer, batch_dim, dtype)
-            rule, activations, batch_dim = BiasAloneRule(), (), 0
+            early, activations = partial(_bias_gradients, rule), ()
+        elif self._whole and rule.makes_early():
+            early = rule.per_sample_gradients
         activations = map_tensors(_detached, activations)
         key = str(len(self._pending))
         self._pending[key] = PendingLayerCall(
@@ -208,7 +243,7 @@ class ForwardRecording:
             parameters,
             batch_dim,
             _versions(activations),
-            reduce,
+            early,
         )
         return key
 
@@ -216,13 +251,13 @@ class ForwardRecording:
         """Return the output of a call with a capture of its gradient."""
         if not self._pending[key].targets:  # all of its parameters are frozen
             return output
-        return self.capture.attach(key, output, self._pending[key].reduce)
+        return self.capture.attach(key, output, self._pending[key].held)
 
     def callback(self, key: str) -> BackpropCallback:
         """Return what an autograd function calls with the gradient of a call."""
         if not self._pending[key].targets:
             return lambda gradient: None
-        return self.capture.callback(key, self._pending[key].reduce)
+        return self.capture.callback(key, self._pending[key].held)
 
     def _finish(self, gradients: Mapping[str, Tensor]) -> None:
         pairs = []
@@ -336,17 +371,12 @@ def _linear(part: LayerPart, inputs: Tensor) -> Tensor:
 
 
 def _bias_gradients(
-    rule: GradientRule[Any, Any],
-    layer: nn.Module,
-    batch_dim: int,
-    dtype: torch.dtype,
-    backprops: Tensor,
-) -> Tensor:
-    """Return the bias's gradients of a call, [B, *shape], added in this dtype."""
-    backprops = in_precision(backprops.transpose(0, batch_dim), dtype)
+    rule: GradientRule[Any, Any], layer: nn.Module, activations: Any, backprops: Tensor
+) -> dict[str, Tensor]:
+    """Return the gradients of a bias alone, which need no activations."""
     gradients = rule.bias_gradients(layer, backprops)
     assert gradients is not None
-    return gradients
+    return {"bias": gradients}
 
 
 def _detached(leaf: Any) -> Any:

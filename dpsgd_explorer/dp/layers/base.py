@@ -84,6 +84,9 @@ class GradientRule(Rule[LayerT], Generic[LayerT, ActivationsT]):
 
     #: Whether most rows of a gradient are 0, as an embedding's.
     few_rows: ClassVar[bool] = False
+    #: Whether a sample's gradients are smaller than the inputs that they are made of,
+    #: as those of a normalisation layer; see ``makes_early``.
+    small_gradients: ClassVar[bool] = False
 
     def check(self, layer: LayerT, args: Any, kwargs: Any) -> None:
         """Check the inputs of a call before the layer runs.
@@ -187,9 +190,22 @@ class GradientRule(Rule[LayerT], Generic[LayerT, ActivationsT]):
 
         A rule that inherits them with gradients of its own makes others.
         """
-        kinds = type(self).__mro__
-        base = next(kind for kind in kinds if "bias_gradients" in vars(kind))
+        base = self._definer_of("bias_gradients")
         return base is not GradientRule and not self.overrides(base, *_OF_GRADIENTS)
+
+    def makes_early(self) -> bool:
+        """Whether gradients are made when backprops arrive, and inputs let go.
+
+        So it is where they are small, unless a rule that inherits this has norms or
+        sums of its own.
+        """
+        others = [name for name in _OF_GRADIENTS if name != "per_sample_gradients"]
+        base = self._definer_of("small_gradients")
+        return self.small_gradients and not self.overrides(base, *others)
+
+    def _definer_of(self, name: str) -> type[Any]:
+        """Return the class whose attribute of this name the rule has."""
+        return next(kind for kind in type(self).__mro__ if name in vars(kind))
 
     def single_position(
         self, layer: LayerT, activations: ActivationsT, backprops: Tensor

@@ -2,7 +2,7 @@
 
 A normalisation layer computes y = w xhat + b, with xhat the standardised input.  The
 gradient of sample i is the sum over positions of xhat g (weight) and of g (bias).  It
-is as small as the parameter, so it is always instantiated.
+is as small as the parameter, so it is always instantiated, when the backprops arrive.
 
 | layer | xhat is standardised within | w and b have one entry per |
 |---|---|---|
@@ -43,6 +43,7 @@ class NormalizationRule(LayerRule[LayerT]):
     """y = w xhat + b; a subclass defines xhat and where w is the same."""
 
     reads_parameters: ClassVar[bool] = False
+    small_gradients: ClassVar[bool] = True
 
     @abstractmethod
     def standardised(self, layer: LayerT, x: Tensor) -> Tensor:
@@ -127,6 +128,7 @@ class PReLURule(LayerRule[nn.PReLU]):
     """Inputs and outputs [B, ...], with the channels in the second dimension."""
 
     reads_parameters: ClassVar[bool] = False
+    small_gradients: ClassVar[bool] = True
     parameter_names: ClassVar[tuple[str, ...]] = ("weight",)
 
     def per_sample_gradients(

@@ -3,7 +3,7 @@
 A recurrent layer's gates, or the projections inside attention, are outputs of no
 module.  While a pass is recorded, such a layer's forward is replaced by an equal one
 that passes them to a :class:`CallRecorder`; the module and its state dict are
-unchanged.  Parameters that are expanded, and biases trained alone, have rules here.
+unchanged.  Parameters that are expanded, and gradients made early, have rules here.
 """
 
 from __future__ import annotations
@@ -136,21 +136,23 @@ class ExpandedRule(GradientRule[nn.Module, tuple[()]]):
         return {"value": backprops}
 
 
-class BiasAloneRule(GradientRule[nn.Module, tuple[()]]):
-    """A layer of which the bias alone is trained.
+class MadeGradientsRule(GradientRule[nn.Module, dict[str, Tensor]]):
+    """A layer whose gradients were made when its backprops arrived.
 
-    Its gradients are sums of backprops over positions, ``bias_gradients`` of the
-    layer's rule, which are made when the backprops arrive.  Neither these nor inputs
-    are held until the end of backward.
+    They are the activations of its call, {local name: [B, *shape]}; neither inputs nor
+    backprops are held until the end of backward.  So it is with layers that train a
+    bias alone, and with those whose gradients are smaller than their inputs.
 
     Source: Bu et al. (2022), arXiv:2210.00036 (private training of biases alone needs
     no activations).
     """
 
-    def saved_activations(self, layer: nn.Module, args: Any, kwargs: Any) -> tuple[()]:
-        return ()
+    def saved_activations(
+        self, layer: nn.Module, args: Any, kwargs: Any
+    ) -> dict[str, Tensor]:
+        return {}
 
     def per_sample_gradients(
-        self, layer: nn.Module, activations: tuple[()], backprops: Tensor
+        self, layer: nn.Module, activations: dict[str, Tensor], backprops: Tensor
     ) -> dict[str, Tensor]:
-        return {"bias": backprops}
+        return activations
