@@ -19,7 +19,7 @@ from torch import Tensor, nn
 
 from benchmarks import record
 from benchmarks.models import CASES
-from dpsgd_explorer.dp.engines.norm_methods import NormChoice
+from dpsgd_explorer.dp.engines.methods.norm_methods import NormChoice
 from dpsgd_explorer.training.models import build
 from dpsgd_explorer.training.timing import Step, private_step, time_in_turns
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from torch import nn
 
 from dpsgd_explorer.dp.distributed.ranks import Ranks
-from dpsgd_explorer.dp.engines.measured_methods import MEASURED
+from dpsgd_explorer.dp.engines.methods.measured_methods import MEASURED
 from dpsgd_explorer.dp.options import ENGINES
 from dpsgd_explorer.errors import ConfigError
 

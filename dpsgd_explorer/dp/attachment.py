@@ -22,7 +22,7 @@ from dpsgd_explorer.dp.distributed.sharding import (
 )
 from dpsgd_explorer.dp.engine_state import EngineState
 from dpsgd_explorer.dp.engines.base import PerSampleGradients, unit_loss_scale
-from dpsgd_explorer.dp.engines.norm_methods import NormChoice
+from dpsgd_explorer.dp.engines.methods.norm_methods import NormChoice
 from dpsgd_explorer.dp.ledger import spending
 from dpsgd_explorer.dp.ledger.noisy_release import Gradients
 from dpsgd_explorer.dp.logical_batch import LogicalBatch

@@ -32,8 +32,8 @@ from dpsgd_explorer.dp.distributed.ranks import ALONE, Ranks, warn_without_group
 from dpsgd_explorer.dp.engine_report import EngineReport
 from dpsgd_explorer.dp.engine_state import new_state
 from dpsgd_explorer.dp.engines.base import unit_loss_scale
-from dpsgd_explorer.dp.engines.measured_methods import NormMethods
-from dpsgd_explorer.dp.engines.norm_methods import ClippingMode, NormChoice
+from dpsgd_explorer.dp.engines.methods.measured_methods import NormMethods
+from dpsgd_explorer.dp.engines.methods.norm_methods import ClippingMode, NormChoice
 from dpsgd_explorer.dp.kernels.memory_pool import POOL
 from dpsgd_explorer.dp.ledger import spending
 from dpsgd_explorer.dp.options import Options

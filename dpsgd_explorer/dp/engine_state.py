@@ -14,7 +14,7 @@ from dpsgd_explorer.dp.clipping.bound import Bound, PlannedBound, bound_of
 from dpsgd_explorer.dp.clipping.clipped_sum import ClippedSum
 from dpsgd_explorer.dp.distributed.agreement import step_fingerprint
 from dpsgd_explorer.dp.distributed.ranks import ALONE, Ranks
-from dpsgd_explorer.dp.engines.measured_methods import NormMethods
+from dpsgd_explorer.dp.engines.methods.measured_methods import NormMethods
 from dpsgd_explorer.dp.ledger import phases
 from dpsgd_explorer.dp.ledger.accounted_run import AccountedRun
 from dpsgd_explorer.dp.ledger.diagnostics import Diagnostics, diagnose

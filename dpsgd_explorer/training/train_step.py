@@ -18,7 +18,7 @@ from dpsgd_explorer.dp.clipping.adaptive import AdaptiveClipping
 from dpsgd_explorer.dp.clipping.bound import ClippingSchedule
 from dpsgd_explorer.dp.distributed.ranks import ALONE, Ranks
 from dpsgd_explorer.dp.engine import PrivacyEngine
-from dpsgd_explorer.dp.engines.measured_methods import ESTIMATED, MEASURED
+from dpsgd_explorer.dp.engines.methods.measured_methods import ESTIMATED, MEASURED
 from dpsgd_explorer.dp.noise.seeded import seeded_generator
 from dpsgd_explorer.dp.sampling.sampler import PoissonSampler
 from dpsgd_explorer.errors import PrivacyViolationError

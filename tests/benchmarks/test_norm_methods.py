@@ -6,7 +6,7 @@ from torch import nn
 from benchmarks import report
 from benchmarks.engine import norm_methods
 from benchmarks.record import origin
-from dpsgd_explorer.dp.engines.method_cache import MethodCache
+from dpsgd_explorer.dp.engines.methods.method_cache import MethodCache
 
 
 @pytest.fixture

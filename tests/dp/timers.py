@@ -1,7 +1,7 @@
 """A timer in place of ``method_times`` that says which norm methods are quick."""
 
 from dpsgd_explorer.dp.engines import hooks
-from dpsgd_explorer.dp.engines.method_cache import MethodCache
+from dpsgd_explorer.dp.engines.methods.method_cache import MethodCache
 
 
 class Timer:

@@ -23,8 +23,8 @@ from typing import Any, ClassVar, NotRequired, Self, TypedDict
 from torch import Tensor, nn
 from torch.nn.utils.rnn import PackedSequence
 
-from dpsgd_explorer.dp.engines.measured_methods import NormMethods
-from dpsgd_explorer.dp.engines.norm_methods import (
+from dpsgd_explorer.dp.engines.methods.measured_methods import NormMethods
+from dpsgd_explorer.dp.engines.methods.norm_methods import (
     ClippingMode,
     NormChoice,
     check_layer_names,

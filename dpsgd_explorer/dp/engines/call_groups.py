@@ -28,6 +28,7 @@ from dpsgd_explorer.dp.engines.layer_calls import (
     LayerCall,
     ParameterKey,
 )
+from dpsgd_explorer.dp.kernels.linear_products import LinearMap
 from dpsgd_explorer.dp.layers.base import add_weighted_rows, gradient_squared_norms
 from dpsgd_explorer.dp.layers.outer_products import OuterProduct, squared_norms_of_sum
 from dpsgd_explorer.dp.layers.round_off import UNSEEN, sum_of
@@ -37,8 +38,8 @@ from dpsgd_explorer.dp.layers.single_position import SinglePosition, squared_nor
 class LayerCallGroup(Protocol):
     """One layer call, or several that share parameters."""
 
-    def squared_norms(self) -> dict[str, Tensor]:
-        """Return {unit: squared norms, [B]}."""
+    def squared_norms(self) -> list[tuple[str, Tensor]]:
+        """Return squared norms [B], each with its unit, which may have several."""
 
     def single_position(self) -> tuple[str, SinglePosition] | None:
         """Return the unit and its one call, if that can be measured with others."""
@@ -65,15 +66,25 @@ class SingleLayerCall:
     def __init__(self, call: LayerCall) -> None:
         self._call = _widened([call])[0]
 
-    def squared_norms(self) -> dict[str, Tensor]:
-        unit = next(iter(self._call.targets.values())).unit
-        return {unit: self._call.squared_norms()}
+    @property
+    def unit(self) -> str:
+        """What its parameters belong to."""
+        return next(iter(self._call.targets.values())).unit
+
+    def squared_norms(self) -> list[tuple[str, Tensor]]:
+        return [(self.unit, self._call.squared_norms())]
 
     def single_position(self) -> tuple[str, SinglePosition] | None:
         call = self._call.single_position()
-        if call is None:
-            return None
-        return next(iter(self._call.targets.values())).unit, call
+        return None if call is None else (self.unit, call)
+
+    def linear_map(self) -> LinearMap | None:
+        """Return the call, if its gradients may be made together with others'."""
+        return self._call.linear_map()
+
+    def weight_and_bias(self, sums: GradientSums) -> list[Tensor]:
+        """Return what belongs to them in the sums, where they are trained."""
+        return self._call.weight_and_bias(sums)
 
     def materialize(self) -> dict[ParameterKey, Tensor]:
         return summed_gradients([self._call])
@@ -104,23 +115,23 @@ class SharedLayerCalls:
         self._instantiates = not all(call.ghost for call in calls)
         self._gradients: dict[ParameterKey, Tensor] = {}
 
-    def squared_norms(self) -> dict[str, Tensor]:
-        """Return {unit: [B]}, by cross terms where every call is an outer product."""
+    def squared_norms(self) -> list[tuple[str, Tensor]]:
+        """Return them by cross terms, where every call is a sum of outer products."""
         if not self._instantiates:
             factors = [call.factors() for call in self._calls]
             products = [product for product in factors if product is not None]
             if len(products) == len(factors):
-                return added_by_unit(self._norms_by_cross_terms(products))
+                return list(self._norms_by_cross_terms(products))
             self._instantiates = True
         gradients = summed_gradients(self._calls)
         # The bytes of a ghost call are not counted: alone it must not be stored.
         keeps = all(call.keeps for call in self._calls)
         if keeps and not all(call.ghost for call in self._calls):
             self._gradients = gradients
-        return added_by_unit(
+        return [
             (unit, gradient_squared_norms({parameter: gradient}))
             for (unit, parameter), gradient in gradients.items()
-        )
+        ]
 
     def single_position(self) -> None:
         """Return None: what is shared is measured by its cross terms."""
@@ -267,7 +278,7 @@ def squared_norms_of(
         if single is not None:
             together.setdefault(single[1].kind, []).append(single)
             continue
-        for unit, own in group.squared_norms().items():
+        for unit, own in group.squared_norms():
             norms.append((unit, own if scale == 1.0 else own * scale**2))
     for singles in together.values():
         units, calls = zip(*singles, strict=True)

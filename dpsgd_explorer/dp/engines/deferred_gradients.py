@@ -24,6 +24,7 @@ from dpsgd_explorer.dp.engines.base import (
     full_name,
 )
 from dpsgd_explorer.dp.engines.call_groups import LayerCallGroup, squared_norms_of
+from dpsgd_explorer.dp.engines.linear_calls import together
 
 #: Bytes of instantiated gradients in memory at once.  A ``nn.Linear(784, 256)`` takes
 #: 803,840 per sample, so 256 samples are clipped in pieces of 20: 13 pieces.
@@ -82,15 +83,16 @@ class DeferredGradients(PerSampleGradients):
         """
         needed = {group: self._size * group.gradient_bytes() for group in self._groups}
         if sum(needed.values()) <= CHUNK_BYTES:
-            return None, iter((self,))
+            return None, iter((self._of(together(self._groups)),))
         small, bytes_left = [], CHUNK_BYTES // 4
         for group in sorted(needed, key=lambda candidate: needed[candidate]):
             bytes_left -= needed[group]
             if bytes_left < 0:
                 break
             small.append(group)
-        large = self._of([group for group in self._groups if group not in small])
-        return self._of(small) if small else None, large._pieces()
+        large = [group for group in self._groups if group not in small]
+        whole = self._of(together(small)) if small else None
+        return whole, self._of(together(large))._pieces()
 
     def by_parameters(self, every: Collection[ParameterKey]) -> list[ParameterPart]:
         parts: list[tuple[frozenset[ParameterKey], list[LayerCallGroup]]] = []

@@ -33,9 +33,9 @@ from dpsgd_explorer.dp.engines.call_groups import grouped
 from dpsgd_explorer.dp.engines.coverage import Coverage
 from dpsgd_explorer.dp.engines.deferred_gradients import DeferredGradients
 from dpsgd_explorer.dp.engines.layer_calls import LayerCall
-from dpsgd_explorer.dp.engines.measured_methods import ShapedCall
 from dpsgd_explorer.dp.engines.method_times import method_times
-from dpsgd_explorer.dp.engines.norm_methods import (
+from dpsgd_explorer.dp.engines.methods.measured_methods import ShapedCall
+from dpsgd_explorer.dp.engines.methods.norm_methods import (
     NormChoice,
     NormMethodSelector,
     NormRequest,

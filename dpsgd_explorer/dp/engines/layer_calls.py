@@ -27,6 +27,7 @@ import torch
 from torch import Tensor, nn
 
 from dpsgd_explorer.dp.engines.base import GradientSums
+from dpsgd_explorer.dp.kernels.linear_products import LinearMap
 from dpsgd_explorer.dp.kernels.precision import accumulation_dtype, in_precision
 from dpsgd_explorer.dp.layers.base import GradientRule, add_weighted
 from dpsgd_explorer.dp.layers.outer_products import OuterProduct
@@ -107,6 +108,17 @@ class LayerCall:
         if not self.ghost or self.wide or self.backprops.dtype is not self.dtype:
             return None
         return self.rule.single_position(self.layer, self.activations, self.backprops)
+
+    def linear_map(self) -> LinearMap | None:
+        """Return the call, if its gradients may be made together with others'."""
+        if self.ghost or not self.keeps:
+            return None
+        return self.rule.linear_map(self.layer, self.activations, self.backprops)
+
+    def weight_and_bias(self, sums: GradientSums) -> list[Tensor]:
+        """Return what belongs to the trained ones of the two in the sums of a unit."""
+        targets = [self.targets[n] for n in ("weight", "bias") if n in self.targets]
+        return [t.rows_of(sums[t.unit][t.parameter]) for t in targets]
 
     def _inputs(self) -> tuple[Any, Tensor]:
         """Return activations and backprops, in float64 if the call is ``wide``."""

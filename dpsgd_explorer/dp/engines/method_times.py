@@ -23,7 +23,7 @@ from torch import Tensor, nn
 from dpsgd_explorer.dp.engines.call_groups import grouped
 from dpsgd_explorer.dp.engines.deferred_gradients import DeferredGradients
 from dpsgd_explorer.dp.engines.layer_calls import GradientTarget, LayerCall
-from dpsgd_explorer.dp.engines.measured_methods import (
+from dpsgd_explorer.dp.engines.methods.measured_methods import (
     GHOST,
     ShapedCall,
     memory_order,

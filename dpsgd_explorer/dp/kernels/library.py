@@ -22,14 +22,14 @@ def opened(file: Path) -> ctypes.CDLL:
     return ctypes.CDLL(str(file))
 
 
-def agrees(library: ctypes.CDLL, size: str, struct: type[ctypes.Structure]) -> bool:
-    """Whether a library takes this struct, by its function that returns the size.
+def agrees(library: ctypes.CDLL, size: str, *structs: type[ctypes.Structure]) -> bool:
+    """Whether a library takes these structs, by its function that adds up their sizes.
 
     One that was compiled from another version's source might write anywhere.
     """
     if not hasattr(library, size):
         return False
-    return bool(getattr(library, size)() == ctypes.sizeof(struct))
+    return bool(getattr(library, size)() == sum(map(ctypes.sizeof, structs)))
 
 
 class Loop(NamedTuple):
@@ -39,7 +39,7 @@ class Loop(NamedTuple):
     lanes: int
 
 
-def loop(file: Path, name: str, job: type[ctypes.Structure]) -> Loop | None:
+def loop(file: Path, name: str, *structs: type[ctypes.Structure]) -> Loop | None:
     """Return the function of a name from a compiled file.
 
     None if this processor is too old, or another version's source was compiled.
@@ -47,10 +47,10 @@ def loop(file: Path, name: str, job: type[ctypes.Structure]) -> Loop | None:
     Args:
         file: Exports the function, ``job_bytes`` and ``lanes``.
         name: Of the function.
-        job: What it takes the address of.
+        structs: That of which it takes the address, and those to which this points.
     """
     library = opened(file)
-    if not agrees(library, "job_bytes", job):
+    if not agrees(library, "job_bytes", *structs):
         return None
     lanes = library.lanes()
     function = getattr(library, name)

@@ -22,24 +22,33 @@
 /* Outputs of a unit of work, a multiple of ROWS, and inputs of a panel. */
 enum { UNIT = 64, PANEL = 16 };
 
-struct job {
-    struct team team;       /* a row per sample; UNIT outputs a column */
-    const float *x;         /* [samples, positions, inputs], last dimension dense */
-    const float *g;         /* [samples, positions, outputs], last dimension dense */
-    float *weight;          /* [samples, outputs, inputs] */
-    float *bias;            /* [samples, outputs], or NULL */
-    double *squares;        /* [samples, columns], squared norms of weight and bias */
-    float *norms;           /* [samples], their sums over the columns, times longer */
-    float *scratch;         /* [threads, positions, UNIT + PANEL] */
-    ptrdiff_t samples, positions, inputs, outputs;
+/* One linear map. */
+struct map {
+    const float *x;         /* [any, positions, inputs], last dimension dense */
+    const float *g;         /* [any, positions, outputs], last dimension dense */
+    ptrdiff_t positions, inputs, outputs;
     ptrdiff_t x_sample, x_position, g_sample, g_position; /* strides */
+    ptrdiff_t weight, bias; /* numbers of a sample's gradients before them; or -1 */
+    ptrdiff_t column;       /* its first of the table */
+};
+
+struct job {
+    struct team team;       /* a row per sample; UNIT outputs of a map a column */
+    const struct map *maps;
+    float *gradients;       /* of each weight and bias, [samples, its numbers] */
+    double *squares;        /* [samples, columns], squared norms of weight and bias */
+    float *norms;           /* [maps, samples], their sums over columns, times longer */
+    float *scratch;         /* [threads, panels] */
+    ptrdiff_t count;        /* maps */
+    ptrdiff_t first, samples; /* of those that the maps have */
+    ptrdiff_t panels;       /* numbers: the most positions, times UNIT + PANEL */
     ptrdiff_t length;       /* of a vector, at most lanes() */
     ptrdiff_t done;         /* units */
     double longer;          /* covers the roundings of a norm */
 };
 
-/* By which a caller sees whether it has the same struct in mind. */
-EXPORT size_t job_bytes(void) { return sizeof(struct job); }
+/* By which a caller sees whether it has the same structs in mind. */
+EXPORT size_t job_bytes(void) { return sizeof(struct job) + sizeof(struct map); }
 
 #if defined(__x86_64__)
 
@@ -55,7 +64,7 @@ INLINE void pack(const float *x, ptrdiff_t stride, ptrdiff_t positions,
         for (ptrdiff_t k = 0; k < wide; k++) to[k] = k < columns ? x[k] : 0;
 }
 
-/* Defines NAME(job, x, g, outputs, weight, bias, next, scratch) for vectors of LANES
+/* Defines NAME(map, x, g, outputs, weight, bias, next, scratch) for vectors of LANES
    numbers: the gradients of a sample's unit; next are the backprops of the next unit.
    It returns their squared norm: PANEL squares at most are added in float, the rest in
    double. */
@@ -90,15 +99,15 @@ INLINE void pack(const float *x, ptrdiff_t stride, ptrdiff_t positions,
     }                                                                                  \
                                                                                        \
     static TARGET double NAME(                                                         \
-        const struct job *job, const float *x, const float *g, ptrdiff_t outputs,      \
+        const struct map *map, const float *x, const float *g, ptrdiff_t outputs,      \
         float *weight, float *bias, const float *next, float *scratch) {               \
-        const ptrdiff_t positions = job->positions, inputs = job->inputs;              \
+        const ptrdiff_t positions = map->positions, inputs = map->inputs;              \
         float *columns = scratch + positions * UNIT, part[ROWS * PANEL];               \
         NAME##_doubles squares = {0};                                                  \
         double total = 0;                                                              \
         for (ptrdiff_t o = 0; o < outputs; o += ROWS) {                                \
             const float *rows = scratch + positions * o;                               \
-            pack(g + o, job->g_position, positions, outputs - o, ROWS,                 \
+            pack(g + o, map->g_position, positions, outputs - o, ROWS,                 \
                  scratch + positions * o);                                             \
             float sum[ROWS] = {0};                                                     \
             for (ptrdiff_t t = 0; t < positions; t++)                                  \
@@ -110,16 +119,16 @@ INLINE void pack(const float *x, ptrdiff_t stride, ptrdiff_t positions,
         }                                                                              \
         for (ptrdiff_t k = 0; k < inputs; k += PANEL) {                                \
             const ptrdiff_t left = inputs - k;                                         \
-            pack(x + k, job->x_position, positions, left, PANEL, columns);             \
+            pack(x + k, map->x_position, positions, left, PANEL, columns);             \
             for (ptrdiff_t o = 0; o < outputs; o += ROWS) {                            \
                 const float *rows = scratch + positions * o;                           \
                 float *out = weight + o * inputs + k;                                  \
                 const float *ahead = columns;                                          \
                 ptrdiff_t step = 0;                                                    \
                 if (o == 0 && left > PANEL)                                            \
-                    ahead = x + k + PANEL, step = job->x_position;                     \
+                    ahead = x + k + PANEL, step = map->x_position;                     \
                 else if (o == ROWS && k < UNIT && next)                                \
-                    ahead = next + k, step = job->g_position;                          \
+                    ahead = next + k, step = map->g_position;                          \
                 if (left >= PANEL && outputs - o >= ROWS) {                            \
                     NAME##_tile(rows, columns, positions, out, inputs, &squares,       \
                                 ahead, step);                                          \
@@ -141,40 +150,67 @@ PRODUCTS(products_avx2, 8, 4, __attribute__((target("avx2,fma"))))
 
 #endif
 
-/* Return where the backprops of a unit begin; NULL if there is no such sample. */
-INLINE const float *backprops(const struct job *job, ptrdiff_t sample, ptrdiff_t column) {
-    if (sample == job->samples) return 0;
-    return job->g + sample * job->g_sample + column * UNIT;
+/* Return the map of a column, sought from another one on. */
+INLINE const struct map *map_of(const struct job *job, const struct map *map,
+                                ptrdiff_t column) {
+    const struct map *last = job->maps + job->count - 1;
+    while (map->column > column) map--;
+    while (map < last && map[1].column <= column) map++;
+    return map;
+}
+
+/* Return where the backprops of a unit begin. */
+INLINE const float *backprops(const struct map *map, ptrdiff_t sample,
+                              ptrdiff_t column) {
+    return map->g + sample * map->g_sample + (column - map->column) * UNIT;
+}
+
+/* Return where those of a map's next unit begin that its thread takes; NULL if that
+   is another map's. */
+INLINE const float *next_backprops(const struct job *job, const struct map *map,
+                                   const struct unit *unit) {
+    const int is_last = unit->column + 1 == unit->end;
+    const ptrdiff_t column = is_last ? unit->first : unit->column + 1;
+    const ptrdiff_t row = unit->row + is_last;
+    if (row == job->samples || map_of(job, map, column) != map) return 0;
+    return backprops(map, job->first + row, column);
 }
 
 INLINE void add_squares(const struct job *job) {
-    const double *squares = job->squares;
-    for (ptrdiff_t i = 0; i < job->samples; i++) {
-        double sum = 0;
-        for (ptrdiff_t k = 0; k < job->team.columns; k++) sum += *squares++;
-        job->norms[i] = (float)(sum * job->longer);
+    const ptrdiff_t columns = job->team.columns;
+    for (ptrdiff_t m = 0; m < job->count; m++) {
+        const ptrdiff_t end = m + 1 < job->count ? job->maps[m + 1].column : columns;
+        for (ptrdiff_t i = 0; i < job->samples; i++) {
+            double sum = 0;
+            for (ptrdiff_t k = job->maps[m].column; k < end; k++)
+                sum += job->squares[i * columns + k];
+            job->norms[m * job->samples + i] = (float)(sum * job->longer);
+        }
     }
 }
 
-/* Write weight, bias and norms.  Any number of threads may work on a job together; who
+/* Write gradients and norms.  Any number of threads may work on a job together; who
    ends the last unit adds up the squares. */
 EXPORT void linear_products(struct job *job) {
 #if defined(__x86_64__)
     struct unit unit = {.owner = thread_number(&job->team)};
     const ptrdiff_t is_long = job->length == 16, columns = job->team.columns;
-    float *scratch = job->scratch + unit.owner * job->positions * (UNIT + PANEL);
+    float *scratch = job->scratch + unit.owner * job->panels;
+    const struct map *map = job->maps;
     while (take(&job->team, &unit)) {
-        const ptrdiff_t i = unit.row, o = unit.column * UNIT;
-        const ptrdiff_t left = job->outputs - o, first = i * job->outputs + o;
-        const int is_last = unit.column + 1 == unit.end;
-        job->squares[i * columns + unit.column] =
+        map = map_of(job, map, unit.column);
+        const ptrdiff_t i = job->first + unit.row;
+        const ptrdiff_t o = (unit.column - map->column) * UNIT, left = map->outputs - o;
+        float *weight = job->gradients + job->samples * map->weight;
+        float *bias = map->bias < 0 ? 0
+                                    : job->gradients + job->samples * map->bias +
+                                          unit.row * map->outputs + o;
+        job->squares[unit.row * columns + unit.column] =
             (is_long ? products_avx512 : products_avx2)(
-                job, job->x + i * job->x_sample, backprops(job, i, unit.column),
-                left < UNIT ? left : UNIT, job->weight + first * job->inputs,
-                job->bias ? job->bias + first : 0,
-                is_last ? backprops(job, i + 1, unit.first)
-                        : backprops(job, i, unit.column + 1),
-                scratch);
+                map, map->x + i * map->x_sample, backprops(map, i, unit.column),
+                left < UNIT ? left : UNIT,
+                weight + (unit.row * map->outputs + o) * map->inputs,
+                bias, next_backprops(job, map, &unit), scratch);
         if (__atomic_add_fetch(&job->done, 1, __ATOMIC_ACQ_REL) ==
             job->samples * columns)
             add_squares(job);

@@ -1,4 +1,4 @@
-"""Gradients of linear maps, sample by sample, with their norms.
+"""Gradients of linear maps, sample by sample, with their norms; of many maps at once.
 
 Compiled from ``linear_products.c``, where that was done at install time and the
 processor has AVX2.
@@ -7,6 +7,7 @@ processor has AVX2.
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple
@@ -17,6 +18,7 @@ from torch import Tensor
 from dpsgd_explorer.dp.kernels import team
 from dpsgd_explorer.dp.kernels.library import Loop, compiled_file, loop
 from dpsgd_explorer.dp.kernels.memory_pool import POOL
+from dpsgd_explorer.dp.kernels.weighted_sum import WeightedSums
 
 #: The library's name, as pyproject.toml has it, without the platform's suffix.
 NAME = "_linear_products"
@@ -26,14 +28,30 @@ MANY = 10**7
 ROUNDINGS = 24
 #: As in the C file: outputs of a unit of work, and inputs of a panel.
 UNIT, PANEL = 64, 16
+#: Numbers in a line of a cache, where each gradient begins.
+LINE = 16
+
+
+class LinearMap(NamedTuple):
+    """A map y = x W^T + b of a batch, whose weight is trained.
+
+    Attributes:
+        inputs: x, [B, T, d].
+        backprops: Gradients of the outputs, [B, T, p].
+        bias: Whether the bias is trained.
+    """
+
+    inputs: Tensor
+    backprops: Tensor
+    bias: bool
 
 
 class Products(NamedTuple):
-    """What is computed of a batch.
+    """What is computed of a map.
 
     Attributes:
         weight: sum_t g_t x_t^T, [B, p, d].
-        bias: sum_t g_t, [B, p]; None if it was not asked for.
+        bias: sum_t g_t, [B, p]; None if it is not trained.
         squared_norms: Of both together, [B].
     """
 
@@ -42,22 +60,35 @@ class Products(NamedTuple):
     squared_norms: Tensor
 
 
+class _Map(ctypes.Structure):
+    """``struct map``."""
+
+    _fields_ = [
+        *[(name, ctypes.c_void_p) for name in ("x", "g")],
+        *[
+            (name, ctypes.c_ssize_t)
+            for name in (
+                *("positions", "inputs", "outputs"),
+                *("x_sample", "x_position", "g_sample", "g_position"),
+                *("weight", "bias", "column"),
+            )
+        ],
+    ]
+
+
 class _Job(ctypes.Structure):
     """``struct job``."""
 
     _fields_ = [
         ("team", team.Team),
+        ("maps", ctypes.c_void_p),
         *[
             (name, ctypes.c_void_p)
-            for name in ("x", "g", "weight", "bias", "squares", "norms", "scratch")
+            for name in ("gradients", "squares", "norms", "scratch")
         ],
         *[
             (name, ctypes.c_ssize_t)
-            for name in (
-                *("samples", "positions", "inputs", "outputs"),
-                *("x_sample", "x_position", "g_sample", "g_position"),
-                *("length", "done"),
-            )
+            for name in ("count", "first", "samples", "panels", "length", "done")
         ],
         ("longer", ctypes.c_double),
     ]
@@ -72,7 +103,7 @@ def installed() -> Loop | None:
 
 def loaded(file: Path) -> Loop | None:
     """Return the function of a compiled file; see ``library.loop``."""
-    return loop(file, "linear_products", _Job)
+    return loop(file, "linear_products", _Job, _Map)
 
 
 def serves(x: Tensor, g: Tensor) -> bool:
@@ -81,8 +112,124 @@ def serves(x: Tensor, g: Tensor) -> bool:
         x.dtype is g.dtype is torch.float32
         and x.is_cpu
         and g.is_cpu
+        and g.shape[-1] > 0
         and installed() is not None
     )
+
+
+class LinearMaps:
+    """Linear maps of one batch, whose gradients are made and summed together.
+
+    Args:
+        maps: Those that ``serves`` holds for, of one batch size; at least one.
+    """
+
+    def __init__(self, maps: Sequence[LinearMap]) -> None:
+        self._maps = [LinearMap(_dense(x), _dense(g), bias) for x, g, bias in maps]
+        self._table = (_Map * len(maps))()
+        self._columns = self._work = self._positions = 0
+        sizes: list[int] = []
+        before: list[int] = []
+        numbers = 0
+        for entry, (x, g, bias) in zip(self._table, self._maps, strict=True):
+            (_, positions, inputs), outputs = x.shape, g.shape[2]
+            for size in (outputs * inputs, outputs)[: 1 + bias]:
+                sizes.append(size)
+                before.append(numbers)
+                numbers += -(-size // LINE) * LINE
+            x_strides, g_strides = x.stride(), g.stride()
+            entry.x, entry.g = x.data_ptr(), g.data_ptr()
+            entry.positions, entry.inputs, entry.outputs = positions, inputs, outputs
+            entry.x_sample, entry.x_position = x_strides[0], x_strides[1]
+            entry.g_sample, entry.g_position = g_strides[0], g_strides[1]
+            entry.weight, entry.bias = before[-1 - bias], before[-1] if bias else -1
+            entry.column = self._columns
+            self._columns += -(-outputs // UNIT)
+            self._work += positions * inputs * outputs
+            self._positions = max(self._positions, positions)
+        self._numbers = numbers
+        self.sums = WeightedSums(sizes, before)
+
+    def __len__(self) -> int:
+        return len(self._maps)
+
+    def products(
+        self, samples: range | None = None, *, longer: float = 1.0
+    ) -> MadeProducts:
+        """Return the gradients of some samples by all maps, and their norms.
+
+        Args:
+            samples: Consecutive samples; all if None.
+            longer: Factor of the squared norms, which have ROUNDINGS roundings.
+        """
+        compiled = installed()
+        assert compiled is not None
+        if samples is None:
+            samples = range(len(self._maps[0].inputs))
+        count, rows, columns = len(self._maps), len(samples), self._columns
+        gradients = POOL.empty(rows * self._numbers)
+        norms = torch.empty(count, rows)
+        threads = team.useful_threads(rows * columns, rows * self._work, MANY)
+        panels = self._positions * (UNIT + PANEL)
+        in_doubles = rows * columns + -(-threads * panels // 2)
+        scratch = torch.empty(in_doubles, dtype=torch.float64)
+        squares = scratch.data_ptr()
+        job = _Job(
+            team.team(threads, rows, columns),
+            ctypes.addressof(self._table),
+            gradients.data_ptr(),
+            squares,
+            norms.data_ptr(),
+            squares + 8 * rows * columns,
+            count,
+            samples.start,
+            rows,
+            panels,
+            compiled.lanes,
+            0,
+            longer,
+        )
+        team.run(compiled.function, job)
+        return MadeProducts(self, gradients, norms)
+
+    def shape_of(self, number: int) -> tuple[int, int, bool]:
+        """Return outputs and inputs of a map, and whether its bias is trained."""
+        x, g, bias = self._maps[number]
+        return g.shape[2], x.shape[2], bias
+
+
+class MadeProducts:
+    """Gradients of some samples, by all of several maps.
+
+    Attributes:
+        squared_norms: Of each map's weight and bias together, [maps, B].
+    """
+
+    def __init__(
+        self, maps: LinearMaps, gradients: Tensor, squared_norms: Tensor
+    ) -> None:
+        self.squared_norms = squared_norms
+        self._maps, self._gradients = maps, gradients
+
+    def of_first(self) -> Products:
+        """Return what is computed of the first map."""
+        outputs, inputs, bias = self._maps.shape_of(0)
+        rows = self._maps.sums.rows(self._gradients, self.squared_norms.shape[1])
+        weight = next(rows).view(-1, outputs, inputs)
+        return Products(weight, next(rows) if bias else None, self.squared_norms[0])
+
+    def add_weighted(
+        self, weights: Sequence[Tensor], totals: Sequence[Sequence[Tensor]]
+    ) -> None:
+        """Add sum_i weights[m][i] * gradient_i of each map m to its totals.
+
+        Args:
+            weights: [B] of each map.
+            totals: Those of the weight [p, d], and of the bias [p] if it is trained.
+        """
+        of_each = [w for w, own in zip(weights, totals, strict=True) for _ in own]
+        flat = [total for own in totals for total in own]
+        self._maps.sums.add(self._gradients, of_each, flat)
 
 
 def linear_products(
@@ -98,45 +245,9 @@ def linear_products(
         bias: Whether the bias has a gradient.
         longer: Factor of the squared norms, which have ROUNDINGS roundings.
     """
-    compiled = installed()
-    if compiled is None or not serves(x, g):
+    if not serves(x, g):
         return None
-    x, g = _dense(x), _dense(g)
-    batch, positions, inputs = x.shape
-    outputs = g.shape[2]
-    columns = -(-outputs // UNIT)
-    weight = POOL.empty(batch, outputs, inputs)
-    of_bias = x.new_empty(batch, outputs) if bias else None
-    norms = x.new_empty(batch)
-    work = batch * outputs * inputs * positions
-    threads = team.useful_threads(batch * columns, work, MANY)
-    panels = threads * positions * (UNIT + PANEL)
-    scratch = x.new_empty(batch * columns + -(-panels // 2), dtype=torch.float64)
-    squares = scratch.data_ptr()
-    x_strides, g_strides = x.stride(), g.stride()
-    job = _Job(
-        team.team(threads, batch, columns),
-        x.data_ptr(),
-        g.data_ptr(),
-        weight.data_ptr(),
-        None if of_bias is None else of_bias.data_ptr(),
-        squares,
-        norms.data_ptr(),
-        squares + 8 * batch * columns,
-        batch,
-        positions,
-        inputs,
-        outputs,
-        x_strides[0],
-        x_strides[1],
-        g_strides[0],
-        g_strides[1],
-        compiled.lanes,
-        0,
-        longer,
-    )
-    team.run(compiled.function, job)
-    return Products(weight, of_bias, norms)
+    return LinearMaps([LinearMap(x, g, bias)]).products(longer=longer).of_first()
 
 
 def _dense(values: Tensor) -> Tensor:

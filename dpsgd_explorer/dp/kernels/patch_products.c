@@ -28,6 +28,9 @@
         const float *x, const ptrdiff_t *row, ptrdiff_t rows, ptrdiff_t width,         \
         ptrdiff_t step, const ptrdiff_t *offset, ptrdiff_t left, const float *g,       \
         ptrdiff_t outputs, float *out, SUMS##_doubles *squares, const int vectors) {   \
+        _Pragma("GCC unroll 16") for (int k = 0; k < TILE; k++)                        \
+            _Pragma("GCC unroll 2") for (int v = 0; v < vectors; v++)                  \
+                __builtin_prefetch(out + k * outputs + v * LANES, 1);                  \
         SUMS##_vector sum[TILE][2] = {0}, square = {0};                                \
         const float *entry[TILE];                                                      \
         for (ptrdiff_t r = 0; r < rows; r++) {                                         \

@@ -1,4 +1,4 @@
-"""The weighted sum of the samples' gradients, by as many threads as torch has.
+"""Weighted sums of the samples' gradients, by as many threads as torch has.
 
 Compiled from ``weighted_sum.c``, where that was done at install time and the processor
 has AVX2.  torch's own product of a matrix and a vector takes one thread for it.
@@ -7,10 +7,15 @@ has AVX2.  torch's own product of a matrix and a vector takes one thread for it.
 from __future__ import annotations
 
 import ctypes
-from functools import cache
+from collections.abc import Iterator, Sequence
+from functools import cache, cached_property
+from itertools import accumulate
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from dpsgd_explorer.dp.kernels import team
@@ -24,16 +29,22 @@ FEW, MANY = 2**14, 2**18
 UNIT = 2**12
 
 
+class _Sum(ctypes.Structure):
+    """``struct sum``."""
+
+    _fields_ = [
+        *[(name, ctypes.c_void_p) for name in ("rows", "weights", "total")],
+        *[(name, ctypes.c_ssize_t) for name in ("numbers", "column")],
+    ]
+
+
 class _Job(ctypes.Structure):
     """``struct job``."""
 
     _fields_ = [
         ("team", team.Team),
-        *[(name, ctypes.c_void_p) for name in ("rows", "weights", "total")],
-        *[
-            (name, ctypes.c_ssize_t)
-            for name in ("samples", "numbers", "unit", "length")
-        ],
+        ("sums", ctypes.c_void_p),
+        *[(name, ctypes.c_ssize_t) for name in ("count", "samples", "unit", "length")],
     ]
 
 
@@ -46,7 +57,7 @@ def installed() -> Loop | None:
 
 def loaded(file: Path) -> Loop | None:
     """Return the function of a compiled file; see ``library.loop``."""
-    return loop(file, "weighted_sum", _Job)
+    return loop(file, "weighted_sum", _Job, _Sum)
 
 
 def add_weighted_sum(rows: Tensor, weights: Tensor, total: Tensor) -> None:
@@ -63,15 +74,71 @@ def add_weighted_sum(rows: Tensor, weights: Tensor, total: Tensor) -> None:
         total.addmv_(rows.t(), weights)
         return
     columns = -(-total.numel() // UNIT)
+    addresses = rows.data_ptr(), weights.data_ptr(), total.data_ptr()
+    own = _Sum(*addresses, total.numel(), 0)
+    _run(compiled, ctypes.addressof(own), 1, len(rows), columns, numbers)
+
+
+class WeightedSums:
+    """Sums over samples of several gradients that lie in one piece of memory.
+
+    Args:
+        sizes: Numbers of each gradient of a sample.
+        before: Numbers of a sample before it.  Of B samples B times as many lie before
+            the rows [B, size].
+    """
+
+    def __init__(self, sizes: Sequence[int], before: Sequence[int]) -> None:
+        self._sizes, self._before = sizes, before
+        columns = [-(-size // UNIT) for size in sizes]
+        self._columns, self._numbers = sum(columns), sum(sizes)
+        self._first_columns = [*accumulate(columns, initial=0)][:-1]
+
+    @cached_property
+    def _table(self) -> NDArray[Any]:
+        """The sums as C reads them, but the addresses of a call."""
+        table = np.zeros(len(self._sizes), dtype=np.dtype(_Sum))
+        table["numbers"], table["column"] = self._sizes, self._first_columns
+        return table
+
+    def rows(self, gradients: Tensor, samples: int) -> Iterator[Tensor]:
+        """Yield the rows of each gradient, [B, size], as views."""
+        for size, before in zip(self._sizes, self._before, strict=True):
+            start = samples * before
+            yield gradients[start : start + samples * size].view(samples, size)
+
+    def add(
+        self, gradients: Tensor, weights: Sequence[Tensor], totals: Sequence[Tensor]
+    ) -> None:
+        """Add sum_i weights[i] rows[i] of each gradient to its total.
+
+        Args:
+            gradients: All of them.
+            weights: [B], for each gradient.
+            totals: Of each gradient, its size in any shape.
+        """
+        compiled, samples = installed(), len(weights[0])
+        if compiled is None or not _serves(gradients, *weights, *totals):
+            every = zip(self.rows(gradients, samples), weights, totals, strict=True)
+            for rows, own, total in every:
+                total.add_((own @ rows).view(total.shape))
+            return
+        table = self._table.copy()
+        start, step = gradients.data_ptr(), gradients.element_size() * samples
+        table["rows"] = [start + step * before for before in self._before]
+        table["weights"] = [own.data_ptr() for own in weights]
+        table["total"] = [total.data_ptr() for total in totals]
+        numbers = samples * self._numbers
+        _run(compiled, table.ctypes.data, len(table), samples, self._columns, numbers)
+
+
+def _run(
+    compiled: Loop, sums: int, count: int, samples: int, columns: int, numbers: int
+) -> None:
+    """Make as many sums, in so many columns, of so many numbers."""
     threads = team.useful_threads(columns, numbers, MANY)
-    job = _Job(
-        team.team(threads, 1, columns),
-        rows.data_ptr(),
-        weights.data_ptr(),
-        total.data_ptr(),
-        *rows.shape,
-        *(UNIT, compiled.lanes),
-    )
+    split = team.team(threads, 1, columns)
+    job = _Job(split, sums, count, samples, UNIT, compiled.lanes)
     team.run(compiled.function, job)
 
 

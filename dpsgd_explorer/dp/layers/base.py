@@ -15,6 +15,7 @@ from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 import torch
 from torch import Tensor, nn
 
+from dpsgd_explorer.dp.kernels.linear_products import LinearMap
 from dpsgd_explorer.dp.kernels.weighted_sum import add_weighted_sum
 from dpsgd_explorer.dp.layers.outer_products import OuterProduct
 from dpsgd_explorer.dp.layers.round_off import lengths, sum_of
@@ -213,6 +214,15 @@ class GradientRule(Rule[LayerT], Generic[LayerT, ActivationsT]):
         """Return the call, if each sample's gradients are g x^T and g, of all its rows.
 
         Such calls are measured together, without ``squared_norms``.
+        """
+        return None
+
+    def linear_map(
+        self, layer: LayerT, activations: ActivationsT, backprops: Tensor
+    ) -> LinearMap | None:
+        """Return the call, if its gradients are those of one compiled linear map.
+
+        Such calls are made and summed together, without ``measured_gradients``.
         """
         return None
 

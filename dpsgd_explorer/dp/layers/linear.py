@@ -15,6 +15,7 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor, nn
 
+from dpsgd_explorer.dp.kernels.linear_products import LinearMap, serves
 from dpsgd_explorer.dp.layers.base import scale_samples, trained, trains
 from dpsgd_explorer.dp.layers.linear_gradients import LinearGradients, linear_gradients
 from dpsgd_explorer.dp.layers.matrix_rule import MatrixRule, MatrixSizes
@@ -64,6 +65,15 @@ class LinearRule(MatrixRule[nn.Linear]):
         if self.overrides(LinearRule, "squared_norms"):
             return None
         return _single_position(layer, activations, backprops)
+
+    def linear_map(
+        self, layer: nn.Linear, activations: Tensor, backprops: Tensor
+    ) -> LinearMap | None:
+        own = "per_sample_gradients", "gradients_by", "measured_gradients"
+        if self.overrides(LinearRule, *own) or not trains(layer, "weight"):
+            return None
+        x, g = _positions(activations), _positions(backprops)
+        return LinearMap(x, g, trains(layer, "bias")) if serves(x, g) else None
 
     def weighted_gradients(
         self,

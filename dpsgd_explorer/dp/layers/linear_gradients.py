@@ -17,7 +17,7 @@ from dpsgd_explorer.dp.layers.base import gradient_squared_norms
 from dpsgd_explorer.dp.layers.round_off import AROUND, gamma
 
 #: Covers what rounding takes off a squared norm that was made on the way.
-_LONGER = 1 + gamma(ROUNDINGS + AROUND, torch.float32)
+LONGER = 1 + gamma(ROUNDINGS + AROUND, torch.float32)
 
 
 class LinearGradients(NamedTuple):
@@ -58,7 +58,7 @@ def linear_gradients(
         bias: Whether the bias is trained; one of the two is.
     """
     if weight:
-        products = linear_products(x, g, bias=bias, longer=_LONGER)
+        products = linear_products(x, g, bias=bias, longer=LONGER)
         if products is not None:
             return LinearGradients(*products)
     of_weight = torch.bmm(g.transpose(1, 2), x) if weight else None

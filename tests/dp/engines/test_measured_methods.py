@@ -16,7 +16,7 @@ from torch import nn
 from dpsgd_explorer.dp import argument_checks
 from dpsgd_explorer.dp.distributed.ranks import ALONE
 from dpsgd_explorer.dp.engines import method_times
-from dpsgd_explorer.dp.engines.measured_methods import (
+from dpsgd_explorer.dp.engines.methods.measured_methods import (
     CLEAR,
     METHODS,
     ON_THIS_PROCESSOR,

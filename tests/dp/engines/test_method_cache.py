@@ -5,7 +5,7 @@ import stat
 
 import pytest
 
-from dpsgd_explorer.dp.engines.method_cache import MOST_KEYS, MethodCache
+from dpsgd_explorer.dp.engines.methods.method_cache import MOST_KEYS, MethodCache
 
 TIMES = {"ghost": 1e-6, "instantiate": 2e-6}
 

@@ -69,8 +69,8 @@ def test_without_a_compiler_torch_sums(monkeypatch):
 
 FAULTS = {
     "weights of the first sample": (
-        "sum[v] += job->weights[i]",
-        "sum[v] += *job->weights",
+        "sum[v] += own->weights[i]",
+        "sum[v] += *own->weights",
     ),
     "rows overlap": ("i++, row += numbers)", "i++, row += numbers - 1)"),
     "what is there is replaced": ("v * LANES) += sum[v];", "v * LANES) = sum[v];"),

@@ -180,17 +180,17 @@ def test_without_a_compiler_torch_makes_the_same(monkeypatch):
 SOURCE = "dpsgd_explorer/dp/kernels/linear_products.c"
 FAULTS = {
     "positions of a sample follow its backprops'": (
-        "pack(x + k, job->x_position,",
-        "pack(x + k, job->g_position,",
+        "pack(x + k, map->x_position,",
+        "pack(x + k, map->g_position,",
     ),
-    "samples share their inputs": ("job->x + i * job->x_sample", "job->x"),
+    "samples share their inputs": ("map->x + i * map->x_sample", "map->x"),
     "samples share their backprops": (
-        "job->g + sample * job->g_sample +",
-        "job->g +",
+        "map->g + sample * map->g_sample +",
+        "map->g +",
     ),
     "units share their outputs": (
-        "job->g_sample + column * UNIT;",
-        "job->g_sample;",
+        "map->g_sample + (column - map->column) * UNIT;",
+        "map->g_sample;",
     ),
     "what is missing is not 0": ("k < columns ? x[k] : 0", "x[k]"),
     "every row is the first": ("sum[r][v] += rows[r] *", "sum[r][v] += rows[0] *"),

@@ -58,7 +58,7 @@ def groups():
 def test_norms_are_those_of_each_layer_alone(scale):
     together = squared_norms_of(groups(), scale)
     for group in groups():
-        ((unit, alone),) = group.squared_norms().items()
+        ((unit, alone),) = group.squared_norms()
         # The scale is multiplied before or after the one rounding of the norm.
         near = 0 if scale == 1 else 1.2e-7
         torch.testing.assert_close(together[unit], alone * scale**2, rtol=near, atol=0)

@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 
 from torch import Tensor, nn
 
-from dpsgd_explorer.dp.engines.method_cache import MethodCache
+from dpsgd_explorer.dp.engines.methods.method_cache import MethodCache
 from dpsgd_explorer.dp.kernels.processor import processor
 from dpsgd_explorer.dp.layers.base import GradientRule, trains
 from dpsgd_explorer.dp.layers.conv_gradients import METHODS as CONVOLUTION_METHODS

@@ -24,7 +24,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils._pytree import tree_map
 
-from dpsgd_explorer.dp.engines.measured_methods import (
+from dpsgd_explorer.dp.engines.methods.measured_methods import (
     NormMethod,
     NormMethods,
     ShapedCall,

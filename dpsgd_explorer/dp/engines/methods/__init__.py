@@ -1,0 +1,1 @@
+"""How the norms and gradients of each layer call are computed."""

@@ -1,0 +1,162 @@
+"""Linear layers whose gradients are made together: as each by itself."""
+
+import pytest
+import torch
+from torch import nn
+
+from dpsgd_explorer.dp.engines import deferred_gradients
+from dpsgd_explorer.dp.engines.deferred_gradients import DeferredGradients
+from dpsgd_explorer.dp.engines.linear_calls import LinearCalls, together
+from dpsgd_explorer.dp.kernels import weighted_sum
+from dpsgd_explorer.dp.layers.linear import LinearRule
+from dpsgd_explorer.dp.options import ENGINES
+from tests.dp.nets import attached
+
+SAMPLES = 7
+#: Linear maps of ``net``, attention's two among them.
+LINEAR = 6
+
+
+class Attention(nn.Module):
+    """Queries, keys and values are rows of one weight; the output has its own."""
+
+    def __init__(self):
+        super().__init__()
+        self.attend = nn.MultiheadAttention(8, 2, batch_first=True)
+        self.first, self.last = nn.Linear(8, 8, bias=False), nn.Linear(8, 20)
+
+    def forward(self, x):
+        x = self.first(x).tanh()
+        return self.last(self.attend(x, x, x, need_weights=False)[0])
+
+
+def net():
+    return nn.Sequential(
+        nn.Linear(8, 70), nn.Tanh(), nn.LayerNorm(70), nn.Linear(70, 8), Attention()
+    )
+
+
+def gradients_of(model, x, **options):
+    """Return the groups of a pass, all gradients instantiated."""
+    options = {"clipping_mode": "instantiate", "loss_reduction": "mean"} | options
+    engine = ENGINES["hooks"](model, **options)
+    found: list[DeferredGradients] = []
+    engine.on_gradients = found.append
+    engine.start()
+    model(x).square().flatten(1).sum(1).mean().backward()
+    return engine, found[0]
+
+
+def drawn():
+    torch.manual_seed(0)
+    return net(), torch.randn(SAMPLES, 6, 8)
+
+
+def moved(**options):
+    model, x = drawn()
+    before = [p.detach().clone() for p in model.parameters()]
+    options = {"clipping_mode": "instantiate", "max_grad_norm": 0.7} | options
+    private, optimizer = attached(
+        model, learning_rate=1.0, batch_size=SAMPLES, clipping_fn="Abadi", **options
+    )
+    model(x).square().flatten(1).sum(1).mean().backward()
+    optimizer.step()
+    after = [b - p for b, p in zip(before, model.parameters(), strict=True)]
+    return after, private.diagnostics
+
+
+@pytest.fixture(params=[2**24, 30_000, 1])
+def chunk_bytes(request, monkeypatch):
+    """The whole batch in a piece, some samples, or one."""
+    monkeypatch.setattr(deferred_gradients, "CHUNK_BYTES", request.param)
+
+
+@pytest.mark.usefixtures("chunk_bytes")
+@pytest.mark.parametrize("style", ["all-layer", "layer-wise", "param-wise"])
+@pytest.mark.parametrize("engine", ["hooks", "extending"])
+def test_a_step_is_the_same_bits_as_one_layer_after_the_other(
+    engine, style, monkeypatch
+):
+    monkeypatch.setattr(weighted_sum, "FEW", 0)  # torch adds up small ones
+    made, seen = moved(engine=engine, clipping_style=style)
+    monkeypatch.setattr(deferred_gradients, "together", list)
+    alone, of_one = moved(engine=engine, clipping_style=style)
+    assert all(map(torch.equal, made, alone))
+    assert torch.equal(seen.norms, of_one.norms)
+
+
+def test_they_are_one_group():
+    _, gradients = gradients_of(*drawn())
+    groups = together(gradients._groups)
+    (linear,) = (group for group in groups if isinstance(group, LinearCalls))
+    assert len(linear._calls) == LINEAR
+    assert len(groups) == len(gradients._groups) - LINEAR + 1
+
+
+@pytest.mark.parametrize("mode", ["ghost", "MixGhostClip"])
+def test_what_has_ghost_norms_or_keeps_no_gradients_stays_alone(mode):
+    _, gradients = gradients_of(*drawn(), clipping_mode=mode)
+    assert not any(isinstance(g, LinearCalls) for g in together(gradients._groups))
+
+
+INDICES = {
+    "a slice": [slice(2, 6)],
+    "of a slice": [slice(1, 6), slice(1, 3)],
+    "some": [torch.tensor([0, 3, 6])],
+    "some of a slice": [slice(2, 7), torch.tensor([4, 0])],
+    "every other": [slice(None, None, 2)],
+    "none": [slice(3, 3)],
+}
+
+
+@pytest.mark.parametrize("name", INDICES)
+def test_some_of_the_samples(name):
+    _, gradients = gradients_of(*drawn())
+    taken, alone = gradients._of(together(gradients._groups)), gradients
+    for index in INDICES[name]:
+        taken, alone = taken.take(index), alone.take(index)
+    assert len(taken) == len(alone)
+    for key, gradient in alone.materialize().items():
+        assert torch.equal(taken.materialize()[key], gradient)
+    norms, expected = taken.squared_norms(), alone.squared_norms()
+    assert norms.keys() == expected.keys()
+    for unit, own in norms.items():
+        torch.testing.assert_close(own, expected[unit])
+
+
+def test_a_sample_that_is_not_finite_adds_nothing():
+    for engine in ("hooks", "microbatch"):
+        model, x = drawn()
+        x[3, 2, 1] = float("nan")
+        private, optimizer = attached(
+            model,
+            learning_rate=1.0,
+            batch_size=SAMPLES,
+            engine=engine,
+            clipping_fn="Abadi",
+            clipping_mode="instantiate" if engine == "hooks" else "MixOpt",
+        )
+        model(x).square().flatten(1).sum(1).mean().backward()
+        optimizer.step()
+        assert private.diagnostics.non_finite == 1
+        found = [p.detach().clone() for p in model.parameters()]
+        if engine == "hooks":
+            made = found
+    for own, alone in zip(made, found, strict=True):
+        torch.testing.assert_close(own, alone)
+
+
+class Halved(LinearRule):
+    def per_sample_gradients(self, layer, activations, backprops):
+        found = super().per_sample_gradients(layer, activations, backprops)
+        return {name: gradient / 2 for name, gradient in found.items()}
+
+
+def test_a_rule_of_ones_own_is_asked():
+    x, g = torch.randn(3, 4, 8), torch.randn(3, 4, 5)
+    layer = nn.Linear(8, 5)
+    assert LinearRule().linear_map(layer, x, g) is not None
+    assert Halved().linear_map(layer, x, g) is None
+    layer.weight.requires_grad_(False)
+    assert LinearRule().linear_map(layer, x, g) is None
+    assert LinearRule().linear_map(layer, x.double(), g.double()) is None
