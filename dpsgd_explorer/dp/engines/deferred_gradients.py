@@ -56,7 +56,8 @@ class DeferredGradients(PerSampleGradients):
         self, weights: Mapping[str, Tensor], sums: GradientSums
     ) -> None:
         # The same vector for all units stays one object, which the calls recognise.
-        factors = {id(w): w * self._scale for w in weights.values()}
+        distinct = {id(w): w for w in weights.values()}
+        factors = {key: w * self._scale for key, w in distinct.items()}
         scaled = {unit: factors[id(w)] for unit, w in weights.items()}
         for group in self._groups:
             group.add_weighted(scaled, sums)
@@ -81,18 +82,18 @@ class DeferredGradients(PerSampleGradients):
         Every piece costs one call per group, so groups that together need a quarter of
         CHUNK_BYTES are computed for the whole batch at once.
         """
-        needed = {group: self._size * group.gradient_bytes() for group in self._groups}
+        groups = together(self._groups)
+        needed = {group: self._size * group.gradient_bytes() for group in groups}
         if sum(needed.values()) <= CHUNK_BYTES:
-            return None, iter((self._of(together(self._groups)),))
+            return None, iter((self._of(groups),))
         small, bytes_left = [], CHUNK_BYTES // 4
         for group in sorted(needed, key=lambda candidate: needed[candidate]):
             bytes_left -= needed[group]
             if bytes_left < 0:
                 break
             small.append(group)
-        large = [group for group in self._groups if group not in small]
-        whole = self._of(together(small)) if small else None
-        return whole, self._of(together(large))._pieces()
+        large = self._of([group for group in groups if group not in small])
+        return self._of(small) if small else None, large._pieces()
 
     def by_parameters(self, every: Collection[ParameterKey]) -> list[ParameterPart]:
         parts: list[tuple[frozenset[ParameterKey], list[LayerCallGroup]]] = []

@@ -29,20 +29,25 @@ class LinearCalls:
 
     Args:
         calls: The calls, of all samples.
+        units: What each of them belongs to.
         maps: The same, as a table.
         samples: Which of the samples.
     """
 
     def __init__(
-        self, calls: Sequence[SingleLayerCall], maps: LinearMaps, samples: range
+        self,
+        calls: Sequence[SingleLayerCall],
+        units: Sequence[str],
+        maps: LinearMaps,
+        samples: range,
     ) -> None:
-        self._calls, self._maps, self._samples = calls, maps, samples
+        self._calls, self._units, self._maps = calls, units, maps
+        self._samples = samples
         self._made: MadeProducts | None = None
 
     def squared_norms(self) -> list[tuple[str, Tensor]]:
         self._made = self._maps.products(self._samples, longer=LONGER)
-        norms = self._made.squared_norms.unbind(0)
-        return [(call.unit, own) for call, own in zip(self._calls, norms, strict=True)]
+        return list(zip(self._units, self._made.squared_norms.unbind(0), strict=True))
 
     def single_position(self) -> None:
         """Return None: norms are made with the gradients."""
@@ -53,15 +58,17 @@ class LinearCalls:
 
     def add_weighted(self, weights: Mapping[str, Tensor], sums: GradientSums) -> None:
         made = self._made or self._maps.products(self._samples)
-        of_each = [weights[call.unit] for call in self._calls]
+        of_each = [weights[unit] for unit in self._units]
         made.add_weighted(of_each, [call.weight_and_bias(sums) for call in self._calls])
 
     def take(self, index: Tensor | slice) -> Self:
         if isinstance(index, slice) and index.step in (None, 1):
-            return type(self)(self._calls, self._maps, self._samples[index])
+            samples = self._samples[index]
+            return type(self)(self._calls, self._units, self._maps, samples)
         calls = self._taken(index)
         maps = [found for call in calls if (found := call.linear_map()) is not None]
-        return type(self)(calls, LinearMaps(maps), range(len(maps[0].inputs)))
+        samples = range(len(maps[0].inputs))
+        return type(self)(calls, self._units, LinearMaps(maps), samples)
 
     def _taken(self, index: Tensor | slice) -> list[SingleLayerCall]:
         """Return the calls of some of these samples."""
@@ -89,5 +96,5 @@ def together(groups: Iterable[LayerCallGroup]) -> list[LayerCallGroup]:
         maps.append(found)
     if not maps:
         return others
-    samples = range(len(maps[0].inputs))
-    return [LinearCalls(calls, LinearMaps(maps), samples), *others]
+    units, samples = [call.unit for call in calls], range(len(maps[0].inputs))
+    return [LinearCalls(calls, units, LinearMaps(maps), samples), *others]

@@ -11,11 +11,8 @@ from collections.abc import Iterator, Sequence
 from functools import cache, cached_property
 from itertools import accumulate
 from pathlib import Path
-from typing import Any
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from dpsgd_explorer.dp.kernels import team
@@ -95,10 +92,13 @@ class WeightedSums:
         self._first_columns = [*accumulate(columns, initial=0)][:-1]
 
     @cached_property
-    def _table(self) -> NDArray[Any]:
-        """The sums as C reads them, but the addresses of a call."""
-        table = np.zeros(len(self._sizes), dtype=np.dtype(_Sum))
-        table["numbers"], table["column"] = self._sizes, self._first_columns
+    def _table(self) -> ctypes.Array[_Sum]:
+        """The sums as C reads them; each call sets its addresses."""
+        table = (_Sum * len(self._sizes))()
+        for entry, size, column in zip(
+            table, self._sizes, self._first_columns, strict=True
+        ):
+            entry.numbers, entry.column = size, column
         return table
 
     def rows(self, gradients: Tensor, samples: int) -> Iterator[Tensor]:
@@ -118,18 +118,29 @@ class WeightedSums:
             totals: Of each gradient, its size in any shape.
         """
         compiled, samples = installed(), len(weights[0])
-        if compiled is None or not _serves(gradients, *weights, *totals):
+        distinct = {id(own): own for own in weights}
+        if compiled is None or not _serves(gradients, *distinct.values(), *totals):
             every = zip(self.rows(gradients, samples), weights, totals, strict=True)
             for rows, own, total in every:
                 total.add_((own @ rows).view(total.shape))
             return
-        table = self._table.copy()
+        table = self._table
         start, step = gradients.data_ptr(), gradients.element_size() * samples
-        table["rows"] = [start + step * before for before in self._before]
-        table["weights"] = [own.data_ptr() for own in weights]
-        table["total"] = [total.data_ptr() for total in totals]
+        places = {key: own.data_ptr() for key, own in distinct.items()}
+        for entry, before, own, total in zip(
+            table, self._before, weights, totals, strict=True
+        ):
+            entry.rows, entry.weights = start + step * before, places[id(own)]
+            entry.total = total.data_ptr()
         numbers = samples * self._numbers
-        _run(compiled, table.ctypes.data, len(table), samples, self._columns, numbers)
+        _run(
+            compiled,
+            ctypes.addressof(table),
+            len(table),
+            samples,
+            self._columns,
+            numbers,
+        )
 
 
 def _run(

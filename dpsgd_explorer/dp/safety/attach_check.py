@@ -7,6 +7,7 @@ from typing import Any
 from dpsgd_explorer.dp.clipping.clipper import Clipper
 from dpsgd_explorer.dp.distributed.ranks import ALONE, Ranks
 from dpsgd_explorer.dp.engines.base import GradientEngine, batch_size_of
+from dpsgd_explorer.dp.kernels.memory_pool import POOL
 from dpsgd_explorer.dp.modules.probe_inputs import SAMPLES
 from dpsgd_explorer.dp.modules.refused import refuse_by_kind
 from dpsgd_explorer.dp.modules.structure import Structure
@@ -56,6 +57,7 @@ class PassCheck:
         if size > self._sufficient(largest):
             RealSizeCheck(*arguments, size=size, **loss).run()
             largest = size
+        POOL.release()  # what comes has other sizes
         self._remember(largest)
 
     def _largest(self) -> int | None:

@@ -7,7 +7,6 @@ from torch import nn
 from dpsgd_explorer.dp.engines import deferred_gradients
 from dpsgd_explorer.dp.engines.deferred_gradients import DeferredGradients
 from dpsgd_explorer.dp.engines.linear_calls import LinearCalls, together
-from dpsgd_explorer.dp.kernels import weighted_sum
 from dpsgd_explorer.dp.layers.linear import LinearRule
 from dpsgd_explorer.dp.options import ENGINES
 from tests.dp.nets import attached
@@ -74,15 +73,13 @@ def chunk_bytes(request, monkeypatch):
 @pytest.mark.usefixtures("chunk_bytes")
 @pytest.mark.parametrize("style", ["all-layer", "layer-wise", "param-wise"])
 @pytest.mark.parametrize("engine", ["hooks", "extending"])
-def test_a_step_is_the_same_bits_as_one_layer_after_the_other(
-    engine, style, monkeypatch
-):
-    monkeypatch.setattr(weighted_sum, "FEW", 0)  # torch adds up small ones
+def test_a_step_is_that_of_one_layer_after_the_other(engine, style, monkeypatch):
     made, seen = moved(engine=engine, clipping_style=style)
     monkeypatch.setattr(deferred_gradients, "together", list)
     alone, of_one = moved(engine=engine, clipping_style=style)
-    assert all(map(torch.equal, made, alone))
-    assert torch.equal(seen.norms, of_one.norms)
+    torch.testing.assert_close(made, alone)
+    torch.testing.assert_close(seen.norms, of_one.norms)
+    assert seen.clipped_fraction > 0
 
 
 def test_they_are_one_group():
