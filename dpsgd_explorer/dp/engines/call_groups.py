@@ -78,13 +78,13 @@ class SingleLayerCall:
         call = self._call.single_position()
         return None if call is None else (self.unit, call)
 
-    def linear_map(self) -> LinearMap | None:
-        """Return the call, if its gradients may be made together with others'."""
-        return self._call.linear_map()
+    def linear_maps(self) -> Mapping[str, LinearMap]:
+        """Return its maps, if their gradients may be made together with others'."""
+        return self._call.linear_maps()
 
-    def weight_and_bias(self, sums: GradientSums) -> list[Tensor]:
-        """Return what belongs to them in the sums, where they are trained."""
-        return self._call.weight_and_bias(sums)
+    def totals_of(self, suffix: str, sums: GradientSums) -> list[Tensor]:
+        """Return what belongs to a map's weight, and to its bias if it is trained."""
+        return self._call.totals_of(suffix, sums)
 
     def materialize(self) -> dict[ParameterKey, Tensor]:
         return summed_gradients([self._call])

@@ -109,15 +109,16 @@ class LayerCall:
             return None
         return self.rule.single_position(self.layer, self.activations, self.backprops)
 
-    def linear_map(self) -> LinearMap | None:
-        """Return the call, if its gradients may be made together with others'."""
+    def linear_maps(self) -> Mapping[str, LinearMap]:
+        """Return its maps, if their gradients may be made together with others'."""
         if self.ghost or not self.keeps:
-            return None
-        return self.rule.linear_map(self.layer, self.activations, self.backprops)
+            return {}
+        return self.rule.linear_maps(self.layer, self.activations, self.backprops)
 
-    def weight_and_bias(self, sums: GradientSums) -> list[Tensor]:
-        """Return what belongs to the trained ones of the two in the sums of a unit."""
-        targets = [self.targets[n] for n in ("weight", "bias") if n in self.targets]
+    def totals_of(self, suffix: str, sums: GradientSums) -> list[Tensor]:
+        """Return what belongs to a map's weight, and to its bias if it is trained."""
+        names = f"weight{suffix}", f"bias{suffix}"
+        targets = [self.targets[name] for name in names if name in self.targets]
         return [t.rows_of(sums[t.unit][t.parameter]) for t in targets]
 
     def _inputs(self) -> tuple[Any, Tensor]:

@@ -1,53 +1,64 @@
-"""Linear layers of a model, whose gradients are made together and summed together.
+"""Linear maps of a model's layers, whose gradients are made and summed together.
 
 A piece of the batch holds few samples, and each layer in it is little work: for a
 vision transformer of 192 features, as long as the calls from Python that ask for it.
-Here the layers are one table, made once in a pass, and a piece takes one compiled call
-for gradients and norms, and one for the weighted sum.
+Here the maps of all layers are one table, made once in a pass, and a piece takes one
+compiled call for gradients and norms, and one for the weighted sum.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Self
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple, Self
 
 from torch import Tensor
 
 from dpsgd_explorer.dp.engines.base import GradientSums
 from dpsgd_explorer.dp.engines.call_groups import LayerCallGroup, SingleLayerCall
 from dpsgd_explorer.dp.engines.layer_calls import ParameterKey
-from dpsgd_explorer.dp.kernels.linear_products import (
-    LinearMap,
-    LinearMaps,
-    MadeProducts,
-)
+from dpsgd_explorer.dp.kernels.linear_products import LinearMaps, MadeProducts
 from dpsgd_explorer.dp.layers.linear_gradients import LONGER
 
 
+class _Place(NamedTuple):
+    """Whose a map is.
+
+    Attributes:
+        call: Its layer's call.
+        unit: What the call's parameters belong to.
+        suffix: Of the map's parameters' names.
+    """
+
+    call: SingleLayerCall
+    unit: str
+    suffix: str
+
+
 class LinearCalls:
-    """Some samples of linear layers' calls, each the only one of its parameters.
+    """Some samples of calls that are linear maps, each the only one of its parameters.
 
     Args:
         calls: The calls, of all samples.
-        units: What each of them belongs to.
-        maps: The same, as a table.
-        samples: Which of the samples.
+        samples: Which of the samples; all if None.
+        table: Their maps, if they are known.
     """
 
     def __init__(
         self,
-        calls: Sequence[SingleLayerCall],
-        units: Sequence[str],
-        maps: LinearMaps,
-        samples: range,
+        calls: list[SingleLayerCall],
+        samples: range | None = None,
+        table: tuple[LinearMaps, list[_Place]] | None = None,
     ) -> None:
-        self._calls, self._units, self._maps = calls, units, maps
-        self._samples = samples
+        self._calls = calls
+        self._maps, self._places = table or _table(calls)
+        self._samples = range(self._maps.batch_size) if samples is None else samples
         self._made: MadeProducts | None = None
 
     def squared_norms(self) -> list[tuple[str, Tensor]]:
         self._made = self._maps.products(self._samples, longer=LONGER)
-        return list(zip(self._units, self._made.squared_norms.unbind(0), strict=True))
+        norms = self._made.squared_norms.unbind(0)
+        units = [place.unit for place in self._places]
+        return list(zip(units, norms, strict=True))
 
     def single_position(self) -> None:
         """Return None: norms are made with the gradients."""
@@ -58,17 +69,16 @@ class LinearCalls:
 
     def add_weighted(self, weights: Mapping[str, Tensor], sums: GradientSums) -> None:
         made = self._made or self._maps.products(self._samples)
-        of_each = [weights[unit] for unit in self._units]
-        made.add_weighted(of_each, [call.weight_and_bias(sums) for call in self._calls])
+        made.add_weighted(
+            [weights[place.unit] for place in self._places],
+            [place.call.totals_of(place.suffix, sums) for place in self._places],
+        )
 
     def take(self, index: Tensor | slice) -> Self:
         if isinstance(index, slice) and index.step in (None, 1):
-            samples = self._samples[index]
-            return type(self)(self._calls, self._units, self._maps, samples)
-        calls = self._taken(index)
-        maps = [found for call in calls if (found := call.linear_map()) is not None]
-        samples = range(len(maps[0].inputs))
-        return type(self)(calls, self._units, LinearMaps(maps), samples)
+            table = self._maps, self._places
+            return type(self)(self._calls, self._samples[index], table)
+        return type(self)(self._taken(index))
 
     def _taken(self, index: Tensor | slice) -> list[SingleLayerCall]:
         """Return the calls of some of these samples."""
@@ -82,19 +92,20 @@ class LinearCalls:
         return frozenset().union(*(call.keys() for call in self._calls))
 
 
+def _table(calls: list[SingleLayerCall]) -> tuple[LinearMaps, list[_Place]]:
+    """Return the maps of some calls, and whose they are."""
+    every = [(call, call.linear_maps()) for call in calls]
+    places = [_Place(call, call.unit, name) for call, maps in every for name in maps]
+    return LinearMaps([own for _, maps in every for own in maps.values()]), places
+
+
 def together(groups: Iterable[LayerCallGroup]) -> list[LayerCallGroup]:
-    """Return the groups, the linear ones among them as one."""
+    """Return the groups, those among them that are linear maps as one."""
     others: list[LayerCallGroup] = []
     calls: list[SingleLayerCall] = []
-    maps: list[LinearMap] = []
     for group in groups:
-        found = group.linear_map() if isinstance(group, SingleLayerCall) else None
-        if found is None or not isinstance(group, SingleLayerCall):
+        if isinstance(group, SingleLayerCall) and group.linear_maps():
+            calls.append(group)
+        else:
             others.append(group)
-            continue
-        calls.append(group)
-        maps.append(found)
-    if not maps:
-        return others
-    units, samples = [call.unit for call in calls], range(len(maps[0].inputs))
-    return [LinearCalls(calls, units, LinearMaps(maps), samples), *others]
+    return [LinearCalls(calls), *others] if calls else others

@@ -150,8 +150,10 @@ class LinearMaps:
         self._numbers = numbers
         self.sums = WeightedSums(sizes, before)
 
-    def __len__(self) -> int:
-        return len(self._maps)
+    @property
+    def batch_size(self) -> int:
+        """B."""
+        return len(self._maps[0].inputs)
 
     def products(
         self, samples: range | None = None, *, longer: float = 1.0
@@ -165,7 +167,7 @@ class LinearMaps:
         compiled = installed()
         assert compiled is not None
         if samples is None:
-            samples = range(len(self._maps[0].inputs))
+            samples = range(self.batch_size)
         count, rows, columns = len(self._maps), len(samples), self._columns
         gradients = POOL.empty(rows * self._numbers)
         norms = torch.empty(count, rows)

@@ -47,6 +47,9 @@ _OF_GRADIENTS = (
     "weighted_gradients",
 )
 
+#: Methods of a rule in place of which its ``linear_maps`` are made.
+OF_MAPS = ("per_sample_gradients", "gradients_by", "measured_gradients")
+
 
 class Rule(ABC, Generic[LayerT]):
     """The base of all rules: which layers and parameters a rule covers."""
@@ -217,14 +220,15 @@ class GradientRule(Rule[LayerT], Generic[LayerT, ActivationsT]):
         """
         return None
 
-    def linear_map(
+    def linear_maps(
         self, layer: LayerT, activations: ActivationsT, backprops: Tensor
-    ) -> LinearMap | None:
-        """Return the call, if its gradients are those of one compiled linear map.
+    ) -> Mapping[str, LinearMap]:
+        """Return {suffix: map}, if the gradients are those of compiled linear maps.
 
-        Such calls are made and summed together, without ``measured_gradients``.
+        Parameters are "weight" and "bias" with the suffix.  Such calls are made and
+        summed together, without ``measured_gradients``; {} for others.
         """
-        return None
+        return {}
 
     def weighted_gradients(
         self,

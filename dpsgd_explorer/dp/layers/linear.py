@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from dpsgd_explorer.dp.kernels.linear_products import LinearMap, serves
-from dpsgd_explorer.dp.layers.base import scale_samples, trained, trains
+from dpsgd_explorer.dp.layers.base import OF_MAPS, scale_samples, trained, trains
 from dpsgd_explorer.dp.layers.linear_gradients import LinearGradients, linear_gradients
 from dpsgd_explorer.dp.layers.matrix_rule import MatrixRule, MatrixSizes
 from dpsgd_explorer.dp.layers.outer_products import OuterProduct
@@ -66,14 +66,13 @@ class LinearRule(MatrixRule[nn.Linear]):
             return None
         return _single_position(layer, activations, backprops)
 
-    def linear_map(
+    def linear_maps(
         self, layer: nn.Linear, activations: Tensor, backprops: Tensor
-    ) -> LinearMap | None:
-        own = "per_sample_gradients", "gradients_by", "measured_gradients"
-        if self.overrides(LinearRule, *own) or not trains(layer, "weight"):
-            return None
+    ) -> Mapping[str, LinearMap]:
+        if self.overrides(LinearRule, *OF_MAPS) or not trains(layer, "weight"):
+            return {}
         x, g = _positions(activations), _positions(backprops)
-        return LinearMap(x, g, trains(layer, "bias")) if serves(x, g) else None
+        return {"": LinearMap(x, g, trains(layer, "bias"))} if serves(x, g) else {}
 
     def weighted_gradients(
         self,

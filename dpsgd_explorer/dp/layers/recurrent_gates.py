@@ -20,7 +20,9 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
+from dpsgd_explorer.dp.kernels.linear_products import LinearMap, serves
 from dpsgd_explorer.dp.layers.base import (
+    OF_MAPS,
     GradientRule,
     MultiplyAdds,
     scale_samples,
@@ -71,6 +73,19 @@ class GatesRule(GradientRule[LayerPart, Steps]):
         gradients = self._gradients(layer, activations, backprops)
         norms = [own.squared_norms() for own in gradients.values()]
         return _named(gradients), sum_of(norms)
+
+    def linear_maps(
+        self, layer: LayerPart, activations: Steps, backprops: Tensor
+    ) -> Mapping[str, LinearMap]:
+        if self.overrides(GatesRule, *OF_MAPS):
+            return {}
+        maps = {}
+        gates = self._gates(backprops)
+        for name, values, g in zip(MAPS, activations, gates, strict=True):
+            if not trains(layer, f"weight_{name}") or not serves(values, g):
+                return {}
+            maps[f"_{name}"] = LinearMap(values, g, trains(layer, f"bias_{name}"))
+        return maps
 
     def _gradients(
         self, layer: LayerPart, activations: Steps, backprops: Tensor

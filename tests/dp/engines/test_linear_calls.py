@@ -8,30 +8,35 @@ from dpsgd_explorer.dp.engines import deferred_gradients
 from dpsgd_explorer.dp.engines.deferred_gradients import DeferredGradients
 from dpsgd_explorer.dp.engines.linear_calls import LinearCalls, together
 from dpsgd_explorer.dp.layers.linear import LinearRule
+from dpsgd_explorer.dp.layers.recurrent_gates import GatesRule
+from dpsgd_explorer.dp.layers.rewrite import LayerPart
 from dpsgd_explorer.dp.options import ENGINES
 from tests.dp.nets import attached
 
 SAMPLES = 7
-#: Linear maps of ``net``, attention's two among them.
-LINEAR = 6
+#: Calls of ``net`` that are linear maps: attention has two, LSTM and GRU one each.
+LINEAR = 8
 
 
-class Attention(nn.Module):
-    """Queries, keys and values are rows of one weight; the output has its own."""
+class Recurrent(nn.Module):
+    """Attention, whose queries, keys and values are rows of one weight; then gates."""
 
     def __init__(self):
         super().__init__()
         self.attend = nn.MultiheadAttention(8, 2, batch_first=True)
         self.first, self.last = nn.Linear(8, 8, bias=False), nn.Linear(8, 20)
+        self.lstm = nn.LSTM(20, 5, batch_first=True)
+        self.gru = nn.GRU(5, 3, bias=False, batch_first=True)
 
     def forward(self, x):
         x = self.first(x).tanh()
-        return self.last(self.attend(x, x, x, need_weights=False)[0])
+        x = self.last(self.attend(x, x, x, need_weights=False)[0])
+        return self.gru(self.lstm(x)[0])[0]
 
 
 def net():
     return nn.Sequential(
-        nn.Linear(8, 70), nn.Tanh(), nn.LayerNorm(70), nn.Linear(70, 8), Attention()
+        nn.Linear(8, 70), nn.Tanh(), nn.LayerNorm(70), nn.Linear(70, 8), Recurrent()
     )
 
 
@@ -54,7 +59,7 @@ def drawn():
 def moved(**options):
     model, x = drawn()
     before = [p.detach().clone() for p in model.parameters()]
-    options = {"clipping_mode": "instantiate", "max_grad_norm": 0.7} | options
+    options = {"clipping_mode": "instantiate", "max_grad_norm": 0.3} | options
     private, optimizer = attached(
         model, learning_rate=1.0, batch_size=SAMPLES, clipping_fn="Abadi", **options
     )
@@ -152,8 +157,24 @@ class Halved(LinearRule):
 def test_a_rule_of_ones_own_is_asked():
     x, g = torch.randn(3, 4, 8), torch.randn(3, 4, 5)
     layer = nn.Linear(8, 5)
-    assert LinearRule().linear_map(layer, x, g) is not None
-    assert Halved().linear_map(layer, x, g) is None
+    assert LinearRule().linear_maps(layer, x, g).keys() == {""}
+    assert not Halved().linear_maps(layer, x, g)
     layer.weight.requires_grad_(False)
-    assert LinearRule().linear_map(layer, x, g) is None
-    assert LinearRule().linear_map(layer, x.double(), g.double()) is None
+    assert not LinearRule().linear_maps(layer, x, g)
+    assert not LinearRule().linear_maps(layer, x.double(), g.double())
+
+
+class HalvedGates(GatesRule):
+    def measured_gradients(self, method, layer, activations, backprops):
+        return super().measured_gradients(method, layer, activations, backprops)
+
+
+def test_gates_of_which_a_weight_is_frozen_stay_alone():
+    lstm = nn.LSTM(6, 2)
+    part = LayerPart(lstm, {n: f"{n}_l0" for n in GatesRule.parameter_names})
+    call = (torch.randn(3, 4, 6), torch.randn(3, 4, 2)), torch.randn(3, 4, 8)
+    rule = {"splits_candidate": False}
+    assert GatesRule(**rule).linear_maps(part, *call).keys() == {"_ih", "_hh"}
+    assert not HalvedGates(**rule).linear_maps(part, *call)
+    lstm.weight_hh_l0.requires_grad_(False)
+    assert not GatesRule(**rule).linear_maps(part, *call)
