@@ -29,7 +29,8 @@ from dpsgd_explorer.dp.engines.layer_calls import (
     ParameterKey,
 )
 from dpsgd_explorer.dp.kernels.linear_products import LinearMap
-from dpsgd_explorer.dp.layers.base import add_weighted_rows, gradient_squared_norms
+from dpsgd_explorer.dp.kernels.sample_rows import add_weighted_rows
+from dpsgd_explorer.dp.layers.base import gradient_squared_norms
 from dpsgd_explorer.dp.layers.outer_products import OuterProduct, squared_norms_of_sum
 from dpsgd_explorer.dp.layers.round_off import UNSEEN, sum_of
 from dpsgd_explorer.dp.layers.single_position import SinglePosition, squared_norms

@@ -8,9 +8,9 @@ from torch import nn
 
 from dpsgd_explorer.dp.kernels import patch_products as products
 from dpsgd_explorer.dp.kernels import team
+from dpsgd_explorer.dp.kernels.sample_rows import add_weighted_rows, sample_rows
 from dpsgd_explorer.dp.kernels.threads import threads
 from dpsgd_explorer.dp.layers import conv_gradients as convolution
-from dpsgd_explorer.dp.layers.base import add_weighted_rows, sample_rows
 from dpsgd_explorer.dp.layers.conv_gradients import convolution_gradients
 from tests.dp.c_sources import compiled_today, compiled_with_fault
 

@@ -10,8 +10,8 @@ from torch import nn
 
 from dpsgd_explorer.dp.engines import batch_dims, call_groups
 from dpsgd_explorer.dp.engines.recording import ForwardCallRecorder
+from dpsgd_explorer.dp.kernels import sample_rows
 from dpsgd_explorer.dp.layers import (
-    base,
     functional,
     outer_products,
     round_off,
@@ -250,7 +250,7 @@ def batch_dimension():
 
 def memory_layout():
     def memory_order(real, gradient, weights, total):
-        row = base.sample_rows(gradient).t() @ weights
+        row = sample_rows.sample_rows(gradient).t() @ weights
         total.add_(row.view(total.shape))
 
     def squared(real, gradient, weights, total):
@@ -260,10 +260,10 @@ def memory_layout():
     return broken(
         test,
         {
-            "sums in memory order": wrap(base.add_weighted_rows, memory_order),
-            "weights squared": wrap(base.add_weighted_rows, squared),
+            "sums in memory order": wrap(sample_rows.add_weighted_rows, memory_order),
+            "weights squared": wrap(sample_rows.add_weighted_rows, squared),
             "rows copied": (
-                wrap(base.memory_order, lambda real, g: real(g)[::-1]),
+                wrap(sample_rows.memory_order, lambda real, g: real(g)[::-1]),
                 f"{GRADIENTS}test_a_gradient_in_another_order_is_not_copied",
             ),
         },
