@@ -10,6 +10,7 @@ Source: Bu et al. (2022), arXiv:2210.00038 (book-keeping).
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Iterator, Mapping
 from typing import Self
 
@@ -29,6 +30,8 @@ from dpsgd_explorer.dp.engines.linear_calls import together
 #: Bytes of instantiated gradients in memory at once.  A ``nn.Linear(784, 256)`` takes
 #: 803,840 per sample, so 256 samples are clipped in pieces of 20: 13 pieces.
 CHUNK_BYTES = 16 * 2**20
+#: How much larger a piece may be that saves another one.
+LARGER = 1.25
 
 
 class DeferredGradients(PerSampleGradients):
@@ -110,7 +113,19 @@ class DeferredGradients(PerSampleGradients):
         return type(self)(groups, self._size, self._scale)
 
     def _pieces(self) -> Iterator[Self]:
+        """Yield pieces of about equal size, each of CHUNK_BYTES or a little more.
+
+        A batch that needs a little more than one piece is one: a second of few samples
+        would cost as many calls.
+        """
         sample_bytes = sum(group.gradient_bytes() for group in self._groups)
-        size = max(1, CHUNK_BYTES // sample_bytes)
-        for start in range(0, self._size, size):
+        fitting = max(1, CHUNK_BYTES // sample_bytes)
+        count = math.ceil(self._size / fitting)
+        while count > 1:
+            larger = math.ceil(self._size / (count - 1))
+            if larger * sample_bytes > LARGER * CHUNK_BYTES:
+                break
+            count -= 1
+        size = math.ceil(self._size / max(1, count))
+        for start in range(0, self._size, max(1, size)):
             yield self.take(slice(start, start + size))

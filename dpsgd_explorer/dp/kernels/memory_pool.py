@@ -21,9 +21,9 @@ from torch import Tensor
 
 Array = NDArray[np.float32]
 
-#: Bytes that a pool holds at most: what a piece of the batch takes, 16 MiB, beside the
-#: small layers of the whole batch, 4 MiB, each padded to whole lines of a cache.
-POOL_BYTES = 21 * 2**20
+#: Bytes that a pool holds at most: those of a piece of the batch, up to 20 MiB, and of
+#: the small layers of the whole batch, 4 MiB, each padded to whole lines of a cache.
+POOL_BYTES = 25 * 2**20
 #: How many times longer than a tensor its memory may be: that of the last piece of a
 #: batch, which has fewer samples than the others, is theirs.
 LONGER = 4

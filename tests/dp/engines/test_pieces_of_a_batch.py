@@ -69,3 +69,28 @@ def test_what_fits_is_not_divided(pieces):
     net, x, y = batch()
     clipped_sum(net, x, y, clipping_mode="ghost")
     assert pieces[-1] == (None, [SAMPLES])
+
+
+@pytest.mark.parametrize(
+    ("size", "divided"),
+    [
+        (3, [3]),
+        (4, [2, 2]),  # a third more than fits: two pieces
+        (7, [3, 3, 1]),
+        (8, [3, 3, 2]),
+        (12, [3, 3, 3, 3]),
+    ],
+)
+def test_pieces_are_as_few_as_fit(size, divided, pieces):
+    torch.manual_seed(0)
+    x = torch.randn(size, 9, 64, dtype=torch.float64)
+    y = torch.arange(size) % 3
+    clipped_sum(Sequences().double(), x, y, clipping_mode="instantiate")
+    assert pieces[-1][1] == divided
+
+
+def test_a_piece_may_be_a_little_larger_where_that_saves_another(pieces, monkeypatch):
+    monkeypatch.setattr(deferred_gradients, "CHUNK_BYTES", int(FITS * 7.9 / 3))
+    net, x, y = batch()
+    clipped_sum(net, x, y, clipping_mode="instantiate")
+    assert pieces[-1][1] == [SAMPLES]
