@@ -153,12 +153,13 @@ class ConvNdRule(MatrixRule[_ConvNd]):
         sums: Mapping[str, Tensor],
     ) -> None:
         if trains(layer, "weight") and len(weights):
-            read, rows, _ = self.patches(layer, activations, backprops)
+            read, rows, sides = self.unpadded(layer, activations, backprops)
             rows = scale_samples(rows, weights)
             if _is_quicker_by_patches(layer, rows):
+                read = F.pad(read, list(sides)) if any(sides) else read
                 _add_by_patches(layer, read, rows, sums["weight"])
             else:
-                sums["weight"].add_(_weight_gradient(layer, read, rows))
+                sums["weight"].add_(_weight_gradient(layer, read, rows, sides))
         if trains(layer, "bias"):
             gradients = self.bias_gradients(layer, backprops)
             sums["bias"].addmv_(gradients.t(), weights)
@@ -285,14 +286,37 @@ def _add_by_patches(layer: _ConvNd, read: Tensor, rows: Tensor, total: Tensor) -
     total.flatten(2).add_(by_offset.transpose(1, 2))
 
 
-def _weight_gradient(layer: _ConvNd, read: Tensor, rows: Tensor) -> Tensor:
-    """Return the weight gradient of the whole batch, of an unpadded convolution."""
+def _weight_gradient(
+    layer: _ConvNd, read: Tensor, rows: Tensor, sides: Sequence[int]
+) -> Tensor:
+    """Return the weight gradient of the whole batch.
+
+    Args:
+        layer: The layer.
+        read: What its patches are read of.
+        rows: Output gradients, scaled.
+        sides: Zeros around each sample, as ``F.pad`` counts them.  torch's convolution
+            puts as many on either side by itself, in less time.
+    """
+    padding = [0] * len(layer.kernel_size)
+    if any(sides) and sides[::2] == sides[1::2]:
+        padding = [*reversed(sides[::2])]
+    elif any(sides):
+        read = F.pad(read, list(sides))
     weight = read.new_empty(
         rows.shape[1], read.shape[1] // layer.groups, *layer.kernel_size
     )
     zeros = [0] * len(layer.kernel_size)
-    sizes = list(layer.stride), zeros, list(layer.dilation), False, zeros, layer.groups
+    steps = list(layer.stride), padding, list(layer.dilation)
     gradient: Tensor = torch.ops.aten.convolution_backward(
-        rows, read, weight, None, *sizes, [False, True, False]
+        rows,
+        read,
+        weight,
+        None,
+        *steps,
+        False,
+        zeros,
+        layer.groups,
+        [False, True, False],
     )[1]
     return gradient
