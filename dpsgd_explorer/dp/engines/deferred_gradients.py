@@ -28,7 +28,7 @@ from dpsgd_explorer.dp.engines.call_groups import LayerCallGroup, squared_norms_
 from dpsgd_explorer.dp.engines.linear_calls import together
 
 #: Bytes of instantiated gradients in memory at once.  A ``nn.Linear(784, 256)`` takes
-#: 803,840 per sample, so 256 samples are clipped in pieces of 20: 13 pieces.
+#: 803,840 per sample: 20 samples fit, and 256 are clipped in 12 pieces of 22 or less.
 CHUNK_BYTES = 16 * 2**20
 #: How much larger a piece may be that saves another one.
 LARGER = 1.25
@@ -119,12 +119,9 @@ class DeferredGradients(PerSampleGradients):
         would cost as many calls.
         """
         sample_bytes = sum(group.gradient_bytes() for group in self._groups)
-        fitting = max(1, CHUNK_BYTES // sample_bytes)
-        count = math.ceil(self._size / fitting)
-        while count > 1:
-            larger = math.ceil(self._size / (count - 1))
-            if larger * sample_bytes > LARGER * CHUNK_BYTES:
-                break
+        count = math.ceil(self._size / max(1, CHUNK_BYTES // sample_bytes))
+        fewer = math.ceil(self._size / max(1, count - 1))
+        if count > 1 and fewer * sample_bytes <= LARGER * CHUNK_BYTES:
             count -= 1
         size = math.ceil(self._size / max(1, count))
         for start in range(0, self._size, max(1, size)):
