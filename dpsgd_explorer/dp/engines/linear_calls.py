@@ -16,7 +16,11 @@ from torch import Tensor
 from dpsgd_explorer.dp.engines.base import GradientSums
 from dpsgd_explorer.dp.engines.call_groups import LayerCallGroup, SingleLayerCall
 from dpsgd_explorer.dp.engines.layer_calls import ParameterKey
-from dpsgd_explorer.dp.kernels.linear_products import LinearMaps, MadeProducts
+from dpsgd_explorer.dp.kernels.linear_products import (
+    LinearMap,
+    LinearMaps,
+    MadeProducts,
+)
 from dpsgd_explorer.dp.layers.linear_gradients import LONGER
 
 
@@ -50,7 +54,9 @@ class LinearCalls:
         table: tuple[LinearMaps, list[_Place]] | None = None,
     ) -> None:
         self._calls = calls
-        self._maps, self._places = table or _table(calls)
+        if table is None:
+            table = _table(calls, [call.linear_maps() for call in calls])
+        self._maps, self._places = table
         self._samples = range(self._maps.batch_size) if samples is None else samples
         self._made: MadeProducts | None = None
 
@@ -92,20 +98,24 @@ class LinearCalls:
         return frozenset().union(*(call.keys() for call in self._calls))
 
 
-def _table(calls: list[SingleLayerCall]) -> tuple[LinearMaps, list[_Place]]:
-    """Return the maps of some calls, and whose they are."""
-    every = [(call, call.linear_maps()) for call in calls]
-    places = [_Place(call, call.unit, name) for call, maps in every for name in maps]
-    return LinearMaps([own for _, maps in every for own in maps.values()]), places
+def _table(
+    calls: list[SingleLayerCall], maps: list[Mapping[str, LinearMap]]
+) -> tuple[LinearMaps, list[_Place]]:
+    """Return the maps of some calls as a table, and whose they are."""
+    every = list(zip(calls, maps, strict=True))
+    places = [_Place(call, call.unit, name) for call, own in every for name in own]
+    return LinearMaps([found for own in maps for found in own.values()]), places
 
 
 def together(groups: Iterable[LayerCallGroup]) -> list[LayerCallGroup]:
     """Return the groups, those among them that are linear maps as one."""
     others: list[LayerCallGroup] = []
     calls: list[SingleLayerCall] = []
+    maps: list[Mapping[str, LinearMap]] = []
     for group in groups:
-        if isinstance(group, SingleLayerCall) and group.linear_maps():
+        if isinstance(group, SingleLayerCall) and (found := group.linear_maps()):
             calls.append(group)
+            maps.append(found)
         else:
             others.append(group)
-    return [LinearCalls(calls), *others] if calls else others
+    return [LinearCalls(calls, table=_table(calls, maps)), *others] if calls else others

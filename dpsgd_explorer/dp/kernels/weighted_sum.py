@@ -9,7 +9,6 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Iterator, Sequence
 from functools import cache, cached_property
-from itertools import accumulate
 from pathlib import Path
 
 import torch
@@ -87,18 +86,17 @@ class WeightedSums:
 
     def __init__(self, sizes: Sequence[int], before: Sequence[int]) -> None:
         self._sizes, self._before = sizes, before
-        columns = [-(-size // UNIT) for size in sizes]
-        self._columns, self._numbers = sum(columns), sum(sizes)
-        self._first_columns = [*accumulate(columns, initial=0)][:-1]
+        self._columns = sum(-(-size // UNIT) for size in sizes)
+        self._numbers = sum(sizes)
 
     @cached_property
     def _table(self) -> ctypes.Array[_Sum]:
         """The sums as C reads them; each call sets its addresses."""
         table = (_Sum * len(self._sizes))()
-        for entry, size, column in zip(
-            table, self._sizes, self._first_columns, strict=True
-        ):
+        column = 0
+        for entry, size in zip(table, self._sizes, strict=True):
             entry.numbers, entry.column = size, column
+            column += -(-size // UNIT)
         return table
 
     def rows(self, gradients: Tensor, samples: int) -> Iterator[Tensor]:

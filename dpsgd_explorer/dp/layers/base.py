@@ -37,17 +37,10 @@ class MultiplyAdds(NamedTuple):
     instantiate: int
 
 
-#: Methods of a rule that are made of its gradients.
-_OF_GRADIENTS = (
-    "per_sample_gradients",
-    "gradients_by",
-    "measured_gradients",
-    "squared_norms",
-    "weighted_gradients",
-)
-
 #: Methods of a rule in place of which its ``linear_maps`` are made.
 OF_MAPS = ("per_sample_gradients", "gradients_by", "measured_gradients")
+#: Methods of a rule that are made of its gradients.
+_OF_GRADIENTS = (*OF_MAPS, "squared_norms", "weighted_gradients")
 
 
 class Rule(ABC, Generic[LayerT]):

@@ -298,7 +298,7 @@ def _weight_gradient(
         sides: Zeros around each sample, as ``F.pad`` counts them.  torch's convolution
             puts as many on either side by itself, in less time.
     """
-    padding = [0] * len(layer.kernel_size)
+    padding = zeros = [0] * len(layer.kernel_size)
     if any(sides) and sides[::2] == sides[1::2]:
         padding = [*reversed(sides[::2])]
     elif any(sides):
