@@ -192,3 +192,21 @@ def watched(*shape):
     """
     array = np.random.default_rng(0).normal(size=shape).astype(np.float32)
     return torch.from_numpy(array), weakref.ref(array)
+
+
+def moved_by_a_step(model, loss_of, **options):
+    """Return by how much a step of rate 1 moves what is trained, and its statistics.
+
+    Args:
+        model: The model.
+        loss_of: Returns the loss; it is called once, with the engine attached.
+        options: Of the engine; ``batch_size`` is needed.
+    """
+    trained = [p for p in model.parameters() if p.requires_grad]
+    before = [p.detach().clone() for p in trained]
+    options = {"max_grad_norm": 0.7, "clipping_fn": "Abadi"} | options
+    engine, optimizer = attached(model, learning_rate=1.0, **options)
+    loss_of(model).backward()
+    optimizer.step()
+    moved = [b - p for b, p in zip(before, trained, strict=True)]
+    return moved, engine.diagnostics

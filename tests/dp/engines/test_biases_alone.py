@@ -10,7 +10,7 @@ from dpsgd_explorer.dp.layers.conv_nd import ConvNdRule
 from dpsgd_explorer.dp.layers.linear import LinearRule
 from dpsgd_explorer.dp.layers.normalization import LayerNormRule
 from dpsgd_explorer.dp.options import ENGINES
-from tests.dp.nets import attached, watched
+from tests.dp.nets import moved_by_a_step, watched
 
 SAMPLES = 3
 
@@ -106,22 +106,13 @@ def model_of(name):
 def stepped(name, engine, **options):
     """Return what a step moves, and the norms that it clipped."""
     model, x = model_of(name)
-    trained = [p for p in model.parameters() if p.requires_grad]
-    before = [p.detach().clone() for p in trained]
-    private, optimizer = attached(
-        model,
-        learning_rate=1.0,
-        batch_size=SAMPLES,
-        max_grad_norm=0.7,
-        clipping_fn="Abadi",
-        engine=engine,
-        **options,
-    )
-    out = model(x)
-    weights = torch.linspace(0.5, 2.0, out[0].numel()).view(out[0].shape)
-    (out.tanh() * weights).flatten(1).sum(1).mean().backward()
-    optimizer.step()
-    return [b - p for b, p in zip(before, trained, strict=True)], private.diagnostics
+
+    def loss_of(model):
+        out = model(x)
+        weights = torch.linspace(0.5, 2.0, out[0].numel()).view(out[0].shape)
+        return (out.tanh() * weights).flatten(1).sum(1).mean()
+
+    return moved_by_a_step(model, loss_of, batch_size=SAMPLES, engine=engine, **options)
 
 
 @pytest.mark.parametrize("style", ["all-layer", "layer-wise"])

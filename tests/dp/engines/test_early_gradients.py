@@ -10,7 +10,7 @@ from dpsgd_explorer.dp.layers import rule_for
 from dpsgd_explorer.dp.layers.normalization import GroupNormRule, LayerNormRule
 from dpsgd_explorer.dp.options import ENGINES
 from dpsgd_explorer.errors import PrivacyError
-from tests.dp.nets import attached, watched
+from tests.dp.nets import moved_by_a_step, watched
 
 SAMPLES = 3
 LAYERS = {
@@ -107,19 +107,13 @@ def moved(engine, again):
             return checkpoint(self.middle, x, use_reentrant=False) if again else x
 
     model = Net() if again else nn.Sequential(nn.Linear(4, 4), middle)
-    before = [p.detach().clone() for p in model.parameters()]
-    _, optimizer = attached(
+    x = torch.linspace(-1, 1, SAMPLES * 24).view(SAMPLES, 6, 4)
+    return moved_by_a_step(
         model,
-        learning_rate=1.0,
+        lambda model: model(x).square().flatten(1).sum(1).mean(),
         batch_size=SAMPLES,
-        max_grad_norm=0.7,
-        clipping_fn="Abadi",
         engine=engine,
-    )
-    out = model(torch.linspace(-1, 1, SAMPLES * 24).view(SAMPLES, 6, 4))
-    out.square().flatten(1).sum(1).mean().backward()
-    optimizer.step()
-    return [b - p for b, p in zip(before, model.parameters(), strict=True)]
+    )[0]
 
 
 def test_a_checkpointed_part_gives_the_same_step():

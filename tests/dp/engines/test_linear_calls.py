@@ -1,5 +1,7 @@
 """Linear layers whose gradients are made together: as each by itself."""
 
+from functools import partial
+
 import pytest
 import torch
 from torch import nn
@@ -11,7 +13,7 @@ from dpsgd_explorer.dp.layers.linear import LinearRule
 from dpsgd_explorer.dp.layers.recurrent_gates import GatesRule
 from dpsgd_explorer.dp.layers.rewrite import LayerPart
 from dpsgd_explorer.dp.options import ENGINES
-from tests.dp.nets import attached
+from tests.dp.nets import moved_by_a_step
 
 SAMPLES = 7
 #: Calls of ``net`` that are linear maps: attention has two, LSTM and GRU one each.
@@ -47,7 +49,7 @@ def gradients_of(model, x, **options):
     found: list[DeferredGradients] = []
     engine.on_gradients = found.append
     engine.start()
-    model(x).square().flatten(1).sum(1).mean().backward()
+    loss_of(model, x).backward()
     return engine, found[0]
 
 
@@ -56,17 +58,15 @@ def drawn():
     return net(), torch.randn(SAMPLES, 6, 8)
 
 
+def loss_of(model, x):
+    return model(x).square().flatten(1).sum(1).mean()
+
+
 def moved(**options):
     model, x = drawn()
-    before = [p.detach().clone() for p in model.parameters()]
     options = {"clipping_mode": "instantiate", "max_grad_norm": 0.3} | options
-    private, optimizer = attached(
-        model, learning_rate=1.0, batch_size=SAMPLES, clipping_fn="Abadi", **options
-    )
-    model(x).square().flatten(1).sum(1).mean().backward()
-    optimizer.step()
-    after = [b - p for b, p in zip(before, model.parameters(), strict=True)]
-    return after, private.diagnostics
+    loss = partial(loss_of, x=x)
+    return moved_by_a_step(model, loss, batch_size=SAMPLES, **options)
 
 
 @pytest.fixture(params=[2**24, 30_000, 1])
@@ -127,25 +127,20 @@ def test_some_of_the_samples(name):
 
 
 def test_a_sample_that_is_not_finite_adds_nothing():
-    for engine in ("hooks", "microbatch"):
+    found = []
+    for engine, mode in (("hooks", "instantiate"), ("microbatch", "MixOpt")):
         model, x = drawn()
         x[3, 2, 1] = float("nan")
-        private, optimizer = attached(
+        made, seen = moved_by_a_step(
             model,
-            learning_rate=1.0,
+            partial(loss_of, x=x),
             batch_size=SAMPLES,
             engine=engine,
-            clipping_fn="Abadi",
-            clipping_mode="instantiate" if engine == "hooks" else "MixOpt",
+            clipping_mode=mode,
         )
-        model(x).square().flatten(1).sum(1).mean().backward()
-        optimizer.step()
-        assert private.diagnostics.non_finite == 1
-        found = [p.detach().clone() for p in model.parameters()]
-        if engine == "hooks":
-            made = found
-    for own, alone in zip(made, found, strict=True):
-        torch.testing.assert_close(own, alone)
+        assert seen.non_finite == 1
+        found.append(made)
+    torch.testing.assert_close(*found)
 
 
 class Halved(LinearRule):
