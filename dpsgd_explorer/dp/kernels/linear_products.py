@@ -151,9 +151,14 @@ class LinearMaps:
         self.sums = WeightedSums(sizes, before)
 
     @property
+    def first(self) -> LinearMap:
+        """The first map."""
+        return self._maps[0]
+
+    @property
     def batch_size(self) -> int:
         """B."""
-        return len(self._maps[0].inputs)
+        return len(self.first.inputs)
 
     def products(
         self, samples: range | None = None, *, longer: float = 1.0
@@ -194,11 +199,6 @@ class LinearMaps:
         team.run(compiled.function, job)
         return MadeProducts(self, gradients, norms)
 
-    def shape_of(self, number: int) -> tuple[int, int, bool]:
-        """Return outputs and inputs of a map, and whether its bias is trained."""
-        x, g, bias = self._maps[number]
-        return g.shape[2], x.shape[2], bias
-
 
 class MadeProducts:
     """Gradients of some samples, by all of several maps.
@@ -215,9 +215,9 @@ class MadeProducts:
 
     def of_first(self) -> Products:
         """Return what is computed of the first map."""
-        outputs, inputs, bias = self._maps.shape_of(0)
+        x, g, bias = self._maps.first
         rows = self._maps.sums.rows(self._gradients, self.squared_norms.shape[1])
-        weight = next(rows).view(-1, outputs, inputs)
+        weight = next(rows).view(-1, g.shape[2], x.shape[2])
         return Products(weight, next(rows) if bias else None, self.squared_norms[0])
 
     def add_weighted(
