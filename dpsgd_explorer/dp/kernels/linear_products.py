@@ -216,8 +216,9 @@ class MadeProducts:
     def of_first(self) -> Products:
         """Return what is computed of the first map."""
         x, g, bias = self._maps.first
-        rows = self._maps.sums.rows(self._gradients, self.squared_norms.shape[1])
-        weight = next(rows).view(-1, g.shape[2], x.shape[2])
+        samples = self.squared_norms.shape[1]
+        rows = self._maps.sums.rows(self._gradients, samples)
+        weight = next(rows).view(samples, g.shape[2], x.shape[2])
         return Products(weight, next(rows) if bias else None, self.squared_norms[0])
 
     def add_weighted(

@@ -116,6 +116,14 @@ def test_without_compiled_sums_torch_adds(monkeypatch):
     assert is_right(FOUR)
 
 
+@pytest.mark.usefixtures("todays_source")
+def test_a_map_without_inputs_has_the_gradients_of_its_bias():
+    g = torch.randn(2, 3, 4)
+    found = products.linear_products(torch.randn(2, 3, 0), g, bias=True)
+    assert found.weight.shape == (2, 4, 0)
+    torch.testing.assert_close(found.bias, g.sum(1))
+
+
 def test_a_map_without_outputs_is_not_served():
     assert not products.serves(torch.randn(2, 3, 4), torch.randn(2, 3, 0))
 
